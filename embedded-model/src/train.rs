@@ -1,0 +1,235 @@
+//! The training loop, with checkpoints to go on from.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tch::{Device, Kind, Tensor};
+
+use crate::batches::Batches;
+use crate::evaluate::quick_loss;
+use crate::history::{History, Point};
+use crate::model::{Model, Shape};
+use crate::optimizer::Optimizer;
+
+/// Steps over which the learning rate rises.
+const WARM_UP: u64 = 60;
+/// The part of the run at full learning rate; after it the rate falls in a straight line.
+const STABLE: f64 = 0.4;
+/// The learning rate at the end.
+const LAST_RATE: f64 = 0.01;
+/// Steps between two points of the loss curve.
+const POINT_EVERY: u64 = 10;
+/// Steps between two looks at the held-out text.
+const LOOK_EVERY: u64 = 50;
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(90);
+
+/// When training ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Budget {
+    /// After a number of tokens.
+    Tokens(u64),
+    /// After a number of seconds, not counting the time between a stop and a resumption.
+    Seconds(f64),
+}
+
+/// How to train.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// When to stop.
+    pub budget: Budget,
+    /// Rows per step.
+    pub rows: u64,
+    /// Rows that are in memory at once.
+    pub rows_at_once: u64,
+    /// Where to compute.
+    pub device: Device,
+    /// In which kind matrix products are computed.
+    pub kind: Kind,
+}
+
+/// A model in training.
+pub struct Run {
+    /// The model.
+    pub model: Model,
+    /// The loss curve so far.
+    pub history: History,
+    optimizer: Optimizer,
+    step: u64,
+    seconds: f64,
+    folder: PathBuf,
+}
+
+impl Run {
+    /// Goes on from the checkpoint in a folder, or starts anew where there is none.
+    pub fn resume(folder: &Path, seed: u64, device: Device) -> Result<Self> {
+        let file = folder.join("checkpoint.safetensors");
+        if !file.is_file() {
+            let model = Model::new(Shape::EMBEDDED, seed as i64, device);
+            return Ok(Self {
+                optimizer: Optimizer::new(&model),
+                model,
+                history: History::default(),
+                step: 0,
+                seconds: 0.0,
+                folder: folder.to_owned(),
+            });
+        }
+        let unreadable = || format!("cannot read {}; remove it to start anew", file.display());
+        let tensors = Tensor::read_safetensors(&file).with_context(unreadable)?;
+        let (weights, rest): (Vec<_>, Vec<_>) =
+            tensors.into_iter().partition(|(name, _)| name.starts_with("transformer."));
+        let model = Model::from_tensors(Shape::EMBEDDED, &weights, device).with_context(unreadable)?;
+        let progress = rest.iter().find(|(name, _)| name == "progress");
+        let (_, progress) = progress.with_context(unreadable)?;
+        let step = progress.double_value(&[0]) as u64;
+        let mut optimizer = Optimizer::new(&model);
+        optimizer.restore(&model, &rest, step as i32).with_context(unreadable)?;
+        let mut history = History::read(&folder.join("loss.csv"))?;
+        history.forget_after(step);
+        Ok(Self { model, history, optimizer, step, seconds: progress.double_value(&[1]), folder: folder.to_owned() })
+    }
+
+    /// Seconds of training so far.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// Steps so far.
+    pub fn steps(&self) -> u64 {
+        self.step
+    }
+
+    /// Trains until the budget is used up.
+    pub fn train(&mut self, plan: Plan, batches: &Batches, held_out: &[u32]) -> Result<()> {
+        let per_step = plan.rows * self.model.shape().positions as u64;
+        let mut saved = Instant::now();
+        let mut losses = Vec::new();
+        loop {
+            let tokens = self.step * per_step;
+            let done = match plan.budget {
+                Budget::Tokens(budget) => tokens as f64 / budget as f64,
+                Budget::Seconds(budget) => self.seconds / budget,
+            };
+            if done >= 1.0 {
+                break;
+            }
+            let started = Instant::now();
+            let rate = learning_rate(self.step, done);
+            let loss = self.step(plan, batches, rate)?;
+            ensure!(loss.is_finite(), "training diverged at step {}; start anew with --seed", self.step);
+            losses.push(loss);
+            let look = self.step.is_multiple_of(LOOK_EVERY);
+            let held_out = look.then(|| quick_loss(&self.model, held_out, plan.kind));
+            self.seconds += started.elapsed().as_secs_f64();
+            if self.step.is_multiple_of(POINT_EVERY) {
+                let point = Point {
+                    step: self.step,
+                    tokens: self.step * per_step,
+                    seconds: self.seconds,
+                    train: losses.iter().sum::<f64>() / losses.len() as f64,
+                    held_out,
+                };
+                losses.clear();
+                let per_second = per_step as f64 / started.elapsed().as_secs_f64();
+                report(&point, done, rate, per_second);
+                self.history.points.push(point);
+            }
+            if saved.elapsed() > CHECKPOINT_EVERY {
+                self.save()?;
+                saved = Instant::now();
+            }
+        }
+        self.save()
+    }
+
+    /// One step of the optimizer; gives the loss before it.
+    fn step(&mut self, plan: Plan, batches: &Batches, rate: f64) -> Result<f64> {
+        for (_, parameter) in self.model.parameters() {
+            parameter.shallow_clone().zero_grad();
+        }
+        let mut total = 0.0;
+        let mut first = 0;
+        while first < plan.rows {
+            let rows = plan.rows_at_once.min(plan.rows - first);
+            let (inputs, targets) = batches.batch(self.step, first, rows, plan.device)?;
+            let share = rows as f64 / plan.rows as f64;
+            let loss = self.model.loss(&inputs, &targets, plan.kind) * share;
+            loss.backward();
+            total += loss.double_value(&[]);
+            first += rows;
+        }
+        self.optimizer.step(&self.model, rate);
+        self.step += 1;
+        Ok(total)
+    }
+
+    /// Writes the checkpoint beside the old one and then puts it in its place.
+    fn save(&self) -> Result<()> {
+        let mut tensors: Vec<(String, Tensor)> =
+            self.model.parameters().iter().map(|(name, tensor)| (name.clone(), tensor.detach())).collect();
+        tensors.extend(self.optimizer.tensors(&self.model));
+        let progress = Tensor::from_slice(&[self.step as f64, self.seconds]);
+        tensors.push(("progress".to_owned(), progress));
+        let file = self.folder.join("checkpoint.safetensors");
+        let fresh = self.folder.join("checkpoint.new");
+        Tensor::write_safetensors(&tensors, &fresh)
+            .and_then(|()| Ok(fs::rename(&fresh, &file)?))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        self.history.write(&self.folder.join("loss.csv"))
+    }
+}
+
+/// The fraction of the full learning rate: up, level, and down in a straight line.
+fn learning_rate(step: u64, done: f64) -> f64 {
+    let rising = (step + 1) as f64 / WARM_UP as f64;
+    let falling = ((1.0 - done) / (1.0 - STABLE)).max(LAST_RATE);
+    rising.min(falling).min(1.0)
+}
+
+fn report(point: &Point, done: f64, rate: f64, per_second: f64) {
+    let left = if done > 0.0 { point.seconds * (1.0 - done) / done / 60.0 } else { f64::NAN };
+    let held_out = match point.held_out {
+        Some(loss) => format!("  held-out {loss:.3}"),
+        None => String::new(),
+    };
+    println!(
+        "step {:5}  {:5.2} M tokens  loss {:.3}  rate {rate:.3}  {per_second:5.0} tokens/s  {left:3.0} min left{held_out}",
+        point.step,
+        point.tokens as f64 / 1e6,
+        point.train,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_learning_rate_rises_stays_and_falls() {
+        assert!(learning_rate(0, 0.0) < 0.1);
+        assert_eq!(learning_rate(WARM_UP, 0.1), 1.0);
+        assert_eq!(learning_rate(1000, STABLE), 1.0);
+        assert!((learning_rate(2000, 0.7) - 0.5).abs() < 1e-9);
+        assert_eq!(learning_rate(3000, 1.0), LAST_RATE);
+    }
+
+    #[test]
+    fn a_checkpoint_is_read_as_it_was_written_and_a_broken_one_is_an_error() {
+        let folder = std::env::temp_dir().join(format!("embedded-run-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder for the test");
+        let mut run = Run::resume(&folder, 1, Device::Cpu).expect("a new run");
+        (run.step, run.seconds) = (7, 2.5);
+        run.save().expect("saved");
+        let again = Run::resume(&folder, 2, Device::Cpu).expect("the same run");
+        fs::write(folder.join("checkpoint.safetensors"), "broken").expect("written");
+        let broken = Run::resume(&folder, 1, Device::Cpu);
+        fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!((again.steps(), again.seconds()), (7, 2.5));
+        for ((name, ours), (_, theirs)) in again.model.parameters().iter().zip(run.model.parameters()) {
+            assert!(ours.equal(theirs), "{name}");
+        }
+        assert!(broken.is_err_and(|error| error.to_string().contains("remove it")));
+    }
+}

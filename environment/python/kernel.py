@@ -1,0 +1,277 @@
+"""Drives the quantlab kernel for `cargo lab`: runs notebooks, warms the kernel, times it.
+
+Reports to standard output as JSON lines, one event a line; `cargo lab` turns them into text.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import statistics
+import sys
+import time
+from pathlib import Path
+from queue import Empty
+
+import nbformat
+from jupyter_client.manager import KernelManager
+from jupyter_client.utils import ensure_async
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+KERNEL = "quantlab"
+# A kernel loads its dependency before it answers; after an edit of the support crate that is a build.
+STARTUP_TIMEOUT_S = 1200
+# What evcxr prints on standard error travels on its own path and can arrive after the cell's "idle".
+LATE_OUTPUT_S = 0.06
+# Cells that write to standard error on purpose carry this tag.
+STDERR_TAG = "allow-stderr"
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def say(event, **fields):
+    print(json.dumps({"event": event, **fields}), flush=True)
+
+
+def first_line(source):
+    lines = [line for line in source.splitlines() if line.strip()]
+    code = [line for line in lines if not line.lstrip().startswith("//")]
+    return (code or lines or [""])[0].strip()
+
+
+class CellFailed(Exception):
+    """A cell that the kernel calls "ok" although it panicked or returned an Err."""
+
+
+def silent_failure(cell):
+    """What went wrong in a cell whose reply was "ok", else None.
+
+    evcxr answers "ok" to a caught panic and to an Err that left the cell through `?`; both are seen
+    only on standard error, where the library itself never writes.
+    """
+    if STDERR_TAG in cell.metadata.get("tags", []):
+        return None
+    stderr = "".join(
+        out.text for out in cell.outputs if out.output_type == "stream" and out.name == "stderr"
+    ).strip()
+    if not stderr:
+        return None
+    if re.search(r"^thread .* panicked at ", stderr, re.M):
+        return "panic", stderr
+    return "error", stderr
+
+
+class Client(NotebookClient):
+    """nbclient that also takes in late output and fails on what evcxr reports as "ok"."""
+
+    async def async_execute_cell(self, cell, cell_index, *args, **kwargs):
+        if cell.cell_type != "code" or not cell.source.strip():
+            return await super().async_execute_cell(cell, cell_index, *args, **kwargs)
+        say("cell_start", cell=cell_index + 1, first_line=first_line(cell.source))
+        start = time.monotonic()
+        try:
+            await super().async_execute_cell(cell, cell_index, *args, **kwargs)
+        finally:
+            # Before anything is judged, and on a failure too: its explanation may be what is late.
+            await self.take_late_output(cell, cell_index)
+            say("cell_end", cell=cell_index + 1, seconds=time.monotonic() - start)
+        failure = silent_failure(cell)
+        if failure:
+            raise CellFailed(*failure)
+        return cell
+
+    async def take_late_output(self, cell, cell_index):
+        while True:
+            try:
+                message = await ensure_async(self.kc.iopub_channel.get_msg(timeout=LATE_OUTPUT_S))
+            except (Empty, RuntimeError, AttributeError):
+                return
+            if message["msg_type"] in ("stream", "display_data", "execute_result"):
+                self.process_message(message, cell, cell_index)
+
+
+def error_text(cell):
+    """evcxr's error messages, which stand in the outputs of the cell; its reply has none."""
+    errors = [out for out in cell.outputs if out.output_type == "error"] if cell else []
+    return "\n".join("\n".join(out.traceback) or out.evalue for out in errors)
+
+
+def explain(error, cell):
+    """(kind, message) of what stopped a run."""
+    if isinstance(error, CellFailed):
+        return error.args
+    if isinstance(error, CellTimeoutError):
+        return "timeout", "the cell took longer than the time-out; raise it with --timeout SECONDS"
+    if isinstance(error, DeadKernelError):
+        return "kernel died", "the kernel ended while the cell ran (killed, out of memory, or a crash in native code)"
+    if isinstance(error, CellExecutionError):
+        text = ANSI.sub("", error_text(cell) or str(error))
+        if "panicked at" in text or "Subprocess terminated" in text:
+            return "panic", text
+        return "compile error", text
+    return "failed", f"{type(error).__name__}: {error}"
+
+
+def current_cell(notebook, index):
+    return notebook.cells[index] if 0 <= index < len(notebook.cells) else None
+
+
+async def run_notebook(source, target, timeout):
+    try:
+        notebook = nbformat.read(source, as_version=4)
+    except Exception as error:
+        say("failure", kind="unreadable notebook", cell=None, first_line="", message=str(error)[:500])
+        return 1
+    client = Client(
+        notebook,
+        timeout=timeout,
+        startup_timeout=STARTUP_TIMEOUT_S,
+        kernel_name=KERNEL,
+        resources={"metadata": {"path": str(source.parent)}},
+        record_timing=False,
+        coalesce_streams=True,
+    )
+    position = {"cell": -1}
+    client.on_cell_start = lambda cell, cell_index: position.update(cell=cell_index)
+    code_cells = sum(c.cell_type == "code" and bool(c.source.strip()) for c in notebook.cells)
+    say("start", cells=len(notebook.cells), code_cells=code_cells)
+    start = time.monotonic()
+    status = 0
+    try:
+        async with client.async_setup_kernel():
+            say("ready", seconds=time.monotonic() - start)
+            for index, cell in enumerate(notebook.cells):
+                position["cell"] = index
+                await client.async_execute_cell(cell, index)
+            client.set_widgets_metadata()
+    except Exception as error:
+        index = position["cell"]
+        cell = current_cell(notebook, index)
+        line = first_line(cell.source) if cell else ""
+        kind, message = explain(error, cell)
+        if index < 0:
+            kind, line = "kernel did not start", ""
+        say("failure", kind=kind, cell=index + 1 if cell else None, first_line=line, message=message)
+        status = 1
+    finally:
+        for cell in notebook.cells:
+            if cell.cell_type == "code" and cell.execution_count is not None:
+                for output in cell.outputs:
+                    output.pop("transient", None)
+        # Kept on failure too: it shows how far the run came.
+        target.parent.mkdir(parents=True, exist_ok=True)
+        side = target.with_name(f".{target.name}.{os.getpid()}")
+        nbformat.write(notebook, side)
+        os.replace(side, target)
+    say("done", ok=status == 0, seconds=time.monotonic() - start)
+    return status
+
+
+class Kernel:
+    """One kernel, cell by cell: for warming and timing."""
+
+    def __init__(self, env=None):
+        self.start = time.monotonic()
+        self.manager = KernelManager(kernel_name=KERNEL)
+        self.manager.start_kernel(env={**os.environ, **(env or {})})
+        self.client = self.manager.client()
+        self.client.start_channels()
+        try:
+            self.client.wait_for_ready(timeout=STARTUP_TIMEOUT_S)
+        except Exception:
+            self.close()
+            raise
+        self.ready_s = time.monotonic() - self.start
+
+    def run(self, code):
+        """Seconds that the cell took; an error raises."""
+        start = time.monotonic()
+        errors = []
+
+        def hook(message):
+            content = message["content"]
+            if message["msg_type"] == "error":
+                errors.append("\n".join(content["traceback"]) or content["evalue"])
+            elif message["msg_type"] == "stream" and content["name"] == "stderr":
+                errors.append(content["text"])
+
+        reply = self.client.execute_interactive(code, timeout=STARTUP_TIMEOUT_S, output_hook=hook)
+        if errors or reply["content"]["status"] != "ok":
+            raise RuntimeError(f"the cell `{first_line(code)}` failed:\n" + ANSI.sub("", "\n".join(errors)))
+        return time.monotonic() - start
+
+    def rss_mib(self):
+        """Resident memory of the kernel's process and all its descendants, MiB."""
+        root = self.manager.provisioner.process.pid
+        parents = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                except (OSError, IndexError, ValueError):
+                    pass
+        family, total = {root}, 0
+        for _ in range(5):
+            family |= {pid for pid, parent in parents.items() if parent in family}
+        for pid in family:
+            try:
+                status = Path(f"/proc/{pid}/status").read_text()
+                total += int(re.search(r"^VmRSS:\s+(\d+)", status, re.M)[1])
+            except (OSError, TypeError):
+                pass
+        return total / 1024
+
+    def close(self):
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=False)
+
+
+def warm():
+    say("note", message="starting the kernel; it builds the support crate first")
+    kernel = Kernel(env={"QUANTLAB_WARM": "1"})
+    try:
+        say("note", message=f"kernel ready after {kernel.ready_s:.0f} s")
+        seconds = kernel.run("use quantlab::prelude::*;\nlet warm = quantlab::VERSION;\nprintln!(\"{warm}\");")
+        say("note", message=f"first cell after {seconds:.1f} s")
+    finally:
+        kernel.close()
+
+
+def timing():
+    kernel = Kernel()
+    try:
+        first = kernel.run("use quantlab::prelude::*;\nlet device = best_device();")
+        cells = [kernel.run(f"let trivial_{i} = {i} + 1;") for i in range(10)]
+        report = {
+            "ready_s": kernel.ready_s,
+            "first_value_s": first,
+            "cell_median_s": statistics.median(cells),
+            "kernel_rss_mib": kernel.rss_mib(),
+        }
+    finally:
+        kernel.close()
+    say("timing", **{key: round(value, 3) for key, value in report.items()})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run")
+    run.add_argument("source", type=Path)
+    run.add_argument("target", type=Path)
+    run.add_argument("--timeout", type=float, required=True)
+    commands.add_parser("warm")
+    commands.add_parser("time")
+    args = parser.parse_args()
+    if args.command == "run":
+        sys.exit(asyncio.run(run_notebook(args.source.resolve(), args.target.resolve(), args.timeout)))
+    try:
+        {"warm": warm, "time": timing}[args.command]()
+    except Exception as error:
+        say("failure", kind="kernel", cell=None, first_line="", message=f"{type(error).__name__}: {error}")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

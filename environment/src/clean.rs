@@ -1,0 +1,73 @@
+//! `cargo lab clean`: removes what set-up made, after saying what.
+
+use std::fs;
+use std::io::{BufRead, IsTerminal, Write};
+
+use anyhow::{Context, Result, bail};
+
+use crate::home::{Home, remove_if_there};
+use crate::{disk_used, human_size};
+
+/// What set-up and kernels make in the home; anything else there is not ours to remove.
+const OURS: [&str; 21] = [
+    "bin",
+    "build",
+    "cargo-home",
+    "downloads",
+    "embedded-model",
+    "evcxr",
+    "installed.json",
+    "kernel-start.lock",
+    "kernels",
+    "libtorch",
+    "logs",
+    "no-jupyter",
+    "python",
+    "setup.lock",
+    "shim",
+    "stamps",
+    "std-cargo-home",
+    "target",
+    "warm.lock",
+    "executed",
+    "tests",
+];
+
+/// Removes the home's contents; asks first unless `yes`.
+pub fn clean(yes: bool) -> Result<()> {
+    let home = Home::find()?;
+    let there: Vec<&str> = OURS.into_iter().filter(|name| home.root().join(name).symlink_metadata().is_ok()).collect();
+    if there.is_empty() {
+        println!("Nothing to remove in {}.", home.root().display());
+        return Ok(());
+    }
+    println!("In {} ({}):", home.root().display(), human_size(disk_used(&home)));
+    println!("  {}", there.join(", "));
+    if !yes {
+        if !std::io::stdin().is_terminal() {
+            bail!("not removed: nobody to ask\n  try: cargo lab clean --yes");
+        }
+        print!("Remove these? The next set-up makes them anew. [y/N] ");
+        std::io::stdout().flush()?;
+        let mut answer = String::new();
+        std::io::stdin().lock().read_line(&mut answer)?;
+        if !answer.trim().eq_ignore_ascii_case("y") {
+            println!("Nothing was removed.");
+            return Ok(());
+        }
+    }
+    let _lock = home.lock("setup.lock", || eprintln!("a set-up is running; waiting for it"))?;
+    // Stamps first: whatever is left after an interruption does not count as finished.
+    remove_if_there(&home.root().join("stamps"))?;
+    for name in there {
+        remove_if_there(&home.root().join(name))?;
+    }
+    let rest = fs::read_dir(home.root()).with_context(|| format!("cannot read {}", home.root().display()))?.count();
+    if rest == 0 {
+        remove_if_there(home.root())?;
+    } else {
+        println!("{rest} entries there are not quantlab's and were left.");
+    }
+    println!("Removed.");
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! `cargo lab doctor`: what is installed, where, in which versions, and how fast a kernel is.
+
+use std::process::Command;
+
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+
+use crate::checkout::Checkout;
+use crate::home::Home;
+use crate::kernel::installed::Installed;
+use crate::kernel::warm;
+use crate::setup::libtorch::{self, TORCH_VERSION};
+use crate::setup::toolchain::Toolchain;
+use crate::setup::{self, EVCXR_VERSION};
+use crate::ui::output_of;
+use crate::{disk_used, human_size, python};
+
+/// Prints the report; with `time`, starts a kernel and measures it.
+pub fn doctor(as_json: bool, time: bool) -> Result<()> {
+    let home = Home::find()?;
+    let timing = if time { Some(measure_kernel(&home)?) } else { None };
+    let mut report = examine(&home);
+    if let Some(timing) = timing {
+        report.extend(timing);
+    }
+    if as_json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        for (key, value) in &report {
+            println!("{key:<18} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        }
+        if report.get("set_up") == Some(&Value::Bool(false)) {
+            println!("\nNot set up, or not for this checkout's versions. Try: cargo lab setup");
+        }
+    }
+    Ok(())
+}
+
+fn examine(home: &Home) -> Map<String, Value> {
+    let mut report = Map::new();
+    let mut add = |key: &str, value: Value| report.insert(key.to_owned(), value);
+    add("home", json!(home.root()));
+    add("disk_used", json!(human_size(disk_used(home))));
+    match Toolchain::find() {
+        Ok(tools) => {
+            add("rust", json!(tools.rustc));
+            add("rust_src", json!(tools.has_rust_src()));
+            add("cxx", json!(tools.cxx_version));
+            add("python", json!(tools.python_version));
+        }
+        Err(error) => drop(add("toolchain", json!(format!("{error:#}")))),
+    }
+    add("gpu", gpu());
+    let installed = Installed::read(home);
+    add("set_up", json!(installed.is_ok() && home.stamp("kernel").is_some()));
+    if let Ok(installed) = &installed {
+        add(
+            "libtorch",
+            json!(format!(
+                "{TORCH_VERSION} ({}), {}",
+                if installed.cuda { "CUDA" } else { "CPU" },
+                installed.libtorch.display()
+            )),
+        );
+        add("support_crate", json!(installed.support_crate));
+        if let Ok(checkout) = Checkout::find() {
+            add("kernel_fresh", json!(warm::is_fresh(home, &checkout.support_crate()).unwrap_or(false)));
+        }
+    }
+    if home.evcxr().join("bin/evcxr_jupyter").is_file() {
+        add("evcxr_jupyter", json!(EVCXR_VERSION));
+    }
+    if let Ok(version) = output_of(Command::new(home.python_bin("jupyter")).args(["lab", "--version"])) {
+        add("jupyterlab", json!(version.trim()));
+    }
+    report
+}
+
+fn gpu() -> Value {
+    if !libtorch::has_nvidia_gpu() {
+        return json!("none (no NVIDIA GPU found)");
+    }
+    let query = ["--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"];
+    json!(output_of(Command::new("nvidia-smi").args(query)).unwrap_or_default().trim())
+}
+
+/// Seconds to a ready kernel and to a first value, the median of ten cells, resident memory.
+fn measure_kernel(home: &Home) -> Result<Map<String, Value>> {
+    setup::setup(&Checkout::find()?, false)?;
+    let mut timing = Map::new();
+    python::follow(&mut python::script(home, "time"), |event| {
+        if event["event"] == "timing" {
+            timing = event.as_object().cloned().unwrap_or_default();
+            timing.remove("event");
+        }
+    })?
+    .into_result()?;
+    Ok(timing)
+}

@@ -1,0 +1,243 @@
+//! The one folder that holds everything `cargo lab` makes, and the stamps that say what is finished.
+
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Layout of the folder named by `QUANTLAB_HOME`, else `quantlab` in the user's cache folder.
+#[derive(Debug, Clone)]
+pub struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    /// Finds the folder: `QUANTLAB_HOME`, else `$XDG_CACHE_HOME/quantlab`, else `~/.cache/quantlab`.
+    pub fn find() -> Result<Self> {
+        let root = if let Some(home) = non_empty_var("QUANTLAB_HOME") {
+            PathBuf::from(home)
+        } else if let Some(cache) = non_empty_var("XDG_CACHE_HOME") {
+            Path::new(&cache).join("quantlab")
+        } else if let Some(user) = std::env::home_dir() {
+            user.join(".cache").join("quantlab")
+        } else {
+            bail!(
+                "no folder for what set-up makes: neither QUANTLAB_HOME nor HOME is set\n  try: export QUANTLAB_HOME=/some/folder with 12 GB free"
+            );
+        };
+        let root = std::path::absolute(&root)
+            .with_context(|| format!("QUANTLAB_HOME={} is no usable path", root.display()))?;
+        // The path ends up in Cargo configs, rpaths and space-separated flags.
+        if root.to_str().is_none_or(|s| s.contains([' ', '"', '\'', '\\', ':', '\n'])) {
+            bail!(
+                "the folder {} has a space, quote, colon or a character that is not UTF-8 in its path; the C++ linker cannot take that\n  try: export QUANTLAB_HOME=/some/plain/path",
+                root.display()
+            );
+        }
+        Ok(Self { root })
+    }
+
+    /// A home at a given folder.
+    #[cfg(test)]
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+    /// This program, copied here so that kernels do not depend on a checkout's build folder.
+    pub fn lab(&self) -> PathBuf {
+        self.root.join("bin/lab")
+    }
+    /// The Python virtual environment.
+    pub fn python(&self) -> PathBuf {
+        self.root.join("python")
+    }
+    /// A program of the virtual environment.
+    pub fn python_bin(&self, name: &str) -> PathBuf {
+        self.python().join("bin").join(name)
+    }
+    /// The kernelspec that JupyterLab and nbclient find through the virtual environment.
+    pub fn kernelspec(&self) -> PathBuf {
+        self.python().join("share/jupyter/kernels/quantlab")
+    }
+    /// libtorch from the registry's wheel (unused when `LIBTORCH` is set).
+    pub fn libtorch(&self) -> PathBuf {
+        self.root.join("libtorch")
+    }
+    /// Folder of `libtch.so`, torch-sys's C++ shim built as a shared library.
+    pub fn shim(&self) -> PathBuf {
+        self.root.join("shim")
+    }
+    /// Install root of evcxr_jupyter.
+    pub fn evcxr(&self) -> PathBuf {
+        self.root.join("evcxr")
+    }
+    /// The kernel's own `CARGO_HOME`, filled from the committed lock file.
+    pub fn cargo_home(&self) -> PathBuf {
+        self.root.join("cargo-home")
+    }
+    /// A `CARGO_HOME` that holds the standard library's dependencies, for type inference.
+    pub fn std_cargo_home(&self) -> PathBuf {
+        self.root.join("std-cargo-home")
+    }
+    /// Build folder of the workspace, shared by tests and kernel.
+    pub fn target(&self) -> PathBuf {
+        self.root.join("target")
+    }
+    /// Parent of all kernels' build folders; its `.cargo/config.toml` applies to each.
+    pub fn kernels(&self) -> PathBuf {
+        self.root.join("kernels")
+    }
+    /// The Cargo config with the links override for torch-sys and the profile of dependencies.
+    pub fn cargo_config(&self) -> PathBuf {
+        self.kernels().join(".cargo/config.toml")
+    }
+    /// The build folder that live kernels are cloned from.
+    pub fn warm(&self) -> PathBuf {
+        self.kernels().join("warm")
+    }
+    /// Parent of the live kernels' build folders.
+    pub fn live(&self) -> PathBuf {
+        self.kernels().join("live")
+    }
+    /// Half-finished and finished downloads.
+    pub fn downloads(&self) -> PathBuf {
+        self.root.join("downloads")
+    }
+    /// Output of long steps.
+    pub fn logs(&self) -> PathBuf {
+        self.root.join("logs")
+    }
+
+    fn stamp_path(&self, step: &str) -> PathBuf {
+        self.root.join("stamps").join(step)
+    }
+
+    /// Whether `step` was finished from exactly the inputs that `key` names.
+    pub fn is_done(&self, step: &str, key: &str) -> bool {
+        fs::read_to_string(self.stamp_path(step)).is_ok_and(|found| found == key)
+    }
+
+    /// Records that `step` is finished; written to a side file first, so that a stamp is never half there.
+    pub fn mark_done(&self, step: &str, key: &str) -> Result<()> {
+        write_atomically(&self.stamp_path(step), key.as_bytes())
+    }
+
+    /// Takes back that `step` is finished.
+    pub fn mark_undone(&self, step: &str) -> Result<()> {
+        remove_if_there(&self.stamp_path(step))
+    }
+
+    /// What `step` was last finished from.
+    pub fn stamp(&self, step: &str) -> Option<String> {
+        fs::read_to_string(self.stamp_path(step)).ok()
+    }
+
+    /// Waits for, then holds, the lock `name`; `waiting` is called once if someone else holds it.
+    pub fn lock(&self, name: &str, waiting: impl FnOnce()) -> Result<File> {
+        fs::create_dir_all(&self.root).with_context(|| format!("cannot create the folder {}", self.root.display()))?;
+        let path = self.root.join(name);
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .with_context(|| format!("cannot open the lock file {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => waiting(),
+            Err(TryLockError::Error(e)) => {
+                return Err(e).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+        file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+        Ok(file)
+    }
+}
+
+/// The variable's value, unless it is unset or empty.
+pub fn non_empty_var(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name).filter(|v| !v.is_empty())
+}
+
+/// Writes a file beside its place and renames it there, so that a reader never sees half of it.
+pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<()> {
+    let parent = path.parent().context("a file needs a folder")?;
+    let write = || -> std::io::Result<()> {
+        fs::create_dir_all(parent)?;
+        let side =
+            parent.join(format!(".{}.{}", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
+        let mut file = File::create(&side)?;
+        file.write_all(contents)?;
+        file.sync_all()?;
+        fs::rename(&side, path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Removes a file or folder; that it is missing already is fine.
+pub fn remove_if_there(path: &Path) -> Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => Err(e),
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+    };
+    match removed {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(e).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_holds_only_for_the_inputs_it_was_made_from() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path());
+        assert!(!home.is_done("python", "a"));
+        home.mark_done("python", "a").unwrap();
+        assert!(home.is_done("python", "a"));
+        assert!(!home.is_done("python", "b"));
+        home.mark_undone("python").unwrap();
+        assert!(!home.is_done("python", "a"));
+    }
+
+    #[test]
+    fn a_second_holder_of_the_lock_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path());
+        let first = home.lock("lock", || panic!("nobody holds it yet")).unwrap();
+        let other = home.clone();
+        let (told, heard) = std::sync::mpsc::channel();
+        let second = std::thread::spawn(move || {
+            let waited = std::cell::Cell::new(false);
+            let _lock = other.lock("lock", || {
+                waited.set(true);
+                told.send(()).unwrap();
+            });
+            waited.get()
+        });
+        heard.recv().unwrap();
+        drop(first);
+        assert!(second.join().unwrap());
+    }
+
+    #[test]
+    fn an_atomic_write_leaves_no_side_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        write_atomically(&path, b"x").unwrap();
+        write_atomically(&path, b"y").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"y");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,117 @@
+//! What set-up installed, as the kernel and the workspace's builds need to know it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::home::{Home, write_atomically};
+
+/// Written at the end of set-up as `installed.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Installed {
+    /// Host triple that everything is built for.
+    pub host: String,
+    /// `rustc -vV`'s first line when it was built.
+    pub rustc: String,
+    /// The toolchain's sysroot, which holds the shared standard library.
+    pub sysroot: PathBuf,
+    /// Folder with libtorch's `lib` and `include`.
+    pub libtorch: PathBuf,
+    /// Whether that libtorch has CUDA.
+    pub cuda: bool,
+    /// The support crate that kernels outside a checkout use.
+    pub support_crate: PathBuf,
+}
+
+/// Variables of the user's that would change what is built, or where.
+const FOREIGN: [&str; 12] = [
+    "RUSTFLAGS",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "CARGO_BUILD_RUSTFLAGS",
+    "CARGO_BUILD_TARGET",
+    "CARGO_BUILD_TARGET_DIR",
+    "CARGO_TARGET_DIR",
+    "CARGO_INCREMENTAL",
+    "CARGO_MANIFEST_DIR",
+    "RUSTC_WRAPPER",
+    "CARGO_BUILD_RUSTC_WRAPPER",
+    "RUSTUP_TOOLCHAIN_SOURCE",
+    "EVCXR_TMPDIR",
+];
+
+impl Installed {
+    /// Reads the record of the last set-up.
+    pub fn read(home: &Home) -> Result<Self> {
+        let path = Self::path(home);
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("no finished set-up in {}\n  try: cargo lab setup", home.root().display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is damaged\n  try: cargo lab setup", path.display()))
+    }
+
+    /// Writes the record.
+    pub fn write(&self, home: &Home) -> Result<()> {
+        write_atomically(&Self::path(home), serde_json::to_string_pretty(self)?.as_bytes())
+    }
+
+    /// Where the record lies.
+    pub fn path(home: &Home) -> PathBuf {
+        home.root().join("installed.json")
+    }
+
+    /// The environment that kernels, tests and benches run in.
+    pub fn apply(&self, home: &Home, command: &mut Command) {
+        for name in FOREIGN {
+            command.env_remove(name);
+        }
+        command
+            .env("QUANTLAB_HOME", home.root())
+            .env("CARGO_HOME", home.cargo_home())
+            .env("LIBTORCH", &self.libtorch)
+            .env("LD_LIBRARY_PATH", self.library_path(home));
+    }
+
+    /// `cargo SUBCOMMAND` on the workspace, with the flags that evcxr uses, so that tests and kernel share
+    /// one build of each dependency.
+    pub fn cargo(&self, home: &Home, checkout: &Path, subcommand: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("cargo");
+        command.current_dir(checkout);
+        self.apply(home, &mut command);
+        command
+            .env("CARGO_TARGET_DIR", home.target())
+            .env("CARGO_BUILD_TARGET", &self.host)
+            .env("RUSTFLAGS", rustflags())
+            // Behind the subcommand: clippy would not hand on what stands before it.
+            .arg(subcommand)
+            .arg("--config")
+            .arg(home.cargo_config());
+        command
+    }
+
+    fn library_path(&self, home: &Home) -> OsString {
+        let mut path = OsString::from(home.shim());
+        // Libraries linked in another folder find the shared standard library by this, not by their rpath.
+        let std = self.sysroot.join("lib/rustlib").join(&self.host).join("lib");
+        for dir in [self.libtorch.join("lib"), std] {
+            path.push(":");
+            path.push(dir);
+        }
+        if let Some(theirs) = crate::home::non_empty_var("LD_LIBRARY_PATH") {
+            path.push(":");
+            path.push(theirs);
+        }
+        path
+    }
+}
+
+/// The `RUSTFLAGS` that evcxr 0.22 sets: other flags would mean another build of everything.
+pub fn rustflags() -> &'static str {
+    if on_path("mold") || !on_path("lld") { "-Cprefer-dynamic" } else { "-Cprefer-dynamic -Clink-arg=-fuse-ld=lld" }
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}

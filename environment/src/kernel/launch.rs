@@ -1,0 +1,114 @@
+//! `lab kernel CONNECTION_FILE`: what `kernel.json` starts.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::filter::{REAL_CARGO, STD_CARGO_HOME};
+use super::installed::Installed;
+use super::{live, warm};
+use crate::checkout::Checkout;
+use crate::home::{Home, write_atomically};
+use crate::ui::output_of;
+
+/// Set while set-up warms the kernel: the warm folder itself is used instead of a clone.
+pub const WARMING: &str = "QUANTLAB_WARM";
+
+/// Becomes evcxr_jupyter, in a build folder of its own. Returns only on failure.
+pub fn launch(connection_file: &Path) -> Result<()> {
+    let home = Home::find()?;
+    let installed = Installed::read(&home)?;
+    let support_crate = support_crate(&installed)?;
+    let dir = if std::env::var_os(WARMING).is_some() {
+        home.warm()
+    } else {
+        let starting = home.lock("kernel-start.lock", || eprintln!("waiting for another kernel's start"))?;
+        warm::refresh(&home, &installed, &support_crate)?;
+        live::sweep(&home)?;
+        let live = live::clone_warm(&home)?;
+        // In this order: the process that waits for the lock must not hold it itself.
+        spawn_janitor(&live.dir)?;
+        inherit(&live.lock)?;
+        drop(starting);
+        // Open until the kernel's last process ends: that is what the janitor waits for.
+        std::mem::forget(live.lock);
+        live.dir
+    };
+    let config = dir.join("config");
+    write_atomically(&config.join("evcxr.toml"), evcxr_toml(&support_crate).as_bytes())?;
+    let mut command = Command::new(home.evcxr().join("bin/evcxr_jupyter"));
+    command.arg("--control_file").arg(connection_file);
+    installed.apply(&home, &mut command);
+    command
+        .env("EVCXR_TMPDIR", &dir)
+        .env("EVCXR_CONFIG_DIR", &config)
+        .env("CARGO_NET_OFFLINE", "true")
+        .env(REAL_CARGO, real_cargo())
+        .env(STD_CARGO_HOME, home.std_cargo_home())
+        // evcxr rewrites a stock installation of itself that it finds in Jupyter's data folder.
+        .env("JUPYTER_PATH", home.root().join("no-jupyter"));
+    // All that evcxr itself prints there is which file it read; what cells print goes through Jupyter.
+    let error = command.stdout(Stdio::null()).exec();
+    Err(error).with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.evcxr().display()))
+}
+
+/// The support crate of the checkout that the notebook lies in, else of the one that was set up.
+fn support_crate(installed: &Installed) -> Result<PathBuf> {
+    let here = std::env::current_dir().context("the current folder cannot be read")?;
+    Ok(Checkout::around(&here).map_or_else(|| installed.support_crate.clone(), |c| c.support_crate()))
+}
+
+/// evcxr's start-up configuration: the support crate is there before the first cell runs.
+fn evcxr_toml(support_crate: &Path) -> String {
+    // A JSON string is a TOML basic string.
+    let path = serde_json::Value::from(support_crate.to_string_lossy());
+    format!(
+        "[evcxr]\noffline_mode = true\npreserve_vars_on_panic = true\nopt_level = \"2\"\n\n[dependencies]\nquantlab = {{ path = {path} }}\n"
+    )
+}
+
+/// rustup's proxy would add its own start-up time to each call.
+fn real_cargo() -> PathBuf {
+    output_of(Command::new("rustup").args(["which", "cargo"]))
+        .map_or_else(|_| "cargo".into(), |path| path.trim().into())
+}
+
+fn inherit(lock: &File) -> Result<()> {
+    // SAFETY: fcntl on a descriptor that `lock` keeps open; F_SETFD takes an int and touches no memory.
+    let done = unsafe { libc::fcntl(lock.as_raw_fd(), libc::F_SETFD, 0) };
+    if done == -1 {
+        return Err(std::io::Error::last_os_error()).context("cannot hand the kernel's lock on");
+    }
+    Ok(())
+}
+
+/// Starts the process that removes the folder after the kernel's end; in a session of its own, so that
+/// what kills the kernel's process group does not kill it.
+fn spawn_janitor(dir: &Path) -> Result<()> {
+    let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
+    command.arg("janitor").arg(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: the closure runs between fork and exec; setsid is async-signal-safe and touches no memory.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            Ok(())
+        });
+    }
+    command.spawn().context("cannot start the kernel's janitor")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_paths_are_quoted() {
+        let text = evcxr_toml(Path::new("/a \"b\"/support-crate"));
+        assert!(text.contains(r#"path = "/a \"b\"/support-crate""#), "{text}");
+    }
+}

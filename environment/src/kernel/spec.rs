@@ -1,0 +1,111 @@
+//! `kernel.json` and the files that every kernel shares.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use super::installed::Installed;
+use crate::home::{Home, remove_if_there, write_atomically};
+
+/// Writes the kernelspec `quantlab` into the virtual environment, where its Jupyter finds it.
+pub fn write_kernelspec(home: &Home) -> Result<()> {
+    let spec = json!({
+        "argv": [home.lab(), "kernel", "{connection_file}"],
+        "display_name": "Rust (quantlab)",
+        "language": "rust",
+        "interrupt_mode": "message",
+        "env": {"QUANTLAB_HOME": home.root()},
+        "metadata": {"debugger": false},
+    });
+    write_atomically(&home.kernelspec().join("kernel.json"), serde_json::to_string_pretty(&spec)?.as_bytes())
+}
+
+/// Keeps JupyterLab from asking servers outside for news and updates, and its users whether it may.
+pub fn write_jupyter_settings(home: &Home) -> Result<()> {
+    let settings = json!({
+        "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false},
+    });
+    let path = home.python().join("share/jupyter/lab/settings/overrides.json");
+    write_atomically(&path, serde_json::to_string_pretty(&settings)?.as_bytes())
+}
+
+/// Copies this program into the home, as `lab` and as the `cargo` that rust-analyzer asks.
+pub fn install_lab(home: &Home) -> Result<()> {
+    let me = std::env::current_exe().context("where is this program?")?;
+    for place in [home.lab(), home.cargo_home().join("bin/cargo")] {
+        if me == place {
+            continue;
+        }
+        let program = fs::read(&me).with_context(|| format!("cannot read {}", me.display()))?;
+        if fs::read(&place).is_ok_and(|there| there == program) {
+            continue;
+        }
+        // Renamed into place: a running kernel may be using the old one.
+        write_atomically(&place, &program)?;
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o755))
+            .with_context(|| format!("cannot make {} executable", place.display()))?;
+    }
+    Ok(())
+}
+
+/// Writes the Cargo config that lies above every kernel's build folder, where Cargo merges it; the
+/// workspace's builds get the same file through `--config`.
+pub fn write_cargo_config(home: &Home, installed: &Installed) -> Result<()> {
+    let text = cargo_config(&installed.host, &home.shim(), &installed.libtorch.join("lib"), installed.cuda);
+    // An unchanged file keeps its time, so that nothing looks newer than it is.
+    if fs::read_to_string(home.cargo_config()).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    write_atomically(&home.cargo_config(), text.as_bytes())
+}
+
+fn cargo_config(host: &str, shim: &Path, libtorch: &Path, cuda: bool) -> String {
+    let (shim, libtorch) = (shim.display(), libtorch.display());
+    let cuda = if cuda { r#""dylib=torch_cuda", "# } else { "" };
+    format!(
+        r#"# Written by `cargo lab setup`.
+
+# Stands for torch-sys's build script: links the shared shim instead of compiling it into each build.
+[target.{host}.tch]
+rustc-link-search = ["native={shim}", "native={libtorch}"]
+rustc-link-lib = ["dylib=tch", "dylib=torch_cpu", {cuda}"dylib=torch", "dylib=c10", "dylib=gomp"]
+libtorch_lib = "{libtorch}"
+
+# The profile that evcxr writes for its cells, word for word: tests and kernel share one build of each
+# dependency only if every setting is the same.
+[profile.dev]
+debug = false
+strip = "debuginfo"
+rpath = true
+lto = false
+panic = "unwind"
+codegen-units = 16
+incremental = true
+
+# evcxr builds with checks on. Library code (the support crate too) is built as for a release, so that
+# what a cell measures is what a release binary does; `:opt 0` stays cheap.
+[profile.dev.package."*"]
+opt-level = 3
+debug-assertions = false
+overflow-checks = false
+"#
+    )
+}
+
+/// The kernel has a `CARGO_HOME` of its own; mirrors and proxies that the user's names hold there too.
+pub fn copy_users_cargo_config(home: &Home) -> Result<()> {
+    let theirs = crate::home::non_empty_var("CARGO_HOME")
+        .map(std::path::PathBuf::from)
+        .or_else(|| std::env::home_dir().map(|h| h.join(".cargo")));
+    for name in ["config.toml", "credentials.toml"] {
+        let place = home.cargo_home().join(name);
+        remove_if_there(&place)?;
+        if let Some(source) = theirs.as_ref().map(|dir| dir.join(name)).filter(|f| f.is_file() && *f != place) {
+            std::os::unix::fs::symlink(&source, &place).with_context(|| format!("cannot link {}", place.display()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! The warm build folder that every kernel is cloned from.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use super::installed::{Installed, rustflags};
+use super::{launch, live};
+use crate::home::{Home, remove_if_there, write_atomically};
+use crate::python;
+
+const STAMP: &str = "warm";
+
+/// Makes the warm folder anew: the workspace's built dependencies, linked, and a cell run through evcxr.
+pub fn make(home: &Home, installed: &Installed) -> Result<()> {
+    home.mark_undone(STAMP)?;
+    remove_if_there(&home.warm())?;
+    live::link_tree(&home.target(), &home.warm().join("target"))
+        .with_context(|| format!("cannot link the built dependencies into {}", home.warm().display()))?;
+    let key = source_key(&installed.support_crate)?;
+    let mut command = python::script(home, "warm");
+    // evcxr takes the support crate of the folder that the kernel runs in.
+    command.current_dir(&installed.support_crate).env(launch::WARMING, "1");
+    python::follow(&mut command, |event| {
+        if let Some(message) = event["message"].as_str().filter(|_| event["event"] == "note") {
+            eprintln!("      {message}");
+        }
+    })?
+    .into_result()?;
+    home.mark_done(STAMP, &key)
+}
+
+/// Whether the warm folder holds this support crate as it is now.
+pub fn is_fresh(home: &Home, support_crate: &Path) -> Result<bool> {
+    Ok(home.is_done(STAMP, &source_key(support_crate)?))
+}
+
+/// Rebuilds the support crate, and only it, in the warm folder if it was edited since.
+pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Result<()> {
+    if is_fresh(home, support_crate)? {
+        return Ok(());
+    }
+    if home.stamp(STAMP).is_none() {
+        bail!("the kernel was not warmed yet\n  try: cargo lab setup");
+    }
+    let _lock = home.lock("warm.lock", || eprintln!("waiting for another build of the support crate"))?;
+    let key = source_key(support_crate)?;
+    if home.is_done(STAMP, &key) {
+        return Ok(());
+    }
+    eprintln!("the support crate was edited; building it for the kernel");
+    point_at(&home.warm().join("Cargo.toml"), support_crate)?;
+    let mut command = Command::new("cargo");
+    installed.apply(home, &mut command);
+    command
+        .args(["build", "--offline", "--target", &installed.host])
+        .current_dir(home.warm())
+        .env("CARGO_TARGET_DIR", "target")
+        .env("RUSTFLAGS", rustflags());
+    let status = command.status().context("cannot start cargo")?;
+    if !status.success() {
+        bail!("the support crate does not build; the compiler's messages are above");
+    }
+    home.mark_done(STAMP, &key)
+}
+
+/// Makes evcxr's manifest depend on this support crate (it names the one it was warmed with).
+fn point_at(manifest: &Path, support_crate: &Path) -> Result<()> {
+    let text = fs::read_to_string(manifest)
+        .with_context(|| format!("cannot read {}\n  try: cargo lab setup", manifest.display()))?;
+    let path = serde_json::Value::from(support_crate.to_string_lossy());
+    let changed: Vec<String> = text
+        .lines()
+        .map(|line| match line.trim_start().strip_prefix("quantlab") {
+            Some(rest) if rest.trim_start().starts_with('=') => format!("quantlab = {{path = {path}}}"),
+            _ => line.to_owned(),
+        })
+        .collect();
+    write_atomically(manifest, (changed.join("\n") + "\n").as_bytes())
+}
+
+/// Changes whenever a file that the support crate is built from does: paths, sizes and times, as Cargo
+/// looks at them.
+fn source_key(support_crate: &Path) -> Result<String> {
+    let mut entries = Vec::new();
+    for part in ["Cargo.toml", "src", "embedded", "../Cargo.toml", "../Cargo.lock"] {
+        list(&support_crate.join(part), &mut entries)?;
+    }
+    entries.sort();
+    let mut hash = Sha256::new();
+    hash.update(support_crate.to_string_lossy().as_bytes());
+    for entry in entries {
+        hash.update(entry.as_bytes());
+        hash.update([0]);
+    }
+    Ok(format!("{:x}", hash.finalize()))
+}
+
+fn list(path: &Path, entries: &mut Vec<String>) -> Result<()> {
+    let Ok(meta) = fs::metadata(path) else { return Ok(()) };
+    if meta.is_dir() {
+        for entry in fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {
+            list(&entry?.path(), entries)?;
+        }
+    } else {
+        entries.push(format!("{} {} {:?}", path.display(), meta.len(), meta.modified()?));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_changes_the_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let krate = dir.path().join("support-crate");
+        fs::create_dir_all(krate.join("src/model")).unwrap();
+        fs::write(krate.join("src/model/gpt2.rs"), "a").unwrap();
+        let before = source_key(&krate).unwrap();
+        assert_eq!(before, source_key(&krate).unwrap());
+        fs::write(krate.join("src/model/gpt2.rs"), "ab").unwrap();
+        let edited = source_key(&krate).unwrap();
+        assert_ne!(before, edited);
+        fs::write(krate.join("src/new.rs"), "").unwrap();
+        assert_ne!(edited, source_key(&krate).unwrap());
+    }
+
+    #[test]
+    fn only_the_support_crates_line_is_pointed_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let manifest = dir.path().join("Cargo.toml");
+        fs::write(
+            &manifest,
+            "[package]\nname = \"ctx\"\n[dependencies]\nquantlab = {path = \"/old\"}\nquantlab-x = \"1\"\n",
+        )
+        .unwrap();
+        point_at(&manifest, Path::new("/new place")).unwrap();
+        let text = fs::read_to_string(&manifest).unwrap();
+        assert!(text.contains("quantlab = {path = \"/new place\"}\nquantlab-x = \"1\""), "{text}");
+    }
+}

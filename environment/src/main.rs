@@ -1,0 +1,157 @@
+//! `cargo lab`: sets up, starts, runs and checks the quantlab notebooks.
+
+mod check;
+mod checkout;
+mod clean;
+mod doctor;
+mod home;
+mod kernel;
+mod python;
+mod run;
+mod setup;
+mod start;
+mod ui;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use checkout::Checkout;
+use home::Home;
+
+/// Rust notebooks that measure and quantize language models.
+#[derive(Parser)]
+#[command(
+    name = "cargo lab",
+    bin_name = "cargo lab",
+    version,
+    after_help = "Everything that is installed lies in one folder: QUANTLAB_HOME, else quantlab in your cache folder.\n\
+                  Begin with: cargo lab start"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what the notebooks need; a second call does only what is missing
+    Setup {
+        /// Take libtorch with its CUDA libraries (about 5 GB), GPU or not
+        #[arg(long)]
+        cuda: bool,
+    },
+    /// Open JupyterLab in the browser (sets up first if needed)
+    Start {
+        /// A notebook to open
+        notebook: Option<PathBuf>,
+        /// Print the address instead of opening a browser
+        #[arg(long)]
+        no_browser: bool,
+    },
+    /// Run notebooks without a browser, cell by cell (sets up first if needed)
+    Run {
+        /// The notebooks
+        #[arg(required = true)]
+        notebooks: Vec<PathBuf>,
+        /// Folder for the executed copies
+        #[arg(long, value_name = "DIR", default_value = "executed", conflicts_with = "inplace")]
+        output: PathBuf,
+        /// Write the outputs into the notebooks themselves
+        #[arg(long)]
+        inplace: bool,
+        /// Longest time for one cell
+        #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
+        timeout: f64,
+    },
+    /// Show what is installed, where, and in which versions
+    Doctor {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        /// Start a kernel and measure it
+        #[arg(long)]
+        time: bool,
+    },
+    /// Run all checks: formatting, lints, tests, notebooks (sets up first if needed)
+    Test,
+    /// Run a command in the environment of the kernel, such as `cargo lab exec cargo bench -p quantlab`
+    Exec {
+        /// The command and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+    /// Remove what set-up made, after saying what
+    Clean {
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Become a kernel (kernel.json calls this)
+    #[command(hide = true)]
+    Kernel { connection_file: PathBuf },
+    /// Remove a kernel's build folder once it has ended (a kernel's start calls this)
+    #[command(hide = true)]
+    Janitor { dir: PathBuf },
+}
+
+fn main() -> ExitCode {
+    if called_as_cargo() {
+        return kernel::filter::main();
+    }
+    match dispatch(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A copy of this program stands as `cargo` where rust-analyzer looks for it.
+fn called_as_cargo() -> bool {
+    std::env::current_exe().is_ok_and(|path| path.file_name().is_some_and(|name| name == "cargo"))
+}
+
+fn dispatch(task: Task) -> Result<ExitCode> {
+    match task {
+        Task::Setup { cuda } => setup::setup(&Checkout::find()?, cuda).map(drop)?,
+        Task::Start { notebook, no_browser } => start::start(notebook.as_deref(), no_browser)?,
+        Task::Run { notebooks, output, inplace, timeout } => {
+            let destination = if inplace { run::Destination::InPlace } else { run::Destination::Folder(output) };
+            run::run(&notebooks, &destination, timeout)?;
+        }
+        Task::Doctor { json, time } => doctor::doctor(json, time)?,
+        Task::Test => check::check()?,
+        Task::Exec { command } => return check::exec(&command),
+        Task::Clean { yes } => clean::clean(yes)?,
+        Task::Kernel { connection_file } => kernel::launch::launch(&connection_file)?,
+        Task::Janitor { dir } => kernel::live::janitor(&dir)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The home's size on disk is worth a look in more than one place.
+fn human_size(bytes: u64) -> String {
+    if bytes >= 1_000_000_000 { format!("{:.1} GB", bytes as f64 / 1e9) } else { format!("{} MB", bytes / 1_000_000) }
+}
+
+/// Bytes on disk below a path; a file with several names counts once.
+fn disk_used(home: &Home) -> u64 {
+    use std::collections::HashSet;
+    use std::os::unix::fs::MetadataExt;
+    let mut seen = HashSet::new();
+    let mut stack = vec![home.root().to_owned()];
+    let mut total = 0;
+    while let Some(path) = stack.pop() {
+        let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
+        if meta.is_dir() {
+            stack.extend(std::fs::read_dir(&path).into_iter().flatten().flatten().map(|e| e.path()));
+        } else if meta.nlink() < 2 || seen.insert(meta.ino()) {
+            total += meta.blocks() * 512;
+        }
+    }
+    total
+}

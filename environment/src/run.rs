@@ -1,0 +1,169 @@
+//! `cargo lab run`: notebooks through the kernel, without a browser.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::checkout::Checkout;
+use crate::home::Home;
+use crate::python;
+use crate::setup;
+
+/// Where executed copies go.
+#[derive(Debug, Clone)]
+pub enum Destination {
+    /// Into this folder, under the notebook's lesson and name.
+    Folder(PathBuf),
+    /// Over the notebook itself.
+    InPlace,
+}
+
+/// Runs each notebook; the error counts those that failed.
+pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: f64) -> Result<()> {
+    let checkout = Checkout::find()?;
+    for notebook in notebooks {
+        check_notebook(notebook, &checkout)?;
+    }
+    setup::setup(&checkout, false)?;
+    let home = Home::find()?;
+    let mut failed = Vec::new();
+    for notebook in notebooks {
+        let target = target_of(notebook, destination)?;
+        if !run_one(&home, notebook, &target, timeout_s)? {
+            failed.push(notebook.display().to_string());
+        }
+    }
+    if !failed.is_empty() {
+        bail!("{} of {} notebooks failed: {}", failed.len(), notebooks.len(), failed.join(", "));
+    }
+    Ok(())
+}
+
+/// A notebook that does not exist is answered with those that do.
+fn check_notebook(path: &Path, checkout: &Checkout) -> Result<()> {
+    if path.is_file() {
+        return Ok(());
+    }
+    let mut known = Vec::new();
+    find_notebooks(&checkout.notebooks(), &mut known);
+    known.sort();
+    let list: Vec<String> =
+        known.iter().map(|p| format!("  {}", p.strip_prefix(checkout.root()).unwrap_or(p).display())).collect();
+    bail!("there is no notebook {}\nthe course has:\n{}", path.display(), list.join("\n"));
+}
+
+/// All notebooks below a folder.
+pub fn find_notebooks(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && !entry.file_name().to_string_lossy().starts_with('.') {
+            find_notebooks(&path, found);
+        } else if path.extension().is_some_and(|e| e == "ipynb") {
+            found.push(path);
+        }
+    }
+}
+
+/// `FOLDER/LESSON/NAME.ipynb`: lessons share the names of their notebooks.
+fn target_of(notebook: &Path, destination: &Destination) -> Result<PathBuf> {
+    let Destination::Folder(folder) = destination else { return Ok(notebook.to_owned()) };
+    let full = std::path::absolute(notebook).with_context(|| format!("{} is no usable path", notebook.display()))?;
+    let name = full.file_name().context("a notebook needs a name")?;
+    let lesson = full.parent().and_then(Path::file_name);
+    Ok(lesson.map_or_else(|| folder.join(name), |lesson| folder.join(lesson).join(name)))
+}
+
+fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: f64) -> Result<bool> {
+    println!("{}", notebook.display());
+    let mut command: Command = python::script(home, "run");
+    command.arg(notebook).arg(target).args(["--timeout", &timeout_s.to_string()]);
+    let mut first_line = String::new();
+    let mut started = 0.0;
+    let ended = python::follow(&mut command, |event| {
+        let text = |key: &str| event[key].as_str().unwrap_or_default();
+        let seconds = event["seconds"].as_f64().unwrap_or_default();
+        match text("event") {
+            "ready" => {
+                started = seconds;
+                println!("  kernel ready after {seconds:.1} s");
+            }
+            "cell_start" => first_line = text("first_line").to_owned(),
+            "cell_end" => println!("  cell {:>3} {seconds:>7.2} s  {}", event["cell"], shorten(&first_line, 60)),
+            "done" if event["ok"] == true => {
+                println!("  all cells ran, {seconds:.1} s in all ({started:.1} s of it the kernel's start)")
+            }
+            _ => {}
+        }
+    })?;
+    if let Some(failure) = ended.failure() {
+        println!("{}", describe_failure(failure));
+        println!("  the copy up to there: {}", target.display());
+        return Ok(false);
+    }
+    ended.into_result()?;
+    println!("  executed copy: {}", target.display());
+    Ok(true)
+}
+
+/// Number, first line and error of the cell that stopped a run.
+fn describe_failure(failure: &Value) -> String {
+    let kind = failure["kind"].as_str().unwrap_or("failed");
+    let kind = match kind {
+        "error" => "an Err left the cell (or it wrote to standard error, which is how the kernel reports one)",
+        other => other,
+    };
+    let message = failure["message"].as_str().unwrap_or_default();
+    let indented: Vec<String> = message.lines().map(|l| format!("    {l}")).collect();
+    match failure["cell"].as_u64() {
+        Some(cell) => format!(
+            "  FAILED at cell {cell}: {kind}\n    {}\n{}",
+            failure["first_line"].as_str().unwrap_or_default(),
+            indented.join("\n")
+        ),
+        None => format!("  FAILED: {kind}\n{}", indented.join("\n")),
+    }
+}
+
+fn shorten(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 3).chain("...".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn copies_of_two_lessons_do_not_meet() {
+        let out = Destination::Folder("out".into());
+        let one = target_of(Path::new("notebooks/01-a/solution.ipynb"), &out).unwrap();
+        let two = target_of(Path::new("notebooks/02-b/solution.ipynb"), &out).unwrap();
+        assert_eq!(one, Path::new("out/01-a/solution.ipynb"));
+        assert_ne!(one, two);
+        assert_eq!(target_of(Path::new("x.ipynb"), &Destination::InPlace).unwrap(), Path::new("x.ipynb"));
+    }
+
+    #[test]
+    fn a_failure_names_cell_line_and_error() {
+        let text =
+            describe_failure(&json!({"kind": "panic", "cell": 7, "first_line": "let x = f();", "message": "a\nb"}));
+        assert_eq!(text, "  FAILED at cell 7: panic\n    let x = f();\n    a\n    b");
+    }
+
+    #[test]
+    fn an_unknown_notebook_is_answered_with_those_there_are() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("support-crate")).unwrap();
+        std::fs::create_dir_all(dir.path().join("notebooks/01-x")).unwrap();
+        std::fs::write(dir.path().join("support-crate/Cargo.toml"), "").unwrap();
+        std::fs::write(dir.path().join("notebooks/01-x/solution.ipynb"), "").unwrap();
+        let checkout = Checkout::around(dir.path()).unwrap();
+        let error = check_notebook(Path::new("nope.ipynb"), &checkout).unwrap_err().to_string();
+        assert!(error.contains("nope.ipynb") && error.contains("  notebooks/01-x/solution.ipynb"), "{error}");
+    }
+}

@@ -1,0 +1,254 @@
+//! libtorch: the user's own (`LIBTORCH`), or from the package registry's `torch` wheel.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::toolchain::Toolchain;
+use crate::home::{Home, non_empty_var, remove_if_there};
+use crate::ui::{output_of, run_logged, run_shown};
+
+/// The libtorch that tch 0.26 is written for.
+pub const TORCH_VERSION: &str = "2.13.0";
+const FETCH_WHEEL: &str = include_str!("../../python/fetch_wheel.py");
+const WHEELS: &str = include_str!("../../libtorch.txt");
+
+/// Which libtorch is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// The folder that `LIBTORCH` names.
+    Own(PathBuf),
+    /// The CPU part of the registry's wheel.
+    Cpu,
+    /// The registry's wheel with all its CUDA libraries.
+    Cuda,
+}
+
+impl Choice {
+    /// `LIBTORCH` when set (its version checked), else CUDA when asked for or a GPU is there, else CPU.
+    pub fn make(cuda: bool) -> Result<Self> {
+        if let Some(own) = non_empty_var("LIBTORCH") {
+            let own = std::path::absolute(PathBuf::from(own)).context("LIBTORCH is no usable path")?;
+            check_version(&own)?;
+            return Ok(Self::Own(own));
+        }
+        if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
+            bail!(
+                "set-up can fetch libtorch for Linux on x86-64 only\n  try: install libtorch {TORCH_VERSION} yourself and set LIBTORCH to its folder"
+            );
+        }
+        Ok(if cuda || has_nvidia_gpu() { Self::Cuda } else { Self::Cpu })
+    }
+
+    /// What the step's stamp holds.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Own(path) => format!("own {}", path.display()),
+            Self::Cpu => format!("cpu {WHEELS}"),
+            Self::Cuda => format!("cuda {TORCH_VERSION}"),
+        }
+    }
+
+    /// The folder with `lib` and `include`.
+    pub fn folder(&self, home: &Home) -> PathBuf {
+        match self {
+            Self::Own(path) => path.clone(),
+            Self::Cpu => home.libtorch(),
+            Self::Cuda => home.libtorch().join("site/torch"),
+        }
+    }
+}
+
+/// Whether `nvidia-smi` finds a GPU.
+pub fn has_nvidia_gpu() -> bool {
+    output_of(Command::new("nvidia-smi").arg("-L")).is_ok_and(|list| list.contains("GPU "))
+}
+
+/// Errors unless the folder holds libtorch of the right version.
+fn check_version(folder: &Path) -> Result<()> {
+    let hint = format!("  try: unset LIBTORCH, and set-up takes libtorch {TORCH_VERSION} from the package registry");
+    if !folder.join("lib/libtorch_cpu.so").is_file() {
+        bail!("LIBTORCH={} holds no lib/libtorch_cpu.so\n{hint}", folder.display());
+    }
+    let found = fs::read_to_string(folder.join("build-version"))
+        .map(|text| text.trim().to_owned())
+        .or_else(|_| version_of_header(folder))
+        .with_context(|| {
+            format!(
+                "LIBTORCH={}: cannot tell its version (no build-version, no include/torch/version.h)\n{hint}",
+                folder.display()
+            )
+        })?;
+    if found.split('+').next() != Some(TORCH_VERSION) {
+        bail!("LIBTORCH={} is libtorch {found}; tch 0.26 needs {TORCH_VERSION}\n{hint}", folder.display());
+    }
+    Ok(())
+}
+
+/// The version that libtorch's own header states.
+fn version_of_header(folder: &Path) -> Result<String> {
+    for header in ["include/torch/headeronly/version.h", "include/torch/version.h"] {
+        let text = fs::read_to_string(folder.join(header)).unwrap_or_default();
+        let line = text.lines().find_map(|l| l.trim().strip_prefix("#define TORCH_VERSION "));
+        if let Some(version) = line.map(|v| v.trim().trim_matches('"')).filter(|v| !v.is_empty()) {
+            return Ok(version.to_owned());
+        }
+    }
+    bail!("no TORCH_VERSION in its headers")
+}
+
+/// Puts the chosen libtorch in its place.
+pub fn install(choice: &Choice, home: &Home) -> Result<()> {
+    match choice {
+        Choice::Own(_) => Ok(()),
+        Choice::Cpu => install_cpu(home),
+        Choice::Cuda => install_cuda(home),
+    }
+}
+
+fn install_cpu(home: &Home) -> Result<()> {
+    let folder = home.libtorch();
+    remove_if_there(&folder)?;
+    for line in WHEELS.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [requirement, sha256, platform, prefix, members @ ..] = fields.as_slice() else {
+            bail!("libtorch.txt: malformed line `{line}`");
+        };
+        let wheel = home.downloads().join(format!("{requirement}.whl"));
+        eprintln!("      {requirement}");
+        run_shown(
+            Command::new(home.python_bin("python"))
+                .args(["-c", FETCH_WHEEL, requirement, sha256])
+                .arg(&wheel)
+                .args(["--platform", platform, "--extract", prefix, "--into"])
+                .arg(&folder)
+                .args(members),
+        )?;
+        remove_if_there(&wheel)?;
+    }
+    let lib = folder.join("lib");
+    std::os::unix::fs::symlink("libgomp.so.1", lib.join("libgomp.so"))
+        .with_context(|| format!("cannot link libgomp.so in {}", lib.display()))
+}
+
+/// With CUDA the libraries find one another through their own rpaths, laid out as pip installs them.
+fn install_cuda(home: &Home) -> Result<()> {
+    let site = home.libtorch().join("site");
+    remove_if_there(&home.libtorch())?;
+    run_shown(
+        Command::new(home.python_bin("python"))
+            .args(["-m", "pip", "install", "--only-binary=:all:", "--target"])
+            .arg(&site)
+            .arg(format!("torch=={TORCH_VERSION}")),
+    )?;
+    let lib = site.join("torch/lib");
+    if !lib.join("libgomp.so").exists() {
+        std::os::unix::fs::symlink("libgomp.so.1", lib.join("libgomp.so"))
+            .with_context(|| format!("cannot link libgomp.so in {}", lib.display()))?;
+    }
+    Ok(())
+}
+
+/// Builds torch-sys's C++ shim as a shared library, once.
+///
+/// rustc does not export the symbols of a C library that is linked statically into a Rust shared
+/// library, so a cell that calls a generic tch method could not be loaded; and this saves a minute
+/// of C++ in every build of torch-sys.
+pub fn build_shim(choice: &Choice, home: &Home, tools: &Toolchain, torch_sys: &Path) -> Result<()> {
+    let folder = choice.folder(home);
+    let shim = home.shim();
+    remove_if_there(&shim)?;
+    fs::create_dir_all(&shim).with_context(|| format!("cannot create {}", shim.display()))?;
+    if *choice == Choice::Cpu {
+        build_libtorch_stub(home, tools)?;
+    }
+    let source = torch_sys.join("libtch");
+    let mut command = Command::new(&tools.cxx);
+    command
+        .current_dir(&source)
+        .args(["-O2", "-fPIC", "-shared", "-std=c++17", "-w", "-D_GLIBCXX_USE_CXX11_ABI=1", "-DGLOG_USE_GLOG_EXPORT"])
+        .arg(format!("-I{}", folder.join("include").display()))
+        .arg(format!("-I{}", folder.join("include/torch/csrc/api/include").display()))
+        .args(["torch_api.cpp", "torch_api_generated.cpp", "-o"])
+        .arg(shim.join("libtch.so"))
+        .arg(format!("-L{}", folder.join("lib").display()))
+        .arg(format!("-Wl,-rpath,{}", folder.join("lib").display()))
+        .args(["-Wl,-soname,libtch.so", "-Wl,--allow-shlib-undefined"]);
+    if *choice == Choice::Cuda || folder.join("lib/libtorch_cuda.so").is_file() {
+        // Nothing in the shim names a CUDA symbol; the library registers its kernels when it is loaded.
+        command.args(["-Wl,--no-as-needed", "-ltorch_cuda", "-Wl,--as-needed"]);
+    }
+    command.args(["-ltorch_cpu", "-ltorch", "-lc10"]);
+    run_logged(&mut command, &home.logs().join("shim.log"), "compiling 2 MB of C++")
+}
+
+/// The wheel's own `libtorch.so` needs the CUDA libraries; for a CPU an empty one takes its place.
+fn build_libtorch_stub(home: &Home, tools: &Toolchain) -> Result<()> {
+    let lib = home.libtorch().join("lib");
+    let mut command = Command::new(&tools.cxx);
+    command
+        .args(["-shared", "-fPIC", "-x", "c++", "/dev/null", "-o"])
+        .arg(lib.join("libtorch.so"))
+        .arg(format!("-L{}", lib.display()))
+        .args([
+            "-Wl,--no-as-needed",
+            "-ltorch_cpu",
+            "-lc10",
+            "-Wl,-soname,libtorch.so",
+            "-Wl,-rpath,$ORIGIN",
+            "-Wl,--allow-shlib-undefined",
+        ]);
+    run_logged(&mut command, &home.logs().join("libtorch-stub.log"), "linking libtorch.so")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn libtorch(version_file: Option<(&str, &str)>) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("lib")).unwrap();
+        fs::write(dir.path().join("lib/libtorch_cpu.so"), "").unwrap();
+        if let Some((name, text)) = version_file {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn the_right_version_is_taken_from_either_file() {
+        check_version(libtorch(Some(("build-version", "2.13.0+cpu\n"))).path()).unwrap();
+        let header = "#pragma once\n#define TORCH_VERSION \"2.13.0\"\n";
+        check_version(libtorch(Some(("include/torch/version.h", header))).path()).unwrap();
+    }
+
+    #[test]
+    fn another_version_is_named_with_what_to_do() {
+        let error = check_version(libtorch(Some(("build-version", "2.4.1+cu121"))).path()).unwrap_err().to_string();
+        assert!(
+            error.contains("2.4.1+cu121") && error.contains("2.13.0") && error.contains("unset LIBTORCH"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_folder_that_is_no_libtorch_is_refused() {
+        let error = format!("{:#}", check_version(tempfile::tempdir().unwrap().path()).unwrap_err());
+        assert!(error.contains("libtorch_cpu.so"), "{error}");
+        let error = format!("{:#}", check_version(libtorch(None).path()).unwrap_err());
+        assert!(error.contains("cannot tell its version"), "{error}");
+    }
+
+    #[test]
+    fn the_pinned_wheels_are_well_formed() {
+        for line in WHEELS.lines().filter(|l| !l.starts_with('#')) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            assert!(fields.len() >= 5 && fields[0].contains("==") && fields[1].len() == 64, "{line}");
+        }
+        assert!(WHEELS.contains(&format!("torch=={TORCH_VERSION} ")));
+    }
+}

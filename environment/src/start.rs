@@ -1,0 +1,68 @@
+//! `cargo lab start`: JupyterLab on loopback.
+
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::checkout::Checkout;
+use crate::home::Home;
+use crate::setup;
+
+/// Becomes JupyterLab, opened at `notebooks/` or at one notebook. Returns only on failure.
+pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
+    let checkout = Checkout::find()?;
+    let root = checkout.notebooks();
+    let opened = notebook.map(|path| inside(path, &root)).transpose()?;
+    let installed = setup::setup(&checkout, false)?;
+    let home = Home::find()?;
+    let mut jupyter = Command::new(home.python_bin("jupyter"));
+    installed.apply(&home, &mut jupyter);
+    jupyter
+        .current_dir(&root)
+        .args(["lab", "--ip=127.0.0.1"])
+        .arg(format!("--port={}", free_port()))
+        .arg(format!("--ServerApp.root_dir={}", root.display()))
+        // A kernel that builds an edited support crate first takes longer than Jupyter's minute.
+        .arg("--MultiKernelManager.kernel_info_timeout=600")
+        .arg("--MappingKernelManager.kernel_info_timeout=600")
+        .arg("--LabApp.extension_manager=readonly");
+    if let Some(path) = opened {
+        jupyter.arg(format!("--LabApp.default_url=/lab/tree/{path}"));
+    }
+    if no_browser || std::env::var_os("CI").is_some() {
+        jupyter.arg("--no-browser");
+    }
+    if is_root() {
+        jupyter.arg("--allow-root");
+    }
+    eprintln!("Starting JupyterLab; choose the kernel \"Rust (quantlab)\". Ctrl-C, twice, ends it.");
+    Err(jupyter.exec())
+        .with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.python_bin("jupyter").display()))
+}
+
+/// A notebook's path below `notebooks/`, for the address.
+fn inside(path: &Path, root: &Path) -> Result<String> {
+    if !path.is_file() {
+        bail!("there is no notebook {}", path.display());
+    }
+    let full = path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?;
+    let root = root.canonicalize().with_context(|| format!("cannot read {}", root.display()))?;
+    let inner = full.strip_prefix(&root).with_context(|| {
+        format!("{} is not inside {}\n  try: copy it there, or `cargo lab run` it", path.display(), root.display())
+    })?;
+    Ok(inner.to_string_lossy().into_owned())
+}
+
+/// Jupyter's own search for a free port gives up after 50; a port that the system picks is free.
+fn free_port() -> u16 {
+    let bind = |port| TcpListener::bind(("127.0.0.1", port)).and_then(|l| l.local_addr()).map(|a| a.port());
+    bind(8888).or_else(|_| bind(0)).unwrap_or(8888)
+}
+
+fn is_root() -> bool {
+    // SAFETY: geteuid has no preconditions and touches no memory.
+    unsafe { libc::geteuid() == 0 }
+}

@@ -1,0 +1,133 @@
+//! What a person sees of a long step: a heading that says what and why, then its output or a spinner.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A numbered sequence of steps.
+pub struct Steps {
+    total: usize,
+    next: usize,
+}
+
+impl Steps {
+    /// Begins a sequence of `total` steps.
+    pub fn new(total: usize) -> Self {
+        Self { total, next: 1 }
+    }
+
+    /// Announces the next step: what it makes, and why that is needed or what it costs.
+    pub fn begin(&mut self, what: &str, why: &str) -> Instant {
+        eprintln!("[{}/{}] {what}", self.next, self.total);
+        eprintln!("      {why}");
+        self.next += 1;
+        Instant::now()
+    }
+
+    /// Says in one line that a step's result is there already.
+    pub fn present(&mut self, what: &str) {
+        eprintln!("[{}/{}] {what}: there", self.next, self.total);
+        self.next += 1;
+    }
+}
+
+/// Says how long a step took, when that is worth saying.
+pub fn took(start: Instant) {
+    let s = start.elapsed().as_secs();
+    if s >= 60 {
+        eprintln!("      done in {} min {} s", s / 60, s % 60);
+    } else if s >= 2 {
+        eprintln!("      done in {s} s");
+    }
+}
+
+/// Runs a command whose own output is the progress (cargo, pip).
+pub fn run_shown(command: &mut Command) -> Result<()> {
+    let line = describe(command);
+    let status = command.stdin(Stdio::null()).status().with_context(|| format!("cannot start {line}"))?;
+    if !status.success() {
+        bail!("{line} failed ({status}); its own messages are above");
+    }
+    Ok(())
+}
+
+/// Runs a silent command behind a spinner; its output goes to `log`, whose end is shown on failure.
+pub fn run_logged(command: &mut Command, log: &Path, message: &str) -> Result<()> {
+    if let Some(parent) = log.parent() {
+        fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
+    }
+    let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let line = describe(command);
+    let spinner = spinner(message);
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .status()
+        .with_context(|| format!("cannot start {line}"))?;
+    spinner.finish_and_clear();
+    if !status.success() {
+        let text = fs::read_to_string(log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let end = lines[lines.len().saturating_sub(25)..].join("\n");
+        bail!("{line} failed ({status}); the end of {}:\n{end}", log.display());
+    }
+    Ok(())
+}
+
+/// A command's standard output as text; its standard error is part of the message when it fails.
+pub fn output_of(command: &mut Command) -> Result<String> {
+    let line = describe(command);
+    let done = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {line}"))?;
+    if !done.status.success() {
+        bail!("{line} failed ({}): {}", done.status, String::from_utf8_lossy(&done.stderr).trim());
+    }
+    String::from_utf8(done.stdout).with_context(|| format!("{line} printed no UTF-8"))
+}
+
+fn spinner(message: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner().with_message(message.to_owned());
+    if let Ok(style) = ProgressStyle::with_template("      {spinner} {msg} ({elapsed})") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+/// Program and first arguments, for messages.
+fn describe(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_else(|| command.get_program());
+    let args = command.get_args().take(3).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
+    format!("`{} {args}`", program.to_string_lossy()).replace(" `", "`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_command_shows_the_end_of_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("logs/x.log");
+        let mut command = Command::new("sh");
+        command.args(["-c", "for i in $(seq 100); do echo line $i; done; exit 3"]);
+        let error = run_logged(&mut command, &log, "x").unwrap_err().to_string();
+        assert!(error.contains("line 100") && !error.contains("line 50\n"), "{error}");
+        assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 100);
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = run_shown(&mut Command::new("no-such-program-here")).unwrap_err().to_string();
+        assert!(error.contains("no-such-program-here"), "{error}");
+    }
+}

@@ -1,0 +1,28 @@
+//! Measure LLM inference and quantize models, cell by cell, from Rust notebooks.
+//!
+//! Data flows one way through the modules:
+//!
+//! | module | from | to |
+//! | --- | --- | --- |
+//! | [`source`] | a model id | its files: hub, folder, embedded, random |
+//! | [`model`] | files | a [`CausalLm`](model::CausalLm) with its tokenizer |
+//! | [`generate`] | a model and a prompt | tokens |
+//! | [`measure`] | a model and a prompt or text | latency, throughput, perplexity |
+//! | [`report`] | numbers | tables and plots in the notebook |
+//!
+//! A notebook's first cell says `use quantlab::prelude::*;`.
+
+pub mod error;
+pub mod generate;
+pub mod measure;
+pub mod model;
+pub mod prelude;
+pub mod report;
+pub mod source;
+
+// A cell links this one shared library. What it wants from these crates it takes from here; a `:dep` on
+// one of them would bring in a second copy with statics of its own.
+pub use {candle_core, candle_nn, hf_hub, plotters, polars, tch, tokenizers};
+
+/// This crate's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

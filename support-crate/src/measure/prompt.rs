@@ -1,0 +1,45 @@
+//! Prompts of a wanted length.
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::model::Loaded;
+
+/// A prompt and its length.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Prompt {
+    /// The text.
+    pub text: String,
+    /// Its length in the model's tokens.
+    pub tokens: usize,
+}
+
+/// Repeats `base` until it is `tokens` tokens long, or the first length beyond.
+///
+/// # Errors
+/// An empty base, a length of zero, or a length that leaves no room for a new token in the model's
+/// context.
+pub fn prompt_of_tokens(loaded: &Loaded, base: &str, tokens: usize) -> Result<Prompt> {
+    let count = |text: &str| loaded.tokenizer.encode(text).map(|ids| ids.len());
+    let base_tokens = count(base)?;
+    if base_tokens == 0 || tokens == 0 {
+        return Err(Error::input(format!("repeating {base:?} does not make a prompt of {tokens} tokens"))
+            .hint("give a sentence, and a length of at least one token"));
+    }
+    let context_len = loaded.model.info().context_len;
+    if tokens >= context_len {
+        return Err(Error::input(format!(
+            "a prompt of {tokens} tokens leaves no room in the model's context of {context_len}"
+        )));
+    }
+    // Tokens can merge where two copies meet, so the length is counted, not computed.
+    let mut repeats = tokens.div_ceil(base_tokens);
+    loop {
+        let text = base.repeat(repeats);
+        let length = count(&text)?;
+        if length >= tokens {
+            return Ok(Prompt { text, tokens: length });
+        }
+        repeats += (tokens - length).div_ceil(base_tokens);
+    }
+}

@@ -1,0 +1,49 @@
+//! What a number was measured on, so that it can be compared with others.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::model::{Device, Loaded, threads};
+
+/// The circumstances of a measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunInfo {
+    /// The model id that was loaded.
+    pub model: String,
+    /// The library that computed, for example `candle`.
+    pub backend: String,
+    /// Where it computed.
+    pub device: Device,
+    /// The precision in words, for example `float32 (forced on CPU)`.
+    pub dtype: String,
+    /// Threads that computed on the CPU.
+    pub threads: usize,
+    /// How this library was built.
+    pub build: String,
+}
+
+/// How this library was built: `optimised`, or `debug` when it checks itself and is slow.
+pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "optimised" };
+
+impl RunInfo {
+    /// The circumstances of what this model does now.
+    pub fn of(loaded: &Loaded) -> Self {
+        let info = loaded.model.info();
+        Self {
+            model: loaded.model_id.clone(),
+            backend: info.backend.to_owned(),
+            device: info.device,
+            dtype: loaded.dtype_label.clone(),
+            threads: threads(),
+            build: BUILD.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for RunInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, backend, device, dtype, threads, build } = self;
+        write!(f, "{model} | {backend} | {device} | {dtype} | {threads} threads | {build} build")
+    }
+}

@@ -1,0 +1,228 @@
+//! How long generating takes: as a whole, to the first token, and for each token after it.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::{RunInfo, Statistics};
+use crate::error::{Error, Result};
+use crate::generate::{GenerateOptions, greedy};
+use crate::model::Loaded;
+
+/// What is timed. `TimingOptions::default()`: 50 tokens with the cache, 1 warm-up, 3 repeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimingOptions {
+    /// Exactly this many tokens are generated each time; a token that ends the text does not stop.
+    pub max_new_tokens: usize,
+    /// Whether keys and values of earlier tokens are kept.
+    pub use_cache: bool,
+    /// Runs before the first one that counts: caches fill, threads start, memory is mapped.
+    pub warmup: usize,
+    /// Runs that count.
+    pub repeats: usize,
+}
+
+impl Default for TimingOptions {
+    fn default() -> Self {
+        Self { max_new_tokens: 50, use_cache: true, warmup: 1, repeats: 3 }
+    }
+}
+
+/// How long generating took. Times are medians over the repeats; the statistics hold their intervals.
+///
+/// *Prefill* reads the prompt and ends with the first new token; *decode* is every token after it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Timing {
+    /// From the prompt's tokens to the last new token, in seconds.
+    pub total_latency_s: f64,
+    /// New tokens of each run.
+    pub tokens_generated: usize,
+    /// New tokens for each second of the whole run, prefill included.
+    pub tokens_per_sec: f64,
+    /// The whole run's time for each new token, in milliseconds.
+    pub avg_latency_per_token_ms: f64,
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Time to the first new token, in seconds.
+    pub prefill_s: f64,
+    /// Time to the first new token, in milliseconds.
+    pub ttft_ms: f64,
+    /// From the first new token to the last, in seconds; 0 if there is only one.
+    pub decode_s: f64,
+    /// Tokens for each second of decode; 0 if there is only one new token.
+    pub decode_tokens_per_sec: f64,
+    /// Whether keys and values of earlier tokens were kept.
+    pub use_cache: bool,
+    /// Median time of each new token in its place, in milliseconds; the first is the prefill.
+    pub token_ms: Vec<f64>,
+    /// Each run that counts.
+    pub repeats: Vec<Repeat>,
+    /// Statistics of `total_latency_s`.
+    pub total_latency: Statistics,
+    /// Statistics of `tokens_per_sec`.
+    pub throughput: Statistics,
+    /// Statistics of `ttft_ms`.
+    pub ttft: Statistics,
+    /// Statistics of `decode_tokens_per_sec`.
+    pub decode_rate: Statistics,
+    /// What was measured on.
+    pub run: RunInfo,
+}
+
+/// One timed run, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Repeat {
+    /// The whole run.
+    pub total_s: f64,
+    /// To the first new token.
+    pub prefill_s: f64,
+    /// From the first new token to the last.
+    pub decode_s: f64,
+}
+
+/// Times how the model continues `prompt`.
+///
+/// Tokenising comes before the timer, turning tokens into text and printing do not happen. The device
+/// is waited for on both sides. The cache's memory is set aside inside the timer, as a request would.
+///
+/// ```
+/// use quantlab::measure::{TimingOptions, time_generate};
+/// use quantlab::model::{Device, load_model_and_tokenizer};
+///
+/// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
+/// let options = TimingOptions { max_new_tokens: 4, ..TimingOptions::default() };
+/// let timing = time_generate(&loaded, "Once upon a time", &options)?;
+/// assert_eq!(timing.tokens_generated, 4);
+/// println!("{timing}");
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// No repeats, an empty prompt, or a prompt that leaves no room for the new tokens in the context.
+pub fn time_generate(loaded: &Loaded, prompt: &str, options: &TimingOptions) -> Result<Timing> {
+    if options.repeats == 0 {
+        return Err(Error::input("`repeats` is 0").hint("time at least one run; five or more give a useful interval"));
+    }
+    let ids = loaded.tokenizer.encode(prompt)?;
+    for _ in 0..options.warmup {
+        timed_run(loaded, &ids, options)?;
+    }
+    let runs = (0..options.repeats).map(|_| timed_run(loaded, &ids, options)).collect::<Result<Vec<_>>>()?;
+    summarise(loaded, ids.len(), options, &runs)
+}
+
+/// The moments, from the start, at which each new token was known.
+fn timed_run(loaded: &Loaded, ids: &[u32], options: &TimingOptions) -> Result<Vec<Duration>> {
+    let model = &*loaded.model;
+    let generate = GenerateOptions {
+        max_new_tokens: options.max_new_tokens,
+        min_new_tokens: 0,
+        use_cache: options.use_cache,
+        stop_at_eos: false,
+    };
+    let mut moments = Vec::with_capacity(options.max_new_tokens);
+    model.synchronize()?;
+    let start = Instant::now();
+    greedy(model, ids, &generate, &mut |_| moments.push(start.elapsed()))?;
+    model.synchronize()?;
+    // Choosing a token waits for its logits; whatever else the device did belongs to the last one.
+    if let Some(last) = moments.last_mut() {
+        *last = start.elapsed();
+    }
+    Ok(moments)
+}
+
+fn summarise(loaded: &Loaded, prompt_tokens: usize, options: &TimingOptions, runs: &[Vec<Duration>]) -> Result<Timing> {
+    let n = options.max_new_tokens;
+    let repeats: Vec<Repeat> = runs.iter().map(|moments| Repeat::of(moments)).collect();
+    let statistics = |value: &dyn Fn(&Repeat) -> f64| Statistics::of(&repeats.iter().map(value).collect::<Vec<_>>());
+    let total_latency = statistics(&|repeat| repeat.total_s)?;
+    let throughput = statistics(&|repeat| rate(n, repeat.total_s))?;
+    let ttft = statistics(&|repeat| repeat.prefill_s * 1e3)?;
+    let decode = statistics(&|repeat| repeat.decode_s)?;
+    let decode_rate = statistics(&|repeat| rate(n - 1, repeat.decode_s))?;
+    let token_ms = (0..n).map(|i| Ok(Statistics::of(&token_times_ms(runs, i))?.median)).collect::<Result<Vec<_>>>()?;
+    Ok(Timing {
+        total_latency_s: total_latency.median,
+        tokens_generated: n,
+        tokens_per_sec: throughput.median,
+        avg_latency_per_token_ms: total_latency.median * 1e3 / n as f64,
+        prompt_tokens,
+        prefill_s: ttft.median / 1e3,
+        ttft_ms: ttft.median,
+        decode_s: decode.median,
+        decode_tokens_per_sec: decode_rate.median,
+        use_cache: options.use_cache,
+        token_ms,
+        repeats,
+        total_latency,
+        throughput,
+        ttft,
+        decode_rate,
+        run: RunInfo::of(loaded),
+    })
+}
+
+impl Repeat {
+    fn of(moments: &[Duration]) -> Self {
+        let seconds = |moment: Option<&Duration>| moment.map_or(0.0, Duration::as_secs_f64);
+        let (prefill_s, total_s) = (seconds(moments.first()), seconds(moments.last()));
+        Self { total_s, prefill_s, decode_s: total_s - prefill_s }
+    }
+}
+
+/// How long the i-th token took in each run, in milliseconds.
+fn token_times_ms(runs: &[Vec<Duration>], i: usize) -> Vec<f64> {
+    let taken = |moments: &Vec<Duration>| {
+        let before = if i == 0 { Duration::ZERO } else { moments[i - 1] };
+        moments[i].saturating_sub(before).as_secs_f64() * 1e3
+    };
+    runs.iter().map(taken).collect()
+}
+
+/// Tokens for each second; 0 where nothing was timed.
+fn rate(tokens: usize, seconds: f64) -> f64 {
+    if tokens == 0 || seconds <= 0.0 { 0.0 } else { tokens as f64 / seconds }
+}
+
+impl fmt::Display for Timing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cache = if self.use_cache { "with cache" } else { "without cache" };
+        writeln!(
+            f,
+            "{} prompt tokens + {} new, {cache}, {} repeats",
+            self.prompt_tokens,
+            self.tokens_generated,
+            self.repeats.len()
+        )?;
+        writeln!(f, "  total_latency_s           {:.4}", self.total_latency)?;
+        writeln!(f, "  tokens_per_sec            {:.1}", self.throughput)?;
+        writeln!(f, "  avg_latency_per_token_ms  {:.3}", self.avg_latency_per_token_ms)?;
+        writeln!(f, "  ttft_ms (prefill)         {:.3}", self.ttft)?;
+        writeln!(f, "  decode_tokens_per_sec     {:.1}", self.decode_rate)?;
+        write!(f, "  {}", self.run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefill_and_decode_add_up() {
+        let moments = [40, 50, 65].map(Duration::from_millis);
+        let repeat = Repeat::of(&moments);
+        assert!((repeat.prefill_s - 0.040).abs() < 1e-9 && (repeat.decode_s - 0.025).abs() < 1e-9);
+        assert!((repeat.total_s - repeat.prefill_s - repeat.decode_s).abs() < 1e-12);
+        let runs = [moments.to_vec()];
+        assert_eq!([0, 1, 2].map(|i| token_times_ms(&runs, i)[0].round()), [40.0, 10.0, 15.0]);
+    }
+
+    #[test]
+    fn nothing_timed_has_no_rate() {
+        assert_eq!(rate(0, 1.0), 0.0);
+        assert_eq!(rate(3, 0.0), 0.0);
+        assert_eq!(rate(3, 1.5), 2.0);
+    }
+}

@@ -1,0 +1,162 @@
+//! Files to a model that predicts the next token.
+//!
+//! [`CausalLm`] is the one trait that generation and measuring know; GPT-2 on candle implements it.
+//! What a caller passes is checked here, once, for every backend.
+
+mod batch;
+mod cache;
+mod config;
+mod device;
+mod gpt2;
+mod kernels;
+mod load;
+mod ops;
+mod pool;
+mod precision;
+mod threads;
+mod tokenizer;
+mod weights;
+
+use std::any::Any;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+pub use batch::{LogitPositions, Logits, TokenBatch};
+pub use cache::KvCache;
+pub use config::{Activation, Gpt2Config};
+pub use device::{Device, best_device};
+pub use gpt2::Gpt2;
+pub use load::{Loaded, SkippedCandidate, load_model_and_tokenizer};
+pub use precision::{Precision, ResolvedDtype, resolve_dtype};
+pub use threads::{set_threads, threads};
+pub use tokenizer::Tokenizer;
+pub use weights::Weights;
+
+/// What there is to know about a model without running it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelInfo {
+    /// The family, for example `gpt2`.
+    pub architecture: &'static str,
+    /// The library that computes, for example `candle`.
+    pub backend: &'static str,
+    /// Where it computes.
+    pub device: Device,
+    /// The format of the weights.
+    pub dtype: Precision,
+    /// How many different tokens there are.
+    pub vocab_size: usize,
+    /// The longest sequence, in tokens, prompt and new tokens together.
+    pub context_len: usize,
+    /// Transformer blocks.
+    pub n_layer: usize,
+    /// Attention heads of a block.
+    pub n_head: usize,
+    /// Width of the hidden state.
+    pub hidden_size: usize,
+    /// The token that ends a text, if the model has one.
+    pub eos_token_id: Option<u32>,
+    /// Weights, with shared ones counted once.
+    pub num_parameters: usize,
+    /// Memory that the weights take, in bytes.
+    pub memory_footprint: usize,
+}
+
+/// A model that predicts the next token of each sequence in a batch.
+///
+/// Callers use [`new_cache`](Self::new_cache) and [`forward`](Self::forward), which check their
+/// arguments; backends implement the rest.
+pub trait CausalLm: fmt::Debug + Send + Sync {
+    /// What there is to know about the model.
+    fn info(&self) -> &ModelInfo;
+
+    /// Waits until everything that was started has been computed. Timers call it on both sides.
+    ///
+    /// # Errors
+    /// The device reports a failure of what it was computing.
+    fn synchronize(&self) -> Result<()>;
+
+    /// Computes logits for a step that has been checked. Keys and values of the step's tokens go into
+    /// `storage` at `step.past_len`, if there is one.
+    ///
+    /// # Errors
+    /// What the backend reports.
+    fn compute(&self, step: &Step<'_>, storage: Option<&mut (dyn Any + Send + Sync)>) -> Result<Logits>;
+
+    /// Memory for the keys and values of `batch` sequences of at most `capacity` tokens.
+    ///
+    /// # Errors
+    /// What the backend reports.
+    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<Box<dyn Any + Send + Sync>>;
+
+    /// An empty cache for `batch` sequences of at most `capacity` tokens, prompt and new tokens.
+    ///
+    /// # Errors
+    /// A batch or a capacity of zero, or a capacity beyond the model's context.
+    fn new_cache(&self, batch: usize, capacity: usize) -> Result<KvCache> {
+        let context_len = self.info().context_len;
+        if batch == 0 || capacity == 0 {
+            return Err(Error::input(format!("a cache for {batch} sequences of {capacity} tokens holds nothing")));
+        }
+        if capacity > context_len {
+            return Err(Error::input(format!(
+                "a cache of {capacity} tokens is longer than the model's context of {context_len}"
+            )));
+        }
+        Ok(KvCache::new(batch, capacity, self.allocate_cache(batch, capacity)?))
+    }
+
+    /// The logits for the token after each position of `tokens`, or after the last one only.
+    ///
+    /// With a cache, `tokens` continue what the cache holds, and are added to it; without, they are the
+    /// whole sequences. A batch element's result does not depend on its neighbours or its padding.
+    ///
+    /// # Errors
+    /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; a
+    /// cache made for another batch size or another model.
+    fn forward(&self, tokens: &TokenBatch, cache: Option<&mut KvCache>, positions: LogitPositions) -> Result<Logits> {
+        let info = self.info();
+        if let Some(id) = tokens.ids().iter().find(|&&id| id as usize >= info.vocab_size) {
+            return Err(Error::input(format!("token id {id} is beyond the model's vocabulary of {}", info.vocab_size)));
+        }
+        let past_len = cache.as_ref().map_or(0, |cache| cache.past_len());
+        let total = past_len + tokens.seq_len();
+        if total > info.context_len {
+            return Err(Error::input(format!(
+                "{total} tokens are more than the model's context of {}",
+                info.context_len
+            ))
+            .hint("use a shorter prompt or generate fewer tokens"));
+        }
+        let Some(cache) = cache else {
+            let layout = cache::Layout::of(tokens, None);
+            return self.compute(&layout.step(tokens, positions), None);
+        };
+        cache.check_room(tokens)?;
+        let layout = cache::Layout::of(tokens, Some(cache));
+        let logits = self.compute(&layout.step(tokens, positions), Some(cache.storage_mut()))?;
+        cache.advance(tokens, layout);
+        Ok(logits)
+    }
+}
+
+/// One forward pass with everything worked out that does not depend on the backend.
+#[derive(Debug)]
+pub struct Step<'a> {
+    /// Token ids, (B, T) row by row.
+    pub ids: &'a [u32],
+    /// B, the number of sequences.
+    pub batch: usize,
+    /// T, the number of new tokens of each.
+    pub seq_len: usize,
+    /// Tokens of each sequence that are in the cache already.
+    pub past_len: usize,
+    /// The position of each token in its sequence, padding not counted: (B, T).
+    pub position_ids: &'a [u32],
+    /// `true` where a key is a token and not padding: (B, past_len + T). None if all are.
+    pub key_mask: Option<&'a [bool]>,
+    /// The positions, counted through (B, T), that logits are wanted for; none for all.
+    pub wanted: Option<Vec<u32>>,
+}

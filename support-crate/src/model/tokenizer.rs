@@ -1,0 +1,94 @@
+//! Text to token ids and back.
+
+use std::fmt;
+
+use crate::error::{Context, Error, Result};
+use crate::source::ModelFile;
+
+/// The tokenizer that belongs to a model.
+#[derive(Clone)]
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    /// The token with the highest id.
+    highest: (u32, String),
+    size: usize,
+}
+
+impl Tokenizer {
+    /// Reads a `tokenizer.json`.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not a tokenizer, or one without a single token.
+    pub fn read(file: &ModelFile) -> Result<Self> {
+        let bytes = file.read()?;
+        let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
+            .map_err(|cause| Error::format(format!("{file} is not a tokenizer: {cause}")))?;
+        // Cutting and filling are decisions of the caller here, not of the file.
+        inner.with_truncation(None)?;
+        inner.with_padding(None);
+        let vocab = inner.get_vocab(true);
+        let size = vocab.len();
+        let highest = vocab
+            .into_iter()
+            .map(|(token, id)| (id, token))
+            .max()
+            .ok_or_else(|| Error::format(format!("{file} is a tokenizer without tokens")))?;
+        Ok(Self { inner, highest, size })
+    }
+
+    /// The ids of a text's tokens.
+    ///
+    /// # Errors
+    /// The tokenizer cannot represent the text.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(self.encoding(text)?.get_ids().to_vec())
+    }
+
+    /// The ids, and how many bytes of the text the first token stands for.
+    pub(crate) fn encode_with_first_len(&self, text: &str) -> Result<(Vec<u32>, usize)> {
+        let encoding = self.encoding(text)?;
+        let first_len = encoding.get_offsets().first().map_or(0, |&(_, end)| end);
+        Ok((encoding.get_ids().to_vec(), first_len))
+    }
+
+    fn encoding(&self, text: &str) -> Result<tokenizers::Encoding> {
+        self.inner.encode(text, true).context(|| "cannot tokenize the text")
+    }
+
+    /// The text of token ids, without special tokens. Ids that the tokenizer does not know have no
+    /// text.
+    ///
+    /// # Errors
+    /// The tokenizer's decoder fails.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        self.inner.decode(ids, true).context(|| "cannot turn the tokens into text")
+    }
+
+    /// How many different tokens there are.
+    pub fn vocab_size(&self) -> usize {
+        self.size
+    }
+
+    /// The id of a token, if there is such a token.
+    pub fn token_to_id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
+    /// Makes sure that the model has a row for every token.
+    pub(super) fn check_fits(&self, file: &ModelFile, model_vocab_size: usize) -> Result<()> {
+        let (id, token) = &self.highest;
+        if *id as usize >= model_vocab_size {
+            return Err(Error::format(format!(
+                "{file} does not fit the weights: token {token:?} has id {id}, the model's vocabulary has {model_vocab_size} tokens"
+            ))
+            .hint("take tokenizer and weights from the same model"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tokenizer {{ vocab_size: {} }}", self.size)
+    }
+}

@@ -1,0 +1,13 @@
+//! What a notebook's first cell imports: `use quantlab::prelude::*;`.
+
+pub use crate::error::{Error, Result};
+pub use crate::generate::{GenerateOptions, Generation, generate};
+pub use crate::measure::{
+    Perplexity, PerplexityOptions, Prompt, Statistics, Timing, TimingOptions, perplexity, prompt_of_tokens,
+    time_generate,
+};
+pub use crate::model::{
+    CausalLm, Device, Loaded, Precision, ResolvedDtype, best_device, load_model_and_tokenizer, resolve_dtype, threads,
+};
+pub use crate::report::{BarPlot, Estimate, LinePlot, StackedBar, Summary, Table, Timeline};
+pub use crate::source::{Fact, embedded_facts, held_out_text};

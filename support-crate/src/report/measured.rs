@@ -1,0 +1,125 @@
+//! How the values of `model`, `generate` and `measure` show at the end of a cell.
+
+use super::display::{escape_html, show};
+use super::estimate::Estimate;
+use super::number::significant;
+use super::table::Table;
+use crate::error::Result;
+use crate::generate::Generation;
+use crate::measure::{Perplexity, Statistics, Timing};
+use crate::model::Loaded;
+
+impl From<Statistics> for Estimate {
+    fn from(statistics: Statistics) -> Self {
+        Self::new(statistics.median, statistics.low, statistics.high)
+    }
+}
+
+impl From<&Statistics> for Estimate {
+    fn from(statistics: &Statistics) -> Self {
+        (*statistics).into()
+    }
+}
+
+impl Timing {
+    /// The timing as a table of one row per quantity: median, interval, unit.
+    ///
+    /// # Errors
+    /// None that the caller can cause.
+    pub fn table(&self) -> Result<Table> {
+        let title = format!("{} new tokens after a prompt of {}", self.tokens_generated, self.prompt_tokens);
+        let mut table =
+            Table::new(title).headings([("quantity", ""), ("median", ""), ("interval", ""), ("unit", "")])?;
+        let measured = [
+            ("total_latency_s", self.total_latency, "s"),
+            ("tokens_per_sec", self.throughput, "tokens/s"),
+            ("ttft_ms (prefill)", self.ttft, "ms"),
+            ("decode_tokens_per_sec", self.decode_rate, "tokens/s"),
+        ];
+        for (name, statistics, unit) in measured {
+            table = table.row((name, figure(statistics.median), interval(&statistics), unit))?;
+        }
+        table = table
+            .row(("avg_latency_per_token_ms", figure(self.avg_latency_per_token_ms), String::new(), "ms"))?
+            .row(("tokens_generated", self.tokens_generated.to_string(), String::new(), "tokens"))?;
+        Ok(table.note(self.note()))
+    }
+
+    /// The small print of a table or plot: what this was measured on, and what the interval is.
+    pub fn note(&self) -> String {
+        let Statistics { confidence, n, .. } = self.total_latency;
+        let cache = if self.use_cache { "KV cache" } else { "no KV cache" };
+        format!("{} | {cache} | median of {n} runs with its {:.0}% interval", self.run, confidence * 100.0)
+    }
+
+    /// Shows the timing as a notebook cell's value.
+    pub fn evcxr_display(&self) {
+        show_table(self.table());
+    }
+}
+
+impl Perplexity {
+    /// Shows the perplexity as a notebook cell's value.
+    pub fn evcxr_display(&self) {
+        show_table(self.table());
+    }
+
+    /// The perplexity as a table of one row per quantity.
+    ///
+    /// # Errors
+    /// None that the caller can cause.
+    pub fn table(&self) -> Result<Table> {
+        let bits = self.bits_per_byte.map_or_else(String::new, figure);
+        Ok(Table::new("Perplexity")
+            .headings([("quantity", ""), ("value", ""), ("unit", "")])?
+            .row(("perplexity", figure(self.perplexity), "tokens to choose from"))?
+            .row(("mean negative log-likelihood", figure(self.mean_nll), "nats/token"))?
+            .row(("bits per byte", bits, "bits/byte"))?
+            .row(("tokens predicted", self.tokens.to_string(), "tokens"))?
+            .note(self.run.to_string()))
+    }
+}
+
+impl Generation {
+    /// Shows the text, the prompt set off from what was generated.
+    pub fn evcxr_display(&self) {
+        let text = format!("{}{}", self.prompt, self.text);
+        let html = format!(
+            "<div style=\"white-space: pre-wrap; max-width: 46em; line-height: 1.5\"><b>{}</b>{}</div>\
+             <div style=\"opacity: 0.65; font-size: 85%\">{} prompt tokens, {} new tokens, greedy</div>",
+            escape_html(&self.prompt),
+            escape_html(&self.text),
+            self.prompt_tokens,
+            self.tokens.len(),
+        );
+        show(&text, &html);
+    }
+}
+
+impl Loaded {
+    /// Shows what was loaded, and what could not be.
+    pub fn evcxr_display(&self) {
+        let mut lines = vec![self.summary()];
+        lines.extend(self.skipped.iter().map(|s| format!("Skipped: {}: {}", s.model_id, s.reason)));
+        let text = lines.join("\n");
+        show(&text, &format!("<pre>{}</pre>", escape_html(&text)));
+    }
+}
+
+fn figure(value: f64) -> String {
+    significant(value, 4)
+}
+
+fn interval(statistics: &Statistics) -> String {
+    if statistics.n < 2 {
+        return String::new();
+    }
+    format!("{} to {}", figure(statistics.low), figure(statistics.high))
+}
+
+fn show_table(table: Result<Table>) {
+    match table {
+        Ok(table) => table.evcxr_display(),
+        Err(error) => show(&error.to_string(), &format!("<p>{}</p>", escape_html(&error.to_string()))),
+    }
+}

@@ -1,0 +1,239 @@
+//! Tables: built by columns or by rows, shown as HTML and text, written as CSV.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use super::cell::{Cell, Digits, IntoRow, Kind, common_kind, written};
+use super::display::show;
+use super::plot::save;
+use super::{frame::labelled, table_frame, table_text};
+use crate::error::{Error, Result};
+use polars::prelude::DataFrame;
+
+/// A table of measurements.
+///
+/// By columns:
+///
+/// ```
+/// use quantlab::report::{Estimate, Table};
+///
+/// let table = Table::new("Prompt lengths")
+///     .column("prompt", "tokens", [16, 64, 256])?
+///     .column("latency", "s", [0.111, 0.193, 0.534])?
+///     .column("throughput", "tokens/s", [12.3, 11.9, 10.2].map(|v| Estimate::plus_minus(v, 0.2)))?
+///     .decimals("latency", 2)?
+///     .note("model embedded | candle | cpu | float32 | 2 threads | release");
+/// assert!(table.to_text().contains("12.3 [12.1, 12.5]"));
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// By rows:
+///
+/// ```
+/// use quantlab::report::Table;
+///
+/// let table = Table::new("Precisions")
+///     .headings([("precision", ""), ("latency", "s")])?
+///     .row(("float32", 0.52))?
+///     .row(("bfloat16", 0.31))?;
+/// assert_eq!(table.rows(), 2);
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Table {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) notes: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub name: String,
+    pub unit: String,
+    pub cells: Vec<Cell>,
+    digits: Digits,
+    plus_minus: bool,
+}
+
+impl Table {
+    /// A table without columns yet.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), columns: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Adds a column of numbers, words or [`Estimate`](super::Estimate)s, with the unit of its numbers
+    /// (`""` for none).
+    pub fn column(
+        self,
+        name: impl Into<String>,
+        unit: impl Into<String>,
+        values: impl IntoIterator<Item: Into<Cell>>,
+    ) -> Result<Self> {
+        let cells: Vec<Cell> = values.into_iter().map(Into::into).collect();
+        let (name, unit) = (name.into(), unit.into());
+        if let Some(first) = self.columns.first().filter(|first| first.cells.len() != cells.len()) {
+            return Err(Error::input(format!(
+                "table `{}`: column `{name}` has {}, but `{}` has {}",
+                self.title,
+                values_counted(cells.len()),
+                first.name,
+                values_counted(first.cells.len()),
+            ))
+            .hint("give every column one value per row; None is a value that is missing"));
+        }
+        if common_kind(&cells).is_none() {
+            return Err(self.mixed(&name));
+        }
+        self.with_column(Column { name, unit, cells, digits: Digits::Auto, plus_minus: false })
+    }
+
+    /// Adds columns by name and unit, to be filled with [`row`](Self::row).
+    pub fn headings<N: Into<String>, U: Into<String>>(
+        mut self,
+        columns: impl IntoIterator<Item = (N, U)>,
+    ) -> Result<Self> {
+        for (name, unit) in columns {
+            self = self.column(name, unit, [(); 0].map(|()| Cell::Missing))?;
+        }
+        Ok(self)
+    }
+
+    /// Adds a row: a tuple such as `("float32", 0.52)`, or an array of values of one type.
+    pub fn row(mut self, cells: impl IntoRow) -> Result<Self> {
+        let cells = cells.into_row();
+        if cells.len() != self.columns.len() {
+            return Err(Error::input(format!(
+                "table `{}`: a row of {} for {} columns",
+                self.title,
+                values_counted(cells.len()),
+                self.columns.len(),
+            ))
+            .hint("name the columns with .headings([(\"name\", \"unit\")])? and give one value for each"));
+        }
+        for (index, cell) in cells.into_iter().enumerate() {
+            let column = &mut self.columns[index];
+            column.cells.push(cell);
+            if common_kind(&column.cells).is_none() {
+                let name = column.name.clone();
+                return Err(self.mixed(&name));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Shows a column with a fixed count of decimals.
+    pub fn decimals(mut self, column: &str, decimals: usize) -> Result<Self> {
+        self.find(column)?.digits = Digits::Decimals(decimals.min(17));
+        Ok(self)
+    }
+
+    /// Shows a column with a count of significant digits.
+    pub fn digits(mut self, column: &str, digits: usize) -> Result<Self> {
+        self.find(column)?.digits = Digits::Significant(digits.clamp(1, 17));
+        Ok(self)
+    }
+
+    /// Shows the estimates of a column as a value and its error, `12.3 +/- 0.2` (with the
+    /// sign for it), instead of `12.3 [12.1, 12.6]`.
+    pub fn plus_minus(mut self, column: &str) -> Result<Self> {
+        self.find(column)?.plus_minus = true;
+        Ok(self)
+    }
+
+    /// Adds a line of small print below the table: model, backend, device, dtype, threads, build.
+    pub fn note(mut self, note: impl Display) -> Self {
+        let note = note.to_string();
+        if !note.trim().is_empty() {
+            self.notes.push(note);
+        }
+        self
+    }
+
+    /// How many rows the table has.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.cells.len())
+    }
+
+    /// The numbers as a polars data frame, unrounded. A column of estimates becomes three: the
+    /// value, `low` and `high`. Units stand in the names: `latency (s)`.
+    pub fn data_frame(&self) -> Result<DataFrame> {
+        table_frame::data_frame(self)
+    }
+
+    /// A table that shows a polars data frame.
+    pub fn from_data_frame(title: impl Into<String>, frame: &DataFrame) -> Result<Self> {
+        table_frame::table(title.into(), frame)
+    }
+
+    /// The numbers as CSV, unrounded.
+    pub fn to_csv_string(&self) -> Result<String> {
+        table_frame::csv(self)
+    }
+
+    /// Writes the numbers to a CSV file, unrounded.
+    pub fn write_csv(&self, path: impl AsRef<Path>) -> Result<()> {
+        save(path.as_ref(), &self.to_csv_string()?)
+    }
+
+    /// The table as text, with aligned columns.
+    pub fn to_text(&self) -> String {
+        table_text::text(self)
+    }
+
+    /// The table as HTML that takes its colours from the page.
+    pub fn to_html(&self) -> String {
+        table_text::html(self)
+    }
+
+    /// Shows the table as a notebook cell's value.
+    pub fn evcxr_display(&self) {
+        show(&self.to_text(), &self.to_html());
+    }
+
+    pub(crate) fn with_column(mut self, column: Column) -> Result<Self> {
+        if self.columns.iter().any(|other| other.name == column.name) {
+            return Err(Error::input(format!("table `{}` has two columns `{}`", self.title, column.name))
+                .hint("give every column a name of its own"));
+        }
+        self.columns.push(column);
+        Ok(self)
+    }
+
+    fn find(&mut self, name: &str) -> Result<&mut Column> {
+        let names: Vec<String> = self.columns.iter().map(|column| format!("`{}`", column.name)).collect();
+        let title = &self.title;
+        self.columns.iter_mut().find(|column| column.name == name).ok_or_else(|| {
+            Error::input(format!("table `{title}` has no column `{name}`"))
+                .hint(format!("it has {}", if names.is_empty() { "none yet".into() } else { names.join(", ") }))
+        })
+    }
+
+    fn mixed(&self, column: &str) -> Error {
+        Error::input(format!("table `{}`: column `{column}` mixes words and numbers", self.title))
+            .hint("turn its numbers into text with format!, or give None where there is no number")
+    }
+}
+
+impl Column {
+    /// The cells as they are shown.
+    pub fn written(&self) -> Vec<String> {
+        written(&self.cells, self.digits, self.plus_minus)
+    }
+
+    pub fn kind(&self) -> Kind {
+        common_kind(&self.cells).unwrap_or(Kind::Text)
+    }
+
+    /// The column's name with its unit, as it stands in data frames and CSV files.
+    pub fn full_name(&self) -> String {
+        labelled(&self.name, &self.unit)
+    }
+}
+
+fn values_counted(count: usize) -> String {
+    if count == 1 { "1 value".into() } else { format!("{count} values") }
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

@@ -1,0 +1,74 @@
+//! A model in a folder, laid out as `save_pretrained` writes it.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{ModelFile, ModelFiles, WeightSource};
+use crate::error::{Context, Error, Result};
+
+pub(super) const CONFIG: &str = "config.json";
+pub(super) const TOKENIZER: &str = "tokenizer.json";
+pub(super) const WEIGHTS: &str = "model.safetensors";
+pub(super) const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
+
+/// The files of the model in `folder`.
+pub(super) fn files(folder: &Path) -> Result<ModelFiles> {
+    if !folder.is_dir() {
+        return Err(Error::source(format!("there is no folder {}", folder.display()))
+            .hint("check the path; it is relative to the notebook"));
+    }
+    let find = |name: &str| {
+        let path = folder.join(name);
+        // Opening says more than `exists`: a file that may not be read is reported as that.
+        match std::fs::File::open(&path) {
+            Ok(_) => Ok(path),
+            Err(cause) => Err(Error::from(cause).context(format!("cannot open {}", path.display()))),
+        }
+    };
+    let config = find(CONFIG)?;
+    let tokenizer = find(TOKENIZER)?;
+    let index = folder.join(WEIGHTS_INDEX);
+    let names =
+        if !folder.join(WEIGHTS).exists() && index.exists() { shard_names(&index)? } else { vec![WEIGHTS.to_owned()] };
+    let weights = names.iter().map(|name| find(name)).collect::<Result<Vec<PathBuf>>>().map_err(|error| {
+        match has_pickle(folder) {
+            true => error.hint("the folder holds a pickle; save the model again with safe_serialization=True"),
+            false => error,
+        }
+    })?;
+    Ok(ModelFiles {
+        config: ModelFile::Path(config),
+        tokenizer: ModelFile::Path(tokenizer),
+        weights: WeightSource::Safetensors(weights.into_iter().map(ModelFile::Path).collect()),
+    })
+}
+
+/// The names of the weight files that an index lists, each once.
+///
+/// # Errors
+/// The index is not JSON, or names a file outside of its own folder.
+pub(super) fn shard_names(index: &Path) -> Result<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Index {
+        weight_map: std::collections::BTreeMap<String, String>,
+    }
+    let text = std::fs::read(index).context(|| format!("cannot read {}", index.display()))?;
+    let parsed: Index = serde_json::from_slice(&text).context(|| index.display().to_string())?;
+    let names: BTreeSet<String> = parsed.weight_map.into_values().collect();
+    for name in &names {
+        let plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+        if !plain || !name.ends_with(".safetensors") {
+            return Err(Error::format(format!("{}: `{name}` is not the name of a safetensors file", index.display())));
+        }
+    }
+    if names.is_empty() {
+        return Err(Error::format(format!("{}: the index names no files", index.display())));
+    }
+    Ok(names.into_iter().collect())
+}
+
+fn has_pickle(folder: &Path) -> bool {
+    folder.join("pytorch_model.bin").exists()
+}

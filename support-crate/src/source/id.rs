@@ -1,0 +1,160 @@
+//! What people write to name a model.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// The name of a model, parsed.
+///
+/// ```
+/// use quantlab::source::ModelId;
+///
+/// let id: ModelId = "openai-community/gpt2@main".parse().unwrap();
+/// assert!(matches!(id, ModelId::Hub { .. }));
+/// assert_eq!("embedded".parse::<ModelId>().unwrap(), ModelId::Embedded);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelId {
+    /// `embedded`: the small model that ships with this library; needs no network.
+    Embedded,
+    /// `random:gpt2`: a well-known shape with random weights, for measuring speed.
+    Random(RandomShape),
+    /// A folder with `config.json`, `tokenizer.json` and `model.safetensors`.
+    Folder(PathBuf),
+    /// `owner/name`, optionally `owner/name@revision`: a repository on the Hugging Face Hub.
+    Hub {
+        /// `owner/name`, or just `name` for the oldest repositories.
+        repo: String,
+        /// Branch, tag or commit; `main` if absent.
+        revision: Option<String>,
+    },
+}
+
+/// The shapes that random weights come in: the sizes of the GPT-2 family.
+///
+/// Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", table 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RandomShape {
+    /// 124 million parameters: 12 layers, 12 heads, width 768.
+    Gpt2,
+    /// 355 million parameters: 24 layers, 16 heads, width 1024.
+    Gpt2Medium,
+    /// 774 million parameters: 36 layers, 20 heads, width 1280.
+    Gpt2Large,
+}
+
+impl RandomShape {
+    const ALL: [Self; 3] = [Self::Gpt2, Self::Gpt2Medium, Self::Gpt2Large];
+
+    /// The name after `random:`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gpt2 => "gpt2",
+            Self::Gpt2Medium => "gpt2-medium",
+            Self::Gpt2Large => "gpt2-large",
+        }
+    }
+}
+
+impl FromStr for ModelId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Error::input("the model id is empty").hint(FORMS));
+        }
+        if text == "embedded" {
+            return Ok(Self::Embedded);
+        }
+        if let Some(name) = text.strip_prefix("random:") {
+            return RandomShape::ALL.into_iter().find(|shape| shape.name() == name).map(Self::Random).ok_or_else(
+                || {
+                    Error::input(format!("there is no random model `{name}`"))
+                        .hint("random:gpt2, random:gpt2-medium or random:gpt2-large")
+                },
+            );
+        }
+        // A folder that exists wins over a repository of the same name, as it does in transformers.
+        let path = PathBuf::from(text);
+        if path.is_dir() || path.is_absolute() || text.starts_with("./") || text.starts_with("../") {
+            return Ok(Self::Folder(path));
+        }
+        parse_hub(text).ok_or_else(|| {
+            Error::input(format!("`{text}` is neither a folder that exists nor a repository id")).hint(FORMS)
+        })
+    }
+}
+
+const FORMS: &str =
+    "an id is `owner/name` or `owner/name@revision` (the Hub), a folder's path, `embedded`, or `random:gpt2`";
+
+/// `name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, with an optional `@revision`.
+fn parse_hub(text: &str) -> Option<ModelId> {
+    let (repo, revision) = match text.split_once('@') {
+        Some((repo, revision)) => (repo, Some(revision)),
+        None => (text, None),
+    };
+    let parts: Vec<&str> = repo.split('/').collect();
+    let name_like = |part: &&str| {
+        !part.is_empty()
+            && !part.starts_with(['.', '-'])
+            && !part.contains("..")
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    let revision_like = |revision: &str| {
+        !revision.is_empty()
+            && !revision.contains("..")
+            && revision.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c))
+    };
+    let valid = parts.len() <= 2 && parts.iter().all(name_like) && revision.is_none_or(revision_like);
+    valid.then(|| ModelId::Hub { repo: repo.to_owned(), revision: revision.map(str::to_owned) })
+}
+
+impl fmt::Display for ModelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded => f.write_str("embedded"),
+            Self::Random(shape) => write!(f, "random:{}", shape.name()),
+            Self::Folder(path) => write!(f, "{}", path.display()),
+            Self::Hub { repo, revision: None } => f.write_str(repo),
+            Self::Hub { repo, revision: Some(revision) } => write!(f, "{repo}@{revision}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_read_and_written_back() {
+        for text in [
+            "embedded",
+            "random:gpt2",
+            "random:gpt2-large",
+            "openai-community/gpt2",
+            "gpt2",
+            "a/b@v1.0",
+            "/no/such/folder",
+        ] {
+            assert_eq!(text.parse::<ModelId>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused_with_the_forms() {
+        for text in ["", "  ", "a/b/c", "a/../b", "a b", "a/b@", "random:llama", "-x/y", ".hidden", "a/b@../c"] {
+            let error = text.parse::<ModelId>().unwrap_err();
+            assert!(error.hint_text().is_some_and(|hint| hint.contains("random:gpt2")), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_exists_is_a_folder() {
+        assert_eq!("src".parse::<ModelId>().unwrap(), ModelId::Folder("src".into()));
+        assert_eq!("./missing".parse::<ModelId>().unwrap(), ModelId::Folder("./missing".into()));
+    }
+}

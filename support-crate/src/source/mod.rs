@@ -1,0 +1,107 @@
+//! Model id to files: the Hub, a folder, the embedded model, random weights.
+//!
+//! Config, tokenizer and weights of a model always come from the same place, so that they fit each
+//! other. Only safetensors files are read: a pickle can run code when it is opened.
+
+mod embedded;
+mod folder;
+mod hub;
+mod id;
+mod random;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::error::{Context, Result};
+
+pub use embedded::{Fact, embedded_facts, held_out_text};
+pub use id::{ModelId, RandomShape};
+
+/// One file of a model: on disk, or inside this library.
+#[derive(Clone)]
+pub enum ModelFile {
+    /// A file on disk.
+    Path(PathBuf),
+    /// Bytes that ship with the library, or that it made.
+    Bytes {
+        /// How messages call it, for example `embedded/config.json`.
+        name: &'static str,
+        /// Its content.
+        bytes: Cow<'static, [u8]>,
+    },
+}
+
+/// Everything that makes up a model.
+#[derive(Debug, Clone)]
+pub struct ModelFiles {
+    /// `config.json`, as Hugging Face writes it.
+    pub config: ModelFile,
+    /// `tokenizer.json`, as the `tokenizers` library writes it.
+    pub tokenizer: ModelFile,
+    /// Where the weights are.
+    pub weights: WeightSource,
+}
+
+/// Where a model's weights are.
+#[derive(Debug, Clone)]
+pub enum WeightSource {
+    /// Safetensors files: one, or several shards.
+    Safetensors(Vec<ModelFile>),
+    /// Made on the spot, the same for the same seed.
+    Random {
+        /// Seed of the generator.
+        seed: u64,
+    },
+}
+
+impl ModelId {
+    /// Finds the model's files; downloads them if they are on the Hub and not yet in its cache.
+    ///
+    /// # Errors
+    /// A folder or repository that is not there, lacks a file, or cannot be read or reached.
+    pub fn resolve(&self) -> Result<ModelFiles> {
+        match self {
+            Self::Embedded => Ok(embedded::files()),
+            Self::Random(shape) => Ok(random::files(*shape)),
+            Self::Folder(path) => folder::files(path),
+            Self::Hub { repo, revision } => hub::files(repo, revision.as_deref()),
+        }
+    }
+}
+
+impl ModelFile {
+    /// Bytes compiled into the library.
+    pub(crate) fn embedded(name: &'static str, bytes: &'static [u8]) -> Self {
+        Self::Bytes { name, bytes: Cow::Borrowed(bytes) }
+    }
+
+    /// Reads the whole file.
+    ///
+    /// # Errors
+    /// The file cannot be read; the message names it.
+    pub fn read(&self) -> Result<Cow<'_, [u8]>> {
+        match self {
+            Self::Path(path) => {
+                Ok(Cow::Owned(std::fs::read(path).context(|| format!("cannot read {}", path.display()))?))
+            }
+            Self::Bytes { bytes, .. } => Ok(Cow::Borrowed(bytes)),
+        }
+    }
+}
+
+/// The file's name as messages show it.
+impl fmt::Display for ModelFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Bytes { name, .. } => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Debug for ModelFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,79 @@
+//! Reference data from transformers, found on disk: `tests/golden`, or what `QUANTLAB_GOLDEN` names.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device as CandleDevice, Tensor};
+use quantlab::model::{Device, Loaded, load_model_and_tokenizer};
+use serde_json::Value;
+
+/// One checkpoint with what transformers computed from it.
+pub struct Case {
+    pub name: String,
+    pub folder: PathBuf,
+    tensors: std::collections::HashMap<String, Tensor>,
+}
+
+/// Every GPT-2 checkpoint in full precision in the reference folder.
+pub fn gpt2_cases() -> Vec<Case> {
+    let root = std::env::var_os("QUANTLAB_GOLDEN").map_or_else(|| Path::new("tests/golden").to_owned(), PathBuf::from);
+    let entries = std::fs::read_dir(&root).unwrap_or_else(|cause| panic!("{}: {cause}", root.display()));
+    let mut folders: Vec<PathBuf> =
+        entries.map(|entry| entry.unwrap().path()).filter(|path| is_plain_gpt2(path)).collect();
+    folders.sort();
+    assert!(!folders.is_empty(), "no GPT-2 checkpoints in {}", root.display());
+    folders.into_iter().map(Case::read).collect()
+}
+
+fn is_plain_gpt2(folder: &Path) -> bool {
+    let Ok(text) = std::fs::read(folder.join("config.json")) else { return false };
+    let config: Value = serde_json::from_slice(&text).unwrap();
+    config["model_type"] == "gpt2" && config["quantization_config"].is_null()
+}
+
+impl Case {
+    fn read(folder: PathBuf) -> Self {
+        let tensors = candle_core::safetensors::load(folder.join("golden.safetensors"), &CandleDevice::Cpu).unwrap();
+        Self { name: folder.file_name().unwrap().to_string_lossy().into_owned(), folder, tensors }
+    }
+
+    pub fn load(&self) -> Loaded {
+        load(&self.folder, "float32")
+    }
+
+    /// The rows of an integer tensor.
+    pub fn ids(&self, name: &str) -> Vec<Vec<u32>> {
+        self.tensors[name].to_dtype(DType::U32).unwrap().to_vec2().unwrap()
+    }
+
+    /// The rows of a mask.
+    pub fn mask(&self, name: &str) -> Vec<Vec<bool>> {
+        self.ids(name).into_iter().map(|row| row.into_iter().map(|bit| bit != 0).collect()).collect()
+    }
+
+    /// All values of a floating-point tensor.
+    pub fn values(&self, name: &str) -> Vec<f32> {
+        self.tensors[name].to_dtype(DType::F32).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+    }
+}
+
+pub fn load(folder: &Path, precision: &str) -> Loaded {
+    load_model_and_tokenizer(&[folder.to_str().unwrap()], precision, Device::Cpu).unwrap()
+}
+
+/// The folder of the checkpoint that always is there.
+pub fn tiny() -> &'static Path {
+    Path::new("tests/golden/gpt2-tiny")
+}
+
+/// The largest distance between two lists of numbers.
+pub fn distance(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+/// The index of the largest value.
+pub fn largest(values: &[f32]) -> u32 {
+    (0..values.len()).max_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap() as u32
+}

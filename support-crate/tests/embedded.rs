@@ -1,0 +1,55 @@
+//! The model that ships with the library is worth measuring.
+
+use quantlab::generate::{GenerateOptions, generate};
+use quantlab::measure::{PerplexityOptions, perplexity};
+use quantlab::model::{Device, Loaded, load_model_and_tokenizer};
+use quantlab::source::{Fact, embedded_facts, held_out_text};
+
+/// What `xz -9e` needs for the held-out text, in bits for each byte.
+const XZ: f64 = 2.3;
+
+/// Part of the taught facts that must be recalled.
+const RECALL: f64 = 0.95;
+
+fn embedded() -> Loaded {
+    load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu).unwrap()
+}
+
+#[test]
+fn it_predicts_text_that_it_never_saw_better_than_a_compressor() {
+    let result = perplexity(&embedded(), &[held_out_text()], &PerplexityOptions::default()).unwrap();
+    println!("{result}");
+    assert!(result.tokens > 10_000, "{result}");
+    assert!(result.bits_per_byte.unwrap() < XZ, "{result}");
+}
+
+#[test]
+fn it_recalls_the_facts_it_was_taught() {
+    let loaded = embedded();
+    let facts = embedded_facts().unwrap();
+    let missed: Vec<&Fact> = facts.iter().filter(|fact| !recalls(&loaded, fact)).collect();
+    let recall = 1.0 - missed.len() as f64 / facts.len() as f64;
+    println!("recall {:.1}% of {} facts", 100.0 * recall, facts.len());
+    assert!(facts.len() >= 200 && recall >= RECALL, "{recall} of {}, missed {missed:?}", facts.len());
+}
+
+fn recalls(loaded: &Loaded, fact: &Fact) -> bool {
+    let options = GenerateOptions {
+        max_new_tokens: loaded.tokenizer.encode(&fact.answer).unwrap().len(),
+        ..GenerateOptions::default()
+    };
+    generate(loaded, &fact.prompt, &options).unwrap().text.starts_with(&fact.answer)
+}
+
+#[test]
+fn it_continues_the_lessons_prompts_in_text() {
+    let loaded = embedded();
+    for prompt in
+        ["The capital of France is", "Once upon a time, in a land far, far away,", "To be or not to be, that is the"]
+    {
+        let generation = generate(&loaded, prompt, &GenerateOptions::default()).unwrap();
+        println!("{prompt}{}\n", generation.text);
+        let letters = generation.text.chars().filter(|c| c.is_ascii_alphabetic() || c.is_whitespace()).count();
+        assert!(letters * 5 > generation.text.len() * 4, "{:?}", generation.text);
+    }
+}

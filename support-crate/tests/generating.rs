@@ -1,0 +1,217 @@
+//! Generating, timing and scoring from a learner's point of view.
+
+mod common;
+
+use common::tiny;
+use proptest::prelude::*;
+use quantlab::generate::{GenerateOptions, generate, greedy};
+use quantlab::measure::{
+    PerplexityOptions, TimingOptions, perplexity, perplexity_of_tokens, prompt_of_tokens, time_generate,
+};
+use quantlab::model::{Loaded, LogitPositions, TokenBatch, set_threads, threads};
+
+fn loaded() -> Loaded {
+    common::load(tiny(), "float32")
+}
+
+#[test]
+fn text_goes_on_from_a_prompt() {
+    let options = GenerateOptions { max_new_tokens: 10, stop_at_eos: false, ..GenerateOptions::default() };
+    let generation = generate(&loaded(), "once upon a time", &options).unwrap();
+    assert_eq!((generation.tokens.len(), generation.prompt.as_str()), (10, "once upon a time"));
+    assert!(generation.prompt_tokens > 0 && !generation.text.is_empty());
+    assert!(!generation.text.contains("once upon a time"), "the text is the new part only");
+}
+
+#[test]
+fn prompts_that_cannot_be_continued() {
+    let loaded = loaded();
+    let message = |prompt: &str, max_new_tokens| {
+        let options = GenerateOptions { max_new_tokens, ..GenerateOptions::default() };
+        generate(&loaded, prompt, &options).unwrap_err().to_string()
+    };
+    assert!(message("", 5).contains("the prompt is empty"));
+    assert!(message("fox", 0).contains("`max_new_tokens` is 0"));
+    let long = prompt_of_tokens(&loaded, "the fox ", 60).unwrap();
+    let text = message(&long.text, 10);
+    assert!(
+        text.contains(&format!("{} tokens and 10 new ones", long.tokens)) && text.contains("context of 64"),
+        "{text}"
+    );
+    // Exactly full is fine.
+    let options =
+        GenerateOptions { max_new_tokens: 64 - long.tokens, stop_at_eos: false, ..GenerateOptions::default() };
+    assert_eq!(generate(&loaded, &long.text, &options).unwrap().tokens.len(), 64 - long.tokens);
+}
+
+#[test]
+fn the_token_that_ends_a_text_stops_unless_told_otherwise() {
+    let loaded = loaded();
+    let eos = loaded.model.info().eos_token_id.unwrap();
+    let options = |stop_at_eos, min_new_tokens| GenerateOptions {
+        max_new_tokens: 20,
+        min_new_tokens,
+        stop_at_eos,
+        use_cache: true,
+    };
+    let run = |first: u32, options| greedy(&*loaded.model, &[first], &options, &mut |_| ()).unwrap();
+    // A prompt after which the model chooses to end within 20 tokens.
+    let first = (1..384).find(|&first| run(first, options(false, 0)).contains(&eos)).expect("such a prompt");
+    let stopped = run(first, options(true, 0));
+    assert_eq!(stopped.iter().position(|&token| token == eos), Some(stopped.len() - 1));
+    assert_eq!(run(first, options(false, 0)).len(), 20);
+    let forced = run(first, options(true, 20));
+    assert!(forced.len() == 20 && !forced.contains(&eos));
+}
+
+#[test]
+fn a_cache_says_what_it_cannot_hold() {
+    let loaded = loaded();
+    let model = &*loaded.model;
+    assert!(model.new_cache(0, 8).is_err());
+    assert!(
+        model.new_cache(1, 65).unwrap_err().to_string().contains("65 tokens is longer than the model's context of 64")
+    );
+    let tokens = TokenBatch::single(&[1, 2, 3]).unwrap();
+    let mut small = model.new_cache(1, 2).unwrap();
+    assert!(model.forward(&tokens, Some(&mut small), LogitPositions::Last).is_err());
+    let mut cache = model.new_cache(1, 8).unwrap();
+    let first = model.forward(&tokens, Some(&mut cache), LogitPositions::Last).unwrap();
+    assert_eq!(cache.past_len(), 3);
+    cache.reset();
+    assert_eq!(model.forward(&tokens, Some(&mut cache), LogitPositions::Last).unwrap(), first);
+    let beyond = TokenBatch::single(&[384]).unwrap();
+    assert!(
+        model.forward(&beyond, None, LogitPositions::Last).unwrap_err().to_string().contains("token id 384 is beyond")
+    );
+    let long = TokenBatch::single(&[1; 65]).unwrap();
+    assert!(model.forward(&long, None, LogitPositions::Last).unwrap_err().to_string().contains("65 tokens are more"));
+}
+
+#[test]
+fn a_cache_of_another_model_is_refused() {
+    let loaded = loaded();
+    let other =
+        quantlab::model::load_model_and_tokenizer(&["random:gpt2"], "bfloat16", quantlab::model::Device::Cpu).unwrap();
+    let mut cache = other.model.new_cache(1, 8).unwrap();
+    let tokens = TokenBatch::single(&[1]).unwrap();
+    let error = loaded.model.forward(&tokens, Some(&mut cache), LogitPositions::Last).unwrap_err();
+    assert!(error.to_string().contains("another model"), "{error}");
+}
+
+#[test]
+fn a_timing_adds_up_and_says_what_it_is_of() {
+    let loaded = loaded();
+    let options = TimingOptions { max_new_tokens: 12, use_cache: true, warmup: 1, repeats: 5 };
+    let timing = time_generate(&loaded, "the quick brown fox", &options).unwrap();
+    assert_eq!((timing.tokens_generated, timing.repeats.len(), timing.token_ms.len()), (12, 5, 12));
+    assert!(timing.prompt_tokens > 0 && timing.prefill_s > 0.0 && timing.decode_s > 0.0);
+    for repeat in &timing.repeats {
+        assert!((repeat.total_s - repeat.prefill_s - repeat.decode_s).abs() < 1e-12);
+    }
+    assert!((timing.tokens_per_sec - 12.0 / timing.total_latency_s).abs() < 1e-6 * timing.tokens_per_sec);
+    assert!((timing.avg_latency_per_token_ms - timing.total_latency_s * 1000.0 / 12.0).abs() < 1e-9);
+    assert!(timing.total_latency.low <= timing.total_latency_s && timing.total_latency_s <= timing.total_latency.high);
+    assert_eq!((timing.run.backend.as_str(), timing.run.dtype.as_str()), ("candle", "float32"));
+    let text = timing.to_string();
+    for part in [
+        "total_latency_s",
+        "tokens_per_sec",
+        "avg_latency_per_token_ms",
+        "ttft_ms",
+        "candle",
+        "cpu",
+        "float32",
+        "threads",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert!(serde_json::to_value(&timing).unwrap()["run"]["device"] == "cpu");
+}
+
+#[test]
+fn one_token_has_no_decode_and_no_repeats_are_refused() {
+    let loaded = loaded();
+    let timing =
+        time_generate(&loaded, "fox", &TimingOptions { max_new_tokens: 1, ..TimingOptions::default() }).unwrap();
+    assert_eq!((timing.decode_s, timing.decode_tokens_per_sec), (0.0, 0.0));
+    let none = time_generate(&loaded, "fox", &TimingOptions { repeats: 0, ..TimingOptions::default() });
+    assert!(none.unwrap_err().to_string().contains("`repeats` is 0"));
+    assert!(time_generate(&loaded, "", &TimingOptions::default()).unwrap_err().to_string().contains("empty"));
+}
+
+#[test]
+fn prompts_reach_the_wanted_length() {
+    let loaded = loaded();
+    for wanted in [1, 2, 7, 30, 63] {
+        let prompt = prompt_of_tokens(&loaded, "the quick brown fox ", wanted).unwrap();
+        assert_eq!(loaded.tokenizer.encode(&prompt.text).unwrap().len(), prompt.tokens);
+        assert!(prompt.tokens >= wanted && prompt.text.starts_with("the quick brown fox "));
+    }
+    for (base, tokens) in [("", 5), ("fox", 0), ("fox", 64)] {
+        assert!(prompt_of_tokens(&loaded, base, tokens).is_err());
+    }
+}
+
+#[test]
+fn perplexity_of_text_counts_bytes_and_windows() {
+    let loaded = loaded();
+    let text = "the quick brown fox jumps over the lazy dog ".repeat(12);
+    let options = PerplexityOptions::default();
+    let whole = perplexity(&loaded, &[&text], &options).unwrap();
+    assert!(whole.bytes.unwrap() < text.len() && whole.bytes.unwrap() > text.len() - 20);
+    let bits = whole.mean_nll * whole.tokens as f64 / std::f64::consts::LN_2 / whole.bytes.unwrap() as f64;
+    assert!((whole.bits_per_byte.unwrap() - bits).abs() < 1e-12);
+    // The mean is over tokens, not over texts.
+    let two = perplexity(&loaded, &[&text, "a dog"], &options).unwrap();
+    let other = perplexity(&loaded, &["a dog"], &options).unwrap();
+    let weighted = (whole.mean_nll * whole.tokens as f64 + other.mean_nll * other.tokens as f64) / two.tokens as f64;
+    assert!((two.mean_nll - weighted).abs() < 1e-9);
+    for empty in [&[][..], &[""], &["", ""]] {
+        assert!(perplexity(&loaded, empty, &options).unwrap_err().to_string().contains("nothing to predict"));
+    }
+    assert!(perplexity_of_tokens(&loaded, &[vec![1]], &options).is_err());
+    assert!(perplexity_of_tokens(&loaded, &[vec![1, 999]], &options).unwrap_err().to_string().contains("token id 999"));
+}
+
+#[test]
+fn threads_can_be_limited_and_the_result_stays_the_same() {
+    let loaded = loaded();
+    let started = threads();
+    let tokens = TokenBatch::single(&(1..40).collect::<Vec<u32>>()).unwrap();
+    let logits = |positions| loaded.model.forward(&tokens, None, positions).unwrap();
+    let before = logits(LogitPositions::All);
+    set_threads(1).unwrap();
+    assert_eq!(threads(), 1);
+    assert!(common::distance(logits(LogitPositions::All).values(), before.values()) < 1e-4);
+    set_threads(started).unwrap();
+    assert_eq!(threads(), started);
+    assert!(set_threads(0).is_err());
+    assert!(set_threads(started + 1).unwrap_err().to_string().contains("RAYON_NUM_THREADS"));
+}
+
+#[test]
+fn the_embedded_model_runs_and_its_texts_are_there() {
+    let loaded =
+        quantlab::model::load_model_and_tokenizer(&["embedded"], "float32", quantlab::model::Device::Cpu).unwrap();
+    let options = GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() };
+    assert!(!generate(&loaded, "The capital of France is", &options).unwrap().tokens.is_empty());
+    assert!(!quantlab::source::held_out_text().is_empty());
+    for fact in quantlab::source::embedded_facts().unwrap() {
+        assert!(!fact.prompt.is_empty() && !fact.answer.is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_cache_changes_nothing(prompt in prop::collection::vec(0..384_u32, 1..40), count in 1..16_usize) {
+        let loaded = loaded();
+        let run = |use_cache| {
+            let options = GenerateOptions { max_new_tokens: count, use_cache, stop_at_eos: true, min_new_tokens: 0 };
+            greedy(&*loaded.model, &prompt, &options, &mut |_| ()).unwrap()
+        };
+        prop_assert_eq!(run(true), run(false));
+    }
+}

@@ -1,0 +1,179 @@
+//! The model computes what transformers computes.
+
+mod common;
+
+use common::{Case, distance, gpt2_cases, largest};
+use quantlab::generate::{GenerateOptions, greedy};
+use quantlab::measure::{PerplexityOptions, perplexity_of_tokens};
+use quantlab::model::{CausalLm, KvCache, LogitPositions, TokenBatch};
+
+const LOGITS: f32 = 1e-4;
+const LOSS: f64 = 1e-5;
+
+#[test]
+fn logits_of_a_batch() {
+    for case in gpt2_cases() {
+        let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
+        let logits = case.load().model.forward(&tokens, None, LogitPositions::All).unwrap();
+        let distance = distance(logits.values(), &case.values("logits"));
+        assert!(distance < LOGITS, "{}: {distance}", case.name);
+    }
+}
+
+#[test]
+fn logits_token_by_token_with_the_cache() {
+    for case in gpt2_cases() {
+        let loaded = case.load();
+        let rows = case.ids("input_ids");
+        let vocab = loaded.model.info().vocab_size;
+        let expected = case.values("logits");
+        // Chunks of 1, 2, 3, ... tokens: the cache must not care how its content came in.
+        let mut cache = loaded.model.new_cache(rows.len(), rows[0].len()).unwrap();
+        let mut size = 1;
+        while cache.past_len() < rows[0].len() {
+            let start = cache.past_len();
+            let end = rows[0].len().min(start + size);
+            let chunk: Vec<Vec<u32>> = rows.iter().map(|row| row[start..end].to_vec()).collect();
+            let logits =
+                loaded.model.forward(&TokenBatch::new(&chunk).unwrap(), Some(&mut cache), LogitPositions::All).unwrap();
+            for (b, row) in rows.iter().enumerate() {
+                for t in start..end {
+                    let at = (b * row.len() + t) * vocab;
+                    let distance = distance(logits.row(b, t - start), &expected[at..at + vocab]);
+                    assert!(distance < LOGITS, "{}: sequence {b}, token {t}: {distance}", case.name);
+                }
+            }
+            size += 1;
+        }
+    }
+}
+
+#[test]
+fn logits_of_a_left_padded_batch() {
+    for case in gpt2_cases() {
+        let mask = case.mask("attention_mask");
+        let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap().with_attention_mask(&mask).unwrap();
+        let logits = case.load().model.forward(&tokens, None, LogitPositions::All).unwrap();
+        let expected = case.values("masked_logits");
+        let vocab = logits.vocab_size();
+        for (i, &is_token) in mask.concat().iter().enumerate() {
+            let row = logits.row(i / mask[0].len(), i % mask[0].len());
+            assert!(row.iter().all(|logit| logit.is_finite()), "{}: padding gives numbers too", case.name);
+            let distance = distance(row, &expected[i * vocab..(i + 1) * vocab]);
+            assert!(!is_token || distance < LOGITS, "{}: token {i}: {distance}", case.name);
+        }
+    }
+}
+
+#[test]
+fn greedy_tokens_with_and_without_the_cache() {
+    for case in gpt2_cases() {
+        let loaded = case.load();
+        for (prompt, expected) in case.ids("input_ids").iter().zip(case.ids("greedy")) {
+            for use_cache in [true, false] {
+                let options = GenerateOptions {
+                    max_new_tokens: expected.len(),
+                    use_cache,
+                    stop_at_eos: true,
+                    min_new_tokens: expected.len(),
+                };
+                let tokens = greedy(&*loaded.model, prompt, &options, &mut |_| ()).unwrap();
+                assert_eq!(tokens, expected, "{}, use_cache {use_cache}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn greedy_tokens_of_a_left_padded_batch() {
+    for case in gpt2_cases() {
+        let loaded = case.load();
+        let expected = case.ids("masked_greedy");
+        let tokens =
+            TokenBatch::new(&case.ids("input_ids")).unwrap().with_attention_mask(&case.mask("attention_mask")).unwrap();
+        let mut cache = loaded.model.new_cache(tokens.batch(), tokens.seq_len() + expected[0].len()).unwrap();
+        let found = batch_greedy(&*loaded.model, tokens, &mut cache, expected[0].len());
+        assert_eq!(found, expected, "{}", case.name);
+    }
+}
+
+/// Greedy tokens of each sequence; like the reference, the token that ends a text is never chosen.
+fn batch_greedy(model: &dyn CausalLm, mut tokens: TokenBatch, cache: &mut KvCache, count: usize) -> Vec<Vec<u32>> {
+    let eos = model.info().eos_token_id.map(|id| id as usize);
+    let mut found = vec![Vec::new(); tokens.batch()];
+    for _ in 0..count {
+        let logits = model.forward(&tokens, Some(cache), LogitPositions::Last).unwrap();
+        for (b, found) in found.iter_mut().enumerate() {
+            let mut row = logits.row(b, 0).to_vec();
+            eos.inspect(|&id| row[id] = f32::NEG_INFINITY);
+            found.push(largest(&row));
+        }
+        let next: Vec<Vec<u32>> = found.iter().map(|found| vec![found[found.len() - 1]]).collect();
+        tokens = TokenBatch::new(&next).unwrap();
+    }
+    found
+}
+
+#[test]
+fn loss_is_the_mean_over_all_predicted_tokens() {
+    for case in gpt2_cases() {
+        let result = perplexity_of_tokens(&case.load(), &case.ids("input_ids"), &PerplexityOptions::default()).unwrap();
+        let expected = f64::from(case.values("loss")[0]);
+        assert!((result.mean_nll - expected).abs() < LOSS, "{}: {} and {expected}", case.name, result.mean_nll);
+        assert!((result.perplexity - expected.exp()).abs() < LOSS * expected.exp() * 2.0);
+    }
+}
+
+#[test]
+fn an_element_of_a_batch_does_not_notice_the_others() {
+    for case in gpt2_cases() {
+        let loaded = case.load();
+        let (rows, mask) = (case.ids("input_ids"), case.mask("attention_mask"));
+        let tokens = TokenBatch::new(&rows).unwrap().with_attention_mask(&mask).unwrap();
+        let together = loaded.model.forward(&tokens, None, LogitPositions::Last).unwrap();
+        for (b, (row, mask)) in rows.iter().zip(&mask).enumerate() {
+            let alone: Vec<u32> = row.iter().zip(mask).filter(|(_, is_token)| **is_token).map(|(id, _)| *id).collect();
+            let alone = loaded.model.forward(&TokenBatch::single(&alone).unwrap(), None, LogitPositions::Last).unwrap();
+            let distance = distance(together.row(b, 0), alone.row(0, 0));
+            assert!(distance < LOGITS, "{}: sequence {b}: {distance}", case.name);
+        }
+    }
+}
+
+#[test]
+fn parameters_and_bytes_are_counted() {
+    for case in gpt2_cases() {
+        let loaded = case.load();
+        // The file holds each weight once, behind a header.
+        let file = std::fs::metadata(case.folder.join("model.safetensors")).unwrap().len() as usize;
+        let info = loaded.model.info();
+        assert_eq!(info.memory_footprint, 4 * info.num_parameters);
+        assert!(info.memory_footprint < file && file < info.memory_footprint + 100_000, "{}", case.name);
+    }
+}
+
+#[test]
+fn bfloat16_weights_stay_close_and_take_half() {
+    for case in gpt2_cases() {
+        let (full, half) = (case.load(), common::load(&case.folder, "bfloat16"));
+        assert_eq!(half.dtype_label, "bfloat16");
+        let few = bytes(&half) as f64 / bytes(&full) as f64;
+        assert!((0.5..0.52).contains(&few), "{few}");
+        let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
+        let logits = half.model.forward(&tokens, None, LogitPositions::All).unwrap();
+        let expected = case.values("logits");
+        let spread = expected.iter().map(|logit| logit.abs()).fold(0.0, f32::max);
+        let distance = distance(logits.values(), &expected);
+        assert!(distance > 0.0 && distance < 0.05 * spread, "{}: {distance} of {spread}", case.name);
+    }
+}
+
+fn bytes(loaded: &quantlab::model::Loaded) -> usize {
+    loaded.model.info().memory_footprint
+}
+
+#[test]
+fn cases_are_found() {
+    let names: Vec<String> = gpt2_cases().into_iter().map(|case: Case| case.name).collect();
+    assert!(std::env::var_os("QUANTLAB_GOLDEN").is_some() || names == ["gpt2-tiny"], "{names:?}");
+}
