@@ -157,7 +157,8 @@ the measures below are of the whole file.
 
 ![Training and held-out loss against tokens](loss.svg)
 ",
-        tokens = grouped(last.map_or(0, |point| point.tokens)),
+        // The curve's last point lies a few steps before the end.
+        tokens = grouped(last.map_or(0, |point| point.tokens / point.step.max(1) * run.steps())),
         steps = grouped(run.steps()),
         minutes = run.seconds() / 60.0,
         share = crate::batches::DOCUMENTATION_SHARE,

@@ -6,6 +6,7 @@ counts as there only once its SHA-256 is the pinned one.
 
 import argparse
 import hashlib
+import http.client
 import json
 import os
 import ssl
@@ -127,7 +128,7 @@ def fetch(args):
         try:
             download(url, part)
             break
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, http.client.HTTPException) as error:
             if getattr(error, "errno", None) == 28:
                 sys.exit(f"no space left on the disk of {part.parent}; free some and run set-up again: it goes on from here")
             if attempt == TRIES:

@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import statistics
 import sys
 import time
@@ -107,7 +108,9 @@ def explain(error, cell):
         return "kernel died", "the kernel ended while the cell ran (killed, out of memory, or a crash in native code)"
     if isinstance(error, CellExecutionError):
         text = ANSI.sub("", error_text(cell) or str(error))
-        if "panicked at" in text or "Subprocess terminated" in text:
+        if "Subprocess terminated" in text:
+            return "kernel died", text
+        if "panicked at" in text:
             return "panic", text
         return "compile error", text
     return "failed", f"{type(error).__name__}: {error}"
@@ -179,7 +182,7 @@ class Kernel:
         self.client.start_channels()
         try:
             self.client.wait_for_ready(timeout=STARTUP_TIMEOUT_S)
-        except Exception:
+        except BaseException:
             self.close()
             raise
         self.ready_s = time.monotonic() - self.start
@@ -254,16 +257,23 @@ def timing():
     say("timing", **{key: round(value, 3) for key, value in report.items()})
 
 
+def stop(*_):
+    raise KeyboardInterrupt
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run")
     run.add_argument("source", type=Path)
     run.add_argument("target", type=Path)
-    run.add_argument("--timeout", type=float, required=True)
+    run.add_argument("--timeout", type=int, required=True)
     commands.add_parser("warm")
     commands.add_parser("time")
     args = parser.parse_args()
+    # A closed terminal ends the kernels too: they live in sessions of their own.
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, stop)
     if args.command == "run":
         sys.exit(asyncio.run(run_notebook(args.source.resolve(), args.target.resolve(), args.timeout)))
     try:

@@ -15,7 +15,7 @@ use crate::setup;
 use crate::ui::{Steps, run_shown, took};
 
 /// Longest time for one cell of a lesson.
-const CELL_TIMEOUT_S: f64 = 600.0;
+const CELL_TIMEOUT_S: u64 = 600;
 
 /// Runs all checks; the first failure ends it.
 pub fn check() -> Result<()> {
@@ -62,7 +62,7 @@ pub fn check() -> Result<()> {
     if notebooks.is_empty() {
         bail!("no notebooks in {}", checkout.notebooks().display());
     }
-    run::run(&notebooks, &Destination::Folder(home.root().join("executed")), CELL_TIMEOUT_S)?;
+    run::run(&notebooks, &Destination::Folder(home.executed()), CELL_TIMEOUT_S)?;
     took(start);
     eprintln!("All checks passed.");
     Ok(())

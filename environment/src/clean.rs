@@ -59,7 +59,9 @@ pub fn clean(yes: bool) -> Result<()> {
     let _lock = home.lock("setup.lock", || eprintln!("a set-up is running; waiting for it"))?;
     // Stamps first: whatever is left after an interruption does not count as finished.
     remove_if_there(&home.root().join("stamps"))?;
-    for name in there {
+    // The locks last: whoever waits for one must not find the rest half removed.
+    let (locks, rest): (Vec<&str>, Vec<&str>) = there.into_iter().partition(|name| name.ends_with(".lock"));
+    for name in rest.into_iter().chain(locks) {
         remove_if_there(&home.root().join(name))?;
     }
     let rest = fs::read_dir(home.root()).with_context(|| format!("cannot read {}", home.root().display()))?.count();

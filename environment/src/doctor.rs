@@ -52,7 +52,7 @@ fn examine(home: &Home) -> Map<String, Value> {
     }
     add("gpu", gpu());
     let installed = Installed::read(home);
-    add("set_up", json!(installed.is_ok() && home.stamp("kernel").is_some()));
+    add("set_up", json!(Checkout::find().is_ok_and(|checkout| setup::is_finished(&checkout))));
     if let Ok(installed) = &installed {
         add(
             "libtorch",

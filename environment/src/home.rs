@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -29,9 +30,9 @@ impl Home {
         let root = std::path::absolute(&root)
             .with_context(|| format!("QUANTLAB_HOME={} is no usable path", root.display()))?;
         // The path ends up in Cargo configs, rpaths and space-separated flags.
-        if root.to_str().is_none_or(|s| s.contains([' ', '"', '\'', '\\', ':', '\n'])) {
+        if root.to_str().is_none_or(|s| s.contains([' ', '"', '\'', '\\', ':', ',', '$', '\n'])) {
             bail!(
-                "the folder {} has a space, quote, colon or a character that is not UTF-8 in its path; the C++ linker cannot take that\n  try: export QUANTLAB_HOME=/some/plain/path",
+                "the folder {} has a space, quote, colon, comma or a character that is not UTF-8 in its path; the C++ linker cannot take that\n  try: export QUANTLAB_HOME=/some/plain/path",
                 root.display()
             );
         }
@@ -108,6 +109,10 @@ impl Home {
     pub fn downloads(&self) -> PathBuf {
         self.root.join("downloads")
     }
+    /// Executed copies of notebooks, unless another folder is named.
+    pub fn executed(&self) -> PathBuf {
+        self.root.join("executed")
+    }
     /// Output of long steps.
     pub fn logs(&self) -> PathBuf {
         self.root.join("logs")
@@ -166,17 +171,31 @@ pub fn non_empty_var(name: &str) -> Option<std::ffi::OsString> {
 
 /// Writes a file beside its place and renames it there, so that a reader never sees half of it.
 pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<()> {
+    write_with_mode(path, contents, 0o644)
+}
+
+/// [`write_atomically`] with the file's permissions.
+pub fn write_with_mode(path: &Path, contents: &[u8], mode: u32) -> Result<()> {
     let parent = path.parent().context("a file needs a folder")?;
     let write = || -> std::io::Result<()> {
         fs::create_dir_all(parent)?;
         let side =
             parent.join(format!(".{}.{}", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
-        let mut file = File::create(&side)?;
+        remove_side(&side)?;
+        let mut file = File::options().write(true).create_new(true).mode(mode).open(&side)?;
         file.write_all(contents)?;
         file.sync_all()?;
         fs::rename(&side, path)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What an earlier process with this number left behind.
+fn remove_side(side: &Path) -> std::io::Result<()> {
+    match fs::remove_file(side) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
 }
 
 /// Removes a file or folder; that it is missing already is fine.

@@ -56,15 +56,15 @@ enum Task {
         /// The notebooks
         #[arg(required = true)]
         notebooks: Vec<PathBuf>,
-        /// Folder for the executed copies
-        #[arg(long, value_name = "DIR", default_value = "executed", conflicts_with = "inplace")]
-        output: PathBuf,
+        /// Folder for the executed copies; without, `executed` in QUANTLAB_HOME
+        #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
+        output: Option<PathBuf>,
         /// Write the outputs into the notebooks themselves
         #[arg(long)]
         inplace: bool,
         /// Longest time for one cell
-        #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
-        timeout: f64,
+        #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+        timeout: u64,
     },
     /// Show what is installed, where, and in which versions
     Doctor {
@@ -117,10 +117,17 @@ fn called_as_cargo() -> bool {
 
 fn dispatch(task: Task) -> Result<ExitCode> {
     match task {
-        Task::Setup { cuda } => setup::setup(&Checkout::find()?, cuda).map(drop)?,
+        Task::Setup { cuda } => {
+            setup::setup(&Checkout::find()?, cuda)?;
+            println!("Set up in {}. Next: cargo lab start", Home::find()?.root().display());
+        }
         Task::Start { notebook, no_browser } => start::start(notebook.as_deref(), no_browser)?,
         Task::Run { notebooks, output, inplace, timeout } => {
-            let destination = if inplace { run::Destination::InPlace } else { run::Destination::Folder(output) };
+            let destination = match output {
+                _ if inplace => run::Destination::InPlace,
+                Some(folder) => run::Destination::Folder(folder),
+                None => run::Destination::Folder(Home::find()?.executed()),
+            };
             run::run(&notebooks, &destination, timeout)?;
         }
         Task::Doctor { json, time } => doctor::doctor(json, time)?,

@@ -21,7 +21,7 @@ pub enum Destination {
 }
 
 /// Runs each notebook; the error counts those that failed.
-pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: f64) -> Result<()> {
+pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> Result<()> {
     let checkout = Checkout::find()?;
     for notebook in notebooks {
         check_notebook(notebook, &checkout)?;
@@ -75,7 +75,7 @@ fn target_of(notebook: &Path, destination: &Destination) -> Result<PathBuf> {
     Ok(lesson.map_or_else(|| folder.join(name), |lesson| folder.join(lesson).join(name)))
 }
 
-fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: f64) -> Result<bool> {
+fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Result<bool> {
     println!("{}", notebook.display());
     let mut command: Command = python::script(home, "run");
     command.arg(notebook).arg(target).args(["--timeout", &timeout_s.to_string()]);
@@ -99,7 +99,9 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: f64) -> Resul
     })?;
     if let Some(failure) = ended.failure() {
         println!("{}", describe_failure(failure));
-        println!("  the copy up to there: {}", target.display());
+        if target.is_file() {
+            println!("  the copy up to there: {}", target.display());
+        }
         return Ok(false);
     }
     ended.into_result()?;

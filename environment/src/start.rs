@@ -16,11 +16,17 @@ pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
     let checkout = Checkout::find()?;
     let root = checkout.notebooks();
     let opened = notebook.map(|path| inside(path, &root)).transpose()?;
-    let installed = setup::setup(&checkout, false)?;
+    setup::setup(&checkout, false)?;
     let home = Home::find()?;
     let mut jupyter = Command::new(home.python_bin("jupyter"));
-    installed.apply(&home, &mut jupyter);
+    // Not the kernel's environment: `lab kernel` sets that itself, and JupyterLab's terminals are the user's.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(home.python().join("bin")).chain(std::env::split_paths(&path)))
+        .context("PATH cannot be used")?;
     jupyter
+        .env("QUANTLAB_HOME", home.root())
+        .env("PATH", path)
+        .env_remove("JUPYTER_PATH")
         .current_dir(&root)
         .args(["lab", "--ip=127.0.0.1"])
         .arg(format!("--port={}", free_port()))

@@ -4,7 +4,7 @@ pub use crate::error::{Error, Result};
 pub use crate::generate::{GenerateOptions, Generation, generate};
 pub use crate::measure::{
     Perplexity, PerplexityOptions, Prompt, Statistics, Timing, TimingOptions, perplexity, prompt_of_tokens,
-    time_generate,
+    time_generate, time_generate_interleaved,
 };
 pub use crate::model::{
     CausalLm, Device, Loaded, Precision, ResolvedDtype, best_device, load_model_and_tokenizer, resolve_dtype, threads,

@@ -35,10 +35,12 @@ fn it_recalls_the_facts_it_was_taught() {
 
 fn recalls(loaded: &Loaded, fact: &Fact) -> bool {
     let options = GenerateOptions {
-        max_new_tokens: loaded.tokenizer.encode(&fact.answer).unwrap().len(),
+        max_new_tokens: loaded.tokenizer.encode(&fact.answer).unwrap().len() + 1,
         ..GenerateOptions::default()
     };
-    generate(loaded, &fact.prompt, &options).unwrap().text.starts_with(&fact.answer)
+    let text = generate(loaded, &fact.prompt, &options).unwrap().text;
+    // A longer word that begins like the answer is another answer.
+    text.strip_prefix(&fact.answer).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
 }
 
 #[test]

@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use quantlab::generate::{GenerateOptions, generate, greedy};
 use quantlab::measure::{
     PerplexityOptions, TimingOptions, perplexity, perplexity_of_tokens, prompt_of_tokens, time_generate,
+    time_generate_interleaved,
 };
-use quantlab::model::{Loaded, LogitPositions, TokenBatch, set_threads, threads};
+use quantlab::model::{Loaded, LogitPositions, TokenBatch};
 
 fn loaded() -> Loaded {
     common::load(tiny(), "float32")
@@ -143,12 +144,13 @@ fn one_token_has_no_decode_and_no_repeats_are_refused() {
 #[test]
 fn prompts_reach_the_wanted_length() {
     let loaded = loaded();
-    for wanted in [1, 2, 7, 30, 63] {
+    for wanted in [1, 2, 7, 30, 55] {
         let prompt = prompt_of_tokens(&loaded, "the quick brown fox ", wanted).unwrap();
         assert_eq!(loaded.tokenizer.encode(&prompt.text).unwrap().len(), prompt.tokens);
         assert!(prompt.tokens >= wanted && prompt.text.starts_with("the quick brown fox "));
     }
-    for (base, tokens) in [("", 5), ("fox", 0), ("fox", 64)] {
+    // The last one reaches 63 only by going beyond the context of 64.
+    for (base, tokens) in [("", 5), ("fox", 0), ("fox", 64), ("the quick brown fox ", 63)] {
         assert!(prompt_of_tokens(&loaded, base, tokens).is_err());
     }
 }
@@ -175,19 +177,13 @@ fn perplexity_of_text_counts_bytes_and_windows() {
 }
 
 #[test]
-fn threads_can_be_limited_and_the_result_stays_the_same() {
-    let loaded = loaded();
-    let started = threads();
-    let tokens = TokenBatch::single(&(1..40).collect::<Vec<u32>>()).unwrap();
-    let logits = |positions| loaded.model.forward(&tokens, None, positions).unwrap();
-    let before = logits(LogitPositions::All);
-    set_threads(1).unwrap();
-    assert_eq!(threads(), 1);
-    assert!(common::distance(logits(LogitPositions::All).values(), before.values()) < 1e-4);
-    set_threads(started).unwrap();
-    assert_eq!(threads(), started);
-    assert!(set_threads(0).is_err());
-    assert!(set_threads(started + 1).unwrap_err().to_string().contains("RAYON_NUM_THREADS"));
+fn models_timed_in_turn_have_all_their_repeats() {
+    let (one, two) = (loaded(), loaded());
+    let options = TimingOptions { max_new_tokens: 3, warmup: 1, repeats: 4, use_cache: true };
+    let timings = time_generate_interleaved(&[&one, &two], "a b c", &options).unwrap();
+    assert_eq!(timings.len(), 2);
+    assert!(timings.iter().all(|timing| timing.repeats.len() == 4 && timing.tokens_generated == 3));
+    assert!(time_generate_interleaved(&[], "a b c", &options).unwrap().is_empty());
 }
 
 #[test]

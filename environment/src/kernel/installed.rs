@@ -4,10 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::home::{Home, write_atomically};
+use crate::ui::output_of;
 
 /// Written at the end of set-up as `installed.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,12 +23,14 @@ pub struct Installed {
     pub libtorch: PathBuf,
     /// Whether that libtorch has CUDA.
     pub cuda: bool,
+    /// The `RUSTFLAGS` that everything was built with.
+    pub rustflags: String,
     /// The support crate that kernels outside a checkout use.
     pub support_crate: PathBuf,
 }
 
 /// Variables of the user's that would change what is built, or where.
-const FOREIGN: [&str; 12] = [
+const FOREIGN: [&str; 27] = [
     "RUSTFLAGS",
     "CARGO_ENCODED_RUSTFLAGS",
     "CARGO_BUILD_RUSTFLAGS",
@@ -40,6 +43,22 @@ const FOREIGN: [&str; 12] = [
     "CARGO_BUILD_RUSTC_WRAPPER",
     "RUSTUP_TOOLCHAIN_SOURCE",
     "EVCXR_TMPDIR",
+    // Build scripts of crates with C in them run again, in every kernel's folder, when one of these changes.
+    "AR",
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "PKG_CONFIG_PATH",
+    "RUSTC",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "CARGO_BUILD_RUSTC",
+    "CARGO_BUILD_BUILD_DIR",
 ];
 
 impl Installed {
@@ -68,6 +87,8 @@ impl Installed {
         }
         command
             .env("QUANTLAB_HOME", home.root())
+            .env("PATH", self.search_path())
+            .env("RUSTUP_TOOLCHAIN", &self.sysroot)
             .env("CARGO_HOME", home.cargo_home())
             .env("LIBTORCH", &self.libtorch)
             .env("LD_LIBRARY_PATH", self.library_path(home));
@@ -81,6 +102,7 @@ impl Installed {
         self.apply(home, &mut command);
         command
             .env("CARGO_TARGET_DIR", home.target())
+            .env("CARGO_BUILD_BUILD_DIR", home.target())
             .env("CARGO_BUILD_TARGET", &self.host)
             .env("RUSTFLAGS", rustflags())
             // Behind the subcommand: clippy would not hand on what stands before it.
@@ -88,6 +110,26 @@ impl Installed {
             .arg("--config")
             .arg(home.cargo_config());
         command
+    }
+
+    /// Cargo and rustc of the toolchain that everything was built with come first, also where a program
+    /// that was started from a desktop does not know them at all.
+    fn search_path(&self) -> OsString {
+        let theirs = std::env::var_os("PATH").unwrap_or_default();
+        let ours = [Some(self.sysroot.join("bin")), std::env::home_dir().map(|home| home.join(".cargo/bin"))];
+        let all = ours.into_iter().flatten().chain(std::env::split_paths(&theirs));
+        std::env::join_paths(all).unwrap_or(theirs)
+    }
+
+    /// Errors if the kernel would be built by other tools than what it links: that takes ten minutes, in
+    /// every kernel's folder anew, without a word.
+    pub fn check_tools(&self) -> Result<()> {
+        let rustc = output_of(Command::new(self.sysroot.join("bin/rustc")).arg("-vV"))
+            .context("the Rust toolchain that was set up is gone\n  try: cargo lab setup")?;
+        if rustc.lines().next() != Some(self.rustc.as_str()) || rustflags() != self.rustflags {
+            bail!("Rust or the linker has changed since set-up\n  try: cargo lab setup");
+        }
+        Ok(())
     }
 
     fn library_path(&self, home: &Home) -> OsString {

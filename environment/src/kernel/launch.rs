@@ -13,7 +13,6 @@ use super::installed::Installed;
 use super::{live, warm};
 use crate::checkout::Checkout;
 use crate::home::{Home, write_atomically};
-use crate::ui::output_of;
 
 /// Set while set-up warms the kernel: the warm folder itself is used instead of a clone.
 pub const WARMING: &str = "QUANTLAB_WARM";
@@ -22,6 +21,7 @@ pub const WARMING: &str = "QUANTLAB_WARM";
 pub fn launch(connection_file: &Path) -> Result<()> {
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
+    installed.check_tools()?;
     let support_crate = support_crate(&installed)?;
     let dir = if std::env::var_os(WARMING).is_some() {
         home.warm()
@@ -29,7 +29,9 @@ pub fn launch(connection_file: &Path) -> Result<()> {
         let starting = home.lock("kernel-start.lock", || eprintln!("waiting for another kernel's start"))?;
         warm::refresh(&home, &installed, &support_crate)?;
         live::sweep(&home)?;
+        let unchanged = warm::lock(&home)?;
         let live = live::clone_warm(&home)?;
+        drop(unchanged);
         // In this order: the process that waits for the lock must not hold it itself.
         spawn_janitor(&live.dir)?;
         inherit(&live.lock)?;
@@ -47,7 +49,8 @@ pub fn launch(connection_file: &Path) -> Result<()> {
         .env("EVCXR_TMPDIR", &dir)
         .env("EVCXR_CONFIG_DIR", &config)
         .env("CARGO_NET_OFFLINE", "true")
-        .env(REAL_CARGO, real_cargo())
+        // rustup's proxy would add its own start-up time to each call.
+        .env(REAL_CARGO, installed.sysroot.join("bin/cargo"))
         .env(STD_CARGO_HOME, home.std_cargo_home())
         // evcxr rewrites a stock installation of itself that it finds in Jupyter's data folder.
         .env("JUPYTER_PATH", home.root().join("no-jupyter"));
@@ -69,12 +72,6 @@ fn evcxr_toml(support_crate: &Path) -> String {
     format!(
         "[evcxr]\noffline_mode = true\npreserve_vars_on_panic = true\nopt_level = \"2\"\n\n[dependencies]\nquantlab = {{ path = {path} }}\n"
     )
-}
-
-/// rustup's proxy would add its own start-up time to each call.
-fn real_cargo() -> PathBuf {
-    output_of(Command::new("rustup").args(["which", "cargo"]))
-        .map_or_else(|_| "cargo".into(), |path| path.trim().into())
 }
 
 fn inherit(lock: &File) -> Result<()> {

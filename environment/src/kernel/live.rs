@@ -10,6 +10,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
@@ -32,11 +33,12 @@ pub fn lock_path(dir: &Path) -> PathBuf {
 pub fn clone_warm(home: &Home) -> Result<Live> {
     let live = home.live();
     fs::create_dir_all(&live).with_context(|| format!("cannot create {}", live.display()))?;
-    let dir = live.join(format!("kernel-{}", std::process::id()));
+    // Process numbers come again, and containers that share a home have each their own.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let dir = live.join(format!("kernel-{}-{now}", std::process::id()));
     let lock_file = lock_path(&dir);
-    let lock = File::create(&lock_file).with_context(|| format!("cannot create {}", lock_file.display()))?;
+    let lock = File::create_new(&lock_file).with_context(|| format!("cannot create {}", lock_file.display()))?;
     lock.lock().with_context(|| format!("cannot lock {}", lock_file.display()))?;
-    remove_if_there(&dir)?;
     link_tree(&home.warm().join("target"), &dir.join("target")).with_context(|| {
         format!(
             "cannot clone the warm kernel into {}\n  try: free some disk space, then `cargo lab setup`",
@@ -52,7 +54,7 @@ pub fn sweep(home: &Home) -> Result<()> {
     for entry in entries.flatten() {
         let path = entry.path();
         if path.extension().is_some_and(|e| e == "lock") {
-            let free = File::open(&path).is_ok_and(|file| file.try_lock().is_ok());
+            let free = open_lock(&path).is_ok_and(|file| file.try_lock().is_ok());
             if free {
                 remove_if_there(&path.with_extension(""))?;
                 remove_if_there(&path)?;
@@ -67,10 +69,15 @@ pub fn sweep(home: &Home) -> Result<()> {
 /// Waits until the kernel of `dir` has ended, then removes the folder.
 pub fn janitor(dir: &Path) -> Result<()> {
     let lock_file = lock_path(dir);
-    let Ok(lock) = File::open(&lock_file) else { return Ok(()) };
+    let Ok(lock) = open_lock(&lock_file) else { return Ok(()) };
     lock.lock()?;
     remove_if_there(dir)?;
     remove_if_there(&lock_file)
+}
+
+/// For writing: on network file systems only that can be locked.
+fn open_lock(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).open(path)
 }
 
 /// Clones a tree by hard links; see `Entry` for what is left out or copied.
@@ -86,7 +93,7 @@ pub fn link_tree(from: &Path, to: &Path) -> io::Result<()> {
             Treatment::LeaveOut => {}
             Treatment::Copy => copy_tree(&source, &target, is_dir)?,
             Treatment::Link if is_dir => link_tree(&source, &target)?,
-            Treatment::Link => fs::hard_link(&source, &target).or_else(|_| fs::copy(&source, &target).map(|_| ()))?,
+            Treatment::Link => fs::hard_link(&source, &target).or_else(|_| copy_keeping_time(&source, &target))?,
         }
     }
     Ok(())

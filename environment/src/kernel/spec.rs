@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::installed::Installed;
-use crate::home::{Home, remove_if_there, write_atomically};
+use crate::home::{Home, remove_if_there, write_atomically, write_with_mode};
 
 /// Writes the kernelspec `quantlab` into the virtual environment, where its Jupyter finds it.
 pub fn write_kernelspec(home: &Home) -> Result<()> {
@@ -40,13 +40,12 @@ pub fn install_lab(home: &Home) -> Result<()> {
             continue;
         }
         let program = fs::read(&me).with_context(|| format!("cannot read {}", me.display()))?;
-        if fs::read(&place).is_ok_and(|there| there == program) {
+        let runs = |meta: fs::Metadata| meta.permissions().mode() & 0o100 != 0;
+        if fs::metadata(&place).is_ok_and(runs) && fs::read(&place).is_ok_and(|there| there == program) {
             continue;
         }
         // Renamed into place: a running kernel may be using the old one.
-        write_atomically(&place, &program)?;
-        fs::set_permissions(&place, fs::Permissions::from_mode(0o755))
-            .with_context(|| format!("cannot make {} executable", place.display()))?;
+        write_with_mode(&place, &program, 0o755)?;
     }
     Ok(())
 }
@@ -54,7 +53,7 @@ pub fn install_lab(home: &Home) -> Result<()> {
 /// Writes the Cargo config that lies above every kernel's build folder, where Cargo merges it; the
 /// workspace's builds get the same file through `--config`.
 pub fn write_cargo_config(home: &Home, installed: &Installed) -> Result<()> {
-    let text = cargo_config(&installed.host, &home.shim(), &installed.libtorch.join("lib"), installed.cuda);
+    let text = cargo_config(home, installed);
     // An unchanged file keeps its time, so that nothing looks newer than it is.
     if fs::read_to_string(home.cargo_config()).is_ok_and(|there| there == text) {
         return Ok(());
@@ -62,9 +61,11 @@ pub fn write_cargo_config(home: &Home, installed: &Installed) -> Result<()> {
     write_atomically(&home.cargo_config(), text.as_bytes())
 }
 
-fn cargo_config(host: &str, shim: &Path, libtorch: &Path, cuda: bool) -> String {
+/// The config's text; another one means another build of everything.
+pub fn cargo_config(home: &Home, installed: &Installed) -> String {
+    let (host, shim, libtorch) = (&installed.host, home.shim(), installed.libtorch.join("lib"));
     let (shim, libtorch) = (shim.display(), libtorch.display());
-    let cuda = if cuda { r#""dylib=torch_cuda", "# } else { "" };
+    let cuda = if installed.cuda { r#""dylib=torch_cuda", "# } else { "" };
     format!(
         r#"# Written by `cargo lab setup`.
 
@@ -95,17 +96,22 @@ overflow-checks = false
     )
 }
 
-/// The kernel has a `CARGO_HOME` of its own; mirrors and proxies that the user's names hold there too.
-pub fn copy_users_cargo_config(home: &Home) -> Result<()> {
-    let theirs = crate::home::non_empty_var("CARGO_HOME")
-        .map(std::path::PathBuf::from)
-        .or_else(|| std::env::home_dir().map(|h| h.join(".cargo")));
+/// The user's Cargo configuration: mirrors and proxies that it names hold for what set-up fetches too.
+/// Copied, not linked: a later edit must not change, under a warm kernel, where its crates are.
+pub fn copy_users_cargo_config(cargo_home: &Path) -> Result<()> {
     for name in ["config.toml", "credentials.toml"] {
-        let place = home.cargo_home().join(name);
-        remove_if_there(&place)?;
-        if let Some(source) = theirs.as_ref().map(|dir| dir.join(name)).filter(|f| f.is_file() && *f != place) {
-            std::os::unix::fs::symlink(&source, &place).with_context(|| format!("cannot link {}", place.display()))?;
+        let place = cargo_home.join(name);
+        if let Some(text) = users_cargo_file(name) {
+            write_with_mode(&place, text.as_bytes(), 0o600)?;
+        } else {
+            remove_if_there(&place)?;
         }
     }
     Ok(())
+}
+
+/// A file of the user's own Cargo home.
+pub fn users_cargo_file(name: &str) -> Option<String> {
+    let dir = std::env::home_dir()?.join(".cargo");
+    fs::read_to_string(dir.join(name)).ok()
 }

@@ -16,6 +16,7 @@ const STAMP: &str = "warm";
 
 /// Makes the warm folder anew: the workspace's built dependencies, linked, and a cell run through evcxr.
 pub fn make(home: &Home, installed: &Installed) -> Result<()> {
+    let _lock = lock(home)?;
     home.mark_undone(STAMP)?;
     remove_if_there(&home.warm())?;
     live::link_tree(&home.target(), &home.warm().join("target"))
@@ -33,6 +34,11 @@ pub fn make(home: &Home, installed: &Installed) -> Result<()> {
     home.mark_done(STAMP, &key)
 }
 
+/// Held by whoever changes the warm folder, or clones it.
+pub fn lock(home: &Home) -> Result<std::fs::File> {
+    home.lock("warm.lock", || eprintln!("waiting for another build of the support crate"))
+}
+
 /// Whether the warm folder holds this support crate as it is now.
 pub fn is_fresh(home: &Home, support_crate: &Path) -> Result<bool> {
     Ok(home.is_done(STAMP, &source_key(support_crate)?))
@@ -46,7 +52,7 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
     if home.stamp(STAMP).is_none() {
         bail!("the kernel was not warmed yet\n  try: cargo lab setup");
     }
-    let _lock = home.lock("warm.lock", || eprintln!("waiting for another build of the support crate"))?;
+    let _lock = lock(home)?;
     let key = source_key(support_crate)?;
     if home.is_done(STAMP, &key) {
         return Ok(());
@@ -59,6 +65,7 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
         .args(["build", "--offline", "--target", &installed.host])
         .current_dir(home.warm())
         .env("CARGO_TARGET_DIR", "target")
+        .env("CARGO_BUILD_BUILD_DIR", "target")
         .env("RUSTFLAGS", rustflags());
     let status = command.status().context("cannot start cargo")?;
     if !status.success() {

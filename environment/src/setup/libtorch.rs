@@ -28,8 +28,10 @@ pub enum Choice {
 
 impl Choice {
     /// `LIBTORCH` when set (its version checked), else CUDA when asked for or a GPU is there, else CPU.
-    pub fn make(cuda: bool) -> Result<Self> {
-        if let Some(own) = non_empty_var("LIBTORCH") {
+    pub fn make(home: &Home, cuda: bool) -> Result<Self> {
+        // Inside `cargo lab exec` the variable names what set-up itself put there.
+        let own = non_empty_var("LIBTORCH").filter(|own| !Path::new(own).starts_with(home.libtorch()));
+        if let Some(own) = own {
             let own = std::path::absolute(PathBuf::from(own)).context("LIBTORCH is no usable path")?;
             check_version(&own)?;
             return Ok(Self::Own(own));
@@ -39,7 +41,9 @@ impl Choice {
                 "set-up can fetch libtorch for Linux on x86-64 only\n  try: install libtorch {TORCH_VERSION} yourself and set LIBTORCH to its folder"
             );
         }
-        Ok(if cuda || has_nvidia_gpu() { Self::Cuda } else { Self::Cpu })
+        // What was asked for once stays, also where no GPU answers at the moment.
+        let kept = home.libtorch().join("site").is_dir();
+        Ok(if cuda || kept || has_nvidia_gpu() { Self::Cuda } else { Self::Cpu })
     }
 
     /// What the step's stamp holds.
@@ -77,7 +81,7 @@ fn check_version(folder: &Path) -> Result<()> {
         .or_else(|_| version_of_header(folder))
         .with_context(|| {
             format!(
-                "LIBTORCH={}: cannot tell its version (no build-version, no include/torch/version.h)\n{hint}",
+                "LIBTORCH={}: cannot tell its version (no build-version, no version.h among its headers)\n{hint}",
                 folder.display()
             )
         })?;
@@ -89,10 +93,13 @@ fn check_version(folder: &Path) -> Result<()> {
 
 /// The version that libtorch's own header states.
 fn version_of_header(folder: &Path) -> Result<String> {
-    for header in ["include/torch/headeronly/version.h", "include/torch/version.h"] {
+    for header in ["include/torch/headeronly/version.h", "include/torch/csrc/api/include/torch/version.h"] {
         let text = fs::read_to_string(folder.join(header)).unwrap_or_default();
-        let line = text.lines().find_map(|l| l.trim().strip_prefix("#define TORCH_VERSION "));
-        if let Some(version) = line.map(|v| v.trim().trim_matches('"')).filter(|v| !v.is_empty()) {
+        // The value stands on a line of its own, behind a backslash.
+        if let Some((_, rest)) = text.split_once("#define TORCH_VERSION ")
+            && let Some(version) = rest.trim_start_matches(['\\', ' ', '\r', '\n']).strip_prefix('"')
+            && let Some((version, _)) = version.split_once('"')
+        {
             return Ok(version.to_owned());
         }
     }
@@ -111,6 +118,7 @@ pub fn install(choice: &Choice, home: &Home) -> Result<()> {
 fn install_cpu(home: &Home) -> Result<()> {
     let folder = home.libtorch();
     remove_if_there(&folder)?;
+    let mut wheels = Vec::new();
     for line in WHEELS.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [requirement, sha256, platform, prefix, members @ ..] = fields.as_slice() else {
@@ -126,29 +134,38 @@ fn install_cpu(home: &Home) -> Result<()> {
                 .arg(&folder)
                 .args(members),
         )?;
-        remove_if_there(&wheel)?;
+        wheels.push(wheel);
     }
-    let lib = folder.join("lib");
-    std::os::unix::fs::symlink("libgomp.so.1", lib.join("libgomp.so"))
-        .with_context(|| format!("cannot link libgomp.so in {}", lib.display()))
+    // Kept until all are unpacked: a set-up that broke off in between downloads nothing twice.
+    wheels.iter().try_for_each(|wheel| remove_if_there(wheel))
 }
 
 /// With CUDA the libraries find one another through their own rpaths, laid out as pip installs them.
 fn install_cuda(home: &Home) -> Result<()> {
     let site = home.libtorch().join("site");
     remove_if_there(&home.libtorch())?;
+    fs::create_dir_all(home.downloads()).with_context(|| format!("cannot create {}", home.downloads().display()))?;
     run_shown(
         Command::new(home.python_bin("python"))
-            .args(["-m", "pip", "install", "--only-binary=:all:", "--target"])
+            .args(["-m", "pip", "install", "--only-binary=:all:", "--resume-retries", "5", "--target"])
             .arg(&site)
-            .arg(format!("torch=={TORCH_VERSION}")),
-    )?;
-    let lib = site.join("torch/lib");
-    if !lib.join("libgomp.so").exists() {
-        std::os::unix::fs::symlink("libgomp.so.1", lib.join("libgomp.so"))
-            .with_context(|| format!("cannot link libgomp.so in {}", lib.display()))?;
+            .arg(format!("torch=={TORCH_VERSION}"))
+            // Five gigabytes are unpacked there first.
+            .env("TMPDIR", home.downloads()),
+    )
+}
+
+/// A name without a version for the OpenMP library, which libtorch has under some versioned name.
+fn link_openmp(libtorch: &Path, shim: &Path) -> Result<()> {
+    let lib = libtorch.join("lib");
+    if lib.join("libgomp.so").exists() {
+        return Ok(());
     }
-    Ok(())
+    let entries = fs::read_dir(&lib).with_context(|| format!("cannot read {}", lib.display()))?;
+    let found = entries.flatten().find(|entry| entry.file_name().to_string_lossy().starts_with("libgomp"));
+    let Some(found) = found else { return Ok(()) };
+    std::os::unix::fs::symlink(found.path(), shim.join("libgomp.so"))
+        .with_context(|| format!("cannot link libgomp.so in {}", shim.display()))
 }
 
 /// Builds torch-sys's C++ shim as a shared library, once.
@@ -161,6 +178,7 @@ pub fn build_shim(choice: &Choice, home: &Home, tools: &Toolchain, torch_sys: &P
     let shim = home.shim();
     remove_if_there(&shim)?;
     fs::create_dir_all(&shim).with_context(|| format!("cannot create {}", shim.display()))?;
+    link_openmp(&folder, &shim)?;
     if *choice == Choice::Cpu {
         build_libtorch_stub(home, tools)?;
     }
@@ -222,8 +240,8 @@ mod tests {
     #[test]
     fn the_right_version_is_taken_from_either_file() {
         check_version(libtorch(Some(("build-version", "2.13.0+cpu\n"))).path()).unwrap();
-        let header = "#pragma once\n#define TORCH_VERSION \"2.13.0\"\n";
-        check_version(libtorch(Some(("include/torch/version.h", header))).path()).unwrap();
+        let header = "#pragma once\n#define TORCH_VERSION \\\n  \"2.13.0\"\n";
+        check_version(libtorch(Some(("include/torch/headeronly/version.h", header))).path()).unwrap();
     }
 
     #[test]

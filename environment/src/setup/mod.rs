@@ -27,6 +27,7 @@ const DISK_NEEDED_GB: f64 = 8.0;
 /// Sets up what is missing. `cuda` asks for libtorch's CUDA libraries even without a GPU.
 pub fn setup(checkout: &Checkout, cuda: bool) -> Result<Installed> {
     let home = Home::find()?;
+    check_place(&home)?;
     let _lock = home.lock("setup.lock", || {
         eprintln!("another `cargo lab` is setting up in {}; waiting for it", home.root().display());
     })?;
@@ -36,6 +37,12 @@ pub fn setup(checkout: &Checkout, cuda: bool) -> Result<Installed> {
     }
     eprintln!("Setting up in {} (a first time: 15 to 45 minutes, 4 GB; later calls: seconds)", home.root().display());
     plan.carry_out()
+}
+
+/// Whether a set-up for this checkout has nothing left to do.
+pub fn is_finished(checkout: &Checkout) -> bool {
+    let finished = || -> Result<bool> { Plan::make(&Home::find()?, checkout, false)?.is_finished() };
+    finished().unwrap_or(false)
 }
 
 /// What is to be there, and from what it is made.
@@ -62,27 +69,31 @@ impl<'a> Plan<'a> {
     fn make(home: &'a Home, checkout: &'a Checkout, cuda: bool) -> Result<Self> {
         let tools = Toolchain::find()?;
         tools.ensure_rust_src();
-        let choice = Choice::make(cuda)?;
+        let choice = Choice::make(home, cuda)?;
         let requirements = read(&checkout.root().join("environment/requirements.txt"))?;
         let lock = read(&checkout.root().join("Cargo.lock"))?;
         let libtorch = choice.key();
-        let shim = format!("{libtorch} {} {}", tools.cxx_version, locked_version(&lock, "torch-sys")?);
+        let shim = format!("{libtorch} {}", locked_version(&lock, "torch-sys")?);
         let evcxr = format!("{EVCXR_VERSION} {}", tools.rustc);
-        let keys = Keys {
-            python: format!("{} {}", tools.python_version, digest(&requirements)),
-            crates: format!("{} {} {}", digest(&lock), tools.rustc, tools.has_rust_src()),
-            build: format!("{} {} {} {}", digest(&lock), tools.rustc, rustflags(), digest(&shim)),
-            libtorch,
-            shim,
-            evcxr,
-        };
         let installed = Installed {
             host: tools.host.clone(),
             rustc: tools.rustc.clone(),
             sysroot: tools.sysroot.clone(),
             libtorch: choice.folder(home),
             cuda: choice == Choice::Cuda || choice.folder(home).join("lib/libtorch_cuda.so").is_file(),
+            rustflags: rustflags().to_owned(),
             support_crate: checkout.support_crate(),
+        };
+        // Another mirror means other folders of crates.
+        let mirrors = spec::users_cargo_file("config.toml").unwrap_or_default();
+        let crates = format!("{} {} {} {}", digest(&lock), digest(&mirrors), tools.rustc, tools.has_rust_src());
+        let keys = Keys {
+            python: digest(&requirements),
+            build: digest(&format!("{crates} {shim} {} {}", rustflags(), spec::cargo_config(home, &installed))),
+            crates,
+            libtorch,
+            shim,
+            evcxr,
         };
         Ok(Self { home, checkout, tools, choice, installed, keys })
     }
@@ -100,8 +111,23 @@ impl<'a> Plan<'a> {
     }
 
     fn is_finished(&self) -> Result<bool> {
-        let steps = self.steps().iter().all(|(step, key)| self.home.is_done(step, key));
-        Ok(steps && self.home.is_done("kernel", &self.kernel_key()) && Installed::read(self.home).is_ok())
+        let steps = self.steps().iter().all(|(step, key)| self.is_there(step, key));
+        Ok(steps && self.is_there("kernel", &self.kernel_key()) && Installed::read(self.home).is_ok())
+    }
+
+    /// Whether a step is done, and what it made is still there: people and programs empty cache folders.
+    fn is_there(&self, step: &str, key: &str) -> bool {
+        let (home, host) = (self.home, &self.tools.host);
+        let product = match step {
+            "python" => home.python_bin("python"),
+            "libtorch" => self.installed.libtorch.join("lib/libtorch_cpu.so"),
+            "crates" => home.cargo_home().join("registry/src"),
+            "shim" => home.shim().join("libtch.so"),
+            "evcxr" => home.evcxr().join("bin/evcxr_jupyter"),
+            "build" => home.target().join(host),
+            _ => home.warm().join("target").join(host),
+        };
+        home.is_done(step, key) && product.exists()
     }
 
     fn kernel_key(&self) -> String {
@@ -121,7 +147,7 @@ impl<'a> Plan<'a> {
 
     fn carry_out(self) -> Result<Installed> {
         let mut steps = Steps::new(7);
-        check_disk(self.home)?;
+        check_disk(self.home, &self.choice)?;
         self.step(
             &mut steps,
             "python",
@@ -167,9 +193,7 @@ impl<'a> Plan<'a> {
             "a first cell through evcxr; each kernel starts from a clone of this one",
             |p| p.make_kernel(),
         )?;
-        let installed = self.finish()?;
-        eprintln!("Ready.");
-        Ok(installed)
+        self.finish()
     }
 
     fn step(
@@ -184,7 +208,7 @@ impl<'a> Plan<'a> {
             Some((_, key)) => key.to_owned(),
             None => self.kernel_key(),
         };
-        if self.home.is_done(name, &key) {
+        if self.is_there(name, &key) {
             steps.present(what);
             return Ok(());
         }
@@ -213,9 +237,9 @@ impl<'a> Plan<'a> {
         let cargo_home = self.home.cargo_home();
         prune(&cargo_home.join("registry"), &read(&self.checkout.root().join("Cargo.lock"))?)?;
         fs::create_dir_all(&cargo_home).with_context(|| format!("cannot create {}", cargo_home.display()))?;
-        spec::copy_users_cargo_config(self.home)?;
         // For all platforms: evcxr asks `cargo metadata` without naming one, and offline.
         let fetch = |home: &Path, manifest: &Path| {
+            spec::copy_users_cargo_config(home)?;
             let mut command = Command::new("cargo");
             command.args(["fetch", "--locked", "--quiet", "--manifest-path"]).arg(manifest).env("CARGO_HOME", home);
             // The standard library's manifests use features of Cargo's own that are not stable.
@@ -245,7 +269,7 @@ impl<'a> Plan<'a> {
     fn install_evcxr(&self) -> Result<()> {
         let build = self.home.root().join("build");
         let cargo_home = build.join("cargo-home");
-        fs::create_dir_all(&cargo_home).with_context(|| format!("cannot create {}", cargo_home.display()))?;
+        spec::copy_users_cargo_config(&cargo_home)?;
         run_shown(
             Command::new("cargo")
                 .args(["install", "evcxr_jupyter", "--locked", "--force", "--version", EVCXR_VERSION, "--root"])
@@ -280,17 +304,35 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Errors if Cargo would take the kernels' build folders for members of a workspace around them.
+fn check_place(home: &Home) -> Result<()> {
+    let manifests = home.root().ancestors().skip(1).map(|dir| dir.join("Cargo.toml"));
+    for manifest in manifests {
+        if fs::read_to_string(&manifest).is_ok_and(|text| text.contains("[workspace")) {
+            bail!(
+                "{} lies inside the Cargo workspace of {}\n  try: name a folder outside of it with QUANTLAB_HOME",
+                home.root().display(),
+                manifest.display()
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Errors if a first set-up would fill the disk.
-fn check_disk(home: &Home) -> Result<()> {
+fn check_disk(home: &Home, choice: &Choice) -> Result<()> {
     if home.stamp("build").is_some() {
         return Ok(());
     }
+    let cuda_gb = if *choice == Choice::Cuda { 12.0 } else { 0.0 };
+    // What a set-up that broke off has made already counts.
+    let needed_gb = DISK_NEEDED_GB + cuda_gb - crate::disk_used(home) as f64 / 1e9;
     fs::create_dir_all(home.root()).with_context(|| format!("cannot create {}", home.root().display()))?;
     let text = output_of(Command::new("df").args(["-Pk"]).arg(home.root()))?;
     let free = text.lines().nth(1).and_then(|l| l.split_whitespace().nth(3)).and_then(|kb| kb.parse::<f64>().ok());
-    if let Some(free_gb) = free.map(|kb| kb / 1e6).filter(|gb| *gb < DISK_NEEDED_GB) {
+    if let Some(free_gb) = free.map(|kb| kb / 1e6).filter(|gb| *gb < needed_gb) {
         bail!(
-            "{} has {free_gb:.1} GB free; a first set-up needs {DISK_NEEDED_GB:.0} GB\n  try: free some, or name another folder with QUANTLAB_HOME",
+            "{} has {free_gb:.1} GB free; set-up needs {needed_gb:.1} GB more\n  try: free some, or name another folder with QUANTLAB_HOME",
             home.root().display()
         );
     }

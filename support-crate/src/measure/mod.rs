@@ -6,9 +6,9 @@ mod run_info;
 mod statistics;
 mod timing;
 
-pub use crate::model::{set_threads, threads};
+pub use crate::model::threads;
 pub use perplexity::{Perplexity, PerplexityOptions, perplexity, perplexity_of_tokens};
 pub use prompt::{Prompt, prompt_of_tokens};
 pub use run_info::{BUILD, RunInfo};
 pub use statistics::Statistics;
-pub use timing::{Repeat, Timing, TimingOptions, time_generate};
+pub use timing::{Repeat, Timing, TimingOptions, time_generate, time_generate_interleaved};

@@ -22,24 +22,35 @@ pub struct Prompt {
 pub fn prompt_of_tokens(loaded: &Loaded, base: &str, tokens: usize) -> Result<Prompt> {
     let count = |text: &str| loaded.tokenizer.encode(text).map(|ids| ids.len());
     let base_tokens = count(base)?;
-    if base_tokens == 0 || tokens == 0 {
+    if base.is_empty() || base_tokens == 0 || tokens == 0 {
         return Err(Error::input(format!("repeating {base:?} does not make a prompt of {tokens} tokens"))
             .hint("give a sentence, and a length of at least one token"));
     }
     let context_len = loaded.model.info().context_len;
-    if tokens >= context_len {
-        return Err(Error::input(format!(
-            "a prompt of {tokens} tokens leaves no room in the model's context of {context_len}"
-        )));
-    }
+    let check_room = |tokens: usize| {
+        if tokens < context_len {
+            return Ok(());
+        }
+        Err(Error::input(format!("a prompt of {tokens} tokens leaves no room in the model's context of {context_len}")))
+    };
+    check_room(tokens)?;
     // Tokens can merge where two copies meet, so the length is counted, not computed.
     let mut repeats = tokens.div_ceil(base_tokens);
+    let mut longest = 0;
     loop {
         let text = base.repeat(repeats);
         let length = count(&text)?;
         if length >= tokens {
+            check_room(length)?;
             return Ok(Prompt { text, tokens: length });
         }
+        if length <= longest {
+            return Err(Error::input(format!(
+                "repeating {base:?} does not make the prompt longer than {length} tokens"
+            ))
+            .hint("give a sentence that the tokenizer keeps"));
+        }
+        longest = length;
         repeats += (tokens - length).div_ceil(base_tokens);
     }
 }

@@ -101,15 +101,33 @@ pub struct Repeat {
 /// # Errors
 /// No repeats, an empty prompt, or a prompt that leaves no room for the new tokens in the context.
 pub fn time_generate(loaded: &Loaded, prompt: &str, options: &TimingOptions) -> Result<Timing> {
+    let timings = time_generate_interleaved(&[loaded], prompt, options)?;
+    timings.into_iter().next().ok_or_else(|| Error::input("there is no model to time"))
+}
+
+/// Times several models against each other: one run of each in turn, until each has its repeats.
+///
+/// Timed one after the other, two models would also differ by what the machine did meanwhile (its clock,
+/// its neighbours), and intervals that come from within one block of runs do not show that.
+///
+/// # Errors
+/// As [`time_generate`].
+pub fn time_generate_interleaved(models: &[&Loaded], prompt: &str, options: &TimingOptions) -> Result<Vec<Timing>> {
     if options.repeats == 0 {
-        return Err(Error::input("`repeats` is 0").hint("time at least one run; five or more give a useful interval"));
+        return Err(Error::input("`repeats` is 0").hint("time at least one run; six or more give a useful interval"));
     }
-    let ids = loaded.tokenizer.encode(prompt)?;
-    for _ in 0..options.warmup {
-        timed_run(loaded, &ids, options)?;
+    let prompts = models.iter().map(|loaded| loaded.tokenizer.encode(prompt)).collect::<Result<Vec<_>>>()?;
+    let mut runs = vec![Vec::with_capacity(options.repeats); models.len()];
+    for round in 0..options.warmup + options.repeats {
+        for ((loaded, ids), runs) in models.iter().zip(&prompts).zip(&mut runs) {
+            let moments = timed_run(loaded, ids, options)?;
+            if round >= options.warmup {
+                runs.push(moments);
+            }
+        }
     }
-    let runs = (0..options.repeats).map(|_| timed_run(loaded, &ids, options)).collect::<Result<Vec<_>>>()?;
-    summarise(loaded, ids.len(), options, &runs)
+    let each = models.iter().zip(&prompts).zip(&runs);
+    each.map(|((loaded, ids), runs)| summarise(loaded, ids.len(), options, runs)).collect()
 }
 
 /// The moments, from the start, at which each new token was known.

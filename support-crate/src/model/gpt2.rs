@@ -60,7 +60,7 @@ impl Gpt2 {
         let position_embedding = loader.tensor("wpe.weight", &[config.n_positions, c])?;
         let blocks = (0..config.n_layer).map(|layer| loader.block(&config, layer)).collect::<Result<Vec<_>>>()?;
         let final_norm = loader.norm(&config, "ln_f")?;
-        let tied = config.tie_word_embeddings || !weights.contains("lm_head.weight");
+        let tied = config.tie_word_embeddings;
         let head_weight =
             if tied { token_embedding.clone() } else { loader.exactly("lm_head.weight", &[config.vocab_size, c])? };
         let head = Linear::without_bias(head_weight, loader.compute)?;

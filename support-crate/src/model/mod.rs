@@ -31,7 +31,7 @@ pub use device::{Device, best_device};
 pub use gpt2::Gpt2;
 pub use load::{Loaded, SkippedCandidate, load_model_and_tokenizer};
 pub use precision::{Precision, ResolvedDtype, resolve_dtype};
-pub use threads::{set_threads, threads};
+pub use threads::threads;
 pub use tokenizer::Tokenizer;
 pub use weights::Weights;
 

@@ -7,7 +7,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// How often a helper looks for work before it sleeps: some tens of microseconds.
 const LOOKS: usize = 2000;
@@ -77,7 +77,7 @@ impl Pool {
     pub fn run(&self, parts: usize, threads: usize, run: &(dyn Fn(usize) + Sync)) {
         let helpers = threads.saturating_sub(1).min(self.helpers);
         // While another caller has the helpers, this one works alone rather than wait.
-        let turn = if helpers > 0 && parts > 1 { self.shared.turn.try_lock().ok() } else { None };
+        let turn = if helpers > 0 && parts > 1 { self.shared.take_turn() } else { None };
         if turn.is_none() {
             return (0..parts).for_each(run);
         }
@@ -94,6 +94,15 @@ impl Pool {
 }
 
 impl Shared {
+    /// The right to post jobs, unless another caller has it. A caller that panicked gave it back.
+    fn take_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.turn.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,6 +228,7 @@ mod tests {
                 pool.run(8, 3, &|part| assert_ne!(part % 4, 1, "on purpose"));
             }));
             assert!(outcome.is_err());
+            assert!(pool.shared.take_turn().is_some(), "the helpers are free again");
             pool.run(8, 3, &|_| ());
         }
     }

@@ -135,8 +135,8 @@ impl Shard {
             ModelFile::Bytes { bytes, .. } => ShardBytes::Held(bytes.clone()),
             ModelFile::Path(path) => {
                 let handle = std::fs::File::open(path).context(|| format!("cannot open {name}"))?;
-                // SAFETY: the map is read-only and is dropped when the model has been loaded. Like every
-                // program that maps weights, this relies on nobody cutting the file short meanwhile.
+                // SAFETY: the map is read-only and private to this value. Like every program that maps
+                // weights, this relies on nobody cutting the file short while the value lives.
                 ShardBytes::Mapped(unsafe { Mmap::map(&handle) }.context(|| format!("cannot map {name}"))?)
             }
         };

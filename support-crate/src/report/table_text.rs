@@ -57,8 +57,12 @@ fn html_heading(column: &Column) -> String {
 }
 
 fn html_cell(column: &Column, content: &str) -> String {
-    let class = if column.kind() == Kind::Text { " class=\"text\"" } else { "" };
-    format!("<td{class} style=\"text-align: {}\">{}</td>", side(column), escape_html(content))
+    let content = escape_html(content);
+    // A notebook that is not trusted yet is shown without style sheets; a number and its interval stay on
+    // one line all the same.
+    let (class, content) =
+        if column.kind() == Kind::Text { (" class=\"text\"", content) } else { ("", content.replace(' ', "&nbsp;")) };
+    format!("<td{class} style=\"text-align: {}\">{content}</td>", side(column))
 }
 
 fn side(column: &Column) -> &'static str {

@@ -119,9 +119,10 @@ impl Hub {
 
     /// Takes every further file from the commit that `path` in the cache belongs to.
     fn stay_at_commit_of(&mut self, path: &Path) {
-        let mut parts = path.components().map(|part| part.as_os_str().to_string_lossy());
-        if parts.any(|part| part == "snapshots") {
-            self.revision = parts.next().map(|commit| commit.into_owned()).or(self.revision.take());
+        let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+        // The last one: the cache itself may lie in a folder of that name.
+        if let Some(commit) = parts.iter().rposition(|part| part == "snapshots").and_then(|at| parts.get(at + 1)) {
+            self.revision = Some(commit.to_string());
         }
     }
 
