@@ -22,21 +22,11 @@ use serde_json::Value;
 pub const REAL_CARGO: &str = "QUANTLAB_REAL_CARGO";
 
 /// Packages beyond the support crate's direct dependencies whose types show up in cells.
-const ALSO_KEPT: [&str; 10] = [
-    "ctx",
-    "num-traits",
-    "plotters-backend",
-    "plotters-svg",
-    "polars-arrow",
-    "polars-buffer",
-    "polars-core",
-    "polars-dtype",
-    "polars-error",
-    "polars-utils",
-];
+const ALSO_KEPT: [&str; 7] =
+    ["ctx", "num-traits", "plotters-backend", "plotters-svg", "polars-core", "polars-error", "polars-utils"];
 
-/// Direct dependencies whose types never appear in the support crate's public functions.
-const LEFT_OUT: [&str; 3] = ["serde_json", "thiserror", "memmap2"];
+/// Direct dependencies whose types no cell holds: they are used inside, or only to set something up.
+const LEFT_OUT: [&str; 7] = ["hf-hub", "memmap2", "rand", "safetensors", "serde", "serde_json", "thiserror"];
 
 /// Where the standard library's dependencies are.
 pub const STD_CARGO_HOME: &str = "QUANTLAB_STD_CARGO_HOME";
