@@ -39,7 +39,7 @@ struct Cli {
 enum Task {
     /// Install what the notebooks need; a second call does only what is missing
     Setup {
-        /// Take libtorch with its CUDA libraries (about 5 GB), GPU or not
+        /// Take libtorch with its CUDA libraries (about 4 GB), GPU or not
         #[arg(long)]
         cuda: bool,
     },

@@ -13,6 +13,14 @@ use crate::ui::{output_of, run_logged, run_shown};
 /// The libtorch that tch 0.26 is written for.
 pub const TORCH_VERSION: &str = "2.13.0";
 const FETCH_WHEEL: &str = include_str!("../../python/fetch_wheel.py");
+/// The CUDA libraries that torch 2.13.0's wheel names.
+const CUDA_LIBRARIES: [&str; 5] = [
+    "cuda-toolkit[cublas,cudart,cufft,cufile,cupti,curand,cusolver,cusparse,nvjitlink,nvrtc,nvtx]==13.0.3",
+    "nvidia-cudnn-cu13==9.20.0.48",
+    "nvidia-cusparselt-cu13==0.8.1",
+    "nvidia-nccl-cu13==2.29.7",
+    "nvidia-nvshmem-cu13==3.4.5",
+];
 const WHEELS: &str = include_str!("../../libtorch.txt");
 
 /// Which libtorch is used.
@@ -145,14 +153,15 @@ fn install_cuda(home: &Home) -> Result<()> {
     let site = home.libtorch().join("site");
     remove_if_there(&home.libtorch())?;
     fs::create_dir_all(home.downloads()).with_context(|| format!("cannot create {}", home.downloads().display()))?;
-    run_shown(
-        Command::new(home.python_bin("python"))
-            .args(["-m", "pip", "install", "--only-binary=:all:", "--resume-retries", "5", "--target"])
-            .arg(&site)
-            .arg(format!("torch=={TORCH_VERSION}"))
-            // Five gigabytes are unpacked there first.
-            .env("TMPDIR", home.downloads()),
-    )
+    let pip = |args: &[&str]| {
+        let mut command = Command::new(home.python_bin("python"));
+        command.args(["-m", "pip", "install", "--only-binary=:all:", "--target"]).arg(&site).args(args);
+        // Gigabytes are unpacked there first.
+        run_shown(command.env("TMPDIR", home.downloads()))
+    };
+    // What the libraries link, and none of what only PyTorch's Python part needs.
+    pip(&["--no-deps", &format!("torch=={TORCH_VERSION}")])?;
+    pip(&CUDA_LIBRARIES)
 }
 
 /// A name without a version for the OpenMP library, which libtorch has under some versioned name.
