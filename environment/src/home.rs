@@ -1,5 +1,6 @@
 //! The one folder that holds everything `cargo lab` makes, and the stamps that say what is finished.
 
+use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -165,8 +166,15 @@ impl Home {
 }
 
 /// The variable's value, unless it is unset or empty.
-pub fn non_empty_var(name: &str) -> Option<std::ffi::OsString> {
+pub fn non_empty_var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|v| !v.is_empty())
+}
+
+/// `PATH` with these folders in front.
+pub fn path_behind(folders: impl IntoIterator<Item = PathBuf>) -> OsString {
+    let theirs = std::env::var_os("PATH").unwrap_or_default();
+    let all = folders.into_iter().chain(std::env::split_paths(&theirs));
+    std::env::join_paths(all).unwrap_or(theirs)
 }
 
 /// Writes a file beside its place and renames it there, so that a reader never sees half of it.
@@ -177,25 +185,18 @@ pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<()> {
 /// [`write_atomically`] with the file's permissions.
 pub fn write_with_mode(path: &Path, contents: &[u8], mode: u32) -> Result<()> {
     let parent = path.parent().context("a file needs a folder")?;
+    let side =
+        parent.join(format!(".{}.{}", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
+    // What an earlier process with this number may have left behind has its own permissions.
+    remove_if_there(&side)?;
     let write = || -> std::io::Result<()> {
         fs::create_dir_all(parent)?;
-        let side =
-            parent.join(format!(".{}.{}", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
-        remove_side(&side)?;
         let mut file = File::options().write(true).create_new(true).mode(mode).open(&side)?;
         file.write_all(contents)?;
         file.sync_all()?;
         fs::rename(&side, path)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// What an earlier process with this number left behind.
-fn remove_side(side: &Path) -> std::io::Result<()> {
-    match fs::remove_file(side) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
 }
 
 /// Removes a file or folder; that it is missing already is fine.

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
-use crate::home::Home;
+use crate::home::{Home, path_behind};
 use crate::setup;
 
 /// Becomes JupyterLab, opened at `notebooks/` or at one notebook. Returns only on failure.
@@ -20,12 +20,9 @@ pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
     let home = Home::find()?;
     let mut jupyter = Command::new(home.python_bin("jupyter"));
     // Not the kernel's environment: `lab kernel` sets that itself, and JupyterLab's terminals are the user's.
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths(std::iter::once(home.python().join("bin")).chain(std::env::split_paths(&path)))
-        .context("PATH cannot be used")?;
     jupyter
         .env("QUANTLAB_HOME", home.root())
-        .env("PATH", path)
+        .env("PATH", path_behind([home.python().join("bin")]))
         .env_remove("JUPYTER_PATH")
         .current_dir(&root)
         .args(["lab", "--ip=127.0.0.1"])

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::home::{Home, write_atomically};
+use crate::home::{Home, path_behind, write_atomically};
 use crate::ui::output_of;
 
 /// Written at the end of set-up as `installed.json`.
@@ -115,10 +115,8 @@ impl Installed {
     /// Cargo and rustc of the toolchain that everything was built with come first, also where a program
     /// that was started from a desktop does not know them at all.
     fn search_path(&self) -> OsString {
-        let theirs = std::env::var_os("PATH").unwrap_or_default();
-        let ours = [Some(self.sysroot.join("bin")), std::env::home_dir().map(|home| home.join(".cargo/bin"))];
-        let all = ours.into_iter().flatten().chain(std::env::split_paths(&theirs));
-        std::env::join_paths(all).unwrap_or(theirs)
+        let rustup = std::env::home_dir().map(|home| home.join(".cargo/bin"));
+        path_behind([self.sysroot.join("bin")].into_iter().chain(rustup))
     }
 
     /// Errors if the kernel would be built by other tools than what it links: that takes ten minutes, in

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::installed::Installed;
-use crate::home::{Home, remove_if_there, write_atomically, write_with_mode};
+use crate::home::{Home, non_empty_var, remove_if_there, write_atomically, write_with_mode};
 
 /// Writes the kernelspec `quantlab` into the virtual environment, where its Jupyter finds it.
 pub fn write_kernelspec(home: &Home) -> Result<()> {
@@ -98,10 +98,10 @@ overflow-checks = false
 
 /// The user's Cargo configuration: mirrors and proxies that it names hold for what set-up fetches too.
 /// Copied, not linked: a later edit must not change, under a warm kernel, where its crates are.
-pub fn copy_users_cargo_config(cargo_home: &Path) -> Result<()> {
+pub fn copy_users_cargo_config(home: &Home, cargo_home: &Path) -> Result<()> {
     for name in ["config.toml", "credentials.toml"] {
         let place = cargo_home.join(name);
-        if let Some(text) = users_cargo_file(name) {
+        if let Some(text) = users_cargo_file(home, name) {
             write_with_mode(&place, text.as_bytes(), 0o600)?;
         } else {
             remove_if_there(&place)?;
@@ -110,8 +110,9 @@ pub fn copy_users_cargo_config(cargo_home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file of the user's own Cargo home.
-pub fn users_cargo_file(name: &str) -> Option<String> {
-    let dir = std::env::home_dir()?.join(".cargo");
+/// A file of the user's own Cargo home; inside `cargo lab exec` the variable names one of ours.
+pub fn users_cargo_file(home: &Home, name: &str) -> Option<String> {
+    let named = non_empty_var("CARGO_HOME").map(PathBuf::from).filter(|dir| !dir.starts_with(home.root()));
+    let dir = named.or_else(|| Some(std::env::home_dir()?.join(".cargo")))?;
     fs::read_to_string(dir.join(name)).ok()
 }

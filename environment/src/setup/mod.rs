@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
             support_crate: checkout.support_crate(),
         };
         // Another mirror means other folders of crates.
-        let mirrors = spec::users_cargo_file("config.toml").unwrap_or_default();
+        let mirrors = spec::users_cargo_file(home, "config.toml").unwrap_or_default();
         let crates = format!("{} {} {} {}", digest(&lock), digest(&mirrors), tools.rustc, tools.has_rust_src());
         let keys = Keys {
             python: digest(&requirements),
@@ -239,7 +239,7 @@ impl<'a> Plan<'a> {
         fs::create_dir_all(&cargo_home).with_context(|| format!("cannot create {}", cargo_home.display()))?;
         // For all platforms: evcxr asks `cargo metadata` without naming one, and offline.
         let fetch = |home: &Path, manifest: &Path| {
-            spec::copy_users_cargo_config(home)?;
+            spec::copy_users_cargo_config(self.home, home)?;
             let mut command = Command::new("cargo");
             command.args(["fetch", "--locked", "--quiet", "--manifest-path"]).arg(manifest).env("CARGO_HOME", home);
             // The standard library's manifests use features of Cargo's own that are not stable.
@@ -269,7 +269,7 @@ impl<'a> Plan<'a> {
     fn install_evcxr(&self) -> Result<()> {
         let build = self.home.root().join("build");
         let cargo_home = build.join("cargo-home");
-        spec::copy_users_cargo_config(&cargo_home)?;
+        spec::copy_users_cargo_config(self.home, &cargo_home)?;
         run_shown(
             Command::new("cargo")
                 .args(["install", "evcxr_jupyter", "--locked", "--force", "--version", EVCXR_VERSION, "--root"])

@@ -31,9 +31,9 @@ pub struct ResolvedDtype {
 /// Turns what was asked for into what the device can do, and says so if that differs.
 ///
 /// float16 on a CPU becomes float32: most CPUs have no fast float16 arithmetic, and there is no kernel for
-/// it here; emulated, it would be slower than float32 and lose range. bfloat16 stays: the weights take half the memory, and
-/// the arithmetic on them is done in float32 (widening a bfloat16 is a shift). Whether that is faster
-/// depends on the machine: decoding reads half the bytes, a long prompt costs the widening on top.
+/// it here; emulated, it would be slower than float32 and lose range. bfloat16 stays: the weights take half
+/// the memory, and the arithmetic on them is done in float32 (widening a bfloat16 is a shift). Whether that
+/// is faster depends on the machine: decoding reads half the bytes, a long prompt costs the widening on top.
 ///
 /// ```
 /// use quantlab::model::{Device, resolve_dtype};
