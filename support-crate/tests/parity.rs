@@ -147,8 +147,8 @@ fn parameters_and_bytes_are_counted() {
         // The file holds each weight once, behind a header.
         let file = std::fs::metadata(case.folder.join("model.safetensors")).unwrap().len() as usize;
         let info = loaded.model.info();
-        assert_eq!(info.memory_footprint, 4 * info.num_parameters);
-        assert!(info.memory_footprint < file && file < info.memory_footprint + 100_000, "{}", case.name);
+        assert_eq!(info.parameter_bytes, 4 * info.num_parameters);
+        assert!(info.parameter_bytes < file && file < info.parameter_bytes + 100_000, "{}", case.name);
     }
 }
 
@@ -169,7 +169,7 @@ fn bfloat16_weights_stay_close_and_take_half() {
 }
 
 fn bytes(loaded: &quantlab::model::Loaded) -> usize {
-    loaded.model.info().memory_footprint
+    loaded.model.info().parameter_bytes
 }
 
 #[test]

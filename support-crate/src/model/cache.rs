@@ -66,6 +66,13 @@ impl KvCache {
         &mut *self.storage
     }
 
+    pub(super) fn keep_rows(&mut self, rows: &[usize]) {
+        self.batch = rows.len();
+        if let Some(mask) = &mut self.mask {
+            *mask = rows.iter().map(|&row| std::mem::take(&mut mask[row])).collect();
+        }
+    }
+
     pub(super) fn advance(&mut self, tokens: &TokenBatch, layout: Layout) {
         self.past_len += tokens.seq_len();
         self.mask = layout.key_mask.map(|mask| mask.chunks(self.past_len).map(<[bool]>::to_vec).collect());

@@ -89,7 +89,7 @@ impl Gpt2 {
         }
         let count = tensors.iter().map(|tensor| tensor.elem_count()).sum();
         let bytes = tensors.iter().map(|tensor| tensor.elem_count() * tensor.dtype().size_in_bytes()).sum();
-        (self.info.num_parameters, self.info.memory_footprint) = (count, bytes);
+        (self.info.num_parameters, self.info.parameter_bytes) = (count, bytes);
     }
 
     /// The sum of each token's embedding and its position's: (B T, C).
@@ -131,6 +131,16 @@ impl CausalLm for Gpt2 {
         let zeros = || Tensor::zeros(shape, self.compute, &self.device);
         let layers = (0..self.config.n_layer).map(|_| Ok(LayerCache { k: zeros()?, v: zeros()? }));
         Ok(Box::new(layers.collect::<Result<Vec<LayerCache>>>()?))
+    }
+
+    fn retain_rows(&self, storage: &mut (dyn Any + Send + Sync), rows: &[usize], _past_len: usize) -> Result<()> {
+        let rows: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
+        let rows = Tensor::new(rows, &self.device)?;
+        for layer in cache_of(storage, self.config.n_layer)? {
+            layer.k = layer.k.index_select(&rows, 0)?;
+            layer.v = layer.v.index_select(&rows, 0)?;
+        }
+        Ok(())
     }
 }
 
@@ -247,7 +257,9 @@ fn info(config: &Gpt2Config, dtype: Precision, device: Device) -> ModelInfo {
         hidden_size: config.n_embd,
         eos_token_id: config.eos_token_id,
         num_parameters: 0,
-        memory_footprint: 0,
+        parameter_bytes: 0,
+        // A causal mask of booleans and one number, for each block.
+        buffer_bytes: config.n_layer * (config.n_positions * config.n_positions + dtype.size_in_bytes()),
     }
 }
 

@@ -105,7 +105,7 @@ impl Loaded {
             info.device,
             info.backend,
             info.num_parameters as f64 / 1e6,
-            info.memory_footprint as f64 / (1024.0 * 1024.0),
+            info.parameter_bytes as f64 / (1024.0 * 1024.0),
         )
     }
 }

@@ -61,7 +61,10 @@ pub struct ModelInfo {
     /// Weights, with shared ones counted once.
     pub num_parameters: usize,
     /// Memory that the weights take, in bytes.
-    pub memory_footprint: usize,
+    pub parameter_bytes: usize,
+    /// Memory that transformers' modules of the same model take for buffers (causal masks, rotary
+    /// frequencies), in bytes. Nothing here needs them; they are known so that footprints compare.
+    pub buffer_bytes: usize,
 }
 
 /// A model that predicts the next token of each sequence in a batch.
@@ -91,6 +94,13 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// What the backend reports.
     fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<Box<dyn Any + Send + Sync>>;
 
+    /// Makes sequence `rows[i]` of a cache its sequence `i`, of `past_len` tokens each; the others are
+    /// forgotten. `rows` ascends, is not empty, and lies within the cache.
+    ///
+    /// # Errors
+    /// What the backend reports.
+    fn retain_rows(&self, storage: &mut (dyn Any + Send + Sync), rows: &[usize], past_len: usize) -> Result<()>;
+
     /// An empty cache for `batch` sequences of at most `capacity` tokens, prompt and new tokens.
     ///
     /// # Errors
@@ -106,6 +116,25 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
             )));
         }
         Ok(KvCache::new(batch, capacity, self.allocate_cache(batch, capacity)?))
+    }
+
+    /// Keeps the sequences `rows` of a cache, in this order, and forgets the others: a sequence that is
+    /// finished then costs nothing more. The next step has `rows.len()` sequences.
+    ///
+    /// # Errors
+    /// No rows, rows that do not ascend or that the cache does not have, or a cache of another model.
+    fn retain(&self, cache: &mut KvCache, rows: &[usize]) -> Result<()> {
+        let ascending = rows.windows(2).all(|pair| pair[0] < pair[1]);
+        if rows.is_empty() || !ascending || rows.iter().any(|&row| row >= cache.batch()) {
+            return Err(Error::input(format!(
+                "rows {rows:?} of a cache of {} sequences; they must exist and ascend",
+                cache.batch()
+            )));
+        }
+        let past_len = cache.past_len();
+        self.retain_rows(cache.storage_mut(), rows, past_len)?;
+        cache.keep_rows(rows);
+        Ok(())
     }
 
     /// The logits for the token after each position of `tokens`, or after the last one only.
