@@ -2,75 +2,84 @@
 
 mod common;
 
-use common::{Case, distance, gpt2_cases, largest};
+use common::{Case, cases, distance, largest};
 use quantlab::generate::{GenerateOptions, greedy};
 use quantlab::measure::{PerplexityOptions, perplexity_of_tokens};
-use quantlab::model::{CausalLm, KvCache, LogitPositions, TokenBatch};
+use quantlab::model::{
+    Backend, CausalLm, KvCache, LoadOptions, Loaded, LogitPositions, Precision, TokenBatch, load_model,
+};
 
 const LOGITS: f32 = 1e-4;
 const LOSS: f64 = 1e-5;
 
 #[test]
 fn logits_of_a_batch() {
-    for case in gpt2_cases() {
+    for case in cases() {
         let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
-        let logits = case.load().model.forward(&tokens, None, LogitPositions::All).unwrap();
-        let distance = distance(logits.values(), &case.values("logits"));
-        assert!(distance < LOGITS, "{}: {distance}", case.name);
-    }
-}
-
-#[test]
-fn logits_token_by_token_with_the_cache() {
-    for case in gpt2_cases() {
-        let loaded = case.load();
-        let rows = case.ids("input_ids");
-        let vocab = loaded.model.info().vocab_size;
-        let expected = case.values("logits");
-        // Chunks of 1, 2, 3, ... tokens: the cache must not care how its content came in.
-        let mut cache = loaded.model.new_cache(rows.len(), rows[0].len()).unwrap();
-        let mut size = 1;
-        while cache.past_len() < rows[0].len() {
-            let start = cache.past_len();
-            let end = rows[0].len().min(start + size);
-            let chunk: Vec<Vec<u32>> = rows.iter().map(|row| row[start..end].to_vec()).collect();
-            let logits =
-                loaded.model.forward(&TokenBatch::new(&chunk).unwrap(), Some(&mut cache), LogitPositions::All).unwrap();
-            for (b, row) in rows.iter().enumerate() {
-                for t in start..end {
-                    let at = (b * row.len() + t) * vocab;
-                    let distance = distance(logits.row(b, t - start), &expected[at..at + vocab]);
-                    assert!(distance < LOGITS, "{}: sequence {b}, token {t}: {distance}", case.name);
-                }
-            }
-            size += 1;
+        for (name, loaded) in case.in_every_backend() {
+            let logits = loaded.model.forward(&tokens, None, LogitPositions::All).unwrap();
+            let distance = distance(logits.values(), &case.values("logits"));
+            assert!(distance < LOGITS, "{name}: {distance}");
         }
     }
 }
 
 #[test]
+fn logits_token_by_token_with_the_cache() {
+    for case in cases() {
+        case.in_every_backend().iter().for_each(|(name, loaded)| in_chunks(&case, name, loaded));
+    }
+}
+
+/// Chunks of 1, 2, 3, ... tokens: the cache must not care how its content came in.
+fn in_chunks(case: &Case, name: &str, loaded: &Loaded) {
+    let rows = case.ids("input_ids");
+    let vocab = loaded.model.info().vocab_size;
+    let expected = case.values("logits");
+    let mut cache = loaded.model.new_cache(rows.len(), rows[0].len()).unwrap();
+    let mut size = 1;
+    while cache.past_len() < rows[0].len() {
+        let start = cache.past_len();
+        let end = rows[0].len().min(start + size);
+        let chunk: Vec<Vec<u32>> = rows.iter().map(|row| row[start..end].to_vec()).collect();
+        let logits =
+            loaded.model.forward(&TokenBatch::new(&chunk).unwrap(), Some(&mut cache), LogitPositions::All).unwrap();
+        for (b, row) in rows.iter().enumerate() {
+            for t in start..end {
+                let at = (b * row.len() + t) * vocab;
+                let distance = distance(logits.row(b, t - start), &expected[at..at + vocab]);
+                assert!(distance < LOGITS, "{name}: sequence {b}, token {t}: {distance}");
+            }
+        }
+        size += 1;
+    }
+}
+
+#[test]
 fn logits_of_a_left_padded_batch() {
-    for case in gpt2_cases() {
+    for case in cases() {
         let mask = case.mask("attention_mask");
         let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap().with_attention_mask(&mask).unwrap();
-        let logits = case.load().model.forward(&tokens, None, LogitPositions::All).unwrap();
         let expected = case.values("masked_logits");
-        let vocab = logits.vocab_size();
-        for (i, &is_token) in mask.concat().iter().enumerate() {
-            let row = logits.row(i / mask[0].len(), i % mask[0].len());
-            assert!(row.iter().all(|logit| logit.is_finite()), "{}: padding gives numbers too", case.name);
-            let distance = distance(row, &expected[i * vocab..(i + 1) * vocab]);
-            assert!(!is_token || distance < LOGITS, "{}: token {i}: {distance}", case.name);
+        for (name, loaded) in case.in_every_backend() {
+            let logits = loaded.model.forward(&tokens, None, LogitPositions::All).unwrap();
+            let vocab = logits.vocab_size();
+            for (i, &is_token) in mask.concat().iter().enumerate() {
+                let row = logits.row(i / mask[0].len(), i % mask[0].len());
+                assert!(row.iter().all(|logit| logit.is_finite()), "{name}: padding gives numbers too");
+                let distance = distance(row, &expected[i * vocab..(i + 1) * vocab]);
+                assert!(!is_token || distance < LOGITS, "{name}: token {i}: {distance}");
+            }
         }
     }
 }
 
 #[test]
 fn greedy_tokens_with_and_without_the_cache() {
-    for case in gpt2_cases() {
-        let loaded = case.load();
+    for case in cases() {
+        let loads = case.in_every_backend();
         for (prompt, expected) in case.ids("input_ids").iter().zip(case.ids("greedy")) {
-            for use_cache in [true, false] {
+            for ((name, loaded), use_cache) in loads.iter().flat_map(|load| [(load, true), (load, false)]) {
                 let options = GenerateOptions {
                     max_new_tokens: expected.len(),
                     use_cache,
@@ -78,7 +87,7 @@ fn greedy_tokens_with_and_without_the_cache() {
                     min_new_tokens: expected.len(),
                 };
                 let tokens = greedy(&*loaded.model, prompt, &options, &mut |_| ()).unwrap();
-                assert_eq!(tokens, expected, "{}, use_cache {use_cache}", case.name);
+                assert_eq!(tokens, expected, "{name}, use_cache {use_cache}");
             }
         }
     }
@@ -86,14 +95,15 @@ fn greedy_tokens_with_and_without_the_cache() {
 
 #[test]
 fn greedy_tokens_of_a_left_padded_batch() {
-    for case in gpt2_cases() {
-        let loaded = case.load();
+    for case in cases() {
         let expected = case.ids("masked_greedy");
         let tokens =
             TokenBatch::new(&case.ids("input_ids")).unwrap().with_attention_mask(&case.mask("attention_mask")).unwrap();
-        let mut cache = loaded.model.new_cache(tokens.batch(), tokens.seq_len() + expected[0].len()).unwrap();
-        let found = batch_greedy(&*loaded.model, tokens, &mut cache, expected[0].len());
-        assert_eq!(found, expected, "{}", case.name);
+        for (name, loaded) in case.in_every_backend() {
+            let mut cache = loaded.model.new_cache(tokens.batch(), tokens.seq_len() + expected[0].len()).unwrap();
+            let found = batch_greedy(&*loaded.model, tokens.clone(), &mut cache, expected[0].len());
+            assert_eq!(found, expected, "{name}");
+        }
     }
 }
 
@@ -116,7 +126,7 @@ fn batch_greedy(model: &dyn CausalLm, mut tokens: TokenBatch, cache: &mut KvCach
 
 #[test]
 fn loss_is_the_mean_over_all_predicted_tokens() {
-    for case in gpt2_cases() {
+    for case in cases() {
         let result = perplexity_of_tokens(&case.load(), &case.ids("input_ids"), &PerplexityOptions::default()).unwrap();
         let expected = f64::from(case.values("loss")[0]);
         assert!((result.mean_nll - expected).abs() < LOSS, "{}: {} and {expected}", case.name, result.mean_nll);
@@ -125,8 +135,8 @@ fn loss_is_the_mean_over_all_predicted_tokens() {
 }
 
 #[test]
-fn an_element_of_a_batch_does_not_notice_the_others() {
-    for case in gpt2_cases() {
+fn an_element_of_a_batch_does_not_notice_the_others_to_the_bit() {
+    for case in cases() {
         let loaded = case.load();
         let (rows, mask) = (case.ids("input_ids"), case.mask("attention_mask"));
         let tokens = TokenBatch::new(&rows).unwrap().with_attention_mask(&mask).unwrap();
@@ -134,37 +144,89 @@ fn an_element_of_a_batch_does_not_notice_the_others() {
         for (b, (row, mask)) in rows.iter().zip(&mask).enumerate() {
             let alone: Vec<u32> = row.iter().zip(mask).filter(|(_, is_token)| **is_token).map(|(id, _)| *id).collect();
             let alone = loaded.model.forward(&TokenBatch::single(&alone).unwrap(), None, LogitPositions::Last).unwrap();
-            let distance = distance(together.row(b, 0), alone.row(0, 0));
-            assert!(distance < LOGITS, "{}: sequence {b}: {distance}", case.name);
+            assert_eq!(together.row(b, 0), alone.row(0, 0), "{}: sequence {b}", case.name);
         }
     }
 }
 
 #[test]
 fn parameters_and_bytes_are_counted() {
-    for case in gpt2_cases() {
-        let loaded = case.load();
-        // The file holds each weight once, behind a header.
-        let file = std::fs::metadata(case.folder.join("model.safetensors")).unwrap().len() as usize;
-        let info = loaded.model.info();
-        assert_eq!(info.parameter_bytes, 4 * info.num_parameters);
-        assert!(info.parameter_bytes < file && file < info.parameter_bytes + 100_000, "{}", case.name);
+    for case in cases() {
+        for (name, loaded) in case.in_every_backend() {
+            // The file holds each weight once, behind a header.
+            let file = std::fs::metadata(case.folder.join("model.safetensors")).unwrap().len() as usize;
+            let info = loaded.model.info();
+            assert_eq!(info.parameter_bytes, 4 * info.num_parameters);
+            assert!(info.parameter_bytes < file && file < info.parameter_bytes + 100_000, "{name}");
+        }
     }
 }
 
 #[test]
 fn bfloat16_weights_stay_close_and_take_half() {
-    for case in gpt2_cases() {
-        let (full, half) = (case.load(), common::load(&case.folder, "bfloat16"));
-        assert_eq!(half.dtype_label, "bfloat16");
-        let few = bytes(&half) as f64 / bytes(&full) as f64;
-        assert!((0.5..0.52).contains(&few), "{few}");
-        let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
-        let logits = half.model.forward(&tokens, None, LogitPositions::All).unwrap();
-        let expected = case.values("logits");
-        let spread = expected.iter().map(|logit| logit.abs()).fold(0.0, f32::max);
-        let distance = distance(logits.values(), &expected);
-        assert!(distance > 0.0 && distance < 0.05 * spread, "{}: {distance} of {spread}", case.name);
+    for case in cases() {
+        for backend in Backend::ALL {
+            let (full, half) = (case.load(), load_in(&case, backend, Precision::BFloat16));
+            assert_eq!(half.dtype_label, "bfloat16");
+            let few = bytes(&half) as f64 / bytes(&full) as f64;
+            assert!((0.5..0.52).contains(&few), "{few}");
+            let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
+            let logits = half.model.forward(&tokens, None, LogitPositions::All).unwrap();
+            let expected = case.values("logits");
+            let spread = expected.iter().map(|logit| logit.abs()).fold(0.0, f32::max);
+            let distance = distance(logits.values(), &expected);
+            assert!(distance > 0.0 && distance < 0.05 * spread, "{} on {backend}: {distance} of {spread}", case.name);
+        }
+    }
+}
+
+fn load_in(case: &Case, backend: Backend, precision: Precision) -> Loaded {
+    let options = LoadOptions { backend, precision, ..LoadOptions::default() };
+    load_model(&[case.folder.to_str().unwrap()], &options).unwrap()
+}
+
+/// With the cache or without, in one step or in many: the same additions in the same order.
+#[test]
+fn a_step_with_the_cache_is_the_same_to_the_bit() {
+    for case in cases() {
+        for precision in [Precision::Float32, Precision::BFloat16] {
+            for backend in [Backend::Candle, Backend::Tch] {
+                let loaded = load_in(&case, backend, precision);
+                let ids = &case.ids("input_ids")[0];
+                let whole = loaded.model.forward(&TokenBatch::single(ids).unwrap(), None, LogitPositions::All).unwrap();
+                let mut cache = loaded.model.new_cache(1, ids.len()).unwrap();
+                for (t, &id) in ids.iter().enumerate() {
+                    let tokens = TokenBatch::single(&[id]).unwrap();
+                    let one = loaded.model.forward(&tokens, Some(&mut cache), LogitPositions::Last).unwrap();
+                    assert_eq!(one.row(0, 0), whole.row(0, t), "{} on {backend} in {precision}, token {t}", case.name);
+                }
+            }
+        }
+    }
+}
+
+/// What the test data were made for, whatever they are.
+#[test]
+fn sequences_that_a_cache_keeps_go_on_as_before() {
+    for case in cases() {
+        for (name, loaded) in case.in_every_backend() {
+            let rows = case.ids("input_ids");
+            let (prompt, next): (Vec<_>, Vec<_>) = rows.iter().map(|row| (row[..9].to_vec(), vec![row[9]])).unzip();
+            let mut cache = loaded.model.new_cache(rows.len(), 10).unwrap();
+            loaded.model.forward(&TokenBatch::new(&prompt).unwrap(), Some(&mut cache), LogitPositions::Last).unwrap();
+            loaded.model.retain(&mut cache, &[0, 2]).unwrap();
+            let next = TokenBatch::new(&[next[0].clone(), next[2].clone()]).unwrap();
+            let logits = loaded.model.forward(&next, Some(&mut cache), LogitPositions::Last).unwrap();
+            let (expected, vocab) = (case.values("logits"), logits.vocab_size());
+            for (row, of) in [(0, 0), (1, 2)] {
+                let at = (of * rows[0].len() + 9) * vocab;
+                let distance = distance(logits.row(row, 0), &expected[at..at + vocab]);
+                assert!(distance < LOGITS, "{name}: sequence {of}: {distance}");
+            }
+            assert!(loaded.model.retain(&mut cache, &[]).is_err());
+            assert!(loaded.model.retain(&mut cache, &[1, 0]).is_err());
+            assert!(loaded.model.retain(&mut cache, &[2]).is_err());
+        }
     }
 }
 
@@ -174,6 +236,6 @@ fn bytes(loaded: &quantlab::model::Loaded) -> usize {
 
 #[test]
 fn cases_are_found() {
-    let names: Vec<String> = gpt2_cases().into_iter().map(|case: Case| case.name).collect();
-    assert!(std::env::var_os("QUANTLAB_GOLDEN").is_some() || names == ["gpt2-tiny"], "{names:?}");
+    let names: Vec<String> = cases().into_iter().map(|case: Case| case.name).collect();
+    assert!(std::env::var_os("QUANTLAB_GOLDEN").is_some() || names == ["gpt2-tiny", "llama-tiny"], "{names:?}");
 }

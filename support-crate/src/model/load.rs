@@ -1,6 +1,8 @@
 //! The first of several models that can be loaded, with its own tokenizer.
 
-use super::{CausalLm, Device, Gpt2, Gpt2Config, Precision, ResolvedDtype, Tokenizer, Weights, resolve_dtype};
+use super::backend::{Candle, Torch};
+use super::decoder::Decoder;
+use super::{Backend, CausalLm, DecoderConfig, Device, Precision, Tokenizer, Weights, resolve_dtype};
 use crate::error::{Error, Result};
 use crate::source::ModelId;
 
@@ -17,6 +19,27 @@ pub struct Loaded {
     pub dtype_label: String,
     /// Candidates that were tried before and could not be loaded.
     pub skipped: Vec<SkippedCandidate>,
+    /// Tensors of the files that the model has no use for.
+    pub unused_tensors: Vec<String>,
+}
+
+/// How a model is loaded. `LoadOptions::default()`: float32 in candle's tensors on the CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// The format of the weights; resolved with [`resolve_dtype`].
+    pub precision: Precision,
+    /// Where the model computes.
+    pub device: Device,
+    /// The library whose tensors hold the weights.
+    pub backend: Backend,
+    /// Whether weights that are NaN or infinite are an error. Looking at every weight costs little.
+    pub check_finite: bool,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { precision: Precision::Float32, device: Device::Cpu, backend: Backend::default(), check_finite: false }
+    }
 }
 
 /// A model that could not be loaded, and why.
@@ -51,23 +74,37 @@ where
     P: TryInto<Precision>,
     Error: From<P::Error>,
 {
-    let resolved = resolve_dtype(precision, device)?;
-    // A device that is not there is not the fault of any candidate.
-    device.to_candle()?;
-    first_that_loads(candidates, &resolved, device)
+    let precision = precision.try_into()?;
+    load_model(candidates, &LoadOptions { precision, device, ..LoadOptions::default() })
 }
 
-fn first_that_loads(candidates: &[&str], resolved: &ResolvedDtype, device: Device) -> Result<Loaded> {
+/// As [`load_model_and_tokenizer`], with every choice.
+///
+/// ```
+/// use quantlab::model::{Backend, LoadOptions, load_model};
+///
+/// let loaded = load_model(&["embedded"], &LoadOptions { backend: Backend::Tch, ..LoadOptions::default() })?;
+/// assert_eq!(loaded.model.info().backend, "tch");
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`load_model_and_tokenizer`].
+pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> {
+    let resolved = resolve_dtype(options.precision, options.device)?;
+    // A device that is not there is not the fault of any candidate.
+    options.backend.check_device(options.device)?;
     let mut skipped = Vec::new();
     for &candidate in candidates {
-        match load(candidate, resolved.dtype, device) {
-            Ok((model, tokenizer)) => {
+        match load(candidate, resolved.dtype, options) {
+            Ok((model, tokenizer, unused_tensors)) => {
                 return Ok(Loaded {
                     model,
                     tokenizer,
                     model_id: candidate.trim().to_owned(),
-                    dtype_label: resolved.label.clone(),
+                    dtype_label: resolved.label,
                     skipped,
+                    unused_tensors,
                 });
             }
             Err(error) if candidates.len() == 1 => return Err(error.context(format!("cannot load `{candidate}`"))),
@@ -85,21 +122,39 @@ fn first_that_loads(candidates: &[&str], resolved: &ResolvedDtype, device: Devic
         .hint("add `embedded` as the last candidate; it needs no network"))
 }
 
-fn load(candidate: &str, dtype: Precision, device: Device) -> Result<(Box<dyn CausalLm>, Tokenizer)> {
+fn load(
+    candidate: &str,
+    dtype: Precision,
+    options: &LoadOptions,
+) -> Result<(Box<dyn CausalLm>, Tokenizer, Vec<String>)> {
     let files = candidate.parse::<ModelId>()?.resolve()?;
-    let config = Gpt2Config::read(&files.config)?;
+    let config = DecoderConfig::read(&files.config)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
     tokenizer.check_fits(&files.tokenizer, config.vocab_size)?;
-    let model = Gpt2::load(config, &Weights::open(&files.weights)?, dtype, device)?;
-    Ok((Box::new(model), tokenizer))
+    let weights = Weights::open(&files.weights, options.check_finite)?;
+    let (device, backend) = (options.device, options.backend);
+    let model: Box<dyn CausalLm> = match backend {
+        Backend::Candle | Backend::CandleOps => {
+            Box::new(Decoder::load(config, &weights, dtype, backend, Candle::new(device, dtype)?)?)
+        }
+        Backend::Tch | Backend::TchOps => {
+            Box::new(Decoder::load(config, &weights, dtype, backend, Torch::new(device, dtype)?)?)
+        }
+    };
+    Ok((model, tokenizer, weights.unused()))
 }
 
 impl Loaded {
     /// One line on what was loaded: `Loaded: embedded | dtype=float32 (forced on CPU) | ...`.
     pub fn summary(&self) -> String {
         let info = self.model.info();
+        let unused = match self.unused_tensors.as_slice() {
+            [] => String::new(),
+            [name] => format!(" | unused: {name}"),
+            [name, ..] => format!(" | unused: {name} and {} more", self.unused_tensors.len() - 1),
+        };
         format!(
-            "Loaded: {} | dtype={} | device={} | backend={} | {:.1} M parameters, {:.1} MiB",
+            "Loaded: {} | dtype={} | device={} | backend={} | {:.1} M parameters, {:.1} MiB{unused}",
             self.model_id,
             self.dtype_label,
             info.device,

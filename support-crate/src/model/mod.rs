@@ -1,19 +1,18 @@
 //! Files to a model that predicts the next token.
 //!
-//! [`CausalLm`] is the one trait that generation and measuring know; GPT-2 on candle implements it.
-//! What a caller passes is checked here, once, for every backend.
+//! [`CausalLm`] is the one trait that generation and measuring know; GPT-2 and the Llama family implement
+//! it, with their weights in candle's or libtorch's tensors. What a caller passes is checked here, once,
+//! for every backend.
 
+mod backend;
 mod batch;
 mod cache;
 mod config;
+mod cpu;
+mod decoder;
 mod device;
-mod gpt2;
-mod kernels;
 mod load;
-mod ops;
-mod pool;
 mod precision;
-mod threads;
 mod tokenizer;
 mod weights;
 
@@ -24,14 +23,14 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
+pub use backend::Backend;
 pub use batch::{LogitPositions, Logits, TokenBatch};
 pub use cache::KvCache;
-pub use config::{Activation, Gpt2Config};
+pub use config::{Activation, Architecture, Biases, DecoderConfig, NormKind, Positions};
+pub use cpu::{set_threads, threads};
 pub use device::{Device, best_device};
-pub use gpt2::Gpt2;
-pub use load::{Loaded, SkippedCandidate, load_model_and_tokenizer};
+pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use precision::{Precision, ResolvedDtype, resolve_dtype};
-pub use threads::threads;
 pub use tokenizer::Tokenizer;
 pub use weights::Weights;
 
@@ -62,6 +61,9 @@ pub struct ModelInfo {
     pub num_parameters: usize,
     /// Memory that the weights take, in bytes.
     pub parameter_bytes: usize,
+    /// Bytes of weights that a step of one token reads: all but the rest of the embedding tables that it
+    /// takes single rows of.
+    pub bytes_per_token: usize,
     /// Memory that transformers' modules of the same model take for buffers (causal masks, rotary
     /// frequencies), in bytes. Nothing here needs them; they are known so that footprints compare.
     pub buffer_bytes: usize,

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device as CandleDevice, Tensor};
-use quantlab::model::{Device, Loaded, load_model_and_tokenizer};
+use quantlab::model::{Backend, Device, LoadOptions, Loaded, load_model, load_model_and_tokenizer};
 use serde_json::Value;
 
 /// One checkpoint with what transformers computed from it.
@@ -15,21 +15,25 @@ pub struct Case {
     tensors: std::collections::HashMap<String, Tensor>,
 }
 
-/// Every GPT-2 checkpoint in full precision in the reference folder.
-pub fn gpt2_cases() -> Vec<Case> {
+/// Every checkpoint in full precision in the reference folder.
+pub fn cases() -> Vec<Case> {
     let root = std::env::var_os("QUANTLAB_GOLDEN").map_or_else(|| Path::new("tests/golden").to_owned(), PathBuf::from);
     let entries = std::fs::read_dir(&root).unwrap_or_else(|cause| panic!("{}: {cause}", root.display()));
-    let mut folders: Vec<PathBuf> =
-        entries.map(|entry| entry.unwrap().path()).filter(|path| is_plain_gpt2(path)).collect();
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| is_plain(path)).collect();
     folders.sort();
-    assert!(!folders.is_empty(), "no GPT-2 checkpoints in {}", root.display());
+    assert!(!folders.is_empty(), "no checkpoints in {}", root.display());
     folders.into_iter().map(Case::read).collect()
 }
 
-fn is_plain_gpt2(folder: &Path) -> bool {
+/// The GPT-2 checkpoints among them.
+pub fn gpt2_cases() -> Vec<Case> {
+    cases().into_iter().filter(|case| case.load().model.info().architecture == "gpt2").collect()
+}
+
+fn is_plain(folder: &Path) -> bool {
     let Ok(text) = std::fs::read(folder.join("config.json")) else { return false };
     let config: Value = serde_json::from_slice(&text).unwrap();
-    config["model_type"] == "gpt2" && config["quantization_config"].is_null()
+    config["quantization_config"].is_null()
 }
 
 impl Case {
@@ -40,6 +44,15 @@ impl Case {
 
     pub fn load(&self) -> Loaded {
         load(&self.folder, "float32")
+    }
+
+    /// The model in every backend, with what to call it in messages.
+    pub fn in_every_backend(&self) -> Vec<(String, Loaded)> {
+        let load = |backend: Backend| {
+            let options = LoadOptions { backend, ..LoadOptions::default() };
+            (format!("{} on {backend}", self.name), load_model(&[self.folder.to_str().unwrap()], &options).unwrap())
+        };
+        Backend::ALL.map(load).into()
     }
 
     /// The rows of an integer tensor.

@@ -1,0 +1,161 @@
+//! Decoders in candle's tensors.
+
+use candle_core::{CpuStorage, DType, Device as CandleDevice, Storage, Tensor};
+use half::{bf16, f16};
+
+use crate::error::Result;
+use crate::model::cpu::Weights;
+use crate::model::decoder::{InMemory, Memory, Operations};
+use crate::model::weights::Slot;
+use crate::model::{Activation, Device, Precision};
+
+pub(in crate::model) struct Candle {
+    device: Device,
+    candle: CandleDevice,
+    /// What is computed in: float32 on a CPU, the format of the weights elsewhere.
+    compute: DType,
+}
+
+impl Candle {
+    /// # Errors
+    /// This build has no support for the device, or the device is not there.
+    pub fn new(device: Device, dtype: Precision) -> Result<Self> {
+        let compute = if device.is_cpu() { DType::F32 } else { dtype.to_candle() };
+        Ok(Self { device, candle: device.to_candle()?, compute })
+    }
+}
+
+impl Memory for Candle {
+    type Tensor = Tensor;
+
+    fn tensor(
+        &self,
+        shape: &[usize],
+        dtype: Precision,
+        fill: &mut dyn FnMut(Slot<'_>) -> Result<()>,
+    ) -> Result<Tensor> {
+        let len = shape.iter().product();
+        macro_rules! filled {
+            ($kind:ident, $zero:expr) => {{
+                let mut values = vec![$zero; len];
+                fill(Slot::$kind(&mut values))?;
+                Tensor::from_vec(values, shape, &self.candle)?
+            }};
+        }
+        Ok(match dtype {
+            Precision::Float32 => filled!(Float32, 0.0),
+            Precision::BFloat16 => filled!(BFloat16, bf16::ZERO),
+            Precision::Float16 => filled!(Float16, f16::ZERO),
+        })
+    }
+}
+
+impl InMemory for Tensor {
+    fn values(&self) -> Weights<'_> {
+        let (storage, layout) = self.storage_and_layout();
+        let (start, len) = (layout.start_offset(), layout.shape().elem_count());
+        match &*storage {
+            Storage::Cpu(CpuStorage::F32(values)) => {
+                let values = &values[start..start + len];
+                // SAFETY: the tensor keeps the memory alive, and weights are never written to again: the
+                // lock that is given up here guards against in-place operations only.
+                Weights::Float32(unsafe { std::slice::from_raw_parts(values.as_ptr(), len) })
+            }
+            Storage::Cpu(CpuStorage::BF16(values)) => {
+                let values = &values[start..start + len];
+                // SAFETY: as above.
+                Weights::BFloat16(unsafe { std::slice::from_raw_parts(values.as_ptr(), len) })
+            }
+            _ => unreachable!("a fused step runs on the CPU, in float32 or bfloat16"),
+        }
+    }
+}
+
+impl Operations for Candle {
+    fn device(&self) -> Device {
+        self.device
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(self.candle.synchronize()?)
+    }
+
+    fn zeros(&self, shape: &[usize]) -> Result<Tensor> {
+        Ok(Tensor::zeros(shape, self.compute, &self.candle)?)
+    }
+
+    fn numbers(&self, values: &[f32], shape: &[usize]) -> Result<Tensor> {
+        Ok(Tensor::from_slice(values, shape, &self.candle)?.to_dtype(self.compute)?)
+    }
+
+    fn values(&self, x: &Tensor) -> Result<Vec<f32>> {
+        Ok(x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+    }
+
+    fn rows(&self, table: &Tensor, rows: &[u32]) -> Result<Tensor> {
+        Ok(table.index_select(&Tensor::new(rows, &self.candle)?, 0)?.to_dtype(self.compute)?)
+    }
+
+    fn add(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+        Ok((x + y)?)
+    }
+
+    fn multiply(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+        Ok((x * y)?)
+    }
+
+    fn linear(&self, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        // On a CPU, bfloat16 weights are widened here, one matrix at a time.
+        let y = x.matmul(&weight.to_dtype(self.compute)?.t()?)?;
+        Ok(match bias {
+            Some(bias) => y.broadcast_add(bias)?,
+            None => y,
+        })
+    }
+
+    fn layer_norm(&self, x: &Tensor, scale: &Tensor, shift: &Tensor, epsilon: f64) -> Result<Tensor> {
+        Ok(candle_nn::ops::layer_norm(x, scale, shift, epsilon as f32)?)
+    }
+
+    fn rms_norm(&self, x: &Tensor, scale: &Tensor, epsilon: f64) -> Result<Tensor> {
+        Ok(candle_nn::ops::rms_norm(x, scale, epsilon as f32)?)
+    }
+
+    fn activate(&self, x: &Tensor, function: Activation) -> Result<Tensor> {
+        Ok(match function {
+            Activation::GeluNew => x.gelu()?,
+            Activation::Gelu => x.gelu_erf()?,
+            Activation::Relu => x.relu()?,
+            Activation::Silu => x.silu()?,
+        })
+    }
+
+    fn heads(&self, x: &Tensor, start: usize, (b, heads, t, d): (usize, usize, usize, usize)) -> Result<Tensor> {
+        Ok(x.narrow(1, start, heads * d)?.reshape((b, t, heads, d))?.transpose(1, 2)?.contiguous()?)
+    }
+
+    fn rotate(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+        let half = x.dim(3)? / 2;
+        let (a, b) = (x.narrow(3, 0, half)?, x.narrow(3, half, half)?);
+        let first = (a.broadcast_mul(cos)? - b.broadcast_mul(sin)?)?;
+        let second = (b.broadcast_mul(cos)? + a.broadcast_mul(sin)?)?;
+        Ok(Tensor::cat(&[first, second], 3)?)
+    }
+
+    fn append(&self, cache: &mut Tensor, new: &Tensor, past_len: usize) -> Result<Tensor> {
+        cache.slice_set(&new.contiguous()?, 2, past_len)?;
+        Ok(cache.narrow(2, 0, past_len + new.dim(2)?)?)
+    }
+
+    fn attention(&self, q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor, scale: f32) -> Result<Tensor> {
+        let (b, heads, t, d) = q.dims4()?;
+        let (kv_heads, keys) = (k.dim(1)?, k.dim(2)?);
+        // Queries that share keys lie one after the other: (B, J, G T, D).
+        let q = q.reshape((b, kv_heads, heads / kv_heads * t, d))?;
+        let scores = (q.matmul(&k.transpose(2, 3)?.contiguous()?)? * f64::from(scale))?;
+        let scores = scores.reshape((b, heads, t, keys))?.broadcast_add(mask)?;
+        let weights = candle_nn::ops::softmax_last_dim(&scores)?;
+        let y = weights.reshape((b, kv_heads, heads / kv_heads * t, keys))?.matmul(&v.contiguous()?)?;
+        Ok(y.reshape((b, heads, t, d))?.transpose(1, 2)?.reshape((b * t, heads * d))?)
+    }
+}

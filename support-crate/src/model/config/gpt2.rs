@@ -1,0 +1,58 @@
+//! GPT-2.
+//!
+//! Source: `GPT2Config` in transformers `models/gpt2/configuration_gpt2.py`.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Architecture, Biases, DecoderConfig, NormKind, Positions, activation, divided, keys_as, token_id};
+use crate::error::Result;
+
+/// The file's own keys; what has a default in transformers has the same one here.
+#[derive(Deserialize)]
+struct Keys {
+    vocab_size: usize,
+    #[serde(alias = "n_ctx")]
+    n_positions: usize,
+    n_embd: usize,
+    n_layer: usize,
+    n_head: usize,
+    n_inner: Option<usize>,
+    activation_function: Option<String>,
+    layer_norm_epsilon: Option<f64>,
+    scale_attn_weights: Option<bool>,
+    scale_attn_by_inverse_layer_idx: Option<bool>,
+    tie_word_embeddings: Option<bool>,
+    #[serde(default)]
+    eos_token_id: Value,
+}
+
+pub(super) fn parse(mut keys: Map<String, Value>) -> Result<DecoderConfig> {
+    // Older files have both names for the same number.
+    if keys.contains_key("n_positions") {
+        keys.remove("n_ctx");
+    }
+    let keys: Keys = keys_as(Architecture::Gpt2, keys)?;
+    Ok(DecoderConfig {
+        architecture: Architecture::Gpt2,
+        vocab_size: keys.vocab_size,
+        context_len: keys.n_positions,
+        hidden_size: keys.n_embd,
+        n_layer: keys.n_layer,
+        n_head: keys.n_head,
+        n_kv_head: keys.n_head,
+        head_dim: divided(("n_embd", keys.n_embd), ("n_head", keys.n_head))?,
+        intermediate_size: keys.n_inner.unwrap_or(keys.n_embd.saturating_mul(4)),
+        activation: activation(keys.activation_function.as_deref().unwrap_or("gelu_new"))?,
+        gated: false,
+        norm: NormKind::Layer,
+        norm_epsilon: keys.layer_norm_epsilon.unwrap_or(1e-5),
+        positions: Positions::Learned,
+        biases: Biases { attention_in: true, attention_out: true, mlp: true },
+        scale_attn_weights: keys.scale_attn_weights.unwrap_or(true),
+        scale_attn_by_inverse_layer_idx: keys.scale_attn_by_inverse_layer_idx.unwrap_or(false),
+        sliding_window: None,
+        tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(true),
+        eos_token_id: token_id(&keys.eos_token_id),
+    })
+}

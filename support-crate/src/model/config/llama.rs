@@ -1,0 +1,128 @@
+//! The Llama family: Llama, Mistral, Qwen2.
+//!
+//! Source: `LlamaConfig`, `MistralConfig` and `Qwen2Config` in transformers `models/*/configuration_*.py`.
+
+use std::f32::consts::PI;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Architecture, Biases, DecoderConfig, NormKind, Positions, activation, divided, keys_as, token_id};
+use crate::error::{Error, Result};
+
+/// The file's own keys; what has a default in transformers has the same one here.
+#[derive(Deserialize)]
+struct Keys {
+    vocab_size: usize,
+    hidden_size: usize,
+    intermediate_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    num_key_value_heads: Option<usize>,
+    head_dim: Option<usize>,
+    max_position_embeddings: usize,
+    hidden_act: Option<String>,
+    rms_norm_eps: Option<f64>,
+    rope_theta: Option<f32>,
+    /// Since transformers 5, `rope_theta` is in here too.
+    #[serde(alias = "rope_parameters")]
+    rope_scaling: Option<RopeScaling>,
+    attention_bias: Option<bool>,
+    mlp_bias: Option<bool>,
+    sliding_window: Option<usize>,
+    use_sliding_window: Option<bool>,
+    tie_word_embeddings: Option<bool>,
+    #[serde(default)]
+    eos_token_id: Value,
+}
+
+#[derive(Deserialize)]
+struct RopeScaling {
+    #[serde(alias = "type")]
+    rope_type: Option<String>,
+    rope_theta: Option<f32>,
+    factor: Option<f32>,
+    low_freq_factor: Option<f32>,
+    high_freq_factor: Option<f32>,
+    original_max_position_embeddings: Option<f32>,
+}
+
+pub(super) fn parse(architecture: Architecture, keys: Map<String, Value>) -> Result<DecoderConfig> {
+    let keys: Keys = keys_as(architecture, keys)?;
+    let head_dim = match keys.head_dim {
+        Some(head_dim) => head_dim,
+        None => divided(("hidden_size", keys.hidden_size), ("num_attention_heads", keys.num_attention_heads))?,
+    };
+    let bias = keys.attention_bias.unwrap_or(false);
+    // Only Qwen2 has a switch for its window, and it is off unless the file says otherwise.
+    let windowed = keys.use_sliding_window.unwrap_or(architecture != Architecture::Qwen2);
+    Ok(DecoderConfig {
+        architecture,
+        vocab_size: keys.vocab_size,
+        context_len: keys.max_position_embeddings,
+        hidden_size: keys.hidden_size,
+        n_layer: keys.num_hidden_layers,
+        n_head: keys.num_attention_heads,
+        n_kv_head: keys.num_key_value_heads.unwrap_or(keys.num_attention_heads),
+        head_dim,
+        intermediate_size: keys.intermediate_size,
+        activation: activation(keys.hidden_act.as_deref().unwrap_or("silu"))?,
+        gated: true,
+        norm: NormKind::Rms,
+        norm_epsilon: keys.rms_norm_eps.unwrap_or(1e-6),
+        positions: Positions::Rotary { frequencies: frequencies(&keys, head_dim)? },
+        biases: Biases {
+            attention_in: bias || architecture == Architecture::Qwen2,
+            attention_out: bias,
+            mlp: keys.mlp_bias.unwrap_or(false),
+        },
+        scale_attn_weights: true,
+        scale_attn_by_inverse_layer_idx: false,
+        sliding_window: keys.sliding_window.filter(|_| windowed && architecture != Architecture::Llama),
+        tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(false),
+        eos_token_id: token_id(&keys.eos_token_id),
+    })
+}
+
+/// The angle of each pair of numbers of a head for one position: `theta^(-2i / D)`, and for models whose
+/// context was lengthened after training the change that their config names.
+///
+/// Source: `ROPE_INIT_FUNCTIONS` in transformers `modeling_rope_utils.py`.
+fn frequencies(keys: &Keys, head_dim: usize) -> Result<Vec<f32>> {
+    if !head_dim.is_multiple_of(2) || head_dim > 1 << 16 {
+        return Err(Error::format(format!("rotary positions need heads of even width, not {head_dim}")));
+    }
+    let scaling = keys.rope_scaling.as_ref();
+    let theta = keys.rope_theta.or(scaling.and_then(|scaling| scaling.rope_theta)).unwrap_or(10_000.0);
+    if !(theta.is_finite() && theta > 0.0) {
+        return Err(Error::format(format!("`rope_theta` is {theta}; it must be positive")));
+    }
+    let plain = (0..head_dim / 2).map(|i| 1.0 / theta.powf((2 * i) as f32 / head_dim as f32));
+    let Some(scaling) = scaling else { return Ok(plain.collect()) };
+    let number = |name: &str, value: Option<f32>| {
+        let value = value.filter(|value| value.is_finite() && *value > 0.0);
+        value.ok_or_else(|| Error::format(format!("`rope_scaling` needs a positive `{name}`")))
+    };
+    match scaling.rope_type.as_deref().unwrap_or("default") {
+        "default" => Ok(plain.collect()),
+        "linear" => {
+            let factor = number("factor", scaling.factor)?;
+            Ok(plain.map(|frequency| frequency / factor).collect())
+        }
+        "llama3" => {
+            let factor = number("factor", scaling.factor)?;
+            let low = number("low_freq_factor", scaling.low_freq_factor)?;
+            let high = number("high_freq_factor", scaling.high_freq_factor)?;
+            let trained = number("original_max_position_embeddings", scaling.original_max_position_embeddings)?;
+            // Turns slower than once in the context that the model was trained on are slowed down, fast
+            // ones left alone, and between the two there is a smooth passage.
+            let scaled = plain.map(|frequency| {
+                let turns = trained * frequency / (2.0 * PI);
+                let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                (1.0 - smooth) * frequency / factor + smooth * frequency
+            });
+            Ok(scaled.collect())
+        }
+        other => Err(Error::format(format!("unknown `rope_type` {other:?}")).hint("default, linear or llama3")),
+    }
+}

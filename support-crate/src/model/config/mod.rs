@@ -1,0 +1,234 @@
+//! `config.json` of a model, as Hugging Face writes it: which architecture, and of which size.
+
+mod gpt2;
+mod llama;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Context, Error, Result};
+use crate::source::ModelFile;
+
+/// The shape of a decoder-only transformer and the choices in which the architectures differ.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecoderConfig {
+    /// `model_type`: how the tensors are named.
+    pub architecture: Architecture,
+    /// Number of different tokens.
+    pub vocab_size: usize,
+    /// Longest sequence, in tokens.
+    pub context_len: usize,
+    /// Width of the hidden state.
+    pub hidden_size: usize,
+    /// Transformer blocks.
+    pub n_layer: usize,
+    /// Attention heads of a block.
+    pub n_head: usize,
+    /// Heads of keys and values; divides `n_head`, and is less where several heads share them.
+    pub n_kv_head: usize,
+    /// Width of a head.
+    pub head_dim: usize,
+    /// Width inside the feed-forward part.
+    pub intermediate_size: usize,
+    /// Function inside the feed-forward part.
+    pub activation: Activation,
+    /// Whether that function gates a second product (SwiGLU) rather than standing between two.
+    pub gated: bool,
+    /// What is done before each part of a block.
+    pub norm: NormKind,
+    /// Added to the variance, or mean square, in norms.
+    pub norm_epsilon: f64,
+    /// How a token's position comes in.
+    pub positions: Positions,
+    /// Which products have a bias.
+    pub biases: Biases,
+    /// Whether attention scores are divided by the square root of a head's width.
+    pub scale_attn_weights: bool,
+    /// Whether they are divided by the layer's number (from 1) as well.
+    pub scale_attn_by_inverse_layer_idx: bool,
+    /// How many tokens back attention sees, itself included; all if `None`.
+    pub sliding_window: Option<usize>,
+    /// Whether the output matrix is the token embedding.
+    pub tie_word_embeddings: bool,
+    /// The token that ends a text.
+    pub eos_token_id: Option<u32>,
+}
+
+/// The families of models whose tensor names are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Architecture {
+    /// `gpt2`
+    Gpt2,
+    /// `llama`
+    Llama,
+    /// `mistral`: Llama with a sliding window.
+    Mistral,
+    /// `qwen2`: Llama with biases for queries, keys and values.
+    Qwen2,
+}
+
+/// The function inside a feed-forward part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// The approximation with tanh that GPT-2 was trained with: `gelu_new`, `gelu_pytorch_tanh`.
+    GeluNew,
+    /// The exact function: `gelu`.
+    Gelu,
+    /// `relu`.
+    Relu,
+    /// `silu`, also called `swish`.
+    Silu,
+}
+
+/// What is done before each part of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NormKind {
+    /// To mean 0 and variance 1, then scaled and shifted.
+    Layer,
+    /// Divided by the root of the mean square, then scaled.
+    Rms,
+}
+
+/// How a token's position comes in.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Positions {
+    /// A learned vector for each position is added to the token's.
+    Learned,
+    /// Queries and keys are turned by angles that grow with the position: the angle of each pair of
+    /// numbers for one position, D / 2 of them.
+    Rotary {
+        /// `inv_freq` in transformers.
+        frequencies: Vec<f32>,
+    },
+}
+
+/// Which products have a bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Biases {
+    /// Queries, keys and values.
+    pub attention_in: bool,
+    /// The output of attention.
+    pub attention_out: bool,
+    /// Both products of the feed-forward part.
+    pub mlp: bool,
+}
+
+impl DecoderConfig {
+    /// Reads and checks a `config.json`.
+    ///
+    /// # Errors
+    /// Not JSON, a model of another architecture, a key that is missing or out of range, or a quantized
+    /// checkpoint.
+    pub fn read(file: &ModelFile) -> Result<Self> {
+        Self::parse(&file.read()?).context(|| file.to_string())
+    }
+
+    fn parse(json: &[u8]) -> Result<Self> {
+        let keys: Map<String, Value> = serde_json::from_slice(json).context(|| "not a JSON object")?;
+        if keys.get("quantization_config").is_some_and(|value| !value.is_null()) {
+            return Err(Error::format("the checkpoint is quantized").hint("load the checkpoint in full precision"));
+        }
+        let config = match keys.get("model_type").map_or(Some("gpt2"), Value::as_str) {
+            Some("gpt2") => gpt2::parse(keys)?,
+            Some("llama") => llama::parse(Architecture::Llama, keys)?,
+            Some("mistral") => llama::parse(Architecture::Mistral, keys)?,
+            Some("qwen2") => llama::parse(Architecture::Qwen2, keys)?,
+            other => {
+                return Err(Error::format(format!("a model of type `{}`", other.unwrap_or("(not a text)")))
+                    .hint("gpt2, llama, mistral and qwen2 can be loaded"));
+            }
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Sizes that no model has would ask for memory that no machine has.
+    fn check(&self) -> Result<()> {
+        let sizes = [
+            ("vocabulary", self.vocab_size, 1 << 24),
+            ("context", self.context_len, 1 << 24),
+            ("hidden size", self.hidden_size, 1 << 20),
+            ("number of layers", self.n_layer, 1 << 12),
+            ("number of heads", self.n_head, 1 << 16),
+            ("number of key-value heads", self.n_kv_head, self.n_head),
+            ("width of a head", self.head_dim, 1 << 16),
+            ("intermediate size", self.intermediate_size, 1 << 22),
+            ("sliding window", self.sliding_window.unwrap_or(1), usize::MAX),
+        ];
+        for (name, value, most) in sizes {
+            if value == 0 || value > most {
+                return Err(Error::format(format!("the {name} is {value}; it must lie between 1 and {most}")));
+            }
+        }
+        if !self.n_head.is_multiple_of(self.n_kv_head) {
+            return Err(Error::format(format!(
+                "{} heads cannot share {} heads of keys and values evenly",
+                self.n_head, self.n_kv_head
+            )));
+        }
+        if !(self.norm_epsilon >= 0.0 && self.norm_epsilon < 1.0) {
+            return Err(Error::format(format!(
+                "the epsilon of the norms is {}; it must lie between 0 and 1",
+                self.norm_epsilon
+            )));
+        }
+        Ok(())
+    }
+
+    /// What attention scores of a layer (from 0) are multiplied by.
+    pub(super) fn attention_scale(&self, layer: usize) -> f32 {
+        let by_head = if self.scale_attn_weights { (self.head_dim as f32).sqrt() } else { 1.0 };
+        let by_layer = if self.scale_attn_by_inverse_layer_idx { (layer + 1) as f32 } else { 1.0 };
+        1.0 / (by_head * by_layer)
+    }
+}
+
+impl Architecture {
+    /// `model_type` in the config.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gpt2 => "gpt2",
+            Self::Llama => "llama",
+            Self::Mistral => "mistral",
+            Self::Qwen2 => "qwen2",
+        }
+    }
+}
+
+/// The keys of a config as a structure.
+fn keys_as<T: serde::de::DeserializeOwned>(architecture: Architecture, keys: Map<String, Value>) -> Result<T> {
+    serde_json::from_value(Value::Object(keys)).map_err(|cause| {
+        Error::format(cause.to_string())
+            .hint(format!("is this the config.json of a model of type {}?", architecture.name()))
+    })
+}
+
+/// `total / parts`, where the parts must come out even.
+fn divided((total_name, total): (&str, usize), (parts_name, parts): (&str, usize)) -> Result<usize> {
+    if parts == 0 || !total.is_multiple_of(parts) {
+        return Err(Error::format(format!(
+            "`{total_name}` {total} cannot be divided among `{parts_name}` {parts} heads"
+        )));
+    }
+    Ok(total / parts)
+}
+
+fn activation(name: &str) -> Result<Activation> {
+    match name {
+        "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => Ok(Activation::GeluNew),
+        "gelu" => Ok(Activation::Gelu),
+        "relu" => Ok(Activation::Relu),
+        "silu" | "swish" => Ok(Activation::Silu),
+        other => {
+            Err(Error::format(format!("unknown activation function {other:?}")).hint("gelu_new, gelu, relu or silu"))
+        }
+    }
+}
+
+/// A token id, or the first of a list of them.
+fn token_id(value: &Value) -> Option<u32> {
+    let first = value.as_array().map_or(Some(value), |list| list.first())?;
+    u32::try_from(first.as_u64()?).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,342 @@
+//! Products of inputs with a matrix of weights, from one row of inputs to thousands.
+//!
+//! Both are read along K, which is the order that they are stored in: nothing is packed or transposed,
+//! a decode step streams the weights once, and a prompt takes them in tiles of several rows of inputs
+//! by several rows of weights, with one vector of sums for each pair. Each sum is made of the same
+//! additions in the same order whatever the tile, so a sequence's numbers depend neither on its
+//! neighbours in a batch nor on whether its tokens came together or one by one.
+
+use std::ops::Range;
+
+use half::bf16;
+
+use super::elementwise::{self, Activation};
+use super::pool::Shares;
+use super::simd::{InstructionSet, Simd, dispatch};
+
+/// A matrix of weights, (n, k) row by row.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::model) struct Matrix<'a> {
+    pub weights: Weights<'a>,
+    /// Outputs.
+    pub n: usize,
+    /// Inputs.
+    pub k: usize,
+}
+
+/// The numbers of a matrix. Inputs are rounded to the format of the weights; sums are float32.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::model) enum Weights<'a> {
+    Float32(&'a [f32]),
+    BFloat16(&'a [bf16]),
+}
+
+/// What becomes of the products.
+#[derive(Clone, Copy, Default)]
+pub(in crate::model) struct Then<'a> {
+    /// Added to each row of outputs.
+    pub bias: Option<&'a [f32]>,
+    /// Whether the result is added to what the output holds already (a residual connection).
+    pub accumulate: bool,
+    /// Applied last.
+    pub activation: Option<Activation>,
+}
+
+/// Rows of inputs that stay in the second-level cache while weights go by.
+const INPUT_BLOCK: usize = 128;
+
+/// Numbers along K that are multiplied before a sum of vectors becomes a number: a tile's rows of
+/// weights then stay in the first-level cache.
+const K_BLOCK: usize = 1024;
+
+/// Rows of a thread's part are a multiple of this, so that tiles come out even.
+const ROWS_TOGETHER: usize = 24;
+
+/// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what `then` says.
+///
+/// `x` (M, K) and `out` (M, N), M at least 1.
+pub(in crate::model) fn multiply(shares: &Shares, x: &[f32], matrix: Matrix<'_>, then: Then<'_>, out: &mut [f32]) {
+    multiply_with(InstructionSet::best(), shares, x, matrix, then, out);
+}
+
+fn multiply_with(set: InstructionSet, shares: &Shares, x: &[f32], matrix: Matrix<'_>, then: Then<'_>, out: &mut [f32]) {
+    let Matrix { weights, n, k } = matrix;
+    let m = x.len() / k;
+    assert_eq!((x.len(), out.len()), (m * k, m * n), "inputs or outputs of another shape than ({m}, {k}), ({m}, {n})");
+    assert!(then.bias.is_none_or(|bias| bias.len() == n), "a bias of another length than {n}");
+    match weights {
+        Weights::Float32(weights) => {
+            assert_eq!(weights.len(), n * k, "weights of another shape than ({n}, {k})");
+            let operands = Operands::new(weights, x, (m, n, k), out);
+            share(shares, operands, n, then, |operands, rows| {
+                // SAFETY: `operands` describes slices that live until `share` returns; parts do not overlap.
+                dispatch!(set, product::<f32>(operands: Operands<f32>, rows: Range<usize>))
+            });
+        }
+        Weights::BFloat16(weights) => {
+            assert_eq!(weights.len(), n * k, "weights of another shape than ({n}, {k})");
+            let x = elementwise::rounded(x);
+            let operands = Operands::new(weights, &x, (m, n, k), out);
+            share(shares, operands, n, then, |operands, rows| {
+                // SAFETY: as above.
+                dispatch!(set, product::<bf16>(operands: Operands<bf16>, rows: Range<usize>))
+            });
+        }
+    }
+}
+
+/// Memory by its addresses, because threads write to different columns of the same output.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<T> {
+    /// Rows of `k` numbers, one after the other.
+    pub weights: *const T,
+    /// `m` rows of `k` numbers, `x_stride` apart.
+    pub x: *const T,
+    pub x_stride: usize,
+    pub m: usize,
+    pub k: usize,
+    /// `m` rows, `out_stride` apart, with a number for each row of weights.
+    pub out: *mut f32,
+    pub out_stride: usize,
+}
+
+// SAFETY: threads read the inputs, and each writes its own columns of the output.
+unsafe impl<T> Sync for Operands<T> {}
+
+impl<T> Operands<T> {
+    fn new(weights: &[T], x: &[T], (m, n, k): (usize, usize, usize), out: &mut [f32]) -> Self {
+        let (weights, x, out) = (weights.as_ptr(), x.as_ptr(), out.as_mut_ptr());
+        Self { weights, x, x_stride: k, m, k, out, out_stride: n }
+    }
+}
+
+/// Divides the rows of weights among the threads.
+fn share<T: Copy>(
+    shares: &Shares,
+    operands: Operands<T>,
+    n: usize,
+    then: Then<'_>,
+    run: impl Fn(Operands<T>, Range<usize>) + Sync,
+) {
+    let shared = &operands;
+    shares.split(n, ROWS_TOGETHER, operands.m * operands.k, &|rows| {
+        // SAFETY: rows lie within (m, n), and this call alone writes these columns.
+        let part = |m: usize| unsafe {
+            let start = shared.out.add(m * shared.out_stride + rows.start);
+            std::slice::from_raw_parts_mut(start, rows.len())
+        };
+        for m in 0..shared.m {
+            begin(part(m), then, rows.clone());
+        }
+        run(*shared, rows.clone());
+        if let Some(activation) = then.activation {
+            (0..shared.m).for_each(|m| elementwise::activate(part(m), activation));
+        }
+    });
+}
+
+/// What the sums are added to.
+fn begin(out: &mut [f32], then: Then<'_>, columns: Range<usize>) {
+    match (then.bias, then.accumulate) {
+        (Some(bias), false) => out.copy_from_slice(&bias[columns]),
+        (Some(bias), true) => out.iter_mut().zip(&bias[columns]).for_each(|(out, bias)| *out += bias),
+        (None, false) => out.fill(0.0),
+        (None, true) => (),
+    }
+}
+
+/// A number format that inputs and weights of a product have.
+///
+/// # Safety
+/// As for [`Simd`].
+pub(super) trait Factor<S: Simd>: Copy {
+    /// Numbers that are multiplied at once.
+    const STEP: usize;
+    type Vector: Copy;
+    unsafe fn none() -> Self::Vector;
+    unsafe fn load(from: *const Self) -> Self::Vector;
+    unsafe fn load_part(from: *const Self, count: usize) -> Self::Vector;
+    unsafe fn dot(a: Self::Vector, b: Self::Vector, sums: S::F32) -> S::F32;
+}
+
+impl<S: Simd> Factor<S> for f32 {
+    const STEP: usize = S::LANES;
+    type Vector = S::F32;
+
+    #[inline(always)]
+    unsafe fn none() -> S::F32 {
+        // SAFETY: the caller's promise.
+        unsafe { S::zero() }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> S::F32 {
+        // SAFETY: as above.
+        unsafe { S::load(from) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, count: usize) -> S::F32 {
+        // SAFETY: as above.
+        unsafe { S::load_part(from, count) }
+    }
+    #[inline(always)]
+    unsafe fn dot(a: S::F32, b: S::F32, sums: S::F32) -> S::F32 {
+        // SAFETY: as above.
+        unsafe { S::mul_add(a, b, sums) }
+    }
+}
+
+impl<S: Simd> Factor<S> for bf16 {
+    const STEP: usize = S::BF16_LANES;
+    type Vector = S::Bf16;
+
+    #[inline(always)]
+    unsafe fn none() -> S::Bf16 {
+        // SAFETY: the caller's promise; no number is read.
+        unsafe { S::load_bf16_part(std::ptr::dangling(), 0) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const bf16) -> S::Bf16 {
+        // SAFETY: as above.
+        unsafe { S::load_bf16(from) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const bf16, count: usize) -> S::Bf16 {
+        // SAFETY: as above.
+        unsafe { S::load_bf16_part(from, count) }
+    }
+    #[inline(always)]
+    unsafe fn dot(a: S::Bf16, b: S::Bf16, sums: S::F32) -> S::F32 {
+        // SAFETY: as above.
+        unsafe { S::bf16_dot(a, b, sums) }
+    }
+}
+
+/// Adds the products of all inputs with some rows of weights to the output.
+///
+/// # Safety
+/// `operands` describes memory of these shapes, `rows` lies within it, and nobody else writes these
+/// columns of the output.
+#[inline(always)]
+pub(super) unsafe fn product<S: Simd, T: Factor<S>>(operands: Operands<T>, rows: Range<usize>) {
+    // SAFETY: the caller's promise; the tiles are as many as fit in the registers of `S`.
+    unsafe {
+        match (operands.m, S::TILE) {
+            // For few inputs, more rows of weights: enough sums that additions need not wait for each other.
+            (1, _) => blocks::<S, T, 1, 8>(operands, rows),
+            (2, (4, _)) => blocks::<S, T, 2, 8>(operands, rows),
+            (3, (4, _)) => blocks::<S, T, 3, 8>(operands, rows),
+            (_, (4, 6)) => blocks::<S, T, 4, 6>(operands, rows),
+            (_, (3, 4)) => blocks::<S, T, 3, 4>(operands, rows),
+            _ => blocks::<S, T, 2, 2>(operands, rows),
+        }
+    }
+}
+
+/// # Safety
+/// As [`product`].
+#[inline(always)]
+unsafe fn blocks<S: Simd, T: Factor<S>, const M: usize, const N: usize>(operands: Operands<T>, rows: Range<usize>) {
+    for m in (0..operands.m).step_by(INPUT_BLOCK) {
+        let inputs = m..operands.m.min(m + INPUT_BLOCK);
+        for k in (0..operands.k).step_by(K_BLOCK) {
+            let columns = k..operands.k.min(k + K_BLOCK);
+            let mut n = rows.start;
+            // SAFETY: the caller's promise; `n` and the rows after it are in `rows`.
+            unsafe {
+                while n + N <= rows.end {
+                    strip::<S, T, M, N>(operands, inputs.clone(), n, columns.clone());
+                    n += N;
+                }
+                while n < rows.end {
+                    strip::<S, T, M, 1>(operands, inputs.clone(), n, columns.clone());
+                    n += 1;
+                }
+            }
+        }
+    }
+}
+
+/// `N` rows of weights with all of `inputs`.
+///
+/// # Safety
+/// As [`product`].
+#[inline(always)]
+unsafe fn strip<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
+    operands: Operands<T>,
+    inputs: Range<usize>,
+    n: usize,
+    columns: Range<usize>,
+) {
+    let mut m = inputs.start;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while m + M <= inputs.end {
+            tile::<S, T, M, N>(operands, m, n, columns.clone());
+            m += M;
+        }
+        match inputs.end - m {
+            3 => tile::<S, T, 3, N>(operands, m, n, columns),
+            2 => tile::<S, T, 2, N>(operands, m, n, columns),
+            1 => tile::<S, T, 1, N>(operands, m, n, columns),
+            _ => (),
+        }
+    }
+}
+
+/// `M` rows of inputs with `N` rows of weights, along `columns`.
+///
+/// # Safety
+/// As [`product`].
+#[inline(always)]
+unsafe fn tile<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
+    operands: Operands<T>,
+    m: usize,
+    n: usize,
+    columns: Range<usize>,
+) {
+    // SAFETY: the caller's promise: rows `m..m + M`, `n..n + N` and `columns` exist.
+    unsafe {
+        let k = operands.k;
+        let stride = operands.x_stride;
+        let x = operands.x.add(m * stride + columns.start);
+        let weights = operands.weights.add(n * k + columns.start);
+        let len = columns.len();
+        let whole = len - len % T::STEP;
+        let mut sums = [[S::zero(); N]; M];
+        let mut inputs = [T::none(); M];
+        let mut at = 0;
+        while at < whole {
+            for i in 0..M {
+                inputs[i] = T::load(x.add(i * stride + at));
+            }
+            for j in 0..N {
+                let weight = T::load(weights.add(j * k + at));
+                for i in 0..M {
+                    sums[i][j] = T::dot(weight, inputs[i], sums[i][j]);
+                }
+            }
+            at += T::STEP;
+        }
+        if whole < len {
+            for i in 0..M {
+                inputs[i] = T::load_part(x.add(i * stride + whole), len - whole);
+            }
+            for j in 0..N {
+                let weight = T::load_part(weights.add(j * k + whole), len - whole);
+                for i in 0..M {
+                    sums[i][j] = T::dot(weight, inputs[i], sums[i][j]);
+                }
+            }
+        }
+        for i in 0..M {
+            let out = operands.out.add((m + i) * operands.out_stride + n);
+            for j in 0..N {
+                *out.add(j) += S::sum(sums[i][j]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "matmul_tests.rs"]
+mod tests;

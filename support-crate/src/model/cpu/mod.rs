@@ -1,0 +1,21 @@
+//! Computing on the main processor, with kernels of this library over the memory of a backend's tensors.
+//!
+//! Decoding one token reads every weight once and does little with it, so its limit is the speed of
+//! memory; a library's operations, one by one, spend as long again on being called. Here a block is five
+//! operations, shared among threads that wait for the next one.
+
+mod attention;
+mod elementwise;
+mod matmul;
+mod pool;
+mod simd;
+#[cfg(test)]
+mod test_numbers;
+mod threads;
+
+pub(super) use attention::Attention;
+pub(super) use elementwise::{layer_norm, multiply as multiply_elements, rms_norm, rotate};
+pub(super) use matmul::{Matrix, Then, Weights, multiply};
+pub(super) use pool::Shares;
+pub(super) use threads::shares;
+pub use threads::{set_threads, threads};

@@ -1,0 +1,204 @@
+//! Vectors as instruction sets have them, and which set this processor offers.
+//!
+//! Kernels are written once over [`Simd`] and compiled for each instruction set behind
+//! [`InstructionSet`]; the choice is made once, when the process first computes.
+
+use std::sync::OnceLock;
+
+use half::bf16;
+
+/// The instruction sets that kernels are compiled for, from the plainest to the fastest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::model) enum InstructionSet {
+    /// One number at a time, on any processor: what the others are tested against.
+    Scalar,
+    /// 8 float32 at a time (x86 since 2013).
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// 16 float32 at a time.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    /// The same, and products of 32 bfloat16 at a time.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Bf16,
+}
+
+impl InstructionSet {
+    /// The fastest one of this processor.
+    pub fn best() -> Self {
+        static BEST: OnceLock<InstructionSet> = OnceLock::new();
+        *BEST.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Scalar))
+    }
+
+    /// All that this processor has, the fastest last.
+    #[cfg(target_arch = "x86_64")]
+    pub fn available() -> Vec<Self> {
+        let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let avx512 = avx2
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        let bf16 = avx512 && is_x86_feature_detected!("avx512bf16");
+        let sets = [(true, Self::Scalar), (avx2, Self::Avx2), (avx512, Self::Avx512), (bf16, Self::Avx512Bf16)];
+        sets.into_iter().filter(|(there, _)| *there).map(|(_, set)| set).collect()
+    }
+
+    /// All that this processor has, the fastest last.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn available() -> Vec<Self> {
+        vec![Self::Scalar]
+    }
+}
+
+/// Compiles a function over `S: Simd` for every instruction set, and calls the one that is asked for.
+///
+/// `dispatch!(set, name::<A, B>(argument: Type, ...))` calls `name::<Vectors, A, B>(argument, ...)`.
+macro_rules! dispatch {
+    ($set:expr, $body:ident $(::<$($generic:ty),+>)? ($($arg:ident: $ty:ty),* $(,)?)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn avx2($($arg: $ty),*) {
+                // SAFETY: the caller's promise; the instructions are enabled here.
+                unsafe { $body::<$crate::model::cpu::simd::Avx2 $($(, $generic)+)?>($($arg),*) }
+            }
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            unsafe fn avx512($($arg: $ty),*) {
+                // SAFETY: as above.
+                unsafe { $body::<$crate::model::cpu::simd::Avx512 $($(, $generic)+)?>($($arg),*) }
+            }
+            #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            unsafe fn avx512_bf16($($arg: $ty),*) {
+                // SAFETY: as above.
+                unsafe { $body::<$crate::model::cpu::simd::Avx512Bf16 $($(, $generic)+)?>($($arg),*) }
+            }
+            use $crate::model::cpu::simd::InstructionSet;
+            // SAFETY: an `InstructionSet` beyond `Scalar` exists only where the processor has it.
+            match $set {
+                InstructionSet::Scalar => unsafe {
+                    $body::<$crate::model::cpu::simd::Scalar $($(, $generic)+)?>($($arg),*)
+                },
+                InstructionSet::Avx2 => unsafe { avx2($($arg),*) },
+                InstructionSet::Avx512 => unsafe { avx512($($arg),*) },
+                InstructionSet::Avx512Bf16 => unsafe { avx512_bf16($($arg),*) },
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = $set;
+            // SAFETY: the caller's promise.
+            unsafe { $body::<$crate::model::cpu::simd::Scalar $($(, $generic)+)?>($($arg),*) }
+        }
+    }};
+}
+pub(super) use dispatch;
+
+/// Vectors of float32, and of bfloat16 for products.
+///
+/// # Safety
+/// Every function may only be called where the processor has the instruction set, and reads or writes
+/// exactly the numbers that it says.
+pub(super) trait Simd: Copy {
+    /// Float32 numbers in a vector.
+    const LANES: usize;
+    /// Rows of inputs, and of weights, that a tile of a product takes at once: as many sums as there are
+    /// registers for.
+    const TILE: (usize, usize);
+    /// A vector of float32.
+    type F32: Copy;
+    /// Bfloat16 numbers that [`bf16_dot`](Self::bf16_dot) takes at once.
+    const BF16_LANES: usize;
+    /// A vector of that many.
+    type Bf16: Copy;
+
+    unsafe fn zero() -> Self::F32;
+    unsafe fn splat(value: f32) -> Self::F32;
+    unsafe fn load(from: *const f32) -> Self::F32;
+    /// The first `count` numbers, and zeros; `count` is less than `LANES`.
+    unsafe fn load_part(from: *const f32, count: usize) -> Self::F32;
+    unsafe fn store(value: Self::F32, to: *mut f32);
+    /// The first `count` numbers only.
+    unsafe fn store_part(value: Self::F32, to: *mut f32, count: usize);
+    /// `a * b + c`.
+    unsafe fn mul_add(a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
+    /// The sum of the lanes.
+    unsafe fn sum(value: Self::F32) -> f32;
+    /// The first lane.
+    unsafe fn first(value: Self::F32) -> f32;
+
+    unsafe fn load_bf16(from: *const bf16) -> Self::Bf16;
+    /// The first `count` numbers, and zeros; `count` is less than `BF16_LANES`.
+    unsafe fn load_bf16_part(from: *const bf16, count: usize) -> Self::Bf16;
+    /// Adds the products of `a` and `b` to the sums in `c`, in float32.
+    unsafe fn bf16_dot(a: Self::Bf16, b: Self::Bf16, c: Self::F32) -> Self::F32;
+}
+
+/// One number at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Scalar;
+
+impl Simd for Scalar {
+    const LANES: usize = 1;
+    const TILE: (usize, usize) = (2, 2);
+    type F32 = f32;
+    const BF16_LANES: usize = 1;
+    type Bf16 = f32;
+
+    #[inline(always)]
+    unsafe fn zero() -> f32 {
+        0.0
+    }
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> f32 {
+        value
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { *from }
+    }
+    #[inline(always)]
+    unsafe fn load_part(_: *const f32, _: usize) -> f32 {
+        0.0
+    }
+    #[inline(always)]
+    unsafe fn store(value: f32, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { *to = value }
+    }
+    #[inline(always)]
+    unsafe fn store_part(_: f32, _: *mut f32, _: usize) {}
+    #[inline(always)]
+    unsafe fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        a * b + c
+    }
+    #[inline(always)]
+    unsafe fn sum(value: f32) -> f32 {
+        value
+    }
+    #[inline(always)]
+    unsafe fn first(value: f32) -> f32 {
+        value
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { (*from).to_f32() }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16_part(_: *const bf16, _: usize) -> f32 {
+        0.0
+    }
+    #[inline(always)]
+    unsafe fn bf16_dot(a: f32, b: f32, c: f32) -> f32 {
+        a * b + c
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{Avx2, Avx512, Avx512Bf16};
+
+#[cfg(target_arch = "x86_64")]
+#[path = "simd_x86.rs"]
+mod x86;

@@ -1,0 +1,228 @@
+//! [`Simd`] for x86 processors.
+//!
+//! Every function here only forwards to instructions; the safety of each call is the caller's promise
+//! in [`Simd`].
+
+use std::arch::x86_64::*;
+
+use half::bf16;
+
+use super::Simd;
+
+/// Vectors of 8 float32.
+#[derive(Clone, Copy)]
+pub(in crate::model::cpu) struct Avx2;
+
+/// Vectors of 16 float32.
+#[derive(Clone, Copy)]
+pub(in crate::model::cpu) struct Avx512;
+
+/// Vectors of 16 float32 and of 32 bfloat16.
+#[derive(Clone, Copy)]
+pub(in crate::model::cpu) struct Avx512Bf16;
+
+/// Ones, then zeros: read from the middle, a mask for any count.
+static AVX2_MASK: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+#[inline(always)]
+unsafe fn avx2_mask(count: usize) -> __m256i {
+    // SAFETY: `count` is less than 8, so 8 numbers follow.
+    unsafe { _mm256_loadu_si256(AVX2_MASK.as_ptr().add(8 - count).cast()) }
+}
+
+impl Simd for Avx2 {
+    const LANES: usize = 8;
+    const TILE: (usize, usize) = (3, 4);
+    type F32 = __m256;
+    const BF16_LANES: usize = 8;
+    type Bf16 = __m256;
+
+    #[inline(always)]
+    unsafe fn zero() -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_setzero_ps() }
+    }
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_set1_ps(value) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, count: usize) -> __m256 {
+        // SAFETY: as above; masked lanes are not read.
+        unsafe { _mm256_maskload_ps(from, avx2_mask(count)) }
+    }
+    #[inline(always)]
+    unsafe fn store(value: __m256, to: *mut f32) {
+        // SAFETY: as above.
+        unsafe { _mm256_storeu_ps(to, value) }
+    }
+    #[inline(always)]
+    unsafe fn store_part(value: __m256, to: *mut f32, count: usize) {
+        // SAFETY: as above; masked lanes are not written.
+        unsafe { _mm256_maskstore_ps(to, avx2_mask(count), value) }
+    }
+    #[inline(always)]
+    unsafe fn mul_add(a: __m256, b: __m256, c: __m256) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn sum(value: __m256) -> f32 {
+        // SAFETY: as above.
+        unsafe {
+            let four = _mm_add_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps::<1>(value));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn first(value: __m256) -> f32 {
+        // SAFETY: as above.
+        unsafe { _mm256_cvtss_f32(value) }
+    }
+    /// A bfloat16 is the upper half of a float32.
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> __m256 {
+        // SAFETY: as above.
+        unsafe {
+            let narrow = _mm_loadu_si128(from.cast());
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(narrow)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16_part(from: *const bf16, count: usize) -> __m256 {
+        let mut padded = [bf16::ZERO; 8];
+        // SAFETY: as above; `count` is less than 8.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, padded.as_mut_ptr(), count);
+            Self::load_bf16(padded.as_ptr())
+        }
+    }
+    #[inline(always)]
+    unsafe fn bf16_dot(a: __m256, b: __m256, c: __m256) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+}
+
+#[inline(always)]
+fn mask16(count: usize) -> __mmask16 {
+    (1_u16 << count) - 1
+}
+
+macro_rules! avx512_float32 {
+    () => {
+        const LANES: usize = 16;
+        const TILE: (usize, usize) = (4, 6);
+        type F32 = __m512;
+
+        #[inline(always)]
+        unsafe fn zero() -> __m512 {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_setzero_ps() }
+        }
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> __m512 {
+            // SAFETY: as above.
+            unsafe { _mm512_set1_ps(value) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> __m512 {
+            // SAFETY: as above.
+            unsafe { _mm512_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn load_part(from: *const f32, count: usize) -> __m512 {
+            // SAFETY: as above; masked lanes are not read.
+            unsafe { _mm512_maskz_loadu_ps(mask16(count), from) }
+        }
+        #[inline(always)]
+        unsafe fn store(value: __m512, to: *mut f32) {
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_ps(to, value) }
+        }
+        #[inline(always)]
+        unsafe fn store_part(value: __m512, to: *mut f32, count: usize) {
+            // SAFETY: as above; masked lanes are not written.
+            unsafe { _mm512_mask_storeu_ps(to, mask16(count), value) }
+        }
+        #[inline(always)]
+        unsafe fn mul_add(a: __m512, b: __m512, c: __m512) -> __m512 {
+            // SAFETY: as above.
+            unsafe { _mm512_fmadd_ps(a, b, c) }
+        }
+        #[inline(always)]
+        unsafe fn sum(value: __m512) -> f32 {
+            // SAFETY: as above.
+            unsafe { _mm512_reduce_add_ps(value) }
+        }
+        #[inline(always)]
+        unsafe fn first(value: __m512) -> f32 {
+            // SAFETY: as above.
+            unsafe { _mm512_cvtss_f32(value) }
+        }
+    };
+}
+
+impl Simd for Avx512 {
+    avx512_float32!();
+    const BF16_LANES: usize = 16;
+    type Bf16 = __m512;
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { widen(_mm256_loadu_si256(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16_part(from: *const bf16, count: usize) -> __m512 {
+        // SAFETY: as above; masked lanes are not read.
+        unsafe { widen(_mm256_maskz_loadu_epi16(mask16(count), from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn bf16_dot(a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: as above.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+}
+
+/// A bfloat16 is the upper half of a float32.
+#[inline(always)]
+unsafe fn widen(narrow: __m256i) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(narrow))) }
+}
+
+impl Simd for Avx512Bf16 {
+    avx512_float32!();
+    const BF16_LANES: usize = 32;
+    type Bf16 = __m512i;
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16_part(from: *const bf16, count: usize) -> __m512i {
+        // SAFETY: as above; masked lanes are not read.
+        unsafe { _mm512_maskz_loadu_epi16((1_u32 << count) - 1, from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn bf16_dot(a: __m512i, b: __m512i, c: __m512) -> __m512 {
+        // SAFETY: as above. The types differ in name only.
+        unsafe {
+            _mm512_dpbf16_ps(
+                c,
+                std::mem::transmute::<__m512i, __m512bh>(a),
+                std::mem::transmute::<__m512i, __m512bh>(b),
+            )
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! How many threads compute.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::pool::{Pool, Shares};
+use crate::error::{Error, Result};
+
+static POOL: Pool = Pool::new();
+
+/// What was asked for; 0 until somebody asks.
+static WANTED: AtomicUsize = AtomicUsize::new(0);
+
+/// More threads than this are a mistake.
+const MOST: usize = 1024;
+
+/// The number of threads that computations on the CPU use: one for each physical core, or what
+/// `RAYON_NUM_THREADS` says, until [`set_threads`] says otherwise.
+pub fn threads() -> usize {
+    match WANTED.load(Ordering::Relaxed) {
+        0 => candle_core::utils::get_num_threads().clamp(1, MOST),
+        wanted => wanted,
+    }
+}
+
+/// Makes computations on the CPU use `count` threads, from the next step of any model on; libtorch's own
+/// operations too. Mirrors `torch.set_num_threads`.
+///
+/// # Errors
+/// A count of zero, or above 1024.
+pub fn set_threads(count: usize) -> Result<()> {
+    if count == 0 || count > MOST {
+        return Err(Error::input(format!("{count} threads; the number must lie between 1 and {MOST}"))
+            .hint("as many as there are physical cores are usually fastest"));
+    }
+    WANTED.store(count, Ordering::Relaxed);
+    tch::set_num_threads(i32::try_from(count).unwrap_or(i32::MAX));
+    Ok(())
+}
+
+/// The threads for one step of a model.
+pub(in crate::model) fn shares() -> Shares {
+    let threads = threads();
+    POOL.grow(threads - 1);
+    Shares::of(&POOL, threads)
+}

@@ -1,0 +1,147 @@
+//! Decoder-only transformers: GPT-2 and the Llama family.
+//!
+//! What is loaded is the same for every backend ([`parts`]). A step runs in one of two ways: on the CPU
+//! fused, with this library's kernels over the memory of the backend's tensors ([`fused`]); elsewhere, or
+//! when asked for, with the operations of the backend's library, one by one ([`library`]).
+
+mod cache;
+mod fused;
+mod library;
+mod parts;
+
+use std::any::Any;
+use std::fmt;
+
+use super::{Architecture, Backend, CausalLm, DecoderConfig, Logits, ModelInfo, Positions, Precision, Step, Weights};
+use crate::error::{Error, Result};
+use cache::CpuCache;
+pub(super) use fused::InMemory;
+pub(super) use library::Operations;
+pub(super) use parts::Memory;
+use parts::{Loader, Parts};
+
+/// A decoder with its weights in a backend's tensors.
+pub(super) struct Decoder<B: Operations> {
+    info: ModelInfo,
+    config: DecoderConfig,
+    parts: Parts<B::Tensor>,
+    backend: B,
+    fused: bool,
+}
+
+impl<B: Operations> Decoder<B>
+where
+    B::Tensor: InMemory,
+{
+    /// Loads the weights.
+    ///
+    /// # Errors
+    /// A tensor that is missing or has another shape than the config says, by name; float16 on a CPU.
+    pub fn load(config: DecoderConfig, weights: &Weights, dtype: Precision, of: Backend, backend: B) -> Result<Self> {
+        let device = backend.device();
+        if device.is_cpu() && dtype == Precision::Float16 {
+            return Err(Error::input("float16 weights cannot be computed with on a CPU").hint("ask `resolve_dtype`"));
+        }
+        let compute = if device.is_cpu() { Precision::Float32 } else { dtype };
+        let (parts, counts) = Loader::new(&config, weights, &backend, dtype, compute).load()?;
+        let info = ModelInfo {
+            architecture: config.architecture.name(),
+            backend: of.name(),
+            device,
+            dtype,
+            vocab_size: config.vocab_size,
+            context_len: config.context_len,
+            n_layer: config.n_layer,
+            n_head: config.n_head,
+            hidden_size: config.hidden_size,
+            eos_token_id: config.eos_token_id,
+            num_parameters: counts.parameters,
+            parameter_bytes: counts.bytes,
+            bytes_per_token: counts.bytes - counts.tables,
+            buffer_bytes: buffer_bytes(&config, dtype),
+        };
+        let fused = device.is_cpu() && !of.one_by_one();
+        Ok(Self { info, config, parts, backend, fused })
+    }
+}
+
+/// Memory of the buffers that transformers' modules register.
+fn buffer_bytes(config: &DecoderConfig, dtype: Precision) -> usize {
+    match (config.architecture, &config.positions) {
+        // A causal mask of booleans and one number, for each block.
+        (Architecture::Gpt2, _) => config.n_layer * (config.context_len * config.context_len + dtype.size_in_bytes()),
+        (_, Positions::Rotary { frequencies }) => frequencies.len() * size_of::<f32>(),
+        (_, Positions::Learned) => 0,
+    }
+}
+
+impl<B: Operations> CausalLm for Decoder<B>
+where
+    B::Tensor: InMemory,
+{
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.backend.synchronize()
+    }
+
+    fn compute(&self, step: &Step<'_>, storage: Option<&mut (dyn Any + Send + Sync)>) -> Result<Logits> {
+        if !self.fused {
+            let cache = storage.map(|storage| self.cache_of(storage)).transpose()?;
+            return library::forward(&self.backend, &self.config, &self.parts, step, cache);
+        }
+        match storage {
+            Some(storage) => fused::forward(&self.config, &self.parts, step, self.cpu_cache_of(storage)?),
+            None => {
+                let mut cache = CpuCache::for_one_step(&self.config, step.batch, step.seq_len);
+                fused::forward(&self.config, &self.parts, step, &mut cache)
+            }
+        }
+    }
+
+    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<Box<dyn Any + Send + Sync>> {
+        if self.fused {
+            return Ok(Box::new(CpuCache::new(&self.config, batch, capacity)));
+        }
+        let c = &self.config;
+        let zeros = || self.backend.zeros(&[batch, c.n_kv_head, capacity, c.head_dim]);
+        let layers = (0..c.n_layer).map(|_| Ok((zeros()?, zeros()?))).collect::<Result<library::Cache<B::Tensor>>>()?;
+        Ok(Box::new(layers))
+    }
+
+    fn retain_rows(&self, storage: &mut (dyn Any + Send + Sync), rows: &[usize], past_len: usize) -> Result<()> {
+        if self.fused {
+            self.cpu_cache_of(storage)?.retain(rows, past_len);
+            return Ok(());
+        }
+        let rows: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
+        for (k, v) in self.cache_of(storage)? {
+            *k = self.backend.rows(k, &rows)?;
+            *v = self.backend.rows(v, &rows)?;
+        }
+        Ok(())
+    }
+}
+
+impl<B: Operations> Decoder<B> {
+    fn cpu_cache_of<'a>(&self, storage: &'a mut (dyn Any + Send + Sync)) -> Result<&'a mut CpuCache> {
+        storage.downcast_mut::<CpuCache>().filter(|cache| cache.fits(&self.config)).ok_or_else(other_cache)
+    }
+
+    fn cache_of<'a>(&self, storage: &'a mut (dyn Any + Send + Sync)) -> Result<&'a mut library::Cache<B::Tensor>> {
+        let cache = storage.downcast_mut::<library::Cache<B::Tensor>>();
+        cache.filter(|layers| layers.len() == self.config.n_layer).ok_or_else(other_cache)
+    }
+}
+
+fn other_cache() -> Error {
+    Error::input("the cache was made for another model").hint("make it with this model's `new_cache`")
+}
+
+impl<B: Operations> fmt::Debug for Decoder<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder").field("info", &self.info).finish_non_exhaustive()
+    }
+}

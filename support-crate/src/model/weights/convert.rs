@@ -1,0 +1,196 @@
+//! Numbers as a file has them to numbers as they are computed with.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use half::{bf16, f16};
+
+use crate::error::{Error, Result};
+use crate::model::cpu::shares;
+
+/// Memory for a tensor, in the format that it is wanted in.
+pub(in crate::model) enum Slot<'a> {
+    Float32(&'a mut [f32]),
+    BFloat16(&'a mut [bf16]),
+    Float16(&'a mut [f16]),
+}
+
+impl Slot<'_> {
+    /// The first `count` numbers and the rest.
+    pub fn split_at(self, count: usize) -> (Self, Self) {
+        macro_rules! halves {
+            ($kind:ident, $slice:ident) => {{
+                let (first, rest) = $slice.split_at_mut(count);
+                (Self::$kind(first), Self::$kind(rest))
+            }};
+        }
+        match self {
+            Self::Float32(slice) => halves!(Float32, slice),
+            Self::BFloat16(slice) => halves!(BFloat16, slice),
+            Self::Float16(slice) => halves!(Float16, slice),
+        }
+    }
+}
+
+/// A number as a file has it: little-endian bytes.
+pub(super) trait Stored: Copy {
+    const BYTES: usize;
+    fn from_bytes(bytes: &[u8]) -> Self;
+    fn widen(self) -> f32;
+}
+
+/// A number in the format that it is wanted in.
+pub(super) trait Wanted: Copy + Send {
+    fn of(value: f32) -> Self;
+}
+
+macro_rules! stored {
+    ($type:ty, $bytes:literal, |$value:ident| $widen:expr) => {
+        impl Stored for $type {
+            const BYTES: usize = $bytes;
+            #[inline(always)]
+            fn from_bytes(bytes: &[u8]) -> Self {
+                let mut own = [0; $bytes];
+                own.copy_from_slice(bytes);
+                <$type>::from_le_bytes(own)
+            }
+            #[inline(always)]
+            fn widen(self) -> f32 {
+                let $value = self;
+                $widen
+            }
+        }
+    };
+}
+
+stored!(f32, 4, |value| value);
+stored!(f64, 8, |value| value as f32);
+stored!(f16, 2, |value| value.to_f32());
+// A bfloat16 is the upper half of a float32.
+stored!(bf16, 2, |value| f32::from_bits(u32::from(value.to_bits()) << 16));
+
+impl Wanted for f32 {
+    #[inline(always)]
+    fn of(value: f32) -> Self {
+        value
+    }
+}
+
+impl Wanted for bf16 {
+    #[inline(always)]
+    fn of(value: f32) -> Self {
+        Self::from_f32(value)
+    }
+}
+
+impl Wanted for f16 {
+    #[inline(always)]
+    fn of(value: f32) -> Self {
+        Self::from_f32(value)
+    }
+}
+
+/// Reads a tensor into `slot`; a matrix of that many `columns` is turned around on the way. Says whether
+/// all numbers are finite.
+pub(super) fn read<S: Stored>(bytes: &[u8], columns: Option<usize>, slot: Slot<'_>) -> Result<bool> {
+    match slot {
+        Slot::Float32(out) => read_as::<S, f32>(bytes, columns, out),
+        Slot::BFloat16(out) => read_as::<S, bf16>(bytes, columns, out),
+        Slot::Float16(out) => read_as::<S, f16>(bytes, columns, out),
+    }
+}
+
+fn read_as<S: Stored, W: Wanted>(bytes: &[u8], columns: Option<usize>, out: &mut [W]) -> Result<bool> {
+    if bytes.len() != out.len() * S::BYTES {
+        return Err(Error::system(format!("{} bytes for {} numbers of {}", bytes.len(), out.len(), S::BYTES)));
+    }
+    let finite = AtomicBool::new(true);
+    match columns {
+        None => shares().split_mut(out, 1, 8, &|first, part| {
+            let bytes = &bytes[first * S::BYTES..(first + part.len()) * S::BYTES];
+            let mut all_finite = true;
+            for (out, bytes) in part.iter_mut().zip(bytes.chunks_exact(S::BYTES)) {
+                let value = S::from_bytes(bytes).widen();
+                all_finite &= value.is_finite();
+                *out = W::of(value);
+            }
+            finite.fetch_and(all_finite, Ordering::Relaxed);
+        }),
+        Some(columns) => {
+            let rows = out.len() / columns;
+            shares().split_mut(out, rows, 16 * rows, &|first, part| {
+                finite.fetch_and(transposed::<S, W>(bytes, columns, first, part), Ordering::Relaxed);
+            });
+        }
+    }
+    Ok(finite.into_inner())
+}
+
+/// Columns and rows of a square that is turned around at once: whole cache lines of both sides.
+const SQUARE: usize = 32;
+
+/// Rows `first..` of the transpose, as many as `out` holds, from a matrix of `columns` columns.
+fn transposed<S: Stored, W: Wanted>(bytes: &[u8], columns: usize, first: usize, out: &mut [W]) -> bool {
+    let rows = bytes.len() / (S::BYTES * columns);
+    let mut all_finite = true;
+    for (column, out) in (first..).step_by(SQUARE).zip(out.chunks_mut(SQUARE * rows)) {
+        let width = out.len() / rows;
+        for row in (0..rows).step_by(SQUARE) {
+            for r in row..rows.min(row + SQUARE) {
+                let start = (r * columns + column) * S::BYTES;
+                let line = bytes[start..start + width * S::BYTES].chunks_exact(S::BYTES);
+                for (c, bytes) in line.enumerate() {
+                    let value = S::from_bytes(bytes).widen();
+                    all_finite &= value.is_finite();
+                    out[c * rows + r] = W::of(value);
+                }
+            }
+        }
+    }
+    all_finite
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_transpose_is_one_whatever_its_shape(rows in 1..100_usize, columns in 1..200_usize) {
+            let values: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let mut out = vec![0.0_f32; values.len()];
+            prop_assert!(read::<f32>(&bytes, Some(columns), Slot::Float32(&mut out)).unwrap());
+            for (i, &value) in out.iter().enumerate() {
+                prop_assert_eq!(value, values[i % rows * columns + i / rows]);
+            }
+        }
+    }
+
+    #[test]
+    fn formats_are_converted_to_the_nearest() {
+        let values = [1.0_f32, -2.5, 3.1415927, 65_504.0];
+        let bytes: Vec<u8> = values.iter().flat_map(|value| f64::from(*value).to_le_bytes()).collect();
+        let mut narrow = [bf16::ZERO; 4];
+        assert!(read::<f64>(&bytes, None, Slot::BFloat16(&mut narrow)).unwrap());
+        assert_eq!(narrow, values.map(bf16::from_f32));
+        let bytes: Vec<u8> = narrow.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let mut wide = [0.0_f32; 4];
+        assert!(read::<bf16>(&bytes, None, Slot::Float32(&mut wide)).unwrap());
+        assert_eq!(wide, narrow.map(bf16::to_f32));
+    }
+
+    #[test]
+    fn what_is_not_finite_is_found() {
+        for (value, at) in [(f32::NAN, 0), (f32::INFINITY, 5_000), (f32::NEG_INFINITY, 99_999)] {
+            let mut values = vec![1.0_f32; 100_000];
+            values[at] = value;
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            for columns in [None, Some(100)] {
+                let mut out = vec![0.0_f32; values.len()];
+                assert!(!read::<f32>(&bytes, columns, Slot::Float32(&mut out)).unwrap());
+            }
+        }
+    }
+}

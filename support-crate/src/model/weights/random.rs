@@ -1,0 +1,71 @@
+//! Weights that nobody trained, the same for the same seed.
+
+use half::{bf16, f16};
+
+use super::convert::{Slot, Wanted};
+use crate::error::Result;
+use crate::model::cpu::shares;
+
+/// Standard deviation of GPT-2's weights before training (`initializer_range` in its config).
+const INITIAL_SPREAD: f32 = 0.02;
+
+/// What GPT-2 starts training from: layer norms that change nothing, biases of 0, and matrices of about
+/// normally distributed numbers (the sum of four uniform ones, which is quick to make).
+pub(super) fn fill(seed: u64, name: &str, slot: Slot<'_>) -> Result<()> {
+    match slot {
+        Slot::Float32(out) => fill_as::<f32>(seed, name, out),
+        Slot::BFloat16(out) => fill_as::<bf16>(seed, name, out),
+        Slot::Float16(out) => fill_as::<f16>(seed, name, out),
+    }
+    Ok(())
+}
+
+fn fill_as<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
+    if name.ends_with(".bias") {
+        return out.fill(W::of(0.0));
+    }
+    if name.contains("ln_") {
+        return out.fill(W::of(1.0));
+    }
+    let seed = name.bytes().fold(seed, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
+    // The sum of four uniform 16-bit numbers has this spread around twice their range.
+    let scale = INITIAL_SPREAD / (65_536.0 / 3.0_f32.sqrt());
+    shares().split_mut(out, 1, 32, &|first, part| {
+        for (i, out) in (first as u64..).zip(part) {
+            let bits = split_mix(seed, i);
+            let sum = (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) + (bits >> 48);
+            *out = W::of((sum as f32 - 131_070.0) * scale);
+        }
+    });
+}
+
+/// The number at `index` of a sequence.
+///
+/// Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
+fn split_mix(seed: u64, index: u64) -> u64 {
+    let mut bits = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_weights_have_the_promised_spread_and_repeat() {
+        let load = |name: &str| {
+            let mut values = vec![0.0_f32; 64 * 512];
+            fill(1, name, Slot::Float32(&mut values)).unwrap();
+            values
+        };
+        let values = load("transformer.wte.weight");
+        let n = values.len() as f32;
+        let mean = values.iter().sum::<f32>() / n;
+        let spread = (values.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / n).sqrt();
+        assert!(mean.abs() < 5e-4 && (spread - INITIAL_SPREAD).abs() < 5e-4, "{mean} {spread}");
+        assert_eq!(values, load("transformer.wte.weight"));
+        assert_ne!(values, load("transformer.wpe.weight"));
+    }
+}

@@ -1,0 +1,106 @@
+//! One safetensors file.
+//!
+//! Source: the format's description in huggingface/safetensors `README.md`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use memmap2::{Mmap, UncheckedAdvice};
+use safetensors::SafeTensors;
+use safetensors::tensor::Metadata;
+
+use super::convert::{self, Slot};
+use crate::error::{Context, Error, Result};
+use crate::source::ModelFile;
+
+/// A file whose header has been read and checked.
+pub(super) struct Shard {
+    name: String,
+    bytes: Bytes,
+    metadata: Metadata,
+    data_start: usize,
+}
+
+enum Bytes {
+    Mapped(Mmap),
+    Held(Cow<'static, [u8]>),
+}
+
+impl Shard {
+    pub fn open(file: &ModelFile) -> Result<Self> {
+        let name = file.to_string();
+        let bytes = match file {
+            ModelFile::Bytes { bytes, .. } => Bytes::Held(bytes.clone()),
+            ModelFile::Path(path) => {
+                let handle = std::fs::File::open(path).context(|| format!("cannot open {name}"))?;
+                // SAFETY: the map is read-only and private to this value. Like every program that maps
+                // weights, this relies on nobody cutting the file short while the value lives.
+                Bytes::Mapped(unsafe { Mmap::map(&handle) }.context(|| format!("cannot map {name}"))?)
+            }
+        };
+        let (header_len, metadata) = SafeTensors::read_metadata(bytes.as_slice()).map_err(|cause| {
+            Error::from(cause)
+                .context(format!("{name} is not a whole safetensors file"))
+                .hint("the file may be cut short; download or copy it again")
+        })?;
+        Ok(Self { name, bytes, metadata, data_start: size_of::<u64>() + header_len })
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.metadata.offset_keys().into_iter()
+    }
+
+    /// Reads a tensor, and says whether all its numbers are finite.
+    pub fn read(&self, name: &str, shape: &[usize], transpose: bool, slot: Slot<'_>) -> Result<bool> {
+        let info = self.metadata.info(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))?;
+        if info.shape != shape {
+            return Err(Error::format(format!(
+                "{self}: tensor `{name}` has shape {:?}, expected {shape:?}",
+                info.shape
+            ))
+            .hint("do config.json and the weights belong to the same model?"));
+        }
+        let (start, end) = (self.data_start + info.data_offsets.0, self.data_start + info.data_offsets.1);
+        let bytes = self
+            .bytes
+            .as_slice()
+            .get(start..end)
+            .ok_or_else(|| Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file")))?;
+        let columns = transpose.then(|| shape[shape.len() - 1]);
+        let finite = match info.dtype {
+            safetensors::Dtype::F32 => convert::read::<f32>(bytes, columns, slot),
+            safetensors::Dtype::BF16 => convert::read::<half::bf16>(bytes, columns, slot),
+            safetensors::Dtype::F16 => convert::read::<half::f16>(bytes, columns, slot),
+            safetensors::Dtype::F64 => convert::read::<f64>(bytes, columns, slot),
+            other => Err(Error::format(format!("it holds {other:?}, expected floating-point numbers"))),
+        };
+        self.give_back(start, end);
+        finite.context(|| format!("{self}: tensor `{name}`"))
+    }
+
+    /// Tells the system that these bytes are not needed again soon. Pages at the edges that other tensors
+    /// share are read from the system's cache once more.
+    fn give_back(&self, start: usize, end: usize) {
+        if let Bytes::Mapped(map) = &self.bytes {
+            // SAFETY: the map is shared and only read; dropped pages come back from the file. Whether the
+            // system takes the advice changes nothing but memory.
+            let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
+        }
+    }
+}
+
+/// The file's name.
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Bytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Held(bytes) => bytes,
+        }
+    }
+}
