@@ -1,12 +1,23 @@
-//! A model's work to numbers: time, throughput, perplexity, each with what it was measured on.
+//! A model's work to numbers: time, throughput, memory, perplexity, each with what it was measured on.
 
+mod bandwidth;
+mod decode_limit;
+mod footprint;
+mod memory;
+mod nll;
 mod perplexity;
+mod progress;
 mod prompt;
 mod run_info;
 mod statistics;
 mod timing;
+mod windows;
 
 pub use crate::model::threads;
+pub use bandwidth::{Bandwidth, measure_memory_bandwidth, memory_bandwidth};
+pub use decode_limit::DecodeLimit;
+pub use footprint::{MemoryFootprint, get_model_memory_footprint};
+pub use memory::{peak_memory, peak_memory_of, reset_peak_memory, resident_memory};
 pub use perplexity::{Perplexity, PerplexityOptions, perplexity, perplexity_of_tokens};
 pub use prompt::{Prompt, prompt_of_tokens};
 pub use run_info::{BUILD, RunInfo};

@@ -9,8 +9,9 @@ use crate::error::{Error, Result};
 /// What repeated measurements of the same thing say about it.
 ///
 /// The interval is one for the median, made of two of the measured values: with probability
-/// `confidence` it holds the true median, whatever the distribution. Times on a shared machine have a
-/// long tail to one side, which an interval for the mean (Student's t) would have to ignore.
+/// `confidence` it holds the true median, whatever the distribution, as long as each value is drawn anew
+/// from it. Times on a shared machine have a long tail to one side, which an interval for the mean
+/// (Student's t) would have to ignore; and they drift, which no interval made of one stretch of time shows.
 ///
 /// 95% needs six values or more. With fewer, the interval is the whole range, and `confidence` says how
 /// much that is worth: 94% for five, 75% for three, nothing for one.

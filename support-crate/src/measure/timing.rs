@@ -29,7 +29,8 @@ impl Default for TimingOptions {
     }
 }
 
-/// How long generating took. Times are medians over the repeats; the statistics hold their intervals.
+/// How long generating took. Times are medians over the repeats, each by itself, so that those of prefill
+/// and decode need not add up to that of the whole; the statistics hold their intervals.
 ///
 /// *Prefill* reads the prompt and ends with the first new token; *decode* is every token after it.
 #[derive(Debug, Clone, PartialEq, Serialize)]

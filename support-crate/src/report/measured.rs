@@ -6,7 +6,7 @@ use super::number::significant;
 use super::table::Table;
 use crate::error::Result;
 use crate::generate::Generation;
-use crate::measure::{Perplexity, Statistics, Timing};
+use crate::measure::{Bandwidth, DecodeLimit, MemoryFootprint, Perplexity, Statistics, Timing};
 use crate::model::Loaded;
 
 impl From<Statistics> for Estimate {
@@ -49,7 +49,11 @@ impl Timing {
     pub fn note(&self) -> String {
         let Statistics { confidence, n, .. } = self.total_latency;
         let cache = if self.use_cache { "KV cache" } else { "no KV cache" };
-        format!("{} | {cache} | median of {n} runs with its {:.0}% interval", self.run, confidence * 100.0)
+        let runs = match n {
+            1 => "1 run".to_owned(),
+            _ => format!("median of {n} runs with its {:.0}% interval", confidence * 100.0),
+        };
+        format!("{} | {cache} | {runs}", self.run)
     }
 
     /// Shows the timing as a notebook cell's value.
@@ -77,6 +81,70 @@ impl Perplexity {
             .row(("bits per byte", bits, "bits/byte"))?
             .row(("tokens predicted", self.tokens.to_string(), "tokens"))?
             .note(self.run.to_string()))
+    }
+}
+
+impl MemoryFootprint {
+    /// Shows the footprint as a notebook cell's value.
+    pub fn evcxr_display(&self) {
+        show_table(self.table());
+    }
+
+    /// The footprint as a table: parameters, buffers, and both.
+    ///
+    /// # Errors
+    /// None that the caller can cause.
+    pub fn table(&self) -> Result<Table> {
+        let mib = |bytes: usize| bytes as f64 / (1024.0 * 1024.0);
+        Table::new("Memory of the model")
+            .headings([("part", ""), ("size", "MiB")])?
+            .row(("parameters", mib(self.parameter_bytes)))?
+            .row(("buffers", mib(self.buffer_bytes)))?
+            .row(("total", self.mib()))?
+            .decimals("size", 2)
+    }
+}
+
+impl Bandwidth {
+    /// Shows the bandwidth as a notebook cell's value.
+    pub fn evcxr_display(&self) {
+        show_table(self.table());
+    }
+
+    /// The bandwidth as a table: the fastest pass, and the median of all.
+    ///
+    /// # Errors
+    /// None that the caller can cause.
+    pub fn table(&self) -> Result<Table> {
+        let Statistics { median, confidence, n, .. } = self.passes;
+        let (threads, mib) = (self.threads, self.buffer_bytes >> 20);
+        Ok(Table::new("Memory bandwidth, reading")
+            .headings([("quantity", ""), ("value", ""), ("interval", ""), ("unit", "")])?
+            .row(("fastest pass", figure(self.gb_per_s), String::new(), "GB/s"))?
+            .row(("median pass", figure(median), interval(&self.passes), "GB/s"))?
+            .note(format!(
+                "{threads} threads | {n} passes over {mib} MiB | median with its {:.0}% interval",
+                confidence * 100.0
+            )))
+    }
+}
+
+impl DecodeLimit {
+    /// Shows the limit as a notebook cell's value.
+    pub fn evcxr_display(&self) {
+        show_table(self.table());
+    }
+
+    /// The limit as a table, with what it is made of.
+    ///
+    /// # Errors
+    /// None that the caller can cause.
+    pub fn table(&self) -> Result<Table> {
+        Table::new("Limit that memory sets to decoding one sequence")
+            .headings([("quantity", ""), ("value", ""), ("unit", "")])?
+            .row(("weights read for each token", figure(self.bytes_per_token as f64 / 1e6), "MB"))?
+            .row(("memory bandwidth", figure(self.gb_per_s), "GB/s"))?
+            .row(("limit", figure(self.tokens_per_s()), "tokens/s"))
     }
 }
 

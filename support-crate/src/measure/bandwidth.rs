@@ -1,0 +1,237 @@
+//! How fast this machine reads memory, and how fast that lets a model decode.
+
+use std::fmt;
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::memory::available_memory;
+use super::{Statistics, threads};
+use crate::error::{Error, Result};
+
+/// How fast the threads that compute read main memory, together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bandwidth {
+    /// The fastest pass, in 10^9 bytes per second: neighbours on the machine only ever slow one down.
+    pub gb_per_s: f64,
+    /// All passes, in 10^9 bytes per second.
+    pub passes: Statistics,
+    /// Threads that read.
+    pub threads: usize,
+    /// What each pass reads, in bytes.
+    pub buffer_bytes: usize,
+}
+
+/// The latest figure of this process.
+static LATEST: Mutex<Option<Bandwidth>> = Mutex::new(None);
+
+/// What a pass reads, if it may: about the weights of GPT-2 in float32.
+const BUFFER: usize = 512 << 20;
+
+/// A buffer is at least this many times the cache, so that little of it is still there in the next pass.
+const TIMES_CACHE: usize = 4;
+
+/// The largest part of the free memory that a buffer may take: one in so many.
+const PART_OF_FREE: usize = 8;
+
+/// Where Linux describes the caches of a processor.
+const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
+
+/// For machines that do not say how large their cache is.
+const USUAL_CACHE: usize = 32 << 20;
+
+/// Passes before the first one that counts.
+const WARMUP: usize = 2;
+
+/// Passes that count, at least; more as long as they fit into `DURATION`.
+const PASSES: usize = 5;
+const DURATION: Duration = Duration::from_millis(300);
+
+/// The memory bandwidth as last measured in this process; measures it if it has not been.
+///
+/// # Errors
+/// As [`measure_memory_bandwidth`].
+pub fn memory_bandwidth() -> Result<Bandwidth> {
+    let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(bandwidth) = *latest {
+        return Ok(bandwidth);
+    }
+    Ok(*latest.insert(measure()?))
+}
+
+/// Measures the memory bandwidth anew, which takes about half a second, for the figure drifts with what
+/// else the machine does: measure close to what it is compared with. [`memory_bandwidth`] returns the new
+/// figure from then on.
+///
+/// As many threads as compute ([`threads`]) read a buffer of several times the cache, front to back.
+///
+/// # Errors
+/// Too little free memory for a buffer that does not fit into the cache.
+pub fn measure_memory_bandwidth() -> Result<Bandwidth> {
+    let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(*latest.insert(measure()?))
+}
+
+fn measure() -> Result<Bandwidth> {
+    let cache = cache_bytes(Path::new(CACHES));
+    let buffer = buffer(buffer_bytes(cache, available_memory())?)?;
+    let (threads, buffer_bytes) = (threads(), size_of_val(buffer.as_slice()));
+    let pass = || {
+        let start = Instant::now();
+        black_box(read(black_box(&buffer), threads));
+        buffer_bytes as f64 / start.elapsed().as_secs_f64() / 1e9
+    };
+    (0..WARMUP).for_each(|_| {
+        pass();
+    });
+    let start = Instant::now();
+    let mut rates = Vec::new();
+    while rates.len() < PASSES || start.elapsed() < DURATION {
+        rates.push(pass());
+    }
+    let gb_per_s = rates.iter().copied().fold(0.0, f64::max);
+    Ok(Bandwidth { gb_per_s, passes: Statistics::of(&rates)?, threads, buffer_bytes })
+}
+
+/// How large the buffer is, with a cache of so many bytes and so much free memory.
+fn buffer_bytes(cache: Option<usize>, free: Option<usize>) -> Result<usize> {
+    let needed = TIMES_CACHE * cache.unwrap_or(USUAL_CACHE);
+    let allowed = free.map_or(usize::MAX, |free| free / PART_OF_FREE);
+    if allowed < needed {
+        return Err(Error::system(format!(
+            "measuring the memory bandwidth takes {} MiB, and only {} MiB are free",
+            needed >> 20,
+            free.unwrap_or(0) >> 20
+        ))
+        .hint(format!("free {} MiB: drop models that are not needed any more", (needed * PART_OF_FREE) >> 20)));
+    }
+    Ok(needed.max(BUFFER).min(allowed))
+}
+
+/// A buffer of ones. Zeros would not do: the system maps fresh zeros to one and the same page.
+fn buffer(bytes: usize) -> Result<Vec<u64>> {
+    let len = bytes / size_of::<u64>();
+    let mut buffer = Vec::new();
+    let reserved = buffer.try_reserve_exact(len);
+    reserved.map_err(|cause| Error::system(format!("no memory for a buffer of {} MiB: {cause}", bytes >> 20)))?;
+    buffer.resize(len, 1);
+    Ok(buffer)
+}
+
+/// The sum of the buffer, which takes reading all of it; each thread reads one piece.
+fn read(buffer: &[u64], threads: usize) -> u64 {
+    std::thread::scope(|scope| {
+        let mut pieces = buffer.chunks(buffer.len().div_ceil(threads).max(1));
+        let mine = pieces.next();
+        let others: Vec<_> = pieces.map(|piece| scope.spawn(move || sum(piece))).collect();
+        let mine = mine.map_or(0, sum);
+        // A thread that only adds does not panic.
+        others.into_iter().filter_map(|other| other.join().ok()).fold(mine, u64::wrapping_add)
+    })
+}
+
+/// The sum, in lanes that do not wait for each other.
+fn sum(values: &[u64]) -> u64 {
+    const LANES: usize = 16;
+    let (blocks, tail) = values.as_chunks::<LANES>();
+    let mut lanes = [0_u64; LANES];
+    for block in blocks {
+        for (lane, &value) in lanes.iter_mut().zip(block) {
+            *lane = lane.wrapping_add(value);
+        }
+    }
+    lanes.iter().chain(tail).copied().fold(0, u64::wrapping_add)
+}
+
+/// The size of all last-level caches that this process can use, from the folder where Linux describes
+/// those of one processor.
+fn cache_bytes(folder: &Path) -> Option<usize> {
+    let indices = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let read = |index: &Path, name: &str| fs::read_to_string(index.join(name)).ok();
+    let level = |index: &Path| read(index, "level")?.trim().parse::<u32>().ok();
+    let last = indices.max_by_key(|index| level(index))?;
+    let kib: usize = read(&last, "size")?.trim().strip_suffix('K')?.parse().ok()?;
+    // A processor of many cores has several, each for some of them.
+    let sharing = listed(read(&last, "shared_cpu_list")?.trim())?;
+    let processors = available_parallelism().map_or(1, usize::from);
+    Some(kib * 1024 * processors.div_ceil(sharing))
+}
+
+/// How many numbers a list such as `0-3,8-11` has.
+fn listed(list: &str) -> Option<usize> {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)? + 1)
+    };
+    list.split(',').map(count).sum()
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { gb_per_s, passes, threads, buffer_bytes } = self;
+        let (n, median, mib) = (passes.n, passes.median, buffer_bytes >> 20);
+        write!(
+            f,
+            "{gb_per_s:.1} GB/s read by {threads} threads (best of {n} passes over {mib} MiB, median {median:.1})"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_is_read_once() {
+        for len in [0, 1, 15, 1000, 4099] {
+            let values: Vec<u64> = (1..=len).collect();
+            for threads in [1, 2, 3, 7] {
+                assert_eq!(read(&values, threads), len * (len + 1) / 2, "{len} values, {threads} threads");
+            }
+        }
+        assert_eq!(read(&[u64::MAX, 2], 1), 1);
+    }
+
+    #[test]
+    fn the_buffer_is_larger_than_the_cache_and_leaves_memory_free() {
+        let mib = |mib: usize| mib << 20;
+        assert_eq!(buffer_bytes(Some(mib(8)), Some(mib(16_000))).unwrap(), BUFFER);
+        assert_eq!(buffer_bytes(Some(mib(384)), Some(mib(64_000))).unwrap(), mib(4 * 384));
+        assert_eq!(buffer_bytes(Some(mib(8)), Some(mib(2048))).unwrap(), mib(256));
+        assert_eq!(buffer_bytes(None, None).unwrap(), BUFFER);
+        let error = buffer_bytes(Some(mib(32)), Some(mib(1000))).unwrap_err();
+        assert!(error.to_string().contains("takes 128 MiB, and only 1000 MiB are free"), "{error}");
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("1024 MiB")));
+    }
+
+    #[test]
+    fn the_last_level_is_found_and_counted_as_often_as_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(cache_bytes(folder.path()), None);
+        let processors = available_parallelism().unwrap().get();
+        let levels = [("index0", "1", "48K", "0"), ("index3", "3", "32768K", "0,64"), ("index2", "2", "1024K", "0")];
+        for (index, level, size, shared) in levels {
+            let index = folder.path().join(index);
+            fs::create_dir(&index).unwrap();
+            for (name, content) in [("level", level), ("size", size), ("shared_cpu_list", shared)] {
+                fs::write(index.join(name), format!("{content}\n")).unwrap();
+            }
+        }
+        assert_eq!(cache_bytes(folder.path()), Some((32 << 20) * processors.div_ceil(2)));
+        fs::write(folder.path().join("index3/size"), "large").unwrap();
+        assert_eq!(cache_bytes(folder.path()), None);
+    }
+
+    #[test]
+    fn lists_of_processors_are_counted() {
+        let lists = [("0", Some(1)), ("0-3,8-11", Some(8)), ("0,2,5", Some(3)), ("", None), ("3-1", None)];
+        for (list, count) in lists {
+            assert_eq!(listed(list), count, "{list}");
+        }
+    }
+}

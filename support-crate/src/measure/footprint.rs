@@ -1,0 +1,60 @@
+//! How much memory a model takes.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::model::Loaded;
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// Memory that a model takes, in bytes, counted as transformers counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MemoryFootprint {
+    /// The weights, shared ones once.
+    pub parameter_bytes: usize,
+    /// What transformers' modules of this model keep besides: causal masks, rotary frequencies. The
+    /// backends here do without, so it is counted only to compare.
+    pub buffer_bytes: usize,
+}
+
+/// How much memory the model's weights and buffers take.
+///
+/// In float32, it is what `model.get_memory_footprint()` of transformers returns. In bfloat16 on a CPU it is
+/// a little more: biases and the scales of normalisations stay in float32 here.
+///
+/// Source: `PreTrainedModel.get_memory_footprint` in transformers `modeling_utils.py`.
+///
+/// ```
+/// use quantlab::measure::get_model_memory_footprint;
+/// use quantlab::model::{Device, load_model_and_tokenizer};
+///
+/// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
+/// let footprint = get_model_memory_footprint(&loaded);
+/// assert_eq!(footprint.parameter_bytes, 4 * loaded.model.info().num_parameters);
+/// println!("{footprint}");
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+pub fn get_model_memory_footprint(loaded: &Loaded) -> MemoryFootprint {
+    let info = loaded.model.info();
+    MemoryFootprint { parameter_bytes: info.parameter_bytes, buffer_bytes: info.buffer_bytes }
+}
+
+impl MemoryFootprint {
+    /// Parameters and buffers, in bytes.
+    pub fn total_bytes(&self) -> usize {
+        self.parameter_bytes + self.buffer_bytes
+    }
+
+    /// Parameters and buffers, in MiB.
+    pub fn mib(&self) -> f64 {
+        self.total_bytes() as f64 / MIB
+    }
+}
+
+impl fmt::Display for MemoryFootprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [parameters, buffers] = [self.parameter_bytes, self.buffer_bytes].map(|bytes| bytes as f64 / MIB);
+        write!(f, "{:.2} MiB: {parameters:.2} of parameters and {buffers:.2} of buffers", self.mib())
+    }
+}

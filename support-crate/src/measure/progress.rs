@@ -1,0 +1,58 @@
+//! How far a long measurement is, for whoever waits for it.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// A line at most this often: a notebook keeps every line, and a short run needs none.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Prints from time to time how much of something is done.
+pub(super) struct Progress {
+    what: &'static str,
+    total: usize,
+    unit: &'static str,
+    done: usize,
+    start: Instant,
+    last: Duration,
+}
+
+impl Progress {
+    pub fn new(what: &'static str, total: usize, unit: &'static str) -> Self {
+        Self { what, total, unit, done: 0, start: Instant::now(), last: Duration::ZERO }
+    }
+
+    /// So many more are done.
+    pub fn advance(&mut self, more: usize) {
+        if let Some(line) = self.line(more, self.start.elapsed()) {
+            // Nobody who reads along is no reason to stop.
+            let _ = writeln!(std::io::stdout().lock(), "{line}");
+        }
+    }
+
+    /// The line to print, if it is time for one. The last step needs none: the result follows.
+    fn line(&mut self, more: usize, elapsed: Duration) -> Option<String> {
+        self.done += more;
+        if elapsed.saturating_sub(self.last) < INTERVAL || self.done >= self.total {
+            return None;
+        }
+        self.last = elapsed;
+        let (what, done, total, unit) = (self.what, self.done, self.total, self.unit);
+        Some(format!("{what}: {done} of {total} {unit} after {:.0} s", elapsed.as_secs_f64()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_sparingly() {
+        let mut progress = Progress::new("perplexity", 100, "tokens");
+        let mut line = |more, seconds| progress.line(more, Duration::from_secs(seconds));
+        assert_eq!(line(10, 1), None);
+        assert_eq!(line(10, 6).as_deref(), Some("perplexity: 20 of 100 tokens after 6 s"));
+        assert_eq!(line(10, 10), None);
+        assert_eq!(line(10, 11).as_deref(), Some("perplexity: 40 of 100 tokens after 11 s"));
+        assert_eq!(line(60, 99), None);
+    }
+}
