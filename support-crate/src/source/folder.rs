@@ -58,8 +58,7 @@ pub(super) fn shard_names(index: &Path) -> Result<Vec<String>> {
     let parsed: Index = serde_json::from_slice(&text).context(|| index.display().to_string())?;
     let names: BTreeSet<String> = parsed.weight_map.into_values().collect();
     for name in &names {
-        let plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-        if !plain || !name.ends_with(".safetensors") {
+        if !is_inside(name) || !name.ends_with(".safetensors") {
             return Err(Error::format(format!("{}: `{name}` is not the name of a safetensors file", index.display())));
         }
     }
@@ -67,6 +66,11 @@ pub(super) fn shard_names(index: &Path) -> Result<Vec<String>> {
         return Err(Error::format(format!("{}: the index names no files", index.display())));
     }
     Ok(names.into_iter().collect())
+}
+
+/// Whether a relative path stays in the folder that it is relative to.
+pub(super) fn is_inside(path: &str) -> bool {
+    Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 fn has_pickle(folder: &Path) -> bool {

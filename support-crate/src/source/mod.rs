@@ -58,6 +58,9 @@ pub enum WeightSource {
 impl ModelId {
     /// Finds the model's files; downloads them if they are on the Hub and not yet in its cache.
     ///
+    /// Of a large file, lines on stdout say how far it is. What was interrupted, in whatever way, goes on where it
+    /// stopped when this is called again.
+    ///
     /// # Errors
     /// A folder or repository that is not there, lacks a file, or cannot be read or reached.
     pub fn resolve(&self) -> Result<ModelFiles> {
