@@ -1,7 +1,9 @@
 //! What a notebook's first cell imports: `use quantlab::prelude::*;`.
 
 pub use crate::error::{Error, Result};
-pub use crate::generate::{GenerateOptions, Generation, generate};
+pub use crate::generate::{
+    FinishReason, GenerateOptions, Generation, PaddingSide, generate, generate_batch, generate_streaming,
+};
 pub use crate::measure::{
     Perplexity, PerplexityOptions, Prompt, Statistics, Timing, TimingOptions, perplexity, prompt_of_tokens,
     time_generate, time_generate_interleaved,
