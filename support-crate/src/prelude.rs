@@ -1,7 +1,9 @@
 //! What a notebook's first cell imports: `use quantlab::prelude::*;`.
 
 pub use crate::error::{Error, Result};
-pub use crate::generate::{GenerateOptions, Generation, generate};
+pub use crate::generate::{
+    FinishReason, GenerateOptions, Generation, PaddingSide, generate, generate_batch, generate_streaming,
+};
 pub use crate::measure::{
     Bandwidth, DecodeLimit, MemoryFootprint, Perplexity, PerplexityOptions, Prompt, Statistics, Timing, TimingOptions,
     get_model_memory_footprint, measure_memory_bandwidth, memory_bandwidth, peak_memory, peak_memory_of, perplexity,

@@ -2,9 +2,14 @@
 
 mod common;
 
+use std::slice::from_ref;
+
+use common::fake::FakeModel;
 use common::tiny;
 use proptest::prelude::*;
-use quantlab::generate::{GenerateOptions, generate, greedy};
+use quantlab::generate::{
+    FinishReason, GenerateOptions, Generation, generate, generate_batch, generate_streaming, generate_tokens,
+};
 use quantlab::measure::{
     PerplexityOptions, TimingOptions, perplexity, perplexity_of_tokens, prompt_of_tokens, time_generate,
     time_generate_interleaved,
@@ -53,9 +58,12 @@ fn the_token_that_ends_a_text_stops_unless_told_otherwise() {
         max_new_tokens: 20,
         min_new_tokens,
         stop_at_eos,
-        use_cache: true,
+        ..GenerateOptions::default()
     };
-    let run = |first: u32, options| greedy(&*loaded.model, &[first], &options, &mut |_| ()).unwrap();
+    let run = |first: u32, options| {
+        let found = generate_tokens(&*loaded.model, &[vec![first]], &options, &mut |_, _| ()).unwrap();
+        found.into_iter().next().unwrap().tokens
+    };
     // A prompt after which the model chooses to end within 20 tokens.
     let first = (1..384).find(|&first| run(first, options(false, 0)).contains(&eos)).expect("such a prompt");
     let stopped = run(first, options(true, 0));
@@ -63,6 +71,64 @@ fn the_token_that_ends_a_text_stops_unless_told_otherwise() {
     assert_eq!(run(first, options(false, 0)).len(), 20);
     let forced = run(first, options(true, 20));
     assert!(forced.len() == 20 && !forced.contains(&eos));
+}
+
+/// What a model that says `script` gives, and the pieces of text in which it came.
+fn said(script: &[u32], options: &GenerateOptions) -> (Generation, Vec<String>) {
+    let loaded = loaded();
+    let vocab_size = loaded.model.info().vocab_size;
+    let loaded = FakeModel::saying(script.to_vec(), vocab_size).with_tokenizer_of(loaded);
+    let options = GenerateOptions { max_new_tokens: script.len(), ..options.clone() };
+    let mut pieces = Vec::new();
+    let on_text = |row, text: &str| {
+        assert_eq!(row, 0);
+        pieces.push(text.to_owned());
+    };
+    let mut generations = generate_streaming(&loaded, &["a"], &options, on_text).unwrap();
+    let generation = generations.remove(0);
+    assert_eq!(generation.text, pieces.concat());
+    (generation, pieces)
+}
+
+#[test]
+fn a_stop_string_is_not_in_the_text_but_its_tokens_are_there() {
+    let tokenizer = loaded().tokenizer;
+    let script = tokenizer.encode("the quick brown fox").unwrap();
+    let stop_strings =
+        |stop: &str| GenerateOptions { stop_strings: vec![stop.to_owned()], ..GenerateOptions::default() };
+    let (generation, _) = said(&script, &stop_strings("k brown"));
+    assert_eq!((generation.text.as_str(), generation.finish_reason), ("the quic", FinishReason::StopString));
+    assert!(generation.tokens.len() < script.len() && script.starts_with(&generation.tokens));
+    assert!(tokenizer.decode(&generation.tokens).unwrap().contains("k brown"));
+    let (generation, _) = said(&script, &stop_strings("cat"));
+    assert_eq!((generation.text.as_str(), generation.finish_reason), ("the quick brown fox", FinishReason::Length));
+    let expected = format!("1 prompt tokens, {} new tokens, greedy, finish_reason length", script.len());
+    assert_eq!(generation.note(), expected);
+}
+
+#[test]
+fn text_comes_in_whole_characters() {
+    let script = loaded().tokenizer.encode("caf\u{e9} \u{1F600}").unwrap();
+    let (generation, pieces) = said(&script, &GenerateOptions::default());
+    assert_eq!(generation.text, "caf\u{e9} \u{1F600}");
+    assert!(script.len() > pieces.len() && pieces.iter().all(|piece| !piece.contains('\u{FFFD}')), "{pieces:?}");
+    // Cut off inside a character, what there is of it still shows.
+    let (generation, _) = said(&script[..script.len() - 1], &GenerateOptions::default());
+    assert_eq!(generation.text, "caf\u{e9} \u{FFFD}");
+}
+
+#[test]
+fn texts_of_a_batch_are_those_of_its_prompts() {
+    let loaded = loaded();
+    let prompts = ["once upon a time", "fox", "the lazy dog jumps"];
+    let plain = GenerateOptions { max_new_tokens: 10, stop_at_eos: false, ..GenerateOptions::default() };
+    let text = generate(&loaded, prompts[1], &plain).unwrap().text;
+    let options = GenerateOptions { stop_strings: vec![text.chars().skip(3).take(2).collect()], ..plain };
+    let together = generate_batch(&loaded, &prompts, &options).unwrap();
+    let alone = prompts.map(|prompt| generate(&loaded, prompt, &options).unwrap());
+    assert_eq!(together, alone);
+    assert_eq!(together[1].finish_reason, FinishReason::StopString);
+    assert!(text.starts_with(&together[1].text) && together[1].text.len() < text.len());
 }
 
 #[test]
@@ -205,8 +271,8 @@ proptest! {
     fn the_cache_changes_nothing(prompt in prop::collection::vec(0..384_u32, 1..40), count in 1..16_usize) {
         let loaded = loaded();
         let run = |use_cache| {
-            let options = GenerateOptions { max_new_tokens: count, use_cache, stop_at_eos: true, min_new_tokens: 0 };
-            greedy(&*loaded.model, &prompt, &options, &mut |_| ()).unwrap()
+            let options = GenerateOptions { max_new_tokens: count, use_cache, ..GenerateOptions::default() };
+            generate_tokens(&*loaded.model, from_ref(&prompt), &options, &mut |_, _| ()).unwrap()
         };
         prop_assert_eq!(run(true), run(false));
     }

@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{Case, cases, distance, largest};
-use quantlab::generate::{GenerateOptions, greedy};
+use std::slice::from_ref;
+
+use common::{Case, cases, distance};
+use quantlab::generate::{GenerateOptions, PaddingSide, generate_tokens};
 use quantlab::measure::{PerplexityOptions, perplexity_of_tokens};
-use quantlab::model::{
-    Backend, CausalLm, KvCache, LoadOptions, Loaded, LogitPositions, Precision, TokenBatch, load_model,
-};
+use quantlab::model::{Backend, LoadOptions, Loaded, LogitPositions, Precision, TokenBatch, load_model};
 
 const LOGITS: f32 = 1e-4;
 const LOSS: f64 = 1e-5;
@@ -82,46 +82,46 @@ fn greedy_tokens_with_and_without_the_cache() {
             for ((name, loaded), use_cache) in loads.iter().flat_map(|load| [(load, true), (load, false)]) {
                 let options = GenerateOptions {
                     max_new_tokens: expected.len(),
-                    use_cache,
-                    stop_at_eos: true,
                     min_new_tokens: expected.len(),
+                    use_cache,
+                    ..GenerateOptions::default()
                 };
-                let tokens = greedy(&*loaded.model, prompt, &options, &mut |_| ()).unwrap();
-                assert_eq!(tokens, expected, "{name}, use_cache {use_cache}");
+                let found = generate_tokens(&*loaded.model, from_ref(prompt), &options, &mut |_, _| ()).unwrap();
+                assert_eq!(found[0].tokens, expected, "{name}, use_cache {use_cache}");
             }
         }
     }
 }
 
 #[test]
-fn greedy_tokens_of_a_left_padded_batch() {
+fn greedy_tokens_of_a_padded_batch() {
     for case in cases() {
-        let expected = case.ids("masked_greedy");
-        let tokens =
-            TokenBatch::new(&case.ids("input_ids")).unwrap().with_attention_mask(&case.mask("attention_mask")).unwrap();
-        for (name, loaded) in case.in_every_backend() {
-            let mut cache = loaded.model.new_cache(tokens.batch(), tokens.seq_len() + expected[0].len()).unwrap();
-            let found = batch_greedy(&*loaded.model, tokens.clone(), &mut cache, expected[0].len());
-            assert_eq!(found, expected, "{name}");
+        let loads = case.in_every_backend();
+        let (rows, mask) = (case.ids("input_ids"), case.mask("attention_mask"));
+        let prompts: Vec<Vec<u32>> = rows.iter().zip(&mask).map(|(row, mask)| unpadded(row, mask)).collect();
+        for (prompts, expected) in [(prompts, case.ids("masked_greedy")), (rows, case.ids("greedy"))] {
+            for padding_side in [PaddingSide::Left, PaddingSide::Right] {
+                for ((name, loaded), use_cache) in loads.iter().flat_map(|load| [(load, true), (load, false)]) {
+                    // Like the reference, the token that ends a text is never chosen.
+                    let options = GenerateOptions {
+                        max_new_tokens: expected[0].len(),
+                        min_new_tokens: expected[0].len(),
+                        use_cache,
+                        padding_side,
+                        ..GenerateOptions::default()
+                    };
+                    let found = generate_tokens(&*loaded.model, &prompts, &options, &mut |_, _| ()).unwrap();
+                    let found: Vec<Vec<u32>> = found.into_iter().map(|sequence| sequence.tokens).collect();
+                    assert_eq!(found, expected, "{name}, {padding_side:?}, use_cache {use_cache}");
+                }
+            }
         }
     }
 }
 
-/// Greedy tokens of each sequence; like the reference, the token that ends a text is never chosen.
-fn batch_greedy(model: &dyn CausalLm, mut tokens: TokenBatch, cache: &mut KvCache, count: usize) -> Vec<Vec<u32>> {
-    let eos = model.info().eos_token_id.map(|id| id as usize);
-    let mut found = vec![Vec::new(); tokens.batch()];
-    for _ in 0..count {
-        let logits = model.forward(&tokens, Some(cache), LogitPositions::Last).unwrap();
-        for (b, found) in found.iter_mut().enumerate() {
-            let mut row = logits.row(b, 0).to_vec();
-            eos.inspect(|&id| row[id] = f32::NEG_INFINITY);
-            found.push(largest(&row));
-        }
-        let next: Vec<Vec<u32>> = found.iter().map(|found| vec![found[found.len() - 1]]).collect();
-        tokens = TokenBatch::new(&next).unwrap();
-    }
-    found
+/// The tokens of a row that are not padding.
+fn unpadded(row: &[u32], mask: &[bool]) -> Vec<u32> {
+    row.iter().zip(mask).filter(|(_, is_token)| **is_token).map(|(id, _)| *id).collect()
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn an_element_of_a_batch_does_not_notice_the_others_to_the_bit() {
         let tokens = TokenBatch::new(&rows).unwrap().with_attention_mask(&mask).unwrap();
         let together = loaded.model.forward(&tokens, None, LogitPositions::Last).unwrap();
         for (b, (row, mask)) in rows.iter().zip(&mask).enumerate() {
-            let alone: Vec<u32> = row.iter().zip(mask).filter(|(_, is_token)| **is_token).map(|(id, _)| *id).collect();
+            let alone = unpadded(row, mask);
             let alone = loaded.model.forward(&TokenBatch::single(&alone).unwrap(), None, LogitPositions::Last).unwrap();
             assert_eq!(together.row(b, 0), alone.row(0, 0), "{}: sequence {b}", case.name);
         }

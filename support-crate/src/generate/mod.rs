@@ -1,44 +1,49 @@
-//! A model and a prompt to new text.
+//! A model and prompts to new text.
+//!
+//! [`generate_tokens`] does the work, on token ids; [`generate`], [`generate_batch`] and
+//! [`generate_streaming`] put the tokenizer around it.
+//!
+//! Source: `generate` in transformers (`generation/utils.py`), for the names and meanings of options.
+
+mod batch;
+mod options;
+mod sampling;
+mod text;
+
+use std::fmt;
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::model::{CausalLm, Loaded, LogitPositions, TokenBatch};
+use crate::model::Loaded;
 
-/// How text is generated. `GenerateOptions::default()` gives 50 tokens with the cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GenerateOptions {
-    /// At most this many tokens.
-    pub max_new_tokens: usize,
-    /// The token that ends a text is not chosen before this many tokens.
-    pub min_new_tokens: usize,
-    /// Whether keys and values of earlier tokens are kept. Without, every token is computed anew for
-    /// each one that follows: the same text, more slowly.
-    pub use_cache: bool,
-    /// Whether the token that ends a text stops the generation.
-    pub stop_at_eos: bool,
-}
-
-impl Default for GenerateOptions {
-    fn default() -> Self {
-        Self { max_new_tokens: 50, min_new_tokens: 0, use_cache: true, stop_at_eos: true }
-    }
-}
+pub use batch::{FinishReason, GeneratedTokens, generate_tokens};
+pub use options::{GenerateOptions, PaddingSide};
+use text::StoppingText;
+pub use text::TextStream;
 
 /// Generated text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Generation {
-    /// What it goes on from.
+    /// What it goes on from, as it was given.
     pub prompt: String,
-    /// Tokens of the prompt.
+    /// Tokens of the prompt that the model read.
     pub prompt_tokens: usize,
-    /// The new tokens, with the one that ended the text if there was one.
+    /// Tokens of the prompt that it did not read, because there was no room for them; 0 without
+    /// `truncation`.
+    pub truncated_tokens: usize,
+    /// The new tokens, with those that ended the text: the token that ends a text, or those of a stop
+    /// string.
     pub tokens: Vec<u32>,
-    /// The new tokens as text.
+    /// The new tokens as text, up to the stop string if there was one.
     pub text: String,
+    /// Why it ended.
+    pub finish_reason: FinishReason,
+    /// What it was drawn with; `None` if each token was the most likely one.
+    pub seed: Option<u64>,
 }
 
-/// Continues `prompt` with the most likely token, again and again.
+/// Continues `prompt`: with the most likely token each time, unless `options` say otherwise.
 ///
 /// ```
 /// use quantlab::generate::{GenerateOptions, generate};
@@ -47,110 +52,79 @@ pub struct Generation {
 /// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
 /// let options = GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() };
 /// println!("{}", generate(&loaded, "The capital of France is", &options)?.text);
+///
+/// let sampled = GenerateOptions { do_sample: true, temperature: 0.8, top_p: 0.95, seed: 7, ..options };
+/// println!("{}", generate(&loaded, "The capital of France is", &sampled)?.text);
 /// # Ok::<(), quantlab::error::Error>(())
 /// ```
 ///
 /// # Errors
-/// An empty prompt, or a prompt that leaves no room for the new tokens in the model's context.
+/// Options that do not fit (see [`GenerateOptions::check`]); an empty prompt, or one that leaves no room
+/// for the new tokens in the model's context; logits that are NaN.
 pub fn generate(loaded: &Loaded, prompt: &str, options: &GenerateOptions) -> Result<Generation> {
-    let ids = loaded.tokenizer.encode(prompt)?;
-    let tokens = greedy(&*loaded.model, &ids, options, &mut |_| ())?;
-    let text = loaded.tokenizer.decode(&tokens)?;
-    Ok(Generation { prompt: prompt.to_owned(), prompt_tokens: ids.len(), tokens, text })
+    let generations = generate_batch(loaded, &[prompt], options)?;
+    generations.into_iter().next().ok_or_else(|| Error::input("there are no prompts"))
 }
 
-/// Continues token ids with the most likely token, again and again; `on_token` sees each one as soon as
-/// it is known.
+/// Continues several prompts at once. What each gives depends on the prompt and the options alone, and if
+/// tokens are drawn, also on its place in the batch: the first prompt gives what [`generate`] gives.
 ///
 /// # Errors
-/// As [`generate`].
-pub fn greedy(
-    model: &dyn CausalLm,
-    prompt: &[u32],
+/// No prompts; otherwise as [`generate`].
+pub fn generate_batch(loaded: &Loaded, prompts: &[&str], options: &GenerateOptions) -> Result<Vec<Generation>> {
+    generate_streaming(loaded, prompts, options, |_, _| ())
+}
+
+/// As [`generate_batch`]; `on_text` sees each piece of text as soon as it is known, with the index of its
+/// prompt. All pieces of a prompt together are its [`text`](Generation::text): whole characters only, and
+/// nothing of a stop string.
+///
+/// ```
+/// use quantlab::generate::{GenerateOptions, generate_streaming};
+/// use quantlab::model::{Device, load_model_and_tokenizer};
+///
+/// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
+/// let options = GenerateOptions { stop_strings: vec![".".to_owned()], ..GenerateOptions::default() };
+/// generate_streaming(&loaded, &["Once upon a time"], &options, |_, text| print!("{text}"))?;
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`generate_batch`].
+pub fn generate_streaming(
+    loaded: &Loaded,
+    prompts: &[&str],
     options: &GenerateOptions,
-    on_token: &mut dyn FnMut(u32),
-) -> Result<Vec<u32>> {
-    check_length(prompt.len(), options.max_new_tokens, model.info().context_len)?;
-    let eos = if options.stop_at_eos { model.info().eos_token_id } else { None };
-    // The last new token is returned, not fed back.
-    let mut cache = match options.use_cache {
-        true => Some(model.new_cache(1, prompt.len() + options.max_new_tokens - 1)?),
-        false => None,
-    };
-    let mut sequence = prompt.to_vec();
-    let mut computed = 0;
-    while sequence.len() < prompt.len() + options.max_new_tokens {
-        let new_tokens = TokenBatch::single(&sequence[computed..])?;
-        let logits = model.forward(&new_tokens, cache.as_mut(), LogitPositions::Last)?;
-        let too_early = sequence.len() < prompt.len() + options.min_new_tokens;
-        let token = most_likely(logits.row(0, 0), eos.filter(|_| too_early))?;
-        sequence.push(token);
-        on_token(token);
-        if eos == Some(token) {
-            break;
-        }
-        if cache.is_some() {
-            computed = sequence.len() - 1;
-        }
+    mut on_text: impl FnMut(usize, &str),
+) -> Result<Vec<Generation>> {
+    let ids = prompts.iter().map(|prompt| loaded.tokenizer.encode(prompt)).collect::<Result<Vec<_>>>()?;
+    let new_text = || StoppingText::new(&loaded.tokenizer, &options.stop_strings);
+    let mut texts: Vec<_> = prompts.iter().map(|_| new_text()).collect();
+    let sequences = batch::continue_batch(&*loaded.model, &ids, options, &mut |row, token| {
+        texts[row].push(token, &mut |text| on_text(row, text))
+    })?;
+    let mut generations = Vec::with_capacity(prompts.len());
+    for (row, (sequence, text)) in sequences.into_iter().zip(texts).enumerate() {
+        let GeneratedTokens { prompt_tokens, tokens, finish_reason } = sequence;
+        generations.push(Generation {
+            prompt: prompts[row].to_owned(),
+            prompt_tokens,
+            truncated_tokens: ids[row].len() - prompt_tokens,
+            tokens,
+            text: text.finish(&mut |text| on_text(row, text))?,
+            finish_reason,
+            seed: options.do_sample.then_some(options.seed),
+        });
     }
-    Ok(sequence.split_off(prompt.len()))
+    Ok(generations)
 }
 
-/// Makes sure that a prompt is one, and that the new tokens fit after it.
-pub(crate) fn check_length(prompt_tokens: usize, max_new_tokens: usize, context_len: usize) -> Result<()> {
-    if prompt_tokens == 0 {
-        return Err(Error::input("the prompt is empty").hint("give at least one token to go on from"));
-    }
-    if max_new_tokens == 0 {
-        return Err(Error::input("`max_new_tokens` is 0").hint("ask for at least one token"));
-    }
-    if prompt_tokens.saturating_add(max_new_tokens) > context_len {
-        return Err(Error::input(format!(
-            "the prompt's {prompt_tokens} tokens and {max_new_tokens} new ones are more than the model's context of {context_len}"
-        ))
-        .hint("use a shorter prompt or a smaller `max_new_tokens`"));
-    }
-    Ok(())
-}
-
-/// The index of the largest logit, the first of equals, other than `forbidden`.
-///
-/// # Errors
-/// All logits are NaN.
-fn most_likely(logits: &[f32], forbidden: Option<u32>) -> Result<u32> {
-    let mut best: Option<(usize, f32)> = None;
-    for (id, &logit) in logits.iter().enumerate() {
-        let allowed = forbidden != Some(id as u32);
-        if allowed && best.is_none_or(|(_, most)| logit > most) && !logit.is_nan() {
-            best = Some((id, logit));
-        }
-    }
-    match best {
-        Some((id, _)) => Ok(id as u32),
-        None => Err(Error::system("the model's logits are not numbers (NaN)")
-            .hint("its weights may be damaged, or overflow in this precision")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_of_equals_wins_and_what_is_forbidden_never() {
-        assert_eq!(most_likely(&[0.0, 2.0, 2.0], None).unwrap(), 1);
-        assert_eq!(most_likely(&[0.0, 2.0, 2.0], Some(1)).unwrap(), 2);
-        assert_eq!(most_likely(&[f32::NAN, -1.0], None).unwrap(), 1);
-        assert!(most_likely(&[f32::NAN], None).is_err());
-    }
-
-    #[test]
-    fn lengths_are_checked_with_their_numbers() {
-        assert!(check_length(10, 6, 16).is_ok());
-        let error = check_length(10, 7, 16).unwrap_err().to_string();
-        assert!(error.contains("10 tokens and 7 new ones") && error.contains("16"), "{error}");
-        assert!(check_length(0, 1, 16).unwrap_err().to_string().contains("empty"));
-        assert!(check_length(1, 0, 16).is_err());
-        assert!(check_length(1, usize::MAX, 16).is_err());
+impl fmt::Display for FinishReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Length => "length",
+            Self::Eos => "eos",
+            Self::StopString => "stop_string",
+        })
     }
 }

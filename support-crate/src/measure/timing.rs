@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{RunInfo, Statistics};
 use crate::error::{Error, Result};
-use crate::generate::{GenerateOptions, greedy};
+use crate::generate::{GenerateOptions, generate_tokens};
 use crate::model::Loaded;
 
 /// What is timed. `TimingOptions::default()`: 50 tokens with the cache, 1 warm-up, 3 repeats.
@@ -136,14 +136,15 @@ fn timed_run(loaded: &Loaded, ids: &[u32], options: &TimingOptions) -> Result<Ve
     let model = &*loaded.model;
     let generate = GenerateOptions {
         max_new_tokens: options.max_new_tokens,
-        min_new_tokens: 0,
         use_cache: options.use_cache,
         stop_at_eos: false,
+        ..GenerateOptions::default()
     };
+    let prompts = [ids.to_vec()];
     let mut moments = Vec::with_capacity(options.max_new_tokens);
     model.synchronize()?;
     let start = Instant::now();
-    greedy(model, ids, &generate, &mut |_| moments.push(start.elapsed()))?;
+    generate_tokens(model, &prompts, &generate, &mut |_, _| moments.push(start.elapsed()))?;
     model.synchronize()?;
     // Choosing a token waits for its logits; whatever else the device did belongs to the last one.
     if let Some(last) = moments.last_mut() {

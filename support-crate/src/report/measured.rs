@@ -154,13 +154,26 @@ impl Generation {
         let text = format!("{}{}", self.prompt, self.text);
         let html = format!(
             "<div style=\"white-space: pre-wrap; max-width: 46em; line-height: 1.5\"><b>{}</b>{}</div>\
-             <div style=\"opacity: 0.65; font-size: 85%\">{} prompt tokens, {} new tokens, greedy</div>",
+             <div style=\"opacity: 0.65; font-size: 85%\">{}</div>",
             escape_html(&self.prompt),
             escape_html(&self.text),
-            self.prompt_tokens,
-            self.tokens.len(),
+            self.note(),
         );
         show(&text, &html);
+    }
+
+    /// The small print: how many tokens, how they were chosen, and why there are no more.
+    pub fn note(&self) -> String {
+        let Self { prompt_tokens, truncated_tokens, finish_reason, .. } = self;
+        let truncated = match truncated_tokens {
+            0 => String::new(),
+            n => format!(" (after {n} that were cut off)"),
+        };
+        let chosen = self.seed.map_or_else(|| "greedy".to_owned(), |seed| format!("sampled with seed {seed}"));
+        let new_tokens = self.tokens.len();
+        format!(
+            "{prompt_tokens} prompt tokens{truncated}, {new_tokens} new tokens, {chosen}, finish_reason {finish_reason}"
+        )
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod fake;
+
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device as CandleDevice, Tensor};
@@ -84,9 +86,4 @@ pub fn tiny() -> &'static Path {
 pub fn distance(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
-}
-
-/// The index of the largest value.
-pub fn largest(values: &[f32]) -> u32 {
-    (0..values.len()).max_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap() as u32
 }

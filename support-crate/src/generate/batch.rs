@@ -1,0 +1,208 @@
+//! Prompts to new tokens, all sequences of a batch at once.
+
+use std::ops::ControlFlow;
+
+use rand::rngs::StdRng;
+use serde::Serialize;
+
+use super::sampling::{Sampler, random_stream};
+use super::{GenerateOptions, PaddingSide};
+use crate::error::{Error, Result};
+use crate::model::{CausalLm, KvCache, LogitPositions, Logits, TokenBatch};
+
+/// Fills up shorter prompts. It is masked, so any id that every vocabulary has will do.
+const PAD: u32 = 0;
+
+/// Why a text ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// There were `max_new_tokens`.
+    Length,
+    /// The model chose the token that ends a text.
+    Eos,
+    /// The text contains a stop string.
+    StopString,
+}
+
+/// The new tokens of one sequence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GeneratedTokens {
+    /// Tokens of the prompt that the model read: all, or with `truncation` the last ones.
+    pub prompt_tokens: usize,
+    /// The new tokens, with the one that ended the text if there was one.
+    pub tokens: Vec<u32>,
+    /// Why there are no more.
+    pub finish_reason: FinishReason,
+}
+
+/// Continues prompts of token ids, of any lengths, as one batch; `on_token` sees each new token as soon as
+/// it is known, with the index of its prompt.
+///
+/// A sequence's tokens do not depend on its neighbours in the batch or on padding. One that is finished
+/// leaves the batch and costs nothing more.
+///
+/// ```
+/// use quantlab::generate::{GenerateOptions, generate_tokens};
+/// use quantlab::model::{Device, load_model_and_tokenizer};
+///
+/// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
+/// let prompts = [loaded.tokenizer.encode("The capital of France is")?, loaded.tokenizer.encode("Once")?];
+/// let options = GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() };
+/// let sequences = generate_tokens(&*loaded.model, &prompts, &options, &mut |row, token| println!("{row}: {token}"))?;
+/// assert_eq!(sequences.len(), 2);
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// Options that do not fit (see [`GenerateOptions::check`]), or `stop_strings`, which need a tokenizer;
+/// no prompts, an empty one, or one that leaves no room for the new tokens in the model's context; logits
+/// that are NaN.
+pub fn generate_tokens(
+    model: &dyn CausalLm,
+    prompts: &[Vec<u32>],
+    options: &GenerateOptions,
+    on_token: &mut dyn FnMut(usize, u32),
+) -> Result<Vec<GeneratedTokens>> {
+    if !options.stop_strings.is_empty() {
+        return Err(Error::input("`stop_strings` are given, but token ids alone have no text")
+            .hint("use `generate` or `generate_batch`, which have a tokenizer"));
+    }
+    continue_batch(model, prompts, options, &mut |row, token| {
+        on_token(row, token);
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+/// As [`generate_tokens`]; where `on_token` breaks, the sequence has come to a stop string.
+pub(super) fn continue_batch(
+    model: &dyn CausalLm,
+    prompts: &[Vec<u32>],
+    options: &GenerateOptions,
+    on_token: &mut dyn FnMut(usize, u32) -> Result<ControlFlow<()>>,
+) -> Result<Vec<GeneratedTokens>> {
+    options.check()?;
+    let mut sequences = Sequence::all(prompts, options, model.info().context_len)?;
+    let mut sampler = Sampler::new(options);
+    let eos = model.info().eos_token_id.filter(|_| options.stop_at_eos);
+    let mut cache = match options.use_cache {
+        true => Some(new_cache(model, &sequences, options)?),
+        false => None,
+    };
+    let mut active: Vec<usize> = (0..sequences.len()).collect();
+    while !active.is_empty() {
+        let logits = forward(model, &sequences, &active, options.padding_side, cache.as_mut())?;
+        // Places in this step's batch of the sequences that go on.
+        let mut kept = Vec::with_capacity(active.len());
+        for (place, &row) in active.iter().enumerate() {
+            let sequence = &mut sequences[row];
+            let forbidden = eos.filter(|_| sequence.new_tokens() < options.min_new_tokens);
+            let token = sampler
+                .next_token(logits.row(place, 0), &sequence.ids, forbidden, &mut sequence.rng)
+                .map_err(|error| of_prompt(error, row, prompts.len()))?;
+            sequence.ids.push(token);
+            let has_stop_string = on_token(row, token)?.is_break();
+            if !sequence.ends(eos, has_stop_string, options.max_new_tokens) {
+                kept.push(place);
+            }
+        }
+        if let Some(cache) = &mut cache
+            && !kept.is_empty()
+            && kept.len() < active.len()
+        {
+            model.retain(cache, &kept)?;
+        }
+        active = kept.into_iter().map(|place| active[place]).collect();
+    }
+    Ok(sequences.into_iter().map(Sequence::finish).collect())
+}
+
+/// One sequence while it grows.
+struct Sequence {
+    /// The prompt, as much of it as is used, and the new tokens.
+    ids: Vec<u32>,
+    prompt_tokens: usize,
+    rng: StdRng,
+    /// `Length`, unless something comes before.
+    finish_reason: FinishReason,
+}
+
+impl Sequence {
+    fn all(prompts: &[Vec<u32>], options: &GenerateOptions, context_len: usize) -> Result<Vec<Self>> {
+        if prompts.is_empty() {
+            return Err(Error::input("there are no prompts").hint("give at least one"));
+        }
+        let start = |(row, prompt): (usize, &Vec<u32>)| {
+            let fitted = options.fit(prompt, context_len);
+            let ids = fitted.map_err(|error| of_prompt(error, row, prompts.len()))?.to_vec();
+            let prompt_tokens = ids.len();
+            Ok(Self { ids, prompt_tokens, rng: random_stream(options.seed, row), finish_reason: FinishReason::Length })
+        };
+        prompts.iter().enumerate().map(start).collect()
+    }
+
+    fn new_tokens(&self) -> usize {
+        self.ids.len() - self.prompt_tokens
+    }
+
+    /// Whether the last token ends the sequence; notes why.
+    fn ends(&mut self, eos: Option<u32>, has_stop_string: bool, max_new_tokens: usize) -> bool {
+        if eos.is_some() && self.ids.last().copied() == eos {
+            self.finish_reason = FinishReason::Eos;
+        } else if has_stop_string {
+            self.finish_reason = FinishReason::StopString;
+        } else {
+            return self.new_tokens() >= max_new_tokens;
+        }
+        true
+    }
+
+    fn finish(mut self) -> GeneratedTokens {
+        let tokens = self.ids.split_off(self.prompt_tokens);
+        GeneratedTokens { prompt_tokens: self.prompt_tokens, tokens, finish_reason: self.finish_reason }
+    }
+}
+
+fn new_cache(model: &dyn CausalLm, sequences: &[Sequence], options: &GenerateOptions) -> Result<KvCache> {
+    let longest = sequences.iter().map(|sequence| sequence.prompt_tokens).max().unwrap_or(0);
+    // The last new token is returned, not fed back.
+    model.new_cache(sequences.len(), longest + options.max_new_tokens - 1)
+}
+
+/// The logits for the next token of each active sequence: (active, 1, V). What a cache holds already is
+/// not computed again.
+fn forward(
+    model: &dyn CausalLm,
+    sequences: &[Sequence],
+    active: &[usize],
+    padding_side: PaddingSide,
+    cache: Option<&mut KvCache>,
+) -> Result<Logits> {
+    let is_cached = cache.as_ref().is_some_and(|cache| cache.past_len() > 0);
+    let input = |&row: &usize| {
+        let ids = &sequences[row].ids;
+        if is_cached { &ids[ids.len() - 1..] } else { &ids[..] }
+    };
+    let inputs: Vec<&[u32]> = active.iter().map(input).collect();
+    model.forward(&padded(&inputs, padding_side)?, cache, LogitPositions::Last)
+}
+
+/// One batch of sequences of any lengths.
+fn padded(sequences: &[&[u32]], side: PaddingSide) -> Result<TokenBatch> {
+    let longest = sequences.iter().map(|ids| ids.len()).max().unwrap_or(0);
+    let rows = |ids: &&[u32]| {
+        let tokens = ids.iter().map(|&id| (id, true));
+        let padding = std::iter::repeat_n((PAD, false), longest - ids.len());
+        match side {
+            PaddingSide::Left => padding.chain(tokens).unzip(),
+            PaddingSide::Right => tokens.chain(padding).unzip(),
+        }
+    };
+    let (ids, mask): (Vec<Vec<u32>>, Vec<Vec<bool>>) = sequences.iter().map(rows).unzip();
+    TokenBatch::new(&ids)?.with_attention_mask(&mask)
+}
+
+/// Says which prompt an error is about, if there are several.
+fn of_prompt(error: Error, row: usize, prompts: usize) -> Error {
+    if prompts > 1 { error.context(format!("prompt {row}")) } else { error }
+}
