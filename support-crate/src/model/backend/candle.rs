@@ -1,6 +1,7 @@
 //! Decoders in candle's tensors.
 
 use candle_core::{CpuStorage, DType, Device as CandleDevice, Storage, Tensor};
+use half::vec::HalfBitsVecExt;
 use half::{bf16, f16};
 
 use crate::error::Result;
@@ -37,15 +38,15 @@ impl Memory for Candle {
         let len = shape.iter().product();
         macro_rules! filled {
             ($kind:ident, $zero:expr) => {{
-                let mut values = vec![$zero; len];
+                let mut values = $zero;
                 fill(Slot::$kind(&mut values))?;
                 Tensor::from_vec(values, shape, &self.candle)?
             }};
         }
         Ok(match dtype {
-            Precision::Float32 => filled!(Float32, 0.0),
-            Precision::BFloat16 => filled!(BFloat16, bf16::ZERO),
-            Precision::Float16 => filled!(Float16, f16::ZERO),
+            Precision::Float32 => filled!(Float32, vec![0.0_f32; len]),
+            Precision::BFloat16 => filled!(BFloat16, vec![0_u16; len].reinterpret_into::<bf16>()),
+            Precision::Float16 => filled!(Float16, vec![0_u16; len].reinterpret_into::<f16>()),
         })
     }
 }

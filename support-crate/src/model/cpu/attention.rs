@@ -202,8 +202,8 @@ unsafe fn weighted_mean<S: Simd, const M: usize>(
                 let row = values.add(s * d + column);
                 let mut value = [S::zero(); WIDE];
                 if wide {
-                    for j in 0..WIDE {
-                        value[j] = S::load(row.add(j * S::LANES));
+                    for (j, value) in value.iter_mut().enumerate() {
+                        *value = S::load(row.add(j * S::LANES));
                     }
                 } else if left >= S::LANES {
                     value[0] = S::load(row);
@@ -222,8 +222,8 @@ unsafe fn weighted_mean<S: Simd, const M: usize>(
             for m in 0..M {
                 let total = S::first(totals[m]);
                 let factor = S::splat(if total == 0.0 { 0.0 } else { 1.0 / total });
-                for j in 0..vectors {
-                    let result = S::mul_add(sums[m][j], factor, S::zero());
+                for (j, sum) in sums[m].iter().enumerate().take(vectors) {
+                    let result = S::mul_add(*sum, factor, S::zero());
                     let to = out.add(m * out_stride + column + j * S::LANES);
                     if count < S::LANES { S::store_part(result, to, count) } else { S::store(result, to) }
                 }

@@ -8,7 +8,8 @@ use super::*;
 #[test]
 fn activations_are_their_formulas() {
     let x: Vec<f32> = (-2000..2000).map(|i| i as f32 / 100.0).collect();
-    let cases: [(Activation, fn(f64) -> f64); 4] = [
+    type Formula = fn(f64) -> f64;
+    let cases: [(Activation, Formula); 4] = [
         (Activation::GeluNew, |x| x / 2.0 * (1.0 + (0.797_884_560_802_865_4 * (x + 0.044_715 * x.powi(3))).tanh())),
         (Activation::Gelu, |x| x / 2.0 * (1.0 + erf_f64(x / 2.0_f64.sqrt()))),
         (Activation::Relu, |x| x.max(0.0)),

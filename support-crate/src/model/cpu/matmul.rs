@@ -49,6 +49,10 @@ const INPUT_BLOCK: usize = 128;
 /// weights then stay in the first-level cache.
 const K_BLOCK: usize = 1024;
 
+/// Up to this many rows of inputs, weights are asked for one tile ahead: they come from main memory, in too
+/// many streams for the processor to foresee.
+const FEW: usize = 1;
+
 /// Rows of a thread's part are a multiple of this, so that tiles come out even.
 const ROWS_TOGETHER: usize = 24;
 
@@ -287,6 +291,7 @@ unsafe fn strip<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
 ///
 /// # Safety
 /// As [`product`].
+#[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
 #[inline(always)]
 unsafe fn tile<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
     operands: Operands<T>,
@@ -311,6 +316,9 @@ unsafe fn tile<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
             }
             for j in 0..N {
                 let weight = T::load(weights.add(j * k + at));
+                if M <= FEW {
+                    S::prefetch(weights.wrapping_add((j + N) * k + at));
+                }
                 for i in 0..M {
                     sums[i][j] = T::dot(weight, inputs[i], sums[i][j]);
                 }

@@ -74,14 +74,17 @@ macro_rules! dispatch {
                 unsafe { $body::<$crate::model::cpu::simd::Avx512Bf16 $($(, $generic)+)?>($($arg),*) }
             }
             use $crate::model::cpu::simd::InstructionSet;
-            // SAFETY: an `InstructionSet` beyond `Scalar` exists only where the processor has it.
-            match $set {
-                InstructionSet::Scalar => unsafe {
-                    $body::<$crate::model::cpu::simd::Scalar $($(, $generic)+)?>($($arg),*)
-                },
-                InstructionSet::Avx2 => unsafe { avx2($($arg),*) },
-                InstructionSet::Avx512 => unsafe { avx512($($arg),*) },
-                InstructionSet::Avx512Bf16 => unsafe { avx512_bf16($($arg),*) },
+            // SAFETY: an `InstructionSet` beyond `Scalar` exists only where the processor has it; the rest is
+            // the caller's promise.
+            unsafe {
+                match $set {
+                    InstructionSet::Scalar => {
+                        $body::<$crate::model::cpu::simd::Scalar $($(, $generic)+)?>($($arg),*)
+                    }
+                    InstructionSet::Avx2 => avx2($($arg),*),
+                    InstructionSet::Avx512 => avx512($($arg),*),
+                    InstructionSet::Avx512Bf16 => avx512_bf16($($arg),*),
+                }
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -111,6 +114,10 @@ pub(super) trait Simd: Copy {
     const BF16_LANES: usize;
     /// A vector of that many.
     type Bf16: Copy;
+
+    /// Asks for the memory at an address, which need not exist, before it is read.
+    #[inline(always)]
+    fn prefetch<T>(_: *const T) {}
 
     unsafe fn zero() -> Self::F32;
     unsafe fn splat(value: f32) -> Self::F32;

@@ -34,6 +34,12 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
     const TILE: (usize, usize) = (3, 4);
     type F32 = __m256;
+
+    #[inline(always)]
+    fn prefetch<T>(from: *const T) {
+        // SAFETY: a hint, which reads nothing; every x86-64 processor has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+    }
     const BF16_LANES: usize = 8;
     type Bf16 = __m256;
 
@@ -121,6 +127,12 @@ macro_rules! avx512_float32 {
         const LANES: usize = 16;
         const TILE: (usize, usize) = (4, 6);
         type F32 = __m512;
+
+        #[inline(always)]
+        fn prefetch<T>(from: *const T) {
+            // SAFETY: a hint, which reads nothing; every x86-64 processor has it.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+        }
 
         #[inline(always)]
         unsafe fn zero() -> __m512 {
