@@ -5,7 +5,7 @@ use half::vec::HalfBitsVecExt;
 use half::{bf16, f16};
 
 use crate::error::Result;
-use crate::model::cpu::Weights;
+use crate::model::cpu::Numbers;
 use crate::model::decoder::{InMemory, Memory, Operations};
 use crate::model::weights::Slot;
 use crate::model::{Activation, Device, Precision};
@@ -52,7 +52,7 @@ impl Memory for Candle {
 }
 
 impl InMemory for Tensor {
-    fn values(&self) -> Weights<'_> {
+    fn numbers(&self) -> Numbers<'_> {
         let (storage, layout) = self.storage_and_layout();
         let (start, len) = (layout.start_offset(), layout.shape().elem_count());
         match &*storage {
@@ -60,12 +60,12 @@ impl InMemory for Tensor {
                 let values = &values[start..start + len];
                 // SAFETY: the tensor keeps the memory alive, and weights are never written to again: the
                 // lock that is given up here guards against in-place operations only.
-                Weights::Float32(unsafe { std::slice::from_raw_parts(values.as_ptr(), len) })
+                Numbers::Float32(unsafe { std::slice::from_raw_parts(values.as_ptr(), len) })
             }
             Storage::Cpu(CpuStorage::BF16(values)) => {
                 let values = &values[start..start + len];
                 // SAFETY: as above.
-                Weights::BFloat16(unsafe { std::slice::from_raw_parts(values.as_ptr(), len) })
+                Numbers::BFloat16(unsafe { std::slice::from_raw_parts(values.as_ptr(), len) })
             }
             _ => unreachable!("a fused step runs on the CPU, in float32 or bfloat16"),
         }

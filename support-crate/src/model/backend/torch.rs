@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use tch::{Cuda, Device as TorchDevice, IndexOp, Kind, Tensor};
 
 use crate::error::{Error, Result};
-use crate::model::cpu::Weights;
+use crate::model::cpu::Numbers;
 use crate::model::decoder::{InMemory, Memory, Operations};
 use crate::model::weights::Slot;
 use crate::model::{Activation, Device, Precision};
@@ -84,13 +84,13 @@ impl Memory for Torch {
 }
 
 impl InMemory for Shared {
-    fn values(&self) -> Weights<'_> {
+    fn numbers(&self) -> Numbers<'_> {
         let (start, len) = (self.0.data_ptr(), self.0.numel());
         match self.0.kind() {
             // SAFETY: as made by `Torch::tensor`: one piece of `len` numbers, not written to again.
-            Kind::Float => Weights::Float32(unsafe { std::slice::from_raw_parts(start.cast(), len) }),
+            Kind::Float => Numbers::Float32(unsafe { std::slice::from_raw_parts(start.cast(), len) }),
             // SAFETY: as above.
-            Kind::BFloat16 => Weights::BFloat16(unsafe { std::slice::from_raw_parts(start.cast(), len) }),
+            Kind::BFloat16 => Numbers::BFloat16(unsafe { std::slice::from_raw_parts(start.cast(), len) }),
             _ => unreachable!("a fused step runs on the CPU, in float32 or bfloat16"),
         }
     }

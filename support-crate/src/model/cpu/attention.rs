@@ -150,7 +150,7 @@ unsafe fn attend<S: Simd>(attention: &Attention<'_>, tasks: Range<usize>, out: &
                 out: scores.as_mut_ptr(),
                 out_stride: keys,
             };
-            product::<S, f32>(operands, first..last + 1);
+            product::<S, f32>(&operands, first..last + 1);
         }
         for (i, scores) in scores.chunks_exact_mut(keys).take(task.count).enumerate() {
             let position = task.position + i * task.step;

@@ -11,6 +11,8 @@ use std::ops::Range;
 use half::bf16;
 
 use super::elementwise::{self, Activation};
+use super::four_bit::{self, FourBit};
+use super::int8::{self, Int8};
 use super::pool::Shares;
 use super::simd::{InstructionSet, Simd, dispatch};
 
@@ -24,10 +26,19 @@ pub(in crate::model) struct Matrix<'a> {
     pub k: usize,
 }
 
-/// The numbers of a matrix. Inputs are rounded to the format of the weights; sums are float32.
+/// What a matrix is stored as.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::model) enum Weights<'a> {
+    Full(Numbers<'a>),
+    FourBit(FourBit<'a>),
+    Int8(Int8<'a>),
+}
+
+/// Numbers in full precision.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::model) enum Numbers<'a> {
     Float32(&'a [f32]),
+    /// Inputs of products are rounded to bfloat16 too; sums are float32.
     BFloat16(&'a [bf16]),
 }
 
@@ -43,15 +54,15 @@ pub(in crate::model) struct Then<'a> {
 }
 
 /// Rows of inputs that stay in the second-level cache while weights go by.
-const INPUT_BLOCK: usize = 128;
+pub(super) const INPUT_BLOCK: usize = 128;
 
 /// Numbers along K that are multiplied before a sum of vectors becomes a number: a tile's rows of
 /// weights then stay in the first-level cache.
-const K_BLOCK: usize = 1024;
+pub(super) const K_BLOCK: usize = 1024;
 
 /// Up to this many rows of inputs, weights are asked for one tile ahead: they come from main memory, in too
 /// many streams for the processor to foresee.
-const FEW: usize = 1;
+pub(super) const FEW: usize = 1;
 
 /// Rows of a thread's part are a multiple of this, so that tiles come out even.
 const ROWS_TOGETHER: usize = 24;
@@ -63,29 +74,39 @@ pub(in crate::model) fn multiply(shares: &Shares, x: &[f32], matrix: Matrix<'_>,
     multiply_with(InstructionSet::best(), shares, x, matrix, then, out);
 }
 
-fn multiply_with(set: InstructionSet, shares: &Shares, x: &[f32], matrix: Matrix<'_>, then: Then<'_>, out: &mut [f32]) {
+pub(super) fn multiply_with(
+    set: InstructionSet,
+    shares: &Shares,
+    x: &[f32],
+    matrix: Matrix<'_>,
+    then: Then<'_>,
+    out: &mut [f32],
+) {
     let Matrix { weights, n, k } = matrix;
     let m = x.len() / k;
     assert_eq!((x.len(), out.len()), (m * k, m * n), "inputs or outputs of another shape than ({m}, {k}), ({m}, {n})");
     assert!(then.bias.is_none_or(|bias| bias.len() == n), "a bias of another length than {n}");
+    let output = Output { start: out.as_mut_ptr(), m, n };
     match weights {
-        Weights::Float32(weights) => {
+        Weights::Full(Numbers::Float32(weights)) => {
             assert_eq!(weights.len(), n * k, "weights of another shape than ({n}, {k})");
-            let operands = Operands::new(weights, x, (m, n, k), out);
-            share(shares, operands, n, then, |operands, rows| {
+            let operands = &Operands::new(weights, x, (m, n, k), out);
+            share(shares, output, m * k, then, &|rows| {
                 // SAFETY: `operands` describes slices that live until `share` returns; parts do not overlap.
-                dispatch!(set, product::<f32>(operands: Operands<f32>, rows: Range<usize>))
+                dispatch!(set, product::<f32>(operands: &Operands<f32>, rows: Range<usize>))
             });
         }
-        Weights::BFloat16(weights) => {
+        Weights::Full(Numbers::BFloat16(weights)) => {
             assert_eq!(weights.len(), n * k, "weights of another shape than ({n}, {k})");
             let x = elementwise::rounded(x);
-            let operands = Operands::new(weights, &x, (m, n, k), out);
-            share(shares, operands, n, then, |operands, rows| {
+            let operands = &Operands::new(weights, &x, (m, n, k), out);
+            share(shares, output, m * k, then, &|rows| {
                 // SAFETY: as above.
-                dispatch!(set, product::<bf16>(operands: Operands<bf16>, rows: Range<usize>))
+                dispatch!(set, product::<bf16>(operands: &Operands<bf16>, rows: Range<usize>))
             });
         }
+        Weights::FourBit(weights) => four_bit::multiply(set, shares, x, weights, (m, n, k), then, out),
+        Weights::Int8(weights) => int8::multiply(set, shares, x, weights, (m, n, k), then, out),
     }
 }
 
@@ -114,27 +135,31 @@ impl<T> Operands<T> {
     }
 }
 
-/// Divides the rows of weights among the threads.
-fn share<T: Copy>(
-    shares: &Shares,
-    operands: Operands<T>,
-    n: usize,
-    then: Then<'_>,
-    run: impl Fn(Operands<T>, Range<usize>) + Sync,
-) {
-    let shared = &operands;
-    shares.split(n, ROWS_TOGETHER, operands.m * operands.k, &|rows| {
+/// Where a product of `m` rows and `n` columns goes: several threads write to different columns.
+#[derive(Clone, Copy)]
+pub(super) struct Output {
+    pub start: *mut f32,
+    pub m: usize,
+    pub n: usize,
+}
+
+// SAFETY: each thread writes its own columns.
+unsafe impl Sync for Output {}
+
+/// Divides the rows of weights among the threads: calls `run` for ranges of them, between what comes
+/// before and after the product. `work` is the number of multiplications for each row of weights.
+pub(super) fn share(shares: &Shares, out: Output, work: usize, then: Then<'_>, run: &(dyn Fn(Range<usize>) + Sync)) {
+    let out = &out;
+    shares.split(out.n, ROWS_TOGETHER, work, &|rows| {
         // SAFETY: rows lie within (m, n), and this call alone writes these columns.
-        let part = |m: usize| unsafe {
-            let start = shared.out.add(m * shared.out_stride + rows.start);
-            std::slice::from_raw_parts_mut(start, rows.len())
-        };
-        for m in 0..shared.m {
+        let part =
+            |m: usize| unsafe { std::slice::from_raw_parts_mut(out.start.add(m * out.n + rows.start), rows.len()) };
+        for m in 0..out.m {
             begin(part(m), then, rows.clone());
         }
-        run(*shared, rows.clone());
+        run(rows.clone());
         if let Some(activation) = then.activation {
-            (0..shared.m).for_each(|m| elementwise::activate(part(m), activation));
+            (0..out.m).for_each(|m| elementwise::activate(part(m), activation));
         }
     });
 }
@@ -221,7 +246,7 @@ impl<S: Simd> Factor<S> for bf16 {
 /// `operands` describes memory of these shapes, `rows` lies within it, and nobody else writes these
 /// columns of the output.
 #[inline(always)]
-pub(super) unsafe fn product<S: Simd, T: Factor<S>>(operands: Operands<T>, rows: Range<usize>) {
+pub(super) unsafe fn product<S: Simd, T: Factor<S>>(operands: &Operands<T>, rows: Range<usize>) {
     // SAFETY: the caller's promise; the tiles are as many as fit in the registers of `S`.
     unsafe {
         match (operands.m, S::TILE) {
@@ -239,7 +264,7 @@ pub(super) unsafe fn product<S: Simd, T: Factor<S>>(operands: Operands<T>, rows:
 /// # Safety
 /// As [`product`].
 #[inline(always)]
-unsafe fn blocks<S: Simd, T: Factor<S>, const M: usize, const N: usize>(operands: Operands<T>, rows: Range<usize>) {
+unsafe fn blocks<S: Simd, T: Factor<S>, const M: usize, const N: usize>(operands: &Operands<T>, rows: Range<usize>) {
     for m in (0..operands.m).step_by(INPUT_BLOCK) {
         let inputs = m..operands.m.min(m + INPUT_BLOCK);
         for k in (0..operands.k).step_by(K_BLOCK) {
@@ -266,58 +291,89 @@ unsafe fn blocks<S: Simd, T: Factor<S>, const M: usize, const N: usize>(operands
 /// As [`product`].
 #[inline(always)]
 unsafe fn strip<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
-    operands: Operands<T>,
+    operands: &Operands<T>,
     inputs: Range<usize>,
     n: usize,
     columns: Range<usize>,
+) {
+    let Operands { weights, x, x_stride, k, out, out_stride, .. } = *operands;
+    // SAFETY: the caller's promise: these rows and columns exist.
+    unsafe {
+        let strip = Strip {
+            weights: weights.add(n * k + columns.start),
+            weights_stride: k,
+            x: x.add(columns.start),
+            x_stride,
+            len: columns.len(),
+            out: out.add(n),
+            out_stride,
+        };
+        tiles::<S, T, M, N>(&strip, inputs);
+    }
+}
+
+/// Some rows of weights, and the inputs and outputs that belong to them.
+pub(super) struct Strip<T> {
+    pub weights: *const T,
+    pub weights_stride: usize,
+    /// The first row of inputs.
+    pub x: *const T,
+    pub x_stride: usize,
+    /// Numbers of each row that are multiplied.
+    pub len: usize,
+    /// The output of the first input with the first row of weights.
+    pub out: *mut f32,
+    pub out_stride: usize,
+}
+
+/// `N` rows of weights with all of `inputs`, `M` at a time.
+///
+/// # Safety
+/// `strip` describes memory with these rows, and nobody else writes this part of the output.
+#[inline(always)]
+pub(super) unsafe fn tiles<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
+    strip: &Strip<T>,
+    inputs: Range<usize>,
 ) {
     let mut m = inputs.start;
     // SAFETY: the caller's promise.
     unsafe {
         while m + M <= inputs.end {
-            tile::<S, T, M, N>(operands, m, n, columns.clone());
+            tile::<S, T, M, N>(strip, m);
             m += M;
         }
         match inputs.end - m {
-            3 => tile::<S, T, 3, N>(operands, m, n, columns),
-            2 => tile::<S, T, 2, N>(operands, m, n, columns),
-            1 => tile::<S, T, 1, N>(operands, m, n, columns),
+            3 => tile::<S, T, 3, N>(strip, m),
+            2 => tile::<S, T, 2, N>(strip, m),
+            1 => tile::<S, T, 1, N>(strip, m),
             _ => (),
         }
     }
 }
 
-/// `M` rows of inputs with `N` rows of weights, along `columns`.
+/// `M` rows of inputs from `m` on with `N` rows of weights.
 ///
 /// # Safety
-/// As [`product`].
+/// As [`tiles`].
 #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
 #[inline(always)]
-unsafe fn tile<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
-    operands: Operands<T>,
-    m: usize,
-    n: usize,
-    columns: Range<usize>,
-) {
-    // SAFETY: the caller's promise: rows `m..m + M`, `n..n + N` and `columns` exist.
+unsafe fn tile<S: Simd, T: Factor<S>, const M: usize, const N: usize>(strip: &Strip<T>, m: usize) {
+    let Strip { weights, weights_stride, x_stride, len, out_stride, .. } = *strip;
+    // SAFETY: the caller's promise.
     unsafe {
-        let k = operands.k;
-        let stride = operands.x_stride;
-        let x = operands.x.add(m * stride + columns.start);
-        let weights = operands.weights.add(n * k + columns.start);
-        let len = columns.len();
+        let x = strip.x.add(m * x_stride);
         let whole = len - len % T::STEP;
         let mut sums = [[S::zero(); N]; M];
         let mut inputs = [T::none(); M];
         let mut at = 0;
         while at < whole {
             for i in 0..M {
-                inputs[i] = T::load(x.add(i * stride + at));
+                inputs[i] = T::load(x.add(i * x_stride + at));
             }
             for j in 0..N {
-                let weight = T::load(weights.add(j * k + at));
+                let weight = T::load(weights.add(j * weights_stride + at));
                 if M <= FEW {
-                    S::prefetch(weights.wrapping_add((j + N) * k + at));
+                    S::prefetch(weights.wrapping_add((j + N) * weights_stride + at));
                 }
                 for i in 0..M {
                     sums[i][j] = T::dot(weight, inputs[i], sums[i][j]);
@@ -327,17 +383,17 @@ unsafe fn tile<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
         }
         if whole < len {
             for i in 0..M {
-                inputs[i] = T::load_part(x.add(i * stride + whole), len - whole);
+                inputs[i] = T::load_part(x.add(i * x_stride + whole), len - whole);
             }
             for j in 0..N {
-                let weight = T::load_part(weights.add(j * k + whole), len - whole);
+                let weight = T::load_part(weights.add(j * weights_stride + whole), len - whole);
                 for i in 0..M {
                     sums[i][j] = T::dot(weight, inputs[i], sums[i][j]);
                 }
             }
         }
         for i in 0..M {
-            let out = operands.out.add((m + i) * operands.out_stride + n);
+            let out = strip.out.add((m + i) * out_stride);
             for j in 0..N {
                 *out.add(j) += S::sum(sums[i][j]);
             }

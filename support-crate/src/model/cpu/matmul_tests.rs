@@ -38,9 +38,9 @@ proptest! {
         for set in InstructionSet::available() {
             let mut out = vec![f32::NAN; m * n];
             let then = Then { bias: Some(&bias), ..Then::default() };
-            multiply_with(set, &shares(), &x, Matrix { weights: Weights::Float32(&weights), n, k }, then, &mut out);
+            multiply_with(set, &shares(), &x, Matrix { weights: Weights::Full(Numbers::Float32(&weights)), n, k }, then, &mut out);
             assert_close(&out, &expected, tolerance);
-            multiply_with(set, &shares(), &x, Matrix { weights: Weights::BFloat16(&narrow), n, k }, then, &mut out);
+            multiply_with(set, &shares(), &x, Matrix { weights: Weights::Full(Numbers::BFloat16(&narrow)), n, k }, then, &mut out);
             assert_close(&out, &expected_narrow, tolerance);
         }
     }
@@ -50,7 +50,7 @@ proptest! {
         let (weights, x) = (numbers(n * k, seed), numbers(m * k, seed ^ 1));
         let narrow = elementwise::rounded(&weights);
         for set in InstructionSet::available() {
-            for weights in [Weights::Float32(&weights), Weights::BFloat16(&narrow)] {
+            for weights in [Weights::Full(Numbers::Float32(&weights)), Weights::Full(Numbers::BFloat16(&narrow))] {
                 let product = |x: &[f32]| {
                     let mut out = vec![f32::NAN; x.len() / k * n];
                     multiply_with(set, &shares(), x, Matrix { weights, n, k }, Then::default(), &mut out);
@@ -68,7 +68,7 @@ proptest! {
 fn what_comes_after_the_product() {
     let (m, n, k) = (5, 50, 33);
     let (weights, x, bias) = (numbers(n * k, 1), numbers(m * k, 2), numbers(n, 3));
-    let matrix = Matrix { weights: Weights::Float32(&weights), n, k };
+    let matrix = Matrix { weights: Weights::Full(Numbers::Float32(&weights)), n, k };
     let product = |then: Then<'_>| {
         let mut out = vec![10.0; m * n];
         multiply(&shares(), &x, matrix, then, &mut out);
@@ -89,7 +89,7 @@ fn what_is_no_number_stays_visible_and_in_its_row() {
     x[3 * k + 7] = f32::NAN;
     let narrow = elementwise::rounded(&weights);
     for set in InstructionSet::available() {
-        for weights in [Weights::Float32(&weights), Weights::BFloat16(&narrow)] {
+        for weights in [Weights::Full(Numbers::Float32(&weights)), Weights::Full(Numbers::BFloat16(&narrow))] {
             let mut out = vec![0.0; m * n];
             multiply_with(set, &shares(), &x, Matrix { weights, n, k }, Then::default(), &mut out);
             assert!(out.chunks_exact(n).enumerate().all(|(row, out)| out.iter().all(|y| y.is_nan() == (row == 3))));

@@ -6,6 +6,8 @@
 
 mod attention;
 mod elementwise;
+mod four_bit;
+mod int8;
 mod matmul;
 mod pool;
 mod simd;
@@ -15,7 +17,9 @@ mod threads;
 
 pub(super) use attention::Attention;
 pub(super) use elementwise::{layer_norm, multiply as multiply_elements, rms_norm, rotate};
-pub(super) use matmul::{Matrix, Then, Weights, multiply};
+pub(super) use four_bit::FourBit;
+pub(super) use int8::{Inputs, Int8};
+pub(super) use matmul::{Matrix, Numbers, Then, Weights, multiply};
 pub(super) use pool::Shares;
 pub(super) use threads::shares;
 pub use threads::{set_threads, threads};

@@ -18,9 +18,9 @@ pub(in crate::model) enum InstructionSet {
     /// 16 float32 at a time.
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// The same, and products of 32 bfloat16 at a time.
+    /// The same, and products of 32 bfloat16 or 64 bytes at a time (Intel since 2021, AMD since 2022).
     #[cfg(target_arch = "x86_64")]
-    Avx512Bf16,
+    Avx512Dot,
 }
 
 impl InstructionSet {
@@ -28,6 +28,30 @@ impl InstructionSet {
     pub fn best() -> Self {
         static BEST: OnceLock<InstructionSet> = OnceLock::new();
         *BEST.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Scalar))
+    }
+
+    /// Numbers of 4 bits that [`Simd::decode`] decodes at once.
+    pub fn decoded_at_once(self) -> usize {
+        match self {
+            Self::Scalar => 2 * Scalar::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => 2 * Avx2::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 | Self::Avx512Dot => 2 * Avx512::LANES,
+        }
+    }
+
+    /// [`Simd::UNSIGNED`]
+    pub fn takes_bytes_without_sign(self) -> bool {
+        match self {
+            Self::Scalar => Scalar::UNSIGNED,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => Avx2::UNSIGNED,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => Avx512::UNSIGNED,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Dot => Avx512Dot::UNSIGNED,
+        }
     }
 
     /// All that this processor has, the fastest last.
@@ -39,8 +63,8 @@ impl InstructionSet {
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl");
-        let bf16 = avx512 && is_x86_feature_detected!("avx512bf16");
-        let sets = [(true, Self::Scalar), (avx2, Self::Avx2), (avx512, Self::Avx512), (bf16, Self::Avx512Bf16)];
+        let dot = avx512 && is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512vnni");
+        let sets = [(true, Self::Scalar), (avx2, Self::Avx2), (avx512, Self::Avx512), (dot, Self::Avx512Dot)];
         sets.into_iter().filter(|(there, _)| *there).map(|(_, set)| set).collect()
     }
 
@@ -68,10 +92,10 @@ macro_rules! dispatch {
                 // SAFETY: as above.
                 unsafe { $body::<$crate::model::cpu::simd::Avx512 $($(, $generic)+)?>($($arg),*) }
             }
-            #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            unsafe fn avx512_bf16($($arg: $ty),*) {
+            #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            unsafe fn avx512_dot($($arg: $ty),*) {
                 // SAFETY: as above.
-                unsafe { $body::<$crate::model::cpu::simd::Avx512Bf16 $($(, $generic)+)?>($($arg),*) }
+                unsafe { $body::<$crate::model::cpu::simd::Avx512Dot $($(, $generic)+)?>($($arg),*) }
             }
             use $crate::model::cpu::simd::InstructionSet;
             // SAFETY: an `InstructionSet` beyond `Scalar` exists only where the processor has it; the rest is
@@ -83,7 +107,7 @@ macro_rules! dispatch {
                     }
                     InstructionSet::Avx2 => avx2($($arg),*),
                     InstructionSet::Avx512 => avx512($($arg),*),
-                    InstructionSet::Avx512Bf16 => avx512_bf16($($arg),*),
+                    InstructionSet::Avx512Dot => avx512_dot($($arg),*),
                 }
             }
         }
@@ -133,6 +157,29 @@ pub(super) trait Simd: Copy {
     unsafe fn sum(value: Self::F32) -> f32;
     /// The first lane.
     unsafe fn first(value: Self::F32) -> f32;
+
+    /// The 16 numbers that a 4-bit code stands for.
+    type Table: Copy;
+    /// Each number of a code times `scale`.
+    unsafe fn table(code: &[f32; 16], scale: f32) -> Self::Table;
+    /// What `LANES` bytes of two codes each stand for: that of the upper halves, and that of the lower.
+    unsafe fn decode(table: Self::Table, from: *const u8) -> (Self::F32, Self::F32);
+
+    /// Sums of products of bytes, in int32.
+    type I32: Copy;
+    /// Bytes that [`byte_dot`](Self::byte_dot) takes at once.
+    const BYTES: usize;
+    /// Whether the first factor of `byte_dot` is a number from 0 to 255: the instruction has it so.
+    const UNSIGNED: bool;
+    /// Bytes of inputs, or of weights.
+    type Bytes: Copy;
+    unsafe fn zero_i32() -> Self::I32;
+    /// The first `count` bytes, at most `BYTES`, and zeros.
+    unsafe fn load_bytes(from: *const i8, count: usize) -> Self::Bytes;
+    /// Adds the products of `a`, which is without sign where [`UNSIGNED`](Self::UNSIGNED) says so, and `b` to
+    /// the sums in `c`, exactly.
+    unsafe fn byte_dot(a: Self::Bytes, b: Self::Bytes, c: Self::I32) -> Self::I32;
+    unsafe fn sum_i32(value: Self::I32) -> i32;
 
     unsafe fn load_bf16(from: *const bf16) -> Self::Bf16;
     /// The first `count` numbers, and zeros; `count` is less than `BF16_LANES`.
@@ -188,6 +235,41 @@ impl Simd for Scalar {
     unsafe fn first(value: f32) -> f32 {
         value
     }
+
+    type Table = [f32; 16];
+    #[inline(always)]
+    unsafe fn table(code: &[f32; 16], scale: f32) -> [f32; 16] {
+        code.map(|number| number * scale)
+    }
+    #[inline(always)]
+    unsafe fn decode(table: [f32; 16], from: *const u8) -> (f32, f32) {
+        // SAFETY: the caller's promise.
+        let byte = usize::from(unsafe { *from });
+        (table[byte >> 4], table[byte & 15])
+    }
+
+    type I32 = i32;
+    const BYTES: usize = 1;
+    const UNSIGNED: bool = false;
+    type Bytes = i32;
+    #[inline(always)]
+    unsafe fn zero_i32() -> i32 {
+        0
+    }
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const i8, _: usize) -> i32 {
+        // SAFETY: as above; the count is 1.
+        i32::from(unsafe { *from })
+    }
+    #[inline(always)]
+    unsafe fn byte_dot(a: i32, b: i32, c: i32) -> i32 {
+        a * b + c
+    }
+    #[inline(always)]
+    unsafe fn sum_i32(value: i32) -> i32 {
+        value
+    }
+
     #[inline(always)]
     unsafe fn load_bf16(from: *const bf16) -> f32 {
         // SAFETY: the caller's promise.
@@ -204,7 +286,7 @@ impl Simd for Scalar {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{Avx2, Avx512, Avx512Bf16};
+pub(super) use x86::{Avx2, Avx512, Avx512Dot};
 
 #[cfg(target_arch = "x86_64")]
 #[path = "simd_x86.rs"]

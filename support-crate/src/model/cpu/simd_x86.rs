@@ -19,7 +19,7 @@ pub(in crate::model::cpu) struct Avx512;
 
 /// Vectors of 16 float32 and of 32 bfloat16.
 #[derive(Clone, Copy)]
-pub(in crate::model::cpu) struct Avx512Bf16;
+pub(in crate::model::cpu) struct Avx512Dot;
 
 /// Ones, then zeros: read from the middle, a mask for any count.
 static AVX2_MASK: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -92,6 +92,64 @@ impl Simd for Avx2 {
         // SAFETY: as above.
         unsafe { _mm256_cvtss_f32(value) }
     }
+
+    /// Numbers 0 to 7 and 8 to 15.
+    type Table = (__m256, __m256);
+    #[inline(always)]
+    unsafe fn table(code: &[f32; 16], scale: f32) -> (__m256, __m256) {
+        // SAFETY: as above.
+        unsafe {
+            let scale = _mm256_set1_ps(scale);
+            let half = |start: usize| _mm256_mul_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale);
+            (half(0), half(8))
+        }
+    }
+    #[inline(always)]
+    unsafe fn decode(table: (__m256, __m256), from: *const u8) -> (__m256, __m256) {
+        // SAFETY: as above.
+        unsafe {
+            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
+            (lookup(table, _mm256_srli_epi32::<4>(bytes)), lookup(table, bytes))
+        }
+    }
+
+    type I32 = __m256i;
+    const BYTES: usize = 16;
+    const UNSIGNED: bool = false;
+    /// Widened to 16 bits.
+    type Bytes = __m256i;
+    #[inline(always)]
+    unsafe fn zero_i32() -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_setzero_si256() }
+    }
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const i8, count: usize) -> __m256i {
+        // SAFETY: as above.
+        unsafe {
+            if count >= 16 {
+                return _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast()));
+            }
+            let mut padded = [0_i8; 16];
+            std::ptr::copy_nonoverlapping(from, padded.as_mut_ptr(), count);
+            _mm256_cvtepi8_epi16(_mm_loadu_si128(padded.as_ptr().cast()))
+        }
+    }
+    #[inline(always)]
+    unsafe fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_add_epi32(_mm256_madd_epi16(a, b), c) }
+    }
+    #[inline(always)]
+    unsafe fn sum_i32(value: __m256i) -> i32 {
+        // SAFETY: as above.
+        unsafe {
+            let four = _mm_add_epi32(_mm256_castsi256_si128(value), _mm256_extracti128_si256::<1>(value));
+            let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b1110>(four));
+            _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<1>(two)))
+        }
+    }
+
     /// A bfloat16 is the upper half of a float32.
     #[inline(always)]
     unsafe fn load_bf16(from: *const bf16) -> __m256 {
@@ -114,6 +172,17 @@ impl Simd for Avx2 {
     unsafe fn bf16_dot(a: __m256, b: __m256, c: __m256) -> __m256 {
         // SAFETY: as above.
         unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+}
+
+/// The numbers at the indices in the lowest 4 bits of each lane.
+#[inline(always)]
+unsafe fn lookup((low, high): (__m256, __m256), indices: __m256i) -> __m256 {
+    // SAFETY: the caller's promise. A permutation looks at 3 bits; the 4th chooses between the halves.
+    unsafe {
+        let choose_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(indices));
+        let low = _mm256_permutevar8x32_ps(low, indices);
+        _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(high, indices), choose_high)
     }
 }
 
@@ -174,6 +243,35 @@ macro_rules! avx512_float32 {
             // SAFETY: as above.
             unsafe { _mm512_reduce_add_ps(value) }
         }
+
+        type Table = __m512;
+        #[inline(always)]
+        unsafe fn table(code: &[f32; 16], scale: f32) -> __m512 {
+            // SAFETY: as above.
+            unsafe { _mm512_mul_ps(_mm512_loadu_ps(code.as_ptr()), _mm512_set1_ps(scale)) }
+        }
+        #[inline(always)]
+        unsafe fn decode(table: __m512, from: *const u8) -> (__m512, __m512) {
+            // SAFETY: as above. A permutation looks at the lowest 4 bits only.
+            unsafe {
+                let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
+                let upper = _mm512_srli_epi32::<4>(bytes);
+                (_mm512_permutexvar_ps(upper, table), _mm512_permutexvar_ps(bytes, table))
+            }
+        }
+
+        type I32 = __m512i;
+        #[inline(always)]
+        unsafe fn zero_i32() -> __m512i {
+            // SAFETY: as above.
+            unsafe { _mm512_setzero_si512() }
+        }
+        #[inline(always)]
+        unsafe fn sum_i32(value: __m512i) -> i32 {
+            // SAFETY: as above.
+            unsafe { _mm512_reduce_add_epi32(value) }
+        }
+
         #[inline(always)]
         unsafe fn first(value: __m512) -> f32 {
             // SAFETY: as above.
@@ -184,6 +282,25 @@ macro_rules! avx512_float32 {
 
 impl Simd for Avx512 {
     avx512_float32!();
+
+    const BYTES: usize = 32;
+    const UNSIGNED: bool = false;
+    /// Widened to 16 bits.
+    type Bytes = __m512i;
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const i8, count: usize) -> __m512i {
+        // SAFETY: the caller's promise; masked bytes are not read.
+        unsafe {
+            let mask = if count >= 32 { u32::MAX } else { (1 << count) - 1 };
+            _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from))
+        }
+    }
+    #[inline(always)]
+    unsafe fn byte_dot(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_add_epi32(_mm512_madd_epi16(a, b), c) }
+    }
+
     const BF16_LANES: usize = 16;
     type Bf16 = __m512;
 
@@ -211,8 +328,26 @@ unsafe fn widen(narrow: __m256i) -> __m512 {
     unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(narrow))) }
 }
 
-impl Simd for Avx512Bf16 {
+impl Simd for Avx512Dot {
     avx512_float32!();
+
+    const BYTES: usize = 64;
+    const UNSIGNED: bool = true;
+    type Bytes = __m512i;
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const i8, count: usize) -> __m512i {
+        // SAFETY: the caller's promise; masked bytes are not read.
+        unsafe {
+            let mask = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
+            _mm512_maskz_loadu_epi8(mask, from)
+        }
+    }
+    #[inline(always)]
+    unsafe fn byte_dot(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_dpbusd_epi32(c, a, b) }
+    }
+
     const BF16_LANES: usize = 32;
     type Bf16 = __m512i;
 

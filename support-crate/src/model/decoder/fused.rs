@@ -8,12 +8,12 @@
 use super::cache::CpuCache;
 use super::parts::{Block, Linear, Norm, Parts};
 use crate::error::Result;
-use crate::model::cpu::{self, Attention, Matrix, Shares, Then, Weights};
+use crate::model::cpu::{self, Attention, Matrix, Numbers, Shares, Then, Weights};
 use crate::model::{DecoderConfig, Logits, Positions, Step};
 
 /// A tensor whose numbers lie in main memory, one after the other.
 pub(in crate::model) trait InMemory {
-    fn values(&self) -> Weights<'_>;
+    fn numbers(&self) -> Numbers<'_>;
 }
 
 /// A step in the making.
@@ -46,7 +46,7 @@ pub(in crate::model) fn forward<T: InMemory>(
     pass.norm(&parts.final_norm, &x, &mut normed);
     let head = parts.head.as_ref().unwrap_or(&parts.token_embedding);
     let mut logits = vec![0.0; x.len() / c * config.vocab_size];
-    let matrix = Matrix { weights: head.values(), n: config.vocab_size, k: c };
+    let matrix = Matrix { weights: Weights::Full(head.numbers()), n: config.vocab_size, k: c };
     cpu::multiply(&pass.shares, &normed, matrix, Then::default(), &mut logits);
     Logits::new(logits, step.batch, config.vocab_size)
 }
@@ -119,7 +119,7 @@ impl<T: InMemory> Pass<'_, T> {
 
     fn linear(&self, linear: &Linear<T>, x: &[f32], k: usize, then: Then<'_>, out: &mut [f32]) {
         let n = out.len() / (x.len() / k);
-        let matrix = Matrix { weights: linear.weight.values(), n, k };
+        let matrix = Matrix { weights: Weights::Full(linear.weight.numbers()), n, k };
         let bias = linear.bias.as_ref().map(|bias| numbers(bias));
         cpu::multiply(&self.shares, x, matrix, Then { bias, ..then }, out);
     }
@@ -155,9 +155,9 @@ impl<T: InMemory> Pass<'_, T> {
 fn add_rows<T: InMemory>(table: &T, rows: &[u32], c: usize, out: &mut [f32]) {
     for (out, &row) in out.chunks_exact_mut(c).zip(rows) {
         let range = row as usize * c..(row as usize + 1) * c;
-        match table.values() {
-            Weights::Float32(values) => out.iter_mut().zip(&values[range]).for_each(|(out, value)| *out += value),
-            Weights::BFloat16(values) => {
+        match table.numbers() {
+            Numbers::Float32(values) => out.iter_mut().zip(&values[range]).for_each(|(out, value)| *out += value),
+            Numbers::BFloat16(values) => {
                 out.iter_mut().zip(&values[range]).for_each(|(out, value)| *out += value.to_f32());
             }
         }
@@ -166,8 +166,8 @@ fn add_rows<T: InMemory>(table: &T, rows: &[u32], c: usize, out: &mut [f32]) {
 
 /// The numbers of a bias or a norm, which on the CPU are float32 whatever the matrices are.
 fn numbers<T: InMemory>(tensor: &T) -> &[f32] {
-    match tensor.values() {
-        Weights::Float32(values) => values,
-        Weights::BFloat16(_) => unreachable!("vectors are loaded in the format that is computed in"),
+    match tensor.numbers() {
+        Numbers::Float32(values) => values,
+        Numbers::BFloat16(_) => unreachable!("vectors are loaded in the format that is computed in"),
     }
 }

@@ -1,0 +1,77 @@
+//! Products with 4-bit weights against those with the same weights in float32.
+
+use proptest::prelude::*;
+
+use super::super::matmul::{Matrix, Numbers, Weights, multiply_with};
+use super::super::shares;
+use super::super::test_numbers::{assert_close, numbers};
+use super::*;
+
+/// Any 16 numbers will do: the kernels do not know the codes.
+fn code() -> [f32; 16] {
+    let mut code = [0.0; 16];
+    code.copy_from_slice(&numbers(16, 99));
+    code
+}
+
+struct Packed {
+    bytes: Vec<u8>,
+    absmax: Vec<f32>,
+    /// What the bytes stand for.
+    plain: Vec<f32>,
+}
+
+fn packed(len: usize, blocksize: usize, seed: u32) -> Packed {
+    let absmax: Vec<f32> = numbers(len.div_ceil(blocksize), seed).iter().map(|x| x.abs()).collect();
+    let bytes: Vec<u8> = numbers(len.div_ceil(2), seed ^ 1).iter().map(|x| (x * 127.0) as i8 as u8).collect();
+    let index = |i: usize| usize::from(if i % 2 == 0 { bytes[i / 2] >> 4 } else { bytes[i / 2] & 15 });
+    let plain = (0..len).map(|i| code()[index(i)] * absmax[i / blocksize]).collect();
+    Packed { bytes, absmax, plain }
+}
+
+fn product(set: InstructionSet, x: &[f32], weights: Weights<'_>, n: usize, k: usize) -> Vec<f32> {
+    let mut out = vec![f32::NAN; x.len() / k * n];
+    multiply_with(set, &shares(), x, Matrix { weights, n, k }, Then::default(), &mut out);
+    out
+}
+
+/// Widths with whole vectors, and widths whose blocks cross rows.
+fn shape() -> impl Strategy<Value = (usize, usize, usize)> {
+    let k = prop_oneof![1..200_usize, (1..40_usize).prop_map(|k| 32 * k), Just(1056), Just(2048)];
+    (prop_oneof![1..10_usize, Just(130)], 1..40_usize, k)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn products_of_any_shape((m, n, k) in shape(), log_block in 5..13_u32, seed: u32) {
+        let (blocksize, code) = (1 << log_block, code());
+        let Packed { bytes, absmax, plain } = packed(n * k, blocksize, seed);
+        let x = numbers(m * k, seed ^ 2);
+        let four_bit = Weights::FourBit(FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize });
+        let full = product(InstructionSet::Scalar, &x, Weights::Full(Numbers::Float32(&plain)), n, k);
+        let expected: Vec<f64> = full.iter().map(|&value| f64::from(value)).collect();
+        for set in InstructionSet::available() {
+            let together = product(set, &x, four_bit, n, k);
+            assert_close(&together, &expected, 1e-6 + 1e-7 * k as f64);
+            let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(set, x, four_bit, n, k)).collect();
+            prop_assert!(together == alone, "{set:?}: not the same to the bit");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_stays_visible() {
+    let (n, k) = (9, 64);
+    let Packed { bytes, mut absmax, .. } = packed(n * k, 64, 5);
+    absmax[4] = f32::NAN;
+    let code = code();
+    let four_bit = Weights::FourBit(FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64 });
+    for set in InstructionSet::available() {
+        for m in [1, 6] {
+            let out = product(set, &numbers(m * k, 6), four_bit, n, k);
+            assert!(out.iter().enumerate().all(|(i, value)| value.is_nan() == (i % n == 4)), "{set:?}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Products of bytes against plain loops, with every instruction set that this processor has.
+
+use proptest::prelude::*;
+
+use super::super::matmul::{Matrix, Weights, multiply_with};
+use super::super::shares;
+use super::super::test_numbers::{assert_close, numbers};
+use super::*;
+
+struct Rows {
+    values: Vec<i8>,
+    absmax: Vec<f32>,
+    sums: Vec<i32>,
+}
+
+fn rows(n: usize, k: usize, seed: u32) -> Rows {
+    let values: Vec<i8> = numbers(n * k, seed).iter().map(|x| (x * 127.0).round() as i8).collect();
+    let sums = values.chunks_exact(k).map(|row| row.iter().map(|&value| i32::from(value)).sum()).collect();
+    let absmax = numbers(n, seed ^ 1).iter().map(|x| x.abs() + 0.1).collect();
+    Rows { values, absmax, sums }
+}
+
+fn product(set: InstructionSet, x: &[f32], rows: &Rows, inputs: Inputs, k: usize) -> Vec<f32> {
+    let n = rows.absmax.len();
+    let weights = Weights::Int8(Int8 { values: &rows.values, absmax: &rows.absmax, sums: &rows.sums, inputs });
+    let mut out = vec![f32::NAN; x.len() / k * n];
+    multiply_with(set, &shares(), x, Matrix { weights, n, k }, Then::default(), &mut out);
+    out
+}
+
+/// The products of what the inputs are rounded to.
+fn naive(x: &[f32], rows: &Rows, inputs: Inputs, k: usize) -> Vec<f64> {
+    let rounded = round(x, k, inputs, &shares());
+    let mut out = Vec::new();
+    for (m, x) in rounded.values.chunks_exact(k).enumerate() {
+        for (weights, absmax) in rows.values.chunks_exact(k).zip(&rows.absmax) {
+            let weight = |column: usize| f64::from(weights[column]) * f64::from(*absmax) / 127.0;
+            let sum: i64 = x.iter().zip(weights).map(|(x, w)| i64::from(*x) * i64::from(*w)).sum();
+            let kept: f64 = (0..rounded.outliers.len())
+                .map(|i| f64::from(rounded.kept[m * rounded.outliers.len() + i]) * weight(rounded.outliers[i]))
+                .sum();
+            out.push(sum as f64 * f64::from(rounded.scales[m]) * f64::from(*absmax) / 127.0 + kept);
+        }
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn products_of_any_shape(
+        m in prop_oneof![1..10_usize, Just(33)],
+        n in 1..40_usize,
+        k in prop_oneof![1..300_usize, Just(3072)],
+        threshold in prop_oneof![Just(0.0_f32), Just(0.9), Just(0.99)],
+        seed: u32,
+    ) {
+        let (x, rows) = (numbers(m * k, seed), rows(n, k, seed ^ 5));
+        for inputs in [Inputs::Dynamic { threshold }, Inputs::Static { scale: 0.006 }] {
+            let expected = naive(&x, &rows, inputs, k);
+            let scalar = product(InstructionSet::Scalar, &x, &rows, inputs, k);
+            // Many kept columns are many additions in float32.
+            assert_close(&scalar, &expected, 1e-6 * k as f64);
+            for set in InstructionSet::available() {
+                prop_assert!(product(set, &x, &rows, inputs, k) == scalar, "{set:?}: sums are exact");
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_of_the_largest_bytes_do_not_overflow() {
+    let (n, k) = (8, 4096);
+    let rows = Rows { values: vec![-127; n * k], absmax: vec![127.0; n], sums: vec![-127 * k as i32; n] };
+    for set in InstructionSet::available() {
+        let out = product(set, &vec![1.0; k], &rows, Inputs::Dynamic { threshold: 0.0 }, k);
+        assert_close(&out, &vec![-127.0 * k as f64; n], 1e-6);
+    }
+}
+
+#[test]
+fn rows_of_zeros_and_of_no_numbers() {
+    let (k, rows) = (70, rows(5, 70, 3));
+    let inputs = Inputs::Dynamic { threshold: 6.0 };
+    for set in InstructionSet::available() {
+        assert!(product(set, &vec![0.0; k], &rows, inputs, k).iter().all(|&value| value == 0.0));
+        let mut x = numbers(2 * k, 4);
+        x[7] = f32::NAN;
+        let out = product(set, &x, &rows, inputs, k);
+        assert!(out[..5].iter().all(|value| value.is_nan()) && out[5..].iter().all(|value| value.is_finite()));
+    }
+}
+
+#[test]
+fn columns_that_reach_the_threshold_are_kept_as_they_are() {
+    let x = [0.5, -6.0, 1.0, 0.25, 0.0, 2.0];
+    let rounded = round(&x, 3, Inputs::Dynamic { threshold: 6.0 }, &shares());
+    assert_eq!((rounded.outliers, rounded.kept), (vec![1], vec![-6.0, 0.0]));
+    assert_eq!(rounded.values, [64, 0, 127, 16, 0, 127]);
+    assert_eq!(rounded.scales, [1.0 / 127.0, 2.0 / 127.0]);
+}
