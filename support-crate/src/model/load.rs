@@ -4,6 +4,7 @@ use super::backend::{Candle, Torch};
 use super::decoder::Decoder;
 use super::{Backend, CausalLm, DecoderConfig, Device, Precision, Tokenizer, Weights, resolve_dtype};
 use crate::error::{Error, Result};
+use crate::quant::QuantizationConfig;
 use crate::source::ModelId;
 
 /// A model that is ready to run, with the tokenizer from the same place.
@@ -24,7 +25,7 @@ pub struct Loaded {
 }
 
 /// How a model is loaded. `LoadOptions::default()`: float32 in candle's tensors on the CPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LoadOptions {
     /// The format of the weights; resolved with [`resolve_dtype`].
     pub precision: Precision,
@@ -32,13 +33,21 @@ pub struct LoadOptions {
     pub device: Device,
     /// The library whose tensors hold the weights.
     pub backend: Backend,
+    /// Quantizes the layers while they are loaded; a checkpoint that is quantized says so itself.
+    pub quantization: Option<QuantizationConfig>,
     /// Whether weights that are NaN or infinite are an error. Looking at every weight costs little.
     pub check_finite: bool,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { precision: Precision::Float32, device: Device::Cpu, backend: Backend::default(), check_finite: false }
+        Self {
+            precision: Precision::Float32,
+            device: Device::Cpu,
+            backend: Backend::default(),
+            quantization: None,
+            check_finite: false,
+        }
     }
 }
 
@@ -133,12 +142,19 @@ fn load(
     tokenizer.check_fits(&files.tokenizer, config.vocab_size)?;
     let weights = Weights::open(&files.weights, options.check_finite)?;
     let (device, backend) = (options.device, options.backend);
+    let quantization = match (config.quantization.clone(), &options.quantization) {
+        (Some(_), Some(_)) => {
+            return Err(Error::input("the checkpoint is quantized already").hint("load it without `quantization`"));
+        }
+        (of_checkpoint, wanted) => of_checkpoint.or_else(|| wanted.clone()),
+    };
+    let quantization = quantization.as_ref();
     let model: Box<dyn CausalLm> = match backend {
         Backend::Candle | Backend::CandleOps => {
-            Box::new(Decoder::load(config, &weights, dtype, backend, Candle::new(device, dtype)?)?)
+            Box::new(Decoder::load(config, &weights, dtype, quantization, backend, Candle::new(device, dtype)?)?)
         }
         Backend::Tch | Backend::TchOps => {
-            Box::new(Decoder::load(config, &weights, dtype, backend, Torch::new(device, dtype)?)?)
+            Box::new(Decoder::load(config, &weights, dtype, quantization, backend, Torch::new(device, dtype)?)?)
         }
     };
     Ok((model, tokenizer, weights.unused()))

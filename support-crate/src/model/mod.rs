@@ -61,6 +61,9 @@ pub struct ModelInfo {
     pub num_parameters: usize,
     /// Memory that the weights take, in bytes.
     pub parameter_bytes: usize,
+    /// Memory that quantized weights take besides: the scales of their blocks or rows. transformers'
+    /// footprint leaves it out.
+    pub quant_state_bytes: usize,
     /// Bytes of weights that a step of one token reads: all but the rest of the embedding tables that it
     /// takes single rows of.
     pub bytes_per_token: usize,

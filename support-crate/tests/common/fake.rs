@@ -43,6 +43,7 @@ impl FakeModel {
             eos_token_id: Some(vocab_size as u32 - 1),
             num_parameters: 0,
             parameter_bytes: 0,
+            quant_state_bytes: 0,
             bytes_per_token: 0,
             buffer_bytes: 0,
         };

@@ -19,9 +19,21 @@ pub struct Case {
 
 /// Every checkpoint in full precision in the reference folder.
 pub fn cases() -> Vec<Case> {
+    checkpoints(|config| config["quantization_config"].is_null())
+}
+
+/// Every quantized checkpoint in the reference folder.
+pub fn quantized_cases() -> Vec<Case> {
+    checkpoints(|config| !config["quantization_config"].is_null())
+}
+
+fn checkpoints(wanted: impl Fn(&Value) -> bool) -> Vec<Case> {
     let root = std::env::var_os("QUANTLAB_GOLDEN").map_or_else(|| Path::new("tests/golden").to_owned(), PathBuf::from);
     let entries = std::fs::read_dir(&root).unwrap_or_else(|cause| panic!("{}: {cause}", root.display()));
-    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| is_plain(path)).collect();
+    let mut folders: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| config_of(path).is_some_and(|config| wanted(&config)))
+        .collect();
     folders.sort();
     assert!(!folders.is_empty(), "no checkpoints in {}", root.display());
     folders.into_iter().map(Case::read).collect()
@@ -32,10 +44,9 @@ pub fn gpt2_cases() -> Vec<Case> {
     cases().into_iter().filter(|case| case.load().model.info().architecture == "gpt2").collect()
 }
 
-fn is_plain(folder: &Path) -> bool {
-    let Ok(text) = std::fs::read(folder.join("config.json")) else { return false };
-    let config: Value = serde_json::from_slice(&text).unwrap();
-    config["quantization_config"].is_null()
+fn config_of(folder: &Path) -> Option<Value> {
+    let text = std::fs::read(folder.join("config.json")).ok()?;
+    Some(serde_json::from_slice(&text).unwrap())
 }
 
 impl Case {

@@ -54,5 +54,6 @@ pub(super) fn parse(mut keys: Map<String, Value>) -> Result<DecoderConfig> {
         sliding_window: None,
         tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(true),
         eos_token_id: token_id(&keys.eos_token_id),
+        quantization: None,
     })
 }

@@ -81,6 +81,7 @@ pub(super) fn parse(architecture: Architecture, keys: Map<String, Value>) -> Res
         sliding_window: keys.sliding_window.filter(|_| windowed && architecture != Architecture::Llama),
         tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(false),
         eos_token_id: token_id(&keys.eos_token_id),
+        quantization: None,
     })
 }
 

@@ -6,6 +6,7 @@ mod llama;
 use serde_json::{Map, Value};
 
 use crate::error::{Context, Error, Result};
+use crate::quant::QuantizationConfig;
 use crate::source::ModelFile;
 
 /// The shape of a decoder-only transformer and the choices in which the architectures differ.
@@ -51,6 +52,8 @@ pub struct DecoderConfig {
     pub tie_word_embeddings: bool,
     /// The token that ends a text.
     pub eos_token_id: Option<u32>,
+    /// How the checkpoint is quantized, if it is.
+    pub quantization: Option<QuantizationConfig>,
 }
 
 /// The families of models whose tensor names are known.
@@ -124,9 +127,10 @@ impl DecoderConfig {
 
     fn parse(json: &[u8]) -> Result<Self> {
         let keys: Map<String, Value> = serde_json::from_slice(json).context(|| "not a JSON object")?;
-        if keys.get("quantization_config").is_some_and(|value| !value.is_null()) {
-            return Err(Error::format("the checkpoint is quantized").hint("load the checkpoint in full precision"));
-        }
+        let quantization = match keys.get("quantization_config") {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(QuantizationConfig::from_json(value)?),
+        };
         let config = match keys.get("model_type").map_or(Some("gpt2"), Value::as_str) {
             Some("gpt2") => gpt2::parse(keys)?,
             Some("llama") => llama::parse(Architecture::Llama, keys)?,
@@ -138,7 +142,7 @@ impl DecoderConfig {
             }
         };
         config.check()?;
-        Ok(config)
+        Ok(Self { quantization, ..config })
     }
 
     /// Sizes that no model has would ask for memory that no machine has.
@@ -183,6 +187,22 @@ impl DecoderConfig {
 }
 
 impl Architecture {
+    /// What stands before the names of all tensors but the head's, in most checkpoints.
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Self::Gpt2 => "transformer.",
+            Self::Llama | Self::Mistral | Self::Qwen2 => "model.",
+        }
+    }
+
+    /// The name of the token embedding, after the prefix.
+    pub(super) fn token_embedding(self) -> &'static str {
+        match self {
+            Self::Gpt2 => "wte.weight",
+            Self::Llama | Self::Mistral | Self::Qwen2 => "embed_tokens.weight",
+        }
+    }
+
     /// `model_type` in the config.
     pub fn name(self) -> &'static str {
         match self {

@@ -229,6 +229,53 @@ fn round_body<const FMA: bool>(x: &[f32], out: &mut [bf16]) {
     }
 }
 
+kernel! {
+    /// `x * factor` to the nearest integer, ties to even, at most 127 in size; 0 for what is no number.
+    pub(super) fn to_bytes(x: &[f32], factor: f32, out: &mut [i8]) = to_bytes_body
+}
+
+#[inline(always)]
+fn to_bytes_body<const FMA: bool>(x: &[f32], factor: f32, out: &mut [i8]) {
+    /// Added to a number of less than 2^22 in size, this leaves the nearest integer in the lowest bits.
+    const ROUND: f32 = 12_582_912.0;
+    for (out, x) in out.iter_mut().zip(x) {
+        let limited = (x * factor).max(-127.0).min(127.0);
+        *out = (limited + ROUND).to_bits() as i8;
+    }
+}
+
+/// The largest absolute value among those below `limit`; NaN if any is NaN.
+pub(super) fn absmax_below(x: &[f32], limit: f32) -> f32 {
+    let mut largest = [0.0];
+    absmax(x, limit, &mut largest);
+    largest[0]
+}
+
+kernel! {
+    /// As [`absmax_below`], into `out`.
+    fn absmax(x: &[f32], limit: f32, out: &mut [f32; 1]) = absmax_body
+}
+
+#[inline(always)]
+fn absmax_body<const FMA: bool>(x: &[f32], limit: f32, out: &mut [f32; 1]) {
+    let (blocks, tail) = x.as_chunks::<LANES>();
+    let mut largest = [0.0_f32; LANES];
+    let mut not_a_number = [false; LANES];
+    let mut take = |lane: usize, x: f32| {
+        let size = if x.abs() < limit { x.abs() } else { 0.0 };
+        largest[lane] = if size > largest[lane] { size } else { largest[lane] };
+        not_a_number[lane] |= x.is_nan();
+    };
+    for block in blocks {
+        for lane in 0..LANES {
+            take(lane, block[lane]);
+        }
+    }
+    tail.iter().for_each(|&x| take(0, x));
+    let nan = not_a_number.iter().any(|nan| *nan);
+    out[0] = if nan { f32::NAN } else { largest.iter().copied().fold(0.0, f32::max) };
+}
+
 #[inline(always)]
 fn multiply_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }

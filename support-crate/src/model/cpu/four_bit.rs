@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::matmul::{FEW, INPUT_BLOCK, K_BLOCK, Output, Strip, Then, share, tiles};
+use super::matmul::{FEW, INPUT_BLOCK, K_BLOCK, Output, Strip, Then, add_sums, share, tiles};
 use super::pool::Shares;
 use super::simd::{InstructionSet, Simd, dispatch};
 
@@ -145,11 +145,7 @@ unsafe fn fused_tile<S: Simd, const M: usize, const N: usize>(product: &Product<
                 }
             }
         }
-        for i in 0..M {
-            for j in 0..N {
-                *out.start.add(i * out.n + n + j) += S::sum(sums[i][j]);
-            }
-        }
+        add_sums::<S, M, N>(&sums, out.start.add(n), out.n);
     }
 }
 

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use half::f16;
 
+use super::elementwise;
 use super::matmul::{FEW, Output, Then, share};
 use super::pool::Shares;
 use super::simd::{InstructionSet, Simd, dispatch};
@@ -24,6 +25,14 @@ pub(in crate::model) struct Int8<'a> {
     pub inputs: Inputs,
 }
 
+/// What a product of two bytes with absolute maxima of 1 stands for. 1 / 127^2 is 6.200012e-5; this is what
+/// bitsandbytes writes (`int8_mm_dequant` in `backends/default/ops.py`), 0.002 % more. With the exact number,
+/// outputs would round to other bytes in the next layer than there.
+const PER_PRODUCT: f32 = 6.200_124e-5;
+
+/// 1 / 127, as bitsandbytes writes it.
+const PER_STEP: f32 = 0.007_874_016;
+
 /// How inputs are rounded to 8 bits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::model) enum Inputs {
@@ -39,8 +48,8 @@ pub(in crate::model) enum Inputs {
 struct Rounded {
     /// (m, k), shifted by 128 if the instructions want them without sign.
     values: Vec<i8>,
-    /// An input is `value * scale`.
-    scales: Vec<f32>,
+    /// An input is `value * absmax / 127`.
+    absmax: Vec<f32>,
     /// Columns that are multiplied as they are, in ascending order.
     outliers: Vec<usize>,
     /// The inputs of these columns, (m, outliers).
@@ -83,34 +92,37 @@ struct Product<'a> {
 fn round(x: &[f32], k: usize, inputs: Inputs, shares: &Shares) -> Rounded {
     let m = x.len() / k;
     let mut values = vec![0; x.len()];
-    match inputs {
+    let threshold = match inputs {
         Inputs::Static { scale } => {
             shares.split_mut(&mut values, k, 4 * k, &|first, out| {
-                round_row(&x[first * k..first * k + out.len()], 1.0 / scale, out);
+                elementwise::to_bytes(&x[first * k..first * k + out.len()], 1.0 / scale, out);
             });
-            Rounded { values, scales: vec![scale; m], outliers: Vec::new(), kept: Vec::new() }
+            return Rounded { values, absmax: vec![127.0 * scale; m], outliers: Vec::new(), kept: Vec::new() };
         }
-        Inputs::Dynamic { threshold } => {
-            // An infinity in float16 stays one in the products, where it can be seen.
-            let narrow: Vec<f32> = match threshold > 0.0 {
-                true => x.iter().map(|&x| f16::from_f32(x).to_f32()).collect(),
-                false => Vec::new(),
-            };
-            let x = if threshold > 0.0 { &narrow } else { x };
-            let outliers = if threshold > 0.0 { columns_that_reach(x, k, threshold) } else { Vec::new() };
-            let kept = x.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column])).collect();
-            let mut scales = vec![0.0; m];
-            for ((row, out), scale) in x.chunks_exact(k).zip(values.chunks_exact_mut(k)).zip(&mut scales) {
-                let reaches = |x: f32| threshold > 0.0 && x.abs() >= threshold;
-                let absmax = row.iter().map(|x| if reaches(*x) { 0.0 } else { x.abs() }).fold(0.0, f32::max);
-                let nan = row.iter().any(|x| x.is_nan());
-                round_row(row, if absmax > 0.0 { 127.0 / absmax } else { 0.0 }, out);
-                outliers.iter().for_each(|&column| out[column] = 0);
-                *scale = if nan { f32::NAN } else { absmax / 127.0 };
-            }
-            Rounded { values, scales, outliers, kept }
+        Inputs::Dynamic { threshold } => threshold,
+    };
+    // An infinity in float16 stays one in the products, where it can be seen.
+    let narrow: Vec<f32> = match threshold > 0.0 {
+        true => x.iter().map(|&x| f16::from_f32(x).to_f32()).collect(),
+        false => Vec::new(),
+    };
+    let exact = x;
+    let x = if threshold > 0.0 { &narrow } else { x };
+    let outliers = if threshold > 0.0 { columns_that_reach(x, k, threshold) } else { Vec::new() };
+    let kept = exact.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column])).collect();
+    let limit = if threshold > 0.0 { threshold } else { f32::INFINITY };
+    let absmax: Vec<f32> = x.chunks_exact(k).map(|row| elementwise::absmax_below(row, limit)).collect();
+    shares.split_mut(&mut values, k, 4 * k, &|first, out| {
+        for (row, out) in (first..).zip(out.chunks_exact_mut(k)) {
+            // PyTorch divides a number by a tensor like this, with two roundings.
+            let factor = 1.0 / absmax[row] * 127.0;
+            // A row of (almost) nothing but zeros has no factor.
+            let factor = if factor.is_finite() { factor } else { 0.0 };
+            elementwise::to_bytes(&x[row * k..(row + 1) * k], factor, out);
+            outliers.iter().for_each(|&column| out[column] = 0);
         }
-    }
+    });
+    Rounded { values, absmax, outliers, kept }
 }
 
 fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Vec<usize> {
@@ -119,13 +131,6 @@ fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Vec<usize> {
         reached.iter_mut().zip(row).for_each(|(reached, x)| *reached |= x.abs() >= threshold);
     }
     (0..k).filter(|&column| reached[column]).collect()
-}
-
-/// To the nearest integer, ties to even, at most 127 in size.
-fn round_row(x: &[f32], factor: f32, out: &mut [i8]) {
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = (x * factor).round_ties_even().clamp(-127.0, 127.0) as i8;
-    }
 }
 
 /// # Safety
@@ -188,19 +193,19 @@ unsafe fn tiles<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, 
 #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
 #[inline(always)]
 unsafe fn tile<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, m: usize, n: usize) {
-    let Product { weights, inputs: rounded, k, out, .. } = *product;
+    let Product { weights, inputs: rounded, k, .. } = *product;
     // SAFETY: the caller's promise.
     unsafe {
         let (values, x) = (weights.values.as_ptr().add(n * k), rounded.values.as_ptr().add(m * k));
         let mut sums = [[S::zero_i32(); N]; M];
-        let mut inputs = [S::load_bytes(x, 1.min(k)); M];
-        for at in (0..k).step_by(S::BYTES) {
-            let count = k - at;
+        let whole = k - k % S::BYTES;
+        let mut inputs = [S::load_bytes_part(x, 0); M];
+        for at in (0..whole).step_by(S::BYTES) {
             for i in 0..M {
-                inputs[i] = S::load_bytes(x.add(i * k + at), count);
+                inputs[i] = S::load_bytes(x.add(i * k + at));
             }
             for j in 0..N {
-                let weight = S::load_bytes(values.add(j * k + at), count);
+                let weight = S::load_bytes(values.add(j * k + at));
                 if M <= FEW {
                     S::prefetch(values.wrapping_add((j + N) * k + at));
                 }
@@ -209,20 +214,51 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, m
                 }
             }
         }
-        for j in 0..N {
-            // Inputs that were shifted by 128 have added that many times the row.
-            let shifted = if S::UNSIGNED { 128 * weights.sums[n + j] } else { 0 };
-            let scale = weights.absmax[n + j] / 127.0;
+        if whole < k {
             for i in 0..M {
-                let sum = (S::sum_i32(sums[i][j]) - shifted) as f32;
-                let mut result = sum * (rounded.scales[m + i] * scale);
-                let kept = rounded.kept.chunks_exact(rounded.outliers.len().max(1)).nth(m + i).unwrap_or(&[]);
-                for (x, &column) in kept.iter().zip(&rounded.outliers) {
-                    result += x * (f32::from(*values.add(j * k + column)) * scale);
+                inputs[i] = S::load_bytes_part(x.add(i * k + whole), k - whole);
+            }
+            for j in 0..N {
+                let weight = S::load_bytes_part(values.add(j * k + whole), k - whole);
+                for i in 0..M {
+                    sums[i][j] = S::byte_dot(inputs[i], weight, sums[i][j]);
                 }
-                *out.start.add((m + i) * out.n + n + j) += result;
             }
         }
+        for i in 0..M {
+            for first in (0..N).step_by(4) {
+                let at = |j: usize| if j < N { sums[i][j] } else { S::zero_i32() };
+                let four = S::sums_i32([at(first), at(first + 1), at(first + 2), at(first + 3)]);
+                for (j, sum) in (first..N).zip(four) {
+                    finish::<S>(product, m + i, n + j, sum);
+                }
+            }
+        }
+    }
+}
+
+/// Adds a sum of products of bytes to its output, as the number that it stands for, and what was kept out
+/// of it.
+///
+/// # Safety
+/// As [`columns`]; input `m` and row `n` exist.
+#[inline(always)]
+unsafe fn finish<S: Simd>(product: &Product<'_>, m: usize, n: usize, sum: i32) {
+    let Product { weights, inputs, k, out, .. } = product;
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Inputs that were shifted by 128 have added that many times the row.
+        let shifted = if S::UNSIGNED { 128 * weights.sums.get_unchecked(n) } else { 0 };
+        let absmax = weights.absmax.get_unchecked(n);
+        let mut result = (sum - shifted) as f32 * (inputs.absmax.get_unchecked(m) * absmax) * PER_PRODUCT;
+        let count = inputs.outliers.len();
+        if count > 0 {
+            let kept = &inputs.kept[m * count..(m + 1) * count];
+            for (x, &column) in kept.iter().zip(&inputs.outliers) {
+                result += x * (f32::from(weights.values[n * k + column]) * absmax * PER_STEP);
+            }
+        }
+        *out.start.add(m * out.n + n) += result;
     }
 }
 

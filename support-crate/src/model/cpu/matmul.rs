@@ -392,10 +392,30 @@ unsafe fn tile<S: Simd, T: Factor<S>, const M: usize, const N: usize>(strip: &St
                 }
             }
         }
-        for i in 0..M {
-            let out = strip.out.add((m + i) * out_stride);
-            for j in 0..N {
-                *out.add(j) += S::sum(sums[i][j]);
+        add_sums::<S, M, N>(&sums, strip.out.add(m * out_stride), out_stride);
+    }
+}
+
+/// Adds the sum of each vector's lanes to its output.
+///
+/// # Safety
+/// `out` has `M` rows of `N`, `out_stride` apart, which nobody else writes.
+#[inline(always)]
+pub(super) unsafe fn add_sums<S: Simd, const M: usize, const N: usize>(
+    sums: &[[S::F32; N]; M],
+    out: *mut f32,
+    out_stride: usize,
+) {
+    for (i, sums) in sums.iter().enumerate() {
+        for first in (0..N).step_by(4) {
+            // SAFETY: the caller's promise; only outputs below `N` are written.
+            unsafe {
+                let at = |j: usize| if j < N { sums[j] } else { S::zero() };
+                let four = S::sums([at(first), at(first + 1), at(first + 2), at(first + 3)]);
+                let out = out.add(i * out_stride + first);
+                for (j, sum) in four.iter().enumerate().take(N - first) {
+                    *out.add(j) += sum;
+                }
             }
         }
     }

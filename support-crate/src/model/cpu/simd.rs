@@ -153,8 +153,8 @@ pub(super) trait Simd: Copy {
     unsafe fn store_part(value: Self::F32, to: *mut f32, count: usize);
     /// `a * b + c`.
     unsafe fn mul_add(a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
-    /// The sum of the lanes.
-    unsafe fn sum(value: Self::F32) -> f32;
+    /// The sum of the lanes of each, with additions in the same order wherever it stands.
+    unsafe fn sums(values: [Self::F32; 4]) -> [f32; 4];
     /// The first lane.
     unsafe fn first(value: Self::F32) -> f32;
 
@@ -174,12 +174,14 @@ pub(super) trait Simd: Copy {
     /// Bytes of inputs, or of weights.
     type Bytes: Copy;
     unsafe fn zero_i32() -> Self::I32;
-    /// The first `count` bytes, at most `BYTES`, and zeros.
-    unsafe fn load_bytes(from: *const i8, count: usize) -> Self::Bytes;
+    unsafe fn load_bytes(from: *const i8) -> Self::Bytes;
+    /// The first `count` bytes, and zeros; `count` is less than `BYTES`.
+    unsafe fn load_bytes_part(from: *const i8, count: usize) -> Self::Bytes;
     /// Adds the products of `a`, which is without sign where [`UNSIGNED`](Self::UNSIGNED) says so, and `b` to
     /// the sums in `c`, exactly.
     unsafe fn byte_dot(a: Self::Bytes, b: Self::Bytes, c: Self::I32) -> Self::I32;
-    unsafe fn sum_i32(value: Self::I32) -> i32;
+    /// The sum of the lanes of each.
+    unsafe fn sums_i32(values: [Self::I32; 4]) -> [i32; 4];
 
     unsafe fn load_bf16(from: *const bf16) -> Self::Bf16;
     /// The first `count` numbers, and zeros; `count` is less than `BF16_LANES`.
@@ -228,8 +230,8 @@ impl Simd for Scalar {
         a * b + c
     }
     #[inline(always)]
-    unsafe fn sum(value: f32) -> f32 {
-        value
+    unsafe fn sums(values: [f32; 4]) -> [f32; 4] {
+        values
     }
     #[inline(always)]
     unsafe fn first(value: f32) -> f32 {
@@ -257,17 +259,21 @@ impl Simd for Scalar {
         0
     }
     #[inline(always)]
-    unsafe fn load_bytes(from: *const i8, _: usize) -> i32 {
-        // SAFETY: as above; the count is 1.
+    unsafe fn load_bytes(from: *const i8) -> i32 {
+        // SAFETY: as above.
         i32::from(unsafe { *from })
+    }
+    #[inline(always)]
+    unsafe fn load_bytes_part(_: *const i8, _: usize) -> i32 {
+        0
     }
     #[inline(always)]
     unsafe fn byte_dot(a: i32, b: i32, c: i32) -> i32 {
         a * b + c
     }
     #[inline(always)]
-    unsafe fn sum_i32(value: i32) -> i32 {
-        value
+    unsafe fn sums_i32(values: [i32; 4]) -> [i32; 4] {
+        values
     }
 
     #[inline(always)]

@@ -79,13 +79,19 @@ impl Simd for Avx2 {
         unsafe { _mm256_fmadd_ps(a, b, c) }
     }
     #[inline(always)]
-    unsafe fn sum(value: __m256) -> f32 {
-        // SAFETY: as above.
+    unsafe fn sums([a, b, c, d]: [__m256; 4]) -> [f32; 4] {
+        let mut sums = [0.0; 4];
+        // SAFETY: as above. Each step adds halves of what is left, of two or four vectors at once.
         unsafe {
-            let four = _mm_add_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps::<1>(value));
-            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+            let ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            let cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+            let (ab, cd) = (_mm256_castps_pd(ab), _mm256_castps_pd(cd));
+            let (low, high) = (_mm256_unpacklo_pd(ab, cd), _mm256_unpackhi_pd(ab, cd));
+            let abcd = _mm256_add_ps(_mm256_castpd_ps(low), _mm256_castpd_ps(high));
+            let four = _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps::<1>(abcd));
+            _mm_storeu_ps(sums.as_mut_ptr(), four);
         }
+        sums
     }
     #[inline(always)]
     unsafe fn first(value: __m256) -> f32 {
@@ -124,15 +130,17 @@ impl Simd for Avx2 {
         unsafe { _mm256_setzero_si256() }
     }
     #[inline(always)]
-    unsafe fn load_bytes(from: *const i8, count: usize) -> __m256i {
+    unsafe fn load_bytes(from: *const i8) -> __m256i {
         // SAFETY: as above.
+        unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m256i {
+        let mut padded = [0_i8; 16];
+        // SAFETY: as above; `count` is less than 16.
         unsafe {
-            if count >= 16 {
-                return _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast()));
-            }
-            let mut padded = [0_i8; 16];
             std::ptr::copy_nonoverlapping(from, padded.as_mut_ptr(), count);
-            _mm256_cvtepi8_epi16(_mm_loadu_si128(padded.as_ptr().cast()))
+            Self::load_bytes(padded.as_ptr())
         }
     }
     #[inline(always)]
@@ -141,13 +149,17 @@ impl Simd for Avx2 {
         unsafe { _mm256_add_epi32(_mm256_madd_epi16(a, b), c) }
     }
     #[inline(always)]
-    unsafe fn sum_i32(value: __m256i) -> i32 {
+    unsafe fn sums_i32([a, b, c, d]: [__m256i; 4]) -> [i32; 4] {
+        let mut sums = [0; 4];
         // SAFETY: as above.
         unsafe {
-            let four = _mm_add_epi32(_mm256_castsi256_si128(value), _mm256_extracti128_si256::<1>(value));
-            let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b1110>(four));
-            _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<1>(two)))
+            let ab = _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+            let cd = _mm256_add_epi32(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+            let abcd = _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+            let four = _mm_add_epi32(_mm256_castsi256_si128(abcd), _mm256_extracti128_si256::<1>(abcd));
+            _mm_storeu_si128(sums.as_mut_ptr().cast(), four);
         }
+        sums
     }
 
     /// A bfloat16 is the upper half of a float32.
@@ -239,9 +251,20 @@ macro_rules! avx512_float32 {
             unsafe { _mm512_fmadd_ps(a, b, c) }
         }
         #[inline(always)]
-        unsafe fn sum(value: __m512) -> f32 {
-            // SAFETY: as above.
-            unsafe { _mm512_reduce_add_ps(value) }
+        unsafe fn sums([a, b, c, d]: [__m512; 4]) -> [f32; 4] {
+            let mut sums = [0.0; 4];
+            // SAFETY: as above. Each step adds halves of what is left, of two or four vectors at once.
+            unsafe {
+                let ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+                let cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+                let (ab, cd) = (_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+                let (low, high) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
+                let abcd = _mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high));
+                let eight = _mm256_add_ps(_mm512_castps512_ps256(abcd), _mm512_extractf32x8_ps::<1>(abcd));
+                let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+                _mm_storeu_ps(sums.as_mut_ptr(), four);
+            }
+            sums
         }
 
         type Table = __m512;
@@ -267,9 +290,18 @@ macro_rules! avx512_float32 {
             unsafe { _mm512_setzero_si512() }
         }
         #[inline(always)]
-        unsafe fn sum_i32(value: __m512i) -> i32 {
+        unsafe fn sums_i32([a, b, c, d]: [__m512i; 4]) -> [i32; 4] {
+            let mut sums = [0; 4];
             // SAFETY: as above.
-            unsafe { _mm512_reduce_add_epi32(value) }
+            unsafe {
+                let ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+                let cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+                let abcd = _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+                let eight = _mm256_add_epi32(_mm512_castsi512_si256(abcd), _mm512_extracti64x4_epi64::<1>(abcd));
+                let four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
+                _mm_storeu_si128(sums.as_mut_ptr().cast(), four);
+            }
+            sums
         }
 
         #[inline(always)]
@@ -288,12 +320,14 @@ impl Simd for Avx512 {
     /// Widened to 16 bits.
     type Bytes = __m512i;
     #[inline(always)]
-    unsafe fn load_bytes(from: *const i8, count: usize) -> __m512i {
-        // SAFETY: the caller's promise; masked bytes are not read.
-        unsafe {
-            let mask = if count >= 32 { u32::MAX } else { (1 << count) - 1 };
-            _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from))
-        }
+    unsafe fn load_bytes(from: *const i8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m512i {
+        // SAFETY: as above; masked bytes are not read.
+        unsafe { _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((1 << count) - 1, from)) }
     }
     #[inline(always)]
     unsafe fn byte_dot(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
@@ -335,12 +369,14 @@ impl Simd for Avx512Dot {
     const UNSIGNED: bool = true;
     type Bytes = __m512i;
     #[inline(always)]
-    unsafe fn load_bytes(from: *const i8, count: usize) -> __m512i {
-        // SAFETY: the caller's promise; masked bytes are not read.
-        unsafe {
-            let mask = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
-            _mm512_maskz_loadu_epi8(mask, from)
-        }
+    unsafe fn load_bytes(from: *const i8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m512i {
+        // SAFETY: as above; masked bytes are not read.
+        unsafe { _mm512_maskz_loadu_epi8((1 << count) - 1, from) }
     }
     #[inline(always)]
     unsafe fn byte_dot(a: __m512i, b: __m512i, c: __m512i) -> __m512i {

@@ -44,9 +44,12 @@ pub(in crate::model) fn forward<T: InMemory>(
     }
     normed.truncate(x.len());
     pass.norm(&parts.final_norm, &x, &mut normed);
-    let head = parts.head.as_ref().unwrap_or(&parts.token_embedding);
+    let head = match &parts.head {
+        Some(head) => head.weights(),
+        None => Weights::Full(parts.token_embedding.numbers()),
+    };
     let mut logits = vec![0.0; x.len() / c * config.vocab_size];
-    let matrix = Matrix { weights: Weights::Full(head.numbers()), n: config.vocab_size, k: c };
+    let matrix = Matrix { weights: head, n: config.vocab_size, k: c };
     cpu::multiply(&pass.shares, &normed, matrix, Then::default(), &mut logits);
     Logits::new(logits, step.batch, config.vocab_size)
 }
@@ -66,12 +69,11 @@ impl<T: InMemory> Pass<'_, T> {
     /// Adds what attention makes of `x` (M, C) to it.
     fn attention(&self, layer: usize, block: &Block<T>, x: &mut [f32], normed: &mut [f32], cache: &mut CpuCache) {
         let Self { config, step, shares, .. } = self;
-        let (c, d, heads) = (config.hidden_size, config.head_dim, config.n_head);
+        let (d, heads) = (config.head_dim, config.n_head);
         let rows = step.ids.len();
         let width = (heads + 2 * config.n_kv_head) * d;
         self.norm(&block.attention_norm, x, normed);
-        let mut qkv = vec![0.0; rows * width];
-        self.linear(&block.attention_in, normed, c, Then::default(), &mut qkv);
+        let mut qkv = self.joined(&block.attention_in, normed, rows, width);
         if let Positions::Rotary { frequencies } = &config.positions {
             self.rotate(frequencies, width, &mut qkv);
         }
@@ -117,9 +119,29 @@ impl<T: InMemory> Pass<'_, T> {
         self.linear(&block.mlp_out, &hidden, inner, then, x);
     }
 
+    /// The outputs of several layers (M, ...) side by side: (M, width).
+    fn joined(&self, layers: &[Linear<T>], x: &[f32], rows: usize, width: usize) -> Vec<f32> {
+        let (c, mut joined) = (self.config.hidden_size, vec![0.0; rows * width]);
+        if let [layer] = layers {
+            self.linear(layer, x, c, Then::default(), &mut joined);
+            return joined;
+        }
+        let (queries, d) = (self.config.n_head * self.config.head_dim, self.config.n_kv_head * self.config.head_dim);
+        let mut start = 0;
+        for (layer, n) in layers.iter().zip([queries, d, d]) {
+            let mut out = vec![0.0; rows * n];
+            self.linear(layer, x, c, Then::default(), &mut out);
+            for (joined, out) in joined.chunks_exact_mut(width).zip(out.chunks_exact(n)) {
+                joined[start..start + n].copy_from_slice(out);
+            }
+            start += n;
+        }
+        joined
+    }
+
     fn linear(&self, linear: &Linear<T>, x: &[f32], k: usize, then: Then<'_>, out: &mut [f32]) {
         let n = out.len() / (x.len() / k);
-        let matrix = Matrix { weights: Weights::Full(linear.weight.numbers()), n, k };
+        let matrix = Matrix { weights: linear.weight.weights(), n, k };
         let bias = linear.bias.as_ref().map(|bias| numbers(bias));
         cpu::multiply(&self.shares, x, matrix, Then { bias, ..then }, out);
     }

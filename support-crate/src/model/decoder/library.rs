@@ -4,6 +4,7 @@
 //! S tokens seen so far (cache and new).
 
 use super::parts::{Block, Linear, Memory, Norm, Parts};
+use super::stored::Stored;
 use crate::error::{Error, Result};
 use crate::model::{Activation, DecoderConfig, Device, Logits, Positions, Step};
 
@@ -78,7 +79,10 @@ pub(in crate::model) fn forward<B: Operations>(
     if let Some(wanted) = &step.wanted {
         x = backend.rows(&x, wanted)?;
     }
-    let head = parts.head.as_ref().unwrap_or(&parts.token_embedding);
+    let head = match &parts.head {
+        Some(head) => full(head)?,
+        None => &parts.token_embedding,
+    };
     let logits = backend.linear(&pass.norm(&parts.final_norm, &x)?, head, None)?;
     Logits::new(backend.values(&logits)?, step.batch, config.vocab_size)
 }
@@ -102,9 +106,15 @@ impl<B: Operations> Pass<'_, B> {
     ) -> Result<B::Tensor> {
         let Self { backend, config, step, .. } = self;
         let (heads, kv_heads, d) = (config.n_head, config.n_kv_head, config.head_dim);
-        let qkv = self.linear(&block.attention_in, &self.norm(&block.attention_norm, x)?)?; // (M, (H + 2 J) D)
-        let part = |start: usize, count| backend.heads(&qkv, start * d, (step.batch, count, step.seq_len, d));
-        let (mut q, mut k, mut v) = (part(0, heads)?, part(heads, kv_heads)?, part(heads + kv_heads, kv_heads)?);
+        let x = self.norm(&block.attention_norm, x)?;
+        let joined = block.attention_in.iter().map(|layer| self.linear(layer, &x)).collect::<Result<Vec<_>>>()?;
+        let part = |index: usize, start: usize, count| {
+            // One layer's output holds all three, one after the other.
+            let (of, start) = if joined.len() == 1 { (&joined[0], start) } else { (&joined[index], 0) };
+            backend.heads(of, start * d, (step.batch, count, step.seq_len, d))
+        };
+        let (mut q, mut k) = (part(0, 0, heads)?, part(1, heads, kv_heads)?);
+        let mut v = part(2, heads + kv_heads, kv_heads)?;
         if let Some((cos, sin)) = &self.angles {
             q = backend.rotate(&q, cos, sin)?;
             k = backend.rotate(&k, cos, sin)?;
@@ -127,7 +137,7 @@ impl<B: Operations> Pass<'_, B> {
     }
 
     fn linear(&self, linear: &Linear<B::Tensor>, x: &B::Tensor) -> Result<B::Tensor> {
-        self.backend.linear(x, &linear.weight, linear.bias.as_ref())
+        self.backend.linear(x, full(&linear.weight)?, linear.bias.as_ref())
     }
 
     fn norm(&self, norm: &Norm<B::Tensor>, x: &B::Tensor) -> Result<B::Tensor> {
@@ -135,6 +145,14 @@ impl<B: Operations> Pass<'_, B> {
             Some(shift) => self.backend.layer_norm(x, &norm.scale, shift, self.config.norm_epsilon),
             None => self.backend.rms_norm(x, &norm.scale, self.config.norm_epsilon),
         }
+    }
+}
+
+/// A matrix in full precision; `Decoder::load` refuses others.
+fn full<T>(stored: &Stored<T>) -> Result<&T> {
+    match stored {
+        Stored::Full(tensor) => Ok(tensor),
+        Stored::FourBit(_) | Stored::Int8(_) => Err(Error::system("a quantized matrix in a library's operation")),
     }
 }
 

@@ -5,15 +5,19 @@
 //! when asked for, with the operations of the backend's library, one by one ([`library`]).
 
 mod cache;
+mod checkpoint;
 mod fused;
 mod library;
 mod parts;
+mod quantized;
+mod stored;
 
 use std::any::Any;
 use std::fmt;
 
 use super::{Architecture, Backend, CausalLm, DecoderConfig, Logits, ModelInfo, Positions, Precision, Step, Weights};
 use crate::error::{Error, Result};
+use crate::quant::QuantizationConfig;
 use cache::CpuCache;
 pub(super) use fused::InMemory;
 pub(super) use library::Operations;
@@ -37,13 +41,30 @@ where
     ///
     /// # Errors
     /// A tensor that is missing or has another shape than the config says, by name; float16 on a CPU.
-    pub fn load(config: DecoderConfig, weights: &Weights, dtype: Precision, of: Backend, backend: B) -> Result<Self> {
+    pub fn load(
+        config: DecoderConfig,
+        weights: &Weights,
+        dtype: Precision,
+        quantization: Option<&QuantizationConfig>,
+        of: Backend,
+        backend: B,
+    ) -> Result<Self> {
         let device = backend.device();
+        let fused = device.is_cpu() && !of.one_by_one();
+        if let Some(quantization) = quantization {
+            quantization.check()?;
+            if !fused {
+                return Err(Error::input(format!(
+                    "quantized models run on the CPU with this library's kernels, not {of} on {device}"
+                ))
+                .hint("take `Device::Cpu` and `Backend::Candle` or `Backend::Tch`"));
+            }
+        }
         if device.is_cpu() && dtype == Precision::Float16 {
             return Err(Error::input("float16 weights cannot be computed with on a CPU").hint("ask `resolve_dtype`"));
         }
         let compute = if device.is_cpu() { Precision::Float32 } else { dtype };
-        let (parts, counts) = Loader::new(&config, weights, &backend, dtype, compute).load()?;
+        let (parts, counts) = Loader::new(&config, weights, &backend, (dtype, compute), quantization).load()?;
         let info = ModelInfo {
             architecture: config.architecture.name(),
             backend: of.name(),
@@ -57,10 +78,10 @@ where
             eos_token_id: config.eos_token_id,
             num_parameters: counts.parameters,
             parameter_bytes: counts.bytes,
-            bytes_per_token: counts.bytes - counts.tables,
+            quant_state_bytes: counts.quant_state,
+            bytes_per_token: counts.bytes + counts.quant_state - counts.tables,
             buffer_bytes: buffer_bytes(&config, dtype),
         };
-        let fused = device.is_cpu() && !of.one_by_one();
         Ok(Self { info, config, parts, backend, fused })
     }
 }

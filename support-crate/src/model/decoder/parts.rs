@@ -1,8 +1,11 @@
 //! The tensors of a decoder-only transformer, by what they do rather than by what each family calls them.
 
-use crate::error::{Error, Result};
+use super::quantized;
+use super::stored::Stored;
+use crate::error::{Context, Error, Result};
 use crate::model::weights::Slot;
 use crate::model::{Architecture, DecoderConfig, NormKind, Positions, Precision, Weights};
+use crate::quant::QuantizationConfig;
 
 /// Letters in shapes: V tokens in the vocabulary, C width of the hidden state, H heads, J heads of keys
 /// and values, D width of a head, I width inside the feed-forward part.
@@ -13,14 +16,14 @@ pub(in crate::model) struct Parts<T> {
     pub blocks: Vec<Block<T>>,
     pub final_norm: Norm<T>,
     /// C -> V; the token embedding if the model has no separate one.
-    pub head: Option<T>,
+    pub head: Option<Stored<T>>,
 }
 
 #[derive(Debug)]
 pub(in crate::model) struct Block<T> {
     pub attention_norm: Norm<T>,
-    /// C -> (H + 2 J) D: queries, keys and values.
-    pub attention_in: Linear<T>,
+    /// C -> (H + 2 J) D: queries, keys and values, whose outputs are joined if they are several.
+    pub attention_in: Vec<Linear<T>>,
     /// H D -> C
     pub attention_out: Linear<T>,
     pub mlp_norm: Norm<T>,
@@ -36,7 +39,7 @@ pub(in crate::model) struct Block<T> {
 #[derive(Debug)]
 pub(in crate::model) struct Linear<T> {
     /// (out, in)
-    pub weight: T,
+    pub weight: Stored<T>,
     /// (out)
     pub bias: Option<T>,
 }
@@ -67,7 +70,10 @@ pub(in crate::model) trait Memory {
 #[derive(Debug, Default, Clone, Copy)]
 pub(in crate::model) struct Counts {
     pub parameters: usize,
+    /// Bytes of weights, without what else quantized ones need.
     pub bytes: usize,
+    /// Bytes of scales of quantized weights, and the like.
+    pub quant_state: usize,
     /// Bytes of the tables of which a step reads single rows.
     pub tables: usize,
 }
@@ -81,6 +87,9 @@ pub(in crate::model) struct Loader<'a, M> {
     pub dtype: Precision,
     /// The format of what is added or scaled with: what is computed in.
     pub compute: Precision,
+    pub quantization: Option<&'a QuantizationConfig>,
+    /// The layers that could be quantized, as transformers names them.
+    modules: Vec<String>,
     counts: Counts,
     prefix: &'static str,
 }
@@ -90,70 +99,85 @@ impl<'a, M: Memory> Loader<'a, M> {
         config: &'a DecoderConfig,
         weights: &'a Weights,
         memory: &'a M,
-        dtype: Precision,
-        compute: Precision,
+        (dtype, compute): (Precision, Precision),
+        quantization: Option<&'a QuantizationConfig>,
     ) -> Self {
+        let with_head = config.architecture.prefix();
         // Some checkpoints are saved with the head around the model, some without.
-        let (first, with_head) = match config.architecture {
-            Architecture::Gpt2 => ("transformer.wte.weight", "transformer."),
-            _ => ("model.embed_tokens.weight", "model."),
-        };
-        let prefix = if weights.contains(first) { with_head } else { "" };
-        Self { config, weights, memory, dtype, compute, counts: Counts::default(), prefix }
+        let first = format!("{with_head}{}", config.architecture.token_embedding());
+        let prefix = if weights.contains(&first) { with_head } else { "" };
+        let (modules, counts) = (Vec::new(), Counts::default());
+        Self { config, weights, memory, dtype, compute, quantization, modules, counts, prefix }
     }
 
     /// Reads everything.
     ///
     /// # Errors
-    /// A tensor that is missing or does not fit the config, by name.
+    /// A tensor that is missing or does not fit the config, by name; a module to skip that there is not.
     pub fn load(mut self) -> Result<(Parts<M::Tensor>, Counts)> {
         let (config, gpt2) = (self.config, self.config.architecture == Architecture::Gpt2);
         let (v, c) = (config.vocab_size, config.hidden_size);
-        let prefix = self.prefix;
-        let own = |name: &str| format!("{prefix}{name}");
-        let names = if gpt2 { ["wte.weight", "ln_f"] } else { ["embed_tokens.weight", "norm"] }.map(own);
-        let token_embedding = self.matrix(&[(&names[0], v)], c, false)?;
+        let token_embedding = self.matrix(&self.own(config.architecture.token_embedding()), v, c)?;
         let mut tables = self.counts.bytes;
         let position_embedding = match config.positions {
-            Positions::Learned => {
-                let name = own("wpe.weight");
-                let table = self.matrix(&[(&name, config.context_len)], c, false)?;
-                tables = self.counts.bytes;
-                Some(table)
-            }
+            Positions::Learned => Some(self.matrix(&self.own("wpe.weight"), config.context_len, c)?),
             Positions::Rotary { .. } => None,
         };
+        tables = tables.max(self.counts.bytes);
         let mut blocks = Vec::new();
         for layer in 0..config.n_layer {
             blocks.push(if gpt2 { self.gpt2_block(layer)? } else { self.llama_block(layer)? });
         }
-        let final_norm = self.norm(&names[1])?;
-        let head = match config.tie_word_embeddings {
-            true => None,
-            false => Some(self.matrix(&[("lm_head.weight", v)], c, false)?),
-        };
+        let final_norm = self.norm(&self.own(if gpt2 { "ln_f" } else { "norm" }))?;
+        let head = self.head()?;
         if head.is_none() {
-            // A tied head reads the whole token embedding.
+            // The head reads the whole token embedding.
             tables -= v * c * self.dtype.size_in_bytes();
         }
         self.counts.tables = tables;
+        let unknown = self.quantization.map(|config| config.unknown_modules(&self.modules)).unwrap_or_default();
+        if let Some(module) = unknown.first() {
+            return Err(Error::input(format!(
+                "`llm_int8_skip_modules` names `{module}`, which the model does not have"
+            ))
+            .hint(format!("its layers are called like `{}`", self.modules[0])));
+        }
         Ok((Parts { token_embedding, position_embedding, blocks, final_norm, head }, self.counts))
+    }
+
+    /// A tensor's name in the files.
+    fn own(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// A tied head that is quantized has a copy of its own; the embedding stays as it is.
+    fn head(&mut self) -> Result<Option<Stored<M::Tensor>>> {
+        let (v, c) = (self.config.vocab_size, self.config.hidden_size);
+        let format = self.quantization.and_then(|config| config.layer("lm_head"));
+        let name = match self.config.tie_word_embeddings {
+            true => self.own(self.config.architecture.token_embedding()),
+            false => "lm_head.weight".to_owned(),
+        };
+        match (format, self.config.tie_word_embeddings) {
+            (None, true) => Ok(None),
+            (None, false) => Ok(Some(Stored::Full(self.matrix(&name, v, c)?))),
+            (Some(format), tied) => {
+                let head = quantized::load(self.weights, &name, (v, c), false, format).context(|| "layer `lm_head`")?;
+                self.count_stored(&head, if tied { 0 } else { v * c });
+                Ok(Some(head))
+            }
+        }
     }
 
     fn gpt2_block(&mut self, layer: usize) -> Result<Block<M::Tensor>> {
         let (c, inner) = (self.config.hidden_size, self.config.intermediate_size);
-        let prefix = self.prefix;
-        let name = |part: &str| format!("{prefix}h.{layer}.{part}");
-        let names = ["ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj"].map(name);
-        let (attention_norm, mlp_norm) = (self.norm(&names[0])?, self.norm(&names[3])?);
-        let mut linear = |name: &str, n_in: usize, n_out: usize| {
-            let weight = self.matrix(&[(&format!("{name}.weight"), n_out)], n_in, true)?;
-            Ok::<_, Error>(Linear { weight, bias: Some(self.vector(&[(&format!("{name}.bias"), n_out)])?) })
-        };
-        let attention_in = linear(&names[1], c, 3 * c)?;
-        let attention_out = linear(&names[2], c, c)?;
-        let mlp_in = linear(&names[4], c, inner)?;
-        let mlp_out = linear(&names[5], inner, c)?;
+        let name = |part: &str| format!("h.{layer}.{part}");
+        let attention_norm = self.norm(&self.own(&name("ln_1")))?;
+        let attention_in = vec![self.linear(&name("attn.c_attn"), (3 * c, c), true)?];
+        let attention_out = self.linear(&name("attn.c_proj"), (c, c), true)?;
+        let mlp_norm = self.norm(&self.own(&name("ln_2")))?;
+        let mlp_in = self.linear(&name("mlp.c_fc"), (inner, c), true)?;
+        let mlp_out = self.linear(&name("mlp.c_proj"), (c, inner), true)?;
         Ok(Block { attention_norm, attention_in, attention_out, mlp_norm, mlp_in, mlp_up: None, mlp_out })
     }
 
@@ -161,70 +185,66 @@ impl<'a, M: Memory> Loader<'a, M> {
         let config = self.config;
         let (c, inner, biases) = (config.hidden_size, config.intermediate_size, config.biases);
         let (queries, keys) = (config.n_head * config.head_dim, config.n_kv_head * config.head_dim);
-        let prefix = self.prefix;
-        let name = |part: &str| format!("{prefix}layers.{layer}.{part}");
-        let norms = ["input_layernorm", "post_attention_layernorm"].map(name);
-        let [q, k, v, o, gate, up, down] = [
-            "self_attn.q_proj",
-            "self_attn.k_proj",
-            "self_attn.v_proj",
-            "self_attn.o_proj",
-            "mlp.gate_proj",
-            "mlp.up_proj",
-            "mlp.down_proj",
-        ]
-        .map(name);
-        let (attention_norm, mlp_norm) = (self.norm(&norms[0])?, self.norm(&norms[1])?);
-        let mut linear = |names: &[(&String, usize)], n_in: usize, with_bias: bool| {
-            let of = |end: &str| names.iter().map(|(name, n)| (format!("{name}.{end}"), *n)).collect::<Vec<_>>();
-            let weight = self.matrix(&of("weight"), n_in, false)?;
-            let bias = if with_bias { Some(self.vector(&of("bias"))?) } else { None };
-            Ok::<_, Error>(Linear { weight, bias })
-        };
-        let attention_in = linear(&[(&q, queries), (&k, keys), (&v, keys)], c, biases.attention_in)?;
-        let attention_out = linear(&[(&o, c)], queries, biases.attention_out)?;
-        let mlp_in = linear(&[(&gate, inner)], c, biases.mlp)?;
-        let mlp_up = Some(linear(&[(&up, inner)], c, biases.mlp)?);
-        let mlp_out = linear(&[(&down, c)], inner, biases.mlp)?;
+        let name = |part: &str| format!("layers.{layer}.{part}");
+        let attention_norm = self.norm(&self.own(&name("input_layernorm")))?;
+        let mut attention_in = Vec::new();
+        for (part, rows) in [("q_proj", queries), ("k_proj", keys), ("v_proj", keys)] {
+            attention_in.push(self.linear(&name(&format!("self_attn.{part}")), (rows, c), biases.attention_in)?);
+        }
+        let attention_out = self.linear(&name("self_attn.o_proj"), (c, queries), biases.attention_out)?;
+        let mlp_norm = self.norm(&self.own(&name("post_attention_layernorm")))?;
+        let mlp_in = self.linear(&name("mlp.gate_proj"), (inner, c), biases.mlp)?;
+        let mlp_up = Some(self.linear(&name("mlp.up_proj"), (inner, c), biases.mlp)?);
+        let mlp_out = self.linear(&name("mlp.down_proj"), (c, inner), biases.mlp)?;
         Ok(Block { attention_norm, attention_in, attention_out, mlp_norm, mlp_in, mlp_up, mlp_out })
     }
 
-    /// A matrix of `n_in` columns whose rows are those of all `names`, each with its number of rows. With
-    /// `transpose`, the file has (in, out).
-    fn matrix<N: AsRef<str>>(&mut self, names: &[(N, usize)], n_in: usize, transpose: bool) -> Result<M::Tensor> {
-        let n_out = names.iter().map(|(_, rows)| rows).sum::<usize>();
-        self.count(n_out * n_in, self.dtype);
-        self.memory.tensor(&[n_out, n_in], self.dtype, &mut |mut slot| {
-            for (name, rows) in names {
-                let (part, rest) = slot.split_at(rows * n_in);
-                match transpose {
-                    true => self.weights.read_transposed(name.as_ref(), n_in, *rows, part)?,
-                    false => self.weights.read(name.as_ref(), &[*rows, n_in], part)?,
-                }
-                slot = rest;
+    /// A linear layer of `n_out` outputs and `n_in` inputs, quantized if the configuration says so.
+    fn linear(&mut self, part: &str, (n_out, n_in): (usize, usize), bias: bool) -> Result<Linear<M::Tensor>> {
+        let module = format!("{}{part}", self.config.architecture.prefix());
+        let name = self.own(&format!("{part}.weight"));
+        // GPT-2 stores (in, out).
+        let transposed = self.config.architecture == Architecture::Gpt2;
+        let weight = match self.quantization.and_then(|config| config.layer(&module)) {
+            Some(format) => {
+                let weight = quantized::load(self.weights, &name, (n_out, n_in), transposed, format)
+                    .context(|| format!("layer `{module}`"))?;
+                self.count_stored(&weight, n_out * n_in);
+                weight
             }
-            Ok(())
+            None if transposed => Stored::Full(self.matrix_of(&name, n_out, n_in, true)?),
+            None => Stored::Full(self.matrix(&name, n_out, n_in)?),
+        };
+        self.modules.push(module);
+        let bias = if bias { Some(self.vector(&self.own(&format!("{part}.bias")), n_out)?) } else { None };
+        Ok(Linear { weight, bias })
+    }
+
+    fn matrix(&mut self, name: &str, rows: usize, columns: usize) -> Result<M::Tensor> {
+        self.matrix_of(name, rows, columns, false)
+    }
+
+    /// A matrix (rows, columns), which the file has the other way round if `transposed`.
+    fn matrix_of(&mut self, name: &str, rows: usize, columns: usize, transposed: bool) -> Result<M::Tensor> {
+        self.weights.check(name, &if transposed { [columns, rows] } else { [rows, columns] })?;
+        self.count(rows * columns, self.dtype);
+        self.memory.tensor(&[rows, columns], self.dtype, &mut |slot| match transposed {
+            true => self.weights.read_transposed(name, columns, rows, slot),
+            false => self.weights.read(name, &[rows, columns], slot),
         })
     }
 
-    fn vector<N: AsRef<str>>(&mut self, names: &[(N, usize)]) -> Result<M::Tensor> {
-        let len = names.iter().map(|(_, len)| len).sum::<usize>();
+    fn vector(&mut self, name: &str, len: usize) -> Result<M::Tensor> {
+        self.weights.check(name, &[len])?;
         self.count(len, self.compute);
-        self.memory.tensor(&[len], self.compute, &mut |mut slot| {
-            for (name, len) in names {
-                let (part, rest) = slot.split_at(*len);
-                self.weights.read(name.as_ref(), &[*len], part)?;
-                slot = rest;
-            }
-            Ok(())
-        })
+        self.memory.tensor(&[len], self.compute, &mut |slot| self.weights.read(name, &[len], slot))
     }
 
     fn norm(&mut self, name: &str) -> Result<Norm<M::Tensor>> {
         let c = self.config.hidden_size;
-        let scale = self.vector(&[(format!("{name}.weight"), c)])?;
+        let scale = self.vector(&format!("{name}.weight"), c)?;
         let shift = match self.config.norm {
-            NormKind::Layer => Some(self.vector(&[(format!("{name}.bias"), c)])?),
+            NormKind::Layer => Some(self.vector(&format!("{name}.bias"), c)?),
             NormKind::Rms => None,
         };
         Ok(Norm { scale, shift })
@@ -233,5 +253,12 @@ impl<'a, M: Memory> Loader<'a, M> {
     fn count(&mut self, numbers: usize, dtype: Precision) {
         self.counts.parameters += numbers;
         self.counts.bytes += numbers * dtype.size_in_bytes();
+    }
+
+    /// Of a quantized layer transformers counts the weights and not their scales.
+    fn count_stored(&mut self, stored: &Stored<M::Tensor>, numbers: usize) {
+        self.counts.parameters += numbers;
+        self.counts.bytes += stored.quantized_bytes();
+        self.counts.quant_state += stored.quant_state_bytes();
     }
 }

@@ -56,6 +56,18 @@ impl Weights {
         }
     }
 
+    /// Makes sure that there is a tensor of this name and shape. Memory of a size that a config asks for is set
+    /// aside only then: the file is as large as it says, a config can say anything.
+    ///
+    /// # Errors
+    /// No tensor of that name, or another shape.
+    pub(in crate::model) fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
+        match &self.origin {
+            Origin::Random { .. } => Ok(()),
+            Origin::Files { shards, shard_of } => shard_with(name, shards, shard_of)?.find(name, shape).map(drop),
+        }
+    }
+
     /// Reads a tensor into `slot`, in its format.
     ///
     /// # Errors
@@ -79,13 +91,30 @@ impl Weights {
         self.read_as(name, &[n_in, n_out], true, slot)
     }
 
+    /// Whether a tensor of this name holds signed bytes.
+    pub(in crate::model) fn is_int8(&self, name: &str) -> bool {
+        let Origin::Files { shards, shard_of } = &self.origin else { return false };
+        shard_of.get(name).is_some_and(|&shard| shards[shard].holds(name, safetensors::Dtype::I8))
+    }
+
+    /// The bytes of a tensor of signed or unsigned bytes, of any shape.
+    ///
+    /// # Errors
+    /// No tensor of that name, or one of other numbers.
+    pub(in crate::model) fn bytes(&self, name: &str) -> Result<Vec<u8>> {
+        self.used.borrow_mut().insert(name.to_owned());
+        match &self.origin {
+            Origin::Random { .. } => Err(Error::system("random weights are not stored")),
+            Origin::Files { shards, shard_of } => shard_with(name, shards, shard_of)?.bytes_of(name),
+        }
+    }
+
     fn read_as(&self, name: &str, shape: &[usize], transpose: bool, slot: Slot<'_>) -> Result<()> {
         self.used.borrow_mut().insert(name.to_owned());
         match &self.origin {
             Origin::Random { seed } => random::fill(*seed, name, slot),
             Origin::Files { shards, shard_of } => {
-                let Some(&index) = shard_of.get(name) else { return Err(missing(name, shards)) };
-                let shard = &shards[index];
+                let shard = shard_with(name, shards, shard_of)?;
                 let all_finite = shard.read(name, shape, transpose, slot)?;
                 if self.check_finite && !all_finite {
                     return Err(Error::format(format!("{shard}: tensor `{name}` holds a NaN or an infinity")).hint(
@@ -106,6 +135,10 @@ impl Weights {
         let is_unused = |name: &&String| !used.contains(*name) && !computable.iter().any(|end| name.ends_with(end));
         shard_of.keys().filter(is_unused).cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
+}
+
+fn shard_with<'a>(name: &str, shards: &'a [Shard], shard_of: &HashMap<String, usize>) -> Result<&'a Shard> {
+    shard_of.get(name).map(|&index| &shards[index]).ok_or_else(|| missing(name, shards))
 }
 
 fn missing(name: &str, shards: &[Shard]) -> Error {

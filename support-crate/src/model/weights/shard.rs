@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use memmap2::{Mmap, UncheckedAdvice};
-use safetensors::SafeTensors;
-use safetensors::tensor::Metadata;
+use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::{Dtype, SafeTensors};
 
 use super::convert::{self, Slot};
 use crate::error::{Context, Error, Result};
@@ -50,8 +50,8 @@ impl Shard {
         self.metadata.offset_keys().into_iter()
     }
 
-    /// Reads a tensor, and says whether all its numbers are finite.
-    pub fn read(&self, name: &str, shape: &[usize], transpose: bool, slot: Slot<'_>) -> Result<bool> {
+    /// Where a tensor of this shape is.
+    pub fn find(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo> {
         let info = self.metadata.info(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))?;
         if info.shape != shape {
             return Err(Error::format(format!(
@@ -60,6 +60,12 @@ impl Shard {
             ))
             .hint("do config.json and the weights belong to the same model?"));
         }
+        Ok(info)
+    }
+
+    /// Reads a tensor, and says whether all its numbers are finite.
+    pub fn read(&self, name: &str, shape: &[usize], transpose: bool, slot: Slot<'_>) -> Result<bool> {
+        let info = self.find(name, shape)?;
         let (start, end) = (self.data_start + info.data_offsets.0, self.data_start + info.data_offsets.1);
         let bytes = self
             .bytes
@@ -76,6 +82,23 @@ impl Shard {
         };
         self.give_back(start, end);
         finite.context(|| format!("{self}: tensor `{name}`"))
+    }
+
+    /// Whether a tensor is there and holds such numbers.
+    pub fn holds(&self, name: &str, dtype: Dtype) -> bool {
+        self.metadata.info(name).is_some_and(|info| info.dtype == dtype)
+    }
+
+    /// The content of a tensor of bytes.
+    pub fn bytes_of(&self, name: &str) -> Result<Vec<u8>> {
+        let info = self.metadata.info(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))?;
+        if !matches!(info.dtype, Dtype::U8 | Dtype::I8) {
+            return Err(Error::format(format!("{self}: tensor `{name}` holds {:?}, expected bytes", info.dtype)));
+        }
+        let (start, end) = (self.data_start + info.data_offsets.0, self.data_start + info.data_offsets.1);
+        let bytes = self.bytes.as_slice().get(start..end).map(<[u8]>::to_vec);
+        self.give_back(start, end);
+        bytes.ok_or_else(|| Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file")))
     }
 
     /// Tells the system that these bytes are not needed again soon. Pages at the edges that other tensors

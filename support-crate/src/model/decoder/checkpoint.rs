@@ -1,0 +1,99 @@
+//! Layers as transformers and bitsandbytes save them.
+//!
+//! Source: `QuantState.as_dict` and `from_dict` in bitsandbytes `functional.py`; `Linear8bitLt` in
+//! `nn/modules.py`.
+
+use serde::Deserialize;
+
+use super::stored::{FourBitMatrix, Int8Matrix, Stored};
+use crate::error::{Context, Error, Result};
+use crate::model::cpu::Inputs;
+use crate::model::weights::Slot;
+use crate::model::{Precision, Weights};
+use crate::quant::{
+    Absmax, FourBit, Int8Rows, NESTED_BLOCKSIZE, NestedAbsmax, Quantized4Bit, check_blocksize,
+};
+
+/// The content of `quant_state.bitsandbytes__nf4` or `__fp4`.
+#[derive(Deserialize)]
+struct QuantState {
+    quant_type: String,
+    blocksize: usize,
+    dtype: String,
+    shape: Vec<usize>,
+    nested_blocksize: Option<usize>,
+    nested_offset: Option<f32>,
+}
+
+/// A 4-bit layer whose weight is called `name`.
+pub(super) fn four_bit<T>(weights: &Weights, name: &str, (n, k): (usize, usize)) -> Result<Stored<T>> {
+    let state = quant_state(weights, name)?;
+    let quant_type: FourBit = state.quant_type.parse()?;
+    if state.shape != [n, k] {
+        return Err(Error::format(format!("its quant state is of shape {:?}, expected [{n}, {k}]", state.shape))
+            .hint("do config.json and the weights belong to the same model?"));
+    }
+    check_blocksize(state.blocksize)?;
+    let code = floats(weights, &format!("{name}.quant_map"), 16)?;
+    if code != quant_type.codebook() {
+        return Err(Error::format(format!("its `quant_map` is not that of {quant_type}")));
+    }
+    let packed = weights.bytes(name)?;
+    let absmax = match state.nested_blocksize {
+        None => Absmax::Float32(floats(weights, &format!("{name}.absmax"), (n * k).div_ceil(state.blocksize))?),
+        Some(nested_blocksize) => nested(weights, name, nested_blocksize, state.nested_offset)?,
+    };
+    let dtype: Precision = state.dtype.parse().context(|| "its quant state")?;
+    let quantized = Quantized4Bit::new(quant_type, state.blocksize, &[n, k], dtype, packed, absmax)?;
+    Ok(Stored::FourBit(FourBitMatrix::new(quantized)))
+}
+
+fn quant_state(weights: &Weights, name: &str) -> Result<QuantState> {
+    let names = ["nf4", "fp4"].map(|quant_type| format!("{name}.quant_state.bitsandbytes__{quant_type}"));
+    let found = names.iter().find(|name| weights.contains(name));
+    let Some(found) = found else {
+        return Err(Error::format(format!("there is no `{}` and no `{}`", names[0], names[1]))
+            .hint("the checkpoint is damaged, or was not saved by bitsandbytes"));
+    };
+    serde_json::from_slice(&weights.bytes(found)?).context(|| format!("`{found}`"))
+}
+
+fn nested(weights: &Weights, name: &str, blocksize: usize, offset: Option<f32>) -> Result<Absmax> {
+    if blocksize != NESTED_BLOCKSIZE {
+        return Err(Error::format(format!(
+            "its `nested_blocksize` is {blocksize}, expected {}",
+            NESTED_BLOCKSIZE
+        )));
+    }
+    let offset = offset.ok_or_else(|| Error::format("its quant state has no `nested_offset`"))?;
+    let quantized = weights.bytes(&format!("{name}.absmax"))?;
+    let absmax = floats(weights, &format!("{name}.nested_absmax"), quantized.len().div_ceil(blocksize))?;
+    check_blocksize(state.blocksize)?;
+    let code = floats(weights, &format!("{name}.nested_quant_map"), 256)?;
+    Ok(Absmax::Nested(NestedAbsmax::new(quantized, absmax, &code, offset)?))
+}
+
+/// An 8-bit layer whose weight is called `name`.
+pub(super) fn int8<T>(weights: &Weights, name: &str, (n, k): (usize, usize), threshold: f32) -> Result<Stored<T>> {
+    let module = name.strip_suffix(".weight").unwrap_or(name);
+    let format_name = format!("{module}.weight_format");
+    if weights.contains(&format_name) && weights.bytes(&format_name)?.iter().any(|&byte| byte != 0) {
+        return Err(Error::format(format!("`{format_name}` is not 0: the weights are not row by row"))
+            .hint("save the checkpoint with a newer version of bitsandbytes"));
+    }
+    weights.check(name, &[n, k])?;
+    let scb_name = format!("{module}.SCB");
+    if !weights.contains(&scb_name) {
+        return Err(Error::format(format!("int8 weights without the scales of their rows, `{scb_name}`")));
+    }
+    let values = weights.bytes(name)?.into_iter().map(|byte| byte as i8).collect();
+    let rows = Int8Rows::new(values, floats(weights, &scb_name, n)?, k)?;
+    Ok(Stored::Int8(Int8Matrix::new(rows, Inputs::Dynamic { threshold })))
+}
+
+fn floats(weights: &Weights, name: &str, len: usize) -> Result<Vec<f32>> {
+    weights.check(name, &[len])?;
+    let mut values = vec![0.0_f32; len];
+    weights.read(name, &[len], Slot::Float32(&mut values))?;
+    Ok(values)
+}

@@ -1,0 +1,102 @@
+//! Quantized layers: made from full precision while they are read, or read as bitsandbytes saved them.
+
+use std::sync::Mutex;
+
+use super::stored::{FourBitMatrix, Int8Matrix, Stored};
+use crate::error::Result;
+use crate::model::cpu::{self, Inputs};
+use crate::model::weights::Slot;
+use crate::model::{Precision, Weights};
+use crate::quant::{
+    Absmax, FourBitOptions, Int8Rows, LayerFormat, NestedAbsmax, Quantized4Bit, quantize_4bit_blocks,
+    quantize_rows_int8,
+};
+
+/// A layer of `n` outputs and `k` inputs whose weight is called `name`; in full precision it may be stored
+/// `transposed`, as (k, n). Quantized ones are always (n, k).
+///
+/// # Errors
+/// As [`Weights::read`]; weights that are not finite; a saved state that contradicts itself.
+pub(super) fn load<T>(
+    weights: &Weights,
+    name: &str,
+    (n, k): (usize, usize),
+    transposed: bool,
+    format: LayerFormat,
+) -> Result<Stored<T>> {
+    let stored = |end: &str| weights.contains(&format!("{name}{end}"));
+    match format {
+        LayerFormat::FourBit(_) if stored(".absmax") || stored(".quant_map") => {
+            super::checkpoint::four_bit(weights, name, (n, k))
+        }
+        LayerFormat::FourBit(options) => {
+            let numbers = read(weights, name, (n, k), transposed)?;
+            Ok(Stored::FourBit(FourBitMatrix::new(four_bit(&numbers, (n, k), options)?)))
+        }
+        LayerFormat::Int8 { threshold } if weights.is_int8(name) => {
+            super::checkpoint::int8(weights, name, (n, k), threshold)
+        }
+        LayerFormat::Int8 { threshold } => {
+            let numbers = read(weights, name, (n, k), transposed)?;
+            Ok(Stored::Int8(Int8Matrix::new(int8(&numbers, k)?, Inputs::Dynamic { threshold })))
+        }
+    }
+}
+
+/// The weights of a layer in float32, for as long as it takes to quantize them.
+fn read(weights: &Weights, name: &str, (n, k): (usize, usize), transposed: bool) -> Result<Vec<f32>> {
+    weights.check(name, &if transposed { [k, n] } else { [n, k] })?;
+    let mut numbers = vec![0.0_f32; n * k];
+    let slot = Slot::Float32(&mut numbers);
+    match transposed {
+        true => weights.read_transposed(name, k, n, slot)?,
+        false => weights.read(name, &[n, k], slot)?,
+    }
+    Ok(numbers)
+}
+
+/// Weights that a thread quantizes at once: a multiple of every block size.
+const PART: usize = 1 << 16;
+
+fn four_bit(numbers: &[f32], (n, k): (usize, usize), options: FourBitOptions) -> Result<Quantized4Bit> {
+    let FourBitOptions { quant_type, blocksize, double_quant } = options;
+    let mut packed = vec![0_u8; numbers.len().div_ceil(2)];
+    let mut absmax = vec![0.0_f32; numbers.len().div_ceil(blocksize)];
+    let outputs = packed.chunks_mut(PART / 2).zip(absmax.chunks_mut(PART / blocksize));
+    in_parts(numbers.chunks(PART).zip(outputs), |(numbers, (packed, absmax))| {
+        quantize_4bit_blocks(quant_type, blocksize, numbers, packed, absmax)
+    })?;
+    let absmax = match double_quant {
+        true => Absmax::Nested(NestedAbsmax::quantize(&absmax)?),
+        false => Absmax::Float32(absmax),
+    };
+    Quantized4Bit::new(quant_type, blocksize, &[n, k], Precision::Float32, packed, absmax)
+}
+
+fn int8(numbers: &[f32], k: usize) -> Result<Int8Rows> {
+    let rows = (PART / k).max(1);
+    let mut values = vec![0_i8; numbers.len()];
+    let mut scb = vec![0.0_f32; numbers.len() / k];
+    let outputs = values.chunks_mut(rows * k).zip(scb.chunks_mut(rows));
+    in_parts(numbers.chunks(rows * k).zip(outputs), |(numbers, (values, scb))| {
+        // As bitsandbytes does: float16 first.
+        let narrow: Vec<f32> = numbers.iter().map(|&number| half::f16::from_f32(number).to_f32()).collect();
+        quantize_rows_int8(&narrow, k, values, scb)
+    })?;
+    Int8Rows::new(values, scb, k)
+}
+
+/// Runs `run` on every part, shared among the threads; the first error in order is returned.
+fn in_parts<P: Send>(parts: impl Iterator<Item = P>, run: impl Fn(P) -> Result<()> + Sync) -> Result<()> {
+    let parts: Vec<Mutex<Option<P>>> = parts.map(|part| Mutex::new(Some(part))).collect();
+    let mut results: Vec<Result<()>> = parts.iter().map(|_| Ok(())).collect();
+    cpu::shares().split_mut(&mut results, 1, PART, &|first, results| {
+        for (index, result) in (first..).zip(results) {
+            // Each part is taken once; the lock only proves that to rustc.
+            if let Some(part) = parts[index].lock().ok().and_then(|mut part| part.take()) {
+                *result = run(part);
+            }
+        }
+    });
+    results.into_iter().collect()
+}

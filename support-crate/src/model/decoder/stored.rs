@@ -1,0 +1,106 @@
+//! A matrix of weights as a model keeps it: in full precision, or quantized.
+
+use super::InMemory;
+use crate::model::cpu::{FourBit, Inputs, Int8, Weights};
+use crate::quant::{Int8Rows, Quantized4Bit};
+
+/// (out, in)
+#[derive(Debug)]
+pub(in crate::model) enum Stored<T> {
+    Full(T),
+    FourBit(FourBitMatrix),
+    Int8(Int8Matrix),
+}
+
+#[derive(Debug)]
+pub(in crate::model) struct FourBitMatrix {
+    quantized: Quantized4Bit,
+    /// The scales of blocks, if they are quantized themselves.
+    absmax: Option<Vec<f32>>,
+}
+
+#[derive(Debug)]
+pub(in crate::model) struct Int8Matrix {
+    rows: Int8Rows,
+    sums: Vec<i32>,
+    inputs: Inputs,
+}
+
+impl<T> Stored<T> {
+    /// Bytes of quantized weights.
+    pub fn quantized_bytes(&self) -> usize {
+        match self {
+            Self::Full(_) => 0,
+            Self::FourBit(matrix) => matrix.quantized.packed().len(),
+            Self::Int8(matrix) => matrix.rows.values().len(),
+        }
+    }
+
+    /// Bytes of what else is needed to read them.
+    pub fn quant_state_bytes(&self) -> usize {
+        match self {
+            Self::Full(_) => 0,
+            Self::FourBit(matrix) => size_of_val(matrix.absmax()),
+            Self::Int8(matrix) => size_of_val(matrix.rows.scb()) + size_of_val(matrix.sums.as_slice()),
+        }
+    }
+}
+
+impl<T: InMemory> Stored<T> {
+    /// What kernels read.
+    pub fn weights(&self) -> Weights<'_> {
+        match self {
+            Self::Full(tensor) => Weights::Full(tensor.numbers()),
+            Self::FourBit(matrix) => Weights::FourBit(matrix.weights()),
+            Self::Int8(matrix) => Weights::Int8(matrix.weights()),
+        }
+    }
+}
+
+impl FourBitMatrix {
+    /// Scales that are quantized are unpacked, half a bit for each weight, so that no kernel has to.
+    pub fn new(quantized: Quantized4Bit) -> Self {
+        let absmax = match quantized.absmax().dequantize() {
+            std::borrow::Cow::Borrowed(_) => None,
+            std::borrow::Cow::Owned(absmax) => Some(absmax),
+        };
+        Self { quantized, absmax }
+    }
+
+    fn absmax(&self) -> &[f32] {
+        match (&self.absmax, self.quantized.absmax()) {
+            (Some(absmax), _) => absmax,
+            (None, crate::quant::Absmax::Float32(absmax)) => absmax,
+            (None, crate::quant::Absmax::Nested(_)) => &[],
+        }
+    }
+
+    fn weights(&self) -> FourBit<'_> {
+        FourBit {
+            packed: self.quantized.packed(),
+            absmax: self.absmax(),
+            code: self.quantized.quant_type().codebook(),
+            blocksize: self.quantized.blocksize(),
+        }
+    }
+
+    pub fn quantized(&self) -> &Quantized4Bit {
+        &self.quantized
+    }
+}
+
+impl Int8Matrix {
+    pub fn new(rows: Int8Rows, inputs: Inputs) -> Self {
+        let sum = |row: &[i8]| row.iter().map(|&value| i32::from(value)).sum();
+        let sums = rows.values().chunks_exact(rows.columns()).map(sum).collect();
+        Self { rows, sums, inputs }
+    }
+
+    fn weights(&self) -> Int8<'_> {
+        Int8 { values: self.rows.values(), absmax: self.rows.scb(), sums: &self.sums, inputs: self.inputs }
+    }
+
+    pub fn rows(&self) -> &Int8Rows {
+        &self.rows
+    }
+}

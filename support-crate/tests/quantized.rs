@@ -1,0 +1,257 @@
+//! Quantized models: as transformers and bitsandbytes save and run them, and made while loading.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::slice::from_ref;
+
+use common::{Case, distance, quantized_cases, tiny};
+use quantlab::error::Result;
+use quantlab::generate::{GenerateOptions, generate_tokens};
+use quantlab::model::{Backend, LoadOptions, Loaded, LogitPositions, Logits, Precision, TokenBatch, load_model};
+use quantlab::quant::{FourBit, Head, QuantizationConfig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// As in full precision. An int8 model comes as close only if every input of every layer is rounded to the
+/// same byte: a single other one would be a hundred times as far.
+const LOGITS: f32 = 1e-4;
+
+const BACKENDS: [Backend; 2] = [Backend::Candle, Backend::Tch];
+
+fn try_load(folder: &Path, backend: Backend, quantization: Option<QuantizationConfig>) -> Result<Loaded> {
+    load_model(&[folder.to_str().unwrap()], &LoadOptions { backend, quantization, ..LoadOptions::default() })
+}
+
+fn load(folder: &Path, backend: Backend, quantization: Option<QuantizationConfig>) -> Loaded {
+    try_load(folder, backend, quantization).unwrap()
+}
+
+fn logits(loaded: &Loaded, rows: &[Vec<u32>]) -> Logits {
+    loaded.model.forward(&TokenBatch::new(rows).unwrap(), None, LogitPositions::All).unwrap()
+}
+
+fn config_of(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn logits_of_saved_checkpoints() {
+    for case in quantized_cases() {
+        let expected = case.values("logits");
+        for backend in BACKENDS {
+            let found = logits(&load(&case.folder, backend, None), &case.ids("input_ids"));
+            let distance = distance(found.values(), &expected);
+            assert!(distance < LOGITS, "{} on {backend}: {distance}", case.name);
+        }
+    }
+}
+
+#[test]
+fn greedy_tokens_of_saved_checkpoints() {
+    for case in quantized_cases() {
+        let loaded = load(&case.folder, Backend::Tch, None);
+        for (prompt, expected) in case.ids("input_ids").iter().zip(case.ids("greedy")) {
+            // With a threshold, int8 depends on what is computed together, and so on the cache.
+            for use_cache in [true] {
+                let count = expected.len();
+                let options = GenerateOptions {
+                    max_new_tokens: count,
+                    min_new_tokens: count,
+                    use_cache,
+                    ..GenerateOptions::default()
+                };
+                let found = generate_tokens(&*loaded.model, from_ref(prompt), &options, &mut |_, _| ()).unwrap();
+                assert_eq!(found[0].tokens, expected, "{}, use_cache {use_cache}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn footprints_are_those_of_transformers() {
+    for case in quantized_cases() {
+        let facts: Value = serde_json::from_slice(&fs::read(case.folder.join("facts.json")).unwrap()).unwrap();
+        let loaded = load(&case.folder, Backend::Tch, None);
+        let info = loaded.model.info();
+        assert_eq!(facts["memory_footprint_bytes"], info.parameter_bytes + info.buffer_bytes, "{}", case.name);
+        assert!(info.quant_state_bytes > 0 && info.bytes_per_token > 0);
+    }
+}
+
+/// The same numbers, whether somebody else quantized or we do.
+#[test]
+fn quantizing_while_loading_equals_the_saved_checkpoint() {
+    for case in quantized_cases() {
+        let config = QuantizationConfig::from_json(&config_of(&case.folder)["quantization_config"]).unwrap();
+        let Some(full) = plain_sibling(&case.folder) else { continue };
+        let (saved, made) = (load(&case.folder, Backend::Tch, None), load(&full, Backend::Tch, Some(config)));
+        let rows = case.ids("input_ids");
+        assert_eq!(logits(&saved, &rows), logits(&made, &rows), "{}", case.name);
+        assert_eq!(saved.model.info(), made.model.info(), "{}", case.name);
+    }
+}
+
+/// The checkpoint that a quantized one was made from: `gpt2-tiny` of `gpt2-tiny-bnb-nf4`.
+fn plain_sibling(folder: &Path) -> Option<PathBuf> {
+    let name = folder.file_name()?.to_str()?.split("-bnb-").next()?;
+    Some(folder.with_file_name(name)).filter(|path| path.exists())
+}
+
+#[test]
+fn a_row_of_a_batch_is_the_same_to_the_bit() {
+    let configs = [
+        QuantizationConfig::nf4(),
+        QuantizationConfig { head: Head::AsLayers, bnb_4bit_blocksize: 1024, ..QuantizationConfig::fp4() },
+        // With a threshold, which columns are kept depends on all rows, as in bitsandbytes.
+        QuantizationConfig { llm_int8_threshold: 0.0, head: Head::Int8, ..QuantizationConfig::int8() },
+    ];
+    for config in configs {
+        let loaded = load(tiny(), Backend::Tch, Some(config.clone()));
+        let rows: Vec<Vec<u32>> = (0..5).map(|row| (0..9).map(|i| (i * 41 + row * 7) % 384).collect()).collect();
+        let together = logits(&loaded, &rows);
+        for (b, row) in rows.iter().enumerate() {
+            let alone = logits(&loaded, from_ref(row));
+            assert!((0..9).all(|t| together.row(b, t) == alone.row(0, t)), "{config}: sequence {b}");
+        }
+    }
+}
+
+#[test]
+fn fewer_bits_are_further_from_the_truth() {
+    let rows = vec![(1..60_u32).collect::<Vec<_>>()];
+    let full = logits(&load(tiny(), Backend::Tch, None), &rows);
+    let error = |config| {
+        let found = logits(&load(tiny(), Backend::Tch, Some(config)), &rows);
+        let pairs = found.values().iter().zip(full.values());
+        pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>()
+    };
+    let [int8, nf4, fp4] =
+        [QuantizationConfig::int8(), QuantizationConfig::nf4(), QuantizationConfig::fp4()].map(error);
+    assert!(0.0 < int8 && int8 < nf4 && nf4 < fp4, "{int8} {nf4} {fp4}");
+    let coarse = error(QuantizationConfig { bnb_4bit_blocksize: 4096, ..QuantizationConfig::nf4() });
+    let with_head = error(QuantizationConfig { head: Head::AsLayers, ..QuantizationConfig::nf4() });
+    assert!(nf4 < coarse && nf4 < with_head, "{nf4} {coarse} {with_head}");
+}
+
+#[test]
+fn layers_that_are_skipped_stay_as_they_are() {
+    let bytes = |skip: &[&str]| {
+        let skip = Some(skip.iter().map(|&name| name.to_owned()).collect());
+        let config = QuantizationConfig { llm_int8_skip_modules: skip, ..QuantizationConfig::nf4() };
+        try_load(tiny(), Backend::Tch, Some(config)).map(|loaded| loaded.model.info().parameter_bytes)
+    };
+    let all = bytes(&[]).unwrap();
+    assert_eq!(bytes(&["lm_head"]).unwrap(), all);
+    // 64 x 192 weights of 4 bytes in place of a half.
+    assert_eq!(bytes(&["transformer.h.1.attn.c_attn"]).unwrap(), all + 64 * 192 * 7 / 2);
+    let message = bytes(&["h.7"]).unwrap_err().to_string();
+    assert!(message.contains("llm_int8_skip_modules") && message.contains("`h.7`"), "{message}");
+    assert!(message.contains("transformer.h.0.attn.c_attn"), "{message}");
+}
+
+#[test]
+fn what_cannot_be_quantized_says_so() {
+    let message = |backend, precision, config| {
+        let options = LoadOptions { backend, precision, quantization: Some(config), ..LoadOptions::default() };
+        load_model(&[tiny().to_str().unwrap()], &options).unwrap_err().to_string()
+    };
+    let float32 = Precision::Float32;
+    let text = message(Backend::TchOps, float32, QuantizationConfig::nf4());
+    assert!(text.contains("tch-ops") && text.contains("Backend::Tch"), "{text}");
+    let text =
+        message(Backend::Tch, float32, QuantizationConfig { bnb_4bit_blocksize: 100, ..QuantizationConfig::nf4() });
+    assert!(text.contains("100"), "{text}");
+    let text = message(Backend::Tch, float32, QuantizationConfig::default());
+    assert!(text.contains("load_in_4bit"), "{text}");
+    assert!("nf3".parse::<FourBit>().is_err());
+    let twice = try_load(Path::new("tests/golden/gpt2-tiny-bnb-nf4"), Backend::Tch, Some(QuantizationConfig::nf4()));
+    assert!(twice.unwrap_err().to_string().contains("quantized already"));
+}
+
+/// Damages one tensor of a copy of a checkpoint, and expects the message to name layer and field.
+fn damaged(checkpoint: &str, change: impl Fn(&mut Value, &mut Vec<u8>), expected: &[&str]) {
+    let copy = TempDir::new().unwrap();
+    for entry in fs::read_dir(format!("tests/golden/{checkpoint}")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let file = copy.path().join("model.safetensors");
+    let bytes = fs::read(&file).unwrap();
+    let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
+    let mut data = bytes[8 + header_len..].to_vec();
+    change(&mut header, &mut data);
+    let header = serde_json::to_vec(&header).unwrap();
+    fs::write(&file, [(header.len() as u64).to_le_bytes().to_vec(), header, data].concat()).unwrap();
+    let message = try_load(copy.path(), Backend::Tch, None).unwrap_err().to_string();
+    for part in expected {
+        assert!(message.contains(part), "{part:?} is not in: {message}");
+    }
+}
+
+const LAYER: &str = "transformer.h.1.mlp.c_fc";
+
+/// Where the data of a tensor of the layer lie.
+fn place(header: &Value, field: &str) -> std::ops::Range<usize> {
+    let offsets = &header[format!("{LAYER}.{field}")]["data_offsets"];
+    offsets[0].as_u64().unwrap() as usize..offsets[1].as_u64().unwrap() as usize
+}
+
+fn rename(header: &mut Value, field: &str) {
+    let header = header.as_object_mut().unwrap();
+    let entry = header.remove(&format!("{LAYER}.{field}")).unwrap();
+    header.insert("something.else".to_owned(), entry);
+}
+
+#[test]
+fn quant_states_that_contradict_themselves() {
+    let state = "weight.quant_state.bitsandbytes__nf4";
+    // The same number of bytes, so that the rest of the file stays where it is.
+    let replace = |from: &'static str, to: &'static str| {
+        move |header: &mut Value, data: &mut Vec<u8>| {
+            let range = place(header, state);
+            let text = String::from_utf8(data[range.clone()].to_vec()).unwrap();
+            assert!(text.contains(from) && from.len() == to.len(), "{text}");
+            data[range].copy_from_slice(text.replace(from, to).as_bytes());
+        }
+    };
+    let nf4 = "gpt2-tiny-bnb-nf4";
+    damaged(nf4, replace("[256, 64]", "[256, 63]"), &[LAYER, "[256, 63]", "[256, 64]"]);
+    damaged(nf4, replace("\"blocksize\": 64", "\"blocksize\": 48"), &[LAYER, "48"]);
+    damaged(nf4, replace("\"nf4\"", "\"nf5\""), &[LAYER, "nf5"]);
+    damaged(nf4, replace("{\"quant", "}\"quant"), &[LAYER, "quant_state"]);
+    damaged(nf4, |header, _| rename(header, "weight.absmax"), &[LAYER, "weight.absmax"]);
+    damaged(nf4, |header, _| rename(header, "weight.quant_map"), &[LAYER, "weight.quant_map"]);
+    damaged(nf4, |header, _| rename(header, "weight.quant_state.bitsandbytes__nf4"), &[LAYER, "bitsandbytes__nf4"]);
+    let shorter = |header: &mut Value, _: &mut Vec<u8>| {
+        header[format!("{LAYER}.weight.absmax")]["shape"] = json!([128, 2]);
+    };
+    damaged(nf4, shorter, &[LAYER, "absmax", "[128, 2]", "[256]"]);
+    let nan = |header: &mut Value, data: &mut Vec<u8>| {
+        let start = place(header, "weight.absmax").start;
+        data[start..start + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    };
+    damaged(nf4, nan, &[LAYER, "absmax", "NaN"]);
+}
+
+#[test]
+fn nested_states_without_their_parts() {
+    let double = "gpt2-tiny-bnb-nf4-double";
+    damaged(double, |header, _| rename(header, "weight.nested_quant_map"), &[LAYER, "nested_quant_map"]);
+    damaged(double, |header, _| rename(header, "weight.nested_absmax"), &[LAYER, "nested_absmax"]);
+}
+
+#[test]
+fn int8_weights_without_their_scales() {
+    let int8 = "gpt2-tiny-bnb-int8";
+    damaged(int8, |header, _| rename(header, "SCB"), &[LAYER, "SCB"]);
+    let other_layout = |header: &mut Value, data: &mut Vec<u8>| data[place(header, "weight_format").start] = 2;
+    damaged(int8, other_layout, &[LAYER, "weight_format"]);
+    let negative = |header: &mut Value, data: &mut Vec<u8>| {
+        let start = place(header, "SCB").start;
+        data[start..start + 4].copy_from_slice(&(-1.0_f32).to_le_bytes());
+    };
+    damaged(int8, negative, &[LAYER, "SCB", "-1"]);
+}
