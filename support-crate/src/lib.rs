@@ -6,6 +6,7 @@
 //! | --- | --- | --- |
 //! | [`source`] | a model id | its files: hub, folder, embedded, random |
 //! | [`model`] | files | a [`CausalLm`](model::CausalLm) with its tokenizer |
+//! | [`quant`] | weights | smaller ones: 4 bits, int8 |
 //! | [`generate`] | a model and a prompt | tokens |
 //! | [`measure`] | a model and a prompt or text | latency, throughput, perplexity |
 //! | [`report`] | numbers | tables and plots in the notebook |
@@ -17,6 +18,7 @@ pub mod generate;
 pub mod measure;
 pub mod model;
 pub mod prelude;
+pub mod quant;
 pub mod report;
 pub mod source;
 
