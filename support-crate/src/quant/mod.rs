@@ -6,7 +6,9 @@
 //! | [`Int8Rows`] with [`Int8Tokens`]: LLM.int8() and dynamic int8 | 8 | one for each row | int8, one scale for each token, found while computing |
 //! | [`StaticInt8`] with a [`Calibrator`] | 8 | one for each row | int8, scales fixed beforehand |
 //!
-//! Everything here is a function of slices: no model, no threads. Blocks and rows do not depend on each
+//! Which layers of a model are quantized, and how, says a [`QuantizationConfig`].
+//!
+//! Everything else here is a function of slices: no model, no threads. Blocks and rows do not depend on each
 //! other, so a caller with several threads gives each of them some
 //! ([`quantize_4bit_blocks`], [`quantize_rows_int8`]).
 
@@ -15,6 +17,7 @@ mod calibrated;
 mod calibration;
 mod cascade_sum;
 mod codebook;
+mod config;
 mod float;
 mod histogram;
 mod int8;
@@ -27,6 +30,7 @@ pub use blockwise::{check_blocksize, dequantize_4bit_blocks, quantize_4bit_block
 pub use calibrated::{Calibration, LayerCalibration};
 pub use calibration::{CalibrationMethod, Calibrator, Granularity};
 pub use codebook::{FourBit, dynamic_map};
+pub use config::{Head, LayerFormat, QuantizationConfig};
 pub use float::Float;
 pub use int8::{Int8Rows, int8_matmul_reference, quantize_rows_int8};
 pub use llm_int8::{Int8Tokens, llm_int8_linear_reference};

@@ -78,7 +78,7 @@ fn what_is_wrong_is_named() {
         (gpt2(), json!({ "model_type": "bert" }), "type `bert`"),
         (gpt2(), json!({ "model_type": "llama" }), "missing field `hidden_size`"),
         (gpt2(), json!({ "activation_function": "mish" }), "\"mish\""),
-        (gpt2(), json!({ "quantization_config": {} }), "quantized"),
+        (gpt2(), json!({ "quantization_config": { "quant_method": "gptq" } }), "\"gptq\""),
         (llama(), json!({ "num_key_value_heads": 3 }), "key-value heads is 3"),
         (llama(), json!({ "num_attention_heads": 4, "num_key_value_heads": 3 }), "evenly"),
         (llama(), json!({ "head_dim": 3 }), "even width"),

@@ -230,7 +230,7 @@ fn round_body<const FMA: bool>(x: &[f32], out: &mut [bf16]) {
 }
 
 kernel! {
-    /// `x * factor` to the nearest integer, ties to even, at most 127 in size; 0 for what is no number.
+    /// `x * factor` to the nearest integer, ties to even, at most 127 in size; something for what is no number.
     pub(super) fn to_bytes(x: &[f32], factor: f32, out: &mut [i8]) = to_bytes_body
 }
 
@@ -239,7 +239,7 @@ fn to_bytes_body<const FMA: bool>(x: &[f32], factor: f32, out: &mut [i8]) {
     /// Added to a number of less than 2^22 in size, this leaves the nearest integer in the lowest bits.
     const ROUND: f32 = 12_582_912.0;
     for (out, x) in out.iter_mut().zip(x) {
-        let limited = (x * factor).max(-127.0).min(127.0);
+        let limited = (x * factor).clamp(-127.0, 127.0);
         *out = (limited + ROUND).to_bits() as i8;
     }
 }
@@ -267,9 +267,7 @@ fn absmax_body<const FMA: bool>(x: &[f32], limit: f32, out: &mut [f32; 1]) {
         not_a_number[lane] |= x.is_nan();
     };
     for block in blocks {
-        for lane in 0..LANES {
-            take(lane, block[lane]);
-        }
+        block.iter().enumerate().for_each(|(lane, &x)| take(lane, x));
     }
     tail.iter().for_each(|&x| take(0, x));
     let nan = not_a_number.iter().any(|nan| *nan);

@@ -24,7 +24,7 @@ struct Packed {
 fn packed(len: usize, blocksize: usize, seed: u32) -> Packed {
     let absmax: Vec<f32> = numbers(len.div_ceil(blocksize), seed).iter().map(|x| x.abs()).collect();
     let bytes: Vec<u8> = numbers(len.div_ceil(2), seed ^ 1).iter().map(|x| (x * 127.0) as i8 as u8).collect();
-    let index = |i: usize| usize::from(if i % 2 == 0 { bytes[i / 2] >> 4 } else { bytes[i / 2] & 15 });
+    let index = |i: usize| usize::from(if i.is_multiple_of(2) { bytes[i / 2] >> 4 } else { bytes[i / 2] & 15 });
     let plain = (0..len).map(|i| code()[index(i)] * absmax[i / blocksize]).collect();
     Packed { bytes, absmax, plain }
 }

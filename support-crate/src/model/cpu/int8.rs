@@ -21,8 +21,9 @@ pub(in crate::model) struct Int8<'a> {
     pub absmax: &'a [f32],
     /// The sum of each row's values.
     pub sums: &'a [i32],
-    /// How inputs are rounded.
-    pub inputs: Inputs,
+    /// Columns in which any row of inputs reaches this are multiplied as they are, and inputs are rounded to
+    /// float16 first, as bitsandbytes does; 0 for neither.
+    pub threshold: f32,
 }
 
 /// What a product of two bytes with absolute maxima of 1 stands for. 1 / 127^2 is 6.200012e-5; this is what
@@ -32,17 +33,6 @@ const PER_PRODUCT: f32 = 6.200_124e-5;
 
 /// 1 / 127, as bitsandbytes writes it.
 const PER_STEP: f32 = 0.007_874_016;
-
-/// How inputs are rounded to 8 bits.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::model) enum Inputs {
-    /// Each row by its largest absolute value. With a `threshold` above 0, columns in which any row reaches
-    /// it are multiplied as they are, and count for no row's largest value; inputs are rounded to float16
-    /// first, as bitsandbytes does.
-    Dynamic { threshold: f32 },
-    /// All by one scale that was found before: an input is `value * scale`.
-    Static { scale: f32 },
-}
 
 /// Rows of inputs in 8 bits.
 struct Rounded {
@@ -68,7 +58,7 @@ pub(super) fn multiply(
 ) {
     assert_eq!(weights.values.len(), n * k, "bytes of ({n}, {k}) numbers");
     assert!(weights.absmax.len() == n && weights.sums.len() == n, "a scale and a sum for each of {n} rows");
-    let mut rounded = round(x, k, weights.inputs, shares);
+    let mut rounded = round(x, k, weights.threshold, shares);
     let shift = set.takes_bytes_without_sign();
     if shift {
         rounded.values.iter_mut().for_each(|value| *value ^= i8::MIN);
@@ -89,18 +79,9 @@ struct Product<'a> {
     out: Output,
 }
 
-fn round(x: &[f32], k: usize, inputs: Inputs, shares: &Shares) -> Rounded {
-    let m = x.len() / k;
+/// Each row by its largest absolute value.
+fn round(x: &[f32], k: usize, threshold: f32, shares: &Shares) -> Rounded {
     let mut values = vec![0; x.len()];
-    let threshold = match inputs {
-        Inputs::Static { scale } => {
-            shares.split_mut(&mut values, k, 4 * k, &|first, out| {
-                elementwise::to_bytes(&x[first * k..first * k + out.len()], 1.0 / scale, out);
-            });
-            return Rounded { values, absmax: vec![127.0 * scale; m], outliers: Vec::new(), kept: Vec::new() };
-        }
-        Inputs::Dynamic { threshold } => threshold,
-    };
     // An infinity in float16 stays one in the products, where it can be seen.
     let narrow: Vec<f32> = match threshold > 0.0 {
         true => x.iter().map(|&x| f16::from_f32(x).to_f32()).collect(),

@@ -20,17 +20,17 @@ fn rows(n: usize, k: usize, seed: u32) -> Rows {
     Rows { values, absmax, sums }
 }
 
-fn product(set: InstructionSet, x: &[f32], rows: &Rows, inputs: Inputs, k: usize) -> Vec<f32> {
+fn product(set: InstructionSet, x: &[f32], rows: &Rows, threshold: f32, k: usize) -> Vec<f32> {
     let n = rows.absmax.len();
-    let weights = Weights::Int8(Int8 { values: &rows.values, absmax: &rows.absmax, sums: &rows.sums, inputs });
+    let weights = Weights::Int8(Int8 { values: &rows.values, absmax: &rows.absmax, sums: &rows.sums, threshold });
     let mut out = vec![f32::NAN; x.len() / k * n];
     multiply_with(set, &shares(), x, Matrix { weights, n, k }, Then::default(), &mut out);
     out
 }
 
 /// The products of what the inputs are rounded to.
-fn naive(x: &[f32], rows: &Rows, inputs: Inputs, k: usize) -> Vec<f64> {
-    let rounded = round(x, k, inputs, &shares());
+fn naive(x: &[f32], rows: &Rows, threshold: f32, k: usize) -> Vec<f64> {
+    let rounded = round(x, k, threshold, &shares());
     let mut out = Vec::new();
     for (m, x) in rounded.values.chunks_exact(k).enumerate() {
         for (weights, absmax) in rows.values.chunks_exact(k).zip(&rows.absmax) {
@@ -57,13 +57,13 @@ proptest! {
         seed: u32,
     ) {
         let (x, rows) = (numbers(m * k, seed), rows(n, k, seed ^ 5));
-        for inputs in [Inputs::Dynamic { threshold }, Inputs::Static { scale: 0.006 }] {
-            let expected = naive(&x, &rows, inputs, k);
-            let scalar = product(InstructionSet::Scalar, &x, &rows, inputs, k);
+        {
+            let expected = naive(&x, &rows, threshold, k);
+            let scalar = product(InstructionSet::Scalar, &x, &rows, threshold, k);
             // Many kept columns are many additions in float32.
             assert_close(&scalar, &expected, 1e-6 * k as f64);
             for set in InstructionSet::available() {
-                prop_assert!(product(set, &x, &rows, inputs, k) == scalar, "{set:?}: sums are exact");
+                prop_assert!(product(set, &x, &rows, threshold, k) == scalar, "{set:?}: sums are exact");
             }
         }
     }
@@ -74,7 +74,7 @@ fn sums_of_the_largest_bytes_do_not_overflow() {
     let (n, k) = (8, 4096);
     let rows = Rows { values: vec![-127; n * k], absmax: vec![127.0; n], sums: vec![-127 * k as i32; n] };
     for set in InstructionSet::available() {
-        let out = product(set, &vec![1.0; k], &rows, Inputs::Dynamic { threshold: 0.0 }, k);
+        let out = product(set, &vec![1.0; k], &rows, 0.0, k);
         assert_close(&out, &vec![-127.0 * k as f64; n], 2e-5);
     }
 }
@@ -82,12 +82,12 @@ fn sums_of_the_largest_bytes_do_not_overflow() {
 #[test]
 fn rows_of_zeros_and_of_no_numbers() {
     let (k, rows) = (70, rows(5, 70, 3));
-    let inputs = Inputs::Dynamic { threshold: 6.0 };
+    let threshold = 6.0;
     for set in InstructionSet::available() {
-        assert!(product(set, &vec![0.0; k], &rows, inputs, k).iter().all(|&value| value == 0.0));
+        assert!(product(set, &vec![0.0; k], &rows, threshold, k).iter().all(|&value| value == 0.0));
         let mut x = numbers(2 * k, 4);
         x[7] = f32::NAN;
-        let out = product(set, &x, &rows, inputs, k);
+        let out = product(set, &x, &rows, threshold, k);
         assert!(out[..5].iter().all(|value| value.is_nan()) && out[5..].iter().all(|value| value.is_finite()));
     }
 }
@@ -95,7 +95,7 @@ fn rows_of_zeros_and_of_no_numbers() {
 #[test]
 fn columns_that_reach_the_threshold_are_kept_as_they_are() {
     let x = [0.5, -6.0, 1.0, 0.25, 0.0, 2.0];
-    let rounded = round(&x, 3, Inputs::Dynamic { threshold: 6.0 }, &shares());
+    let rounded = round(&x, 3, 6.0, &shares());
     assert_eq!((rounded.outliers, rounded.kept), (vec![1], vec![-6.0, 0.0]));
     assert_eq!(rounded.values, [64, 0, 127, 16, 0, 127]);
     assert_eq!(rounded.absmax, [1.0, 2.0]);

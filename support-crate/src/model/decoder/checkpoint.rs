@@ -7,12 +7,9 @@ use serde::Deserialize;
 
 use super::stored::{FourBitMatrix, Int8Matrix, Stored};
 use crate::error::{Context, Error, Result};
-use crate::model::cpu::Inputs;
 use crate::model::weights::Slot;
 use crate::model::{Precision, Weights};
-use crate::quant::{
-    Absmax, FourBit, Int8Rows, NESTED_BLOCKSIZE, NestedAbsmax, Quantized4Bit, check_blocksize,
-};
+use crate::quant::{Absmax, FourBit, Int8Rows, NESTED_BLOCKSIZE, NestedAbsmax, Quantized4Bit, check_blocksize};
 
 /// The content of `quant_state.bitsandbytes__nf4` or `__fp4`.
 #[derive(Deserialize)]
@@ -60,15 +57,11 @@ fn quant_state(weights: &Weights, name: &str) -> Result<QuantState> {
 
 fn nested(weights: &Weights, name: &str, blocksize: usize, offset: Option<f32>) -> Result<Absmax> {
     if blocksize != NESTED_BLOCKSIZE {
-        return Err(Error::format(format!(
-            "its `nested_blocksize` is {blocksize}, expected {}",
-            NESTED_BLOCKSIZE
-        )));
+        return Err(Error::format(format!("its `nested_blocksize` is {blocksize}, expected {}", NESTED_BLOCKSIZE)));
     }
     let offset = offset.ok_or_else(|| Error::format("its quant state has no `nested_offset`"))?;
     let quantized = weights.bytes(&format!("{name}.absmax"))?;
     let absmax = floats(weights, &format!("{name}.nested_absmax"), quantized.len().div_ceil(blocksize))?;
-    check_blocksize(state.blocksize)?;
     let code = floats(weights, &format!("{name}.nested_quant_map"), 256)?;
     Ok(Absmax::Nested(NestedAbsmax::new(quantized, absmax, &code, offset)?))
 }
@@ -88,7 +81,7 @@ pub(super) fn int8<T>(weights: &Weights, name: &str, (n, k): (usize, usize), thr
     }
     let values = weights.bytes(name)?.into_iter().map(|byte| byte as i8).collect();
     let rows = Int8Rows::new(values, floats(weights, &scb_name, n)?, k)?;
-    Ok(Stored::Int8(Int8Matrix::new(rows, Inputs::Dynamic { threshold })))
+    Ok(Stored::Int8(Int8Matrix::new(rows, threshold)))
 }
 
 fn floats(weights: &Weights, name: &str, len: usize) -> Result<Vec<f32>> {

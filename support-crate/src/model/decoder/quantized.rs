@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::stored::{FourBitMatrix, Int8Matrix, Stored};
 use crate::error::Result;
-use crate::model::cpu::{self, Inputs};
+use crate::model::cpu;
 use crate::model::weights::Slot;
 use crate::model::{Precision, Weights};
 use crate::quant::{
@@ -38,7 +38,7 @@ pub(super) fn load<T>(
         }
         LayerFormat::Int8 { threshold } => {
             let numbers = read(weights, name, (n, k), transposed)?;
-            Ok(Stored::Int8(Int8Matrix::new(int8(&numbers, k)?, Inputs::Dynamic { threshold })))
+            Ok(Stored::Int8(Int8Matrix::new(int8(&numbers, k)?, threshold)))
         }
     }
 }

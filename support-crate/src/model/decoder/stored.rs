@@ -1,7 +1,7 @@
 //! A matrix of weights as a model keeps it: in full precision, or quantized.
 
 use super::InMemory;
-use crate::model::cpu::{FourBit, Inputs, Int8, Weights};
+use crate::model::cpu::{FourBit, Int8, Weights};
 use crate::quant::{Int8Rows, Quantized4Bit};
 
 /// (out, in)
@@ -23,7 +23,7 @@ pub(in crate::model) struct FourBitMatrix {
 pub(in crate::model) struct Int8Matrix {
     rows: Int8Rows,
     sums: Vec<i32>,
-    inputs: Inputs,
+    threshold: f32,
 }
 
 impl<T> Stored<T> {
@@ -83,24 +83,16 @@ impl FourBitMatrix {
             blocksize: self.quantized.blocksize(),
         }
     }
-
-    pub fn quantized(&self) -> &Quantized4Bit {
-        &self.quantized
-    }
 }
 
 impl Int8Matrix {
-    pub fn new(rows: Int8Rows, inputs: Inputs) -> Self {
+    pub fn new(rows: Int8Rows, threshold: f32) -> Self {
         let sum = |row: &[i8]| row.iter().map(|&value| i32::from(value)).sum();
         let sums = rows.values().chunks_exact(rows.columns()).map(sum).collect();
-        Self { rows, sums, inputs }
+        Self { rows, sums, threshold }
     }
 
     fn weights(&self) -> Int8<'_> {
-        Int8 { values: self.rows.values(), absmax: self.rows.scb(), sums: &self.sums, inputs: self.inputs }
-    }
-
-    pub fn rows(&self) -> &Int8Rows {
-        &self.rows
+        Int8 { values: self.rows.values(), absmax: self.rows.scb(), sums: &self.sums, threshold: self.threshold }
     }
 }

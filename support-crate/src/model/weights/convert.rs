@@ -14,23 +14,6 @@ pub(in crate::model) enum Slot<'a> {
     Float16(&'a mut [f16]),
 }
 
-impl Slot<'_> {
-    /// The first `count` numbers and the rest.
-    pub fn split_at(self, count: usize) -> (Self, Self) {
-        macro_rules! halves {
-            ($kind:ident, $slice:ident) => {{
-                let (first, rest) = $slice.split_at_mut(count);
-                (Self::$kind(first), Self::$kind(rest))
-            }};
-        }
-        match self {
-            Self::Float32(slice) => halves!(Float32, slice),
-            Self::BFloat16(slice) => halves!(BFloat16, slice),
-            Self::Float16(slice) => halves!(Float16, slice),
-        }
-    }
-}
-
 /// A number as a file has it: little-endian bytes.
 pub(super) trait Stored: Copy {
     const BYTES: usize;
