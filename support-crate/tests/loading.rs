@@ -47,10 +47,12 @@ fn a_config_that_is_not_one() {
 }
 
 #[test]
-fn a_quantized_checkpoint() {
+fn a_checkpoint_that_is_not_quantized_as_its_config_says() {
     let copy = copy_of_tiny();
     change_config(&copy, |config| config["quantization_config"] = json!({ "load_in_4bit": true }));
-    expect(&load_folder(&copy), &["config.json", "quantized"]);
+    expect(&load_folder(&copy), &["layer `transformer.h.0.attn.c_attn`", "quant_state.bitsandbytes__fp4"]);
+    change_config(&copy, |config| config["quantization_config"] = json!({ "load_in_8bit": true }));
+    expect(&load_folder(&copy), &["layer `transformer.h.0.attn.c_attn`"]);
 }
 
 #[test]

@@ -88,6 +88,8 @@ pub(in crate::model) struct Loader<'a, M> {
     /// The format of what is added or scaled with: what is computed in.
     pub compute: Precision,
     pub quantization: Option<&'a QuantizationConfig>,
+    /// Whether the files hold quantized layers already.
+    saved: bool,
     /// The layers that could be quantized, as transformers names them.
     modules: Vec<String>,
     counts: Counts,
@@ -106,8 +108,9 @@ impl<'a, M: Memory> Loader<'a, M> {
         // Some checkpoints are saved with the head around the model, some without.
         let first = format!("{with_head}{}", config.architecture.token_embedding());
         let prefix = if weights.contains(&first) { with_head } else { "" };
+        let saved = config.quantization.is_some();
         let (modules, counts) = (Vec::new(), Counts::default());
-        Self { config, weights, memory, dtype, compute, quantization, modules, counts, prefix }
+        Self { config, weights, memory, dtype, compute, quantization, saved, modules, counts, prefix }
     }
 
     /// Reads everything.
@@ -162,7 +165,8 @@ impl<'a, M: Memory> Loader<'a, M> {
             (None, true) => Ok(None),
             (None, false) => Ok(Some(Stored::Full(self.matrix(&name, v, c)?))),
             (Some(format), tied) => {
-                let head = quantized::load(self.weights, &name, (v, c), false, format).context(|| "layer `lm_head`")?;
+                let head = quantized::load(self.weights, &name, (v, c), false, format, self.saved)
+                    .context(|| "layer `lm_head`")?;
                 self.count_stored(&head, if tied { 0 } else { v * c });
                 Ok(Some(head))
             }
@@ -207,7 +211,7 @@ impl<'a, M: Memory> Loader<'a, M> {
         let transposed = self.config.architecture == Architecture::Gpt2;
         let weight = match self.quantization.and_then(|config| config.layer(&module)) {
             Some(format) => {
-                let weight = quantized::load(self.weights, &name, (n_out, n_in), transposed, format)
+                let weight = quantized::load(self.weights, &name, (n_out, n_in), transposed, format, self.saved)
                     .context(|| format!("layer `{module}`"))?;
                 self.count_stored(&weight, n_out * n_in);
                 weight

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use super::checkpoint;
 use super::stored::{FourBitMatrix, Int8Matrix, Stored};
 use crate::error::Result;
 use crate::model::cpu;
@@ -13,7 +14,7 @@ use crate::quant::{
 };
 
 /// A layer of `n` outputs and `k` inputs whose weight is called `name`; in full precision it may be stored
-/// `transposed`, as (k, n). Quantized ones are always (n, k).
+/// `transposed`, as (k, n). A layer that was `saved` quantized is always (n, k).
 ///
 /// # Errors
 /// As [`Weights::read`]; weights that are not finite; a saved state that contradicts itself.
@@ -23,18 +24,18 @@ pub(super) fn load<T>(
     (n, k): (usize, usize),
     transposed: bool,
     format: LayerFormat,
+    saved: bool,
 ) -> Result<Stored<T>> {
-    let stored = |end: &str| weights.contains(&format!("{name}{end}"));
+    if saved {
+        return match format {
+            LayerFormat::FourBit(_) => checkpoint::four_bit(weights, name, (n, k)),
+            LayerFormat::Int8 { threshold } => checkpoint::int8(weights, name, (n, k), threshold),
+        };
+    }
     match format {
-        LayerFormat::FourBit(_) if stored(".absmax") || stored(".quant_map") => {
-            super::checkpoint::four_bit(weights, name, (n, k))
-        }
         LayerFormat::FourBit(options) => {
             let numbers = read(weights, name, (n, k), transposed)?;
             Ok(Stored::FourBit(FourBitMatrix::new(four_bit(&numbers, (n, k), options)?)))
-        }
-        LayerFormat::Int8 { threshold } if weights.is_int8(name) => {
-            super::checkpoint::int8(weights, name, (n, k), threshold)
         }
         LayerFormat::Int8 { threshold } => {
             let numbers = read(weights, name, (n, k), transposed)?;

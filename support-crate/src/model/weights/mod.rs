@@ -91,12 +91,6 @@ impl Weights {
         self.read_as(name, &[n_in, n_out], true, slot)
     }
 
-    /// Whether a tensor of this name holds signed bytes.
-    pub(in crate::model) fn is_int8(&self, name: &str) -> bool {
-        let Origin::Files { shards, shard_of } = &self.origin else { return false };
-        shard_of.get(name).is_some_and(|&shard| shards[shard].holds(name, safetensors::Dtype::I8))
-    }
-
     /// The bytes of a tensor of signed or unsigned bytes, of any shape.
     ///
     /// # Errors

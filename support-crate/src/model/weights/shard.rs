@@ -84,11 +84,6 @@ impl Shard {
         finite.context(|| format!("{self}: tensor `{name}`"))
     }
 
-    /// Whether a tensor is there and holds such numbers.
-    pub fn holds(&self, name: &str, dtype: Dtype) -> bool {
-        self.metadata.info(name).is_some_and(|info| info.dtype == dtype)
-    }
-
     /// The content of a tensor of bytes.
     pub fn bytes_of(&self, name: &str) -> Result<Vec<u8>> {
         let info = self.metadata.info(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))?;
