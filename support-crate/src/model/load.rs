@@ -16,7 +16,7 @@ pub struct Loaded {
     pub tokenizer: Tokenizer,
     /// The candidate that was loaded.
     pub model_id: String,
-    /// The precision in words, for example `float32 (forced on CPU)`.
+    /// The precision in words, for example `float32 (forced on CPU)` or `nf4, rest bfloat16`.
     pub dtype_label: String,
     /// Candidates that were tried before and could not be loaded.
     pub skipped: Vec<SkippedCandidate>,
@@ -106,12 +106,13 @@ pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> 
     let mut skipped = Vec::new();
     for &candidate in candidates {
         match load(candidate, resolved.dtype, options) {
-            Ok((model, tokenizer, unused_tensors)) => {
+            Ok(Parts { model, tokenizer, unused_tensors, quantization }) => {
+                let rest = resolved.label;
                 return Ok(Loaded {
                     model,
                     tokenizer,
                     model_id: candidate.trim().to_owned(),
-                    dtype_label: resolved.label,
+                    dtype_label: quantization.map_or(rest.clone(), |format| format!("{format}, rest {rest}")),
                     skipped,
                     unused_tensors,
                 });
@@ -131,11 +132,15 @@ pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> 
         .hint("add `embedded` as the last candidate; it needs no network"))
 }
 
-fn load(
-    candidate: &str,
-    dtype: Precision,
-    options: &LoadOptions,
-) -> Result<(Box<dyn CausalLm>, Tokenizer, Vec<String>)> {
+/// What a candidate is made of.
+struct Parts {
+    model: Box<dyn CausalLm>,
+    tokenizer: Tokenizer,
+    unused_tensors: Vec<String>,
+    quantization: Option<QuantizationConfig>,
+}
+
+fn load(candidate: &str, dtype: Precision, options: &LoadOptions) -> Result<Parts> {
     let files = candidate.parse::<ModelId>()?.resolve()?;
     let config = DecoderConfig::read(&files.config)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
@@ -148,16 +153,25 @@ fn load(
         }
         (of_checkpoint, wanted) => of_checkpoint.or_else(|| wanted.clone()),
     };
-    let quantization = quantization.as_ref();
     let model: Box<dyn CausalLm> = match backend {
-        Backend::Candle | Backend::CandleOps => {
-            Box::new(Decoder::load(config, &weights, dtype, quantization, backend, Candle::new(device, dtype)?)?)
-        }
-        Backend::Tch | Backend::TchOps => {
-            Box::new(Decoder::load(config, &weights, dtype, quantization, backend, Torch::new(device, dtype)?)?)
-        }
+        Backend::Candle | Backend::CandleOps => Box::new(Decoder::load(
+            config,
+            &weights,
+            dtype,
+            quantization.as_ref(),
+            backend,
+            Candle::new(device, dtype)?,
+        )?),
+        Backend::Tch | Backend::TchOps => Box::new(Decoder::load(
+            config,
+            &weights,
+            dtype,
+            quantization.as_ref(),
+            backend,
+            Torch::new(device, dtype)?,
+        )?),
     };
-    Ok((model, tokenizer, weights.unused()))
+    Ok(Parts { model, tokenizer, unused_tensors: weights.unused(), quantization })
 }
 
 impl Loaded {
