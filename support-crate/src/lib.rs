@@ -5,8 +5,8 @@
 //! | module | from | to |
 //! | --- | --- | --- |
 //! | [`source`] | a model id | its files: hub, folder, embedded, random |
+//! | [`quant`] | numbers | fewer bits: NF4, FP4, int8, as bitsandbytes has them |
 //! | [`model`] | files | a [`CausalLm`](model::CausalLm) with its tokenizer |
-//! | [`quant`] | weights | smaller ones: 4 bits, int8 |
 //! | [`generate`] | a model and a prompt | tokens |
 //! | [`measure`] | a model and a prompt or text | latency, throughput, perplexity |
 //! | [`report`] | numbers | tables and plots in the notebook |

@@ -10,7 +10,9 @@ pub use crate::measure::{
     prompt_of_tokens, reset_peak_memory, resident_memory, time_generate, time_generate_interleaved,
 };
 pub use crate::model::{
-    CausalLm, Device, Loaded, Precision, ResolvedDtype, best_device, load_model_and_tokenizer, resolve_dtype, threads,
+    Backend, CausalLm, Device, LoadOptions, Loaded, Precision, ResolvedDtype, best_device, load_model,
+    load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };
+pub use crate::quant::QuantizationConfig;
 pub use crate::report::{BarPlot, Estimate, LinePlot, StackedBar, Summary, Table, Timeline};
 pub use crate::source::{Fact, embedded_facts, held_out_text};

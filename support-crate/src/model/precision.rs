@@ -32,8 +32,8 @@ pub struct ResolvedDtype {
 ///
 /// float16 on a CPU becomes float32: most CPUs have no fast float16 arithmetic, and there is no kernel for
 /// it here; emulated, it would be slower than float32 and lose range. bfloat16 stays: the weights take half
-/// the memory, and the arithmetic on them is done in float32 (widening a bfloat16 is a shift). Whether that
-/// is faster depends on the machine: decoding reads half the bytes, a long prompt costs the widening on top.
+/// the memory, inputs of products are rounded to bfloat16 too, and everything is added up in float32. Newer
+/// processors have an instruction for that; on others a bfloat16 is widened, which is a shift.
 ///
 /// ```
 /// use quantlab::model::{Device, resolve_dtype};
