@@ -1,6 +1,6 @@
 //! `cargo lab test`: everything that must hold before a change lands; and `cargo lab exec`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -75,7 +75,11 @@ pub fn exec(command: &[OsString]) -> Result<ExitCode> {
     let (program, args) = command.split_first().context("a command is needed")?;
     let here: PathBuf = std::env::current_dir().context("the current folder cannot be read")?;
     let (mut command, args) = match args.split_first() {
-        Some((subcommand, args)) if program == "cargo" => (installed.cargo(&home, &here, subcommand), args),
+        Some((subcommand, args)) if program == "cargo" => {
+            let mut command = installed.cargo(&home, &here, subcommand);
+            command.args(bench_profile(subcommand, args));
+            (command, args)
+        }
         _ => {
             let mut command = Command::new(program);
             installed.apply(&home, &mut command);
@@ -84,4 +88,39 @@ pub fn exec(command: &[OsString]) -> Result<ExitCode> {
     };
     let status = command.args(args).status().with_context(|| format!("cannot start {}", program.to_string_lossy()))?;
     Ok(ExitCode::from(status.code().and_then(|c| u8::try_from(c).ok()).unwrap_or(1)))
+}
+
+/// The profile for `cargo bench`, unless the user names one.
+///
+/// Cargo's own has a build folder to itself, where everything would be compiled anew, for ten minutes. The
+/// dependencies that tests and kernel share are optimised already, without checks; the library is too,
+/// in the kernel, and has its checks on only where the workspace builds it, for the tests.
+fn bench_profile(subcommand: &OsStr, args: &[OsString]) -> &'static [&'static str] {
+    let mut own = args.iter().take_while(|arg| *arg != "--").map(|arg| arg.to_string_lossy());
+    if subcommand != "bench" || own.any(|arg| arg == "--profile" || arg.starts_with("--profile=")) {
+        return &[];
+    }
+    &[
+        "--profile=dev",
+        "--config=profile.dev.package.quantlab.debug-assertions=false",
+        "--config=profile.dev.package.quantlab.overflow-checks=false",
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_bench_without_a_profile_gets_one() {
+        let profile = |subcommand: &str, args: &[&str]| {
+            bench_profile(OsStr::new(subcommand), &args.iter().map(OsString::from).collect::<Vec<_>>())
+        };
+        assert_eq!(profile("bench", &["-p", "quantlab"])[0], "--profile=dev");
+        // What stands behind the dashes is the benchmark's own.
+        assert_eq!(profile("bench", &["--", "--profile", "x"]).len(), 3);
+        assert!(profile("bench", &["--profile", "bench"]).is_empty());
+        assert!(profile("bench", &["--profile=release", "--", "--json"]).is_empty());
+        assert!(profile("test", &["-p", "quantlab"]).is_empty());
+    }
 }

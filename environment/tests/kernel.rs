@@ -1,48 +1,14 @@
 //! Notebooks through the real kernel. Needs a finished set-up: `cargo lab test` sees to that.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
 
-use serde_json::{Value, json};
+use common::run;
 
-/// A notebook of code cells, in a folder of its own.
-fn notebook(dir: &Path, name: &str, cells: &[&str]) -> PathBuf {
-    let cells: Vec<Value> = cells
-        .iter()
-        .enumerate()
-        .map(|(i, source)| {
-            json!({"cell_type": "code", "id": format!("cell-{i}"), "metadata": {}, "source": source, "outputs": [], "execution_count": null})
-        })
-        .collect();
-    let text = json!({
-        "cells": cells, "nbformat": 4, "nbformat_minor": 5,
-        "metadata": {"kernelspec": {"name": "quantlab", "display_name": "Rust (quantlab)", "language": "rust"}},
-    });
-    let path = dir.join(name);
-    std::fs::write(&path, text.to_string()).unwrap();
-    path
-}
-
-fn lab_run(notebook: &Path, out: &Path, timeout_s: u32) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_lab"))
-        .args(["run", "--timeout", &timeout_s.to_string(), "--output"])
-        .arg(out)
-        .arg(notebook)
-        .output()
-        .unwrap()
-}
-
-/// Standard output of a run that must fail.
+/// What is said about a run that must fail.
 fn failing(cells: &[&str], timeout_s: u32) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let path = notebook(dir.path(), "n.ipynb", cells);
-    let out = dir.path().join("out");
-    let done = lab_run(&path, &out, timeout_s);
-    let text = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(!done.status.success(), "{text}");
-    let copy = out.join(dir.path().file_name().unwrap()).join("n.ipynb");
-    assert!(copy.is_file(), "the executed copy is kept on failure too\n{text}");
-    text
+    let run = run(cells, timeout_s);
+    assert!(!run.succeeded, "{}", run.report);
+    run.report
 }
 
 #[test]
@@ -80,22 +46,15 @@ fn a_cell_that_does_not_end_is_stopped() {
 
 #[test]
 fn two_kernels_at_once_do_not_disturb_each_other_and_leave_nothing_behind() {
-    let run = |value: u32| {
+    let start = |value: u32| {
         std::thread::spawn(move || {
-            let dir = tempfile::tempdir().unwrap();
-            let cells = [
-                format!("let mine = {value}_u32;"),
-                "fn twice(x: u32) -> u32 { 2 * x }".to_owned(),
-                "println!(\"got {}\", twice(mine));".to_owned(),
-            ];
-            let path = notebook(dir.path(), "n.ipynb", &cells.each_ref().map(String::as_str));
-            let out = dir.path().join("out");
-            let done = lab_run(&path, &out, 120);
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
-            std::fs::read_to_string(out.join(dir.path().file_name().unwrap()).join("n.ipynb")).unwrap()
+            let mine = format!("let mine = {value}_u32;");
+            let run = run(&[&mine, "fn twice(x: u32) -> u32 { 2 * x }", "println!(\"got {}\", twice(mine));"], 120);
+            assert!(run.succeeded, "{}", run.report);
+            run.copy
         })
     };
-    let (one, two) = (run(21), run(400));
+    let (one, two) = (start(21), start(400));
     assert!(one.join().unwrap().contains("got 42"));
     assert!(two.join().unwrap().contains("got 800"));
 }
@@ -103,17 +62,15 @@ fn two_kernels_at_once_do_not_disturb_each_other_and_leave_nothing_behind() {
 /// What the one shared library is for: statics exist once, and generic calls find their C symbols.
 #[test]
 fn tensors_pass_between_cells_and_generic_tch_calls_load() {
-    let dir = tempfile::tempdir().unwrap();
     let cells = [
         "use quantlab::candle_core::{Device as CandleDevice, Tensor};\nlet a = Tensor::arange(0f32, 4f32, &CandleDevice::Cpu)?;",
         "println!(\"candle {}\", a.sum_all()?.to_scalar::<f32>()?);",
         "let t = quantlab::tch::Tensor::from_slice(&[1.5f32, 2.5]);\nprintln!(\"tch {}\", t.sum(quantlab::tch::Kind::Float).double_value(&[]));",
         "let frame = quantlab::polars::df!(\"x\" => [1, 2, 3])?;\nprintln!(\"polars {}\", frame.height());",
     ];
-    let path = notebook(dir.path(), "n.ipynb", &cells);
-    let out = dir.path().join("out");
-    let done = lab_run(&path, &out, 120);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
-    let text = std::fs::read_to_string(out.join(dir.path().file_name().unwrap()).join("n.ipynb")).unwrap();
-    assert!(text.contains("candle 6") && text.contains("tch 4") && text.contains("polars 3"), "{text}");
+    let run = run(&cells, 120);
+    assert!(run.succeeded, "{}", run.report);
+    for line in ["candle 6", "tch 4", "polars 3"] {
+        assert!(run.copy.contains(line), "{line}: {}", run.copy);
+    }
 }

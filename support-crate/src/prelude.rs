@@ -7,7 +7,8 @@ pub use crate::generate::{
 pub use crate::measure::{
     Bandwidth, DecodeLimit, MemoryFootprint, Perplexity, PerplexityOptions, Prompt, Statistics, Timing, TimingOptions,
     get_model_memory_footprint, measure_memory_bandwidth, memory_bandwidth, peak_memory, peak_memory_of, perplexity,
-    prompt_of_tokens, reset_peak_memory, resident_memory, time_generate, time_generate_interleaved,
+    prompt_of_tokens, reset_peak_memory, resident_memory, time_generate, time_generate_batch,
+    time_generate_interleaved,
 };
 pub use crate::model::{
     Backend, CausalLm, Device, LoadOptions, Loaded, Precision, ResolvedDtype, best_device, load_model,

@@ -9,8 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use common::{gpt2_cases, tiny};
 use quantlab::error::Result;
 use quantlab::measure::{
-    DecodeLimit, PerplexityOptions, get_model_memory_footprint, measure_memory_bandwidth, memory_bandwidth,
-    peak_memory, peak_memory_of, perplexity, perplexity_of_tokens, reset_peak_memory, resident_memory, threads,
+    DecodeLimit, PerplexityOptions, Repeat, Statistics, TimingOptions, available_memory, get_model_memory_footprint,
+    measure_memory_bandwidth, memory_bandwidth, peak_memory, peak_memory_of, perplexity, perplexity_of_tokens,
+    reset_peak_memory, resident_memory, threads, time_generate, time_generate_batch, time_generate_tokens,
 };
 use quantlab::model::{CausalLm, Loaded, Logits, ModelInfo, Step};
 use serde_json::Value;
@@ -193,6 +194,39 @@ fn the_footprint_is_what_transformers_reports() {
     }
 }
 
+#[test]
+fn a_batch_is_timed_and_counted_as_one() {
+    let (loaded, n) = (loaded(), 6);
+    let prompts = ragged(&[9, 4, 7]);
+    let options = TimingOptions { max_new_tokens: n, warmup: 0, repeats: 5, ..TimingOptions::default() };
+    let timing = time_generate_tokens(&loaded, &prompts, &options).unwrap();
+    assert_eq!((timing.batch_size, timing.tokens_generated, timing.prompt_tokens), (3, n, 9));
+    assert_eq!((timing.token_ms.len(), timing.repeats.len()), (n, 5));
+    let median = |seconds: fn(&Repeat) -> f64| {
+        Statistics::of(&timing.repeats.iter().map(seconds).collect::<Vec<_>>()).unwrap().median
+    };
+    let (total_s, decode_s) = (median(|repeat| repeat.total_s), median(|repeat| repeat.decode_s));
+    assert!((timing.tokens_per_sec * total_s / (3 * n) as f64 - 1.0).abs() < 1e-9);
+    assert!((timing.decode_tokens_per_sec * decode_s / (3 * (n - 1)) as f64 - 1.0).abs() < 1e-9);
+    assert!((timing.avg_latency_per_token_ms * n as f64 / 1e3 - timing.total_latency_s).abs() < 1e-12);
+    assert!(timing.to_string().starts_with("3 x 9 prompt tokens + 6 new"), "{timing}");
+    let one = time_generate_batch(&loaded, &["the quick brown fox"], &options).unwrap();
+    assert_eq!(one.batch_size, 1);
+    assert_eq!(one.prompt_tokens, time_generate(&loaded, "the quick brown fox", &options).unwrap().prompt_tokens);
+}
+
+#[test]
+fn a_batch_that_cannot_be_generated_is_an_error() {
+    let (loaded, options) = (loaded(), TimingOptions { max_new_tokens: 4, ..TimingOptions::default() });
+    let message = |prompts: &[Vec<u32>]| time_generate_tokens(&loaded, prompts, &options).unwrap_err().to_string();
+    assert!(message(&[]).contains("there are no prompts"));
+    assert!(message(&[vec![1], vec![]]).contains("prompt 1: the prompt is empty"));
+    assert!(message(&[vec![1], vec![384]]).contains("token id 384 is beyond"));
+    assert!(time_generate_batch(&loaded, &["fox", ""], &options).is_err());
+    let none = TimingOptions { repeats: 0, ..options };
+    assert!(time_generate_tokens(&loaded, &[vec![1]], &none).unwrap_err().to_string().contains("`repeats` is 0"));
+}
+
 /// What is measured of the whole process is measured by one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static PROCESS: Mutex<()> = Mutex::new(());
@@ -207,6 +241,7 @@ fn memory_that_is_touched_is_resident() {
     let _alone = alone();
     let before = resident_memory().unwrap();
     assert!(before > MIB && before < 1 << 40, "{before}");
+    assert!(available_memory().is_some_and(|free| free > 64 * MIB), "there is room for this test");
     let block = vec![1_u8; 64 * MIB];
     let with_block = resident_memory().unwrap();
     assert!((48 * MIB..96 * MIB).contains(&(with_block - before)), "{before} and {with_block}");

@@ -68,7 +68,7 @@ pub fn peak_memory_of<T>(run: impl FnOnce() -> T) -> Result<(T, usize)> {
 }
 
 /// Memory that this machine could give without swapping, in bytes; `None` where that is not known.
-pub(super) fn available_memory() -> Option<usize> {
+pub fn available_memory() -> Option<usize> {
     entry(MEMINFO, "MemAvailable").ok()
 }
 

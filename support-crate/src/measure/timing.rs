@@ -33,17 +33,22 @@ impl Default for TimingOptions {
 /// and decode need not add up to that of the whole; the statistics hold their intervals.
 ///
 /// *Prefill* reads the prompt and ends with the first new token; *decode* is every token after it.
+///
+/// In a batch, latencies are those of the whole batch, which each of its sequences sees; rates count the
+/// tokens of all sequences.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Timing {
     /// From the prompt's tokens to the last new token, in seconds.
     pub total_latency_s: f64,
-    /// New tokens of each run.
+    /// Sequences that were generated at once.
+    pub batch_size: usize,
+    /// New tokens of each sequence in each run.
     pub tokens_generated: usize,
-    /// New tokens for each second of the whole run, prefill included.
+    /// New tokens of all sequences for each second of the whole run, prefill included.
     pub tokens_per_sec: f64,
-    /// The whole run's time for each new token, in milliseconds.
+    /// The whole run's time for each new token of a sequence, in milliseconds.
     pub avg_latency_per_token_ms: f64,
-    /// Tokens of the prompt.
+    /// Tokens of the prompt; of the longest one in a batch.
     pub prompt_tokens: usize,
     /// Time to the first new token, in seconds.
     pub prefill_s: f64,
@@ -51,7 +56,7 @@ pub struct Timing {
     pub ttft_ms: f64,
     /// From the first new token to the last, in seconds; 0 if there is only one.
     pub decode_s: f64,
-    /// Tokens for each second of decode; 0 if there is only one new token.
+    /// Tokens of all sequences for each second of decode; 0 if each has only one new token.
     pub decode_tokens_per_sec: f64,
     /// Whether keys and values of earlier tokens were kept.
     pub use_cache: bool,
@@ -102,7 +107,39 @@ pub struct Repeat {
 /// # Errors
 /// No repeats, an empty prompt, or a prompt that leaves no room for the new tokens in the context.
 pub fn time_generate(loaded: &Loaded, prompt: &str, options: &TimingOptions) -> Result<Timing> {
-    let timings = time_generate_interleaved(&[loaded], prompt, options)?;
+    time_generate_batch(loaded, &[prompt], options)
+}
+
+/// Times how the model continues several prompts at once, as one batch. Of prompts of different lengths,
+/// the shorter ones are padded on the left, which costs time: prompts of equal length show what batching
+/// itself gains.
+///
+/// ```
+/// use quantlab::measure::{TimingOptions, time_generate_batch};
+/// use quantlab::model::{Device, load_model_and_tokenizer};
+///
+/// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
+/// let options = TimingOptions { max_new_tokens: 4, ..TimingOptions::default() };
+/// for batch_size in [1, 4] {
+///     let timing = time_generate_batch(&loaded, &vec!["Once upon a time"; batch_size], &options)?;
+///     println!("{:.0} tokens/s, {:.2} ms a step", timing.tokens_per_sec, timing.avg_latency_per_token_ms);
+/// }
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// No prompts; otherwise as [`time_generate`].
+pub fn time_generate_batch(loaded: &Loaded, prompts: &[&str], options: &TimingOptions) -> Result<Timing> {
+    let ids = prompts.iter().map(|prompt| loaded.tokenizer.encode(prompt)).collect::<Result<Vec<_>>>()?;
+    time_generate_tokens(loaded, &ids, options)
+}
+
+/// As [`time_generate_batch`], for prompts of token ids: for lengths that must be exact.
+///
+/// # Errors
+/// As [`time_generate_batch`], and ids beyond the model's vocabulary.
+pub fn time_generate_tokens(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions) -> Result<Timing> {
+    let timings = time_in_turn(&[(loaded, prompts.to_vec())], options)?;
     timings.into_iter().next().ok_or_else(|| Error::input("there is no model to time"))
 }
 
@@ -114,25 +151,29 @@ pub fn time_generate(loaded: &Loaded, prompt: &str, options: &TimingOptions) -> 
 /// # Errors
 /// As [`time_generate`].
 pub fn time_generate_interleaved(models: &[&Loaded], prompt: &str, options: &TimingOptions) -> Result<Vec<Timing>> {
+    let work = models.iter().map(|&loaded| Ok((loaded, vec![loaded.tokenizer.encode(prompt)?])));
+    time_in_turn(&work.collect::<Result<Vec<_>>>()?, options)
+}
+
+/// Times each model with its batch of prompts, in turn.
+fn time_in_turn(work: &[(&Loaded, Vec<Vec<u32>>)], options: &TimingOptions) -> Result<Vec<Timing>> {
     if options.repeats == 0 {
         return Err(Error::input("`repeats` is 0").hint("time at least one run; six or more give a useful interval"));
     }
-    let prompts = models.iter().map(|loaded| loaded.tokenizer.encode(prompt)).collect::<Result<Vec<_>>>()?;
-    let mut runs = vec![Vec::with_capacity(options.repeats); models.len()];
+    let mut runs = vec![Vec::with_capacity(options.repeats); work.len()];
     for round in 0..options.warmup + options.repeats {
-        for ((loaded, ids), runs) in models.iter().zip(&prompts).zip(&mut runs) {
-            let moments = timed_run(loaded, ids, options)?;
+        for ((loaded, prompts), runs) in work.iter().zip(&mut runs) {
+            let moments = timed_run(loaded, prompts, options)?;
             if round >= options.warmup {
                 runs.push(moments);
             }
         }
     }
-    let each = models.iter().zip(&prompts).zip(&runs);
-    each.map(|((loaded, ids), runs)| summarise(loaded, ids.len(), options, runs)).collect()
+    work.iter().zip(&runs).map(|((loaded, prompts), runs)| summarise(loaded, prompts, options, runs)).collect()
 }
 
-/// The moments, from the start, at which each new token was known.
-fn timed_run(loaded: &Loaded, ids: &[u32], options: &TimingOptions) -> Result<Vec<Duration>> {
+/// The moments, from the start, at which each new token was known; in a batch, that of its last sequence.
+fn timed_run(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions) -> Result<Vec<Duration>> {
     let model = &*loaded.model;
     let generate = GenerateOptions {
         max_new_tokens: options.max_new_tokens,
@@ -140,11 +181,14 @@ fn timed_run(loaded: &Loaded, ids: &[u32], options: &TimingOptions) -> Result<Ve
         stop_at_eos: false,
         ..GenerateOptions::default()
     };
-    let prompts = [ids.to_vec()];
     let mut moments = Vec::with_capacity(options.max_new_tokens);
     model.synchronize()?;
     let start = Instant::now();
-    generate_tokens(model, &prompts, &generate, &mut |_, _| moments.push(start.elapsed()))?;
+    generate_tokens(model, prompts, &generate, &mut |row, _| {
+        if row + 1 == prompts.len() {
+            moments.push(start.elapsed());
+        }
+    })?;
     model.synchronize()?;
     // Choosing a token waits for its logits; whatever else the device did belongs to the last one.
     if let Some(last) = moments.last_mut() {
@@ -153,22 +197,23 @@ fn timed_run(loaded: &Loaded, ids: &[u32], options: &TimingOptions) -> Result<Ve
     Ok(moments)
 }
 
-fn summarise(loaded: &Loaded, prompt_tokens: usize, options: &TimingOptions, runs: &[Vec<Duration>]) -> Result<Timing> {
-    let n = options.max_new_tokens;
+fn summarise(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions, runs: &[Vec<Duration>]) -> Result<Timing> {
+    let (n, batch_size) = (options.max_new_tokens, prompts.len());
     let repeats: Vec<Repeat> = runs.iter().map(|moments| Repeat::of(moments)).collect();
     let statistics = |value: &dyn Fn(&Repeat) -> f64| Statistics::of(&repeats.iter().map(value).collect::<Vec<_>>());
     let total_latency = statistics(&|repeat| repeat.total_s)?;
-    let throughput = statistics(&|repeat| rate(n, repeat.total_s))?;
+    let throughput = statistics(&|repeat| rate(batch_size * n, repeat.total_s))?;
     let ttft = statistics(&|repeat| repeat.prefill_s * 1e3)?;
     let decode = statistics(&|repeat| repeat.decode_s)?;
-    let decode_rate = statistics(&|repeat| rate(n - 1, repeat.decode_s))?;
+    let decode_rate = statistics(&|repeat| rate(batch_size * (n - 1), repeat.decode_s))?;
     let token_ms = (0..n).map(|i| Ok(Statistics::of(&token_times_ms(runs, i))?.median)).collect::<Result<Vec<_>>>()?;
     Ok(Timing {
         total_latency_s: total_latency.median,
+        batch_size,
         tokens_generated: n,
         tokens_per_sec: throughput.median,
         avg_latency_per_token_ms: total_latency.median * 1e3 / n as f64,
-        prompt_tokens,
+        prompt_tokens: prompts.iter().map(Vec::len).max().unwrap_or(0),
         prefill_s: ttft.median / 1e3,
         ttft_ms: ttft.median,
         decode_s: decode.median,
@@ -211,7 +256,8 @@ impl fmt::Display for Timing {
         let cache = if self.use_cache { "with cache" } else { "without cache" };
         writeln!(
             f,
-            "{} prompt tokens + {} new, {cache}, {} repeats",
+            "{}{} prompt tokens + {} new, {cache}, {} repeats",
+            if self.batch_size > 1 { format!("{} x ", self.batch_size) } else { String::new() },
             self.prompt_tokens,
             self.tokens_generated,
             self.repeats.len()

@@ -27,7 +27,11 @@ impl Timing {
     /// # Errors
     /// None that the caller can cause.
     pub fn table(&self) -> Result<Table> {
-        let title = format!("{} new tokens after a prompt of {}", self.tokens_generated, self.prompt_tokens);
+        let Self { batch_size, tokens_generated, prompt_tokens, .. } = self;
+        let title = match batch_size {
+            1 => format!("{tokens_generated} new tokens after a prompt of {prompt_tokens}"),
+            _ => format!("{batch_size} x {tokens_generated} new tokens after prompts of {prompt_tokens}"),
+        };
         let mut table =
             Table::new(title).headings([("quantity", ""), ("median", ""), ("interval", ""), ("unit", "")])?;
         let measured = [
@@ -41,7 +45,7 @@ impl Timing {
         }
         table = table
             .row(("avg_latency_per_token_ms", figure(self.avg_latency_per_token_ms), String::new(), "ms"))?
-            .row(("tokens_generated", self.tokens_generated.to_string(), String::new(), "tokens"))?;
+            .row(("tokens_generated", tokens_generated.to_string(), String::new(), "tokens"))?;
         Ok(table.note(self.note()))
     }
 

@@ -1,0 +1,107 @@
+//! What a cell measures is what a binary measures. Alone in this file, so that no other kernel runs meanwhile.
+//!
+//! Speeds are not for tests, but a ratio can be one, even where other programs take processors and bandwidth
+//! by turns: cell and binary take turns every few milliseconds, so that both see the same machine; one
+//! thread each, for a second processor is the first thing that a busy machine lacks; and what counts is
+//! the median of single tokens, most of which nothing interrupts. What noise is left, more turns even out.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::run;
+use serde_json::Value;
+
+/// What is allowed between cell and binary.
+const DIFFERENCE: f64 = 0.03;
+/// Kernels that are started, at most, each with its own binary beside it.
+const ATTEMPTS: usize = 5;
+/// Decodes of 64 tokens of each side in one attempt.
+const TURNS: usize = 200;
+
+#[test]
+fn a_cell_decodes_as_fast_as_the_benchmarks_binary() {
+    let binary = benchmark();
+    let mut turns = Vec::new();
+    let mut ratios = Vec::new();
+    for _ in 0..ATTEMPTS {
+        turns.extend(take_turns(&binary));
+        let [cell, binary] = [0, 1].map(|side| median(turns.iter().map(|turn| turn[side]).collect()));
+        ratios.push(cell / binary);
+        if (cell / binary - 1.0).abs() <= DIFFERENCE {
+            return;
+        }
+    }
+    panic!("a token in a cell takes {ratios:.3?} times as long as in the binary, the more attempts together");
+}
+
+/// The path of the benchmark, built by `cargo lab exec` as a user would.
+fn benchmark() -> String {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let built = Command::new(env!("CARGO_BIN_EXE_lab"))
+        .args(["exec", "cargo", "bench", "--locked", "--package", "quantlab", "--bench", "inference"])
+        .args(["--no-run", "--message-format=json"])
+        .current_dir(checkout)
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let messages = String::from_utf8(built.stdout).unwrap();
+    let mut messages = messages.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let is_benchmark = |message: &Value| message["target"]["name"] == "inference" && message["executable"].is_string();
+    messages.find(is_benchmark).unwrap()["executable"].as_str().unwrap().to_owned()
+}
+
+/// The median time of a token of each turn, in milliseconds: in a cell, and in the binary that it starts and
+/// takes turns with.
+fn take_turns(binary: &str) -> Vec<[f64; 2]> {
+    let load = "use quantlab::prelude::*;
+        quantlab::model::set_threads(1)?;
+        let loaded = load_model_and_tokenizer(&[\"embedded\"], \"float32\", Device::Cpu)?;";
+    let measure = format!(
+        "use std::io::{{BufRead, BufReader, Write}};
+        use std::process::{{Command, Stdio}};
+        {{
+            let of_binary = [\"--model=embedded\", \"--backend=candle\", \"--precision=float32\", \"--batch=1\", \"--threads=1\"];
+            let mut binary = Command::new({binary:?}).arg(\"--on-request\").args(of_binary)
+                .stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+            let (mut ask, answers) = (binary.stdin.take().unwrap(), binary.stdout.take().unwrap());
+            let mut answers = BufReader::new(answers).lines();
+            let prompt = [(1..=16).collect()];
+            let options = TimingOptions {{ max_new_tokens: 64, warmup: 0, repeats: 1, ..TimingOptions::default() }};
+            for _ in 0..{TURNS} {{
+                let timing = quantlab::measure::time_generate_tokens(&loaded, &prompt, &options)?;
+                writeln!(ask)?;
+                println!(\"ms: {{}} {{}}\", Statistics::of(&timing.token_ms[1..])?.median, answers.next().unwrap()?);
+            }}
+            drop(ask);
+            binary.wait()?;
+        }}"
+    );
+    let run = run(&[load, &measure], 300);
+    assert!(run.succeeded, "{}", run.report);
+    let notebook: Value = serde_json::from_str(&run.copy).unwrap();
+    let outputs = notebook["cells"][1]["outputs"].as_array().unwrap();
+    let printed: String = outputs.iter().map(|output| text(&output["text"])).collect();
+    let turns: Vec<[f64; 2]> = printed.lines().filter_map(|line| line.strip_prefix("ms: ")).map(numbers).collect();
+    assert_eq!(turns.len(), TURNS, "{printed}");
+    turns
+}
+
+/// A notebook's text: one string, or one for each line.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Array(lines) => lines.iter().map(text).collect(),
+        _ => value.as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+fn numbers(line: &str) -> [f64; 2] {
+    let numbers: Vec<f64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+    numbers.try_into().unwrap()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

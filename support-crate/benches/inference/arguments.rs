@@ -1,0 +1,115 @@
+//! What the command line says.
+
+use std::path::PathBuf;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Arg, ArgAction, Command, value_parser};
+use quantlab::model::{Backend, Precision};
+
+use crate::Variant;
+
+const METHOD: &str = "\
+Each row is one backend, one precision and one batch size, on the CPU:
+  prefill_ms         time to the first new token after a prompt of 128 (prompt_tokens)
+  decode_tok_s       tokens of all sequences for each second from the first to the 64th new one, after a prompt of 16
+  load_s             loading from disk, with all files in the system's cache, in a process of its own
+  weights_mib        memory that the weights take
+  peak_rss_mib       the most resident memory of that process, libraries included
+  bandwidth_gb_s     what as many threads read from memory, measured before each round
+  fraction_of_limit  decode steps a second, of those that this bandwidth allows if each reads all weights once
+
+Prompts are random tokens, the most likely token is taken each time, and nothing stops early. Numbers are medians of the
+repeats, which are taken in rounds where each row has its turn, so that a machine that drifts treats all alike; one
+round before them does not count. (Models that together need more than half of the free memory are measured one after
+the other.)
+
+At the end, the first backend and precision decode with and without the KV cache: a plot of how the time grows.";
+
+/// Where the plot goes unless told otherwise: into the build folder.
+const PLOT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/decode-cost.svg");
+
+/// The arguments, checked as far as that needs no model.
+pub struct Arguments {
+    pub model: String,
+    pub backends: Vec<Backend>,
+    pub precisions: Vec<Precision>,
+    pub batches: Vec<usize>,
+    pub threads: Option<usize>,
+    pub repeats: usize,
+    pub json: bool,
+    /// Where the plot goes, if one is wanted.
+    pub plot: Option<PathBuf>,
+    /// Load the model, say what that took, and end: what the process of one load does.
+    pub load_only: bool,
+    /// Decode when asked to on standard input, and nothing else: what the test of the notebook runner
+    /// compares a cell with.
+    pub on_request: bool,
+}
+
+impl Arguments {
+    /// The arguments of this process. Ends it after printing help, or what is wrong with them.
+    pub fn parse() -> Self {
+        let mut matches = command().get_matches();
+        let plot = matches.remove_one("plot").filter(|_| !matches.get_flag("no-plot"));
+        Self {
+            model: matches.remove_one("model").unwrap_or_default(),
+            backends: matches.remove_many("backend").into_iter().flatten().collect(),
+            precisions: matches.remove_many("precision").into_iter().flatten().collect(),
+            batches: matches.remove_many("batch").into_iter().flatten().collect(),
+            threads: matches.remove_one("threads"),
+            repeats: matches.remove_one("repeats").unwrap_or_default(),
+            json: matches.get_flag("json"),
+            plot,
+            load_only: matches.get_flag("load-only"),
+            on_request: matches.get_flag("on-request"),
+        }
+    }
+
+    /// Every backend with every precision.
+    pub fn variants(&self) -> Vec<Variant> {
+        let with_each = |&backend| self.precisions.iter().map(move |&precision| Variant { backend, precision });
+        self.backends.iter().flat_map(with_each).collect()
+    }
+}
+
+fn command() -> Command {
+    let list = |name: &'static str, default: &'static str| {
+        Arg::new(name).long(name).value_name("LIST").value_delimiter(',').default_value(default)
+    };
+    let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let at_least_one = RangedU64ValueParser::<usize>::new().range(1..);
+    Command::new("inference")
+        .about("Measures how fast models answer, for each combination of backend, precision and batch size.")
+        .after_help(METHOD)
+        .arg(
+            option("model", "ID")
+                .default_value("random:gpt2")
+                .help("Repository on the Hub, folder, `embedded`, or random:gpt2, which is written to disk first"),
+        )
+        .arg(list("backend", "candle,tch").value_parser(value_parser!(Backend)).help("Whose tensors hold the weights"))
+        .arg(
+            list("precision", "float32,bfloat16")
+                .value_parser(value_parser!(Precision))
+                .help("Formats that the weights are kept in"),
+        )
+        .arg(list("batch", "1,8").value_parser(at_least_one.clone()).help("How many sequences are generated at once"))
+        .arg(
+            option("threads", "N")
+                .value_parser(value_parser!(usize))
+                .help("Threads that compute [default: one for each physical core]"),
+        )
+        .arg(option("repeats", "N").value_parser(at_least_one).default_value("5").help("Runs that count"))
+        .arg(flag("json").help("Print one JSON object a line instead of a table"))
+        .arg(
+            option("plot", "SVG")
+                .value_parser(value_parser!(PathBuf))
+                .default_value(PLOT)
+                .help("Where the plot of the decode cost goes"),
+        )
+        .arg(flag("no-plot").help("Do without the plot"))
+        .arg(flag("load-only").hide(true))
+        .arg(flag("on-request").hide(true))
+        // Cargo adds it.
+        .arg(flag("bench").hide(true))
+}

@@ -1,0 +1,88 @@
+//! What loading takes. Each load has a process of its own: in one that has loaded before, the allocator
+//! has memory at hand, and the peak is that of everything so far.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use quantlab::error::{Error, Result};
+use quantlab::measure::{Statistics, peak_memory};
+use quantlab::source::{ModelId, WeightSource};
+use serde::{Deserialize, Serialize};
+
+use crate::arguments::Arguments;
+use crate::{MIB, SCRATCH, Variant, checkpoint};
+
+/// What loading a model took.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Load {
+    pub load_s: f64,
+    pub weights_mib: f64,
+    pub peak_rss_mib: f64,
+}
+
+/// The model's id, or the folder of a checkpoint of the same shape if its weights would be made on the spot.
+/// It is written once and kept with the build.
+pub fn on_disk(model: &str) -> Result<Cow<'_, str>> {
+    let files = model.parse::<ModelId>()?.resolve()?;
+    if !matches!(files.weights, WeightSource::Random { .. }) {
+        return Ok(model.into());
+    }
+    let folder = Path::new(SCRATCH).join(model.replace(':', "-"));
+    if !folder.is_dir() {
+        eprintln!("writing {model} to {}", folder.display());
+        std::fs::create_dir_all(SCRATCH)?;
+        // Renamed into place: half a checkpoint would look like a whole one.
+        let unfinished = tempfile::tempdir_in(SCRATCH)?;
+        checkpoint::write_gpt2(unfinished.path(), &files.config.read()?, &files.tokenizer.read()?)?;
+        std::fs::rename(unfinished.keep(), &folder)?;
+    }
+    Ok(folder.to_string_lossy().into_owned().into())
+}
+
+/// Loads the model and prints what that took.
+pub fn measure_here(model: &str, variant: Variant) -> Result<()> {
+    let start = Instant::now();
+    let loaded = variant.load(model)?;
+    let load_s = start.elapsed().as_secs_f64();
+    let weights_mib = loaded.model.info().parameter_bytes as f64 / MIB;
+    let load = Load { load_s, weights_mib, peak_rss_mib: peak_memory()? as f64 / MIB };
+    println!("{}", serde_json::to_string(&load)?);
+    Ok(())
+}
+
+/// The medians of what each variant's loading took, the variants in turn.
+pub fn measure(model: &str, variants: &[Variant], arguments: &Arguments) -> Result<Vec<Load>> {
+    eprintln!("loading {} variants, each {} times", variants.len(), arguments.repeats);
+    // The same files for all: one load brings them into the system's cache.
+    in_a_process(model, variants[0], arguments)?;
+    let mut loads = vec![Vec::new(); variants.len()];
+    for _ in 0..arguments.repeats {
+        for (&variant, loads) in variants.iter().zip(&mut loads) {
+            loads.push(in_a_process(model, variant, arguments)?);
+        }
+    }
+    loads.iter().map(|loads| median(loads)).collect()
+}
+
+fn in_a_process(model: &str, variant: Variant, arguments: &Arguments) -> Result<Load> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--load-only", "--model", model, "--backend", variant.backend.name()]);
+    command.args(["--precision", &variant.precision.to_string()]);
+    command.args(arguments.threads.map(|threads| format!("--threads={threads}")));
+    let output = command.stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(Error::system(format!("loading {model} in a process of its own ended with {}", output.status)));
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn median(loads: &[Load]) -> Result<Load> {
+    let statistics = |value: fn(&Load) -> f64| Statistics::of(&loads.iter().map(value).collect::<Vec<_>>());
+    Ok(Load {
+        load_s: statistics(|load| load.load_s)?.median,
+        weights_mib: statistics(|load| load.weights_mib)?.median,
+        peak_rss_mib: statistics(|load| load.peak_rss_mib)?.median,
+    })
+}

@@ -1,0 +1,89 @@
+//! How fast models answer: one row for each combination of backend, precision and batch size.
+//!
+//! `cargo lab exec cargo bench -p quantlab --bench inference -- --json` prints a JSON object a line,
+//! without `--json` a table; `--help` says what is measured how. What is timed is what a notebook times:
+//! the library's `time_generate`.
+
+mod arguments;
+#[path = "../../tests/common/checkpoint.rs"]
+mod checkpoint;
+mod decode_cost;
+mod load;
+mod row;
+mod speed;
+
+use std::process::ExitCode;
+
+use arguments::Arguments;
+use quantlab::error::Result;
+use quantlab::measure::available_memory;
+use quantlab::model::{Backend, Device, LoadOptions, Loaded, Precision, load_model, set_threads};
+use row::Row;
+
+/// Where checkpoints are kept: in the build folder.
+const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// The share of the free memory that models may take at once; caches need some, and so does the buffer
+/// that the memory bandwidth is measured with.
+const SHARE_OF_MEMORY: f64 = 0.5;
+
+/// One way to load the model.
+#[derive(Debug, Clone, Copy)]
+struct Variant {
+    backend: Backend,
+    precision: Precision,
+}
+
+impl Variant {
+    fn load(self, model: &str) -> Result<Loaded> {
+        let Self { backend, precision } = self;
+        load_model(&[model], &LoadOptions { backend, precision, device: Device::Cpu, ..LoadOptions::default() })
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(threads) = arguments.threads {
+        set_threads(threads)?;
+    }
+    let variants = arguments.variants();
+    if arguments.load_only {
+        return load::measure_here(&arguments.model, variants[0]);
+    }
+    if arguments.on_request {
+        return speed::decode_on_request(&variants[0].load(&arguments.model)?, arguments.batches[0]);
+    }
+    let model = load::on_disk(&arguments.model)?;
+    let loads = load::measure(&model, &variants, arguments)?;
+    let needed = loads.iter().map(|load| load.weights_mib * MIB).sum::<f64>();
+    let is_room = available_memory().is_none_or(|free| needed < SHARE_OF_MEMORY * free as f64);
+    let at_once = if is_room { variants.len() } else { 1 };
+    let mut rows = Vec::new();
+    for (variants, loads) in variants.chunks(at_once).zip(loads.chunks(at_once)) {
+        let models = variants.iter().map(|variant| variant.load(&model)).collect::<Result<Vec<_>>>()?;
+        let speeds = speed::measure(&models, &arguments.batches, arguments.repeats)?;
+        for ((loaded, &load), speeds) in models.iter().zip(loads).zip(speeds) {
+            rows.extend(speeds.into_iter().map(|speed| Row::new(loaded, load, speed)));
+        }
+    }
+    row::print(&rows, arguments)?;
+    match &arguments.plot {
+        Some(path) => {
+            // Under the name that was asked for, not that of the checkpoint made for it.
+            let loaded = Loaded { model_id: arguments.model.clone(), ..variants[0].load(&model)? };
+            decode_cost::plot(&loaded, path, arguments)
+        }
+        None => Ok(()),
+    }
+}

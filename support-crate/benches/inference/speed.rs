@@ -1,0 +1,102 @@
+//! How fast loaded models are, all of them in turn.
+
+use quantlab::error::Result;
+use quantlab::measure::{
+    DecodeLimit, Statistics, Timing, TimingOptions, measure_memory_bandwidth, time_generate_tokens,
+};
+use quantlab::model::Loaded;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// Tokens of the prompt that prefill is timed with.
+pub const PREFILL_TOKENS: usize = 128;
+/// Tokens of the prompt that decode starts from.
+pub const DECODE_PROMPT_TOKENS: usize = 16;
+/// New tokens of a timed decode; the first belongs to the prefill.
+const NEW_TOKENS: usize = 64;
+
+/// The speed of one model with one batch size.
+pub struct Speed {
+    pub batch: usize,
+    pub prefill_ms: Statistics,
+    pub decode_tok_s: Statistics,
+    pub bandwidth_gb_s: f64,
+    /// Decode steps a second, of those that the bandwidth allows.
+    pub fraction_of_limit: f64,
+}
+
+/// The runs of one model with one batch size.
+struct Runs<'a> {
+    loaded: &'a Loaded,
+    batch: usize,
+    prefill_ms: Vec<f64>,
+    decode_tok_s: Vec<f64>,
+}
+
+/// Measures each model with each batch size: for each model, the speeds by batch size.
+pub fn measure(models: &[Loaded], batches: &[usize], repeats: usize) -> Result<Vec<Vec<Speed>>> {
+    let with_each = |loaded| batches.iter().map(move |&batch| Runs::new(loaded, batch));
+    let mut all: Vec<Runs> = models.iter().flat_map(with_each).collect();
+    // The first round warms up.
+    for runs in &mut all {
+        runs.run()?;
+        (runs.prefill_ms, runs.decode_tok_s) = Default::default();
+    }
+    let mut bandwidths = Vec::new();
+    for round in 1..=repeats {
+        eprintln!("round {round} of {repeats}: {} rows", all.len());
+        bandwidths.push(measure_memory_bandwidth()?.gb_per_s);
+        all.iter_mut().try_for_each(Runs::run)?;
+    }
+    bandwidths.push(measure_memory_bandwidth()?.gb_per_s);
+    let bandwidth_gb_s = Statistics::of(&bandwidths)?.median;
+    let speeds = |runs: &[Runs]| runs.iter().map(|runs| runs.speed(bandwidth_gb_s)).collect();
+    all.chunks(batches.len()).map(speeds).collect()
+}
+
+/// Decodes once for each line of standard input, and answers with the median time of a token, in
+/// milliseconds: so that another program can take turns with this one, and both see the same machine.
+pub fn decode_on_request(loaded: &Loaded, batch: usize) -> Result<()> {
+    let runs = Runs::new(loaded, batch);
+    for line in std::io::stdin().lines() {
+        line?;
+        let timing = runs.time(DECODE_PROMPT_TOKENS, NEW_TOKENS)?;
+        println!("{}", Statistics::of(&timing.token_ms[1..])?.median);
+    }
+    Ok(())
+}
+
+impl<'a> Runs<'a> {
+    fn new(loaded: &'a Loaded, batch: usize) -> Self {
+        Self { loaded, batch, prefill_ms: Vec::new(), decode_tok_s: Vec::new() }
+    }
+
+    /// One run of each kind. Decode comes first: what the measurement before it put out of the caches comes
+    /// back in the part of it that does not count.
+    fn run(&mut self) -> Result<()> {
+        self.decode_tok_s.push(self.time(DECODE_PROMPT_TOKENS, NEW_TOKENS)?.decode_tokens_per_sec);
+        self.prefill_ms.push(self.time(PREFILL_TOKENS, 1)?.ttft_ms);
+        Ok(())
+    }
+
+    fn time(&self, prompt_tokens: usize, max_new_tokens: usize) -> Result<Timing> {
+        let options = TimingOptions { max_new_tokens, warmup: 0, repeats: 1, ..TimingOptions::default() };
+        time_generate_tokens(self.loaded, &prompts(self.loaded, self.batch, prompt_tokens), &options)
+    }
+
+    fn speed(&self, bandwidth_gb_s: f64) -> Result<Speed> {
+        let (prefill_ms, decode_tok_s) = (Statistics::of(&self.prefill_ms)?, Statistics::of(&self.decode_tok_s)?);
+        let bytes_per_token = self.loaded.model.info().bytes_per_token;
+        // A step reads the weights once, for however many sequences.
+        let steps_per_s = decode_tok_s.median / self.batch as f64;
+        let fraction_of_limit = DecodeLimit { bytes_per_token, gb_per_s: bandwidth_gb_s }.fraction(steps_per_s);
+        Ok(Speed { batch: self.batch, prefill_ms, decode_tok_s, bandwidth_gb_s, fraction_of_limit })
+    }
+}
+
+/// Prompts of random tokens, the same in every run.
+pub fn prompts(loaded: &Loaded, batch: usize, tokens: usize) -> Vec<Vec<u32>> {
+    let mut random = StdRng::seed_from_u64(0);
+    let vocab_size = loaded.model.info().vocab_size as u32;
+    (0..batch).map(|_| (0..tokens).map(|_| random.random_range(0..vocab_size)).collect()).collect()
+}
