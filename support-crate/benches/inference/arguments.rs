@@ -4,19 +4,23 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Arg, ArgAction, Command, value_parser};
-use quantlab::model::{Backend, Precision};
+use quantlab::model::Backend;
 
 use crate::Variant;
+use crate::format::Format;
 
 const METHOD: &str = "\
 Each row is one backend, one precision and one batch size, on the CPU:
   prefill_ms         time to the first new token after a prompt of 128 (prompt_tokens)
   decode_tok_s       tokens of all sequences for each second from the first to the 64th new one, after a prompt of 16
   load_s             loading from disk, with all files in the system's cache, in a process of its own
-  weights_mib        memory that the weights take
+  weights_mib        memory that the weights take, as transformers counts it (without the scales of quantized ones)
   peak_rss_mib       the most resident memory of that process, libraries included
   bandwidth_gb_s     what as many threads read from memory, measured before each round
   fraction_of_limit  decode steps a second, of those that this bandwidth allows if each reads all weights once
+
+Quantized formats are made while loading, in bitsandbytes' default configuration; embeddings, and the head unless its name
+says otherwise, are bfloat16.
 
 Prompts are random tokens, the most likely token is taken each time, and nothing stops early. Numbers are medians of the
 repeats, which are taken in rounds where each row has its turn, so that a machine that drifts treats all alike; one
@@ -32,7 +36,7 @@ const PLOT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/decode-cost.svg");
 pub struct Arguments {
     pub model: String,
     pub backends: Vec<Backend>,
-    pub precisions: Vec<Precision>,
+    pub formats: Vec<Format>,
     pub batches: Vec<usize>,
     pub threads: Option<usize>,
     pub repeats: usize,
@@ -54,7 +58,7 @@ impl Arguments {
         Self {
             model: matches.remove_one("model").unwrap_or_default(),
             backends: matches.remove_many("backend").into_iter().flatten().collect(),
-            precisions: matches.remove_many("precision").into_iter().flatten().collect(),
+            formats: matches.remove_many("precision").into_iter().flatten().collect(),
             batches: matches.remove_many("batch").into_iter().flatten().collect(),
             threads: matches.remove_one("threads"),
             repeats: matches.remove_one("repeats").unwrap_or_default(),
@@ -67,7 +71,7 @@ impl Arguments {
 
     /// Every backend with every precision.
     pub fn variants(&self) -> Vec<Variant> {
-        let with_each = |&backend| self.precisions.iter().map(move |&precision| Variant { backend, precision });
+        let with_each = |&backend| self.formats.iter().map(move |format| Variant { backend, format: format.clone() });
         self.backends.iter().flat_map(with_each).collect()
     }
 }
@@ -90,8 +94,8 @@ fn command() -> Command {
         .arg(list("backend", "candle,tch").value_parser(value_parser!(Backend)).help("Whose tensors hold the weights"))
         .arg(
             list("precision", "float32,bfloat16")
-                .value_parser(value_parser!(Precision))
-                .help("Formats that the weights are kept in"),
+                .value_parser(value_parser!(Format))
+                .help("Formats of the weights: float32, bfloat16, int8, nf4, fp4, nf4+head8 (the head in int8), ..."),
         )
         .arg(list("batch", "1,8").value_parser(at_least_one.clone()).help("How many sequences are generated at once"))
         .arg(

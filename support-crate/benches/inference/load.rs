@@ -42,7 +42,7 @@ pub fn on_disk(model: &str) -> Result<Cow<'_, str>> {
 }
 
 /// Loads the model and prints what that took.
-pub fn measure_here(model: &str, variant: Variant) -> Result<()> {
+pub fn measure_here(model: &str, variant: &Variant) -> Result<()> {
     let start = Instant::now();
     let loaded = variant.load(model)?;
     let load_s = start.elapsed().as_secs_f64();
@@ -56,20 +56,20 @@ pub fn measure_here(model: &str, variant: Variant) -> Result<()> {
 pub fn measure(model: &str, variants: &[Variant], arguments: &Arguments) -> Result<Vec<Load>> {
     eprintln!("loading {} variants, each {} times", variants.len(), arguments.repeats);
     // The same files for all: one load brings them into the system's cache.
-    in_a_process(model, variants[0], arguments)?;
+    in_a_process(model, &variants[0], arguments)?;
     let mut loads = vec![Vec::new(); variants.len()];
     for _ in 0..arguments.repeats {
-        for (&variant, loads) in variants.iter().zip(&mut loads) {
+        for (variant, loads) in variants.iter().zip(&mut loads) {
             loads.push(in_a_process(model, variant, arguments)?);
         }
     }
     loads.iter().map(|loads| median(loads)).collect()
 }
 
-fn in_a_process(model: &str, variant: Variant, arguments: &Arguments) -> Result<Load> {
+fn in_a_process(model: &str, variant: &Variant, arguments: &Arguments) -> Result<Load> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--load-only", "--model", model, "--backend", variant.backend.name()]);
-    command.args(["--precision", &variant.precision.to_string()]);
+    command.args(["--precision", &variant.format.to_string()]);
     command.args(arguments.threads.map(|threads| format!("--threads={threads}")));
     let output = command.stderr(Stdio::inherit()).output()?;
     if !output.status.success() {

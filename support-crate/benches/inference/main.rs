@@ -8,6 +8,7 @@ mod arguments;
 #[path = "../../tests/common/checkpoint.rs"]
 mod checkpoint;
 mod decode_cost;
+mod format;
 mod load;
 mod row;
 mod speed;
@@ -15,9 +16,10 @@ mod speed;
 use std::process::ExitCode;
 
 use arguments::Arguments;
+use format::Format;
 use quantlab::error::Result;
 use quantlab::measure::available_memory;
-use quantlab::model::{Backend, Device, LoadOptions, Loaded, Precision, load_model, set_threads};
+use quantlab::model::{Backend, LoadOptions, Loaded, load_model, set_threads};
 use row::Row;
 
 /// Where checkpoints are kept: in the build folder.
@@ -30,16 +32,17 @@ const MIB: f64 = 1024.0 * 1024.0;
 const SHARE_OF_MEMORY: f64 = 0.5;
 
 /// One way to load the model.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Variant {
     backend: Backend,
-    precision: Precision,
+    format: Format,
 }
 
 impl Variant {
-    fn load(self, model: &str) -> Result<Loaded> {
-        let Self { backend, precision } = self;
-        load_model(&[model], &LoadOptions { backend, precision, device: Device::Cpu, ..LoadOptions::default() })
+    fn load(&self, model: &str) -> Result<Loaded> {
+        let Format { precision, quantization, .. } = self.format.clone();
+        let backend = self.backend;
+        load_model(&[model], &LoadOptions { backend, precision, quantization, ..LoadOptions::default() })
     }
 }
 
@@ -59,7 +62,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     let variants = arguments.variants();
     if arguments.load_only {
-        return load::measure_here(&arguments.model, variants[0]);
+        return load::measure_here(&arguments.model, &variants[0]);
     }
     if arguments.on_request {
         return speed::decode_on_request(&variants[0].load(&arguments.model)?, arguments.batches[0]);
@@ -73,8 +76,8 @@ fn run(arguments: &Arguments) -> Result<()> {
     for (variants, loads) in variants.chunks(at_once).zip(loads.chunks(at_once)) {
         let models = variants.iter().map(|variant| variant.load(&model)).collect::<Result<Vec<_>>>()?;
         let speeds = speed::measure(&models, &arguments.batches, arguments.repeats)?;
-        for ((loaded, &load), speeds) in models.iter().zip(loads).zip(speeds) {
-            rows.extend(speeds.into_iter().map(|speed| Row::new(loaded, load, speed)));
+        for ((variant, &load), speeds) in variants.iter().zip(loads).zip(speeds) {
+            rows.extend(speeds.into_iter().map(|speed| Row::new(variant, load, speed)));
         }
     }
     row::print(&rows, arguments)?;

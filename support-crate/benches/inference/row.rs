@@ -2,10 +2,11 @@
 
 use quantlab::error::Result;
 use quantlab::measure::BUILD;
-use quantlab::model::{Loaded, threads};
+use quantlab::model::threads;
 use quantlab::report::{Estimate, Table};
 use serde::Serialize;
 
+use crate::Variant;
 use crate::arguments::Arguments;
 use crate::load::Load;
 use crate::speed::{DECODE_PROMPT_TOKENS, PREFILL_TOKENS, Speed};
@@ -39,8 +40,8 @@ struct Line<'a> {
 }
 
 impl Row {
-    pub fn new(loaded: &Loaded, load: Load, speed: Speed) -> Self {
-        Self { backend: loaded.model.info().backend, precision: loaded.dtype_label.clone(), load, speed }
+    pub fn new(variant: &Variant, load: Load, speed: Speed) -> Self {
+        Self { backend: variant.backend.name(), precision: variant.format.to_string(), load, speed }
     }
 
     fn line<'a>(&'a self, model: &'a str) -> Line<'a> {
