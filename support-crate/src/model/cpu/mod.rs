@@ -13,7 +13,7 @@ mod simd;
 mod test_numbers;
 mod threads;
 
-pub(super) use attention::Attention;
+pub(super) use attention::{Attention, first_seen};
 pub(super) use elementwise::{layer_norm, multiply as multiply_elements, rms_norm, rotate};
 pub(super) use matmul::{Matrix, Then, Weights, multiply};
 pub(super) use pool::Shares;
