@@ -192,6 +192,9 @@ impl<'a, M: Memory> Loader<'a, M> {
     /// A matrix of `n_in` columns whose rows are those of all `names`, each with its number of rows. With
     /// `transpose`, the file has (in, out).
     fn matrix<N: AsRef<str>>(&mut self, names: &[(N, usize)], n_in: usize, transpose: bool) -> Result<M::Tensor> {
+        for (name, rows) in names {
+            self.weights.check(name.as_ref(), &if transpose { [n_in, *rows] } else { [*rows, n_in] })?;
+        }
         let n_out = names.iter().map(|(_, rows)| rows).sum::<usize>();
         self.count(n_out * n_in, self.dtype);
         self.memory.tensor(&[n_out, n_in], self.dtype, &mut |mut slot| {
@@ -208,6 +211,9 @@ impl<'a, M: Memory> Loader<'a, M> {
     }
 
     fn vector<N: AsRef<str>>(&mut self, names: &[(N, usize)]) -> Result<M::Tensor> {
+        for (name, len) in names {
+            self.weights.check(name.as_ref(), &[*len])?;
+        }
         let len = names.iter().map(|(_, len)| len).sum::<usize>();
         self.count(len, self.compute);
         self.memory.tensor(&[len], self.compute, &mut |mut slot| {

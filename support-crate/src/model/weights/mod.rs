@@ -34,14 +34,23 @@ impl Weights {
     /// tensor that holds a NaN or an infinity is an error.
     ///
     /// # Errors
-    /// A file that cannot be opened, is cut short, or whose header does not describe it.
+    /// A file that cannot be opened, is cut short, or whose header does not describe it; files that have a tensor
+    /// of the same name.
     pub fn open(source: &WeightSource, check_finite: bool) -> Result<Self> {
         let origin = match source {
             WeightSource::Random { seed } => Origin::Random { seed: *seed },
             WeightSource::Safetensors(files) => {
                 let shards = files.iter().map(Shard::open).collect::<Result<Vec<_>>>()?;
-                let names = shards.iter().enumerate().flat_map(|(i, shard)| shard.names().map(move |name| (name, i)));
-                let shard_of = names.collect();
+                let mut shard_of = HashMap::new();
+                for (i, shard) in shards.iter().enumerate() {
+                    for name in shard.names() {
+                        if let Some(other) = shard_of.insert(name.clone(), i) {
+                            let other = &shards[other];
+                            return Err(Error::format(format!("{other} and {shard} both have a tensor `{name}`"))
+                                .hint("the files may be of two models; download or save the model again"));
+                        }
+                    }
+                }
                 Origin::Files { shards, shard_of }
             }
         };
@@ -53,6 +62,18 @@ impl Weights {
         match &self.origin {
             Origin::Files { shard_of, .. } => shard_of.contains_key(name),
             Origin::Random { .. } => name.starts_with("transformer."),
+        }
+    }
+
+    /// Makes sure that there is a tensor of this name and shape. Memory of a size that a config asks for is set
+    /// aside only then: the file is as large as it says, a config can say anything.
+    ///
+    /// # Errors
+    /// No tensor of that name, or another shape.
+    pub(in crate::model) fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
+        match &self.origin {
+            Origin::Random { .. } => Ok(()),
+            Origin::Files { shards, shard_of } => shard_with(name, shards, shard_of)?.find(name, shape).map(drop),
         }
     }
 
@@ -84,8 +105,7 @@ impl Weights {
         match &self.origin {
             Origin::Random { seed } => random::fill(*seed, name, slot),
             Origin::Files { shards, shard_of } => {
-                let Some(&index) = shard_of.get(name) else { return Err(missing(name, shards)) };
-                let shard = &shards[index];
+                let shard = shard_with(name, shards, shard_of)?;
                 let all_finite = shard.read(name, shape, transpose, slot)?;
                 if self.check_finite && !all_finite {
                     return Err(Error::format(format!("{shard}: tensor `{name}` holds a NaN or an infinity")).hint(
@@ -106,6 +126,10 @@ impl Weights {
         let is_unused = |name: &&String| !used.contains(*name) && !computable.iter().any(|end| name.ends_with(end));
         shard_of.keys().filter(is_unused).cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
+}
+
+fn shard_with<'a>(name: &str, shards: &'a [Shard], shard_of: &HashMap<String, usize>) -> Result<&'a Shard> {
+    shard_of.get(name).map(|&index| &shards[index]).ok_or_else(|| missing(name, shards))
 }
 
 fn missing(name: &str, shards: &[Shard]) -> Error {

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use memmap2::{Mmap, UncheckedAdvice};
-use safetensors::SafeTensors;
-use safetensors::tensor::Metadata;
+use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::{Dtype, SafeTensors};
 
 use super::convert::{self, Slot};
 use crate::error::{Context, Error, Result};
@@ -50,8 +50,8 @@ impl Shard {
         self.metadata.offset_keys().into_iter()
     }
 
-    /// Reads a tensor, and says whether all its numbers are finite.
-    pub fn read(&self, name: &str, shape: &[usize], transpose: bool, slot: Slot<'_>) -> Result<bool> {
+    /// Where a tensor of this shape is.
+    pub fn find(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo> {
         let info = self.metadata.info(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))?;
         if info.shape != shape {
             return Err(Error::format(format!(
@@ -60,6 +60,12 @@ impl Shard {
             ))
             .hint("do config.json and the weights belong to the same model?"));
         }
+        Ok(info)
+    }
+
+    /// Reads a tensor, and says whether all its numbers are finite.
+    pub fn read(&self, name: &str, shape: &[usize], transpose: bool, slot: Slot<'_>) -> Result<bool> {
+        let info = self.find(name, shape)?;
         let (start, end) = (self.data_start + info.data_offsets.0, self.data_start + info.data_offsets.1);
         let bytes = self
             .bytes
@@ -68,10 +74,10 @@ impl Shard {
             .ok_or_else(|| Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file")))?;
         let columns = transpose.then(|| shape[shape.len() - 1]);
         let finite = match info.dtype {
-            safetensors::Dtype::F32 => convert::read::<f32>(bytes, columns, slot),
-            safetensors::Dtype::BF16 => convert::read::<half::bf16>(bytes, columns, slot),
-            safetensors::Dtype::F16 => convert::read::<half::f16>(bytes, columns, slot),
-            safetensors::Dtype::F64 => convert::read::<f64>(bytes, columns, slot),
+            Dtype::F32 => convert::read::<f32>(bytes, columns, slot),
+            Dtype::BF16 => convert::read::<half::bf16>(bytes, columns, slot),
+            Dtype::F16 => convert::read::<half::f16>(bytes, columns, slot),
+            Dtype::F64 => convert::read::<f64>(bytes, columns, slot),
             other => Err(Error::format(format!("it holds {other:?}, expected floating-point numbers"))),
         };
         self.give_back(start, end);
