@@ -1,6 +1,9 @@
 //! Text to token ids and back.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::de::IgnoredAny;
 
 use crate::error::{Context, Error, Result};
 use crate::source::ModelFile;
@@ -20,9 +23,7 @@ impl Tokenizer {
     /// # Errors
     /// A file that cannot be read or is not a tokenizer, or one without a single token.
     pub fn read(file: &ModelFile) -> Result<Self> {
-        let bytes = file.read()?;
-        let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
-            .map_err(|cause| Error::format(format!("{file} is not a tokenizer: {cause}")))?;
+        let mut inner = parse(&file.read()?).context(|| format!("{file} is not a tokenizer"))?;
         // Cutting and filling are decisions of the caller here, not of the file.
         inner.with_truncation(None)?;
         inner.with_padding(None);
@@ -52,7 +53,7 @@ impl Tokenizer {
     }
 
     fn encoding(&self, text: &str) -> Result<tokenizers::Encoding> {
-        self.inner.encode(text, true).context(|| "cannot tokenize the text")
+        guarded(|| self.inner.encode(text, true)).context(|| "cannot tokenize the text")
     }
 
     /// The text of token ids, without special tokens. Ids that the tokenizer does not know have no
@@ -61,7 +62,7 @@ impl Tokenizer {
     /// # Errors
     /// The tokenizer's decoder fails.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
-        self.inner.decode(ids, true).context(|| "cannot turn the tokens into text")
+        guarded(|| self.inner.decode(ids, true)).context(|| "cannot turn the tokens into text")
     }
 
     /// How many different tokens there are.
@@ -84,6 +85,22 @@ impl Tokenizer {
             .hint("take tokenizer and weights from the same model"));
         }
         Ok(())
+    }
+}
+
+fn parse(json: &[u8]) -> Result<tokenizers::Tokenizer> {
+    // A file that is cut short in its middle is among what the library panics on.
+    serde_json::from_slice::<IgnoredAny>(json)?;
+    guarded(|| tokenizers::Tokenizer::from_bytes(json))
+}
+
+/// Runs the tokenizers library, which panics on some files, and on some texts with what such files say.
+fn guarded<T>(work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
+    // What a panic can leave behind in a tokenizer are caches, which locks guard.
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(|cause| Error::format(cause.to_string())),
+        Err(_) => Err(Error::format("the tokenizers library panicked")
+            .hint("tokenizer.json may be damaged; download or copy it again")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod copy;
 pub mod fake;
 
 use std::path::{Path, PathBuf};
@@ -66,6 +67,18 @@ impl Case {
             (format!("{} on {backend}", self.name), load_model(&[self.folder.to_str().unwrap()], &options).unwrap())
         };
         Backend::ALL.map(load).into()
+    }
+
+    /// Numbers in the weights' files, each of which is a parameter.
+    pub fn stored_parameters(&self) -> usize {
+        let files = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
+        let is_weights = |file: &PathBuf| {
+            let name = file.file_name().unwrap().to_string_lossy();
+            name.starts_with("model") && name.ends_with(".safetensors")
+        };
+        let load = |file| candle_core::safetensors::load(file, &CandleDevice::Cpu).unwrap();
+        let tensors = files.filter(is_weights).flat_map(load);
+        tensors.map(|(_, tensor)| tensor.elem_count()).sum()
     }
 
     /// The rows of an integer tensor.

@@ -29,11 +29,19 @@ struct Keys {
     rope_scaling: Option<RopeScaling>,
     attention_bias: Option<bool>,
     mlp_bias: Option<bool>,
+    /// Left out is not the same as null, which is no window.
+    #[serde(default = "default_window")]
     sliding_window: Option<usize>,
     use_sliding_window: Option<bool>,
+    max_window_layers: Option<usize>,
+    layer_types: Option<Vec<String>>,
     tie_word_embeddings: Option<bool>,
     #[serde(default)]
     eos_token_id: Value,
+}
+
+fn default_window() -> Option<usize> {
+    Some(4096)
 }
 
 #[derive(Deserialize)]
@@ -54,8 +62,6 @@ pub(super) fn parse(architecture: Architecture, keys: Map<String, Value>) -> Res
         None => divided(("hidden_size", keys.hidden_size), ("num_attention_heads", keys.num_attention_heads))?,
     };
     let bias = keys.attention_bias.unwrap_or(false);
-    // Only Qwen2 has a switch for its window, and it is off unless the file says otherwise.
-    let windowed = keys.use_sliding_window.unwrap_or(architecture != Architecture::Qwen2);
     Ok(DecoderConfig {
         architecture,
         vocab_size: keys.vocab_size,
@@ -78,11 +84,33 @@ pub(super) fn parse(architecture: Architecture, keys: Map<String, Value>) -> Res
         },
         scale_attn_weights: true,
         scale_attn_by_inverse_layer_idx: false,
-        sliding_window: keys.sliding_window.filter(|_| windowed && architecture != Architecture::Llama),
+        sliding_window: sliding_window(architecture, &keys)?,
         tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(false),
         eos_token_id: token_id(&keys.eos_token_id),
         quantization: None,
     })
+}
+
+/// The window of all layers. Qwen2 has one only if it is switched on, and then its first layers may do without.
+fn sliding_window(architecture: Architecture, keys: &Keys) -> Result<Option<usize>> {
+    let layers = keys.num_hidden_layers;
+    let windowed = match architecture {
+        Architecture::Gpt2 | Architecture::Llama => 0,
+        Architecture::Mistral => layers,
+        Architecture::Qwen2 if !keys.use_sliding_window.unwrap_or(false) => 0,
+        Architecture::Qwen2 => match &keys.layer_types {
+            Some(types) => types.iter().filter(|name| *name == "sliding_attention").count(),
+            None => layers.saturating_sub(keys.max_window_layers.unwrap_or(28)),
+        },
+    };
+    match keys.sliding_window {
+        Some(window) if windowed == layers => Ok(Some(window)),
+        Some(window) if windowed > 0 => Err(Error::format(format!(
+            "{windowed} of {layers} layers have a sliding window of {window}; all or none can have one"
+        ))
+        .hint(format!("for texts of at most {window} tokens, set `use_sliding_window` to false in the config"))),
+        _ => Ok(None),
+    }
 }
 
 /// The angle of each pair of numbers of a head for one position: `theta^(-2i / D)`, and for models whose
@@ -99,31 +127,50 @@ fn frequencies(keys: &Keys, head_dim: usize) -> Result<Vec<f32>> {
         return Err(Error::format(format!("`rope_theta` is {theta}; it must be positive")));
     }
     let plain = (0..head_dim / 2).map(|i| 1.0 / theta.powf((2 * i) as f32 / head_dim as f32));
-    let Some(scaling) = scaling else { return Ok(plain.collect()) };
-    let number = |name: &str, value: Option<f32>| {
-        let value = value.filter(|value| value.is_finite() && *value > 0.0);
-        value.ok_or_else(|| Error::format(format!("`rope_scaling` needs a positive `{name}`")))
+    let frequencies = match scaling {
+        Some(scaling) => scaling.apply(plain)?,
+        None => plain.collect(),
     };
-    match scaling.rope_type.as_deref().unwrap_or("default") {
-        "default" => Ok(plain.collect()),
-        "linear" => {
-            let factor = number("factor", scaling.factor)?;
-            Ok(plain.map(|frequency| frequency / factor).collect())
+    if !frequencies.iter().all(|frequency| frequency.is_finite()) {
+        return Err(Error::format(format!("rotary positions turn infinitely fast with `rope_theta` {theta}"))
+            .hint("compare `rope_theta` and `rope_scaling` with the original config"));
+    }
+    Ok(frequencies)
+}
+
+impl RopeScaling {
+    /// What becomes of the `plain` frequencies.
+    fn apply(&self, plain: impl Iterator<Item = f32>) -> Result<Vec<f32>> {
+        let number = |name: &str, value: Option<f32>| {
+            let value = value.filter(|value| value.is_finite() && *value > 0.0);
+            value.ok_or_else(|| Error::format(format!("`rope_scaling` needs a positive `{name}`")))
+        };
+        match self.rope_type.as_deref().unwrap_or("default") {
+            "default" => Ok(plain.collect()),
+            "linear" => {
+                let factor = number("factor", self.factor)?;
+                Ok(plain.map(|frequency| frequency / factor).collect())
+            }
+            "llama3" => {
+                let factor = number("factor", self.factor)?;
+                let low = number("low_freq_factor", self.low_freq_factor)?;
+                let high = number("high_freq_factor", self.high_freq_factor)?;
+                let trained = number("original_max_position_embeddings", self.original_max_position_embeddings)?;
+                if high <= low {
+                    return Err(Error::format(format!(
+                        "`high_freq_factor` is {high}; it must be above `low_freq_factor`, which is {low}"
+                    )));
+                }
+                // Turns slower than once in the context that the model was trained on are slowed down, fast
+                // ones left alone, and between the two there is a smooth passage.
+                let scaled = plain.map(|frequency| {
+                    let turns = trained * frequency / (2.0 * PI);
+                    let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                    (1.0 - smooth) * frequency / factor + smooth * frequency
+                });
+                Ok(scaled.collect())
+            }
+            other => Err(Error::format(format!("unknown `rope_type` {other:?}")).hint("default, linear or llama3")),
         }
-        "llama3" => {
-            let factor = number("factor", scaling.factor)?;
-            let low = number("low_freq_factor", scaling.low_freq_factor)?;
-            let high = number("high_freq_factor", scaling.high_freq_factor)?;
-            let trained = number("original_max_position_embeddings", scaling.original_max_position_embeddings)?;
-            // Turns slower than once in the context that the model was trained on are slowed down, fast
-            // ones left alone, and between the two there is a smooth passage.
-            let scaled = plain.map(|frequency| {
-                let turns = trained * frequency / (2.0 * PI);
-                let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
-                (1.0 - smooth) * frequency / factor + smooth * frequency
-            });
-            Ok(scaled.collect())
-        }
-        other => Err(Error::format(format!("unknown `rope_type` {other:?}")).hint("default, linear or llama3")),
     }
 }

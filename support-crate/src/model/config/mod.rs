@@ -3,6 +3,7 @@
 mod gpt2;
 mod llama;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::{Context, Error, Result};
@@ -215,10 +216,15 @@ impl Architecture {
 }
 
 /// The keys of a config as a structure.
-fn keys_as<T: serde::de::DeserializeOwned>(architecture: Architecture, keys: Map<String, Value>) -> Result<T> {
-    serde_json::from_value(Value::Object(keys)).map_err(|cause| {
-        Error::format(cause.to_string())
-            .hint(format!("is this the config.json of a model of type {}?", architecture.name()))
+fn keys_as<T: DeserializeOwned>(architecture: Architecture, keys: Map<String, Value>) -> Result<T> {
+    let parse = |keys| serde_json::from_value::<T>(Value::Object(keys)).map_err(|cause| cause.to_string());
+    parse(keys.clone()).map_err(|cause| {
+        // What is wrong with a value does not say whose value it is: that key alone has the same fault.
+        let alone = |(key, value): &(String, Value)| parse(Map::from_iter([(key.clone(), value.clone())]));
+        let is_named = cause.contains(" field `");
+        let key = keys.into_iter().find(|key| !is_named && alone(key).err().as_ref() == Some(&cause));
+        let message = key.map_or(cause.clone(), |(key, _)| format!("`{key}`: {cause}"));
+        Error::format(message).hint(format!("is this the config.json of a model of type {}?", architecture.name()))
     })
 }
 

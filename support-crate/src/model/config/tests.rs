@@ -46,7 +46,14 @@ fn the_llama_family_differs_in_biases_and_windows() {
     assert_eq!(of("llama", json!({})).sliding_window, None);
     assert_eq!(of("mistral", json!({})).sliding_window, Some(4));
     assert_eq!(of("qwen2", json!({})).sliding_window, None);
-    assert_eq!(of("qwen2", json!({ "use_sliding_window": true })).sliding_window, Some(4));
+    // The first 28 layers see all unless the file says otherwise.
+    assert_eq!(of("qwen2", json!({ "use_sliding_window": true })).sliding_window, None);
+    let all = json!({ "use_sliding_window": true, "max_window_layers": 0 });
+    assert_eq!(of("qwen2", all).sliding_window, Some(4));
+    let named = json!({ "use_sliding_window": true, "layer_types": ["sliding_attention"] });
+    assert_eq!(of("qwen2", named).sliding_window, Some(4));
+    assert_eq!(of("mistral", json!({ "sliding_window": null })).sliding_window, None);
+    assert_eq!(parsed(llama(), json!({ "model_type": "mistral" })).unwrap().sliding_window, Some(4096));
     assert!(of("qwen2", json!({})).biases.attention_in && !of("qwen2", json!({})).biases.attention_out);
     assert!(!of("mistral", json!({})).biases.attention_in);
 }
@@ -59,12 +66,15 @@ fn rotary_frequencies_can_be_scaled() {
     };
     assert_eq!(of(json!({ "type": "linear", "factor": 4.0 })), [0.25, 0.0025]);
     assert_eq!(of(json!({ "rope_type": "default", "rope_theta": 100.0 })), [1.0, 0.1]);
-    let llama3 = json!({
-        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 64,
-    });
     // 64 tokens are ten turns of the first pair (left alone) and a tenth of one of the second.
-    assert_eq!(of(llama3), [1.0, 0.01 / 8.0]);
+    assert_eq!(of(llama3(1.0, 4.0)), [1.0, 0.01 / 8.0]);
+}
+
+fn llama3(low_freq_factor: f32, high_freq_factor: f32) -> Value {
+    json!({
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": low_freq_factor,
+        "high_freq_factor": high_freq_factor, "original_max_position_embeddings": 64,
+    })
 }
 
 #[test]
@@ -73,7 +83,9 @@ fn what_is_wrong_is_named() {
         (gpt2(), json!({ "n_embd": 5 }), "cannot be divided"),
         (gpt2(), json!({ "n_head": 0 }), "cannot be divided"),
         (gpt2(), json!({ "n_layer": 0 }), "number of layers is 0"),
-        (gpt2(), json!({ "vocab_size": -1 }), "invalid value"),
+        (gpt2(), json!({ "vocab_size": -1 }), "`vocab_size`: invalid value: integer `-1`"),
+        (gpt2(), json!({ "n_layer": null }), "`n_layer`: invalid type: null"),
+        (llama(), json!({ "rope_scaling": { "factor": "8" } }), "`rope_scaling`: invalid type: string"),
         (gpt2(), json!({ "layer_norm_epsilon": -1.0 }), "epsilon"),
         (gpt2(), json!({ "model_type": "bert" }), "type `bert`"),
         (gpt2(), json!({ "model_type": "llama" }), "missing field `hidden_size`"),
@@ -84,6 +96,18 @@ fn what_is_wrong_is_named() {
         (llama(), json!({ "head_dim": 3 }), "even width"),
         (llama(), json!({ "rope_scaling": { "rope_type": "yarn" } }), "\"yarn\""),
         (llama(), json!({ "rope_scaling": { "rope_type": "linear" } }), "`factor`"),
+        (llama(), json!({ "rope_scaling": { "rope_type": "linear", "factor": 1e-45 } }), "infinitely fast"),
+        (llama(), json!({ "rope_scaling": llama3(4.0, 4.0) }), "`high_freq_factor` is 4; it must be above"),
+        (llama(), json!({ "max_position_embeddings": 1_u64 << 40 }), "the context is 1099511627776"),
+        (llama(), json!({ "model_type": "mistral", "sliding_window": 0 }), "sliding window is 0"),
+        (
+            llama(),
+            json!({
+                "model_type": "qwen2", "use_sliding_window": true, "sliding_window": 4, "num_hidden_layers": 3,
+                "max_window_layers": 1,
+            }),
+            "2 of 3 layers have a sliding window of 4",
+        ),
     ];
     for (config, changes, expected) in wrong {
         let error = parsed(config, changes).unwrap_err();

@@ -30,7 +30,7 @@ pub(in crate::model) struct Attention<'a> {
     pub head_dim: usize,
     /// Scores are multiplied by this.
     pub scale: f32,
-    /// How far back a token sees, itself included.
+    /// How many tokens back a token sees, itself included; see [`first_seen`].
     pub window: usize,
     /// `true` where a key is a token and not padding: (B, past_len + T); none if all are.
     pub key_mask: Option<&'a [bool]>,
@@ -120,6 +120,20 @@ impl Attention<'_> {
     }
 }
 
+/// The first key that the query at `position` sees if it sees `window` tokens of its sequence, given which
+/// of the sequence's keys are tokens.
+///
+/// Padding takes nothing of the window, wherever it lies: a prompt that was filled up at its end leaves it
+/// between its tokens and those that follow.
+pub(in crate::model) fn first_seen(mask: Option<&[bool]>, position: usize, window: usize) -> usize {
+    match mask {
+        Some(mask) if window <= position => {
+            (0..=position).rev().filter(|&key| mask[key]).take(window).last().unwrap_or(0)
+        }
+        _ => (position + 1).saturating_sub(window),
+    }
+}
+
 /// Where the result goes; several threads write to different parts.
 struct Place(*mut f32);
 
@@ -137,7 +151,7 @@ unsafe fn attend<S: Simd>(attention: &Attention<'_>, tasks: Range<usize>, out: &
         let past = (task.sequence * (attention.heads / attention.group) + task.kv_head) * attention.capacity * d;
         let mask = attention.key_mask.map(|mask| &mask[task.sequence * keys..(task.sequence + 1) * keys]);
         let last = task.position + (task.count - 1) * task.step;
-        let first = (task.position + 1).saturating_sub(attention.window);
+        let first = first_seen(mask, task.position, attention.window);
         scores[..task.count * keys].fill(0.0);
         // SAFETY: the caller's promise: the queries, and the keys up to `last`, are there.
         unsafe {
@@ -154,7 +168,7 @@ unsafe fn attend<S: Simd>(attention: &Attention<'_>, tasks: Range<usize>, out: &
         }
         for (i, scores) in scores.chunks_exact_mut(keys).take(task.count).enumerate() {
             let position = task.position + i * task.step;
-            let seen = (position + 1).saturating_sub(attention.window)..position + 1;
+            let seen = first_seen(mask, position, attention.window)..position + 1;
             elementwise::exp_of_visible(scores, seen, attention.scale, mask);
         }
         // SAFETY: as above, for values and outputs.

@@ -81,9 +81,9 @@ fn naive(a: &Attention<'_>) -> Vec<f64> {
         for head in 0..a.heads {
             let q = &a.q[row * a.q_stride + head * d..][..d];
             let past = (sequence * (a.heads / a.group) + head / a.group) * a.capacity;
-            let seen: Vec<usize> = (0..=position)
-                .filter(|&s| position - s < a.window && a.key_mask.is_none_or(|mask| mask[sequence * keys + s]))
-                .collect();
+            let mut seen: Vec<usize> =
+                (0..=position).filter(|&s| a.key_mask.is_none_or(|mask| mask[sequence * keys + s])).collect();
+            seen.drain(..seen.len().saturating_sub(a.window));
             let score = |s: usize| -> f64 {
                 let k = &a.k[(past + s) * d..][..d];
                 q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>() * f64::from(a.scale)

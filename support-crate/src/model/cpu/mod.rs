@@ -15,7 +15,7 @@ mod simd;
 mod test_numbers;
 mod threads;
 
-pub(super) use attention::Attention;
+pub(super) use attention::{Attention, first_seen};
 pub(super) use elementwise::{layer_norm, multiply as multiply_elements, rms_norm, rotate};
 pub(super) use four_bit::FourBit;
 pub(super) use int8::Int8;

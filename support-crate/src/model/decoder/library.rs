@@ -6,6 +6,7 @@
 use super::parts::{Block, Linear, Memory, Norm, Parts};
 use super::stored::Stored;
 use crate::error::{Error, Result};
+use crate::model::cpu::first_seen;
 use crate::model::{Activation, DecoderConfig, Device, Logits, Positions, Step};
 
 /// Keys and values of each layer, (B, J, capacity, D) each.
@@ -163,14 +164,14 @@ fn mask<B: Operations>(backend: &B, config: &DecoderConfig, step: &Step<'_>) -> 
     let (queries, keys) = (step.seq_len, step.past_len + step.seq_len);
     let sequences = if step.key_mask.is_some() { step.batch } else { 1 };
     let window = config.sliding_window.unwrap_or(usize::MAX);
-    let sees = |sequence: usize, position: usize, key: usize| {
-        key <= position && position - key < window && step.key_mask.is_none_or(|mask| mask[sequence * keys + key])
-    };
     let size = sequences.checked_mul(queries * keys).ok_or_else(|| Error::input("the batch is too large"))?;
     let mut mask = Vec::with_capacity(size);
     for sequence in 0..sequences {
+        let tokens = step.key_mask.map(|mask| &mask[sequence * keys..(sequence + 1) * keys]);
         for position in step.past_len..keys {
-            mask.extend((0..keys).map(|key| if sees(sequence, position, key) { 0.0 } else { UNSEEN }));
+            let seen = first_seen(tokens, position, window)..position + 1;
+            let sees = |key| seen.contains(&key) && tokens.is_none_or(|tokens| tokens[key]);
+            mask.extend((0..keys).map(|key| if sees(key) { 0.0 } else { UNSEEN }));
         }
     }
     backend.numbers(&mask, &[sequences, 1, queries, keys])

@@ -123,10 +123,18 @@ where
     }
 
     fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<Box<dyn Any + Send + Sync>> {
-        if self.fused {
-            return Ok(Box::new(CpuCache::new(&self.config, batch, capacity)));
-        }
         let c = &self.config;
+        let sizes = [batch, c.n_kv_head, capacity, c.head_dim, size_of::<f32>()];
+        let bytes = sizes.iter().try_fold(1_usize, |bytes, &size| bytes.checked_mul(size));
+        if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+            return Err(Error::input(format!(
+                "there is no room for a cache of {batch} sequences of {capacity} tokens"
+            ))
+            .hint("use a smaller batch or fewer tokens"));
+        }
+        if self.fused {
+            return Ok(Box::new(CpuCache::new(c, batch, capacity)));
+        }
         let zeros = || self.backend.zeros(&[batch, c.n_kv_head, capacity, c.head_dim]);
         let layers = (0..c.n_layer).map(|_| Ok((zeros()?, zeros()?))).collect::<Result<library::Cache<B::Tensor>>>()?;
         Ok(Box::new(layers))

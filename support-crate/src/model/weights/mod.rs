@@ -34,14 +34,23 @@ impl Weights {
     /// tensor that holds a NaN or an infinity is an error.
     ///
     /// # Errors
-    /// A file that cannot be opened, is cut short, or whose header does not describe it.
+    /// A file that cannot be opened, is cut short, or whose header does not describe it; files that have a tensor
+    /// of the same name.
     pub fn open(source: &WeightSource, check_finite: bool) -> Result<Self> {
         let origin = match source {
             WeightSource::Random { seed } => Origin::Random { seed: *seed },
             WeightSource::Safetensors(files) => {
                 let shards = files.iter().map(Shard::open).collect::<Result<Vec<_>>>()?;
-                let names = shards.iter().enumerate().flat_map(|(i, shard)| shard.names().map(move |name| (name, i)));
-                let shard_of = names.collect();
+                let mut shard_of = HashMap::new();
+                for (i, shard) in shards.iter().enumerate() {
+                    for name in shard.names() {
+                        if let Some(other) = shard_of.insert(name.clone(), i) {
+                            let other = &shards[other];
+                            return Err(Error::format(format!("{other} and {shard} both have a tensor `{name}`"))
+                                .hint("the files may be of two models; download or save the model again"));
+                        }
+                    }
+                }
                 Origin::Files { shards, shard_of }
             }
         };

@@ -74,10 +74,10 @@ impl Shard {
             .ok_or_else(|| Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file")))?;
         let columns = transpose.then(|| shape[shape.len() - 1]);
         let finite = match info.dtype {
-            safetensors::Dtype::F32 => convert::read::<f32>(bytes, columns, slot),
-            safetensors::Dtype::BF16 => convert::read::<half::bf16>(bytes, columns, slot),
-            safetensors::Dtype::F16 => convert::read::<half::f16>(bytes, columns, slot),
-            safetensors::Dtype::F64 => convert::read::<f64>(bytes, columns, slot),
+            Dtype::F32 => convert::read::<f32>(bytes, columns, slot),
+            Dtype::BF16 => convert::read::<half::bf16>(bytes, columns, slot),
+            Dtype::F16 => convert::read::<half::f16>(bytes, columns, slot),
+            Dtype::F64 => convert::read::<f64>(bytes, columns, slot),
             other => Err(Error::format(format!("it holds {other:?}, expected floating-point numbers"))),
         };
         self.give_back(start, end);

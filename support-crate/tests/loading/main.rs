@@ -1,0 +1,10 @@
+//! What can be wrong with a model's files, and what is said about it.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod config;
+mod family;
+mod shards;
+mod sources;
+mod tensors;
+mod tokenizer;
