@@ -93,7 +93,7 @@ fn command() -> Command {
                 .value_parser(value_parser!(Precision))
                 .help("Formats that the weights are kept in"),
         )
-        .arg(list("batch", "1,8").value_parser(at_least_one.clone()).help("How many sequences are generated at once"))
+        .arg(list("batch", "1,8").value_parser(at_least_one).help("How many sequences are generated at once"))
         .arg(
             option("threads", "N")
                 .value_parser(value_parser!(usize))
