@@ -44,7 +44,8 @@ pub fn check() -> Result<()> {
     run_shown(&mut cargo("test", &[packages.as_slice(), &targets].concat()))?;
     took(start);
 
-    let start = steps.begin("kernel tests", "this tool's own, some through the real kernel: failures, two at once");
+    let start =
+        steps.begin("kernel tests", "this tool's own, some through the real kernel: failures, two at once, speed");
     // Not with the kernel's flags: the program that is tested becomes the one that kernels are started by.
     let mut own = Command::new("cargo");
     own.args(["test", "--locked", "--package", "quantlab-environment", "--quiet", "--", "--test-threads=2"]);

@@ -97,7 +97,7 @@ fn command() -> Command {
                 .value_parser(value_parser!(Format))
                 .help("Formats of the weights: float32, bfloat16, int8, nf4, fp4, nf4+head8 (the head in int8), ..."),
         )
-        .arg(list("batch", "1,8").value_parser(at_least_one.clone()).help("How many sequences are generated at once"))
+        .arg(list("batch", "1,8").value_parser(at_least_one).help("How many sequences are generated at once"))
         .arg(
             option("threads", "N")
                 .value_parser(value_parser!(usize))

@@ -93,21 +93,28 @@ fn table(rows: &[Row], arguments: &Arguments) -> Result<Table> {
         ("load", "s"),
         ("weights", "MiB"),
         ("peak RSS", "MiB"),
+        ("bandwidth", "GB/s"),
         ("fraction of limit", ""),
     ])?;
     for Row { backend, precision, load, speed } in rows {
         let [prefill, decode] = [speed.prefill_ms, speed.decode_tok_s].map(Estimate::from);
-        let (batch, fraction) = (speed.batch, speed.fraction_of_limit);
-        let (load_s, weights, peak_rss) = (load.load_s, load.weights_mib, load.peak_rss_mib);
-        table =
-            table.row((*backend, precision.as_str(), batch, prefill, decode, load_s, weights, peak_rss, fraction))?;
+        let Speed { batch, bandwidth_gb_s, fraction_of_limit, .. } = *speed;
+        let Load { load_s, weights_mib, peak_rss_mib } = *load;
+        table = table.row((
+            *backend,
+            precision.as_str(),
+            batch,
+            prefill,
+            decode,
+            load_s,
+            weights_mib,
+            peak_rss_mib,
+            bandwidth_gb_s,
+            fraction_of_limit,
+        ))?;
     }
-    let bandwidth = rows.first().map_or(0.0, |row| row.speed.bandwidth_gb_s);
     Ok(table
-        .note(format!(
-            "prefill of {PREFILL_TOKENS} tokens, decode after {DECODE_PROMPT_TOKENS} | medians of {} runs",
-            arguments.repeats
-        ))
-        .note(format!("limit: reading the weights once a step at {bandwidth:.1} GB/s"))
-        .note(format!("cpu | {} threads | {BUILD} build", threads())))
+        .note(format!("prefill of {PREFILL_TOKENS} tokens, decode after {DECODE_PROMPT_TOKENS}"))
+        .note("limit: reading the weights from memory once for each step of decode")
+        .note(format!("cpu | {} threads | {BUILD} build | medians of {} runs", threads(), arguments.repeats)))
 }
