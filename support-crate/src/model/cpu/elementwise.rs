@@ -206,16 +206,9 @@ fn exp_shifted_body<const FMA: bool>(x: &mut [f32], scale: f32, largest: f32) {
     }
 }
 
-/// Float32 as the nearest bfloat16, ties to even.
-pub(in crate::model) fn rounded(x: &[f32]) -> Vec<bf16> {
-    let mut out = vec![bf16::ZERO; x.len()];
-    round(x, &mut out);
-    out
-}
-
 kernel! {
-    /// As [`rounded`], into memory that is there.
-    pub(in crate::model) fn round(x: &[f32], out: &mut [bf16]) = round_body
+    /// Float32 as the nearest bfloat16, ties to even.
+    pub(super) fn round(x: &[f32], out: &mut [bf16]) = round_body
 }
 
 #[inline(always)]
@@ -241,6 +234,34 @@ fn to_bytes_body<const FMA: bool>(x: &[f32], factor: f32, out: &mut [i8]) {
     for (out, x) in out.iter_mut().zip(x) {
         let limited = (x * factor).clamp(-127.0, 127.0);
         *out = (limited + ROUND).to_bits() as i8;
+    }
+}
+
+kernel! {
+    /// `out[i] += (sums[i] - shift * shifted[i]) * (absmax[i] * largest) * unit`
+    pub(super) fn add_scaled(
+        sums: &[i32],
+        shifted: &[i32],
+        shift: i32,
+        absmax: &[f32],
+        largest: f32,
+        unit: f32,
+        out: &mut [f32],
+    ) = add_scaled_body
+}
+
+#[inline(always)]
+fn add_scaled_body<const FMA: bool>(
+    sums: &[i32],
+    shifted: &[i32],
+    shift: i32,
+    absmax: &[f32],
+    largest: f32,
+    unit: f32,
+    out: &mut [f32],
+) {
+    for (((out, sum), shifted), absmax) in out.iter_mut().zip(sums).zip(shifted).zip(absmax) {
+        *out += (sum - shift * shifted) as f32 * (largest * absmax) * unit;
     }
 }
 

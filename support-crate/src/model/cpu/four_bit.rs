@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::matmul::{FEW, INPUT_BLOCK, K_BLOCK, Output, Strip, Then, add_sums, share, tiles};
 use super::pool::Shares;
+use super::scratch::Scratch;
 use super::simd::{InstructionSet, Simd, dispatch};
 
 /// A matrix (n, k) in blocks of 4-bit numbers that run over its rows.
@@ -46,9 +47,12 @@ pub(super) fn multiply(
     assert_eq!(absmax.len(), (n * k).div_ceil(blocksize), "blocks of ({n}, {k}) numbers");
     let group = set.decoded_at_once();
     let aligned = k.is_multiple_of(group);
-    let ordered = if aligned { firsts_then_seconds(x, group) } else { x.to_vec() };
+    let mut ordered = Scratch::<f32>::any(if aligned { x.len() } else { 0 });
+    shares.split_mut(&mut ordered, group, 2 * group, &|first, out| {
+        firsts_then_seconds(&x[first * group..first * group + out.len()], group, out);
+    });
     let output = Output { start: out.as_mut_ptr(), m, n };
-    let product = &Product { weights, x: &ordered, m, k, out: output, aligned };
+    let product = &Product { weights, x: if aligned { &ordered } else { x }, m, k, out: output, aligned };
     share(shares, output, m * k, then, &|rows| {
         // SAFETY: the lengths were checked above, and parts do not overlap.
         dispatch!(set, columns(product: &Product<'_>, rows: Range<usize>));
@@ -67,13 +71,13 @@ struct Product<'a> {
 }
 
 /// Each group of numbers as its first, third, fifth ... and then its second, fourth ...
-fn firsts_then_seconds(x: &[f32], group: usize) -> Vec<f32> {
-    let mut out = Vec::with_capacity(x.len());
-    for group in x.chunks_exact(group) {
-        out.extend(group.iter().step_by(2));
-        out.extend(group.iter().skip(1).step_by(2));
+fn firsts_then_seconds(x: &[f32], group: usize, out: &mut [f32]) {
+    for (x, out) in x.chunks_exact(group).zip(out.chunks_exact_mut(group)) {
+        let (firsts, seconds) = out.split_at_mut(group / 2);
+        for ((pair, first), second) in x.chunks_exact(2).zip(firsts).zip(seconds) {
+            (*first, *second) = (pair[0], pair[1]);
+        }
     }
-    out
 }
 
 /// # Safety

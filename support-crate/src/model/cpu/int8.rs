@@ -7,10 +7,12 @@
 use std::ops::Range;
 
 use half::f16;
+use half::slice::HalfFloatSliceExt;
 
 use super::elementwise;
-use super::matmul::{FEW, Output, Then, share};
+use super::matmul::{FEW, INPUT_BLOCK, Output, Then, share};
 use super::pool::Shares;
+use super::scratch::Scratch;
 use super::simd::{InstructionSet, Simd, dispatch};
 
 /// A matrix (n, k) of rows with a scale each.
@@ -37,7 +39,7 @@ const PER_STEP: f32 = 0.007_874_016;
 /// Rows of inputs in 8 bits.
 struct Rounded {
     /// (m, k), shifted by 128 if the instructions want them without sign.
-    values: Vec<i8>,
+    values: Scratch<i8>,
     /// An input is `value * absmax / 127`.
     absmax: Vec<f32>,
     /// Columns that are multiplied as they are, in ascending order.
@@ -81,18 +83,21 @@ struct Product<'a> {
 
 /// Each row by its largest absolute value.
 fn round(x: &[f32], k: usize, threshold: f32, shares: &Shares) -> Rounded {
-    let mut values = vec![0; x.len()];
+    let mut values = Scratch::<i8>::any(x.len());
     // An infinity in float16 stays one in the products, where it can be seen.
-    let narrow: Vec<f32> = match threshold > 0.0 {
-        true => x.iter().map(|&x| f16::from_f32(x).to_f32()).collect(),
-        false => Vec::new(),
-    };
+    let mut narrow = Scratch::<f32>::any(if threshold > 0.0 { x.len() } else { 0 });
+    shares.split_mut(&mut narrow, 1, 8, &|first, out| through_float16(&x[first..first + out.len()], out));
     let exact = x;
-    let x = if threshold > 0.0 { &narrow } else { x };
+    let x = if threshold > 0.0 { &*narrow } else { x };
     let outliers = if threshold > 0.0 { columns_that_reach(x, k, threshold) } else { Vec::new() };
     let kept = exact.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column])).collect();
     let limit = if threshold > 0.0 { threshold } else { f32::INFINITY };
-    let absmax: Vec<f32> = x.chunks_exact(k).map(|row| elementwise::absmax_below(row, limit)).collect();
+    let mut absmax = vec![0.0; x.len() / k];
+    shares.split_mut(&mut absmax, 1, 2 * k, &|first, out| {
+        for (row, out) in (first..).zip(out) {
+            *out = elementwise::absmax_below(&x[row * k..(row + 1) * k], limit);
+        }
+    });
     shares.split_mut(&mut values, k, 4 * k, &|first, out| {
         for (row, out) in (first..).zip(out.chunks_exact_mut(k)) {
             // PyTorch divides a number by a tensor like this, with two roundings.
@@ -104,6 +109,15 @@ fn round(x: &[f32], k: usize, threshold: f32, shares: &Shares) -> Rounded {
         }
     });
     Rounded { values, absmax, outliers, kept }
+}
+
+fn through_float16(x: &[f32], out: &mut [f32]) {
+    let mut narrow = [f16::ZERO; 1024];
+    for (x, out) in x.chunks(narrow.len()).zip(out.chunks_mut(narrow.len())) {
+        let narrow = &mut narrow[..x.len()];
+        narrow.convert_from_f32_slice(x);
+        narrow.convert_to_f32_slice(out);
+    }
 }
 
 fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Vec<usize> {
@@ -118,32 +132,73 @@ fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Vec<usize> {
 /// The lengths of `product` hold, and nobody else writes these columns of the output.
 #[inline(always)]
 unsafe fn columns<S: Simd>(product: &Product<'_>, rows: Range<usize>) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match (product.m, S::TILE) {
-            (1, _) => strips::<S, 1, 8>(product, rows),
-            (2, (4, _)) => strips::<S, 2, 8>(product, rows),
-            (3, (4, _)) => strips::<S, 3, 8>(product, rows),
-            (_, (4, 6)) => strips::<S, 4, 6>(product, rows),
-            (_, (3, 4)) => strips::<S, 3, 4>(product, rows),
-            _ => strips::<S, 2, 2>(product, rows),
+    let mut sums = vec![0_i32; INPUT_BLOCK.min(product.m) * rows.len()];
+    for inputs in (0..product.m).step_by(INPUT_BLOCK).map(|start| start..product.m.min(start + INPUT_BLOCK)) {
+        let block = Block { product, rows: rows.clone(), inputs: inputs.clone(), sums: sums.as_mut_ptr() };
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (inputs.len(), S::TILE) {
+                (1, _) => strips::<S, 1, 8>(&block),
+                (2, (4, _)) => strips::<S, 2, 8>(&block),
+                (3, (4, _)) => strips::<S, 3, 8>(&block),
+                (_, (4, 6)) => strips::<S, 4, 6>(&block),
+                (_, (3, 4)) => strips::<S, 3, 4>(&block),
+                _ => strips::<S, 2, 2>(&block),
+            }
+        }
+        for (m, sums) in inputs.zip(sums.chunks_exact(rows.len())) {
+            // SAFETY: as above.
+            let out = unsafe {
+                std::slice::from_raw_parts_mut(product.out.start.add(m * product.out.n + rows.start), rows.len())
+            };
+            product.finish(m, rows.clone(), sums, if S::UNSIGNED { 128 } else { 0 }, out);
         }
     }
+}
+
+impl Product<'_> {
+    /// Adds sums of products of bytes to the output of input `m`, as the numbers that they stand for, and
+    /// what was kept out of them. Inputs were shifted by `shift`.
+    fn finish(&self, m: usize, rows: Range<usize>, sums: &[i32], shift: i32, out: &mut [f32]) {
+        let Self { weights, inputs, k, .. } = self;
+        let absmax = &weights.absmax[rows.clone()];
+        elementwise::add_scaled(sums, &weights.sums[rows.clone()], shift, absmax, inputs.absmax[m], PER_PRODUCT, out);
+        let count = inputs.outliers.len();
+        if count == 0 {
+            return;
+        }
+        let kept = &inputs.kept[m * count..(m + 1) * count];
+        for ((row, absmax), out) in rows.zip(absmax).zip(out) {
+            let weights = &weights.values[row * k..(row + 1) * k];
+            for (x, &column) in kept.iter().zip(&inputs.outliers) {
+                *out += x * (f32::from(weights[column]) * absmax * PER_STEP);
+            }
+        }
+    }
+}
+
+/// Some inputs with a thread's rows of weights.
+struct Block<'a> {
+    product: &'a Product<'a>,
+    rows: Range<usize>,
+    inputs: Range<usize>,
+    /// (inputs, rows)
+    sums: *mut i32,
 }
 
 /// # Safety
 /// As [`columns`].
 #[inline(always)]
-unsafe fn strips<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, rows: Range<usize>) {
-    let mut n = rows.start;
+unsafe fn strips<S: Simd, const M: usize, const N: usize>(block: &Block<'_>) {
+    let mut n = block.rows.start;
     // SAFETY: the caller's promise.
     unsafe {
-        while n + N <= rows.end {
-            tiles::<S, M, N>(product, n);
+        while n + N <= block.rows.end {
+            tiles::<S, M, N>(block, n);
             n += N;
         }
-        while n < rows.end {
-            tiles::<S, M, 1>(product, n);
+        while n < block.rows.end {
+            tiles::<S, M, 1>(block, n);
             n += 1;
         }
     }
@@ -152,18 +207,18 @@ unsafe fn strips<S: Simd, const M: usize, const N: usize>(product: &Product<'_>,
 /// # Safety
 /// As [`columns`]; rows `n..n + N` exist.
 #[inline(always)]
-unsafe fn tiles<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, n: usize) {
-    let mut m = 0;
+unsafe fn tiles<S: Simd, const M: usize, const N: usize>(block: &Block<'_>, n: usize) {
+    let mut m = block.inputs.start;
     // SAFETY: the caller's promise.
     unsafe {
-        while m + M <= product.m {
-            tile::<S, M, N>(product, m, n);
+        while m + M <= block.inputs.end {
+            tile::<S, M, N>(block, m, n);
             m += M;
         }
-        match product.m - m {
-            3 => tile::<S, 3, N>(product, m, n),
-            2 => tile::<S, 2, N>(product, m, n),
-            1 => tile::<S, 1, N>(product, m, n),
+        match block.inputs.end - m {
+            3 => tile::<S, 3, N>(block, m, n),
+            2 => tile::<S, 2, N>(block, m, n),
+            1 => tile::<S, 1, N>(block, m, n),
             _ => (),
         }
     }
@@ -173,8 +228,8 @@ unsafe fn tiles<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, 
 /// As [`columns`]; inputs `m..m + M` and rows `n..n + N` exist.
 #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
 #[inline(always)]
-unsafe fn tile<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, m: usize, n: usize) {
-    let Product { weights, inputs: rounded, k, .. } = *product;
+unsafe fn tile<S: Simd, const M: usize, const N: usize>(block: &Block<'_>, m: usize, n: usize) {
+    let Product { weights, inputs: rounded, k, .. } = *block.product;
     // SAFETY: the caller's promise.
     unsafe {
         let (values, x) = (weights.values.as_ptr().add(n * k), rounded.values.as_ptr().add(m * k));
@@ -206,40 +261,17 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, m
                 }
             }
         }
-        for i in 0..M {
+        let to = block.sums.add((m - block.inputs.start) * block.rows.len() + n - block.rows.start);
+        for (i, sums) in sums.iter().enumerate() {
             for first in (0..N).step_by(4) {
-                let at = |j: usize| if j < N { sums[i][j] } else { S::zero_i32() };
+                let at = |j: usize| if j < N { sums[j] } else { S::zero_i32() };
                 let four = S::sums_i32([at(first), at(first + 1), at(first + 2), at(first + 3)]);
-                for (j, sum) in (first..N).zip(four) {
-                    finish::<S>(product, m + i, n + j, sum);
+                let to = to.add(i * block.rows.len() + first);
+                for (j, sum) in four.iter().enumerate().take(N - first) {
+                    *to.add(j) = *sum;
                 }
             }
         }
-    }
-}
-
-/// Adds a sum of products of bytes to its output, as the number that it stands for, and what was kept out
-/// of it.
-///
-/// # Safety
-/// As [`columns`]; input `m` and row `n` exist.
-#[inline(always)]
-unsafe fn finish<S: Simd>(product: &Product<'_>, m: usize, n: usize, sum: i32) {
-    let Product { weights, inputs, k, out, .. } = product;
-    // SAFETY: the caller's promise.
-    unsafe {
-        // Inputs that were shifted by 128 have added that many times the row.
-        let shifted = if S::UNSIGNED { 128 * weights.sums.get_unchecked(n) } else { 0 };
-        let absmax = weights.absmax.get_unchecked(n);
-        let mut result = (sum - shifted) as f32 * (inputs.absmax.get_unchecked(m) * absmax) * PER_PRODUCT;
-        let count = inputs.outliers.len();
-        if count > 0 {
-            let kept = &inputs.kept[m * count..(m + 1) * count];
-            for (x, &column) in kept.iter().zip(&inputs.outliers) {
-                result += x * (f32::from(weights.values[n * k + column]) * absmax * PER_STEP);
-            }
-        }
-        *out.start.add(m * out.n + n) += result;
     }
 }
 

@@ -97,6 +97,6 @@ fn columns_that_reach_the_threshold_are_kept_as_they_are() {
     let x = [0.5, -6.0, 1.0, 0.25, 0.0, 2.0];
     let rounded = round(&x, 3, 6.0, &shares());
     assert_eq!((rounded.outliers, rounded.kept), (vec![1], vec![-6.0, 0.0]));
-    assert_eq!(rounded.values, [64, 0, 127, 16, 0, 127]);
+    assert_eq!(*rounded.values, [64, 0, 127, 16, 0, 127]);
     assert_eq!(rounded.absmax, [1.0, 2.0]);
 }

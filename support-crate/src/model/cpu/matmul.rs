@@ -14,6 +14,7 @@ use super::elementwise::{self, Activation};
 use super::four_bit::{self, FourBit};
 use super::int8::{self, Int8};
 use super::pool::Shares;
+use super::scratch::Scratch;
 use super::simd::{InstructionSet, Simd, dispatch};
 
 /// A matrix of weights, (n, k) row by row.
@@ -98,8 +99,9 @@ pub(super) fn multiply_with(
         }
         Weights::Full(Numbers::BFloat16(weights)) => {
             assert_eq!(weights.len(), n * k, "weights of another shape than ({n}, {k})");
-            let x = elementwise::rounded(x);
-            let operands = &Operands::new(weights, &x, (m, n, k), out);
+            let mut rounded = Scratch::<bf16>::any(x.len());
+            shares.split_mut(&mut rounded, 1, 4, &|first, out| elementwise::round(&x[first..first + out.len()], out));
+            let operands = &Operands::new(weights, &rounded, (m, n, k), out);
             share(shares, output, m * k, then, &|rows| {
                 // SAFETY: as above.
                 dispatch!(set, product::<bf16>(operands: &Operands<bf16>, rows: Range<usize>))

@@ -14,6 +14,10 @@ fn naive(weights: &[f32], x: &[f32], bias: &[f32], k: usize) -> Vec<f64> {
     x.chunks_exact(k).flat_map(row).collect()
 }
 
+fn rounded(x: &[f32]) -> Vec<bf16> {
+    x.iter().map(|&x| bf16::from_f32(x)).collect()
+}
+
 fn as_float(values: &[bf16]) -> Vec<f32> {
     values.iter().map(|value| value.to_f32()).collect()
 }
@@ -30,7 +34,7 @@ proptest! {
     #[test]
     fn products_of_any_shape((m, n, k) in shape(), seed: u32) {
         let (weights, x, bias) = (numbers(n * k, seed), numbers(m * k, seed ^ 1), numbers(n, seed ^ 2));
-        let (narrow, narrow_x) = (elementwise::rounded(&weights), elementwise::rounded(&x));
+        let (narrow, narrow_x) = (rounded(&weights), rounded(&x));
         let expected = naive(&weights, &x, &bias, k);
         let expected_narrow = naive(&as_float(&narrow), &as_float(&narrow_x), &bias, k);
         // One number at a time, each of k additions rounds a sum of about sqrt(k).
@@ -48,7 +52,7 @@ proptest! {
     #[test]
     fn a_row_does_not_depend_on_the_others((m, n, k) in shape(), seed: u32) {
         let (weights, x) = (numbers(n * k, seed), numbers(m * k, seed ^ 1));
-        let narrow = elementwise::rounded(&weights);
+        let narrow = rounded(&weights);
         for set in InstructionSet::available() {
             for weights in [Weights::Full(Numbers::Float32(&weights)), Weights::Full(Numbers::BFloat16(&narrow))] {
                 let product = |x: &[f32]| {
@@ -87,7 +91,7 @@ fn what_is_no_number_stays_visible_and_in_its_row() {
     let (m, n, k) = (6, 30, 40);
     let (weights, mut x) = (numbers(n * k, 1), numbers(m * k, 2));
     x[3 * k + 7] = f32::NAN;
-    let narrow = elementwise::rounded(&weights);
+    let narrow = rounded(&weights);
     for set in InstructionSet::available() {
         for weights in [Weights::Full(Numbers::Float32(&weights)), Weights::Full(Numbers::BFloat16(&narrow))] {
             let mut out = vec![0.0; m * n];

@@ -10,6 +10,7 @@ mod four_bit;
 mod int8;
 mod matmul;
 mod pool;
+mod scratch;
 mod simd;
 #[cfg(test)]
 mod test_numbers;
@@ -21,5 +22,6 @@ pub(super) use four_bit::FourBit;
 pub(super) use int8::Int8;
 pub(super) use matmul::{Matrix, Numbers, Then, Weights, multiply};
 pub(super) use pool::Shares;
+pub(super) use scratch::Scratch;
 pub(super) use threads::shares;
 pub use threads::{set_threads, threads};

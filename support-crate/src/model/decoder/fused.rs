@@ -8,7 +8,7 @@
 use super::cache::CpuCache;
 use super::parts::{Block, Linear, Norm, Parts};
 use crate::error::Result;
-use crate::model::cpu::{self, Attention, Matrix, Numbers, Shares, Then, Weights};
+use crate::model::cpu::{self, Attention, Matrix, Numbers, Scratch, Shares, Then, Weights};
 use crate::model::{DecoderConfig, Logits, Positions, Step};
 
 /// A tensor whose numbers lie in main memory, one after the other.
@@ -33,7 +33,7 @@ pub(in crate::model) fn forward<T: InMemory>(
 ) -> Result<Logits> {
     let pass = Pass { config, parts, step, shares: cpu::shares() };
     let mut x = pass.embed(); // (M, C)
-    let mut normed = vec![0.0; x.len()];
+    let mut normed = Scratch::any(x.len());
     for (layer, block) in parts.blocks.iter().enumerate() {
         pass.attention(layer, block, &mut x, &mut normed, cache);
         pass.feed_forward(block, &mut x, &mut normed);
@@ -95,7 +95,7 @@ impl<T: InMemory> Pass<'_, T> {
             window: config.sliding_window.unwrap_or(usize::MAX),
             key_mask: step.key_mask,
         };
-        let mut attended = vec![0.0; rows * heads * d];
+        let mut attended = Scratch::any(rows * heads * d);
         attention.compute(shares, &mut attended);
         let then = Then { accumulate: true, ..Then::default() };
         self.linear(&block.attention_out, &attended, heads * d, then, x);
@@ -105,11 +105,11 @@ impl<T: InMemory> Pass<'_, T> {
     fn feed_forward(&self, block: &Block<T>, x: &mut [f32], normed: &mut [f32]) {
         let (c, inner) = (self.config.hidden_size, self.config.intermediate_size);
         self.norm(&block.mlp_norm, x, normed);
-        let mut hidden = vec![0.0; self.step.ids.len() * inner];
+        let mut hidden = Scratch::any(self.step.ids.len() * inner);
         let then = Then { activation: Some(self.config.activation), ..Then::default() };
         self.linear(&block.mlp_in, normed, c, then, &mut hidden);
         if let Some(mlp_up) = &block.mlp_up {
-            let mut up = vec![0.0; hidden.len()];
+            let mut up = Scratch::any(hidden.len());
             self.linear(mlp_up, normed, c, Then::default(), &mut up);
             self.shares.split_mut(&mut hidden, 1, 1, &|first, part| {
                 cpu::multiply_elements(part, &up[first..first + part.len()]);
@@ -120,8 +120,8 @@ impl<T: InMemory> Pass<'_, T> {
     }
 
     /// The outputs of several layers (M, ...) side by side: (M, width).
-    fn joined(&self, layers: &[Linear<T>], x: &[f32], rows: usize, width: usize) -> Vec<f32> {
-        let (c, mut joined) = (self.config.hidden_size, vec![0.0; rows * width]);
+    fn joined(&self, layers: &[Linear<T>], x: &[f32], rows: usize, width: usize) -> Scratch<f32> {
+        let (c, mut joined) = (self.config.hidden_size, Scratch::any(rows * width));
         if let [layer] = layers {
             self.linear(layer, x, c, Then::default(), &mut joined);
             return joined;
@@ -129,7 +129,7 @@ impl<T: InMemory> Pass<'_, T> {
         let (queries, d) = (self.config.n_head * self.config.head_dim, self.config.n_kv_head * self.config.head_dim);
         let mut start = 0;
         for (layer, n) in layers.iter().zip([queries, d, d]) {
-            let mut out = vec![0.0; rows * n];
+            let mut out = Scratch::any(rows * n);
             self.linear(layer, x, c, Then::default(), &mut out);
             for (joined, out) in joined.chunks_exact_mut(width).zip(out.chunks_exact(n)) {
                 joined[start..start + n].copy_from_slice(out);
