@@ -91,7 +91,7 @@ pub(super) fn multiply_with(
     match weights {
         Weights::Full(Numbers::Float32(weights)) => {
             assert_eq!(weights.len(), n * k, "weights of another shape than ({n}, {k})");
-            let operands = &Operands::new(weights, x, (m, n, k), out);
+            let operands = &Operands::new(weights, x, k, output);
             share(shares, output, m * k, then, &|rows| {
                 // SAFETY: `operands` describes slices that live until `share` returns; parts do not overlap.
                 dispatch!(set, product::<f32>(operands: &Operands<f32>, rows: Range<usize>))
@@ -101,7 +101,7 @@ pub(super) fn multiply_with(
             assert_eq!(weights.len(), n * k, "weights of another shape than ({n}, {k})");
             let mut rounded = Scratch::<bf16>::any(x.len());
             shares.split_mut(&mut rounded, 1, 4, &|first, out| elementwise::round(&x[first..first + out.len()], out));
-            let operands = &Operands::new(weights, &rounded, (m, n, k), out);
+            let operands = &Operands::new(weights, &rounded, k, output);
             share(shares, output, m * k, then, &|rows| {
                 // SAFETY: as above.
                 dispatch!(set, product::<bf16>(operands: &Operands<bf16>, rows: Range<usize>))
@@ -131,9 +131,8 @@ pub(super) struct Operands<T> {
 unsafe impl<T> Sync for Operands<T> {}
 
 impl<T> Operands<T> {
-    fn new(weights: &[T], x: &[T], (m, n, k): (usize, usize, usize), out: &mut [f32]) -> Self {
-        let (weights, x, out) = (weights.as_ptr(), x.as_ptr(), out.as_mut_ptr());
-        Self { weights, x, x_stride: k, m, k, out, out_stride: n }
+    fn new(weights: &[T], x: &[T], k: usize, Output { start, m, n }: Output) -> Self {
+        Self { weights: weights.as_ptr(), x: x.as_ptr(), x_stride: k, m, k, out: start, out_stride: n }
     }
 }
 
