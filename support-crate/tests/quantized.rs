@@ -93,6 +93,45 @@ fn plain_sibling(folder: &Path) -> Option<PathBuf> {
 }
 
 #[test]
+fn a_weight_that_is_no_number_is_found_where_it_is() {
+    let copy = TempDir::new().unwrap();
+    for entry in fs::read_dir(tiny()).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let file = copy.path().join("model.safetensors");
+    let mut bytes = fs::read(&file).unwrap();
+    let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
+    let start = header["transformer.h.2.mlp.c_fc.weight"]["data_offsets"][0].as_u64().unwrap() as usize;
+    // (in, out) in the file: input 3, output 200.
+    let at = 8 + header_len + start + 4 * (3 * 256 + 200);
+    bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(&file, bytes).unwrap();
+    for config in [QuantizationConfig::nf4(), QuantizationConfig::int8()] {
+        let message = try_load(copy.path(), Backend::Tch, Some(config)).unwrap_err().to_string();
+        for part in ["layer `transformer.h.2.mlp.c_fc`", "output 200 and input 3 is NaN"] {
+            assert!(message.contains(part), "{part:?} is not in: {message}");
+        }
+    }
+}
+
+/// transformers rounds to the precision of the model before it quantizes.
+#[test]
+fn weights_are_rounded_to_the_precision_of_the_model_first() {
+    let load = |precision| {
+        let quantization = Some(QuantizationConfig::nf4());
+        let options = LoadOptions { precision, quantization, backend: Backend::Tch, ..LoadOptions::default() };
+        load_model(&[tiny().to_str().unwrap()], &options).unwrap()
+    };
+    let rows = vec![vec![1, 2, 3, 4, 5, 6, 7, 8]];
+    let [float32, bfloat16] =
+        [Precision::Float32, Precision::BFloat16].map(|precision| logits(&load(precision), &rows));
+    let distance = distance(float32.values(), bfloat16.values());
+    assert!(distance > 1e-3 && distance < 0.5, "{distance}");
+}
+
+#[test]
 fn a_row_of_a_batch_is_the_same_to_the_bit() {
     let configs = [
         QuantizationConfig::nf4(),

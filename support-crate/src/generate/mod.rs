@@ -67,7 +67,9 @@ pub fn generate(loaded: &Loaded, prompt: &str, options: &GenerateOptions) -> Res
 }
 
 /// Continues several prompts at once. What each gives depends on the prompt and the options alone, and if
-/// tokens are drawn, also on its place in the batch: the first prompt gives what [`generate`] gives.
+/// tokens are drawn, also on its place in the batch: the first prompt gives what [`generate`] gives. (A model
+/// in int8 with a threshold is the exception, as it is in bitsandbytes; see
+/// [`CausalLm::forward`](crate::model::CausalLm::forward).)
 ///
 /// # Errors
 /// No prompts; otherwise as [`generate`].

@@ -61,8 +61,8 @@ pub struct ModelInfo {
     pub num_parameters: usize,
     /// Memory that the weights take, in bytes.
     pub parameter_bytes: usize,
-    /// Memory that quantized weights take besides: the scales of their blocks or rows. transformers'
-    /// footprint leaves it out.
+    /// Memory that quantized weights take besides: the scales of their blocks or rows, which are unpacked if
+    /// they are quantized themselves. transformers' footprint leaves it out.
     pub quant_state_bytes: usize,
     /// Bytes of weights that a step of one token reads: all but the rest of the embedding tables that it
     /// takes single rows of.
@@ -145,7 +145,9 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// The logits for the token after each position of `tokens`, or after the last one only.
     ///
     /// With a cache, `tokens` continue what the cache holds, and are added to it; without, they are the
-    /// whole sequences. A batch element's result does not depend on its neighbours or its padding.
+    /// whole sequences. A batch element's result does not depend on its neighbours or its padding, with one
+    /// exception: a model in int8 with a threshold
+    /// ([`llm_int8_threshold`](crate::quant::QuantizationConfig::llm_int8_threshold)).
     ///
     /// # Errors
     /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; a

@@ -4,12 +4,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{FourBit, FourBitOptions, check_blocksize};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
+use crate::model::Precision;
 
 /// How a model is quantized while it is loaded.
 ///
 /// Mirrors `BitsAndBytesConfig` of transformers (`utils/quantization_config.py`): the same names and
-/// defaults. `bnb_4bit_blocksize` and `head` are additions.
+/// defaults, of what there is here. `bnb_4bit_blocksize` and `head` are additions.
 ///
 /// ```
 /// use quantlab::quant::QuantizationConfig;
@@ -23,15 +24,20 @@ pub struct QuantizationConfig {
     pub load_in_8bit: bool,
     /// Weights of 4 bits.
     pub load_in_4bit: bool,
-    /// Input columns that reach this size are multiplied in higher precision; 0 for none.
+    /// Input columns that reach this size are multiplied in higher precision; 0 for none. Which columns these
+    /// are depends on all tokens that are computed together, as in bitsandbytes: with a threshold, a
+    /// sequence's numbers can change with its neighbours in a batch and with the cache.
     pub llm_int8_threshold: f32,
-    /// Modules that stay as they are, by name (`lm_head`, `transformer.h.0`). The head always does unless
+    /// Modules that stay as they are, by name (`c_attn`, `transformer.h.0`). The head always does unless
     /// [`head`](Self::head) says otherwise.
     pub llm_int8_skip_modules: Option<Vec<String>>,
     /// The 4-bit data type.
     pub bnb_4bit_quant_type: FourBit,
     /// Whether the scales of blocks are quantized too.
     pub bnb_4bit_use_double_quant: bool,
+    /// What dequantized weights are multiplied in. Kept for other programs: here it is always float32, which
+    /// is no less exact and no slower.
+    pub bnb_4bit_compute_dtype: Precision,
     /// Weights that share a scale: a power of two from 32 to 4096. Always 64 in transformers.
     pub bnb_4bit_blocksize: usize,
     /// What becomes of the head, which transformers leaves in the precision of the model.
@@ -73,6 +79,7 @@ impl Default for QuantizationConfig {
             llm_int8_skip_modules: None,
             bnb_4bit_quant_type: FourBit::Fp4,
             bnb_4bit_use_double_quant: false,
+            bnb_4bit_compute_dtype: Precision::Float32,
             bnb_4bit_blocksize: 64,
             head: Head::AsLoaded,
         }
@@ -105,19 +112,26 @@ impl QuantizationConfig {
         keys.into_config()
     }
 
-    /// The entry for a `config.json`, as transformers writes it.
+    /// The entry for a `config.json`, as transformers writes it. It has no words for a block size other than
+    /// 64 and for a head in another format than the layers.
     pub fn to_json(&self) -> Value {
         let mut keys = Map::new();
         let mut set = |name: &str, value: Value| keys.insert(name.to_owned(), value);
         set("_load_in_4bit", self.load_in_4bit.into());
         set("_load_in_8bit", self.load_in_8bit.into());
-        set("bnb_4bit_compute_dtype", "float32".into());
+        set("bnb_4bit_compute_dtype", self.bnb_4bit_compute_dtype.to_string().into());
         set("bnb_4bit_quant_storage", "uint8".into());
         set("bnb_4bit_quant_type", self.bnb_4bit_quant_type.to_string().into());
         set("bnb_4bit_use_double_quant", self.bnb_4bit_use_double_quant.into());
         set("llm_int8_enable_fp32_cpu_offload", false.into());
         set("llm_int8_has_fp16_weight", false.into());
-        set("llm_int8_skip_modules", self.llm_int8_skip_modules.clone().into());
+        let mut skipped = self.llm_int8_skip_modules.clone();
+        if let Some(skipped) =
+            skipped.as_mut().filter(|skipped| self.head == Head::AsLoaded && !names_any(skipped, "lm_head"))
+        {
+            skipped.push("lm_head".to_owned());
+        }
+        set("llm_int8_skip_modules", skipped.into());
         set("llm_int8_threshold", f64::from(self.llm_int8_threshold).into());
         set("load_in_4bit", self.load_in_4bit.into());
         set("load_in_8bit", self.load_in_8bit.into());
@@ -160,7 +174,7 @@ impl QuantizationConfig {
     }
 
     fn skips(&self, module: &str) -> bool {
-        self.llm_int8_skip_modules.iter().flatten().any(|skipped| names(skipped, module))
+        self.llm_int8_skip_modules.as_ref().is_some_and(|skipped| names_any(skipped, module))
     }
 
     /// The names to skip that no layer has.
@@ -171,11 +185,16 @@ impl QuantizationConfig {
     }
 }
 
+fn names_any(skipped: &[String], module: &str) -> bool {
+    skipped.iter().any(|skipped| names(skipped, module))
+}
+
 /// Whether a name to skip means this module.
 ///
 /// Source: `_replace_with_bnb_linear` in transformers `integrations/bitsandbytes.py`.
 fn names(skipped: &str, module: &str) -> bool {
-    skipped == module || module.contains(&format!("{skipped}."))
+    let last = module.rsplit('.').next();
+    skipped == module || Some(skipped) == last || module.contains(&format!("{skipped}."))
 }
 
 /// `nf4`, `fp4, double quantization`, `int8, head int8` ...
@@ -211,6 +230,7 @@ struct Keys {
     bnb_4bit_quant_type: Option<String>,
     #[serde(default)]
     bnb_4bit_use_double_quant: bool,
+    bnb_4bit_compute_dtype: Option<String>,
     bnb_4bit_quant_storage: Option<String>,
 }
 
@@ -238,7 +258,15 @@ impl Keys {
             Some(name) => name.parse()?,
             None => default.bnb_4bit_quant_type,
         };
+        let compute_dtype = match &self.bnb_4bit_compute_dtype {
+            Some(name) => name.parse().context(|| "`bnb_4bit_compute_dtype`")?,
+            None => default.bnb_4bit_compute_dtype,
+        };
+        // A list of one's own replaces transformers' default, which is the head.
+        let head_is_skipped = self.llm_int8_skip_modules.as_ref().is_none_or(|skipped| names_any(skipped, "lm_head"));
         let config = QuantizationConfig {
+            head: if head_is_skipped { Head::AsLoaded } else { Head::AsLayers },
+            bnb_4bit_compute_dtype: compute_dtype,
             load_in_8bit: self.load_in_8bit,
             load_in_4bit: self.load_in_4bit,
             llm_int8_threshold: self.llm_int8_threshold.unwrap_or(default.llm_int8_threshold),
@@ -301,7 +329,7 @@ mod tests {
         assert!(skip(&[]).layer(layer).is_some() && skip(&[]).layer("lm_head").is_none());
         assert!(skip(&[layer]).layer(layer).is_none());
         assert!(skip(&["transformer.h.1"]).layer(layer).is_none());
-        assert!(skip(&["attn"]).layer(layer).is_none());
+        assert!(skip(&["attn"]).layer(layer).is_none() && skip(&["c_attn"]).layer(layer).is_none());
         assert!(skip(&["transformer.h.10"]).layer(layer).is_some());
         let modules = [layer.to_owned()];
         assert_eq!(skip(&["attn", "mlp", "lm_head"]).unknown_modules(&modules), ["mlp"]);

@@ -9,8 +9,9 @@ pub(super) const LARGEST: f32 = 127.0;
 /// 1 / 127, as bitsandbytes writes it.
 const PER_STEP: f32 = 0.007874016;
 
-/// With longer rows, a product of int8 might not fit into int32.
-const MAX_COLUMNS: usize = i32::MAX as usize / (128 * 128);
+/// With longer rows, a sum of products might not fit into int32: some instructions take one factor without
+/// sign, shifted by 128.
+const MAX_COLUMNS: usize = i32::MAX as usize / (255 * 128);
 
 /// A matrix of int8 weights, `[out_features, in_features]`, with the largest magnitude of each row:
 /// a weight is `value * scb / 127`.
@@ -45,6 +46,7 @@ impl Int8Rows {
     /// negative, NaN or infinite.
     pub fn new(values: Vec<i8>, scb: Vec<f32>, columns: usize) -> Result<Self> {
         let rows = count_rows("int8 weights", values.len(), columns)?;
+        check_columns(columns)?;
         if scb.is_empty() {
             return Err(Error::format(format!("int8 weights without the scales (SCB) of their {rows} rows")));
         }
@@ -96,6 +98,13 @@ impl Int8Rows {
     }
 }
 
+fn check_columns(columns: usize) -> Result<()> {
+    if columns > MAX_COLUMNS {
+        return Err(Error::input(format!("int8 rows of {columns}; products fit into int32 up to {MAX_COLUMNS}")));
+    }
+    Ok(())
+}
+
 /// Source: `int8_vectorwise_dequant` in bitsandbytes `functional.py`.
 fn dequantize(value: i8, scale: f32) -> f32 {
     f32::from(value) * scale * PER_STEP
@@ -115,6 +124,7 @@ fn dequantize(value: i8, scale: f32) -> f32 {
 /// Lengths that do not belong together, a weight that is NaN or infinite. What was written until then stays.
 pub fn quantize_rows_int8<T: Float>(weights: &[T], columns: usize, values: &mut [i8], scb: &mut [f32]) -> Result<()> {
     let rows = count_rows("weights", weights.len(), columns)?;
+    check_columns(columns)?;
     if (values.len(), scb.len()) != (weights.len(), rows) {
         return Err(Error::input(format!(
             "room for {} int8 and {} scales (SCB), for {} weights in {rows} rows",
@@ -159,9 +169,7 @@ pub(super) fn finite_or_zero(factor: f32) -> f32 {
 pub fn int8_matmul_reference(inputs: &[i8], weights: &[i8], columns: usize) -> Result<Vec<i32>> {
     count_rows("inputs", inputs.len(), columns)?;
     count_rows("int8 weights", weights.len(), columns)?;
-    if columns > MAX_COLUMNS {
-        return Err(Error::input(format!("int8 rows of {columns}; products fit into int32 up to {MAX_COLUMNS}")));
-    }
+    check_columns(columns)?;
     let dot = |a: &[i8], b: &[i8]| a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
     let products = inputs.chunks(columns).flat_map(|input| weights.chunks(columns).map(move |row| dot(input, row)));
     Ok(products.collect())

@@ -123,7 +123,9 @@ impl NestedAbsmax {
         check_finite("nested absmax", &absmax)?;
         check_finite("nested code", &code)?;
         check_finite("nested offset", &[offset])?;
-        Ok(Self { quantized, absmax, code: Box::new(code), offset })
+        let nested = Self { quantized, absmax, code: Box::new(code), offset };
+        check_finite("absmax, dequantized,", &nested.dequantize())?;
+        Ok(nested)
     }
 
     /// The values, one for each block of weights.

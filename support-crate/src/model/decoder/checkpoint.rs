@@ -35,7 +35,7 @@ pub(super) fn four_bit<T>(weights: &Weights, name: &str, (n, k): (usize, usize))
     if code != quant_type.codebook() {
         return Err(Error::format(format!("its `quant_map` is not that of {quant_type}")));
     }
-    let packed = weights.bytes(name)?;
+    let packed = weights.bytes(name, false)?;
     let absmax = match state.nested_blocksize {
         None => Absmax::Float32(floats(weights, &format!("{name}.absmax"), (n * k).div_ceil(state.blocksize))?),
         Some(nested_blocksize) => nested(weights, name, nested_blocksize, state.nested_offset)?,
@@ -52,7 +52,7 @@ fn quant_state(weights: &Weights, name: &str) -> Result<QuantState> {
         return Err(Error::format(format!("there is no `{}` and no `{}`", names[0], names[1]))
             .hint("the checkpoint is damaged, or was not saved by bitsandbytes"));
     };
-    serde_json::from_slice(&weights.bytes(found)?).context(|| format!("`{found}`"))
+    serde_json::from_slice(&weights.bytes(found, false)?).context(|| format!("`{found}`"))
 }
 
 fn nested(weights: &Weights, name: &str, blocksize: usize, offset: Option<f32>) -> Result<Absmax> {
@@ -60,7 +60,7 @@ fn nested(weights: &Weights, name: &str, blocksize: usize, offset: Option<f32>) 
         return Err(Error::format(format!("its `nested_blocksize` is {blocksize}, expected {}", NESTED_BLOCKSIZE)));
     }
     let offset = offset.ok_or_else(|| Error::format("its quant state has no `nested_offset`"))?;
-    let quantized = weights.bytes(&format!("{name}.absmax"))?;
+    let quantized = weights.bytes(&format!("{name}.absmax"), false)?;
     let absmax = floats(weights, &format!("{name}.nested_absmax"), quantized.len().div_ceil(blocksize))?;
     let code = floats(weights, &format!("{name}.nested_quant_map"), 256)?;
     Ok(Absmax::Nested(NestedAbsmax::new(quantized, absmax, &code, offset)?))
@@ -70,7 +70,7 @@ fn nested(weights: &Weights, name: &str, blocksize: usize, offset: Option<f32>) 
 pub(super) fn int8<T>(weights: &Weights, name: &str, (n, k): (usize, usize), threshold: f32) -> Result<Stored<T>> {
     let module = name.strip_suffix(".weight").unwrap_or(name);
     let format_name = format!("{module}.weight_format");
-    if weights.contains(&format_name) && weights.bytes(&format_name)?.iter().any(|&byte| byte != 0) {
+    if weights.contains(&format_name) && weights.bytes(&format_name, false)?.iter().any(|&byte| byte != 0) {
         return Err(Error::format(format!("`{format_name}` is not 0: the weights are not row by row"))
             .hint("save the checkpoint with a newer version of bitsandbytes"));
     }
@@ -79,7 +79,7 @@ pub(super) fn int8<T>(weights: &Weights, name: &str, (n, k): (usize, usize), thr
     if !weights.contains(&scb_name) {
         return Err(Error::format(format!("int8 weights without the scales of their rows, `{scb_name}`")));
     }
-    let values = weights.bytes(name)?.into_iter().map(|byte| byte as i8).collect();
+    let values = weights.bytes(name, true)?.into_iter().map(|byte| byte as i8).collect();
     let rows = Int8Rows::new(values, floats(weights, &scb_name, n)?, k)?;
     Ok(Stored::Int8(Int8Matrix::new(rows, threshold)))
 }

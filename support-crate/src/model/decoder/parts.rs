@@ -161,11 +161,13 @@ impl<'a, M: Memory> Loader<'a, M> {
             true => self.own(self.config.architecture.token_embedding()),
             false => "lm_head.weight".to_owned(),
         };
-        match (format, self.config.tie_word_embeddings) {
+        // A checkpoint whose list of modules to skip leaves the head out has quantized it, unless it is tied.
+        let as_saved = self.saved && self.config.tie_word_embeddings;
+        match (format.filter(|_| !as_saved), self.config.tie_word_embeddings) {
             (None, true) => Ok(None),
             (None, false) => Ok(Some(Stored::Full(self.matrix(&name, v, c)?))),
             (Some(format), tied) => {
-                let head = quantized::load(self.weights, &name, (v, c), false, format, self.saved)
+                let head = quantized::load(self.weights, &name, (v, c), false, format, (self.dtype, self.saved))
                     .context(|| "layer `lm_head`")?;
                 self.count_stored(&head, if tied { 0 } else { v * c });
                 Ok(Some(head))
@@ -211,8 +213,9 @@ impl<'a, M: Memory> Loader<'a, M> {
         let transposed = self.config.architecture == Architecture::Gpt2;
         let weight = match self.quantization.and_then(|config| config.layer(&module)) {
             Some(format) => {
-                let weight = quantized::load(self.weights, &name, (n_out, n_in), transposed, format, self.saved)
-                    .context(|| format!("layer `{module}`"))?;
+                let weight =
+                    quantized::load(self.weights, &name, (n_out, n_in), transposed, format, (self.dtype, self.saved))
+                        .context(|| format!("layer `{module}`"))?;
                 self.count_stored(&weight, n_out * n_in);
                 weight
             }

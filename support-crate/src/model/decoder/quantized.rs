@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::checkpoint;
 use super::stored::{FourBitMatrix, Int8Matrix, Stored};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::cpu;
 use crate::model::weights::Slot;
 use crate::model::{Precision, Weights};
@@ -24,7 +24,7 @@ pub(super) fn load<T>(
     (n, k): (usize, usize),
     transposed: bool,
     format: LayerFormat,
-    saved: bool,
+    (dtype, saved): (Precision, bool),
 ) -> Result<Stored<T>> {
     if saved {
         return match format {
@@ -34,18 +34,22 @@ pub(super) fn load<T>(
     }
     match format {
         LayerFormat::FourBit(options) => {
-            let numbers = read(weights, name, (n, k), transposed)?;
-            Ok(Stored::FourBit(FourBitMatrix::new(four_bit(&numbers, (n, k), options)?)))
+            let numbers = read(weights, name, (n, k), transposed, dtype)?;
+            let quantized =
+                four_bit(&numbers, (n, k), options, dtype).map_err(|error| place(&numbers, name, k, error))?;
+            Ok(Stored::FourBit(FourBitMatrix::new(quantized)))
         }
         LayerFormat::Int8 { threshold } => {
-            let numbers = read(weights, name, (n, k), transposed)?;
-            Ok(Stored::Int8(Int8Matrix::new(int8(&numbers, k)?, threshold)))
+            let numbers = read(weights, name, (n, k), transposed, dtype)?;
+            let rows = int8(&numbers, k).map_err(|error| place(&numbers, name, k, error))?;
+            Ok(Stored::Int8(Int8Matrix::new(rows, threshold)))
         }
     }
 }
 
-/// The weights of a layer in float32, for as long as it takes to quantize them.
-fn read(weights: &Weights, name: &str, (n, k): (usize, usize), transposed: bool) -> Result<Vec<f32>> {
+/// The weights of a layer in float32, for as long as it takes to quantize them; rounded to the precision of
+/// the model first, as transformers does.
+fn read(weights: &Weights, name: &str, (n, k): (usize, usize), transposed: bool, dtype: Precision) -> Result<Vec<f32>> {
     weights.check(name, &if transposed { [k, n] } else { [n, k] })?;
     let mut numbers = vec![0.0_f32; n * k];
     let slot = Slot::Float32(&mut numbers);
@@ -53,13 +57,37 @@ fn read(weights: &Weights, name: &str, (n, k): (usize, usize), transposed: bool)
         true => weights.read_transposed(name, k, n, slot)?,
         false => weights.read(name, &[n, k], slot)?,
     }
+    if dtype == Precision::BFloat16 {
+        cpu::shares().split_mut(&mut numbers, 1, 4, &|_, part| {
+            part.iter_mut().for_each(|number| *number = half::bf16::from_f32(*number).to_f32());
+        });
+    }
     Ok(numbers)
+}
+
+/// Says where in the tensor the number is that cannot be quantized: the parts that threads quantize count
+/// from their own beginnings.
+fn place(numbers: &[f32], name: &str, k: usize, error: Error) -> Error {
+    let unfit = |number: &f32| !number.is_finite() || number.abs() > f32::from(half::f16::MAX);
+    match numbers.iter().position(unfit) {
+        Some(index) => {
+            let (row, column, number) = (index / k, index % k, numbers[index]);
+            Error::format(format!("tensor `{name}`: the weight of output {row} and input {column} is {number}"))
+                .hint("NaN and infinity have no int8 or 4-bit form, and int8 has none beyond float16's 65,504")
+        }
+        None => error,
+    }
 }
 
 /// Weights that a thread quantizes at once: a multiple of every block size.
 const PART: usize = 1 << 16;
 
-fn four_bit(numbers: &[f32], (n, k): (usize, usize), options: FourBitOptions) -> Result<Quantized4Bit> {
+fn four_bit(
+    numbers: &[f32],
+    (n, k): (usize, usize),
+    options: FourBitOptions,
+    dtype: Precision,
+) -> Result<Quantized4Bit> {
     let FourBitOptions { quant_type, blocksize, double_quant } = options;
     let mut packed = vec![0_u8; numbers.len().div_ceil(2)];
     let mut absmax = vec![0.0_f32; numbers.len().div_ceil(blocksize)];
@@ -71,7 +99,7 @@ fn four_bit(numbers: &[f32], (n, k): (usize, usize), options: FourBitOptions) ->
         true => Absmax::Nested(NestedAbsmax::quantize(&absmax)?),
         false => Absmax::Float32(absmax),
     };
-    Quantized4Bit::new(quant_type, blocksize, &[n, k], Precision::Float32, packed, absmax)
+    Quantized4Bit::new(quant_type, blocksize, &[n, k], dtype, packed, absmax)
 }
 
 fn int8(numbers: &[f32], k: usize) -> Result<Int8Rows> {

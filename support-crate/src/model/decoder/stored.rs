@@ -2,7 +2,7 @@
 
 use super::InMemory;
 use crate::model::cpu::{FourBit, Int8, Weights};
-use crate::quant::{Int8Rows, Quantized4Bit};
+use crate::quant::{Absmax, Int8Rows, Quantized4Bit};
 
 /// (out, in)
 #[derive(Debug)]
@@ -15,8 +15,6 @@ pub(in crate::model) enum Stored<T> {
 #[derive(Debug)]
 pub(in crate::model) struct FourBitMatrix {
     quantized: Quantized4Bit,
-    /// The scales of blocks, if they are quantized themselves.
-    absmax: Option<Vec<f32>>,
 }
 
 #[derive(Debug)]
@@ -60,18 +58,13 @@ impl<T: InMemory> Stored<T> {
 impl FourBitMatrix {
     /// Scales that are quantized are unpacked, half a bit for each weight, so that no kernel has to.
     pub fn new(quantized: Quantized4Bit) -> Self {
-        let absmax = match quantized.absmax().dequantize() {
-            std::borrow::Cow::Borrowed(_) => None,
-            std::borrow::Cow::Owned(absmax) => Some(absmax),
-        };
-        Self { quantized, absmax }
+        Self { quantized: quantized.with_plain_absmax() }
     }
 
     fn absmax(&self) -> &[f32] {
-        match (&self.absmax, self.quantized.absmax()) {
-            (Some(absmax), _) => absmax,
-            (None, crate::quant::Absmax::Float32(absmax)) => absmax,
-            (None, crate::quant::Absmax::Nested(_)) => &[],
+        match self.quantized.absmax() {
+            Absmax::Float32(absmax) => absmax,
+            Absmax::Nested(_) => unreachable!("unpacked when this was made"),
         }
     }
 

@@ -100,15 +100,15 @@ impl Weights {
         self.read_as(name, &[n_in, n_out], true, slot)
     }
 
-    /// The bytes of a tensor of signed or unsigned bytes, of any shape.
+    /// The bytes of a tensor of any shape that holds them, with or without sign.
     ///
     /// # Errors
     /// No tensor of that name, or one of other numbers.
-    pub(in crate::model) fn bytes(&self, name: &str) -> Result<Vec<u8>> {
+    pub(in crate::model) fn bytes(&self, name: &str, signed: bool) -> Result<Vec<u8>> {
         self.used.borrow_mut().insert(name.to_owned());
         match &self.origin {
             Origin::Random { .. } => Err(Error::system("random weights are not stored")),
-            Origin::Files { shards, shard_of } => shard_with(name, shards, shard_of)?.bytes_of(name),
+            Origin::Files { shards, shard_of } => shard_with(name, shards, shard_of)?.bytes_of(name, signed),
         }
     }
 

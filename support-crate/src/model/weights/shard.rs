@@ -85,10 +85,14 @@ impl Shard {
     }
 
     /// The content of a tensor of bytes.
-    pub fn bytes_of(&self, name: &str) -> Result<Vec<u8>> {
+    pub fn bytes_of(&self, name: &str, signed: bool) -> Result<Vec<u8>> {
         let info = self.metadata.info(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))?;
-        if !matches!(info.dtype, Dtype::U8 | Dtype::I8) {
-            return Err(Error::format(format!("{self}: tensor `{name}` holds {:?}, expected bytes", info.dtype)));
+        let expected = if signed { Dtype::I8 } else { Dtype::U8 };
+        if info.dtype != expected {
+            return Err(Error::format(format!(
+                "{self}: tensor `{name}` holds {:?}, expected {expected:?}",
+                info.dtype
+            )));
         }
         let (start, end) = (self.data_start + info.data_offsets.0, self.data_start + info.data_offsets.1);
         let bytes = self.bytes.as_slice().get(start..end).map(<[u8]>::to_vec);
