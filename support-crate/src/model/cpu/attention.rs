@@ -188,7 +188,8 @@ unsafe fn attend<S: Simd>(attention: &Attention<'_>, tasks: Range<usize>, out: &
 /// `out[m, d] = sum_s scores[m, s] values[s, d] / sum_s scores[m, s]`, or 0 where all scores are 0.
 ///
 /// Both sums go through the keys in order, one by one: keys that are padding add exactly 0, and so the
-/// result does not depend on where padding is.
+/// result does not depend on where padding is. (Unless a value is infinite or NaN: that is seen by all queries
+/// that are computed together with one that sees it.)
 ///
 /// # Safety
 /// `values` has rows of `d` for all of `keys`, `out` has `M` rows of `d`, `out_stride` apart.

@@ -261,19 +261,20 @@ fn add_scaled_body<const FMA: bool>(
     out: &mut [f32],
 ) {
     for (((out, sum), shifted), absmax) in out.iter_mut().zip(sums).zip(shifted).zip(absmax) {
-        *out += (sum - shift * shifted) as f32 * (largest * absmax) * unit;
+        // Modulo 2^32, as the sums are: the difference fits.
+        *out += sum.wrapping_sub(shift.wrapping_mul(*shifted)) as f32 * (largest * absmax) * unit;
     }
 }
 
-/// The largest absolute value among those below `limit`; NaN if any is NaN.
-pub(super) fn absmax_below(x: &[f32], limit: f32) -> f32 {
+/// The largest absolute value among those of at most `limit`; NaN if any is NaN.
+pub(super) fn absmax_up_to(x: &[f32], limit: f32) -> f32 {
     let mut largest = [0.0];
     absmax(x, limit, &mut largest);
     largest[0]
 }
 
 kernel! {
-    /// As [`absmax_below`], into `out`.
+    /// As [`absmax_up_to`], into `out`.
     fn absmax(x: &[f32], limit: f32, out: &mut [f32; 1]) = absmax_body
 }
 
@@ -283,7 +284,7 @@ fn absmax_body<const FMA: bool>(x: &[f32], limit: f32, out: &mut [f32; 1]) {
     let mut largest = [0.0_f32; LANES];
     let mut not_a_number = [false; LANES];
     let mut take = |lane: usize, x: f32| {
-        let size = if x.abs() < limit { x.abs() } else { 0.0 };
+        let size = if x.abs() <= limit { x.abs() } else { 0.0 };
         largest[lane] = if size > largest[lane] { size } else { largest[lane] };
         not_a_number[lane] |= x.is_nan();
     };
@@ -312,7 +313,8 @@ fn exp<const FMA: bool>(x: f32) -> f32 {
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     const TERMS: [f32; 6] = [1.987_569_1e-4, 1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_66, 0.5];
-    // Beyond these, the result would not be a normal number.
+    // Beyond these, the result would not be a normal number. (Activations of less than -1e37 are therefore
+    // not 0, as they should be.)
     let x = x.clamp(-87.3, 88.3);
     let shifted = multiply_add::<FMA>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;

@@ -88,7 +88,8 @@ unsafe fn columns<S: Simd>(product: &Product<'_>, rows: Range<usize>) {
     unsafe {
         match (product.m, product.aligned) {
             (1, true) => fused::<S, 1, 8>(product, rows),
-            (2, true) => fused::<S, 2, 8>(product, rows),
+            (2, true) if S::TILE.0 == 4 => fused::<S, 2, 8>(product, rows),
+            (2, true) => fused::<S, 2, 4>(product, rows),
             (3, true) => fused::<S, 3, 6>(product, rows),
             (FUSED, true) => fused::<S, FUSED, 4>(product, rows),
             _ => decoded::<S>(product, rows),
@@ -183,6 +184,10 @@ unsafe fn decoded<S: Simd>(product: &Product<'_>, rows: Range<usize>) {
                     };
                     match (count, S::TILE) {
                         (ROWS, (4, _)) => tiles::<S, f32, 4, ROWS>(&strip(0), inputs.clone()),
+                        (ROWS, (3, _)) => {
+                            tiles::<S, f32, 3, 3>(&strip(0), inputs.clone());
+                            tiles::<S, f32, 3, 3>(&strip(3), inputs.clone());
+                        }
                         _ => (0..count).for_each(|j| tiles::<S, f32, 4, 1>(&strip(j), inputs.clone())),
                     }
                 }

@@ -84,18 +84,18 @@ struct Product<'a> {
 /// Each row by its largest absolute value.
 fn round(x: &[f32], k: usize, threshold: f32, shares: &Shares) -> Rounded {
     let mut values = Scratch::<i8>::any(x.len());
-    // An infinity in float16 stays one in the products, where it can be seen.
     let mut narrow = Scratch::<f32>::any(if threshold > 0.0 { x.len() } else { 0 });
     shares.split_mut(&mut narrow, 1, 8, &|first, out| through_float16(&x[first..first + out.len()], out));
     let exact = x;
     let x = if threshold > 0.0 { &*narrow } else { x };
     let outliers = if threshold > 0.0 { columns_that_reach(x, k, threshold) } else { Vec::new() };
     let kept = exact.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column])).collect();
-    let limit = if threshold > 0.0 { threshold } else { f32::INFINITY };
+    // Without a threshold an infinity counts too: it makes the row NaN, where it can be seen.
+    let largest = if threshold > 0.0 { threshold.next_down() } else { f32::INFINITY };
     let mut absmax = vec![0.0; x.len() / k];
     shares.split_mut(&mut absmax, 1, 2 * k, &|first, out| {
         for (row, out) in (first..).zip(out) {
-            *out = elementwise::absmax_below(&x[row * k..(row + 1) * k], limit);
+            *out = elementwise::absmax_up_to(&x[row * k..(row + 1) * k], largest);
         }
     });
     shares.split_mut(&mut values, k, 4 * k, &|first, out| {

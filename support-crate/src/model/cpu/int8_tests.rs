@@ -85,6 +85,8 @@ fn rows_of_zeros_and_of_no_numbers() {
     let threshold = 6.0;
     for set in InstructionSet::available() {
         assert!(product(set, &vec![0.0; k], &rows, threshold, k).iter().all(|&value| value == 0.0));
+        let infinite: Vec<f32> = (0..k).map(|i| if i == 3 { f32::INFINITY } else { 1.0 }).collect();
+        assert!(product(set, &infinite, &rows, 0.0, k).iter().all(|value| value.is_nan()), "{set:?}");
         let mut x = numbers(2 * k, 4);
         x[7] = f32::NAN;
         let out = product(set, &x, &rows, threshold, k);

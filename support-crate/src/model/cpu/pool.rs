@@ -5,7 +5,8 @@
 //! system is not running (on a busy machine, or in a second notebook) takes no part, and nobody waits
 //! for it.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -27,12 +28,18 @@ pub(in crate::model) struct Shares {
     pool: &'static Pool,
     turn: Option<MutexGuard<'static, ()>>,
     threads: usize,
+    /// A part must not post a job of its own: without `Sync`, no part can hold this.
+    _alone: PhantomData<Cell<()>>,
 }
 
 impl Shares {
     /// At most `threads` threads, the caller's included.
     pub fn of(pool: &'static Pool, threads: usize) -> Self {
-        Self { pool, turn: if threads > 1 { pool.take_turn() } else { None }, threads }
+        let turn = if threads > 1 { pool.take_turn() } else { None };
+        if turn.is_some() {
+            pool.limit_to(threads - 1);
+        }
+        Self { pool, turn, threads, _alone: PhantomData }
     }
 
     /// Calls `run` for ranges that together make up `0..count`, on several threads if it is worth it;
@@ -81,6 +88,9 @@ pub(in crate::model) struct Pool {
     asleep: AtomicUsize,
     helpers: Mutex<usize>,
     wake: Condvar,
+    /// Helpers with a number from here on have nothing to do until this rises.
+    limit: AtomicUsize,
+    limit_rose: Condvar,
 }
 
 struct Job {
@@ -108,6 +118,17 @@ impl Pool {
             asleep: AtomicUsize::new(0),
             helpers: Mutex::new(0),
             wake: Condvar::new(),
+            limit: AtomicUsize::new(usize::MAX),
+            limit_rose: Condvar::new(),
+        }
+    }
+
+    /// Lets helpers with a number from `count` on sleep, so that they do not compete with those that compute.
+    fn limit_to(&self, count: usize) {
+        if self.limit.load(SeqCst) != count {
+            let _helpers = self.lock();
+            self.limit.store(count, SeqCst);
+            self.limit_rose.notify_all();
         }
     }
 
@@ -163,6 +184,7 @@ impl Pool {
     fn help(&self, helper: usize) {
         let mut seen = CLOSED;
         loop {
+            self.wait_below_limit(helper);
             let ticket = self.wait_for_job(seen);
             seen = ticket >> 32;
             self.inside.fetch_add(1, SeqCst);
@@ -181,6 +203,15 @@ impl Pool {
                 }
             }
             self.inside.fetch_sub(1, SeqCst);
+        }
+    }
+
+    fn wait_below_limit(&self, helper: usize) {
+        if helper >= self.limit.load(SeqCst) {
+            let mut guard = self.lock();
+            while helper >= self.limit.load(SeqCst) {
+                guard = self.limit_rose.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            }
         }
     }
 
@@ -286,6 +317,25 @@ mod tests {
             pool.run(8, 3, &|_| ());
             drop(turn);
         }
+    }
+
+    #[test]
+    fn helpers_beyond_the_limit_take_no_part_until_it_rises() {
+        let pool = pool(3);
+        let helped = |threads: usize| {
+            let others = Mutex::new(std::collections::HashSet::new());
+            for _ in 0..50 {
+                Shares::of(pool, threads).split(64, 1, WORTH_HANDING_OVER, &|_| {
+                    others.lock().unwrap().insert(std::thread::current().name().map(str::to_owned));
+                    std::thread::sleep(std::time::Duration::from_micros(100));
+                });
+            }
+            let others = others.into_inner().unwrap();
+            others.into_iter().flatten().filter(|name| name.starts_with("quantlab-")).collect::<Vec<_>>()
+        };
+        assert!(helped(2).iter().all(|name| name == "quantlab-0"));
+        assert!((0..20).any(|_| helped(4).iter().any(|name| name != "quantlab-0")));
+        assert!(helped(2).iter().all(|name| name == "quantlab-0"));
     }
 
     #[test]

@@ -16,9 +16,9 @@ pub(in crate::model) trait Kept: Copy + Default + 'static {
     fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R;
 }
 
-/// How many slices a thread keeps, and how many bytes one of them may have.
+/// How many slices of a kind a thread keeps, and how many bytes they may have together.
 const KEPT: usize = 8;
-const LARGEST: usize = 64 << 20;
+const MOST: usize = 64 << 20;
 
 macro_rules! kept {
     ($($type:ty),*) => {
@@ -59,13 +59,12 @@ impl<T: Kept> Scratch<T> {
 impl<T: Kept> Drop for Scratch<T> {
     fn drop(&mut self) {
         let kept = std::mem::take(&mut self.0);
-        if size_of::<T>() * kept.capacity() <= LARGEST {
-            T::with_store(|store| {
-                if store.len() < KEPT {
-                    store.push(kept);
-                }
-            });
-        }
+        T::with_store(|store| {
+            let numbers: usize = store.iter().map(Vec::capacity).sum();
+            if store.len() < KEPT && size_of::<T>() * (numbers + kept.capacity()) <= MOST {
+                store.push(kept);
+            }
+        });
     }
 }
 

@@ -1,5 +1,6 @@
 //! How many threads compute.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::pool::{Pool, Shares};
@@ -13,17 +14,28 @@ static WANTED: AtomicUsize = AtomicUsize::new(0);
 /// More threads than this are a mistake.
 const MOST: usize = 1024;
 
-/// The number of threads that computations on the CPU use: one for each physical core, or what
-/// `RAYON_NUM_THREADS` says, until [`set_threads`] says otherwise.
+/// The number of threads that computations on the CPU use: one for each physical core that this process may
+/// use, or what `RAYON_NUM_THREADS` says, until [`set_threads`] says otherwise.
 pub fn threads() -> usize {
     match WANTED.load(Ordering::Relaxed) {
-        0 => candle_core::utils::get_num_threads().clamp(1, MOST),
+        0 => threads_unless_told(),
         wanted => wanted,
     }
 }
 
+fn threads_unless_told() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        // Candle counts the machine's cores; a container, or `taskset`, may allow fewer.
+        let allowed = std::thread::available_parallelism().map_or(MOST, usize::from);
+        let most = if std::env::var_os("RAYON_NUM_THREADS").is_some() { MOST } else { allowed.min(MOST) };
+        candle_core::utils::get_num_threads().clamp(1, most)
+    })
+}
+
 /// Makes computations on the CPU use `count` threads, from the next step of any model on; libtorch's own
-/// operations too. Mirrors `torch.set_num_threads`.
+/// operations too, but not candle's own (`candle-ops`), which only heed `RAYON_NUM_THREADS`. Mirrors
+/// `torch.set_num_threads`.
 ///
 /// # Errors
 /// A count of zero, or above 1024.
