@@ -123,6 +123,19 @@ fn the_last_token_allowed_may_end_the_text() {
 }
 
 #[test]
+fn any_of_several_tokens_ends_a_text() {
+    let model = countdown().ending_with(&[6, 9, 2]);
+    let options = GenerateOptions { max_new_tokens: 10, ..GenerateOptions::default() };
+    let found = run(&model, &[vec![8], vec![4], vec![1]], &options);
+    let tokens: Vec<&[u32]> = found.iter().map(|sequence| &sequence.tokens[..]).collect();
+    assert_eq!(tokens, [&[7, 6][..], &[3, 2], &[0, 9]]);
+    assert!(found.iter().all(|sequence| sequence.finish_reason == FinishReason::Eos));
+    // The tokens in the order of their ids, the likeliest first.
+    let by_id = FakeModel::new(4, 64, |_, _| vec![3.0, 2.0, 1.0, 0.0]).ending_with(&[0, 1]);
+    assert_eq!(run(&by_id, &[vec![3]], &GenerateOptions { min_new_tokens: 2, ..options })[0].tokens, [2, 2, 0]);
+}
+
+#[test]
 fn prompts_that_are_too_long_are_named_or_lose_their_beginning() {
     let loaded = loaded();
     let model = &*loaded.model;

@@ -53,7 +53,7 @@ fn prompts_that_cannot_be_continued() {
 #[test]
 fn the_token_that_ends_a_text_stops_unless_told_otherwise() {
     let loaded = loaded();
-    let eos = loaded.model.info().eos_token_id.unwrap();
+    let eos = loaded.model.info().eos_token_ids[0];
     let options = |stop_at_eos, min_new_tokens| GenerateOptions {
         max_new_tokens: 20,
         min_new_tokens,

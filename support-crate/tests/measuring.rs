@@ -6,7 +6,7 @@ use std::any::Any;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{gpt2_cases, tiny};
+use common::{cases, gpt2_cases, tiny};
 use quantlab::error::Result;
 use quantlab::measure::{
     DecodeLimit, PerplexityOptions, Repeat, Statistics, TimingOptions, available_memory, get_model_memory_footprint,
@@ -187,7 +187,7 @@ fn the_footprint_is_what_transformers_reports() {
     assert!((footprint.mib() - footprint.total_bytes() as f64 / 1024.0 / 1024.0).abs() < 1e-12);
     assert_eq!(footprint.to_string(), "0.69 MiB: 0.68 of parameters and 0.01 of buffers");
     assert!(footprint.table().unwrap().to_text().contains("0.69"));
-    for case in gpt2_cases() {
+    for case in cases() {
         let Some(known) = facts(&case.folder) else { continue };
         let footprint = get_model_memory_footprint(&case.load());
         assert_eq!(known["memory_footprint_bytes"], footprint.total_bytes(), "{}", case.name);
@@ -225,6 +225,20 @@ fn a_batch_that_cannot_be_generated_is_an_error() {
     assert!(time_generate_batch(&loaded, &["fox", ""], &options).is_err());
     let none = TimingOptions { repeats: 0, ..options };
     assert!(time_generate_tokens(&loaded, &[vec![1]], &none).unwrap_err().to_string().contains("`repeats` is 0"));
+}
+
+#[test]
+fn counts_without_end_are_an_error_like_any_other() {
+    let (loaded, most) = (loaded(), usize::MAX);
+    let message = |prompt: &[u32], options: TimingOptions| {
+        time_generate_tokens(&loaded, &[prompt.to_vec()], &options).unwrap_err().to_string()
+    };
+    let endless = TimingOptions { repeats: most, warmup: most, ..TimingOptions::default() };
+    assert!(message(&[], endless).contains("the prompt is empty"));
+    for (max_new_tokens, expected) in [(0, "must be at least 1"), (most, "must be below the model's context of 64")] {
+        let text = message(&[1], TimingOptions { max_new_tokens, ..TimingOptions::default() });
+        assert!(text.contains(&format!("`max_new_tokens` is {max_new_tokens};")) && text.contains(expected), "{text}");
+    }
 }
 
 /// What is measured of the whole process is measured by one test at a time.

@@ -14,7 +14,9 @@ Each row is one backend, one precision and one batch size, on the CPU:
   prefill_ms         time to the first new token after a prompt of 128 (prompt_tokens)
   decode_tok_s       tokens of all sequences for each second from the first to the 64th new one, after a prompt of 16
   load_s             loading from disk, with all files in the system's cache, in a process of its own
-  weights_mib        memory that the weights take, as transformers counts it (without the scales of quantized ones)
+  weights_mib        memory that the weights take, as transformers counts it (without the scales of quantized ones);
+                     biases and norms are float32 whatever the precision, and a quantized head of a model that ties it
+                     to the embedding is a second copy of that
   peak_rss_mib       the most resident memory of that process, libraries included
   bandwidth_gb_s     what as many threads read from memory, measured before each round
   fraction_of_limit  decode steps a second, of those that this bandwidth allows if each reads all weights once

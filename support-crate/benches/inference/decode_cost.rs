@@ -12,6 +12,8 @@ use crate::speed::{DECODE_PROMPT_TOKENS, prompts};
 
 /// Tokens after the first new one.
 const DECODE_TOKENS: usize = 128;
+/// The longest sequence, in tokens: the prompt, the first new token and those after it.
+pub const CONTEXT_NEEDED: usize = DECODE_PROMPT_TOKENS + 1 + DECODE_TOKENS;
 /// A run without the cache takes long; noise shows less in it.
 const MOST_REPEATS: usize = 3;
 /// Measured points that are drawn of a curve.

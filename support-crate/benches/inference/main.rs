@@ -17,9 +17,10 @@ use std::process::ExitCode;
 
 use arguments::Arguments;
 use format::Format;
-use quantlab::error::Result;
+use quantlab::error::{Error, Result};
 use quantlab::measure::available_memory;
-use quantlab::model::{Backend, LoadOptions, Loaded, load_model, set_threads};
+use quantlab::model::{Backend, DecoderConfig, LoadOptions, Loaded, load_model, set_threads};
+use quantlab::source::ModelId;
 use row::Row;
 
 /// Where checkpoints are kept: in the build folder.
@@ -56,6 +57,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// Makes sure that the model reads texts as long as those that are measured, before the loads, which take
+/// minutes.
+fn check_context(model: &str, arguments: &Arguments) -> Result<()> {
+    let context_len = DecoderConfig::read(&model.parse::<ModelId>()?.resolve()?.config)?.context_len;
+    let of_rows = speed::context_needed();
+    let needed = of_rows.max(arguments.plot.as_ref().map_or(0, |_| decode_cost::CONTEXT_NEEDED));
+    if context_len < needed {
+        return Err(Error::input(format!(
+            "the context of {} is {context_len} tokens; what is measured takes {needed}",
+            arguments.model
+        ))
+        .hint(format!("choose a model with a longer context; with `--no-plot`, {of_rows} tokens are enough")));
+    }
+    Ok(())
+}
+
 fn run(arguments: &Arguments) -> Result<()> {
     if let Some(threads) = arguments.threads {
         set_threads(threads)?;
@@ -68,6 +85,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         return speed::decode_on_request(&variants[0].load(&arguments.model)?, arguments.batches[0]);
     }
     let model = load::on_disk(&arguments.model)?;
+    check_context(&model, arguments)?;
     let loads = load::measure(&model, &variants, arguments)?;
     let needed = loads.iter().map(|load| load.weights_mib * MIB).sum::<f64>();
     let is_room = available_memory().is_none_or(|free| needed < SHARE_OF_MEMORY * free as f64);

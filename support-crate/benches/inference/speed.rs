@@ -54,6 +54,11 @@ pub fn measure(models: &[Loaded], batches: &[usize], repeats: usize) -> Result<V
     all.chunks(batches.len()).map(speeds).collect()
 }
 
+/// The longest sequence that is measured, in tokens: a prompt with what comes after it.
+pub fn context_needed() -> usize {
+    (PREFILL_TOKENS + 1).max(DECODE_PROMPT_TOKENS + NEW_TOKENS)
+}
+
 /// Decodes once for each line of standard input, and answers with the median time of a token, in
 /// milliseconds: so that another program can take turns with this one, and both see the same machine.
 pub fn decode_on_request(loaded: &Loaded, batch: usize) -> Result<()> {

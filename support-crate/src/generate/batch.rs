@@ -19,7 +19,7 @@ const PAD: u32 = 0;
 pub enum FinishReason {
     /// There were `max_new_tokens`.
     Length,
-    /// The model chose the token that ends a text.
+    /// The model chose a token that ends a text.
     Eos,
     /// The text contains a stop string.
     StopString,
@@ -84,7 +84,7 @@ pub(super) fn continue_batch(
     options.check()?;
     let mut sequences = Sequence::all(prompts, options, model.info().context_len)?;
     let mut sampler = Sampler::new(options);
-    let eos = model.info().eos_token_id.filter(|_| options.stop_at_eos);
+    let eos: &[u32] = if options.stop_at_eos { &model.info().eos_token_ids } else { &[] };
     let mut cache = match options.use_cache {
         true => Some(new_cache(model, &sequences, options)?),
         false => None,
@@ -96,7 +96,7 @@ pub(super) fn continue_batch(
         let mut kept = Vec::with_capacity(active.len());
         for (place, &row) in active.iter().enumerate() {
             let sequence = &mut sequences[row];
-            let forbidden = eos.filter(|_| sequence.new_tokens() < options.min_new_tokens);
+            let forbidden = if sequence.new_tokens() < options.min_new_tokens { eos } else { &[] };
             let token = sampler
                 .next_token(logits.row(place, 0), &sequence.ids, forbidden, &mut sequence.rng)
                 .map_err(|error| of_prompt(error, row, prompts.len()))?;
@@ -146,8 +146,8 @@ impl Sequence {
     }
 
     /// Whether the last token ends the sequence; notes why.
-    fn ends(&mut self, eos: Option<u32>, has_stop_string: bool, max_new_tokens: usize) -> bool {
-        if eos.is_some() && self.ids.last().copied() == eos {
+    fn ends(&mut self, eos: &[u32], has_stop_string: bool, max_new_tokens: usize) -> bool {
+        if self.ids.last().is_some_and(|id| eos.contains(id)) {
             self.finish_reason = FinishReason::Eos;
         } else if has_stop_string {
             self.finish_reason = FinishReason::StopString;

@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 pub struct GenerateOptions {
     /// At most this many new tokens; at least 1.
     pub max_new_tokens: usize,
-    /// The token that ends a text is not chosen before there are this many new tokens.
+    /// No token that ends a text is chosen before there are this many new tokens.
     pub min_new_tokens: usize,
-    /// Whether the token that ends a text stops the generation. If not, it is a token like any other.
+    /// Whether a token that ends a text stops the generation. If not, it is a token like any other.
     pub stop_at_eos: bool,
     /// Generation stops when the new text contains one of these.
     pub stop_strings: Vec<String>,

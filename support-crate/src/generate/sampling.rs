@@ -60,7 +60,8 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// The token to come after `ids`, given the model's `logits` (V) for it; never `forbidden`.
+    /// The token to come after `ids`, given the model's `logits` (V) for it; none that is
+    /// `forbidden`.
     ///
     /// # Errors
     /// Logits that are NaN or infinite, or that leave no token to choose.
@@ -68,7 +69,7 @@ impl<'a> Sampler<'a> {
         &mut self,
         logits: &[f32],
         ids: &[u32],
-        forbidden: Option<u32>,
+        forbidden: &[u32],
         rng: &mut StdRng,
     ) -> Result<u32> {
         self.score(logits, ids, forbidden)?;
@@ -80,7 +81,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// Fills `scores`.
-    fn score(&mut self, logits: &[f32], ids: &[u32], forbidden: Option<u32>) -> Result<()> {
+    fn score(&mut self, logits: &[f32], ids: &[u32], forbidden: &[u32]) -> Result<()> {
         self.scores.clear();
         self.scores.extend_from_slice(logits);
         let penalty = self.options.repetition_penalty as f32;
@@ -91,8 +92,10 @@ impl<'a> Sampler<'a> {
                 self.scores[id as usize] = if logit > 0.0 { logit / penalty } else { logit * penalty };
             }
         }
-        if let Some(score) = forbidden.and_then(|id| self.scores.get_mut(id as usize)) {
-            *score = f32::NEG_INFINITY;
+        for &id in forbidden {
+            if let Some(score) = self.scores.get_mut(id as usize) {
+                *score = f32::NEG_INFINITY;
+            }
         }
         // Without an early exit, so that the compiler can test many at once.
         match self.scores.iter().fold(false, |bad, &score| bad | score.is_nan() | (score == f32::INFINITY)) {

@@ -10,7 +10,7 @@ fn sampling() -> GenerateOptions {
 /// What can be drawn after logits, with its probability, by id.
 fn distribution(logits: &[f32], options: &GenerateOptions) -> Vec<(u32, f64)> {
     let mut sampler = Sampler::new(options);
-    sampler.score(logits, &[], None).unwrap();
+    sampler.score(logits, &[], &[]).unwrap();
     sampler.find_candidates().unwrap();
     let whole = total(&sampler.candidates);
     sampler.candidates.iter().map(|candidate| (candidate.id, candidate.weight / whole)).collect()
@@ -20,21 +20,22 @@ fn ids(distribution: &[(u32, f64)]) -> Vec<u32> {
     distribution.iter().map(|(id, _)| *id).collect()
 }
 
-fn next(logits: &[f32], before: &[u32], forbidden: Option<u32>, options: &GenerateOptions) -> Result<u32> {
+fn next(logits: &[f32], before: &[u32], forbidden: &[u32], options: &GenerateOptions) -> Result<u32> {
     Sampler::new(options).next_token(logits, before, forbidden, &mut random_stream(0, 0))
 }
 
 #[test]
 fn the_first_of_equals_wins_and_what_is_forbidden_never() {
     let greedy = GenerateOptions::default();
-    assert_eq!(next(&[0.0, 2.0, 2.0], &[], None, &greedy).unwrap(), 1);
-    assert_eq!(next(&[0.0, 2.0, 2.0], &[], Some(1), &greedy).unwrap(), 2);
+    assert_eq!(next(&[0.0, 2.0, 2.0], &[], &[], &greedy).unwrap(), 1);
+    assert_eq!(next(&[0.0, 2.0, 2.0], &[], &[1], &greedy).unwrap(), 2);
+    assert_eq!(next(&[0.0, 2.0, 2.0], &[], &[2, 1], &greedy).unwrap(), 0);
     // A config may name a token that the model has no logit for.
-    assert_eq!(next(&[0.0, 2.0, 2.0], &[], Some(9), &greedy).unwrap(), 1);
+    assert_eq!(next(&[0.0, 2.0, 2.0], &[], &[9], &greedy).unwrap(), 1);
     for seed in 0..50 {
         let rng = &mut random_stream(seed, 0);
         let options = sampling();
-        assert_eq!(Sampler::new(&options).next_token(&[0.0, 50.0, 0.0], &[], Some(1), rng).unwrap() % 2, 0);
+        assert_eq!(Sampler::new(&options).next_token(&[0.0, 50.0, 0.0], &[], &[1], rng).unwrap() % 2, 0);
     }
 }
 
@@ -42,10 +43,10 @@ fn the_first_of_equals_wins_and_what_is_forbidden_never() {
 fn logits_that_are_no_numbers_are_an_error() {
     for options in [GenerateOptions::default(), sampling()] {
         for damaged in [[f32::NAN, f32::NAN], [0.0, f32::NAN], [f32::INFINITY, 0.0]] {
-            let error = next(&damaged, &[], None, &options).unwrap_err().to_string();
+            let error = next(&damaged, &[], &[], &options).unwrap_err().to_string();
             assert!(error.contains("logits are not numbers (NaN"), "{error}");
         }
-        for (impossible, forbidden) in [([f32::NEG_INFINITY; 2], None), ([0.0, f32::NEG_INFINITY], Some(0))] {
+        for (impossible, forbidden) in [([f32::NEG_INFINITY; 2], &[][..]), ([0.0, f32::NEG_INFINITY], &[0])] {
             let error = next(&impossible, &[], forbidden, &options).unwrap_err().to_string();
             assert!(error.contains("no token to choose"), "{error}");
         }
@@ -57,11 +58,11 @@ fn logits_that_are_no_numbers_are_an_error() {
 fn repetition_is_penalised_once_for_each_token() {
     let options = GenerateOptions { repetition_penalty: 1.5, ..GenerateOptions::default() };
     let mut sampler = Sampler::new(&options);
-    sampler.score(&[3.0, -1.0, 2.5, -1.2], &[0, 1, 0, 0], None).unwrap();
+    sampler.score(&[3.0, -1.0, 2.5, -1.2], &[0, 1, 0, 0], &[]).unwrap();
     assert_eq!(sampler.scores, [2.0, -1.5, 2.5, -1.2]);
     // Below 1 it encourages.
     let options = GenerateOptions { repetition_penalty: 0.5, ..GenerateOptions::default() };
-    assert_eq!(next(&[2.0, 1.1, 2.1], &[1], None, &options).unwrap(), 1);
+    assert_eq!(next(&[2.0, 1.1, 2.1], &[1], &[], &options).unwrap(), 1);
 }
 
 /// Probabilities 0.5, 0.3, 0.15, 0.05 in another order.
@@ -189,10 +190,10 @@ proptest! {
     #[test]
     fn a_temperature_near_zero_is_greedy(logits in prop::collection::hash_set(-800..800_i32, 1..100), seed: u64) {
         let logits: Vec<f32> = logits.into_iter().map(|logit| logit as f32 / 100.0).collect();
-        let greedy = next(&logits, &[], None, &GenerateOptions::default()).unwrap();
+        let greedy = next(&logits, &[], &[], &GenerateOptions::default()).unwrap();
         for temperature in [1e-4, 1e-300, f64::MIN_POSITIVE] {
             let cold = GenerateOptions { temperature, ..sampling() };
-            let drawn = Sampler::new(&cold).next_token(&logits, &[], None, &mut random_stream(seed, 0)).unwrap();
+            let drawn = Sampler::new(&cold).next_token(&logits, &[], &[], &mut random_stream(seed, 0)).unwrap();
             prop_assert_eq!(drawn, greedy);
         }
     }
@@ -200,7 +201,7 @@ proptest! {
     #[test]
     fn every_number_draws_something_possible(logits in logits(), options in options(), u in 0.0..1.0_f64) {
         let mut sampler = Sampler::new(&options);
-        sampler.score(&logits, &[], None).unwrap();
+        sampler.score(&logits, &[], &[]).unwrap();
         sampler.find_candidates().unwrap();
         for u in [0.0, u, 1.0 - f64::EPSILON / 2.0] {
             let drawn = draw(&sampler.candidates, u).unwrap();

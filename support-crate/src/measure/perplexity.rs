@@ -11,11 +11,12 @@ use super::windows::{Cut, Window, batches};
 use crate::error::{Error, Result};
 use crate::model::{CausalLm, Loaded, LogitPositions, ModelInfo, TokenBatch};
 
-/// How texts are put before the model. `PerplexityOptions::default()`: the model's whole context, moved
-/// by half of it, 8 windows at a time.
+/// How texts are put before the model. `PerplexityOptions::default()`: the model's context, at most 2048
+/// tokens of it, moved by half of that, 8 windows at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PerplexityOptions {
-    /// Tokens that the model sees at once; the model's context if `None`. A longer text is cut.
+    /// Tokens that the model sees at once; if `None`, as many as its context has, but 2048 at most. A longer
+    /// text is cut. The logits of a window take `window * vocab_size * 4` bytes.
     pub window: Option<usize>,
     /// How far each window is moved; half a window if `None`. A smaller stride gives every token more
     /// context and takes longer. Each token is scored once, whatever the stride.

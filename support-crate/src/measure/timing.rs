@@ -105,7 +105,8 @@ pub struct Repeat {
 /// ```
 ///
 /// # Errors
-/// No repeats, an empty prompt, or a prompt that leaves no room for the new tokens in the context.
+/// No repeats or no new tokens; an empty prompt, or one that leaves no room for the new tokens in the model's
+/// context; a model whose logits are NaN or infinite; a device that fails or has no memory left.
 pub fn time_generate(loaded: &Loaded, prompt: &str, options: &TimingOptions) -> Result<Timing> {
     time_generate_batch(loaded, &[prompt], options)
 }
@@ -160,8 +161,8 @@ fn time_in_turn(work: &[(&Loaded, Vec<Vec<u32>>)], options: &TimingOptions) -> R
     if options.repeats == 0 {
         return Err(Error::input("`repeats` is 0").hint("time at least one run; six or more give a useful interval"));
     }
-    let mut runs = vec![Vec::with_capacity(options.repeats); work.len()];
-    for round in 0..options.warmup + options.repeats {
+    let mut runs = vec![Vec::new(); work.len()];
+    for round in 0..options.warmup.saturating_add(options.repeats) {
         for ((loaded, prompts), runs) in work.iter().zip(&mut runs) {
             let moments = timed_run(loaded, prompts, options)?;
             if round >= options.warmup {
@@ -181,7 +182,7 @@ fn timed_run(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions) -> 
         stop_at_eos: false,
         ..GenerateOptions::default()
     };
-    let mut moments = Vec::with_capacity(options.max_new_tokens);
+    let mut moments = Vec::new();
     model.synchronize()?;
     let start = Instant::now();
     generate_tokens(model, prompts, &generate, &mut |row, _| {

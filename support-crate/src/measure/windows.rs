@@ -4,6 +4,10 @@ use std::cmp::Reverse;
 
 use crate::error::{Error, Result};
 
+/// The longest window that is taken unless another is asked for: every token of it has a logit for each
+/// token of the vocabulary, which for a context of 131072 would be tens of gigabytes.
+const DEFAULT_WINDOW: usize = 2048;
+
 /// How texts longer than the context are cut.
 #[derive(Debug)]
 pub(super) struct Cut {
@@ -26,9 +30,9 @@ impl Window<'_> {
 }
 
 impl Cut {
-    /// Windows of the whole context, moved by half of it, unless told otherwise.
+    /// Windows of the whole context, at most [`DEFAULT_WINDOW`], moved by half their length, unless told otherwise.
     pub fn new(window: Option<usize>, stride: Option<usize>, context_len: usize) -> Result<Self> {
-        let window = window.unwrap_or(context_len);
+        let window = window.unwrap_or(context_len.min(DEFAULT_WINDOW));
         if window < 2 || window > context_len {
             return Err(Error::input(format!(
                 "a window of {window} tokens; it must lie between 2 and the model's context of {context_len}"
@@ -95,6 +99,17 @@ mod tests {
         assert!(cut(Some(1), None).is_err());
         assert!(cut(Some(8), Some(8)).is_err());
         assert!(cut(Some(8), Some(0)).is_err());
+    }
+
+    #[test]
+    fn only_windows_that_are_asked_for_are_long() {
+        let cut = |window, context_len| {
+            let Cut { window, stride } = Cut::new(window, None, context_len).unwrap();
+            (window, stride)
+        };
+        assert_eq!(cut(None, 64), (64, 32));
+        assert_eq!(cut(None, 1 << 17), (2048, 1024));
+        assert_eq!(cut(Some(1 << 17), 1 << 17), (1 << 17, 1 << 16));
     }
 
     #[test]

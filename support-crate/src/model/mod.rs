@@ -55,8 +55,8 @@ pub struct ModelInfo {
     pub n_head: usize,
     /// Width of the hidden state.
     pub hidden_size: usize,
-    /// The token that ends a text, if the model has one.
-    pub eos_token_id: Option<u32>,
+    /// The tokens that end a text, each by itself; none if the model knows no end.
+    pub eos_token_ids: Vec<u32>,
     /// Weights, with shared ones counted once.
     pub num_parameters: usize,
     /// Memory that the weights take, in bytes.

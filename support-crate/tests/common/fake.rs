@@ -40,7 +40,7 @@ impl FakeModel {
             n_layer: 0,
             n_head: 0,
             hidden_size: 0,
-            eos_token_id: Some(vocab_size as u32 - 1),
+            eos_token_ids: vec![vocab_size as u32 - 1],
             num_parameters: 0,
             parameter_bytes: 0,
             quant_state_bytes: 0,
@@ -54,6 +54,12 @@ impl FakeModel {
     pub fn saying(script: Vec<u32>, vocab_size: usize) -> Self {
         let context_len = script.len() + 1;
         Self::new(vocab_size, context_len, move |_, position| only(script[position], vocab_size))
+    }
+
+    /// This model, but with these tokens that end a text.
+    pub fn ending_with(mut self, eos_token_ids: &[u32]) -> Self {
+        self.info.eos_token_ids = eos_token_ids.to_vec();
+        self
     }
 
     /// This model with a tokenizer.

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Architecture, Biases, DecoderConfig, NormKind, Positions, activation, divided, keys_as, token_id};
+use super::{Architecture, Biases, DecoderConfig, NormKind, Positions, activation, divided, keys_as, token_ids};
 use crate::error::Result;
 
 /// The file's own keys; what has a default in transformers has the same one here.
@@ -53,7 +53,7 @@ pub(super) fn parse(mut keys: Map<String, Value>) -> Result<DecoderConfig> {
         scale_attn_by_inverse_layer_idx: keys.scale_attn_by_inverse_layer_idx.unwrap_or(false),
         sliding_window: None,
         tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(true),
-        eos_token_id: token_id(&keys.eos_token_id),
+        eos_token_ids: token_ids(&keys.eos_token_id),
         quantization: None,
     })
 }

@@ -7,7 +7,7 @@ use std::f32::consts::PI;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Architecture, Biases, DecoderConfig, NormKind, Positions, activation, divided, keys_as, token_id};
+use super::{Architecture, Biases, DecoderConfig, NormKind, Positions, activation, divided, keys_as, token_ids};
 use crate::error::{Error, Result};
 
 /// The file's own keys; what has a default in transformers has the same one here.
@@ -86,7 +86,7 @@ pub(super) fn parse(architecture: Architecture, keys: Map<String, Value>) -> Res
         scale_attn_by_inverse_layer_idx: false,
         sliding_window: sliding_window(architecture, &keys)?,
         tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(false),
-        eos_token_id: token_id(&keys.eos_token_id),
+        eos_token_ids: token_ids(&keys.eos_token_id),
         quantization: None,
     })
 }

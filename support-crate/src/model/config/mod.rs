@@ -51,8 +51,8 @@ pub struct DecoderConfig {
     pub sliding_window: Option<usize>,
     /// Whether the output matrix is the token embedding.
     pub tie_word_embeddings: bool,
-    /// The token that ends a text.
-    pub eos_token_id: Option<u32>,
+    /// The tokens that end a text, each by itself.
+    pub eos_token_ids: Vec<u32>,
     /// How the checkpoint is quantized, if it is.
     pub quantization: Option<QuantizationConfig>,
 }
@@ -250,10 +250,10 @@ fn activation(name: &str) -> Result<Activation> {
     }
 }
 
-/// A token id, or the first of a list of them.
-fn token_id(value: &Value) -> Option<u32> {
-    let first = value.as_array().map_or(Some(value), |list| list.first())?;
-    u32::try_from(first.as_u64()?).ok()
+/// A token id, or a list of them; what is none ends no text.
+fn token_ids(value: &Value) -> Vec<u32> {
+    let ids = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok()).collect()
 }
 
 #[cfg(test)]

@@ -26,13 +26,29 @@ fn defaults_are_those_of_transformers() {
     let config = parsed(gpt2(), json!({})).unwrap();
     assert_eq!((config.intermediate_size, config.activation, config.norm_epsilon), (16, Activation::GeluNew, 1e-5));
     assert!(config.scale_attn_weights && config.tie_word_embeddings && !config.scale_attn_by_inverse_layer_idx);
-    assert_eq!(config.eos_token_id, None);
-    assert_eq!(parsed(gpt2(), json!({ "eos_token_id": [3, 4], "n_ctx": 8 })).unwrap().eos_token_id, Some(3));
+    assert!(parsed(gpt2(), json!({ "n_ctx": 8 })).is_ok());
 
     let config = parsed(llama(), json!({})).unwrap();
     assert_eq!((config.head_dim, config.n_kv_head, config.norm_epsilon), (4, 1, 1e-6));
     assert!(!config.tie_word_embeddings && config.gated && config.sliding_window.is_none());
     assert_eq!(config.positions, Positions::Rotary { frequencies: vec![1.0, 0.01] });
+}
+
+#[test]
+fn one_token_ends_a_text_or_several_do() {
+    for (value, expected) in [
+        (json!(null), &[][..]),
+        (json!(3), &[3]),
+        (json!([3, 4, 9]), &[3, 4, 9]),
+        // What is no token id is never chosen.
+        (json!(-1), &[]),
+        (json!([3, "4", 1_u64 << 32]), &[3]),
+    ] {
+        for model in [gpt2(), llama()] {
+            assert_eq!(parsed(model, json!({ "eos_token_id": value })).unwrap().eos_token_ids, expected, "{value}");
+        }
+    }
+    assert!(parsed(gpt2(), json!({})).unwrap().eos_token_ids.is_empty());
 }
 
 #[test]

@@ -75,7 +75,7 @@ where
             n_layer: config.n_layer,
             n_head: config.n_head,
             hidden_size: config.hidden_size,
-            eos_token_id: config.eos_token_id,
+            eos_token_ids: config.eos_token_ids.clone(),
             num_parameters: counts.parameters,
             parameter_bytes: counts.bytes,
             quant_state_bytes: counts.quant_state,
