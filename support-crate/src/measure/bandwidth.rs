@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::memory::available_memory;
-use super::{Statistics, threads};
+use super::{Statistics, available_memory, threads};
 use crate::error::{Error, Result};
 
 /// How fast the threads that compute read main memory, together.

@@ -13,11 +13,11 @@ mod statistics;
 mod timing;
 mod windows;
 
-pub use crate::model::threads;
+pub use crate::model::{available_memory, threads};
 pub use bandwidth::{Bandwidth, measure_memory_bandwidth, memory_bandwidth};
 pub use decode_limit::DecodeLimit;
 pub use footprint::{MemoryFootprint, get_model_memory_footprint};
-pub use memory::{available_memory, peak_memory, peak_memory_of, reset_peak_memory, resident_memory};
+pub use memory::{peak_memory, peak_memory_of, reset_peak_memory, resident_memory};
 pub use perplexity::{Perplexity, PerplexityOptions, perplexity, perplexity_of_tokens};
 pub use prompt::{Prompt, prompt_of_tokens};
 pub use run_info::{BUILD, RunInfo};

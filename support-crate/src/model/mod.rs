@@ -12,6 +12,7 @@ mod cpu;
 mod decoder;
 mod device;
 mod load;
+pub(crate) mod memory;
 mod precision;
 mod tokenizer;
 mod weights;
@@ -30,6 +31,7 @@ pub use config::{Activation, Architecture, Biases, DecoderConfig, NormKind, Posi
 pub use cpu::{set_threads, threads};
 pub use device::{Device, best_device};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
+pub use memory::available_memory;
 pub use precision::{Precision, ResolvedDtype, resolve_dtype};
 pub use tokenizer::Tokenizer;
 pub use weights::Weights;

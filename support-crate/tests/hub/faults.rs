@@ -21,7 +21,7 @@ fn each_refusal_of_the_hub_has_its_own_message() {
         let hub = Server::start(move |_| Response::new(status, b"").with("Retry-After", "17"));
         let error = Client::of(&hub).error(TINY);
         assert!(expected.iter().all(|part| error.contains(part)), "{status}: {error}");
-        assert_eq!(hub.requests().len(), 1, "a refusal stays: {status}");
+        assert_eq!(hub.questions().len(), 1, "a refusal stays: {status}");
     }
 }
 
@@ -67,6 +67,61 @@ fn a_hub_with_problems_is_asked_again_but_not_forever() {
     assert_eq!(hub.ranges(WEIGHTS).len(), 4);
     assert!(!client.file(TINY, WEIGHTS).exists(), "an error page is not the file");
     assert_eq!(client.partial(TINY), Some(0));
+}
+
+/// The time in which the next candidate should be tried.
+const GIVEN_UP: Duration = Duration::from_secs(2);
+
+#[test]
+fn what_takes_connections_and_stays_silent_is_given_up() {
+    let silent = Server::start(|_| {
+        loop {
+            std::thread::park();
+        }
+    });
+    let outcome = Client::of(&silent).fetch(&[TINY]);
+    let error = outcome.result.unwrap_err();
+    assert!(error.contains("does not answer: no answer within 1.5 s") && error.contains("embedded"), "{error}");
+    assert!(outcome.took < GIVEN_UP, "{:?}", outcome.took);
+}
+
+#[test]
+fn a_gateway_without_a_network_behind_it_is_given_up() {
+    let gateway = Server::start(|_| Response::new(502, b""));
+    let through_proxy = |variable: &'static str, hub: &str| {
+        let mut client = Client::of(&gateway);
+        client.set("HF_ENDPOINT", hub);
+        client.set(variable, &gateway.address);
+        client
+    };
+    for (client, expected) in [
+        (Client::of(&gateway), "(502)"),
+        (through_proxy("HTTP_PROXY", "http://hub.invalid"), "(502)"),
+        // Where the proxy is only asked for a connection, its status is not the Hub's.
+        (through_proxy("HTTPS_PROXY", "https://hub.invalid"), "https://hub.invalid does not answer"),
+    ] {
+        let before = gateway.requests().len();
+        let outcome = client.fetch(&[TINY]);
+        let error = outcome.result.unwrap_err();
+        assert!(error.contains(expected), "{error}");
+        assert!(outcome.took < GIVEN_UP, "{:?}", outcome.took);
+        assert_eq!(gateway.requests().len(), before + 1, "it was asked once");
+    }
+}
+
+#[test]
+fn a_hub_that_answers_may_be_slow_and_fail_at_first() {
+    let failures = AtomicUsize::new(0);
+    let hub = serve_with(move |request| {
+        if !request.path.starts_with("/api/") {
+            return None;
+        }
+        std::thread::sleep(GIVEN_UP);
+        (failures.fetch_add(1, Ordering::SeqCst) == 0).then(|| Response::new(503, b""))
+    });
+    let client = Client::of(&hub);
+    client.fetch(&[TINY]).result.unwrap();
+    assert_complete(&client, &tiny_repository());
 }
 
 #[test]

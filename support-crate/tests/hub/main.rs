@@ -112,10 +112,10 @@ fn a_file_left_out_is_fetched_from_the_commit_of_the_others() {
     let client = Client::of(&hub);
     client.fetch(&[TINY]).result.unwrap();
     fs::remove_file(client.file(TINY, "tokenizer.json")).unwrap();
-    let before = hub.requests().len();
+    let before = hub.questions().len();
     client.fetch(&[TINY]).result.unwrap();
     assert_complete(&client, &repository);
-    let asked: Vec<String> = hub.requests()[before..].iter().map(|request| request.path.clone()).collect();
+    let asked: Vec<String> = hub.questions()[before..].iter().map(|request| request.path.clone()).collect();
     assert_eq!(asked, [format!("/api/models/{TINY}/revision/{COMMIT}?blobs=true")], "the bytes are still there");
 }
 

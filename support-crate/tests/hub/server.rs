@@ -163,6 +163,11 @@ impl Server {
         self.requests.lock().unwrap().clone()
     }
 
+    /// What was asked so far but whether there is an answer at all.
+    pub fn questions(&self) -> Vec<Request> {
+        self.requests().into_iter().filter(|request| request.method != "HEAD").collect()
+    }
+
     /// The ranges of the file that were asked for so far.
     pub fn ranges(&self, file: &str) -> Vec<(usize, usize)> {
         self.requests().iter().filter(|request| request.gets(file)).filter_map(Request::range).collect()

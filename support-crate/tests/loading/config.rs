@@ -109,8 +109,12 @@ fn a_context_that_no_memory_holds() {
         let loaded = copy.load_in(backend).unwrap();
         assert_eq!(loaded.model.info().context_len, longest);
         assert_eq!(logits(&loaded), logits(&LLAMA.copy().load_in(backend).unwrap()));
-        let error = loaded.model.new_cache(usize::MAX / 2, longest).unwrap_err().to_string();
-        assert!(error.contains("no room for a cache of 9223372036854775807 sequences of 16777216 tokens"), "{error}");
+        // The first fits the arithmetic, but no machine.
+        for batch in [1 << 14, usize::MAX / 2] {
+            let error = loaded.model.new_cache(batch, longest).unwrap_err().to_string();
+            let expected = format!("a cache of {batch} sequences of 16777216 tokens needs ");
+            assert!(error.contains(&expected) && error.contains(" GiB are free; hint: "), "{error}");
+        }
     }
     copy.change_config(|config| config["max_position_embeddings"] = json!(longest + 1));
     expect(&copy.load(), &["the context is 16777217"]);

@@ -24,9 +24,9 @@ struct Keys {
     hidden_act: Option<String>,
     rms_norm_eps: Option<f64>,
     rope_theta: Option<f32>,
-    /// Since transformers 5, `rope_theta` is in here too.
-    #[serde(alias = "rope_parameters")]
     rope_scaling: Option<RopeScaling>,
+    /// The name since transformers 5; `rope_theta` is in here too.
+    rope_parameters: Option<RopeScaling>,
     attention_bias: Option<bool>,
     mlp_bias: Option<bool>,
     /// Left out is not the same as null, which is no window.
@@ -46,8 +46,9 @@ fn default_window() -> Option<usize> {
 
 #[derive(Deserialize)]
 struct RopeScaling {
-    #[serde(alias = "type")]
     rope_type: Option<String>,
+    /// The older name; transformers writes both.
+    r#type: Option<String>,
     rope_theta: Option<f32>,
     factor: Option<f32>,
     low_freq_factor: Option<f32>,
@@ -121,7 +122,7 @@ fn frequencies(keys: &Keys, head_dim: usize) -> Result<Vec<f32>> {
     if !head_dim.is_multiple_of(2) || head_dim > 1 << 16 {
         return Err(Error::format(format!("rotary positions need heads of even width, not {head_dim}")));
     }
-    let scaling = keys.rope_scaling.as_ref();
+    let scaling = keys.rope_scaling.as_ref().or(keys.rope_parameters.as_ref());
     let theta = keys.rope_theta.or(scaling.and_then(|scaling| scaling.rope_theta)).unwrap_or(10_000.0);
     if !(theta.is_finite() && theta > 0.0) {
         return Err(Error::format(format!("`rope_theta` is {theta}; it must be positive")));
@@ -145,7 +146,7 @@ impl RopeScaling {
             let value = value.filter(|value| value.is_finite() && *value > 0.0);
             value.ok_or_else(|| Error::format(format!("`rope_scaling` needs a positive `{name}`")))
         };
-        match self.rope_type.as_deref().unwrap_or("default") {
+        match self.rope_type.as_deref().or(self.r#type.as_deref()).unwrap_or("default") {
             "default" => Ok(plain.collect()),
             "linear" => {
                 let factor = number("factor", self.factor)?;

@@ -86,6 +86,23 @@ fn rotary_frequencies_can_be_scaled() {
     assert_eq!(of(llama3(1.0, 4.0)), [1.0, 0.01 / 8.0]);
 }
 
+#[test]
+fn rotary_scaling_has_two_names_and_so_has_its_type() {
+    let of = |changes: Value| parsed(llama(), changes).unwrap().positions;
+    let linear = Positions::Rotary { frequencies: vec![0.25, 0.0025] };
+    let (new, old) = (json!({ "rope_type": "linear", "factor": 4.0 }), json!({ "type": "linear", "factor": 4.0 }));
+    let both = json!({ "rope_type": "linear", "type": "default", "factor": 4.0 });
+    let neither = json!({ "rope_type": null, "type": "linear", "factor": 4.0 });
+    for scaling in [&new, &old, &both, &neither] {
+        assert_eq!(of(json!({ "rope_scaling": scaling })), linear, "{scaling}");
+        assert_eq!(of(json!({ "rope_parameters": scaling })), linear, "{scaling}");
+        assert_eq!(of(json!({ "rope_scaling": null, "rope_parameters": scaling })), linear, "{scaling}");
+        assert_eq!(of(json!({ "rope_scaling": scaling, "rope_parameters": null })), linear, "{scaling}");
+    }
+    let other = json!({ "rope_type": "default" });
+    assert_eq!(of(json!({ "rope_scaling": new, "rope_parameters": other })), linear, "as in transformers");
+}
+
 fn llama3(low_freq_factor: f32, high_freq_factor: f32) -> Value {
     json!({
         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": low_freq_factor,

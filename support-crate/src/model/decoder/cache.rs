@@ -1,5 +1,8 @@
 //! Keys and values in main memory.
 
+use std::alloc::{Layout, alloc_zeroed};
+
+use crate::error::{Error, Result};
 use crate::model::{DecoderConfig, Step};
 
 /// For each layer keys and values, (B, J, capacity, D) each: what attention of one head reads is one piece.
@@ -16,20 +19,28 @@ pub(in crate::model) struct CpuCache {
 
 impl CpuCache {
     /// Room for `batch` sequences of `capacity` tokens.
-    pub fn new(config: &DecoderConfig, batch: usize, capacity: usize) -> Self {
+    ///
+    /// # Errors
+    /// The system does not give the memory.
+    pub fn new(config: &DecoderConfig, batch: usize, capacity: usize) -> Result<Self> {
         Self::with_layers(config, batch, capacity, false)
     }
 
     /// Room for what one layer needs at a time.
-    pub fn for_one_step(config: &DecoderConfig, batch: usize, capacity: usize) -> Self {
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn for_one_step(config: &DecoderConfig, batch: usize, capacity: usize) -> Result<Self> {
         Self::with_layers(config, batch, capacity, true)
     }
 
-    fn with_layers(config: &DecoderConfig, batch: usize, capacity: usize, shared: bool) -> Self {
-        let len = batch * config.n_kv_head * capacity * config.head_dim;
+    fn with_layers(config: &DecoderConfig, batch: usize, capacity: usize, shared: bool) -> Result<Self> {
+        let sizes = [config.n_kv_head, capacity, config.head_dim];
+        let len = sizes.iter().try_fold(batch, |len, &size| len.checked_mul(size));
         let count = if shared { 1 } else { config.n_layer };
-        let layers = (0..count).map(|_| (vec![0.0; len], vec![0.0; len])).collect();
-        Self { layers, kv_heads: config.n_kv_head, capacity, head_dim: config.head_dim, shared }
+        let layers = (0..count).map(|_| Some((zeros(len?)?, zeros(len?)?))).collect::<Option<_>>();
+        let layers = layers.ok_or_else(|| no_room(bytes(config, count, batch, capacity), batch, capacity, None))?;
+        Ok(Self { layers, kv_heads: config.n_kv_head, capacity, head_dim: config.head_dim, shared })
     }
 
     /// Whether this was made for a model of these sizes.
@@ -76,5 +87,67 @@ impl CpuCache {
                 }
             }
         }
+    }
+}
+
+/// That there is memory for the keys and values of all layers, for `batch` sequences of `capacity` tokens, among
+/// the bytes that are `free`, if that is known. The system promises more than it has, and ends the process that
+/// takes it at its word.
+///
+/// # Errors
+/// The cache is larger.
+pub(in crate::model) fn check_room(
+    config: &DecoderConfig,
+    batch: usize,
+    capacity: usize,
+    free: Option<usize>,
+) -> Result<()> {
+    let needed = bytes(config, config.n_layer, batch, capacity);
+    let largest = free.unwrap_or(isize::MAX as usize);
+    if needed <= largest as f64 { Ok(()) } else { Err(no_room(needed, batch, capacity, free)) }
+}
+
+/// Bytes of keys and values. In floating point, since `batch` may be any number.
+fn bytes(config: &DecoderConfig, layers: usize, batch: usize, capacity: usize) -> f64 {
+    let sizes = [2, layers, batch, config.n_kv_head, capacity, config.head_dim, size_of::<f32>()];
+    sizes.iter().map(|&size| size as f64).product()
+}
+
+fn no_room(needed: f64, batch: usize, capacity: usize, free: Option<usize>) -> Error {
+    let gib = |bytes: f64| bytes / f64::from(1 << 30);
+    let free = match free {
+        Some(free) => format!("{:.2} GiB are free", gib(free as f64)),
+        None => "the system does not give that much".to_owned(),
+    };
+    Error::input(format!("a cache of {batch} sequences of {capacity} tokens needs {:.2} GiB, {free}", gib(needed)))
+        .hint("use a smaller batch or fewer tokens, or drop models that are not needed any more")
+}
+
+/// Zeros that take no memory until they are touched, or `None` where there is none; `vec!` would end the process.
+fn zeros(len: usize) -> Option<Vec<f32>> {
+    let layout = Layout::array::<f32>(len).ok()?;
+    if layout.size() == 0 {
+        return Some(Vec::new());
+    }
+    // SAFETY: the layout has a size.
+    let start = unsafe { alloc_zeroed(layout) }.cast::<f32>();
+    // SAFETY: the allocator of `Vec` has given these bytes just now, for so many numbers; zero bytes are the number 0.
+    (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, len, len) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use super::*;
+
+    #[test]
+    fn zeros_are_zero_and_too_many_are_none() {
+        assert_eq!(zeros(0), Some(Vec::new()));
+        assert_eq!(zeros(3), Some(vec![0.0; 3]));
+        // The first is no size, the second one that no machine has.
+        assert_eq!(zeros(usize::MAX), None);
+        // Seen from outside, or an optimizer may leave the allocation out, and what it says with it.
+        assert_eq!(black_box(zeros(isize::MAX as usize / size_of::<f32>())), None);
     }
 }

@@ -15,7 +15,10 @@ mod stored;
 use std::any::Any;
 use std::fmt;
 
-use super::{Architecture, Backend, CausalLm, DecoderConfig, Logits, ModelInfo, Positions, Precision, Step, Weights};
+use super::{
+    Architecture, Backend, CausalLm, DecoderConfig, Logits, ModelInfo, Positions, Precision, Step, Weights,
+    available_memory,
+};
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
 use cache::CpuCache;
@@ -116,7 +119,7 @@ where
         match storage {
             Some(storage) => fused::forward(&self.config, &self.parts, step, self.cpu_cache_of(storage)?),
             None => {
-                let mut cache = CpuCache::for_one_step(&self.config, step.batch, step.seq_len);
+                let mut cache = CpuCache::for_one_step(&self.config, step.batch, step.seq_len)?;
                 fused::forward(&self.config, &self.parts, step, &mut cache)
             }
         }
@@ -124,16 +127,11 @@ where
 
     fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<Box<dyn Any + Send + Sync>> {
         let c = &self.config;
-        let sizes = [batch, c.n_kv_head, capacity, c.head_dim, size_of::<f32>()];
-        let bytes = sizes.iter().try_fold(1_usize, |bytes, &size| bytes.checked_mul(size));
-        if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
-            return Err(Error::input(format!(
-                "there is no room for a cache of {batch} sequences of {capacity} tokens"
-            ))
-            .hint("use a smaller batch or fewer tokens"));
-        }
+        // What other devices have is for their library to say.
+        let free = if self.info.device.is_cpu() { available_memory() } else { None };
+        cache::check_room(c, batch, capacity, free)?;
         if self.fused {
-            return Ok(Box::new(CpuCache::new(c, batch, capacity)));
+            return Ok(Box::new(CpuCache::new(c, batch, capacity)?));
         }
         let zeros = || self.backend.zeros(&[batch, c.n_kv_head, capacity, c.head_dim]);
         let layers = (0..c.n_layer).map(|_| Ok((zeros()?, zeros()?))).collect::<Result<library::Cache<B::Tensor>>>()?;

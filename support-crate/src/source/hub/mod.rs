@@ -8,7 +8,6 @@
 mod cache;
 mod download;
 mod progress;
-mod reach;
 mod redact;
 mod remote;
 mod settings;

@@ -15,10 +15,14 @@ use hf_hub::{HFClient, HFClientSync, HFError, HFRepositorySync, HFResult, split_
 use serde::Deserialize;
 
 use super::cache::{is_commit, is_hash};
-use super::reach::is_reachable;
 use super::redact::redact;
 use super::settings::Settings;
 use crate::error::{Error, Result};
+use crate::source::folder::CONFIG;
+
+/// A Hub that does not answer within this time counts as absent: trying the next candidate should not take longer
+/// than two seconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// hf-hub waits forever; a list of files should be there within this time, and a piece of a file within the other.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,15 +72,29 @@ impl Remote {
             let cause = redact(&cause.to_string(), token.as_deref());
             Error::source(format!("cannot talk to the Hub at {endpoint}: {cause}")).hint("check HF_ENDPOINT")
         })?;
-        if !is_reachable(&settings.endpoint) {
-            return Err(Error::source(format!(
-                "{repo} is not complete in the Hub's cache, and {endpoint} does not answer"
-            ))
-            .hint("check the network or the proxy settings, or take `embedded`, which needs no network"));
-        }
         let (owner, name) = split_id(repo);
         let model = client.model(owner, name);
-        Ok(Self { repo: repo.to_owned(), token, client, model })
+        let remote = Self { repo: repo.to_owned(), token, client, model };
+        remote.check_answers(&endpoint)?;
+        Ok(remote)
+    }
+
+    /// Asks for something small, once. A resolver, a proxy or a gateway without a network behind it may take
+    /// connections and then be silent for minutes, or say that it cannot; only a Hub is worth more patience.
+    fn check_answers(&self, endpoint: &str) -> Result<()> {
+        let model = self.model.clone();
+        match in_time(ANSWER_TIMEOUT, move || model.get_file_metadata().filepath(CONFIG).send()) {
+            Err(cause @ HFError::Http { .. }) if passes(&cause) => Err(self.explain(CONFIG, &cause)),
+            Err(cause) if passes(&cause) => {
+                let (repo, cause) = (&self.repo, self.redact(&innermost(&cause).to_string()));
+                Err(Error::source(format!(
+                    "{repo} is not complete in the Hub's cache, and {endpoint} does not answer: {cause}"
+                ))
+                .hint("check the network or the proxy settings, or take `embedded`, which needs no network"))
+            }
+            // A refusal is an answer too: what it means shows when the list of files is refused.
+            _ => Ok(()),
+        }
     }
 
     /// What the repository has at `revision`: a branch, a tag or a commit.
@@ -184,7 +202,7 @@ fn in_time<T: Send + 'static>(limit: Duration, call: impl FnOnce() -> HFResult<T
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(call()));
     receiver.recv_timeout(limit).unwrap_or_else(|_| {
-        let message = format!("no answer within {} s", limit.as_secs());
+        let message = format!("no answer within {} s", limit.as_secs_f32());
         Err(HFError::Io(io::Error::new(io::ErrorKind::TimedOut, message)))
     })
 }
