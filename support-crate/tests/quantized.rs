@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
-use common::{distance, quantized_cases, tiny};
+use common::{Case, distance, quantized_cases, tiny};
 use quantlab::error::Result;
 use quantlab::generate::{GenerateOptions, generate_tokens};
 use quantlab::model::{Backend, LoadOptions, Loaded, LogitPositions, Logits, Precision, TokenBatch, load_model};
@@ -21,6 +21,16 @@ const LOGITS: f32 = 1e-4;
 const BACKENDS: [Backend; 2] = [Backend::Candle, Backend::Tch];
 
 fn try_load(folder: &Path, backend: Backend, quantization: Option<QuantizationConfig>) -> Result<Loaded> {
+    // The references come without a tokenizer: that of the model that they were made from does.
+    let copy = TempDir::new().unwrap();
+    if !folder.join("tokenizer.json").exists() {
+        for name in ["config.json", "model.safetensors"] {
+            fs::copy(folder.join(name), copy.path().join(name)).unwrap();
+        }
+        let tokenizer = plain_sibling(folder).unwrap_or_else(|| tiny().to_owned()).join("tokenizer.json");
+        fs::copy(tokenizer, copy.path().join("tokenizer.json")).unwrap();
+    }
+    let folder = if folder.join("tokenizer.json").exists() { folder } else { copy.path() };
     load_model(&[folder.to_str().unwrap()], &LoadOptions { backend, quantization, ..LoadOptions::default() })
 }
 
@@ -36,9 +46,21 @@ fn config_of(folder: &Path) -> Value {
     serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap()
 }
 
+/// The 4-bit references that bitsandbytes 0.50 gets right: on a CPU with AVX-512, its `dequantize_4bit` takes
+/// the scale of another block where a block goes on in the next row and rows are a multiple of 16 long.
+fn cases() -> Vec<Case> {
+    let is_right = |case: &Case| {
+        let config = config_of(&case.folder);
+        let rows = ["n_embd", "hidden_size"].into_iter().filter_map(|key| config[key].as_u64());
+        let mut rows = rows.flat_map(|width| [width, 4 * width]);
+        config["quantization_config"]["load_in_8bit"] == true || !rows.any(|row| row % 16 == 0 && row % 64 != 0)
+    };
+    quantized_cases().into_iter().filter(is_right).collect()
+}
+
 #[test]
 fn logits_of_saved_checkpoints() {
-    for case in quantized_cases() {
+    for case in cases() {
         let expected = case.values("logits");
         for backend in BACKENDS {
             let found = logits(&load(&case.folder, backend, None), &case.ids("input_ids"));
@@ -50,7 +72,7 @@ fn logits_of_saved_checkpoints() {
 
 #[test]
 fn greedy_tokens_of_saved_checkpoints() {
-    for case in quantized_cases() {
+    for case in cases() {
         let loaded = load(&case.folder, Backend::Tch, None);
         for (prompt, expected) in case.ids("input_ids").iter().zip(case.ids("greedy")) {
             let count = expected.len();
@@ -88,7 +110,7 @@ fn quantizing_while_loading_equals_the_saved_checkpoint() {
 
 /// The checkpoint that a quantized one was made from: `gpt2-tiny` of `gpt2-tiny-bnb-nf4`.
 fn plain_sibling(folder: &Path) -> Option<PathBuf> {
-    let name = folder.file_name()?.to_str()?.split("-bnb-").next()?;
+    let (name, _) = folder.file_name()?.to_str()?.split_once("-bnb-")?;
     Some(folder.with_file_name(name)).filter(|path| path.exists())
 }
 
