@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
+use common::copy::{CONFIG, Copy, TOKENIZER, WEIGHTS, expect, header_and_data, with_header};
 use common::{Case, distance, quantized_cases, tiny};
 use quantlab::error::Result;
 use quantlab::generate::{GenerateOptions, generate_tokens};
 use quantlab::model::{Backend, LoadOptions, Loaded, LogitPositions, Logits, Precision, TokenBatch, load_model};
 use quantlab::quant::{FourBit, Head, QuantizationConfig};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 /// As in full precision. An int8 model comes as close only if every input of every layer is rounded to the
 /// same byte: a single other one would be a hundred times as far.
@@ -21,17 +21,22 @@ const LOGITS: f32 = 1e-4;
 const BACKENDS: [Backend; 2] = [Backend::Candle, Backend::Tch];
 
 fn try_load(folder: &Path, backend: Backend, quantization: Option<QuantizationConfig>) -> Result<Loaded> {
-    // The references come without a tokenizer: that of the model that they were made from does.
-    let copy = TempDir::new().unwrap();
-    if !folder.join("tokenizer.json").exists() {
-        for name in ["config.json", "model.safetensors"] {
-            fs::copy(folder.join(name), copy.path().join(name)).unwrap();
-        }
-        let tokenizer = plain_sibling(folder).unwrap_or_else(|| tiny().to_owned()).join("tokenizer.json");
-        fs::copy(tokenizer, copy.path().join("tokenizer.json")).unwrap();
+    let options = LoadOptions { backend, quantization, ..LoadOptions::default() };
+    if folder.join(TOKENIZER).exists() {
+        return load_model(&[folder.to_str().unwrap()], &options);
     }
-    let folder = if folder.join("tokenizer.json").exists() { folder } else { copy.path() };
-    load_model(&[folder.to_str().unwrap()], &LoadOptions { backend, quantization, ..LoadOptions::default() })
+    copy_of(folder).load_with(&options)
+}
+
+/// The references come without a tokenizer: that of the model that they were made from does.
+fn copy_of(reference: &Path) -> Copy {
+    let copy = Copy::empty();
+    for name in [CONFIG, WEIGHTS] {
+        fs::copy(reference.join(name), copy.path(name)).unwrap();
+    }
+    let plain = plain_sibling(reference).unwrap_or_else(|| tiny().to_owned());
+    fs::copy(plain.join(TOKENIZER), copy.path(TOKENIZER)).unwrap();
+    copy
 }
 
 fn load(folder: &Path, backend: Backend, quantization: Option<QuantizationConfig>) -> Loaded {
@@ -43,7 +48,7 @@ fn logits(loaded: &Loaded, rows: &[Vec<u32>]) -> Logits {
 }
 
 fn config_of(folder: &Path) -> Value {
-    serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap()
+    serde_json::from_slice(&fs::read(folder.join(CONFIG)).unwrap()).unwrap()
 }
 
 /// The 4-bit references that bitsandbytes 0.50 gets right: on a CPU with AVX-512, its `dequantize_4bit` takes
@@ -116,26 +121,23 @@ fn plain_sibling(folder: &Path) -> Option<PathBuf> {
 
 #[test]
 fn a_weight_that_is_no_number_is_found_where_it_is() {
-    let copy = TempDir::new().unwrap();
-    for entry in fs::read_dir(tiny()).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
-    }
-    let file = copy.path().join("model.safetensors");
-    let mut bytes = fs::read(&file).unwrap();
-    let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    let header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
+    let copy = Copy::of(tiny());
+    let (header, mut data) = weights_of(&copy);
     let start = header["transformer.h.2.mlp.c_fc.weight"]["data_offsets"][0].as_u64().unwrap() as usize;
     // (in, out) in the file: input 3, output 200.
-    let at = 8 + header_len + start + 4 * (3 * 256 + 200);
-    bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
-    fs::write(&file, bytes).unwrap();
+    let at = start + 4 * (3 * 256 + 200);
+    data[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(copy.path(WEIGHTS), with_header(&header.to_string(), &data)).unwrap();
     for config in [QuantizationConfig::nf4(), QuantizationConfig::int8()] {
-        let message = try_load(copy.path(), Backend::Tch, Some(config)).unwrap_err().to_string();
-        for part in ["layer `transformer.h.2.mlp.c_fc`", "output 200 and input 3 is NaN"] {
-            assert!(message.contains(part), "{part:?} is not in: {message}");
-        }
+        let loaded = copy.load_with(&LoadOptions { quantization: Some(config), ..LoadOptions::default() });
+        expect(&loaded, &["layer `transformer.h.2.mlp.c_fc`", "output 200 and input 3 is NaN"]);
     }
+}
+
+fn weights_of(copy: &Copy) -> (Value, Vec<u8>) {
+    let file = fs::read(copy.path(WEIGHTS)).unwrap();
+    let (header, data) = header_and_data(&file);
+    (header, data.to_vec())
 }
 
 /// transformers rounds to the precision of the model before it quantizes.
@@ -226,23 +228,11 @@ fn what_cannot_be_quantized_says_so() {
 
 /// Damages one tensor of a copy of a checkpoint, and expects the message to name layer and field.
 fn damaged(checkpoint: &str, change: impl Fn(&mut Value, &mut Vec<u8>), expected: &[&str]) {
-    let copy = TempDir::new().unwrap();
-    for entry in fs::read_dir(format!("tests/golden/{checkpoint}")).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
-    }
-    let file = copy.path().join("model.safetensors");
-    let bytes = fs::read(&file).unwrap();
-    let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    let mut header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
-    let mut data = bytes[8 + header_len..].to_vec();
+    let copy = copy_of(Path::new(&format!("tests/golden/{checkpoint}")));
+    let (mut header, mut data) = weights_of(&copy);
     change(&mut header, &mut data);
-    let header = serde_json::to_vec(&header).unwrap();
-    fs::write(&file, [(header.len() as u64).to_le_bytes().to_vec(), header, data].concat()).unwrap();
-    let message = try_load(copy.path(), Backend::Tch, None).unwrap_err().to_string();
-    for part in expected {
-        assert!(message.contains(part), "{part:?} is not in: {message}");
-    }
+    fs::write(copy.path(WEIGHTS), with_header(&header.to_string(), &data)).unwrap();
+    expect(&copy.load_in(Backend::Tch), expected);
 }
 
 const LAYER: &str = "transformer.h.1.mlp.c_fc";

@@ -3,9 +3,8 @@
 //! A window of GPT-2 has 51 million logits, and each takes an exponential. So these are computed in
 //! float32, in a form that compilers turn into vector code, and added up in double precision.
 
-use super::threads;
 use super::windows::Window;
-use crate::model::Logits;
+use crate::model::{Logits, exp, shares};
 
 /// Values that are worked on side by side.
 const LANES: usize = 16;
@@ -13,8 +12,8 @@ const LANES: usize = 16;
 /// Exponentials that are added up in float32 before double precision takes over, for each lane.
 const ROUNDS: usize = 64;
 
-/// With fewer logits than this, another thread would take longer to start than it saves.
-const WORTH_A_THREAD: usize = 1 << 18;
+/// An exponential, in multiplications.
+const WORK: usize = 8;
 
 /// The sum of the negative log-likelihoods of each window's scored tokens, in nats. `logits` (B, T, V)
 /// has a row for each window, padded on the right.
@@ -25,7 +24,12 @@ pub(super) fn batch_nll(logits: &Logits, windows: &[&Window<'_>]) -> Vec<f64> {
         .flat_map(|(b, window)| (window.unscored..window.ids.len()).map(move |t| (b, t, window.ids[t])))
         .map(|(b, t, token)| (logits.row(b, t - 1), token))
         .collect();
-    let each = in_parallel(&targets, logits.vocab_size());
+    let mut each = vec![0.0; targets.len()];
+    shares().split_mut(&mut each, 1, WORK * logits.vocab_size(), &|first, each| {
+        for (&(logits, token), each) in targets[first..].iter().zip(each) {
+            *each = nll(logits, token);
+        }
+    });
     let mut rest = each.as_slice();
     let of_window = |window: &&Window<'_>| {
         let (these, others) = rest.split_at(window.scored().len());
@@ -33,29 +37,6 @@ pub(super) fn batch_nll(logits: &Logits, windows: &[&Window<'_>]) -> Vec<f64> {
         these.iter().sum()
     };
     windows.iter().map(of_window).collect()
-}
-
-fn in_parallel(targets: &[(&[f32], u32)], vocab_size: usize) -> Vec<f64> {
-    let threads = threads().min(targets.len() * vocab_size / WORTH_A_THREAD).max(1);
-    let share = targets.len().div_ceil(threads).max(1);
-    let mut results = vec![0.0; targets.len()];
-    std::thread::scope(|scope| {
-        let mut shares = targets.chunks(share).zip(results.chunks_mut(share));
-        let mine = shares.next();
-        shares.for_each(|(targets, results)| {
-            scope.spawn(move || fill(targets, results));
-        });
-        if let Some((targets, results)) = mine {
-            fill(targets, results);
-        }
-    });
-    results
-}
-
-fn fill(targets: &[(&[f32], u32)], results: &mut [f64]) {
-    for ((logits, token), result) in targets.iter().zip(results) {
-        *result = nll(logits, *token);
-    }
 }
 
 /// `-log softmax(logits)[token]`, without overflow; NaN if one of the logits is.
@@ -80,40 +61,17 @@ fn largest(values: &[f32]) -> f32 {
 /// `sum_i exp(values[i] - largest)`.
 fn sum_of_exp(values: &[f32], largest: f32) -> f64 {
     let (blocks, tail) = values.as_chunks::<LANES>();
-    let mut sum: f64 = tail.iter().map(|&value| f64::from(exp(value - largest))).sum();
+    let mut sum: f64 = tail.iter().map(|&value| f64::from(exp::<false>(value - largest))).sum();
     for blocks in blocks.chunks(ROUNDS) {
         let mut lanes = [0.0_f32; LANES];
         for block in blocks {
             for (lane, &value) in lanes.iter_mut().zip(block) {
-                *lane += exp(value - largest);
+                *lane += exp::<false>(value - largest);
             }
         }
         sum += lanes.iter().copied().map(f64::from).sum::<f64>();
     }
     sum
-}
-
-/// `e^x` for `x <= 0`, to within two units in the last place.
-///
-/// `e^x = 2^n * e^r` with `|r| <= ln(2) / 2`; `e^r` is a polynomial. Adding 1.5 * 2^23 rounds `x / ln(2)`
-/// to the integer `n` and leaves `n` in the lowest bits.
-///
-/// Source: Moshier, Cephes Mathematical Library, `expf.c`.
-#[inline(always)]
-fn exp(x: f32) -> f32 {
-    const ROUND: f32 = 12_582_912.0;
-    const LN_2_HIGH: f32 = 0.693_359_4;
-    const LN_2_LOW: f32 = -2.121_944_4e-4;
-    const TERMS: [f32; 6] = [1.987_569_1e-4, 1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_66, 0.5];
-    // Below it, the result would not be a normal number; NaN must stay.
-    let x = if x < -87.3 { -87.3 } else { x };
-    let shifted = x * std::f32::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = x - n * LN_2_HIGH - n * LN_2_LOW;
-    let polynomial = TERMS[1..].iter().fold(TERMS[0], |sum, term| sum * r + term);
-    let e_to_r = polynomial * r * r + r + 1.0;
-    let two_to_n = f32::from_bits((shifted.to_bits() << 23).wrapping_add(1.0_f32.to_bits()));
-    e_to_r * two_to_n
 }
 
 #[cfg(test)]
@@ -156,11 +114,11 @@ mod tests {
     fn exp_is_accurate_over_its_whole_range() {
         for step in 0..=870_000_u32 {
             let x = -(step as f32) * 1e-4;
-            let (found, expected) = (f64::from(exp(x)), f64::from(x).exp());
+            let (found, expected) = (f64::from(exp::<false>(x)), f64::from(x).exp());
             assert!((found / expected - 1.0).abs() < 2.0 * f64::from(f32::EPSILON), "e^{x}: {found}");
         }
-        assert_eq!(exp(0.0), 1.0);
-        assert!(exp(f32::NEG_INFINITY) < 2e-38);
+        assert_eq!(exp::<false>(0.0), 1.0);
+        assert!(exp::<false>(f32::NEG_INFINITY) < 2e-38);
     }
 
     #[test]

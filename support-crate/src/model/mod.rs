@@ -28,6 +28,7 @@ pub use backend::Backend;
 pub use batch::{LogitPositions, Logits, TokenBatch};
 pub use cache::KvCache;
 pub use config::{Activation, Architecture, Biases, DecoderConfig, NormKind, Positions};
+pub(crate) use cpu::{exp, shares};
 pub use cpu::{set_threads, threads};
 pub use device::{Device, best_device};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 pub(super) const LARGEST: f32 = 127.0;
 
 /// 1 / 127, as bitsandbytes writes it.
-const PER_STEP: f32 = 0.007874016;
+pub(crate) const PER_STEP: f32 = 0.007874016;
 
 /// With longer rows, a sum of products might not fit into int32: some instructions take one factor without
 /// sign, shifted by 128.
@@ -147,10 +147,16 @@ pub fn quantize_rows_int8<T: Float>(weights: &[T], columns: usize, values: &mut 
 
 /// A row to int8 so that `largest`, at least its largest magnitude, would become 127.
 pub(super) fn quantize_row(row: &[f32], largest: f32, values: &mut [i8]) {
-    // Not 127 / largest: torch divides a number by a tensor in two steps, and some weights come out one
-    // off after a single rounding.
-    let factor = finite_or_zero(1.0 / largest * LARGEST);
+    let factor = int8_factor(largest);
     values.iter_mut().zip(row).for_each(|(value, number)| *value = round_to_int8(number * factor));
+}
+
+/// What numbers are multiplied by so that `largest` becomes 127.
+///
+/// Not 127 / `largest`: torch divides a number by a tensor in two steps, and some numbers come out one off
+/// after a single rounding.
+pub(crate) fn int8_factor(largest: f32) -> f32 {
+    finite_or_zero(1.0 / largest * LARGEST)
 }
 
 /// A factor that cannot be computed because the scale is (almost) 0 makes zeros.

@@ -10,6 +10,7 @@ use candle_core::cpu::erf::erf_f64;
 use half::bf16;
 
 pub(in crate::model) use crate::model::config::Activation;
+use crate::quant::round_to_int8;
 
 /// Defines a function that runs `$body` as compiled for the processor at hand. `$body` takes a constant
 /// that says whether fused multiply-add is an instruction (else it would be a slow call).
@@ -229,11 +230,8 @@ kernel! {
 
 #[inline(always)]
 fn to_bytes_body<const FMA: bool>(x: &[f32], factor: f32, out: &mut [i8]) {
-    /// Added to a number of less than 2^22 in size, this leaves the nearest integer in the lowest bits.
-    const ROUND: f32 = 12_582_912.0;
     for (out, x) in out.iter_mut().zip(x) {
-        let limited = (x * factor).clamp(-127.0, 127.0);
-        *out = (limited + ROUND).to_bits() as i8;
+        *out = round_to_int8((x * factor).clamp(-127.0, 127.0));
     }
 }
 
@@ -307,8 +305,10 @@ fn multiply_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 /// to the integer `n` and leaves `n` in the lowest bits.
 ///
 /// Source: Moshier, Cephes Mathematical Library, `expf.c`.
+///
+/// `FMA` says whether fused multiply-add is an instruction.
 #[inline(always)]
-fn exp<const FMA: bool>(x: f32) -> f32 {
+pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;

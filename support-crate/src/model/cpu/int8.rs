@@ -14,6 +14,7 @@ use super::matmul::{FEW, INPUT_BLOCK, Output, Then, share};
 use super::pool::Shares;
 use super::scratch::Scratch;
 use super::simd::{InstructionSet, Simd, dispatch};
+use crate::quant::{PER_PRODUCT, PER_STEP, int8_factor};
 
 /// A matrix (n, k) of rows with a scale each.
 #[derive(Debug, Clone, Copy)]
@@ -27,14 +28,6 @@ pub(in crate::model) struct Int8<'a> {
     /// float16 first, as bitsandbytes does; 0 for neither.
     pub threshold: f32,
 }
-
-/// What a product of two bytes with absolute maxima of 1 stands for. 1 / 127^2 is 6.200012e-5; this is what
-/// bitsandbytes writes (`int8_mm_dequant` in `backends/default/ops.py`), 0.002 % more. With the exact number,
-/// outputs would round to other bytes in the next layer than there.
-const PER_PRODUCT: f32 = 6.200_124e-5;
-
-/// 1 / 127, as bitsandbytes writes it.
-const PER_STEP: f32 = 0.007_874_016;
 
 /// Rows of inputs in 8 bits.
 struct Rounded {
@@ -60,11 +53,8 @@ pub(super) fn multiply(
 ) {
     assert_eq!(weights.values.len(), n * k, "bytes of ({n}, {k}) numbers");
     assert!(weights.absmax.len() == n && weights.sums.len() == n, "a scale and a sum for each of {n} rows");
-    let mut rounded = round(x, k, weights.threshold, shares);
-    let shift = set.takes_bytes_without_sign();
-    if shift {
-        rounded.values.iter_mut().for_each(|value| *value ^= i8::MIN);
-    }
+    let shifted = set.takes_bytes_without_sign();
+    let rounded = round(x, k, weights.threshold, shifted, shares);
     let output = Output { start: out.as_mut_ptr(), m, n };
     let product = &Product { weights, inputs: &rounded, m, k, out: output };
     share(shares, output, m * k / 4, then, &|rows| {
@@ -81,8 +71,9 @@ struct Product<'a> {
     out: Output,
 }
 
-/// Each row by its largest absolute value.
-fn round(x: &[f32], k: usize, threshold: f32, shares: &Shares) -> Rounded {
+/// Each row by its largest absolute value, and then `shifted` by 128 if that is wanted.
+fn round(x: &[f32], k: usize, threshold: f32, shifted: bool, shares: &Shares) -> Rounded {
+    let flipped = if shifted { i8::MIN } else { 0 };
     let mut values = Scratch::<i8>::any(x.len());
     let mut narrow = Scratch::<f32>::any(if threshold > 0.0 { x.len() } else { 0 });
     shares.split_mut(&mut narrow, 1, 8, &|first, out| through_float16(&x[first..first + out.len()], out));
@@ -100,12 +91,9 @@ fn round(x: &[f32], k: usize, threshold: f32, shares: &Shares) -> Rounded {
     });
     shares.split_mut(&mut values, k, 4 * k, &|first, out| {
         for (row, out) in (first..).zip(out.chunks_exact_mut(k)) {
-            // PyTorch divides a number by a tensor like this, with two roundings.
-            let factor = 1.0 / absmax[row] * 127.0;
-            // A row of (almost) nothing but zeros has no factor.
-            let factor = if factor.is_finite() { factor } else { 0.0 };
-            elementwise::to_bytes(&x[row * k..(row + 1) * k], factor, out);
+            elementwise::to_bytes(&x[row * k..(row + 1) * k], int8_factor(absmax[row]), out);
             outliers.iter().for_each(|&column| out[column] = 0);
+            out.iter_mut().for_each(|value| *value ^= flipped);
         }
     });
     Rounded { values, absmax, outliers, kept }

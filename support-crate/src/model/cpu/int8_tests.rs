@@ -30,7 +30,7 @@ fn product(set: InstructionSet, x: &[f32], rows: &Rows, threshold: f32, k: usize
 
 /// The products of what the inputs are rounded to.
 fn naive(x: &[f32], rows: &Rows, threshold: f32, k: usize) -> Vec<f64> {
-    let rounded = round(x, k, threshold, &shares());
+    let rounded = round(x, k, threshold, false, &shares());
     let mut out = Vec::new();
     for (m, x) in rounded.values.chunks_exact(k).enumerate() {
         for (weights, absmax) in rows.values.chunks_exact(k).zip(&rows.absmax) {
@@ -97,7 +97,7 @@ fn rows_of_zeros_and_of_no_numbers() {
 #[test]
 fn columns_that_reach_the_threshold_are_kept_as_they_are() {
     let x = [0.5, -6.0, 1.0, 0.25, 0.0, 2.0];
-    let rounded = round(&x, 3, 6.0, &shares());
+    let rounded = round(&x, 3, 6.0, false, &shares());
     assert_eq!((rounded.outliers, rounded.kept), (vec![1], vec![-6.0, 0.0]));
     assert_eq!(*rounded.values, [64, 0, 127, 16, 0, 127]);
     assert_eq!(rounded.absmax, [1.0, 2.0]);

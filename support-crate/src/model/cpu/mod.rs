@@ -17,11 +17,12 @@ mod test_numbers;
 mod threads;
 
 pub(super) use attention::{Attention, first_seen};
+pub(crate) use elementwise::exp;
 pub(super) use elementwise::{layer_norm, multiply as multiply_elements, rms_norm, rotate};
 pub(super) use four_bit::FourBit;
 pub(super) use int8::Int8;
 pub(super) use matmul::{Matrix, Numbers, Then, Weights, multiply};
 pub(super) use pool::Shares;
 pub(super) use scratch::Scratch;
-pub(super) use threads::shares;
+pub(crate) use threads::shares;
 pub use threads::{set_threads, threads};

@@ -24,7 +24,7 @@ const WORTH_HANDING_OVER: usize = 32 * 1024;
 /// The right to use the helpers for a while, or none of them if another caller has it.
 ///
 /// While another caller computes, this one works alone rather than wait.
-pub(in crate::model) struct Shares {
+pub(crate) struct Shares {
     pool: &'static Pool,
     turn: Option<MutexGuard<'static, ()>>,
     threads: usize,
@@ -34,7 +34,7 @@ pub(in crate::model) struct Shares {
 
 impl Shares {
     /// At most `threads` threads, the caller's included.
-    pub fn of(pool: &'static Pool, threads: usize) -> Self {
+    pub(super) fn of(pool: &'static Pool, threads: usize) -> Self {
         let turn = if threads > 1 { pool.take_turn() } else { None };
         if turn.is_some() {
             pool.limit_to(threads - 1);

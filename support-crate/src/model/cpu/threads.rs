@@ -50,7 +50,7 @@ pub fn set_threads(count: usize) -> Result<()> {
 }
 
 /// The threads for one step of a model.
-pub(in crate::model) fn shares() -> Shares {
+pub(crate) fn shares() -> Shares {
     let threads = threads();
     POOL.grow(threads - 1);
     Shares::of(&POOL, threads)

@@ -121,12 +121,11 @@ impl<'a, M: Memory> Loader<'a, M> {
         let (config, gpt2) = (self.config, self.config.architecture == Architecture::Gpt2);
         let (v, c) = (config.vocab_size, config.hidden_size);
         let token_embedding = self.matrix(&self.own(config.architecture.token_embedding()), v, c)?;
-        let mut tables = self.counts.bytes;
         let position_embedding = match config.positions {
             Positions::Learned => Some(self.matrix(&self.own("wpe.weight"), config.context_len, c)?),
             Positions::Rotary { .. } => None,
         };
-        tables = tables.max(self.counts.bytes);
+        let mut tables = self.counts.bytes;
         let mut blocks = Vec::new();
         for layer in 0..config.n_layer {
             blocks.push(if gpt2 { self.gpt2_block(layer)? } else { self.llama_block(layer)? });
