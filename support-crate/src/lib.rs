@@ -10,9 +10,11 @@
 //! | [`generate`] | a model and a prompt | tokens |
 //! | [`measure`] | a model and a prompt or text | latency, throughput, perplexity |
 //! | [`report`] | numbers | tables and plots in the notebook |
+//! | [`course`] | a learner's answer | points, messages and hints |
 //!
 //! A notebook's first cell says `use quantlab::prelude::*;`.
 
+pub mod course;
 pub mod error;
 pub mod generate;
 pub mod measure;

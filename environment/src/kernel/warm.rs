@@ -93,7 +93,7 @@ fn point_at(manifest: &Path, support_crate: &Path) -> Result<()> {
 /// looks at them.
 fn source_key(support_crate: &Path) -> Result<String> {
     let mut entries = Vec::new();
-    for part in ["Cargo.toml", "src", "embedded", "../Cargo.toml", "../Cargo.lock"] {
+    for part in ["Cargo.toml", "src", "embedded", "fonts", "../Cargo.toml", "../Cargo.lock"] {
         list(&support_crate.join(part), &mut entries)?;
     }
     entries.sort();

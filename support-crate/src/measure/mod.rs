@@ -1,9 +1,11 @@
 //! A model's work to numbers: time, throughput, memory, perplexity, each with what it was measured on.
 
 mod bandwidth;
+mod clock;
 mod decode_limit;
 mod footprint;
 mod memory;
+mod metrics;
 mod nll;
 mod perplexity;
 mod progress;
@@ -15,9 +17,11 @@ mod windows;
 
 pub use crate::model::{available_memory, threads};
 pub use bandwidth::{Bandwidth, measure_memory_bandwidth, memory_bandwidth};
+pub use clock::{Clock, WallClock};
 pub use decode_limit::DecodeLimit;
 pub use footprint::{MemoryFootprint, get_model_memory_footprint};
 pub use memory::{peak_memory, peak_memory_of, reset_peak_memory, resident_memory};
+pub use metrics::{Metrics, Runs, repeat};
 pub use perplexity::{Perplexity, PerplexityOptions, perplexity, perplexity_of_tokens};
 pub use prompt::{Prompt, prompt_of_tokens};
 pub use run_info::{BUILD, RunInfo};

@@ -5,7 +5,7 @@ use super::decoder::Decoder;
 use super::{Backend, CausalLm, DecoderConfig, Device, Precision, Tokenizer, Weights, resolve_dtype};
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
-use crate::source::ModelId;
+use crate::source::{ModelFiles, ModelId};
 
 /// A model that is ready to run, with the tokenizer from the same place.
 #[derive(Debug)]
@@ -144,7 +144,29 @@ fn load(candidate: &str, dtype: Precision, options: &LoadOptions) -> Result<Part
     let files = candidate.parse::<ModelId>()?.resolve()?;
     let config = DecoderConfig::read(&files.config)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
-    tokenizer.check_fits(&files.tokenizer, config.vocab_size)?;
+    tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size)?;
+    let (model, quantization, unused_tensors) = read_model(&files, config, dtype, options)?;
+    Ok(Parts { model, tokenizer, unused_tensors, quantization })
+}
+
+/// The tokenizer of one model.
+pub(super) fn open_tokenizer(model_id: &str) -> Result<Tokenizer> {
+    Tokenizer::read(&model_id.parse::<ModelId>()?.resolve()?.tokenizer)
+}
+
+/// One model without its tokenizer.
+pub(super) fn open_model(model_id: &str, options: &LoadOptions) -> Result<Box<dyn CausalLm>> {
+    let dtype = resolve_dtype(options.precision, options.device)?.dtype;
+    options.backend.check_device(options.device)?;
+    let files = model_id.parse::<ModelId>()?.resolve()?;
+    let config = DecoderConfig::read(&files.config)?;
+    Ok(read_model(&files, config, dtype, options)?.0)
+}
+
+type Read = (Box<dyn CausalLm>, Option<QuantizationConfig>, Vec<String>);
+
+/// The model, what it is quantized to, and the tensors it had no use for.
+fn read_model(files: &ModelFiles, config: DecoderConfig, dtype: Precision, options: &LoadOptions) -> Result<Read> {
     let weights = Weights::open(&files.weights, options.check_finite)?;
     let (device, backend) = (options.device, options.backend);
     let quantization = match (config.quantization.clone(), &options.quantization) {
@@ -171,10 +193,33 @@ fn load(candidate: &str, dtype: Precision, options: &LoadOptions) -> Result<Part
             Torch::new(device, dtype)?,
         )?),
     };
-    Ok(Parts { model, tokenizer, unused_tensors: weights.unused(), quantization })
+    Ok((model, quantization, weights.unused()))
 }
 
 impl Loaded {
+    /// A model and a tokenizer that were opened one by one, for example through a
+    /// [`ModelHub`](super::ModelHub).
+    ///
+    /// # Errors
+    /// The tokenizer has tokens that the model does not know: they are not from the same place.
+    pub fn new(
+        tokenizer: Tokenizer,
+        model: Box<dyn CausalLm>,
+        model_id: impl Into<String>,
+        dtype_label: impl Into<String>,
+    ) -> Result<Self> {
+        let model_id = model_id.into();
+        tokenizer.check_fits(&format!("the tokenizer of {model_id}"), model.info().vocab_size)?;
+        Ok(Self {
+            model,
+            tokenizer,
+            model_id,
+            dtype_label: dtype_label.into(),
+            skipped: Vec::new(),
+            unused_tensors: Vec::new(),
+        })
+    }
+
     /// One line on what was loaded: `Loaded: embedded | dtype=float32 (forced on CPU) | ...`.
     pub fn summary(&self) -> String {
         let info = self.model.info();

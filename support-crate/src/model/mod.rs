@@ -11,6 +11,7 @@ mod config;
 mod cpu;
 mod decoder;
 mod device;
+mod hub;
 mod load;
 pub(crate) mod memory;
 mod precision;
@@ -31,10 +32,12 @@ pub use config::{Activation, Architecture, Biases, DecoderConfig, NormKind, Posi
 pub(crate) use cpu::{exp, shares};
 pub use cpu::{set_threads, threads};
 pub use device::{Device, best_device};
+pub use hub::{Hub, ModelHub};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use memory::available_memory;
 pub use precision::{Precision, ResolvedDtype, resolve_dtype};
 pub use tokenizer::Tokenizer;
+pub(crate) use tokenizer::TokenizerUse;
 pub use weights::Weights;
 
 /// What there is to know about a model without running it.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 
@@ -15,7 +16,20 @@ pub struct Tokenizer {
     /// The token with the highest id.
     highest: (u32, String),
     size: usize,
+    /// Told of each use, if anyone wants to know.
+    observer: Option<Observer>,
 }
+
+/// What a tokenizer is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenizerUse {
+    /// Text to ids.
+    Encode,
+    /// Ids to text.
+    Decode,
+}
+
+type Observer = Arc<dyn Fn(TokenizerUse) + Send + Sync>;
 
 impl Tokenizer {
     /// Reads a `tokenizer.json`.
@@ -34,7 +48,25 @@ impl Tokenizer {
             .map(|(token, id)| (id, token))
             .max()
             .ok_or_else(|| Error::format(format!("{file} is a tokenizer without tokens")))?;
-        Ok(Self { inner, highest, size })
+        Ok(Self { inner, highest, size, observer: None })
+    }
+
+    /// This tokenizer, telling `observer` too of each use: what an exercise's check learns about an answer.
+    pub(crate) fn observed(mut self, observer: impl Fn(TokenizerUse) + Send + Sync + 'static) -> Self {
+        let before = self.observer.take();
+        self.observer = Some(Arc::new(move |what| {
+            if let Some(before) = &before {
+                before(what);
+            }
+            observer(what);
+        }));
+        self
+    }
+
+    fn observe(&self, what: TokenizerUse) {
+        if let Some(observer) = &self.observer {
+            observer(what);
+        }
     }
 
     /// The ids of a text's tokens.
@@ -53,6 +85,7 @@ impl Tokenizer {
     }
 
     fn encoding(&self, text: &str) -> Result<tokenizers::Encoding> {
+        self.observe(TokenizerUse::Encode);
         guarded(|| self.inner.encode(text, true)).context(|| "cannot tokenize the text")
     }
 
@@ -62,6 +95,7 @@ impl Tokenizer {
     /// # Errors
     /// The tokenizer's decoder fails.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        self.observe(TokenizerUse::Decode);
         guarded(|| self.inner.decode(ids, true)).context(|| "cannot turn the tokens into text")
     }
 
@@ -76,7 +110,7 @@ impl Tokenizer {
     }
 
     /// Makes sure that the model has a row for every token.
-    pub(super) fn check_fits(&self, file: &ModelFile, model_vocab_size: usize) -> Result<()> {
+    pub(super) fn check_fits(&self, file: &str, model_vocab_size: usize) -> Result<()> {
         let (id, token) = &self.highest;
         if *id as usize >= model_vocab_size {
             return Err(Error::format(format!(

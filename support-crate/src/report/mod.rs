@@ -23,6 +23,7 @@ mod line;
 mod measured;
 mod number;
 mod plot;
+mod png;
 mod stacked;
 mod style;
 mod summary;

@@ -20,7 +20,12 @@ macro_rules! ways_out {
 
             /// Writes the picture to an SVG file.
             pub fn save_svg(&self, path: impl AsRef<std::path::Path>) -> $crate::error::Result<()> {
-                $crate::report::plot::save(path.as_ref(), &self.to_svg()?)
+                $crate::report::plot::save(path.as_ref(), self.to_svg()?.as_bytes())
+            }
+
+            /// Writes the picture to a PNG file, at twice its size on the page.
+            pub fn save_png(&self, path: impl AsRef<std::path::Path>) -> $crate::error::Result<()> {
+                $crate::report::plot::save(path.as_ref(), &$crate::report::png::from_svg(&self.to_svg()?)?)
             }
 
             /// Shows the picture as a notebook cell's value; without graphics, its numbers as text.
@@ -59,7 +64,7 @@ fn blocks(title: &str, shown: Result<(String, Table)>) -> Vec<(&'static str, Str
     }
 }
 
-pub(crate) fn save(path: &Path, content: &str) -> Result<()> {
+pub(crate) fn save(path: &Path, content: &[u8]) -> Result<()> {
     std::fs::write(path, content).map_err(|error| {
         Error::from(error)
             .context(format!("writing {}", path.display()))

@@ -172,7 +172,7 @@ impl Table {
 
     /// Writes the numbers to a CSV file, unrounded.
     pub fn write_csv(&self, path: impl AsRef<Path>) -> Result<()> {
-        save(path.as_ref(), &self.to_csv_string()?)
+        save(path.as_ref(), self.to_csv_string()?.as_bytes())
     }
 
     /// The table as text, with aligned columns.

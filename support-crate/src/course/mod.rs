@@ -1,0 +1,24 @@
+//! What the lessons need: checks that score an answer, with messages and hints.
+//!
+//! A check calls the learner's function on cases whose answers are known: with a clock that only the probes
+//! move ([`probe`]), a hub whose models are known, a text whose loss is known. It looks at what the function
+//! does, never at how it is spelled. Its value is a [`Score`]: as text the number of points, which is what
+//! nbgrader reads; as HTML a card with what passed, what did not and why, and hints to open one by one.
+//!
+//! An unfinished answer (`todo!()`) is no accident here: checks say "not yet", and cells that use the
+//! answer go through [`attempt`].
+
+mod card;
+mod lesson_1;
+mod outcome;
+mod prediction;
+pub mod probe;
+mod score;
+
+pub use lesson_1::{
+    LengthRun, PrecisionRun, check_load_model_and_tokenizer, check_resolve_dtype, check_run_for_varied_lengths,
+    check_run_varied_precision, check_time_generate,
+};
+pub use outcome::{Complaint, ask, attempt};
+pub use prediction::Prediction;
+pub use score::{Check, Score};

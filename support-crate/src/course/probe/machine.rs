@@ -1,0 +1,167 @@
+//! The clock, the costs, and what has happened.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::ProbeModel;
+use crate::error::Result;
+use crate::measure::Clock;
+use crate::model::{CausalLm, Hub, Loaded, ModelHub, Tokenizer, TokenizerUse};
+
+/// What work costs, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// A forward pass, however short.
+    pub step: f64,
+    /// Each token of a forward pass, padding included.
+    pub token: f64,
+    /// The first forward pass of all, besides: what a warm-up is for.
+    pub cold_start: f64,
+    /// Text to ids, each time.
+    pub encode: f64,
+    /// Ids to text, each time.
+    pub decode: f64,
+    /// Whether the device works on while the caller goes on, as a GPU does: passes are then paid for when the
+    /// device is waited for.
+    pub is_asynchronous: bool,
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self { step: 1.0, token: 0.01, cold_start: 0.0, encode: 0.0, decode: 0.0, is_asynchronous: false }
+    }
+}
+
+/// Something that was done on the machine, in order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Event {
+    /// The clock was read, and showed this.
+    Clock {
+        /// In seconds.
+        now: f64,
+    },
+    /// Text became ids.
+    Encode,
+    /// Ids became text.
+    Decode,
+    /// The device was waited for.
+    Synchronize,
+    /// A forward pass.
+    Forward {
+        /// Sequences.
+        batch: usize,
+        /// New tokens of each, padding included.
+        seq_len: usize,
+        /// Tokens of each that came from the cache.
+        past_len: usize,
+        /// How many of the tokens of the pass are padding.
+        padding: usize,
+    },
+}
+
+/// A machine: share it among a clock, models and tokenizers by cloning.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    costs: Costs,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    now: f64,
+    /// Started, not waited for.
+    pending: f64,
+    is_warm: bool,
+    events: Vec<Event>,
+}
+
+impl Machine {
+    /// A machine that has done nothing yet.
+    pub fn new(costs: Costs) -> Self {
+        Self { costs, state: Arc::default() }
+    }
+
+    /// The clock of this machine.
+    pub fn clock(&self) -> ProbeClock {
+        ProbeClock(self.clone())
+    }
+
+    /// What has happened so far.
+    pub fn events(&self) -> Vec<Event> {
+        self.state().events.clone()
+    }
+
+    /// The forward passes so far.
+    pub fn forwards(&self) -> Vec<Event> {
+        self.events().into_iter().filter(|event| matches!(event, Event::Forward { .. })).collect()
+    }
+
+    /// The tokenizer of the embedded model, whose uses this machine notes and charges.
+    ///
+    /// # Errors
+    /// None in practice: the file is part of the library.
+    pub fn tokenizer(&self) -> Result<Tokenizer> {
+        let machine = self.clone();
+        Ok(Hub.tokenizer("embedded")?.observed(move |what| machine.tokenizer_used(what)))
+    }
+
+    /// A model on this machine with the tokenizer from [`tokenizer`](Self::tokenizer).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn loaded(&self, model: impl FnOnce(ProbeModel) -> ProbeModel) -> Result<Loaded> {
+        let tokenizer = self.tokenizer()?;
+        let model: Box<dyn CausalLm> = Box::new(model(ProbeModel::new(self, tokenizer.vocab_size())));
+        Loaded::new(tokenizer, model, "probe", "float32")
+    }
+
+    fn tokenizer_used(&self, what: TokenizerUse) {
+        let (event, cost) = match what {
+            TokenizerUse::Encode => (Event::Encode, self.costs.encode),
+            TokenizerUse::Decode => (Event::Decode, self.costs.decode),
+        };
+        let mut state = self.state();
+        state.events.push(event);
+        state.now += cost;
+    }
+
+    pub(super) fn forward(&self, batch: usize, seq_len: usize, past_len: usize, padding: usize) {
+        let mut state = self.state();
+        state.events.push(Event::Forward { batch, seq_len, past_len, padding });
+        let cold_start = if state.is_warm { 0.0 } else { self.costs.cold_start };
+        state.is_warm = true;
+        state.pending += cold_start + self.costs.step + self.costs.token * (batch * seq_len) as f64;
+        if !self.costs.is_asynchronous {
+            state.settle();
+        }
+    }
+
+    pub(super) fn synchronize(&self) {
+        let mut state = self.state();
+        state.events.push(Event::Synchronize);
+        state.settle();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // An answer that panicked while it held the lock leaves numbers, which are whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn settle(&mut self) {
+        self.now += std::mem::take(&mut self.pending);
+    }
+}
+
+/// The time on a [`Machine`].
+#[derive(Debug, Clone)]
+pub struct ProbeClock(Machine);
+
+impl Clock for ProbeClock {
+    fn now(&self) -> f64 {
+        let mut state = self.0.state();
+        let now = state.now;
+        state.events.push(Event::Clock { now });
+        now
+    }
+}

