@@ -7,15 +7,14 @@ pub use crate::generate::{
     generate_tokens,
 };
 pub use crate::measure::{
-    Bandwidth, Clock, DecodeLimit, MemoryFootprint, Metrics, Perplexity, PerplexityOptions, Prompt, Statistics, Runs, Timing, TimingOptions,
-    WallClock, repeat,
-    get_model_memory_footprint, measure_memory_bandwidth, memory_bandwidth, peak_memory, peak_memory_of, perplexity,
-    prompt_of_tokens, reset_peak_memory, resident_memory, time_generate, time_generate_batch,
-    time_generate_interleaved,
+    Bandwidth, Clock, DecodeLimit, MemoryFootprint, Metrics, Perplexity, PerplexityOptions, Prompt, RunInfo, Runs,
+    Statistics, Timing, TimingOptions, WallClock, get_model_memory_footprint, measure_memory_bandwidth,
+    memory_bandwidth, peak_memory, peak_memory_of, perplexity, prompt_of_tokens, repeat, reset_peak_memory,
+    resident_memory, time_generate, time_generate_batch, time_generate_interleaved,
 };
 pub use crate::model::{
-    Backend, CausalLm, Device, Hub, LoadOptions, ModelHub, Loaded, Precision, ResolvedDtype, best_device, load_model,
-    load_model_and_tokenizer, resolve_dtype, set_threads, threads,
+    Backend, CausalLm, Device, Hub, LoadOptions, Loaded, ModelHub, Precision, ResolvedDtype, Tokenizer, best_device,
+    load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };
 pub use crate::quant::{Head, QuantizationConfig};
 pub use crate::report::{BarPlot, Estimate, LinePlot, StackedBar, Summary, Table, Timeline};

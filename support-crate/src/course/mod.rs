@@ -19,6 +19,6 @@ pub use lesson_1::{
     LengthRun, PrecisionRun, check_load_model_and_tokenizer, check_resolve_dtype, check_run_for_varied_lengths,
     check_run_varied_precision, check_time_generate,
 };
-pub use outcome::{Complaint, ask, attempt};
+pub use outcome::{Complaint, ask, attempt, attempt_or};
 pub use prediction::Prediction;
 pub use score::{Check, Score};

@@ -71,9 +71,25 @@ pub fn attempt<T: Default>(work: impl FnOnce() -> Result<T>) -> T {
     ask(work).unwrap_or_else(|complaint| {
         match complaint {
             Complaint::NotYet => println!("Not yet: this cell needs an exercise that is still todo!()."),
-            other => println!("Nothing to show: {other}"),
+            other => println!("Nothing to show yet: {other}"),
         }
         T::default()
+    })
+}
+
+/// As [`attempt`], for what has no empty value: while the answer is not there, `ours` stands in for it.
+///
+/// # Errors
+/// Those of `ours`.
+pub fn attempt_or<T>(yours: impl FnOnce() -> Result<T>, ours: impl FnOnce() -> Result<T>) -> Result<T> {
+    ask(yours).or_else(|complaint| {
+        match complaint {
+            Complaint::NotYet => {
+                println!("Not yet: your function is still todo!(); the library's own stands in for it.")
+            }
+            other => println!("The library's own stands in for your function, because {other}"),
+        }
+        ours()
     })
 }
 

@@ -12,7 +12,7 @@ use super::display::{escape_html, show};
 ///     .point(format!("A prompt 16 times as long took {:.1} times as long.", long / short));
 /// assert_eq!(summary.to_string(), "What this run shows\n- A prompt 16 times as long took 1.7 times as long.");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
     title: String,
     points: Vec<String>,

@@ -1,5 +1,6 @@
 //! Answers to the exercises, right and wrong, as learners write them: each is a file with what stands in the
-//! notebook's cell, and says in its second line whether it is right, or what the check must say about it.
+//! notebook's cell, and says in its second line whether it is right, not there yet, or what the check must say
+//! about it.
 
 use quantlab::course::Score;
 
@@ -10,7 +11,9 @@ mod lesson_1;
 macro_rules! answers {
     ($lesson:literal, $exercise:ident, $check:path: $($answer:ident),+ $(,)?) => {
         mod $exercise {
-            $(mod $answer {
+            $(
+            #[allow(unused, clippy::all, reason = "answers are as learners write them")]
+            mod $answer {
                 // The prelude, and the exercises before this one.
                 use super::super::reference::*;
 
@@ -36,12 +39,17 @@ fn answers_folder() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/course")
 }
 
-/// The answer's second line decides: `// right`, or `// wrong: ` and a part of the message that it must get.
+/// The answer's second line decides: `// right`, `// not yet`, or `// wrong: ` and a part of the message that it
+/// must get.
 fn expect(score: &Score, file: &str) {
     let text = std::fs::read_to_string(answers_folder().join(file)).unwrap();
     let verdict = text.lines().nth(1).unwrap_or_default();
     if verdict == "// right" {
         assert_eq!(score.points(), score.max_points(), "{score}");
+        return;
+    }
+    if verdict == "// not yet" {
+        assert!(score.is_not_yet() && score.points() == 0, "{score}");
         return;
     }
     let message = verdict.strip_prefix("// wrong: ").unwrap_or_else(|| panic!("{file} has no verdict: {verdict}"));
@@ -52,9 +60,8 @@ fn expect(score: &Score, file: &str) {
 
 fn expect_listed(folder: &str, listed: &[&str]) {
     let entries = std::fs::read_dir(answers_folder().join("answers").join(folder)).unwrap();
-    let mut found: Vec<String> = entries
-        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-        .collect();
+    let mut found: Vec<String> =
+        entries.map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned()).collect();
     found.sort();
     let mut listed: Vec<&str> = listed.to_vec();
     listed.sort_unstable();

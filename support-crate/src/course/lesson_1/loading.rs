@@ -15,9 +15,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `load_model_and_tokenizer(hub, candidates, requested, device)`.
-pub fn check_load_model_and_tokenizer(
-    yours: impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>,
-) -> Score {
+pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>) -> Score {
     let machine = Machine::new(Costs::default());
     let stock = [("lab/broken", Stock::WithoutWeights), ("lab/whole", Stock::Whole), ("lab/other", Stock::Whole)];
     let hub = ProbeHub::new(&machine, &stock);
@@ -44,11 +42,9 @@ pub fn check_load_model_and_tokenizer(
                 ))),
             }
         })
-        .about(&first, "stops at the first that loads", |_| {
-            match asked_first.iter().any(|(id, _)| id == "lab/other") {
-                true => Err(Complaint::wrong("lab/whole had loaded, and still lab/other was loaded too")),
-                false => Ok(()),
-            }
+        .about(&first, "stops at the first that loads", |_| match asked_first.iter().any(|(id, _)| id == "lab/other") {
+            true => Err(Complaint::wrong("lab/whole had loaded, and still lab/other was loaded too")),
+            false => Ok(()),
         })
         .about(&half, "asks for the precision that the device can use, and keeps its label", |loaded| {
             if let Some((_, options)) = asked_half.iter().find(|(_, options)| options.precision != Precision::Float32) {

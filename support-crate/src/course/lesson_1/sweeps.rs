@@ -39,7 +39,9 @@ pub fn check_run_for_varied_lengths(
         let rows = ask(|| yours(&machine.clock(), &loaded, &targets, NEW_TOKENS, REPEATS))?;
         match rows.len() == targets.len() {
             true => Ok(rows),
-            false => Err(Complaint::wrong(format!("{} lengths were asked for, {} came back", targets.len(), rows.len()))),
+            false => {
+                Err(Complaint::wrong(format!("{} lengths were asked for, {} came back", targets.len(), rows.len())))
+            }
         }
     });
     let runs = rows.as_ref().map(|rows| rows.iter().map(|row| row.runs.clone()).collect::<Vec<_>>());

@@ -34,9 +34,11 @@ pub fn check_time_generate(yours: impl Fn(&dyn Clock, &Loaded, &str, usize, bool
         .about(&with_cache, "the four figures fit the clock and each other", Trial::figures_fit)
         .point(
             "does with and without the cache as told",
-            with_cache.as_ref().map_err(Complaint::clone).and_then(|trial| trial.uses_cache(true)).and_then(|()| {
-                without.as_ref().map_err(Complaint::clone).and_then(|trial| trial.uses_cache(false))
-            }),
+            with_cache
+                .as_ref()
+                .map_err(Complaint::clone)
+                .and_then(|trial| trial.uses_cache(true))
+                .and_then(|()| without.as_ref().map_err(Complaint::clone).and_then(|trial| trial.uses_cache(false))),
         )
         .score()
 }
