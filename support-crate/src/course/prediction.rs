@@ -47,7 +47,6 @@ impl Prediction {
 
 impl std::fmt::Display for Prediction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let figure = |value: f64| significant(value, 3);
         match (self.said, self.measured) {
             (None, None) => write!(f, "{}: no prediction yet", self.what),
             (None, Some(measured)) => write!(f, "{}: no prediction, measured {}", self.what, figure(measured)),
@@ -63,6 +62,15 @@ impl std::fmt::Display for Prediction {
                 }
             }
         }
+    }
+}
+
+/// Three digits, without zeros that say nothing.
+fn figure(value: f64) -> String {
+    let text = significant(value, 3);
+    match text.contains('.') && !text.contains('e') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
     }
 }
 
