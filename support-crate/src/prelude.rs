@@ -14,8 +14,8 @@ pub use crate::measure::{
 };
 pub use crate::model::{
     Backend, CausalLm, Device, Hub, LoadOptions, Loaded, ModelHub, Precision, ResolvedDtype, Tokenizer, best_device,
-    load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
+    calibrate, load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };
-pub use crate::quant::{Head, QuantizationConfig};
+pub use crate::quant::{Calibration, CalibrationMethod, Granularity, Head, QuantizationConfig};
 pub use crate::report::{BarPlot, Estimate, LinePlot, StackedBar, Summary, Table, Timeline};
 pub use crate::source::{Fact, embedded_facts, held_out_text};

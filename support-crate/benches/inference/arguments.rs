@@ -22,7 +22,8 @@ Each row is one backend, one precision and one batch size, on the CPU:
   fraction_of_limit  decode steps a second, of those that this bandwidth allows if each reads all weights once
 
 Quantized formats are made while loading, in bitsandbytes' default configuration; embeddings, and the head unless its name
-says otherwise, are bfloat16.
+says otherwise, are bfloat16. static-int8 is calibrated on a few sentences first, per tensor and by the absolute maximum:
+its load_s and peak_rss_mib include the bfloat16 model that does that.
 
 Prompts are random tokens, the most likely token is taken each time, and nothing stops early. Numbers are medians of the
 repeats, which are taken in rounds where each row has its turn, so that a machine that drifts treats all alike; one
@@ -94,11 +95,9 @@ fn command() -> Command {
                 .help("Repository on the Hub, folder, `embedded`, or random:gpt2, which is written to disk first"),
         )
         .arg(list("backend", "candle,tch").value_parser(value_parser!(Backend)).help("Whose tensors hold the weights"))
-        .arg(
-            list("precision", "float32,bfloat16")
-                .value_parser(value_parser!(Format))
-                .help("Formats of the weights: float32, bfloat16, int8, nf4, fp4, nf4+head8 (the head in int8), ..."),
-        )
+        .arg(list("precision", "float32,bfloat16").value_parser(value_parser!(Format)).help(
+            "Formats of the weights: float32, bfloat16, int8, static-int8, nf4, fp4, nf4+head8 (the head in int8), ...",
+        ))
         .arg(list("batch", "1,8").value_parser(at_least_one).help("How many sequences are generated at once"))
         .arg(
             option("threads", "N")

@@ -4,18 +4,48 @@ use std::fmt;
 use std::str::FromStr;
 
 use quantlab::error::{Error, Result};
-use quantlab::model::Precision;
-use quantlab::quant::{Head, QuantizationConfig};
+use quantlab::model::{Loaded, Precision, calibrate};
+use quantlab::quant::{CalibrationMethod, Granularity, Head, QuantizationConfig};
+
+/// What static int8 is calibrated with.
+const PROMPTS: [&str; 4] = [
+    "The history of the city begins in the twelfth century, when a castle was built on the hill above the river.",
+    "Once upon a time there was a fox who lived at the edge of a wood, and the fox was always hungry.",
+    "In 2019 the company sold 1,250,000 machines, 8% more than in the year before.",
+    "\"Do you know the way?\" she asked. \"No,\" he said, \"but I know somebody who does.\"",
+];
 
 /// A precision, or a quantized format with the rest in bfloat16.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Format {
     name: String,
     pub precision: Precision,
-    pub quantization: Option<QuantizationConfig>,
+    layers: Layers,
 }
 
-/// Reads `float32`, `bfloat16`, `int8`, `nf4`, `fp4`, and the last three with `+head8`: the head in int8 too.
+#[derive(Debug, Clone, PartialEq)]
+enum Layers {
+    Full,
+    Quantized(QuantizationConfig),
+    StaticInt8(Head),
+}
+
+impl Format {
+    /// How a model is quantized; for static int8, `load` gives the model in full precision to calibrate.
+    pub fn quantization(&self, load: impl FnOnce() -> Result<Loaded>) -> Result<Option<QuantizationConfig>> {
+        Ok(match &self.layers {
+            Layers::Full => None,
+            Layers::Quantized(config) => Some(config.clone()),
+            Layers::StaticInt8(head) => {
+                let calibration = calibrate(&load()?, &PROMPTS, CalibrationMethod::AbsMax, Granularity::PerTensor)?;
+                Some(QuantizationConfig { head: *head, ..QuantizationConfig::static_int8(calibration) })
+            }
+        })
+    }
+}
+
+/// Reads `float32`, `bfloat16`, `int8`, `static-int8`, `nf4`, `fp4`, and the last four with `+head8`: the head in
+/// int8 too.
 impl FromStr for Format {
     type Err = Error;
 
@@ -25,19 +55,20 @@ impl FromStr for Format {
             Some(layers) => (layers, Head::Int8),
             None => (name.as_str(), Head::AsLoaded),
         };
-        let config = match layers {
-            "int8" => QuantizationConfig::int8(),
-            "nf4" => QuantizationConfig::nf4(),
-            "fp4" => QuantizationConfig::fp4(),
+        let quantized = |config| Layers::Quantized(QuantizationConfig { head, ..config });
+        let layers = match layers {
+            "int8" => quantized(QuantizationConfig::int8()),
+            "static-int8" => Layers::StaticInt8(head),
+            "nf4" => quantized(QuantizationConfig::nf4()),
+            "fp4" => quantized(QuantizationConfig::fp4()),
             _ => {
                 let precision = name.parse::<Precision>().map_err(|error| {
-                    error.hint("float32, bfloat16, int8, nf4, fp4, int8+head8, nf4+head8 or fp4+head8")
+                    error.hint("float32, bfloat16, int8, static-int8, nf4 or fp4, the last four also with +head8")
                 })?;
-                return Ok(Self { name: precision.to_string(), precision, quantization: None });
+                return Ok(Self { name: precision.to_string(), precision, layers: Layers::Full });
             }
         };
-        let quantization = Some(QuantizationConfig { head, ..config });
-        Ok(Self { name, precision: Precision::BFloat16, quantization })
+        Ok(Self { name, precision: Precision::BFloat16, layers })
     }
 }
 

@@ -41,9 +41,10 @@ struct Variant {
 
 impl Variant {
     fn load(&self, model: &str) -> Result<Loaded> {
-        let Format { precision, quantization, .. } = self.format.clone();
-        let backend = self.backend;
-        load_model(&[model], &LoadOptions { backend, precision, quantization, ..LoadOptions::default() })
+        let (backend, precision) = (self.backend, self.format.precision);
+        let options = LoadOptions { backend, precision, ..LoadOptions::default() };
+        let quantization = self.format.quantization(|| load_model(&[model], &options))?;
+        load_model(&[model], &LoadOptions { quantization, ..options })
     }
 }
 

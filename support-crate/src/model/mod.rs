@@ -7,6 +7,7 @@
 mod backend;
 mod batch;
 mod cache;
+mod calibrate;
 mod config;
 mod cpu;
 mod decoder;
@@ -28,6 +29,7 @@ use crate::error::{Error, Result};
 pub use backend::Backend;
 pub use batch::{LogitPositions, Logits, TokenBatch};
 pub use cache::KvCache;
+pub use calibrate::calibrate;
 pub use config::{Activation, Architecture, Biases, DecoderConfig, NormKind, Positions};
 pub(crate) use cpu::{exp, shares};
 pub use cpu::{set_threads, threads};
@@ -99,6 +101,15 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// What the backend reports.
     fn compute(&self, step: &Step<'_>, storage: Option<&mut (dyn Any + Send + Sync)>) -> Result<Logits>;
 
+    /// Shows `observer` what goes into each linear layer, the head too, in a step that has been checked and
+    /// has no past. There are no logits.
+    ///
+    /// # Errors
+    /// What `observer` reports, at once; a model whose layers cannot be seen.
+    fn observe(&self, _step: &Step<'_>, _observer: &InputObserver<'_>) -> Result<()> {
+        Err(cannot_be_observed(self.info()))
+    }
+
     /// Memory for the keys and values of `batch` sequences of at most `capacity` tokens.
     ///
     /// # Errors
@@ -159,19 +170,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; a
     /// cache made for another batch size or another model.
     fn forward(&self, tokens: &TokenBatch, cache: Option<&mut KvCache>, positions: LogitPositions) -> Result<Logits> {
-        let info = self.info();
-        if let Some(id) = tokens.ids().iter().find(|&&id| id as usize >= info.vocab_size) {
-            return Err(Error::input(format!("token id {id} is beyond the model's vocabulary of {}", info.vocab_size)));
-        }
-        let past_len = cache.as_ref().map_or(0, |cache| cache.past_len());
-        let total = past_len + tokens.seq_len();
-        if total > info.context_len {
-            return Err(Error::input(format!(
-                "{total} tokens are more than the model's context of {}",
-                info.context_len
-            ))
-            .hint("use a shorter prompt or generate fewer tokens"));
-        }
+        check_tokens(self.info(), tokens, cache.as_ref().map_or(0, |cache| cache.past_len()))?;
         let Some(cache) = cache else {
             let layout = cache::Layout::of(tokens, None);
             return self.compute(&layout.step(tokens, positions), None);
@@ -182,6 +181,28 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         cache.advance(tokens, layout);
         Ok(logits)
     }
+}
+
+/// Looks at what goes into a linear layer: the layer's name as transformers has it (`lm_head` for the head),
+/// its inputs, (tokens, in_features) row by row, and in_features.
+pub type InputObserver<'a> = dyn Fn(&str, &[f32], usize) -> Result<()> + 'a;
+
+fn cannot_be_observed(info: &ModelInfo) -> Error {
+    Error::input(format!("the inputs of layers cannot be seen in {} on {}", info.backend, info.device))
+        .hint("take `Device::Cpu` and `Backend::Candle` or `Backend::Tch`")
+}
+
+/// Makes sure that the model knows these tokens and has room for them.
+fn check_tokens(info: &ModelInfo, tokens: &TokenBatch, past_len: usize) -> Result<()> {
+    if let Some(id) = tokens.ids().iter().find(|&&id| id as usize >= info.vocab_size) {
+        return Err(Error::input(format!("token id {id} is beyond the model's vocabulary of {}", info.vocab_size)));
+    }
+    let total = past_len + tokens.seq_len();
+    if total > info.context_len {
+        return Err(Error::input(format!("{total} tokens are more than the model's context of {}", info.context_len))
+            .hint("use a shorter prompt or generate fewer tokens"));
+    }
+    Ok(())
 }
 
 /// One forward pass with everything worked out that does not depend on the backend.

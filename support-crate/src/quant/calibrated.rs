@@ -5,10 +5,11 @@ use std::fmt;
 use serde::Serialize;
 
 use super::calibration::{CalibrationMethod, Granularity};
+use super::int8::LARGEST;
 use super::static_int8::ActivationScale;
 use crate::error::{Error, Result};
 
-/// The scales of all layers, and what they were made from. As text, it is a table of one row per layer.
+/// The scales of all layers, and what they were made from. A notebook shows it as a table of one row per layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
     method: CalibrationMethod,
@@ -39,16 +40,23 @@ impl Calibration {
         Self { method, granularity, layers }
     }
 
-    /// The scales of a layer.
+    /// What is known of a layer.
     ///
     /// # Errors
     /// The layer was not observed.
-    pub fn scale(&self, layer: &str) -> Result<&ActivationScale> {
-        let found = self.layers.iter().find(|calibrated| calibrated.layer == layer);
-        found.map(|calibrated| &calibrated.scale).ok_or_else(|| {
-            Error::input(format!("the inputs of `{layer}` were not calibrated"))
-                .hint("run the calibration prompts through every layer that is to be quantized")
+    pub fn layer(&self, name: &str) -> Result<&LayerCalibration> {
+        self.layers.iter().find(|calibrated| calibrated.layer == name).ok_or_else(|| {
+            Error::input(format!("the calibration has no layer `{name}`"))
+                .hint("run the calibration prompts through the model that is to be quantized")
         })
+    }
+
+    /// The scales of a layer.
+    ///
+    /// # Errors
+    /// As [`layer`](Self::layer).
+    pub fn scale(&self, layer: &str) -> Result<&ActivationScale> {
+        self.layer(layer).map(|calibrated| &calibrated.scale)
     }
 
     /// Which magnitude became the end of the int8 range.
@@ -67,20 +75,19 @@ impl Calibration {
     }
 }
 
+impl LayerCalibration {
+    /// The largest magnitude that is not clipped: the end of the range of 127 steps, of the channel where that is
+    /// largest.
+    pub fn largest_unclipped(&self) -> f32 {
+        self.scale.range().1 * LARGEST
+    }
+}
+
+/// `percentile 99.9, per tensor, 24 layers`
 impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, granularity, layers } = self;
-        writeln!(f, "Static int8, {method}, {granularity}: {} layers", layers.len())?;
-        let width = layers.iter().map(|calibrated| calibrated.layer.chars().count()).fold(5, usize::max);
-        write!(f, "{:width$}  {:>8}  {:>9}  {:>21}  {:>8}", "layer", "tokens", "absmax", "scale", "clipped")?;
-        for LayerCalibration { layer, tokens, absmax, clipped, scale, .. } in layers {
-            let scale = match scale.range() {
-                (low, high) if low == high => format!("{low:.3e}"),
-                (low, high) => format!("{low:.3e} to {high:.3e}"),
-            };
-            let percent = clipped * 100.0;
-            write!(f, "\n{layer:width$}  {tokens:>8}  {absmax:>9.3}  {scale:>21}  {percent:>7.3}%")?;
-        }
-        Ok(())
+        let s = if layers.len() == 1 { "" } else { "s" };
+        write!(f, "{method}, {granularity}, {} layer{s}", layers.len())
     }
 }

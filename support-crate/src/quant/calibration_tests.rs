@@ -87,20 +87,6 @@ fn what_cannot_be_calibrated_is_refused_and_not_counted() {
     assert_eq!(calibrator.finish().unwrap().layers()[0].tokens, 2);
 }
 
-#[test]
-fn the_report_is_a_table_of_one_row_for_each_layer() {
-    let mut calibrator = Calibrator::new(CalibrationMethod::Percentile(99.9), Granularity::PerChannel).unwrap();
-    calibrator.observe("transformer.h.0.attn.c_attn", &[127.0_f32, 12.7, -127.0, 0.0], 2).unwrap();
-    calibrator.observe("lm_head", &[63.5_f32, 63.5], 2).unwrap();
-    let text = calibrator.finish().unwrap().to_string();
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 4, "{text}");
-    assert_eq!(lines[0], "Static int8, percentile 99.9, per channel: 2 layers");
-    assert!(lines[2].starts_with("transformer.h.0.attn.c_attn") && lines[2].contains("1.000e-1 to 1.000e0"), "{text}");
-    assert!(lines[3].starts_with("lm_head ") && lines[3].contains(" 5.000e-1 "), "{text}");
-    assert!(lines[1..].iter().all(|line| line.chars().count() == lines[1].chars().count()), "{text}");
-}
-
 proptest! {
     #[test]
     fn batches_give_what_their_inputs_give_at_once(

@@ -1,16 +1,16 @@
-//! Which layers of a model are quantized, and how: bitsandbytes' own configuration.
+//! Which layers of a model are quantized, and how: bitsandbytes' own configuration, and static int8.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{FourBit, FourBitOptions, check_blocksize};
+use super::{Calibration, FourBit, FourBitOptions, LayerCalibration, check_blocksize};
 use crate::error::{Context, Error, Result};
 use crate::model::Precision;
 
 /// How a model is quantized while it is loaded.
 ///
 /// Mirrors `BitsAndBytesConfig` of transformers (`utils/quantization_config.py`): the same names and
-/// defaults, of what there is here. `bnb_4bit_blocksize` and `head` are additions.
+/// defaults, of what there is here. `bnb_4bit_blocksize`, `head` and `calibration` are additions.
 ///
 /// ```
 /// use quantlab::quant::QuantizationConfig;
@@ -42,6 +42,9 @@ pub struct QuantizationConfig {
     pub bnb_4bit_blocksize: usize,
     /// What becomes of the head, which transformers leaves in the precision of the model.
     pub head: Head,
+    /// Static int8: the inputs of 8-bit layers are quantized by these scales. Without, every token has a scale
+    /// of its own, found while computing.
+    pub calibration: Option<Calibration>,
 }
 
 /// What becomes of the head (`lm_head`), the largest matrix of a small model.
@@ -60,7 +63,7 @@ pub enum Head {
 
 /// How one layer is quantized.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum LayerFormat {
+pub enum LayerFormat<'a> {
     /// Blocks of 4-bit weights.
     FourBit(FourBitOptions),
     /// Rows of 8-bit weights, inputs of 8 bits.
@@ -68,6 +71,8 @@ pub enum LayerFormat {
         /// Input columns that reach this size are kept; 0 for none.
         threshold: f32,
     },
+    /// Rows of 8-bit weights, inputs of 8 bits by scales fixed beforehand.
+    StaticInt8(&'a LayerCalibration),
 }
 
 impl Default for QuantizationConfig {
@@ -82,6 +87,7 @@ impl Default for QuantizationConfig {
             bnb_4bit_compute_dtype: Precision::Float32,
             bnb_4bit_blocksize: 64,
             head: Head::AsLoaded,
+            calibration: None,
         }
     }
 }
@@ -90,6 +96,12 @@ impl QuantizationConfig {
     /// `load_in_8bit=True`
     pub fn int8() -> Self {
         Self { load_in_8bit: true, ..Self::default() }
+    }
+
+    /// Weights of 8 bits, and inputs of 8 bits by the scales of a calibration
+    /// ([`calibrate`](crate::model::calibrate)). bitsandbytes has nothing like it.
+    pub fn static_int8(calibration: Calibration) -> Self {
+        Self { llm_int8_threshold: 0.0, calibration: Some(calibration), ..Self::int8() }
     }
 
     /// `load_in_4bit=True, bnb_4bit_quant_type="nf4"`
@@ -114,7 +126,14 @@ impl QuantizationConfig {
 
     /// The entry for a `config.json`, as transformers writes it. It has no words for a block size other than
     /// 64 and for a head in another format than the layers.
-    pub fn to_json(&self) -> Value {
+    ///
+    /// # Errors
+    /// Static int8, which bitsandbytes does not have: it would read the weights as those of another format.
+    pub fn to_json(&self) -> Result<Value> {
+        if self.calibration.is_some() {
+            return Err(Error::input("`calibration`: bitsandbytes has no static int8, so a config.json cannot say it")
+                .hint("keep the model in full precision, and quantize it while it is loaded"));
+        }
         let mut keys = Map::new();
         let mut set = |name: &str, value: Value| keys.insert(name.to_owned(), value);
         set("_load_in_4bit", self.load_in_4bit.into());
@@ -136,13 +155,14 @@ impl QuantizationConfig {
         set("load_in_4bit", self.load_in_4bit.into());
         set("load_in_8bit", self.load_in_8bit.into());
         set("quant_method", "bitsandbytes".into());
-        Value::Object(keys)
+        Ok(Value::Object(keys))
     }
 
     /// Makes sure that the values make sense together.
     ///
     /// # Errors
-    /// Both or neither of 4 and 8 bits, a threshold below 0, a block size that [`check_blocksize`] refuses.
+    /// Both or neither of 4 and 8 bits, a threshold below 0, a calibration together with 4 bits or a threshold,
+    /// a block size that [`check_blocksize`] refuses.
     pub fn check(&self) -> Result<()> {
         if self.load_in_4bit == self.load_in_8bit {
             return Err(Error::input(format!("`load_in_4bit` and `load_in_8bit` are both {}", self.load_in_4bit))
@@ -152,36 +172,66 @@ impl QuantizationConfig {
             return Err(Error::input(format!("`llm_int8_threshold` is {}", self.llm_int8_threshold))
                 .hint("a size that inputs reach, 6 in the paper, or 0 for no threshold"));
         }
+        if self.calibration.is_some() && (self.load_in_4bit || self.llm_int8_threshold > 0.0) {
+            return Err(Error::input("`calibration` goes with neither `load_in_4bit` nor `llm_int8_threshold`")
+                .hint("take `QuantizationConfig::static_int8(calibration)`"));
+        }
         check_blocksize(self.bnb_4bit_blocksize)
     }
 
     /// How the layer of this name is quantized; `None` if it is not. The head is called `lm_head`.
-    pub fn layer(&self, module: &str) -> Option<LayerFormat> {
-        let layers = match self.load_in_4bit {
-            true => LayerFormat::FourBit(FourBitOptions {
+    ///
+    /// # Errors
+    /// Static int8, of a layer that the calibration does not have.
+    pub fn layer(&self, module: &str) -> Result<Option<LayerFormat<'_>>> {
+        match (module, self.head) {
+            ("lm_head", Head::AsLoaded) => Ok(None),
+            ("lm_head", Head::Int8) => Ok(Some(LayerFormat::Int8 { threshold: 0.0 })),
+            ("lm_head", Head::AsLayers) => self.format(module).map(Some),
+            _ if self.skips(module) => Ok(None),
+            _ => self.format(module).map(Some),
+        }
+    }
+
+    fn format(&self, module: &str) -> Result<LayerFormat<'_>> {
+        Ok(match &self.calibration {
+            Some(calibration) => LayerFormat::StaticInt8(calibration.layer(module)?),
+            None if self.load_in_4bit => LayerFormat::FourBit(FourBitOptions {
                 quant_type: self.bnb_4bit_quant_type,
                 blocksize: self.bnb_4bit_blocksize,
                 double_quant: self.bnb_4bit_use_double_quant,
             }),
-            false => LayerFormat::Int8 { threshold: self.llm_int8_threshold },
-        };
-        match (module, self.head) {
-            ("lm_head", Head::AsLoaded) => None,
-            ("lm_head", Head::Int8) => Some(LayerFormat::Int8 { threshold: 0.0 }),
-            ("lm_head", Head::AsLayers) => Some(layers),
-            _ => (!self.skips(module)).then_some(layers),
-        }
+            None => LayerFormat::Int8 { threshold: self.llm_int8_threshold },
+        })
     }
 
     fn skips(&self, module: &str) -> bool {
         self.llm_int8_skip_modules.as_ref().is_some_and(|skipped| names_any(skipped, module))
     }
 
-    /// The names to skip that no layer has.
-    pub fn unknown_modules(&self, modules: &[String]) -> Vec<String> {
-        let known =
-            |skipped: &&String| skipped.as_str() == "lm_head" || modules.iter().any(|module| names(skipped, module));
-        self.llm_int8_skip_modules.iter().flatten().filter(|skipped| !known(skipped)).cloned().collect()
+    /// Makes sure that the names to skip, and the layers of the calibration, are those of a model with these
+    /// layers, besides the head.
+    ///
+    /// # Errors
+    /// A name that the model does not have.
+    pub fn check_modules(&self, modules: &[String]) -> Result<()> {
+        let like = || format!("its layers are called like `{}`", modules.first().map_or("", String::as_str));
+        let is_known = |skipped: &String| modules.iter().any(|module| names(skipped, module));
+        let mut skipped = self.llm_int8_skip_modules.iter().flatten();
+        if let Some(skipped) = skipped.find(|skipped| *skipped != "lm_head" && !is_known(skipped)) {
+            return Err(Error::input(format!(
+                "`llm_int8_skip_modules` names `{skipped}`, which the model does not have"
+            ))
+            .hint(like()));
+        }
+        let mut layers = self.calibration.iter().flat_map(Calibration::layers).map(|calibrated| &calibrated.layer);
+        match layers.find(|layer| *layer != "lm_head" && !modules.contains(layer)) {
+            None => Ok(()),
+            Some(layer) => Err(Error::input(format!(
+                "`calibration` has a layer `{layer}`, which the model does not have: it is of another model"
+            ))
+            .hint(like())),
+        }
     }
 }
 
@@ -197,12 +247,13 @@ fn names(skipped: &str, module: &str) -> bool {
     skipped == module || Some(skipped) == last || module.contains(&format!("{skipped}."))
 }
 
-/// `nf4`, `fp4, double quantization`, `int8, head int8` ...
+/// `nf4`, `fp4, double quantization`, `int8, head int8`, `static int8` ...
 impl std::fmt::Display for QuantizationConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.load_in_4bit {
-            true => write!(f, "{}", self.bnb_4bit_quant_type)?,
-            false => f.write_str("int8")?,
+        match (self.load_in_4bit, &self.calibration) {
+            (true, _) => write!(f, "{}", self.bnb_4bit_quant_type)?,
+            (false, Some(_)) => f.write_str("static int8")?,
+            (false, None) => f.write_str("int8")?,
         }
         if self.load_in_4bit && self.bnb_4bit_use_double_quant {
             f.write_str(", double quantization")?;
@@ -281,65 +332,5 @@ impl Keys {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn what_is_written_is_read() {
-        for config in [
-            QuantizationConfig::int8(),
-            QuantizationConfig::nf4(),
-            QuantizationConfig {
-                bnb_4bit_use_double_quant: true,
-                llm_int8_skip_modules: Some(vec!["lm_head".to_owned()]),
-                ..QuantizationConfig::fp4()
-            },
-        ] {
-            assert_eq!(QuantizationConfig::from_json(&config.to_json()).unwrap(), config);
-        }
-    }
-
-    #[test]
-    fn what_is_not_understood_is_named() {
-        for (value, expected) in [
-            (json!({ "quant_method": "gptq", "bits": 4 }), "\"gptq\""),
-            (json!({ "load_in_4bit": true, "bnb_4bit_quant_type": "nf3" }), "nf3"),
-            (json!({ "load_in_4bit": true, "load_in_8bit": true }), "both true"),
-            (json!({}), "both false"),
-            (json!({ "load_in_8bit": true, "llm_int8_threshold": -1.0 }), "`llm_int8_threshold` is -1"),
-            (json!({ "load_in_8bit": 3 }), "`quantization_config`"),
-            (json!({ "load_in_4bit": true, "bnb_4bit_quant_storage": "bfloat16" }), "bnb_4bit_quant_storage"),
-        ] {
-            let error = QuantizationConfig::from_json(&value).unwrap_err();
-            assert!(error.to_string().contains(expected), "{error}");
-        }
-        let config = QuantizationConfig { bnb_4bit_blocksize: 48, ..QuantizationConfig::nf4() };
-        assert!(config.check().unwrap_err().to_string().contains("48"));
-    }
-
-    #[test]
-    fn layers_are_skipped_by_their_names() {
-        let skip = |names: &[&str]| QuantizationConfig {
-            llm_int8_skip_modules: Some(names.iter().map(|&name| name.to_owned()).collect()),
-            ..QuantizationConfig::nf4()
-        };
-        let layer = "transformer.h.1.attn.c_attn";
-        assert!(skip(&[]).layer(layer).is_some() && skip(&[]).layer("lm_head").is_none());
-        assert!(skip(&[layer]).layer(layer).is_none());
-        assert!(skip(&["transformer.h.1"]).layer(layer).is_none());
-        assert!(skip(&["attn"]).layer(layer).is_none() && skip(&["c_attn"]).layer(layer).is_none());
-        assert!(skip(&["transformer.h.10"]).layer(layer).is_some());
-        let modules = [layer.to_owned()];
-        assert_eq!(skip(&["attn", "mlp", "lm_head"]).unknown_modules(&modules), ["mlp"]);
-    }
-
-    #[test]
-    fn the_head_is_an_option() {
-        let head = |head| QuantizationConfig { head, ..QuantizationConfig::nf4() }.layer("lm_head");
-        assert_eq!(head(Head::AsLoaded), None);
-        assert_eq!(head(Head::Int8), Some(LayerFormat::Int8 { threshold: 0.0 }));
-        assert!(matches!(head(Head::AsLayers), Some(LayerFormat::FourBit(_))));
-    }
-}
+#[path = "config_tests.rs"]
+mod tests;

@@ -26,7 +26,7 @@ impl ActivationScale {
     pub fn quantize<T: Float>(&self, inputs: &[T], columns: usize) -> Result<Vec<i8>> {
         count_rows("inputs", inputs.len(), columns)?;
         self.check(columns)?;
-        let factors = self.of_columns(columns).map(|scale| finite_or_zero(1.0 / scale)).collect::<Vec<f32>>();
+        let factors = self.factors(columns);
         let mut values = vec![0; inputs.len()];
         let mut buffer = vec![0.0; columns];
         for (row, values) in inputs.chunks(columns).zip(values.chunks_mut(columns)) {
@@ -61,6 +61,20 @@ impl ActivationScale {
             Self::PerChannel(scales) => {
                 scales.iter().fold((f32::INFINITY, 0.0), |(low, high), &scale| (low.min(scale), high.max(scale)))
             }
+        }
+    }
+
+    /// What each of `columns` inputs is multiplied by to become an int8.
+    pub(crate) fn factors(&self, columns: usize) -> Vec<f32> {
+        self.of_columns(columns).map(|scale| finite_or_zero(1.0 / scale)).collect()
+    }
+
+    /// What a product with int8 weights is to be multiplied by for the inputs' sake: one number only, because
+    /// scales per channel are in the weights already.
+    pub(crate) fn of_products(&self) -> f32 {
+        match self {
+            Self::PerTensor(scale) => *scale,
+            Self::PerChannel(_) => 1.0,
         }
     }
 
@@ -127,6 +141,11 @@ impl StaticInt8 {
         &self.weight
     }
 
+    /// The int8 weights, without the inputs' scales.
+    pub fn into_weight(self) -> Int8Rows {
+        self.weight
+    }
+
     /// What the inputs are quantized by.
     pub fn input_scale(&self) -> &ActivationScale {
         &self.input_scale
@@ -134,10 +153,7 @@ impl StaticInt8 {
 
     /// By how much to multiply the int32 product of each row, for a sum in the unit of the outputs.
     pub fn output_scales(&self) -> Vec<f32> {
-        let input_scale = match self.input_scale {
-            ActivationScale::PerTensor(scale) => scale,
-            ActivationScale::PerChannel(_) => 1.0,
-        };
+        let input_scale = self.input_scale.of_products();
         self.weight.scb().iter().map(|scale| scale / LARGEST * input_scale).collect()
     }
 

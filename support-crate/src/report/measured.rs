@@ -1,4 +1,4 @@
-//! How the values of `model`, `generate` and `measure` show at the end of a cell.
+//! How the values of `quant`, `model`, `generate` and `measure` show at the end of a cell.
 
 use super::display::{escape_html, show};
 use super::estimate::Estimate;
@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::generate::Generation;
 use crate::measure::{Bandwidth, DecodeLimit, MemoryFootprint, Perplexity, Statistics, Timing};
 use crate::model::Loaded;
+use crate::quant::{Calibration, CalibrationMethod, Granularity, LayerCalibration};
 
 impl From<Statistics> for Estimate {
     fn from(statistics: Statistics) -> Self {
@@ -85,6 +86,44 @@ impl Perplexity {
             .row(("bits per byte", bits, "bits/byte"))?
             .row(("tokens predicted", self.tokens.to_string(), "tokens"))?
             .note(self.run.to_string()))
+    }
+}
+
+impl Calibration {
+    /// Shows the calibration as a notebook cell's value.
+    pub fn evcxr_display(&self) {
+        show_table(self.table());
+    }
+
+    /// The calibration as a table of one row per layer. Scales and magnitudes are in the unit of the layer's
+    /// inputs; with a scale per channel, a percentile is that of the channel where it is largest.
+    ///
+    /// # Errors
+    /// None that the caller can cause.
+    pub fn table(&self) -> Result<Table> {
+        let layers = self.layers();
+        let scale = |end: fn((f32, f32)) -> f32| layers.iter().map(move |layer| end(layer.scale.range()));
+        let mut table = Table::new(format!("Calibration: {self}"))
+            .column("layer", "", layers.iter().map(|layer| &layer.layer))?
+            .column("tokens", "", layers.iter().map(|layer| layer.tokens))?
+            .column("channels", "", layers.iter().map(|layer| layer.channels))?;
+        table = match self.granularity() {
+            Granularity::PerTensor => table.column("scale", "", scale(|(scale, _)| scale))?.digits("scale", 3)?,
+            Granularity::PerChannel => table
+                .column("smallest scale", "", scale(|(smallest, _)| smallest))?
+                .digits("smallest scale", 3)?
+                .column("largest scale", "", scale(|(_, largest)| largest))?
+                .digits("largest scale", 3)?,
+        };
+        table = table.column("absmax", "", layers.iter().map(|layer| layer.absmax))?.digits("absmax", 3)?;
+        match self.method() {
+            CalibrationMethod::AbsMax => Ok(table),
+            CalibrationMethod::Percentile(_) => table
+                .column("percentile", "", layers.iter().map(LayerCalibration::largest_unclipped))?
+                .digits("percentile", 3)?
+                .column("clipped", "%", layers.iter().map(|layer| 100.0 * layer.clipped))?
+                .decimals("clipped", 3),
+        }
     }
 }
 

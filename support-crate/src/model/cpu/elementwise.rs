@@ -235,6 +235,68 @@ fn to_bytes_body<const FMA: bool>(x: &[f32], factor: f32, out: &mut [i8]) {
     }
 }
 
+/// `x[i] * factors[i]` to the nearest integer, ties to even, at most 127 in size, and then its bits turned where
+/// `flip` has any; whether all are finite. What is not becomes something.
+pub(super) fn to_bytes_by(x: &[f32], factors: &[f32], flip: i8, out: &mut [i8]) -> bool {
+    let mut largest = [0];
+    to_bytes_by_columns(x, factors, flip, out, &mut largest);
+    largest[0] < f32::INFINITY.to_bits().cast_signed()
+}
+
+kernel! {
+    /// As [`to_bytes_by`], with the bits of the largest absolute value: beyond all numbers come infinity and NaN.
+    fn to_bytes_by_columns(
+        x: &[f32],
+        factors: &[f32],
+        flip: i8,
+        out: &mut [i8],
+        largest: &mut [i32; 1],
+    ) = to_bytes_by_columns_body
+}
+
+#[inline(always)]
+fn to_bytes_by_columns_body<const FMA: bool>(
+    x: &[f32],
+    factors: &[f32],
+    flip: i8,
+    out: &mut [i8],
+    largest: &mut [i32; 1],
+) {
+    let mut bits = 0;
+    for ((out, x), factor) in out.iter_mut().zip(x).zip(factors) {
+        *out = round_to_int8((x * factor).clamp(-127.0, 127.0)) ^ flip;
+        bits = bits.max(x.abs().to_bits().cast_signed());
+    }
+    largest[0] = bits;
+}
+
+kernel! {
+    /// `out[i] += (sums[i] - shift * shifted[i]) * (absmax[i] / 127 * scale)`
+    pub(super) fn add_scaled_by(
+        sums: &[i32],
+        shifted: &[i32],
+        shift: i32,
+        absmax: &[f32],
+        scale: f32,
+        out: &mut [f32],
+    ) = add_scaled_by_body
+}
+
+#[inline(always)]
+fn add_scaled_by_body<const FMA: bool>(
+    sums: &[i32],
+    shifted: &[i32],
+    shift: i32,
+    absmax: &[f32],
+    scale: f32,
+    out: &mut [f32],
+) {
+    for (((out, sum), shifted), absmax) in out.iter_mut().zip(sums).zip(shifted).zip(absmax) {
+        // Modulo 2^32, as the sums are: the difference fits.
+        *out += sum.wrapping_sub(shift.wrapping_mul(*shifted)) as f32 * (absmax / 127.0 * scale);
+    }
+}
+
 kernel! {
     /// `out[i] += (sums[i] - shift * shifted[i]) * (absmax[i] * largest) * unit`
     pub(super) fn add_scaled(

@@ -1,10 +1,13 @@
-//! Products with weights of 8 bits and inputs that are rounded to 8 bits as they come.
+//! Products with weights of 8 bits and inputs that are rounded to 8 bits: each row by its own scale as it comes,
+//! or all by scales that were fixed beforehand.
 //!
 //! Sums are exact integers, so neither their order nor the instructions matter.
 //!
-//! Source: Dettmers et al. 2022, arXiv:2208.07339 (LLM.int8()); `MatMul8bitLt` in bitsandbytes.
+//! Source: Dettmers et al. 2022, arXiv:2208.07339 (LLM.int8()); `MatMul8bitLt` in bitsandbytes. Fixed scales:
+//! [`StaticInt8`](crate::quant::StaticInt8).
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -24,17 +27,34 @@ pub(in crate::model) struct Int8<'a> {
     pub absmax: &'a [f32],
     /// The sum of each row's values.
     pub sums: &'a [i32],
-    /// Columns in which any row of inputs reaches this are multiplied as they are, and inputs are rounded to
-    /// float16 first, as bitsandbytes does; 0 for neither.
-    pub threshold: f32,
+    pub inputs: Inputs<'a>,
+}
+
+/// How inputs become 8 bits.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::model) enum Inputs<'a> {
+    /// Each row by its largest absolute value.
+    Dynamic {
+        /// Columns in which any row of inputs reaches this are multiplied as they are, and inputs are rounded to
+        /// float16 first, as bitsandbytes does; 0 for neither.
+        threshold: f32,
+    },
+    /// All by the same scales.
+    Static {
+        /// What the input of each column is multiplied by: (k).
+        factors: &'a [f32],
+        /// What the products are multiplied by, besides the scale of a row of weights.
+        scale: f32,
+    },
 }
 
 /// Rows of inputs in 8 bits.
 struct Rounded {
     /// (m, k), shifted by 128 if the instructions want them without sign.
     values: Scratch<i8>,
-    /// An input is `value * absmax / 127`.
-    absmax: Vec<f32>,
+    /// One for each row: its largest absolute value, 127 in 8 bits, or the scale that was fixed. NaN for a row
+    /// that has no 8 bits.
+    scales: Vec<f32>,
     /// Columns that are multiplied as they are, in ascending order.
     outliers: Vec<usize>,
     /// The inputs of these columns, (m, outliers).
@@ -54,7 +74,13 @@ pub(super) fn multiply(
     assert_eq!(weights.values.len(), n * k, "bytes of ({n}, {k}) numbers");
     assert!(weights.absmax.len() == n && weights.sums.len() == n, "a scale and a sum for each of {n} rows");
     let shifted = set.takes_bytes_without_sign();
-    let rounded = round(x, k, weights.threshold, shifted, shares);
+    let rounded = match weights.inputs {
+        Inputs::Dynamic { threshold } => round(x, k, threshold, shifted, shares),
+        Inputs::Static { factors, scale } => {
+            assert_eq!(factors.len(), k, "a factor for each of {k} columns");
+            round_by(x, factors, scale, shifted, shares)
+        }
+    };
     let output = Output { start: out.as_mut_ptr(), m, n };
     let product = &Product { weights, inputs: &rounded, m, k, out: output };
     share(shares, output, m * k / 4, then, &|rows| {
@@ -96,7 +122,24 @@ fn round(x: &[f32], k: usize, threshold: f32, shifted: bool, shares: &Shares) ->
             out.iter_mut().for_each(|value| *value ^= flipped);
         }
     });
-    Rounded { values, absmax, outliers, kept }
+    Rounded { values, scales: absmax, outliers, kept }
+}
+
+/// Each column by its factor, and then `shifted` by 128 if that is wanted: one pass over the inputs.
+fn round_by(x: &[f32], factors: &[f32], scale: f32, shifted: bool, shares: &Shares) -> Rounded {
+    let k = factors.len();
+    let flip = if shifted { i8::MIN } else { 0 };
+    let mut values = Scratch::<i8>::any(x.len());
+    let is_finite: Vec<AtomicBool> = (0..x.len() / k).map(|_| AtomicBool::new(false)).collect();
+    shares.split_mut(&mut values, k, 4 * k, &|first, out| {
+        for (row, out) in (first..).zip(out.chunks_exact_mut(k)) {
+            let finite = elementwise::to_bytes_by(&x[row * k..(row + 1) * k], factors, flip, out);
+            is_finite[row].store(finite, Ordering::Relaxed);
+        }
+    });
+    // Clipping would hide what is not: such rows become NaN, as they do with scales of their own.
+    let scales = is_finite.into_iter().map(|finite| if finite.into_inner() { scale } else { f32::NAN }).collect();
+    Rounded { values, scales, outliers: Vec::new(), kept: Vec::new() }
 }
 
 fn through_float16(x: &[f32], out: &mut [f32]) {
@@ -149,8 +192,14 @@ impl Product<'_> {
     /// what was kept out of them. Inputs were shifted by `shift`.
     fn finish(&self, m: usize, rows: Range<usize>, sums: &[i32], shift: i32, out: &mut [f32]) {
         let Self { weights, inputs, k, .. } = self;
-        let absmax = &weights.absmax[rows.clone()];
-        elementwise::add_scaled(sums, &weights.sums[rows.clone()], shift, absmax, inputs.absmax[m], PER_PRODUCT, out);
+        let (absmax, row_sums) = (&weights.absmax[rows.clone()], &weights.sums[rows.clone()]);
+        let scale = inputs.scales[m];
+        match weights.inputs {
+            Inputs::Dynamic { .. } => {
+                elementwise::add_scaled(sums, row_sums, shift, absmax, scale, PER_PRODUCT, out);
+            }
+            Inputs::Static { .. } => elementwise::add_scaled_by(sums, row_sums, shift, absmax, scale, out),
+        }
         let count = inputs.outliers.len();
         if count == 0 {
             return;

@@ -6,6 +6,7 @@ use super::super::matmul::{Matrix, Weights, multiply_with};
 use super::super::shares;
 use super::super::test_numbers::{assert_close, numbers};
 use super::*;
+use crate::quant::{ActivationScale, StaticInt8};
 
 struct Rows {
     values: Vec<i8>,
@@ -22,9 +23,22 @@ fn rows(n: usize, k: usize, seed: u32) -> Rows {
 
 fn product(set: InstructionSet, x: &[f32], rows: &Rows, threshold: f32, k: usize) -> Vec<f32> {
     let n = rows.absmax.len();
-    let weights = Weights::Int8(Int8 { values: &rows.values, absmax: &rows.absmax, sums: &rows.sums, threshold });
+    let inputs = Inputs::Dynamic { threshold };
+    let weights = Weights::Int8(Int8 { values: &rows.values, absmax: &rows.absmax, sums: &rows.sums, inputs });
     let mut out = vec![f32::NAN; x.len() / k * n];
     multiply_with(set, &shares(), x, Matrix { weights, n, k }, Then::default(), &mut out);
+    out
+}
+
+fn static_product(set: InstructionSet, x: &[f32], layer: &StaticInt8, bias: Option<&[f32]>) -> Vec<f32> {
+    let (rows, k) = (layer.weight(), layer.weight().columns());
+    let sums: Vec<i32> = rows.values().chunks(k).map(|row| row.iter().map(|&value| i32::from(value)).sum()).collect();
+    let factors = layer.input_scale().factors(k);
+    let inputs = Inputs::Static { factors: &factors, scale: layer.input_scale().of_products() };
+    let weights = Weights::Int8(Int8 { values: rows.values(), absmax: rows.scb(), sums: &sums, inputs });
+    let mut out = vec![f32::NAN; x.len() / k * rows.rows()];
+    let matrix = Matrix { weights, n: rows.rows(), k };
+    multiply_with(set, &shares(), x, matrix, Then { bias, ..Then::default() }, &mut out);
     out
 }
 
@@ -39,7 +53,7 @@ fn naive(x: &[f32], rows: &Rows, threshold: f32, k: usize) -> Vec<f64> {
             let kept: f64 = (0..rounded.outliers.len())
                 .map(|i| f64::from(rounded.kept[m * rounded.outliers.len() + i]) * weight(rounded.outliers[i]))
                 .sum();
-            out.push(sum as f64 * f64::from(rounded.absmax[m] * *absmax) * f64::from(PER_PRODUCT) + kept);
+            out.push(sum as f64 * f64::from(rounded.scales[m] * *absmax) * f64::from(PER_PRODUCT) + kept);
         }
     }
     out
@@ -66,6 +80,45 @@ proptest! {
                 prop_assert!(product(set, &x, &rows, threshold, k) == scalar, "{set:?}: sums are exact");
             }
         }
+    }
+
+    #[test]
+    fn static_products_are_those_of_the_reference_to_the_bit(
+        m in prop_oneof![1..10_usize, Just(33), Just(130)],
+        n in 1..40_usize,
+        k in prop_oneof![1..300_usize, Just(3072)],
+        // From nothing clipped to almost everything; and none at all.
+        scale in prop_oneof![Just(1.0 / 127.0), Just(1e-3_f32), Just(0.0)],
+        per_channel: bool,
+        biased: bool,
+        seed: u32,
+    ) {
+        let (x, weights, bias) = (numbers(m * k, seed), numbers(n * k, seed ^ 5), numbers(n, seed ^ 6));
+        let scales = || numbers(k, seed ^ 7).iter().map(|number| number.max(0.0) * scale).collect();
+        let input_scale = if per_channel { ActivationScale::PerChannel(scales()) } else { ActivationScale::PerTensor(scale) };
+        let bias = biased.then_some(&bias[..]);
+        let layer = StaticInt8::quantize(&weights, k, input_scale).unwrap();
+        let expected = layer.linear_reference(&x, bias).unwrap();
+        for set in InstructionSet::available() {
+            prop_assert!(static_product(set, &x, &layer, bias) == expected, "{set:?}");
+        }
+    }
+}
+
+#[test]
+fn a_static_row_that_is_not_finite_is_nan_and_alone_in_it() {
+    let k = 70;
+    let layer = StaticInt8::quantize(&numbers(5 * k, 3), k, ActivationScale::PerTensor(1.0 / 127.0)).unwrap();
+    for (set, wrong) in InstructionSet::available()
+        .into_iter()
+        .flat_map(|set| [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY].map(|wrong| (set, wrong)))
+    {
+        let mut x = numbers(3 * k, 4);
+        x[k + 69] = wrong;
+        let out = static_product(set, &x, &layer, None);
+        assert!(out[5..10].iter().all(|value| value.is_nan()), "{set:?} {wrong}");
+        let others = [&out[..5], &out[10..]].concat();
+        assert_eq!(others, layer.linear_reference(&[&x[..k], &x[2 * k..]].concat(), None).unwrap(), "{set:?}");
     }
 }
 
@@ -100,5 +153,5 @@ fn columns_that_reach_the_threshold_are_kept_as_they_are() {
     let rounded = round(&x, 3, 6.0, false, &shares());
     assert_eq!((rounded.outliers, rounded.kept), (vec![1], vec![-6.0, 0.0]));
     assert_eq!(*rounded.values, [64, 0, 127, 16, 0, 127]);
-    assert_eq!(rounded.absmax, [1.0, 2.0]);
+    assert_eq!(rounded.scales, [1.0, 2.0]);
 }

@@ -20,7 +20,7 @@ pub(super) use attention::{Attention, first_seen};
 pub(crate) use elementwise::exp;
 pub(super) use elementwise::{layer_norm, multiply as multiply_elements, rms_norm, rotate};
 pub(super) use four_bit::FourBit;
-pub(super) use int8::Int8;
+pub(super) use int8::{Inputs, Int8};
 pub(super) use matmul::{Matrix, Numbers, Then, Weights, multiply};
 pub(super) use pool::Shares;
 pub(super) use scratch::Scratch;

@@ -6,10 +6,10 @@
 //! arXiv:2302.13971, and `LlamaForCausalLM` in transformers.
 
 use super::cache::CpuCache;
-use super::parts::{Block, Linear, Norm, Parts};
+use super::parts::{Block, HEAD, Linear, Norm, Parts};
 use crate::error::Result;
 use crate::model::cpu::{self, Attention, Matrix, Numbers, Scratch, Shares, Then, Weights};
-use crate::model::{DecoderConfig, Logits, Positions, Step};
+use crate::model::{DecoderConfig, InputObserver, Logits, Positions, Step};
 
 /// A tensor whose numbers lie in main memory, one after the other.
 pub(in crate::model) trait InMemory {
@@ -22,6 +22,7 @@ struct Pass<'a, T> {
     parts: &'a Parts<T>,
     step: &'a Step<'a>,
     shares: Shares,
+    observer: Option<&'a InputObserver<'a>>,
 }
 
 /// The logits of a step; keys and values go into `cache`, which has room for them.
@@ -31,30 +32,49 @@ pub(in crate::model) fn forward<T: InMemory>(
     step: &Step<'_>,
     cache: &mut CpuCache,
 ) -> Result<Logits> {
-    let pass = Pass { config, parts, step, shares: cpu::shares() };
-    let mut x = pass.embed(); // (M, C)
-    let mut normed = Scratch::any(x.len());
-    for (layer, block) in parts.blocks.iter().enumerate() {
-        pass.attention(layer, block, &mut x, &mut normed, cache);
-        pass.feed_forward(block, &mut x, &mut normed);
-    }
+    let pass = Pass { config, parts, step, shares: cpu::shares(), observer: None };
+    let x = pass.hidden(cache)?;
     let c = config.hidden_size;
-    if let Some(wanted) = &step.wanted {
-        x = wanted.iter().flat_map(|&row| &x[row as usize * c..(row as usize + 1) * c]).copied().collect();
-    }
-    normed.truncate(x.len());
-    pass.norm(&parts.final_norm, &x, &mut normed);
     let head = match &parts.head {
         Some(head) => head.weights(),
         None => Weights::Full(parts.token_embedding.numbers()),
     };
     let mut logits = vec![0.0; x.len() / c * config.vocab_size];
     let matrix = Matrix { weights: head, n: config.vocab_size, k: c };
-    cpu::multiply(&pass.shares, &normed, matrix, Then::default(), &mut logits);
+    cpu::multiply(&pass.shares, &x, matrix, Then::default(), &mut logits);
     Logits::new(logits, step.batch, config.vocab_size)
 }
 
+/// Shows `observer` what goes into each linear layer in a step, the head too.
+pub(in crate::model) fn observe<T: InMemory>(
+    config: &DecoderConfig,
+    parts: &Parts<T>,
+    step: &Step<'_>,
+    observer: &InputObserver<'_>,
+) -> Result<()> {
+    let mut cache = CpuCache::for_one_step(config, step.batch, step.seq_len)?;
+    let pass = Pass { config, parts, step, shares: cpu::shares(), observer: Some(observer) };
+    observer(HEAD, &pass.hidden(&mut cache)?, config.hidden_size)
+}
+
 impl<T: InMemory> Pass<'_, T> {
+    /// What the head reads: (M, C), or of the wanted positions only.
+    fn hidden(&self, cache: &mut CpuCache) -> Result<Scratch<f32>> {
+        let mut x = self.embed(); // (M, C)
+        let mut normed = Scratch::any(x.len());
+        for (layer, block) in self.parts.blocks.iter().enumerate() {
+            self.attention(layer, block, &mut x, &mut normed, cache)?;
+            self.feed_forward(block, &mut x, &mut normed)?;
+        }
+        let c = self.config.hidden_size;
+        if let Some(wanted) = &self.step.wanted {
+            x = wanted.iter().flat_map(|&row| &x[row as usize * c..(row as usize + 1) * c]).copied().collect();
+        }
+        normed.truncate(x.len());
+        self.norm(&self.parts.final_norm, &x, &mut normed);
+        Ok(normed)
+    }
+
     /// The sum of each token's embedding and its position's.
     fn embed(&self) -> Vec<f32> {
         let c = self.config.hidden_size;
@@ -67,13 +87,20 @@ impl<T: InMemory> Pass<'_, T> {
     }
 
     /// Adds what attention makes of `x` (M, C) to it.
-    fn attention(&self, layer: usize, block: &Block<T>, x: &mut [f32], normed: &mut [f32], cache: &mut CpuCache) {
+    fn attention(
+        &self,
+        layer: usize,
+        block: &Block<T>,
+        x: &mut [f32],
+        normed: &mut [f32],
+        cache: &mut CpuCache,
+    ) -> Result<()> {
         let Self { config, step, shares, .. } = self;
         let (d, heads) = (config.head_dim, config.n_head);
         let rows = step.ids.len();
         let width = (heads + 2 * config.n_kv_head) * d;
         self.norm(&block.attention_norm, x, normed);
-        let mut qkv = self.joined(&block.attention_in, normed, rows, width);
+        let mut qkv = self.joined(&block.attention_in, normed, rows, width)?;
         if let Positions::Rotary { frequencies } = &config.positions {
             self.rotate(frequencies, width, &mut qkv);
         }
@@ -98,52 +125,56 @@ impl<T: InMemory> Pass<'_, T> {
         let mut attended = Scratch::any(rows * heads * d);
         attention.compute(shares, &mut attended);
         let then = Then { accumulate: true, ..Then::default() };
-        self.linear(&block.attention_out, &attended, heads * d, then, x);
+        self.linear(&block.attention_out, &attended, heads * d, then, x)
     }
 
     /// Adds what the feed-forward part makes of `x` (M, C) to it.
-    fn feed_forward(&self, block: &Block<T>, x: &mut [f32], normed: &mut [f32]) {
+    fn feed_forward(&self, block: &Block<T>, x: &mut [f32], normed: &mut [f32]) -> Result<()> {
         let (c, inner) = (self.config.hidden_size, self.config.intermediate_size);
         self.norm(&block.mlp_norm, x, normed);
         let mut hidden = Scratch::any(self.step.ids.len() * inner);
         let then = Then { activation: Some(self.config.activation), ..Then::default() };
-        self.linear(&block.mlp_in, normed, c, then, &mut hidden);
+        self.linear(&block.mlp_in, normed, c, then, &mut hidden)?;
         if let Some(mlp_up) = &block.mlp_up {
             let mut up = Scratch::any(hidden.len());
-            self.linear(mlp_up, normed, c, Then::default(), &mut up);
+            self.linear(mlp_up, normed, c, Then::default(), &mut up)?;
             self.shares.split_mut(&mut hidden, 1, 1, &|first, part| {
                 cpu::multiply_elements(part, &up[first..first + part.len()]);
             });
         }
         let then = Then { accumulate: true, ..Then::default() };
-        self.linear(&block.mlp_out, &hidden, inner, then, x);
+        self.linear(&block.mlp_out, &hidden, inner, then, x)
     }
 
     /// The outputs of several layers (M, ...) side by side: (M, width).
-    fn joined(&self, layers: &[Linear<T>], x: &[f32], rows: usize, width: usize) -> Scratch<f32> {
+    fn joined(&self, layers: &[Linear<T>], x: &[f32], rows: usize, width: usize) -> Result<Scratch<f32>> {
         let (c, mut joined) = (self.config.hidden_size, Scratch::any(rows * width));
         if let [layer] = layers {
-            self.linear(layer, x, c, Then::default(), &mut joined);
-            return joined;
+            self.linear(layer, x, c, Then::default(), &mut joined)?;
+            return Ok(joined);
         }
         let (queries, d) = (self.config.n_head * self.config.head_dim, self.config.n_kv_head * self.config.head_dim);
         let mut start = 0;
         for (layer, n) in layers.iter().zip([queries, d, d]) {
             let mut out = Scratch::any(rows * n);
-            self.linear(layer, x, c, Then::default(), &mut out);
+            self.linear(layer, x, c, Then::default(), &mut out)?;
             for (joined, out) in joined.chunks_exact_mut(width).zip(out.chunks_exact(n)) {
                 joined[start..start + n].copy_from_slice(out);
             }
             start += n;
         }
-        joined
+        Ok(joined)
     }
 
-    fn linear(&self, linear: &Linear<T>, x: &[f32], k: usize, then: Then<'_>, out: &mut [f32]) {
+    fn linear(&self, linear: &Linear<T>, x: &[f32], k: usize, then: Then<'_>, out: &mut [f32]) -> Result<()> {
+        if let Some(observer) = self.observer {
+            observer(&linear.name, x, k)?;
+        }
         let n = out.len() / (x.len() / k);
         let matrix = Matrix { weights: linear.weight.weights(), n, k };
         let bias = linear.bias.as_ref().map(|bias| numbers(bias));
         cpu::multiply(&self.shares, x, matrix, Then { bias, ..then }, out);
+        Ok(())
     }
 
     fn norm(&self, norm: &Norm<T>, x: &[f32], out: &mut [f32]) {

@@ -16,8 +16,8 @@ use std::any::Any;
 use std::fmt;
 
 use super::{
-    Architecture, Backend, CausalLm, DecoderConfig, Logits, ModelInfo, Positions, Precision, Step, Weights,
-    available_memory,
+    Architecture, Backend, CausalLm, DecoderConfig, InputObserver, Logits, ModelInfo, Positions, Precision, Step,
+    Weights, available_memory, cannot_be_observed,
 };
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
@@ -122,6 +122,13 @@ where
                 let mut cache = CpuCache::for_one_step(&self.config, step.batch, step.seq_len)?;
                 fused::forward(&self.config, &self.parts, step, &mut cache)
             }
+        }
+    }
+
+    fn observe(&self, step: &Step<'_>, observer: &InputObserver<'_>) -> Result<()> {
+        match self.fused {
+            true => fused::observe(&self.config, &self.parts, step, observer),
+            false => Err(cannot_be_observed(&self.info)),
         }
     }
 

@@ -2,10 +2,13 @@
 
 use super::quantized;
 use super::stored::Stored;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Result};
 use crate::model::weights::Slot;
 use crate::model::{Architecture, DecoderConfig, NormKind, Positions, Precision, Weights};
-use crate::quant::QuantizationConfig;
+use crate::quant::{LayerFormat, QuantizationConfig};
+
+/// What transformers names the module of the head.
+pub(in crate::model) const HEAD: &str = "lm_head";
 
 /// Letters in shapes: V tokens in the vocabulary, C width of the hidden state, H heads, J heads of keys
 /// and values, D width of a head, I width inside the feed-forward part.
@@ -38,6 +41,8 @@ pub(in crate::model) struct Block<T> {
 /// `y = x W^T + b`
 #[derive(Debug)]
 pub(in crate::model) struct Linear<T> {
+    /// As transformers names the module.
+    pub name: String,
     /// (out, in)
     pub weight: Stored<T>,
     /// (out)
@@ -137,12 +142,8 @@ impl<'a, M: Memory> Loader<'a, M> {
             tables -= v * c * self.dtype.size_in_bytes();
         }
         self.counts.tables = tables;
-        let unknown = self.quantization.map(|config| config.unknown_modules(&self.modules)).unwrap_or_default();
-        if let Some(module) = unknown.first() {
-            return Err(Error::input(format!(
-                "`llm_int8_skip_modules` names `{module}`, which the model does not have"
-            ))
-            .hint(format!("its layers are called like `{}`", self.modules[0])));
+        if let Some(quantization) = self.quantization {
+            quantization.check_modules(&self.modules)?;
         }
         Ok((Parts { token_embedding, position_embedding, blocks, final_norm, head }, self.counts))
     }
@@ -155,7 +156,7 @@ impl<'a, M: Memory> Loader<'a, M> {
     /// A tied head that is quantized has a copy of its own; the embedding stays as it is.
     fn head(&mut self) -> Result<Option<Stored<M::Tensor>>> {
         let (v, c) = (self.config.vocab_size, self.config.hidden_size);
-        let format = self.quantization.and_then(|config| config.layer("lm_head"));
+        let format = self.format(HEAD)?;
         let name = match self.config.tie_word_embeddings {
             true => self.own(self.config.architecture.token_embedding()),
             false => "lm_head.weight".to_owned(),
@@ -167,11 +168,15 @@ impl<'a, M: Memory> Loader<'a, M> {
             (None, false) => Ok(Some(Stored::Full(self.matrix(&name, v, c)?))),
             (Some(format), tied) => {
                 let head = quantized::load(self.weights, &name, (v, c), false, format, (self.dtype, self.saved))
-                    .context(|| "layer `lm_head`")?;
+                    .context(|| format!("layer `{HEAD}`"))?;
                 self.count_stored(&head, if tied { 0 } else { v * c });
                 Ok(Some(head))
             }
         }
+    }
+
+    fn format(&self, module: &str) -> Result<Option<LayerFormat<'a>>> {
+        self.quantization.map_or(Ok(None), |config| config.layer(module))
     }
 
     fn gpt2_block(&mut self, layer: usize) -> Result<Block<M::Tensor>> {
@@ -210,7 +215,7 @@ impl<'a, M: Memory> Loader<'a, M> {
         let name = self.own(&format!("{part}.weight"));
         // GPT-2 stores (in, out).
         let transposed = self.config.architecture == Architecture::Gpt2;
-        let weight = match self.quantization.and_then(|config| config.layer(&module)) {
+        let weight = match self.format(&module)? {
             Some(format) => {
                 let weight =
                     quantized::load(self.weights, &name, (n_out, n_in), transposed, format, (self.dtype, self.saved))
@@ -221,9 +226,9 @@ impl<'a, M: Memory> Loader<'a, M> {
             None if transposed => Stored::Full(self.matrix_of(&name, n_out, n_in, true)?),
             None => Stored::Full(self.matrix(&name, n_out, n_in)?),
         };
-        self.modules.push(module);
+        self.modules.push(module.clone());
         let bias = if bias { Some(self.vector(&self.own(&format!("{part}.bias")), n_out)?) } else { None };
-        Ok(Linear { weight, bias })
+        Ok(Linear { name: module, weight, bias })
     }
 
     fn matrix(&mut self, name: &str, rows: usize, columns: usize) -> Result<M::Tensor> {

@@ -9,8 +9,8 @@ use crate::model::cpu;
 use crate::model::weights::Slot;
 use crate::model::{Precision, Weights};
 use crate::quant::{
-    Absmax, FourBitOptions, Int8Rows, LayerFormat, NestedAbsmax, Quantized4Bit, quantize_4bit_blocks,
-    quantize_rows_int8,
+    Absmax, FourBitOptions, Int8Rows, LayerCalibration, LayerFormat, NestedAbsmax, Quantized4Bit, StaticInt8,
+    quantize_4bit_blocks,
 };
 
 /// A layer of `n` outputs and `k` inputs whose weight is called `name`; in full precision it may be stored
@@ -23,16 +23,12 @@ pub(super) fn load<T>(
     name: &str,
     (n, k): (usize, usize),
     transposed: bool,
-    format: LayerFormat,
+    format: LayerFormat<'_>,
     (dtype, saved): (Precision, bool),
 ) -> Result<Stored<T>> {
-    if saved {
-        return match format {
-            LayerFormat::FourBit(_) => checkpoint::four_bit(weights, name, (n, k)),
-            LayerFormat::Int8 { threshold } => checkpoint::int8(weights, name, (n, k), threshold),
-        };
-    }
     match format {
+        LayerFormat::FourBit(_) if saved => checkpoint::four_bit(weights, name, (n, k)),
+        LayerFormat::Int8 { threshold } if saved => checkpoint::int8(weights, name, (n, k), threshold),
         LayerFormat::FourBit(options) => {
             let numbers = read(weights, name, (n, k), transposed, dtype)?;
             let quantized =
@@ -41,8 +37,23 @@ pub(super) fn load<T>(
         }
         LayerFormat::Int8 { threshold } => {
             let numbers = read(weights, name, (n, k), transposed, dtype)?;
-            let rows = int8(&numbers, k).map_err(|error| place(&numbers, name, k, error))?;
+            // As bitsandbytes does: float16 first.
+            let quantize = |rows: &[f32]| {
+                let narrow: Vec<f32> = rows.iter().map(|&number| half::f16::from_f32(number).to_f32()).collect();
+                Int8Rows::quantize(&narrow, k)
+            };
+            let rows = int8(&numbers, k, quantize).map_err(|error| place(&numbers, name, k, error))?;
             Ok(Stored::Int8(Int8Matrix::new(rows, threshold)))
+        }
+        LayerFormat::StaticInt8(LayerCalibration { channels, scale, .. }) => {
+            if *channels != k {
+                return Err(Error::input(format!("`calibration` has {channels} inputs for each token, the layer {k}"))
+                    .hint("calibrate the model that is to be quantized"));
+            }
+            let numbers = read(weights, name, (n, k), transposed, dtype)?;
+            let quantize = |rows: &[f32]| Ok(StaticInt8::quantize(rows, k, scale.clone())?.into_weight());
+            let rows = int8(&numbers, k, quantize).map_err(|error| place(&numbers, name, k, error))?;
+            Ok(Stored::Int8(Int8Matrix::with_input_scale(rows, scale)))
         }
     }
 }
@@ -102,15 +113,17 @@ fn four_bit(
     Quantized4Bit::new(quant_type, blocksize, &[n, k], dtype, packed, absmax)
 }
 
-fn int8(numbers: &[f32], k: usize) -> Result<Int8Rows> {
+/// Rows of `k` numbers in 8 bits; `quantize` makes them of some rows.
+fn int8(numbers: &[f32], k: usize, quantize: impl Fn(&[f32]) -> Result<Int8Rows> + Sync) -> Result<Int8Rows> {
     let rows = (PART / k).max(1);
     let mut values = vec![0_i8; numbers.len()];
     let mut scb = vec![0.0_f32; numbers.len() / k];
     let outputs = values.chunks_mut(rows * k).zip(scb.chunks_mut(rows));
     in_parts(numbers.chunks(rows * k).zip(outputs), |(numbers, (values, scb))| {
-        // As bitsandbytes does: float16 first.
-        let narrow: Vec<f32> = numbers.iter().map(|&number| half::f16::from_f32(number).to_f32()).collect();
-        quantize_rows_int8(&narrow, k, values, scb)
+        let part = quantize(numbers)?;
+        values.copy_from_slice(part.values());
+        scb.copy_from_slice(part.scb());
+        Ok(())
     })?;
     Int8Rows::new(values, scb, k)
 }

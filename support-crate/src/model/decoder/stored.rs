@@ -1,8 +1,8 @@
 //! A matrix of weights as a model keeps it: in full precision, or quantized.
 
 use super::InMemory;
-use crate::model::cpu::{FourBit, Int8, Weights};
-use crate::quant::{Absmax, Int8Rows, Quantized4Bit};
+use crate::model::cpu::{self, FourBit, Int8, Weights};
+use crate::quant::{Absmax, ActivationScale, Int8Rows, Quantized4Bit};
 
 /// (out, in)
 #[derive(Debug)]
@@ -21,7 +21,14 @@ pub(in crate::model) struct FourBitMatrix {
 pub(in crate::model) struct Int8Matrix {
     rows: Int8Rows,
     sums: Vec<i32>,
-    threshold: f32,
+    inputs: Inputs,
+}
+
+/// How inputs become 8 bits: as [`cpu::Inputs`].
+#[derive(Debug)]
+enum Inputs {
+    Dynamic { threshold: f32 },
+    Static { factors: Vec<f32>, scale: f32 },
 }
 
 impl<T> Stored<T> {
@@ -39,7 +46,7 @@ impl<T> Stored<T> {
         match self {
             Self::Full(_) => 0,
             Self::FourBit(matrix) => size_of_val(matrix.absmax()),
-            Self::Int8(matrix) => size_of_val(matrix.rows.scb()) + size_of_val(matrix.sums.as_slice()),
+            Self::Int8(matrix) => matrix.quant_state_bytes(),
         }
     }
 }
@@ -80,12 +87,34 @@ impl FourBitMatrix {
 
 impl Int8Matrix {
     pub fn new(rows: Int8Rows, threshold: f32) -> Self {
+        Self::with_inputs(rows, Inputs::Dynamic { threshold })
+    }
+
+    /// For inputs of these scales; those per channel are in the weights already.
+    pub fn with_input_scale(rows: Int8Rows, input_scale: &ActivationScale) -> Self {
+        let (factors, scale) = (input_scale.factors(rows.columns()), input_scale.of_products());
+        Self::with_inputs(rows, Inputs::Static { factors, scale })
+    }
+
+    fn with_inputs(rows: Int8Rows, inputs: Inputs) -> Self {
         let sum = |row: &[i8]| row.iter().map(|&value| i32::from(value)).sum();
         let sums = rows.values().chunks_exact(rows.columns()).map(sum).collect();
-        Self { rows, sums, threshold }
+        Self { rows, sums, inputs }
+    }
+
+    fn quant_state_bytes(&self) -> usize {
+        let of_inputs = match &self.inputs {
+            Inputs::Dynamic { .. } => 0,
+            Inputs::Static { factors, .. } => size_of_val(factors.as_slice()),
+        };
+        size_of_val(self.rows.scb()) + size_of_val(self.sums.as_slice()) + of_inputs
     }
 
     fn weights(&self) -> Int8<'_> {
-        Int8 { values: self.rows.values(), absmax: self.rows.scb(), sums: &self.sums, threshold: self.threshold }
+        let inputs = match &self.inputs {
+            Inputs::Dynamic { threshold } => cpu::Inputs::Dynamic { threshold: *threshold },
+            Inputs::Static { factors, scale } => cpu::Inputs::Static { factors, scale: *scale },
+        };
+        Int8 { values: self.rows.values(), absmax: self.rows.scb(), sums: &self.sums, inputs }
     }
 }

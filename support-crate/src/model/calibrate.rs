@@ -1,0 +1,57 @@
+//! Prompts to the scales of static int8: what goes into each layer while a model reads them.
+
+use std::cell::RefCell;
+
+use super::cache::Layout;
+use super::{Loaded, LogitPositions, TokenBatch, check_tokens};
+use crate::error::{Context, Error, Result};
+use crate::quant::{Calibration, CalibrationMethod, Calibrator, Granularity};
+
+/// Runs a model in full precision on prompts, one at a time, and finds the scales that its layers' inputs are to
+/// be quantized by. The prompts should be of the kind that the model is for: what they did not show is clipped.
+///
+/// ```
+/// use quantlab::model::{LoadOptions, calibrate, load_model};
+/// use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
+///
+/// let baseline = load_model(&["embedded"], &LoadOptions::default())?;
+/// let prompts = ["The capital of France is", "Once upon a time there was a fox."];
+/// let calibration = calibrate(&baseline, &prompts, CalibrationMethod::Percentile(99.9), Granularity::PerTensor)?;
+/// let quantization = Some(QuantizationConfig::static_int8(calibration));
+/// let quantized = load_model(&["embedded"], &LoadOptions { quantization, ..LoadOptions::default() })?;
+/// assert_eq!(quantized.dtype_label, "static int8, rest float32");
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// No prompts, one that is empty or longer than the model's context, a percentile that [`Calibrator`] refuses;
+/// inputs of a layer that are NaN or infinite; a model that is quantized already, or that does not run on the
+/// CPU with this library's kernels.
+pub fn calibrate(
+    loaded: &Loaded,
+    prompts: &[&str],
+    method: CalibrationMethod,
+    granularity: Granularity,
+) -> Result<Calibration> {
+    if loaded.model.info().quant_state_bytes > 0 {
+        return Err(Error::input(format!("`{}` is quantized already", loaded.model_id))
+            .hint("calibrate the model in full precision: quantized layers give others inputs that are off"));
+    }
+    if prompts.is_empty() {
+        return Err(Error::input("there are no prompts to calibrate with").hint("give texts as the model is to read"));
+    }
+    let calibrator = RefCell::new(Calibrator::new(method, granularity)?);
+    for (index, prompt) in prompts.iter().enumerate() {
+        observe(loaded, prompt, &calibrator).context(|| format!("prompt {index}"))?;
+    }
+    calibrator.into_inner().finish()
+}
+
+fn observe(loaded: &Loaded, prompt: &str, calibrator: &RefCell<Calibrator>) -> Result<()> {
+    let tokens = TokenBatch::single(&loaded.tokenizer.encode(prompt)?)?;
+    check_tokens(loaded.model.info(), &tokens, 0).map_err(|error| error.hint("cut it into several prompts"))?;
+    let layout = Layout::of(&tokens, None);
+    loaded.model.observe(&layout.step(&tokens, LogitPositions::All), &|layer, inputs, channels| {
+        calibrator.borrow_mut().observe(layer, inputs, channels)
+    })
+}
