@@ -6,7 +6,6 @@ mod footprint;
 mod memory;
 mod nll;
 mod perplexity;
-mod progress;
 mod prompt;
 mod run_info;
 mod statistics;

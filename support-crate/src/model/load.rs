@@ -5,7 +5,7 @@ use super::decoder::Decoder;
 use super::{Backend, CausalLm, DecoderConfig, Device, Precision, Tokenizer, Weights, resolve_dtype};
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
-use crate::source::ModelId;
+use crate::source::{ModelFiles, ModelId};
 
 /// A model that is ready to run, with the tokenizer from the same place.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ pub struct Loaded {
     pub skipped: Vec<SkippedCandidate>,
     /// Tensors of the files that the model has no use for.
     pub unused_tensors: Vec<String>,
+    /// How the layers are quantized, if they are.
+    pub quantization: Option<QuantizationConfig>,
+    /// Where it was loaded from.
+    pub files: ModelFiles,
 }
 
 /// How a model is loaded. `LoadOptions::default()`: float32 in candle's tensors on the CPU.
@@ -106,15 +110,17 @@ pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> 
     let mut skipped = Vec::new();
     for &candidate in candidates {
         match load(candidate, resolved.dtype, options) {
-            Ok(Parts { model, tokenizer, unused_tensors, quantization }) => {
+            Ok(Parts { model, tokenizer, unused_tensors, quantization, files }) => {
                 let rest = resolved.label;
                 return Ok(Loaded {
                     model,
                     tokenizer,
                     model_id: candidate.trim().to_owned(),
-                    dtype_label: quantization.map_or(rest.clone(), |format| format!("{format}, rest {rest}")),
+                    dtype_label: quantization.as_ref().map_or(rest.clone(), |format| format!("{format}, rest {rest}")),
                     skipped,
                     unused_tensors,
+                    quantization,
+                    files,
                 });
             }
             Err(error) if candidates.len() == 1 => return Err(error.context(format!("cannot load `{candidate}`"))),
@@ -138,6 +144,7 @@ struct Parts {
     tokenizer: Tokenizer,
     unused_tensors: Vec<String>,
     quantization: Option<QuantizationConfig>,
+    files: ModelFiles,
 }
 
 fn load(candidate: &str, dtype: Precision, options: &LoadOptions) -> Result<Parts> {
@@ -171,7 +178,7 @@ fn load(candidate: &str, dtype: Precision, options: &LoadOptions) -> Result<Part
             Torch::new(device, dtype)?,
         )?),
     };
-    Ok(Parts { model, tokenizer, unused_tensors: weights.unused(), quantization })
+    Ok(Parts { model, tokenizer, unused_tensors: weights.unused(), quantization, files })
 }
 
 impl Loaded {

@@ -27,10 +27,11 @@ pub(super) fn load<T>(
     (dtype, saved): (Precision, bool),
 ) -> Result<Stored<T>> {
     if saved {
-        return match format {
+        let stored = match format {
             LayerFormat::FourBit(_) => checkpoint::four_bit(weights, name, (n, k)),
             LayerFormat::Int8 { threshold } => checkpoint::int8(weights, name, (n, k), threshold),
         };
+        return stored.map_err(Error::in_file);
     }
     match format {
         LayerFormat::FourBit(options) => {
