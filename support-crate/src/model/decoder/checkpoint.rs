@@ -22,6 +22,7 @@ struct QuantState {
     dtype: String,
     shape: Vec<usize>,
     nested_blocksize: Option<usize>,
+    nested_dtype: Option<String>,
     nested_offset: Option<f32>,
 }
 
@@ -41,7 +42,7 @@ pub(super) fn four_bit<T>(weights: &Weights, name: &str, (n, k): (usize, usize))
     let packed = weights.bytes(name, false)?;
     let absmax = match state.nested_blocksize {
         None => Absmax::Float32(floats(weights, &format!("{name}.absmax"), (n * k).div_ceil(state.blocksize))?),
-        Some(nested_blocksize) => nested(weights, name, nested_blocksize, state.nested_offset)?,
+        Some(nested_blocksize) => nested(weights, name, nested_blocksize, &state)?,
     };
     let dtype: Precision = state.dtype.parse().context(|| "its quant state")?;
     let quantized = Quantized4Bit::new(quant_type, state.blocksize, &[n, k], dtype, packed, absmax)?;
@@ -58,11 +59,14 @@ fn quant_state(weights: &Weights, name: &str) -> Result<QuantState> {
     serde_json::from_slice(&weights.bytes(found, false)?).context(|| format!("`{found}`"))
 }
 
-fn nested(weights: &Weights, name: &str, blocksize: usize, offset: Option<f32>) -> Result<Absmax> {
+fn nested(weights: &Weights, name: &str, blocksize: usize, state: &QuantState) -> Result<Absmax> {
     if blocksize != NESTED_BLOCKSIZE {
         return Err(Error::format(format!("its `nested_blocksize` is {blocksize}, expected {}", NESTED_BLOCKSIZE)));
     }
-    let offset = offset.ok_or_else(|| Error::format("its quant state has no `nested_offset`"))?;
+    if let Some(dtype) = state.nested_dtype.as_deref().filter(|dtype| *dtype != "float32") {
+        return Err(Error::format(format!("its `nested_dtype` is {dtype:?}, expected \"float32\"")));
+    }
+    let offset = state.nested_offset.ok_or_else(|| Error::format("its quant state has no `nested_offset`"))?;
     let quantized = weights.bytes(&format!("{name}.absmax"), false)?;
     let absmax = floats(weights, &format!("{name}.nested_absmax"), quantized.len().div_ceil(blocksize))?;
     let code = floats(weights, &format!("{name}.nested_quant_map"), 256)?;
@@ -169,9 +173,8 @@ mod tests {
 
     #[test]
     fn floats_are_written_as_python_writes_them() {
-        let offset = f64::from(0.308_875_41_f32);
         for (value, expected) in [
-            (offset, "0.3088754117488861"),
+            (f64::from(0.308_875_4_f32), "0.3088754117488861"),
             (1.0, "1.0"),
             (0.0001, "0.0001"),
             (0.00005, "5e-05"),

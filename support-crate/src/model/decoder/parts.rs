@@ -6,7 +6,7 @@ use crate::error::{Context, Error, Result};
 use crate::model::weights::Slot;
 use crate::model::{Architecture, DecoderConfig, NormKind, Positions, Precision, Weights};
 use crate::progress::Progress;
-use crate::quant::QuantizationConfig;
+use crate::quant::{LayerFormat, QuantizationConfig};
 
 /// GPT-2's name of it, after the prefix.
 pub(super) const POSITION_EMBEDDING: &str = "wpe.weight";
@@ -114,6 +114,8 @@ pub(in crate::model) struct Loader<'a, M> {
     saved: bool,
     /// The layers that could be quantized, as transformers names them.
     modules: Vec<String>,
+    /// A layer's weights while they are quantized.
+    numbers: Vec<f32>,
     counts: Counts,
     prefix: &'static str,
 }
@@ -130,9 +132,19 @@ impl<'a, M: Memory> Loader<'a, M> {
         // Some checkpoints are saved with the head around the model, some without.
         let first = format!("{with_head}{}", config.architecture.token_embedding());
         let prefix = if weights.contains(&first) { with_head } else { "" };
-        let saved = config.quantization.is_some();
-        let (modules, counts) = (Vec::new(), Counts::default());
-        Self { config, weights, memory, dtype, compute, quantization, saved, modules, counts, prefix }
+        Self {
+            config,
+            weights,
+            memory,
+            dtype,
+            compute,
+            quantization,
+            saved: config.quantization.is_some(),
+            modules: Vec::new(),
+            numbers: Vec::new(),
+            counts: Counts::default(),
+            prefix,
+        }
     }
 
     /// Reads everything.
@@ -194,8 +206,7 @@ impl<'a, M: Memory> Loader<'a, M> {
             (None, true) => Ok(None),
             (None, false) => Ok(Some(Stored::Full(self.matrix(&name, v, c)?))),
             (Some(format), tied) => {
-                let head = quantized::load(self.weights, &name, (v, c), false, format, (self.dtype, self.saved))
-                    .context(|| "layer `lm_head`")?;
+                let head = self.quantized("lm_head", &name, (v, c), false, format)?;
                 self.count_stored(&head, if tied { 0 } else { v * c });
                 Ok(Some(head))
             }
@@ -240,9 +251,7 @@ impl<'a, M: Memory> Loader<'a, M> {
         let transposed = self.config.architecture == Architecture::Gpt2;
         let weight = match self.quantization.and_then(|config| config.layer(&module)) {
             Some(format) => {
-                let weight =
-                    quantized::load(self.weights, &name, (n_out, n_in), transposed, format, (self.dtype, self.saved))
-                        .context(|| format!("layer `{module}`"))?;
+                let weight = self.quantized(&module, &name, (n_out, n_in), transposed, format)?;
                 self.count_stored(&weight, n_out * n_in);
                 weight
             }
@@ -252,6 +261,19 @@ impl<'a, M: Memory> Loader<'a, M> {
         self.modules.push(module.clone());
         let bias = if bias { Some(self.vector(&self.own(&format!("{part}.bias")), n_out)?) } else { None };
         Ok(Linear { name: module, weight, bias })
+    }
+
+    fn quantized(
+        &mut self,
+        module: &str,
+        name: &str,
+        shape: (usize, usize),
+        transposed: bool,
+        format: LayerFormat,
+    ) -> Result<Stored<M::Tensor>> {
+        let kind = (self.dtype, self.saved);
+        quantized::load(self.weights, name, shape, transposed, format, kind, &mut self.numbers)
+            .context(|| format!("layer `{module}`"))
     }
 
     fn matrix(&mut self, name: &str, rows: usize, columns: usize) -> Result<M::Tensor> {

@@ -14,7 +14,8 @@ use crate::quant::{
 };
 
 /// A layer of `n` outputs and `k` inputs whose weight is called `name`; in full precision it may be stored
-/// `transposed`, as (k, n). A layer that was `saved` quantized is always (n, k).
+/// `transposed`, as (k, n). A layer that was `saved` quantized is always (n, k). `numbers` is memory for the weights
+/// in float32: where each layer gave back its own, the system's allocator would keep several.
 ///
 /// # Errors
 /// As [`Weights::read`]; weights that are not finite; a saved state that contradicts itself.
@@ -25,6 +26,7 @@ pub(super) fn load<T>(
     transposed: bool,
     format: LayerFormat,
     (dtype, saved): (Precision, bool),
+    numbers: &mut Vec<f32>,
 ) -> Result<Stored<T>> {
     if saved {
         let stored = match format {
@@ -33,37 +35,40 @@ pub(super) fn load<T>(
         };
         return stored.map_err(Error::in_file);
     }
-    match format {
+    read(weights, name, (n, k), transposed, dtype, numbers)?;
+    let stored = match format {
         LayerFormat::FourBit(options) => {
-            let numbers = read(weights, name, (n, k), transposed, dtype)?;
-            let quantized =
-                four_bit(&numbers, (n, k), options, dtype).map_err(|error| place(&numbers, name, k, error))?;
-            Ok(Stored::FourBit(FourBitMatrix::new(quantized)))
+            four_bit(numbers, (n, k), options, dtype).map(|quantized| Stored::FourBit(FourBitMatrix::new(quantized)))
         }
-        LayerFormat::Int8 { threshold } => {
-            let numbers = read(weights, name, (n, k), transposed, dtype)?;
-            let rows = int8(&numbers, k).map_err(|error| place(&numbers, name, k, error))?;
-            Ok(Stored::Int8(Int8Matrix::new(rows, threshold)))
-        }
-    }
+        LayerFormat::Int8 { threshold } => int8(numbers, k).map(|rows| Stored::Int8(Int8Matrix::new(rows, threshold))),
+    };
+    stored.map_err(|error| place(numbers, name, k, error))
 }
 
-/// The weights of a layer in float32, for as long as it takes to quantize them; rounded to the precision of
+/// The weights of a layer in float32, for as long as it takes to quantize them: rounded to the precision of
 /// the model first, as transformers does.
-fn read(weights: &Weights, name: &str, (n, k): (usize, usize), transposed: bool, dtype: Precision) -> Result<Vec<f32>> {
+fn read(
+    weights: &Weights,
+    name: &str,
+    (n, k): (usize, usize),
+    transposed: bool,
+    dtype: Precision,
+    numbers: &mut Vec<f32>,
+) -> Result<()> {
     weights.check(name, &if transposed { [k, n] } else { [n, k] })?;
-    let mut numbers = vec![0.0_f32; n * k];
-    let slot = Slot::Float32(&mut numbers);
+    numbers.clear();
+    numbers.resize(n * k, 0.0);
+    let slot = Slot::Float32(numbers);
     match transposed {
         true => weights.read_transposed(name, k, n, slot)?,
         false => weights.read(name, &[n, k], slot)?,
     }
     if dtype == Precision::BFloat16 {
-        cpu::shares().split_mut(&mut numbers, 1, 4, &|_, part| {
+        cpu::shares().split_mut(numbers, 1, 4, &|_, part| {
             part.iter_mut().for_each(|number| *number = half::bf16::from_f32(*number).to_f32());
         });
     }
-    Ok(numbers)
+    Ok(())
 }
 
 /// Says where in the tensor the number is that cannot be quantized: the parts that threads quantize count

@@ -1,7 +1,5 @@
 //! A decoder's tensors as transformers saves them.
 
-use std::borrow::Cow;
-
 use half::{bf16, f16};
 use safetensors::Dtype;
 
@@ -66,13 +64,14 @@ where
             shape.reverse();
         }
         let bytes = move || {
-            Ok(Cow::Owned(match dtype {
-                _ if !self.info.device.is_cpu() => bytes_as(dtype, &self.backend.values(tensor)?, columns),
-                _ => match tensor.numbers() {
-                    Numbers::Float32(values) => bytes_of(values, columns, f32::to_le_bytes),
-                    Numbers::BFloat16(values) => bytes_of(values, columns, bf16::to_le_bytes),
-                },
-            }))
+            if !self.info.device.is_cpu() {
+                return Ok(bytes_as(dtype, &self.backend.values(tensor)?, columns).into());
+            }
+            let bytes = match tensor.numbers() {
+                Numbers::Float32(values) => bytes_of(values, columns, f32::to_le_bytes),
+                Numbers::BFloat16(values) => bytes_of(values, columns, bf16::to_le_bytes),
+            };
+            Ok(bytes.into())
         };
         StateTensor { name, dtype: to_safetensors(dtype), shape, bytes: Box::new(bytes) }
     }
