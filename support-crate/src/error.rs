@@ -76,6 +76,11 @@ impl Error {
         self
     }
 
+    /// What would be a caller's fault is a file's where the file says it.
+    pub(crate) fn in_file(self) -> Self {
+        Self { kind: ErrorKind::Format, ..self }
+    }
+
     /// Puts what was being done in front of the message: `context: message`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {

@@ -20,6 +20,7 @@ pub mod generate;
 pub mod measure;
 pub mod model;
 pub mod prelude;
+mod progress;
 pub mod quant;
 pub mod report;
 pub mod source;

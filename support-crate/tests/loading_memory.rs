@@ -1,4 +1,4 @@
-//! What loading a model takes besides its weights. Each load has a process of its own: the peak is that of
+//! What loading and saving a model take besides its weights. Each load has a process of its own: the peak is that of
 //! the whole process, and memory that an earlier load gave back would hide what a later one takes.
 #![cfg(target_os = "linux")]
 
@@ -6,17 +6,16 @@
 mod checkpoint;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use quantlab::measure::{peak_memory_of, resident_memory};
 use quantlab::model::{Backend, LoadOptions, Loaded, load_model};
+use quantlab::quant::QuantizationConfig;
 use serde_json::json;
+use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
-/// Large enough that a second copy of the weights, or all of the file, would show.
-const VOCAB_SIZE: usize = 20_000;
-const HIDDEN_SIZE: usize = 512;
-const LARGEST_TENSOR: usize = VOCAB_SIZE * HIDDEN_SIZE * size_of::<f32>();
 /// The tokenizer, the threads' stacks, and pages that are counted late.
 const SMALL: usize = 8 * MIB;
 /// A checkpoint that always is there.
@@ -25,27 +24,85 @@ const TINY: &str = "tests/golden/gpt2-tiny";
 const FOLDER: &str = "LOAD_FOLDER";
 const BACKEND: &str = "LOAD_BACKEND";
 const PRECISION: &str = "LOAD_PRECISION";
+const QUANTIZATION: &str = "LOAD_QUANTIZATION";
+const SAVE_TO: &str = "LOAD_SAVE_TO";
+const LARGEST_TENSOR: &str = "LOAD_LARGEST_TENSOR";
+
+/// A checkpoint of this size on disk, in float32.
+struct Checkpoint {
+    folder: TempDir,
+    /// Bytes of the token embedding, the largest tensor of all here.
+    largest_tensor: usize,
+}
+
+impl Checkpoint {
+    fn write(vocab_size: usize, hidden_size: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = json!({
+            "model_type": "gpt2", "vocab_size": vocab_size, "n_positions": 256, "n_embd": hidden_size, "n_layer": 6,
+            "n_head": 8, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
+        });
+        let tokenizer = fs::read(format!("{TINY}/tokenizer.json")).unwrap();
+        checkpoint::write_gpt2(folder.path(), config.to_string().as_bytes(), &tokenizer).unwrap();
+        Self { folder, largest_tensor: vocab_size * hidden_size * size_of::<f32>() }
+    }
+
+    /// Runs the test `name` on what is in a folder, in a process of its own.
+    fn run(&self, name: &str, folder: &Path, variables: &[(&str, &str)]) {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--ignored", "--nocapture"])
+            .env(FOLDER, folder)
+            .env(LARGEST_TENSOR, self.largest_tensor.to_string())
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        let [said, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        assert!(output.status.success() && said.contains("1 passed"), "{variables:?}:\n{said}{errors}");
+        println!("{variables:?}:\n{said}");
+    }
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap()
+}
+
+/// A load with what a library takes at its first use left out.
+fn measured(folder: &str, options: &LoadOptions) -> Measured {
+    load_model(&[TINY], options).unwrap();
+    let before = resident_memory().unwrap();
+    let (loaded, peak) = peak_memory_of(|| load_model(&[folder], options).unwrap()).unwrap();
+    let info = loaded.model.info();
+    let weights = info.parameter_bytes + info.quant_state_bytes;
+    Measured { weights, peak, kept: resident_memory().unwrap() - before, loaded }
+}
+
+/// Bytes.
+struct Measured {
+    weights: usize,
+    peak: usize,
+    kept: usize,
+    loaded: Loaded,
+}
+
+impl Measured {
+    fn check(&self, allowed: usize) {
+        let Self { weights, peak, kept, .. } = *self;
+        println!("weights {} MiB, peak {} MiB, kept {} MiB", weights / MIB, peak / MIB, kept / MIB);
+        assert!(peak >= weights - SMALL, "a peak of {peak} bytes cannot be that of {weights} bytes of weights");
+        assert!(peak <= allowed, "a peak of {} MiB, {} are allowed", peak / MIB, allowed / MIB);
+        // Pages of the file that stayed would be resident too.
+        assert!(kept <= weights + SMALL, "{} MiB are kept for {} MiB of weights", kept / MIB, weights / MIB);
+    }
+}
 
 #[test]
 fn loading_takes_little_more_than_the_weights() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = json!({
-        "model_type": "gpt2", "vocab_size": VOCAB_SIZE, "n_positions": 256, "n_embd": HIDDEN_SIZE, "n_layer": 6,
-        "n_head": 8, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
-    });
-    let tokenizer = fs::read(format!("{TINY}/tokenizer.json")).unwrap();
-    checkpoint::write_gpt2(folder.path(), config.to_string().as_bytes(), &tokenizer).unwrap();
+    // Large enough that a second copy of the weights, or all of the file, would show.
+    let checkpoint = Checkpoint::write(20_000, 512);
     for backend in Backend::ALL {
         for precision in ["float32", "bfloat16"] {
-            let output = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "one_load", "--ignored"])
-                .env(FOLDER, folder.path())
-                .env(BACKEND, backend.name())
-                .env(PRECISION, precision)
-                .output()
-                .unwrap();
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && said.contains("1 passed"), "{backend}, {precision}:\n{said}");
+            let variables = [(BACKEND, backend.name()), (PRECISION, precision)];
+            checkpoint.run("one_load", checkpoint.folder.path(), &variables);
         }
     }
 }
@@ -53,20 +110,53 @@ fn loading_takes_little_more_than_the_weights() {
 #[test]
 #[ignore = "the test above runs it, in a process of its own"]
 fn one_load() {
-    let [folder, backend, precision] = [FOLDER, BACKEND, PRECISION].map(|name| std::env::var(name).unwrap());
-    let load = |folder: &str| -> Loaded {
-        let (backend, precision) = (backend.parse().unwrap(), precision.parse().unwrap());
-        load_model(&[folder], &LoadOptions { backend, precision, ..LoadOptions::default() }).unwrap()
+    let (backend, precision) = (variable(BACKEND).parse().unwrap(), variable(PRECISION).parse().unwrap());
+    let measured = measured(&variable(FOLDER), &LoadOptions { backend, precision, ..LoadOptions::default() });
+    measured.check(measured.weights * 11 / 10 + largest_tensor() + SMALL);
+}
+
+fn largest_tensor() -> usize {
+    variable(LARGEST_TENSOR).parse().unwrap()
+}
+
+#[test]
+fn quantizing_takes_little_more_than_the_quantized_weights() {
+    // A third of the layers' weights in float32 would show.
+    let checkpoint = Checkpoint::write(4096, 768);
+    for backend in [Backend::Candle, Backend::Tch] {
+        for quantization in QUANTIZATIONS {
+            let saved = tempfile::tempdir().unwrap();
+            let backend = (BACKEND, backend.name());
+            let variables = [backend, (QUANTIZATION, quantization), (SAVE_TO, saved.path().to_str().unwrap())];
+            checkpoint.run("one_quantized_load", checkpoint.folder.path(), &variables);
+            checkpoint.run("one_load", saved.path(), &[backend, (PRECISION, "float32")]);
+        }
+    }
+}
+
+const QUANTIZATIONS: [&str; 4] = ["int8", "nf4", "fp4", "nf4, double quantization"];
+
+fn quantization() -> QuantizationConfig {
+    match variable(QUANTIZATION).as_str() {
+        "int8" => QuantizationConfig::int8(),
+        "nf4" => QuantizationConfig::nf4(),
+        "fp4" => QuantizationConfig::fp4(),
+        _ => QuantizationConfig { bnb_4bit_use_double_quant: true, ..QuantizationConfig::nf4() },
+    }
+}
+
+/// Quantizes and saves.
+#[test]
+#[ignore = "the test above runs it, in a process of its own"]
+fn one_quantized_load() {
+    let options = LoadOptions {
+        backend: variable(BACKEND).parse().unwrap(),
+        quantization: Some(quantization()),
+        ..LoadOptions::default()
     };
-    // What a library takes at its first use is not loading's.
-    load(TINY);
-    let before = resident_memory().unwrap();
-    let (loaded, peak) = peak_memory_of(|| load(&folder)).unwrap();
-    let kept = resident_memory().unwrap() - before;
-    let weights = loaded.model.info().parameter_bytes;
-    assert!(peak >= weights - SMALL, "a peak of {peak} bytes cannot be that of {weights} bytes of weights");
-    let allowed = weights * 11 / 10 + LARGEST_TENSOR + SMALL;
-    assert!(peak <= allowed, "a peak of {} MiB, {} are allowed", peak / MIB, allowed / MIB);
-    // Pages of the file that stayed would be resident too.
-    assert!(kept <= weights + SMALL, "{} MiB are kept for {} MiB of weights", kept / MIB, weights / MIB);
+    let measured = measured(&variable(FOLDER), &options);
+    measured.check(measured.weights * 12 / 10 + largest_tensor() + SMALL);
+    let ((), peak) = peak_memory_of(|| measured.loaded.save_pretrained(variable(SAVE_TO)).unwrap()).unwrap();
+    println!("saving {} MiB", peak / MIB);
+    assert!(peak <= largest_tensor() + SMALL, "saving takes {} MiB", peak / MIB);
 }

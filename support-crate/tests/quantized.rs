@@ -30,13 +30,8 @@ fn try_load(folder: &Path, backend: Backend, quantization: Option<QuantizationCo
 
 /// The references come without a tokenizer: that of the model that they were made from does.
 fn copy_of(reference: &Path) -> Copy {
-    let copy = Copy::empty();
-    for name in [CONFIG, WEIGHTS] {
-        fs::copy(reference.join(name), copy.path(name)).unwrap();
-    }
     let plain = plain_sibling(reference).unwrap_or_else(|| tiny().to_owned());
-    fs::copy(plain.join(TOKENIZER), copy.path(TOKENIZER)).unwrap();
-    copy
+    Copy::of_files(&[reference.join(CONFIG), reference.join(WEIGHTS), plain.join(TOKENIZER)])
 }
 
 fn load(folder: &Path, backend: Backend, quantization: Option<QuantizationConfig>) -> Loaded {

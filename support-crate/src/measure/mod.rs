@@ -8,7 +8,6 @@ mod memory;
 mod metrics;
 mod nll;
 mod perplexity;
-mod progress;
 mod prompt;
 mod run_info;
 mod statistics;

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::RunInfo;
 use super::nll::batch_nll;
-use super::progress::Progress;
 use super::windows::{Cut, Window, batches};
 use crate::error::{Error, Result};
 use crate::model::{CausalLm, Loaded, LogitPositions, ModelInfo, TokenBatch};
+use crate::progress::Progress;
 
 /// How texts are put before the model. `PerplexityOptions::default()`: the model's context, at most 2048
 /// tokens of it, moved by half of that, 8 windows at a time.

@@ -22,6 +22,10 @@ pub struct Loaded {
     pub skipped: Vec<SkippedCandidate>,
     /// Tensors of the files that the model has no use for.
     pub unused_tensors: Vec<String>,
+    /// How the layers are quantized, if they are.
+    pub quantization: Option<QuantizationConfig>,
+    /// Where it was loaded from, if both halves came from one place.
+    pub files: Option<ModelFiles>,
 }
 
 /// How a model is loaded. `LoadOptions::default()`: float32 in candle's tensors on the CPU.
@@ -106,15 +110,17 @@ pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> 
     let mut skipped = Vec::new();
     for &candidate in candidates {
         match load(candidate, resolved.dtype, options) {
-            Ok(Parts { model, tokenizer, unused_tensors, quantization }) => {
+            Ok(Parts { model, tokenizer, unused_tensors, quantization, files }) => {
                 let rest = resolved.label;
                 return Ok(Loaded {
                     model,
                     tokenizer,
                     model_id: candidate.trim().to_owned(),
-                    dtype_label: quantization.map_or(rest.clone(), |format| format!("{format}, rest {rest}")),
+                    dtype_label: quantization.as_ref().map_or(rest.clone(), |format| format!("{format}, rest {rest}")),
                     skipped,
                     unused_tensors,
+                    quantization,
+                    files: Some(files),
                 });
             }
             Err(error) if candidates.len() == 1 => return Err(error.context(format!("cannot load `{candidate}`"))),
@@ -138,6 +144,7 @@ struct Parts {
     tokenizer: Tokenizer,
     unused_tensors: Vec<String>,
     quantization: Option<QuantizationConfig>,
+    files: ModelFiles,
 }
 
 fn load(candidate: &str, dtype: Precision, options: &LoadOptions) -> Result<Parts> {
@@ -146,7 +153,7 @@ fn load(candidate: &str, dtype: Precision, options: &LoadOptions) -> Result<Part
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
     tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size)?;
     let (model, quantization, unused_tensors) = read_model(&files, config, dtype, options)?;
-    Ok(Parts { model, tokenizer, unused_tensors, quantization })
+    Ok(Parts { model, tokenizer, unused_tensors, quantization, files })
 }
 
 /// The tokenizer of one model.
@@ -217,6 +224,8 @@ impl Loaded {
             dtype_label: dtype_label.into(),
             skipped: Vec::new(),
             unused_tensors: Vec::new(),
+            quantization: None,
+            files: None,
         })
     }
 

@@ -16,11 +16,13 @@ mod hub;
 mod load;
 pub(crate) mod memory;
 mod precision;
+mod save;
 mod tokenizer;
 mod weights;
 
 use std::any::Any;
 use std::fmt;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -122,6 +124,15 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// # Errors
     /// What the backend reports.
     fn retain_rows(&self, storage: &mut (dyn Any + Send + Sync), rows: &[usize], past_len: usize) -> Result<()>;
+
+    /// Writes the weights as a safetensors file, under the names that transformers has for them; only
+    /// [`save_pretrained`](Loaded::save_pretrained) makes a checkpoint of it.
+    ///
+    /// # Errors
+    /// A file that cannot be written, or a model that has no weights to save.
+    fn save_weights(&self, file: &Path) -> Result<()> {
+        Err(Error::input(format!("a model of {} has nothing to write to {}", self.info().backend, file.display())))
+    }
 
     /// An empty cache for `batch` sequences of at most `capacity` tokens, prompt and new tokens.
     ///

@@ -124,8 +124,8 @@ impl QuantizationConfig {
         keys.into_config()
     }
 
-    /// The entry for a `config.json`, as transformers writes it. It has no words for a block size other than
-    /// 64 and for a head in another format than the layers.
+    /// The entry for a `config.json`, as transformers writes it. A head in int8 is a key of this library's own,
+    /// `head`; a block size other than 64 is in the layers' quant states only.
     ///
     /// # Errors
     /// Static int8, which bitsandbytes does not have: it would read the weights as those of another format.
@@ -136,6 +136,9 @@ impl QuantizationConfig {
         }
         let mut keys = Map::new();
         let mut set = |name: &str, value: Value| keys.insert(name.to_owned(), value);
+        if self.head == Head::Int8 {
+            set("head", "int8".into());
+        }
         set("_load_in_4bit", self.load_in_4bit.into());
         set("_load_in_8bit", self.load_in_8bit.into());
         set("bnb_4bit_compute_dtype", self.bnb_4bit_compute_dtype.to_string().into());
@@ -144,18 +147,23 @@ impl QuantizationConfig {
         set("bnb_4bit_use_double_quant", self.bnb_4bit_use_double_quant.into());
         set("llm_int8_enable_fp32_cpu_offload", false.into());
         set("llm_int8_has_fp16_weight", false.into());
-        let mut skipped = self.llm_int8_skip_modules.clone();
-        if let Some(skipped) =
-            skipped.as_mut().filter(|skipped| self.head == Head::AsLoaded && !names_any(skipped, "lm_head"))
-        {
-            skipped.push("lm_head".to_owned());
-        }
-        set("llm_int8_skip_modules", skipped.into());
+        set("llm_int8_skip_modules", self.skipped_with_head().into());
         set("llm_int8_threshold", f64::from(self.llm_int8_threshold).into());
         set("load_in_4bit", self.load_in_4bit.into());
         set("load_in_8bit", self.load_in_8bit.into());
         set("quant_method", "bitsandbytes".into());
         Ok(Value::Object(keys))
+    }
+
+    /// The modules to skip, with the head or without it: a list that leaves it out means that it is quantized.
+    fn skipped_with_head(&self) -> Option<Vec<String>> {
+        let mut skipped = self.llm_int8_skip_modules.clone();
+        match (self.head, &mut skipped) {
+            (Head::AsLoaded, Some(skipped)) if !names_any(skipped, "lm_head") => skipped.push("lm_head".to_owned()),
+            (Head::AsLoaded, _) => (),
+            (Head::Int8 | Head::AsLayers, skipped) => skipped.get_or_insert_default().retain(|name| name != "lm_head"),
+        }
+        skipped
     }
 
     /// Makes sure that the values make sense together.
@@ -283,6 +291,7 @@ struct Keys {
     bnb_4bit_use_double_quant: bool,
     bnb_4bit_compute_dtype: Option<String>,
     bnb_4bit_quant_storage: Option<String>,
+    head: Option<String>,
 }
 
 impl Keys {
@@ -315,8 +324,14 @@ impl Keys {
         };
         // A list of one's own replaces transformers' default, which is the head.
         let head_is_skipped = self.llm_int8_skip_modules.as_ref().is_none_or(|skipped| names_any(skipped, "lm_head"));
+        let head = match self.head.as_deref() {
+            None if head_is_skipped => Head::AsLoaded,
+            None => Head::AsLayers,
+            Some("int8") => Head::Int8,
+            Some(other) => return Err(Error::format(format!("`head` is {other:?}")).hint("only \"int8\" is known")),
+        };
         let config = QuantizationConfig {
-            head: if head_is_skipped { Head::AsLoaded } else { Head::AsLayers },
+            head,
             bnb_4bit_compute_dtype: compute_dtype,
             load_in_8bit: self.load_in_8bit,
             load_in_4bit: self.load_in_4bit,

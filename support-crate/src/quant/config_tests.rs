@@ -10,9 +10,15 @@ fn what_is_written_is_read() {
         QuantizationConfig::nf4(),
         QuantizationConfig {
             bnb_4bit_use_double_quant: true,
-            llm_int8_skip_modules: Some(vec!["lm_head".to_owned()]),
+            llm_int8_skip_modules: Some(vec!["lm_head".to_owned(), "c_proj".to_owned()]),
             ..QuantizationConfig::fp4()
         },
+        QuantizationConfig {
+            head: Head::AsLayers,
+            llm_int8_skip_modules: Some(vec!["c_proj".to_owned()]),
+            ..QuantizationConfig::int8()
+        },
+        QuantizationConfig { head: Head::Int8, llm_int8_skip_modules: Some(vec![]), ..QuantizationConfig::nf4() },
     ] {
         assert_eq!(QuantizationConfig::from_json(&config.to_json().unwrap()).unwrap(), config);
     }
@@ -27,6 +33,7 @@ fn what_is_not_understood_is_named() {
         (json!({}), "both false"),
         (json!({ "load_in_8bit": true, "llm_int8_threshold": -1.0 }), "`llm_int8_threshold` is -1"),
         (json!({ "load_in_8bit": 3 }), "`quantization_config`"),
+        (json!({ "load_in_8bit": true, "head": "int4" }), "`head` is \"int4\""),
         (json!({ "load_in_4bit": true, "bnb_4bit_quant_storage": "bfloat16" }), "bnb_4bit_quant_storage"),
     ] {
         let error = QuantizationConfig::from_json(&value).unwrap_err();

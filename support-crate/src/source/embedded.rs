@@ -35,5 +35,21 @@ pub(super) fn files() -> ModelFiles {
             "embedded/model.safetensors",
             include_bytes!("../../embedded/model.safetensors"),
         )]),
+        others: vec![
+            (
+                "generation_config.json",
+                ModelFile::embedded(
+                    "embedded/generation_config.json",
+                    include_bytes!("../../embedded/generation_config.json"),
+                ),
+            ),
+            (
+                "tokenizer_config.json",
+                ModelFile::embedded(
+                    "embedded/tokenizer_config.json",
+                    include_bytes!("../../embedded/tokenizer_config.json"),
+                ),
+            ),
+        ],
     }
 }

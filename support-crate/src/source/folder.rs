@@ -5,13 +5,13 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{ModelFile, ModelFiles, WeightSource};
+use super::{ModelFile, ModelFiles, OTHERS, WeightSource};
 use crate::error::{Context, Error, Result};
 
-pub(super) const CONFIG: &str = "config.json";
-pub(super) const TOKENIZER: &str = "tokenizer.json";
-pub(super) const WEIGHTS: &str = "model.safetensors";
-pub(super) const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
+pub(crate) const CONFIG: &str = "config.json";
+pub(crate) const TOKENIZER: &str = "tokenizer.json";
+pub(crate) const WEIGHTS: &str = "model.safetensors";
+pub(crate) const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
 
 /// The files of the model in `folder`.
 pub(super) fn files(folder: &Path) -> Result<ModelFiles> {
@@ -38,10 +38,12 @@ pub(super) fn files(folder: &Path) -> Result<ModelFiles> {
             false => error,
         }
     })?;
+    let others = OTHERS.into_iter().map(|name| (name, folder.join(name))).filter(|(_, path)| path.is_file());
     Ok(ModelFiles {
         config: ModelFile::Path(config),
         tokenizer: ModelFile::Path(tokenizer),
         weights: WeightSource::Safetensors(weights.into_iter().map(ModelFile::Path).collect()),
+        others: others.map(|(name, path)| (name, ModelFile::Path(path))).collect(),
     })
 }
 

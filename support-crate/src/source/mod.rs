@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use crate::error::{Context, Result};
 
 pub use embedded::{Fact, embedded_facts, held_out_text};
+pub(crate) use folder::{CONFIG, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
 pub use id::{ModelId, RandomShape};
 
 /// One file of a model: on disk, or inside this library.
@@ -41,7 +42,12 @@ pub struct ModelFiles {
     pub tokenizer: ModelFile,
     /// Where the weights are.
     pub weights: WeightSource,
+    /// What else there is of [`OTHERS`], with its name there: nothing here reads it, a copy of the model has it too.
+    pub others: Vec<(&'static str, ModelFile)>,
 }
+
+/// Files of a model that other programs read.
+pub const OTHERS: [&str; 3] = ["generation_config.json", "tokenizer_config.json", "special_tokens_map.json"];
 
 /// Where a model's weights are.
 #[derive(Debug, Clone)]

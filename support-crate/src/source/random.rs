@@ -21,6 +21,7 @@ pub(super) fn files(shape: RandomShape) -> ModelFiles {
         config: made("config.json of the random model", &config(shape)),
         tokenizer: made("tokenizer.json of the random model", &byte_tokenizer()),
         weights: WeightSource::Random { seed: SEED },
+        others: Vec::new(),
     }
 }
 

@@ -23,9 +23,13 @@ impl Copy {
     }
 
     pub fn of(checkpoint: &Path) -> Self {
+        Self::of_files(&[CONFIG, TOKENIZER, WEIGHTS].map(|name| checkpoint.join(name)))
+    }
+
+    pub fn of_files(files: &[PathBuf]) -> Self {
         let copy = Self::empty();
-        for name in [CONFIG, TOKENIZER, WEIGHTS] {
-            fs::copy(checkpoint.join(name), copy.path(name)).unwrap();
+        for file in files {
+            fs::copy(file, copy.path(file.file_name().unwrap().to_str().unwrap())).unwrap();
         }
         copy
     }

@@ -45,7 +45,10 @@ fn client() {
 /// The checkpoint that always is there, as a repository.
 fn tiny_repository() -> Repository {
     let read = |name: &str| (name.to_owned(), fs::read(tiny().join(name)).unwrap());
-    Repository { name: TINY, files: ["config.json", "tokenizer.json", WEIGHTS].map(read).into() }
+    // What other programs read is fetched too.
+    let other = ("generation_config.json".to_owned(), b"{}".to_vec());
+    let files = ["config.json", "tokenizer.json", WEIGHTS].map(read).into_iter().chain([other]);
+    Repository { name: TINY, files: files.collect() }
 }
 
 fn serve(repository: Repository) -> Server {

@@ -4,6 +4,7 @@
 mod change;
 #[path = "../common/mod.rs"]
 mod common;
+mod quantized;
 
 use std::fs;
 use std::path::Path;
@@ -70,12 +71,12 @@ impl Files {
     }
 
     fn try_out(&self) -> Result<(), TestCaseError> {
-        try_out(&self.config(), &self.tokenizer, &self.weights())
+        try_out(&self.config(), &self.tokenizer, &self.weights()).map(drop)
     }
 }
 
-/// Loads these files in both backends, and runs what loads.
-fn try_out(config: &[u8], tokenizer: &[u8], weights: &[u8]) -> Result<(), TestCaseError> {
+/// Loads these files in both backends, and runs what loads; returns the error of what does not.
+fn try_out(config: &[u8], tokenizer: &[u8], weights: &[u8]) -> Result<Option<String>, TestCaseError> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // Threads of their own would reserve memory of their own.
     set_threads(1).unwrap();
@@ -93,7 +94,8 @@ fn try_out(config: &[u8], tokenizer: &[u8], weights: &[u8]) -> Result<(), TestCa
     prop_assert_eq!(outcomes[0].as_ref().ok(), outcomes[1].as_ref().ok(), "candle and tch differ");
     let growth = peak_address_space() - before;
     prop_assert!(growth <= 8 * files + ROOM, "{growth} bytes of memory for {files} bytes of files");
-    Ok(())
+    let [outcome, _] = outcomes;
+    Ok(outcome.err())
 }
 
 /// The logits as bits: weights may well be NaN.

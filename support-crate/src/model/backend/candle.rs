@@ -49,6 +49,10 @@ impl Memory for Candle {
             Precision::Float16 => filled!(Float16, vec![0_u16; len].reinterpret_into::<f16>()),
         })
     }
+
+    fn shape(tensor: &Tensor) -> Vec<usize> {
+        tensor.dims().to_vec()
+    }
 }
 
 impl InMemory for Tensor {

@@ -81,6 +81,10 @@ impl Memory for Torch {
         })?;
         Ok(Shared(if self.device.is_cpu() { tensor } else { tensor.f_to_device(self.torch)? }))
     }
+
+    fn shape(tensor: &Shared) -> Vec<usize> {
+        tensor.0.size().into_iter().map(|size| size as usize).collect()
+    }
 }
 
 impl InMemory for Shared {

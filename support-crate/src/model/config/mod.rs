@@ -130,7 +130,7 @@ impl DecoderConfig {
         let keys: Map<String, Value> = serde_json::from_slice(json).context(|| "not a JSON object")?;
         let quantization = match keys.get("quantization_config") {
             None | Some(Value::Null) => None,
-            Some(value) => Some(QuantizationConfig::from_json(value)?),
+            Some(value) => Some(QuantizationConfig::from_json(value).map_err(Error::in_file)?),
         };
         let config = match keys.get("model_type").map_or(Some("gpt2"), Value::as_str) {
             Some("gpt2") => gpt2::parse(keys)?,

@@ -3,11 +3,14 @@
 //! Source: `QuantState.as_dict` and `from_dict` in bitsandbytes `functional.py`; `Linear8bitLt` in
 //! `nn/modules.py`.
 
+use std::borrow::Cow;
+
+use safetensors::Dtype;
 use serde::Deserialize;
 
 use super::stored::{FourBitMatrix, Int8Matrix, Stored};
 use crate::error::{Context, Error, Result};
-use crate::model::weights::Slot;
+use crate::model::weights::{Slot, StateTensor};
 use crate::model::{Precision, Weights};
 use crate::quant::{Absmax, FourBit, Int8Rows, NESTED_BLOCKSIZE, NestedAbsmax, Quantized4Bit, check_blocksize};
 
@@ -19,6 +22,7 @@ struct QuantState {
     dtype: String,
     shape: Vec<usize>,
     nested_blocksize: Option<usize>,
+    nested_dtype: Option<String>,
     nested_offset: Option<f32>,
 }
 
@@ -38,7 +42,7 @@ pub(super) fn four_bit<T>(weights: &Weights, name: &str, (n, k): (usize, usize))
     let packed = weights.bytes(name, false)?;
     let absmax = match state.nested_blocksize {
         None => Absmax::Float32(floats(weights, &format!("{name}.absmax"), (n * k).div_ceil(state.blocksize))?),
-        Some(nested_blocksize) => nested(weights, name, nested_blocksize, state.nested_offset)?,
+        Some(nested_blocksize) => nested(weights, name, nested_blocksize, &state)?,
     };
     let dtype: Precision = state.dtype.parse().context(|| "its quant state")?;
     let quantized = Quantized4Bit::new(quant_type, state.blocksize, &[n, k], dtype, packed, absmax)?;
@@ -55,11 +59,14 @@ fn quant_state(weights: &Weights, name: &str) -> Result<QuantState> {
     serde_json::from_slice(&weights.bytes(found, false)?).context(|| format!("`{found}`"))
 }
 
-fn nested(weights: &Weights, name: &str, blocksize: usize, offset: Option<f32>) -> Result<Absmax> {
+fn nested(weights: &Weights, name: &str, blocksize: usize, state: &QuantState) -> Result<Absmax> {
     if blocksize != NESTED_BLOCKSIZE {
         return Err(Error::format(format!("its `nested_blocksize` is {blocksize}, expected {}", NESTED_BLOCKSIZE)));
     }
-    let offset = offset.ok_or_else(|| Error::format("its quant state has no `nested_offset`"))?;
+    if let Some(dtype) = state.nested_dtype.as_deref().filter(|dtype| *dtype != "float32") {
+        return Err(Error::format(format!("its `nested_dtype` is {dtype:?}, expected \"float32\"")));
+    }
+    let offset = state.nested_offset.ok_or_else(|| Error::format("its quant state has no `nested_offset`"))?;
     let quantized = weights.bytes(&format!("{name}.absmax"), false)?;
     let absmax = floats(weights, &format!("{name}.nested_absmax"), quantized.len().div_ceil(blocksize))?;
     let code = floats(weights, &format!("{name}.nested_quant_map"), 256)?;
@@ -89,4 +96,94 @@ fn floats(weights: &Weights, name: &str, len: usize) -> Result<Vec<f32>> {
     let mut values = vec![0.0_f32; len];
     weights.read(name, &[len], Slot::Float32(&mut values))?;
     Ok(values)
+}
+
+/// A 4-bit layer as it is saved: the same bytes.
+pub(super) fn four_bit_tensors<'a>(module: &str, quantized: &'a Quantized4Bit) -> Vec<StateTensor<'a>> {
+    let (packed, quant_type) = (quantized.packed(), quantized.quant_type());
+    let part = |name: &str| format!("{module}.weight.{name}");
+    let bytes = |name: &str, bytes: Cow<'a, [u8]>| StateTensor::new(part(name), Dtype::U8, &[bytes.len()], bytes);
+    let floats = |name: &str, values: &[f32]| float32(part(name), values);
+    let state = quant_state_json(quantized).into_bytes();
+    let mut tensors = vec![
+        StateTensor::new(format!("{module}.weight"), Dtype::U8, &[packed.len(), 1], packed),
+        floats("quant_map", quant_type.codebook()),
+        bytes(&format!("quant_state.bitsandbytes__{quant_type}"), state.into()),
+    ];
+    match quantized.absmax() {
+        Absmax::Float32(absmax) => tensors.push(floats("absmax", absmax)),
+        Absmax::Nested(nested) => tensors.extend([
+            bytes("absmax", nested.quantized().into()),
+            floats("nested_absmax", nested.absmax()),
+            floats("nested_quant_map", nested.code()),
+        ]),
+    }
+    tensors
+}
+
+/// As Python's `json.dumps` writes it, to the last space.
+fn quant_state_json(quantized: &Quantized4Bit) -> String {
+    let nested = match quantized.absmax() {
+        Absmax::Float32(_) => String::new(),
+        Absmax::Nested(nested) => format!(
+            r#", "nested_blocksize": {NESTED_BLOCKSIZE}, "nested_dtype": "float32", "nested_offset": {}"#,
+            python_float(nested.offset().into())
+        ),
+    };
+    let (quant_type, blocksize) = (quantized.quant_type(), quantized.blocksize());
+    let (dtype, shape) = (quantized.dtype(), quantized.shape());
+    format!(
+        r#"{{"quant_type": "{quant_type}", "blocksize": {blocksize}, "dtype": "{dtype}", "shape": {shape:?}{nested}}}"#
+    )
+}
+
+/// Rust and Python write the same digits; Python's exponents have a sign, and two digits or more.
+fn python_float(value: f64) -> String {
+    let text = format!("{value:?}");
+    match text.split_once('e').and_then(|(digits, exponent)| Some((digits, exponent.parse::<i32>().ok()?))) {
+        Some((digits, exponent)) => format!("{digits}e{exponent:+03}"),
+        None => text,
+    }
+}
+
+/// An 8-bit layer as it is saved.
+pub(super) fn int8_tensors<'a>(module: &str, rows: &'a Int8Rows) -> Vec<StateTensor<'a>> {
+    let values = || Ok(rows.values().iter().map(|&value| value as u8).collect());
+    vec![
+        StateTensor {
+            name: format!("{module}.weight"),
+            dtype: Dtype::I8,
+            shape: vec![rows.rows(), rows.columns()],
+            bytes: Box::new(values),
+        },
+        float32(format!("{module}.SCB"), rows.scb()),
+        // Row by row, the only layout that there still is.
+        StateTensor::new(format!("{module}.weight_format"), Dtype::U8, &[], vec![0]),
+    ]
+}
+
+fn float32<'a>(name: String, values: &[f32]) -> StateTensor<'a> {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    StateTensor::new(name, Dtype::F32, &[values.len()], bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_written_as_python_writes_them() {
+        for (value, expected) in [
+            (f64::from(0.308_875_4_f32), "0.3088754117488861"),
+            (1.0, "1.0"),
+            (0.0001, "0.0001"),
+            (0.00005, "5e-05"),
+            (1.25e-7, "1.25e-07"),
+            (-3e-120, "-3e-120"),
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+        ] {
+            assert_eq!(python_float(value), expected);
+        }
+    }
 }

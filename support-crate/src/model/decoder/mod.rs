@@ -10,16 +10,19 @@ mod fused;
 mod library;
 mod parts;
 mod quantized;
+mod save;
 mod stored;
 
 use std::any::Any;
 use std::fmt;
+use std::path::Path;
 
 use super::{
     Architecture, Backend, CausalLm, DecoderConfig, InputObserver, Logits, ModelInfo, Positions, Precision, Step,
     Weights, available_memory, cannot_be_observed,
 };
 use crate::error::{Error, Result};
+use crate::model::weights::write;
 use crate::quant::QuantizationConfig;
 use cache::CpuCache;
 pub(super) use fused::InMemory;
@@ -82,7 +85,7 @@ where
             num_parameters: counts.parameters,
             parameter_bytes: counts.bytes,
             quant_state_bytes: counts.quant_state,
-            bytes_per_token: counts.bytes + counts.quant_state - counts.tables,
+            bytes_per_token: counts.bytes + counts.quant_state - counts.unread,
             buffer_bytes: buffer_bytes(&config, dtype),
         };
         Ok(Self { info, config, parts, backend, fused })
@@ -130,6 +133,10 @@ where
             true => fused::observe(&self.config, &self.parts, step, observer),
             false => Err(cannot_be_observed(&self.info)),
         }
+    }
+
+    fn save_weights(&self, file: &Path) -> Result<()> {
+        write(file, self.state_dict()?)
     }
 
     fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<Box<dyn Any + Send + Sync>> {

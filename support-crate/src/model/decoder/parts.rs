@@ -5,10 +5,14 @@ use super::stored::Stored;
 use crate::error::{Context, Result};
 use crate::model::weights::Slot;
 use crate::model::{Architecture, DecoderConfig, NormKind, Positions, Precision, Weights};
+use crate::progress::Progress;
 use crate::quant::{LayerFormat, QuantizationConfig};
 
 /// What transformers names the module of the head.
 pub(in crate::model) const HEAD: &str = "lm_head";
+
+/// GPT-2's name of it, after the prefix.
+pub(super) const POSITION_EMBEDDING: &str = "wpe.weight";
 
 /// Letters in shapes: V tokens in the vocabulary, C width of the hidden state, H heads, J heads of keys
 /// and values, D width of a head, I width inside the feed-forward part.
@@ -38,10 +42,21 @@ pub(in crate::model) struct Block<T> {
     pub mlp_out: Linear<T>,
 }
 
+impl<T> Block<T> {
+    pub fn linears(&self) -> impl Iterator<Item = &Linear<T>> {
+        let rest = [&self.attention_out, &self.mlp_in, &self.mlp_out];
+        self.attention_in.iter().chain(rest).chain(&self.mlp_up)
+    }
+
+    pub fn norms(&self) -> [&Norm<T>; 2] {
+        [&self.attention_norm, &self.mlp_norm]
+    }
+}
+
 /// `y = x W^T + b`
 #[derive(Debug)]
 pub(in crate::model) struct Linear<T> {
-    /// As transformers names the module.
+    /// As transformers calls it: `transformer.h.0.attn.c_attn`.
     pub name: String,
     /// (out, in)
     pub weight: Stored<T>,
@@ -51,6 +66,8 @@ pub(in crate::model) struct Linear<T> {
 
 #[derive(Debug)]
 pub(in crate::model) struct Norm<T> {
+    /// As transformers calls it.
+    pub name: String,
     pub scale: T,         // (C)
     pub shift: Option<T>, // (C)
 }
@@ -69,6 +86,8 @@ pub(in crate::model) trait Memory {
         dtype: Precision,
         fill: &mut dyn FnMut(Slot<'_>) -> Result<()>,
     ) -> Result<Self::Tensor>;
+
+    fn shape(tensor: &Self::Tensor) -> Vec<usize>;
 }
 
 /// What loading has counted.
@@ -79,8 +98,9 @@ pub(in crate::model) struct Counts {
     pub bytes: usize,
     /// Bytes of scales of quantized weights, and the like.
     pub quant_state: usize,
-    /// Bytes of the tables of which a step reads single rows.
-    pub tables: usize,
+    /// Bytes of these that a step does not read: the tables that it takes single rows of, and what is only kept to
+    /// be saved.
+    pub unread: usize,
 }
 
 /// Reads tensors by the names that a family has for them.
@@ -97,6 +117,8 @@ pub(in crate::model) struct Loader<'a, M> {
     saved: bool,
     /// The layers that could be quantized, as transformers names them.
     modules: Vec<String>,
+    /// A layer's weights while they are quantized.
+    numbers: Vec<f32>,
     counts: Counts,
     prefix: &'static str,
 }
@@ -113,9 +135,19 @@ impl<'a, M: Memory> Loader<'a, M> {
         // Some checkpoints are saved with the head around the model, some without.
         let first = format!("{with_head}{}", config.architecture.token_embedding());
         let prefix = if weights.contains(&first) { with_head } else { "" };
-        let saved = config.quantization.is_some();
-        let (modules, counts) = (Vec::new(), Counts::default());
-        Self { config, weights, memory, dtype, compute, quantization, saved, modules, counts, prefix }
+        Self {
+            config,
+            weights,
+            memory,
+            dtype,
+            compute,
+            quantization,
+            saved: config.quantization.is_some(),
+            modules: Vec::new(),
+            numbers: Vec::new(),
+            counts: Counts::default(),
+            prefix,
+        }
     }
 
     /// Reads everything.
@@ -127,21 +159,22 @@ impl<'a, M: Memory> Loader<'a, M> {
         let (v, c) = (config.vocab_size, config.hidden_size);
         let token_embedding = self.matrix(&self.own(config.architecture.token_embedding()), v, c)?;
         let position_embedding = match config.positions {
-            Positions::Learned => Some(self.matrix(&self.own("wpe.weight"), config.context_len, c)?),
+            Positions::Learned => Some(self.matrix(&self.own(POSITION_EMBEDDING), config.context_len, c)?),
             Positions::Rotary { .. } => None,
         };
-        let mut tables = self.counts.bytes;
+        self.counts.unread = self.counts.bytes;
+        let mut progress = Progress::new("loading", config.n_layer, "layers");
         let mut blocks = Vec::new();
         for layer in 0..config.n_layer {
             blocks.push(if gpt2 { self.gpt2_block(layer)? } else { self.llama_block(layer)? });
+            progress.advance(1);
         }
-        let final_norm = self.norm(&self.own(if gpt2 { "ln_f" } else { "norm" }))?;
+        let final_norm = self.norm(if gpt2 { "ln_f" } else { "norm" })?;
         let head = self.head()?;
         if head.is_none() {
             // The head reads the whole token embedding.
-            tables -= v * c * self.dtype.size_in_bytes();
+            self.counts.unread -= v * c * self.dtype.size_in_bytes();
         }
-        self.counts.tables = tables;
         if let Some(quantization) = self.quantization {
             quantization.check_modules(&self.modules)?;
         }
@@ -151,6 +184,11 @@ impl<'a, M: Memory> Loader<'a, M> {
     /// A tensor's name in the files.
     fn own(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
+    }
+
+    /// A part's name in transformers, whether or not the files have it with the prefix.
+    fn module(&self, part: &str) -> String {
+        format!("{}{part}", self.config.architecture.prefix())
     }
 
     /// A tied head that is quantized has a copy of its own; the embedding stays as it is.
@@ -167,8 +205,7 @@ impl<'a, M: Memory> Loader<'a, M> {
             (None, true) => Ok(None),
             (None, false) => Ok(Some(Stored::Full(self.matrix(&name, v, c)?))),
             (Some(format), tied) => {
-                let head = quantized::load(self.weights, &name, (v, c), false, format, (self.dtype, self.saved))
-                    .context(|| format!("layer `{HEAD}`"))?;
+                let head = self.quantized(HEAD, &name, (v, c), false, format)?;
                 self.count_stored(&head, if tied { 0 } else { v * c });
                 Ok(Some(head))
             }
@@ -182,10 +219,10 @@ impl<'a, M: Memory> Loader<'a, M> {
     fn gpt2_block(&mut self, layer: usize) -> Result<Block<M::Tensor>> {
         let (c, inner) = (self.config.hidden_size, self.config.intermediate_size);
         let name = |part: &str| format!("h.{layer}.{part}");
-        let attention_norm = self.norm(&self.own(&name("ln_1")))?;
+        let attention_norm = self.norm(&name("ln_1"))?;
         let attention_in = vec![self.linear(&name("attn.c_attn"), (3 * c, c), true)?];
         let attention_out = self.linear(&name("attn.c_proj"), (c, c), true)?;
-        let mlp_norm = self.norm(&self.own(&name("ln_2")))?;
+        let mlp_norm = self.norm(&name("ln_2"))?;
         let mlp_in = self.linear(&name("mlp.c_fc"), (inner, c), true)?;
         let mlp_out = self.linear(&name("mlp.c_proj"), (c, inner), true)?;
         Ok(Block { attention_norm, attention_in, attention_out, mlp_norm, mlp_in, mlp_up: None, mlp_out })
@@ -196,13 +233,13 @@ impl<'a, M: Memory> Loader<'a, M> {
         let (c, inner, biases) = (config.hidden_size, config.intermediate_size, config.biases);
         let (queries, keys) = (config.n_head * config.head_dim, config.n_kv_head * config.head_dim);
         let name = |part: &str| format!("layers.{layer}.{part}");
-        let attention_norm = self.norm(&self.own(&name("input_layernorm")))?;
+        let attention_norm = self.norm(&name("input_layernorm"))?;
         let mut attention_in = Vec::new();
         for (part, rows) in [("q_proj", queries), ("k_proj", keys), ("v_proj", keys)] {
             attention_in.push(self.linear(&name(&format!("self_attn.{part}")), (rows, c), biases.attention_in)?);
         }
         let attention_out = self.linear(&name("self_attn.o_proj"), (c, queries), biases.attention_out)?;
-        let mlp_norm = self.norm(&self.own(&name("post_attention_layernorm")))?;
+        let mlp_norm = self.norm(&name("post_attention_layernorm"))?;
         let mlp_in = self.linear(&name("mlp.gate_proj"), (inner, c), biases.mlp)?;
         let mlp_up = Some(self.linear(&name("mlp.up_proj"), (inner, c), biases.mlp)?);
         let mlp_out = self.linear(&name("mlp.down_proj"), (c, inner), biases.mlp)?;
@@ -211,15 +248,13 @@ impl<'a, M: Memory> Loader<'a, M> {
 
     /// A linear layer of `n_out` outputs and `n_in` inputs, quantized if the configuration says so.
     fn linear(&mut self, part: &str, (n_out, n_in): (usize, usize), bias: bool) -> Result<Linear<M::Tensor>> {
-        let module = format!("{}{part}", self.config.architecture.prefix());
+        let module = self.module(part);
         let name = self.own(&format!("{part}.weight"));
         // GPT-2 stores (in, out).
         let transposed = self.config.architecture == Architecture::Gpt2;
         let weight = match self.format(&module)? {
             Some(format) => {
-                let weight =
-                    quantized::load(self.weights, &name, (n_out, n_in), transposed, format, (self.dtype, self.saved))
-                        .context(|| format!("layer `{module}`"))?;
+                let weight = self.quantized(&module, &name, (n_out, n_in), transposed, format)?;
                 self.count_stored(&weight, n_out * n_in);
                 weight
             }
@@ -229,6 +264,19 @@ impl<'a, M: Memory> Loader<'a, M> {
         self.modules.push(module.clone());
         let bias = if bias { Some(self.vector(&self.own(&format!("{part}.bias")), n_out)?) } else { None };
         Ok(Linear { name: module, weight, bias })
+    }
+
+    fn quantized(
+        &mut self,
+        module: &str,
+        name: &str,
+        shape: (usize, usize),
+        transposed: bool,
+        format: LayerFormat<'_>,
+    ) -> Result<Stored<M::Tensor>> {
+        let kind = (self.dtype, self.saved);
+        quantized::load(self.weights, name, shape, transposed, format, kind, &mut self.numbers)
+            .context(|| format!("layer `{module}`"))
     }
 
     fn matrix(&mut self, name: &str, rows: usize, columns: usize) -> Result<M::Tensor> {
@@ -251,14 +299,14 @@ impl<'a, M: Memory> Loader<'a, M> {
         self.memory.tensor(&[len], self.compute, &mut |slot| self.weights.read(name, &[len], slot))
     }
 
-    fn norm(&mut self, name: &str) -> Result<Norm<M::Tensor>> {
-        let c = self.config.hidden_size;
+    fn norm(&mut self, part: &str) -> Result<Norm<M::Tensor>> {
+        let (c, name) = (self.config.hidden_size, self.own(part));
         let scale = self.vector(&format!("{name}.weight"), c)?;
         let shift = match self.config.norm {
             NormKind::Layer => Some(self.vector(&format!("{name}.bias"), c)?),
             NormKind::Rms => None,
         };
-        Ok(Norm { scale, shift })
+        Ok(Norm { name: self.module(part), scale, shift })
     }
 
     fn count(&mut self, numbers: usize, dtype: Precision) {
@@ -271,5 +319,6 @@ impl<'a, M: Memory> Loader<'a, M> {
         self.counts.parameters += numbers;
         self.counts.bytes += stored.quantized_bytes();
         self.counts.quant_state += stored.quant_state_bytes();
+        self.counts.unread += stored.unread_bytes();
     }
 }

@@ -14,7 +14,8 @@ use crate::quant::{
 };
 
 /// A layer of `n` outputs and `k` inputs whose weight is called `name`; in full precision it may be stored
-/// `transposed`, as (k, n). A layer that was `saved` quantized is always (n, k).
+/// `transposed`, as (k, n). A layer that was `saved` quantized is always (n, k). `numbers` is memory for the weights
+/// in float32: where each layer gave back its own, the system's allocator would keep several.
 ///
 /// # Errors
 /// As [`Weights::read`]; weights that are not finite; a saved state that contradicts itself.
@@ -25,55 +26,65 @@ pub(super) fn load<T>(
     transposed: bool,
     format: LayerFormat<'_>,
     (dtype, saved): (Precision, bool),
+    numbers: &mut Vec<f32>,
 ) -> Result<Stored<T>> {
-    match format {
-        LayerFormat::FourBit(_) if saved => checkpoint::four_bit(weights, name, (n, k)),
-        LayerFormat::Int8 { threshold } if saved => checkpoint::int8(weights, name, (n, k), threshold),
+    if saved {
+        let stored = match format {
+            LayerFormat::FourBit(_) => checkpoint::four_bit(weights, name, (n, k)),
+            LayerFormat::Int8 { threshold } => checkpoint::int8(weights, name, (n, k), threshold),
+            LayerFormat::StaticInt8(_) => Err(Error::input("a checkpoint cannot hold static int8")),
+        };
+        return stored.map_err(Error::in_file);
+    }
+    read(weights, name, (n, k), transposed, dtype, numbers)?;
+    let stored = match format {
         LayerFormat::FourBit(options) => {
-            let numbers = read(weights, name, (n, k), transposed, dtype)?;
-            let quantized =
-                four_bit(&numbers, (n, k), options, dtype).map_err(|error| place(&numbers, name, k, error))?;
-            Ok(Stored::FourBit(FourBitMatrix::new(quantized)))
+            four_bit(numbers, (n, k), options, dtype).map(|quantized| Stored::FourBit(FourBitMatrix::new(quantized)))
         }
         LayerFormat::Int8 { threshold } => {
-            let numbers = read(weights, name, (n, k), transposed, dtype)?;
             // As bitsandbytes does: float16 first.
             let quantize = |rows: &[f32]| {
                 let narrow: Vec<f32> = rows.iter().map(|&number| half::f16::from_f32(number).to_f32()).collect();
                 Int8Rows::quantize(&narrow, k)
             };
-            let rows = int8(&numbers, k, quantize).map_err(|error| place(&numbers, name, k, error))?;
-            Ok(Stored::Int8(Int8Matrix::new(rows, threshold)))
+            int8(numbers, k, quantize).map(|rows| Stored::Int8(Int8Matrix::new(rows, threshold)))
         }
         LayerFormat::StaticInt8(LayerCalibration { channels, scale, .. }) => {
             if *channels != k {
                 return Err(Error::input(format!("`calibration` has {channels} inputs for each token, the layer {k}"))
                     .hint("calibrate the model that is to be quantized"));
             }
-            let numbers = read(weights, name, (n, k), transposed, dtype)?;
             let quantize = |rows: &[f32]| Ok(StaticInt8::quantize(rows, k, scale.clone())?.into_weight());
-            let rows = int8(&numbers, k, quantize).map_err(|error| place(&numbers, name, k, error))?;
-            Ok(Stored::Int8(Int8Matrix::with_input_scale(rows, scale)))
+            int8(numbers, k, quantize).map(|rows| Stored::Int8(Int8Matrix::with_input_scale(rows, scale)))
         }
-    }
+    };
+    stored.map_err(|error| place(numbers, name, k, error))
 }
 
-/// The weights of a layer in float32, for as long as it takes to quantize them; rounded to the precision of
+/// The weights of a layer in float32, for as long as it takes to quantize them: rounded to the precision of
 /// the model first, as transformers does.
-fn read(weights: &Weights, name: &str, (n, k): (usize, usize), transposed: bool, dtype: Precision) -> Result<Vec<f32>> {
+fn read(
+    weights: &Weights,
+    name: &str,
+    (n, k): (usize, usize),
+    transposed: bool,
+    dtype: Precision,
+    numbers: &mut Vec<f32>,
+) -> Result<()> {
     weights.check(name, &if transposed { [k, n] } else { [n, k] })?;
-    let mut numbers = vec![0.0_f32; n * k];
-    let slot = Slot::Float32(&mut numbers);
+    numbers.clear();
+    numbers.resize(n * k, 0.0);
+    let slot = Slot::Float32(numbers);
     match transposed {
         true => weights.read_transposed(name, k, n, slot)?,
         false => weights.read(name, &[n, k], slot)?,
     }
     if dtype == Precision::BFloat16 {
-        cpu::shares().split_mut(&mut numbers, 1, 4, &|_, part| {
+        cpu::shares().split_mut(numbers, 1, 4, &|_, part| {
             part.iter_mut().for_each(|number| *number = half::bf16::from_f32(*number).to_f32());
         });
     }
-    Ok(numbers)
+    Ok(())
 }
 
 /// Says where in the tensor the number is that cannot be quantized: the parts that threads quantize count

@@ -15,6 +15,8 @@ pub(in crate::model) enum Stored<T> {
 #[derive(Debug)]
 pub(in crate::model) struct FourBitMatrix {
     quantized: Quantized4Bit,
+    /// The scales in float32, if they are quantized themselves.
+    unpacked: Vec<f32>,
 }
 
 #[derive(Debug)]
@@ -45,8 +47,16 @@ impl<T> Stored<T> {
     pub fn quant_state_bytes(&self) -> usize {
         match self {
             Self::Full(_) => 0,
-            Self::FourBit(matrix) => size_of_val(matrix.absmax()),
+            Self::FourBit(matrix) => size_of_val(matrix.absmax()) + matrix.unread_bytes(),
             Self::Int8(matrix) => matrix.quant_state_bytes(),
+        }
+    }
+
+    /// Bytes of these that no step reads.
+    pub fn unread_bytes(&self) -> usize {
+        match self {
+            Self::FourBit(matrix) => matrix.unread_bytes(),
+            Self::Full(_) | Self::Int8(_) => 0,
         }
     }
 }
@@ -63,15 +73,31 @@ impl<T: InMemory> Stored<T> {
 }
 
 impl FourBitMatrix {
-    /// Scales that are quantized are unpacked, half a bit for each weight, so that no kernel has to.
+    /// Scales that are quantized are unpacked, half a bit for each weight, so that no kernel has to. They are kept
+    /// as they were too, an eighth of a bit: the codes do not follow from the scales, and a file has the codes.
     pub fn new(quantized: Quantized4Bit) -> Self {
-        Self { quantized: quantized.with_plain_absmax() }
+        let unpacked = match quantized.absmax() {
+            Absmax::Float32(_) => Vec::new(),
+            Absmax::Nested(nested) => nested.dequantize(),
+        };
+        Self { quantized, unpacked }
+    }
+
+    pub fn quantized(&self) -> &Quantized4Bit {
+        &self.quantized
     }
 
     fn absmax(&self) -> &[f32] {
         match self.quantized.absmax() {
             Absmax::Float32(absmax) => absmax,
-            Absmax::Nested(_) => unreachable!("unpacked when this was made"),
+            Absmax::Nested(_) => &self.unpacked,
+        }
+    }
+
+    fn unread_bytes(&self) -> usize {
+        match self.quantized.absmax() {
+            Absmax::Float32(_) => 0,
+            nested => nested.size_in_bytes(),
         }
     }
 
@@ -108,6 +134,10 @@ impl Int8Matrix {
             Inputs::Static { factors, .. } => size_of_val(factors.as_slice()),
         };
         size_of_val(self.rows.scb()) + size_of_val(self.sums.as_slice()) + of_inputs
+    }
+
+    pub fn rows(&self) -> &Int8Rows {
+        &self.rows
     }
 
     fn weights(&self) -> Int8<'_> {

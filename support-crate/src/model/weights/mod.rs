@@ -7,6 +7,7 @@
 mod convert;
 mod random;
 mod shard;
+mod write;
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -16,6 +17,7 @@ use crate::source::WeightSource;
 
 pub(in crate::model) use convert::Slot;
 use shard::Shard;
+pub(in crate::model) use write::{StateTensor, write};
 
 /// The tensors of a model, not yet loaded.
 pub struct Weights {

@@ -19,7 +19,7 @@ use self::download::download;
 use self::remote::{Listing, Remote};
 use self::settings::Settings;
 use super::folder::{self, CONFIG, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
-use super::{ModelFile, ModelFiles, WeightSource};
+use super::{ModelFile, ModelFiles, OTHERS, WeightSource};
 use crate::error::{Error, Result};
 
 /// The files of `repo` at `revision`, downloaded where they are not in the cache.
@@ -27,11 +27,16 @@ pub(super) fn files(repo: &str, revision: Option<&str>) -> Result<ModelFiles> {
     let mut repository = Repository::new(Settings::from_env(), repo, revision.unwrap_or("main"))?;
     let config = repository.fetch(CONFIG)?;
     let tokenizer = repository.fetch(TOKENIZER)?;
+    let mut others = Vec::new();
+    for name in OTHERS {
+        others.extend(repository.fetch_other(name)?.map(|path| (name, ModelFile::Path(path))));
+    }
     let weights = repository.fetch_weights()?;
     Ok(ModelFiles {
         config: ModelFile::Path(config),
         tokenizer: ModelFile::Path(tokenizer),
         weights: WeightSource::Safetensors(weights.into_iter().map(ModelFile::Path).collect()),
+        others,
     })
 }
 
@@ -93,6 +98,11 @@ impl Repository {
         }
         let file = listing.files.iter().find(|file| file.name == name);
         file.map(|file| download(remote, &self.cache, &listing.commit, file)).transpose()
+    }
+
+    /// As `fetch_if_there`, but of a model that is in the cache the Hub is not asked for what it runs without.
+    fn fetch_other(&mut self, name: &str) -> Result<Option<PathBuf>> {
+        if self.remote.is_some() { self.fetch_if_there(name) } else { Ok(self.in_cache(name)) }
     }
 
     fn in_cache(&self, name: &str) -> Option<PathBuf> {

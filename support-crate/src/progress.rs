@@ -1,24 +1,27 @@
-//! How far a long measurement is, for whoever waits for it.
+//! How far something long is, for whoever waits for it.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// A line at most this often: a notebook keeps every line, and a short run needs none.
+/// A short run needs no line.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// A line at most this often: a notebook keeps every line.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Prints from time to time how much of something is done.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     what: &'static str,
     total: usize,
     unit: &'static str,
     done: usize,
     start: Instant,
-    last: Duration,
+    last: Option<Duration>,
 }
 
 impl Progress {
     pub fn new(what: &'static str, total: usize, unit: &'static str) -> Self {
-        Self { what, total, unit, done: 0, start: Instant::now(), last: Duration::ZERO }
+        Self { what, total, unit, done: 0, start: Instant::now(), last: None }
     }
 
     /// So many more are done.
@@ -32,10 +35,11 @@ impl Progress {
     /// The line to print, if it is time for one. The last step needs none: the result follows.
     fn line(&mut self, more: usize, elapsed: Duration) -> Option<String> {
         self.done += more;
-        if elapsed.saturating_sub(self.last) < INTERVAL || self.done >= self.total {
+        let next = self.last.map_or(FIRST, |last| last + INTERVAL);
+        if elapsed < next || self.done >= self.total {
             return None;
         }
-        self.last = elapsed;
+        self.last = Some(elapsed);
         let (what, done, total, unit) = (self.what, self.done, self.total, self.unit);
         Some(format!("{what}: {done} of {total} {unit} after {:.0} s", elapsed.as_secs_f64()))
     }
@@ -50,9 +54,9 @@ mod tests {
         let mut progress = Progress::new("perplexity", 100, "tokens");
         let mut line = |more, seconds| progress.line(more, Duration::from_secs(seconds));
         assert_eq!(line(10, 1), None);
-        assert_eq!(line(10, 6).as_deref(), Some("perplexity: 20 of 100 tokens after 6 s"));
-        assert_eq!(line(10, 10), None);
-        assert_eq!(line(10, 11).as_deref(), Some("perplexity: 40 of 100 tokens after 11 s"));
+        assert_eq!(line(10, 3).as_deref(), Some("perplexity: 20 of 100 tokens after 3 s"));
+        assert_eq!(line(10, 7), None);
+        assert_eq!(line(10, 8).as_deref(), Some("perplexity: 40 of 100 tokens after 8 s"));
         assert_eq!(line(60, 99), None);
     }
 }

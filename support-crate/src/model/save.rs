@@ -1,0 +1,96 @@
+//! A loaded model to a checkpoint.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::Loaded;
+use crate::error::{Context, Error, Result};
+use crate::quant::Head;
+use crate::source::{CONFIG, ModelFile, ModelFiles, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
+
+impl Loaded {
+    /// Writes the model into a folder, as transformers and bitsandbytes save it, so that both these and
+    /// [`load_model`](super::load_model) load it. Quantized layers keep every bit.
+    ///
+    /// `model.safetensors` is one file whatever its size; transformers, which splits at 5 GB, reads that as well.
+    /// `config.json` is the model's own with its `dtype` and `quantization_config`. A head that was tied to the
+    /// token embedding and is quantized is a matrix of its own (`tie_word_embeddings` is `false`). transformers has
+    /// no head in int8 beside layers in 4 bits and does not load such a checkpoint; beside int8 layers it computes
+    /// the head with their threshold. The tokenizer and the rest
+    /// ([`OTHERS`](crate::source::OTHERS)) are copied.
+    ///
+    /// Takes memory for one tensor at a time. The files appear under their names only when all are written, and
+    /// lines on stdout say how far it is if it takes longer.
+    ///
+    /// ```
+    /// use quantlab::prelude::*;
+    ///
+    /// # let parent = tempfile::tempdir().unwrap();
+    /// # let folder = parent.path().join("nf4");
+    /// let options = LoadOptions { quantization: Some(QuantizationConfig::nf4()), ..LoadOptions::default() };
+    /// load_model(&["embedded"], &options)?.save_pretrained(&folder)?;
+    /// let again = load_model(&[folder.to_str().unwrap()], &LoadOptions::default())?;
+    /// assert_eq!(again.quantization, options.quantization);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A folder that cannot be written to, or that holds a checkpoint already; a file that the model was loaded
+    /// from and that is gone; a model that was put together by [`Loaded::new`] or is in static int8, which no
+    /// config.json can say.
+    pub fn save_pretrained(&self, folder: impl AsRef<Path>) -> Result<()> {
+        let folder = folder.as_ref();
+        let files = self.files.as_ref().ok_or_else(|| {
+            Error::input("the model has no config.json to save: its halves were opened one by one")
+                .hint("load it with `load_model`")
+        })?;
+        let config = self.config_json(&files.config)?;
+        let others = files.others.iter().map(|(name, _)| *name);
+        // A folder is a checkpoint from when its config is there.
+        let names: Vec<&str> = others.chain([TOKENIZER, WEIGHTS, CONFIG]).collect();
+        if let Some(name) = names.iter().chain([&WEIGHTS_INDEX]).find(|name| folder.join(name).exists()) {
+            return Err(Error::input(format!("{} holds a {name} already", folder.display()))
+                .hint("take another folder, or remove the checkpoint in it first"));
+        }
+        let incomplete = folder.join(format!(".quantlab-{}.incomplete", std::process::id()));
+        fs::create_dir_all(&incomplete).context(|| format!("cannot create a folder in {}", folder.display()))?;
+        let saved = self.write_files(files, &config, &incomplete).and_then(|()| {
+            names.iter().try_for_each(|name| {
+                fs::rename(incomplete.join(name), folder.join(name)).context(|| format!("cannot write {name}"))
+            })
+        });
+        let _ = fs::remove_dir_all(&incomplete);
+        saved.context(|| format!("saving to {}", folder.display()))
+    }
+
+    fn write_files(&self, files: &ModelFiles, config: &[u8], folder: &Path) -> Result<()> {
+        let write =
+            |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).context(|| format!("cannot write {name}"));
+        write(CONFIG, config)?;
+        write(TOKENIZER, &files.tokenizer.read()?)?;
+        for (name, file) in &files.others {
+            write(name, &file.read()?)?;
+        }
+        self.model.save_weights(&folder.join(WEIGHTS))
+    }
+
+    /// The config that the model was loaded with, and what became of it.
+    fn config_json(&self, source: &ModelFile) -> Result<Vec<u8>> {
+        let mut config: Map<String, Value> = serde_json::from_slice(&source.read()?).context(|| source.to_string())?;
+        // What older versions of transformers call it.
+        let dtype = if config.contains_key("torch_dtype") { "torch_dtype" } else { "dtype" };
+        config.insert(dtype.to_owned(), self.model.info().dtype.to_string().into());
+        let was_quantized = config.get("quantization_config").is_some_and(|value| !value.is_null());
+        if let Some(quantization) = self.quantization.as_ref().filter(|_| !was_quantized) {
+            config.insert("quantization_config".to_owned(), quantization.to_json()?);
+            if quantization.head != Head::AsLoaded {
+                config.insert("tie_word_embeddings".to_owned(), false.into());
+            }
+        }
+        let mut text = serde_json::to_string_pretty(&config)?;
+        text.push('\n');
+        Ok(text.into_bytes())
+    }
+}
