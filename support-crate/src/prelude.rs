@@ -11,9 +11,9 @@ pub use crate::measure::{
     time_generate_interleaved,
 };
 pub use crate::model::{
-    Backend, CausalLm, Device, LoadOptions, Loaded, Precision, ResolvedDtype, best_device, load_model,
-    load_model_and_tokenizer, resolve_dtype, set_threads, threads,
+    Backend, CausalLm, Device, Linear4bit, Linear8bitLt, LoadOptions, Loaded, Precision, ResolvedDtype, best_device,
+    load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };
-pub use crate::quant::{Head, QuantizationConfig};
+pub use crate::quant::{FourBit, FourBitOptions, Head, QuantizationConfig};
 pub use crate::report::{BarPlot, Estimate, LinePlot, StackedBar, Summary, Table, Timeline};
 pub use crate::source::{Fact, embedded_facts, held_out_text};

@@ -64,6 +64,12 @@ pub(in crate::model) trait Memory {
         dtype: Precision,
         fill: &mut dyn FnMut(Slot<'_>) -> Result<()>,
     ) -> Result<Self::Tensor>;
+
+    /// A tensor of uint8.
+    ///
+    /// # Errors
+    /// No room for it.
+    fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<Self::Tensor>;
 }
 
 /// What loading has counted.
@@ -88,6 +94,8 @@ pub(in crate::model) struct Loader<'a, M> {
     /// The format of what is added or scaled with: what is computed in.
     pub compute: Precision,
     pub quantization: Option<&'a QuantizationConfig>,
+    /// Whether kernels compute, or the backend's operations, which take quantized layers in its tensors.
+    fused: bool,
     /// Whether the files hold quantized layers already.
     saved: bool,
     /// The layers that could be quantized, as transformers names them.
@@ -103,6 +111,7 @@ impl<'a, M: Memory> Loader<'a, M> {
         memory: &'a M,
         (dtype, compute): (Precision, Precision),
         quantization: Option<&'a QuantizationConfig>,
+        fused: bool,
     ) -> Self {
         let with_head = config.architecture.prefix();
         // Some checkpoints are saved with the head around the model, some without.
@@ -110,7 +119,7 @@ impl<'a, M: Memory> Loader<'a, M> {
         let prefix = if weights.contains(&first) { with_head } else { "" };
         let saved = config.quantization.is_some();
         let (modules, counts) = (Vec::new(), Counts::default());
-        Self { config, weights, memory, dtype, compute, quantization, saved, modules, counts, prefix }
+        Self { config, weights, memory, dtype, compute, quantization, fused, saved, modules, counts, prefix }
     }
 
     /// Reads everything.
@@ -168,8 +177,7 @@ impl<'a, M: Memory> Loader<'a, M> {
             (Some(format), tied) => {
                 let head = quantized::load(self.weights, &name, (v, c), false, format, (self.dtype, self.saved))
                     .context(|| "layer `lm_head`")?;
-                self.count_stored(&head, if tied { 0 } else { v * c });
-                Ok(Some(head))
+                Ok(Some(self.keep(head, if tied { 0 } else { v * c })?))
             }
         }
     }
@@ -215,8 +223,7 @@ impl<'a, M: Memory> Loader<'a, M> {
                 let weight =
                     quantized::load(self.weights, &name, (n_out, n_in), transposed, format, (self.dtype, self.saved))
                         .context(|| format!("layer `{module}`"))?;
-                self.count_stored(&weight, n_out * n_in);
-                weight
+                self.keep(weight, n_out * n_in)?
             }
             None if transposed => Stored::Full(self.matrix_of(&name, n_out, n_in, true)?),
             None => Stored::Full(self.matrix(&name, n_out, n_in)?),
@@ -261,10 +268,12 @@ impl<'a, M: Memory> Loader<'a, M> {
         self.counts.bytes += numbers * dtype.size_in_bytes();
     }
 
-    /// Of a quantized layer transformers counts the weights and not their scales.
-    fn count_stored(&mut self, stored: &Stored<M::Tensor>, numbers: usize) {
+    /// A quantized layer where it is computed with. transformers counts its weights and not their scales.
+    fn keep(&mut self, stored: Stored<M::Tensor>, numbers: usize) -> Result<Stored<M::Tensor>> {
+        let stored = if self.fused { stored } else { stored.into_tensors(self.memory)? };
         self.counts.parameters += numbers;
         self.counts.bytes += stored.quantized_bytes();
         self.counts.quant_state += stored.quant_state_bytes();
+        Ok(stored)
     }
 }

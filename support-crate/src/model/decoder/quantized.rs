@@ -35,14 +35,12 @@ pub(super) fn load<T>(
     match format {
         LayerFormat::FourBit(options) => {
             let numbers = read(weights, name, (n, k), transposed, dtype)?;
-            let quantized =
-                four_bit(&numbers, (n, k), options, dtype).map_err(|error| place(&numbers, name, k, error))?;
+            let quantized = quantize_4bit(&numbers, name, (n, k), options, dtype)?;
             Ok(Stored::FourBit(FourBitMatrix::new(quantized)))
         }
         LayerFormat::Int8 { threshold } => {
             let numbers = read(weights, name, (n, k), transposed, dtype)?;
-            let rows = int8(&numbers, k).map_err(|error| place(&numbers, name, k, error))?;
-            Ok(Stored::Int8(Int8Matrix::new(rows, threshold)))
+            Ok(Stored::Int8(Int8Matrix::new(quantize_int8(&numbers, name, k)?, threshold)))
         }
     }
 }
@@ -77,6 +75,28 @@ fn place(numbers: &[f32], name: &str, k: usize, error: Error) -> Error {
         }
         None => error,
     }
+}
+
+/// The weights of `n` outputs and `k` inputs to 4 bits each; `name` is for messages.
+///
+/// # Errors
+/// A weight that is NaN or infinite, by output and input. The caller has checked the block size.
+pub(in crate::model) fn quantize_4bit(
+    numbers: &[f32],
+    name: &str,
+    (n, k): (usize, usize),
+    options: FourBitOptions,
+    dtype: Precision,
+) -> Result<Quantized4Bit> {
+    four_bit(numbers, (n, k), options, dtype).map_err(|error| place(numbers, name, k, error))
+}
+
+/// The weights of `k` inputs to 8 bits each; `name` is for messages.
+///
+/// # Errors
+/// A weight that is NaN or infinite, or would be in float16, by output and input; too many inputs.
+pub(in crate::model) fn quantize_int8(numbers: &[f32], name: &str, k: usize) -> Result<Int8Rows> {
+    int8(numbers, k).map_err(|error| place(numbers, name, k, error))
 }
 
 /// Weights that a thread quantizes at once: a multiple of every block size.

@@ -1,15 +1,20 @@
 //! A matrix of weights as a model keeps it: in full precision, or quantized.
 
 use super::InMemory;
+use super::parts::Memory;
+use super::tensors::{FourBitTensors, Int8Tensors};
+use crate::error::Result;
 use crate::model::cpu::{FourBit, Int8, Weights};
 use crate::quant::{Absmax, Int8Rows, Quantized4Bit};
 
-/// (out, in)
+/// (out, in). Kernels read quantized numbers in main memory; a library's operations take them in its tensors.
 #[derive(Debug)]
 pub(in crate::model) enum Stored<T> {
     Full(T),
     FourBit(FourBitMatrix),
     Int8(Int8Matrix),
+    FourBitTensors(FourBitTensors<T>),
+    Int8Tensors(Int8Tensors<T>),
 }
 
 #[derive(Debug)]
@@ -31,6 +36,8 @@ impl<T> Stored<T> {
             Self::Full(_) => 0,
             Self::FourBit(matrix) => matrix.quantized.packed().len(),
             Self::Int8(matrix) => matrix.rows.values().len(),
+            Self::FourBitTensors(matrix) => (matrix.n * matrix.k).div_ceil(2),
+            Self::Int8Tensors(matrix) => matrix.n * matrix.k,
         }
     }
 
@@ -40,7 +47,21 @@ impl<T> Stored<T> {
             Self::Full(_) => 0,
             Self::FourBit(matrix) => size_of_val(matrix.absmax()),
             Self::Int8(matrix) => size_of_val(matrix.rows.scb()) + size_of_val(matrix.sums.as_slice()),
+            Self::FourBitTensors(matrix) => matrix.quant_state_bytes(),
+            Self::Int8Tensors(matrix) => matrix.n * size_of::<f32>(),
         }
+    }
+
+    /// The same in a library's tensors.
+    ///
+    /// # Errors
+    /// No room on the device.
+    pub fn into_tensors(self, memory: &impl Memory<Tensor = T>) -> Result<Self> {
+        Ok(match self {
+            Self::FourBit(matrix) => Self::FourBitTensors(FourBitTensors::new(memory, &matrix.quantized)?),
+            Self::Int8(matrix) => Self::Int8Tensors(Int8Tensors::new(memory, &matrix.rows, matrix.threshold)?),
+            other => other,
+        })
     }
 }
 
@@ -51,6 +72,7 @@ impl<T: InMemory> Stored<T> {
             Self::Full(tensor) => Weights::Full(tensor.numbers()),
             Self::FourBit(matrix) => Weights::FourBit(matrix.weights()),
             Self::Int8(matrix) => Weights::Int8(matrix.weights()),
+            Self::FourBitTensors(_) | Self::Int8Tensors(_) => unreachable!("a fused step has them in main memory"),
         }
     }
 }
@@ -69,12 +91,17 @@ impl FourBitMatrix {
     }
 
     fn weights(&self) -> FourBit<'_> {
-        FourBit {
-            packed: self.quantized.packed(),
-            absmax: self.absmax(),
-            code: self.quantized.quant_type().codebook(),
-            blocksize: self.quantized.blocksize(),
-        }
+        four_bit_weights(&self.quantized, self.absmax())
+    }
+}
+
+/// What kernels read of a matrix whose scales are `absmax` when they are unpacked.
+pub(in crate::model) fn four_bit_weights<'a>(quantized: &'a Quantized4Bit, absmax: &'a [f32]) -> FourBit<'a> {
+    FourBit {
+        packed: quantized.packed(),
+        absmax,
+        code: quantized.quant_type().codebook(),
+        blocksize: quantized.blocksize(),
     }
 }
 
@@ -85,7 +112,11 @@ impl Int8Matrix {
         Self { rows, sums, threshold }
     }
 
-    fn weights(&self) -> Int8<'_> {
+    pub fn rows(&self) -> &Int8Rows {
+        &self.rows
+    }
+
+    pub fn weights(&self) -> Int8<'_> {
         Int8 { values: self.rows.values(), absmax: self.rows.scb(), sums: &self.sums, threshold: self.threshold }
     }
 }
