@@ -13,9 +13,11 @@ pub use crate::measure::{
     resident_memory, time_generate, time_generate_batch, time_generate_interleaved,
 };
 pub use crate::model::{
-    Backend, CausalLm, Device, Hub, LoadOptions, Loaded, ModelHub, Precision, ResolvedDtype, Tokenizer, best_device,
-    calibrate, load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
+    Backend, CausalLm, Device, Hub, Linear4bit, Linear8bitLt, LoadOptions, Loaded, ModelHub, Precision, ResolvedDtype,
+    Tokenizer, best_device, calibrate, load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };
-pub use crate::quant::{Calibration, CalibrationMethod, Granularity, Head, QuantizationConfig};
+pub use crate::quant::{
+    Calibration, CalibrationMethod, FourBit, FourBitOptions, Granularity, Head, QuantizationConfig,
+};
 pub use crate::report::{BarPlot, Estimate, LinePlot, StackedBar, Summary, Table, Timeline};
 pub use crate::source::{Fact, embedded_facts, held_out_text};

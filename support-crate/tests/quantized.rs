@@ -18,8 +18,6 @@ use serde_json::{Value, json};
 /// same byte: a single other one would be a hundred times as far.
 const LOGITS: f32 = 1e-4;
 
-const BACKENDS: [Backend; 2] = [Backend::Candle, Backend::Tch];
-
 fn try_load(folder: &Path, backend: Backend, quantization: Option<QuantizationConfig>) -> Result<Loaded> {
     let options = LoadOptions { backend, quantization, ..LoadOptions::default() };
     if folder.join(TOKENIZER).exists() {
@@ -62,7 +60,7 @@ fn cases() -> Vec<Case> {
 fn logits_of_saved_checkpoints() {
     for case in cases() {
         let expected = case.values("logits");
-        for backend in BACKENDS {
+        for backend in Backend::ALL {
             let found = logits(&load(&case.folder, backend, None), &case.ids("input_ids"));
             let distance = distance(found.values(), &expected);
             assert!(distance < LOGITS, "{} on {backend}: {distance}", case.name);
@@ -73,13 +71,15 @@ fn logits_of_saved_checkpoints() {
 #[test]
 fn greedy_tokens_of_saved_checkpoints() {
     for case in cases() {
-        let loaded = load(&case.folder, Backend::Tch, None);
-        for (prompt, expected) in case.ids("input_ids").iter().zip(case.ids("greedy")) {
-            let count = expected.len();
-            let options =
-                GenerateOptions { max_new_tokens: count, min_new_tokens: count, ..GenerateOptions::default() };
-            let found = generate_tokens(&*loaded.model, from_ref(prompt), &options, &mut |_, _| ()).unwrap();
-            assert_eq!(found[0].tokens, expected, "{}", case.name);
+        for backend in [Backend::Tch, Backend::TchOps, Backend::CandleOps] {
+            let loaded = load(&case.folder, backend, None);
+            for (prompt, expected) in case.ids("input_ids").iter().zip(case.ids("greedy")) {
+                let count = expected.len();
+                let options =
+                    GenerateOptions { max_new_tokens: count, min_new_tokens: count, ..GenerateOptions::default() };
+                let found = generate_tokens(&*loaded.model, from_ref(prompt), &options, &mut |_, _| ()).unwrap();
+                assert_eq!(found[0].tokens, expected, "{} on {backend}", case.name);
+            }
         }
     }
 }
@@ -88,10 +88,33 @@ fn greedy_tokens_of_saved_checkpoints() {
 fn footprints_are_those_of_transformers() {
     for case in quantized_cases() {
         let facts: Value = serde_json::from_slice(&fs::read(case.folder.join("facts.json")).unwrap()).unwrap();
-        let loaded = load(&case.folder, Backend::Tch, None);
-        let info = loaded.model.info();
-        assert_eq!(facts["memory_footprint_bytes"], info.parameter_bytes + info.buffer_bytes, "{}", case.name);
-        assert!(info.quant_state_bytes > 0 && info.bytes_per_token > 0);
+        for backend in Backend::ALL {
+            let loaded = load(&case.folder, backend, None);
+            let info = loaded.model.info();
+            assert_eq!(facts["memory_footprint_bytes"], info.parameter_bytes + info.buffer_bytes, "{}", case.name);
+            assert!(info.quant_state_bytes > 0 && info.bytes_per_token > 0);
+        }
+    }
+}
+
+/// Heads that are quantized, rows that are no whole blocks, scales of scales; layers of the Llama family.
+#[test]
+fn every_backend_computes_the_same_model() {
+    let configs = [
+        QuantizationConfig { head: Head::AsLayers, bnb_4bit_blocksize: 1024, ..QuantizationConfig::nf4() },
+        QuantizationConfig { bnb_4bit_use_double_quant: true, head: Head::Int8, ..QuantizationConfig::fp4() },
+        QuantizationConfig { llm_int8_threshold: 0.0, head: Head::AsLayers, ..QuantizationConfig::int8() },
+    ];
+    let rows: Vec<Vec<u32>> = (0..3).map(|row| (0..9).map(|i| (i * 41 + row * 7) % 272).collect()).collect();
+    for folder in ["tests/golden/gpt2-tiny", "tests/golden/llama3-tiny"].map(Path::new) {
+        for config in &configs {
+            let expected = logits(&load(folder, Backend::Tch, Some(config.clone())), &rows);
+            for backend in Backend::ALL {
+                let found = logits(&load(folder, backend, Some(config.clone())), &rows);
+                let distance = distance(found.values(), expected.values());
+                assert!(distance < LOGITS, "{} in {config} on {backend}: {distance}", folder.display());
+            }
+        }
     }
 }
 
@@ -209,8 +232,6 @@ fn what_cannot_be_quantized_says_so() {
         load_model(&[tiny().to_str().unwrap()], &options).unwrap_err().to_string()
     };
     let float32 = Precision::Float32;
-    let text = message(Backend::TchOps, float32, QuantizationConfig::nf4());
-    assert!(text.contains("tch-ops") && text.contains("Backend::Tch"), "{text}");
     let text =
         message(Backend::Tch, float32, QuantizationConfig { bnb_4bit_blocksize: 100, ..QuantizationConfig::nf4() });
     assert!(text.contains("100"), "{text}");

@@ -2,7 +2,8 @@
 //!
 //! [`CausalLm`] is the one trait that generation and measuring know; GPT-2 and the Llama family implement
 //! it, with their weights in candle's or libtorch's tensors. What a caller passes is checked here, once,
-//! for every backend.
+//! for every backend. [`Linear4bit`] and [`Linear8bitLt`] are single quantized layers over libtorch's
+//! tensors.
 
 mod backend;
 mod batch;
@@ -13,6 +14,7 @@ mod cpu;
 mod decoder;
 mod device;
 mod hub;
+mod linear;
 mod load;
 pub(crate) mod memory;
 mod precision;
@@ -37,6 +39,7 @@ pub(crate) use cpu::{exp, shares};
 pub use cpu::{set_threads, threads};
 pub use device::{Device, best_device};
 pub use hub::{Hub, ModelHub};
+pub use linear::{Linear4bit, Linear8bitLt};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use memory::available_memory;
 pub use precision::{Precision, ResolvedDtype, resolve_dtype};

@@ -97,12 +97,13 @@ pub(super) fn count_rows(what: &str, count: usize, columns: usize) -> Result<usi
     Ok(count / columns)
 }
 
+/// 1.5 * 2^23. From 2^23 to 2^24, float32 are the integers, so adding this rounds, halves to even.
+pub(crate) const INTEGERS: f32 = 12_582_912.0;
+
 /// The nearest integer, the even one of two that are as near; `value` lies between -127.5 and 127.5.
 #[inline(always)]
 pub(crate) fn round_to_int8(value: f32) -> i8 {
-    // From 2^23 to 2^24, float32 are the integers, so adding 1.5 * 2^23 rounds as asked, in one
-    // instruction everywhere; the integer is then in the lowest bits of the sum.
-    const INTEGERS: f32 = 12_582_912.0;
+    // One instruction everywhere; the integer is then in the lowest bits of the sum.
     (value + INTEGERS).to_bits() as i8
 }
 

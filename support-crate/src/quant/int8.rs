@@ -4,7 +4,7 @@ use super::float::{Float, absolute_maximum, check_finite, count_rows, round_to_i
 use crate::error::{Error, Result};
 
 /// The largest int8 in use; -128 is not, so that the numbers lie evenly around 0.
-pub(super) const LARGEST: f32 = 127.0;
+pub(crate) const LARGEST: f32 = 127.0;
 
 /// 1 / 127, as bitsandbytes writes it.
 pub(crate) const PER_STEP: f32 = 0.007874016;

@@ -38,10 +38,7 @@ impl Int8Tokens {
     /// Inputs that are not whole tokens, one that is NaN or infinite, a threshold that is negative or NaN.
     pub fn quantize<T: Float>(inputs: &[T], columns: usize, threshold: f32) -> Result<Self> {
         let tokens = count_rows("inputs", inputs.len(), columns)?;
-        if threshold.is_nan() || threshold < 0.0 {
-            return Err(Error::input(format!("an outlier threshold of {threshold}"))
-                .hint("6 is usual; 0 quantizes all inputs (llm_int8_threshold)"));
-        }
+        check_threshold(threshold)?;
         let is_outlier = |input: f32| threshold > 0.0 && input.abs() >= threshold;
         let mut has_outlier = vec![false; columns];
         let (mut values, mut scales) = (vec![0; inputs.len()], Vec::with_capacity(tokens));
@@ -66,6 +63,16 @@ impl Int8Tokens {
         }
         Ok(Self { values, scales, outlier_columns })
     }
+}
+
+/// # Errors
+/// A threshold that is negative or NaN.
+pub(crate) fn check_threshold(threshold: f32) -> Result<()> {
+    if threshold.is_nan() || threshold < 0.0 {
+        return Err(Error::input(format!("an outlier threshold of {threshold}"))
+            .hint("6 is usual; 0 quantizes all inputs (llm_int8_threshold)"));
+    }
+    Ok(())
 }
 
 /// A linear layer as LLM.int8() computes it: `inputs`, `[tokens, in_features]`, times the transposed weights,

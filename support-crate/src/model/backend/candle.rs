@@ -6,9 +6,10 @@ use half::{bf16, f16};
 
 use crate::error::Result;
 use crate::model::cpu::Numbers;
-use crate::model::decoder::{InMemory, Memory, Operations};
+use crate::model::decoder::{FourBitTensors, InMemory, Int8Tensors, Memory, Operations, SHIFT};
 use crate::model::weights::Slot;
 use crate::model::{Activation, Device, Precision};
+use crate::quant::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP};
 
 pub(in crate::model) struct Candle {
     device: Device,
@@ -52,6 +53,10 @@ impl Memory for Candle {
 
     fn shape(tensor: &Tensor) -> Vec<usize> {
         tensor.dims().to_vec()
+    }
+
+    fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<Tensor> {
+        Ok(Tensor::from_slice(values, shape, &self.candle)?)
     }
 }
 
@@ -112,6 +117,54 @@ impl Operations for Candle {
     fn linear(&self, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         // On a CPU, bfloat16 weights are widened here, one matrix at a time.
         let y = x.matmul(&weight.to_dtype(self.compute)?.t()?)?;
+        Ok(match bias {
+            Some(bias) => y.broadcast_add(bias)?,
+            None => y,
+        })
+    }
+
+    fn dequantize_4bit(&self, weight: &FourBitTensors<Tensor>) -> Result<Tensor> {
+        let FourBitTensors { packed, absmax, pairs, blocks, blocksize, n, k } = weight;
+        // As an index of one byte, 255 is no index but a zero.
+        let numbers = pairs.index_select(&packed.to_dtype(DType::U32)?, 0)?; // (bytes, 2)
+        let numbers = numbers.reshape((*blocks, *blocksize))?.broadcast_mul(absmax)?.flatten_all()?;
+        Ok(numbers.narrow(0, 0, n * k)?.reshape((*n, *k))?.to_dtype(self.compute)?)
+    }
+
+    fn linear_int8(&self, x: &Tensor, weight: &Int8Tensors<Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
+        let Int8Tensors { shifted, scb, threshold, .. } = weight;
+        let x = x.to_dtype(DType::F32)?;
+        let weight = shifted.to_dtype(DType::F32)?.affine(1.0, -f64::from(SHIFT))?; // (n, k)
+        let (mut inputs, mut outliers) = (x.clone(), None);
+        if *threshold > 0.0 {
+            inputs = x.to_dtype(DType::F16)?.to_dtype(DType::F32)?;
+            let large = inputs.abs()?.ge(*threshold)?;
+            inputs = large.where_cond(&inputs.zeros_like()?, &inputs)?;
+            let reached = large.max(0)?.to_vec1::<u8>()?;
+            let columns: Vec<u32> = (0..).zip(&reached).filter(|(_, reached)| **reached != 0).map(|(k, _)| k).collect();
+            if !columns.is_empty() {
+                let kept = Tensor::from_iter(reached.iter().map(|&reached| 1.0 - f32::from(reached)), &self.candle)?;
+                outliers = Some((Tensor::new(columns, &self.candle)?, kept));
+            }
+        }
+        let absmax = inputs.abs()?.max_keepdim(1)?; // (M, 1)
+        let factor = absmax.recip()?.affine(f64::from(LARGEST), 0.0)?;
+        // A row of zeros, or almost, has no factor; its bytes are zeros.
+        let factor = factor.le(f32::MAX)?.where_cond(&factor, &factor.zeros_like()?)?;
+        // candle's own rounding takes halves away from 0.
+        let integers = f64::from(INTEGERS);
+        let mut bytes = inputs.broadcast_mul(&factor)?.affine(1.0, integers)?.affine(1.0, -integers)?;
+        if let Some((_, kept)) = &outliers {
+            bytes = bytes.broadcast_mul(kept)?;
+        }
+        let scales = absmax.broadcast_mul(scb)?; // (M, n)
+        let mut y = (bytes.matmul(&weight.t()?)? * scales)?.affine(f64::from(PER_PRODUCT), 0.0)?;
+        if let Some((columns, _)) = &outliers {
+            let weight = weight.index_select(columns, 1)?.t()?; // (outliers, n)
+            let weight = weight.broadcast_mul(scb)?.affine(f64::from(PER_STEP), 0.0)?;
+            y = (y + x.index_select(columns, 1)?.matmul(&weight)?)?;
+        }
+        let y = y.to_dtype(self.compute)?;
         Ok(match bias {
             Some(bias) => y.broadcast_add(bias)?,
             None => y,

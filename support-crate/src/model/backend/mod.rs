@@ -1,6 +1,8 @@
 //! The libraries whose tensors hold a model's weights.
 
 mod candle;
+#[cfg(test)]
+mod tests;
 mod torch;
 
 use std::fmt;
@@ -10,7 +12,7 @@ use super::{Device, Precision};
 use crate::error::{Error, Result};
 
 pub(super) use candle::Candle;
-pub(super) use torch::Torch;
+pub(super) use torch::{Shared, Torch, kind, precision};
 
 /// A library whose tensors hold the weights, and whether a step on the CPU is fused.
 ///

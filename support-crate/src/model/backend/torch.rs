@@ -5,9 +5,10 @@ use tch::{Cuda, Device as TorchDevice, IndexOp, Kind, Tensor};
 
 use crate::error::{Error, Result};
 use crate::model::cpu::Numbers;
-use crate::model::decoder::{InMemory, Memory, Operations};
+use crate::model::decoder::{FourBitTensors, InMemory, Int8Tensors, Memory, Operations, SHIFT};
 use crate::model::weights::Slot;
 use crate::model::{Activation, Device, Precision};
+use crate::quant::{LARGEST, PER_PRODUCT, PER_STEP};
 
 pub(in crate::model) struct Torch {
     device: Device,
@@ -18,7 +19,7 @@ pub(in crate::model) struct Torch {
 
 /// A tensor that is only read once it is filled.
 #[derive(Debug)]
-pub(in crate::model) struct Shared(Tensor);
+pub(in crate::model) struct Shared(pub Tensor);
 
 // SAFETY: libtorch's tensors may be read, and new ones made from them, on several threads at once; caches,
 // the only ones that are written to, are written through `&mut`.
@@ -41,9 +42,31 @@ impl Torch {
         };
         Ok(Self { device, torch, compute: if device.is_cpu() { Kind::Float } else { kind(dtype) } })
     }
+
+    /// As [`new`](Self::new), where a tensor is.
+    ///
+    /// # Errors
+    /// A device that is neither a CPU nor a GPU of NVIDIA.
+    pub fn on(torch: TorchDevice, dtype: Precision) -> Result<Self> {
+        match torch {
+            TorchDevice::Cpu => Self::new(Device::Cpu, dtype),
+            TorchDevice::Cuda(index) => Self::new(Device::Cuda(index), dtype),
+            other => Err(Error::input(format!("a tensor on {other:?}")).hint("move it to the CPU or to a CUDA device")),
+        }
+    }
+
+    /// A tensor of this device in what is computed in; the same memory if it is so already.
+    pub fn compute(&self, x: &Tensor) -> Result<Shared> {
+        computed(|| x.f_to_kind(self.compute))
+    }
 }
 
-fn kind(dtype: Precision) -> Kind {
+/// The format of a tensor of this kind, if it is one for weights.
+pub(in crate::model) fn precision(of: Kind) -> Option<Precision> {
+    Precision::ALL.into_iter().find(|&precision| kind(precision) == of)
+}
+
+pub(in crate::model) fn kind(dtype: Precision) -> Kind {
     match dtype {
         Precision::Float32 => Kind::Float,
         Precision::BFloat16 => Kind::BFloat16,
@@ -84,6 +107,10 @@ impl Memory for Torch {
 
     fn shape(tensor: &Shared) -> Vec<usize> {
         tensor.0.size().into_iter().map(|size| size as usize).collect()
+    }
+
+    fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<Shared> {
+        computed(|| Tensor::f_from_slice(values)?.f_view(sizes(shape).as_slice())?.f_to_device(self.torch))
     }
 }
 
@@ -161,6 +188,52 @@ impl Operations for Torch {
             }
             // bfloat16 on a CPU: the product is torch's own of bfloat16, the rest stays float32.
             let y = x.0.f_to_kind(kind)?.f_linear(&weight.0, None::<&Tensor>)?.f_to_kind(self.compute)?;
+            match bias {
+                Some(bias) => y.f_add(&bias.0),
+                None => Ok(y),
+            }
+        })
+    }
+
+    fn dequantize_4bit(&self, weight: &FourBitTensors<Shared>) -> Result<Shared> {
+        let FourBitTensors { packed, absmax, pairs, blocks, blocksize, n, k } = weight;
+        computed(|| {
+            let numbers = pairs.0.f_index_select(0, &packed.0.f_to_kind(Kind::Int)?)?; // (bytes, 2)
+            let numbers = numbers.f_view(sizes(&[*blocks, *blocksize]).as_slice())?.f_mul_(&absmax.0)?;
+            let numbers = numbers.f_flatten(0, -1)?.f_narrow(0, 0, (n * k) as i64)?;
+            numbers.f_view(sizes(&[*n, *k]).as_slice())?.f_to_kind(self.compute)
+        })
+    }
+
+    fn linear_int8(&self, x: &Shared, weight: &Int8Tensors<Shared>, bias: Option<&Shared>) -> Result<Shared> {
+        let Int8Tensors { shifted, scb, threshold, .. } = weight;
+        let threshold = f64::from(*threshold);
+        computed(|| {
+            let x = x.0.f_to_kind(Kind::Float)?;
+            let weight = shifted.0.f_to_kind(Kind::Float)?.f_sub_scalar_(f64::from(SHIFT))?; // (n, k)
+            let (mut inputs, mut outliers) = (x.shallow_clone(), None);
+            if threshold > 0.0 {
+                inputs = x.f_to_kind(Kind::Half)?.f_to_kind(Kind::Float)?;
+                let large = inputs.f_abs()?.f_ge(threshold)?;
+                inputs = inputs.f_masked_fill(&large, 0.0)?;
+                let columns = large.f_any_dim(0, false)?.f_nonzero()?.f_flatten(0, -1)?;
+                outliers = Some(columns).filter(|columns| columns.numel() > 0);
+            }
+            let absmax = inputs.f_abs()?.f_amax([-1_i64].as_slice(), true)?; // (M, 1)
+            // A row of zeros, or almost, has no factor; its bytes are zeros.
+            let factor = absmax.f_reciprocal()?.f_mul_scalar_(f64::from(LARGEST))?.f_nan_to_num(0.0, 0.0, 0.0)?;
+            let mut bytes = inputs.f_mul(&factor)?.f_round()?;
+            if let Some(columns) = &outliers {
+                bytes = bytes.f_index_fill_(1, columns, 0.0)?;
+            }
+            let scales = absmax.f_mul(&scb.0)?; // (M, n)
+            let mut y = bytes.f_matmul(&weight.f_tr()?)?.f_mul_(&scales)?.f_mul_scalar_(f64::from(PER_PRODUCT))?;
+            if let Some(columns) = &outliers {
+                let weight = weight.f_index_select(1, columns)?.f_tr()?; // (outliers, n)
+                let weight = weight.f_mul(&scb.0)?.f_mul_scalar_(f64::from(PER_STEP))?;
+                y = y.f_add_(&x.f_index_select(1, columns)?.f_matmul(&weight)?)?;
+            }
+            let y = y.f_to_kind(self.compute)?;
             match bias {
                 Some(bias) => y.f_add(&bias.0),
                 None => Ok(y),

@@ -13,7 +13,7 @@ mod pool;
 mod scratch;
 mod simd;
 #[cfg(test)]
-mod test_numbers;
+pub(super) mod test_numbers;
 mod threads;
 
 pub(super) use attention::{Attention, first_seen};

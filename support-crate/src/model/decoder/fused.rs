@@ -218,7 +218,7 @@ fn add_rows<T: InMemory>(table: &T, rows: &[u32], c: usize, out: &mut [f32]) {
 }
 
 /// The numbers of a bias or a norm, which on the CPU are float32 whatever the matrices are.
-fn numbers<T: InMemory>(tensor: &T) -> &[f32] {
+pub(in crate::model) fn numbers<T: InMemory>(tensor: &T) -> &[f32] {
     match tensor.numbers() {
         Numbers::Float32(values) => values,
         Numbers::BFloat16(_) => unreachable!("vectors are loaded in the format that is computed in"),

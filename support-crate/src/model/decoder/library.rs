@@ -5,6 +5,7 @@
 
 use super::parts::{Block, Linear, Memory, Norm, Parts};
 use super::stored::Stored;
+use super::tensors::{FourBitTensors, Int8Tensors};
 use crate::error::{Error, Result};
 use crate::model::cpu::first_seen;
 use crate::model::{Activation, DecoderConfig, Device, Logits, Positions, Step};
@@ -30,6 +31,18 @@ pub(in crate::model) trait Operations: Memory<Tensor: Send + Sync + 'static> + S
     fn multiply(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
     /// `x` (M, in), `weight` (out, in), `bias` (out) to (M, out).
     fn linear(&self, x: &Self::Tensor, weight: &Self::Tensor, bias: Option<&Self::Tensor>) -> Result<Self::Tensor>;
+    /// The matrix (n, k), in what is computed in: each number times the `absmax` of its block, in float32.
+    fn dequantize_4bit(&self, weight: &FourBitTensors<Self::Tensor>) -> Result<Self::Tensor>;
+    /// LLM.int8(): `x` (M, in), rounded to 8 bits row by row, `bias` (out) to (M, out).
+    ///
+    /// The products of bytes are added up in float32, which is exact as long as sums are below 2^24: no library
+    /// multiplies int8 on every device and in every shape.
+    fn linear_int8(
+        &self,
+        x: &Self::Tensor,
+        weight: &Int8Tensors<Self::Tensor>,
+        bias: Option<&Self::Tensor>,
+    ) -> Result<Self::Tensor>;
     fn layer_norm(
         &self,
         x: &Self::Tensor,
@@ -80,11 +93,11 @@ pub(in crate::model) fn forward<B: Operations>(
     if let Some(wanted) = &step.wanted {
         x = backend.rows(&x, wanted)?;
     }
-    let head = match &parts.head {
-        Some(head) => full(head)?,
-        None => &parts.token_embedding,
+    let x = pass.norm(&parts.final_norm, &x)?;
+    let logits = match &parts.head {
+        Some(head) => pass.product(&x, head, None)?,
+        None => backend.linear(&x, &parts.token_embedding, None)?,
     };
-    let logits = backend.linear(&pass.norm(&parts.final_norm, &x)?, head, None)?;
     Logits::new(backend.values(&logits)?, step.batch, config.vocab_size)
 }
 
@@ -138,7 +151,17 @@ impl<B: Operations> Pass<'_, B> {
     }
 
     fn linear(&self, linear: &Linear<B::Tensor>, x: &B::Tensor) -> Result<B::Tensor> {
-        self.backend.linear(x, full(&linear.weight)?, linear.bias.as_ref())
+        self.product(x, &linear.weight, linear.bias.as_ref())
+    }
+
+    fn product(&self, x: &B::Tensor, weight: &Stored<B::Tensor>, bias: Option<&B::Tensor>) -> Result<B::Tensor> {
+        let backend = self.backend;
+        match weight {
+            Stored::Full(weight) => backend.linear(x, weight, bias),
+            Stored::FourBitTensors(weight) => backend.linear(x, &backend.dequantize_4bit(weight)?, bias),
+            Stored::Int8Tensors(weight) => backend.linear_int8(x, weight, bias),
+            Stored::FourBit(_) | Stored::Int8(_) => Err(Error::system("a quantized matrix outside of tensors")),
+        }
     }
 
     fn norm(&self, norm: &Norm<B::Tensor>, x: &B::Tensor) -> Result<B::Tensor> {
@@ -146,14 +169,6 @@ impl<B: Operations> Pass<'_, B> {
             Some(shift) => self.backend.layer_norm(x, &norm.scale, shift, self.config.norm_epsilon),
             None => self.backend.rms_norm(x, &norm.scale, self.config.norm_epsilon),
         }
-    }
-}
-
-/// A matrix in full precision; `Decoder::load` refuses others.
-fn full<T>(stored: &Stored<T>) -> Result<&T> {
-    match stored {
-        Stored::Full(tensor) => Ok(tensor),
-        Stored::FourBit(_) | Stored::Int8(_) => Err(Error::system("a quantized matrix in a library's operation")),
     }
 }
 

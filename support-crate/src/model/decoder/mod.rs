@@ -12,6 +12,7 @@ mod parts;
 mod quantized;
 mod save;
 mod stored;
+mod tensors;
 
 use std::any::Any;
 use std::fmt;
@@ -25,10 +26,13 @@ use crate::error::{Error, Result};
 use crate::model::weights::write;
 use crate::quant::QuantizationConfig;
 use cache::CpuCache;
-pub(super) use fused::InMemory;
+pub(super) use fused::{InMemory, numbers};
 pub(super) use library::Operations;
 pub(super) use parts::Memory;
 use parts::{Loader, Parts};
+pub(super) use quantized::{quantize_4bit, quantize_int8};
+pub(super) use stored::{Int8Matrix, four_bit_weights};
+pub(super) use tensors::{FourBitTensors, Int8Tensors, SHIFT};
 
 /// A decoder with its weights in a backend's tensors.
 pub(super) struct Decoder<B: Operations> {
@@ -59,18 +63,12 @@ where
         let fused = device.is_cpu() && !of.one_by_one();
         if let Some(quantization) = quantization {
             quantization.check()?;
-            if !fused {
-                return Err(Error::input(format!(
-                    "quantized models run on the CPU with this library's kernels, not {of} on {device}"
-                ))
-                .hint("take `Device::Cpu` and `Backend::Candle` or `Backend::Tch`"));
-            }
         }
         if device.is_cpu() && dtype == Precision::Float16 {
             return Err(Error::input("float16 weights cannot be computed with on a CPU").hint("ask `resolve_dtype`"));
         }
         let compute = if device.is_cpu() { Precision::Float32 } else { dtype };
-        let (parts, counts) = Loader::new(&config, weights, &backend, (dtype, compute), quantization).load()?;
+        let (parts, counts) = Loader::new(&config, weights, &backend, (dtype, compute), quantization, fused).load()?;
         let info = ModelInfo {
             architecture: config.architecture.name(),
             backend: of.name(),

@@ -88,6 +88,12 @@ pub(in crate::model) trait Memory {
     ) -> Result<Self::Tensor>;
 
     fn shape(tensor: &Self::Tensor) -> Vec<usize>;
+
+    /// A tensor of uint8.
+    ///
+    /// # Errors
+    /// No room for it.
+    fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<Self::Tensor>;
 }
 
 /// What loading has counted.
@@ -113,6 +119,8 @@ pub(in crate::model) struct Loader<'a, M> {
     /// The format of what is added or scaled with: what is computed in.
     pub compute: Precision,
     pub quantization: Option<&'a QuantizationConfig>,
+    /// Whether kernels compute, or the backend's operations, which take quantized layers in its tensors.
+    fused: bool,
     /// Whether the files hold quantized layers already.
     saved: bool,
     /// The layers that could be quantized, as transformers names them.
@@ -130,6 +138,7 @@ impl<'a, M: Memory> Loader<'a, M> {
         memory: &'a M,
         (dtype, compute): (Precision, Precision),
         quantization: Option<&'a QuantizationConfig>,
+        fused: bool,
     ) -> Self {
         let with_head = config.architecture.prefix();
         // Some checkpoints are saved with the head around the model, some without.
@@ -142,6 +151,7 @@ impl<'a, M: Memory> Loader<'a, M> {
             dtype,
             compute,
             quantization,
+            fused,
             saved: config.quantization.is_some(),
             modules: Vec::new(),
             numbers: Vec::new(),
@@ -206,8 +216,7 @@ impl<'a, M: Memory> Loader<'a, M> {
             (None, false) => Ok(Some(Stored::Full(self.matrix(&name, v, c)?))),
             (Some(format), tied) => {
                 let head = self.quantized(HEAD, &name, (v, c), false, format)?;
-                self.count_stored(&head, if tied { 0 } else { v * c });
-                Ok(Some(head))
+                Ok(Some(self.keep(head, if tied { 0 } else { v * c })?))
             }
         }
     }
@@ -255,8 +264,7 @@ impl<'a, M: Memory> Loader<'a, M> {
         let weight = match self.format(&module)? {
             Some(format) => {
                 let weight = self.quantized(&module, &name, (n_out, n_in), transposed, format)?;
-                self.count_stored(&weight, n_out * n_in);
-                weight
+                self.keep(weight, n_out * n_in)?
             }
             None if transposed => Stored::Full(self.matrix_of(&name, n_out, n_in, true)?),
             None => Stored::Full(self.matrix(&name, n_out, n_in)?),
@@ -314,11 +322,13 @@ impl<'a, M: Memory> Loader<'a, M> {
         self.counts.bytes += numbers * dtype.size_in_bytes();
     }
 
-    /// Of a quantized layer transformers counts the weights and not their scales.
-    fn count_stored(&mut self, stored: &Stored<M::Tensor>, numbers: usize) {
+    /// A quantized layer where it is computed with. transformers counts its weights and not their scales.
+    fn keep(&mut self, stored: Stored<M::Tensor>, numbers: usize) -> Result<Stored<M::Tensor>> {
+        let stored = if self.fused { stored } else { stored.into_tensors(self.memory)? };
         self.counts.parameters += numbers;
         self.counts.bytes += stored.quantized_bytes();
         self.counts.quant_state += stored.quant_state_bytes();
         self.counts.unread += stored.unread_bytes();
+        Ok(stored)
     }
 }

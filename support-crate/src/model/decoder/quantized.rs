@@ -37,17 +37,11 @@ pub(super) fn load<T>(
         return stored.map_err(Error::in_file);
     }
     read(weights, name, (n, k), transposed, dtype, numbers)?;
-    let stored = match format {
-        LayerFormat::FourBit(options) => {
-            four_bit(numbers, (n, k), options, dtype).map(|quantized| Stored::FourBit(FourBitMatrix::new(quantized)))
-        }
+    match format {
+        LayerFormat::FourBit(options) => quantize_4bit(numbers, name, (n, k), options, dtype)
+            .map(|quantized| Stored::FourBit(FourBitMatrix::new(quantized))),
         LayerFormat::Int8 { threshold } => {
-            // As bitsandbytes does: float16 first.
-            let quantize = |rows: &[f32]| {
-                let narrow: Vec<f32> = rows.iter().map(|&number| half::f16::from_f32(number).to_f32()).collect();
-                Int8Rows::quantize(&narrow, k)
-            };
-            int8(numbers, k, quantize).map(|rows| Stored::Int8(Int8Matrix::new(rows, threshold)))
+            quantize_int8(numbers, name, k).map(|rows| Stored::Int8(Int8Matrix::new(rows, threshold)))
         }
         LayerFormat::StaticInt8(LayerCalibration { channels, scale, .. }) => {
             if *channels != k {
@@ -55,10 +49,10 @@ pub(super) fn load<T>(
                     .hint("calibrate the model that is to be quantized"));
             }
             let quantize = |rows: &[f32]| Ok(StaticInt8::quantize(rows, k, scale.clone())?.into_weight());
-            int8(numbers, k, quantize).map(|rows| Stored::Int8(Int8Matrix::with_input_scale(rows, scale)))
+            let rows = int8(numbers, k, quantize).map_err(|error| place(numbers, name, k, error))?;
+            Ok(Stored::Int8(Int8Matrix::with_input_scale(rows, scale)))
         }
-    };
-    stored.map_err(|error| place(numbers, name, k, error))
+    }
 }
 
 /// The weights of a layer in float32, for as long as it takes to quantize them: rounded to the precision of
@@ -99,6 +93,33 @@ fn place(numbers: &[f32], name: &str, k: usize, error: Error) -> Error {
         }
         None => error,
     }
+}
+
+/// The weights of `n` outputs and `k` inputs to 4 bits each; `name` is for messages.
+///
+/// # Errors
+/// A weight that is NaN or infinite, by output and input. The caller has checked the block size.
+pub(in crate::model) fn quantize_4bit(
+    numbers: &[f32],
+    name: &str,
+    (n, k): (usize, usize),
+    options: FourBitOptions,
+    dtype: Precision,
+) -> Result<Quantized4Bit> {
+    four_bit(numbers, (n, k), options, dtype).map_err(|error| place(numbers, name, k, error))
+}
+
+/// The weights of `k` inputs to 8 bits each; `name` is for messages.
+///
+/// # Errors
+/// A weight that is NaN or infinite, or would be in float16, by output and input; too many inputs.
+pub(in crate::model) fn quantize_int8(numbers: &[f32], name: &str, k: usize) -> Result<Int8Rows> {
+    // As bitsandbytes does: float16 first.
+    let quantize = |rows: &[f32]| {
+        let narrow: Vec<f32> = rows.iter().map(|&number| half::f16::from_f32(number).to_f32()).collect();
+        Int8Rows::quantize(&narrow, k)
+    };
+    int8(numbers, k, quantize).map_err(|error| place(numbers, name, k, error))
 }
 
 /// Weights that a thread quantizes at once: a multiple of every block size.

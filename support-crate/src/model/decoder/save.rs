@@ -5,10 +5,10 @@ use safetensors::Dtype;
 
 use super::fused::InMemory;
 use super::library::Operations;
-use super::parts::{Linear, Norm, POSITION_EMBEDDING};
+use super::parts::{HEAD, Linear, Norm, POSITION_EMBEDDING};
 use super::stored::Stored;
 use super::{Decoder, checkpoint};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::cpu::Numbers;
 use crate::model::weights::StateTensor;
 use crate::model::{Architecture, Precision};
@@ -37,23 +37,32 @@ where
         }
         for Linear { name, weight, bias } in parts.blocks.iter().flat_map(|block| block.linears()) {
             // GPT-2 stores (in, out), unless bitsandbytes' layer has taken the place of its own.
-            tensors.extend(self.stored(name, weight, architecture == Architecture::Gpt2));
+            tensors.extend(self.stored(name, weight, architecture == Architecture::Gpt2)?);
             if let Some(bias) = bias {
                 tensors.push(self.vector(format!("{name}.bias"), bias)?);
             }
         }
         if let Some(head) = &parts.head {
-            tensors.extend(self.stored("lm_head", head, false));
+            tensors.extend(self.stored(HEAD, head, false)?);
         }
         Ok(tensors)
     }
 
-    fn stored<'a>(&'a self, module: &str, stored: &'a Stored<B::Tensor>, transposed: bool) -> Vec<StateTensor<'a>> {
-        match stored {
+    fn stored<'a>(
+        &'a self,
+        module: &str,
+        stored: &'a Stored<B::Tensor>,
+        transposed: bool,
+    ) -> Result<Vec<StateTensor<'a>>> {
+        Ok(match stored {
             Stored::Full(tensor) => vec![self.matrix(format!("{module}.weight"), tensor, transposed)],
             Stored::FourBit(matrix) => checkpoint::four_bit_tensors(module, matrix.quantized()),
             Stored::Int8(matrix) => checkpoint::int8_tensors(module, matrix.rows()),
-        }
+            Stored::FourBitTensors(_) | Stored::Int8Tensors(_) => {
+                return Err(Error::input(format!("layer `{module}` is quantized in a form that only computes"))
+                    .hint("load the model on the CPU with `Backend::Candle` or `Backend::Tch`, and save that"));
+            }
+        })
     }
 
     /// A matrix in the precision of the model, the other way round if `transposed`.

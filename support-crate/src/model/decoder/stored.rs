@@ -1,15 +1,20 @@
 //! A matrix of weights as a model keeps it: in full precision, or quantized.
 
 use super::InMemory;
+use super::parts::Memory;
+use super::tensors::{FourBitTensors, Int8Tensors};
+use crate::error::{Error, Result};
 use crate::model::cpu::{self, FourBit, Int8, Weights};
 use crate::quant::{Absmax, ActivationScale, Int8Rows, Quantized4Bit};
 
-/// (out, in)
+/// (out, in). Kernels read quantized numbers in main memory; a library's operations take them in its tensors.
 #[derive(Debug)]
 pub(in crate::model) enum Stored<T> {
     Full(T),
     FourBit(FourBitMatrix),
     Int8(Int8Matrix),
+    FourBitTensors(FourBitTensors<T>),
+    Int8Tensors(Int8Tensors<T>),
 }
 
 #[derive(Debug)]
@@ -40,6 +45,8 @@ impl<T> Stored<T> {
             Self::Full(_) => 0,
             Self::FourBit(matrix) => matrix.quantized.packed().len(),
             Self::Int8(matrix) => matrix.rows.values().len(),
+            Self::FourBitTensors(matrix) => (matrix.n * matrix.k).div_ceil(2),
+            Self::Int8Tensors(matrix) => matrix.n * matrix.k,
         }
     }
 
@@ -49,6 +56,8 @@ impl<T> Stored<T> {
             Self::Full(_) => 0,
             Self::FourBit(matrix) => size_of_val(matrix.absmax()) + matrix.unread_bytes(),
             Self::Int8(matrix) => matrix.quant_state_bytes(),
+            Self::FourBitTensors(matrix) => matrix.quant_state_bytes(),
+            Self::Int8Tensors(matrix) => matrix.n * size_of::<f32>(),
         }
     }
 
@@ -56,8 +65,26 @@ impl<T> Stored<T> {
     pub fn unread_bytes(&self) -> usize {
         match self {
             Self::FourBit(matrix) => matrix.unread_bytes(),
-            Self::Full(_) | Self::Int8(_) => 0,
+            _ => 0,
         }
+    }
+
+    /// The same in a library's tensors.
+    ///
+    /// # Errors
+    /// No room on the device; static int8.
+    pub fn into_tensors(self, memory: &impl Memory<Tensor = T>) -> Result<Self> {
+        Ok(match self {
+            Self::FourBit(matrix) => Self::FourBitTensors(FourBitTensors::new(memory, &matrix.quantized)?),
+            Self::Int8(matrix) => match matrix.inputs {
+                Inputs::Dynamic { threshold } => Self::Int8Tensors(Int8Tensors::new(memory, &matrix.rows, threshold)?),
+                Inputs::Static { .. } => {
+                    return Err(Error::input("static int8 is computed by this library's own kernels only")
+                        .hint("take the CPU, and `Backend::Candle` or `Backend::Tch`"));
+                }
+            },
+            other => other,
+        })
     }
 }
 
@@ -68,6 +95,7 @@ impl<T: InMemory> Stored<T> {
             Self::Full(tensor) => Weights::Full(tensor.numbers()),
             Self::FourBit(matrix) => Weights::FourBit(matrix.weights()),
             Self::Int8(matrix) => Weights::Int8(matrix.weights()),
+            Self::FourBitTensors(_) | Self::Int8Tensors(_) => unreachable!("a fused step has them in main memory"),
         }
     }
 }
@@ -102,12 +130,17 @@ impl FourBitMatrix {
     }
 
     fn weights(&self) -> FourBit<'_> {
-        FourBit {
-            packed: self.quantized.packed(),
-            absmax: self.absmax(),
-            code: self.quantized.quant_type().codebook(),
-            blocksize: self.quantized.blocksize(),
-        }
+        four_bit_weights(&self.quantized, self.absmax())
+    }
+}
+
+/// What kernels read of a matrix whose scales are `absmax` when they are unpacked.
+pub(in crate::model) fn four_bit_weights<'a>(quantized: &'a Quantized4Bit, absmax: &'a [f32]) -> FourBit<'a> {
+    FourBit {
+        packed: quantized.packed(),
+        absmax,
+        code: quantized.quant_type().codebook(),
+        blocksize: quantized.blocksize(),
     }
 }
 
@@ -140,7 +173,7 @@ impl Int8Matrix {
         &self.rows
     }
 
-    fn weights(&self) -> Int8<'_> {
+    pub fn weights(&self) -> Int8<'_> {
         let inputs = match &self.inputs {
             Inputs::Dynamic { threshold } => cpu::Inputs::Dynamic { threshold: *threshold },
             Inputs::Static { factors, scale } => cpu::Inputs::Static { factors, scale: *scale },
