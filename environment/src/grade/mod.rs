@@ -74,7 +74,7 @@ const UNREADABLE: &str = "unreadable";
 const NO_LESSON: &str = "no lesson";
 const SUPERSEDED: &str = "superseded";
 const GRADER_FAILED: &str = "grader failed";
-/// Without these, nbgrader's gradebook holds what the notebook earned.
+/// Of these, the gradebook holds nothing, or what an earlier notebook of the student's earned.
 const NOT_GRADED: [&str; 3] = [UNREADABLE, NO_LESSON, GRADER_FAILED];
 
 /// Grades all notebooks of a folder; an error says how many could not be.
@@ -86,6 +86,9 @@ pub fn grade(request: &Request) -> Result<()> {
     if let Some(wanted) = &request.lesson {
         let wanted = &course::choose(&lessons, wanted)?.name;
         found.retain(|s| s.lesson.as_ref() == Some(wanted));
+        if found.is_empty() {
+            bail!("no notebook in {} is for {wanted}", folder.display());
+        }
     }
     let lesson_of = |s: &Submission| lessons.iter().find(|lesson| Some(&lesson.name) == s.lesson.as_ref());
     let grader = Grader { home: Home::find()?, output, limits: request.limits, again: request.again };
@@ -143,7 +146,6 @@ fn row(submission: &Submission, lesson: Option<&Lesson>, outcome: Outcome, score
         Some(lesson) if outcome.status != SUPERSEDED => lesson.exercises(),
         _ => Vec::new(),
     };
-    // The gradebook may still hold what an earlier notebook of the student's earned.
     let graded = !NOT_GRADED.contains(&outcome.status.as_str());
     let score = |exercise: Exercise| {
         let key =

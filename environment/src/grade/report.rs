@@ -47,7 +47,7 @@ impl Row {
 /// `grades.csv`: a line for each notebook.
 pub fn grades_csv(rows: &[Row]) -> String {
     let lines = rows.iter().map(|row| {
-        let [points, max, by_hand] = row.points().map_or_else(Default::default, |sums| sums.map(|n| n.to_string()));
+        let [points, max, by_hand] = row.points().map_or_else(Default::default, |sums| sums.map(shown));
         let notes = row.notes.join("; ");
         [&row.student, &row.lesson, &points, &max, &by_hand, &row.status, &row.file, &notes].map(Clone::clone)
     });
@@ -58,7 +58,7 @@ pub fn grades_csv(rows: &[Row]) -> String {
 pub fn exercises_csv(rows: &[Row]) -> String {
     let lines = rows.iter().flat_map(|row| {
         row.scores.iter().map(|s| {
-            let [points, max] = [s.points, s.max].map(|n| n.to_string());
+            let [points, max] = [s.points, s.max].map(shown);
             [row.student.clone(), row.lesson.clone(), s.exercise.clone(), points, max, s.status.clone()]
         })
     });
@@ -69,12 +69,10 @@ pub fn exercises_csv(rows: &[Row]) -> String {
 pub fn table(rows: &[Row]) -> String {
     let mut lines = vec![["student", "lesson", "points", "by hand", "status"].map(str::to_owned)];
     lines.extend(rows.iter().map(|row| {
-        let [points, by_hand] = match row.points() {
-            Some([points, max, by_hand]) => {
-                [format!("{points} of {max}"), if by_hand > 0.0 { by_hand.to_string() } else { String::new() }]
-            }
-            None => ["-".to_owned(), String::new()],
-        };
+        let [points, by_hand] = row.points().map_or(["-".to_owned(), String::new()], |sums| {
+            let [points, max, by_hand] = sums.map(shown);
+            [format!("{points} of {max}"), if by_hand == "0" { String::new() } else { by_hand }]
+        });
         [row.student.clone(), row.lesson.clone(), points, by_hand, row.status.clone()]
     }));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
@@ -90,6 +88,11 @@ pub fn table(rows: &[Row]) -> String {
         }
     }
     text
+}
+
+/// Without the tail that sums of decimal fractions have.
+fn shown(points: f64) -> String {
+    ((points * 1000.0).round() / 1000.0).to_string()
 }
 
 fn csv<const N: usize>(header: [&str; N], lines: impl Iterator<Item = [String; N]>) -> String {
