@@ -5,6 +5,7 @@ Reports to standard output as JSON lines, one event a line, as kernel.py does.
 
 import argparse
 import asyncio
+import contextlib
 import ctypes
 import logging
 import os
@@ -29,6 +30,7 @@ from kernel import ANSI, Client, descendants, error_text, resident_mib, say
 from nbgrader_config import Execute, c as CONFIG
 
 MEMORY_POLL_S = 0.1
+LATE_OUTPUT_AT_MOST_S = 2
 # `loop { println!() }` would otherwise fill this process's memory until its time-out.
 MAX_OUTPUT_CHARS = 200_000
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -222,11 +224,11 @@ class Limited(Execute):
         channel = self.kc.iopub_channel
         if not hasattr(channel, "get_at_once"):
             channel.get_at_once, channel.get_msg = channel.get_msg, self.get_in_turn
-        try:
-            return await super().async_execute_cell(cell, cell_index, *args, **kwargs)
-        finally:
-            if self.kc is not None:
-                await Client.take_late_output(self, cell, cell_index)
+        await super().async_execute_cell(cell, cell_index, *args, **kwargs)
+        # A thread that the cell has started may print for ever.
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(Client.take_late_output(self, cell, cell_index), LATE_OUTPUT_AT_MOST_S)
+        return cell
 
     execute_cell = run_sync(async_execute_cell)
 
@@ -326,8 +328,19 @@ def grade(args):
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     steps = [Limited if step is Execute else step for step in CONFIG.Autograde.autograde_preprocessors]
     converter(converters.Autograde, args.course, args.lesson, args.student, autograde_preprocessors=steps)
+    end_leftovers()
     converter(converters.GenerateFeedback, args.course, args.lesson, args.student)
     say("graded", status=run.status(untouched), notes=notes + run.notes(), unscored=run.unscored)
+
+
+def end_leftovers():
+    """Ends what cells started and left running; the kernel's janitor ends by itself, after its work."""
+    for pid in descendants(os.getpid()):
+        try:
+            if b"\0janitor\0" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+        except OSError:  # it has ended meanwhile
+            pass
 
 
 def scores(course):
