@@ -171,6 +171,32 @@ async def run_notebook(source, target, timeout):
     return status
 
 
+def descendants(root):
+    """Process ids of all processes below one."""
+    children = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError, ValueError):  # it has ended meanwhile
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    family, new = set(), [root]
+    while new:
+        new = [child for pid in new for child in children.get(pid, [])]
+        family.update(new)
+    return family
+
+
+def resident_mib(pid):
+    """Resident memory of one process, MiB; nothing if it has ended."""
+    try:
+        found = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    except OSError:
+        return 0
+    return int(found[1]) / 1024 if found else 0
+
+
 class Kernel:
     """One kernel, cell by cell: for warming and timing."""
 
@@ -207,23 +233,7 @@ class Kernel:
     def rss_mib(self):
         """Resident memory of the kernel's process and all its descendants, MiB."""
         root = self.manager.provisioner.process.pid
-        parents = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                except (OSError, IndexError, ValueError):
-                    pass
-        family, total = {root}, 0
-        for _ in range(5):
-            family |= {pid for pid, parent in parents.items() if parent in family}
-        for pid in family:
-            try:
-                status = Path(f"/proc/{pid}/status").read_text()
-                total += int(re.search(r"^VmRSS:\s+(\d+)", status, re.M)[1])
-            except (OSError, TypeError):
-                pass
-        return total / 1024
+        return sum(resident_mib(pid) for pid in {root} | descendants(root))
 
     def close(self):
         self.client.stop_channels()

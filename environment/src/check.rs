@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::checkout::Checkout;
+use crate::course::{self, Lesson, release};
 use crate::home::Home;
 use crate::kernel::installed::Installed;
 use crate::run::{self, Destination};
@@ -28,7 +29,7 @@ pub fn check() -> Result<()> {
         command.arg("--locked").args(args);
         command
     };
-    let mut steps = Steps::new(6);
+    let mut steps = Steps::new(7);
 
     let start = steps.begin("formatting", "cargo fmt --check");
     run_shown(Command::new("cargo").args(["fmt", "--all", "--check"]).current_dir(&root))?;
@@ -56,13 +57,13 @@ pub fn check() -> Result<()> {
     run_shown(&mut cargo("test", &["--package", "quantlab", "--doc", "--quiet"]))?;
     took(start);
 
-    let start: Instant = steps.begin("notebooks", "each through the real kernel, copies kept in the home");
-    let mut notebooks = Vec::new();
-    run::find_notebooks(&checkout.notebooks(), &mut notebooks);
-    notebooks.sort();
-    if notebooks.is_empty() {
-        bail!("no notebooks in {}", checkout.notebooks().display());
-    }
+    let start = steps.begin("starters", "each is what `cargo lab release` makes of its solution");
+    let lessons = course::ready(None, None)?;
+    release::write_starters(&lessons, true)?;
+    took(start);
+
+    let start: Instant = steps.begin("notebooks", "each solution through the real kernel, copies kept in the home");
+    let notebooks: Vec<PathBuf> = lessons.iter().map(Lesson::source).collect();
     run::run(&notebooks, &Destination::Folder(home.executed()), CELL_TIMEOUT_S)?;
     took(start);
     eprintln!("All checks passed.");

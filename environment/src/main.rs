@@ -3,7 +3,9 @@
 mod check;
 mod checkout;
 mod clean;
+mod course;
 mod doctor;
+mod grade;
 mod home;
 mod kernel;
 mod python;
@@ -66,6 +68,10 @@ enum Task {
         #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
         timeout: u64,
     },
+    /// Make the starters that learners get from the solutions (sets up first if needed)
+    Release(course::release::Request),
+    /// Grade notebooks that were handed in, which runs their code (sets up first if needed)
+    Grade(grade::Request),
     /// Show what is installed, where, and in which versions
     Doctor {
         /// As JSON
@@ -130,6 +136,8 @@ fn dispatch(task: Task) -> Result<ExitCode> {
             };
             run::run(&notebooks, &destination, timeout)?;
         }
+        Task::Release(request) => course::release::release(&request)?,
+        Task::Grade(request) => grade::grade(&request)?,
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
         Task::Test => check::check()?,
         Task::Exec { command } => return check::exec(&command),

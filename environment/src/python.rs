@@ -6,19 +6,43 @@ use std::process::{Command, ExitStatus, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::home::Home;
+use crate::home::{Home, path_behind};
 
 const KERNEL_PY: &str = include_str!("../python/kernel.py");
+const GRADE_PY: &str = include_str!("../python/grade.py");
+/// nbgrader's configuration, for course directories too.
+pub const NBGRADER_CONFIG_PY: &str = include_str!("../nbgrader_config.py");
+
+/// Makes modules of the first two arguments, which the third, the program, imports.
+const WITH_MODULES: &str = r#"
+import sys, types
+from traitlets.config import Config
+for name in ("kernel", "nbgrader_config"):
+    module = sys.modules[name] = types.ModuleType(name)
+    module.get_config = Config
+    exec(sys.argv.pop(1), module.__dict__)
+exec(compile(sys.argv.pop(1), "grade.py", "exec"))
+"#;
 
 /// `kernel.py COMMAND` in the virtual environment.
 pub fn script(home: &Home, command: &str) -> Command {
-    let mut python = Command::new(home.python_bin("python"));
+    let mut python = python(home);
+    python.args(["-c", KERNEL_PY, command]);
     python
-        .args(["-c", KERNEL_PY, command])
-        .env("QUANTLAB_HOME", home.root())
-        .env("PYTHONUTF8", "1")
-        .env_remove("JUPYTER_PATH")
-        .stdin(Stdio::null());
+}
+
+/// `grade.py COMMAND` in the virtual environment.
+pub fn grader(home: &Home, command: &str) -> Command {
+    let mut python = python(home);
+    // nbgrader starts `alembic` from the search path.
+    python.args(["-c", WITH_MODULES, KERNEL_PY, NBGRADER_CONFIG_PY, GRADE_PY, command]);
+    python.env("PATH", path_behind([home.python().join("bin")]));
+    python
+}
+
+fn python(home: &Home) -> Command {
+    let mut python = Command::new(home.python_bin("python"));
+    python.env("QUANTLAB_HOME", home.root()).env("PYTHONUTF8", "1").env_remove("JUPYTER_PATH").stdin(Stdio::null());
     python
 }
 

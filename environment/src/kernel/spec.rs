@@ -23,13 +23,19 @@ pub fn write_kernelspec(home: &Home) -> Result<()> {
     write_atomically(&home.kernelspec().join("kernel.json"), serde_json::to_string_pretty(&spec)?.as_bytes())
 }
 
-/// Keeps JupyterLab from asking servers outside for news and updates, and its users whether it may.
+/// Keeps JupyterLab from asking servers outside for news and updates, and its users whether it may; and
+/// from showing what is of no use to a learner.
 pub fn write_jupyter_settings(home: &Home) -> Result<()> {
     let settings = json!({
         "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false},
     });
-    let path = home.python().join("share/jupyter/lab/settings/overrides.json");
-    write_atomically(&path, serde_json::to_string_pretty(&settings)?.as_bytes())
+    // nbgrader's menu is for its own courses; formgrader is a page of the server's and needs no menu.
+    let page = json!({"disabledExtensions": {"@jupyter/nbgrader": true}});
+    for (name, value) in [("overrides.json", settings), ("page_config.json", page)] {
+        let path = home.python().join("share/jupyter/lab/settings").join(name);
+        write_atomically(&path, serde_json::to_string_pretty(&value)?.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Copies this program into the home, as `lab` and as the `cargo` that rust-analyzer asks.

@@ -152,7 +152,7 @@ impl<'a> Plan<'a> {
             &mut steps,
             "python",
             "Python environment",
-            "JupyterLab and nbclient, as pinned in environment/requirements.txt",
+            "JupyterLab, nbclient and nbgrader, as pinned in environment/requirements.txt",
             |p| p.install_python(),
         )?;
         self.step(

@@ -1,0 +1,131 @@
+//! The lessons as teachers see them: exercises, checks and points, in nbgrader's format.
+
+pub mod markers;
+pub mod release;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::checkout::Checkout;
+use crate::setup;
+
+/// The notebook of a lesson that everything else is made from.
+pub const SOURCE: &str = "solution.ipynb";
+/// The notebook that learners get.
+pub const STARTER: &str = "starter.ipynb";
+
+/// A lesson's source notebook.
+#[derive(Debug, Clone)]
+pub struct Lesson {
+    /// The folder's name, `01-latency-and-precision`.
+    pub name: String,
+    /// The folder.
+    pub dir: PathBuf,
+    /// The source, as JSON.
+    pub notebook: Value,
+}
+
+/// A cell that gives points.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exercise {
+    /// nbgrader's name of the cell.
+    pub grade_id: String,
+    /// What it is worth.
+    pub points: f64,
+}
+
+impl Lesson {
+    fn read(dir: &Path) -> Result<Self> {
+        let path = dir.join(SOURCE);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let notebook = serde_json::from_str(&text).with_context(|| format!("{} is no notebook", path.display()))?;
+        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { name, dir: dir.to_owned(), notebook })
+    }
+
+    /// Where its source lies.
+    pub fn source(&self) -> PathBuf {
+        self.dir.join(SOURCE)
+    }
+
+    /// Its checks and written answers, in order.
+    pub fn exercises(&self) -> Vec<Exercise> {
+        cells(&self.notebook)
+            .iter()
+            .filter(|cell| is(cell, "grade"))
+            .filter_map(|cell| {
+                Some(Exercise { grade_id: grade_id(cell)?.to_owned(), points: nbgrader(cell)["points"].as_f64()? })
+            })
+            .collect()
+    }
+}
+
+/// All lessons in a folder, by name.
+pub fn lessons(dir: &Path) -> Result<Vec<Lesson>> {
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let mut dirs: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|d| d.join(SOURCE).is_file()).collect();
+    dirs.sort();
+    if dirs.is_empty() {
+        bail!("no lesson in {} has a {SOURCE}", dir.display());
+    }
+    dirs.iter().map(|dir| Lesson::read(dir)).collect()
+}
+
+/// The lessons that are meant (of the checkout, unless a folder is named), once none has a fault and set-up
+/// is finished.
+pub fn ready(lessons_dir: Option<&Path>, wanted: Option<&str>) -> Result<Vec<Lesson>> {
+    let checkout = Checkout::find()?;
+    let all = lessons(lessons_dir.unwrap_or(&checkout.notebooks()))?;
+    let faults = markers::faults(&all);
+    if !faults.is_empty() {
+        bail!("the lessons have {} faults\n  {}", faults.len(), faults.join("\n  "));
+    }
+    let chosen = wanted.map(|name| choose(&all, name)).transpose()?;
+    setup::setup(&checkout, false)?;
+    Ok(chosen.map_or_else(|| all.clone(), |one| vec![one.clone()]))
+}
+
+/// The lesson that a person means by its name or how it begins.
+pub fn choose<'a>(lessons: &'a [Lesson], wanted: &str) -> Result<&'a Lesson> {
+    let exact = lessons.iter().filter(|l| l.name == wanted);
+    let begun = lessons.iter().filter(|l| l.name.starts_with(wanted));
+    let found: Vec<&Lesson> = if exact.clone().count() == 1 { exact.collect() } else { begun.collect() };
+    match found.as_slice() {
+        [one] => Ok(one),
+        _ => {
+            let names: Vec<&str> = lessons.iter().map(|l| l.name.as_str()).collect();
+            bail!("{wanted} names no lesson, or more than one\n  the course has: {}", names.join(", "))
+        }
+    }
+}
+
+/// A notebook's cells.
+pub fn cells(notebook: &Value) -> &[Value] {
+    notebook["cells"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A cell's nbgrader metadata; null without.
+pub fn nbgrader(cell: &Value) -> &Value {
+    &cell["metadata"]["nbgrader"]
+}
+
+/// nbgrader's name of a cell.
+pub fn grade_id(cell: &Value) -> Option<&str> {
+    nbgrader(cell)["grade_id"].as_str().filter(|id| !id.is_empty())
+}
+
+/// One of nbgrader's flags: `grade`, `solution`, `locked`.
+fn is(cell: &Value, flag: &str) -> bool {
+    nbgrader(cell)[flag] == true
+}
+
+/// A cell's text, which notebooks keep as one string or as lines.
+fn text_of(cell: &Value) -> String {
+    match &cell["source"] {
+        Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
+        other => other.as_str().unwrap_or_default().to_owned(),
+    }
+}

@@ -1,0 +1,201 @@
+//! Which notebook is whose, and for which lesson: from an nbgrader folder, or loose files as learning
+//! platforms export them.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::course::{Lesson, cells, grade_id};
+use crate::run::find_notebooks;
+
+/// A notebook that was handed in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submission {
+    /// The student's name, as far as the file's place tells it.
+    pub student: String,
+    /// The lesson's name, if it is one of the course's.
+    pub lesson: Option<String>,
+    /// Whether it can be a notebook at all.
+    pub is_json: bool,
+    /// Where it lies.
+    pub file: PathBuf,
+    /// Of two for one lesson, the newer counts.
+    pub modified: SystemTime,
+}
+
+impl Submission {
+    /// The file, as seen from the folder that is graded.
+    pub fn shown(&self, folder: &Path) -> String {
+        self.file.strip_prefix(folder).unwrap_or(&self.file).display().to_string()
+    }
+}
+
+/// All notebooks below `folder`, but not in `output`; by student and lesson, the newest of each first.
+pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Submission>> {
+    if !folder.is_dir() {
+        bail!(
+            "{} is no folder\n  try: the folder that holds STUDENT/LESSON/NOTEBOOK.ipynb, or loose notebooks",
+            folder.display()
+        );
+    }
+    let mut files = Vec::new();
+    find_notebooks(folder, &mut files);
+    let output = output.canonicalize().ok();
+    files.retain(|file| output.as_ref().is_none_or(|out| !file.canonicalize().is_ok_and(|f| f.starts_with(out))));
+    let names: Vec<&str> = lessons.iter().map(|l| l.name.as_str()).collect();
+    let mut found = files
+        .into_iter()
+        .map(|file| {
+            let inner = file.strip_prefix(folder).unwrap_or(&file);
+            // What is no notebook is found out when it is graded, where it gets a line of its own.
+            let notebook: Option<Value> = fs::read(&file).ok().and_then(|b| serde_json::from_slice(&b).ok());
+            let modified = fs::metadata(&file).and_then(|meta| meta.modified());
+            Ok(Submission {
+                student: student_of(inner, &names),
+                lesson: lesson_of(notebook.as_ref().unwrap_or(&Value::Null), inner, lessons),
+                is_json: notebook.is_some(),
+                modified: modified.with_context(|| format!("cannot read {}", file.display()))?,
+                file,
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if found.is_empty() {
+        bail!("there is no notebook (*.ipynb) in {}", folder.display());
+    }
+    found.sort_by(|a, b| {
+        (&a.student, &a.lesson)
+            .cmp(&(&b.student, &b.lesson))
+            .then(b.modified.cmp(&a.modified))
+            .then(a.file.cmp(&b.file))
+    });
+    Ok(found)
+}
+
+/// The first folder, else the file's name without what names the lesson: `smith_01-latency.ipynb` is smith's.
+fn student_of(inner: &Path, lessons: &[&str]) -> String {
+    let parts: Vec<String> = inner.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let student = match parts.as_slice() {
+        // LESSON/STUDENT.ipynb and LESSON/STUDENT/x.ipynb, as some platforms sort it.
+        [first, .., _] if !lessons.contains(&first.as_str()) => first.clone(),
+        [_, student, _, ..] => student.clone(),
+        _ => {
+            let stem = inner.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let lesson = |rest: &str| {
+                let names = |lesson: &&str| rest.starts_with(*lesson) || (rest.len() > 1 && lesson.starts_with(rest));
+                ["starter", "solution"].iter().any(|name| rest.starts_with(name)) || lessons.iter().any(names)
+            };
+            let cut = stem.match_indices(['_', '-', ' ']).find(|(at, _)| *at > 0 && lesson(&stem[at + 1..]));
+            cut.map_or_else(|| stem.clone(), |(at, _)| stem[..at].to_owned())
+        }
+    };
+    // nbgrader looks students up by file patterns, and takes a plus for a separator.
+    let student = student.replace(|c: char| !(c.is_alphanumeric() || "._@- ".contains(c)), "_");
+    if student.trim().is_empty() { "_".to_owned() } else { student.trim().to_owned() }
+}
+
+/// From what the release wrote, else the nbgrader names of its cells, else their ids, else its path.
+fn lesson_of(notebook: &Value, inner: &Path, lessons: &[Lesson]) -> Option<String> {
+    let named = |name: &str| lessons.iter().find(|lesson| lesson.name == name).map(|lesson| lesson.name.clone());
+    let written = notebook["metadata"]["quantlab"]["lesson"].as_str().and_then(named);
+    written
+        .or_else(|| most_of(notebook, lessons, grade_id))
+        .or_else(|| most_of(notebook, lessons, |cell| cell["id"].as_str()))
+        .or_else(|| lessons.iter().map(|l| l.name.clone()).find(|name| inner.to_string_lossy().contains(name)))
+}
+
+/// The lesson that shares the most names with a notebook.
+fn most_of<'a>(
+    notebook: &'a Value,
+    lessons: &'a [Lesson],
+    name: impl Fn(&'a Value) -> Option<&'a str>,
+) -> Option<String> {
+    let mut owner = HashMap::new();
+    for (at, lesson) in lessons.iter().enumerate() {
+        for own in cells(&lesson.notebook).iter().filter_map(&name) {
+            // Two lessons may both have a cell called "title".
+            owner.entry(own).and_modify(|owner| *owner = None).or_insert(Some(at));
+        }
+    }
+    let mut shared = vec![0; lessons.len()];
+    for at in cells(notebook).iter().filter_map(&name).filter_map(|name| *owner.get(name)?) {
+        shared[at] += 1;
+    }
+    let (best, count) = shared.iter().enumerate().max_by_key(|(_, count)| **count)?;
+    (*count > 0).then(|| lessons[best].name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NAMES: [&str; 2] = ["01-latency-and-precision", "03-perplexity"];
+
+    #[test]
+    fn students_are_found_in_folders_and_file_names() {
+        for (path, student) in [
+            ("smith/01-latency-and-precision/starter.ipynb", "smith"),
+            ("smith/starter.ipynb", "smith"),
+            ("smith.ipynb", "smith"),
+            ("smith_01-latency-and-precision.ipynb", "smith"),
+            ("smith_01-latency-and-precision (1).ipynb", "smith"),
+            ("ann-marie smith_03.ipynb", "ann-marie smith"),
+            ("smith-starter.ipynb", "smith"),
+            ("01-latency-and-precision/smith.ipynb", "smith"),
+            ("03-perplexity/smith/x.ipynb", "smith"),
+            ("müller_7.ipynb", "müller_7"),
+            ("a[1]*+b.ipynb", "a_1___b"),
+        ] {
+            assert_eq!(student_of(Path::new(path), &NAMES), student, "{path}");
+        }
+    }
+
+    fn lesson(name: &str, ids: &[&str]) -> Lesson {
+        let cell = |id: &&str| json!({"id": format!("{id}-cell"), "metadata": {"nbgrader": {"grade_id": id}}});
+        let title = json!({"id": "title", "metadata": {}});
+        let cells: Vec<Value> = [title].into_iter().chain(ids.iter().map(cell)).collect();
+        Lesson { name: name.into(), dir: name.into(), notebook: json!({ "cells": cells }) }
+    }
+
+    #[test]
+    fn a_lesson_is_found_by_whatever_is_left_of_it() {
+        let lessons = [lesson(NAMES[0], &["time", "sweep"]), lesson(NAMES[1], &["ppl"])];
+        let of = |notebook: &Value, path: &str| lesson_of(notebook, Path::new(path), &lessons);
+        let mut notebook = lessons[1].notebook.clone();
+        notebook["metadata"]["quantlab"]["lesson"] = json!(NAMES[0]);
+        assert_eq!(of(&notebook, "x.ipynb").unwrap(), NAMES[0]);
+        notebook["metadata"] = json!({"quantlab": {"lesson": "another course's"}});
+        assert_eq!(of(&notebook, "x.ipynb").unwrap(), NAMES[1]);
+        notebook["cells"][1]["metadata"] = json!({});
+        assert_eq!(of(&notebook, "x.ipynb").unwrap(), NAMES[1], "by the cell's id");
+        notebook["cells"][1]["id"] = json!("new");
+        assert_eq!(of(&notebook, "smith/x.ipynb"), None, "a title that all lessons have names none");
+        assert_eq!(of(&Value::Null, "smith/03-perplexity/x.ipynb").unwrap(), NAMES[1]);
+    }
+
+    #[test]
+    fn the_newest_of_two_comes_first_and_the_output_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, age: u64| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "{}").unwrap();
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 - age);
+            fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        };
+        put("smith/03-perplexity/old.ipynb", 10);
+        put("smith/03-perplexity/young.ipynb", 1);
+        put("jones_03.ipynb", 5);
+        put("grades/submitted/smith/x.ipynb", 0);
+        put(".ipynb_checkpoints/smith.ipynb", 0);
+        let lessons = [lesson(NAMES[1], &["ppl"])];
+        let found = find(dir.path(), &dir.path().join("grades"), &lessons).unwrap();
+        let names: Vec<String> = found.iter().map(|s| s.file.file_name().unwrap().to_string_lossy().into()).collect();
+        assert_eq!(names, ["jones_03.ipynb", "young.ipynb", "old.ipynb"]);
+        assert!(find(&dir.path().join("none"), dir.path(), &lessons).unwrap_err().to_string().contains("is no folder"));
+    }
+}

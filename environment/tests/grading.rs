@@ -1,0 +1,140 @@
+//! A small course graded through the real kernel. Needs a finished set-up: `cargo lab test` sees to that.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+const RIGHT_MEAN: &str = "fn mean(v: &[f64]) -> f64 { eprintln!(\"{v:?}\"); if v.is_empty() { 0.0 } else { v.iter().sum::<f64>() / v.len() as f64 } }";
+const RIGHT_SQUARE: &str = "fn square(x: i64) -> i64 { x * x }";
+
+/// What nine learners might hand in, and a tenth file that is none of the course's.
+fn hand_in(work: &Path, starter: &Value) {
+    let put = |path: &str, text: String| {
+        let path = work.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let answered = |mean: &str, square: &str| {
+        let mut notebook = starter.clone();
+        *cell(&mut notebook, "mean") = json!(mean);
+        *cell(&mut notebook, "square") = json!(square);
+        notebook
+    };
+    put("untouched.ipynb", starter.to_string());
+    put("garbage_01-mini.ipynb", "PK\u{3}\u{4} no notebook".into());
+    put("stranger.ipynb", json!({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).to_string());
+
+    let mut right = answered(RIGHT_MEAN, RIGHT_SQUARE);
+    *cell(&mut right, "why") = json!("Because.");
+    // As after a trip through a tool that keeps no metadata.
+    for cell in right["cells"].as_array_mut().unwrap() {
+        cell["metadata"] = json!({});
+    }
+    right["metadata"].as_object_mut().unwrap().remove("quantlab");
+    put("right/01-mini/01-mini.ipynb", right.to_string());
+
+    // 1 of the mean's 1.5 points: NaN for an empty slice.
+    let half = answered(
+        "fn mean(v: &[f64]) -> f64 { v.iter().sum::<f64>() / v.len() as f64 }",
+        "fn square(x: i64) -> i64 { todo!() }",
+    );
+    put("half_01-mini.ipynb", half.to_string());
+    put("does-not-compile.ipynb", answered("fn mean(v: &[f64]) -> f64 { \"text\" }", RIGHT_SQUARE).to_string());
+    put(
+        "hangs.ipynb",
+        answered("fn mean(_: &[f64]) -> f64 { loop { std::hint::spin_loop() } }", RIGHT_SQUARE).to_string(),
+    );
+    let hungry = "fn mean(_: &[f64]) -> f64 { let mut v: Vec<Vec<u8>> = vec![]; loop { v.push(vec![1; 1 << 20]) } }";
+    put("hungry.ipynb", answered(hungry, RIGHT_SQUARE).to_string());
+
+    let overflow = "fn square(x: i64) -> i64 { if x == 0 { 0 } else { std::hint::black_box(square(x - 1)) + 1 } }";
+    let mut deleted = answered(RIGHT_MEAN, overflow);
+    deleted["cells"].as_array_mut().unwrap().retain(|cell| cell["id"] != "mean-check");
+    put("deleted.ipynb", deleted.to_string());
+
+    let mut changed = answered("fn mean(_: &[f64]) -> f64 { 7.0 }", "fn square(x: i64) -> i64 { x }");
+    *cell(&mut changed, "square-check") = json!("score(&[(2.0, || true)])");
+    put("changed/01-mini/new.ipynb", changed.to_string());
+    put("changed/01-mini/old.ipynb", starter.to_string());
+    let old = fs::File::options().write(true).open(work.join("changed/01-mini/old.ipynb")).unwrap();
+    old.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+}
+
+/// The source of the cell with this id.
+fn cell<'a>(notebook: &'a mut Value, id: &str) -> &'a mut Value {
+    let cells = notebook["cells"].as_array_mut().unwrap();
+    &mut cells.iter_mut().find(|cell| cell["id"] == id).unwrap()["source"]
+}
+
+fn lab(args: &[&str], paths: &[(&str, &Path)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+    command.args(args);
+    for (option, path) in paths {
+        command.arg(option).arg(path);
+    }
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A copy of the course in which starters can be made.
+fn course(dir: &Path) -> PathBuf {
+    let course = dir.join("course");
+    fs::create_dir_all(course.join("01-mini")).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mini-course/01-mini/solution.ipynb");
+    fs::copy(source, course.join("01-mini/solution.ipynb")).unwrap();
+    course
+}
+
+#[test]
+fn a_starter_is_made_once_and_a_stale_one_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let course = course(dir.path());
+    let starter = course.join("01-mini/starter.ipynb");
+    let release = |args: &[&str]| lab(&[&["release"], args].concat(), &[("--lessons", &course)]);
+    let missing = release(&["--check"]);
+    assert!(!missing.status.success() && text(&missing.stderr).contains("01-mini") && !starter.exists());
+    assert!(release(&[]).status.success());
+    let made = fs::read(&starter).unwrap();
+    let notebook = text(&made);
+    assert!(notebook.contains("todo!()") && !notebook.contains("x * x") && notebook.ends_with("}\n"));
+    assert!(release(&["--check"]).status.success());
+    fs::remove_file(&starter).unwrap();
+    assert!(release(&["01"]).status.success());
+    assert_eq!(fs::read(&starter).unwrap(), made, "the same bytes each time");
+    fs::write(&starter, "{}").unwrap();
+    let stale = release(&["--check"]);
+    assert!(!stale.status.success() && text(&stale.stderr).contains("try: cargo lab release"));
+}
+
+#[test]
+fn each_learner_gets_their_points_whatever_the_others_hand_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let (course, work, output) = (course(dir.path()), dir.path().join("work"), dir.path().join("out"));
+    assert!(lab(&["release"], &[("--lessons", &course)]).status.success());
+    let starter = fs::read(course.join("01-mini/starter.ipynb")).unwrap();
+    hand_in(&work, &serde_json::from_slice(&starter).unwrap());
+    let grade = || {
+        let limits = ["grade", "--cell-timeout=20", "--time-limit=400", "--memory-limit=2500"];
+        let done = lab(&limits, &[("--lessons", &course), ("--output", &output), ("--", &work)]);
+        (done.status.success(), text(&done.stdout) + &text(&done.stderr))
+    };
+    let (all_graded, said) = grade();
+    assert!(!all_graded && said.contains("2 of 11 notebooks could not be graded"), "{said}");
+    let table = said.split_once("\n\n").unwrap().1;
+    let expected = include_str!("mini-course/expected-table.txt");
+    assert_eq!(table.split_once("\nIn ").unwrap().0.trim_end(), expected.trim_end(), "{said}");
+    let csv = fs::read_to_string(output.join("exercises.csv")).unwrap();
+    assert!(csv.contains("\nhalf,01-mini,mean-check,1,1.5,graded\n"), "{csv}");
+    assert!(csv.contains("\nright,01-mini,why,0,1,by hand\n"), "{csv}");
+    let feedback = fs::read_to_string(output.join("feedback/half/01-mini/01-mini.html")).unwrap();
+    assert!(feedback.contains("<b>1 points</b>"), "the check's card is in the feedback");
+
+    let (_, said) = grade();
+    assert_eq!(said.matches("unchanged since it was graded").count(), 9, "{said}");
+    assert!(said.contains(expected), "{said}");
+}
