@@ -63,6 +63,19 @@ def silent_failure(cell):
     return "error", stderr
 
 
+def say_score(cell):
+    """The points of a check cell: its value's text, as nbgrader reads it."""
+    nbgrader = cell.metadata.get("nbgrader", {})
+    if not nbgrader.get("grade") or nbgrader.get("solution"):
+        return
+    values = [out.data.get("text/plain", "") for out in cell.outputs if out.output_type == "execute_result"]
+    try:
+        points = float(values[-1])
+    except (IndexError, ValueError):  # it ran, but gave no number: nothing that could be graded
+        points = None
+    say("score", check=nbgrader["grade_id"], points=points, max=nbgrader["points"])
+
+
 class Client(NotebookClient):
     """nbclient that also takes in late output and fails on what evcxr reports as "ok"."""
 
@@ -80,6 +93,7 @@ class Client(NotebookClient):
         failure = silent_failure(cell)
         if failure:
             raise CellFailed(*failure)
+        say_score(cell)
         return cell
 
     async def take_late_output(self, cell, cell_index):

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
-use crate::course::{self, Lesson, release};
+use crate::course::{self, Lesson, STARTER, release};
 use crate::home::Home;
 use crate::kernel::installed::Installed;
-use crate::run::{self, Destination};
+use crate::run::{self, Destination, Score};
 use crate::setup;
 use crate::ui::{Steps, run_shown, took};
 
@@ -62,12 +62,33 @@ pub fn check() -> Result<()> {
     release::write_starters(&lessons, true)?;
     took(start);
 
-    let start: Instant = steps.begin("notebooks", "each solution through the real kernel, copies kept in the home");
-    let notebooks: Vec<PathBuf> = lessons.iter().map(Lesson::source).collect();
-    run::run(&notebooks, &Destination::Folder(home.executed()), CELL_TIMEOUT_S)?;
+    let start: Instant = steps.begin("notebooks", "solutions get all points, starters run and get none");
+    let solutions: Vec<PathBuf> = lessons.iter().map(Lesson::source).collect();
+    let starters: Vec<PathBuf> = lessons.iter().map(|lesson| lesson.dir.join(STARTER)).collect();
+    let copies = Destination::Folder(home.executed());
+    expect_points(&solutions, &run::run(&solutions, &copies, CELL_TIMEOUT_S)?, |score| score.max)?;
+    expect_points(&starters, &run::run(&starters, &copies, CELL_TIMEOUT_S)?, |_| 0.0)?;
     took(start);
     eprintln!("All checks passed.");
     Ok(())
+}
+
+/// An error that names the checks that gave something else.
+fn expect_points(notebooks: &[PathBuf], scores: &[Vec<Score>], expected: fn(&Score) -> f64) -> Result<()> {
+    let unexpected: Vec<String> = notebooks
+        .iter()
+        .zip(scores)
+        .flat_map(|(notebook, scores)| scores.iter().map(move |score| (notebook, score)))
+        .filter(|(_, score)| score.points != Some(expected(score)))
+        .map(|(notebook, score)| {
+            let points = score.points.map_or("no number".to_owned(), |points| format!("{points} points"));
+            format!("{}: {} gave {points}, not {}", notebook.display(), score.check, expected(score))
+        })
+        .collect();
+    if unexpected.is_empty() {
+        return Ok(());
+    }
+    bail!("checks gave something else than expected\n  {}", unexpected.join("\n  "))
 }
 
 /// Runs a command in the environment of the kernel; a `cargo` gets the shared build folder and flags.
@@ -112,6 +133,17 @@ fn bench_profile(subcommand: &OsStr, args: &[OsString]) -> &'static [&'static st
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn points_must_be_those_expected() {
+        let score = |points| Score { check: "l1-check".to_owned(), points, max: 3.0 };
+        let notebooks = [PathBuf::from("a.ipynb")];
+        let expect = |points, expected| expect_points(&notebooks, &[vec![score(points)]], expected);
+        assert!(expect(Some(3.0), |score| score.max).is_ok() && expect(Some(0.0), |_| 0.0).is_ok());
+        let error = expect(Some(2.0), |score| score.max).unwrap_err().to_string();
+        assert!(error.contains("a.ipynb: l1-check gave 2 points, not 3"), "{error}");
+        assert!(expect(None, |_| 0.0).unwrap_err().to_string().contains("no number"));
+    }
 
     #[test]
     fn only_a_bench_without_a_profile_gets_one() {

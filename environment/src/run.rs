@@ -20,25 +20,37 @@ pub enum Destination {
     InPlace,
 }
 
-/// Runs each notebook; the error counts those that failed.
-pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> Result<()> {
+/// What a check cell gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// The check's name in nbgrader's metadata.
+    pub check: String,
+    /// Points; none if the cell's value was no number.
+    pub points: Option<f64>,
+    /// Points that can be had.
+    pub max: f64,
+}
+
+/// Runs each notebook, and returns what its checks gave; the error counts those that failed.
+pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> Result<Vec<Vec<Score>>> {
     let checkout = Checkout::find()?;
     for notebook in notebooks {
         check_notebook(notebook, &checkout)?;
     }
     setup::setup(&checkout, false)?;
     let home = Home::find()?;
-    let mut failed = Vec::new();
+    let (mut scores, mut failed) = (Vec::new(), Vec::new());
     for notebook in notebooks {
         let target = target_of(notebook, destination)?;
-        if !run_one(&home, notebook, &target, timeout_s)? {
-            failed.push(notebook.display().to_string());
+        match run_one(&home, notebook, &target, timeout_s)? {
+            Some(of_notebook) => scores.push(of_notebook),
+            None => failed.push(notebook.display().to_string()),
         }
     }
     if !failed.is_empty() {
         bail!("{} of {} notebooks failed: {}", failed.len(), notebooks.len(), failed.join(", "));
     }
-    Ok(())
+    Ok(scores)
 }
 
 /// A notebook that does not exist is answered with those that do.
@@ -75,12 +87,14 @@ fn target_of(notebook: &Path, destination: &Destination) -> Result<PathBuf> {
     Ok(lesson.map_or_else(|| folder.join(name), |lesson| folder.join(lesson).join(name)))
 }
 
-fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Result<bool> {
+/// What the checks gave; none if a cell failed.
+fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Result<Option<Vec<Score>>> {
     println!("{}", notebook.display());
     let mut command: Command = python::script(home, "run");
     command.arg(notebook).arg(target).args(["--timeout", &timeout_s.to_string()]);
     let mut first_line = String::new();
     let mut started = 0.0;
+    let mut scores: Vec<Score> = Vec::new();
     let ended = python::follow(&mut command, |event| {
         let text = |key: &str| event[key].as_str().unwrap_or_default();
         let seconds = event["seconds"].as_f64().unwrap_or_default();
@@ -91,6 +105,10 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Resul
             }
             "cell_start" => first_line = text("first_line").to_owned(),
             "cell_end" => println!("  cell {:>3} {seconds:>7.2} s  {}", event["cell"], shorten(&first_line, 60)),
+            "score" => {
+                let max = event["max"].as_f64().unwrap_or_default();
+                scores.push(Score { check: text("check").to_owned(), points: event["points"].as_f64(), max });
+            }
             "done" if event["ok"] == true => {
                 println!("  all cells ran, {seconds:.1} s in all ({started:.1} s of it the kernel's start)")
             }
@@ -102,11 +120,15 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Resul
         if target.is_file() {
             println!("  the copy up to there: {}", target.display());
         }
-        return Ok(false);
+        return Ok(None);
     }
     ended.into_result()?;
+    if !scores.is_empty() {
+        let points: f64 = scores.iter().filter_map(|score| score.points).sum();
+        println!("  checks: {points} of {} points", scores.iter().map(|score| score.max).sum::<f64>());
+    }
     println!("  executed copy: {}", target.display());
-    Ok(true)
+    Ok(Some(scores))
 }
 
 /// Number, first line and error of the cell that stopped a run.
