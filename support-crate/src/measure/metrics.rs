@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::Statistics;
 use crate::error::{Error, Result};
 
-/// What timing one generation gives.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+/// What timing one generation gives. All zero: nothing was timed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Metrics {
     /// From the prompt's tokens to the last new token, in seconds.
     pub total_latency_s: f64,

@@ -6,7 +6,7 @@ use super::number::significant;
 use super::table::Table;
 use crate::error::Result;
 use crate::generate::Generation;
-use crate::measure::{Bandwidth, DecodeLimit, MemoryFootprint, Perplexity, Statistics, Timing};
+use crate::measure::{Bandwidth, DecodeLimit, MemoryFootprint, Metrics, Perplexity, Statistics, Timing};
 use crate::model::Loaded;
 use crate::quant::{Calibration, CalibrationMethod, Granularity, LayerCalibration};
 
@@ -64,6 +64,26 @@ impl Timing {
     /// Shows the timing as a notebook cell's value.
     pub fn evcxr_display(&self) {
         show_table(self.table());
+    }
+}
+
+impl Metrics {
+    /// Shows the figures as a notebook cell's value.
+    pub fn evcxr_display(&self) {
+        show_table(self.table());
+    }
+
+    /// The figures as a table of one row each.
+    ///
+    /// # Errors
+    /// None that the caller can cause.
+    pub fn table(&self) -> Result<Table> {
+        Table::new(format!("{} new tokens, one run", self.tokens_generated))
+            .headings([("quantity", ""), ("value", ""), ("unit", "")])?
+            .row(("total_latency_s", figure(self.total_latency_s), "s"))?
+            .row(("tokens_generated", self.tokens_generated.to_string(), "tokens"))?
+            .row(("tokens_per_sec", figure(self.tokens_per_sec), "tokens/s"))?
+            .row(("avg_latency_per_token_ms", figure(self.avg_latency_per_token_ms), "ms/token"))
     }
 }
 
