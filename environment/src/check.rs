@@ -25,9 +25,9 @@ pub fn check() -> Result<()> {
     let installed = setup::setup(&checkout, false)?;
     let home = Home::find()?;
     let cargo = |subcommand: &str, args: &[&str]| {
-        let mut command = installed.cargo(&home, &root, subcommand);
+        let mut command = installed.cargo(&home, &root, subcommand)?;
         command.arg("--locked").args(args);
-        command
+        anyhow::Ok(command)
     };
     let mut steps = Steps::new(7);
 
@@ -36,13 +36,13 @@ pub fn check() -> Result<()> {
     took(start);
 
     let start = steps.begin("lints", "clippy on all targets, no warnings");
-    run_shown(&mut cargo("clippy", &["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    run_shown(&mut cargo("clippy", &["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?)?;
     took(start);
 
     let start = steps.begin("library tests", "unit, parity and property tests of the library and the trainer");
     let packages = ["--package", "quantlab", "--package", "quantlab-embedded-model"];
     let targets = ["--lib", "--bins", "--tests", "--quiet"];
-    run_shown(&mut cargo("test", &[packages.as_slice(), &targets].concat()))?;
+    run_shown(&mut cargo("test", &[packages.as_slice(), &targets].concat())?)?;
     took(start);
 
     let start =
@@ -54,7 +54,7 @@ pub fn check() -> Result<()> {
     took(start);
 
     let start = steps.begin("doc tests", "the examples in the library's documentation");
-    run_shown(&mut cargo("test", &["--package", "quantlab", "--doc", "--quiet"]))?;
+    run_shown(&mut cargo("test", &["--package", "quantlab", "--doc", "--quiet"])?)?;
     took(start);
 
     let start = steps.begin("starters", "each is what `cargo lab release` makes of its solution");
@@ -99,7 +99,7 @@ pub fn exec(command: &[OsString]) -> Result<ExitCode> {
     let here: PathBuf = std::env::current_dir().context("the current folder cannot be read")?;
     let (mut command, args) = match args.split_first() {
         Some((subcommand, args)) if program == "cargo" => {
-            let mut command = installed.cargo(&home, &here, subcommand);
+            let mut command = installed.cargo(&home, &here, subcommand)?;
             command.args(bench_profile(subcommand, args));
             (command, args)
         }

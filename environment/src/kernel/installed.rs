@@ -7,6 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use super::claim::claim;
+use crate::checkout::Checkout;
 use crate::home::{Home, path_behind, write_atomically};
 use crate::ui::output_of;
 
@@ -96,7 +98,13 @@ impl Installed {
 
     /// `cargo SUBCOMMAND` on the workspace, with the flags that evcxr uses, so that tests and kernel share
     /// one build of each dependency.
-    pub fn cargo(&self, home: &Home, checkout: &Path, subcommand: impl AsRef<OsStr>) -> Command {
+    ///
+    /// # Errors
+    /// What another checkout has built there cannot be removed.
+    pub fn cargo(&self, home: &Home, checkout: &Path, subcommand: impl AsRef<OsStr>) -> Result<Command> {
+        if let Some(checkout) = Checkout::around(checkout) {
+            claim(&home.target(), &checkout.support_crate())?;
+        }
         let mut command = Command::new("cargo");
         command.current_dir(checkout);
         self.apply(home, &mut command);
@@ -109,7 +117,7 @@ impl Installed {
             .arg(subcommand)
             .arg("--config")
             .arg(home.cargo_config());
-        command
+        Ok(command)
     }
 
     /// Cargo and rustc of the toolchain that everything was built with come first, also where a program

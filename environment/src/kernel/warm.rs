@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
+use super::claim::claim;
 use super::installed::{Installed, rustflags};
 use super::{launch, live};
 use crate::home::{Home, remove_if_there, write_atomically};
@@ -59,6 +60,7 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
     }
     eprintln!("the support crate was edited; building it for the kernel");
     point_at(&home.warm().join("Cargo.toml"), support_crate)?;
+    claim(&home.warm().join("target"), support_crate)?;
     let mut command = Command::new("cargo");
     installed.apply(home, &mut command);
     command

@@ -290,7 +290,7 @@ impl<'a> Plan<'a> {
         self.home.mark_undone("kernel")?;
         for step in ["build", "check"] {
             // Checked too: when a cell does not compile, evcxr runs `cargo check` to say why.
-            let mut command = self.installed.cargo(self.home, self.checkout.root(), step);
+            let mut command = self.installed.cargo(self.home, self.checkout.root(), step)?;
             run_shown(command.args(["--locked", "--package", "quantlab"]))?;
         }
         Ok(())

@@ -1,0 +1,58 @@
+//! Whose library a build folder holds.
+//!
+//! Cargo puts no hash into the name of a shared library. Two checkouts that build into one folder therefore
+//! write the same `libquantlab.so`, and Cargo takes the other's for its own as long as its sources have not
+//! changed.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::home::{remove_if_there, write_atomically};
+
+const OWNER: &str = "quantlab-checkout";
+
+/// Makes a build folder that of this support crate: what was built of another checkout's is forgotten.
+pub fn claim(target: &Path, support_crate: &Path) -> Result<()> {
+    let owner = support_crate.to_string_lossy();
+    let file = target.join(OWNER);
+    if !target.is_dir() || fs::read_to_string(&file).is_ok_and(|text| text == owner) {
+        return Ok(());
+    }
+    for debug in profiles(target) {
+        for entry in fs::read_dir(debug.join(".fingerprint")).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with("quantlab-") {
+                remove_if_there(&entry.path())?;
+            }
+        }
+    }
+    write_atomically(&file, owner.as_bytes()).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// The folders with fingerprints: of the host's own builds, and of those for a named target.
+fn profiles(target: &Path) -> Vec<std::path::PathBuf> {
+    let below = fs::read_dir(target).into_iter().flatten().flatten().map(|entry| entry.path().join("debug"));
+    below.chain([target.join("debug")]).filter(|debug| debug.is_dir()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_checkouts_library_is_forgotten_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let fingerprints = dir.path().join("x86_64/debug/.fingerprint");
+        let make = || fs::create_dir_all(fingerprints.join("quantlab-1a2b")).unwrap();
+        make();
+        fs::create_dir_all(fingerprints.join("tch-3c4d")).unwrap();
+        claim(dir.path(), Path::new("/one")).unwrap();
+        assert!(!fingerprints.join("quantlab-1a2b").exists() && fingerprints.join("tch-3c4d").exists());
+        make();
+        claim(dir.path(), Path::new("/one")).unwrap();
+        assert!(fingerprints.join("quantlab-1a2b").exists());
+        claim(dir.path(), Path::new("/two")).unwrap();
+        assert!(!fingerprints.join("quantlab-1a2b").exists());
+    }
+}
