@@ -71,6 +71,7 @@ pub fn attempt<T: Default>(work: impl FnOnce() -> Result<T>) -> T {
     ask(work).unwrap_or_else(|complaint| {
         match complaint {
             Complaint::NotYet => println!("Not yet: this cell needs an exercise that is still todo!()."),
+            Complaint::Failed(message) => println!("Nothing to show yet: {message}"),
             other => println!("Nothing to show yet: {other}"),
         }
         T::default()

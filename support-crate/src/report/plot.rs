@@ -57,7 +57,7 @@ fn blocks(title: &str, shown: Result<(String, Table)>) -> Vec<(&'static str, Str
             vec![("text/plain", table.to_text()), ("image/svg+xml", svg), ("text/html", image)]
         }
         Err(error) => {
-            let text = format!("cannot draw `{title}`: {error}");
+            let text = format!("no picture of `{title}`: {error}");
             let html = format!("<p>{}</p>", escape_html(&text));
             vec![("text/plain", text), ("text/html", html)]
         }
@@ -107,7 +107,7 @@ pub(crate) fn check_any(title: &str, anything: bool, how: &str) -> Result<()> {
     if anything {
         return Ok(());
     }
-    Err(Error::input(format!("`{title}` has no data to draw")).hint(how))
+    Err(Error::input(format!("`{title}` has no data to draw yet")).hint(how))
 }
 
 /// Refuses a logarithmic axis that values at or below zero have no place on.

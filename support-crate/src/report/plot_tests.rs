@@ -102,7 +102,7 @@ fn what_cannot_be_drawn_is_an_error_that_says_so() {
     assert!(LinePlot::new("t").reference_line(f64::NAN, "limit").is_err());
 
     let empty = LinePlot::new("t").series("a", [(0, 0.0); 0]).unwrap().to_svg().unwrap_err();
-    assert_eq!(empty.message(), "`t` has no data to draw");
+    assert_eq!(empty.message(), "`t` has no data to draw yet");
     assert!(BarPlot::new("t").to_svg().is_err() && Timeline::new("t").to_svg().is_err());
     assert!(StackedBar::new("t", ["a"]).to_svg().is_err());
 
@@ -187,7 +187,7 @@ fn a_cell_gets_an_image_a_drawing_and_text() {
     assert!(shown[2].1.starts_with("<img src=\"data:image/svg+xml"), "{}", shown[2].1);
     assert!(shown[2].1.contains("alt=\"a &quot;title&quot;\""));
     let failed = blocks("<t>", LinePlot::new("<t>").to_svg().map(|svg| (svg, Table::new(""))));
-    assert!(failed[0].1.starts_with("cannot draw `<t>`: ") && failed[1].1.contains("&lt;t&gt;"));
+    assert!(failed[0].1.starts_with("no picture of `<t>`: ") && failed[1].1.contains("&lt;t&gt;"));
 }
 
 #[test]
