@@ -18,8 +18,8 @@ use crate::ui::{Steps, run_shown, took};
 /// Longest time for one cell of a lesson.
 const CELL_TIMEOUT_S: u64 = 600;
 
-/// Runs all checks; the first failure ends it.
-pub fn check() -> Result<()> {
+/// Runs all checks; the first failure ends it. `full`: also those that a sample stands for otherwise.
+pub fn check(full: bool) -> Result<()> {
     let checkout = Checkout::find()?;
     let root = checkout.root().to_owned();
     let installed = setup::setup(&checkout, false)?;
@@ -50,6 +50,9 @@ pub fn check() -> Result<()> {
     // Not with the kernel's flags: the program that is tested becomes the one that kernels are started by.
     let mut own = Command::new("cargo");
     own.args(["test", "--locked", "--package", "quantlab-environment", "--quiet", "--", "--test-threads=2"]);
+    if full {
+        own.env("QUANTLAB_FULL", "1");
+    }
     run_shown(own.current_dir(&root).env("QUANTLAB_HOME", home.root()))?;
     took(start);
 

@@ -82,7 +82,11 @@ enum Task {
         time: bool,
     },
     /// Run all checks: formatting, lints, tests, notebooks (sets up first if needed)
-    Test,
+    Test {
+        /// Also hand in every answer of the course's tests, through kernel and nbgrader (an hour)
+        #[arg(long)]
+        full: bool,
+    },
     /// Run a command in the environment of the kernel, such as `cargo lab exec cargo bench -p quantlab`
     Exec {
         /// The command and its arguments
@@ -139,7 +143,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Release(request) => course::release::release(&request)?,
         Task::Grade(request) => grade::grade(&request)?,
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
-        Task::Test => check::check()?,
+        Task::Test { full } => check::check(full)?,
         Task::Exec { command } => return check::exec(&command),
         Task::Clean { yes } => clean::clean(yes)?,
         Task::Kernel { connection_file } => kernel::launch::launch(&connection_file)?,

@@ -46,6 +46,8 @@ pub struct Arguments {
     pub json: bool,
     /// Where the plot goes, if one is wanted.
     pub plot: Option<PathBuf>,
+    /// Where the plot of memory, speed and quality goes, if it is wanted.
+    pub trade_off: Option<PathBuf>,
     /// Load the model, say what that took, and end: what the process of one load does.
     pub load_only: bool,
     /// Decode when asked to on standard input, and nothing else: what the test of the notebook runner
@@ -67,6 +69,7 @@ impl Arguments {
             repeats: matches.remove_one("repeats").unwrap_or_default(),
             json: matches.get_flag("json"),
             plot,
+            trade_off: matches.remove_one("trade-off"),
             load_only: matches.get_flag("load-only"),
             on_request: matches.get_flag("on-request"),
         }
@@ -111,6 +114,11 @@ fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .default_value(PLOT)
                 .help("Where the plot of the decode cost goes"),
+        )
+        .arg(
+            option("trade-off", "FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Also plot memory against speed, with the perplexity of the embedded model, as PNG or SVG"),
         )
         .arg(flag("no-plot").help("Do without the plot"))
         .arg(flag("load-only").hide(true))

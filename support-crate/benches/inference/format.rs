@@ -31,6 +31,11 @@ enum Layers {
 }
 
 impl Format {
+    /// As the command line names it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// How a model is quantized; for static int8, `load` gives the model in full precision to calibrate.
     pub fn quantization(&self, load: impl FnOnce() -> Result<Loaded>) -> Result<Option<QuantizationConfig>> {
         Ok(match &self.layers {

@@ -12,6 +12,7 @@ mod format;
 mod load;
 mod row;
 mod speed;
+mod trade_off;
 
 use std::process::ExitCode;
 
@@ -100,6 +101,9 @@ fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     row::print(&rows, arguments)?;
+    if let Some(path) = &arguments.trade_off {
+        trade_off::plot(&rows, path, arguments)?;
+    }
     match &arguments.plot {
         Some(path) => {
             // Under the name that was asked for, not that of the checkpoint made for it.

@@ -13,10 +13,9 @@ use crate::speed::{DECODE_PROMPT_TOKENS, PREFILL_TOKENS, Speed};
 
 /// What was measured of one combination.
 pub struct Row {
-    backend: &'static str,
-    precision: String,
-    load: Load,
-    speed: Speed,
+    pub variant: Variant,
+    pub load: Load,
+    pub speed: Speed,
 }
 
 /// A row as it stands in the JSON, in this order.
@@ -41,15 +40,15 @@ struct Line<'a> {
 
 impl Row {
     pub fn new(variant: &Variant, load: Load, speed: Speed) -> Self {
-        Self { backend: variant.backend.name(), precision: variant.format.to_string(), load, speed }
+        Self { variant: variant.clone(), load, speed }
     }
 
     fn line<'a>(&'a self, model: &'a str) -> Line<'a> {
-        let Self { backend, precision, load, speed } = self;
+        let Self { variant, load, speed } = self;
         Line {
             engine: "quantlab",
-            backend,
-            precision,
+            backend: variant.backend.name(),
+            precision: variant.format.name(),
             batch: speed.batch,
             prompt_tokens: PREFILL_TOKENS,
             prefill_ms: rounded(speed.prefill_ms.median),
@@ -96,13 +95,13 @@ fn table(rows: &[Row], arguments: &Arguments) -> Result<Table> {
         ("bandwidth", "GB/s"),
         ("fraction of limit", ""),
     ])?;
-    for Row { backend, precision, load, speed } in rows {
+    for Row { variant, load, speed } in rows {
         let [prefill, decode] = [speed.prefill_ms, speed.decode_tok_s].map(Estimate::from);
         let Speed { batch, bandwidth_gb_s, fraction_of_limit, .. } = *speed;
         let Load { load_s, weights_mib, peak_rss_mib } = *load;
         table = table.row((
-            *backend,
-            precision.as_str(),
+            variant.backend.name(),
+            variant.format.name(),
             batch,
             prefill,
             decode,

@@ -1,0 +1,159 @@
+//! The lessons' own checks through the whole way that a hand-in takes: the real kernel, nbgrader, the table.
+//!
+//! The answers are those of `support-crate/tests/course/answers`, where each is also given to its check
+//! directly. Here, one of each lesson in `cargo lab test`, all of them with `--full`. Needs a finished set-up.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+/// An answer to one exercise, and what its second line says about it.
+struct Answer {
+    lesson: String,
+    /// `time-generate`, as in the grade ids `l1-time-generate` and `l1-check-time-generate`.
+    exercise: String,
+    name: String,
+    code: String,
+}
+
+impl Answer {
+    fn is_right(&self) -> bool {
+        self.code.lines().nth(1) == Some("// right")
+    }
+
+    fn student(&self) -> String {
+        format!("{}--{}", self.exercise, self.name)
+    }
+
+    fn lesson_number(&self) -> &str {
+        self.lesson.split('-').next().unwrap_or_default().trim_start_matches('0')
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.sort();
+    found
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap().to_string_lossy().into_owned()
+}
+
+fn answers() -> Vec<Answer> {
+    let lessons = entries(&root().join("notebooks")).into_iter().filter(|dir| dir.is_dir());
+    let mut answers = Vec::new();
+    for (number, lesson) in (1..).zip(lessons) {
+        let of_lesson = root().join(format!("support-crate/tests/course/answers/lesson_{number}"));
+        for exercise in entries(&of_lesson).into_iter().filter(|path| path.is_dir()) {
+            for file in entries(&exercise) {
+                answers.push(Answer {
+                    lesson: name_of(&lesson),
+                    exercise: name_of(&exercise).replace('_', "-"),
+                    name: name_of(&file),
+                    code: fs::read_to_string(&file).unwrap(),
+                });
+            }
+        }
+    }
+    answers
+}
+
+/// The first wrong answer of each lesson.
+fn sample(answers: Vec<Answer>) -> Vec<Answer> {
+    let mut sample: Vec<Answer> = Vec::new();
+    for answer in answers {
+        let is_wrong = answer.code.lines().nth(1).is_some_and(|line| line.starts_with("// wrong"));
+        if is_wrong && sample.iter().all(|other| other.lesson != answer.lesson) {
+            sample.push(answer);
+        }
+    }
+    sample
+}
+
+/// The lessons without their experiments: what is read in first, the exercises and their checks.
+fn short_course(dir: &Path, lessons: &[String]) -> PathBuf {
+    let course = dir.join("course");
+    for lesson in lessons {
+        let mut notebook = read(&root().join("notebooks").join(lesson).join("solution.ipynb"));
+        notebook["cells"].as_array_mut().unwrap().retain(|cell| {
+            let is_code = cell["cell_type"] == "code";
+            let is_setup = cell["source"].to_string().contains("use quantlab::prelude::*");
+            is_code && (is_setup || cell["metadata"]["nbgrader"].is_object())
+        });
+        fs::create_dir_all(course.join(lesson)).unwrap();
+        fs::write(course.join(lesson).join("solution.ipynb"), notebook.to_string()).unwrap();
+    }
+    course
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The solution with one exercise answered differently.
+fn hand_in(work: &Path, course: &Path, answer: &Answer) {
+    let mut notebook = read(&course.join(&answer.lesson).join("solution.ipynb"));
+    let id = format!("l{}-{}", answer.lesson_number(), answer.exercise);
+    let cells = notebook["cells"].as_array_mut().unwrap();
+    let cell = cells.iter_mut().find(|cell| cell["id"] == *id).unwrap_or_else(|| panic!("no cell {id}"));
+    cell["source"] = json!(answer.code);
+    let folder = work.join(answer.student()).join(&answer.lesson);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(format!("{}.ipynb", answer.lesson)), notebook.to_string()).unwrap();
+}
+
+fn lab(args: &[&str], paths: &[(&str, &Path)]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+    command.args(args);
+    for (option, path) in paths {
+        command.arg(option).arg(path);
+    }
+    let done = command.output().unwrap();
+    let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    (done.status.success(), said)
+}
+
+#[test]
+fn answers_that_learners_give_score_as_they_should() {
+    let all = answers();
+    let answers = if std::env::var_os("QUANTLAB_FULL").is_some() { all } else { sample(all) };
+    let mut lessons: Vec<String> = answers.iter().map(|answer| answer.lesson.clone()).collect();
+    lessons.dedup();
+    let dir = tempfile::tempdir().unwrap();
+    let (course, work, output) = (short_course(dir.path(), &lessons), dir.path().join("work"), dir.path().join("out"));
+    for answer in &answers {
+        hand_in(&work, &course, answer);
+    }
+    let (released, said) = lab(&["release"], &[("--lessons", &course)]);
+    assert!(released, "{said}");
+    let (_, said) = lab(&["grade"], &[("--lessons", &course), ("--output", &output), ("--", &work)]);
+    let table = fs::read_to_string(output.join("exercises.csv")).unwrap_or_else(|_| panic!("{said}"));
+    let faults: Vec<String> = answers.iter().filter_map(|answer| fault(answer, &table)).collect();
+    assert!(faults.is_empty(), "{}\n{said}\n{table}", faults.join("\n"));
+}
+
+/// What is wrong with the points of one answer, and of the solutions around it.
+fn fault(answer: &Answer, table: &str) -> Option<String> {
+    let student = answer.student();
+    let check = format!("l{}-check-{}", answer.lesson_number(), answer.exercise);
+    let mut own = None;
+    for line in table.lines() {
+        let fields: Vec<&str> = line.split(',').collect();
+        let &[of, _, exercise, points, max, _] = fields.as_slice() else { continue };
+        let (Ok(points), Ok(max)) = (points.parse::<f64>(), max.parse::<f64>()) else { continue };
+        if of == student && exercise == check {
+            own = Some((points, max));
+        }
+    }
+    let Some((points, max)) = own else { return Some(format!("{student}: no points for {check}")) };
+    let unfinished = answer.code.lines().nth(1) == Some("// not yet");
+    let fits = if answer.is_right() { points == max } else { points < max && !(unfinished && points > 0.0) };
+    (!fits).then(|| format!("{student}: {points} of {max} points"))
+}
