@@ -13,8 +13,8 @@ pub use crate::measure::{
     resident_memory, time_generate, time_generate_batch, time_generate_interleaved,
 };
 pub use crate::model::{
-    Backend, CausalLm, Device, Hub, LoadOptions, Loaded, ModelHub, Precision, ResolvedDtype, Tokenizer, best_device,
-    load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
+    Backend, CausalLm, Device, Hub, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Precision, ResolvedDtype,
+    TokenBatch, Tokenizer, best_device, load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };
 pub use crate::quant::{Head, QuantizationConfig};
 pub use crate::report::{BarPlot, Estimate, LinePlot, StackedBar, Summary, Table, Timeline};
