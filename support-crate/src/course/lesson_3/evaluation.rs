@@ -71,7 +71,7 @@ struct Trial {
 struct TextLoss {
     /// Of each token but the first.
     nll: Vec<f64>,
-    /// Of each token, by the logits after it instead of those before it.
+    /// Of each token, by the logits at its own position instead of those before it.
     unshifted: Vec<f64>,
 }
 
@@ -93,25 +93,24 @@ impl Trial {
 
     fn counts_tokens(&self) -> Result<(), Complaint> {
         let tokens = self.evaluation.tokens;
-        let predicted: usize = self.texts.iter().map(TextLoss::predicted).sum();
-        let full = self.texts.len() / BATCH_SIZE * BATCH_SIZE;
-        let in_full_batches: usize = self.texts[..full].iter().map(TextLoss::predicted).sum();
+        let expected = predicted(&self.texts);
         let why = match tokens {
-            _ if tokens == predicted => return Ok(()),
-            _ if tokens == predicted + self.texts.len() => "the first token of each text has nothing before it",
-            _ if tokens == in_full_batches => "the texts of the last batch are missing, because it is not full",
+            _ if tokens == expected => return Ok(()),
+            _ if tokens == expected + self.texts.len() => "the first token of each text has nothing before it",
+            _ if tokens == predicted(self.full_batches()) => {
+                "the texts of the last batch are missing, because it is not full"
+            }
             _ if tokens == self.texts.len() => "these are texts, and a long text says more than a short one",
-            _ if tokens > predicted => "is padding among them?",
+            _ if tokens > expected => "is padding among them?",
             _ => "some are missing",
         };
-        Err(Complaint::wrong(format!("`tokens` is {tokens}, of {predicted} that can be predicted: {why}")))
+        Err(Complaint::wrong(format!("`tokens` is {tokens}, of {expected} that can be predicted: {why}")))
     }
 
     fn averages_tokens(&self) -> Result<(), Complaint> {
         let nll = sum(&self.texts);
         let all_tokens = self.texts.iter().map(|text| text.unshifted.len()).sum::<usize>() as f64;
         let unshifted: f64 = self.texts.iter().flat_map(|text| &text.unshifted).sum();
-        let full = self.texts.len() / BATCH_SIZE * BATCH_SIZE;
         let mistakes = [
             (
                 mean(self.means(BATCH_SIZE)),
@@ -126,7 +125,7 @@ impl Trial {
             (nll / all_tokens, "it was divided by all tokens, but the first of each text is not predicted"),
             (nll / self.texts.len() as f64, "it was divided by the number of texts, not of tokens"),
             (unshifted / all_tokens, "the logits were compared with the token they stand at, not with the next one"),
-            (token_mean(&self.texts[..full]), "the last batch is missing, because it is not full"),
+            (token_mean(self.full_batches()), "the last batch is missing, because it is not full"),
         ];
         compare("`average_loss`", self.evaluation.average_loss, token_mean(&self.texts), &mistakes)
     }
@@ -189,6 +188,11 @@ impl Trial {
         }
     }
 
+    /// The texts without those of the last batch, which is not full.
+    fn full_batches(&self) -> &[TextLoss] {
+        &self.texts[..self.texts.len() / BATCH_SIZE * BATCH_SIZE]
+    }
+
     /// The loss of each batch in order, as the mean over its tokens.
     fn means(&self, batch_size: usize) -> impl Iterator<Item = f64> {
         self.texts.chunks(batch_size).map(token_mean)
@@ -203,10 +207,6 @@ impl TextLoss {
             unshifted: (0..ids.len()).map(|t| loss(t, ids[t])).collect(),
         }
     }
-
-    fn predicted(&self) -> usize {
-        self.nll.len()
-    }
 }
 
 /// What the probe says after a token at a position. The further on, the surer it is of itself, and the more
@@ -220,8 +220,12 @@ fn sum(texts: &[TextLoss]) -> f64 {
     texts.iter().flat_map(|text| &text.nll).sum()
 }
 
+fn predicted(texts: &[TextLoss]) -> usize {
+    texts.iter().map(|text| text.nll.len()).sum()
+}
+
 fn token_mean(texts: &[TextLoss]) -> f64 {
-    sum(texts) / texts.iter().map(TextLoss::predicted).sum::<usize>() as f64
+    sum(texts) / predicted(texts) as f64
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {

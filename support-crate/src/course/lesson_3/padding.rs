@@ -35,7 +35,6 @@ fn is_rectangle(padded: &PaddedBatch, texts: &[Vec<u32>]) -> Result<(), Complain
         }
         let why = match rows.iter().max() {
             _ if rows.len() != texts.len() => "there must be a row for each text",
-            _ if rows == lengths => "rows of different lengths make no rectangle",
             Some(&length) if length < longest => "texts that are cut off lose tokens, and the loss is another text's",
             Some(&length) if length > longest => "padding beyond the longest text costs time and tells nothing",
             _ => "rows of different lengths make no rectangle",
