@@ -13,8 +13,9 @@ pub use crate::measure::{
     resident_memory, time_generate, time_generate_batch, time_generate_interleaved,
 };
 pub use crate::model::{
-    Backend, CausalLm, Device, Hub, Linear4bit, Linear8bitLt, LoadOptions, Loaded, ModelHub, Precision, ResolvedDtype,
-    Tokenizer, best_device, calibrate, load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
+    Backend, CausalLm, Device, Hub, Linear4bit, Linear8bitLt, LoadOptions, Loaded, LogitPositions, Logits, ModelHub,
+    Precision, ResolvedDtype, TokenBatch, Tokenizer, best_device, calibrate, load_model, load_model_and_tokenizer,
+    resolve_dtype, set_threads, threads,
 };
 pub use crate::quant::{
     Calibration, CalibrationMethod, FourBit, FourBitOptions, Granularity, Head, QuantizationConfig,

@@ -10,6 +10,7 @@
 
 mod card;
 mod lesson_1;
+mod lesson_3;
 mod outcome;
 mod prediction;
 pub mod probe;
@@ -18,6 +19,10 @@ mod score;
 pub use lesson_1::{
     LengthRun, PrecisionRun, check_load_model_and_tokenizer, check_resolve_dtype, check_run_for_varied_lengths,
     check_run_varied_precision, check_time_generate,
+};
+pub use lesson_3::{
+    Evaluation, LossSum, PaddedBatch, check_evaluate, check_log_softmax_at, check_pad_batch, check_sequence_loss,
+    check_time_reference_prompt,
 };
 pub use outcome::{Complaint, ask, attempt, attempt_or};
 pub use prediction::Prediction;

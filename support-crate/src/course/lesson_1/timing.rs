@@ -192,7 +192,8 @@ impl Trial {
             ("avg_latency_per_token_ms", avg_latency_per_token_ms, total_latency_s * 1e3 / tokens),
         ];
         for (name, got, expected) in figures {
-            if !((got - expected).abs() <= 1e-6 * expected.abs()) {
+            let is_near = (got - expected).abs() <= 1e-6 * expected.abs();
+            if !is_near {
                 return Err(Complaint::wrong(format!("`{name}` is {got:.4}, expected {expected:.4}")));
             }
         }

@@ -1,0 +1,234 @@
+//! `evaluate`: the loss of a set of texts, batch by batch, every token with the same weight.
+
+use super::{Evaluation, compare, is_close, nll};
+use crate::course::probe::{Costs, Event, Machine};
+use crate::course::{Check, Complaint, Score, ask};
+use crate::error::{Error, Result};
+use crate::model::Loaded;
+
+/// Of different lengths, so that a mean of means is not the mean; the last batch of two is not full.
+const TEXTS: [&str; 7] = [
+    "The fox slept.",
+    "Once upon a time there lived a fisher who had a small boat, a large family, and a cat that could not swim.",
+    "It rained.",
+    "A borrow ends where its value is used for the last time, and only then may the value be changed again.",
+    "Yes!",
+    "In the morning the boat was gone, and so was the cat.",
+    "Nobody knew.",
+];
+
+const BATCH_SIZE: usize = 2;
+
+const HINTS: [&str; 3] = [
+    "A batch of long texts and one of short texts: should a token in the one count for more than a token in the other? \
+     Which two numbers can you add up over batches without having to decide?",
+    "Keep one `LossSum` for everything. For each chunk of texts: text to ids, `pad_batch`, one forward pass, then add \
+     `nll` and `tokens` of every row. Divide once, after the last batch; `exp` comes after that.",
+    "`for texts in texts.chunks(batch_size) { ...; let batch = TokenBatch::new(&padded.ids)?.with_attention_mask(\
+     &padded.mask)?; let logits = loaded.model.forward(&batch, None, LogitPositions::All)?; for row in 0..texts.len() { \
+     let loss = sequence_loss(&logits, row, &padded.ids[row], &padded.mask[row]); total.nll += loss.nll; total.tokens += \
+     loss.tokens; } }`, then `total.nll / total.tokens as f64`, unless `total.tokens` is 0.",
+];
+
+/// Checks `evaluate(loaded, texts, batch_size)`.
+pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>) -> Score {
+    let evaluate = |texts: &[&str], batch_size: usize| Trial::run(&yours, texts, batch_size);
+    let trial = evaluate(&TEXTS, BATCH_SIZE);
+    Check::new("evaluate", HINTS)
+        .about(&trial, "it counts the tokens that are predicted, and nothing else", Trial::counts_tokens)
+        .about(&trial, "average_loss is the mean over all tokens", Trial::averages_tokens)
+        .about(&trial, "perplexity is exp(average_loss)", Trial::exponentiates)
+        .about(&trial, "it reads batch_size texts at once", Trial::reads_batches)
+        .about(&trial, "the batch size changes nothing", |trial| {
+            [1, 3, 5, 16].iter().try_for_each(|&size| trial.agrees_with(&evaluate(&TEXTS, size)?, size))
+        })
+        .about(&trial, "a text of one token adds nothing", |trial| {
+            // Beside another one in its batch, and alone.
+            let with: Vec<&str> = ["a"].into_iter().chain(TEXTS).chain(["a"]).collect();
+            trial.is_unmoved_by_one_token(&evaluate(&with, BATCH_SIZE)?)
+        })
+        .about(&trial, "with no token to predict there is an error, not a number", |_| {
+            [&[][..], &["a"]].iter().try_for_each(|texts| match evaluate(texts, BATCH_SIZE) {
+                Err(Complaint::Failed(_)) => Ok(()),
+                Err(complaint) => Err(complaint),
+                Ok(Trial { evaluation: Evaluation { perplexity, .. }, .. }) => Err(Complaint::wrong(format!(
+                    "the texts {texts:?} have no token to predict, but got the perplexity {perplexity}; return \
+                     `Err(Error::input(\"...\"))`, so that nobody takes it for a result"
+                ))),
+            })
+        })
+        .score()
+}
+
+/// One call of the answer, what happened on the machine meanwhile, and what should have come out.
+struct Trial {
+    evaluation: Evaluation,
+    forwards: Vec<Event>,
+    texts: Vec<TextLoss>,
+}
+
+/// What the probe's logits make of a text.
+struct TextLoss {
+    /// Of each token but the first.
+    nll: Vec<f64>,
+    /// Of each token, by the logits at its own position instead of those before it.
+    unshifted: Vec<f64>,
+}
+
+impl Trial {
+    fn run(
+        yours: &impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>,
+        texts: &[&str],
+        batch_size: usize,
+    ) -> Result<Self, Complaint> {
+        let machine = Machine::new(Costs::default());
+        let tokenizer = machine.tokenizer()?;
+        let vocab_size = tokenizer.vocab_size();
+        let loaded = machine.loaded(|model| model.saying(move |id, t| next_logits(id, t, vocab_size)))?;
+        let losses = texts.iter().map(|text| Ok(TextLoss::of(&tokenizer.encode(text)?, vocab_size)));
+        let losses: Vec<TextLoss> = losses.collect::<Result<_, Error>>()?;
+        let evaluation = ask(|| yours(&loaded, texts, batch_size))?;
+        Ok(Self { evaluation, forwards: machine.forwards(), texts: losses })
+    }
+
+    fn counts_tokens(&self) -> Result<(), Complaint> {
+        let tokens = self.evaluation.tokens;
+        let expected = predicted(&self.texts);
+        let why = match tokens {
+            _ if tokens == expected => return Ok(()),
+            _ if tokens == expected + self.texts.len() => "the first token of each text has nothing before it",
+            _ if tokens == predicted(self.full_batches()) => {
+                "the texts of the last batch are missing, because it is not full"
+            }
+            _ if tokens == self.texts.len() => "these are texts, and a long text says more than a short one",
+            _ if tokens > expected => "is padding among them?",
+            _ => "some are missing",
+        };
+        Err(Complaint::wrong(format!("`tokens` is {tokens}, of {expected} that can be predicted: {why}")))
+    }
+
+    fn averages_tokens(&self) -> Result<(), Complaint> {
+        let nll = sum(&self.texts);
+        let all_tokens = self.texts.iter().map(|text| text.unshifted.len()).sum::<usize>() as f64;
+        let unshifted: f64 = self.texts.iter().flat_map(|text| &text.unshifted).sum();
+        let mistakes = [
+            (
+                mean(self.means(BATCH_SIZE)),
+                "this is the mean of the batches' means. A token in a batch of short texts then counts for more than one in \
+                 a batch of long texts; add up, and divide once",
+            ),
+            (
+                mean(self.means(1)),
+                "this is the mean of the texts' means. A token of a short text then counts for more than one of a long text",
+            ),
+            (nll, "this is the sum; divide it by the number of tokens"),
+            (nll / all_tokens, "it was divided by all tokens, but the first of each text is not predicted"),
+            (nll / self.texts.len() as f64, "it was divided by the number of texts, not of tokens"),
+            (unshifted / all_tokens, "the logits were compared with the token they stand at, not with the next one"),
+            (token_mean(self.full_batches()), "the last batch is missing, because it is not full"),
+        ];
+        compare("`average_loss`", self.evaluation.average_loss, token_mean(&self.texts), &mistakes)
+    }
+
+    fn exponentiates(&self) -> Result<(), Complaint> {
+        let Evaluation { average_loss, perplexity, .. } = self.evaluation;
+        let early = "this is a mean of perplexities. A single text that is hard to predict then outweighs all others; take \
+                     the mean of the losses first, and `exp` of that, once";
+        let mistakes = [
+            (mean(self.means(BATCH_SIZE).map(f64::exp)), early),
+            (mean(self.means(1).map(f64::exp)), early),
+            (average_loss.exp2(), "the loss is in nats, so the base is e, not 2"),
+            (average_loss, "this is the loss itself"),
+        ];
+        compare("`perplexity`", perplexity, average_loss.exp(), &mistakes)
+    }
+
+    fn reads_batches(&self) -> Result<(), Complaint> {
+        let batches = self.forwards.iter().filter_map(|event| match *event {
+            Event::Forward { batch, .. } => Some(batch),
+            _ => None,
+        });
+        let batches: Vec<usize> = batches.collect();
+        if let Some(batch) = batches.iter().find(|&&batch| batch > BATCH_SIZE) {
+            return Err(Complaint::wrong(format!(
+                "`batch_size` was {BATCH_SIZE}, but {batch} texts were read at once: with a real corpus the logits would not \
+                 fit into memory"
+            )));
+        }
+        match batches.len() {
+            passes if passes <= self.texts.len().div_ceil(BATCH_SIZE) => Ok(()),
+            passes => Err(Complaint::wrong(format!(
+                "{} texts in batches of {BATCH_SIZE} took {passes} forward passes: put {BATCH_SIZE} texts into one \
+                 `TokenBatch`, and read each once",
+                self.texts.len()
+            ))),
+        }
+    }
+
+    fn agrees_with(&self, other: &Self, batch_size: usize) -> Result<(), Complaint> {
+        let (a, b) = (self.evaluation.average_loss, other.evaluation.average_loss);
+        match is_close(a, b) {
+            true => Ok(()),
+            false => Err(Complaint::wrong(format!(
+                "the same texts have the loss {a:.4} in batches of {BATCH_SIZE} and {b:.4} in batches of {batch_size}; how \
+                 texts are put into batches says nothing about the model"
+            ))),
+        }
+    }
+
+    fn is_unmoved_by_one_token(&self, with: &Self) -> Result<(), Complaint> {
+        let (a, b) = (self.evaluation, with.evaluation);
+        match a.tokens == b.tokens && is_close(b.average_loss, a.average_loss) {
+            true => Ok(()),
+            false => Err(Complaint::wrong(format!(
+                "texts of one token were added, and a loss of {:.4} over {} tokens became {:.4} over {}: nothing of them was \
+                 predicted",
+                a.average_loss, a.tokens, b.average_loss, b.tokens
+            ))),
+        }
+    }
+
+    /// The texts without those of the last batch, which is not full.
+    fn full_batches(&self) -> &[TextLoss] {
+        &self.texts[..self.texts.len() / BATCH_SIZE * BATCH_SIZE]
+    }
+
+    /// The loss of each batch in order, as the mean over its tokens.
+    fn means(&self, batch_size: usize) -> impl Iterator<Item = f64> {
+        self.texts.chunks(batch_size).map(token_mean)
+    }
+}
+
+impl TextLoss {
+    fn of(ids: &[u32], vocab_size: usize) -> Self {
+        let loss = |position: usize, id: u32| nll(&next_logits(ids[position], position, vocab_size), id);
+        Self {
+            nll: (1..ids.len()).map(|t| loss(t - 1, ids[t])).collect(),
+            unshifted: (0..ids.len()).map(|t| loss(t, ids[t])).collect(),
+        }
+    }
+}
+
+/// What the probe says after a token at a position. The further on, the surer it is of itself, and the more
+/// often wrong: long texts have a higher loss.
+fn next_logits(id: u32, position: usize, vocab_size: usize) -> Vec<f32> {
+    let sureness = 0.3 * position as f32;
+    (0..vocab_size).map(|v| sureness * ((id as usize * 31 + v * 17 + position * 7) % 101) as f32 / 100.0).collect()
+}
+
+fn sum(texts: &[TextLoss]) -> f64 {
+    texts.iter().flat_map(|text| &text.nll).sum()
+}
+
+fn predicted(texts: &[TextLoss]) -> usize {
+    texts.iter().map(|text| text.nll.len()).sum()
+}
+
+fn token_mean(texts: &[TextLoss]) -> f64 {
+    sum(texts) / predicted(texts) as f64
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let values: Vec<f64> = values.collect();
+    values.iter().sum::<f64>() / values.len() as f64
+}

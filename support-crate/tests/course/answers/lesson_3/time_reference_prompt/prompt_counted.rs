@@ -1,0 +1,28 @@
+// Counts the tokens of the prompt as new ones.
+// wrong: those of the prompt are not new
+fn time_reference_prompt(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompt: &str,
+    max_new_tokens: usize,
+    repeats: usize,
+) -> Result<Runs> {
+    let prompts = [loaded.tokenizer.encode(prompt)?];
+    let options = GenerateOptions { max_new_tokens, stop_at_eos: false, ..GenerateOptions::default() };
+    let generate = || generate_tokens(&*loaded.model, &prompts, &options, &mut |_, _| ());
+    generate()?;
+    repeat(repeats, || {
+        loaded.model.synchronize()?;
+        let start = clock.now();
+        let generated = generate()?;
+        loaded.model.synchronize()?;
+        let total_latency_s = clock.now() - start;
+        let tokens_generated = prompts[0].len() + generated[0].tokens.len();
+        Ok(Metrics {
+            total_latency_s,
+            tokens_generated,
+            tokens_per_sec: tokens_generated as f64 / total_latency_s,
+            avg_latency_per_token_ms: 1000.0 * total_latency_s / tokens_generated as f64,
+        })
+    })
+}

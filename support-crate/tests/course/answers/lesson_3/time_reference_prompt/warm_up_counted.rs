@@ -1,0 +1,27 @@
+// Keeps the warm-up as a run.
+// wrong: is the warm-up one of them?
+fn time_reference_prompt(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompt: &str,
+    max_new_tokens: usize,
+    repeats: usize,
+) -> Result<Runs> {
+    let prompts = [loaded.tokenizer.encode(prompt)?];
+    let options = GenerateOptions { max_new_tokens, stop_at_eos: false, ..GenerateOptions::default() };
+    let generate = || generate_tokens(&*loaded.model, &prompts, &options, &mut |_, _| ());
+    repeat(repeats + 1, || {
+        loaded.model.synchronize()?;
+        let start = clock.now();
+        let generated = generate()?;
+        loaded.model.synchronize()?;
+        let total_latency_s = clock.now() - start;
+        let tokens_generated = generated[0].tokens.len();
+        Ok(Metrics {
+            total_latency_s,
+            tokens_generated,
+            tokens_per_sec: tokens_generated as f64 / total_latency_s,
+            avg_latency_per_token_ms: 1000.0 * total_latency_s / tokens_generated as f64,
+        })
+    })
+}
