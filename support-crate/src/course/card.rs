@@ -32,7 +32,7 @@ impl Score {
     /// A hint, with the next one inside: closed until the learner asks for it.
     fn hint_from(&self, index: usize) -> String {
         let Some(hint) = self.hints.get(index) else { return String::new() };
-        let text = format!("<div>{}</div>", escape_html(hint));
+        let text = format!("<div>{}</div>", with_code(hint));
         let next = self.hint_from(index + 1);
         match index {
             0 => format!("<div style=\"margin-top: 0.4em\"><b>Hint</b>{text}{next}</div>"),
@@ -42,20 +42,36 @@ impl Score {
 }
 
 fn line(finding: &Finding) -> String {
-    let what = escape_html(finding.what);
+    let what = with_code(finding.what);
     match &finding.result {
         Ok(()) => format!("<div><span style=\"color: {DONE}\">&#10003;</span> {what}</div>"),
         Err(complaint) => format!(
             "<div><span style=\"color: {PARTLY}\">&#10007;</span> {what}\
              <div style=\"margin-left: 1.4em; opacity: 0.8\">{}</div></div>",
-            escape_html(&complaint.to_string())
+            with_code(&complaint.to_string())
         ),
     }
+}
+
+/// HTML of a text in which code stands between backticks. An odd one is a backtick.
+fn with_code(text: &str) -> String {
+    let pieces: Vec<&str> = text.split('`').collect();
+    let mut html = String::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        let is_last = index + 1 == pieces.len();
+        html += &match (index % 2 == 1, is_last) {
+            (false, _) => escape_html(piece),
+            (true, false) => format!("<code>{}</code>", escape_html(piece)),
+            (true, true) => format!("`{}", escape_html(piece)),
+        };
+    }
+    html
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{Check, Complaint};
+    use super::*;
 
     fn card(result: Result<(), Complaint>) -> String {
         Check::new("f<T>", ["first?", "second?", "third?"]).point("a < b", result).score().card()
@@ -75,6 +91,12 @@ mod tests {
         assert!(open.contains("first?") && !open.contains("second?"));
         let (second, third) = closed.split_once("<details>").unwrap();
         assert!(second.contains("second?") && !second.contains("third?") && third.contains("third?"));
+    }
+
+    #[test]
+    fn code_is_set_as_code() {
+        assert_eq!(with_code("use `a < b` here"), "use <code>a &lt; b</code> here");
+        assert_eq!(with_code("`a` and ` alone"), "<code>a</code> and ` alone");
     }
 
     #[test]
