@@ -13,9 +13,9 @@ pub use crate::measure::{
     resident_memory, time_generate, time_generate_batch, time_generate_interleaved,
 };
 pub use crate::model::{
-    Backend, CausalLm, Device, Hub, LoadOptions, Loaded, ModelHub, Precision, ResolvedDtype, Tokenizer, best_device,
-    load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
+    Backend, CausalLm, Device, Hub, LoadOptions, Loaded, ModelHub, Precision, ResolvedDtype, TensorInfo, TensorKind,
+    Tokenizer, Weights, best_device, load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };
-pub use crate::quant::{Head, QuantizationConfig};
+pub use crate::quant::{Absmax, FourBit, FourBitOptions, Head, Int8Rows, QuantizationConfig, Quantized4Bit};
 pub use crate::report::{BarPlot, Estimate, LinePlot, StackedBar, Summary, Table, Timeline};
-pub use crate::source::{Fact, embedded_facts, held_out_text};
+pub use crate::source::{Fact, ModelId, embedded_facts, held_out_text};

@@ -10,6 +10,7 @@
 
 mod card;
 mod lesson_1;
+mod lesson_4;
 mod outcome;
 mod prediction;
 pub mod probe;
@@ -18,6 +19,10 @@ mod score;
 pub use lesson_1::{
     LengthRun, PrecisionRun, check_load_model_and_tokenizer, check_resolve_dtype, check_run_for_varied_lengths,
     check_run_varied_precision, check_time_generate,
+};
+pub use lesson_4::{
+    Configuration, ExperimentResult, ExperimentRow, check_configurations, check_dequantize_block,
+    check_generate_text_and_time, check_get_model_memory_footprint, check_quantize_block, check_run_experiment,
 };
 pub use outcome::{Complaint, ask, attempt, attempt_or};
 pub use prediction::Prediction;

@@ -15,6 +15,7 @@ mod hub;
 mod load;
 pub(crate) mod memory;
 mod precision;
+mod tensor_info;
 mod tokenizer;
 mod weights;
 
@@ -36,6 +37,7 @@ pub use hub::{Hub, ModelHub};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use memory::available_memory;
 pub use precision::{Precision, ResolvedDtype, resolve_dtype};
+pub use tensor_info::{TensorInfo, TensorKind};
 pub use tokenizer::Tokenizer;
 pub(crate) use tokenizer::TokenizerUse;
 pub use weights::Weights;
@@ -85,6 +87,13 @@ pub struct ModelInfo {
 pub trait CausalLm: fmt::Debug + Send + Sync {
     /// What there is to know about the model.
     fn info(&self) -> &ModelInfo;
+
+    /// Its parameters and buffers, one by one; none of a model that has no weights. Those that are not tied to
+    /// another take [`parameter_bytes`](ModelInfo::parameter_bytes) and
+    /// [`buffer_bytes`](ModelInfo::buffer_bytes).
+    fn tensors(&self) -> &[TensorInfo] {
+        &[]
+    }
 
     /// Waits until everything that was started has been computed. Timers call it on both sides.
     ///

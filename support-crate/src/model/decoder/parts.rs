@@ -4,8 +4,11 @@ use super::quantized;
 use super::stored::Stored;
 use crate::error::{Context, Error, Result};
 use crate::model::weights::Slot;
-use crate::model::{Architecture, DecoderConfig, NormKind, Positions, Precision, Weights};
+use crate::model::{Architecture, DecoderConfig, NormKind, Positions, Precision, TensorInfo, TensorKind, Weights};
 use crate::quant::QuantizationConfig;
+
+/// What transformers calls the head's weight.
+const HEAD: &str = "lm_head.weight";
 
 /// Letters in shapes: V tokens in the vocabulary, C width of the hidden state, H heads, J heads of keys
 /// and values, D width of a head, I width inside the feed-forward part.
@@ -67,7 +70,7 @@ pub(in crate::model) trait Memory {
 }
 
 /// What loading has counted.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default)]
 pub(in crate::model) struct Counts {
     pub parameters: usize,
     /// Bytes of weights, without what else quantized ones need.
@@ -76,6 +79,8 @@ pub(in crate::model) struct Counts {
     pub quant_state: usize,
     /// Bytes of the tables of which a step reads single rows.
     pub tables: usize,
+    /// The parameters.
+    pub tensors: Vec<TensorInfo>,
 }
 
 /// Reads tensors by the names that a family has for them.
@@ -158,17 +163,21 @@ impl<'a, M: Memory> Loader<'a, M> {
         let format = self.quantization.and_then(|config| config.layer("lm_head"));
         let name = match self.config.tie_word_embeddings {
             true => self.own(self.config.architecture.token_embedding()),
-            false => "lm_head.weight".to_owned(),
+            false => HEAD.to_owned(),
         };
         // A checkpoint whose list of modules to skip leaves the head out has quantized it, unless it is tied.
         let as_saved = self.saved && self.config.tie_word_embeddings;
         match (format.filter(|_| !as_saved), self.config.tie_word_embeddings) {
-            (None, true) => Ok(None),
+            (None, true) => {
+                let tied = TensorInfo::plain(HEAD, TensorKind::Parameter, &[v, c], self.dtype.size_in_bytes());
+                self.counts.tensors.push(TensorInfo { tied_to: Some(name), ..tied });
+                Ok(None)
+            }
             (None, false) => Ok(Some(Stored::Full(self.matrix(&name, v, c)?))),
             (Some(format), tied) => {
                 let head = quantized::load(self.weights, &name, (v, c), false, format, (self.dtype, self.saved))
                     .context(|| "layer `lm_head`")?;
-                self.count_stored(&head, if tied { 0 } else { v * c });
+                self.count_stored(HEAD, &head, (v, c), tied);
                 Ok(Some(head))
             }
         }
@@ -215,7 +224,7 @@ impl<'a, M: Memory> Loader<'a, M> {
                 let weight =
                     quantized::load(self.weights, &name, (n_out, n_in), transposed, format, (self.dtype, self.saved))
                         .context(|| format!("layer `{module}`"))?;
-                self.count_stored(&weight, n_out * n_in);
+                self.count_stored(&name, &weight, (n_out, n_in), false);
                 weight
             }
             None if transposed => Stored::Full(self.matrix_of(&name, n_out, n_in, true)?),
@@ -233,7 +242,7 @@ impl<'a, M: Memory> Loader<'a, M> {
     /// A matrix (rows, columns), which the file has the other way round if `transposed`.
     fn matrix_of(&mut self, name: &str, rows: usize, columns: usize, transposed: bool) -> Result<M::Tensor> {
         self.weights.check(name, &if transposed { [columns, rows] } else { [rows, columns] })?;
-        self.count(rows * columns, self.dtype);
+        self.count(name, &[rows, columns], self.dtype);
         self.memory.tensor(&[rows, columns], self.dtype, &mut |slot| match transposed {
             true => self.weights.read_transposed(name, columns, rows, slot),
             false => self.weights.read(name, &[rows, columns], slot),
@@ -242,7 +251,7 @@ impl<'a, M: Memory> Loader<'a, M> {
 
     fn vector(&mut self, name: &str, len: usize) -> Result<M::Tensor> {
         self.weights.check(name, &[len])?;
-        self.count(len, self.compute);
+        self.count(name, &[len], self.compute);
         self.memory.tensor(&[len], self.compute, &mut |slot| self.weights.read(name, &[len], slot))
     }
 
@@ -256,15 +265,20 @@ impl<'a, M: Memory> Loader<'a, M> {
         Ok(Norm { scale, shift })
     }
 
-    fn count(&mut self, numbers: usize, dtype: Precision) {
-        self.counts.parameters += numbers;
-        self.counts.bytes += numbers * dtype.size_in_bytes();
+    fn count(&mut self, name: &str, shape: &[usize], dtype: Precision) {
+        let tensor = TensorInfo::plain(name, TensorKind::Parameter, shape, dtype.size_in_bytes());
+        self.counts.parameters += tensor.numel;
+        self.counts.bytes += tensor.numel * tensor.element_size;
+        self.counts.tensors.push(tensor);
     }
 
-    /// Of a quantized layer transformers counts the weights and not their scales.
-    fn count_stored(&mut self, stored: &Stored<M::Tensor>, numbers: usize) {
-        self.counts.parameters += numbers;
+    /// Of a quantized layer transformers counts the weights and not their scales; of one that is a copy of a tied
+    /// tensor, the memory and not the weights.
+    fn count_stored(&mut self, name: &str, stored: &Stored<M::Tensor>, (n, k): (usize, usize), is_copy: bool) {
+        self.counts.parameters += if is_copy { 0 } else { n * k };
         self.counts.bytes += stored.quantized_bytes();
         self.counts.quant_state += stored.quant_state_bytes();
+        let tensor = TensorInfo::plain(name, TensorKind::Parameter, &[n, k], size_of::<u8>());
+        self.counts.tensors.push(TensorInfo { numel: stored.quantized_bytes(), ..tensor });
     }
 }

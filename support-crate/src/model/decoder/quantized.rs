@@ -6,7 +6,6 @@ use super::checkpoint;
 use super::stored::{FourBitMatrix, Int8Matrix, Stored};
 use crate::error::{Error, Result};
 use crate::model::cpu;
-use crate::model::weights::Slot;
 use crate::model::{Precision, Weights};
 use crate::quant::{
     Absmax, FourBitOptions, Int8Rows, LayerFormat, NestedAbsmax, Quantized4Bit, quantize_4bit_blocks,
@@ -50,13 +49,7 @@ pub(super) fn load<T>(
 /// The weights of a layer in float32, for as long as it takes to quantize them; rounded to the precision of
 /// the model first, as transformers does.
 fn read(weights: &Weights, name: &str, (n, k): (usize, usize), transposed: bool, dtype: Precision) -> Result<Vec<f32>> {
-    weights.check(name, &if transposed { [k, n] } else { [n, k] })?;
-    let mut numbers = vec![0.0_f32; n * k];
-    let slot = Slot::Float32(&mut numbers);
-    match transposed {
-        true => weights.read_transposed(name, k, n, slot)?,
-        false => weights.read(name, &[n, k], slot)?,
-    }
+    let mut numbers = weights.matrix(name, (n, k), transposed)?;
     if dtype == Precision::BFloat16 {
         cpu::shares().split_mut(&mut numbers, 1, 4, &|_, part| {
             part.iter_mut().for_each(|number| *number = half::bf16::from_f32(*number).to_f32());

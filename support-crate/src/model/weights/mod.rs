@@ -100,6 +100,23 @@ impl Weights {
         self.read_as(name, &[n_in, n_out], true, slot)
     }
 
+    /// A matrix (rows, columns) in float32, row by row. `transposed`: the files have it as (columns, rows), as
+    /// those of GPT-2 have the weights of linear layers.
+    ///
+    /// # Errors
+    /// No tensor of that name, another shape, or numbers that are not floating-point, or not finite when
+    /// that is asked for.
+    pub fn matrix(&self, name: &str, (rows, columns): (usize, usize), transposed: bool) -> Result<Vec<f32>> {
+        self.check(name, &if transposed { [columns, rows] } else { [rows, columns] })?;
+        let mut numbers = vec![0.0; rows * columns];
+        let slot = Slot::Float32(&mut numbers);
+        match transposed {
+            true => self.read_transposed(name, columns, rows, slot)?,
+            false => self.read(name, &[rows, columns], slot)?,
+        }
+        Ok(numbers)
+    }
+
     /// The bytes of a tensor of any shape that holds them, with or without sign.
     ///
     /// # Errors
