@@ -1,5 +1,5 @@
 // Takes everything for float32.
-// wrong: counted with 4 bytes
+// wrong: 4 bytes for each element
 fn get_model_memory_footprint(tensors: &[TensorInfo]) -> f64 {
     let own = tensors.iter().filter(|tensor| tensor.tied_to.is_none());
     let bytes: usize = own.map(|tensor| 4 * tensor.numel).sum();

@@ -1,5 +1,5 @@
 // Adds up elements.
-// wrong: not their bytes
+// wrong: `element_size` was not used
 fn get_model_memory_footprint(tensors: &[TensorInfo]) -> f64 {
     let own = tensors.iter().filter(|tensor| tensor.tied_to.is_none());
     let bytes: usize = own.map(|tensor| tensor.numel).sum();
