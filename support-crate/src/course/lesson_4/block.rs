@@ -50,7 +50,7 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
 /// Checks `dequantize_block(packed, absmax, codebook)`.
 pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>) -> Score {
     // Every code, in both halves.
-    let packed: Vec<u8> = (0..32).map(|i| (i * 7 % 16) << 4 | (i * 5 + 3) % 16).collect();
+    let packed: Vec<u8> = (0..32).map(|i| ((i * 7 % 16) << 4) | ((i * 5 + 3) % 16)).collect();
     let restore = |absmax: f32, quant_type: FourBit| {
         let got = ask(|| Ok(yours(&packed, absmax, quant_type.codebook())))?;
         match got.len() == 2 * packed.len() {
@@ -176,12 +176,12 @@ fn first_is_high(values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Compl
 
 fn nearest(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
     is_packed(values, packed)?;
-    if !(absmax > 0.0) {
+    if absmax.is_nan() || absmax <= 0.0 {
         return Err(Complaint::wrong(format!("absmax is {absmax}: no value can be divided by it")));
     }
     let codes = in_order(packed, is_swapped(quant_type, values, packed, absmax));
     let excess = excess(quant_type, values, &codes, absmax);
-    let Some(at) = excess.iter().position(|excess| !(*excess < TIE)) else { return Ok(()) };
+    let Some(at) = excess.iter().position(|excess| excess.is_nan() || *excess >= TIE) else { return Ok(()) };
     let codebook = quant_type.codebook();
     let scaled = values[at] / absmax;
     let distance = |number: f32| (number - scaled).abs();

@@ -212,7 +212,7 @@ impl Trial {
     fn memory(&self) -> Result<(), Complaint> {
         for (place, result) in self.results()? {
             let (got, expected) = (result.memory_mib, memory_mib(place));
-            if !((got - expected).abs() < 1e-6) {
+            if got.is_nan() || (got - expected).abs() >= 1e-6 {
                 return Err(Complaint::wrong(format!(
                     "the model of {:?} takes {expected} MiB, its row says {got}",
                     self.rows[place].name
