@@ -14,11 +14,12 @@ pub use crate::measure::{
 };
 pub use crate::model::{
     Backend, CausalLm, Device, Hub, Linear4bit, Linear8bitLt, LoadOptions, Loaded, LogitPositions, Logits, ModelHub,
-    Precision, ResolvedDtype, TokenBatch, Tokenizer, best_device, calibrate, load_model, load_model_and_tokenizer,
-    resolve_dtype, set_threads, threads,
+    Precision, ResolvedDtype, TensorInfo, TensorKind, TokenBatch, Tokenizer, Weights, best_device, calibrate,
+    load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };
 pub use crate::quant::{
-    Calibration, CalibrationMethod, FourBit, FourBitOptions, Granularity, Head, QuantizationConfig,
+    Absmax, Calibration, CalibrationMethod, FourBit, FourBitOptions, Granularity, Head, Int8Rows, QuantizationConfig,
+    Quantized4Bit,
 };
 pub use crate::report::{BarPlot, Estimate, LinePlot, StackedBar, Summary, Table, Timeline};
-pub use crate::source::{Fact, embedded_facts, held_out_text};
+pub use crate::source::{Fact, ModelId, embedded_facts, held_out_text};

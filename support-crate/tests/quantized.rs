@@ -10,7 +10,9 @@ use common::copy::{CONFIG, Copy, TOKENIZER, WEIGHTS, expect, header_and_data, wi
 use common::{Case, distance, quantized_cases, tiny};
 use quantlab::error::Result;
 use quantlab::generate::{GenerateOptions, generate_tokens};
-use quantlab::model::{Backend, LoadOptions, Loaded, LogitPositions, Logits, Precision, TokenBatch, load_model};
+use quantlab::model::{
+    Backend, LoadOptions, Loaded, LogitPositions, Logits, Precision, TensorKind, TokenBatch, load_model,
+};
 use quantlab::quant::{FourBit, Head, QuantizationConfig};
 use serde_json::{Value, json};
 
@@ -80,6 +82,26 @@ fn greedy_tokens_of_saved_checkpoints() {
                 let found = generate_tokens(&*loaded.model, from_ref(prompt), &options, &mut |_, _| ()).unwrap();
                 assert_eq!(found[0].tokens, expected, "{} on {backend}", case.name);
             }
+        }
+    }
+}
+
+/// Tied, packed and copied weights are counted as the footprint counts them.
+#[test]
+fn the_tensors_of_a_model_add_up_to_its_footprint() {
+    let (int8, nf4) = (QuantizationConfig::int8(), QuantizationConfig::nf4());
+    let head_too = QuantizationConfig { head: Head::Int8, ..nf4.clone() };
+    for quantization in [None, Some(int8), Some(nf4), Some(head_too)] {
+        for precision in [Precision::Float32, Precision::BFloat16] {
+            let options = LoadOptions { precision, quantization: quantization.clone(), ..LoadOptions::default() };
+            let loaded = load_model(&["embedded"], &options).unwrap();
+            let own = loaded.model.tensors().iter().filter(|tensor| tensor.tied_to.is_none());
+            let bytes_of = |kind| {
+                own.clone().filter(|one| one.kind == kind).map(|one| one.numel * one.element_size).sum::<usize>()
+            };
+            let info = loaded.model.info();
+            assert_eq!(bytes_of(TensorKind::Parameter), info.parameter_bytes, "{options:?}");
+            assert_eq!(bytes_of(TensorKind::Buffer), info.buffer_bytes, "{options:?}");
         }
     }
 }

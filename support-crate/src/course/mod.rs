@@ -11,6 +11,7 @@
 mod card;
 mod lesson_1;
 mod lesson_3;
+mod lesson_4;
 mod outcome;
 mod prediction;
 pub mod probe;
@@ -23,6 +24,10 @@ pub use lesson_1::{
 pub use lesson_3::{
     Evaluation, LossSum, PaddedBatch, check_evaluate, check_log_softmax_at, check_pad_batch, check_sequence_loss,
     check_time_reference_prompt,
+};
+pub use lesson_4::{
+    Configuration, ExperimentResult, ExperimentRow, check_configurations, check_dequantize_block,
+    check_generate_text_and_time, check_get_model_memory_footprint, check_quantize_block, check_run_experiment,
 };
 pub use outcome::{Complaint, ask, attempt, attempt_or};
 pub use prediction::Prediction;

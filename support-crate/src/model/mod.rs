@@ -19,6 +19,7 @@ mod load;
 pub(crate) mod memory;
 mod precision;
 mod save;
+mod tensor_info;
 mod tokenizer;
 mod weights;
 
@@ -43,6 +44,7 @@ pub use linear::{Linear4bit, Linear8bitLt};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use memory::available_memory;
 pub use precision::{Precision, ResolvedDtype, resolve_dtype};
+pub use tensor_info::{TensorInfo, TensorKind};
 pub use tokenizer::Tokenizer;
 pub(crate) use tokenizer::TokenizerUse;
 pub use weights::Weights;
@@ -92,6 +94,13 @@ pub struct ModelInfo {
 pub trait CausalLm: fmt::Debug + Send + Sync {
     /// What there is to know about the model.
     fn info(&self) -> &ModelInfo;
+
+    /// Its parameters and buffers, one by one; none of a model that has no weights. Those that are not tied to
+    /// another take [`parameter_bytes`](ModelInfo::parameter_bytes) and
+    /// [`buffer_bytes`](ModelInfo::buffer_bytes).
+    fn tensors(&self) -> &[TensorInfo] {
+        &[]
+    }
 
     /// Waits until everything that was started has been computed. Timers call it on both sides.
     ///

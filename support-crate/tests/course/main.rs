@@ -6,6 +6,7 @@ use quantlab::course::Score;
 
 mod lesson_1;
 mod lesson_3;
+mod lesson_4;
 
 /// The tests of one exercise: each answer is compiled as a module and given to the check.
 #[macro_export]

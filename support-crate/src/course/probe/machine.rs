@@ -14,7 +14,7 @@ pub struct Costs {
     pub step: f64,
     /// Each token of a forward pass, padding included.
     pub token: f64,
-    /// The first forward pass of all, besides: what a warm-up is for.
+    /// The first forward pass of each model, besides: what a warm-up is for.
     pub cold_start: f64,
     /// Text to ids, each time.
     pub encode: f64,
@@ -43,6 +43,10 @@ pub enum Event {
     Encode,
     /// Ids became text.
     Decode,
+    /// A model came into memory.
+    Load,
+    /// A model was dropped.
+    Unload,
     /// The device was waited for.
     Synchronize,
     /// A forward pass.
@@ -133,6 +137,16 @@ impl Machine {
         if !self.costs.is_asynchronous {
             state.settle();
         }
+    }
+
+    pub(super) fn load(&self) {
+        let mut state = self.state();
+        state.events.push(Event::Load);
+        state.is_warm = false;
+    }
+
+    pub(super) fn unload(&self) {
+        self.state().events.push(Event::Unload);
     }
 
     pub(super) fn synchronize(&self) {

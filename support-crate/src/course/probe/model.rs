@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::Machine;
 use crate::error::Result;
-use crate::model::{CausalLm, Device, Logits, ModelInfo, Precision, Step};
+use crate::model::{CausalLm, Device, Logits, ModelInfo, Precision, Step, TensorInfo};
 
 /// Logits (V) after a token at a position of its sequence, padding not counted.
 type NextLogits = dyn Fn(u32, usize) -> Vec<f32> + Send + Sync;
@@ -14,6 +14,7 @@ type NextLogits = dyn Fn(u32, usize) -> Vec<f32> + Send + Sync;
 pub struct ProbeModel {
     machine: Machine,
     info: ModelInfo,
+    tensors: Vec<TensorInfo>,
     next_logits: Box<NextLogits>,
 }
 
@@ -43,7 +44,8 @@ impl ProbeModel {
             buffer_bytes: 0,
         };
         let next_logits = Box::new(move |_, _| one_of(1, vocab_size));
-        Self { machine: machine.clone(), info, next_logits }
+        machine.load();
+        Self { machine: machine.clone(), info, tensors: Vec::new(), next_logits }
     }
 
     /// This model with something else to say.
@@ -63,6 +65,18 @@ impl ProbeModel {
         change(&mut self.info);
         self
     }
+
+    /// This model with tensors to list.
+    pub fn with_tensors(mut self, tensors: Vec<TensorInfo>) -> Self {
+        self.tensors = tensors;
+        self
+    }
+}
+
+impl Drop for ProbeModel {
+    fn drop(&mut self) {
+        self.machine.unload();
+    }
 }
 
 impl fmt::Debug for ProbeModel {
@@ -74,6 +88,10 @@ impl fmt::Debug for ProbeModel {
 impl CausalLm for ProbeModel {
     fn info(&self) -> &ModelInfo {
         &self.info
+    }
+
+    fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
     }
 
     fn synchronize(&self) -> Result<()> {

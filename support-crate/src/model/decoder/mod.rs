@@ -20,7 +20,7 @@ use std::path::Path;
 
 use super::{
     Architecture, Backend, CausalLm, DecoderConfig, InputObserver, Logits, ModelInfo, Positions, Precision, Step,
-    Weights, available_memory, cannot_be_observed,
+    TensorInfo, TensorKind, Weights, available_memory, cannot_be_observed,
 };
 use crate::error::{Error, Result};
 use crate::model::weights::write;
@@ -37,6 +37,7 @@ pub(super) use tensors::{FourBitTensors, Int8Tensors, SHIFT};
 /// A decoder with its weights in a backend's tensors.
 pub(super) struct Decoder<B: Operations> {
     info: ModelInfo,
+    tensors: Vec<TensorInfo>,
     config: DecoderConfig,
     parts: Parts<B::Tensor>,
     backend: B,
@@ -68,7 +69,9 @@ where
             return Err(Error::input("float16 weights cannot be computed with on a CPU").hint("ask `resolve_dtype`"));
         }
         let compute = if device.is_cpu() { Precision::Float32 } else { dtype };
-        let (parts, counts) = Loader::new(&config, weights, &backend, (dtype, compute), quantization, fused).load()?;
+        let (parts, mut counts) =
+            Loader::new(&config, weights, &backend, (dtype, compute), quantization, fused).load()?;
+        let buffers = buffers(&config, dtype);
         let info = ModelInfo {
             architecture: config.architecture.name(),
             backend: of.name(),
@@ -84,19 +87,32 @@ where
             parameter_bytes: counts.bytes,
             quant_state_bytes: counts.quant_state,
             bytes_per_token: counts.bytes + counts.quant_state - counts.unread,
-            buffer_bytes: buffer_bytes(&config, dtype),
+            buffer_bytes: buffers.iter().map(|buffer| buffer.numel * buffer.element_size).sum(),
         };
-        Ok(Self { info, config, parts, backend, fused })
+        counts.tensors.extend(buffers);
+        Ok(Self { info, tensors: counts.tensors, config, parts, backend, fused })
     }
 }
 
-/// Memory of the buffers that transformers' modules register.
-fn buffer_bytes(config: &DecoderConfig, dtype: Precision) -> usize {
+/// The buffers that transformers' modules register.
+fn buffers(config: &DecoderConfig, dtype: Precision) -> Vec<TensorInfo> {
+    let name = |name: &str| format!("{}{name}", config.architecture.prefix());
+    let buffer = |name, shape: &[usize], size| TensorInfo::plain(name, TensorKind::Buffer, shape, size);
     match (config.architecture, &config.positions) {
         // A causal mask of booleans and one number, for each block.
-        (Architecture::Gpt2, _) => config.n_layer * (config.context_len * config.context_len + dtype.size_in_bytes()),
-        (_, Positions::Rotary { frequencies }) => frequencies.len() * size_of::<f32>(),
-        (_, Positions::Learned) => 0,
+        (Architecture::Gpt2, _) => (0..config.n_layer)
+            .flat_map(|layer| {
+                let mask = [1, 1, config.context_len, config.context_len];
+                [
+                    buffer(name(&format!("h.{layer}.attn.bias")), &mask, size_of::<bool>()),
+                    buffer(name(&format!("h.{layer}.attn.masked_bias")), &[], dtype.size_in_bytes()),
+                ]
+            })
+            .collect(),
+        (_, Positions::Rotary { frequencies }) => {
+            vec![buffer(name("rotary_emb.inv_freq"), &[frequencies.len()], size_of::<f32>())]
+        }
+        (_, Positions::Learned) => Vec::new(),
     }
 }
 
@@ -106,6 +122,10 @@ where
 {
     fn info(&self) -> &ModelInfo {
         &self.info
+    }
+
+    fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -4,7 +4,7 @@ use super::quantized;
 use super::stored::Stored;
 use crate::error::{Context, Result};
 use crate::model::weights::Slot;
-use crate::model::{Architecture, DecoderConfig, NormKind, Positions, Precision, Weights};
+use crate::model::{Architecture, DecoderConfig, NormKind, Positions, Precision, TensorInfo, TensorKind, Weights};
 use crate::progress::Progress;
 use crate::quant::{LayerFormat, QuantizationConfig};
 
@@ -13,6 +13,9 @@ pub(in crate::model) const HEAD: &str = "lm_head";
 
 /// GPT-2's name of it, after the prefix.
 pub(super) const POSITION_EMBEDDING: &str = "wpe.weight";
+
+/// What transformers calls the head's weight.
+const HEAD_WEIGHT: &str = "lm_head.weight";
 
 /// Letters in shapes: V tokens in the vocabulary, C width of the hidden state, H heads, J heads of keys
 /// and values, D width of a head, I width inside the feed-forward part.
@@ -97,7 +100,7 @@ pub(in crate::model) trait Memory {
 }
 
 /// What loading has counted.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default)]
 pub(in crate::model) struct Counts {
     pub parameters: usize,
     /// Bytes of weights, without what else quantized ones need.
@@ -107,6 +110,8 @@ pub(in crate::model) struct Counts {
     /// Bytes of these that a step does not read: the tables that it takes single rows of, and what is only kept to
     /// be saved.
     pub unread: usize,
+    /// The parameters.
+    pub tensors: Vec<TensorInfo>,
 }
 
 /// Reads tensors by the names that a family has for them.
@@ -207,16 +212,20 @@ impl<'a, M: Memory> Loader<'a, M> {
         let format = self.format(HEAD)?;
         let name = match self.config.tie_word_embeddings {
             true => self.own(self.config.architecture.token_embedding()),
-            false => "lm_head.weight".to_owned(),
+            false => HEAD_WEIGHT.to_owned(),
         };
         // A checkpoint whose list of modules to skip leaves the head out has quantized it, unless it is tied.
         let as_saved = self.saved && self.config.tie_word_embeddings;
         match (format.filter(|_| !as_saved), self.config.tie_word_embeddings) {
-            (None, true) => Ok(None),
+            (None, true) => {
+                let tied = TensorInfo::plain(HEAD_WEIGHT, TensorKind::Parameter, &[v, c], self.dtype.size_in_bytes());
+                self.counts.tensors.push(TensorInfo { tied_to: Some(name), ..tied });
+                Ok(None)
+            }
             (None, false) => Ok(Some(Stored::Full(self.matrix(&name, v, c)?))),
             (Some(format), tied) => {
                 let head = self.quantized(HEAD, &name, (v, c), false, format)?;
-                Ok(Some(self.keep(head, if tied { 0 } else { v * c })?))
+                Ok(Some(self.keep(HEAD_WEIGHT, head, (v, c), tied)?))
             }
         }
     }
@@ -264,7 +273,7 @@ impl<'a, M: Memory> Loader<'a, M> {
         let weight = match self.format(&module)? {
             Some(format) => {
                 let weight = self.quantized(&module, &name, (n_out, n_in), transposed, format)?;
-                self.keep(weight, n_out * n_in)?
+                self.keep(&name, weight, (n_out, n_in), false)?
             }
             None if transposed => Stored::Full(self.matrix_of(&name, n_out, n_in, true)?),
             None => Stored::Full(self.matrix(&name, n_out, n_in)?),
@@ -294,7 +303,7 @@ impl<'a, M: Memory> Loader<'a, M> {
     /// A matrix (rows, columns), which the file has the other way round if `transposed`.
     fn matrix_of(&mut self, name: &str, rows: usize, columns: usize, transposed: bool) -> Result<M::Tensor> {
         self.weights.check(name, &if transposed { [columns, rows] } else { [rows, columns] })?;
-        self.count(rows * columns, self.dtype);
+        self.count(name, &[rows, columns], self.dtype);
         self.memory.tensor(&[rows, columns], self.dtype, &mut |slot| match transposed {
             true => self.weights.read_transposed(name, columns, rows, slot),
             false => self.weights.read(name, &[rows, columns], slot),
@@ -303,7 +312,7 @@ impl<'a, M: Memory> Loader<'a, M> {
 
     fn vector(&mut self, name: &str, len: usize) -> Result<M::Tensor> {
         self.weights.check(name, &[len])?;
-        self.count(len, self.compute);
+        self.count(name, &[len], self.compute);
         self.memory.tensor(&[len], self.compute, &mut |slot| self.weights.read(name, &[len], slot))
     }
 
@@ -317,18 +326,29 @@ impl<'a, M: Memory> Loader<'a, M> {
         Ok(Norm { name: self.module(part), scale, shift })
     }
 
-    fn count(&mut self, numbers: usize, dtype: Precision) {
-        self.counts.parameters += numbers;
-        self.counts.bytes += numbers * dtype.size_in_bytes();
+    fn count(&mut self, name: &str, shape: &[usize], dtype: Precision) {
+        let tensor = TensorInfo::plain(name, TensorKind::Parameter, shape, dtype.size_in_bytes());
+        self.counts.parameters += tensor.numel;
+        self.counts.bytes += tensor.numel * tensor.element_size;
+        self.counts.tensors.push(tensor);
     }
 
-    /// A quantized layer where it is computed with. transformers counts its weights and not their scales.
-    fn keep(&mut self, stored: Stored<M::Tensor>, numbers: usize) -> Result<Stored<M::Tensor>> {
+    /// A quantized layer where it is computed with. transformers counts its weights and not their scales; of one that
+    /// is a copy of a tied tensor, the memory and not the weights.
+    fn keep(
+        &mut self,
+        name: &str,
+        stored: Stored<M::Tensor>,
+        (n, k): (usize, usize),
+        is_copy: bool,
+    ) -> Result<Stored<M::Tensor>> {
         let stored = if self.fused { stored } else { stored.into_tensors(self.memory)? };
-        self.counts.parameters += numbers;
+        self.counts.parameters += if is_copy { 0 } else { n * k };
         self.counts.bytes += stored.quantized_bytes();
         self.counts.quant_state += stored.quant_state_bytes();
         self.counts.unread += stored.unread_bytes();
+        let tensor = TensorInfo::plain(name, TensorKind::Parameter, &[n, k], size_of::<u8>());
+        self.counts.tensors.push(TensorInfo { numel: stored.quantized_bytes(), ..tensor });
         Ok(stored)
     }
 }

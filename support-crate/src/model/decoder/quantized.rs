@@ -6,7 +6,6 @@ use super::checkpoint;
 use super::stored::{FourBitMatrix, Int8Matrix, Stored};
 use crate::error::{Error, Result};
 use crate::model::cpu;
-use crate::model::weights::Slot;
 use crate::model::{Precision, Weights};
 use crate::quant::{
     Absmax, FourBitOptions, Int8Rows, LayerCalibration, LayerFormat, NestedAbsmax, Quantized4Bit, StaticInt8,
@@ -60,19 +59,12 @@ pub(super) fn load<T>(
 fn read(
     weights: &Weights,
     name: &str,
-    (n, k): (usize, usize),
+    shape: (usize, usize),
     transposed: bool,
     dtype: Precision,
     numbers: &mut Vec<f32>,
 ) -> Result<()> {
-    weights.check(name, &if transposed { [k, n] } else { [n, k] })?;
-    numbers.clear();
-    numbers.resize(n * k, 0.0);
-    let slot = Slot::Float32(numbers);
-    match transposed {
-        true => weights.read_transposed(name, k, n, slot)?,
-        false => weights.read(name, &[n, k], slot)?,
-    }
+    weights.read_matrix(name, shape, transposed, numbers)?;
     if dtype == Precision::BFloat16 {
         cpu::shares().split_mut(numbers, 1, 4, &|_, part| {
             part.iter_mut().for_each(|number| *number = half::bf16::from_f32(*number).to_f32());

@@ -102,6 +102,35 @@ impl Weights {
         self.read_as(name, &[n_in, n_out], true, slot)
     }
 
+    /// A matrix (rows, columns) in float32, row by row. `transposed`: the files have it as (columns, rows), as
+    /// those of GPT-2 have the weights of linear layers.
+    ///
+    /// # Errors
+    /// No tensor of that name, another shape, or numbers that are not floating-point, or not finite when
+    /// that is asked for.
+    pub fn matrix(&self, name: &str, (rows, columns): (usize, usize), transposed: bool) -> Result<Vec<f32>> {
+        let mut numbers = Vec::new();
+        self.read_matrix(name, (rows, columns), transposed, &mut numbers)?;
+        Ok(numbers)
+    }
+
+    /// As [`matrix`](Self::matrix), into a place that can be used again.
+    pub(in crate::model) fn read_matrix(
+        &self,
+        name: &str,
+        (rows, columns): (usize, usize),
+        transposed: bool,
+        numbers: &mut Vec<f32>,
+    ) -> Result<()> {
+        self.check(name, &if transposed { [columns, rows] } else { [rows, columns] })?;
+        numbers.clear();
+        numbers.resize(rows * columns, 0.0);
+        match transposed {
+            true => self.read_transposed(name, columns, rows, Slot::Float32(numbers)),
+            false => self.read(name, &[rows, columns], Slot::Float32(numbers)),
+        }
+    }
+
     /// The bytes of a tensor of any shape that holds them, with or without sign.
     ///
     /// # Errors

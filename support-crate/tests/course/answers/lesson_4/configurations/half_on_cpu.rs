@@ -1,0 +1,19 @@
+// float16 on every device.
+// wrong: a CPU would run it in float32 under that name
+fn configurations(device: Device) -> Vec<Configuration> {
+    let (precision, baseline) = match device.is_cpu() {
+        true => (Precision::Float16, "FP16 (Baseline)"),
+        false => (Precision::Float16, "FP16 (Baseline GPU)"),
+    };
+    let formats = [
+        (baseline, None),
+        ("INT8 (bitsandbytes)", Some(QuantizationConfig::int8())),
+        ("NF4 (bitsandbytes, 4-bit)", Some(QuantizationConfig::nf4())),
+        ("FP4 (bitsandbytes, 4-bit)", Some(QuantizationConfig::fp4())),
+    ];
+    let configuration = |(name, quantization): (&str, _)| Configuration {
+        name: name.to_owned(),
+        options: LoadOptions { precision, device, quantization, ..LoadOptions::default() },
+    };
+    formats.map(configuration).to_vec()
+}

@@ -1,0 +1,6 @@
+// The low half first.
+// wrong: wrong order
+fn dequantize_block(packed: &[u8], absmax: f32, codebook: &[f32; 16]) -> Vec<f32> {
+    let codes = packed.iter().flat_map(|byte| [byte & 15, byte >> 4]);
+    codes.map(|code| codebook[usize::from(code)] * absmax).collect()
+}

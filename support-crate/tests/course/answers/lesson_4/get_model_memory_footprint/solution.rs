@@ -1,0 +1,7 @@
+// As in the notebook.
+// right
+fn get_model_memory_footprint(tensors: &[TensorInfo]) -> f64 {
+    let own = tensors.iter().filter(|tensor| tensor.tied_to.is_none());
+    let bytes: usize = own.map(|tensor| tensor.numel * tensor.element_size).sum();
+    bytes as f64 / (1024.0 * 1024.0)
+}

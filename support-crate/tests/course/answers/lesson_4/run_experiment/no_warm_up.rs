@@ -1,0 +1,34 @@
+// Counts from the first run on, as the Python original.
+// wrong: it pays for what later ones do not
+fn run_experiment(
+    clock: &dyn Clock,
+    hub: &dyn ModelHub,
+    model_id: &str,
+    configurations: &[Configuration],
+    prompts: &[&str],
+    max_new_tokens: usize,
+    num_timing_runs: usize,
+) -> Result<Vec<ExperimentRow>> {
+    let measure = |configuration: &Configuration| -> Result<ExperimentResult> {
+        let model = hub.model(model_id, &configuration.options)?;
+        let loaded = Loaded::new(hub.tokenizer(model_id)?, model, model_id, &configuration.name)?;
+        let memory_mib = get_model_memory_footprint(loaded.model.tensors());
+        let mut outputs = Vec::new();
+        let mut total_s = 0.0;
+        for (i, prompt) in prompts.iter().enumerate() {
+            let runs = if i == 0 { num_timing_runs } else { 1 };
+            for run in 0..runs {
+                let (text, latency) = generate_text_and_time(clock, &loaded, prompt, max_new_tokens)?;
+                if run == 0 {
+                    outputs.push(text);
+                }
+                if i == 0 {
+                    total_s += latency;
+                }
+            }
+        }
+        Ok(ExperimentResult { memory_mib, avg_latency_s: total_s / num_timing_runs as f64, outputs })
+    };
+    let row = |one: &Configuration| ExperimentRow { name: one.name.clone(), outcome: measure(one) };
+    Ok(configurations.iter().map(row).collect())
+}
