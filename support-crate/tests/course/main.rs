@@ -5,6 +5,7 @@
 use quantlab::course::Score;
 
 mod lesson_1;
+mod lesson_2;
 
 /// The tests of one exercise: each answer is compiled as a module and given to the check.
 #[macro_export]
