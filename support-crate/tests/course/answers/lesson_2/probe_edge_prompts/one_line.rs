@@ -25,9 +25,12 @@ fn probe_edge_prompts(
     let rates: Vec<f64> = rows.iter().map(|row| row.runs.throughput.median).collect();
     let usual = Statistics::of(&rates)?.median;
     for row in &mut rows {
-        let ratio = row.runs.throughput.median / usual;
-        if !(0.8..=1.25).contains(&ratio) {
-            row.note = format!("{ratio:.2} times the median throughput: prefill of {}", row.prompt_tokens);
+        let Statistics { median, low, high, .. } = row.runs.throughput;
+        let times = median / usual;
+        if high < 0.8 * usual {
+            row.note = format!("{times:.2} times the median throughput: prefill of {} tokens", row.prompt_tokens);
+        } else if low > 1.25 * usual {
+            row.note = format!("{times:.2} times the median throughput: next to no prefill");
         }
     }
     Ok(rows)
