@@ -10,6 +10,7 @@
 
 mod card;
 mod lesson_1;
+mod lesson_2;
 mod lesson_3;
 mod lesson_4;
 mod outcome;
@@ -20,6 +21,11 @@ mod score;
 pub use lesson_1::{
     LengthRun, PrecisionRun, check_load_model_and_tokenizer, check_resolve_dtype, check_run_for_varied_lengths,
     check_run_varied_precision, check_time_generate,
+};
+pub use lesson_2::{
+    AblationRun, BatchRun, EdgeRun, ExerciseConfig, ModelPpl, QuantizationReport, ScenarioRun,
+    check_ablate_cache_and_padding, check_build_results_table, check_compare_ppl, check_measure_batched,
+    check_probe_edge_prompts, check_run_quantization_exercise, check_run_static_ptq,
 };
 pub use lesson_3::{
     Evaluation, LossSum, PaddedBatch, check_evaluate, check_log_softmax_at, check_pad_batch, check_sequence_loss,

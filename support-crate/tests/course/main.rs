@@ -5,6 +5,7 @@
 use quantlab::course::Score;
 
 mod lesson_1;
+mod lesson_2;
 mod lesson_3;
 mod lesson_4;
 

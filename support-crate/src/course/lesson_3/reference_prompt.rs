@@ -12,7 +12,7 @@ const NEW_TOKENS: usize = 8;
 const REPEATS: usize = 3;
 
 /// Of orders of magnitude that tell the parts of a sum apart.
-const COSTS: Costs = Costs { step: 1.0, token: 0.01, cold_start: 1e3, encode: 1e4, decode: 1e5, is_asynchronous: true };
+const COSTS: Costs = Costs { cold_start: 1e3, encode: 1e4, decode: 1e5, is_asynchronous: true, ..Costs::PLAIN };
 
 const STOPPED_EARLY: &str = "the clock stopped while the device was still computing. Call \
     `loaded.model.synchronize()?` right before the second reading";

@@ -13,8 +13,7 @@ use crate::quant::QuantizationConfig;
 const MODEL: &str = "lab/whole";
 const NEW_TOKENS: usize = 4;
 const TIMING_RUNS: usize = 3;
-const COSTS: Costs =
-    Costs { step: 1.0, token: 0.01, cold_start: 50.0, encode: 1e4, decode: 1e5, is_asynchronous: true };
+const COSTS: Costs = Costs { cold_start: 50.0, encode: 1e4, decode: 1e5, is_asynchronous: true, ..Costs::PLAIN };
 /// Of lengths so far apart that each can be told from the others while it grows.
 const PROMPTS: [&str; 3] = [
     "The capital of France is",

@@ -12,8 +12,12 @@ use crate::model::{CausalLm, Hub, Loaded, ModelHub, Tokenizer, TokenizerUse};
 pub struct Costs {
     /// A forward pass, however short.
     pub step: f64,
+    /// Starting a forward pass, which the caller always waits for.
+    pub launch: f64,
     /// Each token of a forward pass, padding included.
     pub token: f64,
+    /// Each token of padding before its sequence, besides: left and right padding then differ in time.
+    pub left_padding: f64,
     /// The first forward pass of each model, besides: what a warm-up is for.
     pub cold_start: f64,
     /// Text to ids, each time.
@@ -25,9 +29,23 @@ pub struct Costs {
     pub is_asynchronous: bool,
 }
 
+impl Costs {
+    /// A step costs 1 and a token a hundredth, and the caller waits for them; everything else is free.
+    pub const PLAIN: Self = Self {
+        step: 1.0,
+        launch: 0.0,
+        token: 0.01,
+        left_padding: 0.0,
+        cold_start: 0.0,
+        encode: 0.0,
+        decode: 0.0,
+        is_asynchronous: false,
+    };
+}
+
 impl Default for Costs {
     fn default() -> Self {
-        Self { step: 1.0, token: 0.01, cold_start: 0.0, encode: 0.0, decode: 0.0, is_asynchronous: false }
+        Self::PLAIN
     }
 }
 
@@ -128,12 +146,15 @@ impl Machine {
         state.now += cost;
     }
 
-    pub(super) fn forward(&self, batch: usize, seq_len: usize, past_len: usize, padding: usize) {
+    /// A forward pass, of which `left_padding` tokens are padding before their sequence.
+    pub(super) fn forward(&self, batch: usize, seq_len: usize, past_len: usize, padding: usize, left_padding: usize) {
         let mut state = self.state();
         state.events.push(Event::Forward { batch, seq_len, past_len, padding });
+        state.now += self.costs.launch;
         let cold_start = if state.is_warm { 0.0 } else { self.costs.cold_start };
         state.is_warm = true;
         state.pending += cold_start + self.costs.step + self.costs.token * (batch * seq_len) as f64;
+        state.pending += self.costs.left_padding * left_padding as f64;
         if !self.costs.is_asynchronous {
             state.settle();
         }

@@ -102,10 +102,11 @@ impl CausalLm for ProbeModel {
     fn compute(&self, step: &Step<'_>, _storage: Option<&mut (dyn Any + Send + Sync)>) -> Result<Logits> {
         let keys = step.past_len + step.seq_len;
         // Of the keys of each sequence, the last ones are this step's own tokens.
-        let padding = step.key_mask.map_or(0, |mask| {
-            mask.chunks(keys).flat_map(|row| &row[step.past_len..]).filter(|is_token| !**is_token).count()
-        });
-        self.machine.forward(step.batch, step.seq_len, step.past_len, padding);
+        let own_masks =
+            || step.key_mask.into_iter().flat_map(|mask| mask.chunks(keys)).map(|row| &row[step.past_len..]);
+        let padding = own_masks().flatten().filter(|is_token| !**is_token).count();
+        let left_padding = own_masks().map(|row| row.iter().take_while(|is_token| !**is_token).count()).sum();
+        self.machine.forward(step.batch, step.seq_len, step.past_len, padding, left_padding);
         let all = || (0..step.ids.len() as u32).collect();
         let wanted: Vec<u32> = step.wanted.clone().unwrap_or_else(all);
         let logits = |&at: &u32| (self.next_logits)(step.ids[at as usize], step.position_ids[at as usize] as usize);

@@ -1,0 +1,221 @@
+//! `run_static_ptq`: calibrate, load in static int8, see that it generates.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::course::probe::{Costs, Machine, ProbeModel};
+use crate::course::{Check, Complaint, Score, ask};
+use crate::error::{Error, Result};
+use crate::generate::{GenerateOptions, generate};
+use crate::model::{CausalLm, Hub, LoadOptions, Loaded, ModelHub, Tokenizer, calibrate};
+use crate::quant::{Calibration, CalibrationMethod, Granularity, QuantizationConfig};
+
+const PROMPTS: [&str; 2] = ["The capital of France is", "Once upon a time there was a fox who"];
+const METHOD: CalibrationMethod = CalibrationMethod::Percentile(99.0);
+
+const HINTS: [&str; 3] = [
+    "What must be known about a layer's inputs before its scales can be fixed, and which model do you have to run to \
+     find out?",
+    "`calibrate(baseline, prompts, method, Granularity::PerTensor)?` finds the scales, \
+     `QuantizationConfig::static_int8(calibration)` makes a configuration of them, and `LoadOptions { quantization: \
+     Some(config), ..LoadOptions::default() }` has `hub.model` quantize while it loads.",
+    "After loading: `let quantized = Loaded::new(hub.tokenizer(id)?, hub.model(id, &options)?, id, label)?`, then \
+     `generate(&quantized, prompts[0], &GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() })?`, and \
+     `let info = format!(\"{} | {}\", quantized.model.info().backend, quantized.dtype_label)`, where the label comes \
+     from `config.to_string()`.",
+];
+
+/// Checks `run_static_ptq(hub, baseline, prompts, method)`.
+pub fn check_run_static_ptq(
+    yours: impl Fn(&dyn ModelHub, &Loaded, &[&str], CalibrationMethod) -> Result<(Loaded, String)>,
+) -> Score {
+    let hub = LabHub::default();
+    let trial = Trial::run(&hub, &yours);
+    Check::new("run_static_ptq", HINTS)
+        .about(&trial, "loads the model that the baseline is, and says which", |trial| trial.is_same_model(&hub))
+        .about(&trial, "what comes back is quantized, and static", |trial| trial.is_static(&hub))
+        .about(&trial, "calibrates on the prompts that it was given, each whole", |trial| trial.saw_prompts(&hub))
+        .about(&trial, "calibrates by the method that it was given", |_| {
+            hub.calibration().and_then(|it| by_method(&it))
+        })
+        .about(&trial, "generates what the library's own pipeline generates", Trial::generates_the_same)
+        .about(&trial, "the label and the info say backend and precision", Trial::is_labelled)
+        .point("a quantized model that cannot generate is an error", notices_broken(&hub, &yours))
+        .score()
+}
+
+/// The embedded model under another name, and one that is broken once it is quantized.
+#[derive(Debug, Default)]
+pub(super) struct LabHub {
+    asked: Mutex<Vec<(String, LoadOptions)>>,
+}
+
+pub(super) const WHOLE: &str = "lab/whole";
+const BROKEN: &str = "lab/broken";
+const EMBEDDED: &str = "embedded";
+
+impl LabHub {
+    pub(super) fn asked(&self) -> Vec<(String, LoadOptions)> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the last model was quantized by.
+    pub(super) fn calibration(&self) -> Result<Calibration, Complaint> {
+        let last = self.asked().into_iter().rfind(|(id, _)| id == WHOLE);
+        match last.and_then(|(_, options)| options.quantization) {
+            None => Err(Complaint::wrong(
+                "the model was loaded without `quantization`: what comes back is the baseline once more",
+            )),
+            Some(QuantizationConfig { calibration: Some(calibration), .. }) => Ok(calibration),
+            Some(config) => Err(Complaint::wrong(format!(
+                "the model was loaded as {config}, which finds a scale for every token while it runs: that is dynamic. \
+                 Static means scales from a calibration: `QuantizationConfig::static_int8(calibration)`"
+            ))),
+        }
+    }
+}
+
+impl ModelHub for LabHub {
+    fn tokenizer(&self, model_id: &str) -> Result<Tokenizer> {
+        match model_id {
+            WHOLE | BROKEN => Hub.tokenizer(EMBEDDED),
+            other => Err(Error::source(format!("there is no model `{other}` here; the baseline is `{WHOLE}`"))),
+        }
+    }
+
+    fn model(&self, model_id: &str, options: &LoadOptions) -> Result<Box<dyn CausalLm>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((model_id.to_owned(), options.clone()));
+        match model_id {
+            BROKEN => {
+                let machine = Machine::new(Costs::default());
+                let vocab_size = machine.tokenizer()?.vocab_size();
+                let model = ProbeModel::new(&machine, vocab_size).saying(move |_, _| vec![f32::NAN; vocab_size]);
+                Ok(Box::new(model.with_info(|info| info.quant_state_bytes = 1)))
+            }
+            _ => self.tokenizer(model_id).and_then(|_| Hub.model(EMBEDDED, options)),
+        }
+    }
+}
+
+/// The embedded model in full precision, called by another name.
+fn baseline(model_id: &str) -> Result<Loaded> {
+    Loaded::new(Hub.tokenizer(EMBEDDED)?, Hub.model(EMBEDDED, &LoadOptions::default())?, model_id, "float32")
+}
+
+/// One call of the answer.
+struct Trial {
+    quantized: Loaded,
+    info: String,
+    /// What the library makes of the same.
+    expected: Loaded,
+    prompt_tokens: usize,
+}
+
+type Answer<'a> = dyn Fn(&dyn ModelHub, &Loaded, &[&str], CalibrationMethod) -> Result<(Loaded, String)> + 'a;
+
+impl Trial {
+    fn run(hub: &LabHub, yours: &Answer<'_>) -> Result<Self, Complaint> {
+        let baseline = baseline(WHOLE)?;
+        let (quantized, info) = ask(|| yours(hub, &baseline, &PROMPTS, METHOD))?;
+        let calibration = calibrate(&baseline, &PROMPTS, METHOD, Granularity::PerTensor)?;
+        let quantization = Some(QuantizationConfig::static_int8(calibration));
+        let options = LoadOptions { quantization, ..LoadOptions::default() };
+        let expected = Loaded::new(Hub.tokenizer(EMBEDDED)?, Hub.model(EMBEDDED, &options)?, WHOLE, "static int8")?;
+        let prompt_tokens = super::expected::lengths(&PROMPTS)?.iter().sum();
+        Ok(Self { quantized, info, expected, prompt_tokens })
+    }
+
+    fn is_same_model(&self, hub: &LabHub) -> Result<(), Complaint> {
+        if !hub.asked().iter().any(|(id, _)| id == WHOLE) {
+            return Err(Complaint::wrong(
+                "nothing was loaded through `hub`: `hub.model(&baseline.model_id, &options)?`",
+            ));
+        }
+        match self.quantized.model_id.as_str() {
+            WHOLE => Ok(()),
+            other => Err(Complaint::wrong(format!("the baseline is {WHOLE:?}, yours calls itself {other:?}"))),
+        }
+    }
+
+    fn is_static(&self, hub: &LabHub) -> Result<(), Complaint> {
+        hub.calibration()?;
+        match self.quantized.model.info().quant_state_bytes {
+            0 => Err(Complaint::wrong(
+                "a quantized model was loaded, but the one that comes back has no int8 weights: is it the baseline?",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn saw_prompts(&self, hub: &LabHub) -> Result<(), Complaint> {
+        let calibration = hub.calibration()?;
+        let seen = calibration.layers().iter().map(|layer| layer.tokens).max().unwrap_or(0);
+        if seen != self.prompt_tokens {
+            return Err(Complaint::wrong(format!(
+                "the prompts have {} tokens, your calibration saw {seen}: scales that were found on other texts clip \
+                 what these ones need",
+                self.prompt_tokens
+            )));
+        }
+        let same = calibrate(&baseline(WHOLE)?, &PROMPTS, calibration.method(), calibration.granularity())?;
+        match same == calibration {
+            true => Ok(()),
+            false => {
+                Err(Complaint::wrong("the calibration is not one of these prompts: did others of the same length run?"))
+            }
+        }
+    }
+
+    fn generates_the_same(&self) -> Result<(), Complaint> {
+        let options = GenerateOptions { max_new_tokens: 12, ..GenerateOptions::default() };
+        for prompt in PROMPTS {
+            let yours = generate(&self.quantized, prompt, &options)?.text;
+            let ours = generate(&self.expected, prompt, &options)?.text;
+            if yours != ours {
+                return Err(Complaint::wrong(format!(
+                    "after {prompt:?} your model says {yours:?}, the library's own static int8 {ours:?}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_labelled(&self) -> Result<(), Complaint> {
+        let backend = self.quantized.model.info().backend;
+        let label = self.quantized.dtype_label.to_lowercase();
+        if !label.contains("int8") {
+            return Err(Complaint::wrong(format!(
+                "`dtype_label` is {label:?}: every table made with this model will say so, and it runs in int8"
+            )));
+        }
+        match self.info.to_lowercase() {
+            info if !info.contains("int8") => {
+                Err(Complaint::wrong(format!("the info does not name the precision (static int8): {info:?}")))
+            }
+            info if !info.contains(backend) => {
+                Err(Complaint::wrong(format!("the info does not name the backend ({backend}): {info:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn by_method(calibration: &Calibration) -> Result<(), Complaint> {
+    match calibration.method() == METHOD {
+        true => Ok(()),
+        false => {
+            Err(Complaint::wrong(format!("`method` was {METHOD}, your calibration is by {}", calibration.method())))
+        }
+    }
+}
+
+fn notices_broken(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {
+    let baseline = baseline(BROKEN)?;
+    match ask(|| yours(hub, &baseline, &PROMPTS, METHOD)) {
+        Err(Complaint::Failed(_)) => Ok(()),
+        Err(complaint) => Err(complaint),
+        Ok(_) => Err(Complaint::wrong(
+            "the model that was loaded computes only NaN, and nobody noticed: generate a few tokens before you return \
+             it, and let `?` pass the error on",
+        )),
+    }
+}

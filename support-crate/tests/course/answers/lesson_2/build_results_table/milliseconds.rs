@@ -1,0 +1,12 @@
+// Milliseconds under the heading of seconds.
+// wrong: a factor of a thousand
+fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
+    Ok(Table::new("[6] Summary table")
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
+        .column("dtype", "", rows.iter().map(|row| &row.dtype))?
+        .column("latency", "s", rows.iter().map(|row| 1e3 * row.runs.latency.median))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token))?
+        .column("ppl", "", rows.iter().map(|row| row.ppl))?
+        .note(info))
+}

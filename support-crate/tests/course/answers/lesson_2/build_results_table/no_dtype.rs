@@ -1,0 +1,11 @@
+// Does not say what ran in int8.
+// wrong: nothing says that
+fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
+    Ok(Table::new("[6] Summary table")
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token))?
+        .column("ppl", "", rows.iter().map(|row| row.ppl))?
+        .note(info))
+}
