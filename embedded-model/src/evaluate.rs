@@ -10,6 +10,7 @@ use tokenizers::Tokenizer;
 
 use crate::corpus::facts::Fact;
 use crate::model::Model;
+use crate::quantize::Format;
 use crate::tokenizer;
 
 /// The prompts of the lessons.
@@ -58,6 +59,15 @@ impl HeldOut {
     }
 }
 
+/// The perplexity of a text, before and after quantization.
+#[derive(Clone, Debug)]
+pub struct Perplexities {
+    /// In full precision.
+    pub float32: f64,
+    /// In each format.
+    pub rounded: Vec<(Format, f64)>,
+}
+
 /// The loss on the first windows of the held-out text.
 pub fn quick_loss(model: &Model, tokens: &[u32], kind: Kind) -> f64 {
     let length = model.shape().positions;
@@ -84,9 +94,20 @@ pub fn quick_loss(model: &Model, tokens: &[u32], kind: Kind) -> f64 {
     total / windows as f64
 }
 
-/// The loss on the whole of a text. Windows overlap by half: every token but the first few hundred
-/// sees at least half a window before it, and each is counted once.
+/// What the held-out text costs, beside what it costs a compressor that may look at the training text first.
 pub fn held_out(model: &Model, tokenizer: &Tokenizer, text: &str, training: &[String]) -> Result<HeldOut> {
+    let (tokens, loss) = loss(model, tokenizer, text)?;
+    let training = training.join("\n\n");
+    let after_training = || {
+        let both = xz_bytes(&format!("{training}\n\n{text}"))?;
+        both.checked_sub(xz_bytes(&training)?)
+    };
+    Ok(HeldOut { bytes: text.len(), tokens, loss, xz_bytes: xz_bytes(text), xz_bytes_after_training: after_training() })
+}
+
+/// The tokens of a text, and the mean loss on them in nats per token. Windows overlap by half: every token
+/// but the first few hundred sees at least half a window before it, and each is counted once.
+fn loss(model: &Model, tokenizer: &Tokenizer, text: &str) -> Result<(usize, f64)> {
     let mut tokens = vec![tokenizer::end_of_text(tokenizer)?];
     tokens.extend(tokenizer::encode(tokenizer, text)?);
     let count = tokens.len() - 1;
@@ -109,18 +130,15 @@ pub fn held_out(model: &Model, tokenizer: &Tokenizer, text: &str, training: &[St
         total += loss.double_value(&[]) * fresh as f64;
         scored = end;
     }
-    let training = training.join("\n\n");
-    let after_training = || {
-        let both = xz_bytes(&format!("{training}\n\n{text}"))?;
-        both.checked_sub(xz_bytes(&training)?)
-    };
-    Ok(HeldOut {
-        bytes: text.len(),
-        tokens: count,
-        loss: total / count as f64,
-        xz_bytes: xz_bytes(text),
-        xz_bytes_after_training: after_training(),
-    })
+    Ok((count, total / count as f64))
+}
+
+/// The perplexity of a text in float32, and for each format with the linear layers' weights rounded to it.
+pub fn perplexities(model: &Model, tokenizer: &Tokenizer, text: &str) -> Result<Perplexities> {
+    let perplexity = |model: &Model| -> Result<f64> { Ok(loss(model, tokenizer, text)?.1.exp()) };
+    let rounded = |format: Format| Ok((format, perplexity(&no_grad(|| model.rounded(format)))?));
+    let rounded = Format::ALL.into_iter().map(rounded).collect::<Result<_>>()?;
+    Ok(Perplexities { float32: perplexity(model)?, rounded })
 }
 
 /// What `xz -9e` makes of a text; nothing where xz is not installed.

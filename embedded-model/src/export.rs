@@ -49,8 +49,8 @@ pub fn held_out_sample(pages: &[String]) -> String {
     text
 }
 
-/// Writes and measures the model; the measures go into its card.
-pub fn export(run: &Run, tokenizer: &Tokenizer, texts: Texts, device: Device, out: &Path) -> Result<()> {
+/// Writes and measures the finished model; the measures go into its card, beside what it was before finishing.
+pub fn export(trained: &Run, run: &Run, tokenizer: &Tokenizer, texts: Texts, device: Device, out: &Path) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     let write = |name: &str, content: &[u8]| {
         let file = out.join(name);
@@ -67,7 +67,7 @@ pub fn export(run: &Run, tokenizer: &Tokenizer, texts: Texts, device: Device, ou
     write("facts.json", &pretty(&serde_json::to_value(&facts)?)?)?;
     write("held_out.txt", texts.held_out.as_bytes())?;
     run.history.write(&out.join("loss.csv"))?;
-    run.history.draw(&out.join("loss.svg"))?;
+    run.history.draw(trained.steps(), &out.join("loss.svg"))?;
 
     // What ships is measured, not what was trained: read back and rounded.
     let shipped = Tensor::read_safetensors(out.join("model.safetensors"));
@@ -82,11 +82,13 @@ pub fn export(run: &Run, tokenizer: &Tokenizer, texts: Texts, device: Device, ou
         parameters: shipped.size(),
         weight_bytes: fs::metadata(out.join("model.safetensors"))?.len(),
         held_out,
+        perplexities: evaluate::perplexities(&shipped, tokenizer, texts.held_out)?,
+        before_finishing: evaluate::perplexities(&trained.model, tokenizer, texts.held_out)?,
         facts: facts.len(),
         missed,
         continuations: PROMPTS.iter().map(|p| continuation(p)).collect::<Result<_>>()?,
     };
-    let card = card::card(run, texts, &measures, device);
+    let card = card::card(trained, run, texts, &measures, device);
     println!("{}", card::summary(&measures));
     write("MODEL_CARD.md", card.as_bytes())
 }

@@ -1,7 +1,7 @@
 //! Trains the small GPT-2 that ships with quantlab, from text that every Rust machine has.
 //!
 //! The stages, each of which picks up what the one before it left in the work folder:
-//! the texts and the tokenizer (`corpus`), the weights (`train`), the files that ship (`export`).
+//! the texts and the tokenizer (`corpus`), the weights (`train`, `finish`), the files that ship (`export`).
 
 mod batches;
 mod card;
@@ -11,6 +11,8 @@ mod export;
 mod history;
 mod model;
 mod optimizer;
+mod phase;
+mod quantize;
 mod tokenizer;
 mod train;
 
@@ -30,7 +32,8 @@ use crate::corpus::docs::Documentation;
 use crate::corpus::english::English;
 use crate::corpus::facts::Facts;
 use crate::model::Shape;
-use crate::train::{Budget, Plan, Run};
+use crate::phase::{Budget, Phase};
+use crate::train::{Plan, Run};
 
 /// Trains the small GPT-2 that ships with quantlab: texts, tokenizer, weights, measures, model card.
 ///
@@ -52,6 +55,9 @@ struct Arguments {
     /// Stop after this many minutes of training instead.
     #[arg(long)]
     minutes: Option<f64>,
+    /// Steps of finishing.
+    #[arg(long, default_value_t = 150)]
+    finish_steps: u64,
     /// Where to compute.
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
     device: DeviceChoice,
@@ -77,6 +83,8 @@ enum Stage {
     Corpus,
     /// Train the weights.
     Train,
+    /// Train on with rounded weights, so that quantization costs less.
+    Finish,
     /// Measure the model and write the files that ship.
     Export,
 }
@@ -119,23 +127,32 @@ fn main() -> Result<()> {
         return Ok(());
     }
 
-    let mut run = Run::resume(&work, u64::from(arguments.seed), device)?;
-    if arguments.stage != Stage::Export {
-        let plan = plan(&arguments, device)?;
+    let does = |stage| arguments.stage == Stage::All || arguments.stage == stage;
+    let mut trained = Run::resume(&work, u64::from(arguments.seed), device)?;
+    let train = |run: &mut Run, phase| -> Result<()> {
         let length = Shape::EMBEDDED.positions as usize;
-        let seed = u64::from(arguments.seed);
-        let batches = Batches::new(tokenizer.clone(), &documentation.train, length, seed)?;
+        let batches = Batches::new(tokenizer.clone(), &documentation.train, length, u64::from(arguments.seed))?;
         println!(
             "{} tokens of documentation to train on; {} parameters",
             batches.documentation_tokens(),
             run.model.size()
         );
-        let held_out = tokenizer::encode(&tokenizer, &held_out)?;
-        run.train(plan, &batches, &held_out)?;
+        run.train(plan(&arguments, phase, device), &batches, &tokenizer::encode(&tokenizer, &held_out)?)
+    };
+    if does(Stage::Train) {
+        train(&mut trained, Phase::Train(budget(&arguments)?))?;
     }
-    if arguments.stage != Stage::Train {
+    if arguments.stage == Stage::Train {
+        return Ok(());
+    }
+    let mut finished = trained.finishing(device)?;
+    if does(Stage::Finish) {
+        let (after, steps) = (trained.steps(), arguments.finish_steps);
+        train(&mut finished, Phase::Finish { after, steps })?;
+    }
+    if does(Stage::Export) {
         let texts = export::Texts { documentation: &documentation, held_out: &held_out };
-        export::export(&run, &tokenizer, texts, device, &arguments.out)?;
+        export::export(&trained, &finished, &tokenizer, texts, device, &arguments.out)?;
     }
     Ok(())
 }
@@ -160,24 +177,26 @@ fn device(choice: DeviceChoice) -> Result<Device> {
     }
 }
 
-fn plan(arguments: &Arguments, device: Device) -> Result<Plan> {
-    let budget = match arguments.minutes {
-        Some(minutes) if minutes > 0.0 => Budget::Seconds(minutes * 60.0),
+fn budget(arguments: &Arguments) -> Result<Budget> {
+    match arguments.minutes {
+        Some(minutes) if minutes > 0.0 => Ok(Budget::Seconds(minutes * 60.0)),
         Some(_) => bail!("--minutes must be more than nothing"),
-        None => Budget::Tokens(arguments.tokens),
-    };
-    let kind = match arguments.precision {
-        Precision::Bfloat16 => Kind::BFloat16,
-        Precision::Float32 => Kind::Float,
-    };
-    Ok(Plan {
-        budget,
+        None => Ok(Budget::Tokens(arguments.tokens)),
+    }
+}
+
+fn plan(arguments: &Arguments, phase: Phase, device: Device) -> Plan {
+    Plan {
+        phase,
         rows: arguments.rows,
         // On a CPU few rows at once keep the logits in its cache.
         rows_at_once: if device.is_cuda() { arguments.rows } else { 2 },
         device,
-        kind,
-    })
+        kind: match arguments.precision {
+            Precision::Bfloat16 => Kind::BFloat16,
+            Precision::Float32 => Kind::Float,
+        },
+    }
 }
 
 /// The tokenizer of an earlier run, or a new one, trained on what the model will read.

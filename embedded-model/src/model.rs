@@ -2,7 +2,9 @@
 //! embedding is also the output head, and the activation is GELU in its tanh form.
 
 use anyhow::{Context, Result, bail, ensure};
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Kind, Tensor, no_grad};
+
+use crate::quantize::Format;
 
 /// The sizes of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,8 @@ impl Shape {
 pub struct Model {
     shape: Shape,
     parameters: Vec<(String, Tensor)>,
+    /// What the linear layers' inputs are rounded for.
+    format: Option<Format>,
 }
 
 const TOKEN_EMBEDDING: usize = 0;
@@ -88,7 +92,7 @@ impl Model {
             (name, tensor.to_device(device).set_requires_grad(true))
         };
         let parameters = shape.parameters().into_iter().map(draw).collect();
-        Self { shape, parameters }
+        Self { shape, parameters, format: None }
     }
 
     /// Takes parameters by name, in any order and of any floating kind.
@@ -104,7 +108,23 @@ impl Model {
         if tensors.len() != parameters.len() {
             bail!("the weights have {} tensors, not {}", tensors.len(), parameters.len());
         }
-        Ok(Self { shape, parameters })
+        Ok(Self { shape, parameters, format: None })
+    }
+
+    /// The same model with the linear layers of its blocks rounded. Gradients pass to this model's parameters
+    /// as if their rounding were not there (straight-through estimator, Bengio et al. 2013, arXiv:1308.3432).
+    /// The rounding of inputs, for int8, lets none pass: that is for measuring.
+    pub fn rounded(&self, format: Format) -> Self {
+        let round = |(name, tensor): &(String, Tensor)| {
+            let tensor = if is_hidden_matrix(name, tensor) {
+                tensor + no_grad(|| format.round_weight(tensor) - tensor)
+            } else {
+                tensor.shallow_clone()
+            };
+            (name.clone(), tensor)
+        };
+        let parameters = self.parameters.iter().map(round).collect();
+        Self { shape: self.shape, parameters, format: Some(format) }
     }
 
     /// The sizes of the model.
@@ -134,11 +154,11 @@ impl Model {
         for layer in 0..self.shape.layers as usize {
             let part = |offset: usize| at(FIRST_LAYER + PER_LAYER * layer + offset);
             let normed = norm(&x, part(0), part(1));
-            let attended = self.attention(&linear(&normed, part(2), part(3), kind), batch, length);
-            x = linear(&attended, part(4), part(5), kind) + x;
+            let attended = self.attention(&self.linear(&normed, part(2), part(3), kind), batch, length);
+            x = self.linear(&attended, part(4), part(5), kind) + x;
             let normed = norm(&x, part(6), part(7));
-            let hidden = linear(&normed, part(8), part(9), kind).gelu("tanh");
-            x = linear(&hidden, part(10), part(11), kind) + x;
+            let hidden = self.linear(&normed, part(8), part(9), kind).gelu("tanh");
+            x = self.linear(&hidden, part(10), part(11), kind) + x;
         }
         let last = FIRST_LAYER + PER_LAYER * self.shape.layers as usize;
         let normed = norm(&x, at(last), at(last + 1));
@@ -151,6 +171,12 @@ impl Model {
         // Cast before, because the combined cast and softmax is slow on a CPU.
         let logits = logits.to_kind(Kind::Float);
         logits.cross_entropy_for_logits(&targets.reshape([-1]))
+    }
+
+    fn linear(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, kind: Kind) -> Tensor {
+        let x = self.format.map_or_else(|| x.shallow_clone(), |format| format.round_input(x));
+        let (x, weight, bias) = (x.to_kind(kind), weight.to_kind(kind), bias.to_kind(kind));
+        bias.addmm(&x, &weight)
     }
 
     fn attention(&self, qkv: &Tensor, batch: i64, length: i64) -> Tensor {
@@ -194,9 +220,9 @@ fn norm(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Tensor {
     x.layer_norm(weight.size(), Some(weight), Some(bias), 1e-5, true)
 }
 
-fn linear(x: &Tensor, weight: &Tensor, bias: &Tensor, kind: Kind) -> Tensor {
-    let (x, weight, bias) = (x.to_kind(kind), weight.to_kind(kind), bias.to_kind(kind));
-    bias.addmm(&x, &weight)
+/// Whether a parameter is a matrix of a block: Muon moves these, and quantization rounds them.
+pub fn is_hidden_matrix(name: &str, tensor: &Tensor) -> bool {
+    name.contains(".h.") && tensor.dim() == 2
 }
 
 #[cfg(test)]
@@ -240,6 +266,25 @@ mod tests {
         let tokens = Tensor::from_slice2(&[[1_i64, 2, 3, 4]]);
         let loss = model.loss(&tokens, &tokens, Kind::Float).double_value(&[]);
         assert!((loss - 32_f64.ln()).abs() < 0.1, "{loss}");
+    }
+
+    #[test]
+    fn a_rounded_model_computes_with_rounded_weights_and_passes_gradients_on() {
+        let loss = |model: &Model| {
+            let tokens = Tensor::from_slice2(&[[1_i64, 2, 3, 4]]);
+            model.loss(&tokens, &tokens, Kind::Float).backward();
+        };
+        let model = Model::new(TINY, 1, Device::Cpu);
+        let rounded = model.rounded(Format::Nf4);
+        loss(&rounded);
+        let copies: Vec<_> =
+            rounded.parameters().iter().map(|(name, tensor)| (name.clone(), tensor.detach())).collect();
+        let alone = Model::from_tensors(TINY, &copies, Device::Cpu).expect("a model");
+        loss(&alone);
+        for ((name, ours), (_, rounded)) in model.parameters().iter().zip(alone.parameters()) {
+            assert_eq!(ours.equal(rounded), !is_hidden_matrix(name, ours), "{name}");
+            assert!(ours.grad().allclose(&rounded.grad(), 1e-4, 1e-7, false), "{name}");
+        }
     }
 
     #[test]

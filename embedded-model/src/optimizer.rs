@@ -6,7 +6,7 @@
 use anyhow::{Context, Result};
 use tch::{Kind, Tensor, no_grad};
 
-use crate::model::Model;
+use crate::model::{Model, is_hidden_matrix};
 
 const MUON_RATE: f64 = 0.02;
 const MUON_MOMENTUM: f64 = 0.95;
@@ -95,10 +95,6 @@ impl Optimizer {
             }
         });
     }
-}
-
-fn is_hidden_matrix(name: &str, tensor: &Tensor) -> bool {
-    name.contains(".h.") && tensor.dim() == 2
 }
 
 /// Shortens the gradient of the whole model to the longest that is allowed.

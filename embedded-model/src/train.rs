@@ -12,33 +12,22 @@ use crate::evaluate::quick_loss;
 use crate::history::{History, Point};
 use crate::model::{Model, Shape};
 use crate::optimizer::Optimizer;
+use crate::phase::Phase;
 
-/// Steps over which the learning rate rises.
-const WARM_UP: u64 = 60;
-/// The part of the run at full learning rate; after it the rate falls in a straight line.
-const STABLE: f64 = 0.4;
-/// The learning rate at the end.
-const LAST_RATE: f64 = 0.01;
 /// Steps between two points of the loss curve.
 const POINT_EVERY: u64 = 10;
 /// Steps between two looks at the held-out text.
 const LOOK_EVERY: u64 = 50;
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(90);
 
-/// When training ends.
-#[derive(Clone, Copy, Debug)]
-pub enum Budget {
-    /// After a number of tokens.
-    Tokens(u64),
-    /// After a number of seconds, not counting the time between a stop and a resumption.
-    Seconds(f64),
-}
+const CHECKPOINT: &str = "checkpoint.safetensors";
+const LOSSES: &str = "loss.csv";
 
 /// How to train.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// When to stop.
-    pub budget: Budget,
+    /// What for, and until when.
+    pub phase: Phase,
     /// Rows per step.
     pub rows: u64,
     /// Rows that are in memory at once.
@@ -64,7 +53,7 @@ pub struct Run {
 impl Run {
     /// Goes on from the checkpoint in a folder, or starts anew where there is none.
     pub fn resume(folder: &Path, seed: u64, device: Device) -> Result<Self> {
-        let file = folder.join("checkpoint.safetensors");
+        let file = folder.join(CHECKPOINT);
         if !file.is_file() {
             let model = Model::new(Shape::EMBEDDED, seed as i64, device);
             return Ok(Self {
@@ -86,9 +75,26 @@ impl Run {
         let step = progress.double_value(&[0]) as u64;
         let mut optimizer = Optimizer::new(&model);
         optimizer.restore(&model, &rest, step as i32).with_context(unreadable)?;
-        let mut history = History::read(&folder.join("loss.csv"))?;
+        let mut history = History::read(&folder.join(LOSSES))?;
         history.forget_after(step);
         Ok(Self { model, history, optimizer, step, seconds: progress.double_value(&[1]), folder: folder.to_owned() })
+    }
+
+    /// The finishing of this run, in a folder of its own: goes on from the checkpoint there, or starts where
+    /// this run was last saved.
+    pub fn finishing(&self, device: Device) -> Result<Self> {
+        let folder = self.folder.join(format!("finishing-{}", self.step));
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        if !folder.join(CHECKPOINT).is_file() {
+            // The checkpoint last: where it is, the losses are too.
+            for name in [LOSSES, CHECKPOINT] {
+                let from = self.folder.join(name);
+                fs::copy(&from, folder.join(name))
+                    .with_context(|| format!("cannot copy {}; train first", from.display()))?;
+            }
+        }
+        // The seed is that of new weights only.
+        Self::resume(&folder, 0, device)
     }
 
     /// Seconds of training so far.
@@ -101,22 +107,16 @@ impl Run {
         self.step
     }
 
-    /// Trains until the budget is used up.
+    /// Trains until the phase is done.
     pub fn train(&mut self, plan: Plan, batches: &Batches, held_out: &[u32]) -> Result<()> {
         let per_step = plan.rows * self.model.shape().positions as u64;
         let mut saved = Instant::now();
         let mut losses = Vec::new();
-        loop {
-            let tokens = self.step * per_step;
-            let done = match plan.budget {
-                Budget::Tokens(budget) => tokens as f64 / budget as f64,
-                Budget::Seconds(budget) => self.seconds / budget,
-            };
-            if done >= 1.0 {
-                break;
-            }
+        let done = |run: &Self| plan.phase.done(run.step, run.step * per_step, run.seconds);
+        let begun = (done(self), self.seconds);
+        while done(self) < 1.0 {
             let started = Instant::now();
-            let rate = learning_rate(self.step, done);
+            let rate = plan.phase.learning_rate(self.step, done(self));
             let loss = self.step(plan, batches, rate)?;
             ensure!(loss.is_finite(), "training diverged at step {}; start anew with --seed", self.step);
             losses.push(loss);
@@ -133,7 +133,8 @@ impl Run {
                 };
                 losses.clear();
                 let per_second = per_step as f64 / started.elapsed().as_secs_f64();
-                report(&point, done, rate, per_second);
+                let left = (1.0 - done(self)) / (done(self) - begun.0) * (self.seconds - begun.1);
+                report(&point, rate, per_second, left);
                 self.history.points.push(point);
             }
             if saved.elapsed() > CHECKPOINT_EVERY {
@@ -149,13 +150,14 @@ impl Run {
         for (_, parameter) in self.model.parameters() {
             parameter.shallow_clone().zero_grad();
         }
+        let rounded = plan.phase.format(self.step).map(|format| self.model.rounded(format));
         let mut total = 0.0;
         let mut first = 0;
         while first < plan.rows {
             let rows = plan.rows_at_once.min(plan.rows - first);
             let (inputs, targets) = batches.batch(self.step, first, rows, plan.device)?;
             let share = rows as f64 / plan.rows as f64;
-            let loss = self.model.loss(&inputs, &targets, plan.kind) * share;
+            let loss = rounded.as_ref().unwrap_or(&self.model).loss(&inputs, &targets, plan.kind) * share;
             loss.backward();
             total += loss.double_value(&[]);
             first += rows;
@@ -172,24 +174,17 @@ impl Run {
         tensors.extend(self.optimizer.tensors(&self.model));
         let progress = Tensor::from_slice(&[self.step as f64, self.seconds]);
         tensors.push(("progress".to_owned(), progress));
-        let file = self.folder.join("checkpoint.safetensors");
+        let file = self.folder.join(CHECKPOINT);
         let fresh = self.folder.join("checkpoint.new");
         Tensor::write_safetensors(&tensors, &fresh)
             .and_then(|()| Ok(fs::rename(&fresh, &file)?))
             .with_context(|| format!("cannot write {}", file.display()))?;
-        self.history.write(&self.folder.join("loss.csv"))
+        self.history.write(&self.folder.join(LOSSES))
     }
 }
 
-/// The fraction of the full learning rate: up, level, and down in a straight line.
-fn learning_rate(step: u64, done: f64) -> f64 {
-    let rising = (step + 1) as f64 / WARM_UP as f64;
-    let falling = ((1.0 - done) / (1.0 - STABLE)).max(LAST_RATE);
-    rising.min(falling).min(1.0)
-}
-
-fn report(point: &Point, done: f64, rate: f64, per_second: f64) {
-    let left = if done > 0.0 { point.seconds * (1.0 - done) / done / 60.0 } else { f64::NAN };
+fn report(point: &Point, rate: f64, per_second: f64, seconds_left: f64) {
+    let left = seconds_left / 60.0;
     let held_out = match point.held_out {
         Some(loss) => format!("  held-out {loss:.3}"),
         None => String::new(),
@@ -207,15 +202,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_learning_rate_rises_stays_and_falls() {
-        assert!(learning_rate(0, 0.0) < 0.1);
-        assert_eq!(learning_rate(WARM_UP, 0.1), 1.0);
-        assert_eq!(learning_rate(1000, STABLE), 1.0);
-        assert!((learning_rate(2000, 0.7) - 0.5).abs() < 1e-9);
-        assert_eq!(learning_rate(3000, 1.0), LAST_RATE);
-    }
-
-    #[test]
     fn a_checkpoint_is_read_as_it_was_written_and_a_broken_one_is_an_error() {
         let folder = std::env::temp_dir().join(format!("embedded-run-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder for the test");
@@ -223,7 +209,7 @@ mod tests {
         (run.step, run.seconds) = (7, 2.5);
         run.save().expect("saved");
         let again = Run::resume(&folder, 2, Device::Cpu).expect("the same run");
-        fs::write(folder.join("checkpoint.safetensors"), "broken").expect("written");
+        fs::write(folder.join(CHECKPOINT), "broken").expect("written");
         let broken = Run::resume(&folder, 1, Device::Cpu);
         fs::remove_dir_all(&folder).expect("removed");
         assert_eq!((again.steps(), again.seconds()), (7, 2.5));
@@ -231,5 +217,24 @@ mod tests {
             assert!(ours.equal(theirs), "{name}");
         }
         assert!(broken.is_err_and(|error| error.to_string().contains("remove it")));
+    }
+
+    #[test]
+    fn finishing_starts_from_the_trained_run_and_goes_on_where_it_stopped() {
+        let folder = std::env::temp_dir().join(format!("embedded-finishing-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder for the test");
+        let mut trained = Run::resume(&folder, 1, Device::Cpu).expect("a new run");
+        let too_early = trained.finishing(Device::Cpu);
+        (trained.step, trained.seconds) = (7, 2.5);
+        trained.save().expect("saved");
+        let mut finishing = trained.finishing(Device::Cpu).expect("a copy");
+        let begun = finishing.steps();
+        finishing.step = 9;
+        finishing.save().expect("saved");
+        let again = trained.finishing(Device::Cpu).expect("the same copy");
+        let unchanged = Run::resume(&folder, 1, Device::Cpu).expect("the trained run");
+        fs::remove_dir_all(&folder).expect("removed");
+        assert!(too_early.is_err_and(|error| error.to_string().contains("train first")));
+        assert_eq!((begun, again.steps(), unchanged.steps()), (7, 9, 7));
     }
 }
