@@ -6,6 +6,7 @@ Reports to standard output as JSON lines, one event a line; `cargo lab` turns th
 import argparse
 import asyncio
 import json
+import math
 import os
 import re
 import signal
@@ -71,6 +72,7 @@ def say_score(cell):
     values = [out.data.get("text/plain", "") for out in cell.outputs if out.output_type == "execute_result"]
     try:
         points = float(values[-1])
+        points = points if math.isfinite(points) else None
     except (IndexError, ValueError):  # it ran, but gave no number: nothing that could be graded
         points = None
     say("score", check=nbgrader["grade_id"], points=points, max=nbgrader["points"])

@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::home::{Home, path_behind};
 
 const KERNEL_PY: &str = include_str!("../python/kernel.py");
-const GRADE_PY: &str = include_str!("../python/grade.py");
+/// What grades one notebook.
+pub const GRADE_PY: &str = include_str!("../python/grade.py");
 /// nbgrader's configuration, for course directories too.
 pub const NBGRADER_CONFIG_PY: &str = include_str!("../nbgrader_config.py");
 

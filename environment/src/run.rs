@@ -70,7 +70,11 @@ fn check_notebook(path: &Path, checkout: &Checkout) -> Result<()> {
 pub fn find_notebooks(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path.is_dir() && !entry.file_name().to_string_lossy().starts_with('.') {
+        // Checkpoints, and what some systems keep beside a file.
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if path.is_dir() {
             find_notebooks(&path, found);
         } else if path.extension().is_some_and(|e| e == "ipynb") {
             found.push(path);

@@ -17,9 +17,11 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::checkout::Checkout;
 use crate::course::release::write_course;
 use crate::course::{self, Exercise, Lesson};
 use crate::home::{Home, remove_if_there, write_atomically};
+use crate::kernel::warm;
 use crate::python;
 use report::{BY_HAND, Row, Score};
 use submission::Submission;
@@ -91,7 +93,8 @@ pub fn grade(request: &Request) -> Result<()> {
         }
     }
     let lesson_of = |s: &Submission| lessons.iter().find(|lesson| Some(&lesson.name) == s.lesson.as_ref());
-    let grader = Grader { home: Home::find()?, output, limits: request.limits, again: request.again };
+    let library = warm::source_key(&Checkout::find()?.support_crate())?;
+    let grader = Grader { home: Home::find()?, output, limits: request.limits, library, again: request.again };
     grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
     let mut outcomes = Vec::new();
     let mut seen = HashSet::new();
@@ -100,7 +103,7 @@ pub fn grade(request: &Request) -> Result<()> {
         std::io::stdout().flush()?;
         let start = Instant::now();
         let (outcome, kept) = match lesson_of(submission) {
-            None if !submission.is_json => (Outcome::of(UNREADABLE, "no notebook: it is not JSON"), false),
+            _ if !submission.is_json => (Outcome::of(UNREADABLE, "no notebook: it is not JSON"), false),
             None => (Outcome::of(NO_LESSON, "it has none of the course's cells, and its path names no lesson"), false),
             Some(_) if !seen.insert((&submission.student, &submission.lesson)) => (
                 Outcome::of(SUPERSEDED, "the same student handed in a newer one for this lesson; that one counts"),
@@ -181,6 +184,8 @@ struct Grader {
     home: Home,
     output: PathBuf,
     limits: Limits,
+    /// Changes with the library, which holds the checks.
+    library: String,
     again: bool,
 }
 
@@ -250,6 +255,8 @@ impl Grader {
             hash.update(Sha256::digest(fs::read(path).with_context(|| format!("cannot read {}", path.display()))?));
         }
         hash.update(format!("{:?}", self.limits));
+        hash.update(&self.library);
+        hash.update(python::GRADE_PY);
         Ok(format!("{:x}", hash.finalize()))
     }
 

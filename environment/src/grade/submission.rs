@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::Value;
 
 use crate::course::{Lesson, cells, grade_id};
@@ -54,15 +54,16 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
             // What is no notebook is found out when it is graded, where it gets a line of its own.
             let notebook: Option<Value> = fs::read(&file).ok().and_then(|b| serde_json::from_slice(&b).ok());
             let modified = fs::metadata(&file).and_then(|meta| meta.modified());
-            Ok(Submission {
-                student: student_of(inner, &names),
-                lesson: lesson_of(notebook.as_ref().unwrap_or(&Value::Null), inner, lessons),
+            let lesson = lesson_of(notebook.as_ref().unwrap_or(&Value::Null), inner, lessons);
+            Submission {
+                student: student_of(inner, &names, lesson.as_deref()),
+                lesson,
                 is_json: notebook.is_some(),
-                modified: modified.with_context(|| format!("cannot read {}", file.display()))?,
+                modified: modified.unwrap_or(SystemTime::UNIX_EPOCH),
                 file,
-            })
+            }
         })
-        .collect::<Result<Vec<_>>>()?;
+        .collect::<Vec<_>>();
     if found.is_empty() {
         bail!("there is no notebook (*.ipynb) in {}", folder.display());
     }
@@ -76,7 +77,7 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
 }
 
 /// The first folder, else the file's name without what names the lesson: `smith_01-latency.ipynb` is smith's.
-fn student_of(inner: &Path, lessons: &[&str]) -> String {
+fn student_of(inner: &Path, lessons: &[&str], own: Option<&str>) -> String {
     let parts: Vec<String> = inner.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     let student = match parts.as_slice() {
         // LESSON/STUDENT.ipynb and LESSON/STUDENT/x.ipynb, as some platforms sort it.
@@ -85,7 +86,9 @@ fn student_of(inner: &Path, lessons: &[&str]) -> String {
         _ => {
             let stem = inner.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let lesson = |rest: &str| {
-                let names = |lesson: &&str| rest.starts_with(*lesson) || (rest.len() > 1 && lesson.starts_with(rest));
+                // Short forms are those of the notebook's own lesson: `group_01` to `group_04` are four groups.
+                let is_short = |lesson: &str| own == Some(lesson) && rest.len() > 1 && lesson.starts_with(rest);
+                let names = |lesson: &&str| rest.starts_with(*lesson) || is_short(lesson);
                 ["starter", "solution"].iter().any(|name| rest.starts_with(name)) || lessons.iter().any(names)
             };
             let cut = stem.match_indices(['_', '-', ' ']).find(|(at, _)| *at > 0 && lesson(&stem[at + 1..]));
@@ -94,7 +97,9 @@ fn student_of(inner: &Path, lessons: &[&str]) -> String {
     };
     // nbgrader looks students up by file patterns, and takes a plus for a separator.
     let student = student.replace(|c: char| !(c.is_alphanumeric() || "._@- ".contains(c)), "_");
-    if student.trim().is_empty() { "_".to_owned() } else { student.trim().to_owned() }
+    // It becomes a folder's name and an argument.
+    let student = student.trim().trim_start_matches(['.', '-']);
+    if student.is_empty() { "_".to_owned() } else { student.to_owned() }
 }
 
 /// From what the release wrote, else the nbgrader names of its cells, else their ids, else its path.
@@ -149,8 +154,13 @@ mod tests {
             ("03-perplexity/smith/x.ipynb", "smith"),
             ("müller_7.ipynb", "müller_7"),
             ("a[1]*+b.ipynb", "a_1___b"),
+            // Groups, of which only one is called like the lesson.
+            ("group_01.ipynb", "group_01"),
+            ("group_03.ipynb", "group"),
+            ("-smith.ipynb", "smith"),
+            ("...ipynb", "_"),
         ] {
-            assert_eq!(student_of(Path::new(path), &NAMES), student, "{path}");
+            assert_eq!(student_of(Path::new(path), &NAMES, Some("03-perplexity")), student, "{path}");
         }
     }
 

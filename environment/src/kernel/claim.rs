@@ -5,7 +5,7 @@
 //! changed.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -20,8 +20,8 @@ pub fn claim(target: &Path, support_crate: &Path) -> Result<()> {
     if !target.is_dir() || fs::read_to_string(&file).is_ok_and(|text| text == owner) {
         return Ok(());
     }
-    for debug in profiles(target) {
-        for entry in fs::read_dir(debug.join(".fingerprint")).into_iter().flatten().flatten() {
+    for profile in profiles(target) {
+        for entry in fs::read_dir(profile.join(".fingerprint")).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with("quantlab-") {
                 remove_if_there(&entry.path())?;
             }
@@ -30,10 +30,12 @@ pub fn claim(target: &Path, support_crate: &Path) -> Result<()> {
     write_atomically(&file, owner.as_bytes()).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The folders with fingerprints: of the host's own builds, and of those for a named target.
-fn profiles(target: &Path) -> Vec<std::path::PathBuf> {
-    let below = fs::read_dir(target).into_iter().flatten().flatten().map(|entry| entry.path().join("debug"));
-    below.chain([target.join("debug")]).filter(|debug| debug.is_dir()).collect()
+/// The folders with fingerprints: PROFILE of the host's own builds, TARGET/PROFILE of those for a named target.
+fn profiles(target: &Path) -> Vec<PathBuf> {
+    let below = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let first: Vec<PathBuf> = below(target);
+    let second = first.iter().flat_map(|dir| below(dir));
+    second.chain(first.clone()).filter(|dir| dir.join(".fingerprint").is_dir()).collect()
 }
 
 #[cfg(test)]

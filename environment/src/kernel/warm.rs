@@ -93,7 +93,7 @@ fn point_at(manifest: &Path, support_crate: &Path) -> Result<()> {
 
 /// Changes whenever a file that the support crate is built from does: paths, sizes and times, as Cargo
 /// looks at them.
-fn source_key(support_crate: &Path) -> Result<String> {
+pub fn source_key(support_crate: &Path) -> Result<String> {
     let mut entries = Vec::new();
     for part in ["Cargo.toml", "src", "embedded", "fonts", "../Cargo.toml", "../Cargo.lock"] {
         list(&support_crate.join(part), &mut entries)?;

@@ -76,11 +76,12 @@ pub struct ModelInfo {
     pub num_parameters: usize,
     /// Memory that the weights take, in bytes.
     pub parameter_bytes: usize,
-    /// Memory that quantized weights take besides: the scales of their blocks or rows, which are unpacked if
-    /// they are quantized themselves. transformers' footprint leaves it out.
+    /// Memory that quantized weights take besides: the scales of their blocks or rows, and sums of rows. Scales
+    /// that are quantized themselves are unpacked; on the CPU they are kept as they were too, to be saved.
+    /// transformers' footprint leaves all of it out.
     pub quant_state_bytes: usize,
-    /// Bytes of weights that a step of one token reads: all but the rest of the embedding tables that it
-    /// takes single rows of.
+    /// Bytes of weights and scales that a step of one token reads: all but the rest of the embedding tables that
+    /// it takes single rows of, and scales that are only kept to be saved.
     pub bytes_per_token: usize,
     /// Memory that transformers' modules of the same model take for buffers (causal masks, rotary
     /// frequencies), in bytes. Nothing here needs them; they are known so that footprints compare.

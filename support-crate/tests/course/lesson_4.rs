@@ -14,7 +14,7 @@ answers!("lesson_4", quantize_block, quantlab::course::check_quantize_block: a_b
 
 answers!("lesson_4", dequantize_block, quantlab::course::check_dequantize_block: a_value_each, divided, low_half_first, not_scaled, own_codebook, pushed, solution, unfinished);
 
-answers!("lesson_4", configurations, quantlab::course::check_configurations: always_cpu, default_4bit, half_on_cpu, head_too, neither, no_int8, nothing_quantized, one_by_one, one_label, other_rest, solution, swapped, unfinished);
+answers!("lesson_4", configurations, quantlab::course::check_configurations: always_cpu, default_4bit, half_on_cpu, head_too, neither, no_int8, nothing_quantized, one_by_one, one_label, other_rest, solution, swapped, rest_in_float32, other_order, unfinished);
 
 answers!("lesson_4", generate_text_and_time, quantlab::course::check_generate_text_and_time: collected, decode_inside, encode_inside, milliseconds, min_new_tokens, not_synchronized, own_clock, per_token, solution, stops_at_eos, unfinished, waits_late, warm_up_inside, with_prompt);
 

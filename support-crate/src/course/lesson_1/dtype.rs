@@ -35,8 +35,11 @@ pub fn check_resolve_dtype(yours: impl Fn(&str, Device) -> Result<ResolvedDtype>
         .point("a CPU gets float32 in place of float16", is("float16", cpu, Precision::Float32))
         .point("a CPU keeps bfloat16", is("bfloat16", cpu, Precision::BFloat16))
         .point("labels say what is used, and when that was forced", labels(&ask))
-        .point("names are read in any case", {
-            is("Float16", GPU, Precision::Float16).and_then(|()| is("FLOAT32", cpu, Precision::Float32))
+        .point("names are read in any case, and labels written in one", {
+            is("Float16", GPU, Precision::Float16).and_then(|()| match ask("FLOAT32", cpu)?.label.as_str() {
+                "float32" => Ok(()),
+                label => Err(Complaint::wrong(format!("`FLOAT32` is labelled {label:?}: two names for one thing"))),
+            })
         })
         .point("another name is an error that repeats it", unknown(&ask))
         .score()
@@ -45,7 +48,7 @@ pub fn check_resolve_dtype(yours: impl Fn(&str, Device) -> Result<ResolvedDtype>
 type Ask<'a> = dyn Fn(&str, Device) -> Result<ResolvedDtype, Complaint> + 'a;
 
 fn labels(ask: &Ask<'_>) -> Result<(), Complaint> {
-    for (requested, device) in [("float32", Device::Cpu), ("float16", GPU)] {
+    for (requested, device) in [("float32", Device::Cpu), ("float16", GPU), ("bfloat16", Device::Cpu)] {
         let label = ask(requested, device)?.label;
         if label != requested {
             return Err(Complaint::wrong(format!("the label of `{requested}` on {device} is {label:?}")));

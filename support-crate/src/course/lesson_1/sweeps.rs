@@ -158,7 +158,8 @@ fn repeated(rows: &[Runs]) -> Result<(), Complaint> {
 fn time_fits(runs: &Runs, prompt_tokens: usize) -> Result<(), Complaint> {
     let Costs { step, token, .. } = Costs::default();
     for run in &runs.runs {
-        let expected = step * run.tokens_generated as f64 + token * (prompt_tokens + run.tokens_generated - 1) as f64;
+        let expected = step * run.tokens_generated as f64
+            + token * (prompt_tokens + run.tokens_generated).saturating_sub(1) as f64;
         if (run.total_latency_s - expected).abs() > 1e-6 {
             return Err(Complaint::wrong(format!(
                 "a run after a prompt of {prompt_tokens} tokens takes {expected:.2} s on this machine, yours says {:.2} s: \

@@ -1,6 +1,6 @@
 //! `time_generate`: one generation, timed honestly.
 
-use crate::course::probe::{Costs, Event, Machine};
+use crate::course::probe::{Costs, Event, Machine, Timed};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::Result;
 use crate::measure::{Clock, Metrics};
@@ -24,11 +24,11 @@ pub fn check_time_generate(yours: impl Fn(&dyn Clock, &Loaded, &str, usize, bool
     let with_cache = Trial::run(&yours, true);
     let without = Trial::run(&yours, false);
     Check::new("time_generate", HINTS)
-        .about(&with_cache, "reads the clock that it was given, before and after", |trial| trial.timed().map(|_| ()))
+        .about(&with_cache, "reads the clock that it was given, before and after", |trial| trial.timed().map(drop))
         .about(&with_cache, "warms up before the clock starts", Trial::warms_up)
-        .about(&with_cache, "keeps the tokenizer out of the timed part", Trial::leaves_text_outside)
-        .about(&with_cache, "waits for the device before the clock starts", Trial::waits_before)
-        .about(&with_cache, "waits for the device before the clock stops", Trial::waits_after)
+        .about(&with_cache, "keeps the tokenizer out of the timed part", |trial| trial.timed()?.leaves_text_outside())
+        .about(&with_cache, "waits for the device before the clock starts", |trial| trial.timed()?.waits_before())
+        .about(&with_cache, "waits for the device before the clock stops", |trial| trial.timed()?.waits_after())
         .about(&with_cache, "reads the whole prompt", Trial::reads_the_prompt)
         .about(&with_cache, "generates and counts exactly max_new_tokens new tokens", Trial::counts_new_tokens)
         .about(&with_cache, "the four figures fit the clock and each other", Trial::figures_fit)
@@ -65,24 +65,12 @@ impl Trial {
         Ok(Self { metrics, events: machine.events(), prompt_tokens })
     }
 
-    /// What lies before the first reading of the clock, and what between it and the last one.
-    fn timed(&self) -> Result<(&[Event], &[Event]), Complaint> {
-        let is_reading = |event: &Event| matches!(event, Event::Clock { .. });
-        let first = self.events.iter().position(is_reading);
-        let last = self.events.iter().rposition(is_reading);
-        match (first, last) {
-            (Some(first), Some(last)) if first < last => Ok((&self.events[..first], &self.events[first..last])),
-            (Some(_), _) => Err(Complaint::wrong("`clock.now()` was called only once")),
-            (None, _) => Err(Complaint::wrong(
-                "the clock that was passed in was not read: use `clock.now()`, it gives seconds (a clock of its own \
-                 would make the function impossible to try out)",
-            )),
-        }
+    fn timed(&self) -> Result<Timed<'_>, Complaint> {
+        Timed::of(&self.events)
     }
 
     fn warms_up(&self) -> Result<(), Complaint> {
-        let (before, _) = self.timed()?;
-        match before.iter().any(is_forward) {
+        match self.timed()?.before.iter().any(Event::is_forward) {
             true => Ok(()),
             false => Err(Complaint::wrong(
                 "nothing was generated before the clock started, so the first run's extra costs (page faults, caches, \
@@ -91,51 +79,8 @@ impl Trial {
         }
     }
 
-    fn leaves_text_outside(&self) -> Result<(), Complaint> {
-        let (_, timed) = self.timed()?;
-        if timed.contains(&Event::Encode) {
-            return Err(Complaint::wrong(
-                "the tokenizer ran inside the timed part: turn the prompt into ids before the clock starts (`generate` \
-                 tokenizes, `generate_tokens` does not)",
-            ));
-        }
-        if timed.contains(&Event::Decode) {
-            return Err(Complaint::wrong(
-                "ids were turned into text inside the timed part: that is not what the model's speed is about",
-            ));
-        }
-        Ok(())
-    }
-
-    fn waits_before(&self) -> Result<(), Complaint> {
-        let (before, _) = self.timed()?;
-        let after_work = before.iter().rposition(is_forward).map_or(before, |last| &before[last..]);
-        match after_work.contains(&Event::Synchronize) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(
-                "a GPU may still be busy with the warm-up when your clock starts: call `loaded.model.synchronize()?` \
-                 right before the first reading",
-            )),
-        }
-    }
-
-    fn waits_after(&self) -> Result<(), Complaint> {
-        let (_, timed) = self.timed()?;
-        let Some(last) = timed.iter().rposition(is_forward) else {
-            return Err(Complaint::wrong("nothing was generated between the two readings of the clock"));
-        };
-        match timed[last..].contains(&Event::Synchronize) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(
-                "your clock stopped while the device was still computing: call `loaded.model.synchronize()?` right \
-                 before the second reading",
-            )),
-        }
-    }
-
     fn reads_the_prompt(&self) -> Result<(), Complaint> {
-        let (_, timed) = self.timed()?;
-        let first = timed.iter().find_map(|event| match *event {
+        let first = self.timed()?.inside.iter().find_map(|event| match *event {
             Event::Forward { seq_len, .. } => Some(seq_len),
             _ => None,
         });
@@ -150,8 +95,7 @@ impl Trial {
     }
 
     fn counts_new_tokens(&self) -> Result<(), Complaint> {
-        let (_, timed) = self.timed()?;
-        let passes = timed.iter().filter(|event| is_forward(event)).count();
+        let passes = self.timed()?.inside.iter().filter(|event| event.is_forward()).count();
         let counted = self.metrics.tokens_generated;
         if counted == self.prompt_tokens + NEW_TOKENS || (counted == self.prompt_tokens + passes && counted != passes) {
             return Err(Complaint::wrong(format!(
@@ -177,14 +121,8 @@ impl Trial {
     }
 
     fn figures_fit(&self) -> Result<(), Complaint> {
-        self.timed()?;
+        let passed = self.timed()?.passed;
         let Metrics { total_latency_s, tokens_generated, tokens_per_sec, avg_latency_per_token_ms } = self.metrics;
-        let readings = self.events.iter().filter_map(|event| match *event {
-            Event::Clock { now } => Some(now),
-            _ => None,
-        });
-        let readings: Vec<f64> = readings.collect();
-        let passed = readings[readings.len() - 1] - readings[0];
         let tokens = tokens_generated as f64;
         let figures = [
             ("total_latency_s", total_latency_s, passed),
@@ -201,7 +139,7 @@ impl Trial {
     }
 
     fn uses_cache(&self, use_cache: bool) -> Result<(), Complaint> {
-        let cached = self.events.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. }));
+        let cached = self.timed()?.inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. }));
         match cached == use_cache {
             true => Ok(()),
             false => Err(Complaint::wrong(format!(
@@ -210,8 +148,4 @@ impl Trial {
             ))),
         }
     }
-}
-
-fn is_forward(event: &Event) -> bool {
-    matches!(event, Event::Forward { .. })
 }

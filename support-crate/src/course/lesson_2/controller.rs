@@ -14,7 +14,8 @@ use crate::report::Cell;
 
 const HINTS: [&str; 3] = [
     "Which of your functions needs what another one returns, and which knobs of `config` does each of them take?",
-    "In order: the baseline (`load_baseline`), its runs, `run_static_ptq`, the same runs with the quantized model, \
+    "In order: the baseline (`Loaded::new(hub.tokenizer(id)?, hub.model(id, &LoadOptions::default())?, id, \"float32\")`), its \
+     runs, `run_static_ptq`, the same runs with the quantized model, \
      `ablate_cache_and_padding`, `measure_batched`, `compare_ppl`, `probe_edge_prompts`, `build_results_table`. Then \
      `table.write_csv` and a plot's `save_png` into `config.output_dir`.",
     "The rows of the table: `ScenarioRun { scenario: \"baseline\".to_owned(), dtype: baseline.dtype_label.clone(), runs, \

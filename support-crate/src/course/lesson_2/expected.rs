@@ -125,6 +125,13 @@ impl Counted {
 
 /// The rates of a run fit its time and its tokens.
 pub(super) fn rates_fit(run: &Metrics) -> Result<(), Complaint> {
+    let per_token = 1e3 * run.total_latency_s / run.tokens_generated as f64;
+    if !same(run.avg_latency_per_token_ms, per_token) {
+        return Err(Complaint::wrong(format!(
+            "`avg_latency_per_token_ms` is {:.4}, but {:.3} s for {} tokens are {per_token:.4} ms each",
+            run.avg_latency_per_token_ms, run.total_latency_s, run.tokens_generated
+        )));
+    }
     let expected = run.tokens_generated as f64 / run.total_latency_s;
     match same(run.tokens_per_sec, expected) {
         true => Ok(()),

@@ -204,7 +204,7 @@ fn zeros(answer: Result<(Vec<u8>, f32), Complaint>) -> Result<(), Complaint> {
         _ if !absmax.is_finite() => Err(Complaint::wrong(format!("absmax of 64 zeros is {absmax}; {why}"))),
         None => Ok(()),
         Some(code) => Err(Complaint::wrong(format!(
-            "64 zeros got code {code}, which stands for {}, not for 0; {why}",
+            "64 zeros got code {code}, which stands for {}: take the code whose number is 0 (if you divided: {why})",
             codebook[code]
         ))),
     }

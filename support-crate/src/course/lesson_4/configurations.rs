@@ -38,8 +38,10 @@ pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Sco
             let config = called(all, "FP4")?;
             is(config, "FP4", config.load_in_4bit && config.bnb_4bit_quant_type == FourBit::Fp4)
         })
-        .about(&cpu, "all else is the same: the precision of the rest, and which layers are quantized", |all| {
-            alike(all)
+        .about(&cpu, "they come in this order: baseline, INT8, NF4, FP4", |all| in_order(all))
+        .point("all else is the same: the precision of the rest, and which layers are quantized", {
+            let both = [&cpu, &gpu].map(|all| all.as_ref().map_err(Complaint::clone));
+            both.into_iter().try_for_each(|all| alike(all?))
         })
         .point("the device is handed on", on_device(&cpu, Device::Cpu).and_then(|()| on_device(&gpu, GPU)))
         .score()
@@ -70,9 +72,24 @@ fn is_baseline(all: &[Configuration], precision: Precision, digits: &str) -> Res
 }
 
 /// The quantization of the configuration with this in its name, in any case.
+/// Where the configuration of this format stands.
+fn place(all: &[Configuration], format: &str) -> Option<usize> {
+    all.iter().position(|one| one.name.to_uppercase().replace(['-', ' '], "").contains(format))
+}
+
+fn in_order(all: &[Configuration]) -> Result<(), Complaint> {
+    let places = ["INT8", "NF4", "FP4"].map(|format| place(all, format));
+    match places == [Some(1), Some(2), Some(3)] {
+        true => Ok(()),
+        false => {
+            let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+            Err(Complaint::wrong(format!("yours come as {names:?}; the tables below read them in that order")))
+        }
+    }
+}
+
 fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a QuantizationConfig, Complaint> {
-    let named = all.iter().find(|one| one.name.to_uppercase().replace(['-', ' '], "").contains(format));
-    let Some(Configuration { name, options }) = named else {
+    let Some(Configuration { name, options }) = place(all, format).map(|place| &all[place]) else {
         let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
         return Err(Complaint::wrong(format!("none of {names:?} has {format} in its name")));
     };

@@ -1,6 +1,6 @@
 //! `generate_text_and_time`: one generation, its text and its time.
 
-use crate::course::probe::{Costs, Event, Machine, ProbeModel, one_of};
+use crate::course::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::Result;
 use crate::measure::Clock;
@@ -26,10 +26,10 @@ pub fn check_generate_text_and_time(
     let ending = Trial::run(&yours, |model, prompt_tokens| model.ending_at(prompt_tokens + NEW_TOKENS / 2));
     let talking = Trial::run(&yours, |model, _| model.saying(|_, position| one_of(word(position), 4096)));
     Check::new("generate_text_and_time", HINTS)
-        .about(&ending, "reads the clock that it was given, before and after", |trial| trial.timed().map(|_| ()))
-        .about(&ending, "keeps the tokenizer out of the timed part", Trial::leaves_text_outside)
-        .about(&ending, "waits for the device before the clock starts", Trial::waits_before)
-        .about(&ending, "waits for the device before the clock stops", Trial::waits_after)
+        .about(&ending, "reads the clock that it was given, before and after", |trial| trial.timed().map(drop))
+        .about(&ending, "keeps the tokenizer out of the timed part", |trial| trial.timed()?.leaves_text_outside())
+        .about(&ending, "waits for the device before the clock starts", |trial| trial.timed()?.waits_before())
+        .about(&ending, "waits for the device before the clock stops", |trial| trial.timed()?.waits_after())
         .about(&ending, "generates once, exactly max_new_tokens tokens", Trial::generates_all)
         .about(&ending, "the latency is what passed between the readings", Trial::latency_fits)
         .about(&talking, "the text is that of the new tokens, without the prompt", Trial::text_is_new)
@@ -65,55 +65,8 @@ impl Trial {
         Ok(Self { text, latency, events: machine.events(), prompt_tokens, expected_text: tokenizer.decode(&said)? })
     }
 
-    /// What lies before the first reading of the clock, and what between it and the last one.
-    fn timed(&self) -> Result<(&[Event], &[Event]), Complaint> {
-        let is_reading = |event: &Event| matches!(event, Event::Clock { .. });
-        let first = self.events.iter().position(is_reading);
-        let last = self.events.iter().rposition(is_reading);
-        match (first, last) {
-            (Some(first), Some(last)) if first < last => Ok((&self.events[..first], &self.events[first..last])),
-            (Some(_), _) => Err(Complaint::wrong("`clock.now()` was called only once")),
-            (None, _) => Err(Complaint::wrong("the clock that was passed in was not read: use `clock.now()`")),
-        }
-    }
-
-    fn leaves_text_outside(&self) -> Result<(), Complaint> {
-        let (_, timed) = self.timed()?;
-        match timed.iter().find(|event| matches!(event, Event::Encode | Event::Decode)) {
-            None => Ok(()),
-            Some(Event::Encode) => Err(Complaint::wrong(
-                "the tokenizer ran inside the timed part: turn the prompt into ids before the clock starts (`generate` \
-                 does both, `generate_tokens` only generates)",
-            )),
-            Some(_) => Err(Complaint::wrong(
-                "ids were turned into text inside the timed part: read the clock before you decode",
-            )),
-        }
-    }
-
-    fn waits_before(&self) -> Result<(), Complaint> {
-        let (before, _) = self.timed()?;
-        match before.contains(&Event::Synchronize) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(
-                "a GPU may still be busy with what came before when your clock starts, and you would pay for it: call \
-                 `loaded.model.synchronize()?` before the first reading, not after it",
-            )),
-        }
-    }
-
-    fn waits_after(&self) -> Result<(), Complaint> {
-        let (_, timed) = self.timed()?;
-        let Some(last) = timed.iter().rposition(is_forward) else {
-            return Err(Complaint::wrong("nothing was generated between the two readings of the clock"));
-        };
-        match timed[last..].contains(&Event::Synchronize) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(
-                "your clock stopped while the device was still computing: call `loaded.model.synchronize()?` before the \
-                 second reading",
-            )),
-        }
+    fn timed(&self) -> Result<Timed<'_>, Complaint> {
+        Timed::of(&self.events)
     }
 
     fn generates_all(&self) -> Result<(), Complaint> {
@@ -123,7 +76,7 @@ impl Trial {
                 "the prompt was generated from {prompts_read} times; once is enough, warming up is left to the caller"
             )));
         }
-        match self.events.iter().filter(|event| is_forward(event)).count() {
+        match self.events.iter().filter(|event| event.is_forward()).count() {
             NEW_TOKENS => Ok(()),
             passes if passes < NEW_TOKENS => Err(Complaint::wrong(format!(
                 "{NEW_TOKENS} tokens were asked for, {passes} were generated: the model wanted to end its text. Formats \
@@ -134,13 +87,7 @@ impl Trial {
     }
 
     fn latency_fits(&self) -> Result<(), Complaint> {
-        self.timed()?;
-        let readings = self.events.iter().filter_map(|event| match *event {
-            Event::Clock { now } => Some(now),
-            _ => None,
-        });
-        let readings: Vec<f64> = readings.collect();
-        let passed = readings[readings.len() - 1] - readings[0];
+        let passed = self.timed()?.passed;
         let is = |value: f64| (self.latency - value).abs() <= 1e-6 * value.abs().max(1.0);
         match () {
             () if is(passed) => Ok(()),

@@ -5,7 +5,9 @@
 mod hub;
 mod machine;
 mod model;
+mod timed;
 
 pub use hub::{ProbeHub, Stock};
 pub use machine::{Costs, Event, Machine, ProbeClock};
 pub use model::{ProbeModel, one_of};
+pub use timed::Timed;

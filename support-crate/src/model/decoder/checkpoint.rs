@@ -103,7 +103,7 @@ pub(super) fn four_bit_tensors<'a>(module: &str, quantized: &'a Quantized4Bit) -
     let (packed, quant_type) = (quantized.packed(), quantized.quant_type());
     let part = |name: &str| format!("{module}.weight.{name}");
     let bytes = |name: &str, bytes: Cow<'a, [u8]>| StateTensor::new(part(name), Dtype::U8, &[bytes.len()], bytes);
-    let floats = |name: &str, values: &[f32]| float32(part(name), values);
+    let floats = |name: &str, values: &'a [f32]| float32(part(name), values);
     let state = quant_state_json(quantized).into_bytes();
     let mut tensors = vec![
         StateTensor::new(format!("{module}.weight"), Dtype::U8, &[packed.len(), 1], packed),
@@ -162,9 +162,9 @@ pub(super) fn int8_tensors<'a>(module: &str, rows: &'a Int8Rows) -> Vec<StateTen
     ]
 }
 
-fn float32<'a>(name: String, values: &[f32]) -> StateTensor<'a> {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    StateTensor::new(name, Dtype::F32, &[values.len()], bytes)
+fn float32<'a>(name: String, values: &'a [f32]) -> StateTensor<'a> {
+    let bytes = || Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect());
+    StateTensor { name, dtype: Dtype::F32, shape: vec![values.len()], bytes: Box::new(bytes) }
 }
 
 #[cfg(test)]

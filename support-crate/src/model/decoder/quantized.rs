@@ -65,11 +65,14 @@ fn read(
     numbers: &mut Vec<f32>,
 ) -> Result<()> {
     weights.read_matrix(name, shape, transposed, numbers)?;
-    if dtype == Precision::BFloat16 {
-        cpu::shares().split_mut(numbers, 1, 4, &|_, part| {
-            part.iter_mut().for_each(|number| *number = half::bf16::from_f32(*number).to_f32());
-        });
-    }
+    let round: fn(f32) -> f32 = match dtype {
+        Precision::Float32 => return Ok(()),
+        Precision::BFloat16 => |number| half::bf16::from_f32(number).to_f32(),
+        Precision::Float16 => |number| half::f16::from_f32(number).to_f32(),
+    };
+    cpu::shares().split_mut(numbers, 1, 4, &|_, part| {
+        part.iter_mut().for_each(|number| *number = round(*number));
+    });
     Ok(())
 }
 

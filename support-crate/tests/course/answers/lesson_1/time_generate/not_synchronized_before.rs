@@ -1,5 +1,5 @@
 // Waits at the end only.
-// wrong: still be busy with the warm-up
+// wrong: still be busy with what came before
 fn time_generate(
     clock: &dyn Clock,
     loaded: &Loaded,

@@ -1,5 +1,5 @@
 // A long prompt that only some models have room for.
-// wrong: take the length of the long prompt
+// wrong: take the length of the long one
 fn probe_edge_prompts(
     clock: &dyn Clock,
     loaded: &Loaded,

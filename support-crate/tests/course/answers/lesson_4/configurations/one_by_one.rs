@@ -9,7 +9,6 @@ fn configurations(device: Device) -> Vec<Configuration> {
     };
     let mut all = vec![Configuration { name: format!("{} (baseline, {device})", base.precision), options: base.clone() }];
     all.push(quantized("int8", QuantizationConfig { load_in_8bit: true, ..Default::default() }));
-    all.push(quantized("fp-4", QuantizationConfig { load_in_4bit: true, ..Default::default() }));
     all.push(quantized(
         "nf4",
         QuantizationConfig {
@@ -19,5 +18,6 @@ fn configurations(device: Device) -> Vec<Configuration> {
             ..Default::default()
         },
     ));
+    all.push(quantized("fp-4", QuantizationConfig { load_in_4bit: true, ..Default::default() }));
     all
 }
