@@ -112,10 +112,6 @@ impl Trial {
     }
 }
 
-fn is_forward(event: &Event) -> bool {
-    matches!(event, Event::Forward { .. })
-}
-
 fn reads(event: &Event, prompt_tokens: usize) -> bool {
     matches!(*event, Event::Forward { past_len: 0, seq_len, .. } if seq_len == prompt_tokens)
 }

@@ -38,7 +38,7 @@ impl<'a> Timed<'a> {
                  would make the function impossible to try out)",
             ));
         };
-        let Some((last, end)) = readings.last() else {
+        let Some((last, end)) = readings.next_back() else {
             return Err(Complaint::wrong("`clock.now()` was called only once"));
         };
         Ok(Self { before: &events[..first], inside: &events[first..last], passed: end - start })
