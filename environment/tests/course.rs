@@ -3,10 +3,13 @@
 //! The answers are those of `support-crate/tests/course/answers`, where each is also given to its check
 //! directly. Here, one of each lesson in `cargo lab test`, all of them with `--full`. Needs a finished set-up.
 
+#[path = "common/lab.rs"]
+mod lab;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use lab::{lab, text};
 use serde_json::{Value, json};
 
 /// An answer to one exercise, and what its second line says about it.
@@ -109,17 +112,6 @@ fn hand_in(work: &Path, course: &Path, answer: &Answer) {
     fs::write(folder.join(format!("{}.ipynb", answer.lesson)), notebook.to_string()).unwrap();
 }
 
-fn lab(args: &[&str], paths: &[(&str, &Path)]) -> (bool, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
-    command.args(args);
-    for (option, path) in paths {
-        command.arg(option).arg(path);
-    }
-    let done = command.output().unwrap();
-    let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    (done.status.success(), said)
-}
-
 #[test]
 fn answers_that_learners_give_score_as_they_should() {
     let all = answers();
@@ -131,9 +123,10 @@ fn answers_that_learners_give_score_as_they_should() {
     for answer in &answers {
         hand_in(&work, &course, answer);
     }
-    let (released, said) = lab(&["release"], &[("--lessons", &course)]);
-    assert!(released, "{said}");
-    let (_, said) = lab(&["grade"], &[("--lessons", &course), ("--output", &output), ("--", &work)]);
+    let released = lab(&["release"], &[("--lessons", &course)]);
+    assert!(released.status.success(), "{}", text(&released.stderr));
+    let graded = lab(&["grade"], &[("--lessons", &course), ("--output", &output), ("--", &work)]);
+    let said = text(&graded.stdout) + &text(&graded.stderr);
     let table = fs::read_to_string(output.join("exercises.csv")).unwrap_or_else(|_| panic!("{said}"));
     let faults: Vec<String> = answers.iter().filter_map(|answer| fault(answer, &table)).collect();
     assert!(faults.is_empty(), "{}\n{said}\n{table}", faults.join("\n"));

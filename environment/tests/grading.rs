@@ -1,9 +1,12 @@
 //! A small course graded through the real kernel. Needs a finished set-up: `cargo lab test` sees to that.
 
+#[path = "common/lab.rs"]
+mod lab;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
+use lab::{lab, text};
 use serde_json::{Value, json};
 
 const RIGHT_MEAN: &str = "fn mean(v: &[f64]) -> f64 { eprintln!(\"{v:?}\"); if v.is_empty() { 0.0 } else { v.iter().sum::<f64>() / v.len() as f64 } }";
@@ -66,19 +69,6 @@ fn hand_in(work: &Path, starter: &Value) {
 fn cell<'a>(notebook: &'a mut Value, id: &str) -> &'a mut Value {
     let cells = notebook["cells"].as_array_mut().unwrap();
     &mut cells.iter_mut().find(|cell| cell["id"] == id).unwrap()["source"]
-}
-
-fn lab(args: &[&str], paths: &[(&str, &Path)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
-    command.args(args);
-    for (option, path) in paths {
-        command.arg(option).arg(path);
-    }
-    command.output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A copy of the course in which starters can be made.
