@@ -199,6 +199,7 @@ fn weights_are_rounded_to_the_precision_of_the_model_first() {
 fn a_row_of_a_batch_is_the_same_to_the_bit() {
     let configs = [
         QuantizationConfig::nf4(),
+        QuantizationConfig { bnb_4bit_compute_dtype: Precision::BFloat16, ..QuantizationConfig::nf4() },
         QuantizationConfig { head: Head::AsLayers, bnb_4bit_blocksize: 1024, ..QuantizationConfig::fp4() },
         // With a threshold, which columns are kept depends on all rows, as in bitsandbytes.
         QuantizationConfig { llm_int8_threshold: 0.0, head: Head::Int8, ..QuantizationConfig::int8() },
@@ -212,6 +213,21 @@ fn a_row_of_a_batch_is_the_same_to_the_bit() {
             assert!((0..9).all(|t| together.row(b, t) == alone.row(0, t)), "{config}: sequence {b}");
         }
     }
+}
+
+/// As a checkpoint says it: inputs and weights of products are rounded, a little, or they are not.
+#[test]
+fn products_are_computed_in_the_dtype_that_the_configuration_names() {
+    let rows = vec![(1..60_u32).collect::<Vec<_>>()];
+    let computed_in = |compute: &str| {
+        let copy = copy_of(Path::new("tests/golden/gpt2-tiny-bnb-nf4"));
+        copy.change_config(|config| config["quantization_config"]["bnb_4bit_compute_dtype"] = compute.into());
+        logits(&copy.load_in(Backend::Tch).unwrap(), &rows)
+    };
+    let exact = computed_in("float32");
+    assert_eq!(computed_in("float16"), exact);
+    let distance = distance(computed_in("bfloat16").values(), exact.values());
+    assert!(distance > 1e-3 && distance < 0.1, "{distance}");
 }
 
 #[test]

@@ -99,7 +99,8 @@ fn command() -> Command {
         )
         .arg(list("backend", "candle,tch").value_parser(value_parser!(Backend)).help("Whose tensors hold the weights"))
         .arg(list("precision", "float32,bfloat16").value_parser(value_parser!(Format)).help(
-            "Formats of the weights: float32, bfloat16, int8, static-int8, nf4, fp4, nf4+head8 (the head in int8), ...",
+            "Formats of the weights: float32, bfloat16, int8, static-int8, nf4, fp4; nf4+head8 with the head in int8, \
+             nf4+float32 with all but the quantized weights in float32 instead of bfloat16, ...",
         ))
         .arg(list("batch", "1,8").value_parser(at_least_one).help("How many sequences are generated at once"))
         .arg(

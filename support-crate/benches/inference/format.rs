@@ -15,7 +15,7 @@ const PROMPTS: [&str; 4] = [
     "\"Do you know the way?\" she asked. \"No,\" he said, \"but I know somebody who does.\"",
 ];
 
-/// A precision, or a quantized format with the rest in bfloat16.
+/// A precision, or a quantized format with the rest in a precision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Format {
     name: String,
@@ -49,32 +49,42 @@ impl Format {
     }
 }
 
-/// Reads `float32`, `bfloat16`, `int8`, `static-int8`, `nf4`, `fp4`, and the last four with `+head8`: the head in
-/// int8 too.
+/// Reads `float32`, `bfloat16`, `int8`, `static-int8`, `nf4`, `fp4`; of the last four also with `+head8`, the head in
+/// int8 too, and with `+float32`, the rest of the model and the products of 4-bit weights in float32.
 impl FromStr for Format {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         let name = text.trim().to_ascii_lowercase();
-        let (layers, head) = match name.strip_suffix("+head8") {
-            Some(layers) => (layers, Head::Int8),
-            None => (name.as_str(), Head::AsLoaded),
-        };
-        let quantized = |config| Layers::Quantized(QuantizationConfig { head, ..config });
-        let layers = match layers {
-            "int8" => quantized(QuantizationConfig::int8()),
-            "static-int8" => Layers::StaticInt8(head),
-            "nf4" => quantized(QuantizationConfig::nf4()),
-            "fp4" => quantized(QuantizationConfig::fp4()),
-            _ => {
-                let precision = name.parse::<Precision>().map_err(|error| {
-                    error.hint("float32, bfloat16, int8, static-int8, nf4 or fp4, the last four also with +head8")
-                })?;
-                return Ok(Self { name: precision.to_string(), precision, layers: Layers::Full });
+        if let Ok(precision) = name.parse::<Precision>() {
+            return Ok(Self { name: precision.to_string(), precision, layers: Layers::Full });
+        }
+        let mut parts = name.split('+');
+        let layers = parts.next();
+        let (mut head, mut precision) = (Head::AsLoaded, Precision::BFloat16);
+        for part in parts {
+            match part {
+                "head8" => head = Head::Int8,
+                "float32" => precision = Precision::Float32,
+                _ => return Err(unknown(text)),
             }
+        }
+        let quantized =
+            |config| Layers::Quantized(QuantizationConfig { head, bnb_4bit_compute_dtype: precision, ..config });
+        let layers = match layers {
+            Some("int8") => quantized(QuantizationConfig::int8()),
+            Some("static-int8") => Layers::StaticInt8(head),
+            Some("nf4") => quantized(QuantizationConfig::nf4()),
+            Some("fp4") => quantized(QuantizationConfig::fp4()),
+            _ => return Err(unknown(text)),
         };
-        Ok(Self { name, precision: Precision::BFloat16, layers })
+        Ok(Self { name, precision, layers })
     }
+}
+
+fn unknown(text: &str) -> Error {
+    Error::input(format!("{text:?} is no format of weights"))
+        .hint("float32, bfloat16, int8, static-int8, nf4 or fp4, the last four also with +head8 or +float32")
 }
 
 impl fmt::Display for Format {

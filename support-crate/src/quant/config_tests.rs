@@ -67,7 +67,7 @@ fn the_head_is_an_option() {
     let with = |head| QuantizationConfig { head, ..QuantizationConfig::nf4() };
     assert_eq!(with(Head::AsLoaded).layer("lm_head").unwrap(), None);
     assert_eq!(with(Head::Int8).layer("lm_head").unwrap(), Some(LayerFormat::Int8 { threshold: 0.0 }));
-    assert!(matches!(with(Head::AsLayers).layer("lm_head").unwrap(), Some(LayerFormat::FourBit(_))));
+    assert!(matches!(with(Head::AsLayers).layer("lm_head").unwrap(), Some(LayerFormat::FourBit { .. })));
 }
 
 #[test]

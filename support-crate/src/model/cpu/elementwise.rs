@@ -215,12 +215,18 @@ kernel! {
 #[inline(always)]
 fn round_body<const FMA: bool>(x: &[f32], out: &mut [bf16]) {
     for (out, x) in out.iter_mut().zip(x) {
-        let bits = x.to_bits();
-        let nearest = bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16;
-        // Rounding up must not turn a NaN into an infinity.
-        let bits = if x.is_nan() { (bits >> 16) | 0x40 } else { nearest };
-        *out = bf16::from_bits(bits as u16);
+        *out = nearest(*x);
     }
+}
+
+/// The nearest bfloat16, ties to even, in a form that compilers turn into vector code.
+#[inline(always)]
+pub(super) fn nearest(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let nearest = bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16;
+    // Rounding up must not turn a NaN into an infinity.
+    let bits = if x.is_nan() { (bits >> 16) | 0x40 } else { nearest };
+    bf16::from_bits(bits as u16)
 }
 
 kernel! {

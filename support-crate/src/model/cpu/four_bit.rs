@@ -1,16 +1,18 @@
 //! Products with weights of 4 bits, which are decoded on the way.
 //!
 //! Each number is `code[index] * absmax` in float32, as bitsandbytes dequantizes it, whatever the shape of
-//! the product. Two neighbours share a byte, the first in the upper half. A vector of bytes gives one
-//! vector of first and one of second numbers; so that nothing must be interleaved, inputs are brought into
-//! this order once.
+//! the product; for products in bfloat16 it is rounded to that, as are the inputs. Sums are float32.
 
 use std::ops::Range;
 
+use half::bf16;
+
+use super::decode::Decoded;
 use super::matmul::{FEW, INPUT_BLOCK, K_BLOCK, Output, Strip, Then, add_sums, share, tiles};
 use super::pool::Shares;
-use super::scratch::Scratch;
+use super::scratch::{Kept, Scratch};
 use super::simd::{InstructionSet, Simd, dispatch};
+use crate::model::Precision;
 
 /// A matrix (n, k) in blocks of 4-bit numbers that run over its rows.
 #[derive(Debug, Clone, Copy)]
@@ -23,13 +25,16 @@ pub(in crate::model) struct FourBit<'a> {
     pub code: &'a [f32; 16],
     /// Numbers in a block: a power of two, at least 32.
     pub blocksize: usize,
+    /// What numbers are multiplied in: bfloat16, or else float32.
+    pub compute: Precision,
 }
 
-/// Rows of weights that are decoded into memory at once, for more inputs than `FUSED`.
+/// Rows of weights that are decoded into memory at once, for more inputs than are multiplied with numbers as
+/// these are decoded.
 const ROWS: usize = 6;
 
-/// Up to this many rows of inputs, numbers are multiplied as they are decoded.
-const FUSED: usize = 4;
+/// Up to this many rows of inputs, a tile keeps these in registers while weights go by, and for more the weights.
+const INPUTS_KEPT: usize = 4;
 
 /// `out[m, n] += sum_k x[m, k] * weight[n, k]`, and what `then` says.
 pub(super) fn multiply(
@@ -45,37 +50,59 @@ pub(super) fn multiply(
     assert!(blocksize.is_power_of_two() && blocksize >= 32, "a block of {blocksize} numbers");
     assert_eq!(packed.len(), (n * k).div_ceil(2), "bytes of ({n}, {k}) numbers");
     assert_eq!(absmax.len(), (n * k).div_ceil(blocksize), "blocks of ({n}, {k}) numbers");
-    let group = set.decoded_at_once();
-    let aligned = k.is_multiple_of(group);
-    let mut ordered = Scratch::<f32>::any(if aligned { x.len() } else { 0 });
-    shares.split_mut(&mut ordered, group, 2 * group, &|first, out| {
-        firsts_then_seconds(&x[first * group..first * group + out.len()], group, out);
-    });
-    let output = Output { start: out.as_mut_ptr(), m, n };
-    let product = &Product { weights, x: if aligned { &ordered } else { x }, m, k, out: output, aligned };
-    share(shares, output, m * k, then, &|rows| {
-        // SAFETY: the lengths were checked above, and parts do not overlap.
-        dispatch!(set, columns(product: &Product<'_>, rows: Range<usize>));
-    });
+    let out = Output { start: out.as_mut_ptr(), m, n };
+    // SAFETY: the lengths were checked above, and parts do not overlap.
+    match weights.compute {
+        Precision::BFloat16 => {
+            let order =
+                |x: &[f32], out: &mut [bf16]| dispatch!(set, order::<bf16>(x: &[f32], k: usize, out: &mut [bf16]));
+            let product = &Product { weights, x: &ordered(shares, x, k, &order), m, k, out };
+            share(shares, out, m * k, then, &|rows| {
+                dispatch!(set, columns::<bf16>(product: &Product<'_, bf16>, rows: Range<usize>));
+            });
+        }
+        Precision::Float32 | Precision::Float16 => {
+            let order = |x: &[f32], out: &mut [f32]| dispatch!(set, order::<f32>(x: &[f32], k: usize, out: &mut [f32]));
+            let product = &Product { weights, x: &ordered(shares, x, k, &order), m, k, out };
+            share(shares, out, m * k, then, &|rows| {
+                dispatch!(set, columns::<f32>(product: &Product<'_, f32>, rows: Range<usize>));
+            });
+        }
+    }
 }
 
-struct Product<'a> {
+struct Product<'a, T> {
     weights: FourBit<'a>,
-    /// (m, k), in the order that decoding has if `aligned`.
-    x: &'a [f32],
+    /// (m, k), each row as [`order`] leaves it.
+    x: &'a [T],
     m: usize,
     k: usize,
     out: Output,
-    /// Whether rows begin and end with whole vectors of bytes.
-    aligned: bool,
 }
 
-/// Each group of numbers as its first, third, fifth ... and then its second, fourth ...
-fn firsts_then_seconds(x: &[f32], group: usize, out: &mut [f32]) {
-    for (x, out) in x.chunks_exact(group).zip(out.chunks_exact_mut(group)) {
-        let (firsts, seconds) = out.split_at_mut(group / 2);
+/// The rows of `x` (m, k), as `order` leaves them.
+fn ordered<T: Kept + Send>(
+    shares: &Shares,
+    x: &[f32],
+    k: usize,
+    order: &(dyn Fn(&[f32], &mut [T]) + Sync),
+) -> Scratch<T> {
+    let mut ordered = Scratch::any(x.len());
+    shares.split_mut(&mut ordered, k, 4 * k, &|first, out| order(&x[first * k..first * k + out.len()], out));
+    ordered
+}
+
+/// The rows of `x` in the format that they are multiplied in. Where rows consist of whole groups, each group's
+/// first, third, fifth ... number comes first: decoding has them so.
+#[inline(always)]
+unsafe fn order<S: Simd, T: Decoded<S>>(x: &[f32], k: usize, out: &mut [T]) {
+    if !k.is_multiple_of(T::GROUP) {
+        return x.iter().zip(out).for_each(|(x, out)| *out = T::nearest(*x));
+    }
+    for (x, out) in x.chunks_exact(T::GROUP).zip(out.chunks_exact_mut(T::GROUP)) {
+        let (firsts, seconds) = out.split_at_mut(T::STEP);
         for ((pair, first), second) in x.chunks_exact(2).zip(firsts).zip(seconds) {
-            (*first, *second) = (pair[0], pair[1]);
+            (*first, *second) = (T::nearest(pair[0]), T::nearest(pair[1]));
         }
     }
 }
@@ -83,16 +110,21 @@ fn firsts_then_seconds(x: &[f32], group: usize, out: &mut [f32]) {
 /// # Safety
 /// The lengths of `product` hold, and nobody else writes these columns of the output.
 #[inline(always)]
-unsafe fn columns<S: Simd>(product: &Product<'_>, rows: Range<usize>) {
+unsafe fn columns<S: Simd, T: Decoded<S>>(product: &Product<'_, T>, rows: Range<usize>) {
+    let whole = product.k.is_multiple_of(T::GROUP);
     // SAFETY: the caller's promise.
     unsafe {
-        match (product.m, product.aligned) {
-            (1, true) => fused::<S, 1, 8>(product, rows),
-            (2, true) if S::TILE.0 == 4 => fused::<S, 2, 8>(product, rows),
-            (2, true) => fused::<S, 2, 4>(product, rows),
-            (3, true) => fused::<S, 3, 6>(product, rows),
-            (FUSED, true) => fused::<S, FUSED, 4>(product, rows),
-            _ => decoded::<S>(product, rows),
+        match (product.m, whole) {
+            (1, true) => fused::<S, T, 1, 8>(product, rows),
+            (2, true) if S::TILE.0 == 4 => fused::<S, T, 2, 8>(product, rows),
+            (2, true) => fused::<S, T, 2, 4>(product, rows),
+            (3, true) => fused::<S, T, 3, 6>(product, rows),
+            (4, true) => fused::<S, T, 4, 4>(product, rows),
+            (5, true) if S::TILE.0 == 4 => fused::<S, T, 5, 3>(product, rows),
+            (6, true) if S::TILE.0 == 4 => fused::<S, T, 6, 3>(product, rows),
+            (7, true) if S::TILE.0 == 4 => fused::<S, T, 7, 3>(product, rows),
+            (8, true) if S::TILE.0 == 4 => fused::<S, T, 8, 3>(product, rows),
+            _ => decoded::<S, T>(product, rows),
         }
     }
 }
@@ -100,20 +132,20 @@ unsafe fn columns<S: Simd>(product: &Product<'_>, rows: Range<usize>) {
 /// All `M` inputs, numbers multiplied as they are decoded.
 ///
 /// # Safety
-/// As [`columns`], with `M` inputs and aligned rows.
+/// As [`columns`], with `M` inputs and rows of whole groups.
 #[inline(always)]
-unsafe fn fused<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, rows: Range<usize>) {
+unsafe fn fused<S: Simd, T: Decoded<S>, const M: usize, const N: usize>(product: &Product<'_, T>, rows: Range<usize>) {
     for start in (0..product.k).step_by(K_BLOCK) {
         let along = start..product.k.min(start + K_BLOCK);
         let mut n = rows.start;
         // SAFETY: the caller's promise.
         unsafe {
             while n + N <= rows.end {
-                fused_tile::<S, M, N>(product, n, along.clone());
+                fused_tile::<S, T, M, N>(product, n, along.clone());
                 n += N;
             }
             while n < rows.end {
-                fused_tile::<S, M, 1>(product, n, along.clone());
+                fused_tile::<S, T, M, 1>(product, n, along.clone());
                 n += 1;
             }
         }
@@ -124,29 +156,45 @@ unsafe fn fused<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, 
 /// As [`fused`]; rows `n..n + N` exist.
 #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
 #[inline(always)]
-unsafe fn fused_tile<S: Simd, const M: usize, const N: usize>(product: &Product<'_>, n: usize, along: Range<usize>) {
+unsafe fn fused_tile<S: Simd, T: Decoded<S>, const M: usize, const N: usize>(
+    product: &Product<'_, T>,
+    n: usize,
+    along: Range<usize>,
+) {
     let Product { weights, x, k, out, .. } = product;
-    let shift = weights.blocksize.trailing_zeros();
     // SAFETY: the caller's promise.
     unsafe {
-        let (packed, absmax, x) = (weights.packed.as_ptr(), weights.absmax.as_ptr(), x.as_ptr());
+        let input = |i: usize, at: usize| {
+            let x = x.as_ptr().add(i * k + at);
+            (T::load(x), T::load(x.add(T::STEP)))
+        };
         let mut sums = [[S::zero(); N]; M];
-        let mut inputs = [(S::zero(), S::zero()); M];
-        for at in along.step_by(2 * S::LANES) {
-            for i in 0..M {
-                let x = x.add(i * k + at);
-                inputs[i] = (S::load(x), S::load(x.add(S::LANES)));
+        let mut inputs = [(T::none(), T::none()); M];
+        let mut numbers = [(T::none(), T::none()); N];
+        for at in along.step_by(T::GROUP) {
+            if M <= INPUTS_KEPT {
+                for i in 0..M {
+                    inputs[i] = input(i, at);
+                }
             }
             for j in 0..N {
                 let number = (n + j) * k + at;
-                let table = S::table(weights.code, *absmax.add(number >> shift));
-                let (first, second) = S::decode(table, packed.add(number / 2));
+                numbers[j] = group::<S, T>(weights, number);
                 if M <= FEW {
-                    S::prefetch(packed.wrapping_add((number + N * k) / 2));
+                    S::prefetch(weights.packed.as_ptr().wrapping_add((number + N * k) / 2));
                 }
+                if M <= INPUTS_KEPT {
+                    for i in 0..M {
+                        sums[i][j] = add_products::<S, T>(numbers[j], inputs[i], sums[i][j]);
+                    }
+                }
+            }
+            if M > INPUTS_KEPT {
                 for i in 0..M {
-                    sums[i][j] = S::mul_add(first, inputs[i].0, sums[i][j]);
-                    sums[i][j] = S::mul_add(second, inputs[i].1, sums[i][j]);
+                    let input = input(i, at);
+                    for j in 0..N {
+                        sums[i][j] = add_products::<S, T>(numbers[j], input, sums[i][j]);
+                    }
                 }
             }
         }
@@ -154,27 +202,58 @@ unsafe fn fused_tile<S: Simd, const M: usize, const N: usize>(product: &Product<
     }
 }
 
-/// Many inputs, or rows that begin in the middle of a vector: some rows at a time are decoded into memory,
+/// # Safety
+/// As for [`Simd`].
+#[inline(always)]
+unsafe fn add_products<S: Simd, T: Decoded<S>>(
+    numbers: (T::Vector, T::Vector),
+    inputs: (T::Vector, T::Vector),
+    sums: S::F32,
+) -> S::F32 {
+    // SAFETY: the caller's promise.
+    unsafe { T::dot(numbers.1, inputs.1, T::dot(numbers.0, inputs.0, sums)) }
+}
+
+/// The group of numbers from this one on.
+///
+/// # Safety
+/// A whole group of `weights` begins here.
+#[inline(always)]
+unsafe fn group<S: Simd, T: Decoded<S>>(weights: &FourBit<'_>, number: usize) -> (T::Vector, T::Vector) {
+    let shift = weights.blocksize.trailing_zeros();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let scale = |number: usize| *weights.absmax.get_unchecked(number >> shift);
+        let table = T::table(weights.code, [scale(number), scale(number + T::STEP)]);
+        T::decode(table, weights.packed.as_ptr().add(number / 2))
+    }
+}
+
+/// Numbers that a vector can be loaded from, or stored to, at once.
+#[repr(align(64))]
+struct Aligned<T>([T; ROWS * K_BLOCK]);
+
+/// Many inputs, or rows that begin in the middle of a group: some rows at a time are decoded into memory,
 /// and then multiplied as others are.
 ///
 /// # Safety
 /// As [`columns`].
 #[inline(always)]
-unsafe fn decoded<S: Simd>(product: &Product<'_>, rows: Range<usize>) {
+unsafe fn decoded<S: Simd, T: Decoded<S>>(product: &Product<'_, T>, rows: Range<usize>) {
     let Product { x, m, k, out, .. } = *product;
-    let mut numbers = [0.0_f32; ROWS * K_BLOCK];
+    let mut numbers = Aligned([T::nearest(0.0); ROWS * K_BLOCK]);
     for inputs in (0..m).step_by(INPUT_BLOCK).map(|start| start..m.min(start + INPUT_BLOCK)) {
         for along in (0..k).step_by(K_BLOCK).map(|start| start..k.min(start + K_BLOCK)) {
             for n in rows.clone().step_by(ROWS) {
                 let count = ROWS.min(rows.end - n);
-                for (row, numbers) in (n..n + count).zip(numbers.chunks_exact_mut(K_BLOCK)) {
+                for (row, numbers) in (n..n + count).zip(numbers.0.chunks_exact_mut(K_BLOCK)) {
                     // SAFETY: the caller's promise.
-                    unsafe { decode_row::<S>(product, row, along.clone(), numbers) };
+                    unsafe { decode_row::<S, T>(product, row, along.clone(), numbers) };
                 }
                 // SAFETY: as above; the rows were just decoded.
                 unsafe {
                     let strip = |j: usize| Strip {
-                        weights: numbers.as_ptr().add(j * K_BLOCK),
+                        weights: numbers.0.as_ptr().add(j * K_BLOCK),
                         weights_stride: K_BLOCK,
                         x: x.as_ptr().add(along.start),
                         x_stride: k,
@@ -183,12 +262,12 @@ unsafe fn decoded<S: Simd>(product: &Product<'_>, rows: Range<usize>) {
                         out_stride: out.n,
                     };
                     match (count, S::TILE) {
-                        (ROWS, (4, _)) => tiles::<S, f32, 4, ROWS>(&strip(0), inputs.clone()),
+                        (ROWS, (4, _)) => tiles::<S, T, 4, ROWS>(&strip(0), inputs.clone()),
                         (ROWS, (3, _)) => {
-                            tiles::<S, f32, 3, 3>(&strip(0), inputs.clone());
-                            tiles::<S, f32, 3, 3>(&strip(3), inputs.clone());
+                            tiles::<S, T, 3, 3>(&strip(0), inputs.clone());
+                            tiles::<S, T, 3, 3>(&strip(3), inputs.clone());
                         }
-                        _ => (0..count).for_each(|j| tiles::<S, f32, 4, 1>(&strip(j), inputs.clone())),
+                        _ => (0..count).for_each(|j| tiles::<S, T, 4, 1>(&strip(j), inputs.clone())),
                     }
                 }
             }
@@ -199,28 +278,25 @@ unsafe fn decoded<S: Simd>(product: &Product<'_>, rows: Range<usize>) {
 /// # Safety
 /// As [`columns`]; the row exists, and `out` has room for `along`.
 #[inline(always)]
-unsafe fn decode_row<S: Simd>(product: &Product<'_>, row: usize, along: Range<usize>, out: &mut [f32]) {
-    let Product { weights, k, aligned, .. } = product;
-    let FourBit { packed, absmax, code, blocksize } = *weights;
-    let shift = blocksize.trailing_zeros();
+unsafe fn decode_row<S: Simd, T: Decoded<S>>(product: &Product<'_, T>, row: usize, along: Range<usize>, out: &mut [T]) {
+    let Product { weights, k, .. } = product;
     let first = row * k + along.start;
-    if *aligned {
-        for at in (0..along.len()).step_by(2 * S::LANES) {
-            let number = first + at;
-            // SAFETY: the caller's promise; whole vectors lie within the row.
+    if k.is_multiple_of(T::GROUP) {
+        for at in (0..along.len()).step_by(T::GROUP) {
+            // SAFETY: the caller's promise; whole groups lie within the row.
             unsafe {
-                let table = S::table(code, *absmax.get_unchecked(number >> shift));
-                let (firsts, seconds) = S::decode(table, packed.as_ptr().add(number / 2));
-                S::store(firsts, out.as_mut_ptr().add(at));
-                S::store(seconds, out.as_mut_ptr().add(at + S::LANES));
+                let (firsts, seconds) = group::<S, T>(weights, first + at);
+                T::store(firsts, out.as_mut_ptr().add(at));
+                T::store(seconds, out.as_mut_ptr().add(at + T::STEP));
             }
         }
         return;
     }
+    let FourBit { packed, absmax, code, blocksize, .. } = *weights;
     for (number, out) in (first..first + along.len()).zip(out) {
         let byte = packed[number / 2];
         let index = if number.is_multiple_of(2) { byte >> 4 } else { byte & 15 };
-        *out = code[usize::from(index)] * absmax[number >> shift];
+        *out = T::nearest(code[usize::from(index)] * absmax[number >> blocksize.trailing_zeros()]);
     }
 }
 

@@ -45,12 +45,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn products_of_any_shape((m, n, k) in shape(), log_block in 5..13_u32, seed: u32) {
+    fn products_of_any_shape((m, n, k) in shape(), log_block in 5..13_u32, rounded: bool, seed: u32) {
         let (blocksize, code) = (1 << log_block, code());
         let Packed { bytes, absmax, plain } = packed(n * k, blocksize, seed);
         let x = numbers(m * k, seed ^ 2);
-        let four_bit = Weights::FourBit(FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize });
-        let full = product(InstructionSet::Scalar, &x, Weights::Full(Numbers::Float32(&plain)), n, k);
+        let nearest: Vec<bf16> = plain.iter().copied().map(bf16::from_f32).collect();
+        let (compute, plain) = match rounded {
+            true => (Precision::BFloat16, Numbers::BFloat16(&nearest)),
+            false => (Precision::Float32, Numbers::Float32(&plain)),
+        };
+        let weights = FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize, compute };
+        let four_bit = Weights::FourBit(weights);
+        let full = product(InstructionSet::Scalar, &x, Weights::Full(plain), n, k);
         let expected: Vec<f64> = full.iter().map(|&value| f64::from(value)).collect();
         for set in InstructionSet::available() {
             let together = product(set, &x, four_bit, n, k);
@@ -67,11 +73,13 @@ fn what_is_no_number_stays_visible() {
     let Packed { bytes, mut absmax, .. } = packed(n * k, 64, 5);
     absmax[4] = f32::NAN;
     let code = code();
-    let four_bit = Weights::FourBit(FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64 });
+    let compute = Precision::Float32;
+    let four_bit = FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64, compute };
     for set in InstructionSet::available() {
-        for m in [1, 6] {
-            let out = product(set, &numbers(m * k, 6), four_bit, n, k);
-            assert!(out.iter().enumerate().all(|(i, value)| value.is_nan() == (i % n == 4)), "{set:?}");
+        for (m, compute) in [1, 6].into_iter().flat_map(|m| [(m, Precision::Float32), (m, Precision::BFloat16)]) {
+            let weights = Weights::FourBit(FourBit { compute, ..four_bit });
+            let out = product(set, &numbers(m * k, 6), weights, n, k);
+            assert!(out.iter().enumerate().all(|(i, value)| value.is_nan() == (i % n == 4)), "{set:?}, {compute:?}");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! operations, shared among threads that wait for the next one.
 
 mod attention;
+mod decode;
 mod elementwise;
 mod four_bit;
 mod int8;

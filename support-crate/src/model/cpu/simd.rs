@@ -30,17 +30,6 @@ impl InstructionSet {
         *BEST.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Scalar))
     }
 
-    /// Numbers of 4 bits that [`Simd::decode`] decodes at once.
-    pub fn decoded_at_once(self) -> usize {
-        match self {
-            Self::Scalar => 2 * Scalar::LANES,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => 2 * Avx2::LANES,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 | Self::Avx512Dot => 2 * Avx512::LANES,
-        }
-    }
-
     /// [`Simd::UNSIGNED`]
     pub fn takes_bytes_without_sign(self) -> bool {
         match self {
@@ -158,13 +147,6 @@ pub(super) trait Simd: Copy {
     /// The first lane.
     unsafe fn first(value: Self::F32) -> f32;
 
-    /// The 16 numbers that a 4-bit code stands for.
-    type Table: Copy;
-    /// Each number of a code times `scale`.
-    unsafe fn table(code: &[f32; 16], scale: f32) -> Self::Table;
-    /// What `LANES` bytes of two codes each stand for: that of the upper halves, and that of the lower.
-    unsafe fn decode(table: Self::Table, from: *const u8) -> (Self::F32, Self::F32);
-
     /// Sums of products of bytes, in int32.
     type I32: Copy;
     /// Bytes that [`byte_dot`](Self::byte_dot) takes at once.
@@ -236,18 +218,6 @@ impl Simd for Scalar {
     #[inline(always)]
     unsafe fn first(value: f32) -> f32 {
         value
-    }
-
-    type Table = [f32; 16];
-    #[inline(always)]
-    unsafe fn table(code: &[f32; 16], scale: f32) -> [f32; 16] {
-        code.map(|number| number * scale)
-    }
-    #[inline(always)]
-    unsafe fn decode(table: [f32; 16], from: *const u8) -> (f32, f32) {
-        // SAFETY: the caller's promise.
-        let byte = usize::from(unsafe { *from });
-        (table[byte >> 4], table[byte & 15])
     }
 
     type I32 = i32;

@@ -99,26 +99,6 @@ impl Simd for Avx2 {
         unsafe { _mm256_cvtss_f32(value) }
     }
 
-    /// Numbers 0 to 7 and 8 to 15.
-    type Table = (__m256, __m256);
-    #[inline(always)]
-    unsafe fn table(code: &[f32; 16], scale: f32) -> (__m256, __m256) {
-        // SAFETY: as above.
-        unsafe {
-            let scale = _mm256_set1_ps(scale);
-            let half = |start: usize| _mm256_mul_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale);
-            (half(0), half(8))
-        }
-    }
-    #[inline(always)]
-    unsafe fn decode(table: (__m256, __m256), from: *const u8) -> (__m256, __m256) {
-        // SAFETY: as above.
-        unsafe {
-            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
-            (lookup(table, _mm256_srli_epi32::<4>(bytes)), lookup(table, bytes))
-        }
-    }
-
     type I32 = __m256i;
     const BYTES: usize = 16;
     const UNSIGNED: bool = false;
@@ -184,17 +164,6 @@ impl Simd for Avx2 {
     unsafe fn bf16_dot(a: __m256, b: __m256, c: __m256) -> __m256 {
         // SAFETY: as above.
         unsafe { _mm256_fmadd_ps(a, b, c) }
-    }
-}
-
-/// The numbers at the indices in the lowest 4 bits of each lane.
-#[inline(always)]
-unsafe fn lookup((low, high): (__m256, __m256), indices: __m256i) -> __m256 {
-    // SAFETY: the caller's promise. A permutation looks at 3 bits; the 4th chooses between the halves.
-    unsafe {
-        let choose_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(indices));
-        let low = _mm256_permutevar8x32_ps(low, indices);
-        _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(high, indices), choose_high)
     }
 }
 
@@ -265,22 +234,6 @@ macro_rules! avx512_float32 {
                 _mm_storeu_ps(sums.as_mut_ptr(), four);
             }
             sums
-        }
-
-        type Table = __m512;
-        #[inline(always)]
-        unsafe fn table(code: &[f32; 16], scale: f32) -> __m512 {
-            // SAFETY: as above.
-            unsafe { _mm512_mul_ps(_mm512_loadu_ps(code.as_ptr()), _mm512_set1_ps(scale)) }
-        }
-        #[inline(always)]
-        unsafe fn decode(table: __m512, from: *const u8) -> (__m512, __m512) {
-            // SAFETY: as above. A permutation looks at the lowest 4 bits only.
-            unsafe {
-                let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
-                let upper = _mm512_srli_epi32::<4>(bytes);
-                (_mm512_permutexvar_ps(upper, table), _mm512_permutexvar_ps(bytes, table))
-            }
         }
 
         type I32 = __m512i;

@@ -26,8 +26,13 @@ struct QuantState {
     nested_offset: Option<f32>,
 }
 
-/// A 4-bit layer whose weight is called `name`.
-pub(super) fn four_bit<T>(weights: &Weights, name: &str, (n, k): (usize, usize)) -> Result<Stored<T>> {
+/// A 4-bit layer whose weight is called `name`, to be multiplied in `compute_dtype`.
+pub(super) fn four_bit<T>(
+    weights: &Weights,
+    name: &str,
+    (n, k): (usize, usize),
+    compute_dtype: Precision,
+) -> Result<Stored<T>> {
     let state = quant_state(weights, name)?;
     let quant_type: FourBit = state.quant_type.parse()?;
     if state.shape != [n, k] {
@@ -46,7 +51,7 @@ pub(super) fn four_bit<T>(weights: &Weights, name: &str, (n, k): (usize, usize))
     };
     let dtype: Precision = state.dtype.parse().context(|| "its quant state")?;
     let quantized = Quantized4Bit::new(quant_type, state.blocksize, &[n, k], dtype, packed, absmax)?;
-    Ok(Stored::FourBit(FourBitMatrix::new(quantized)))
+    Ok(Stored::FourBit(FourBitMatrix::new(quantized, compute_dtype)))
 }
 
 fn quant_state(weights: &Weights, name: &str) -> Result<QuantState> {

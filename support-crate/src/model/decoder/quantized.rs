@@ -29,7 +29,7 @@ pub(super) fn load<T>(
 ) -> Result<Stored<T>> {
     if saved {
         let stored = match format {
-            LayerFormat::FourBit(_) => checkpoint::four_bit(weights, name, (n, k)),
+            LayerFormat::FourBit { compute_dtype, .. } => checkpoint::four_bit(weights, name, (n, k), compute_dtype),
             LayerFormat::Int8 { threshold } => checkpoint::int8(weights, name, (n, k), threshold),
             LayerFormat::StaticInt8(_) => Err(Error::input("a checkpoint cannot hold static int8")),
         };
@@ -37,8 +37,8 @@ pub(super) fn load<T>(
     }
     read(weights, name, (n, k), transposed, dtype, numbers)?;
     match format {
-        LayerFormat::FourBit(options) => quantize_4bit(numbers, name, (n, k), options, dtype)
-            .map(|quantized| Stored::FourBit(FourBitMatrix::new(quantized))),
+        LayerFormat::FourBit { options, compute_dtype } => quantize_4bit(numbers, name, (n, k), options, dtype)
+            .map(|quantized| Stored::FourBit(FourBitMatrix::new(quantized, compute_dtype))),
         LayerFormat::Int8 { threshold } => {
             quantize_int8(numbers, name, k).map(|rows| Stored::Int8(Int8Matrix::new(rows, threshold)))
         }

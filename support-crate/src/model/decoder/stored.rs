@@ -4,6 +4,7 @@ use super::InMemory;
 use super::parts::Memory;
 use super::tensors::{FourBitTensors, Int8Tensors};
 use crate::error::{Error, Result};
+use crate::model::Precision;
 use crate::model::cpu::{self, FourBit, Int8, Weights};
 use crate::quant::{Absmax, ActivationScale, Int8Rows, Quantized4Bit};
 
@@ -22,6 +23,7 @@ pub(in crate::model) struct FourBitMatrix {
     quantized: Quantized4Bit,
     /// The scales in float32, if they are quantized themselves.
     unpacked: Vec<f32>,
+    compute_dtype: Precision,
 }
 
 #[derive(Debug)]
@@ -103,12 +105,12 @@ impl<T: InMemory> Stored<T> {
 impl FourBitMatrix {
     /// Scales that are quantized are unpacked, half a bit for each weight, so that no kernel has to. They are kept
     /// as they were too, an eighth of a bit: the codes do not follow from the scales, and a file has the codes.
-    pub fn new(quantized: Quantized4Bit) -> Self {
+    pub fn new(quantized: Quantized4Bit, compute_dtype: Precision) -> Self {
         let unpacked = match quantized.absmax() {
             Absmax::Float32(_) => Vec::new(),
             Absmax::Nested(nested) => nested.dequantize(),
         };
-        Self { quantized, unpacked }
+        Self { quantized, unpacked, compute_dtype }
     }
 
     pub fn quantized(&self) -> &Quantized4Bit {
@@ -130,17 +132,22 @@ impl FourBitMatrix {
     }
 
     fn weights(&self) -> FourBit<'_> {
-        four_bit_weights(&self.quantized, self.absmax())
+        four_bit_weights(&self.quantized, self.absmax(), self.compute_dtype)
     }
 }
 
-/// What kernels read of a matrix whose scales are `absmax` when they are unpacked.
-pub(in crate::model) fn four_bit_weights<'a>(quantized: &'a Quantized4Bit, absmax: &'a [f32]) -> FourBit<'a> {
+/// What kernels read of a matrix whose scales are `absmax` when they are unpacked, to multiply in `compute`.
+pub(in crate::model) fn four_bit_weights<'a>(
+    quantized: &'a Quantized4Bit,
+    absmax: &'a [f32],
+    compute: Precision,
+) -> FourBit<'a> {
     FourBit {
         packed: quantized.packed(),
         absmax,
         code: quantized.quant_type().codebook(),
         blocksize: quantized.blocksize(),
+        compute,
     }
 }
 

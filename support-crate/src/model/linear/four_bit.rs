@@ -4,7 +4,7 @@ use std::fmt;
 
 use tch::Tensor;
 
-use super::{Layer, Shared};
+use super::{Layer, Shared, dtype_of};
 use crate::error::Result;
 use crate::model::backend::Torch;
 use crate::model::cpu::Weights;
@@ -13,9 +13,10 @@ use crate::quant::{Absmax, FourBitOptions, Quantized4Bit, check_blocksize};
 
 /// A linear layer with weights of 4 bits, NF4 or FP4, as `bitsandbytes.nn.Linear4bit`.
 ///
-/// Weights are dequantized as they are multiplied, and everything is added up in float32. Scales that are quantized
-/// themselves are unpacked for each product, as there. On a GPU the quantized
-/// weights are in its memory too, besides those that [`quant_state`](Self::quant_state) reads. CUDA: not measured.
+/// Weights are dequantized as they are multiplied, and everything is added up in float32. For inputs in bfloat16
+/// the kernels of the CPU round them to it, as is done there if no `compute_dtype` is given. Scales that are
+/// quantized themselves are unpacked for each product, as there. On a GPU the quantized weights are in its memory
+/// too, besides those that [`quant_state`](Self::quant_state) reads. CUDA: not measured.
 ///
 /// Source: QLoRA (Dettmers et al. 2023, arXiv:2305.14314), section 3.
 ///
@@ -69,7 +70,9 @@ impl Linear4bit {
         match &self.tensors {
             None => {
                 let absmax = self.quantized.absmax().dequantize();
-                self.layer.with_kernels(input, Weights::FourBit(four_bit_weights(&self.quantized, &absmax)))
+                let compute = dtype_of("input", input)?;
+                let weights = four_bit_weights(&self.quantized, &absmax, compute);
+                self.layer.with_kernels(input, Weights::FourBit(weights))
             }
             Some(weight) => self
                 .layer

@@ -1,0 +1,163 @@
+//! [`Decoded`] for x86 processors.
+//!
+//! Every function here only forwards to instructions; the safety of each call is the caller's promise
+//! in [`Decoded`].
+
+use std::arch::x86_64::*;
+
+use half::bf16;
+
+use super::super::simd::{Avx2, Avx512, Avx512Dot};
+use super::{Decoded, Factor, Simd, nearest};
+
+impl Decoded<Avx2> for f32 {
+    /// Numbers 0 to 7 and 8 to 15.
+    type Table = (__m256, __m256);
+
+    #[inline(always)]
+    fn nearest(x: f32) -> f32 {
+        x
+    }
+    #[inline(always)]
+    unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> (__m256, __m256) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let scale = _mm256_set1_ps(scale);
+            let half = |start: usize| _mm256_mul_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale);
+            (half(0), half(8))
+        }
+    }
+    #[inline(always)]
+    unsafe fn decode(table: (__m256, __m256), from: *const u8) -> (__m256, __m256) {
+        // SAFETY: as above.
+        unsafe {
+            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
+            (lookup(table, _mm256_srli_epi32::<4>(bytes)), lookup(table, bytes))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(value: __m256, to: *mut f32) {
+        // SAFETY: as above.
+        unsafe { Avx2::store(value, to) }
+    }
+}
+
+/// The numbers at the indices in the lowest 4 bits of each lane.
+#[inline(always)]
+unsafe fn lookup((low, high): (__m256, __m256), indices: __m256i) -> __m256 {
+    // SAFETY: the caller's promise. A permutation looks at 3 bits; the 4th chooses between the halves.
+    unsafe {
+        let choose_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(indices));
+        let low = _mm256_permutevar8x32_ps(low, indices);
+        _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(high, indices), choose_high)
+    }
+}
+
+macro_rules! avx512_float32 {
+    ($($set:ty),*) => {$(
+        impl Decoded<$set> for f32 {
+            type Table = __m512;
+
+            #[inline(always)]
+            fn nearest(x: f32) -> f32 {
+                x
+            }
+            #[inline(always)]
+            unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> __m512 {
+                // SAFETY: the caller's promise.
+                unsafe { _mm512_mul_ps(_mm512_loadu_ps(code.as_ptr()), _mm512_set1_ps(scale)) }
+            }
+            #[inline(always)]
+            unsafe fn decode(table: __m512, from: *const u8) -> (__m512, __m512) {
+                // SAFETY: as above. A permutation looks at the lowest 4 bits only.
+                unsafe {
+                    let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
+                    let upper = _mm512_srli_epi32::<4>(bytes);
+                    (_mm512_permutexvar_ps(upper, table), _mm512_permutexvar_ps(bytes, table))
+                }
+            }
+            #[inline(always)]
+            unsafe fn store(value: __m512, to: *mut f32) {
+                // SAFETY: as above.
+                unsafe { <$set>::store(value, to) }
+            }
+        }
+    )*};
+}
+avx512_float32!(Avx512, Avx512Dot);
+
+/// Without an instruction for them, bfloat16 numbers are multiplied in float32: what they stand for is rounded
+/// once, in the table.
+macro_rules! widened_bfloat16 {
+    ($($set:ty),*) => {$(
+        impl Decoded<$set> for bf16 {
+            type Table = <f32 as Decoded<$set>>::Table;
+
+            #[inline(always)]
+            fn nearest(x: f32) -> bf16 {
+                nearest(x)
+            }
+            #[inline(always)]
+            unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> Self::Table {
+                let rounded = code.map(|number| nearest(number * scale).to_f32());
+                // SAFETY: the caller's promise.
+                unsafe { <f32 as Decoded<$set>>::table(&rounded, [1.0; 2]) }
+            }
+            #[inline(always)]
+            unsafe fn decode(
+                table: Self::Table,
+                from: *const u8,
+            ) -> (<Self as Factor<$set>>::Vector, <Self as Factor<$set>>::Vector) {
+                // SAFETY: as above.
+                unsafe { <f32 as Decoded<$set>>::decode(table, from) }
+            }
+            #[inline(always)]
+            unsafe fn store(value: <Self as Factor<$set>>::Vector, to: *mut bf16) {
+                let mut wide = [0.0; <$set>::LANES];
+                // SAFETY: as above. The upper half of each number is all there is of it.
+                unsafe {
+                    <$set>::store(value, wide.as_mut_ptr());
+                    to.cast::<[u16; <$set>::LANES]>().write_unaligned(wide.map(|number| (number.to_bits() >> 16) as u16));
+                }
+            }
+        }
+    )*};
+}
+widened_bfloat16!(Avx2, Avx512);
+
+/// Indices are brought into the lower half of 16 bits each; the next bit says in which half of the group they
+/// are, which has 16 numbers of its own in the table.
+impl Decoded<Avx512Dot> for bf16 {
+    type Table = __m512i;
+
+    #[inline(always)]
+    fn nearest(x: f32) -> bf16 {
+        nearest(x)
+    }
+    #[inline(always)]
+    unsafe fn table(code: &[f32; 16], [first, second]: [f32; 2]) -> __m512i {
+        // SAFETY: the caller's promise. The types differ in name only.
+        unsafe {
+            let code = _mm512_loadu_ps(code.as_ptr());
+            let (first, second) =
+                (_mm512_mul_ps(code, _mm512_set1_ps(first)), _mm512_mul_ps(code, _mm512_set1_ps(second)));
+            std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first))
+        }
+    }
+    #[inline(always)]
+    unsafe fn decode(table: __m512i, from: *const u8) -> (__m512i, __m512i) {
+        // SAFETY: as above.
+        unsafe {
+            let half = _mm512_inserti64x4::<1>(_mm512_setzero_si512(), _mm256_set1_epi16(16));
+            let bytes = _mm512_cvtepu8_epi16(_mm256_loadu_si256(from.cast()));
+            let upper = _mm512_or_si512(_mm512_srli_epi16::<4>(bytes), half);
+            let lower = _mm512_or_si512(_mm512_and_si512(bytes, _mm512_set1_epi16(15)), half);
+            (_mm512_permutexvar_epi16(upper, table), _mm512_permutexvar_epi16(lower, table))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(value: __m512i, to: *mut bf16) {
+        // SAFETY: as above.
+        unsafe { _mm512_storeu_si512(to.cast(), value) }
+    }
+}
