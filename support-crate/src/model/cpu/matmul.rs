@@ -57,6 +57,10 @@ pub(in crate::model) struct Then<'a> {
 /// Rows of inputs that stay in the second-level cache while weights go by.
 pub(super) const INPUT_BLOCK: usize = 128;
 
+/// Rows of inputs that are converted to another format, or brought into another order, at once: of thousands, the
+/// copy would be memory fresh from the system each time.
+const CONVERTED: usize = 512;
+
 /// Numbers along K that are multiplied before a sum of vectors becomes a number: a tile's rows of
 /// weights then stay in the first-level cache.
 pub(super) const K_BLOCK: usize = 1024;
@@ -87,6 +91,25 @@ pub(super) fn multiply_with(
     let m = x.len() / k;
     assert_eq!((x.len(), out.len()), (m * k, m * n), "inputs or outputs of another shape than ({m}, {k}), ({m}, {n})");
     assert!(then.bias.is_none_or(|bias| bias.len() == n), "a bias of another length than {n}");
+    let together = match weights {
+        Weights::Full(Numbers::Float32(_)) | Weights::Int8(_) => m,
+        Weights::Full(Numbers::BFloat16(_)) | Weights::FourBit(_) => CONVERTED,
+    };
+    for (x, out) in x.chunks(together * k).zip(out.chunks_mut(together * n)) {
+        multiply_rows(set, shares, x, matrix, then, out);
+    }
+}
+
+fn multiply_rows(
+    set: InstructionSet,
+    shares: &Shares,
+    x: &[f32],
+    matrix: Matrix<'_>,
+    then: Then<'_>,
+    out: &mut [f32],
+) {
+    let Matrix { weights, n, k } = matrix;
+    let m = x.len() / k;
     let output = Output { start: out.as_mut_ptr(), m, n };
     match weights {
         Weights::Full(Numbers::Float32(weights)) => {
