@@ -100,14 +100,7 @@ pub(super) fn multiply_with(
     }
 }
 
-fn multiply_rows(
-    set: InstructionSet,
-    shares: &Shares,
-    x: &[f32],
-    matrix: Matrix<'_>,
-    then: Then<'_>,
-    out: &mut [f32],
-) {
+fn multiply_rows(set: InstructionSet, shares: &Shares, x: &[f32], matrix: Matrix<'_>, then: Then<'_>, out: &mut [f32]) {
     let Matrix { weights, n, k } = matrix;
     let m = x.len() / k;
     let output = Output { start: out.as_mut_ptr(), m, n };
