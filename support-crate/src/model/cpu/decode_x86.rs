@@ -7,40 +7,45 @@ use std::arch::x86_64::*;
 
 use half::bf16;
 
-use super::super::simd::{Avx2, Avx512, Avx512Dot};
+use super::super::simd::{Avx2, Avx2Vnni, Avx512, Avx512Bf16, Avx512Vnni};
 use super::{Decoded, Factor, Simd, nearest};
 
-impl Decoded<Avx2> for f32 {
-    /// Numbers 0 to 7 and 8 to 15.
-    type Table = (__m256, __m256);
+macro_rules! avx2_float32 {
+    ($($set:ty),*) => {$(
+        impl Decoded<$set> for f32 {
+            /// Numbers 0 to 7 and 8 to 15.
+            type Table = (__m256, __m256);
 
-    #[inline(always)]
-    fn nearest(x: f32) -> f32 {
-        x
-    }
-    #[inline(always)]
-    unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> (__m256, __m256) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let scale = _mm256_set1_ps(scale);
-            let half = |start: usize| _mm256_mul_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale);
-            (half(0), half(8))
+            #[inline(always)]
+            fn nearest(x: f32) -> f32 {
+                x
+            }
+            #[inline(always)]
+            unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> (__m256, __m256) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let scale = _mm256_set1_ps(scale);
+                    let half = |start: usize| _mm256_mul_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale);
+                    (half(0), half(8))
+                }
+            }
+            #[inline(always)]
+            unsafe fn decode(table: (__m256, __m256), from: *const u8) -> (__m256, __m256) {
+                // SAFETY: as above.
+                unsafe {
+                    let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
+                    (lookup(table, _mm256_srli_epi32::<4>(bytes)), lookup(table, bytes))
+                }
+            }
+            #[inline(always)]
+            unsafe fn store(value: __m256, to: *mut f32) {
+                // SAFETY: as above.
+                unsafe { <$set>::store(value, to) }
+            }
         }
-    }
-    #[inline(always)]
-    unsafe fn decode(table: (__m256, __m256), from: *const u8) -> (__m256, __m256) {
-        // SAFETY: as above.
-        unsafe {
-            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
-            (lookup(table, _mm256_srli_epi32::<4>(bytes)), lookup(table, bytes))
-        }
-    }
-    #[inline(always)]
-    unsafe fn store(value: __m256, to: *mut f32) {
-        // SAFETY: as above.
-        unsafe { Avx2::store(value, to) }
-    }
+    )*};
 }
+avx2_float32!(Avx2, Avx2Vnni);
 
 /// The numbers at the indices in the lowest 4 bits of each lane.
 #[inline(always)]
@@ -84,7 +89,7 @@ macro_rules! avx512_float32 {
         }
     )*};
 }
-avx512_float32!(Avx512, Avx512Dot);
+avx512_float32!(Avx512, Avx512Vnni, Avx512Bf16);
 
 /// Without an instruction for them, bfloat16 numbers are multiplied in float32: what they stand for is rounded
 /// once, in the table.
@@ -123,11 +128,11 @@ macro_rules! widened_bfloat16 {
         }
     )*};
 }
-widened_bfloat16!(Avx2, Avx512);
+widened_bfloat16!(Avx2, Avx2Vnni, Avx512, Avx512Vnni);
 
 /// Indices are brought into the lower half of 16 bits each; the next bit says in which half of the group they
 /// are, which has 16 numbers of its own in the table.
-impl Decoded<Avx512Dot> for bf16 {
+impl Decoded<Avx512Bf16> for bf16 {
     type Table = __m512i;
 
     #[inline(always)]

@@ -25,5 +25,6 @@ pub(super) use int8::{Inputs, Int8};
 pub(super) use matmul::{Matrix, Numbers, Then, Weights, multiply};
 pub(super) use pool::Shares;
 pub(super) use scratch::Scratch;
+pub(super) use simd::InstructionSet;
 pub(crate) use threads::shares;
 pub use threads::{set_threads, threads};

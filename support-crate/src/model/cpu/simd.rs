@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use half::bf16;
 
+use crate::error::{Error, Result};
+
 /// The instruction sets that kernels are compiled for, from the plainest to the fastest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::model) enum InstructionSet {
@@ -15,19 +17,68 @@ pub(in crate::model) enum InstructionSet {
     /// 8 float32 at a time (x86 since 2013).
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// 16 float32 at a time.
+    /// The same, and products of 32 bytes at a time (Intel since 2021, AMD since 2024).
+    #[cfg(target_arch = "x86_64")]
+    Avx2Vnni,
+    /// 16 float32 at a time (Intel servers since 2017).
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// The same, and products of 32 bfloat16 or 64 bytes at a time (Intel since 2021, AMD since 2022).
+    /// The same, and products of 64 bytes at a time (Intel since 2019).
     #[cfg(target_arch = "x86_64")]
-    Avx512Dot,
+    Avx512Vnni,
+    /// The same, and products of 32 bfloat16 at a time (Intel servers since 2023, AMD since 2022).
+    #[cfg(target_arch = "x86_64")]
+    Avx512Bf16,
 }
 
+/// The environment variable that names the instruction set to use instead of the fastest.
+const VARIABLE: &str = "QUANTLAB_CPU_ISA";
+
 impl InstructionSet {
-    /// The fastest one of this processor.
+    /// The one that `QUANTLAB_CPU_ISA` names, to see how fast another processor would be, else the fastest of this
+    /// processor.
     pub fn best() -> Self {
-        static BEST: OnceLock<InstructionSet> = OnceLock::new();
-        *BEST.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Scalar))
+        Self::chosen().unwrap_or_else(|_| Self::fastest())
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// A name that is none of an instruction set of this processor.
+    pub fn chosen() -> Result<Self> {
+        static CHOSEN: OnceLock<Option<InstructionSet>> = OnceLock::new();
+        let name = || std::env::var_os(VARIABLE).map(|name| name.to_string_lossy().into_owned());
+        let chosen = CHOSEN.get_or_init(|| name().map_or(Some(Self::fastest()), |name| Self::named(&name).ok()));
+        chosen.map_or_else(|| Self::named(&name().unwrap_or_default()), Ok)
+    }
+
+    fn named(name: &str) -> Result<Self> {
+        let sets = Self::available();
+        sets.iter().find(|set| set.name() == name).copied().ok_or_else(|| {
+            let names: Vec<&str> = sets.iter().map(|set| set.name()).collect();
+            Error::input(format!("{VARIABLE} is {name:?}, which names no instruction set of this processor"))
+                .hint(format!("one of {}, or unset it for the fastest", names.join(", ")))
+        })
+    }
+
+    fn fastest() -> Self {
+        Self::available().last().copied().unwrap_or(Self::Scalar)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2Vnni => "avx2-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni => "avx512-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16 => "avx512-bf16",
+        }
     }
 
     /// [`Simd::UNSIGNED`]
@@ -37,9 +88,13 @@ impl InstructionSet {
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => Avx2::UNSIGNED,
             #[cfg(target_arch = "x86_64")]
+            Self::Avx2Vnni => Avx2Vnni::UNSIGNED,
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => Avx512::UNSIGNED,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512Dot => Avx512Dot::UNSIGNED,
+            Self::Avx512Vnni => Avx512Vnni::UNSIGNED,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16 => Avx512Bf16::UNSIGNED,
         }
     }
 
@@ -47,13 +102,22 @@ impl InstructionSet {
     #[cfg(target_arch = "x86_64")]
     pub fn available() -> Vec<Self> {
         let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let avx2_vnni = avx2 && is_x86_feature_detected!("avxvnni");
         let avx512 = avx2
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl");
-        let dot = avx512 && is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512vnni");
-        let sets = [(true, Self::Scalar), (avx2, Self::Avx2), (avx512, Self::Avx512), (dot, Self::Avx512Dot)];
+        let avx512_vnni = avx512 && is_x86_feature_detected!("avx512vnni");
+        let avx512_bf16 = avx512_vnni && is_x86_feature_detected!("avx512bf16");
+        let sets = [
+            (true, Self::Scalar),
+            (avx2, Self::Avx2),
+            (avx2_vnni, Self::Avx2Vnni),
+            (avx512, Self::Avx512),
+            (avx512_vnni, Self::Avx512Vnni),
+            (avx512_bf16, Self::Avx512Bf16),
+        ];
         sets.into_iter().filter(|(there, _)| *there).map(|(_, set)| set).collect()
     }
 
@@ -76,15 +140,25 @@ macro_rules! dispatch {
                 // SAFETY: the caller's promise; the instructions are enabled here.
                 unsafe { $body::<$crate::model::cpu::simd::Avx2 $($(, $generic)+)?>($($arg),*) }
             }
+            #[target_feature(enable = "avxvnni,avx2,fma")]
+            unsafe fn avx2_vnni($($arg: $ty),*) {
+                // SAFETY: as above.
+                unsafe { $body::<$crate::model::cpu::simd::Avx2Vnni $($(, $generic)+)?>($($arg),*) }
+            }
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
             unsafe fn avx512($($arg: $ty),*) {
                 // SAFETY: as above.
                 unsafe { $body::<$crate::model::cpu::simd::Avx512 $($(, $generic)+)?>($($arg),*) }
             }
-            #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            unsafe fn avx512_dot($($arg: $ty),*) {
+            #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            unsafe fn avx512_vnni($($arg: $ty),*) {
                 // SAFETY: as above.
-                unsafe { $body::<$crate::model::cpu::simd::Avx512Dot $($(, $generic)+)?>($($arg),*) }
+                unsafe { $body::<$crate::model::cpu::simd::Avx512Vnni $($(, $generic)+)?>($($arg),*) }
+            }
+            #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            unsafe fn avx512_bf16($($arg: $ty),*) {
+                // SAFETY: as above.
+                unsafe { $body::<$crate::model::cpu::simd::Avx512Bf16 $($(, $generic)+)?>($($arg),*) }
             }
             use $crate::model::cpu::simd::InstructionSet;
             // SAFETY: an `InstructionSet` beyond `Scalar` exists only where the processor has it; the rest is
@@ -95,8 +169,10 @@ macro_rules! dispatch {
                         $body::<$crate::model::cpu::simd::Scalar $($(, $generic)+)?>($($arg),*)
                     }
                     InstructionSet::Avx2 => avx2($($arg),*),
+                    InstructionSet::Avx2Vnni => avx2_vnni($($arg),*),
                     InstructionSet::Avx512 => avx512($($arg),*),
-                    InstructionSet::Avx512Dot => avx512_dot($($arg),*),
+                    InstructionSet::Avx512Vnni => avx512_vnni($($arg),*),
+                    InstructionSet::Avx512Bf16 => avx512_bf16($($arg),*),
                 }
             }
         }
@@ -262,8 +338,28 @@ impl Simd for Scalar {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{Avx2, Avx512, Avx512Dot};
+pub(super) use {
+    avx2::{Avx2, Avx2Vnni},
+    avx512::{Avx512, Avx512Bf16, Avx512Vnni},
+};
 
 #[cfg(target_arch = "x86_64")]
-#[path = "simd_x86.rs"]
-mod x86;
+#[path = "simd_avx2.rs"]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+#[path = "simd_avx512.rs"]
+mod avx512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instruction_sets_are_found_by_their_names() {
+        for set in InstructionSet::available() {
+            assert_eq!(InstructionSet::named(set.name()).unwrap(), set);
+        }
+        let error = format!("{:?}", InstructionSet::named("mmx").unwrap_err());
+        assert!(error.contains("QUANTLAB_CPU_ISA") && error.contains("\"mmx\"") && error.contains("scalar"), "{error}");
+    }
+}

@@ -23,6 +23,7 @@ use super::{
     TensorInfo, TensorKind, Weights, available_memory, cannot_be_observed,
 };
 use crate::error::{Error, Result};
+use crate::model::cpu::InstructionSet;
 use crate::model::weights::write;
 use crate::quant::QuantizationConfig;
 use cache::CpuCache;
@@ -67,6 +68,9 @@ where
         }
         if device.is_cpu() && dtype == Precision::Float16 {
             return Err(Error::input("float16 weights cannot be computed with on a CPU").hint("ask `resolve_dtype`"));
+        }
+        if fused {
+            InstructionSet::chosen()?;
         }
         let compute = if device.is_cpu() { Precision::Float32 } else { dtype };
         let (parts, mut counts) =

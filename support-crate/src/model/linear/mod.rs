@@ -63,6 +63,7 @@ impl Layer {
     /// The product of `input` (.., in_features) with weights in main memory: (.., out_features).
     fn with_kernels(&self, input: &Tensor, weights: Weights<'_>) -> Result<Tensor> {
         let (kind, shape) = self.check(input)?;
+        cpu::InstructionSet::chosen()?;
         let x = Shared(tch::no_grad(|| plain(input)).context(|| "`input`")?);
         let matrix = Matrix { weights, n: self.out_features, k: self.in_features };
         let then = Then { bias: self.bias.as_ref().map(numbers), ..Then::default() };
