@@ -21,9 +21,11 @@ Each row is one backend, one precision and one batch size, on the CPU:
   bandwidth_gb_s     what as many threads read from memory, measured before each round
   fraction_of_limit  decode steps a second, of those that this bandwidth allows if each reads all weights once
 
-Quantized formats are made while loading, in bitsandbytes' default configuration; embeddings, and the head unless its name
-says otherwise, are bfloat16. static-int8 is calibrated on a few sentences first, per tensor and by the absolute maximum:
-its load_s and peak_rss_mib include the bfloat16 model that does that.
+Quantized formats are made while loading, in bitsandbytes' default configuration, but for what 4-bit weights are
+multiplied in: that, the embeddings, and the head unless the name says otherwise, are bfloat16, or float32 with +float32.
+static-int8 is calibrated on a few sentences first, per tensor and by the absolute maximum: its load_s and peak_rss_mib
+include the model in full precision that does that. The environment variable QUANTLAB_CPU_ISA (scalar, avx2, avx2-vnni,
+avx512, avx512-vnni, avx512-bf16) makes products and attention do without the instructions beyond.
 
 Prompts are random tokens, the most likely token is taken each time, and nothing stops early. Numbers are medians of the
 repeats, which are taken in rounds where each row has its turn, so that a machine that drifts treats all alike; one

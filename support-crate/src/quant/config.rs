@@ -35,10 +35,10 @@ pub struct QuantizationConfig {
     pub bnb_4bit_quant_type: FourBit,
     /// Whether the scales of blocks are quantized too.
     pub bnb_4bit_use_double_quant: bool,
-    /// What 4-bit weights are dequantized to, and multiplied with inputs in: bfloat16 rounds both, as
-    /// bitsandbytes does, and is up to twice as fast with many rows of inputs; float32 rounds neither. On the
-    /// CPU, float16 is taken as float32; libtorch's and candle's operations compute in float32 there, and on
-    /// a GPU in the precision of the model.
+    /// What 4-bit weights are dequantized to, and multiplied with inputs in. bfloat16 rounds both, as bitsandbytes
+    /// does, which rounds the sums too; where the processor has an instruction for it, many rows of inputs take
+    /// half the time. float32 rounds nothing. On the CPU, float16 is taken as float32, and libtorch's and candle's
+    /// operations (`tch-ops`, `candle-ops`) always compute in float32; on a GPU in the precision of the model.
     pub bnb_4bit_compute_dtype: Precision,
     /// Weights that share a scale: a power of two from 32 to 4096. Always 64 in transformers.
     pub bnb_4bit_blocksize: usize,

@@ -9,41 +9,69 @@ use super::elementwise::nearest;
 use super::matmul::Factor;
 use super::simd::{Scalar, Simd};
 
-/// A number format that 4-bit numbers are decoded to, and are multiplied in.
+/// A bfloat16 number in the memory of a float32, for processors that multiply no others.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(transparent)]
+pub(super) struct Widened(f32);
+
+/// A format that 4-bit numbers are decoded to, and inputs are brought into.
+pub(super) trait Target: Copy {
+    /// The number of this format that is nearest to `x`.
+    fn nearest(x: f32) -> Self;
+}
+
+impl Target for f32 {
+    #[inline(always)]
+    fn nearest(x: f32) -> f32 {
+        x
+    }
+}
+
+impl Target for Widened {
+    #[inline(always)]
+    fn nearest(x: f32) -> Widened {
+        Widened(nearest(x).to_f32())
+    }
+}
+
+impl Target for bf16 {
+    #[inline(always)]
+    fn nearest(x: f32) -> bf16 {
+        nearest(x)
+    }
+}
+
+/// How an instruction set decodes.
 ///
 /// # Safety
 /// As for [`Simd`].
-pub(super) trait Decoded<S: Simd>: Factor<S> {
+pub(super) trait Decoded<S: Simd>: Factor<S> + Target {
     /// Numbers that are decoded at once.
-    const GROUP: usize = 2 * Self::STEP;
+    const PAIR: usize = 2 * Self::STEP;
+    /// Numbers that share a table. No block is smaller than 32.
+    const GROUP: usize = if Self::PAIR < 32 { 32 } else { Self::PAIR };
     /// What the 16 indices stand for in a group.
     type Table: Copy;
 
-    /// The nearest to `x`.
-    fn nearest(x: f32) -> Self;
-    /// `code[index] * scale`, for both halves of a group; a group of at most 32 numbers takes the first scale
-    /// for all.
+    /// `code[index] * scale`, for both halves of a group; a group of 32 numbers takes the first scale for all.
     unsafe fn table(code: &[f32; 16], scales: [f32; 2]) -> Self::Table;
-    /// The first numbers of a group's bytes, and the second.
+    /// The first numbers of the bytes of a pair of vectors, and the second.
     unsafe fn decode(table: Self::Table, from: *const u8) -> (Self::Vector, Self::Vector);
     unsafe fn store(value: Self::Vector, to: *mut Self);
 }
 
 impl Decoded<Scalar> for f32 {
-    type Table = (*const [f32; 16], f32);
+    type Table = [f32; 16];
 
-    fn nearest(x: f32) -> f32 {
-        x
+    #[inline(always)]
+    unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> [f32; 16] {
+        code.map(|number| number * scale)
     }
     #[inline(always)]
-    unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> Self::Table {
-        (code, scale)
-    }
-    #[inline(always)]
-    unsafe fn decode((code, scale): Self::Table, from: *const u8) -> (f32, f32) {
-        // SAFETY: the caller's promise; the code lives as long as the table is used.
-        let (code, byte) = unsafe { (&*code, usize::from(*from)) };
-        (code[byte >> 4] * scale, code[byte & 15] * scale)
+    unsafe fn decode(table: [f32; 16], from: *const u8) -> (f32, f32) {
+        // SAFETY: the caller's promise.
+        let byte = usize::from(unsafe { *from });
+        (table[byte >> 4], table[byte & 15])
     }
     #[inline(always)]
     unsafe fn store(value: f32, to: *mut f32) {
@@ -52,27 +80,61 @@ impl Decoded<Scalar> for f32 {
     }
 }
 
-impl Decoded<Scalar> for bf16 {
-    type Table = (*const [f32; 16], f32);
+/// Numbers are rounded once, in the table.
+impl<S: Simd> Decoded<S> for Widened
+where
+    f32: Decoded<S, Vector = S::F32>,
+{
+    type Table = <f32 as Decoded<S>>::Table;
 
     #[inline(always)]
-    fn nearest(x: f32) -> bf16 {
-        nearest(x)
-    }
-    #[inline(always)]
-    unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> Self::Table {
-        (code, scale)
-    }
-    #[inline(always)]
-    unsafe fn decode(table: Self::Table, from: *const u8) -> (f32, f32) {
+    unsafe fn table(code: &[f32; 16], scales: [f32; 2]) -> Self::Table {
         // SAFETY: the caller's promise.
-        let (first, second) = unsafe { <f32 as Decoded<Scalar>>::decode(table, from) };
-        (nearest(first).to_f32(), nearest(second).to_f32())
+        unsafe {
+            let mut rounded = [0.0; 16];
+            let scale = S::splat(scales[0]);
+            for start in (0..16).step_by(S::LANES) {
+                let numbers = S::multiply(S::load(code.as_ptr().add(start)), scale);
+                S::store(S::nearest_bf16(numbers), rounded.as_mut_ptr().add(start));
+            }
+            <f32 as Decoded<S>>::table(&rounded, [1.0; 2])
+        }
     }
     #[inline(always)]
-    unsafe fn store(value: f32, to: *mut bf16) {
+    unsafe fn decode(table: Self::Table, from: *const u8) -> (S::F32, S::F32) {
+        // SAFETY: as above.
+        unsafe { <f32 as Decoded<S>>::decode(table, from) }
+    }
+    #[inline(always)]
+    unsafe fn store(value: S::F32, to: *mut Widened) {
+        // SAFETY: as above. They are float32 in memory.
+        unsafe { S::store(value, to.cast()) }
+    }
+}
+
+impl<S: Simd> Factor<S> for Widened {
+    const STEP: usize = S::LANES;
+    type Vector = S::F32;
+
+    #[inline(always)]
+    unsafe fn none() -> S::F32 {
         // SAFETY: the caller's promise.
-        unsafe { *to = nearest(value) }
+        unsafe { S::zero() }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const Widened) -> S::F32 {
+        // SAFETY: as above.
+        unsafe { S::load(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const Widened, count: usize) -> S::F32 {
+        // SAFETY: as above.
+        unsafe { S::load_part(from.cast(), count) }
+    }
+    #[inline(always)]
+    unsafe fn dot(a: S::F32, b: S::F32, sums: S::F32) -> S::F32 {
+        // SAFETY: as above.
+        unsafe { S::mul_add(a, b, sums) }
     }
 }
 

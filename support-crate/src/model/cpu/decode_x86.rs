@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 use half::bf16;
 
 use super::super::simd::{Avx2, Avx2Vnni, Avx512, Avx512Bf16, Avx512Vnni};
-use super::{Decoded, Factor, Simd, nearest};
+use super::{Decoded, Simd};
 
 macro_rules! avx2_float32 {
     ($($set:ty),*) => {$(
@@ -16,10 +16,6 @@ macro_rules! avx2_float32 {
             /// Numbers 0 to 7 and 8 to 15.
             type Table = (__m256, __m256);
 
-            #[inline(always)]
-            fn nearest(x: f32) -> f32 {
-                x
-            }
             #[inline(always)]
             unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> (__m256, __m256) {
                 // SAFETY: the caller's promise.
@@ -64,10 +60,6 @@ macro_rules! avx512_float32 {
             type Table = __m512;
 
             #[inline(always)]
-            fn nearest(x: f32) -> f32 {
-                x
-            }
-            #[inline(always)]
             unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> __m512 {
                 // SAFETY: the caller's promise.
                 unsafe { _mm512_mul_ps(_mm512_loadu_ps(code.as_ptr()), _mm512_set1_ps(scale)) }
@@ -91,54 +83,11 @@ macro_rules! avx512_float32 {
 }
 avx512_float32!(Avx512, Avx512Vnni, Avx512Bf16);
 
-/// Without an instruction for them, bfloat16 numbers are multiplied in float32: what they stand for is rounded
-/// once, in the table.
-macro_rules! widened_bfloat16 {
-    ($($set:ty),*) => {$(
-        impl Decoded<$set> for bf16 {
-            type Table = <f32 as Decoded<$set>>::Table;
-
-            #[inline(always)]
-            fn nearest(x: f32) -> bf16 {
-                nearest(x)
-            }
-            #[inline(always)]
-            unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> Self::Table {
-                let rounded = code.map(|number| nearest(number * scale).to_f32());
-                // SAFETY: the caller's promise.
-                unsafe { <f32 as Decoded<$set>>::table(&rounded, [1.0; 2]) }
-            }
-            #[inline(always)]
-            unsafe fn decode(
-                table: Self::Table,
-                from: *const u8,
-            ) -> (<Self as Factor<$set>>::Vector, <Self as Factor<$set>>::Vector) {
-                // SAFETY: as above.
-                unsafe { <f32 as Decoded<$set>>::decode(table, from) }
-            }
-            #[inline(always)]
-            unsafe fn store(value: <Self as Factor<$set>>::Vector, to: *mut bf16) {
-                let mut wide = [0.0; <$set>::LANES];
-                // SAFETY: as above. The upper half of each number is all there is of it.
-                unsafe {
-                    <$set>::store(value, wide.as_mut_ptr());
-                    to.cast::<[u16; <$set>::LANES]>().write_unaligned(wide.map(|number| (number.to_bits() >> 16) as u16));
-                }
-            }
-        }
-    )*};
-}
-widened_bfloat16!(Avx2, Avx2Vnni, Avx512, Avx512Vnni);
-
 /// Indices are brought into the lower half of 16 bits each; the next bit says in which half of the group they
 /// are, which has 16 numbers of its own in the table.
 impl Decoded<Avx512Bf16> for bf16 {
     type Table = __m512i;
 
-    #[inline(always)]
-    fn nearest(x: f32) -> bf16 {
-        nearest(x)
-    }
     #[inline(always)]
     unsafe fn table(code: &[f32; 16], [first, second]: [f32; 2]) -> __m512i {
         // SAFETY: the caller's promise. The types differ in name only.

@@ -7,10 +7,12 @@ use std::ops::Range;
 
 use half::bf16;
 
-use super::decode::Decoded;
+use super::decode::{Decoded, Widened};
 use super::matmul::{FEW, INPUT_BLOCK, K_BLOCK, Output, Strip, Then, add_sums, share, tiles};
 use super::pool::Shares;
 use super::scratch::{Kept, Scratch};
+#[cfg(target_arch = "x86_64")]
+use super::simd::with_bfloat16;
 use super::simd::{InstructionSet, Simd, dispatch};
 use crate::model::Precision;
 
@@ -29,8 +31,7 @@ pub(in crate::model) struct FourBit<'a> {
     pub compute: Precision,
 }
 
-/// Rows of weights that are decoded into memory at once, for more inputs than are multiplied with numbers as
-/// these are decoded.
+/// The most rows of weights that are decoded into memory at once.
 const ROWS: usize = 6;
 
 /// Up to this many rows of inputs, a tile keeps these in registers while weights go by, and for more the weights.
@@ -53,12 +54,21 @@ pub(super) fn multiply(
     let out = Output { start: out.as_mut_ptr(), m, n };
     // SAFETY: the lengths were checked above, and parts do not overlap.
     match weights.compute {
-        Precision::BFloat16 => {
-            let order =
-                |x: &[f32], out: &mut [bf16]| dispatch!(set, order::<bf16>(x: &[f32], k: usize, out: &mut [bf16]));
+        #[cfg(target_arch = "x86_64")]
+        Precision::BFloat16 if set == InstructionSet::Avx512Bf16 => {
+            let order = |x: &[f32], out: &mut [bf16]| with_bfloat16!(order(x: &[f32], k: usize, out: &mut [bf16]));
             let product = &Product { weights, x: &ordered(shares, x, k, &order), m, k, out };
             share(shares, out, m * k, then, &|rows| {
-                dispatch!(set, columns::<bf16>(product: &Product<'_, bf16>, rows: Range<usize>));
+                with_bfloat16!(columns(product: &Product<'_, bf16>, rows: Range<usize>));
+            });
+        }
+        Precision::BFloat16 => {
+            let order = |x: &[f32], out: &mut [Widened]| {
+                dispatch!(set, order::<Widened>(x: &[f32], k: usize, out: &mut [Widened]));
+            };
+            let product = &Product { weights, x: &ordered(shares, x, k, &order), m, k, out };
+            share(shares, out, m * k, then, &|rows| {
+                dispatch!(set, columns::<Widened>(product: &Product<'_, Widened>, rows: Range<usize>));
             });
         }
         Precision::Float32 | Precision::Float16 => {
@@ -92,14 +102,17 @@ fn ordered<T: Kept + Send>(
     ordered
 }
 
-/// The rows of `x` in the format that they are multiplied in. Where rows consist of whole groups, each group's
-/// first, third, fifth ... number comes first: decoding has them so.
+/// The rows of `x` in the format that they are multiplied in. Where rows consist of whole groups, the first,
+/// third, fifth ... number of each pair of vectors comes first: decoding has them so.
+///
+/// # Safety
+/// As for [`Simd`].
 #[inline(always)]
 unsafe fn order<S: Simd, T: Decoded<S>>(x: &[f32], k: usize, out: &mut [T]) {
     if !k.is_multiple_of(T::GROUP) {
         return x.iter().zip(out).for_each(|(x, out)| *out = T::nearest(*x));
     }
-    for (x, out) in x.chunks_exact(T::GROUP).zip(out.chunks_exact_mut(T::GROUP)) {
+    for (x, out) in x.chunks_exact(T::PAIR).zip(out.chunks_exact_mut(T::PAIR)) {
         let (firsts, seconds) = out.split_at_mut(T::STEP);
         for ((pair, first), second) in x.chunks_exact(2).zip(firsts).zip(seconds) {
             (*first, *second) = (T::nearest(pair[0]), T::nearest(pair[1]));
@@ -169,31 +182,34 @@ unsafe fn fused_tile<S: Simd, T: Decoded<S>, const M: usize, const N: usize>(
             (T::load(x), T::load(x.add(T::STEP)))
         };
         let mut sums = [[S::zero(); N]; M];
-        let mut inputs = [(T::none(), T::none()); M];
-        let mut numbers = [(T::none(), T::none()); N];
         for at in along.step_by(T::GROUP) {
             if M <= INPUTS_KEPT {
-                for i in 0..M {
-                    inputs[i] = input(i, at);
-                }
-            }
-            for j in 0..N {
-                let number = (n + j) * k + at;
-                numbers[j] = group::<S, T>(weights, number);
-                if M <= FEW {
-                    S::prefetch(weights.packed.as_ptr().wrapping_add((number + N * k) / 2));
-                }
-                if M <= INPUTS_KEPT {
-                    for i in 0..M {
-                        sums[i][j] = add_products::<S, T>(numbers[j], inputs[i], sums[i][j]);
+                for j in 0..N {
+                    let number = (n + j) * k + at;
+                    if M <= FEW {
+                        S::prefetch(weights.packed.as_ptr().wrapping_add((number + N * k) / 2));
+                    }
+                    let table = table::<S, T>(weights, number);
+                    for pair in (0..T::GROUP).step_by(T::PAIR) {
+                        let numbers = T::decode(table, weights.packed.as_ptr().add((number + pair) / 2));
+                        for i in 0..M {
+                            sums[i][j] = add_products::<S, T>(numbers, input(i, at + pair), sums[i][j]);
+                        }
                     }
                 }
-            }
-            if M > INPUTS_KEPT {
-                for i in 0..M {
-                    let input = input(i, at);
+            } else {
+                for pair in (0..T::GROUP).step_by(T::PAIR) {
+                    let mut numbers = [(T::none(), T::none()); N];
                     for j in 0..N {
-                        sums[i][j] = add_products::<S, T>(numbers[j], input, sums[i][j]);
+                        let number = (n + j) * k + at;
+                        let table = table::<S, T>(weights, number);
+                        numbers[j] = T::decode(table, weights.packed.as_ptr().add((number + pair) / 2));
+                    }
+                    for i in 0..M {
+                        let input = input(i, at + pair);
+                        for j in 0..N {
+                            sums[i][j] = add_products::<S, T>(numbers[j], input, sums[i][j]);
+                        }
                     }
                 }
             }
@@ -214,22 +230,21 @@ unsafe fn add_products<S: Simd, T: Decoded<S>>(
     unsafe { T::dot(numbers.1, inputs.1, T::dot(numbers.0, inputs.0, sums)) }
 }
 
-/// The group of numbers from this one on.
+/// What the indices stand for in the group from this number on.
 ///
 /// # Safety
 /// A whole group of `weights` begins here.
 #[inline(always)]
-unsafe fn group<S: Simd, T: Decoded<S>>(weights: &FourBit<'_>, number: usize) -> (T::Vector, T::Vector) {
+unsafe fn table<S: Simd, T: Decoded<S>>(weights: &FourBit<'_>, number: usize) -> T::Table {
     let shift = weights.blocksize.trailing_zeros();
     // SAFETY: the caller's promise.
     unsafe {
         let scale = |number: usize| *weights.absmax.get_unchecked(number >> shift);
-        let table = T::table(weights.code, [scale(number), scale(number + T::STEP)]);
-        T::decode(table, weights.packed.as_ptr().add(number / 2))
+        T::table(weights.code, [scale(number), scale(number + T::GROUP / 2)])
     }
 }
 
-/// Numbers that a vector can be loaded from, or stored to, at once.
+/// Decoded rows, whose vectors lie in one cache line each: those that lie in two take twice as long.
 #[repr(align(64))]
 struct Aligned<T>([T; ROWS * K_BLOCK]);
 
@@ -244,8 +259,8 @@ unsafe fn decoded<S: Simd, T: Decoded<S>>(product: &Product<'_, T>, rows: Range<
     let mut numbers = Aligned([T::nearest(0.0); ROWS * K_BLOCK]);
     for inputs in (0..m).step_by(INPUT_BLOCK).map(|start| start..m.min(start + INPUT_BLOCK)) {
         for along in (0..k).step_by(K_BLOCK).map(|start| start..k.min(start + K_BLOCK)) {
-            for n in rows.clone().step_by(ROWS) {
-                let count = ROWS.min(rows.end - n);
+            for n in rows.clone().step_by(S::TILE.1) {
+                let count = S::TILE.1.min(rows.end - n);
                 for (row, numbers) in (n..n + count).zip(numbers.0.chunks_exact_mut(K_BLOCK)) {
                     // SAFETY: the caller's promise.
                     unsafe { decode_row::<S, T>(product, row, along.clone(), numbers) };
@@ -261,12 +276,9 @@ unsafe fn decoded<S: Simd, T: Decoded<S>>(product: &Product<'_, T>, rows: Range<
                         out: out.start.add(n + j),
                         out_stride: out.n,
                     };
-                    match (count, S::TILE) {
-                        (ROWS, (4, _)) => tiles::<S, T, 4, ROWS>(&strip(0), inputs.clone()),
-                        (ROWS, (3, _)) => {
-                            tiles::<S, T, 3, 3>(&strip(0), inputs.clone());
-                            tiles::<S, T, 3, 3>(&strip(3), inputs.clone());
-                        }
+                    match (S::TILE, count) {
+                        ((4, 6), 6) => tiles::<S, T, 4, 6>(&strip(0), inputs.clone()),
+                        ((3, 4), 4) => tiles::<S, T, 3, 4>(&strip(0), inputs.clone()),
                         _ => (0..count).for_each(|j| tiles::<S, T, 4, 1>(&strip(j), inputs.clone())),
                     }
                 }
@@ -285,9 +297,12 @@ unsafe fn decode_row<S: Simd, T: Decoded<S>>(product: &Product<'_, T>, row: usiz
         for at in (0..along.len()).step_by(T::GROUP) {
             // SAFETY: the caller's promise; whole groups lie within the row.
             unsafe {
-                let (firsts, seconds) = group::<S, T>(weights, first + at);
-                T::store(firsts, out.as_mut_ptr().add(at));
-                T::store(seconds, out.as_mut_ptr().add(at + T::STEP));
+                let table = table::<S, T>(weights, first + at);
+                for at in (at..at + T::GROUP).step_by(T::PAIR) {
+                    let (firsts, seconds) = T::decode(table, weights.packed.as_ptr().add((first + at) / 2));
+                    T::store(firsts, out.as_mut_ptr().add(at));
+                    T::store(seconds, out.as_mut_ptr().add(at + T::STEP));
+                }
             }
         }
         return;

@@ -1,7 +1,8 @@
-//! Products with 4-bit weights against those with the same weights in float32.
+//! Products with 4-bit weights against those with the same weights in full.
 
 use proptest::prelude::*;
 
+use super::super::elementwise::Activation;
 use super::super::matmul::{Matrix, Numbers, Weights, multiply_with};
 use super::super::shares;
 use super::super::test_numbers::{assert_close, numbers};
@@ -64,6 +65,50 @@ proptest! {
             let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(set, x, four_bit, n, k)).collect();
             prop_assert!(together == alone, "{set:?}: not the same to the bit");
         }
+    }
+}
+
+/// Two blocks, and two scales, in what the widest vectors decode at once.
+#[test]
+fn small_blocks_have_scales_of_their_own() {
+    let (n, k, code) = (9, 64, code());
+    let Packed { bytes, absmax, plain } = packed(n * k, 32, 3);
+    let plain: Vec<bf16> = plain.into_iter().map(bf16::from_f32).collect();
+    let compute = Precision::BFloat16;
+    let weights = FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 32, compute };
+    for m in [1, 8, 9] {
+        let x = numbers(m * k, 4);
+        let full = product(InstructionSet::Scalar, &x, Weights::Full(Numbers::BFloat16(&plain)), n, k);
+        let expected: Vec<f64> = full.into_iter().map(f64::from).collect();
+        for set in InstructionSet::available() {
+            assert_close(&product(set, &x, Weights::FourBit(weights), n, k), &expected, 1e-5);
+        }
+    }
+}
+
+/// More rows than are converted at once: each as alone, with all that comes after the product.
+#[test]
+fn rows_of_a_long_prompt_are_those_of_short_ones() {
+    let (m, n, k, code) = (1030, 5, 64, code());
+    let Packed { bytes, absmax, plain } = packed(n * k, 64, 7);
+    let plain: Vec<bf16> = plain.into_iter().map(bf16::from_f32).collect();
+    let (x, bias, before) = (numbers(m * k, 8), numbers(n, 9), numbers(m * n, 10));
+    let then = Then { bias: Some(&bias), accumulate: true, activation: Some(Activation::GeluNew) };
+    let four_bit = |compute| FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64, compute };
+    let formats = [
+        Weights::Full(Numbers::BFloat16(&plain)),
+        Weights::FourBit(four_bit(Precision::BFloat16)),
+        Weights::FourBit(four_bit(Precision::Float32)),
+    ];
+    for weights in formats {
+        let run = |x: &[f32], out: &mut [f32]| {
+            multiply_with(InstructionSet::best(), &shares(), x, Matrix { weights, n, k }, then, out);
+        };
+        let mut together = before.clone();
+        run(&x, &mut together);
+        let mut alone = before.clone();
+        x.chunks_exact(k).zip(alone.chunks_exact_mut(n)).for_each(|(x, out)| run(x, out));
+        assert!(together == alone, "{weights:?}");
     }
 }
 

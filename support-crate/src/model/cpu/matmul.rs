@@ -92,7 +92,8 @@ pub(super) fn multiply_with(
     assert_eq!((x.len(), out.len()), (m * k, m * n), "inputs or outputs of another shape than ({m}, {k}), ({m}, {n})");
     assert!(then.bias.is_none_or(|bias| bias.len() == n), "a bias of another length than {n}");
     let together = match weights {
-        Weights::Full(Numbers::Float32(_)) | Weights::Int8(_) => m,
+        // All inputs of an int8 product have a say in which columns are kept out of it.
+        Weights::Full(Numbers::Float32(_)) | Weights::Int8(_) => m.max(1),
         Weights::Full(Numbers::BFloat16(_)) | Weights::FourBit(_) => CONVERTED,
     };
     for (x, out) in x.chunks(together * k).zip(out.chunks_mut(together * n)) {

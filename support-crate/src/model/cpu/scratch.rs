@@ -8,6 +8,8 @@ use std::ops::{Deref, DerefMut};
 
 use half::bf16;
 
+use super::decode::Widened;
+
 /// A slice that goes back to this thread's store when it is dropped.
 pub(in crate::model) struct Scratch<T: Kept>(Vec<T>);
 
@@ -30,7 +32,7 @@ macro_rules! kept {
         })*
     };
 }
-kept!(f32, bf16, i8);
+kept!(f32, bf16, Widened, i8);
 
 impl<T: Kept> Scratch<T> {
     /// A slice of `len` numbers that are left over from something else.

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use half::bf16;
 
+use super::elementwise::nearest;
 use crate::error::{Error, Result};
 
 /// The instruction sets that kernels are compiled for, from the plainest to the fastest.
@@ -35,21 +36,22 @@ pub(in crate::model) enum InstructionSet {
 const VARIABLE: &str = "QUANTLAB_CPU_ISA";
 
 impl InstructionSet {
-    /// The one that `QUANTLAB_CPU_ISA` names, to see how fast another processor would be, else the fastest of this
-    /// processor.
+    /// As [`chosen`](Self::chosen), and the fastest if the name is wrong.
     pub fn best() -> Self {
         Self::chosen().unwrap_or_else(|_| Self::fastest())
     }
 
-    /// The same.
+    /// The one that `QUANTLAB_CPU_ISA` names when this is first asked, to see how fast products and attention would
+    /// be on another processor; else the fastest of this one.
     ///
     /// # Errors
     /// A name that is none of an instruction set of this processor.
     pub fn chosen() -> Result<Self> {
+        static NAME: OnceLock<Option<String>> = OnceLock::new();
         static CHOSEN: OnceLock<Option<InstructionSet>> = OnceLock::new();
-        let name = || std::env::var_os(VARIABLE).map(|name| name.to_string_lossy().into_owned());
-        let chosen = CHOSEN.get_or_init(|| name().map_or(Some(Self::fastest()), |name| Self::named(&name).ok()));
-        chosen.map_or_else(|| Self::named(&name().unwrap_or_default()), Ok)
+        let name = || NAME.get_or_init(|| std::env::var_os(VARIABLE).map(|name| name.to_string_lossy().into_owned()));
+        let find = || name().as_deref().map_or_else(|| Ok(Self::fastest()), Self::named);
+        CHOSEN.get_or_init(|| find().ok()).map_or_else(find, Ok)
     }
 
     fn named(name: &str) -> Result<Self> {
@@ -186,6 +188,23 @@ macro_rules! dispatch {
 }
 pub(super) use dispatch;
 
+/// Compiles a function over `S: Simd` and a format of numbers for the instruction set that multiplies bfloat16, and
+/// calls it with both.
+#[cfg(target_arch = "x86_64")]
+macro_rules! with_bfloat16 {
+    ($body:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
+        #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        unsafe fn run($($arg: $ty),*) {
+            // SAFETY: the caller's promise; the instructions are enabled here.
+            unsafe { $body::<$crate::model::cpu::simd::Avx512Bf16, half::bf16>($($arg),*) }
+        }
+        // SAFETY: the caller's promise, who has seen that the processor has this set.
+        unsafe { run($($arg),*) }
+    }};
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use with_bfloat16;
+
 /// Vectors of float32, and of bfloat16 for products.
 ///
 /// # Safety
@@ -216,6 +235,9 @@ pub(super) trait Simd: Copy {
     unsafe fn store(value: Self::F32, to: *mut f32);
     /// The first `count` numbers only.
     unsafe fn store_part(value: Self::F32, to: *mut f32, count: usize);
+    unsafe fn multiply(a: Self::F32, b: Self::F32) -> Self::F32;
+    /// The nearest bfloat16 numbers, ties to even; what is no number stays none.
+    unsafe fn nearest_bf16(value: Self::F32) -> Self::F32;
     /// `a * b + c`.
     unsafe fn mul_add(a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
     /// The sum of the lanes of each, with additions in the same order wherever it stands.
@@ -283,6 +305,14 @@ impl Simd for Scalar {
     }
     #[inline(always)]
     unsafe fn store_part(_: f32, _: *mut f32, _: usize) {}
+    #[inline(always)]
+    unsafe fn multiply(a: f32, b: f32) -> f32 {
+        a * b
+    }
+    #[inline(always)]
+    unsafe fn nearest_bf16(value: f32) -> f32 {
+        nearest(value).to_f32()
+    }
     #[inline(always)]
     unsafe fn mul_add(a: f32, b: f32, c: f32) -> f32 {
         a * b + c

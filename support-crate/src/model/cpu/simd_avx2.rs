@@ -71,6 +71,22 @@ macro_rules! avx2 {
             unsafe { _mm256_maskstore_ps(to, avx2_mask(count), value) }
         }
         #[inline(always)]
+        unsafe fn multiply(a: __m256, b: __m256) -> __m256 {
+            // SAFETY: as above.
+            unsafe { _mm256_mul_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn nearest_bf16(value: __m256) -> __m256 {
+            // SAFETY: as above. Half a step is added, a little less if the last bit that stays is even.
+            unsafe {
+                let bits = _mm256_castps_si256(value);
+                let last = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+                let more = _mm256_add_epi32(bits, _mm256_add_epi32(last, _mm256_set1_epi32(0x7FFF)));
+                let nearest = _mm256_castsi256_ps(_mm256_and_si256(more, _mm256_set1_epi32(!0xFFFF)));
+                _mm256_blendv_ps(nearest, value, _mm256_cmp_ps::<_CMP_UNORD_Q>(value, value))
+            }
+        }
+        #[inline(always)]
         unsafe fn mul_add(a: __m256, b: __m256, c: __m256) -> __m256 {
             // SAFETY: as above.
             unsafe { _mm256_fmadd_ps(a, b, c) }

@@ -69,6 +69,22 @@ macro_rules! avx512_float32 {
             unsafe { _mm512_mask_storeu_ps(to, mask16(count), value) }
         }
         #[inline(always)]
+        unsafe fn multiply(a: __m512, b: __m512) -> __m512 {
+            // SAFETY: as above.
+            unsafe { _mm512_mul_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn nearest_bf16(value: __m512) -> __m512 {
+            // SAFETY: as above. Half a step is added, a little less if the last bit that stays is even.
+            unsafe {
+                let bits = _mm512_castps_si512(value);
+                let last = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+                let more = _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7FFF)));
+                let nearest = _mm512_castsi512_ps(_mm512_and_si512(more, _mm512_set1_epi32(!0xFFFF)));
+                _mm512_mask_mov_ps(nearest, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value, value), value)
+            }
+        }
+        #[inline(always)]
         unsafe fn mul_add(a: __m512, b: __m512, c: __m512) -> __m512 {
             // SAFETY: as above.
             unsafe { _mm512_fmadd_ps(a, b, c) }

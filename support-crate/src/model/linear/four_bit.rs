@@ -13,8 +13,8 @@ use crate::quant::{Absmax, FourBitOptions, Quantized4Bit, check_blocksize};
 
 /// A linear layer with weights of 4 bits, NF4 or FP4, as `bitsandbytes.nn.Linear4bit`.
 ///
-/// Weights are dequantized as they are multiplied, and everything is added up in float32. For inputs in bfloat16
-/// the kernels of the CPU round them to it, as is done there if no `compute_dtype` is given. Scales that are
+/// Weights are dequantized as they are multiplied, and everything is added up in float32. If inputs are bfloat16, the
+/// kernels of the CPU round the dequantized weights to that too, as is done there if no `compute_dtype` is given. Scales that are
 /// quantized themselves are unpacked for each product, as there. On a GPU the quantized weights are in its memory
 /// too, besides those that [`quant_state`](Self::quant_state) reads. CUDA: not measured.
 ///
