@@ -7,13 +7,9 @@ use std::process::Command;
 fn an_interrupted_kernel_goes_on_and_says_what_is_gone() {
     let home = std::env::var_os("QUANTLAB_HOME").map(PathBuf::from);
     let cache = || std::env::home_dir().unwrap().join(".cache/quantlab");
-    let python = home.clone().unwrap_or_else(cache).join("python/bin/python");
+    let python = home.unwrap_or_else(cache).join("python/bin/python");
     let outside = tempfile::tempdir().unwrap();
     let mut session = Command::new(python);
-    session.args(["-c", include_str!("session.py")]).current_dir(outside.path());
-    if let Some(home) = home {
-        session.env("QUANTLAB_HOME", home);
-    }
-    let done = session.output().unwrap();
+    let done = session.args(["-c", include_str!("session.py")]).current_dir(outside.path()).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

@@ -71,8 +71,7 @@ fn is_baseline(all: &[Configuration], precision: Precision, digits: &str) -> Res
     }
 }
 
-/// The quantization of the configuration with this in its name, in any case.
-/// Where the configuration of this format stands.
+/// Where the configuration with this in its name, in any case, stands.
 fn place(all: &[Configuration], format: &str) -> Option<usize> {
     all.iter().position(|one| one.name.to_uppercase().replace(['-', ' '], "").contains(format))
 }
@@ -88,6 +87,7 @@ fn in_order(all: &[Configuration]) -> Result<(), Complaint> {
     }
 }
 
+/// The quantization of the configuration with this in its name.
 fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a QuantizationConfig, Complaint> {
     let Some(Configuration { name, options }) = place(all, format).map(|place| &all[place]) else {
         let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();

@@ -57,7 +57,12 @@ pub(super) trait Decoded<S: Simd>: Factor<S> + Target {
     unsafe fn table(code: &[f32; 16], scales: [f32; 2]) -> Self::Table;
     /// The first numbers of the bytes of a pair of vectors, and the second.
     unsafe fn decode(table: Self::Table, from: *const u8) -> (Self::Vector, Self::Vector);
-    unsafe fn store(value: Self::Vector, to: *mut Self);
+
+    #[inline(always)]
+    unsafe fn store(value: Self::Vector, to: *mut Self) {
+        // SAFETY: the caller's promise. A vector is its numbers, one after the other.
+        unsafe { to.cast::<Self::Vector>().write_unaligned(value) }
+    }
 }
 
 impl Decoded<Scalar> for f32 {
@@ -72,11 +77,6 @@ impl Decoded<Scalar> for f32 {
         // SAFETY: the caller's promise.
         let byte = usize::from(unsafe { *from });
         (table[byte >> 4], table[byte & 15])
-    }
-    #[inline(always)]
-    unsafe fn store(value: f32, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { *to = value }
     }
 }
 
@@ -104,37 +104,6 @@ where
     unsafe fn decode(table: Self::Table, from: *const u8) -> (S::F32, S::F32) {
         // SAFETY: as above.
         unsafe { <f32 as Decoded<S>>::decode(table, from) }
-    }
-    #[inline(always)]
-    unsafe fn store(value: S::F32, to: *mut Widened) {
-        // SAFETY: as above. They are float32 in memory.
-        unsafe { S::store(value, to.cast()) }
-    }
-}
-
-impl<S: Simd> Factor<S> for Widened {
-    const STEP: usize = S::LANES;
-    type Vector = S::F32;
-
-    #[inline(always)]
-    unsafe fn none() -> S::F32 {
-        // SAFETY: the caller's promise.
-        unsafe { S::zero() }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const Widened) -> S::F32 {
-        // SAFETY: as above.
-        unsafe { S::load(from.cast()) }
-    }
-    #[inline(always)]
-    unsafe fn load_part(from: *const Widened, count: usize) -> S::F32 {
-        // SAFETY: as above.
-        unsafe { S::load_part(from.cast(), count) }
-    }
-    #[inline(always)]
-    unsafe fn dot(a: S::F32, b: S::F32, sums: S::F32) -> S::F32 {
-        // SAFETY: as above.
-        unsafe { S::mul_add(a, b, sums) }
     }
 }
 

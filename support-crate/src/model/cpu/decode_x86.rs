@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 use half::bf16;
 
 use super::super::simd::{Avx2, Avx2Vnni, Avx512, Avx512Bf16, Avx512Vnni};
-use super::{Decoded, Simd};
+use super::Decoded;
 
 macro_rules! avx2_float32 {
     ($($set:ty),*) => {$(
@@ -32,11 +32,6 @@ macro_rules! avx2_float32 {
                     let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
                     (lookup(table, _mm256_srli_epi32::<4>(bytes)), lookup(table, bytes))
                 }
-            }
-            #[inline(always)]
-            unsafe fn store(value: __m256, to: *mut f32) {
-                // SAFETY: as above.
-                unsafe { <$set>::store(value, to) }
             }
         }
     )*};
@@ -73,11 +68,6 @@ macro_rules! avx512_float32 {
                     (_mm512_permutexvar_ps(upper, table), _mm512_permutexvar_ps(bytes, table))
                 }
             }
-            #[inline(always)]
-            unsafe fn store(value: __m512, to: *mut f32) {
-                // SAFETY: as above.
-                unsafe { <$set>::store(value, to) }
-            }
         }
     )*};
 }
@@ -108,10 +98,5 @@ impl Decoded<Avx512Bf16> for bf16 {
             let lower = _mm512_or_si512(_mm512_and_si512(bytes, _mm512_set1_epi16(15)), half);
             (_mm512_permutexvar_epi16(upper, table), _mm512_permutexvar_epi16(lower, table))
         }
-    }
-    #[inline(always)]
-    unsafe fn store(value: __m512i, to: *mut bf16) {
-        // SAFETY: as above.
-        unsafe { _mm512_storeu_si512(to.cast(), value) }
     }
 }

@@ -12,7 +12,7 @@ use super::matmul::{FEW, INPUT_BLOCK, K_BLOCK, Output, Strip, Then, add_sums, sh
 use super::pool::Shares;
 use super::scratch::{Kept, Scratch};
 #[cfg(target_arch = "x86_64")]
-use super::simd::with_bfloat16;
+use super::simd::compiled_for;
 use super::simd::{InstructionSet, Simd, dispatch};
 use crate::model::Precision;
 
@@ -56,10 +56,10 @@ pub(super) fn multiply(
     match weights.compute {
         #[cfg(target_arch = "x86_64")]
         Precision::BFloat16 if set == InstructionSet::Avx512Bf16 => {
-            let order = |x: &[f32], out: &mut [bf16]| with_bfloat16!(order(x: &[f32], k: usize, out: &mut [bf16]));
+            let order = |x: &[f32], out: &mut [bf16]| compiled_for!(Avx512Bf16, order::<bf16>(x: &[f32], k: usize, out: &mut [bf16]));
             let product = &Product { weights, x: &ordered(shares, x, k, &order), m, k, out };
             share(shares, out, m * k, then, &|rows| {
-                with_bfloat16!(columns(product: &Product<'_, bf16>, rows: Range<usize>));
+                compiled_for!(Avx512Bf16, columns::<bf16>(product: &Product<'_, bf16>, rows: Range<usize>));
             });
         }
         Precision::BFloat16 => {

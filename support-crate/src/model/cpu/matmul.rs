@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use half::bf16;
 
+use super::decode::Widened;
 use super::elementwise::{self, Activation};
 use super::four_bit::{self, FourBit};
 use super::int8::{self, Int8};
@@ -206,31 +207,37 @@ pub(super) trait Factor<S: Simd>: Copy {
     unsafe fn dot(a: Self::Vector, b: Self::Vector, sums: S::F32) -> S::F32;
 }
 
-impl<S: Simd> Factor<S> for f32 {
-    const STEP: usize = S::LANES;
-    type Vector = S::F32;
+/// Float32 in memory, whatever it is rounded to.
+macro_rules! float32_factor {
+    ($($number:ty),*) => {$(
+        impl<S: Simd> Factor<S> for $number {
+            const STEP: usize = S::LANES;
+            type Vector = S::F32;
 
-    #[inline(always)]
-    unsafe fn none() -> S::F32 {
-        // SAFETY: the caller's promise.
-        unsafe { S::zero() }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> S::F32 {
-        // SAFETY: as above.
-        unsafe { S::load(from) }
-    }
-    #[inline(always)]
-    unsafe fn load_part(from: *const f32, count: usize) -> S::F32 {
-        // SAFETY: as above.
-        unsafe { S::load_part(from, count) }
-    }
-    #[inline(always)]
-    unsafe fn dot(a: S::F32, b: S::F32, sums: S::F32) -> S::F32 {
-        // SAFETY: as above.
-        unsafe { S::mul_add(a, b, sums) }
-    }
+            #[inline(always)]
+            unsafe fn none() -> S::F32 {
+                // SAFETY: the caller's promise.
+                unsafe { S::zero() }
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $number) -> S::F32 {
+                // SAFETY: as above.
+                unsafe { S::load(from.cast()) }
+            }
+            #[inline(always)]
+            unsafe fn load_part(from: *const $number, count: usize) -> S::F32 {
+                // SAFETY: as above.
+                unsafe { S::load_part(from.cast(), count) }
+            }
+            #[inline(always)]
+            unsafe fn dot(a: S::F32, b: S::F32, sums: S::F32) -> S::F32 {
+                // SAFETY: as above.
+                unsafe { S::mul_add(a, b, sums) }
+            }
+        }
+    )*};
 }
+float32_factor!(f32, Widened);
 
 impl<S: Simd> Factor<S> for bf16 {
     const STEP: usize = S::BF16_LANES;

@@ -47,11 +47,13 @@ impl InstructionSet {
     /// # Errors
     /// A name that is none of an instruction set of this processor.
     pub fn chosen() -> Result<Self> {
-        static NAME: OnceLock<Option<String>> = OnceLock::new();
-        static CHOSEN: OnceLock<Option<InstructionSet>> = OnceLock::new();
-        let name = || NAME.get_or_init(|| std::env::var_os(VARIABLE).map(|name| name.to_string_lossy().into_owned()));
-        let find = || name().as_deref().map_or_else(|| Ok(Self::fastest()), Self::named);
-        CHOSEN.get_or_init(|| find().ok()).map_or_else(find, Ok)
+        /// Of a wrong name, the name.
+        static CHOSEN: OnceLock<std::result::Result<InstructionSet, String>> = OnceLock::new();
+        let chosen = CHOSEN.get_or_init(|| match std::env::var_os(VARIABLE) {
+            None => Ok(Self::fastest()),
+            Some(name) => Self::named(&name.to_string_lossy()).map_err(|_| name.to_string_lossy().into_owned()),
+        });
+        chosen.as_ref().copied().or_else(|name| Self::named(name))
     }
 
     fn named(name: &str) -> Result<Self> {
@@ -130,80 +132,64 @@ impl InstructionSet {
     }
 }
 
-/// Compiles a function over `S: Simd` for every instruction set, and calls the one that is asked for.
+/// Compiles a function over `S: Simd` for one instruction set, and calls it.
+///
+/// `compiled_for!(Set, name::<A, B>(argument: Type, ...))` calls `name::<Vectors, A, B>(argument, ...)`; the caller has
+/// seen that the processor has the set.
+#[cfg(target_arch = "x86_64")]
+macro_rules! compiled_for {
+    (@ $set:ident, $features:literal, $body:ident $(::<$($generic:ty),+>)? ($($arg:ident: $ty:ty),*)) => {{
+        #[target_feature(enable = $features)]
+        unsafe fn compiled($($arg: $ty),*) {
+            // SAFETY: the caller's promise; the instructions are enabled here.
+            unsafe { $body::<$crate::model::cpu::simd::$set $($(, $generic)+)?>($($arg),*) }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { compiled($($arg),*) }
+    }};
+    (Avx2, $($call:tt)*) => { compiled_for!(@ Avx2, "avx2,fma", $($call)*) };
+    (Avx2Vnni, $($call:tt)*) => { compiled_for!(@ Avx2Vnni, "avxvnni,avx2,fma", $($call)*) };
+    (Avx512, $($call:tt)*) => {
+        compiled_for!(@ Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma", $($call)*)
+    };
+    (Avx512Vnni, $($call:tt)*) => {
+        compiled_for!(@ Avx512Vnni, "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma", $($call)*)
+    };
+    (Avx512Bf16, $($call:tt)*) => {
+        compiled_for!(
+            @ Avx512Bf16, "avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma", $($call)*
+        )
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use compiled_for;
+
+/// Compiles a function over `S: Simd` for every instruction set, and calls the one that is asked for: one beyond
+/// `Scalar` exists only where the processor has it.
 ///
 /// `dispatch!(set, name::<A, B>(argument: Type, ...))` calls `name::<Vectors, A, B>(argument, ...)`.
 macro_rules! dispatch {
     ($set:expr, $body:ident $(::<$($generic:ty),+>)? ($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
-        {
-            #[target_feature(enable = "avx2,fma")]
-            unsafe fn avx2($($arg: $ty),*) {
-                // SAFETY: the caller's promise; the instructions are enabled here.
-                unsafe { $body::<$crate::model::cpu::simd::Avx2 $($(, $generic)+)?>($($arg),*) }
-            }
-            #[target_feature(enable = "avxvnni,avx2,fma")]
-            unsafe fn avx2_vnni($($arg: $ty),*) {
-                // SAFETY: as above.
-                unsafe { $body::<$crate::model::cpu::simd::Avx2Vnni $($(, $generic)+)?>($($arg),*) }
-            }
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            unsafe fn avx512($($arg: $ty),*) {
-                // SAFETY: as above.
-                unsafe { $body::<$crate::model::cpu::simd::Avx512 $($(, $generic)+)?>($($arg),*) }
-            }
-            #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            unsafe fn avx512_vnni($($arg: $ty),*) {
-                // SAFETY: as above.
-                unsafe { $body::<$crate::model::cpu::simd::Avx512Vnni $($(, $generic)+)?>($($arg),*) }
-            }
-            #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            unsafe fn avx512_bf16($($arg: $ty),*) {
-                // SAFETY: as above.
-                unsafe { $body::<$crate::model::cpu::simd::Avx512Bf16 $($(, $generic)+)?>($($arg),*) }
-            }
-            use $crate::model::cpu::simd::InstructionSet;
-            // SAFETY: an `InstructionSet` beyond `Scalar` exists only where the processor has it; the rest is
-            // the caller's promise.
-            unsafe {
-                match $set {
-                    InstructionSet::Scalar => {
-                        $body::<$crate::model::cpu::simd::Scalar $($(, $generic)+)?>($($arg),*)
-                    }
-                    InstructionSet::Avx2 => avx2($($arg),*),
-                    InstructionSet::Avx2Vnni => avx2_vnni($($arg),*),
-                    InstructionSet::Avx512 => avx512($($arg),*),
-                    InstructionSet::Avx512Vnni => avx512_vnni($($arg),*),
-                    InstructionSet::Avx512Bf16 => avx512_bf16($($arg),*),
-                }
-            }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            let _ = $set;
+        use $crate::model::cpu::simd::compiled_for;
+        use $crate::model::cpu::simd::{InstructionSet, Scalar};
+        match $set {
             // SAFETY: the caller's promise.
-            unsafe { $body::<$crate::model::cpu::simd::Scalar $($(, $generic)+)?>($($arg),*) }
+            InstructionSet::Scalar => unsafe { $body::<Scalar $($(, $generic)+)?>($($arg),*) },
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => compiled_for!(Avx2, $body $(::<$($generic),+>)? ($($arg: $ty),*)),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2Vnni => compiled_for!(Avx2Vnni, $body $(::<$($generic),+>)? ($($arg: $ty),*)),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => compiled_for!(Avx512, $body $(::<$($generic),+>)? ($($arg: $ty),*)),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512Vnni => compiled_for!(Avx512Vnni, $body $(::<$($generic),+>)? ($($arg: $ty),*)),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512Bf16 => compiled_for!(Avx512Bf16, $body $(::<$($generic),+>)? ($($arg: $ty),*)),
         }
     }};
 }
 pub(super) use dispatch;
-
-/// Compiles a function over `S: Simd` and a format of numbers for the instruction set that multiplies bfloat16, and
-/// calls it with both.
-#[cfg(target_arch = "x86_64")]
-macro_rules! with_bfloat16 {
-    ($body:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
-        #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-        unsafe fn run($($arg: $ty),*) {
-            // SAFETY: the caller's promise; the instructions are enabled here.
-            unsafe { $body::<$crate::model::cpu::simd::Avx512Bf16, half::bf16>($($arg),*) }
-        }
-        // SAFETY: the caller's promise, who has seen that the processor has this set.
-        unsafe { run($($arg),*) }
-    }};
-}
-#[cfg(target_arch = "x86_64")]
-pub(super) use with_bfloat16;
 
 /// Vectors of float32, and of bfloat16 for products.
 ///
