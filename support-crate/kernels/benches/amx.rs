@@ -107,7 +107,10 @@ mod measure {
             _ => {
                 let (packed, absmax) = (&packed[at / 2..(at + n * k) / 2], &scales[..n * k / 64]);
                 let compute = Compute::BFloat16;
-                (MatrixData::Packed4Bit(Packed4Bit { packed, absmax, code, blocksize: 64, compute }), 2 * BYTES / (n * k))
+                (
+                    MatrixData::Packed4Bit(Packed4Bit { packed, absmax, code, blocksize: 64, compute }),
+                    2 * BYTES / (n * k),
+                )
             }
         }
     }

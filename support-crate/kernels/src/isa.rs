@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+#[cfg(target_arch = "x86_64")]
+use crate::amx::Amx;
 use crate::simd::*;
 
 /// An instruction set that this processor has, from the plainest to the fastest.
@@ -25,6 +27,9 @@ pub enum Isa {
     #[cfg(target_arch = "x86_64")]
     /// The same, and products of 32 bfloat16.
     Avx512Bf16(Avx512Bf16),
+    #[cfg(target_arch = "x86_64")]
+    /// The same, and products of 16 x 16 x 32 bfloat16 or 16 x 16 x 64 bytes in tiles. Only where it is asked for.
+    Amx(Amx),
 }
 
 /// The environment variable that names the instruction set to use instead of the fastest.
@@ -61,8 +66,14 @@ impl Isa {
         found.ok_or_else(|| UnknownIsa { name: name.to_owned() })
     }
 
+    /// Without AMX, whose products have only been emulated so far: how fast they are, and from how many rows on they
+    /// are faster, is to be measured first (`cargo bench -p quantlab-kernels --bench amx`).
     fn fastest() -> Self {
-        Self::available().last().copied().unwrap_or(Self::Scalar(Scalar))
+        #[cfg(target_arch = "x86_64")]
+        let has_run = |isa: &Self| !matches!(isa, Self::Amx(_));
+        #[cfg(not(target_arch = "x86_64"))]
+        let has_run = |_: &Self| true;
+        Self::available().into_iter().rfind(has_run).unwrap_or(Self::Scalar(Scalar))
     }
 
     /// `scalar`, `avx2`, ...: as `QUANTLAB_CPU_ISA` has it.
@@ -79,6 +90,8 @@ impl Isa {
             Self::Avx512Vnni(_) => "avx512-vnni",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(_) => "avx512-bf16",
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(_) => "amx",
         }
     }
 
@@ -92,6 +105,11 @@ impl Isa {
             sets.extend(Avx512::detect().map(Self::Avx512));
             sets.extend(Avx512Vnni::detect().map(Self::Avx512Vnni));
             sets.extend(Avx512Bf16::detect().map(Self::Avx512Bf16));
+            #[cfg(not(test))]
+            sets.extend(Amx::detect().map(Self::Amx));
+            // Every test of a kernel is one of AMX too, for products of any number of rows.
+            #[cfg(test)]
+            sets.extend(Amx::emulated().map(|amx| Self::Amx(amx.from_rows(1))));
         }
         sets
     }
@@ -113,6 +131,8 @@ impl Isa {
             Self::Avx512Vnni(simd) => unsigned(simd),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(simd) => unsigned(simd),
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(_) => false,
         }
     }
 
@@ -131,6 +151,8 @@ impl Isa {
             Self::Avx512Vnni(simd) => simd.vectorize(kernel),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(amx) => amx.vectors().vectorize(kernel),
         }
     }
 }

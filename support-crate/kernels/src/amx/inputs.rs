@@ -29,17 +29,16 @@ impl<T: TileNumber + Kept> TileInputs<T> {
     const TILE: usize = TILE_ROWS * T::PER_ROW;
 
     /// Of `x` (m, k), once per product.
-    pub fn new(amx: Amx, scope: &ThreadScope, x: &[T], k: usize) -> Self {
+    pub fn new(_: Amx, scope: &ThreadScope, x: &[T], k: usize) -> Self {
         let (m, steps) = (x.len() / k, k.div_ceil(T::PER_ROW));
         let group = 2 * steps * Self::TILE;
         let mut numbers = AlignedScratch::any(m.div_ceil(BLOCK) * group);
         scope.split_mut(&mut numbers, group, 4 * BLOCK * k, &|first, out| {
             for (x, out) in x[first * BLOCK * k..].chunks(BLOCK * k).zip(out.chunks_exact_mut(group)) {
-                // SAFETY: the processor has AVX-512, as `amx` proves by its vectors.
+                // SAFETY: the processor has AVX-512, which the value of `Amx` proves.
                 unsafe { pack(x, k, out) };
             }
         });
-        let _ = amx.vectors();
         Self { numbers, m, steps }
     }
 
@@ -90,24 +89,20 @@ pub fn transpose(tile: &mut [[u32; TILE_ROWS]; TILE_ROWS]) {
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn exchange<const BIT: usize>(rows: &mut [__m512i; TILE_ROWS]) {
-        // The second of two vectors has the indices from 16 on.
-        let low = std::array::from_fn(|column| if column & BIT == 0 { column } else { TILE_ROWS + column - BIT });
-        let high = std::array::from_fn(|column| if column & BIT == 0 { column + BIT } else { TILE_ROWS + column });
-        let [low, high] = [low, high].map(|indices| load(&indices.map(|index| index as u32)));
-        for row in (0..TILE_ROWS).filter(|row| row & BIT == 0) {
-            let (a, b) = (rows[row], rows[row + BIT]);
-            rows[row] = _mm512_permutex2var_epi32(a, low, b);
-            rows[row + BIT] = _mm512_permutex2var_epi32(a, high, b);
+        let (low, high) = const { (from_two(BIT, 0), from_two(BIT, BIT)) };
+        let (low, high) = (load(&low), load(&high));
+        for row in 0..TILE_ROWS {
+            if row & BIT == 0 {
+                let (a, b) = (rows[row], rows[row + BIT]);
+                rows[row] = _mm512_permutex2var_epi32(a, low, b);
+                rows[row + BIT] = _mm512_permutex2var_epi32(a, high, b);
+            }
         }
     }
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn load(row: &[u32; TILE_ROWS]) -> __m512i {
-        // SAFETY: a row is 16 numbers of 4 bytes.
-        unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }
-    }
     let mut rows = [_mm512_setzero_si512(); TILE_ROWS];
-    rows.iter_mut().zip(&*tile).for_each(|(row, from)| *row = load(from));
+    for (row, from) in rows.iter_mut().zip(&*tile) {
+        *row = load(from);
+    }
     exchange::<8>(&mut rows);
     exchange::<4>(&mut rows);
     exchange::<2>(&mut rows);
@@ -116,6 +111,26 @@ pub fn transpose(tile: &mut [[u32; TILE_ROWS]; TILE_ROWS]) {
         // SAFETY: a row is 16 numbers of 4 bytes.
         unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), row) };
     }
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn load(row: &[u32; TILE_ROWS]) -> __m512i {
+    // SAFETY: a row is 16 numbers of 4 bytes.
+    unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }
+}
+
+/// Columns of two rows that differ in `bit` of their number: from the first those in which this bit is 0, from the
+/// second, whose columns count from 16 on, those in which it is 1. `kept` is that bit of the row that is made of them.
+const fn from_two(bit: usize, kept: usize) -> [u32; TILE_ROWS] {
+    let mut columns = [0; TILE_ROWS];
+    let mut column = 0;
+    while column < TILE_ROWS {
+        let row = if column & bit == 0 { 0 } else { TILE_ROWS };
+        columns[column] = (row + (column & !bit | kept)) as u32;
+        column += 1;
+    }
+    columns
 }
 
 /// [`Scratch`] that begins with a cache line: tiles whose rows lie in two each take twice as long to load.

@@ -51,9 +51,12 @@ impl Amx {
     /// Asks the processor and, once per process, the system: tiles add 8 KiB to what it saves of each thread that
     /// uses them, so it gives them only to who asks.
     pub fn detect() -> Option<Self> {
-        static MAY_USE_TILES: OnceLock<bool> = OnceLock::new();
-        let vectors = Avx512Bf16::detect()?;
-        (cfg!(target_os = "linux") && has_amx(vectors) && *MAY_USE_TILES.get_or_init(may_use_tiles)).then_some(Self::new(vectors))
+        static FOUND: OnceLock<Option<Amx>> = OnceLock::new();
+        *FOUND.get_or_init(|| {
+            let vectors = Avx512Bf16::detect()?;
+            let usable = cfg!(target_os = "linux") && has_amx(vectors) && may_use_tiles();
+            usable.then(|| Self::new(vectors))
+        })
     }
 
     /// Emulated where the processor lacks it; `None` where it lacks AVX-512 too.

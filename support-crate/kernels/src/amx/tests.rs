@@ -168,7 +168,8 @@ fn the_emulator_refuses_what_a_processor_would() {
     const SMALL: TileConfig = TileConfig { rows: [16, 8, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ..WHOLE_TILES };
     // SAFETY: a configuration of tiles with bytes and no rows ends the child.
     assert!(refused(|| unsafe { asm!("ldtilecfg [{}]", in(reg) &SMALL) }), "bytes without rows");
-    const UNLIKE: TileConfig = TileConfig { rows: [16, 8, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0], ..WHOLE_TILES };
+    const UNLIKE: TileConfig =
+        TileConfig { rows: [16, 8, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0], ..WHOLE_TILES };
     // SAFETY: shapes that differ end the child.
     assert!(refused(|| unsafe { asm!("ldtilecfg [{}]", "tdpbssd tmm0, tmm1, tmm2", in(reg) &UNLIKE) }), "shapes");
     // SAFETY: an illegal instruction ends the child.
@@ -307,7 +308,7 @@ impl Drop for AtEnd {
 fn nothing_is_read_beyond_the_weights_and_no_tile_stays_configured() {
     let Some(amx) = Amx::emulated() else { return };
     let isa = Isa::Amx(amx.from_rows(1));
-    for (m, n, k) in [(1, 1, 1), (3, 32, 64), (17, 33, 100), (40, 50, 64), (2, 64, 31), (1, 65, 576)] {
+    for (m, n, k) in [(1, 1, 1), (3, 32, 64), (17, 33, 100), (40, 50, 64), (2, 64, 31), (1, 65, 576), (70, 64, 90)] {
         let (weights, x) = (Weights::new(n, k), numbers(m * k, 5));
         let at_end = [AtEnd::new(&weights.bf16), AtEnd::new(&weights.bytes), AtEnd::new(&weights.packed)];
         let PackedInt8 { absmax, sums, activations, .. } = match weights.int8(n) {
