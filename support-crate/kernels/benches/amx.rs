@@ -8,7 +8,9 @@ use quantlab_kernels::Isa;
 fn main() {
     #[cfg(target_arch = "x86_64")]
     match Isa::available().last() {
-        Some(&Isa::Amx(amx)) => return measure::compare(Isa::Avx512Bf16(amx.vectors()), Isa::Amx(amx.from_rows(1))),
+        Some(&Isa::Amx(amx)) => {
+            return measure::compare(Isa::Avx512Bf16(amx.vectors()), Isa::Amx(amx.with_fewest_rows(1)));
+        }
         _ => eprintln!("The processor is {:?}.", processor()),
     }
     println!("Nothing measured: this processor has no AMX, or the system (Linux 5.16 or later) does not permit it.");

@@ -58,7 +58,7 @@ impl<T: TileNumber + Kept> TileInputs<T> {
 impl<'a, T: TileNumber> Group<'a, T> {
     /// The tiles from a column on that is a multiple of [`TileNumber::PER_ROW`].
     #[inline(always)]
-    pub fn from_column(self, column: usize) -> &'a [T] {
+    pub fn tiles_at(self, column: usize) -> &'a [T] {
         &self.numbers[column * TILE_ROWS * self.tiles..]
     }
 }

@@ -75,7 +75,7 @@ impl Amx {
     }
 
     /// The same for products from `rows` rows of inputs on, to measure and to test.
-    pub fn from_rows(self, rows: usize) -> Self {
+    pub fn with_fewest_rows(self, rows: usize) -> Self {
         Self { fewest_rows: rows, ..self }
     }
 

@@ -19,12 +19,15 @@ const PANEL_STEPS: usize = 16;
 /// measured without such a limit: 768 x 3072 weights took 512 inputs, which are 3 MiB, at two thirds of the speed of 128.
 const INPUT_BYTES: usize = 1 << 20;
 
-/// Groups of 32 inputs that are multiplied at once at most: their sums take 64 KiB.
+/// At least so many groups of 32 inputs are multiplied at once, whatever their bytes: the weights go by for all of them.
+const LEAST_GROUPS: usize = 4;
+
+/// At most so many are: their sums take 64 KiB.
 const MOST_GROUPS: usize = 16;
 
-/// For so few groups the limit is reading the weights, and they are copied to the panel, one row after the other:
-/// loading tiles jumps among 32 rows, which processors do not foresee. The layout was measured without copies: with
-/// 32 inputs it read 50240 x 768 weights, from memory, at 5 GB/s, two fifths of what a core can.
+/// For products of so few groups the limit is reading the weights, and they are copied to the panel, one row after the
+/// other: loading tiles jumps among 32 rows, which processors do not foresee. The layout was measured without copies:
+/// with 32 inputs it read 50240 x 768 weights, from memory, at 5 GB/s, two fifths of what a core can.
 const GROUPS_TO_COPY_FOR: usize = 2;
 
 /// A matrix of weights (n, k) that is multiplied with inputs by tiles.
@@ -81,7 +84,8 @@ impl<P: TileProduct> Kernel<Avx512Bf16> for Part<'_, P> {
     fn run(mut self, simd: Avx512Bf16) {
         let tiles = self.amx.tiles();
         let groups = self.inputs.groups();
-        let at_once = (INPUT_BYTES / (BLOCK * self.k * size_of::<P::Number>())).clamp(1, MOST_GROUPS);
+        let in_cache = INPUT_BYTES / (BLOCK * self.k * size_of::<P::Number>());
+        let at_once = in_cache.clamp(LEAST_GROUPS, MOST_GROUPS);
         let mut sums = vec![Sums::ZERO; at_once.min(groups)];
         let mut panel = AlignedScratch::any(BLOCK * PANEL_STEPS * P::Number::PER_ROW);
         for groups in blocks(0..groups, at_once) {
@@ -112,12 +116,13 @@ impl<P: TileProduct> Part<'_, P> {
         let mut multiply_add = |weights: &[P::Number], weights_stride: usize, column: usize, steps: usize| {
             for (group, sums) in groups.clone().zip(&mut *sums) {
                 let group = inputs.group(group);
-                let inputs = group.from_column(column);
+                let inputs = group.tiles_at(column);
                 tiles.multiply_add(Operands { weights, weights_stride, inputs, input_tiles: group.tiles, steps }, sums);
             }
         };
         let whole = k / P::Number::PER_ROW;
-        let stored = product.stored().filter(|_| rows.len() == BLOCK && groups.len() > GROUPS_TO_COPY_FOR && whole > 0);
+        let many = inputs.groups() > GROUPS_TO_COPY_FOR;
+        let stored = product.stored().filter(|_| many && rows.len() == BLOCK && whole > 0);
         if let Some(weights) = stored {
             multiply_add(&weights[rows.start * k..rows.end * k], k, 0, whole);
         }

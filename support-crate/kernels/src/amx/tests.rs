@@ -22,7 +22,7 @@ fn tile_sums<T: TileNumber + crate::scratch::Kept>(amx: Amx, weights: &[T], x: &
     let operands = Operands {
         weights,
         weights_stride: k,
-        inputs: group.from_column(0),
+        inputs: group.tiles_at(0),
         input_tiles: group.tiles,
         steps: k / T::PER_ROW,
     };
@@ -53,7 +53,7 @@ fn inputs_are_where_tiles_want_them_and_padding_is_zero() {
         for group in 0..inputs.groups() {
             let tiles = inputs.group(group).tiles;
             assert_eq!(tiles, if m - group * BLOCK > TILE_ROWS { 2 } else { 1 });
-            for (step, numbers) in inputs.group(group).from_column(0).chunks_exact(1024 * tiles).enumerate() {
+            for (step, numbers) in inputs.group(group).tiles_at(0).chunks_exact(1024 * tiles).enumerate() {
                 if step >= k.div_ceil(64) {
                     break;
                 }
@@ -247,7 +247,8 @@ fn fewer_rows_and_other_formats_are_as_without_amx() {
     let (isa, without) = (Isa::Amx(amx), Isa::Avx512Bf16(amx.vectors()));
     let (n, k) = (70, 100);
     let weights = Weights::new(n, k);
-    for m in [1, FEWEST_ROWS - 1, FEWEST_ROWS, 20] {
+    // Of 600 rows, 512 are multiplied at once.
+    for m in [1, FEWEST_ROWS - 1, FEWEST_ROWS, 20, 600] {
         let x = numbers(m * k, 5);
         let compare = |data| (product(isa, &x, data, (n, k)), product(without, &x, data, (n, k)));
         let float32 = MatrixData::Float32(&weights.float32);
@@ -307,7 +308,7 @@ impl Drop for AtEnd {
 #[test]
 fn nothing_is_read_beyond_the_weights_and_no_tile_stays_configured() {
     let Some(amx) = Amx::emulated() else { return };
-    let isa = Isa::Amx(amx.from_rows(1));
+    let isa = Isa::Amx(amx.with_fewest_rows(1));
     for (m, n, k) in [(1, 1, 1), (3, 32, 64), (17, 33, 100), (40, 50, 64), (2, 64, 31), (1, 65, 576), (70, 64, 90)] {
         let (weights, x) = (Weights::new(n, k), numbers(m * k, 5));
         let at_end = [AtEnd::new(&weights.bf16), AtEnd::new(&weights.bytes), AtEnd::new(&weights.packed)];
