@@ -13,7 +13,7 @@ use crate::threads::ThreadScope;
 
 /// Rows of tiles along K that are copied, or decoded, at once: 32 rows of weights then take 32 KiB, which stay in the
 /// first-level cache.
-const PANEL_STEPS: usize = 16;
+pub const PANEL_STEPS: usize = 16;
 
 /// Bytes of inputs that stay in the second-level cache (2 MiB where there is AMX) while weights go by. The layout was
 /// measured without such a limit: 768 x 3072 weights took 512 inputs, which are 3 MiB, at two thirds of the speed of 128.
