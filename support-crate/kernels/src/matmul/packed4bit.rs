@@ -292,11 +292,13 @@ impl<T: Copy> Product<'_, T> {
                         len: along.len(),
                     };
                     let column = some.start - rows.start;
-                    match (S::TILE, some.len()) {
-                        ((4, 6), 6) => panel(0).multiply::<S, 4, 6>(simd, inputs.clone(), column, out),
-                        ((3, 4), 4) => panel(0).multiply::<S, 3, 4>(simd, inputs.clone(), column, out),
-                        (_, count) => {
-                            (0..count).for_each(|j| panel(j).multiply::<S, 4, 1>(simd, inputs.clone(), column + j, out))
+                    if const { S::TILE.1 == 6 } && some.len() == 6 {
+                        panel(0).multiply::<S, 4, 6>(simd, inputs.clone(), column, out);
+                    } else if const { S::TILE.1 == 4 } && some.len() == 4 {
+                        panel(0).multiply::<S, 3, 4>(simd, inputs.clone(), column, out);
+                    } else {
+                        for j in 0..some.len() {
+                            panel(j).multiply::<S, 4, 1>(simd, inputs.clone(), column + j, out);
                         }
                     }
                 }
