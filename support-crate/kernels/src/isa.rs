@@ -96,6 +96,14 @@ impl Isa {
         sets
     }
 
+    /// Whether there is an instruction for products of bfloat16.
+    pub(crate) fn multiplies_bf16(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return matches!(self, Self::Avx512Bf16(_));
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// [`Simd::UNSIGNED`]
     pub(crate) fn takes_unsigned_bytes(self) -> bool {
         fn unsigned<S: Simd>(_: S) -> bool {

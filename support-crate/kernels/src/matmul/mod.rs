@@ -4,9 +4,11 @@
 //! a decode step streams the weights once, and a prompt takes them in tiles of several rows of inputs
 //! by several rows of weights.
 
+mod bfloat16;
 mod decode;
 #[cfg(target_arch = "x86_64")]
 mod decode_x86;
+mod decoded;
 mod gemm;
 mod int8;
 mod packed4bit;
@@ -24,7 +26,6 @@ pub use packed4bit::{Compute, Packed4Bit};
 
 use crate::elementwise::{self, Activation};
 use crate::isa::Isa;
-use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
 use crate::strided::Block;
 use crate::threads::ThreadScope;
@@ -101,11 +102,7 @@ pub(crate) fn matmul_with(
         // All inputs of an int8 product have a say in which columns are kept out of it.
         MatrixData::Int8(weights) => int8::matmul(isa, scope, x, weights, (n, k), epilogue, out),
         MatrixData::BFloat16(weights) => in_parts(x, out, (n, k), &mut |x, out| {
-            let mut rounded = Scratch::<bf16>::any(x.len());
-            scope.split_mut(&mut rounded, 1, 4, &|first, out| {
-                elementwise::round_to_bf16(isa, &x[first..first + out.len()], out);
-            });
-            full(isa, scope, (&rounded, weights, k), epilogue, out, &|gemm| isa.dispatch_bf16(gemm));
+            bfloat16::matmul(isa, scope, x, weights, k, epilogue, out);
         }),
         MatrixData::Packed4Bit(weights) => in_parts(x, out, (n, k), &mut |x, out| {
             packed4bit::matmul(isa, scope, x, weights, (n, k), epilogue, out);
