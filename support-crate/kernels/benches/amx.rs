@@ -25,6 +25,7 @@ fn processor() -> String {
 
 #[cfg(target_arch = "x86_64")]
 mod measure {
+    use std::ops::Range;
     use std::time::{Duration, Instant};
 
     use half::bf16;
@@ -37,7 +38,8 @@ mod measure {
     /// Weights of a format are this many bytes, used one part after the other: a model's come from memory too.
     const BYTES: usize = 256 << 20;
 
-    /// Time for each figure: the best of as many products as fit in.
+    /// Each figure is the best of so many products, and of as many more as take this long.
+    const PRODUCTS: usize = 3;
     const TIME: Duration = Duration::from_millis(300);
 
     /// All that any matrix is made of.
@@ -83,36 +85,34 @@ mod measure {
         let m = x.len() / k;
         let mut out = vec![0.0; m * n];
         let (scope, start) = (thread_scope(), Instant::now());
-        let (mut best, mut part) = (Duration::MAX, 0);
-        while start.elapsed() < TIME || best == Duration::MAX {
-            let (data, parts) = matrix(numbers, format, (n, k), part);
+        let (mut best, mut products) = (Duration::MAX, 0);
+        while start.elapsed() < TIME || products < PRODUCTS {
+            let data = matrix(numbers, format, (n, k), products);
             let start = Instant::now();
             matmul_with(isa, &scope, x, Matrix { data, n, k }, Epilogue::default(), &mut out);
             best = best.min(start.elapsed());
-            part = (part + 1) % parts;
+            products += 1;
         }
         2.0 * (m * n * k) as f64 / best.as_secs_f64() / 1e9
     }
 
-    /// Part `part` of the numbers as a matrix, and how many of these there are.
-    fn matrix<'a>(numbers: &'a Numbers, format: &str, (n, k): (usize, usize), part: usize) -> (MatrixData<'a>, usize) {
+    /// A part of the numbers as a matrix: the next one for each product, and the first after the last.
+    fn matrix<'a>(numbers: &'a Numbers, format: &str, (n, k): (usize, usize), product: usize) -> MatrixData<'a> {
         let Numbers { bf16, bytes, packed, scales, sums, code } = numbers;
-        let at = part * n * k;
+        let part = |len: usize| {
+            let first = product % (len / (n * k)) * n * k;
+            first..first + n * k
+        };
         match format {
-            "bfloat16" => (MatrixData::BFloat16(&bf16[at..at + n * k]), bf16.len() / (n * k)),
+            "bfloat16" => MatrixData::BFloat16(&bf16[part(bf16.len())]),
             "int8" => {
-                let activations = ActivationQuant::Dynamic { threshold: 0.0 };
-                let values = &bytes[at..at + n * k];
-                let int8 = PackedInt8 { values, absmax: &scales[..n], sums: &sums[..n], activations };
-                (MatrixData::Int8(int8), bytes.len() / (n * k))
+                let (values, activations) = (&bytes[part(bytes.len())], ActivationQuant::Dynamic { threshold: 0.0 });
+                MatrixData::Int8(PackedInt8 { values, absmax: &scales[..n], sums: &sums[..n], activations })
             }
             _ => {
-                let (packed, absmax) = (&packed[at / 2..(at + n * k) / 2], &scales[..n * k / 64]);
-                let compute = Compute::BFloat16;
-                (
-                    MatrixData::Packed4Bit(Packed4Bit { packed, absmax, code, blocksize: 64, compute }),
-                    2 * BYTES / (n * k),
-                )
+                let Range { start, end } = part(2 * packed.len());
+                let (packed, absmax) = (&packed[start / 2..end / 2], &scales[..n * k / 64]);
+                MatrixData::Packed4Bit(Packed4Bit { packed, absmax, code, blocksize: 64, compute: Compute::BFloat16 })
             }
         }
     }

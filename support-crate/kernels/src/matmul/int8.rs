@@ -125,7 +125,7 @@ pub fn matmul(
     if let Isa::Amx(amx) = isa {
         return amx::matmul(amx, scope, &inputs.values, product, k, epilogue, out);
     }
-    divide(isa, scope, out, m, m * k / 4, epilogue, &|rows, out| isa.dispatch(Part { product, rows, out }));
+    divide(isa, scope, out, m, m * k / 4, epilogue, &|rows, out| isa.dispatch_bytes(Part { product, rows, out }));
 }
 
 /// Each row by its largest absolute value, and then `shifted` by 128 if that is wanted.

@@ -27,23 +27,51 @@ pub trait Kernel<S> {
     fn run(self, simd: S);
 }
 
-/// A kernel for every instruction set.
-#[cfg(target_arch = "x86_64")]
-pub trait Portable:
-    Kernel<Scalar> + Kernel<Avx2> + Kernel<Avx2Vnni> + Kernel<Avx512> + Kernel<Avx512Vnni> + Kernel<Avx512Bf16>
-{
-}
-#[cfg(target_arch = "x86_64")]
-impl<K> Portable for K where
-    K: Kernel<Scalar> + Kernel<Avx2> + Kernel<Avx2Vnni> + Kernel<Avx512> + Kernel<Avx512Vnni> + Kernel<Avx512Bf16>
-{
+/// Defines a trait for kernels that are compiled for each of some instruction sets.
+macro_rules! kernel_for {
+    ($(#[$doc:meta])* $name:ident: $($simd:ty),+) => {
+        $(#[$doc])*
+        pub trait $name: $(Kernel<$simd> +)+ {}
+        impl<K: $(Kernel<$simd> +)+> $name for K {}
+    };
 }
 
-/// A kernel for every instruction set.
+/// Which sets differ in what; the others run the code of the set that they contain.
+#[cfg(target_arch = "x86_64")]
+mod sets {
+    use super::*;
+
+    kernel_for!(
+        /// A kernel for all sets that differ in their vectors of float32.
+        FloatKernel: Scalar, Avx2, Avx512
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bfloat16.
+        Bf16Kernel: Scalar, Avx2, Avx512, Avx512Bf16
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bytes.
+        ByteKernel: Scalar, Avx2, Avx2Vnni, Avx512, Avx512Vnni
+    );
+}
 #[cfg(not(target_arch = "x86_64"))]
-pub trait Portable: Kernel<Scalar> {}
-#[cfg(not(target_arch = "x86_64"))]
-impl<K: Kernel<Scalar>> Portable for K {}
+mod sets {
+    use super::*;
+
+    kernel_for!(
+        /// A kernel for all sets that differ in their vectors of float32.
+        FloatKernel: Scalar
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bfloat16.
+        Bf16Kernel: Scalar
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bytes.
+        ByteKernel: Scalar
+    );
+}
+pub use sets::{Bf16Kernel, ByteKernel, FloatKernel};
 
 /// Vectors of float32, of bfloat16 and of bytes, and what products need of them.
 ///
