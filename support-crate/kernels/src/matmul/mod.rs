@@ -20,7 +20,9 @@ use std::ops::Range;
 use half::bf16;
 
 pub use decode::Widened;
-pub(crate) use gemm::{Operands, blocks};
+pub(crate) use gemm::Operands;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use gemm::blocks;
 pub use int8::{ActivationQuant, INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, PackedInt8, int8_factor, round_to_int8};
 pub use packed4bit::{Compute, Packed4Bit};
 
