@@ -33,10 +33,10 @@ pub use product::{TileProduct, matmul};
 
 /// Products of fewer rows of inputs than this are left to AVX-512.
 ///
-/// A few rows are limited by reading the weights, which AVX-512 does without bringing anything into another order.
-/// At 8 it no longer is on the processor of `docs/speed.md`: bfloat16 decodes 8 sequences at a quarter of what the
-/// memory allows. Where exactly AMX begins to win has not been measured: `cargo bench -p quantlab-kernels --bench amx`
-/// measures it.
+/// A few rows are limited by reading the weights, which AVX-512 does without bringing anything into another order: one
+/// row must not get slower. At 8 it no longer is: on two cores of a Sapphire Rapids, bfloat16 decoded 8 sequences at
+/// 0.28 of what the memory allows, one at 0.85. Where exactly AMX begins to win has not been measured:
+/// `cargo bench -p quantlab-kernels --bench amx` measures it.
 const FEWEST_ROWS: usize = 8;
 
 /// Proof that the processor has AMX for bfloat16 and bytes, and that this process may use it.
