@@ -66,14 +66,8 @@ impl Isa {
         found.ok_or_else(|| UnknownIsa { name: name.to_owned() })
     }
 
-    /// Without AMX, whose products have only been emulated so far: how fast they are, and from how many rows on they
-    /// are faster, is to be measured first (`cargo bench -p quantlab-kernels --bench amx`).
     fn fastest() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        let has_run = |isa: &Self| !matches!(isa, Self::Amx(_));
-        #[cfg(not(target_arch = "x86_64"))]
-        let has_run = |_: &Self| true;
-        Self::available().into_iter().rfind(has_run).unwrap_or(Self::Scalar(Scalar))
+        Self::unasked().last().copied().unwrap_or(Self::Scalar(Scalar))
     }
 
     /// `scalar`, `avx2`, ...: as `QUANTLAB_CPU_ISA` has it.
@@ -97,6 +91,19 @@ impl Isa {
 
     /// All that this processor has, the fastest last.
     pub fn available() -> Vec<Self> {
+        let sets = Self::unasked();
+        #[cfg(all(target_arch = "x86_64", not(test)))]
+        let sets = sets.into_iter().chain(Amx::detect().map(Self::Amx)).collect();
+        // Every test of a kernel is one of AMX too, for products of any number of rows.
+        #[cfg(all(target_arch = "x86_64", test))]
+        let sets = sets.into_iter().chain(Amx::emulated().map(|amx| Self::Amx(amx.with_fewest_rows(1)))).collect();
+        sets
+    }
+
+    /// Those that are used without being named: not AMX, whose products have run in emulation only. How fast they are,
+    /// and from how many rows on they are faster, is to be measured first: `cargo bench -p quantlab-kernels --bench amx`.
+    /// (Nor is the system asked for tiles in vain: it would then ask for larger signal stacks in all of the process.)
+    fn unasked() -> Vec<Self> {
         let mut sets = vec![Self::Scalar(Scalar)];
         #[cfg(target_arch = "x86_64")]
         {
@@ -105,11 +112,6 @@ impl Isa {
             sets.extend(Avx512::detect().map(Self::Avx512));
             sets.extend(Avx512Vnni::detect().map(Self::Avx512Vnni));
             sets.extend(Avx512Bf16::detect().map(Self::Avx512Bf16));
-            #[cfg(not(test))]
-            sets.extend(Amx::detect().map(Self::Amx));
-            // Every test of a kernel is one of AMX too, for products of any number of rows.
-            #[cfg(test)]
-            sets.extend(Amx::emulated().map(|amx| Self::Amx(amx.with_fewest_rows(1))));
         }
         sets
     }
