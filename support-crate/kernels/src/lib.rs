@@ -46,4 +46,4 @@ pub use matmul::{
 };
 pub use scratch::Scratch;
 pub use softmax::negative_log_likelihood;
-pub use threads::{MAX_THREADS, ThreadScope, default_threads, set_threads, thread_scope, threads};
+pub use threads::{MAX_THREADS, ThreadScope, default_threads, set_threads, thread_scope, threads, threads_granted};
