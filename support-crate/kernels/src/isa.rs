@@ -1,0 +1,166 @@
+//! Which instruction set computes: detected once, and chosen once.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::simd::*;
+
+/// An instruction set that this processor has, from the plainest to the fastest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isa {
+    /// One number at a time.
+    Scalar(Scalar),
+    #[cfg(target_arch = "x86_64")]
+    /// 8 float32 at a time.
+    Avx2(Avx2),
+    #[cfg(target_arch = "x86_64")]
+    /// The same, and products of 32 bytes.
+    Avx2Vnni(Avx2Vnni),
+    #[cfg(target_arch = "x86_64")]
+    /// 16 float32 at a time.
+    Avx512(Avx512),
+    #[cfg(target_arch = "x86_64")]
+    /// The same, and products of 64 bytes.
+    Avx512Vnni(Avx512Vnni),
+    #[cfg(target_arch = "x86_64")]
+    /// The same, and products of 32 bfloat16.
+    Avx512Bf16(Avx512Bf16),
+}
+
+/// The environment variable that names the instruction set to use instead of the fastest.
+const VARIABLE: &str = "QUANTLAB_CPU_ISA";
+
+/// What `QUANTLAB_CPU_ISA` names is no instruction set of this processor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownIsa {
+    name: String,
+}
+
+impl Isa {
+    /// As [`chosen`](Self::chosen), and the fastest if the name is wrong.
+    pub fn best() -> Self {
+        Self::chosen().unwrap_or_else(|_| Self::fastest())
+    }
+
+    /// The one that `QUANTLAB_CPU_ISA` names when this is first asked, to see how fast this processor would be
+    /// without the instructions beyond; else the fastest.
+    ///
+    /// # Errors
+    /// A name that is none of an instruction set of this processor.
+    pub fn chosen() -> Result<Self, UnknownIsa> {
+        static CHOSEN: OnceLock<Result<Isa, UnknownIsa>> = OnceLock::new();
+        let choose = || match std::env::var_os(VARIABLE) {
+            None => Ok(Self::fastest()),
+            Some(name) => Self::named(&name.to_string_lossy()),
+        };
+        CHOSEN.get_or_init(choose).clone()
+    }
+
+    fn named(name: &str) -> Result<Self, UnknownIsa> {
+        let found = Self::available().into_iter().find(|isa| isa.name() == name);
+        found.ok_or_else(|| UnknownIsa { name: name.to_owned() })
+    }
+
+    fn fastest() -> Self {
+        Self::available().last().copied().unwrap_or(Self::Scalar(Scalar))
+    }
+
+    /// `scalar`, `avx2`, ...: as `QUANTLAB_CPU_ISA` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scalar(_) => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2Vnni(_) => "avx2-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni(_) => "avx512-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16(_) => "avx512-bf16",
+        }
+    }
+
+    /// All that this processor has, the fastest last.
+    pub fn available() -> Vec<Self> {
+        let mut sets = vec![Self::Scalar(Scalar)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            sets.extend(Avx2::detect().map(Self::Avx2));
+            sets.extend(Avx2Vnni::detect().map(Self::Avx2Vnni));
+            sets.extend(Avx512::detect().map(Self::Avx512));
+            sets.extend(Avx512Vnni::detect().map(Self::Avx512Vnni));
+            sets.extend(Avx512Bf16::detect().map(Self::Avx512Bf16));
+        }
+        sets
+    }
+
+    /// [`Simd::UNSIGNED`]
+    pub(crate) fn takes_unsigned_bytes(self) -> bool {
+        fn unsigned<S: Simd>(_: S) -> bool {
+            S::UNSIGNED
+        }
+        match self {
+            Self::Scalar(simd) => unsigned(simd),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(simd) => unsigned(simd),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2Vnni(simd) => unsigned(simd),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(simd) => unsigned(simd),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni(simd) => unsigned(simd),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16(simd) => unsigned(simd),
+        }
+    }
+
+    /// Runs a kernel, compiled for this instruction set.
+    #[inline]
+    pub(crate) fn dispatch(self, kernel: impl Portable) {
+        match self {
+            Self::Scalar(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2Vnni(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16(simd) => simd.vectorize(kernel),
+        }
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for UnknownIsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = Isa::available().into_iter().map(Isa::name).collect();
+        let (name, names) = (&self.name, names.join(", "));
+        write!(f, "{VARIABLE} is {name:?}, which names no instruction set of this processor (it has {names})")
+    }
+}
+
+impl std::error::Error for UnknownIsa {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instruction_sets_are_found_by_their_names() {
+        for isa in Isa::available() {
+            assert_eq!(Isa::named(isa.name()), Ok(isa));
+        }
+        let error = Isa::named("mmx").unwrap_err().to_string();
+        assert!(error.contains("QUANTLAB_CPU_ISA") && error.contains("\"mmx\"") && error.contains("scalar"), "{error}");
+    }
+}
