@@ -25,6 +25,15 @@ pub enum Isa {
     #[cfg(target_arch = "x86_64")]
     /// The same, and products of 32 bfloat16.
     Avx512Bf16(Avx512Bf16),
+    #[cfg(target_arch = "aarch64")]
+    /// 4 float32 at a time, bytes widened to 16 bits (every ARM64 processor).
+    Neon(Neon),
+    #[cfg(target_arch = "aarch64")]
+    /// The same, and products of 16 bytes (since 2018: Cortex-A55 and A76, Neoverse N1, Apple M1).
+    NeonDotprod(NeonDotprod),
+    #[cfg(target_arch = "aarch64")]
+    /// The same, and products of 8 bfloat16, and of matrices of bytes (since 2021: Cortex-A510, Neoverse V1, Apple M2).
+    NeonBf16(NeonBf16),
 }
 
 /// The environment variable that names the instruction set to use instead of the fastest.
@@ -79,6 +88,12 @@ impl Isa {
             Self::Avx512Vnni(_) => "avx512-vnni",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(_) => "avx512-bf16",
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(_) => "neon",
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDotprod(_) => "neon-dotprod",
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(_) => "neon-bf16",
         }
     }
 
@@ -92,6 +107,12 @@ impl Isa {
             sets.extend(Avx512::detect().map(Self::Avx512));
             sets.extend(Avx512Vnni::detect().map(Self::Avx512Vnni));
             sets.extend(Avx512Bf16::detect().map(Self::Avx512Bf16));
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            sets.extend(Neon::detect().map(Self::Neon));
+            sets.extend(NeonDotprod::detect().map(Self::NeonDotprod));
+            sets.extend(NeonBf16::detect().map(Self::NeonBf16));
         }
         sets
     }
@@ -113,6 +134,12 @@ impl Isa {
             Self::Avx512Vnni(simd) => unsigned(simd),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(simd) => unsigned(simd),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(simd) => unsigned(simd),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDotprod(simd) => unsigned(simd),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(simd) => unsigned(simd),
         }
     }
 
@@ -131,6 +158,12 @@ impl Isa {
             Self::Avx512Vnni(simd) => simd.vectorize(kernel),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDotprod(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(simd) => simd.vectorize(kernel),
         }
     }
 }

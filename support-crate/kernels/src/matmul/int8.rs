@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-use super::gemm::{INPUT_BLOCK, Operands, blocks, gemm};
+use super::gemm::{INPUT_BLOCK, Operands, blocks};
 use super::{Epilogue, divide};
 use crate::elementwise;
 use crate::isa::Isa;
@@ -216,7 +216,7 @@ impl<S: Simd> Kernel<S> for Part<'_> {
             sums.fill(0);
             let x = &inputs.values[block.start * k..];
             let operands = Operands { weights: weights.values, x, x_stride: k, m: block.len(), k };
-            gemm(simd, operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
+            simd.int8_gemm(operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
             for (m, sums) in block.zip(sums.chunks_exact(rows.len())) {
                 product.add_to(simd, m, rows.clone(), sums, out.row(m));
             }

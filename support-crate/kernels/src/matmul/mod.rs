@@ -5,11 +5,15 @@
 //! by several rows of weights.
 
 mod decode;
+#[cfg(target_arch = "aarch64")]
+mod decode_neon;
 #[cfg(target_arch = "x86_64")]
 mod decode_x86;
 mod gemm;
 mod int8;
 mod packed4bit;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod smmla;
 #[cfg(test)]
 mod tests;
 
