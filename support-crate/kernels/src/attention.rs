@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::isa::Isa;
-use crate::matmul::{Operands, gemm};
+use crate::matmul::{Gemm, Operands};
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
 use crate::softmax::masked_exp;
@@ -173,7 +173,9 @@ impl<S: Simd> Kernel<S> for Part<'_> {
                 m: task.count,
                 k: d,
             };
-            gemm(simd, queries, seen.clone(), &mut Block::new(scores, keys).columns(seen.clone()));
+            let scores_seen = Block::new(scores, keys).into_columns(seen.clone());
+            // The function that products call too, not another copy of it.
+            simd.vectorize(Gemm { operands: queries, rows: seen.clone(), out: scores_seen });
             for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
                 let position = task.position + i * task.step;
                 let seen = first_seen(mask, position, attention.window)..position + 1;

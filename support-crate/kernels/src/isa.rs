@@ -117,6 +117,17 @@ impl Isa {
         sets
     }
 
+    /// Whether there is an instruction for products of bfloat16.
+    pub(crate) fn multiplies_bf16(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16(_) => true,
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(_) => true,
+            _ => false,
+        }
+    }
+
     /// [`Simd::UNSIGNED`]
     pub(crate) fn takes_unsigned_bytes(self) -> bool {
         fn unsigned<S: Simd>(_: S) -> bool {
@@ -143,27 +154,57 @@ impl Isa {
         }
     }
 
-    /// Runs a kernel, compiled for this instruction set.
+    /// Runs a kernel, compiled for this instruction set's vectors of float32.
     #[inline]
-    pub(crate) fn dispatch(self, kernel: impl Portable) {
+    pub(crate) fn dispatch(self, kernel: impl FloatKernel) {
         match self {
             Self::Scalar(simd) => simd.vectorize(kernel),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(simd) => simd.vectorize(kernel),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2Vnni(simd) => simd.vectorize(kernel),
+            Self::Avx2Vnni(simd) => simd.base().vectorize(kernel),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(simd) => simd.vectorize(kernel),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512Vnni(simd) => simd.vectorize(kernel),
+            Self::Avx512Vnni(simd) => simd.base().vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16(simd) => simd.base().base().vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDotprod(simd) => simd.base().vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(simd) => simd.base().base().vectorize(kernel),
+        }
+    }
+
+    /// Runs a kernel, compiled for this instruction set's products of bfloat16.
+    #[inline]
+    pub(crate) fn dispatch_bf16(self, kernel: impl Bf16Kernel) {
+        match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(simd) => simd.vectorize(kernel),
             #[cfg(target_arch = "aarch64")]
-            Self::Neon(simd) => simd.vectorize(kernel),
+            Self::NeonBf16(simd) => simd.vectorize(kernel),
+            other => other.dispatch(kernel),
+        }
+    }
+
+    /// Runs a kernel, compiled for this instruction set's products of bytes.
+    #[inline]
+    pub(crate) fn dispatch_bytes(self, kernel: impl ByteKernel) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2Vnni(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16(simd) => simd.base().vectorize(kernel),
             #[cfg(target_arch = "aarch64")]
             Self::NeonDotprod(simd) => simd.vectorize(kernel),
             #[cfg(target_arch = "aarch64")]
             Self::NeonBf16(simd) => simd.vectorize(kernel),
+            other => other.dispatch(kernel),
         }
     }
 }

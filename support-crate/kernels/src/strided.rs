@@ -33,11 +33,11 @@ impl<'a, T> Block<'a, T> {
 
     /// Some columns of the block.
     #[inline(always)]
-    pub fn columns(&mut self, columns: Range<usize>) -> Block<'_, T> {
+    pub fn into_columns(self, columns: Range<usize>) -> Self {
         assert!(columns.start <= columns.end && columns.end <= self.width, "columns beyond a block");
         // SAFETY: the first of them is at most just behind the first row, which exists or is empty.
         let start = unsafe { self.start.add(columns.start) };
-        Block { start, width: columns.len(), ..self.reborrow() }
+        Self { start, width: columns.len(), ..self }
     }
 
     #[inline(always)]

@@ -14,8 +14,16 @@ use crate::simd::{Scalar, Simd};
 #[repr(transparent)]
 pub struct Widened(f32);
 
+impl Widened {
+    /// The same number: a bfloat16 is the upper half of a float32.
+    #[inline(always)]
+    pub fn of(number: bf16) -> Self {
+        Self(f32::from_bits(u32::from(number.to_bits()) << 16))
+    }
+}
+
 /// A format that 4-bit numbers are decoded to, and inputs are brought into.
-pub trait Target: Copy {
+pub trait Target: Copy + Default {
     /// The number of this format that is nearest to `x`.
     fn nearest(x: f32) -> Self;
 }

@@ -5,36 +5,31 @@ use std::arch::aarch64::*;
 use half::bf16;
 
 use super::decode::Decoded;
-use crate::simd::{Neon, NeonBf16, NeonDotprod, Simd};
+use crate::simd::{Neon, NeonBf16, Simd};
 
-macro_rules! float32 {
-    ($($simd:ty),*) => {$(
-        impl Decoded<$simd> for f32 {
-            /// 16 numbers, byte by byte.
-            type Table = uint8x16x4_t;
+impl Decoded<Neon> for f32 {
+    /// The bytes of 16 numbers.
+    type Table = uint8x16x4_t;
 
-            #[inline(always)]
-            fn table(_: $simd, code: &[f32; 16], [scale, _]: [f32; 2]) -> uint8x16x4_t {
-                // SAFETY: the value of the instruction set proves that it is there; four vectors lie in `code`.
-                unsafe {
-                    let numbers = |start: usize| vmulq_n_f32(vld1q_f32(code.as_ptr().add(start)), scale);
-                    let bytes = |start: usize| vreinterpretq_u8_f32(numbers(start));
-                    uint8x16x4_t(bytes(0), bytes(4), bytes(8), bytes(12))
-                }
-            }
-            #[inline(always)]
-            unsafe fn decode(_: $simd, table: uint8x16x4_t, from: *const u8) -> (float32x4_t, float32x4_t) {
-                // SAFETY: the value of the instruction set proves that it is there; the caller can read 4 bytes.
-                unsafe {
-                    let bytes = vreinterpretq_u8_u32(vdupq_n_u32(from.cast::<u32>().read_unaligned()));
-                    let lower = vandq_u8(bytes, vdupq_n_u8(15));
-                    (lookup(table, vshrq_n_u8::<4>(bytes)), lookup(table, lower))
-                }
-            }
+    #[inline(always)]
+    fn table(_: Neon, code: &[f32; 16], [scale, _]: [f32; 2]) -> uint8x16x4_t {
+        // SAFETY: the value of the instruction set proves that it is there; four vectors lie in `code`.
+        unsafe {
+            let numbers = |start: usize| vmulq_n_f32(vld1q_f32(code.as_ptr().add(start)), scale);
+            let bytes = |start: usize| vreinterpretq_u8_f32(numbers(start));
+            uint8x16x4_t(bytes(0), bytes(4), bytes(8), bytes(12))
         }
-    )*};
+    }
+    #[inline(always)]
+    unsafe fn decode(_: Neon, table: uint8x16x4_t, from: *const u8) -> (float32x4_t, float32x4_t) {
+        // SAFETY: the value of the instruction set proves that it is there; the caller can read 4 bytes.
+        unsafe {
+            let bytes = vreinterpretq_u8_u32(vdupq_n_u32(from.cast::<u32>().read_unaligned()));
+            let lower = vandq_u8(bytes, vdupq_n_u8(15));
+            (lookup(table, vshrq_n_u8::<4>(bytes)), lookup(table, lower))
+        }
+    }
 }
-float32!(Neon, NeonDotprod, NeonBf16);
 
 /// The numbers at the first 4 indices.
 #[target_feature(enable = "neon")]

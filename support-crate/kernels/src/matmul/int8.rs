@@ -119,7 +119,7 @@ pub fn matmul(
         }
     };
     let product = &Product { weights, inputs: &inputs, m, k };
-    divide(isa, scope, out, m, m * k / 4, epilogue, &|rows, out| isa.dispatch(Part { product, rows, out }));
+    divide(isa, scope, out, m, m * k / 4, epilogue, &|rows, out| isa.dispatch_bytes(Part { product, rows, out }));
 }
 
 /// Each row by its largest absolute value, and then `shifted` by 128 if that is wanted.

@@ -4,11 +4,13 @@
 //! a decode step streams the weights once, and a prompt takes them in tiles of several rows of inputs
 //! by several rows of weights.
 
+mod bfloat16;
 mod decode;
 #[cfg(target_arch = "aarch64")]
 mod decode_neon;
 #[cfg(target_arch = "x86_64")]
 mod decode_x86;
+mod decoded;
 mod gemm;
 mod int8;
 mod packed4bit;
@@ -28,8 +30,7 @@ pub use packed4bit::{Compute, Packed4Bit};
 
 use crate::elementwise::{self, Activation};
 use crate::isa::Isa;
-use crate::scratch::Scratch;
-use crate::simd::{Kernel, Portable, Simd};
+use crate::simd::{Kernel, Simd};
 use crate::strided::Block;
 use crate::threads::ThreadScope;
 use gemm::Factor;
@@ -99,15 +100,13 @@ pub(crate) fn matmul_with(
     assert_eq!((x.len(), out.len()), (m * k, m * n), "inputs or outputs of another shape than ({m}, {k}), ({m}, {n})");
     assert!(epilogue.bias.is_none_or(|bias| bias.len() == n), "a bias of another length than {n}");
     match data {
-        MatrixData::Float32(weights) => full(isa, scope, x, weights, k, epilogue, out),
+        MatrixData::Float32(weights) => {
+            full(isa, scope, (x, weights, k), epilogue, out, &|gemm| isa.dispatch(gemm));
+        }
         // All inputs of an int8 product have a say in which columns are kept out of it.
         MatrixData::Int8(weights) => int8::matmul(isa, scope, x, weights, (n, k), epilogue, out),
         MatrixData::BFloat16(weights) => in_parts(x, out, (n, k), &mut |x, out| {
-            let mut rounded = Scratch::<bf16>::any(x.len());
-            scope.split_mut(&mut rounded, 1, 4, &|first, out| {
-                elementwise::round_to_bf16(isa, &x[first..first + out.len()], out);
-            });
-            full(isa, scope, &rounded, weights, k, epilogue, out);
+            bfloat16::matmul(isa, scope, x, weights, k, epilogue, out);
         }),
         MatrixData::Packed4Bit(weights) => in_parts(x, out, (n, k), &mut |x, out| {
             packed4bit::matmul(isa, scope, x, weights, (n, k), epilogue, out);
@@ -120,30 +119,26 @@ fn in_parts(x: &[f32], out: &mut [f32], (n, k): (usize, usize), run: &mut dyn Fn
     x.chunks(CONVERTED * k).zip(out.chunks_mut(CONVERTED * n)).for_each(|(x, out)| run(x, out));
 }
 
-/// A product of numbers of one format, as they are.
-fn full<T: Sync>(
+/// A product of numbers of one format, as they are; `run` runs the kernel.
+fn full<T: Copy + Sync>(
     isa: Isa,
     scope: &ThreadScope,
-    x: &[T],
-    weights: &[T],
-    k: usize,
+    (x, weights, k): (&[T], &[T], usize),
     epilogue: Epilogue<'_>,
     out: &mut [f32],
-) where
-    for<'a> Gemm<'a, T>: Portable,
-    T: Copy,
-{
+    run: &(dyn Fn(Gemm<'_, T>) + Sync),
+) {
     let m = x.len() / k;
     assert_eq!(weights.len() * m, out.len() * k, "weights of another shape than ({}, {k})", out.len() / m.max(1));
     let operands = Operands { weights, x, x_stride: k, m, k };
-    divide(isa, scope, out, m, m * k, epilogue, &|rows, out| isa.dispatch(Gemm { operands, rows, out }));
+    divide(isa, scope, out, m, m * k, epilogue, &|rows, out| run(Gemm { operands, rows, out }));
 }
 
 /// A thread's rows of weights.
-struct Gemm<'a, T> {
-    operands: Operands<'a, T>,
-    rows: Range<usize>,
-    out: Block<'a, f32>,
+pub(crate) struct Gemm<'a, T> {
+    pub operands: Operands<'a, T>,
+    pub rows: Range<usize>,
+    pub out: Block<'a, f32>,
 }
 
 impl<S: Simd, T: Factor<S, Sum = f32>> Kernel<S> for Gemm<'_, T> {

@@ -8,7 +8,8 @@ use std::ops::Range;
 use half::bf16;
 
 use super::decode::{Decoded, Target, Widened};
-use super::gemm::{FEW, INPUT_BLOCK, Panel, add_sums, blocks};
+use super::decoded::{self, K_BLOCK};
+use super::gemm::{FEW, add_sums, blocks};
 use super::{Epilogue, divide};
 use crate::isa::Isa;
 use crate::scratch::{Kept, Scratch};
@@ -39,12 +40,6 @@ pub enum Compute {
     /// Rounded to bfloat16, as are the inputs.
     BFloat16,
 }
-
-/// The most rows of weights that are decoded into memory at once.
-const ROWS: usize = 6;
-
-/// Numbers along K that are decoded into memory at once.
-const K_BLOCK: usize = 1024;
 
 /// Up to this many rows of inputs, a tile keeps these in registers while weights go by, and for more the weights.
 const INPUTS_KEPT: usize = 4;
@@ -275,39 +270,15 @@ impl<T: Copy> Product<'_, T> {
         T::table(simd, code, [scale(number), scale(number + T::GROUP / 2)])
     }
 
-    /// Many inputs, or rows that begin in the middle of a group: some rows at a time are decoded into memory,
-    /// and then multiplied as others are.
+    /// Many inputs, or rows that begin in the middle of a group.
     #[inline(always)]
     fn decoded<S: Simd>(&self, simd: S, rows: Range<usize>, out: &mut Block<'_, f32>)
     where
         T: Decoded<S>,
     {
-        let Self { x, m, k, .. } = *self;
-        let mut numbers = Aligned([T::nearest(0.0); ROWS * K_BLOCK]);
-        for inputs in blocks(0..m, INPUT_BLOCK) {
-            for along in blocks(0..k, K_BLOCK) {
-                for some in blocks(rows.clone(), S::TILE.1) {
-                    for (row, numbers) in some.clone().zip(numbers.0.chunks_exact_mut(K_BLOCK)) {
-                        self.decode_row(simd, row, along.clone(), numbers);
-                    }
-                    let panel = |j: usize| Panel {
-                        weights: &numbers.0[j * K_BLOCK..],
-                        weights_stride: K_BLOCK,
-                        x: &x[along.start..],
-                        x_stride: k,
-                        len: along.len(),
-                    };
-                    let column = some.start - rows.start;
-                    match (S::TILE, some.len()) {
-                        ((4, 6), 6) => panel(0).multiply::<S, 4, 6>(simd, inputs.clone(), column, out),
-                        ((3, 4), 4) => panel(0).multiply::<S, 3, 4>(simd, inputs.clone(), column, out),
-                        (_, count) => {
-                            (0..count).for_each(|j| panel(j).multiply::<S, 4, 1>(simd, inputs.clone(), column + j, out))
-                        }
-                    }
-                }
-            }
-        }
+        decoded::multiply(simd, self.x, (self.m, self.k), rows, out, |row, along, out| {
+            self.decode_row(simd, row, along, out);
+        });
     }
 
     /// The numbers `along` of a row, in the order of the inputs.
@@ -351,10 +322,6 @@ fn add_products<S: Simd, T: Decoded<S>>(
 ) -> S::F32 {
     T::dot(simd, numbers.1, inputs.1, T::dot(simd, numbers.0, inputs.0, sums))
 }
-
-/// Decoded rows, whose vectors lie in one cache line each: those that lie in two take twice as long.
-#[repr(align(64))]
-struct Aligned<T>([T; ROWS * K_BLOCK]);
 
 #[cfg(test)]
 #[path = "packed4bit_tests.rs"]

@@ -15,6 +15,13 @@ vectors_of!(
     Avx2Vnni, "avx2", "fma", "avxvnni"
 );
 
+impl Avx2Vnni {
+    /// The instruction set that this one contains.
+    pub fn base(self) -> Avx2 {
+        Avx2(())
+    }
+}
+
 /// What both have: float32, and bfloat16 widened to it.
 macro_rules! avx2 {
     () => {

@@ -19,6 +19,20 @@ vectors_of!(
     Avx512Bf16, "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"
 );
 
+impl Avx512Vnni {
+    /// The instruction set that this one contains.
+    pub fn base(self) -> Avx512 {
+        Avx512(())
+    }
+}
+
+impl Avx512Bf16 {
+    /// The instruction set that this one contains.
+    pub fn base(self) -> Avx512Vnni {
+        Avx512Vnni(())
+    }
+}
+
 /// What all three have: float32, and int32 sums.
 macro_rules! float32 {
     () => {

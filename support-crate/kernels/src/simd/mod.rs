@@ -41,29 +41,68 @@ pub trait Kernel<S> {
     fn run(self, simd: S);
 }
 
-/// A kernel for every instruction set.
-#[cfg(target_arch = "x86_64")]
-pub trait Portable:
-    Kernel<Scalar> + Kernel<Avx2> + Kernel<Avx2Vnni> + Kernel<Avx512> + Kernel<Avx512Vnni> + Kernel<Avx512Bf16>
-{
-}
-#[cfg(target_arch = "x86_64")]
-impl<K> Portable for K where
-    K: Kernel<Scalar> + Kernel<Avx2> + Kernel<Avx2Vnni> + Kernel<Avx512> + Kernel<Avx512Vnni> + Kernel<Avx512Bf16>
-{
+/// Defines a trait for kernels that are compiled for each of some instruction sets.
+macro_rules! kernel_for {
+    ($(#[$doc:meta])* $name:ident: $($simd:ty),+) => {
+        $(#[$doc])*
+        pub trait $name: $(Kernel<$simd> +)+ {}
+        impl<K: $(Kernel<$simd> +)+> $name for K {}
+    };
 }
 
-/// A kernel for every instruction set.
-#[cfg(target_arch = "aarch64")]
-pub trait Portable: Kernel<Scalar> + Kernel<Neon> + Kernel<NeonDotprod> + Kernel<NeonBf16> {}
-#[cfg(target_arch = "aarch64")]
-impl<K> Portable for K where K: Kernel<Scalar> + Kernel<Neon> + Kernel<NeonDotprod> + Kernel<NeonBf16> {}
+/// Which sets differ in what; the others run the code of the set that they contain.
+#[cfg(target_arch = "x86_64")]
+mod sets {
+    use super::*;
 
-/// A kernel for every instruction set.
+    kernel_for!(
+        /// A kernel for all sets that differ in their vectors of float32.
+        FloatKernel: Scalar, Avx2, Avx512
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bfloat16.
+        Bf16Kernel: Scalar, Avx2, Avx512, Avx512Bf16
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bytes.
+        ByteKernel: Scalar, Avx2, Avx2Vnni, Avx512, Avx512Vnni
+    );
+}
+#[cfg(target_arch = "aarch64")]
+mod sets {
+    use super::*;
+
+    kernel_for!(
+        /// A kernel for all sets that differ in their vectors of float32.
+        FloatKernel: Scalar, Neon
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bfloat16.
+        Bf16Kernel: Scalar, Neon, NeonBf16
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bytes.
+        ByteKernel: Scalar, Neon, NeonDotprod, NeonBf16
+    );
+}
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub trait Portable: Kernel<Scalar> {}
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-impl<K: Kernel<Scalar>> Portable for K {}
+mod sets {
+    use super::*;
+
+    kernel_for!(
+        /// A kernel for all sets that differ in their vectors of float32.
+        FloatKernel: Scalar
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bfloat16.
+        Bf16Kernel: Scalar
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bytes.
+        ByteKernel: Scalar
+    );
+}
+pub use sets::{Bf16Kernel, ByteKernel, FloatKernel};
 
 /// Vectors of float32, of bfloat16 and of bytes, and what products need of them.
 ///

@@ -26,6 +26,20 @@ vectors_of!(
     NeonBf16, "neon", "dotprod", "bf16", "i8mm"
 );
 
+impl NeonDotprod {
+    /// The instruction set that this one contains.
+    pub fn base(self) -> Neon {
+        Neon(())
+    }
+}
+
+impl NeonBf16 {
+    /// The instruction set that this one contains.
+    pub fn base(self) -> NeonDotprod {
+        NeonDotprod(())
+    }
+}
+
 /// What all have: float32.
 macro_rules! float32 {
     () => {
