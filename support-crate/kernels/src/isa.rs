@@ -30,6 +30,15 @@ pub enum Isa {
     #[cfg(target_arch = "x86_64")]
     /// The same, and products of 16 x 16 x 32 bfloat16 or 16 x 16 x 64 bytes in tiles. Only where it is asked for.
     Amx(Amx),
+    #[cfg(target_arch = "aarch64")]
+    /// 4 float32 at a time, bytes widened to 16 bits (every ARM64 processor).
+    Neon(Neon),
+    #[cfg(target_arch = "aarch64")]
+    /// The same, and products of 16 bytes (since 2018: Cortex-A55 and A76, Neoverse N1, Apple M1).
+    NeonDotprod(NeonDotprod),
+    #[cfg(target_arch = "aarch64")]
+    /// The same, and products of 8 bfloat16, and of matrices of bytes (since 2021: Cortex-A510, Neoverse V1, Apple M2).
+    NeonBf16(NeonBf16),
 }
 
 /// The environment variable that names the instruction set to use instead of the fastest.
@@ -86,6 +95,12 @@ impl Isa {
             Self::Avx512Bf16(_) => "avx512-bf16",
             #[cfg(target_arch = "x86_64")]
             Self::Amx(_) => "amx",
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(_) => "neon",
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDotprod(_) => "neon-dotprod",
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(_) => "neon-bf16",
         }
     }
 
@@ -113,15 +128,24 @@ impl Isa {
             sets.extend(Avx512Vnni::detect().map(Self::Avx512Vnni));
             sets.extend(Avx512Bf16::detect().map(Self::Avx512Bf16));
         }
+        #[cfg(target_arch = "aarch64")]
+        {
+            sets.extend(Neon::detect().map(Self::Neon));
+            sets.extend(NeonDotprod::detect().map(Self::NeonDotprod));
+            sets.extend(NeonBf16::detect().map(Self::NeonBf16));
+        }
         sets
     }
 
     /// Whether there is an instruction for products of bfloat16.
     pub(crate) fn multiplies_bf16(self) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        return matches!(self, Self::Avx512Bf16(_) | Self::Amx(_));
-        #[cfg(not(target_arch = "x86_64"))]
-        false
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16(_) | Self::Amx(_) => true,
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(_) => true,
+            _ => false,
+        }
     }
 
     /// [`Simd::UNSIGNED`]
@@ -143,6 +167,12 @@ impl Isa {
             Self::Avx512Bf16(simd) => unsigned(simd),
             #[cfg(target_arch = "x86_64")]
             Self::Amx(_) => false,
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(simd) => unsigned(simd),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDotprod(simd) => unsigned(simd),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(simd) => unsigned(simd),
         }
     }
 
@@ -163,6 +193,12 @@ impl Isa {
             Self::Avx512Bf16(simd) => simd.base().base().vectorize(kernel),
             #[cfg(target_arch = "x86_64")]
             Self::Amx(amx) => amx.vectors().base().base().vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDotprod(simd) => simd.base().vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(simd) => simd.base().base().vectorize(kernel),
         }
     }
 
@@ -172,6 +208,8 @@ impl Isa {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(simd) => simd.vectorize(kernel),
             other => other.dispatch(kernel),
         }
     }
@@ -186,6 +224,10 @@ impl Isa {
             Self::Avx512Vnni(simd) => simd.vectorize(kernel),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(simd) => simd.base().vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDotprod(simd) => simd.vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonBf16(simd) => simd.vectorize(kernel),
             other => other.dispatch(kernel),
         }
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-use super::gemm::{INPUT_BLOCK, Operands, blocks, gemm};
+use super::gemm::{INPUT_BLOCK, Operands, blocks};
 use super::{Epilogue, divide};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
@@ -222,7 +222,7 @@ impl<S: Simd> Kernel<S> for Part<'_> {
             sums.fill(0);
             let x = &inputs.values[block.start * k..];
             let operands = Operands { weights: weights.values, x, x_stride: k, m: block.len(), k };
-            gemm(simd, operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
+            simd.int8_gemm(operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
             for (m, sums) in block.zip(sums.chunks_exact(rows.len())) {
                 product.add_to(if S::UNSIGNED { 128 } else { 0 }, m, rows.clone(), sums, out.row(m));
             }

@@ -147,11 +147,15 @@ fn a_static_row_that_is_not_finite_is_nan_and_alone_in_it() {
 
 #[test]
 fn sums_of_the_largest_bytes_do_not_overflow() {
-    let (n, k) = (8, 4096);
-    let rows = Rows { values: vec![-127; n * k], absmax: vec![127.0; n], sums: vec![-127 * k as i32; n] };
-    for isa in Isa::available() {
-        let out = product(isa, &vec![1.0; k], &rows, 0.0, k);
-        assert_close(&out, &vec![-127.0 * k as f64; n], 2e-5);
+    let (m, n, k) = (3, 8, 4096);
+    // No rounding makes a -128, but a file may hold it.
+    for (value, x) in [(-127, 1.0), (-128, 1.0), (-128, -1.0), (127, 1.0)] {
+        let rows =
+            Rows { values: vec![value; n * k], absmax: vec![127.0; n], sums: vec![i32::from(value) * k as i32; n] };
+        for isa in Isa::available() {
+            let out = product(isa, &vec![x; m * k], &rows, 0.0, k);
+            assert_close(&out, &vec![f64::from(value) * f64::from(x) * k as f64; m * n], 2e-5);
+        }
     }
 }
 

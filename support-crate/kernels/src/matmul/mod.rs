@@ -6,12 +6,16 @@
 
 mod bfloat16;
 mod decode;
+#[cfg(target_arch = "aarch64")]
+mod decode_neon;
 #[cfg(target_arch = "x86_64")]
 mod decode_x86;
 mod decoded;
 mod gemm;
 mod int8;
 mod packed4bit;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod smmla;
 #[cfg(test)]
 mod tests;
 
@@ -20,9 +24,9 @@ use std::ops::Range;
 use half::bf16;
 
 pub use decode::Widened;
-pub(crate) use gemm::Operands;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use gemm::blocks;
+pub(crate) use gemm::{Operands, gemm};
 pub use int8::{ActivationQuant, INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, PackedInt8, int8_factor, round_to_int8};
 pub use packed4bit::{Compute, Packed4Bit};
 
@@ -33,7 +37,7 @@ use crate::isa::Isa;
 use crate::simd::{Kernel, Simd};
 use crate::strided::Block;
 use crate::threads::ThreadScope;
-use gemm::{Factor, gemm};
+use gemm::Factor;
 
 /// A matrix of weights, (n, k) row by row.
 #[derive(Debug, Clone, Copy)]

@@ -80,6 +80,12 @@ pub fn matmul(
             let product = Product { weights, x, m: x.len() / k, k };
             amx::matmul(amx, scope, x, &product, k, epilogue, out);
         }
+        #[cfg(target_arch = "aarch64")]
+        (Compute::BFloat16, Isa::NeonBf16(simd)) => {
+            multiply::<bf16>(isa, scope, x, (weights, k), epilogue, out, &|order| simd.vectorize(order), &|part| {
+                simd.vectorize(part)
+            });
+        }
         (Compute::BFloat16, _) => {
             multiply::<Widened>(isa, scope, x, (weights, k), epilogue, out, &|order| isa.dispatch(order), &|part| {
                 isa.dispatch(part)

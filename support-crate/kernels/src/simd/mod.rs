@@ -7,7 +7,16 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use std::arch::is_aarch64_feature_detected as is_feature_detected;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use std::arch::is_x86_feature_detected as is_feature_detected;
+use std::num::Wrapping;
+use std::ops::Range;
 
 use half::bf16;
 
@@ -17,7 +26,12 @@ pub use {
     avx512::{Avx512, Avx512Bf16, Avx512Vnni},
 };
 
+#[cfg(target_arch = "aarch64")]
+pub use neon::{Neon, NeonBf16, NeonDotprod};
 pub use scalar::Scalar;
+
+use crate::matmul::{Operands, gemm};
+use crate::strided::Block;
 
 /// Something to compute with the vectors `S`.
 ///
@@ -54,7 +68,24 @@ mod sets {
         ByteKernel: Scalar, Avx2, Avx2Vnni, Avx512, Avx512Vnni
     );
 }
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+mod sets {
+    use super::*;
+
+    kernel_for!(
+        /// A kernel for all sets that differ in their vectors of float32.
+        FloatKernel: Scalar, Neon
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bfloat16.
+        Bf16Kernel: Scalar, Neon, NeonBf16
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bytes.
+        ByteKernel: Scalar, Neon, NeonDotprod, NeonBf16
+    );
+}
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod sets {
     use super::*;
 
@@ -147,7 +178,7 @@ pub unsafe trait Simd: Copy + Send + Sync {
     type I32: Copy;
     fn zero_i32(self) -> Self::I32;
     /// Adds the products of `a`, which has no sign where [`UNSIGNED`](Self::UNSIGNED) says so, and `b` to the sums in
-    /// `c`, exactly (modulo 2^32).
+    /// `c`, exactly (modulo 2^32); with a sign it is at least -127, as rounding leaves it.
     fn byte_dot(self, a: Self::Bytes, b: Self::Bytes, c: Self::I32) -> Self::I32;
     /// The sum of the lanes of each.
     fn sums_i32(self, values: [Self::I32; 4]) -> [i32; 4];
@@ -159,6 +190,11 @@ pub unsafe trait Simd: Copy + Send + Sync {
     /// # Safety
     /// `count` bytes can be read.
     unsafe fn load_bytes_part(self, from: *const i8, count: usize) -> Self::Bytes;
+    /// As [`gemm`], which instruction sets with products of matrices replace.
+    #[inline(always)]
+    fn int8_gemm(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
+        gemm(self, operands, rows, out);
+    }
 }
 
 /// A table of trait functions that are one expression of intrinsics each, as in
@@ -185,14 +221,14 @@ macro_rules! intrinsics {
         intrinsics!($($rest)*);
     };
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use intrinsics;
 
 /// The first `count` of `N` numbers, and zeros, for instruction sets that cannot leave lanes out.
 ///
 /// # Safety
 /// `count` numbers can be read; `count` is at most `N`.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 unsafe fn padded<T: Copy + Default, const N: usize>(from: *const T, count: usize) -> [T; N] {
     let mut padded = [T::default(); N];
@@ -211,7 +247,7 @@ macro_rules! vectors_of {
         impl $name {
             /// The instruction set, if this processor has it.
             pub fn detect() -> Option<Self> {
-                ($(std::is_x86_feature_detected!($feature))&&+).then_some(Self(()))
+                ($($crate::simd::is_feature_detected!($feature))&&+).then_some(Self(()))
             }
 
             /// Runs a kernel with these features enabled.
@@ -222,7 +258,7 @@ macro_rules! vectors_of {
         }
     };
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use vectors_of;
 
 /// [`Simd::vectorize`] of an [`vectors_of`].
@@ -235,5 +271,5 @@ macro_rules! vectorize {
         }
     };
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use vectorize;
