@@ -8,13 +8,13 @@ use std::ops::{Deref, DerefMut};
 
 use half::bf16;
 
-use super::decode::Widened;
+use crate::matmul::Widened;
 
 /// A slice that goes back to this thread's store when it is dropped.
-pub(in crate::model) struct Scratch<T: Kept>(Vec<T>);
+pub struct Scratch<T: Kept>(Vec<T>);
 
 /// Numbers that there is a store for.
-pub(in crate::model) trait Kept: Copy + Default + 'static {
+pub trait Kept: Copy + Default + 'static {
     fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R;
 }
 
@@ -32,7 +32,7 @@ macro_rules! kept {
         })*
     };
 }
-kept!(f32, bf16, Widened, i8);
+kept!(f32, bf16, Widened, i8, i32);
 
 impl<T: Kept> Scratch<T> {
     /// A slice of `len` numbers that are left over from something else.

@@ -1,9 +1,9 @@
-//! Each function against double precision, as compiled for this processor and for any.
+//! Each function against double precision, with every instruction set that this processor has.
 
 use proptest::prelude::*;
 
-use super::super::test_numbers::{assert_close, numbers};
 use super::*;
+use crate::test_numbers::{assert_close, numbers};
 
 #[test]
 fn activations_are_their_formulas() {
@@ -11,27 +11,26 @@ fn activations_are_their_formulas() {
     type Formula = fn(f64) -> f64;
     let cases: [(Activation, Formula); 4] = [
         (Activation::GeluNew, |x| x / 2.0 * (1.0 + (0.797_884_560_802_865_4 * (x + 0.044_715 * x.powi(3))).tanh())),
-        (Activation::Gelu, |x| x / 2.0 * (1.0 + erf_f64(x / 2.0_f64.sqrt()))),
+        (Activation::Gelu, |x| x / 2.0 * (1.0 + libm::erf(x / 2.0_f64.sqrt()))),
         (Activation::Relu, |x| x.max(0.0)),
         (Activation::Silu, |x| x / (1.0 + (-x).exp())),
     ];
     for (function, formula) in cases {
         let expected: Vec<f64> = x.iter().map(|&x| formula(f64::from(x))).collect();
-        let mut found = x.clone();
-        activate(&mut found, function);
-        assert_close(&found, &expected, 1e-6);
+        for isa in Isa::available() {
+            let mut found = x.clone();
+            activate(isa, &mut found, function);
+            assert_close(&found, &expected, 1e-6);
+        }
     }
-    let mut plain = x.clone();
-    gelu_new_body::<false>(&mut plain);
-    let expected: Vec<f64> = x.iter().map(|&x| cases[0].1(f64::from(x))).collect();
-    assert_close(&plain, &expected, 1e-6);
 }
 
 #[test]
 fn activations_keep_what_is_no_number() {
-    for function in [Activation::GeluNew, Activation::Gelu, Activation::Relu, Activation::Silu] {
+    let functions = [Activation::GeluNew, Activation::Gelu, Activation::Relu, Activation::Silu];
+    for (isa, function) in Isa::available().into_iter().flat_map(|isa| functions.map(|function| (isa, function))) {
         let mut x = [f32::INFINITY, f32::NAN, 1e30];
-        activate(&mut x, function);
+        activate(isa, &mut x, function);
         assert_eq!((x[0], x[2]), (f32::INFINITY, 1e30), "{function:?}");
         assert!(x[1].is_nan() || function == Activation::Relu);
     }
@@ -50,17 +49,25 @@ proptest! {
         };
         for centred in [true, false] {
             let expected: Vec<f64> = x.chunks_exact(width).flat_map(|x| row(x, centred)).collect();
-            let mut out = vec![0.0; x.len()];
-            if centred { layer_norm(&x, &scale, &shift, 1e-2, &mut out) } else { rms_norm(&x, &scale, 1e-2, &mut out) }
-            assert_close(&out, &expected, 1e-5);
+            for isa in Isa::available() {
+                let mut out = vec![0.0; x.len()];
+                if centred {
+                    layer_norm_with(isa, &x, &scale, &shift, 1e-2, &mut out);
+                } else {
+                    rms_norm_with(isa, &x, &scale, 1e-2, &mut out);
+                }
+                assert_close(&out, &expected, 1e-5);
+            }
         }
     }
 
     #[test]
     fn rounding_is_to_the_nearest(x: f32) {
-        let mut rounded = [bf16::ZERO];
-        round(&[x], &mut rounded);
-        prop_assert_eq!(rounded[0].to_bits(), bf16::from_f32(x).to_bits());
+        for isa in Isa::available() {
+            let mut rounded = [bf16::ZERO; 17];
+            round_to_bf16(isa, &[x; 17], &mut rounded);
+            prop_assert!(rounded.iter().all(|rounded| rounded.to_bits() == bf16::from_f32(x).to_bits()));
+        }
     }
 
     #[test]
@@ -76,16 +83,4 @@ proptest! {
         let length = |head: &[f32]| head.iter().map(|x| x * x).sum::<f32>();
         prop_assert!((length(&turned(&head, angle)) - length(&head)).abs() < 1e-4 * length(&head).max(1.0));
     }
-}
-
-#[test]
-fn keys_that_are_not_seen_weigh_nothing() {
-    let mut scores = [5.0, 1.0, f32::NAN, 2.0, 9.0];
-    let mask = [true, true, false, true, true];
-    exp_of_visible(&mut scores, 1..4, 2.0, Some(&mask));
-    assert_eq!([scores[0], scores[2], scores[4]], [0.0; 3]);
-    assert!((scores[1] - (-2.0_f32).exp()).abs() < 1e-6 && (scores[3] - 1.0).abs() < 1e-6);
-    let mut none = [1.0, 2.0];
-    exp_of_visible(&mut none, 0..2, 1.0, Some(&[false, false]));
-    assert_eq!(none, [0.0, 0.0]);
 }

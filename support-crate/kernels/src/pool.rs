@@ -7,7 +7,6 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -15,67 +14,35 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 /// How often a helper looks for work before it sleeps: some tens of microseconds.
 const LOOKS: usize = 4000;
 
-/// More parts than threads, so that a thread that is held up is not waited for long.
-const PARTS_PER_THREAD: usize = 8;
-
-/// A part with fewer multiplications than this is done before another thread could take it over.
-const WORTH_HANDING_OVER: usize = 32 * 1024;
-
-/// The right to use the helpers for a while, or none of them if another caller has it.
-///
-/// While another caller computes, this one works alone rather than wait.
-pub(crate) struct Shares {
+/// The right to post jobs to a pool, as long as it is held.
+pub struct Turn {
     pool: &'static Pool,
-    turn: Option<MutexGuard<'static, ()>>,
-    threads: usize,
+    _held: MutexGuard<'static, ()>,
     /// A part must not post a job of its own: without `Sync`, no part can hold this.
     _alone: PhantomData<Cell<()>>,
 }
 
-impl Shares {
-    /// At most `threads` threads, the caller's included.
-    pub(super) fn of(pool: &'static Pool, threads: usize) -> Self {
-        let turn = if threads > 1 { pool.take_turn() } else { None };
-        if turn.is_some() {
-            pool.limit_to(threads - 1);
+impl Turn {
+    /// Calls `run` once for each number below `parts`, on the caller's thread and at most
+    /// `threads - 1` others, and returns when all calls have returned.
+    pub fn run(&self, parts: usize, threads: usize, run: &(dyn Fn(usize) + Sync)) {
+        let pool = self.pool;
+        // SAFETY: only the lifetime changes. Helpers call `run` only while they are inside, and `Open`
+        // waits until none is before this function is left, also by a panic.
+        let run: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(run) };
+        // SAFETY: this is the only turn, no part can call this, and no other job is on offer: the ticket is closed and
+        // nobody is inside, `Open` saw to it for the last job.
+        unsafe { *pool.job.get() = Job { run, parts, helpers: threads - 1 } };
+        let open = Open::new(pool);
+        while let Some(part) = pool.claim(open.number, parts) {
+            run(part);
         }
-        Self { pool, turn, threads, _alone: PhantomData }
-    }
-
-    /// Calls `run` for ranges that together make up `0..count`, on several threads if it is worth it;
-    /// returns when all calls have. A range's length is a multiple of `together`, but for the last;
-    /// `work` is the number of multiplications for each of `count`.
-    pub fn split(&self, count: usize, together: usize, work: usize, run: &(dyn Fn(Range<usize>) + Sync)) {
-        let parts = (count.saturating_mul(work) / WORTH_HANDING_OVER).min(self.threads * PARTS_PER_THREAD);
-        if self.turn.is_none() || parts <= 1 {
-            return run(0..count);
-        }
-        let size = count.div_ceil(parts).next_multiple_of(together);
-        self.pool.run(count.div_ceil(size), self.threads, &|part| run(part * size..count.min((part + 1) * size)));
-    }
-
-    /// As [`split`](Self::split), for parts of `out` that are whole numbers of units: calls
-    /// `run(first, part)`, where `first` is the number of the part's first unit.
-    pub fn split_mut<T: Send>(&self, out: &mut [T], unit: usize, work: usize, run: &(dyn Fn(usize, &mut [T]) + Sync)) {
-        let start = Start(out.as_mut_ptr());
-        self.split(out.len() / unit, 1, work, &|units| {
-            let start = &start;
-            // SAFETY: the ranges lie within the slice and do not overlap, and `out` is borrowed until all
-            // calls have returned.
-            let part = unsafe { std::slice::from_raw_parts_mut(start.0.add(units.start * unit), units.len() * unit) };
-            run(units.start, part);
-        });
+        drop(open);
     }
 }
 
-/// Where a slice begins that threads write parts of.
-struct Start<T>(*mut T);
-
-// SAFETY: each thread gets a part of its own.
-unsafe impl<T: Send> Sync for Start<T> {}
-
 /// Threads of this process that help the one that computes.
-pub(in crate::model) struct Pool {
+pub struct Pool {
     /// Held by the caller whose jobs these are.
     turn: Mutex<()>,
     /// The number of the job and, in the lower half, of its next part.
@@ -132,17 +99,20 @@ impl Pool {
         }
     }
 
-    /// The right to post jobs, unless another caller has it; a caller that panicked gave it back.
-    fn take_turn(&'static self) -> Option<MutexGuard<'static, ()>> {
-        match self.turn.try_lock() {
-            Ok(turn) => Some(turn),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    /// The right to post jobs for this many helpers, unless another caller has it; a caller that panicked gave it back.
+    pub fn take_turn(&'static self, helpers: usize) -> Option<Turn> {
+        let held = match self.turn.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        self.grow(helpers);
+        self.limit_to(helpers);
+        Some(Turn { pool: self, _held: held, _alone: PhantomData })
     }
 
     /// Starts helpers until there are `wanted`; a system that refuses threads leaves fewer, not an error.
-    pub fn grow(&'static self, wanted: usize) {
+    fn grow(&'static self, wanted: usize) {
         let mut helpers = self.lock();
         while *helpers < wanted {
             let number = *helpers;
@@ -156,21 +126,6 @@ impl Pool {
 
     fn lock(&self) -> MutexGuard<'_, usize> {
         self.helpers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Calls `run` once for each number below `parts`, on the caller's thread and at most
-    /// `threads - 1` others, and returns when all calls have returned. The caller has the turn.
-    fn run(&self, parts: usize, threads: usize, run: &(dyn Fn(usize) + Sync)) {
-        // SAFETY: only the lifetime changes. Helpers call `run` only while they are inside, and `Open`
-        // waits until none is before this function is left, also by a panic.
-        let run: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(run) };
-        // SAFETY: the ticket is closed and nobody is inside: `Open` saw to it for the last job.
-        unsafe { *self.job.get() = Job { run, parts, helpers: threads - 1 } };
-        let open = Open::new(self);
-        while let Some(part) = self.claim(open.number, parts) {
-            run(part);
-        }
-        drop(open);
     }
 
     /// The next part of job `number`, if there is one.
@@ -275,24 +230,26 @@ impl Drop for Open<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::threads::ThreadScope;
 
-    fn pool(helpers: usize) -> &'static Pool {
-        let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
-        pool.grow(helpers);
-        pool
+    fn pool() -> &'static Pool {
+        Box::leak(Box::new(Pool::new()))
     }
+
+    /// Enough multiplications that each of `count` is a part.
+    const WORK: usize = 1 << 20;
 
     #[test]
     fn every_part_runs_once_whoever_calls() {
-        let pool = pool(3);
+        let pool = pool();
         std::thread::scope(|scope| {
             for caller in 0..4 {
                 scope.spawn(move || {
                     for round in 0..500 {
                         let count = (caller * 7 + round) % 230;
                         let counts: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
-                        let shares = Shares::of(pool, 1 + round % 5);
-                        shares.split(count, 1 + round % 3, WORTH_HANDING_OVER, &|part| {
+                        let scope = ThreadScope::of(pool, 1 + round % 5);
+                        scope.split(count, 1 + round % 3, WORK, &|part| {
                             counts[part].iter().for_each(|count| {
                                 count.fetch_add(1, SeqCst);
                             });
@@ -306,26 +263,24 @@ mod tests {
 
     #[test]
     fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
-        let pool = pool(2);
+        let pool = pool();
         for _ in 0..20 {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                let shares = Shares::of(pool, 3);
-                shares.split(8, 1, WORTH_HANDING_OVER, &|part| assert!(!part.contains(&5), "on purpose"));
+                let scope = ThreadScope::of(pool, 3);
+                scope.split(8, 1, WORK, &|part| assert!(!part.contains(&5), "on purpose"));
             }));
             assert!(outcome.is_err());
-            let turn = pool.take_turn().expect("the helpers are free again");
-            pool.run(8, 3, &|_| ());
-            drop(turn);
+            pool.take_turn(2).expect("the helpers are free again").run(8, 3, &|_| ());
         }
     }
 
     #[test]
     fn helpers_beyond_the_limit_take_no_part_until_it_rises() {
-        let pool = pool(3);
+        let pool = pool();
         let helped = |threads: usize| {
             let others = Mutex::new(std::collections::HashSet::new());
             for _ in 0..50 {
-                Shares::of(pool, threads).split(64, 1, WORTH_HANDING_OVER, &|_| {
+                ThreadScope::of(pool, threads).split(64, 1, WORK, &|_| {
                     others.lock().unwrap().insert(std::thread::current().name().map(str::to_owned));
                     std::thread::sleep(std::time::Duration::from_micros(100));
                 });
@@ -340,12 +295,12 @@ mod tests {
 
     #[test]
     fn helpers_that_sleep_wake_up() {
-        let pool = pool(1);
+        let pool = pool();
         let helped = AtomicBool::new(false);
         let caller = std::thread::current().id();
         for _ in 0..100 {
             std::thread::sleep(std::time::Duration::from_millis(5));
-            Shares::of(pool, 2).split(16, 1, WORTH_HANDING_OVER, &|_| {
+            ThreadScope::of(pool, 2).split(16, 1, WORK, &|_| {
                 helped.fetch_or(std::thread::current().id() != caller, SeqCst);
                 std::thread::sleep(std::time::Duration::from_micros(200));
             });

@@ -5,17 +5,25 @@
 
 use half::bf16;
 
-use super::elementwise::nearest;
-use super::matmul::Factor;
-use super::simd::{Scalar, Simd};
+use super::gemm::Factor;
+use crate::elementwise::nearest_bf16;
+use crate::simd::{Scalar, Simd};
 
 /// A bfloat16 number in the memory of a float32, for processors that multiply no others.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(transparent)]
-pub(super) struct Widened(f32);
+pub struct Widened(f32);
+
+impl Widened {
+    /// The same number: a bfloat16 is the upper half of a float32.
+    #[inline(always)]
+    pub fn of(number: bf16) -> Self {
+        Self(f32::from_bits(u32::from(number.to_bits()) << 16))
+    }
+}
 
 /// A format that 4-bit numbers are decoded to, and inputs are brought into.
-pub(super) trait Target: Copy {
+pub trait Target: Copy + Default {
     /// The number of this format that is nearest to `x`.
     fn nearest(x: f32) -> Self;
 }
@@ -30,22 +38,19 @@ impl Target for f32 {
 impl Target for Widened {
     #[inline(always)]
     fn nearest(x: f32) -> Widened {
-        Widened(nearest(x).to_f32())
+        Widened(nearest_bf16(x).to_f32())
     }
 }
 
 impl Target for bf16 {
     #[inline(always)]
     fn nearest(x: f32) -> bf16 {
-        nearest(x)
+        nearest_bf16(x)
     }
 }
 
 /// How an instruction set decodes.
-///
-/// # Safety
-/// As for [`Simd`].
-pub(super) trait Decoded<S: Simd>: Factor<S> + Target {
+pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Target {
     /// Numbers that are decoded at once.
     const PAIR: usize = 2 * Self::STEP;
     /// Numbers that share a table. No block is smaller than 32.
@@ -54,13 +59,18 @@ pub(super) trait Decoded<S: Simd>: Factor<S> + Target {
     type Table: Copy;
 
     /// `code[index] * scale`, for both halves of a group; a group of 32 numbers takes the first scale for all.
-    unsafe fn table(code: &[f32; 16], scales: [f32; 2]) -> Self::Table;
+    fn table(simd: S, code: &[f32; 16], scales: [f32; 2]) -> Self::Table;
     /// The first numbers of the bytes of a pair of vectors, and the second.
-    unsafe fn decode(table: Self::Table, from: *const u8) -> (Self::Vector, Self::Vector);
-
+    ///
+    /// # Safety
+    /// `PAIR / 2` bytes can be read.
+    unsafe fn decode(simd: S, table: Self::Table, from: *const u8) -> (Self::Vector, Self::Vector);
+    /// # Safety
+    /// `STEP` numbers can be written.
     #[inline(always)]
     unsafe fn store(value: Self::Vector, to: *mut Self) {
-        // SAFETY: the caller's promise. A vector is its numbers, one after the other.
+        const { assert!(size_of::<Self::Vector>() == Self::STEP * size_of::<Self>()) };
+        // SAFETY: a vector is its numbers, one after the other, and so many can be written.
         unsafe { to.cast::<Self::Vector>().write_unaligned(value) }
     }
 }
@@ -69,12 +79,12 @@ impl Decoded<Scalar> for f32 {
     type Table = [f32; 16];
 
     #[inline(always)]
-    unsafe fn table(code: &[f32; 16], [scale, _]: [f32; 2]) -> [f32; 16] {
+    fn table(_: Scalar, code: &[f32; 16], [scale, _]: [f32; 2]) -> [f32; 16] {
         code.map(|number| number * scale)
     }
     #[inline(always)]
-    unsafe fn decode(table: [f32; 16], from: *const u8) -> (f32, f32) {
-        // SAFETY: the caller's promise.
+    unsafe fn decode(_: Scalar, table: [f32; 16], from: *const u8) -> (f32, f32) {
+        // SAFETY: the caller can read one byte.
         let byte = usize::from(unsafe { *from });
         (table[byte >> 4], table[byte & 15])
     }
@@ -88,25 +98,22 @@ where
     type Table = <f32 as Decoded<S>>::Table;
 
     #[inline(always)]
-    unsafe fn table(code: &[f32; 16], scales: [f32; 2]) -> Self::Table {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut rounded = [0.0; 16];
-            let scale = S::splat(scales[0]);
-            for start in (0..16).step_by(S::LANES) {
-                let numbers = S::multiply(S::load(code.as_ptr().add(start)), scale);
-                S::store(S::nearest_bf16(numbers), rounded.as_mut_ptr().add(start));
+    fn table(simd: S, code: &[f32; 16], scales: [f32; 2]) -> Self::Table {
+        const { assert!(16 % S::LANES == 0) };
+        let mut rounded = [0.0; 16];
+        let scale = simd.splat(scales[0]);
+        for start in (0..16).step_by(S::LANES) {
+            // SAFETY: 16 is a multiple of `LANES`, so a whole vector lies in both tables from `start` on.
+            unsafe {
+                let numbers = simd.multiply(simd.load(code.as_ptr().add(start)), scale);
+                simd.store(simd.nearest_bf16(numbers), rounded.as_mut_ptr().add(start));
             }
-            <f32 as Decoded<S>>::table(&rounded, [1.0; 2])
         }
+        <f32 as Decoded<S>>::table(simd, &rounded, [1.0; 2])
     }
     #[inline(always)]
-    unsafe fn decode(table: Self::Table, from: *const u8) -> (S::F32, S::F32) {
-        // SAFETY: as above.
-        unsafe { <f32 as Decoded<S>>::decode(table, from) }
+    unsafe fn decode(simd: S, table: Self::Table, from: *const u8) -> (S::F32, S::F32) {
+        // SAFETY: the caller's promise is the same: a rounded number is as long in memory.
+        unsafe { <f32 as Decoded<S>>::decode(simd, table, from) }
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-#[path = "decode_x86.rs"]
-mod x86;

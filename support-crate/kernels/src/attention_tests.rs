@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::shares;
-use super::super::test_numbers::{assert_close, numbers};
 use super::*;
+use crate::test_numbers::{assert_close, numbers};
+use crate::threads::thread_scope;
 
 #[derive(Debug, Clone)]
 struct Sizes {
@@ -108,9 +108,9 @@ proptest! {
         let inputs = inputs(&sizes, seed);
         let attention = attention(&sizes, &inputs);
         let expected = naive(&attention);
-        for set in InstructionSet::available() {
+        for isa in Isa::available() {
             let mut out = vec![f32::NAN; expected.len()];
-            attention.compute_with(set, &shares(), &mut out);
+            attention.compute_with(isa, &thread_scope(), &mut out);
             assert_close(&out, &expected, 1e-5);
         }
     }
@@ -120,9 +120,9 @@ proptest! {
         let inputs = inputs(&Sizes { padded: false, ..sizes.clone() }, seed);
         let all = attention(&sizes, &inputs);
         let width = all.heads * all.head_dim;
-        for set in InstructionSet::available() {
+        for isa in Isa::available() {
             let mut together = vec![f32::NAN; all.batch * all.queries * width];
-            all.compute_with(set, &shares(), &mut together);
+            all.compute_with(isa, &thread_scope(), &mut together);
             // The last token of the first sequence, after the others.
             let last = all.queries - 1;
             let one = Attention {
@@ -133,8 +133,8 @@ proptest! {
                 ..all
             };
             let mut alone = vec![f32::NAN; width];
-            one.compute_with(set, &shares(), &mut alone);
-            prop_assert!(together[last * width..][..width] == alone, "{set:?}: not the same to the bit");
+            one.compute_with(isa, &thread_scope(), &mut alone);
+            prop_assert!(together[last * width..][..width] == alone, "{isa}: not the same to the bit");
         }
     }
 }

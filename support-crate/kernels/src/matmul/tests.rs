@@ -2,9 +2,16 @@
 
 use proptest::prelude::*;
 
-use super::super::shares;
-use super::super::test_numbers::{assert_close, numbers};
 use super::*;
+use crate::test_numbers::{assert_close, numbers};
+use crate::threads::thread_scope;
+
+/// The product alone.
+pub fn product(isa: Isa, x: &[f32], data: MatrixData<'_>, n: usize, k: usize) -> Vec<f32> {
+    let mut out = vec![f32::NAN; x.len() / k * n];
+    matmul_with(isa, &thread_scope(), x, Matrix { data, n, k }, Epilogue::default(), &mut out);
+    out
+}
 
 fn naive(weights: &[f32], x: &[f32], bias: &[f32], k: usize) -> Vec<f64> {
     let dot = |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
@@ -39,12 +46,12 @@ proptest! {
         let expected_narrow = naive(&as_float(&narrow), &as_float(&narrow_x), &bias, k);
         // One number at a time, each of k additions rounds a sum of about sqrt(k).
         let tolerance = 1e-6 + 5e-8 * k as f64;
-        for set in InstructionSet::available() {
+        for isa in Isa::available() {
             let mut out = vec![f32::NAN; m * n];
-            let then = Then { bias: Some(&bias), ..Then::default() };
-            multiply_with(set, &shares(), &x, Matrix { weights: Weights::Full(Numbers::Float32(&weights)), n, k }, then, &mut out);
+            let epilogue = Epilogue { bias: Some(&bias), ..Epilogue::default() };
+            matmul_with(isa, &thread_scope(), &x, Matrix { data: MatrixData::Float32(&weights), n, k }, epilogue, &mut out);
             assert_close(&out, &expected, tolerance);
-            multiply_with(set, &shares(), &x, Matrix { weights: Weights::Full(Numbers::BFloat16(&narrow)), n, k }, then, &mut out);
+            matmul_with(isa, &thread_scope(), &x, Matrix { data: MatrixData::BFloat16(&narrow), n, k }, epilogue, &mut out);
             assert_close(&out, &expected_narrow, tolerance);
         }
     }
@@ -53,16 +60,11 @@ proptest! {
     fn a_row_does_not_depend_on_the_others((m, n, k) in shape(), seed: u32) {
         let (weights, x) = (numbers(n * k, seed), numbers(m * k, seed ^ 1));
         let narrow = rounded(&weights);
-        for set in InstructionSet::available() {
-            for weights in [Weights::Full(Numbers::Float32(&weights)), Weights::Full(Numbers::BFloat16(&narrow))] {
-                let product = |x: &[f32]| {
-                    let mut out = vec![f32::NAN; x.len() / k * n];
-                    multiply_with(set, &shares(), x, Matrix { weights, n, k }, Then::default(), &mut out);
-                    out
-                };
-                let together = product(&x);
-                let alone: Vec<f32> = x.chunks_exact(k).flat_map(product).collect();
-                prop_assert!(together == alone, "{set:?}: not the same to the bit");
+        for isa in Isa::available() {
+            for data in [MatrixData::Float32(&weights), MatrixData::BFloat16(&narrow)] {
+                let together = product(isa, &x, data, n, k);
+                let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(isa, x, data, n, k)).collect();
+                prop_assert!(together == alone, "{isa}: not the same to the bit");
             }
         }
     }
@@ -72,18 +74,18 @@ proptest! {
 fn what_comes_after_the_product() {
     let (m, n, k) = (5, 50, 33);
     let (weights, x, bias) = (numbers(n * k, 1), numbers(m * k, 2), numbers(n, 3));
-    let matrix = Matrix { weights: Weights::Full(Numbers::Float32(&weights)), n, k };
-    let product = |then: Then<'_>| {
+    let matrix = Matrix { data: MatrixData::Float32(&weights), n, k };
+    let product = |epilogue: Epilogue<'_>| {
         let mut out = vec![10.0; m * n];
-        multiply(&shares(), &x, matrix, then, &mut out);
+        matmul(&thread_scope(), &x, matrix, epilogue, &mut out);
         out
     };
     let expected = naive(&weights, &x, &bias, k);
     let added: Vec<f64> = expected.iter().map(|value| value + 10.0).collect();
-    assert_close(&product(Then { bias: Some(&bias), accumulate: true, activation: None }), &added, 1e-5);
+    assert_close(&product(Epilogue { bias: Some(&bias), accumulate: true, activation: None }), &added, 1e-5);
     let relu: Vec<f64> = expected.iter().map(|value| value.max(0.0)).collect();
-    let then = Then { bias: Some(&bias), accumulate: false, activation: Some(Activation::Relu) };
-    assert_close(&product(then), &relu, 1e-5);
+    let epilogue = Epilogue { bias: Some(&bias), accumulate: false, activation: Some(Activation::Relu) };
+    assert_close(&product(epilogue), &relu, 1e-5);
 }
 
 #[test]
@@ -92,10 +94,9 @@ fn what_is_no_number_stays_visible_and_in_its_row() {
     let (weights, mut x) = (numbers(n * k, 1), numbers(m * k, 2));
     x[3 * k + 7] = f32::NAN;
     let narrow = rounded(&weights);
-    for set in InstructionSet::available() {
-        for weights in [Weights::Full(Numbers::Float32(&weights)), Weights::Full(Numbers::BFloat16(&narrow))] {
-            let mut out = vec![0.0; m * n];
-            multiply_with(set, &shares(), &x, Matrix { weights, n, k }, Then::default(), &mut out);
+    for isa in Isa::available() {
+        for data in [MatrixData::Float32(&weights), MatrixData::BFloat16(&narrow)] {
+            let out = product(isa, &x, data, n, k);
             assert!(out.chunks_exact(n).enumerate().all(|(row, out)| out.iter().all(|y| y.is_nan() == (row == 3))));
         }
     }

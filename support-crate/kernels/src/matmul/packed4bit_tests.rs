@@ -2,11 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::super::elementwise::Activation;
-use super::super::matmul::{Matrix, Numbers, Weights, multiply_with};
-use super::super::shares;
-use super::super::test_numbers::{assert_close, numbers};
+use super::super::tests::product;
+use super::super::{Matrix, MatrixData, matmul_with};
 use super::*;
+use crate::elementwise::Activation;
+use crate::simd::Scalar;
+use crate::test_numbers::{assert_close, numbers};
+use crate::threads::thread_scope;
 
 /// Any 16 numbers will do: the kernels do not know the codes.
 fn code() -> [f32; 16] {
@@ -30,12 +32,6 @@ fn packed(len: usize, blocksize: usize, seed: u32) -> Packed {
     Packed { bytes, absmax, plain }
 }
 
-fn product(set: InstructionSet, x: &[f32], weights: Weights<'_>, n: usize, k: usize) -> Vec<f32> {
-    let mut out = vec![f32::NAN; x.len() / k * n];
-    multiply_with(set, &shares(), x, Matrix { weights, n, k }, Then::default(), &mut out);
-    out
-}
-
 /// Widths with whole vectors, and widths whose blocks cross rows.
 fn shape() -> impl Strategy<Value = (usize, usize, usize)> {
     let k = prop_oneof![1..200_usize, (1..40_usize).prop_map(|k| 32 * k), Just(1056), Just(2048)];
@@ -51,19 +47,20 @@ proptest! {
         let Packed { bytes, absmax, plain } = packed(n * k, blocksize, seed);
         let x = numbers(m * k, seed ^ 2);
         let nearest: Vec<bf16> = plain.iter().copied().map(bf16::from_f32).collect();
-        let (compute, plain) = match rounded {
-            true => (Precision::BFloat16, Numbers::BFloat16(&nearest)),
-            false => (Precision::Float32, Numbers::Float32(&plain)),
+        let (compute, plain) = if rounded {
+            (Compute::BFloat16, MatrixData::BFloat16(&nearest))
+        } else {
+            (Compute::Float32, MatrixData::Float32(&plain))
         };
-        let weights = FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize, compute };
-        let four_bit = Weights::FourBit(weights);
-        let full = product(InstructionSet::Scalar, &x, Weights::Full(plain), n, k);
+        let weights = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize, compute };
+        let four_bit = MatrixData::Packed4Bit(weights);
+        let full = product(Isa::Scalar(Scalar), &x, plain, n, k);
         let expected: Vec<f64> = full.iter().map(|&value| f64::from(value)).collect();
-        for set in InstructionSet::available() {
-            let together = product(set, &x, four_bit, n, k);
+        for isa in Isa::available() {
+            let together = product(isa, &x, four_bit, n, k);
             assert_close(&together, &expected, 1e-6 + 1e-7 * k as f64);
-            let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(set, x, four_bit, n, k)).collect();
-            prop_assert!(together == alone, "{set:?}: not the same to the bit");
+            let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(isa, x, four_bit, n, k)).collect();
+            prop_assert!(together == alone, "{isa}: not the same to the bit");
         }
     }
 }
@@ -74,14 +71,14 @@ fn small_blocks_have_scales_of_their_own() {
     let (n, k, code) = (9, 64, code());
     let Packed { bytes, absmax, plain } = packed(n * k, 32, 3);
     let plain: Vec<bf16> = plain.into_iter().map(bf16::from_f32).collect();
-    let compute = Precision::BFloat16;
-    let weights = FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 32, compute };
+    let compute = Compute::BFloat16;
+    let weights = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 32, compute };
     for m in [1, 8, 9] {
         let x = numbers(m * k, 4);
-        let full = product(InstructionSet::Scalar, &x, Weights::Full(Numbers::BFloat16(&plain)), n, k);
+        let full = product(Isa::Scalar(Scalar), &x, MatrixData::BFloat16(&plain), n, k);
         let expected: Vec<f64> = full.into_iter().map(f64::from).collect();
-        for set in InstructionSet::available() {
-            assert_close(&product(set, &x, Weights::FourBit(weights), n, k), &expected, 1e-5);
+        for isa in Isa::available() {
+            assert_close(&product(isa, &x, MatrixData::Packed4Bit(weights), n, k), &expected, 1e-5);
         }
     }
 }
@@ -93,22 +90,22 @@ fn rows_of_a_long_prompt_are_those_of_short_ones() {
     let Packed { bytes, absmax, plain } = packed(n * k, 64, 7);
     let plain: Vec<bf16> = plain.into_iter().map(bf16::from_f32).collect();
     let (x, bias, before) = (numbers(m * k, 8), numbers(n, 9), numbers(m * n, 10));
-    let then = Then { bias: Some(&bias), accumulate: true, activation: Some(Activation::GeluNew) };
-    let four_bit = |compute| FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64, compute };
+    let epilogue = Epilogue { bias: Some(&bias), accumulate: true, activation: Some(Activation::GeluNew) };
+    let four_bit = |compute| Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64, compute };
     let formats = [
-        Weights::Full(Numbers::BFloat16(&plain)),
-        Weights::FourBit(four_bit(Precision::BFloat16)),
-        Weights::FourBit(four_bit(Precision::Float32)),
+        MatrixData::BFloat16(&plain),
+        MatrixData::Packed4Bit(four_bit(Compute::BFloat16)),
+        MatrixData::Packed4Bit(four_bit(Compute::Float32)),
     ];
-    for weights in formats {
+    for data in formats {
         let run = |x: &[f32], out: &mut [f32]| {
-            multiply_with(InstructionSet::best(), &shares(), x, Matrix { weights, n, k }, then, out);
+            matmul_with(Isa::best(), &thread_scope(), x, Matrix { data, n, k }, epilogue, out);
         };
         let mut together = before.clone();
         run(&x, &mut together);
         let mut alone = before.clone();
         x.chunks_exact(k).zip(alone.chunks_exact_mut(n)).for_each(|(x, out)| run(x, out));
-        assert!(together == alone, "{weights:?}");
+        assert!(together == alone, "{data:?}");
     }
 }
 
@@ -118,13 +115,13 @@ fn what_is_no_number_stays_visible() {
     let Packed { bytes, mut absmax, .. } = packed(n * k, 64, 5);
     absmax[4] = f32::NAN;
     let code = code();
-    let compute = Precision::Float32;
-    let four_bit = FourBit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64, compute };
-    for set in InstructionSet::available() {
-        for (m, compute) in [1, 6].into_iter().flat_map(|m| [(m, Precision::Float32), (m, Precision::BFloat16)]) {
-            let weights = Weights::FourBit(FourBit { compute, ..four_bit });
-            let out = product(set, &numbers(m * k, 6), weights, n, k);
-            assert!(out.iter().enumerate().all(|(i, value)| value.is_nan() == (i % n == 4)), "{set:?}, {compute:?}");
+    let compute = Compute::Float32;
+    let four_bit = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64, compute };
+    for isa in Isa::available() {
+        for (m, compute) in [1, 6].into_iter().flat_map(|m| [(m, Compute::Float32), (m, Compute::BFloat16)]) {
+            let data = MatrixData::Packed4Bit(Packed4Bit { compute, ..four_bit });
+            let out = product(isa, &numbers(m * k, 6), data, n, k);
+            assert!(out.iter().enumerate().all(|(i, value)| value.is_nan() == (i % n == 4)), "{isa}, {compute:?}");
         }
     }
 }
