@@ -14,7 +14,7 @@ use quantlab::measure::{
     PerplexityOptions, TimingOptions, perplexity, perplexity_of_tokens, prompt_of_tokens, time_generate,
     time_generate_interleaved,
 };
-use quantlab::model::{Loaded, LogitPositions, TokenBatch};
+use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, TokenBatch, load_model};
 
 fn loaded() -> Loaded {
     common::load(tiny(), "float32")
@@ -157,13 +157,18 @@ fn a_cache_says_what_it_cannot_hold() {
 
 #[test]
 fn a_cache_of_another_model_is_refused() {
-    let loaded = loaded();
-    let other =
-        quantlab::model::load_model_and_tokenizer(&["random:gpt2"], "bfloat16", quantlab::model::Device::Cpu).unwrap();
-    let mut cache = other.model.new_cache(1, 8).unwrap();
+    // Also one of the same sizes, and of the same files.
     let tokens = TokenBatch::single(&[1]).unwrap();
-    let error = loaded.model.forward(&tokens, Some(&mut cache), LogitPositions::Last).unwrap_err();
-    assert!(error.to_string().contains("another model"), "{error}");
+    for engine in Engine::ALL {
+        let options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
+        let [own, other] = [(); 2].map(|()| load_model(&[common::tiny().to_str().unwrap()], &options).unwrap().model);
+        for mut cache in [other.new_cache(1, 8).unwrap(), loaded().model.new_cache(1, 8).unwrap()] {
+            let forward = own.forward(&tokens, Some(&mut cache), LogitPositions::Last).map(drop);
+            for error in [forward.unwrap_err(), own.retain(&mut cache, &[0]).unwrap_err()] {
+                assert!(error.to_string().contains("another model"), "{engine}: {error}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -179,14 +184,14 @@ fn a_timing_adds_up_and_says_what_it_is_of() {
     assert!((timing.tokens_per_sec - 12.0 / timing.total_latency_s).abs() < 1e-6 * timing.tokens_per_sec);
     assert!((timing.avg_latency_per_token_ms - timing.total_latency_s * 1000.0 / 12.0).abs() < 1e-9);
     assert!(timing.total_latency.low <= timing.total_latency_s && timing.total_latency_s <= timing.total_latency.high);
-    assert_eq!((timing.run.backend.as_str(), timing.run.dtype.as_str()), ("candle", "float32"));
+    assert_eq!((timing.run.engine.as_str(), timing.run.dtype.as_str()), ("kernels", "float32"));
     let text = timing.to_string();
     for part in [
         "total_latency_s",
         "tokens_per_sec",
         "avg_latency_per_token_ms",
         "ttft_ms",
-        "candle",
+        "kernels",
         "cpu",
         "float32",
         "threads",

@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::any::Any;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +12,7 @@ use quantlab::measure::{
     measure_memory_bandwidth, memory_bandwidth, peak_memory, peak_memory_of, perplexity, perplexity_of_tokens,
     reset_peak_memory, resident_memory, threads, time_generate, time_generate_batch, time_generate_tokens,
 };
-use quantlab::model::{CausalLm, Loaded, Logits, ModelInfo, Step};
+use quantlab::model::{CacheStorage, CausalLm, Loaded, Logits, ModelInfo, Step};
 use serde_json::Value;
 
 const LOSS: f64 = 1e-5;
@@ -36,7 +35,7 @@ impl CausalLm for Fake {
     }
 
     /// Padding gets logits that would spoil whatever they went into.
-    fn compute(&self, step: &Step<'_>, _storage: Option<&mut (dyn Any + Send + Sync)>) -> Result<Logits> {
+    fn compute(&self, step: &Step<'_>, _storage: Option<&mut CacheStorage>) -> Result<Logits> {
         let mut values = Vec::new();
         for (i, (&token, &position)) in step.ids.iter().zip(step.position_ids).enumerate() {
             let is_token = step.key_mask.is_none_or(|mask| mask[i]);
@@ -46,11 +45,11 @@ impl CausalLm for Fake {
         Logits::new(values, step.batch, self.info.vocab_size)
     }
 
-    fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<Box<dyn Any + Send + Sync>> {
-        Ok(Box::new(()))
+    fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<CacheStorage> {
+        Ok(CacheStorage::Nothing)
     }
 
-    fn retain_rows(&self, _storage: &mut (dyn Any + Send + Sync), _rows: &[usize], _past_len: usize) -> Result<()> {
+    fn retain_rows(&self, _storage: &mut CacheStorage, _rows: &[usize], _past_len: usize) -> Result<()> {
         Ok(())
     }
 }

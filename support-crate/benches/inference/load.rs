@@ -68,7 +68,7 @@ pub fn measure(model: &str, variants: &[Variant], arguments: &Arguments) -> Resu
 
 fn in_a_process(model: &str, variant: &Variant, arguments: &Arguments) -> Result<Load> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--load-only", "--model", model, "--backend", variant.backend.name()]);
+    command.args(["--load-only", "--model", model, "--engine", variant.engine.name()]);
     command.args(["--precision", &variant.format.to_string()]);
     command.args(arguments.threads.map(|threads| format!("--threads={threads}")));
     let output = command.stderr(Stdio::inherit()).output()?;

@@ -1,4 +1,4 @@
-//! How fast models answer: one row for each combination of backend, precision and batch size.
+//! How fast models answer: one row for each combination of engine, precision and batch size.
 //!
 //! `cargo lab exec cargo bench -p quantlab --bench inference -- --json` prints a JSON object a line,
 //! without `--json` a table; `--help` says what is measured how. What is timed is what a notebook times:
@@ -20,7 +20,7 @@ use arguments::Arguments;
 use format::Format;
 use quantlab::error::{Error, Result};
 use quantlab::measure::available_memory;
-use quantlab::model::{Backend, DecoderConfig, LoadOptions, Loaded, load_model, set_threads};
+use quantlab::model::{DecoderConfig, Engine, LoadOptions, Loaded, load_model, set_threads};
 use quantlab::source::ModelId;
 use row::Row;
 
@@ -36,14 +36,14 @@ const SHARE_OF_MEMORY: f64 = 0.5;
 /// One way to load the model.
 #[derive(Debug, Clone)]
 struct Variant {
-    backend: Backend,
+    engine: Engine,
     format: Format,
 }
 
 impl Variant {
     fn load(&self, model: &str) -> Result<Loaded> {
-        let (backend, precision) = (self.backend, self.format.precision);
-        let options = LoadOptions { backend, precision, ..LoadOptions::default() };
+        let (engine, precision) = (Some(self.engine), self.format.precision);
+        let options = LoadOptions { engine, precision, ..LoadOptions::default() };
         let quantization = self.format.quantization(|| load_model(&[model], &options))?;
         load_model(&[model], &LoadOptions { quantization, ..options })
     }

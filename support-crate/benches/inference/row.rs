@@ -21,8 +21,8 @@ pub struct Row {
 /// A row as it stands in the JSON, in this order.
 #[derive(Serialize)]
 struct Line<'a> {
+    program: &'static str,
     engine: &'static str,
-    backend: &'static str,
     precision: &'a str,
     batch: usize,
     prompt_tokens: usize,
@@ -46,8 +46,8 @@ impl Row {
     fn line<'a>(&'a self, model: &'a str) -> Line<'a> {
         let Self { variant, load, speed } = self;
         Line {
-            engine: "quantlab",
-            backend: variant.backend.name(),
+            program: "quantlab",
+            engine: variant.engine.name(),
             precision: variant.format.name(),
             batch: speed.batch,
             prompt_tokens: PREFILL_TOKENS,
@@ -84,7 +84,7 @@ pub fn print(rows: &[Row], arguments: &Arguments) -> Result<()> {
 
 fn table(rows: &[Row], arguments: &Arguments) -> Result<Table> {
     let mut table = Table::new(format!("Inference of {}", arguments.model)).headings([
-        ("backend", ""),
+        ("engine", ""),
         ("precision", ""),
         ("batch", ""),
         ("prefill", "ms"),
@@ -100,7 +100,7 @@ fn table(rows: &[Row], arguments: &Arguments) -> Result<Table> {
         let Speed { batch, bandwidth_gb_s, fraction_of_limit, .. } = *speed;
         let Load { load_s, weights_mib, peak_rss_mib } = *load;
         table = table.row((
-            variant.backend.name(),
+            variant.engine.name(),
             variant.format.name(),
             batch,
             prefill,

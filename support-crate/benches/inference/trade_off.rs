@@ -14,9 +14,9 @@ use crate::row::Row;
 /// text means something, on text that it never saw.
 const QUALITY_MODEL: &str = "embedded";
 
-/// Draws the rows of the first backend; as PNG if the file is called so, else as SVG.
+/// Draws the rows of the first engine; as PNG if the file is called so, else as SVG.
 pub fn plot(rows: &[Row], path: &Path, arguments: &Arguments) -> Result<()> {
-    let (backend, batch) = (rows[0].variant.backend, rows[0].speed.batch);
+    let (engine, batch) = (rows[0].variant.engine, rows[0].speed.batch);
     let mut plot = LinePlot::new("Fewer bits: less memory, more speed, some quality")
         .x("memory of the weights", "MiB")
         .y(format!("decode, {batch} at a time"), "tokens/s")
@@ -26,7 +26,7 @@ pub fn plot(rows: &[Row], path: &Path, arguments: &Arguments) -> Result<()> {
             arguments.model,
             quantlab::model::threads()
         ));
-    for row in rows.iter().filter(|row| row.variant.backend == backend && row.speed.batch == batch) {
+    for row in rows.iter().filter(|row| row.variant.engine == engine && row.speed.batch == batch) {
         let loaded = row.variant.load(QUALITY_MODEL)?;
         let quality = perplexity(&loaded, &[held_out_text()], &PerplexityOptions::default())?.perplexity;
         let name = format!("{}: perplexity {}", row.variant.format, significant(quality, 4));

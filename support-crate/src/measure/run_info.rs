@@ -11,8 +11,8 @@ use crate::model::{Device, Loaded, threads};
 pub struct RunInfo {
     /// The model id that was loaded.
     pub model: String,
-    /// The library that computed, for example `candle`.
-    pub backend: String,
+    /// What computed, for example `kernels`.
+    pub engine: String,
     /// Where it computed.
     pub device: Device,
     /// The precision in words, for example `float32 (forced on CPU)`.
@@ -32,7 +32,7 @@ impl RunInfo {
         let info = loaded.model.info();
         Self {
             model: loaded.model_id.clone(),
-            backend: info.backend.to_owned(),
+            engine: info.engine.to_owned(),
             device: info.device,
             dtype: loaded.dtype_label.clone(),
             threads: threads(),
@@ -43,7 +43,7 @@ impl RunInfo {
 
 impl fmt::Display for RunInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, backend, device, dtype, threads, build } = self;
-        write!(f, "{model} | {backend} | {device} | {dtype} | {threads} threads | {build} build")
+        let Self { model, engine, device, dtype, threads, build } = self;
+        write!(f, "{model} | {engine} | {device} | {dtype} | {threads} threads | {build} build")
     }
 }

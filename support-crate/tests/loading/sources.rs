@@ -3,7 +3,7 @@
 use std::fs;
 
 use quantlab::error::Error;
-use quantlab::model::{Backend, Device, LoadOptions, Loaded, load_model, load_model_and_tokenizer};
+use quantlab::model::{Device, Engine, LoadOptions, Loaded, ModelInfo, load_model, load_model_and_tokenizer};
 
 use crate::common::copy::{CONFIG, TOKENIZER, WEIGHTS, expect, logits};
 use crate::common::distance;
@@ -13,23 +13,37 @@ fn load(id: &str) -> Result<Loaded, Error> {
     load_model_and_tokenizer(&[id], "float32", Device::Cpu)
 }
 
-/// In candle's tensors and in libtorch's.
-fn in_both(id: &str) -> [Loaded; 2] {
-    [Backend::Candle, Backend::Tch]
-        .map(|backend| load_model(&[id], &LoadOptions { backend, ..LoadOptions::default() }).unwrap())
+#[test]
+fn every_source_gives_the_same_model_in_every_engine() {
+    for id in ["embedded", "tests/golden/gpt2-tiny", "tests/golden/llama-tiny", "random:gpt2"] {
+        let [kernels, others @ ..] = Engine::ALL.map(|engine| {
+            let loaded = load_model(&[id], &LoadOptions { engine: Some(engine), ..LoadOptions::default() }).unwrap();
+            assert_eq!(loaded.model.info().engine, engine.name());
+            assert!(loaded.unused_tensors.is_empty(), "{id} on {engine}");
+            loaded
+        });
+        let row = logits(&kernels);
+        assert!(row.iter().all(|logit| logit.is_finite()) && distance(&row, &vec![row[0]; row.len()]) > 0.1, "{id}");
+        for other in others {
+            let (info, distance) = (other.model.info(), distance(&row, &logits(&other)));
+            assert!(distance < 1e-4, "{id} on {}: {distance}", info.engine);
+            let count = |info: &ModelInfo| (info.num_parameters, info.parameter_bytes);
+            assert_eq!(count(kernels.model.info()), count(info), "{id} on {}", info.engine);
+        }
+    }
 }
 
+/// Saving and downloading replace files by renaming, so that a model that has the old one mapped keeps it.
 #[test]
-fn every_source_gives_the_same_model_in_both_backends_to_the_bit() {
-    for id in ["embedded", "tests/golden/gpt2-tiny", "tests/golden/llama-tiny", "random:gpt2"] {
-        let [candle, tch] = in_both(id);
-        let row = logits(&candle);
-        assert!(row.iter().all(|logit| logit.is_finite()) && distance(&row, &vec![row[0]; row.len()]) > 0.1, "{id}");
-        assert_eq!(row, logits(&tch), "{id}");
-        assert_eq!((candle.model.info().backend, tch.model.info().backend), ("candle", "tch"));
-        let count = |loaded: &Loaded| (loaded.model.info().num_parameters, loaded.model.info().parameter_bytes);
-        assert_eq!(count(&candle), count(&tch), "{id}");
-        assert!(candle.unused_tensors.is_empty() && tch.unused_tensors.is_empty(), "{id}");
+fn a_model_goes_on_when_its_file_is_replaced() {
+    for family in FAMILIES {
+        let copy = family.copy();
+        let loaded = copy.load().unwrap();
+        assert!(loaded.model.info().mapped_bytes > 0);
+        let before = logits(&loaded);
+        copy.write_weights(b"others");
+        fs::remove_file(copy.path(WEIGHTS)).unwrap();
+        assert_eq!(logits(&loaded), before);
     }
 }
 

@@ -20,7 +20,7 @@ const HINTS: [&str; 3] = [
      Some(config), ..LoadOptions::default() }` has `hub.model` quantize while it loads.",
     "After loading: `let quantized = Loaded::new(hub.tokenizer(id)?, hub.model(id, &options)?, id, label)?`, then \
      `generate(&quantized, prompts[0], &GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() })?`, and \
-     `let info = format!(\"{} | {}\", quantized.model.info().backend, quantized.dtype_label)`, where the label comes \
+     `let info = format!(\"{} | {}\", quantized.model.info().engine, quantized.dtype_label)`, where the label comes \
      from `config.to_string()`.",
 ];
 
@@ -38,7 +38,7 @@ pub fn check_run_static_ptq(
             hub.calibration().and_then(|it| by_method(&it))
         })
         .about(&trial, "generates what the library's own pipeline generates", Trial::generates_the_same)
-        .about(&trial, "the label and the info say backend and precision", Trial::is_labelled)
+        .about(&trial, "the label and the info say engine and precision", Trial::is_labelled)
         .point("a quantized model that cannot generate is an error", notices_broken(&hub, &yours))
         .score()
 }
@@ -180,7 +180,7 @@ impl Trial {
     }
 
     fn is_labelled(&self) -> Result<(), Complaint> {
-        let backend = self.quantized.model.info().backend;
+        let engine = self.quantized.model.info().engine;
         let label = self.quantized.dtype_label.to_lowercase();
         if !label.contains("int8") {
             return Err(Complaint::wrong(format!(
@@ -191,8 +191,8 @@ impl Trial {
             info if !info.contains("int8") => {
                 Err(Complaint::wrong(format!("the info does not name the precision (static int8): {info:?}")))
             }
-            info if !info.contains(backend) => {
-                Err(Complaint::wrong(format!("the info does not name the backend ({backend}): {info:?}")))
+            info if !info.contains(engine) => {
+                Err(Complaint::wrong(format!("the info does not name the engine ({engine}): {info:?}")))
             }
             _ => Ok(()),
         }

@@ -88,7 +88,7 @@ fn given() -> Result<(Vec<ScenarioRun>, RunInfo)> {
     ];
     let info = RunInfo {
         model: "lab/whole".to_owned(),
-        backend: "candle".to_owned(),
+        engine: "kernels".to_owned(),
         device: Device::Cpu,
         dtype: "float32".to_owned(),
         threads: 7,

@@ -1,9 +1,6 @@
 //! Weights that nobody trained, the same for the same seed.
 
-use half::{bf16, f16};
-
-use super::convert::{Slot, Wanted};
-use crate::error::Result;
+use super::convert::Wanted;
 use crate::model::cpu::shares;
 
 /// Standard deviation of GPT-2's weights before training (`initializer_range` in its config).
@@ -11,16 +8,7 @@ const INITIAL_SPREAD: f32 = 0.02;
 
 /// What GPT-2 starts training from: layer norms that change nothing, biases of 0, and matrices of about
 /// normally distributed numbers (the sum of four uniform ones, which is quick to make).
-pub(super) fn fill(seed: u64, name: &str, slot: Slot<'_>) -> Result<()> {
-    match slot {
-        Slot::Float32(out) => fill_as::<f32>(seed, name, out),
-        Slot::BFloat16(out) => fill_as::<bf16>(seed, name, out),
-        Slot::Float16(out) => fill_as::<f16>(seed, name, out),
-    }
-    Ok(())
-}
-
-fn fill_as<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
+pub(super) fn fill<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
     if name.ends_with(".bias") {
         return out.fill(W::of(0.0));
     }
@@ -57,7 +45,7 @@ mod tests {
     fn random_weights_have_the_promised_spread_and_repeat() {
         let load = |name: &str| {
             let mut values = vec![0.0_f32; 64 * 512];
-            fill(1, name, Slot::Float32(&mut values)).unwrap();
+            fill(1, name, &mut values);
             values
         };
         let values = load("transformer.wte.weight");
