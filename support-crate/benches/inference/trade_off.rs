@@ -33,8 +33,5 @@ pub fn plot(rows: &[Row], path: &Path, arguments: &Arguments) -> Result<()> {
         eprintln!("{name}");
         plot = plot.series(name, [(row.load.weights_mib, row.speed.decode_tok_s)])?;
     }
-    match path.extension().is_some_and(|extension| extension == "png") {
-        true => plot.save_png(path),
-        false => plot.save_svg(path),
-    }
+    if path.extension().is_some_and(|extension| extension == "png") { plot.save_png(path) } else { plot.save_svg(path) }
 }

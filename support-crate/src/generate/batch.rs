@@ -85,10 +85,7 @@ pub(super) fn continue_batch(
     let mut sequences = Sequence::all(prompts, options, model.info().context_len)?;
     let mut sampler = Sampler::new(options);
     let eos: &[u32] = if options.stop_at_eos { &model.info().eos_token_ids } else { &[] };
-    let mut cache = match options.use_cache {
-        true => Some(new_cache(model, &sequences, options)?),
-        false => None,
-    };
+    let mut cache = if options.use_cache { Some(new_cache(model, &sequences, options)?) } else { None };
     let mut active: Vec<usize> = (0..sequences.len()).collect();
     while !active.is_empty() {
         let logits = forward(model, &sequences, &active, options.padding_side, cache.as_mut())?;

@@ -70,12 +70,13 @@ impl Trial {
     }
 
     fn warms_up(&self) -> Result<(), Complaint> {
-        match self.timed()?.before.iter().any(Event::is_forward) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(
+        if self.timed()?.before.iter().any(Event::is_forward) {
+            Ok(())
+        } else {
+            Err(Complaint::wrong(
                 "nothing was generated before the clock started, so the first run's extra costs (page faults, caches, \
                  threads that wake) are in your number",
-            )),
+            ))
         }
     }
 
@@ -114,9 +115,10 @@ impl Trial {
                 "{NEW_TOKENS} tokens were asked for, {passes} were generated in the timed part"
             )));
         }
-        match counted == NEW_TOKENS {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!("{NEW_TOKENS} tokens were generated, you say {counted}"))),
+        if counted == NEW_TOKENS {
+            Ok(())
+        } else {
+            Err(Complaint::wrong(format!("{NEW_TOKENS} tokens were generated, you say {counted}")))
         }
     }
 
@@ -140,12 +142,13 @@ impl Trial {
 
     fn uses_cache(&self, use_cache: bool) -> Result<(), Complaint> {
         let cached = self.timed()?.inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. }));
-        match cached == use_cache {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!(
+        if cached == use_cache {
+            Ok(())
+        } else {
+            Err(Complaint::wrong(format!(
                 "`use_cache` was {use_cache}, but the model ran {} a cache",
                 if cached { "with" } else { "without" }
-            ))),
+            )))
         }
     }
 }

@@ -157,11 +157,10 @@ impl Trial {
             )));
         }
         let same = calibrate(&baseline(WHOLE)?, &PROMPTS, calibration.method(), calibration.granularity())?;
-        match same == calibration {
-            true => Ok(()),
-            false => {
-                Err(Complaint::wrong("the calibration is not one of these prompts: did others of the same length run?"))
-            }
+        if same == calibration {
+            Ok(())
+        } else {
+            Err(Complaint::wrong("the calibration is not one of these prompts: did others of the same length run?"))
         }
     }
 
@@ -200,11 +199,10 @@ impl Trial {
 }
 
 fn by_method(calibration: &Calibration) -> Result<(), Complaint> {
-    match calibration.method() == METHOD {
-        true => Ok(()),
-        false => {
-            Err(Complaint::wrong(format!("`method` was {METHOD}, your calibration is by {}", calibration.method())))
-        }
+    if calibration.method() == METHOD {
+        Ok(())
+    } else {
+        Err(Complaint::wrong(format!("`method` was {METHOD}, your calibration is by {}", calibration.method())))
     }
 }
 

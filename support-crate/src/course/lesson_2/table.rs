@@ -106,13 +106,14 @@ impl Trial {
             found.ok_or_else(|| Complaint::wrong(format!("there is no row for the scenario {:?}", row.scenario)))
         };
         let places: Vec<usize> = self.rows.iter().map(place).collect::<Result<_, _>>()?;
-        match self.table.rows() == self.rows.len() {
-            true => Ok(places),
-            false => Err(Complaint::wrong(format!(
+        if self.table.rows() == self.rows.len() {
+            Ok(places)
+        } else {
+            Err(Complaint::wrong(format!(
                 "{} scenarios were given, the table has {} rows",
                 self.rows.len(),
                 self.table.rows()
-            ))),
+            )))
         }
     }
 
@@ -137,11 +138,12 @@ impl Trial {
     fn has(&self, quantity: &Quantity) -> Result<(), Complaint> {
         let Quantity { name, unit, is_named, .. } = quantity;
         if let Some(heading) = self.find(quantity, 1.0)? {
-            return match is_named(&heading.to_lowercase()) {
-                true => Ok(()),
-                false => Err(Complaint::wrong(format!(
+            return if is_named(&heading.to_lowercase()) {
+                Ok(())
+            } else {
+                Err(Complaint::wrong(format!(
                     "the column `{heading}` holds the {name} in {unit}, but its heading does not say that unit"
-                ))),
+                )))
             };
         }
         for factor in [1e3, 1e-3] {
@@ -165,12 +167,13 @@ impl Trial {
                 (Some(_), None) => false,
             })
         };
-        match self.table.columns.iter().any(|column| is_ppl(&column.cells)) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(
+        if self.table.columns.iter().any(|column| is_ppl(&column.cells)) {
+            Ok(())
+        } else {
+            Err(Complaint::wrong(
                 "no column holds the perplexities as numbers, with an empty cell where none was measured (0 would say \
                  that it was, and was perfect)",
-            )),
+            ))
         }
     }
 

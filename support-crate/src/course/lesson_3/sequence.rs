@@ -114,19 +114,21 @@ fn counted(tokens: usize) -> Result<(), Complaint> {
 }
 
 fn of(expected: usize, tokens: usize, what: &str) -> Result<(), Complaint> {
-    match tokens == expected {
-        true => Ok(()),
-        false => Err(Complaint::wrong(format!("`tokens` is {tokens} for {what}: {expected} of them were predicted"))),
+    if tokens == expected {
+        Ok(())
+    } else {
+        Err(Complaint::wrong(format!("`tokens` is {tokens} for {what}: {expected} of them were predicted")))
     }
 }
 
 fn is_nothing(sum: LossSum) -> Result<(), Complaint> {
-    match sum == LossSum::default() {
-        true => Ok(()),
-        false => Err(Complaint::wrong(format!(
+    if sum == LossSum::default() {
+        Ok(())
+    } else {
+        Err(Complaint::wrong(format!(
             "a text of one token, or of none, gives {} nats over {} tokens; nothing was predicted, so both are 0",
             sum.nll, sum.tokens
-        ))),
+        )))
     }
 }
 

@@ -63,11 +63,12 @@ fn is_baseline(all: &[Configuration], precision: Precision, digits: &str) -> Res
         };
         return Err(Complaint::wrong(format!("the baseline is {}, expected {precision}{why}", options.precision)));
     }
-    match name.contains(digits) {
-        true => Ok(()),
-        false => Err(Complaint::wrong(format!(
+    if name.contains(digits) {
+        Ok(())
+    } else {
+        Err(Complaint::wrong(format!(
             "the baseline runs in {precision}, but is called {name:?}; a table over it should say which it is"
-        ))),
+        )))
     }
 }
 
@@ -78,12 +79,11 @@ fn place(all: &[Configuration], format: &str) -> Option<usize> {
 
 fn in_order(all: &[Configuration]) -> Result<(), Complaint> {
     let places = ["INT8", "NF4", "FP4"].map(|format| place(all, format));
-    match places == [Some(1), Some(2), Some(3)] {
-        true => Ok(()),
-        false => {
-            let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
-            Err(Complaint::wrong(format!("yours come as {names:?}; the tables below read them in that order")))
-        }
+    if places == [Some(1), Some(2), Some(3)] {
+        Ok(())
+    } else {
+        let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+        Err(Complaint::wrong(format!("yours come as {names:?}; the tables below read them in that order")))
     }
 }
 
@@ -101,11 +101,10 @@ fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a Quantization
 }
 
 fn is(config: &QuantizationConfig, name: &str, is_so: bool) -> Result<(), Complaint> {
-    match is_so {
-        true => Ok(()),
-        false => {
-            Err(Complaint::wrong(format!("what is called {name} is {config}: its row would carry another's numbers")))
-        }
+    if is_so {
+        Ok(())
+    } else {
+        Err(Complaint::wrong(format!("what is called {name} is {config}: its row would carry another's numbers")))
     }
 }
 

@@ -176,9 +176,10 @@ impl Trial {
     fn named(&self) -> Result<(), Complaint> {
         let expected: Vec<String> = configurations().into_iter().map(|one| one.name).collect();
         let names: Vec<&str> = self.rows.iter().map(|row| row.name.as_str()).collect();
-        match names == expected {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!("the rows are called {names:?}, the configurations {expected:?}"))),
+        if names == expected {
+            Ok(())
+        } else {
+            Err(Complaint::wrong(format!("the rows are called {names:?}, the configurations {expected:?}")))
         }
     }
 
@@ -293,11 +294,12 @@ impl Trial {
         let read = prompts_read(&self.events);
         let times = read.iter().filter(|&&tokens| tokens == self.prompt_tokens[0]).count();
         let working = configurations().len() - 1;
-        match times >= working * TIMING_RUNS {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!(
+        if times >= working * TIMING_RUNS {
+            Ok(())
+        } else {
+            Err(Complaint::wrong(format!(
                 "`num_timing_runs` was {TIMING_RUNS} for {working} models, but the first prompt was read {times} times in all"
-            ))),
+            )))
         }
     }
 
