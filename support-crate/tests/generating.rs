@@ -69,8 +69,10 @@ fn the_token_that_ends_a_text_stops_unless_told_otherwise() {
     let stopped = run(first, options(true, 0));
     assert_eq!(stopped.iter().position(|&token| token == eos), Some(stopped.len() - 1));
     assert_eq!(run(first, options(false, 0)).len(), 20);
-    let forced = run(first, options(true, 20));
-    assert!(forced.len() == 20 && !forced.contains(&eos));
+    for stop_at_eos in [true, false] {
+        let forced = run(first, options(stop_at_eos, 20));
+        assert!(forced.len() == 20 && !forced.contains(&eos), "{stop_at_eos}");
+    }
 }
 
 /// What a model that says `script` gives, and the pieces of text in which it came.
