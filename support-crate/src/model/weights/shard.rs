@@ -66,12 +66,7 @@ impl Shard {
     /// Reads a tensor, and says whether all its numbers are finite.
     pub fn read(&self, name: &str, shape: &[usize], transpose: bool, slot: Slot<'_>) -> Result<bool> {
         let info = self.find(name, shape)?;
-        let (start, end) = (self.data_start + info.data_offsets.0, self.data_start + info.data_offsets.1);
-        let bytes = self
-            .bytes
-            .as_slice()
-            .get(start..end)
-            .ok_or_else(|| Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file")))?;
+        let bytes = self.content(name, info)?;
         let columns = transpose.then(|| shape[shape.len() - 1]);
         let finite = match info.dtype {
             Dtype::F32 => convert::read::<f32>(bytes, columns, slot),
@@ -80,7 +75,7 @@ impl Shard {
             Dtype::F64 => convert::read::<f64>(bytes, columns, slot),
             other => Err(Error::format(format!("it holds {other:?}, expected floating-point numbers"))),
         };
-        self.give_back(start, end);
+        self.give_back(bytes);
         finite.context(|| format!("{self}: tensor `{name}`"))
     }
 
@@ -94,19 +89,27 @@ impl Shard {
                 info.dtype
             )));
         }
-        let (start, end) = (self.data_start + info.data_offsets.0, self.data_start + info.data_offsets.1);
-        let bytes = self.bytes.as_slice().get(start..end).map(<[u8]>::to_vec);
-        self.give_back(start, end);
+        let content = self.content(name, info)?;
+        let bytes = content.to_vec();
+        self.give_back(content);
+        Ok(bytes)
+    }
+
+    /// Where a tensor lies in the file.
+    fn content(&self, name: &str, info: &TensorInfo) -> Result<&[u8]> {
+        let (start, end) = info.data_offsets;
+        let bytes = self.bytes.as_slice().get(self.data_start + start..self.data_start + end);
         bytes.ok_or_else(|| Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file")))
     }
 
-    /// Tells the system that these bytes are not needed again soon. Pages at the edges that other tensors
+    /// Tells the system that a part of the file is not needed again soon. Pages at the edges that other tensors
     /// share are read from the system's cache once more.
-    fn give_back(&self, start: usize, end: usize) {
+    fn give_back(&self, content: &[u8]) {
         if let Bytes::Mapped(map) = &self.bytes {
-            // SAFETY: the map is shared and only read; dropped pages come back from the file. Whether the
-            // system takes the advice changes nothing but memory.
-            let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
+            let start = content.as_ptr().addr() - map.as_ptr().addr();
+            // SAFETY: `content` is a part of the map, so no other memory is dropped. The map is shared and only
+            // read; dropped pages come back from the file.
+            let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, content.len()) };
         }
     }
 }
@@ -124,5 +127,28 @@ impl Bytes {
             Self::Mapped(map) => map,
             Self::Held(bytes) => bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tensor_beyond_the_end_is_neither_read_nor_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("short.safetensors");
+        std::fs::write(&path, [7; 64]).unwrap();
+        // SAFETY: nobody else has the file.
+        let bytes = Bytes::Mapped(unsafe { Mmap::map(&std::fs::File::open(&path).unwrap()) }.unwrap());
+        let tensor = |dtype, start, end| TensorInfo { dtype, shape: vec![end - start], data_offsets: (start, end) };
+        // What `open` refuses: the header promises more than the file has.
+        let tensors = [("whole", 0, 48), ("cut", 48, 1 << 20)];
+        let named = tensors.map(|(name, start, end)| (name.to_owned(), tensor(Dtype::U8, start, end)));
+        let metadata = Metadata::new(None, named.to_vec()).unwrap();
+        let shard = Shard { name: "short".to_owned(), bytes, metadata, data_start: 16 };
+        assert_eq!(shard.bytes_of("whole", false).unwrap(), [7; 48]);
+        let error = shard.bytes_of("cut", false).unwrap_err().to_string();
+        assert!(error.contains("`cut` lies beyond the end"), "{error}");
     }
 }
