@@ -31,6 +31,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
+pub use crate::precision::Precision;
 pub use backend::Backend;
 pub use batch::{LogitPositions, Logits, TokenBatch};
 pub use cache::KvCache;
@@ -43,7 +44,7 @@ pub use hub::{Hub, ModelHub};
 pub use linear::{Linear4bit, Linear8bitLt};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use memory::available_memory;
-pub use precision::{Precision, ResolvedDtype, resolve_dtype};
+pub use precision::{ResolvedDtype, resolve_dtype};
 pub use tensor_info::{TensorInfo, TensorKind};
 pub use tokenizer::Tokenizer;
 pub(crate) use tokenizer::TokenizerUse;
