@@ -79,8 +79,8 @@ impl<'a> Runs<'a> {
     /// One run of each kind. Decode comes first: what the measurement before it put out of the caches comes
     /// back in the part of it that does not count.
     fn run(&mut self) -> Result<()> {
-        self.decode_tok_s.push(self.time(DECODE_PROMPT_TOKENS, NEW_TOKENS)?.decode_tokens_per_sec);
-        self.prefill_ms.push(self.time(PREFILL_TOKENS, 1)?.ttft_ms);
+        self.decode_tok_s.push(self.time(DECODE_PROMPT_TOKENS, NEW_TOKENS)?.decode_rate.median);
+        self.prefill_ms.push(self.time(PREFILL_TOKENS, 1)?.ttft.median);
         Ok(())
     }
 

@@ -71,13 +71,7 @@ struct Trial {
 
 fn given() -> Result<(Vec<ScenarioRun>, RunInfo)> {
     let row = |scenario: &str, dtype: &str, tokens_generated: usize, seconds: [f64; 3], ppl| {
-        let metrics = |total_latency_s: f64| Metrics {
-            total_latency_s,
-            tokens_generated,
-            tokens_per_sec: tokens_generated as f64 / total_latency_s,
-            avg_latency_per_token_ms: 1e3 * total_latency_s / tokens_generated as f64,
-        };
-        let runs = Runs::of(seconds.map(metrics).to_vec())?;
+        let runs = Runs::of(seconds.map(|seconds| Metrics::of(tokens_generated, seconds)).to_vec())?;
         Ok::<_, Error>(ScenarioRun { scenario: scenario.to_owned(), dtype: dtype.to_owned(), runs, ppl })
     };
     let rows = vec![
