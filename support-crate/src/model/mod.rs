@@ -37,7 +37,7 @@ pub use batch::{LogitPositions, Logits, TokenBatch};
 pub use cache::KvCache;
 pub use calibrate::calibrate;
 pub use config::{Activation, Architecture, Biases, DecoderConfig, NormKind, Positions};
-pub(crate) use cpu::{exp, shares};
+pub(crate) use cpu::{exp, shares, threads_granted};
 pub use cpu::{set_threads, threads};
 pub use device::{Device, best_device};
 pub use hub::{Hub, ModelHub};

@@ -26,5 +26,5 @@ pub(super) use matmul::{Matrix, Numbers, Then, Weights, multiply};
 pub(super) use pool::Shares;
 pub(super) use scratch::Scratch;
 pub(super) use simd::InstructionSet;
-pub(crate) use threads::shares;
 pub use threads::{set_threads, threads};
+pub(crate) use threads::{shares, threads_granted};

@@ -42,6 +42,11 @@ impl Shares {
         Self { pool, turn, threads, _alone: PhantomData }
     }
 
+    /// How many threads compute, the caller's included: 1 if another caller has the helpers.
+    pub fn threads(&self) -> usize {
+        if self.turn.is_some() { self.threads } else { 1 }
+    }
+
     /// Calls `run` for ranges that together make up `0..count`, on several threads if it is worth it;
     /// returns when all calls have. A range's length is a multiple of `together`, but for the last;
     /// `work` is the number of multiplications for each of `count`.

@@ -1,5 +1,6 @@
 //! How many threads compute.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -53,5 +54,37 @@ pub fn set_threads(count: usize) -> Result<()> {
 pub(crate) fn shares() -> Shares {
     let threads = threads();
     POOL.grow(threads - 1);
-    Shares::of(&POOL, threads)
+    let shares = Shares::of(&POOL, threads);
+    FEWEST.set(FEWEST.get().min(shares.threads()));
+    shares
+}
+
+thread_local! {
+    /// The fewest threads that a step on this thread was granted within [`threads_granted`].
+    static FEWEST: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Runs `work`, and says the fewest threads that a step of it was granted on the calling thread: [`threads`], or 1 if
+/// another caller computed meanwhile.
+pub(crate) fn threads_granted<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let outside = FEWEST.replace(usize::MAX);
+    let result = work();
+    let inside = FEWEST.get();
+    FEWEST.set(inside.min(outside));
+    (result, inside.min(threads()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_caller_is_granted_one_thread_and_knows() {
+        // Other tests may have the helpers for a moment.
+        let first = std::iter::repeat_with(shares).find(|shares| shares.threads() == threads());
+        let second = std::thread::spawn(|| threads_granted(|| drop(shares())).1);
+        assert_eq!(second.join().unwrap(), 1);
+        drop(first);
+        assert_eq!(threads_granted(|| ()).1, threads(), "nothing was asked for");
+    }
 }
