@@ -8,7 +8,7 @@ use super::metrics::rate;
 use super::{Clock, Metrics, RunInfo, Runs, Statistics, WallClock};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate_tokens};
-use crate::model::{CausalLm, Loaded};
+use crate::model::{CausalLm, Loaded, threads, threads_granted};
 
 /// What is timed. `TimingOptions::default()`: 50 tokens with the cache, 1 warm-up, 3 repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,22 +138,22 @@ pub fn time_in_turn(
     let mut runs = vec![Vec::new(); work.len()];
     for round in 0..options.warmup.saturating_add(options.repeats) {
         for ((loaded, prompts), runs) in work.iter().zip(&mut runs) {
-            let moments = timed_run(clock, &*loaded.model, prompts, options)?;
+            let run = timed_run(clock, &*loaded.model, prompts, options)?;
             if round >= options.warmup {
-                runs.push(moments);
+                runs.push(run);
             }
         }
     }
     work.iter().zip(&runs).map(|((loaded, prompts), runs)| summarise(loaded, prompts, options, runs)).collect()
 }
 
-/// The moments at which each new token was known, in seconds from the start; in a batch, that of its last sequence.
-fn timed_run(
-    clock: &dyn Clock,
-    model: &dyn CausalLm,
-    prompts: &[Vec<u32>],
-    options: &TimingOptions,
-) -> Result<Vec<f64>> {
+struct Run {
+    /// When each new token was known, in seconds from the start; in a batch, that of its last sequence.
+    moments: Vec<f64>,
+    threads_granted: usize,
+}
+
+fn timed_run(clock: &dyn Clock, model: &dyn CausalLm, prompts: &[Vec<u32>], options: &TimingOptions) -> Result<Run> {
     let generate = GenerateOptions {
         max_new_tokens: options.max_new_tokens,
         use_cache: options.use_cache,
@@ -164,29 +164,32 @@ fn timed_run(
     model.synchronize()?;
     let start = clock.now();
     // Choosing a token waits for its logits. What comes after the last one, such as freeing the cache, is no part of it.
-    generate_tokens(model, prompts, &generate, &mut |row, _| {
+    let mut on_token = |row, _| {
         if row + 1 == prompts.len() {
             moments.push(clock.now() - start);
         }
-    })?;
-    Ok(moments)
+    };
+    let (generated, threads_granted) = threads_granted(|| generate_tokens(model, prompts, &generate, &mut on_token));
+    generated?;
+    Ok(Run { moments, threads_granted })
 }
 
-fn summarise(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions, runs: &[Vec<f64>]) -> Result<Timing> {
+fn summarise(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions, runs: &[Run]) -> Result<Timing> {
     let (n, batch_size) = (options.max_new_tokens, prompts.len());
     let statistics = |figure: &dyn Fn(&[f64]) -> f64| {
-        Statistics::of(&runs.iter().map(|moments| figure(moments)).collect::<Vec<_>>())
+        Statistics::of(&runs.iter().map(|run| figure(&run.moments)).collect::<Vec<_>>())
     };
+    let threads_granted = runs.iter().map(|run| run.threads_granted).min().unwrap_or_else(threads);
     let token_ms = |i: usize| statistics(&|moments| 1e3 * (moments[i] - if i == 0 { 0.0 } else { moments[i - 1] }));
     Ok(Timing {
         batch_size,
         prompt_tokens: prompts.iter().map(Vec::len).max().unwrap_or(0),
         use_cache: options.use_cache,
-        runs: Runs::of(runs.iter().map(|moments| Metrics::of(batch_size * n, moments[n - 1])).collect())?,
+        runs: Runs::of(runs.iter().map(|run| Metrics::of(batch_size * n, run.moments[n - 1])).collect())?,
         ttft: token_ms(0)?,
         decode_rate: statistics(&|moments| rate(batch_size * (n - 1), moments[n - 1] - moments[0]))?,
         token_ms: (0..n).map(|i| Ok(token_ms(i)?.median)).collect::<Result<_>>()?,
-        run: RunInfo::of(loaded),
+        run: RunInfo { threads_granted, ..RunInfo::of(loaded) },
     })
 }
 
@@ -202,5 +205,26 @@ impl fmt::Display for Timing {
         writeln!(f, "  ttft_ms (prefill)         {:.3}", self.ttft)?;
         writeln!(f, "  decode_tokens_per_sec     {:.1}", self.decode_rate)?;
         write!(f, "  {}", self.run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Device, load_model_and_tokenizer, shares};
+
+    #[test]
+    fn a_timing_beside_another_computation_says_so() {
+        let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu).unwrap();
+        let options = TimingOptions { max_new_tokens: 2, warmup: 0, repeats: 1, ..TimingOptions::default() };
+        // Other tests may have the helpers for a moment.
+        let another = std::iter::repeat_with(shares).find(|shares| shares.threads() == threads());
+        let timing = std::thread::scope(|scope| {
+            scope.spawn(|| time_generate(&loaded, "Once upon a time", &options).unwrap()).join().unwrap()
+        });
+        drop(another);
+        assert_eq!(timing.run.threads_granted, 1);
+        let label = format!("| {}{} threads |", if threads() > 1 { "only 1 of " } else { "" }, threads());
+        assert!(timing.to_string().contains(&label) && timing.note().contains(&label), "{timing}");
     }
 }

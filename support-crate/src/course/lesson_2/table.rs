@@ -86,6 +86,7 @@ fn given() -> Result<(Vec<ScenarioRun>, RunInfo)> {
         device: Device::Cpu,
         dtype: "float32".to_owned(),
         threads: 7,
+        threads_granted: 7,
         build: "optimised".to_owned(),
     };
     Ok((rows, info))
