@@ -70,14 +70,10 @@ impl Trial {
     }
 
     fn warms_up(&self) -> Result<(), Complaint> {
-        if self.timed()?.before.iter().any(Event::is_forward) {
-            Ok(())
-        } else {
-            Err(Complaint::wrong(
-                "nothing was generated before the clock started, so the first run's extra costs (page faults, caches, \
-                 threads that wake) are in your number",
-            ))
-        }
+        Complaint::unless(self.timed()?.before.iter().any(Event::is_forward), || {
+            "nothing was generated before the clock started, so the first run's extra costs (page faults, caches, \
+                 threads that wake) are in your number"
+        })
     }
 
     fn reads_the_prompt(&self) -> Result<(), Complaint> {
@@ -115,11 +111,7 @@ impl Trial {
                 "{NEW_TOKENS} tokens were asked for, {passes} were generated in the timed part"
             )));
         }
-        if counted == NEW_TOKENS {
-            Ok(())
-        } else {
-            Err(Complaint::wrong(format!("{NEW_TOKENS} tokens were generated, you say {counted}")))
-        }
+        Complaint::unless(counted == NEW_TOKENS, || format!("{NEW_TOKENS} tokens were generated, you say {counted}"))
     }
 
     fn figures_fit(&self) -> Result<(), Complaint> {
@@ -142,13 +134,11 @@ impl Trial {
 
     fn uses_cache(&self, use_cache: bool) -> Result<(), Complaint> {
         let cached = self.timed()?.inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. }));
-        if cached == use_cache {
-            Ok(())
-        } else {
-            Err(Complaint::wrong(format!(
+        Complaint::unless(cached == use_cache, || {
+            format!(
                 "`use_cache` was {use_cache}, but the model ran {} a cache",
                 if cached { "with" } else { "without" }
-            )))
-        }
+            )
+        })
     }
 }

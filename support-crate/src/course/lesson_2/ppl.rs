@@ -89,11 +89,9 @@ impl Trial {
 
     fn is_labelled(&self) -> Result<(), Complaint> {
         self.pairs()?;
-        if self.rows.len() == LABELS.len() {
-            Ok(())
-        } else {
-            Err(Complaint::wrong(format!("{} models make {} rows", LABELS.len(), self.rows.len())))
-        }
+        Complaint::unless(self.rows.len() == LABELS.len(), || {
+            format!("{} models make {} rows", LABELS.len(), self.rows.len())
+        })
     }
 
     fn is_own(&self) -> Result<(), Complaint> {
@@ -104,11 +102,10 @@ impl Trial {
                 "both rows have the same loss, but the models differ: was one measured twice?",
             ));
         }
-        if same(first.loss, sharper.loss) || same(second.loss, plain.loss) {
-            Err(Complaint::wrong("a row has the loss of the other model: are the labels swapped?"))
-        } else {
-            Ok(())
-        }
+        Complaint::unless(
+            !(same(first.loss, sharper.loss) || same(second.loss, plain.loss)),
+            || "a row has the loss of the other model: are the labels swapped?",
+        )
     }
 
     fn is_token_weighted(&self) -> Result<(), Complaint> {

@@ -133,13 +133,9 @@ impl Trial {
     fn has(&self, quantity: &Quantity) -> Result<(), Complaint> {
         let Quantity { name, unit, is_named, .. } = quantity;
         if let Some(heading) = self.find(quantity, 1.0)? {
-            return if is_named(&heading.to_lowercase()) {
-                Ok(())
-            } else {
-                Err(Complaint::wrong(format!(
-                    "the column `{heading}` holds the {name} in {unit}, but its heading does not say that unit"
-                )))
-            };
+            return Complaint::unless(is_named(&heading.to_lowercase()), || {
+                format!("the column `{heading}` holds the {name} in {unit}, but its heading does not say that unit")
+            });
         }
         for factor in [1e3, 1e-3] {
             if let Some(heading) = self.find(quantity, factor)? {
@@ -162,14 +158,10 @@ impl Trial {
                 (Some(_), None) => false,
             })
         };
-        if self.table.columns.iter().any(|column| is_ppl(&column.cells)) {
-            Ok(())
-        } else {
-            Err(Complaint::wrong(
-                "no column holds the perplexities as numbers, with an empty cell where none was measured (0 would say \
-                 that it was, and was perfect)",
-            ))
-        }
+        Complaint::unless(self.table.columns.iter().any(|column| is_ppl(&column.cells)), || {
+            "no column holds the perplexities as numbers, with an empty cell where none was measured (0 would say \
+                 that it was, and was perfect)"
+        })
     }
 
     fn has_caption(&self) -> Result<(), Complaint> {

@@ -168,14 +168,10 @@ fn is_swapped(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -
 
 fn first_is_high(values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
     is_packed(values, packed)?;
-    if is_swapped(FourBit::Nf4, values, packed, absmax) {
-        Err(Complaint::wrong(
-            "the first value of each pair is in the low half of the byte. bitsandbytes has it in the high half \
-             (`first << 4 | second`), and would read every pair of your weights the wrong way round",
-        ))
-    } else {
-        Ok(())
-    }
+    Complaint::unless(!is_swapped(FourBit::Nf4, values, packed, absmax), || {
+        "the first value of each pair is in the low half of the byte. bitsandbytes has it in the high half \
+             (`first << 4 | second`), and would read every pair of your weights the wrong way round"
+    })
 }
 
 fn nearest(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {

@@ -63,13 +63,9 @@ fn is_baseline(all: &[Configuration], precision: Precision, digits: &str) -> Res
         };
         return Err(Complaint::wrong(format!("the baseline is {}, expected {precision}{why}", options.precision)));
     }
-    if name.contains(digits) {
-        Ok(())
-    } else {
-        Err(Complaint::wrong(format!(
-            "the baseline runs in {precision}, but is called {name:?}; a table over it should say which it is"
-        )))
-    }
+    Complaint::unless(name.contains(digits), || {
+        format!("the baseline runs in {precision}, but is called {name:?}; a table over it should say which it is")
+    })
 }
 
 /// Where the configuration with this in its name, in any case, stands.
@@ -101,11 +97,7 @@ fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a Quantization
 }
 
 fn is(config: &QuantizationConfig, name: &str, is_so: bool) -> Result<(), Complaint> {
-    if is_so {
-        Ok(())
-    } else {
-        Err(Complaint::wrong(format!("what is called {name} is {config}: its row would carry another's numbers")))
-    }
+    Complaint::unless(is_so, || format!("what is called {name} is {config}: its row would carry another's numbers"))
 }
 
 fn alike(all: &[Configuration]) -> Result<(), Complaint> {
