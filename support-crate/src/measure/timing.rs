@@ -164,7 +164,7 @@ fn timed_run(clock: &dyn Clock, model: &dyn CausalLm, prompts: &[Vec<u32>], opti
     model.synchronize()?;
     let start = clock.now();
     // Choosing a token waits for its logits. What comes after the last one, such as freeing the cache, is no part of it.
-    let mut on_token = |row, _| {
+    let mut on_token = |row: usize, _: u32| {
         if row + 1 == prompts.len() {
             moments.push(clock.now() - start);
         }

@@ -141,11 +141,10 @@ mod tests {
         std::fs::write(&path, [7; 64]).unwrap();
         // SAFETY: nobody else has the file.
         let bytes = Bytes::Mapped(unsafe { Mmap::map(&std::fs::File::open(&path).unwrap()) }.unwrap());
-        let tensor = |dtype, start, end| TensorInfo { dtype, shape: vec![end - start], data_offsets: (start, end) };
         // What `open` refuses: the header promises more than the file has.
-        let tensors = [("whole", 0, 48), ("cut", 48, 1 << 20)];
-        let named = tensors.map(|(name, start, end)| (name.to_owned(), tensor(Dtype::U8, start, end)));
-        let metadata = Metadata::new(None, named.to_vec()).unwrap();
+        let header = r#"{ "whole": { "dtype": "U8", "shape": [48], "data_offsets": [0, 48] },
+            "cut": { "dtype": "U8", "shape": [1048576], "data_offsets": [48, 1048624] } }"#;
+        let metadata = serde_json::from_str(header).unwrap();
         let shard = Shard { name: "short".to_owned(), bytes, metadata, data_start: 16 };
         assert_eq!(shard.bytes_of("whole", false).unwrap(), [7; 48]);
         let error = shard.bytes_of("cut", false).unwrap_err().to_string();
