@@ -147,6 +147,7 @@ pub fn time_in_turn(
     work.iter().zip(&runs).map(|((loaded, prompts), runs)| summarise(loaded, prompts, options, runs)).collect()
 }
 
+#[derive(Clone)]
 struct Run {
     /// When each new token was known, in seconds from the start; in a batch, that of its last sequence.
     moments: Vec<f64>,
