@@ -201,7 +201,7 @@ fn a_step_with_the_cache_is_the_same_to_the_bit() {
     }
 }
 
-/// What the test data were made for, whatever they are.
+/// Two of three sequences, as if there had never been a third.
 #[test]
 fn sequences_that_a_cache_keeps_go_on_as_before() {
     for case in cases() {

@@ -17,8 +17,10 @@ pub struct RunInfo {
     pub device: Device,
     /// The precision in words, for example `float32 (forced on CPU)`.
     pub dtype: String,
-    /// Threads that computed on the CPU.
+    /// Threads that were to compute on the CPU.
     pub threads: usize,
+    /// The fewest that a step of what was measured was granted: 1 if something else computed meanwhile.
+    pub threads_granted: usize,
     /// How this library was built.
     pub build: String,
 }
@@ -27,7 +29,7 @@ pub struct RunInfo {
 pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "optimised" };
 
 impl RunInfo {
-    /// The circumstances of what this model does now.
+    /// The circumstances of what this model does now, if nothing else computes meanwhile.
     pub fn of(loaded: &Loaded) -> Self {
         let info = loaded.model.info();
         Self {
@@ -36,6 +38,7 @@ impl RunInfo {
             device: info.device,
             dtype: loaded.dtype_label.clone(),
             threads: threads(),
+            threads_granted: threads(),
             build: BUILD.to_owned(),
         }
     }
@@ -43,7 +46,11 @@ impl RunInfo {
 
 impl fmt::Display for RunInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, engine, device, dtype, threads, build } = self;
-        write!(f, "{model} | {engine} | {device} | {dtype} | {threads} threads | {build} build")
+        let Self { model, engine, device, dtype, threads, threads_granted, build } = self;
+        write!(f, "{model} | {engine} | {device} | {dtype} | ")?;
+        if threads_granted < threads {
+            write!(f, "only {threads_granted} of ")?;
+        }
+        write!(f, "{threads} threads | {build} build")
     }
 }

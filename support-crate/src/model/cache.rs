@@ -25,6 +25,8 @@ impl ModelIdentity {
 pub enum CacheStorage {
     /// Those of a model that needs none, such as one of a test.
     Nothing,
+    /// What a model of a caller's own keeps as long as the cache.
+    Other(Box<dyn fmt::Debug + Send + Sync>),
     /// In main memory.
     Kernels(KernelCache),
     /// In candle's tensors.

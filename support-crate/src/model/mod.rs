@@ -32,11 +32,12 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
+pub use crate::precision::Precision;
 pub use batch::{LogitPositions, Logits, TokenBatch};
 pub use cache::{CacheStorage, KvCache, ModelIdentity};
 pub use calibrate::calibrate;
 pub use config::{Activation, Architecture, Biases, DecoderConfig, NormKind, Positions};
-pub(crate) use cpu::{exp, shares};
+pub(crate) use cpu::{exp, shares, threads_granted};
 pub use cpu::{set_threads, threads};
 pub use device::{Device, best_device};
 pub use engine::Engine;
@@ -44,7 +45,7 @@ pub use hub::{Hub, ModelHub};
 pub use linear::{Linear4bit, Linear8bitLt};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use memory::available_memory;
-pub use precision::{Precision, ResolvedDtype, resolve_dtype};
+pub use precision::{ResolvedDtype, resolve_dtype};
 pub use tensor_info::{TensorInfo, TensorKind};
 pub use tokenizer::Tokenizer;
 pub(crate) use tokenizer::TokenizerUse;

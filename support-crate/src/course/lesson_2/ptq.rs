@@ -157,12 +157,10 @@ impl Trial {
             )));
         }
         let same = calibrate(&baseline(WHOLE)?, &PROMPTS, calibration.method(), calibration.granularity())?;
-        match same == calibration {
-            true => Ok(()),
-            false => {
-                Err(Complaint::wrong("the calibration is not one of these prompts: did others of the same length run?"))
-            }
-        }
+        Complaint::unless(
+            same == calibration,
+            || "the calibration is not one of these prompts: did others of the same length run?",
+        )
     }
 
     fn generates_the_same(&self) -> Result<(), Complaint> {
@@ -200,12 +198,9 @@ impl Trial {
 }
 
 fn by_method(calibration: &Calibration) -> Result<(), Complaint> {
-    match calibration.method() == METHOD {
-        true => Ok(()),
-        false => {
-            Err(Complaint::wrong(format!("`method` was {METHOD}, your calibration is by {}", calibration.method())))
-        }
-    }
+    Complaint::unless(calibration.method() == METHOD, || {
+        format!("`method` was {METHOD}, your calibration is by {}", calibration.method())
+    })
 }
 
 fn notices_broken(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {

@@ -76,7 +76,7 @@ impl Weights {
     pub(in crate::model) fn contains(&self, name: &str) -> bool {
         match &self.origin {
             Origin::Files { shard_of, .. } => shard_of.contains_key(name),
-            Origin::Random { .. } => name.starts_with("transformer."),
+            Origin::Random { .. } => !name.starts_with("lm_head."),
         }
     }
 

@@ -3,21 +3,27 @@
 use super::convert::Wanted;
 use crate::model::cpu::shares;
 
-/// Standard deviation of GPT-2's weights before training (`initializer_range` in its config).
+/// Standard deviation of weights before training (`initializer_range` in configs).
 const INITIAL_SPREAD: f32 = 0.02;
 
-/// What GPT-2 starts training from: layer norms that change nothing, biases of 0, and matrices of about
-/// normally distributed numbers (the sum of four uniform ones, which is quick to make).
+/// Standard deviation of the weights that attention's output goes through. With `INITIAL_SPREAD`, the mean over all
+/// positions outweighs what the last token adds, and every text goes on with one and the same token.
+const ATTENTION_OUT_SPREAD: f32 = INITIAL_SPREAD / 32.0;
+
+/// As training starts, but for attention's output: norms that change nothing, biases of 0, and matrices of about normally
+/// distributed numbers (the sum of four uniform ones, which is quick to make).
 pub(super) fn fill<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
     if name.ends_with(".bias") {
         return out.fill(W::of(0.0));
     }
-    if name.contains("ln_") {
+    if name.contains("ln_") || name.contains("norm") {
         return out.fill(W::of(1.0));
     }
     let seed = name.bytes().fold(seed, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
+    let is_attention_out = name.ends_with(".attn.c_proj.weight") || name.ends_with(".o_proj.weight");
+    let spread = if is_attention_out { ATTENTION_OUT_SPREAD } else { INITIAL_SPREAD };
     // The sum of four uniform 16-bit numbers has this spread around twice their range.
-    let scale = INITIAL_SPREAD / (65_536.0 / 3.0_f32.sqrt());
+    let scale = spread / (65_536.0 / 3.0_f32.sqrt());
     shares().split_mut(out, 1, 32, &|first, part| {
         for (i, out) in (first as u64..).zip(part) {
             let bits = split_mix(seed, i);

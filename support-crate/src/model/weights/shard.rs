@@ -165,3 +165,25 @@ impl Bytes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tensor_beyond_the_end_is_neither_read_nor_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("short.safetensors");
+        std::fs::write(&path, [7; 64]).unwrap();
+        // SAFETY: nobody else has the file.
+        let bytes = Bytes::Mapped(unsafe { Mmap::map(&std::fs::File::open(&path).unwrap()) }.unwrap());
+        // What `open` refuses: the header promises more than the file has.
+        let header = r#"{ "whole": { "dtype": "U8", "shape": [48], "data_offsets": [0, 48] },
+            "cut": { "dtype": "U8", "shape": [1048576], "data_offsets": [48, 1048624] } }"#;
+        let metadata = serde_json::from_str(header).unwrap();
+        let shard = Shard { name: "short".to_owned(), bytes, metadata, data_start: 16 };
+        assert_eq!(shard.bytes_of("whole", false).unwrap(), [7; 48]);
+        let error = shard.bytes_of("cut", false).unwrap_err().to_string();
+        assert!(error.contains("`cut` lies beyond the end"), "{error}");
+    }
+}
