@@ -1,11 +1,11 @@
 //! What calibration found, layer by layer.
 
+use quantlab_kernels::LARGEST;
 use std::fmt;
 
 use serde::Serialize;
 
 use super::calibration::{CalibrationMethod, Granularity};
-use super::int8::LARGEST;
 use super::static_int8::ActivationScale;
 use crate::error::{Error, Result};
 
