@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use quantlab_kernels::threads_granted;
 use serde::Serialize;
 
 use super::RunInfo;
 use super::nll::batch_nll;
 use super::windows::{Cut, Window, batches};
 use crate::error::{Error, Result};
-use crate::model::{CausalLm, Loaded, LogitPositions, ModelInfo, TokenBatch, threads_granted};
+use crate::model::{CausalLm, Loaded, LogitPositions, ModelInfo, TokenBatch};
 use crate::progress::Progress;
 
 /// How texts are put before the model. `PerplexityOptions::default()`: the model's context, at most 2048

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use quantlab_kernels::threads_granted;
 use serde::Serialize;
 
 use super::metrics::rate;
 use super::{Clock, Metrics, RunInfo, Runs, Statistics, WallClock};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate_tokens};
-use crate::model::{CausalLm, Loaded, threads, threads_granted};
+use crate::model::{CausalLm, Loaded, threads};
 
 /// What is timed. `TimingOptions::default()`: 50 tokens with the cache, 1 warm-up, 3 repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]

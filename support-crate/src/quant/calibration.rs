@@ -1,5 +1,6 @@
 //! Inputs of layers, observed while a model runs on prompts, to the scales that static int8 quantizes them by.
 
+use quantlab_kernels::LARGEST;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -7,7 +8,6 @@ use serde::{Serialize, Serializer};
 
 use super::float::{Float, absolute_maximum, check_finite, count_rows};
 use super::histogram::Histogram;
-use super::int8::LARGEST;
 use super::static_int8::ActivationScale;
 use crate::error::{Error, Result};
 

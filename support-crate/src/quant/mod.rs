@@ -30,11 +30,9 @@ pub use calibration::{Calibration, CalibrationMethod, Calibrator, Granularity, L
 pub use codebook::{FourBit, dynamic_map};
 pub use config::{Head, LayerFormat, QuantizationConfig};
 pub use float::Float;
-pub(crate) use float::{INTEGERS, round_to_int8};
 pub use int8::{Int8Rows, int8_matmul_reference, quantize_rows_int8};
-pub(crate) use int8::{LARGEST, PER_STEP, int8_factor};
+pub(crate) use llm_int8::check_threshold;
 pub use llm_int8::{Int8Tokens, llm_int8_linear_reference};
-pub(crate) use llm_int8::{PER_PRODUCT, check_threshold};
 pub use nested::{Absmax, NESTED_BLOCKSIZE, NestedAbsmax};
 pub use quantized_4bit::{FourBitOptions, Quantized4Bit};
 pub use static_int8::{ActivationScale, StaticInt8};

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::float::{Float, absolute_maximum, check_finite, count_rows, round_to_int8};
-use super::int8::{Int8Rows, LARGEST, finite_or_zero, int8_matmul_reference};
+use quantlab_kernels::{LARGEST, round_to_int8};
+
+use super::float::{Float, absolute_maximum, check_finite, count_rows};
+use super::int8::{Int8Rows, finite_or_zero, int8_matmul_reference};
 use super::llm_int8::check_bias;
 use crate::error::{Error, Result};
 

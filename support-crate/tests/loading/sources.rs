@@ -5,7 +5,8 @@ use std::fs;
 use quantlab::error::Error;
 use quantlab::generate::{GenerateOptions, generate_tokens};
 use quantlab::model::{
-    DecoderConfig, Device, Engine, LoadOptions, Loaded, ModelInfo, NormKind, Positions, load_model, load_model_and_tokenizer,
+    DecoderConfig, Device, Engine, LoadOptions, Loaded, ModelInfo, NormKind, Positions, load_model,
+    load_model_and_tokenizer,
 };
 use quantlab::source::{ModelId, RandomShape};
 

@@ -6,6 +6,8 @@ mod llama;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+pub use quantlab_kernels::Activation;
+
 use crate::error::{Context, Error, Result};
 use crate::quant::QuantizationConfig;
 use crate::source::ModelFile;
@@ -68,19 +70,6 @@ pub enum Architecture {
     Mistral,
     /// `qwen2`: Llama with biases for queries, keys and values.
     Qwen2,
-}
-
-/// The function inside a feed-forward part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activation {
-    /// The approximation with tanh that GPT-2 was trained with: `gelu_new`, `gelu_pytorch_tanh`.
-    GeluNew,
-    /// The exact function: `gelu`.
-    Gelu,
-    /// `relu`.
-    Relu,
-    /// `silu`, also called `swish`.
-    Silu,
 }
 
 /// What is done before each part of a block.

@@ -2,9 +2,10 @@
 
 use std::sync::Mutex;
 
+use quantlab_kernels::thread_scope;
+
 use super::checkpoint;
 use crate::error::{Error, Result};
-use crate::model::cpu;
 use crate::model::weights::UnreadTensor;
 use crate::model::{Precision, Weights};
 use crate::quant::{
@@ -89,7 +90,7 @@ fn read(
         Precision::BFloat16 => |number| half::bf16::from_f32(number).to_f32(),
         Precision::Float16 => |number| half::f16::from_f32(number).to_f32(),
     };
-    cpu::shares().split_mut(numbers, 1, 4, &|_, part| {
+    thread_scope().split_mut(numbers, 1, 4, &|_, part| {
         part.iter_mut().for_each(|number| *number = round(*number));
     });
     Ok(())
@@ -175,7 +176,7 @@ fn int8(numbers: &[f32], k: usize, quantize: impl Fn(&[f32]) -> Result<Int8Rows>
 fn in_parts<P: Send>(parts: impl Iterator<Item = P>, run: impl Fn(P) -> Result<()> + Sync) -> Result<()> {
     let parts: Vec<Mutex<Option<P>>> = parts.map(|part| Mutex::new(Some(part))).collect();
     let mut results: Vec<Result<()>> = parts.iter().map(|_| Ok(())).collect();
-    cpu::shares().split_mut(&mut results, 1, PART, &|first, results| {
+    thread_scope().split_mut(&mut results, 1, PART, &|first, results| {
         for (index, result) in (first..).zip(results) {
             // Each part is taken once; the lock only proves that to rustc.
             if let Some(part) = parts[index].lock().ok().and_then(|mut part| part.take()) {

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use half::bf16;
+use quantlab_kernels::MatrixData;
 
 use crate::error::{Error, Result};
 use crate::model::Precision;
-use crate::model::cpu::Numbers;
 use crate::model::weights::{Buffer, UnreadTensor};
 
 /// The numbers of a matrix in a format that kernels multiply, row by row.
@@ -29,10 +29,10 @@ impl Array {
         }
     }
 
-    pub fn numbers(&self) -> Numbers<'_> {
+    pub fn data(&self) -> MatrixData<'_> {
         match self {
-            Self::Float32(numbers) => Numbers::Float32(numbers),
-            Self::BFloat16(numbers) => Numbers::BFloat16(numbers),
+            Self::Float32(numbers) => MatrixData::Float32(numbers),
+            Self::BFloat16(numbers) => MatrixData::BFloat16(numbers),
         }
     }
 

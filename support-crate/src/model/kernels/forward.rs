@@ -1,4 +1,4 @@
-//! A step of a decoder on the CPU, with the kernels of [`cpu`](crate::model::cpu), in one sitting.
+//! A step of a decoder on the CPU, with the kernels of [`quantlab_kernels`], in one sitting.
 //!
 //! Letters in shapes as in [`decoder`](crate::model::decoder), and: B sequences, T new tokens of each, M = B T rows.
 //! Memory of a step is kept for the next one: a step of one token allocates nothing.
@@ -6,10 +6,11 @@
 //! Source: Radford et al. 2019 and `GPT2LMHeadModel` in transformers; Touvron et al. 2023,
 //! arXiv:2302.13971, and `LlamaForCausalLM` in transformers.
 
+use quantlab_kernels::{self as cpu, Attention, Epilogue, Scratch, ThreadScope, matmul, thread_scope};
+
 use super::array::Array;
 use super::{KernelCache, Kernels};
 use crate::error::Result;
-use crate::model::cpu::{self, Attention, Scratch, Shares, Then, Weights};
 use crate::model::decoder::{self, Decoder, HEAD};
 use crate::model::{InputObserver, Logits, Positions, Step};
 
@@ -23,12 +24,9 @@ impl Decoder<Kernels> {
         let pass = Pass::new(self, step, None);
         let x = pass.hidden(cache)?;
         let (c, v) = (self.config.hidden_size, self.config.vocab_size);
-        let weights = match &self.parts.head {
-            Some(head) => head.weights(),
-            None => Weights::Full(self.parts.token_embedding.numbers()),
-        };
+        let data = self.parts.head.as_ref().map_or_else(|| self.parts.token_embedding.data(), |head| head.data());
         let mut logits = Logits::memory(x.len() / c * v);
-        cpu::multiply(&pass.shares, &x, cpu::Matrix { weights, n: v, k: c }, Then::default(), &mut logits);
+        matmul(&pass.scope, &x, cpu::Matrix { data, n: v, k: c }, Epilogue::default(), &mut logits);
         Logits::new(logits, step.batch, v)
     }
 
@@ -44,7 +42,7 @@ impl Decoder<Kernels> {
 struct Pass<'a> {
     model: &'a Decoder<Kernels>,
     step: &'a Step<'a>,
-    shares: Shares,
+    scope: ThreadScope,
     observer: Option<&'a InputObserver<'a>>,
     /// For each token, the cosines and then the sines of its position's angles: (M, D).
     rotations: Option<Scratch<f32>>,
@@ -52,12 +50,12 @@ struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     fn new(model: &'a Decoder<Kernels>, step: &'a Step<'a>, observer: Option<&'a InputObserver<'a>>) -> Self {
-        let shares = cpu::shares();
+        let scope = thread_scope();
         let rotations = match &model.config.positions {
             Positions::Learned => None,
-            Positions::Rotary { frequencies } => Some(rotations(&shares, frequencies, step.position_ids)),
+            Positions::Rotary { frequencies } => Some(rotations(&scope, frequencies, step.position_ids)),
         };
-        Self { model, step, shares, observer, rotations }
+        Self { model, step, scope, observer, rotations }
     }
 
     /// What the head reads: (M, C), or of the wanted positions only.
@@ -105,7 +103,7 @@ impl<'a> Pass<'a> {
         normed: &mut [f32],
         cache: &mut KernelCache,
     ) -> Result<()> {
-        let Self { model: Decoder { config, .. }, step, shares, .. } = self;
+        let Self { model: Decoder { config, .. }, step, scope, .. } = self;
         let (d, heads) = (config.head_dim, config.n_head);
         let rows = step.ids.len();
         let width = (heads + 2 * config.n_kv_head) * d;
@@ -133,9 +131,9 @@ impl<'a> Pass<'a> {
             key_mask: step.key_mask,
         };
         let mut attended = Scratch::any(rows * heads * d);
-        attention.compute(shares, &mut attended);
-        let then = Then { accumulate: true, ..Then::default() };
-        self.linear(&block.attention_out, &attended, heads * d, then, x)
+        attention.compute(scope, &mut attended);
+        let epilogue = Epilogue { accumulate: true, ..Epilogue::default() };
+        self.linear(&block.attention_out, &attended, heads * d, epilogue, x)
     }
 
     /// Adds what the feed-forward part makes of `x` (M, C) to it.
@@ -144,17 +142,17 @@ impl<'a> Pass<'a> {
         let (c, inner) = (config.hidden_size, config.intermediate_size);
         self.norm(&block.mlp_norm, x, normed);
         let mut hidden = Scratch::any(self.step.ids.len() * inner);
-        let then = Then { activation: Some(config.activation), ..Then::default() };
-        self.linear(&block.mlp_in, normed, c, then, &mut hidden)?;
+        let epilogue = Epilogue { activation: Some(config.activation), ..Epilogue::default() };
+        self.linear(&block.mlp_in, normed, c, epilogue, &mut hidden)?;
         if let Some(mlp_up) = &block.mlp_up {
             let mut up = Scratch::any(hidden.len());
-            self.linear(mlp_up, normed, c, Then::default(), &mut up)?;
-            self.shares.split_mut(&mut hidden, 1, 1, &|first, part| {
-                cpu::multiply_elements(part, &up[first..first + part.len()]);
+            self.linear(mlp_up, normed, c, Epilogue::default(), &mut up)?;
+            self.scope.split_mut(&mut hidden, 1, 1, &|first, part| {
+                cpu::multiply(part, &up[first..first + part.len()]);
             });
         }
-        let then = Then { accumulate: true, ..Then::default() };
-        self.linear(&block.mlp_out, &hidden, inner, then, x)
+        let epilogue = Epilogue { accumulate: true, ..Epilogue::default() };
+        self.linear(&block.mlp_out, &hidden, inner, epilogue, x)
     }
 
     /// The outputs of several layers (M, ...) side by side: (M, width).
@@ -162,14 +160,14 @@ impl<'a> Pass<'a> {
         let config = &self.model.config;
         let (c, mut joined) = (config.hidden_size, Scratch::any(rows * width));
         if let [layer] = layers {
-            self.linear(layer, x, c, Then::default(), &mut joined)?;
+            self.linear(layer, x, c, Epilogue::default(), &mut joined)?;
             return Ok(joined);
         }
         let (queries, d) = (config.n_head * config.head_dim, config.n_kv_head * config.head_dim);
         let mut start = 0;
         for (layer, n) in layers.iter().zip([queries, d, d]) {
             let mut out = Scratch::any(rows * n);
-            self.linear(layer, x, c, Then::default(), &mut out)?;
+            self.linear(layer, x, c, Epilogue::default(), &mut out)?;
             for (joined, out) in joined.chunks_exact_mut(width).zip(out.chunks_exact(n)) {
                 joined[start..start + n].copy_from_slice(out);
             }
@@ -178,20 +176,20 @@ impl<'a> Pass<'a> {
         Ok(joined)
     }
 
-    fn linear(&self, linear: &Linear, x: &[f32], k: usize, then: Then<'_>, out: &mut [f32]) -> Result<()> {
+    fn linear(&self, linear: &Linear, x: &[f32], k: usize, epilogue: Epilogue<'_>, out: &mut [f32]) -> Result<()> {
         if let Some(observer) = self.observer {
             observer(&linear.name, x, k)?;
         }
         let n = out.len() / (x.len() / k);
-        let matrix = cpu::Matrix { weights: linear.weight.weights(), n, k };
-        cpu::multiply(&self.shares, x, matrix, Then { bias: linear.bias.as_deref(), ..then }, out);
+        let matrix = cpu::Matrix { data: linear.weight.data(), n, k };
+        matmul(&self.scope, x, matrix, Epilogue { bias: linear.bias.as_deref(), ..epilogue }, out);
         Ok(())
     }
 
     fn norm(&self, norm: &Norm, x: &[f32], out: &mut [f32]) {
         let config = &self.model.config;
         let (c, epsilon) = (config.hidden_size, config.norm_epsilon as f32);
-        self.shares.split_mut(out, c, 4 * c, &|first, out| {
+        self.scope.split_mut(out, c, 4 * c, &|first, out| {
             let x = &x[first * c..first * c + out.len()];
             match &norm.shift {
                 Some(shift) => cpu::layer_norm(x, &norm.scale, shift, epsilon, out),
@@ -205,7 +203,7 @@ impl<'a> Pass<'a> {
         let config = &self.model.config;
         let d = config.head_dim;
         let turned = (config.n_head + config.n_kv_head) * d;
-        self.shares.split_mut(qkv, width, 8 * turned, &|first, rows| {
+        self.scope.split_mut(qkv, width, 8 * turned, &|first, rows| {
             for (row, of_token) in rows.chunks_exact_mut(width).zip(rotations[first * d..].chunks_exact(d)) {
                 let (cos, sin) = of_token.split_at(d / 2);
                 row[..turned].chunks_exact_mut(d).for_each(|head| cpu::rotate(head, cos, sin));
@@ -215,10 +213,10 @@ impl<'a> Pass<'a> {
 }
 
 /// See [`Pass::rotations`].
-fn rotations(shares: &Shares, frequencies: &[f32], positions: &[u32]) -> Scratch<f32> {
+fn rotations(scope: &ThreadScope, frequencies: &[f32], positions: &[u32]) -> Scratch<f32> {
     let half = frequencies.len();
     let mut rotations = Scratch::any(positions.len() * 2 * half);
-    shares.split_mut(&mut rotations, 2 * half, 64 * half, &|first, rows| {
+    scope.split_mut(&mut rotations, 2 * half, 64 * half, &|first, rows| {
         for (row, &position) in rows.chunks_exact_mut(2 * half).zip(&positions[first..]) {
             let (cos, sin) = row.split_at_mut(half);
             for ((cos, sin), frequency) in cos.iter_mut().zip(sin).zip(frequencies) {

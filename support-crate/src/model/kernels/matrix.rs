@@ -1,19 +1,19 @@
 //! Quantized matrices as kernels read them.
 
+use quantlab_kernels::{ActivationQuant, Compute, MatrixData, Packed4Bit, PackedInt8};
+
+use super::Kernels;
 use crate::model::Precision;
-use crate::model::cpu::{self, FourBit, Int8, Weights};
 use crate::model::decoder::{Int8Activations, Matrix, QuantStateBytes};
 use crate::quant::{Absmax, Int8Rows, Quantized4Bit};
 
-use super::Kernels;
-
 impl Matrix<Kernels> {
     /// What kernels read.
-    pub fn weights(&self) -> Weights<'_> {
+    pub fn data(&self) -> MatrixData<'_> {
         match self {
-            Self::Full(array) => Weights::Full(array.numbers()),
-            Self::FourBit(matrix) => Weights::FourBit(matrix.weights(matrix.compute_dtype)),
-            Self::Int8(matrix) => Weights::Int8(matrix.weights()),
+            Self::Full(array) => array.data(),
+            Self::FourBit(matrix) => matrix.data(matrix.compute_dtype),
+            Self::Int8(matrix) => matrix.data(),
         }
     }
 }
@@ -67,15 +67,15 @@ impl FourBitMatrix {
         QuantStateBytes { all: size_of_val(self.absmax()) + unread, unread }
     }
 
-    /// What kernels read, to multiply in `compute_dtype`.
-    pub fn weights(&self, compute_dtype: Precision) -> FourBit<'_> {
-        FourBit {
+    /// What kernels read, to multiply in `compute_dtype`; what is neither float32 nor bfloat16 is float32.
+    pub fn data(&self, compute_dtype: Precision) -> MatrixData<'_> {
+        MatrixData::Packed4Bit(Packed4Bit {
             packed: self.quantized.packed(),
             absmax: self.absmax(),
             code: self.quantized.quant_type().codebook(),
             blocksize: self.quantized.blocksize(),
-            compute: compute_dtype,
-        }
+            compute: if compute_dtype == Precision::BFloat16 { Compute::BFloat16 } else { Compute::Float32 },
+        })
     }
 }
 
@@ -100,11 +100,12 @@ impl Int8Matrix {
     }
 
     /// What kernels read.
-    pub fn weights(&self) -> Int8<'_> {
-        let inputs = match &self.activations {
-            Int8Activations::Dynamic { threshold } => cpu::Inputs::Dynamic { threshold: *threshold },
-            Int8Activations::Static { factors, scale } => cpu::Inputs::Static { factors, scale: *scale },
+    pub fn data(&self) -> MatrixData<'_> {
+        let activations = match &self.activations {
+            Int8Activations::Dynamic { threshold } => ActivationQuant::Dynamic { threshold: *threshold },
+            Int8Activations::Static { factors, scale } => ActivationQuant::Static { factors, scale: *scale },
         };
-        Int8 { values: self.rows.values(), absmax: self.rows.scb(), sums: &self.sums, inputs }
+        let (values, absmax) = (self.rows.values(), self.rows.scb());
+        MatrixData::Int8(PackedInt8 { values, absmax, sums: &self.sums, activations })
     }
 }

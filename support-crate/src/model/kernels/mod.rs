@@ -12,14 +12,16 @@ mod matrix;
 use std::borrow::Cow;
 use std::path::Path;
 
+use quantlab_kernels::Isa;
+
 use super::cache::other_cache;
 use super::decoder::{Decoder, Int8Activations, QuantStateBytes, Store};
 use super::weights::{Buffer, UnreadTensor};
 use super::{
     CacheStorage, CausalLm, DecoderConfig, Device, Engine, InputObserver, Logits, ModelIdentity, ModelInfo, Precision,
-    Step, TensorInfo, Weights, cpu,
+    Step, TensorInfo, Weights,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::quant::{Int8Rows, QuantizationConfig, Quantized4Bit};
 use array::Array;
 pub use cache::KernelCache;
@@ -40,8 +42,14 @@ pub(super) fn load(
     dtype: Precision,
     quantization: Option<&QuantizationConfig>,
 ) -> Result<Box<dyn CausalLm>> {
-    cpu::InstructionSet::chosen()?;
+    check_isa()?;
     Ok(Box::new(Decoder::load(config, weights, quantization, Engine::Kernels, Kernels { dtype })?))
+}
+
+/// # Errors
+/// `QUANTLAB_CPU_ISA` names what is no instruction set of this processor.
+pub(super) fn check_isa() -> Result<()> {
+    Isa::chosen().map(drop).map_err(|unknown| Error::input(unknown.to_string()))
 }
 
 impl Store for Kernels {

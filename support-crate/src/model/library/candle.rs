@@ -1,13 +1,13 @@
 //! candle's tensors and operations.
 
 use candle_core::{DType, Device as CandleDevice, Tensor, WithDType};
+use quantlab_kernels::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP};
 
 use super::quantized::SHIFT;
 use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
 use crate::error::{Error, Result};
 use crate::model::weights::{Buffer, UnreadTensor, Wanted};
 use crate::model::{Activation, CacheStorage, Device, Precision};
-use crate::quant::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP};
 
 pub type CandleTensor = Tensor;
 

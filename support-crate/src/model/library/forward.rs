@@ -3,9 +3,10 @@
 //! Letters in shapes as in [`decoder`](crate::model::decoder), and: B sequences, T new tokens of each, M = B T rows,
 //! S tokens seen so far (cache and new).
 
+use quantlab_kernels::first_seen;
+
 use super::{Operations, TensorCache};
 use crate::error::{Error, Result};
-use crate::model::cpu::first_seen;
 use crate::model::decoder::{Block, Decoder, Linear, Matrix, Norm};
 use crate::model::{DecoderConfig, Logits, Positions, Step};
 

@@ -1,10 +1,11 @@
 //! Operations of the libraries on quantized weights against the kernels.
 
+use quantlab_kernels::{Epilogue, Matrix, matmul, thread_scope};
+
 use super::*;
-use crate::model::cpu::test_numbers::numbers;
-use crate::model::cpu::{Matrix, Then, Weights, multiply, shares};
 use crate::model::decoder::Int8Activations;
 use crate::model::kernels::Int8Matrix;
+use crate::model::test_numbers::numbers;
 use crate::quant::{FourBit, FourBitOptions, Int8Rows, Quantized4Bit};
 
 const N: usize = 7;
@@ -49,8 +50,8 @@ fn int8_of_any_row_is_that_of_the_kernels() {
     for threshold in [0.0, 0.9, 6.0] {
         let matrix = Int8Matrix::new(rows.clone(), Int8Activations::Dynamic { threshold });
         let mut expected = vec![0.0; 6 * N];
-        let then = Then { bias: Some(&bias), ..Then::default() };
-        multiply(&shares(), &x, Matrix { weights: Weights::Int8(matrix.weights()), n: N, k: K }, then, &mut expected);
+        let epilogue = Epilogue { bias: Some(&bias), ..Epilogue::default() };
+        matmul(&thread_scope(), &x, Matrix { data: matrix.data(), n: N, k: K }, epilogue, &mut expected);
         let candle = Candle::new(Device::Cpu, Precision::Float32).unwrap();
         let torch = Torch::new(Device::Cpu, Precision::Float32).unwrap();
         let found = [product(&candle, &x, &rows, threshold, &bias), product(&torch, &x, &rows, threshold, &bias)];

@@ -1,5 +1,6 @@
 //! libtorch's tensors and operations.
 
+use quantlab_kernels::{LARGEST, PER_PRODUCT, PER_STEP};
 use tch::kind::Element;
 use tch::{Cuda, Device as TorchDevice, IndexOp, Kind, Tensor};
 
@@ -8,7 +9,6 @@ use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
 use crate::error::{Error, Result};
 use crate::model::weights::UnreadTensor;
 use crate::model::{Activation, CacheStorage, Device, Precision};
-use crate::quant::{LARGEST, PER_PRODUCT, PER_STEP};
 
 pub(in crate::model) struct Torch {
     device: Device,

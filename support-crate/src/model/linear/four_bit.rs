@@ -6,7 +6,6 @@ use tch::Tensor;
 
 use super::{Layer, dtype_of};
 use crate::error::Result;
-use crate::model::cpu::Weights;
 use crate::model::decoder::quantize_4bit;
 use crate::model::kernels::FourBitMatrix;
 use crate::model::library::{FourBitTensors, Operations, Torch, TorchTensor};
@@ -70,10 +69,7 @@ impl Linear4bit {
     /// An `input` that is empty, of another dtype or last dimension, or on another device.
     pub fn forward(&self, input: &Tensor) -> Result<Tensor> {
         match &self.tensors {
-            None => {
-                let weights = self.matrix.weights(dtype_of("input", input)?);
-                self.layer.with_kernels(input, Weights::FourBit(weights))
-            }
+            None => self.layer.with_kernels(input, self.matrix.data(dtype_of("input", input)?)),
             Some(weight) => self
                 .layer
                 .with_operations(input, |torch, x, bias| torch.linear(x, &torch.dequantize_4bit(weight)?, bias)),

@@ -6,7 +6,6 @@ use tch::Tensor;
 
 use super::Layer;
 use crate::error::Result;
-use crate::model::cpu::Weights;
 use crate::model::decoder::{Int8Activations, quantize_int8};
 use crate::model::kernels::Int8Matrix;
 use crate::model::library::{Int8Tensors, Operations, Torch, TorchTensor};
@@ -72,7 +71,7 @@ impl Linear8bitLt {
     /// An `input` that is empty, of another dtype or last dimension, or on another device.
     pub fn forward(&self, input: &Tensor) -> Result<Tensor> {
         match &self.tensors {
-            None => self.layer.with_kernels(input, Weights::Int8(self.matrix.weights())),
+            None => self.layer.with_kernels(input, self.matrix.data()),
             Some(weight) => self.layer.with_operations(input, |torch, x, bias| torch.linear_int8(x, weight, bias)),
         }
     }

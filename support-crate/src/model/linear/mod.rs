@@ -11,10 +11,11 @@ mod tests;
 
 use std::fmt;
 
+use quantlab_kernels::{Epilogue, Matrix, MatrixData, matmul, thread_scope};
 use tch::{Device as TorchDevice, Kind, Tensor};
 
 use super::Precision;
-use super::cpu::{self, Matrix, Then, Weights};
+use super::kernels::check_isa;
 use super::library::{Operations, Torch, TorchTensor, kind, numbers_of, precision};
 use crate::error::{Context, Error, Result};
 
@@ -60,15 +61,15 @@ impl Layer {
     }
 
     /// The product of `input` (.., in_features) with weights in main memory: (.., out_features).
-    fn with_kernels(&self, input: &Tensor, weights: Weights<'_>) -> Result<Tensor> {
+    fn with_kernels(&self, input: &Tensor, data: MatrixData<'_>) -> Result<Tensor> {
         let (kind, shape) = self.check(input)?;
-        cpu::InstructionSet::chosen()?;
+        check_isa()?;
         let x = numbers(input).context(|| "`input`")?;
         let bias = self.bias().map(numbers).transpose()?;
         let mut out = vec![0.0; shape.iter().product()];
-        let matrix = Matrix { weights, n: self.out_features, k: self.in_features };
-        let then = Then { bias: bias.as_deref(), ..Then::default() };
-        cpu::multiply(&cpu::shares(), &x, matrix, then, &mut out);
+        let matrix = Matrix { data, n: self.out_features, k: self.in_features };
+        let epilogue = Epilogue { bias: bias.as_deref(), ..Epilogue::default() };
+        matmul(&thread_scope(), &x, matrix, epilogue, &mut out);
         Ok(Torch::on(self.device, Precision::Float32)?.tensor(&out, &shape)?.0.f_to_kind(kind)?)
     }
 

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use half::{bf16, f16};
+use quantlab_kernels::thread_scope;
 use safetensors::Dtype;
 
 use super::buffer::Plain;
 use crate::error::{Error, Result};
-use crate::model::cpu::shares;
 
 /// A number as a file has it: little-endian bytes.
 pub(in crate::model) trait InFile: Copy {
@@ -67,7 +67,7 @@ wanted!(f16, F16, |value| f16::from_f32(value));
 /// Whether no number is a NaN or an infinity.
 pub(super) fn all_finite<T: Wanted>(numbers: &[T]) -> bool {
     let finite = AtomicBool::new(true);
-    shares().split(numbers.len(), 1, 4, &|part| {
+    thread_scope().split(numbers.len(), 1, 4, &|part| {
         let all_finite = numbers[part].iter().fold(true, |finite, number| finite & number.widen().is_finite());
         finite.fetch_and(all_finite, Ordering::Relaxed);
     });
@@ -82,7 +82,7 @@ pub(super) fn read<S: InFile, W: Wanted>(bytes: &[u8], columns: Option<usize>, o
     }
     let finite = AtomicBool::new(true);
     match columns {
-        None => shares().split_mut(out, 1, 8, &|first, part| {
+        None => thread_scope().split_mut(out, 1, 8, &|first, part| {
             let bytes = &bytes[first * S::BYTES..(first + part.len()) * S::BYTES];
             let mut all_finite = true;
             for (out, bytes) in part.iter_mut().zip(bytes.chunks_exact(S::BYTES)) {
@@ -94,7 +94,7 @@ pub(super) fn read<S: InFile, W: Wanted>(bytes: &[u8], columns: Option<usize>, o
         }),
         Some(columns) => {
             let rows = out.len() / columns;
-            shares().split_mut(out, rows, 16 * rows, &|first, part| {
+            thread_scope().split_mut(out, rows, 16 * rows, &|first, part| {
                 finite.fetch_and(transposed::<S, W>(bytes, columns, first, part), Ordering::Relaxed);
             });
         }

@@ -1,7 +1,8 @@
 //! Weights that nobody trained, the same for the same seed.
 
+use quantlab_kernels::thread_scope;
+
 use super::convert::Wanted;
-use crate::model::cpu::shares;
 
 /// Standard deviation of weights before training (`initializer_range` in configs).
 const INITIAL_SPREAD: f32 = 0.02;
@@ -24,7 +25,7 @@ pub(super) fn fill<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
     let spread = if is_attention_out { ATTENTION_OUT_SPREAD } else { INITIAL_SPREAD };
     // The sum of four uniform 16-bit numbers has this spread around twice their range.
     let scale = spread / (65_536.0 / 3.0_f32.sqrt());
-    shares().split_mut(out, 1, 32, &|first, part| {
+    thread_scope().split_mut(out, 1, 32, &|first, part| {
         for (i, out) in (first as u64..).zip(part) {
             let bits = split_mix(seed, i);
             let sum = (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) + (bits >> 48);
