@@ -185,7 +185,7 @@ fn weights_of(copy: &Copy) -> (Value, Vec<u8>) {
 fn weights_are_rounded_to_the_precision_of_the_model_first() {
     let load = |precision| {
         let quantization = Some(QuantizationConfig::nf4());
-        let options = LoadOptions { precision, quantization, engine: Engine::Tch, ..LoadOptions::default() };
+        let options = LoadOptions { precision, quantization, ..LoadOptions::default() };
         load_model(&[tiny().to_str().unwrap()], &options).unwrap()
     };
     let rows = vec![vec![1, 2, 3, 4, 5, 6, 7, 8]];

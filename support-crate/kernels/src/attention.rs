@@ -158,7 +158,8 @@ impl<S: Simd> Kernel<S> for Part<'_> {
         let Self { attention, tasks, out } = self;
         let keys = attention.past_len + attention.queries;
         let d = attention.head_dim;
-        let mut scores = Scratch::<f32>::any(TOGETHER * keys);
+        // Of the size that they have at the end, or each new key would ask for new memory.
+        let mut scores = Scratch::<f32>::any(TOGETHER * attention.capacity);
         for task in tasks.map(|index| attention.task(index)) {
             let past = (task.sequence * (attention.heads / attention.group) + task.kv_head) * attention.capacity * d;
             let mask = attention.key_mask.map(|mask| &mask[task.sequence * keys..(task.sequence + 1) * keys]);

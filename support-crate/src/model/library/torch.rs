@@ -121,7 +121,11 @@ impl Operations for Torch {
     fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<TorchTensor> {
         match dtype {
             Precision::Float32 => self.tensor::<f32>(&tensor.read()?, tensor.shape),
-            Precision::BFloat16 => self.tensor::<half::bf16>(&tensor.read()?, tensor.shape),
+            Precision::BFloat16 => {
+                // tch takes the bits of bfloat16 for those of float16.
+                let bits = self.tensor::<half::bf16>(&tensor.read()?, tensor.shape)?;
+                computed(|| bits.0.f_view_dtype(Kind::BFloat16))
+            }
             Precision::Float16 => self.tensor::<half::f16>(&tensor.read()?, tensor.shape),
         }
     }
