@@ -80,7 +80,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).open(path)
 }
 
-/// Clones a tree by hard links; see `Entry` for what is left out or copied.
+/// Clones a tree by hard links; see `treatment` for what is left out or copied.
 pub fn link_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+#[cfg(target_arch = "x86_64")]
+use crate::amx::Amx;
 use crate::simd::*;
 
 /// An instruction set that this processor has, from the plainest to the fastest.
@@ -25,6 +27,9 @@ pub enum Isa {
     #[cfg(target_arch = "x86_64")]
     /// The same, and products of 32 bfloat16.
     Avx512Bf16(Avx512Bf16),
+    #[cfg(target_arch = "x86_64")]
+    /// The same, and products of 16 x 16 x 32 bfloat16 or 16 x 16 x 64 bytes in tiles. Only where it is asked for.
+    Amx(Amx),
     #[cfg(target_arch = "aarch64")]
     /// 4 float32 at a time, bytes widened to 16 bits (every ARM64 processor).
     Neon(Neon),
@@ -71,7 +76,7 @@ impl Isa {
     }
 
     fn fastest() -> Self {
-        Self::available().last().copied().unwrap_or(Self::Scalar(Scalar))
+        Self::unasked().last().copied().unwrap_or(Self::Scalar(Scalar))
     }
 
     /// `scalar`, `avx2`, ...: as `QUANTLAB_CPU_ISA` has it.
@@ -88,6 +93,8 @@ impl Isa {
             Self::Avx512Vnni(_) => "avx512-vnni",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(_) => "avx512-bf16",
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(_) => "amx",
             #[cfg(target_arch = "aarch64")]
             Self::Neon(_) => "neon",
             #[cfg(target_arch = "aarch64")]
@@ -99,6 +106,19 @@ impl Isa {
 
     /// All that this processor has, the fastest last.
     pub fn available() -> Vec<Self> {
+        let sets = Self::unasked();
+        #[cfg(all(target_arch = "x86_64", not(test)))]
+        let sets = sets.into_iter().chain(Amx::detect().map(Self::Amx)).collect();
+        // Every test of a kernel is one of AMX too, for products of any number of rows.
+        #[cfg(all(target_arch = "x86_64", test))]
+        let sets = sets.into_iter().chain(Amx::emulated().map(|amx| Self::Amx(amx.with_fewest_rows(1)))).collect();
+        sets
+    }
+
+    /// Those that are used without being named: not AMX, whose products have run in emulation only. How fast they are,
+    /// and from how many rows on they are faster, is to be measured first: `cargo bench -p quantlab-kernels --bench amx`.
+    /// (Nor is the system asked for tiles in vain: it would then ask for larger signal stacks in all of the process.)
+    fn unasked() -> Vec<Self> {
         let mut sets = vec![Self::Scalar(Scalar)];
         #[cfg(target_arch = "x86_64")]
         {
@@ -121,7 +141,7 @@ impl Isa {
     pub(crate) fn multiplies_bf16(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512Bf16(_) => true,
+            Self::Avx512Bf16(_) | Self::Amx(_) => true,
             #[cfg(target_arch = "aarch64")]
             Self::NeonBf16(_) => true,
             _ => false,
@@ -145,6 +165,8 @@ impl Isa {
             Self::Avx512Vnni(simd) => unsigned(simd),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(simd) => unsigned(simd),
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(_) => false,
             #[cfg(target_arch = "aarch64")]
             Self::Neon(simd) => unsigned(simd),
             #[cfg(target_arch = "aarch64")]
@@ -169,6 +191,8 @@ impl Isa {
             Self::Avx512Vnni(simd) => simd.base().vectorize(kernel),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16(simd) => simd.base().base().vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(amx) => amx.vectors().base().base().vectorize(kernel),
             #[cfg(target_arch = "aarch64")]
             Self::Neon(simd) => simd.vectorize(kernel),
             #[cfg(target_arch = "aarch64")]
@@ -234,6 +258,7 @@ mod tests {
         for isa in Isa::available() {
             assert_eq!(Isa::named(isa.name()), Ok(isa));
         }
+        assert_ne!(Isa::fastest().name(), "amx", "only where it is asked for");
         let error = Isa::named("mmx").unwrap_err().to_string();
         assert!(error.contains("QUANTLAB_CPU_ISA") && error.contains("\"mmx\"") && error.contains("scalar"), "{error}");
     }

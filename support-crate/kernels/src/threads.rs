@@ -1,5 +1,6 @@
 //! How many threads compute, and a scope in which they do.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,7 +53,24 @@ pub fn set_threads(count: usize) {
 
 /// The threads for one step of a model.
 pub fn thread_scope() -> ThreadScope {
-    ThreadScope::of(&POOL, threads())
+    let scope = ThreadScope::of(&POOL, threads());
+    FEWEST.set(FEWEST.get().min(scope.threads()));
+    scope
+}
+
+thread_local! {
+    /// The fewest threads that a scope of this thread was granted within [`threads_granted`].
+    static FEWEST: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Runs `work`, and says the fewest threads that a [`ThreadScope`] of it was granted on the calling thread:
+/// [`threads`], or 1 if another caller computed meanwhile.
+pub fn threads_granted<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let outside = FEWEST.replace(usize::MAX);
+    let result = work();
+    let inside = FEWEST.get();
+    FEWEST.set(inside.min(outside));
+    (result, inside.min(threads()))
 }
 
 /// The right to use the pool's threads for a while, or none of them if another caller has it.
@@ -120,5 +138,20 @@ impl ThreadScope {
             let block = unsafe { out.block(0..rows, columns.clone()) };
             run(columns, block);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_caller_is_granted_one_thread_and_knows() {
+        // Other tests may have the helpers for a moment.
+        let first = std::iter::repeat_with(thread_scope).find(|scope| scope.threads() == threads());
+        let second = std::thread::spawn(|| threads_granted(|| drop(thread_scope())).1);
+        assert_eq!(second.join().unwrap(), 1);
+        drop(first);
+        assert_eq!(threads_granted(|| ()).1, threads(), "nothing was asked for");
     }
 }

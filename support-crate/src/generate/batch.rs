@@ -84,11 +84,9 @@ pub(super) fn continue_batch(
     options.check()?;
     let mut sequences = Sequence::all(prompts, options, model.info().context_len)?;
     let mut sampler = Sampler::new(options);
-    let eos: &[u32] = if options.stop_at_eos { &model.info().eos_token_ids } else { &[] };
-    let mut cache = match options.use_cache {
-        true => Some(new_cache(model, &sequences, options)?),
-        false => None,
-    };
+    let eos = model.info().eos_token_ids.as_slice();
+    let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
+    let mut cache = if options.use_cache { Some(new_cache(model, &sequences, options)?) } else { None };
     let mut active: Vec<usize> = (0..sequences.len()).collect();
     while !active.is_empty() {
         let logits = forward(model, &sequences, &active, options.padding_side, cache.as_mut())?;
@@ -102,7 +100,7 @@ pub(super) fn continue_batch(
                 .map_err(|error| of_prompt(error, row, prompts.len()))?;
             sequence.ids.push(token);
             let has_stop_string = on_token(row, token)?.is_break();
-            if !sequence.ends(eos, has_stop_string, options.max_new_tokens) {
+            if !sequence.ends(stops, has_stop_string, options.max_new_tokens) {
                 kept.push(place);
             }
         }
@@ -146,8 +144,8 @@ impl Sequence {
     }
 
     /// Whether the last token ends the sequence; notes why.
-    fn ends(&mut self, eos: &[u32], has_stop_string: bool, max_new_tokens: usize) -> bool {
-        if self.ids.last().is_some_and(|id| eos.contains(id)) {
+    fn ends(&mut self, stops: &[u32], has_stop_string: bool, max_new_tokens: usize) -> bool {
+        if self.ids.last().is_some_and(|id| stops.contains(id)) {
             self.finish_reason = FinishReason::Eos;
         } else if has_stop_string {
             self.finish_reason = FinishReason::StopString;

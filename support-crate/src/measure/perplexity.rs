@@ -8,7 +8,7 @@ use super::RunInfo;
 use super::nll::batch_nll;
 use super::windows::{Cut, Window, batches};
 use crate::error::{Error, Result};
-use crate::model::{CausalLm, Loaded, LogitPositions, ModelInfo, TokenBatch};
+use crate::model::{CausalLm, Loaded, LogitPositions, ModelInfo, TokenBatch, threads_granted};
 use crate::progress::Progress;
 
 /// How texts are put before the model. `PerplexityOptions::default()`: the model's context, at most 2048
@@ -109,13 +109,17 @@ pub fn perplexity_of_tokens(
     }
     let mut progress = Progress::new("perplexity", tokens, "tokens");
     let mut sums = vec![0.0; windows.len()];
-    for members in batches(&windows, options.batch_size, max_tokens(info)) {
-        let batch: Vec<&Window<'_>> = members.iter().map(|&index| &windows[index]).collect();
-        for (&index, sum) in members.iter().zip(score(model, &batch)?) {
-            sums[index] = sum;
-        }
-        progress.advance(batch.iter().map(|window| window.scored().len()).sum());
-    }
+    let (scored, threads_granted) = threads_granted(|| {
+        batches(&windows, options.batch_size, max_tokens(info)).into_iter().try_for_each(|members| {
+            let batch: Vec<&Window<'_>> = members.iter().map(|&index| &windows[index]).collect();
+            for (&index, sum) in members.iter().zip(score(model, &batch)?) {
+                sums[index] = sum;
+            }
+            progress.advance(batch.iter().map(|window| window.scored().len()).sum());
+            Ok::<_, Error>(())
+        })
+    });
+    scored?;
     // In the order of the texts, so that the batches cannot show in the last digits.
     let mean_nll = sums.iter().sum::<f64>() / tokens as f64;
     Ok(Perplexity {
@@ -124,7 +128,7 @@ pub fn perplexity_of_tokens(
         bits_per_byte: None,
         tokens,
         bytes: None,
-        run: RunInfo::of(loaded),
+        run: RunInfo { threads_granted, ..RunInfo::of(loaded) },
     })
 }
 

@@ -4,7 +4,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use crate::error::{Error, Result};
-use crate::model::Precision;
+use crate::precision::Precision;
 
 /// A number that weights and inputs of layers come in: float32, bfloat16 or float16.
 ///

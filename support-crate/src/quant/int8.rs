@@ -171,7 +171,7 @@ pub(super) fn finite_or_zero(factor: f32) -> f32 {
 /// What kernels are tested against: one number at a time.
 ///
 /// # Errors
-/// Numbers that are not whole rows; rows of more than 131,071, whose sums might not fit into int32.
+/// Numbers that are not whole rows; rows of more than 65,793, whose sums might not fit into int32.
 pub fn int8_matmul_reference(inputs: &[i8], weights: &[i8], columns: usize) -> Result<Vec<i32>> {
     count_rows("inputs", inputs.len(), columns)?;
     count_rows("int8 weights", weights.len(), columns)?;

@@ -87,7 +87,7 @@ pub(crate) fn check_threshold(threshold: f32) -> Result<()> {
 ///
 /// # Errors
 /// As [`Int8Tokens::quantize`]; a bias of another length than the weights have rows; rows of more than
-/// 131,071 weights, whose products might not fit into int32.
+/// 65,793 weights, whose products might not fit into int32.
 pub fn llm_int8_linear_reference<T: Float>(
     inputs: &[T],
     weight: &Int8Rows,

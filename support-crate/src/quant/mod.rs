@@ -13,7 +13,6 @@
 //! ([`quantize_4bit_blocks`], [`quantize_rows_int8`]).
 
 mod blockwise;
-mod calibrated;
 mod calibration;
 mod cascade_sum;
 mod codebook;
@@ -27,8 +26,7 @@ mod quantized_4bit;
 mod static_int8;
 
 pub use blockwise::{check_blocksize, dequantize_4bit_blocks, quantize_4bit_blocks};
-pub use calibrated::{Calibration, LayerCalibration};
-pub use calibration::{CalibrationMethod, Calibrator, Granularity};
+pub use calibration::{Calibration, CalibrationMethod, Calibrator, Granularity, LayerCalibration};
 pub use codebook::{FourBit, dynamic_map};
 pub use config::{Head, LayerFormat, QuantizationConfig};
 pub use float::Float;

@@ -164,7 +164,7 @@ impl StaticInt8 {
     ///
     /// # Errors
     /// As [`ActivationScale::quantize`]; a bias of another length than the weights have rows; rows of more
-    /// than 131,071 weights, whose products might not fit into int32.
+    /// than 65,793 weights, whose products might not fit into int32.
     pub fn linear_reference<T: Float>(&self, inputs: &[T], bias: Option<&[T]>) -> Result<Vec<T>> {
         let (rows, columns) = (self.weight.rows(), self.weight.columns());
         let bias = check_bias(bias, rows)?;

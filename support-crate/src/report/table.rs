@@ -140,7 +140,7 @@ impl Table {
         Ok(self)
     }
 
-    /// Adds a line of small print below the table: model, backend, device, dtype, threads, build.
+    /// Adds a line of small print below the table: model, engine, device, dtype, threads, build.
     pub fn note(mut self, note: impl Display) -> Self {
         let note = note.to_string();
         if !note.trim().is_empty() {

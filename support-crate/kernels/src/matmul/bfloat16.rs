@@ -6,9 +6,13 @@ use half::bf16;
 
 use super::decode::{Target, Widened};
 use super::{Epilogue, decoded, divide, full};
+#[cfg(target_arch = "x86_64")]
+use crate::amx;
 use crate::elementwise;
 use crate::isa::Isa;
 use crate::scratch::Scratch;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Avx512Bf16;
 use crate::simd::{Kernel, Simd};
 use crate::strided::Block;
 use crate::threads::ThreadScope;
@@ -28,14 +32,18 @@ pub fn matmul(
     out: &mut [f32],
 ) {
     let m = x.len() / k;
+    assert_eq!(weights.len() * m, out.len() * k, "weights of another shape than ({}, {k})", out.len() / m);
     if m < WIDENED_ONCE || isa.multiplies_bf16() {
         let mut rounded = Scratch::<bf16>::any(x.len());
         scope.split_mut(&mut rounded, 1, 4, &|first, out| {
             elementwise::round_to_bf16(isa, &x[first..first + out.len()], out);
         });
+        #[cfg(target_arch = "x86_64")]
+        if let Isa::Amx(amx) = isa {
+            return amx::matmul(amx, scope, &rounded, &Stored { weights, k }, k, epilogue, out);
+        }
         return full(isa, scope, (&rounded, weights, k), epilogue, out, &|gemm| isa.dispatch_bf16(gemm));
     }
-    assert_eq!(weights.len() * m, out.len() * k, "weights of another shape than ({}, {k})", out.len() / m);
     let mut rounded = Scratch::<Widened>::any(x.len());
     scope.split_mut(&mut rounded, 1, 4, &|first, out| {
         out.iter_mut().zip(&x[first..]).for_each(|(out, x)| *out = Widened::nearest(*x));
@@ -63,5 +71,27 @@ impl<S: Simd> Kernel<S> for Part<'_> {
             let weights = &weights[row * k + along.start..row * k + along.end];
             out.iter_mut().zip(weights).for_each(|(out, weight)| *out = Widened::of(*weight));
         });
+    }
+}
+
+/// The weights, to be multiplied in tiles.
+#[cfg(target_arch = "x86_64")]
+struct Stored<'a> {
+    weights: &'a [bf16],
+    k: usize,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl amx::TileProduct for Stored<'_> {
+    type Number = bf16;
+
+    #[inline(always)]
+    fn stored(&self) -> Option<&[bf16]> {
+        Some(self.weights)
+    }
+
+    #[inline(always)]
+    fn row(&self, _: Avx512Bf16, row: usize, columns: Range<usize>, out: &mut [bf16]) {
+        out.copy_from_slice(&self.weights[row * self.k..][columns]);
     }
 }

@@ -19,12 +19,12 @@ struct Aligned<T>([T; ROWS * K_BLOCK]);
 /// Adds the products of all inputs `x`, (m, k) row by row, with the rows `rows` of weights to `out`, (m, rows).
 /// `decode(row, along, out)` writes the numbers `along` of a row of weights.
 #[inline(always)]
-pub fn multiply<S: Simd, T: Factor<S, Sum = f32> + Default>(
+pub fn multiply<S: Simd, T: Factor<S> + Default>(
     simd: S,
     x: &[T],
     (m, k): (usize, usize),
     rows: Range<usize>,
-    out: &mut Block<'_, f32>,
+    out: &mut Block<'_, T::Sum>,
     decode: impl Fn(usize, Range<usize>, &mut [T]),
 ) {
     let mut numbers = Aligned([T::default(); ROWS * K_BLOCK]);

@@ -15,6 +15,8 @@ use half::slice::HalfFloatSliceExt;
 
 use super::gemm::{INPUT_BLOCK, Operands, blocks};
 use super::{Epilogue, divide};
+#[cfg(target_arch = "x86_64")]
+use crate::amx;
 use crate::elementwise;
 use crate::isa::Isa;
 use crate::scratch::Scratch;
@@ -119,6 +121,10 @@ pub fn matmul(
         }
     };
     let product = &Product { weights, inputs: &inputs, m, k };
+    #[cfg(target_arch = "x86_64")]
+    if let Isa::Amx(amx) = isa {
+        return amx::matmul(amx, scope, &inputs.values, product, k, epilogue, out);
+    }
     divide(isa, scope, out, m, m * k / 4, epilogue, &|rows, out| isa.dispatch_bytes(Part { product, rows, out }));
 }
 
@@ -218,7 +224,7 @@ impl<S: Simd> Kernel<S> for Part<'_> {
             let operands = Operands { weights: weights.values, x, x_stride: k, m: block.len(), k };
             simd.int8_gemm(operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
             for (m, sums) in block.zip(sums.chunks_exact(rows.len())) {
-                product.add_to(simd, m, rows.clone(), sums, out.row(m));
+                product.add_to(if S::UNSIGNED { 128 } else { 0 }, m, rows.clone(), sums, out.row(m));
             }
         }
     }
@@ -231,14 +237,13 @@ fn wrapping(sums: &mut [i32]) -> &mut [Wrapping<i32>] {
 
 impl Product<'_> {
     /// Adds sums of products of bytes to the output of input `m`, as the numbers that they stand for, and
-    /// what was kept out of them.
+    /// what was kept out of them. Inputs were shifted by `shift`.
     #[inline(always)]
-    fn add_to<S: Simd>(&self, _: S, m: usize, rows: Range<usize>, sums: &[i32], out: &mut [f32]) {
+    fn add_to(&self, shift: i32, m: usize, rows: Range<usize>, sums: &[i32], out: &mut [f32]) {
         let Self { weights, inputs, k, .. } = self;
         let (absmax, row_sums) = (&weights.absmax[rows.clone()], &weights.sums[rows.clone()]);
         let scale = inputs.scales[m];
         // Modulo 2^32, as the sums are: the difference fits.
-        let shift = if S::UNSIGNED { 128 } else { 0 };
         let exact = |sum: i32, row_sum: i32| sum.wrapping_sub(row_sum.wrapping_mul(shift)) as f32;
         let numbers = out.iter_mut().zip(sums).zip(row_sums).zip(absmax);
         match weights.activations {
@@ -260,6 +265,26 @@ impl Product<'_> {
                 *out += x * (f32::from(weights[column]) * absmax * PER_STEP);
             }
         }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl amx::TileProduct for Product<'_> {
+    type Number = i8;
+
+    #[inline(always)]
+    fn stored(&self) -> Option<&[i8]> {
+        Some(self.weights.values)
+    }
+
+    #[inline(always)]
+    fn row(&self, _: crate::simd::Avx512Bf16, row: usize, columns: Range<usize>, out: &mut [i8]) {
+        out.copy_from_slice(&self.weights.values[row * self.k..][columns]);
+    }
+
+    #[inline(always)]
+    fn add_to(&self, m: usize, rows: Range<usize>, sums: &[u32; amx::BLOCK], out: &mut [f32]) {
+        self.add_to(0, m, rows.clone(), &sums.map(u32::cast_signed)[..rows.len()], out);
     }
 }
 

@@ -18,16 +18,22 @@ mod packed4bit;
 pub(crate) mod smmla;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod words;
 
 use std::ops::Range;
 
 use half::bf16;
 
 pub use decode::Widened;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use gemm::blocks;
 pub(crate) use gemm::{Operands, gemm};
 pub use int8::{ActivationQuant, INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, PackedInt8, int8_factor, round_to_int8};
 pub use packed4bit::{Compute, Packed4Bit};
 
+#[cfg(target_arch = "x86_64")]
+use crate::amx;
 use crate::elementwise::{self, Activation};
 use crate::isa::Isa;
 use crate::simd::{Kernel, Simd};
@@ -75,7 +81,13 @@ pub struct Epilogue<'a> {
 const CONVERTED: usize = 512;
 
 /// Rows of a thread's part are a multiple of this, so that tiles come out even.
-const ROWS_TOGETHER: usize = 24;
+fn rows_together(isa: Isa) -> usize {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Amx(_) => amx::BLOCK,
+        _ => 24,
+    }
+}
 
 /// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
 ///
@@ -87,7 +99,11 @@ pub fn matmul(scope: &ThreadScope, x: &[f32], matrix: Matrix<'_>, epilogue: Epil
     matmul_with(Isa::best(), scope, x, matrix, epilogue, out);
 }
 
-pub(crate) fn matmul_with(
+/// As [`matmul`], with an instruction set of one's choice, to measure it.
+///
+/// # Panics
+/// As [`matmul`].
+pub fn matmul_with(
     isa: Isa,
     scope: &ThreadScope,
     x: &[f32],
@@ -99,6 +115,8 @@ pub(crate) fn matmul_with(
     let m = x.len() / k;
     assert_eq!((x.len(), out.len()), (m * k, m * n), "inputs or outputs of another shape than ({m}, {k}), ({m}, {n})");
     assert!(epilogue.bias.is_none_or(|bias| bias.len() == n), "a bias of another length than {n}");
+    #[cfg(target_arch = "x86_64")]
+    let isa = if let Isa::Amx(amx) = isa { amx.for_product(m, data) } else { isa };
     match data {
         MatrixData::Float32(weights) => {
             full(isa, scope, (x, weights, k), epilogue, out, &|gemm| isa.dispatch(gemm));
@@ -150,7 +168,7 @@ impl<S: Simd, T: Factor<S, Sum = f32>> Kernel<S> for Gemm<'_, T> {
 
 /// Divides the rows of weights, which are the columns of `out` (m, n), among the threads: calls `run` for ranges of
 /// them, between what comes before and after the product. `work` is the number of multiplications for each row.
-fn divide(
+pub(crate) fn divide(
     isa: Isa,
     scope: &ThreadScope,
     out: &mut [f32],
@@ -163,7 +181,7 @@ fn divide(
         return;
     }
     let n = out.len() / m;
-    scope.split_columns(out, n, ROWS_TOGETHER, work, &|rows, mut out| {
+    scope.split_columns(out, n, rows_together(isa), work, &|rows, mut out| {
         (0..m).for_each(|m| epilogue.begin(out.row(m), rows.clone()));
         run(rows, out.reborrow());
         if let Some(activation) = epilogue.activation {

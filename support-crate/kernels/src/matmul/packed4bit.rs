@@ -11,8 +11,12 @@ use super::decode::{Decoded, Target, Widened};
 use super::decoded::{self, K_BLOCK};
 use super::gemm::{FEW, add_sums, blocks};
 use super::{Epilogue, divide};
+#[cfg(target_arch = "x86_64")]
+use crate::amx;
 use crate::isa::Isa;
 use crate::scratch::{Kept, Scratch};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Avx512Bf16;
 use crate::simd::{Kernel, Simd};
 use crate::strided::Block;
 use crate::threads::ThreadScope;
@@ -70,6 +74,12 @@ pub fn matmul(
                 simd.vectorize(part)
             });
         }
+        #[cfg(target_arch = "x86_64")]
+        (Compute::BFloat16, Isa::Amx(amx)) => {
+            let x = &*ordered::<bf16>(scope, x, k, &|order| amx.vectors().vectorize(order));
+            let product = Product { weights, x, m: x.len() / k, k };
+            amx::matmul(amx, scope, x, &product, k, epilogue, out);
+        }
         #[cfg(target_arch = "aarch64")]
         (Compute::BFloat16, Isa::NeonBf16(simd)) => {
             multiply::<bf16>(isa, scope, x, (weights, k), epilogue, out, &|order| simd.vectorize(order), &|part| {
@@ -97,12 +107,22 @@ fn multiply<T: Target + Kept + Send + Sync>(
     part: &(dyn Fn(Part<'_, T>) + Sync),
 ) {
     let m = x.len() / k;
+    let product = &Product { weights, x: &ordered(scope, x, k, order), m, k };
+    divide(isa, scope, out, m, m * k, epilogue, &|rows, out| part(Part { product, rows, out }));
+}
+
+/// All inputs as `order` leaves them.
+fn ordered<T: Kept + Send>(
+    scope: &ThreadScope,
+    x: &[f32],
+    k: usize,
+    order: &(dyn Fn(Order<'_, T>) + Sync),
+) -> Scratch<T> {
     let mut ordered = Scratch::<T>::any(x.len());
     scope.split_mut(&mut ordered, k, 4 * k, &|first, out| {
         order(Order { x: &x[first * k..first * k + out.len()], k, out });
     });
-    let product = &Product { weights, x: &ordered, m, k };
-    divide(isa, scope, out, m, m * k, epilogue, &|rows, out| part(Part { product, rows, out }));
+    ordered
 }
 
 struct Product<'a, T> {
@@ -310,6 +330,22 @@ impl<T: Copy> Product<'_, T> {
             let index = if number.is_multiple_of(2) { byte >> 4 } else { byte & 15 };
             *out = T::nearest(code[usize::from(index)] * absmax[number >> blocksize.trailing_zeros()]);
         }
+    }
+}
+
+/// Many inputs: 32 rows at a time are decoded.
+#[cfg(target_arch = "x86_64")]
+impl amx::TileProduct for Product<'_, bf16> {
+    type Number = bf16;
+
+    #[inline(always)]
+    fn stored(&self) -> Option<&[bf16]> {
+        None
+    }
+
+    #[inline(always)]
+    fn row(&self, simd: Avx512Bf16, row: usize, columns: Range<usize>, out: &mut [bf16]) {
+        self.decode_row(simd, row, columns, out);
     }
 }
 

@@ -120,8 +120,8 @@ impl DecoderConfig {
     /// Reads and checks a `config.json`.
     ///
     /// # Errors
-    /// Not JSON, a model of another architecture, a key that is missing or out of range, or a quantized
-    /// checkpoint.
+    /// Not JSON, a model of another architecture, a key that is missing or out of range, or a quantization
+    /// that is not known.
     pub fn read(file: &ModelFile) -> Result<Self> {
         Self::parse(&file.read()?).context(|| file.to_string())
     }

@@ -1,46 +1,55 @@
-//! Decoders in libtorch's tensors.
+//! libtorch's tensors and operations.
 
-use half::{bf16, f16};
+use tch::kind::Element;
 use tch::{Cuda, Device as TorchDevice, IndexOp, Kind, Tensor};
 
+use super::quantized::SHIFT;
+use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
 use crate::error::{Error, Result};
-use crate::model::cpu::Numbers;
-use crate::model::decoder::{FourBitTensors, InMemory, Int8Tensors, Memory, Operations, SHIFT};
-use crate::model::weights::Slot;
-use crate::model::{Activation, Device, Precision};
+use crate::model::weights::UnreadTensor;
+use crate::model::{Activation, CacheStorage, Device, Precision};
 use crate::quant::{LARGEST, PER_PRODUCT, PER_STEP};
 
 pub(in crate::model) struct Torch {
     device: Device,
     torch: TorchDevice,
+    dtype: Precision,
     /// What is computed in: float32 on a CPU, the format of the weights elsewhere.
     compute: Kind,
 }
 
 /// A tensor that is only read once it is filled.
 #[derive(Debug)]
-pub(in crate::model) struct Shared(pub Tensor);
+pub struct TorchTensor(pub Tensor);
 
 // SAFETY: libtorch's tensors may be read, and new ones made from them, on several threads at once; caches,
 // the only ones that are written to, are written through `&mut`.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for TorchTensor {}
 
 impl Torch {
     /// # Errors
     /// This libtorch has no support for the device, or the device is not there.
     pub fn new(device: Device, dtype: Precision) -> Result<Self> {
-        let torch = match device {
-            Device::Cpu => TorchDevice::Cpu,
-            Device::Cuda(index) if (index as i64) < Cuda::device_count() => TorchDevice::Cuda(index),
-            Device::Cuda(_) => {
-                return Err(Error::system(format!(
-                    "libtorch cannot use {device}: it sees {} GPUs",
-                    Cuda::device_count()
-                ))
-                .hint("take `Device::Cpu`, or set up with `cargo lab setup --cuda` on a machine with a GPU"));
+        let compute = if device.is_cpu() { Kind::Float } else { kind(dtype) };
+        Ok(Self { device, torch: Self::device(device)?, dtype, compute })
+    }
+
+    /// The same device, as libtorch calls it. A libtorch without CUDA, or without a driver for it, sees no GPU.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn device(device: Device) -> Result<TorchDevice> {
+        match device {
+            Device::Cpu => Ok(TorchDevice::Cpu),
+            Device::Cuda(index) if Cuda::is_available() && (index as i64) < Cuda::device_count() => {
+                Ok(TorchDevice::Cuda(index))
             }
-        };
-        Ok(Self { device, torch, compute: if device.is_cpu() { Kind::Float } else { kind(dtype) } })
+            Device::Cuda(_) => {
+                let count = Cuda::device_count();
+                Err(Error::system(format!("libtorch cannot use {device}: it sees {count} GPUs"))
+                    .hint("take `Device::Cpu`, or set up with `cargo lab setup --cuda` on a machine with a GPU"))
+            }
+        }
     }
 
     /// As [`new`](Self::new), where a tensor is.
@@ -56,9 +65,24 @@ impl Torch {
     }
 
     /// A tensor of this device in what is computed in; the same memory if it is so already.
-    pub fn compute(&self, x: &Tensor) -> Result<Shared> {
+    pub fn compute(&self, x: &Tensor) -> Result<TorchTensor> {
         computed(|| x.f_to_kind(self.compute))
     }
+
+    /// A copy of numbers on the device.
+    pub fn tensor<T: Element>(&self, numbers: &[T], shape: &[usize]) -> Result<TorchTensor> {
+        computed(|| Tensor::f_from_slice(numbers)?.f_view(sizes(shape).as_slice())?.f_to_device(self.torch))
+    }
+}
+
+/// A copy of a tensor's numbers, row by row, whatever its strides and its device.
+///
+/// # Errors
+/// A tensor of another type.
+pub(in crate::model) fn numbers_of<T: Element + Default + Clone>(x: &Tensor) -> Result<Vec<T>> {
+    let mut numbers = vec![T::default(); x.numel()];
+    x.f_copy_data(&mut numbers, x.numel())?;
+    Ok(numbers)
 }
 
 /// The format of a tensor of this kind, if it is one for weights.
@@ -78,63 +102,48 @@ fn sizes(shape: &[usize]) -> Vec<i64> {
     shape.iter().map(|&size| size as i64).collect()
 }
 
-impl Memory for Torch {
-    type Tensor = Shared;
-
-    fn tensor(
-        &self,
-        shape: &[usize],
-        dtype: Precision,
-        fill: &mut dyn FnMut(Slot<'_>) -> Result<()>,
-    ) -> Result<Shared> {
-        let tensor = Tensor::f_empty(sizes(shape), (kind(dtype), TorchDevice::Cpu))?;
-        let len = shape.iter().product();
-        let start = tensor.data_ptr();
-        macro_rules! slot {
-            ($slot:ident, $type:ty) => {
-                // SAFETY: a new tensor on the CPU is one piece of `len` numbers of this kind, which nobody
-                // else knows; any bytes are a number of this type, and all are written before they are read.
-                Slot::$slot(unsafe { std::slice::from_raw_parts_mut(start.cast::<$type>(), len) })
-            };
-        }
-        fill(match dtype {
-            Precision::Float32 => slot!(Float32, f32),
-            Precision::BFloat16 => slot!(BFloat16, bf16),
-            Precision::Float16 => slot!(Float16, f16),
-        })?;
-        Ok(Shared(if self.device.is_cpu() { tensor } else { tensor.f_to_device(self.torch)? }))
-    }
-
-    fn shape(tensor: &Shared) -> Vec<usize> {
-        tensor.0.size().into_iter().map(|size| size as usize).collect()
-    }
-
-    fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<Shared> {
-        computed(|| Tensor::f_from_slice(values)?.f_view(sizes(shape).as_slice())?.f_to_device(self.torch))
-    }
-}
-
-impl InMemory for Shared {
-    fn numbers(&self) -> Numbers<'_> {
-        let (start, len) = (self.0.data_ptr(), self.0.numel());
-        match self.0.kind() {
-            // SAFETY: as made by `Torch::tensor`: one piece of `len` numbers, not written to again.
-            Kind::Float => Numbers::Float32(unsafe { std::slice::from_raw_parts(start.cast(), len) }),
-            // SAFETY: as above.
-            Kind::BFloat16 => Numbers::BFloat16(unsafe { std::slice::from_raw_parts(start.cast(), len) }),
-            _ => unreachable!("a fused step runs on the CPU, in float32 or bfloat16"),
-        }
-    }
-}
-
 /// Runs an operation without recording what its gradient would need.
-fn computed(operation: impl FnOnce() -> std::result::Result<Tensor, tch::TchError>) -> Result<Shared> {
-    Ok(Shared(tch::no_grad(operation)?))
+fn computed(operation: impl FnOnce() -> std::result::Result<Tensor, tch::TchError>) -> Result<TorchTensor> {
+    Ok(TorchTensor(tch::no_grad(operation)?))
 }
 
 impl Operations for Torch {
+    type Tensor = TorchTensor;
+
     fn device(&self) -> Device {
         self.device
+    }
+
+    fn dtype(&self) -> Precision {
+        self.dtype
+    }
+
+    fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<TorchTensor> {
+        match dtype {
+            Precision::Float32 => self.tensor::<f32>(&tensor.read()?, tensor.shape),
+            Precision::BFloat16 => self.tensor::<half::bf16>(&tensor.read()?, tensor.shape),
+            Precision::Float16 => self.tensor::<half::f16>(&tensor.read()?, tensor.shape),
+        }
+    }
+
+    fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<TorchTensor> {
+        self.tensor(values, shape)
+    }
+
+    fn bytes_of(&self, x: &TorchTensor) -> Result<Vec<u8>> {
+        numbers_of(&x.0)
+    }
+
+    fn float32(&self, values: &[f32], shape: &[usize]) -> Result<TorchTensor> {
+        self.tensor(values, shape)
+    }
+
+    fn into_storage(cache: TensorCache<TorchTensor>) -> CacheStorage {
+        CacheStorage::Tch(cache)
+    }
+
+    fn in_storage(storage: &mut CacheStorage) -> Option<&mut TensorCache<TorchTensor>> {
+        if let CacheStorage::Tch(cache) = storage { Some(cache) } else { None }
     }
 
     fn synchronize(&self) -> Result<()> {
@@ -144,27 +153,20 @@ impl Operations for Torch {
         Ok(())
     }
 
-    fn zeros(&self, shape: &[usize]) -> Result<Shared> {
+    fn zeros(&self, shape: &[usize]) -> Result<TorchTensor> {
         computed(|| Tensor::f_zeros(sizes(shape), (self.compute, self.torch)))
     }
 
-    fn numbers(&self, values: &[f32], shape: &[usize]) -> Result<Shared> {
-        computed(|| {
-            Tensor::f_from_slice(values)?
-                .f_view(sizes(shape).as_slice())?
-                .f_to_device(self.torch)?
-                .f_to_kind(self.compute)
-        })
+    fn numbers(&self, values: &[f32], shape: &[usize]) -> Result<TorchTensor> {
+        let values = self.tensor(values, shape)?;
+        computed(|| values.0.f_to_kind(self.compute))
     }
 
-    fn values(&self, x: &Shared) -> Result<Vec<f32>> {
-        let x = computed(|| x.0.f_to_device(TorchDevice::Cpu)?.f_to_kind(Kind::Float)?.f_contiguous())?;
-        let mut values = vec![0.0_f32; x.0.numel()];
-        x.0.f_copy_data(&mut values, x.0.numel())?;
-        Ok(values)
+    fn values(&self, x: &TorchTensor) -> Result<Vec<f32>> {
+        numbers_of(&computed(|| x.0.f_to_device(TorchDevice::Cpu)?.f_to_kind(Kind::Float))?.0)
     }
 
-    fn rows(&self, table: &Shared, rows: &[u32]) -> Result<Shared> {
+    fn rows(&self, table: &TorchTensor, rows: &[u32]) -> Result<TorchTensor> {
         let rows: Vec<i64> = rows.iter().map(|&row| i64::from(row)).collect();
         computed(|| {
             let rows = Tensor::f_from_slice(&rows)?.f_to_device(self.torch)?;
@@ -172,15 +174,15 @@ impl Operations for Torch {
         })
     }
 
-    fn add(&self, x: &Shared, y: &Shared) -> Result<Shared> {
+    fn add(&self, x: &TorchTensor, y: &TorchTensor) -> Result<TorchTensor> {
         computed(|| x.0.f_add(&y.0))
     }
 
-    fn multiply(&self, x: &Shared, y: &Shared) -> Result<Shared> {
+    fn multiply(&self, x: &TorchTensor, y: &TorchTensor) -> Result<TorchTensor> {
         computed(|| x.0.f_mul(&y.0))
     }
 
-    fn linear(&self, x: &Shared, weight: &Shared, bias: Option<&Shared>) -> Result<Shared> {
+    fn linear(&self, x: &TorchTensor, weight: &TorchTensor, bias: Option<&TorchTensor>) -> Result<TorchTensor> {
         computed(|| {
             let kind = weight.0.kind();
             if kind == self.compute {
@@ -195,8 +197,8 @@ impl Operations for Torch {
         })
     }
 
-    fn dequantize_4bit(&self, weight: &FourBitTensors<Shared>) -> Result<Shared> {
-        let FourBitTensors { packed, absmax, pairs, blocks, blocksize, n, k } = weight;
+    fn dequantize_4bit(&self, weight: &FourBitTensors<TorchTensor>) -> Result<TorchTensor> {
+        let FourBitTensors { packed, absmax, pairs, blocks, blocksize, n, k, .. } = weight;
         computed(|| {
             let numbers = pairs.0.f_index_select(0, &packed.0.f_to_kind(Kind::Int)?)?; // (bytes, 2)
             let numbers = numbers.f_view(sizes(&[*blocks, *blocksize]).as_slice())?.f_mul_(&absmax.0)?;
@@ -205,7 +207,12 @@ impl Operations for Torch {
         })
     }
 
-    fn linear_int8(&self, x: &Shared, weight: &Int8Tensors<Shared>, bias: Option<&Shared>) -> Result<Shared> {
+    fn linear_int8(
+        &self,
+        x: &TorchTensor,
+        weight: &Int8Tensors<TorchTensor>,
+        bias: Option<&TorchTensor>,
+    ) -> Result<TorchTensor> {
         let Int8Tensors { shifted, scb, threshold, .. } = weight;
         let threshold = f64::from(*threshold);
         computed(|| {
@@ -241,11 +248,17 @@ impl Operations for Torch {
         })
     }
 
-    fn layer_norm(&self, x: &Shared, scale: &Shared, shift: &Shared, epsilon: f64) -> Result<Shared> {
+    fn layer_norm(
+        &self,
+        x: &TorchTensor,
+        scale: &TorchTensor,
+        shift: &TorchTensor,
+        epsilon: f64,
+    ) -> Result<TorchTensor> {
         computed(|| x.0.f_layer_norm(scale.0.size(), Some(&scale.0), Some(&shift.0), epsilon, false))
     }
 
-    fn rms_norm(&self, x: &Shared, scale: &Shared, epsilon: f64) -> Result<Shared> {
+    fn rms_norm(&self, x: &TorchTensor, scale: &TorchTensor, epsilon: f64) -> Result<TorchTensor> {
         computed(|| {
             // In float32, as transformers does: the squares of half precision overflow.
             let wide = x.0.f_to_kind(Kind::Float)?;
@@ -255,7 +268,7 @@ impl Operations for Torch {
         })
     }
 
-    fn activate(&self, x: &Shared, function: Activation) -> Result<Shared> {
+    fn activate(&self, x: &TorchTensor, function: Activation) -> Result<TorchTensor> {
         computed(|| match function {
             Activation::GeluNew => x.0.f_gelu("tanh"),
             Activation::Gelu => x.0.f_gelu("none"),
@@ -264,14 +277,19 @@ impl Operations for Torch {
         })
     }
 
-    fn heads(&self, x: &Shared, start: usize, (b, heads, t, d): (usize, usize, usize, usize)) -> Result<Shared> {
+    fn heads(
+        &self,
+        x: &TorchTensor,
+        start: usize,
+        (b, heads, t, d): (usize, usize, usize, usize),
+    ) -> Result<TorchTensor> {
         computed(|| {
             let part = x.0.f_narrow(1, start as i64, (heads * d) as i64)?;
             part.f_reshape(sizes(&[b, t, heads, d]).as_slice())?.f_transpose(1, 2)
         })
     }
 
-    fn rotate(&self, x: &Shared, cos: &Shared, sin: &Shared) -> Result<Shared> {
+    fn rotate(&self, x: &TorchTensor, cos: &TorchTensor, sin: &TorchTensor) -> Result<TorchTensor> {
         computed(|| {
             let halves = x.0.f_chunk(2, 3)?;
             let (a, b) = (&halves[0], &halves[1]);
@@ -281,7 +299,7 @@ impl Operations for Torch {
         })
     }
 
-    fn append(&self, cache: &mut Shared, new: &Shared, past_len: usize) -> Result<Shared> {
+    fn append(&self, cache: &mut TorchTensor, new: &TorchTensor, past_len: usize) -> Result<TorchTensor> {
         let (from, to) = (past_len as i64, past_len as i64 + new.0.size()[2]);
         computed(|| {
             cache.0.f_narrow(2, from, to - from)?.f_copy_(&new.0)?;
@@ -289,7 +307,14 @@ impl Operations for Torch {
         })
     }
 
-    fn attention(&self, q: &Shared, k: &Shared, v: &Shared, mask: &Shared, scale: f32) -> Result<Shared> {
+    fn attention(
+        &self,
+        q: &TorchTensor,
+        k: &TorchTensor,
+        v: &TorchTensor,
+        mask: &TorchTensor,
+        scale: f32,
+    ) -> Result<TorchTensor> {
         let [b, heads, t, d] = q.0.size()[..] else { return Err(Error::system("queries are not (B, H, T, D)")) };
         let grouped = heads != k.0.size()[1];
         let scale = f64::from(scale);

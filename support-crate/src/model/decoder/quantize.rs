@@ -3,44 +3,62 @@
 use std::sync::Mutex;
 
 use super::checkpoint;
-use super::stored::{FourBitMatrix, Int8Matrix, Stored};
 use crate::error::{Error, Result};
 use crate::model::cpu;
+use crate::model::weights::UnreadTensor;
 use crate::model::{Precision, Weights};
 use crate::quant::{
     Absmax, FourBitOptions, Int8Rows, LayerCalibration, LayerFormat, NestedAbsmax, Quantized4Bit, StaticInt8,
     quantize_4bit_blocks,
 };
 
+/// A layer's weights before an engine takes them.
+pub(super) enum Quantized {
+    /// To be multiplied in this format.
+    FourBit(Quantized4Bit, Precision),
+    Int8(Int8Rows, Int8Activations),
+}
+
+/// How the inputs of an int8 layer become 8 bits.
+#[derive(Debug)]
+pub(in crate::model) enum Int8Activations {
+    /// By each token's largest magnitude; columns that reach the threshold are kept out, unless it is 0.
+    Dynamic { threshold: f32 },
+    /// By a factor for each channel; the products of bytes stand for that many times `scale`.
+    Static { factors: Vec<f32>, scale: f32 },
+}
+
 /// A layer of `n` outputs and `k` inputs whose weight is called `name`; in full precision it may be stored
 /// `transposed`, as (k, n). A layer that was `saved` quantized is always (n, k). `numbers` is memory for the weights
 /// in float32: where each layer gave back its own, the system's allocator would keep several.
 ///
 /// # Errors
-/// As [`Weights::read`]; weights that are not finite; a saved state that contradicts itself.
-pub(super) fn load<T>(
+/// As [`UnreadTensor::read`]; weights that are not finite; a saved state that contradicts itself.
+pub(super) fn load(
     weights: &Weights,
     name: &str,
-    (n, k): (usize, usize),
+    [n, k]: [usize; 2],
     transposed: bool,
     format: LayerFormat<'_>,
     (dtype, saved): (Precision, bool),
     numbers: &mut Vec<f32>,
-) -> Result<Stored<T>> {
+) -> Result<Quantized> {
     if saved {
-        let stored = match format {
-            LayerFormat::FourBit { compute_dtype, .. } => checkpoint::four_bit(weights, name, (n, k), compute_dtype),
-            LayerFormat::Int8 { threshold } => checkpoint::int8(weights, name, (n, k), threshold),
+        let found = match format {
+            LayerFormat::FourBit { compute_dtype, .. } => checkpoint::four_bit(weights, name, (n, k))
+                .map(|quantized| Quantized::FourBit(quantized, compute_dtype)),
+            LayerFormat::Int8 { threshold } => checkpoint::int8(weights, name, (n, k))
+                .map(|rows| Quantized::Int8(rows, Int8Activations::Dynamic { threshold })),
             LayerFormat::StaticInt8(_) => Err(Error::input("a checkpoint cannot hold static int8")),
         };
-        return stored.map_err(Error::in_file);
+        return found.map_err(Error::in_file);
     }
     read(weights, name, (n, k), transposed, dtype, numbers)?;
     match format {
         LayerFormat::FourBit { options, compute_dtype } => quantize_4bit(numbers, name, (n, k), options, dtype)
-            .map(|quantized| Stored::FourBit(FourBitMatrix::new(quantized, compute_dtype))),
+            .map(|quantized| Quantized::FourBit(quantized, compute_dtype)),
         LayerFormat::Int8 { threshold } => {
-            quantize_int8(numbers, name, k).map(|rows| Stored::Int8(Int8Matrix::new(rows, threshold)))
+            quantize_int8(numbers, name, k).map(|rows| Quantized::Int8(rows, Int8Activations::Dynamic { threshold }))
         }
         LayerFormat::StaticInt8(LayerCalibration { channels, scale, .. }) => {
             if *channels != k {
@@ -49,7 +67,8 @@ pub(super) fn load<T>(
             }
             let quantize = |rows: &[f32]| Ok(StaticInt8::quantize(rows, k, scale.clone())?.into_weight());
             let rows = int8(numbers, k, quantize).map_err(|error| place(numbers, name, k, error))?;
-            Ok(Stored::Int8(Int8Matrix::with_input_scale(rows, scale)))
+            let (factors, scale) = (scale.factors(k), scale.of_products());
+            Ok(Quantized::Int8(rows, Int8Activations::Static { factors, scale }))
         }
     }
 }
@@ -64,7 +83,7 @@ fn read(
     dtype: Precision,
     numbers: &mut Vec<f32>,
 ) -> Result<()> {
-    weights.read_matrix(name, shape, transposed, numbers)?;
+    UnreadTensor { weights, name, shape: &[shape.0, shape.1], transposed }.read_into(numbers)?;
     let round: fn(f32) -> f32 = match dtype {
         Precision::Float32 => return Ok(()),
         Precision::BFloat16 => |number| half::bf16::from_f32(number).to_f32(),
@@ -133,10 +152,7 @@ fn four_bit(
     in_parts(numbers.chunks(PART).zip(outputs), |(numbers, (packed, absmax))| {
         quantize_4bit_blocks(quant_type, blocksize, numbers, packed, absmax)
     })?;
-    let absmax = match double_quant {
-        true => Absmax::Nested(NestedAbsmax::quantize(&absmax)?),
-        false => Absmax::Float32(absmax),
-    };
+    let absmax = if double_quant { Absmax::Nested(NestedAbsmax::quantize(&absmax)?) } else { Absmax::Float32(absmax) };
     Quantized4Bit::new(quant_type, blocksize, &[n, k], dtype, packed, absmax)
 }
 

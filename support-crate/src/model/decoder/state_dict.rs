@@ -3,30 +3,23 @@
 use half::{bf16, f16};
 use safetensors::Dtype;
 
-use super::fused::InMemory;
-use super::library::Operations;
-use super::parts::{HEAD, Linear, Norm, POSITION_EMBEDDING};
-use super::stored::Stored;
-use super::{Decoder, checkpoint};
-use crate::error::{Error, Result};
-use crate::model::cpu::Numbers;
+use super::{Decoder, HEAD, Linear, Matrix, Norm, POSITION_EMBEDDING, Store, checkpoint};
+use crate::error::Result;
 use crate::model::weights::StateTensor;
 use crate::model::{Architecture, Precision};
 
-impl<B: Operations> Decoder<B>
-where
-    B::Tensor: InMemory,
-{
+impl<S: Store> Decoder<S> {
     /// Every tensor, once: a head that is the token embedding is not one of its own.
     ///
     /// # Errors
-    /// What the backend reports.
+    /// What the engine reports.
     pub(super) fn state_dict(&self) -> Result<Vec<StateTensor<'_>>> {
         let (parts, architecture) = (&self.parts, self.config.architecture);
         let own = |name: &str| format!("{}{name}", architecture.prefix());
-        let mut tensors = vec![self.matrix(own(architecture.token_embedding()), &parts.token_embedding, false)];
+        let (v, c) = (self.config.vocab_size, self.config.hidden_size);
+        let mut tensors = vec![self.full(own(architecture.token_embedding()), &parts.token_embedding, [v, c], false)];
         if let Some(embedding) = &parts.position_embedding {
-            tensors.push(self.matrix(own(POSITION_EMBEDDING), embedding, false));
+            tensors.push(self.full(own(POSITION_EMBEDDING), embedding, [self.config.context_len, c], false));
         }
         let norms = parts.blocks.iter().flat_map(|block| block.norms()).chain([&parts.final_norm]);
         for Norm { name, scale, shift } in norms {
@@ -35,59 +28,45 @@ where
                 tensors.push(self.vector(format!("{name}.bias"), shift)?);
             }
         }
-        for Linear { name, weight, bias } in parts.blocks.iter().flat_map(|block| block.linears()) {
+        for Linear { name, shape, weight, bias } in parts.blocks.iter().flat_map(|block| block.linears()) {
             // GPT-2 stores (in, out), unless bitsandbytes' layer has taken the place of its own.
-            tensors.extend(self.stored(name, weight, architecture == Architecture::Gpt2)?);
+            tensors.extend(self.matrix(name, weight, *shape, architecture == Architecture::Gpt2)?);
             if let Some(bias) = bias {
                 tensors.push(self.vector(format!("{name}.bias"), bias)?);
             }
         }
         if let Some(head) = &parts.head {
-            tensors.extend(self.stored(HEAD, head, false)?);
+            tensors.extend(self.matrix(HEAD, head, [v, c], false)?);
         }
         Ok(tensors)
     }
 
-    fn stored<'a>(
+    fn matrix<'a>(
         &'a self,
         module: &str,
-        stored: &'a Stored<B::Tensor>,
+        matrix: &'a Matrix<S>,
+        shape: [usize; 2],
         transposed: bool,
     ) -> Result<Vec<StateTensor<'a>>> {
-        Ok(match stored {
-            Stored::Full(tensor) => vec![self.matrix(format!("{module}.weight"), tensor, transposed)],
-            Stored::FourBit(matrix) => checkpoint::four_bit_tensors(module, matrix.quantized()),
-            Stored::Int8(matrix) => checkpoint::int8_tensors(module, matrix.rows()),
-            Stored::FourBitTensors(_) | Stored::Int8Tensors(_) => {
-                return Err(Error::input(format!("layer `{module}` is quantized in a form that only computes"))
-                    .hint("load the model on the CPU with `Backend::Candle` or `Backend::Tch`, and save that"));
-            }
+        Ok(match matrix {
+            Matrix::Full(tensor) => vec![self.full(format!("{module}.weight"), tensor, shape, transposed)],
+            Matrix::FourBit(matrix) => checkpoint::four_bit_tensors(module, self.store.quantized_4bit(matrix)?),
+            Matrix::Int8(matrix) => checkpoint::int8_tensors(module, self.store.int8_rows(matrix)?),
         })
     }
 
-    /// A matrix in the precision of the model, the other way round if `transposed`.
-    fn matrix<'a>(&'a self, name: String, tensor: &'a B::Tensor, transposed: bool) -> StateTensor<'a> {
-        let (mut shape, dtype) = (B::shape(tensor), self.info.dtype);
-        let columns = transposed.then(|| shape[1]);
-        if transposed {
-            shape.reverse();
-        }
-        let bytes = move || {
-            if !self.info.device.is_cpu() {
-                return Ok(bytes_as(dtype, &self.backend.values(tensor)?, columns).into());
-            }
-            let bytes = match tensor.numbers() {
-                Numbers::Float32(values) => bytes_of(values, columns, f32::to_le_bytes),
-                Numbers::BFloat16(values) => bytes_of(values, columns, bf16::to_le_bytes),
-            };
-            Ok(bytes.into())
-        };
+    /// A matrix (rows, columns) in the precision of the model, the other way round if `transposed`.
+    fn full<'a>(&'a self, name: String, tensor: &'a S::Tensor, shape: [usize; 2], transposed: bool) -> StateTensor<'a> {
+        let dtype = self.info.dtype;
+        let columns = transposed.then_some(shape[1]);
+        let shape = if transposed { vec![shape[1], shape[0]] } else { shape.to_vec() };
+        let bytes = move || Ok(bytes_as(dtype, &self.store.matrix_values(tensor)?, columns).into());
         StateTensor { name, dtype: to_safetensors(dtype), shape, bytes: Box::new(bytes) }
     }
 
     /// A vector, which on a CPU is kept in float32: in the precision of the model if that changes no number.
-    fn vector(&self, name: String, tensor: &B::Tensor) -> Result<StateTensor<'_>> {
-        let values = self.backend.values(tensor)?;
+    fn vector(&self, name: String, vector: &S::Vector) -> Result<StateTensor<'_>> {
+        let values = self.store.vector_values(vector)?;
         let is_exact = self.info.dtype != Precision::BFloat16
             || values.iter().all(|&value| bf16::from_f32(value).to_f32() == value);
         let dtype = if is_exact { self.info.dtype } else { Precision::Float32 };

@@ -2,12 +2,13 @@
 
 use std::alloc::{Layout, alloc_zeroed};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::model::decoder::{cache_bytes, no_cache_room};
 use crate::model::{DecoderConfig, Step};
 
 /// For each layer keys and values, (B, J, capacity, D) each: what attention of one head reads is one piece.
 #[derive(Debug)]
-pub(in crate::model) struct CpuCache {
+pub struct KernelCache {
     layers: Vec<(Vec<f32>, Vec<f32>)>,
     /// J
     kv_heads: usize,
@@ -17,7 +18,7 @@ pub(in crate::model) struct CpuCache {
     shared: bool,
 }
 
-impl CpuCache {
+impl KernelCache {
     /// Room for `batch` sequences of `capacity` tokens.
     ///
     /// # Errors
@@ -39,14 +40,9 @@ impl CpuCache {
         let len = sizes.iter().try_fold(batch, |len, &size| len.checked_mul(size));
         let count = if shared { 1 } else { config.n_layer };
         let layers = (0..count).map(|_| Some((zeros(len?)?, zeros(len?)?))).collect::<Option<_>>();
-        let layers = layers.ok_or_else(|| no_room(bytes(config, count, batch, capacity), batch, capacity, None))?;
+        let layers =
+            layers.ok_or_else(|| no_cache_room(cache_bytes(config, count, batch, capacity), batch, capacity, None))?;
         Ok(Self { layers, kv_heads: config.n_kv_head, capacity, head_dim: config.head_dim, shared })
-    }
-
-    /// Whether this was made for a model of these sizes.
-    pub fn fits(&self, config: &DecoderConfig) -> bool {
-        let layers = if self.shared { 1 } else { config.n_layer };
-        (self.layers.len(), self.kv_heads, self.head_dim) == (layers, config.n_kv_head, config.head_dim)
     }
 
     pub fn capacity(&self) -> usize {
@@ -88,39 +84,6 @@ impl CpuCache {
             }
         }
     }
-}
-
-/// That there is memory for the keys and values of all layers, for `batch` sequences of `capacity` tokens, among
-/// the bytes that are `free`, if that is known. The system promises more than it has, and ends the process that
-/// takes it at its word.
-///
-/// # Errors
-/// The cache is larger.
-pub(in crate::model) fn check_room(
-    config: &DecoderConfig,
-    batch: usize,
-    capacity: usize,
-    free: Option<usize>,
-) -> Result<()> {
-    let needed = bytes(config, config.n_layer, batch, capacity);
-    let largest = free.unwrap_or(isize::MAX as usize);
-    if needed <= largest as f64 { Ok(()) } else { Err(no_room(needed, batch, capacity, free)) }
-}
-
-/// Bytes of keys and values. In floating point, since `batch` may be any number.
-fn bytes(config: &DecoderConfig, layers: usize, batch: usize, capacity: usize) -> f64 {
-    let sizes = [2, layers, batch, config.n_kv_head, capacity, config.head_dim, size_of::<f32>()];
-    sizes.iter().map(|&size| size as f64).product()
-}
-
-fn no_room(needed: f64, batch: usize, capacity: usize, free: Option<usize>) -> Error {
-    let gib = |bytes: f64| bytes / f64::from(1 << 30);
-    let free = match free {
-        Some(free) => format!("{:.2} GiB are free", gib(free as f64)),
-        None => "the system does not give that much".to_owned(),
-    };
-    Error::input(format!("a cache of {batch} sequences of {capacity} tokens needs {:.2} GiB, {free}", gib(needed)))
-        .hint("use a smaller batch or fewer tokens, or drop models that are not needed any more")
 }
 
 /// Zeros that take no memory until they are touched, or `None` where there is none; `vec!` would end the process.

@@ -3,15 +3,16 @@
 use super::*;
 use crate::model::cpu::test_numbers::numbers;
 use crate::model::cpu::{Matrix, Then, Weights, multiply, shares};
-use crate::model::decoder::{FourBitTensors, Int8Matrix, Int8Tensors, Operations};
+use crate::model::decoder::Int8Activations;
+use crate::model::kernels::Int8Matrix;
 use crate::quant::{FourBit, FourBitOptions, Int8Rows, Quantized4Bit};
 
 const N: usize = 7;
 const K: usize = 45;
 
-fn dequantized<B: Operations>(backend: &B, quantized: &Quantized4Bit) -> Vec<f32> {
-    let tensors = FourBitTensors::new(backend, quantized).unwrap();
-    backend.values(&backend.dequantize_4bit(&tensors).unwrap()).unwrap()
+fn dequantized<L: Operations>(library: &L, quantized: &Quantized4Bit) -> Vec<f32> {
+    let tensors = FourBitTensors::new(library, quantized).unwrap();
+    library.values(&library.dequantize_4bit(&tensors).unwrap()).unwrap()
 }
 
 #[test]
@@ -29,10 +30,10 @@ fn every_code_is_found_in_blocks_that_cross_rows() {
     }
 }
 
-fn product<B: Operations>(backend: &B, x: &[f32], rows: &Int8Rows, threshold: f32, bias: &[f32]) -> Vec<f32> {
-    let weight = Int8Tensors::new(backend, rows, threshold).unwrap();
-    let [x, bias] = [(x, vec![x.len() / K, K]), (bias, vec![N])].map(|(x, shape)| backend.numbers(x, &shape).unwrap());
-    backend.values(&backend.linear_int8(&x, &weight, Some(&bias)).unwrap()).unwrap()
+fn product<L: Operations>(library: &L, x: &[f32], rows: &Int8Rows, threshold: f32, bias: &[f32]) -> Vec<f32> {
+    let weight = Int8Tensors::new(library, rows, threshold).unwrap();
+    let [x, bias] = [(x, vec![x.len() / K, K]), (bias, vec![N])].map(|(x, shape)| library.numbers(x, &shape).unwrap());
+    library.values(&library.linear_int8(&x, &weight, Some(&bias)).unwrap()).unwrap()
 }
 
 /// Rows as usual; of zeros; too small for a factor; with an outlier; with what is no number.
@@ -46,7 +47,7 @@ fn int8_of_any_row_is_that_of_the_kernels() {
     x[5 * K + 11] = f32::INFINITY;
     let (rows, bias) = (Int8Rows::quantize(&numbers(N * K, 3), K).unwrap(), numbers(N, 4));
     for threshold in [0.0, 0.9, 6.0] {
-        let matrix = Int8Matrix::new(rows.clone(), threshold);
+        let matrix = Int8Matrix::new(rows.clone(), Int8Activations::Dynamic { threshold });
         let mut expected = vec![0.0; 6 * N];
         let then = Then { bias: Some(&bias), ..Then::default() };
         multiply(&shares(), &x, Matrix { weights: Weights::Int8(matrix.weights()), n: N, k: K }, then, &mut expected);

@@ -1,19 +1,20 @@
-//! Decoders in candle's tensors.
+//! candle's tensors and operations.
 
-use candle_core::{CpuStorage, DType, Device as CandleDevice, Storage, Tensor};
-use half::vec::HalfBitsVecExt;
-use half::{bf16, f16};
+use candle_core::{DType, Device as CandleDevice, Tensor, WithDType};
 
-use crate::error::Result;
-use crate::model::cpu::Numbers;
-use crate::model::decoder::{FourBitTensors, InMemory, Int8Tensors, Memory, Operations, SHIFT};
-use crate::model::weights::Slot;
-use crate::model::{Activation, Device, Precision};
+use super::quantized::SHIFT;
+use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
+use crate::error::{Error, Result};
+use crate::model::weights::{Buffer, UnreadTensor, Wanted};
+use crate::model::{Activation, CacheStorage, Device, Precision};
 use crate::quant::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP};
+
+pub type CandleTensor = Tensor;
 
 pub(in crate::model) struct Candle {
     device: Device,
     candle: CandleDevice,
+    dtype: Precision,
     /// What is computed in: float32 on a CPU, the format of the weights elsewhere.
     compute: DType,
 }
@@ -23,67 +24,67 @@ impl Candle {
     /// This build has no support for the device, or the device is not there.
     pub fn new(device: Device, dtype: Precision) -> Result<Self> {
         let compute = if device.is_cpu() { DType::F32 } else { dtype.to_candle() };
-        Ok(Self { device, candle: device.to_candle()?, compute })
+        Ok(Self { device, candle: Self::device(device)?, dtype, compute })
+    }
+
+    /// The same device, as candle calls it.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn device(device: Device) -> Result<CandleDevice> {
+        match device {
+            Device::Cpu => Ok(CandleDevice::Cpu),
+            Device::Cuda(index) => CandleDevice::new_cuda(index)
+                .map_err(|cause| Error::from(cause).context(format!("cannot use {device}")).hint("take `Device::Cpu`")),
+        }
+    }
+
+    /// Numbers in main memory as a tensor on the device.
+    fn tensor<T: Wanted + WithDType>(&self, numbers: Buffer<T>, shape: &[usize]) -> Result<Tensor> {
+        Ok(match numbers {
+            Buffer::Owned(numbers) => Tensor::from_vec(numbers, shape, &self.candle)?,
+            Buffer::Mapped(numbers) => Tensor::from_slice(&numbers, shape, &self.candle)?,
+        })
     }
 }
 
-impl Memory for Candle {
+impl Operations for Candle {
     type Tensor = Tensor;
 
-    fn tensor(
-        &self,
-        shape: &[usize],
-        dtype: Precision,
-        fill: &mut dyn FnMut(Slot<'_>) -> Result<()>,
-    ) -> Result<Tensor> {
-        let len = shape.iter().product();
-        macro_rules! filled {
-            ($kind:ident, $zero:expr) => {{
-                let mut values = $zero;
-                fill(Slot::$kind(&mut values))?;
-                Tensor::from_vec(values, shape, &self.candle)?
-            }};
-        }
-        Ok(match dtype {
-            Precision::Float32 => filled!(Float32, vec![0.0_f32; len]),
-            Precision::BFloat16 => filled!(BFloat16, vec![0_u16; len].reinterpret_into::<bf16>()),
-            Precision::Float16 => filled!(Float16, vec![0_u16; len].reinterpret_into::<f16>()),
-        })
+    fn device(&self) -> Device {
+        self.device
     }
 
-    fn shape(tensor: &Tensor) -> Vec<usize> {
-        tensor.dims().to_vec()
+    fn dtype(&self) -> Precision {
+        self.dtype
+    }
+
+    fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Tensor> {
+        match dtype {
+            Precision::Float32 => self.tensor::<f32>(tensor.read()?, tensor.shape),
+            Precision::BFloat16 => self.tensor::<half::bf16>(tensor.read()?, tensor.shape),
+            Precision::Float16 => self.tensor::<half::f16>(tensor.read()?, tensor.shape),
+        }
     }
 
     fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<Tensor> {
         Ok(Tensor::from_slice(values, shape, &self.candle)?)
     }
-}
 
-impl InMemory for Tensor {
-    fn numbers(&self) -> Numbers<'_> {
-        let (storage, layout) = self.storage_and_layout();
-        let (start, len) = (layout.start_offset(), layout.shape().elem_count());
-        match &*storage {
-            Storage::Cpu(CpuStorage::F32(values)) => {
-                let values = &values[start..start + len];
-                // SAFETY: the tensor keeps the memory alive, and weights are never written to again: the
-                // lock that is given up here guards against in-place operations only.
-                Numbers::Float32(unsafe { std::slice::from_raw_parts(values.as_ptr(), len) })
-            }
-            Storage::Cpu(CpuStorage::BF16(values)) => {
-                let values = &values[start..start + len];
-                // SAFETY: as above.
-                Numbers::BFloat16(unsafe { std::slice::from_raw_parts(values.as_ptr(), len) })
-            }
-            _ => unreachable!("a fused step runs on the CPU, in float32 or bfloat16"),
-        }
+    fn bytes_of(&self, x: &Tensor) -> Result<Vec<u8>> {
+        Ok(x.flatten_all()?.to_vec1()?)
     }
-}
 
-impl Operations for Candle {
-    fn device(&self) -> Device {
-        self.device
+    fn float32(&self, values: &[f32], shape: &[usize]) -> Result<Tensor> {
+        Ok(Tensor::from_slice(values, shape, &self.candle)?)
+    }
+
+    fn into_storage(cache: TensorCache<Tensor>) -> CacheStorage {
+        CacheStorage::Candle(cache)
+    }
+
+    fn in_storage(storage: &mut CacheStorage) -> Option<&mut TensorCache<Tensor>> {
+        if let CacheStorage::Candle(cache) = storage { Some(cache) } else { None }
     }
 
     fn synchronize(&self) -> Result<()> {
@@ -124,7 +125,7 @@ impl Operations for Candle {
     }
 
     fn dequantize_4bit(&self, weight: &FourBitTensors<Tensor>) -> Result<Tensor> {
-        let FourBitTensors { packed, absmax, pairs, blocks, blocksize, n, k } = weight;
+        let FourBitTensors { packed, absmax, pairs, blocks, blocksize, n, k, .. } = weight;
         // As an index of one byte, 255 is no index but a zero.
         let numbers = pairs.index_select(&packed.to_dtype(DType::U32)?, 0)?; // (bytes, 2)
         let numbers = numbers.reshape((*blocks, *blocksize))?.broadcast_mul(absmax)?.flatten_all()?;
