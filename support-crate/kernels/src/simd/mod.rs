@@ -190,7 +190,7 @@ pub unsafe trait Simd: Copy + Send + Sync {
     /// # Safety
     /// `count` bytes can be read.
     unsafe fn load_bytes_part(self, from: *const i8, count: usize) -> Self::Bytes;
-    /// As [`gemm`], which instruction sets with products of matrices replace.
+    /// As [`gemm`], in another way where that is faster.
     #[inline(always)]
     fn int8_gemm(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
         gemm(self, operands, rows, out);
