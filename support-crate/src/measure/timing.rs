@@ -212,15 +212,17 @@ impl fmt::Display for Timing {
 
 #[cfg(test)]
 mod tests {
+    use quantlab_kernels::thread_scope;
+
     use super::*;
-    use crate::model::{Device, load_model_and_tokenizer, shares};
+    use crate::model::{Device, load_model_and_tokenizer};
 
     #[test]
     fn a_timing_beside_another_computation_says_so() {
         let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu).unwrap();
         let options = TimingOptions { max_new_tokens: 2, warmup: 0, repeats: 1, ..TimingOptions::default() };
         // Other tests may have the helpers for a moment.
-        let another = std::iter::repeat_with(shares).find(|shares| shares.threads() == threads());
+        let another = std::iter::repeat_with(thread_scope).find(|scope| scope.threads() == threads());
         let timing = std::thread::scope(|scope| {
             scope.spawn(|| time_generate(&loaded, "Once upon a time", &options).unwrap()).join().unwrap()
         });

@@ -176,12 +176,12 @@ mod tests {
         let path = folder.path().join("short.safetensors");
         std::fs::write(&path, [7; 64]).unwrap();
         // SAFETY: nobody else has the file.
-        let bytes = Bytes::Mapped(unsafe { Mmap::map(&std::fs::File::open(&path).unwrap()) }.unwrap());
+        let bytes = Bytes::Mapped(Arc::new(unsafe { Mmap::map(&std::fs::File::open(&path).unwrap()) }.unwrap()));
         // What `open` refuses: the header promises more than the file has.
         let header = r#"{ "whole": { "dtype": "U8", "shape": [48], "data_offsets": [0, 48] },
             "cut": { "dtype": "U8", "shape": [1048576], "data_offsets": [48, 1048624] } }"#;
         let metadata = serde_json::from_str(header).unwrap();
-        let shard = Shard { name: "short".to_owned(), bytes, metadata, data_start: 16 };
+        let shard = Shard { name: "short".to_owned(), bytes, metadata, data_start: 16, check_finite: false };
         assert_eq!(shard.bytes_of("whole", false).unwrap(), [7; 48]);
         let error = shard.bytes_of("cut", false).unwrap_err().to_string();
         assert!(error.contains("`cut` lies beyond the end"), "{error}");
