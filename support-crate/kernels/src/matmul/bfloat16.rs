@@ -5,6 +5,7 @@ use std::ops::Range;
 use half::bf16;
 
 use super::decode::{Target, Widened};
+use super::decoded::DecodeRow;
 use super::{Epilogue, decoded, divide, full};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
@@ -67,14 +68,24 @@ impl<S: Simd> Kernel<S> for Part<'_> {
     #[inline(always)]
     fn run(self, simd: S) {
         let Self { x, weights, m, k, rows, mut out } = self;
-        decoded::multiply(simd, x, (m, k), rows, &mut out, |row, along, out| {
-            let weights = &weights[row * k + along.start..row * k + along.end];
-            out.iter_mut().zip(weights).for_each(|(out, weight)| *out = Widened::of(*weight));
-        });
+        decoded::multiply(simd, x, (m, k), rows, &mut out, &Rows { weights, k });
     }
 }
 
-/// The weights, to be multiplied in tiles.
+/// Rows of `k` weights.
+struct Rows<'a> {
+    weights: &'a [bf16],
+    k: usize,
+}
+
+impl<S> DecodeRow<S, Widened> for Rows<'_> {
+    #[inline(always)]
+    fn decode_row(&self, _: S, row: usize, along: Range<usize>, out: &mut [Widened]) {
+        let weights = &self.weights[row * self.k..][along];
+        out.iter_mut().zip(weights).for_each(|(out, weight)| *out = Widened::of(*weight));
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 struct Stored<'a> {
     weights: &'a [bf16],

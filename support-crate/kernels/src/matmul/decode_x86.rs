@@ -37,12 +37,18 @@ avx2!(Avx2, Avx2Vnni);
 
 /// The numbers at the indices in the lowest 4 bits of each lane: a permutation looks at 3 bits, the 4th chooses
 /// between the halves.
-#[target_feature(enable = "avx2")]
-#[inline]
-fn lookup((low, high): (__m256, __m256), indices: __m256i) -> __m256 {
-    let choose_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(indices));
-    let low = _mm256_permutevar8x32_ps(low, indices);
-    _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(high, indices), choose_high)
+///
+/// # Safety
+/// The processor has AVX2. (Without the attribute that would say so to the compiler, which may not be combined with
+/// inlining in every case.)
+#[inline(always)]
+unsafe fn lookup((low, high): (__m256, __m256), indices: __m256i) -> __m256 {
+    // SAFETY: the caller vouches for AVX2.
+    unsafe {
+        let choose_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(indices));
+        let low = _mm256_permutevar8x32_ps(low, indices);
+        _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(high, indices), choose_high)
+    }
 }
 
 macro_rules! avx512 {

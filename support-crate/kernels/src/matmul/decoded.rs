@@ -16,8 +16,14 @@ pub const K_BLOCK: usize = 1024;
 #[repr(align(64))]
 struct Aligned<T>([T; ROWS * K_BLOCK]);
 
+/// Weights that can be decoded row by row. (No closure: the compiler may leave one outside of the function that has the
+/// instructions enabled, which is ten times slower.)
+pub trait DecodeRow<S, T> {
+    /// Writes the numbers `along` of a row of weights, `#[inline(always)]`.
+    fn decode_row(&self, simd: S, row: usize, along: Range<usize>, out: &mut [T]);
+}
+
 /// Adds the products of all inputs `x`, (m, k) row by row, with the rows `rows` of weights to `out`, (m, rows).
-/// `decode(row, along, out)` writes the numbers `along` of a row of weights.
 #[inline(always)]
 pub fn multiply<S: Simd, T: Factor<S> + Default>(
     simd: S,
@@ -25,14 +31,14 @@ pub fn multiply<S: Simd, T: Factor<S> + Default>(
     (m, k): (usize, usize),
     rows: Range<usize>,
     out: &mut Block<'_, T::Sum>,
-    decode: impl Fn(usize, Range<usize>, &mut [T]),
+    weights: &impl DecodeRow<S, T>,
 ) {
     let mut numbers = Aligned([T::default(); ROWS * K_BLOCK]);
     for inputs in blocks(0..m, INPUT_BLOCK) {
         for along in blocks(0..k, K_BLOCK) {
             for some in blocks(rows.clone(), S::TILE.1) {
                 for (row, numbers) in some.clone().zip(numbers.0.chunks_exact_mut(K_BLOCK)) {
-                    decode(row, along.clone(), &mut numbers[..along.len()]);
+                    weights.decode_row(simd, row, along.clone(), &mut numbers[..along.len()]);
                 }
                 let panel = |j: usize| Panel {
                     weights: &numbers.0[j * K_BLOCK..],

@@ -8,7 +8,7 @@ use std::ops::Range;
 use half::bf16;
 
 use super::decode::{Decoded, Target, Widened};
-use super::decoded::{self, K_BLOCK};
+use super::decoded::{self, DecodeRow, K_BLOCK};
 use super::gemm::{FEW, add_sums, blocks};
 use super::{Epilogue, divide};
 #[cfg(target_arch = "x86_64")]
@@ -231,19 +231,9 @@ impl<T: Copy> Product<'_, T> {
     {
         let Self { weights, x, k, .. } = *self;
         assert!(weights.packed.len() >= (n + N) * k / 2 && x.len() >= M * k && along.end <= k);
-        let (packed, x) = (weights.packed.as_ptr(), x.as_ptr());
+        let packed = weights.packed.as_ptr();
         let mut sums = [[simd.zero(); N]; M];
         for at in along.step_by(T::GROUP) {
-            // SAFETY: a whole group of each row of weights and inputs begins at `at`, as was just checked; of the pair of
-            // vectors at `pair` both lie within it. What is asked for ahead need not exist.
-            let decode = |table, j: usize, pair: usize| unsafe {
-                T::decode(simd, table, packed.add(((n + j) * k + at + pair) / 2))
-            };
-            // SAFETY: as for the weights: both vectors lie within the group of this row of inputs.
-            let input = |i: usize, pair: usize| unsafe {
-                let x = x.add(i * k + at + pair);
-                (T::load(simd, x), T::load(simd, x.add(T::STEP)))
-            };
             if M <= INPUTS_KEPT {
                 for j in 0..N {
                     let number = (n + j) * k + at;
@@ -252,9 +242,14 @@ impl<T: Copy> Product<'_, T> {
                     }
                     let table = self.table(simd, number);
                     for pair in (0..T::GROUP).step_by(T::PAIR) {
-                        let numbers = decode(table, j, pair);
-                        for i in 0..M {
-                            sums[i][j] = add_products::<S, T>(simd, numbers, input(i, pair), sums[i][j]);
+                        // SAFETY: whole groups of these rows of weights and inputs begin at `at`, as was checked before
+                        // the loop, and both vectors of the pair lie within them.
+                        unsafe {
+                            let numbers = T::decode(simd, table, packed.add((number + pair) / 2));
+                            for i in 0..M {
+                                let inputs = load_pair::<S, T>(simd, x.as_ptr().add(i * k + at + pair));
+                                sums[i][j] = add_products::<S, T>(simd, numbers, inputs, sums[i][j]);
+                            }
                         }
                     }
                 }
@@ -262,12 +257,16 @@ impl<T: Copy> Product<'_, T> {
                 for pair in (0..T::GROUP).step_by(T::PAIR) {
                     let mut numbers = [(T::none(simd), T::none(simd)); N];
                     for j in 0..N {
-                        numbers[j] = decode(self.table(simd, (n + j) * k + at), j, pair);
+                        let number = (n + j) * k + at;
+                        let table = self.table(simd, number);
+                        // SAFETY: as was checked before the loop, a whole group of this row begins at `at`.
+                        numbers[j] = unsafe { T::decode(simd, table, packed.add((number + pair) / 2)) };
                     }
                     for i in 0..M {
-                        let input = input(i, pair);
+                        // SAFETY: as was checked before the loop, a whole group of this input begins at `at`.
+                        let inputs = unsafe { load_pair::<S, T>(simd, x.as_ptr().add(i * k + at + pair)) };
                         for j in 0..N {
-                            sums[i][j] = add_products::<S, T>(simd, numbers[j], input, sums[i][j]);
+                            sums[i][j] = add_products::<S, T>(simd, numbers[j], inputs, sums[i][j]);
                         }
                     }
                 }
@@ -286,8 +285,10 @@ impl<T: Copy> Product<'_, T> {
         let shift = blocksize.trailing_zeros();
         debug_assert!((number + T::GROUP / 2) >> shift < absmax.len());
         // SAFETY: a whole group begins here, and `absmax` has a number for every block, as `matmul` has checked.
-        let scale = |number: usize| unsafe { *absmax.get_unchecked(number >> shift) };
-        T::table(simd, code, [scale(number), scale(number + T::GROUP / 2)])
+        let scales = unsafe {
+            [*absmax.get_unchecked(number >> shift), *absmax.get_unchecked((number + T::GROUP / 2) >> shift)]
+        };
+        T::table(simd, code, scales)
     }
 
     /// Many inputs, or rows that begin in the middle of a group.
@@ -296,17 +297,14 @@ impl<T: Copy> Product<'_, T> {
     where
         T: Decoded<S>,
     {
-        decoded::multiply(simd, self.x, (self.m, self.k), rows, out, |row, along, out| {
-            self.decode_row(simd, row, along, out);
-        });
+        decoded::multiply(simd, self.x, (self.m, self.k), rows, out, self);
     }
+}
 
-    /// The numbers `along` of a row, in the order of the inputs.
+impl<S: Simd, T: Decoded<S>> DecodeRow<S, T> for Product<'_, T> {
+    /// In the order of the inputs.
     #[inline(always)]
-    fn decode_row<S: Simd>(&self, simd: S, row: usize, along: Range<usize>, out: &mut [T])
-    where
-        T: Decoded<S>,
-    {
+    fn decode_row(&self, simd: S, row: usize, along: Range<usize>, out: &mut [T]) {
         let Packed4Bit { packed, absmax, code, blocksize, .. } = self.weights;
         let (first, out) = (row * self.k + along.start, &mut out[..along.len()]);
         if self.k.is_multiple_of(T::GROUP) {
@@ -347,6 +345,16 @@ impl amx::TileProduct for Product<'_, bf16> {
     fn row(&self, simd: Avx512Bf16, row: usize, columns: Range<usize>, out: &mut [bf16]) {
         self.decode_row(simd, row, columns, out);
     }
+}
+
+/// A pair of vectors of inputs.
+///
+/// # Safety
+/// `PAIR` numbers can be read.
+#[inline(always)]
+unsafe fn load_pair<S: Simd, T: Decoded<S>>(simd: S, from: *const T) -> (T::Vector, T::Vector) {
+    // SAFETY: each vector is half of the pair, which the caller vouches for.
+    unsafe { (T::load(simd, from), T::load(simd, from.add(T::STEP))) }
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use std::num::Wrapping;
 use std::ops::Range;
 
-use super::decoded;
+use super::decoded::{self, DecodeRow};
 use super::gemm::{self, Factor, Operands};
 use crate::scratch::Scratch;
 use crate::simd::Simd;
@@ -33,9 +33,20 @@ pub fn gemm<S: Words>(simd: S, operands: Operands<'_, i8>, rows: Range<usize>, o
     for (words, x) in words.chunks_exact_mut(k).zip(x.chunks(x_stride)) {
         widen(&x[..k], words);
     }
-    decoded::multiply(simd, &words, (m, k), rows, out, |row, along, out| {
-        widen(&weights[row * k + along.start..row * k + along.end], out);
-    });
+    decoded::multiply(simd, &words, (m, k), rows, out, &Rows { weights, k });
+}
+
+/// Rows of `k` weights.
+struct Rows<'a> {
+    weights: &'a [i8],
+    k: usize,
+}
+
+impl<S> DecodeRow<S, i16> for Rows<'_> {
+    #[inline(always)]
+    fn decode_row(&self, _: S, row: usize, along: Range<usize>, out: &mut [i16]) {
+        widen(&self.weights[row * self.k..][along], out);
+    }
 }
 
 #[inline(always)]
