@@ -23,7 +23,7 @@ pub struct PerplexityOptions {
     /// context and takes longer. Each token is scored once, whatever the stride.
     pub stride: Option<usize>,
     /// Windows that the model reads at once; fewer where their logits would take much memory, 24 MiB on a
-    /// CPU and 256 MiB elsewhere. The result depends on it by no more than float32's rounding.
+    /// CPU and 256 MiB elsewhere, and one where it takes no padding. The result depends on it by no more than float32's rounding.
     pub batch_size: usize,
 }
 
@@ -110,8 +110,9 @@ pub fn perplexity_of_tokens(
     }
     let mut progress = Progress::new("perplexity", tokens, "tokens");
     let mut sums = vec![0.0; windows.len()];
+    let batch_size = if model.padded_batches() { options.batch_size } else { 1 };
     let (scored, threads_granted) = threads_granted(|| {
-        batches(&windows, options.batch_size, max_tokens(info)).into_iter().try_for_each(|members| {
+        batches(&windows, batch_size, max_tokens(info)).into_iter().try_for_each(|members| {
             let batch: Vec<&Window<'_>> = members.iter().map(|&index| &windows[index]).collect();
             for (&index, sum) in members.iter().zip(score(model, &batch)?) {
                 sums[index] = sum;

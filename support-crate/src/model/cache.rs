@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::families::FamilyCache;
 use super::kernels::KernelCache;
 use super::library::{CandleTensor, TensorCache, TorchTensor};
 use super::{LogitPositions, Step, TokenBatch};
@@ -25,6 +26,8 @@ impl ModelIdentity {
 pub enum CacheStorage {
     /// Those of a model that needs none, such as one of a test.
     Nothing,
+    /// In a model of candle-transformers.
+    Family(FamilyCache),
     /// What a model of a caller's own keeps as long as the cache.
     Other(Box<dyn fmt::Debug + Send + Sync>),
     /// In main memory.

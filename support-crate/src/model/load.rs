@@ -1,6 +1,7 @@
 //! The first of several models that can be loaded, with its own tokenizer.
 
 use super::decoder::Decoder;
+use super::families::{self, FamilyConfig, FamilyModel};
 use super::library::{Candle, Torch};
 use super::{CausalLm, DecoderConfig, Device, Engine, Precision, Tokenizer, Weights, kernels, resolve_dtype};
 use crate::error::{Error, Result};
@@ -156,9 +157,9 @@ struct Parts {
 
 fn load(candidate: &str, dtype: Precision, options: &LoadOptions) -> Result<Parts> {
     let files = candidate.parse::<ModelId>()?.resolve()?;
-    let config = DecoderConfig::read(&files.config)?;
+    let config = Config::read(&files, dtype, options)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
-    tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size)?;
+    tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size())?;
     let (model, quantization, unused_tensors) = read_model(&files, config, dtype, options)?;
     Ok(Parts { model, tokenizer, unused_tensors, quantization, files })
 }
@@ -173,15 +174,44 @@ pub(super) fn open_model(model_id: &str, options: &LoadOptions) -> Result<Box<dy
     let dtype = resolve_dtype(options.precision, options.device)?.dtype;
     options.engine().check_device(options.device)?;
     let files = model_id.parse::<ModelId>()?.resolve()?;
-    let config = DecoderConfig::read(&files.config)?;
+    let config = Config::read(&files, dtype, options)?;
     Ok(read_model(&files, config, dtype, options)?.0)
+}
+
+/// Whose model it is.
+enum Config {
+    Decoder(Box<DecoderConfig>),
+    Family(Box<FamilyConfig>),
+}
+
+impl Config {
+    fn read(files: &ModelFiles, dtype: Precision, options: &LoadOptions) -> Result<Self> {
+        Ok(match families::choose(&files.config, dtype, options)? {
+            Some(config) => Self::Family(Box::new(config)),
+            None => Self::Decoder(Box::new(DecoderConfig::read(&files.config)?)),
+        })
+    }
+
+    fn vocab_size(&self) -> usize {
+        match self {
+            Self::Decoder(config) => config.vocab_size,
+            Self::Family(config) => config.vocab_size,
+        }
+    }
 }
 
 type Read = (Box<dyn CausalLm>, Option<QuantizationConfig>, Vec<String>);
 
 /// The model, what it is quantized to, and the tensors it had no use for.
-fn read_model(files: &ModelFiles, config: DecoderConfig, dtype: Precision, options: &LoadOptions) -> Result<Read> {
+fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &LoadOptions) -> Result<Read> {
     let weights = Weights::open(&files.weights, options.check_finite)?;
+    let config = match config {
+        Config::Family(config) => {
+            let model = FamilyModel::load(*config, &weights, dtype, options.device)?;
+            return Ok((Box::new(model), None, weights.unused()));
+        }
+        Config::Decoder(config) => *config,
+    };
     let quantization = match (config.quantization.clone(), &options.quantization) {
         (Some(_), Some(_)) => {
             return Err(Error::input("the checkpoint is quantized already").hint("load it without `quantization`"));

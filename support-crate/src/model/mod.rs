@@ -12,6 +12,7 @@ mod config;
 mod decoder;
 mod device;
 mod engine;
+mod families;
 mod hub;
 mod kernels;
 mod library;
@@ -115,6 +116,12 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         &[]
     }
 
+    /// Whether sequences of different lengths can go together, the shorter ones filled up with padding. A model that
+    /// cannot takes them one by one, or those of equal length together.
+    fn padded_batches(&self) -> bool {
+        true
+    }
+
     /// Waits until everything that was started has been computed. Timers call it on both sides.
     ///
     /// # Errors
@@ -205,9 +212,15 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; a
-    /// cache made for another batch size or another model.
+    /// cache made for another batch size or another model; padding, where there is none in
+    /// [`padded_batches`](Self::padded_batches).
     fn forward(&self, tokens: &TokenBatch, cache: Option<&mut KvCache>, positions: LogitPositions) -> Result<Logits> {
         check_tokens(self.info(), tokens, cache.as_ref().map_or(0, |cache| cache.past_len()))?;
+        if tokens.attention_mask().is_some() && !self.padded_batches() {
+            let info = self.info();
+            return Err(Error::input(format!("{} on {} takes no padding", info.architecture, info.engine))
+                .hint("give it sequences one by one, or of equal length"));
+        }
         let Some(cache) = cache else {
             let layout = cache::Layout::of(tokens);
             return self.compute(&layout.step(tokens, positions), None);

@@ -51,7 +51,7 @@ fn config_of(folder: &Path) -> Option<Value> {
 }
 
 impl Case {
-    fn read(folder: PathBuf) -> Self {
+    pub fn read(folder: PathBuf) -> Self {
         let tensors = candle_core::safetensors::load(folder.join("golden.safetensors"), &CandleDevice::Cpu).unwrap();
         Self { name: folder.file_name().unwrap().to_string_lossy().into_owned(), folder, tensors }
     }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 pub use quantlab_kernels::Activation;
 
+use super::families;
 use crate::error::{Context, Error, Result};
 use crate::quant::QuantizationConfig;
 use crate::source::ModelFile;
@@ -127,8 +128,9 @@ impl DecoderConfig {
             Some("mistral") => llama::parse(Architecture::Mistral, keys)?,
             Some("qwen2") => llama::parse(Architecture::Qwen2, keys)?,
             other => {
-                return Err(Error::format(format!("a model of type `{}`", other.unwrap_or("(not a text)")))
-                    .hint("gpt2, llama, mistral and qwen2 can be loaded"));
+                return Err(Error::format(format!("a model of type `{}`", other.unwrap_or("(not a text)"))).hint(
+                    format!("known are gpt2, llama, mistral, qwen2, and with candle's models {}", families::names()),
+                ));
             }
         };
         config.check()?;
@@ -240,7 +242,7 @@ fn activation(name: &str) -> Result<Activation> {
 }
 
 /// A token id, or a list of them; what is none ends no text.
-fn token_ids(value: &Value) -> Vec<u32> {
+pub(super) fn token_ids(value: &Value) -> Vec<u32> {
     let ids = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok()).collect()
 }
