@@ -78,7 +78,7 @@ mod tests {
         let logits = Logits::new(values, 2, vocab_size as usize).unwrap();
         let ids: Vec<u32> = (0..positions).map(|t| t * 19 % vocab_size).collect();
         let windows = [Window { ids: &ids, unscored: 1 }, Window { ids: &ids[..120], unscored: 100 }];
-        let sums = batch_negative_log_likelihood(&logits, &windows.each_ref());
+        let sums = batch_nll(&logits, &windows.each_ref());
         for (b, (window, sum)) in windows.iter().zip(sums).enumerate() {
             let expected: f64 =
                 (window.unscored..window.ids.len()).map(|t| reference(logits.row(b, t - 1), ids[t])).sum();
