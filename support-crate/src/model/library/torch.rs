@@ -7,7 +7,7 @@ use tch::{Cuda, Device as TorchDevice, IndexOp, Kind, Tensor};
 use super::quantized::SHIFT;
 use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
 use crate::error::{Error, Result};
-use crate::model::weights::UnreadTensor;
+use crate::model::weights::{UnreadTensor, Wanted};
 use crate::model::{Activation, CacheStorage, Device, Precision};
 
 pub(in crate::model) struct Torch {
@@ -73,6 +73,20 @@ impl Torch {
     pub fn tensor<T: Element>(&self, numbers: &[T], shape: &[usize]) -> Result<TorchTensor> {
         computed(|| Tensor::f_from_slice(numbers)?.f_view(sizes(shape).as_slice())?.f_to_device(self.torch))
     }
+
+    /// Reads a tensor straight into libtorch's memory. `T` is the type of numbers in `dtype`.
+    fn weights<T: Wanted>(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<TorchTensor> {
+        tensor.check()?;
+        let x = computed(|| Tensor::f_zeros(sizes(tensor.shape), (kind(dtype), TorchDevice::Cpu)))?.0;
+        let (len, size) = (tensor.shape.iter().product(), kind(dtype).elt_size_in_bytes());
+        if x.device() != TorchDevice::Cpu || !x.is_contiguous() || x.numel() != len || size != size_of::<T>() {
+            return Err(Error::system(format!("libtorch made {x:?} for {dtype} of the shape {:?}", tensor.shape)));
+        }
+        // SAFETY: this tensor is on the CPU, `len` numbers of this size one after the other, as was just looked at; zeros
+        // have been written to all of it, and any bytes are a number of a `Wanted` type. Nobody else has it yet.
+        tensor.read_to(unsafe { std::slice::from_raw_parts_mut(x.data_ptr().cast::<T>(), len) })?;
+        computed(|| x.f_to_device(self.torch))
+    }
 }
 
 /// A copy of a tensor's numbers, row by row, whatever its strides and its device.
@@ -120,13 +134,9 @@ impl Operations for Torch {
 
     fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<TorchTensor> {
         match dtype {
-            Precision::Float32 => self.tensor::<f32>(&tensor.read()?, tensor.shape),
-            Precision::BFloat16 => {
-                // tch takes the bits of bfloat16 for those of float16.
-                let bits = self.tensor::<half::bf16>(&tensor.read()?, tensor.shape)?;
-                computed(|| bits.0.f_view_dtype(Kind::BFloat16))
-            }
-            Precision::Float16 => self.tensor::<half::f16>(&tensor.read()?, tensor.shape),
+            Precision::Float32 => self.weights::<f32>(tensor, dtype),
+            Precision::BFloat16 => self.weights::<half::bf16>(tensor, dtype),
+            Precision::Float16 => self.weights::<half::f16>(tensor, dtype),
         }
     }
 

@@ -80,8 +80,7 @@ impl Weights {
         }
     }
 
-    /// Makes sure that there is a tensor of this name and shape. Memory of a size that a config asks for is set
-    /// aside only then: the file is as large as it says, a config can say anything.
+    /// Makes sure that the files have a tensor of this name and shape.
     ///
     /// # Errors
     /// No tensor of that name, or another shape.
@@ -145,13 +144,35 @@ impl UnreadTensor<'_> {
 
     /// As [`read`](Self::read), into memory that can be used again.
     pub fn read_into<T: Wanted>(&self, numbers: &mut Vec<T>) -> Result<()> {
-        let Self { weights, name, shape, transposed } = *self;
+        self.check()?;
+        let len = self.shape.iter().product();
+        if numbers.capacity() < len {
+            // Not both at once; and zeros of the system's are not written once more.
+            drop(std::mem::take(numbers));
+            *numbers = vec![T::default(); len];
+        }
+        numbers.resize(len, T::default());
+        self.read_to(numbers)
+    }
+
+    /// As [`read`](Self::read), into memory for as many numbers.
+    pub fn read_to<T: Wanted>(&self, numbers: &mut [T]) -> Result<()> {
+        let Self { weights, name, transposed, .. } = *self;
         if let Origin::Random { seed } = weights.origin {
-            numbers.resize(shape.iter().product(), T::default());
             random::fill(seed, name, numbers);
             return Ok(());
         }
-        weights.shard_with(name)?.read_into(name, &self.shape_in_files(), transposed, numbers)
+        weights.shard_with(name)?.read_to(name, &self.shape_in_files(), transposed, numbers)
+    }
+
+    /// Makes sure that there is such a tensor. Memory of a size that a config asks for is set aside only then: the file
+    /// is as large as it says, a config can say anything.
+    ///
+    /// # Errors
+    /// No tensor of that name, or another shape.
+    pub fn check(&self) -> Result<()> {
+        let Origin::Files { .. } = self.weights.origin else { return Ok(()) };
+        self.weights.check(self.name, &self.shape_in_files())
     }
 
     fn shape_in_files(&self) -> Vec<usize> {

@@ -82,21 +82,14 @@ impl Shard {
             self.check(name, !self.check_finite || convert::all_finite(&numbers))?;
             return Ok(Buffer::Mapped(numbers));
         }
-        let mut numbers = Vec::new();
-        self.read_into(name, shape, transpose, &mut numbers)?;
+        let mut numbers = vec![T::default(); shape.iter().product()];
+        self.read_to(name, shape, transpose, &mut numbers)?;
         Ok(Buffer::Owned(numbers))
     }
 
-    /// As [`read`](Self::read), into memory that can be used again.
-    pub fn read_into<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool, to: &mut Vec<T>) -> Result<()> {
+    /// As [`read`](Self::read), into memory for as many numbers.
+    pub fn read_to<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool, to: &mut [T]) -> Result<()> {
         let info = self.find(name, shape)?;
-        let len = shape.iter().product();
-        if to.capacity() < len {
-            // Not both at once; and zeros of the system's are not written once more.
-            drop(std::mem::take(to));
-            *to = vec![T::default(); len];
-        }
-        to.resize(len, T::default());
         let (bytes, _pages) = self.part(name, info)?;
         let columns = info.shape.last().copied().filter(|_| transpose);
         let finite = match info.dtype {
