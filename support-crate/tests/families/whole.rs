@@ -68,7 +68,8 @@ fn different_lengths_are_taken_one_by_one() {
                 GenerateOptions { max_new_tokens: 5, stop_at_eos: false, use_cache, ..GenerateOptions::default() };
             let together = generate_tokens(&*loaded.model, &prompts, &options, &mut |_, _| ()).unwrap();
             for (prompt, found) in prompts.iter().zip(together) {
-                let alone = generate_tokens(&*loaded.model, &[prompt.clone()], &options, &mut |_, _| ()).unwrap();
+                let alone =
+                    generate_tokens(&*loaded.model, std::slice::from_ref(prompt), &options, &mut |_, _| ()).unwrap();
                 assert_eq!(found, alone[0], "{}", case.name);
             }
         }
