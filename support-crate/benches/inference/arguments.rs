@@ -27,7 +27,8 @@ Quantized formats are made while loading, in bitsandbytes' default configuration
 multiplied in: that, the embeddings, and the head unless the name says otherwise, are bfloat16, or float32 with +float32.
 static-int8 is calibrated on a few sentences first, per tensor and by the absolute maximum: its load_s and peak_rss_mib
 include the model in full precision that does that. The environment variable QUANTLAB_CPU_ISA (scalar, avx2, avx2-vnni,
-avx512, avx512-vnni, avx512-bf16) makes products and attention do without the instructions beyond.
+avx512, avx512-vnni, avx512-bf16; on ARM64 neon, neon-dotprod, neon-bf16) makes the kernels do without the instructions
+beyond; amx, which has to be asked for, makes them use Intel's tiles.
 
 Prompts are random tokens, the most likely token is taken each time, and nothing stops early. Numbers are medians of the
 repeats, which are taken in rounds where each row has its turn, so that a machine that drifts treats all alike; one
