@@ -253,8 +253,7 @@ fn a_batch_is_timed_and_counted_as_one() {
 fn a_timing_ends_when_the_last_token_is_known() {
     let clock = WorkClock::default();
     let loaded = on_clock(uneven, clock.clone());
-    // The padding of the shorter prompt is computed too.
-    let work = [(&loaded, ragged(&[9, 4]))];
+    let work = [(&loaded, ragged(&[9, 9]))];
     let options = TimingOptions { max_new_tokens: 4, ..TimingOptions::default() };
     let timing = &time_in_turn(&clock, &work, &options).unwrap()[0];
     let near = |seconds: f64, expected: f64| assert!((seconds - expected).abs() < 1e-6, "{seconds}, {expected}");

@@ -30,16 +30,17 @@ fn another_engine_another_format_and_a_quantized_one() {
     };
     for case in candle_only() {
         for engine in [Engine::Kernels, Engine::Tch] {
-            let tch = load(&case, LoadOptions { engine: Some(engine), ..LoadOptions::default() });
-            expect(&tch, &["cannot be computed with tch", "candle-transformers"]);
+            let refused = load(&case, LoadOptions { engine: Some(engine), ..LoadOptions::default() });
+            expect(&refused, &[&format!("cannot be computed with {engine}"), "candle-transformers"]);
         }
         let quantization = Some(QuantizationConfig::nf4());
         expect(&load(&case, LoadOptions { quantization, ..LoadOptions::default() }), &["cannot be quantized"]);
         let half = load(&case, LoadOptions { precision: Precision::BFloat16, ..LoadOptions::default() });
         let is_exact = ["granite", "qwen3", "smollm3"].iter().any(|name| case.name.starts_with(name));
-        match is_exact {
-            true => drop(half.unwrap()),
-            false => expect(&half, &["in bfloat16", "positions would be rounded", "take float32"]),
+        if is_exact {
+            drop(half.unwrap());
+        } else {
+            expect(&half, &["in bfloat16", "positions would be rounded", "take float32"]);
         }
     }
 }
