@@ -32,7 +32,7 @@ macro_rules! kept {
         })*
     };
 }
-kept!(f32, bf16, Widened, i8, i16, i32);
+kept!(f32, bf16, Widened, i8, i32);
 
 impl<T: Kept> Scratch<T> {
     /// A slice of `len` numbers that are left over from something else.

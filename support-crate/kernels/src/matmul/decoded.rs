@@ -25,12 +25,12 @@ pub trait DecodeRow<S, T> {
 
 /// Adds the products of all inputs `x`, (m, k) row by row, with the rows `rows` of weights to `out`, (m, rows).
 #[inline(always)]
-pub fn multiply<S: Simd, T: Factor<S> + Default>(
+pub fn multiply<S: Simd, T: Factor<S, Sum = f32> + Default>(
     simd: S,
     x: &[T],
     (m, k): (usize, usize),
     rows: Range<usize>,
-    out: &mut Block<'_, T::Sum>,
+    out: &mut Block<'_, f32>,
     weights: &impl DecodeRow<S, T>,
 ) {
     let mut numbers = Aligned([T::default(); ROWS * K_BLOCK]);

@@ -18,8 +18,6 @@ mod packed4bit;
 pub(crate) mod smmla;
 #[cfg(test)]
 mod tests;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod words;
 
 use std::ops::Range;
 

@@ -1,15 +1,10 @@
 //! [`Simd`] for x86 processors with vectors of 256 bits.
 
 use std::arch::x86_64::*;
-use std::num::Wrapping;
-use std::ops::Range;
 
 use half::bf16;
 
 use super::{Kernel, Simd, intrinsics, padded, vectorize, vectors_of};
-use crate::matmul::Operands;
-use crate::matmul::words::{self, Words};
-use crate::strided::Block;
 
 vectors_of!(
     /// Vectors of 8 float32 (x86 since 2013).
@@ -82,18 +77,6 @@ unsafe impl Simd for Avx2 {
         unsafe fn load_bytes(from: *const i8) -> __m256i = _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast()));
         unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m256i =
             _mm256_cvtepi8_epi16(_mm_loadu_si128(padded::<i8, 16>(from, count).as_ptr().cast()));
-    }
-
-    #[inline(always)]
-    fn int8_gemm(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
-        words::gemm(self, operands, rows, out);
-    }
-}
-
-// SAFETY: as for `Simd`: `detect` is the only constructor.
-unsafe impl Words for Avx2 {
-    intrinsics! {
-        unsafe fn load_words(from: *const i16) -> Self::Bytes = _mm256_loadu_si256(from.cast());
     }
 }
 

@@ -1,15 +1,10 @@
 //! [`Simd`] for x86 processors with vectors of 512 bits.
 
 use std::arch::x86_64::*;
-use std::num::Wrapping;
-use std::ops::Range;
 
 use half::bf16;
 
 use super::{Kernel, Simd, intrinsics, vectorize, vectors_of};
-use crate::matmul::Operands;
-use crate::matmul::words::{self, Words};
-use crate::strided::Block;
 
 vectors_of!(
     /// Vectors of 16 float32 (Intel servers since 2017).
@@ -116,18 +111,6 @@ unsafe impl Simd for Avx512 {
         unsafe fn load_bytes(from: *const i8) -> __m512i = _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.cast()));
         unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m512i =
             _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((1 << count) - 1, from));
-    }
-
-    #[inline(always)]
-    fn int8_gemm(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
-        words::gemm(self, operands, rows, out);
-    }
-}
-
-// SAFETY: as for `Simd`: `detect` is the only constructor.
-unsafe impl Words for Avx512 {
-    intrinsics! {
-        unsafe fn load_words(from: *const i16) -> Self::Bytes = _mm512_loadu_si512(from.cast());
     }
 }
 
