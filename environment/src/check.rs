@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::checkout::Checkout;
 use crate::course::{self, Lesson, STARTER, release};
 use crate::home::Home;
+use crate::isa_tests;
 use crate::kernel::installed::Installed;
 use crate::run::{self, Destination, Score};
 use crate::setup;
@@ -29,7 +30,7 @@ pub fn check(full: bool) -> Result<()> {
         command.arg("--locked").args(args);
         anyhow::Ok(command)
     };
-    let mut steps = Steps::new(7);
+    let mut steps = Steps::new(8);
 
     let start = steps.begin("formatting", "cargo fmt --check");
     run_shown(Command::new("cargo").args(["fmt", "--all", "--check"]).current_dir(&root))?;
@@ -37,6 +38,11 @@ pub fn check(full: bool) -> Result<()> {
 
     let start = steps.begin("lints", "clippy on all targets, no warnings");
     run_shown(&mut cargo("clippy", &["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?)?;
+    took(start);
+
+    let start =
+        steps.begin("instruction sets", "the tests of quantlab-kernels for each that is here or can be emulated");
+    isa_tests::run(&home, &installed, &checkout)?;
     took(start);
 
     let start = steps.begin("library tests", "unit, parity and property tests of the library and the trainer");
@@ -51,13 +57,14 @@ pub fn check(full: bool) -> Result<()> {
     let mut own = Command::new("cargo");
     own.args(["test", "--locked", "--package", "quantlab-environment", "--quiet", "--", "--test-threads=2"]);
     if full {
+        own.arg("--include-ignored");
         own.env("QUANTLAB_FULL", "1");
     }
     run_shown(own.current_dir(&root).env("QUANTLAB_HOME", home.root()))?;
     took(start);
 
     let start = steps.begin("doc tests", "the examples in the library's documentation");
-    run_shown(&mut cargo("test", &["--package", "quantlab", "--doc", "--quiet"])?)?;
+    run_shown(&mut cargo("test", &["--package", "quantlab", "--package", "quantlab-kernels", "--doc", "--quiet"])?)?;
     took(start);
 
     let start = steps.begin("starters", "each is what `cargo lab release` makes of its solution");
@@ -130,6 +137,8 @@ fn bench_profile(subcommand: &OsStr, args: &[OsString]) -> &'static [&'static st
         "--profile=dev",
         "--config=profile.dev.package.quantlab.debug-assertions=false",
         "--config=profile.dev.package.quantlab.overflow-checks=false",
+        "--config=profile.dev.package.quantlab-kernels.debug-assertions=false",
+        "--config=profile.dev.package.quantlab-kernels.overflow-checks=false",
     ]
 }
 
@@ -155,7 +164,7 @@ mod tests {
         };
         assert_eq!(profile("bench", &["-p", "quantlab"])[0], "--profile=dev");
         // What stands behind the dashes is the benchmark's own.
-        assert_eq!(profile("bench", &["--", "--profile", "x"]).len(), 3);
+        assert_eq!(profile("bench", &["--", "--profile", "x"]).len(), 5);
         assert!(profile("bench", &["--profile", "bench"]).is_empty());
         assert!(profile("bench", &["--profile=release", "--", "--json"]).is_empty());
         assert!(profile("test", &["-p", "quantlab"]).is_empty());

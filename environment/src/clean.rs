@@ -9,12 +9,13 @@ use crate::home::{Home, remove_if_there};
 use crate::{disk_used, human_size};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
-const OURS: [&str; 21] = [
+const OURS: [&str; 22] = [
     "bin",
     "build",
     "cargo-home",
     "downloads",
     "embedded-model",
+    "emulated",
     "evcxr",
     "installed.json",
     "kernel-start.lock",

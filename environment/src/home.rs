@@ -90,6 +90,10 @@ impl Home {
     pub fn target(&self) -> PathBuf {
         self.root.join("target")
     }
+    /// Build folder of the tests that run on emulated processors.
+    pub fn emulated(&self) -> PathBuf {
+        self.root.join("emulated")
+    }
     /// Parent of all kernels' build folders; its `.cargo/config.toml` applies to each.
     pub fn kernels(&self) -> PathBuf {
         self.root.join("kernels")

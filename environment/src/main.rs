@@ -7,6 +7,7 @@ mod course;
 mod doctor;
 mod grade;
 mod home;
+mod isa_tests;
 mod kernel;
 mod python;
 mod run;

@@ -62,7 +62,7 @@ fn take_turns(binary: &str) -> Vec<[f64; 2]> {
         "use std::io::{{BufRead, BufReader, Write}};
         use std::process::{{Command, Stdio}};
         {{
-            let of_binary = [\"--model=embedded\", \"--backend=candle\", \"--precision=float32\", \"--batch=1\", \"--threads=1\"];
+            let of_binary = [\"--model=embedded\", \"--engine=kernels\", \"--precision=float32\", \"--batch=1\", \"--threads=1\"];
             let mut binary = Command::new({binary:?}).arg(\"--on-request\").args(of_binary)
                 .stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
             let (mut ask, answers) = (binary.stdin.take().unwrap(), binary.stdout.take().unwrap());

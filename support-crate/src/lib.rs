@@ -19,6 +19,7 @@ pub mod error;
 pub mod generate;
 pub mod measure;
 pub mod model;
+mod precision;
 pub mod prelude;
 mod progress;
 pub mod quant;

@@ -13,7 +13,7 @@ pub use crate::measure::{
     resident_memory, time_generate, time_generate_batch, time_generate_interleaved,
 };
 pub use crate::model::{
-    Backend, CausalLm, Device, Hub, Linear4bit, Linear8bitLt, LoadOptions, Loaded, LogitPositions, Logits, ModelHub,
+    CausalLm, Device, Engine, Hub, Linear4bit, Linear8bitLt, LoadOptions, Loaded, LogitPositions, Logits, ModelHub,
     Precision, ResolvedDtype, TensorInfo, TensorKind, TokenBatch, Tokenizer, Weights, best_device, calibrate,
     load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };

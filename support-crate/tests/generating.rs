@@ -11,10 +11,10 @@ use quantlab::generate::{
     FinishReason, GenerateOptions, Generation, generate, generate_batch, generate_streaming, generate_tokens,
 };
 use quantlab::measure::{
-    PerplexityOptions, TimingOptions, perplexity, perplexity_of_tokens, prompt_of_tokens, time_generate,
+    PerplexityOptions, Runs, TimingOptions, perplexity, perplexity_of_tokens, prompt_of_tokens, time_generate,
     time_generate_interleaved,
 };
-use quantlab::model::{Loaded, LogitPositions, TokenBatch};
+use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, TokenBatch, load_model};
 
 fn loaded() -> Loaded {
     common::load(tiny(), "float32")
@@ -69,8 +69,10 @@ fn the_token_that_ends_a_text_stops_unless_told_otherwise() {
     let stopped = run(first, options(true, 0));
     assert_eq!(stopped.iter().position(|&token| token == eos), Some(stopped.len() - 1));
     assert_eq!(run(first, options(false, 0)).len(), 20);
-    let forced = run(first, options(true, 20));
-    assert!(forced.len() == 20 && !forced.contains(&eos));
+    for stop_at_eos in [true, false] {
+        let forced = run(first, options(stop_at_eos, 20));
+        assert!(forced.len() == 20 && !forced.contains(&eos), "{stop_at_eos}");
+    }
 }
 
 /// What a model that says `script` gives, and the pieces of text in which it came.
@@ -157,13 +159,18 @@ fn a_cache_says_what_it_cannot_hold() {
 
 #[test]
 fn a_cache_of_another_model_is_refused() {
-    let loaded = loaded();
-    let other =
-        quantlab::model::load_model_and_tokenizer(&["random:gpt2"], "bfloat16", quantlab::model::Device::Cpu).unwrap();
-    let mut cache = other.model.new_cache(1, 8).unwrap();
+    // Also one of the same sizes, and of the same files.
     let tokens = TokenBatch::single(&[1]).unwrap();
-    let error = loaded.model.forward(&tokens, Some(&mut cache), LogitPositions::Last).unwrap_err();
-    assert!(error.to_string().contains("another model"), "{error}");
+    for engine in Engine::ALL {
+        let options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
+        let [own, other] = [(); 2].map(|()| load_model(&[common::tiny().to_str().unwrap()], &options).unwrap().model);
+        for mut cache in [other.new_cache(1, 8).unwrap(), loaded().model.new_cache(1, 8).unwrap()] {
+            let forward = own.forward(&tokens, Some(&mut cache), LogitPositions::Last).map(drop);
+            for error in [forward.unwrap_err(), own.retain(&mut cache, &[0]).unwrap_err()] {
+                assert!(error.to_string().contains("another model"), "{engine}: {error}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -171,22 +178,21 @@ fn a_timing_adds_up_and_says_what_it_is_of() {
     let loaded = loaded();
     let options = TimingOptions { max_new_tokens: 12, use_cache: true, warmup: 1, repeats: 5 };
     let timing = time_generate(&loaded, "the quick brown fox", &options).unwrap();
-    assert_eq!((timing.tokens_generated, timing.repeats.len(), timing.token_ms.len()), (12, 5, 12));
-    assert!(timing.prompt_tokens > 0 && timing.prefill_s > 0.0 && timing.decode_s > 0.0);
-    for repeat in &timing.repeats {
-        assert!((repeat.total_s - repeat.prefill_s - repeat.decode_s).abs() < 1e-12);
-    }
-    assert!((timing.tokens_per_sec - 12.0 / timing.total_latency_s).abs() < 1e-6 * timing.tokens_per_sec);
-    assert!((timing.avg_latency_per_token_ms - timing.total_latency_s * 1000.0 / 12.0).abs() < 1e-9);
-    assert!(timing.total_latency.low <= timing.total_latency_s && timing.total_latency_s <= timing.total_latency.high);
-    assert_eq!((timing.run.backend.as_str(), timing.run.dtype.as_str()), ("candle", "float32"));
+    let Runs { runs, latency, throughput, per_token } = &timing.runs;
+    assert_eq!((runs.len(), timing.token_ms.len()), (5, 12));
+    assert!(runs.iter().all(|run| run.tokens_generated == 12));
+    assert!(timing.prompt_tokens > 0 && timing.ttft.median > 0.0 && timing.decode_rate.median > 0.0);
+    assert!((throughput.median - 12.0 / latency.median).abs() < 1e-6 * throughput.median);
+    assert!((per_token.median - latency.median * 1000.0 / 12.0).abs() < 1e-9);
+    assert!(latency.low <= latency.median && latency.median <= latency.high);
+    assert_eq!((timing.run.engine.as_str(), timing.run.dtype.as_str()), ("kernels", "float32"));
     let text = timing.to_string();
     for part in [
         "total_latency_s",
         "tokens_per_sec",
         "avg_latency_per_token_ms",
         "ttft_ms",
-        "candle",
+        "kernels",
         "cpu",
         "float32",
         "threads",
@@ -201,7 +207,7 @@ fn one_token_has_no_decode_and_no_repeats_are_refused() {
     let loaded = loaded();
     let timing =
         time_generate(&loaded, "fox", &TimingOptions { max_new_tokens: 1, ..TimingOptions::default() }).unwrap();
-    assert_eq!((timing.decode_s, timing.decode_tokens_per_sec), (0.0, 0.0));
+    assert_eq!(timing.decode_rate.median, 0.0);
     let none = time_generate(&loaded, "fox", &TimingOptions { repeats: 0, ..TimingOptions::default() });
     assert!(none.unwrap_err().to_string().contains("`repeats` is 0"));
     assert!(time_generate(&loaded, "", &TimingOptions::default()).unwrap_err().to_string().contains("empty"));
@@ -248,7 +254,7 @@ fn models_timed_in_turn_have_all_their_repeats() {
     let options = TimingOptions { max_new_tokens: 3, warmup: 1, repeats: 4, use_cache: true };
     let timings = time_generate_interleaved(&[&one, &two], "a b c", &options).unwrap();
     assert_eq!(timings.len(), 2);
-    assert!(timings.iter().all(|timing| timing.repeats.len() == 4 && timing.tokens_generated == 3));
+    assert!(timings.iter().all(|timing| timing.runs.runs.len() == 4 && timing.token_ms.len() == 3));
     assert!(time_generate_interleaved(&[], "a b c", &options).unwrap().is_empty());
 }
 

@@ -2,28 +2,61 @@
 
 mod common;
 
-use std::any::Any;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use common::{cases, gpt2_cases, tiny};
 use quantlab::error::Result;
 use quantlab::measure::{
-    DecodeLimit, PerplexityOptions, Repeat, Statistics, TimingOptions, available_memory, get_model_memory_footprint,
+    Clock, DecodeLimit, PerplexityOptions, TimingOptions, available_memory, get_model_memory_footprint,
     measure_memory_bandwidth, memory_bandwidth, peak_memory, peak_memory_of, perplexity, perplexity_of_tokens,
     reset_peak_memory, resident_memory, threads, time_generate, time_generate_batch, time_generate_tokens,
+    time_in_turn,
 };
-use quantlab::model::{CausalLm, Loaded, Logits, ModelInfo, Step};
+use quantlab::model::{CacheStorage, CausalLm, Loaded, Logits, ModelInfo, Step};
 use serde_json::Value;
 
 const LOSS: f64 = 1e-5;
 const BATCH_SIZES: [usize; 4] = [1, 2, 7, 64];
+
+/// A clock that moves only when work is charged to it.
+#[derive(Debug, Clone, Default)]
+struct WorkClock(Arc<Mutex<f64>>);
+
+impl WorkClock {
+    fn charge(&self, seconds: f64) {
+        *self.0.lock().unwrap() += seconds;
+    }
+}
+
+impl Clock for WorkClock {
+    fn now(&self) -> f64 {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// What a [`Fake`]'s work takes, in seconds.
+const WAIT: f64 = 1e4;
+const NEW_CACHE: f64 = 10.0;
+const STEP: f64 = 1.0;
+const TOKEN: f64 = 0.01;
+const FREE_CACHE: f64 = 1e3;
 
 /// A model whose logits are known: those of a token depend on it and its position only.
 #[derive(Debug)]
 struct Fake {
     info: ModelInfo,
     logit: fn(token: u32, position: u32, next: u32) -> f32,
+    clock: WorkClock,
+}
+
+#[derive(Debug)]
+struct FakeCache(WorkClock);
+
+impl Drop for FakeCache {
+    fn drop(&mut self) {
+        self.0.charge(FREE_CACHE);
+    }
 }
 
 impl CausalLm for Fake {
@@ -32,11 +65,13 @@ impl CausalLm for Fake {
     }
 
     fn synchronize(&self) -> Result<()> {
+        self.clock.charge(WAIT);
         Ok(())
     }
 
     /// Padding gets logits that would spoil whatever they went into.
-    fn compute(&self, step: &Step<'_>, _storage: Option<&mut (dyn Any + Send + Sync)>) -> Result<Logits> {
+    fn compute(&self, step: &Step<'_>, _storage: Option<&mut CacheStorage>) -> Result<Logits> {
+        self.clock.charge(STEP + TOKEN * step.ids.len() as f64);
         let mut values = Vec::new();
         for (i, (&token, &position)) in step.ids.iter().zip(step.position_ids).enumerate() {
             let is_token = step.key_mask.is_none_or(|mask| mask[i]);
@@ -46,11 +81,12 @@ impl CausalLm for Fake {
         Logits::new(values, step.batch, self.info.vocab_size)
     }
 
-    fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<Box<dyn Any + Send + Sync>> {
-        Ok(Box::new(()))
+    fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<CacheStorage> {
+        self.clock.charge(NEW_CACHE);
+        Ok(CacheStorage::Other(Box::new(FakeCache(self.clock.clone()))))
     }
 
-    fn retain_rows(&self, _storage: &mut (dyn Any + Send + Sync), _rows: &[usize], _past_len: usize) -> Result<()> {
+    fn retain_rows(&self, _storage: &mut CacheStorage, _rows: &[usize], _past_len: usize) -> Result<()> {
         Ok(())
     }
 }
@@ -60,8 +96,12 @@ fn loaded() -> Loaded {
 }
 
 fn fake(logit: fn(u32, u32, u32) -> f32) -> Loaded {
+    on_clock(logit, WorkClock::default())
+}
+
+fn on_clock(logit: fn(u32, u32, u32) -> f32, clock: WorkClock) -> Loaded {
     let real = loaded();
-    Loaded { model: Box::new(Fake { info: real.model.info().clone(), logit }), ..real }
+    Loaded { model: Box::new(Fake { info: real.model.info().clone(), logit, clock }), ..real }
 }
 
 fn uneven(token: u32, position: u32, next: u32) -> f32 {
@@ -200,19 +240,30 @@ fn a_batch_is_timed_and_counted_as_one() {
     let prompts = ragged(&[9, 4, 7]);
     let options = TimingOptions { max_new_tokens: n, warmup: 0, repeats: 5, ..TimingOptions::default() };
     let timing = time_generate_tokens(&loaded, &prompts, &options).unwrap();
-    assert_eq!((timing.batch_size, timing.tokens_generated, timing.prompt_tokens), (3, n, 9));
-    assert_eq!((timing.token_ms.len(), timing.repeats.len()), (n, 5));
-    let median = |seconds: fn(&Repeat) -> f64| {
-        Statistics::of(&timing.repeats.iter().map(seconds).collect::<Vec<_>>()).unwrap().median
-    };
-    let (total_s, decode_s) = (median(|repeat| repeat.total_s), median(|repeat| repeat.decode_s));
-    assert!((timing.tokens_per_sec * total_s / (3 * n) as f64 - 1.0).abs() < 1e-9);
-    assert!((timing.decode_tokens_per_sec * decode_s / (3 * (n - 1)) as f64 - 1.0).abs() < 1e-9);
-    assert!((timing.avg_latency_per_token_ms * n as f64 / 1e3 - timing.total_latency_s).abs() < 1e-12);
+    assert_eq!((timing.batch_size, timing.token_ms.len(), timing.prompt_tokens), (3, n, 9));
+    assert_eq!((timing.runs.runs.len(), timing.runs.runs[0].tokens_generated), (5, 3 * n));
+    assert!((timing.runs.throughput.median * timing.runs.latency.median / (3 * n) as f64 - 1.0).abs() < 1e-9);
     assert!(timing.to_string().starts_with("3 x 9 prompt tokens + 6 new"), "{timing}");
     let one = time_generate_batch(&loaded, &["the quick brown fox"], &options).unwrap();
     assert_eq!(one.batch_size, 1);
     assert_eq!(one.prompt_tokens, time_generate(&loaded, "the quick brown fox", &options).unwrap().prompt_tokens);
+}
+
+#[test]
+fn a_timing_ends_when_the_last_token_is_known() {
+    let clock = WorkClock::default();
+    let loaded = on_clock(uneven, clock.clone());
+    let work = [(&loaded, ragged(&[9, 9]))];
+    let options = TimingOptions { max_new_tokens: 4, ..TimingOptions::default() };
+    let timing = &time_in_turn(&clock, &work, &options).unwrap()[0];
+    let near = |seconds: f64, expected: f64| assert!((seconds - expected).abs() < 1e-6, "{seconds}, {expected}");
+    // Each prefill makes a cache; waiting for the device comes before it, giving the cache back after the last token.
+    let (prefill, step) = (NEW_CACHE + STEP + 18.0 * TOKEN, STEP + 2.0 * TOKEN);
+    near(timing.ttft.median, 1e3 * prefill);
+    timing.token_ms[1..].iter().for_each(|&ms| near(ms, 1e3 * step));
+    timing.runs.runs.iter().for_each(|run| near(run.total_latency_s, prefill + 3.0 * step));
+    near(timing.decode_rate.median, 2.0 / step);
+    assert!(clock.now() > 4.0 * (WAIT + FREE_CACHE), "all of that happened");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use common::{Case, distance, quantized_cases, tiny};
 use quantlab::error::Result;
 use quantlab::generate::{GenerateOptions, generate_tokens};
 use quantlab::model::{
-    Backend, LoadOptions, Loaded, LogitPositions, Logits, Precision, TensorKind, TokenBatch, load_model,
+    Engine, LoadOptions, Loaded, LogitPositions, Logits, Precision, TensorKind, TokenBatch, load_model,
 };
 use quantlab::quant::{FourBit, Head, QuantizationConfig};
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 /// same byte: a single other one would be a hundred times as far.
 const LOGITS: f32 = 1e-4;
 
-fn try_load(folder: &Path, backend: Backend, quantization: Option<QuantizationConfig>) -> Result<Loaded> {
-    let options = LoadOptions { backend, quantization, ..LoadOptions::default() };
+fn try_load(folder: &Path, engine: Engine, quantization: Option<QuantizationConfig>) -> Result<Loaded> {
+    let options = LoadOptions { engine: Some(engine), quantization, ..LoadOptions::default() };
     if folder.join(TOKENIZER).exists() {
         return load_model(&[folder.to_str().unwrap()], &options);
     }
@@ -34,8 +34,8 @@ fn copy_of(reference: &Path) -> Copy {
     Copy::of_files(&[reference.join(CONFIG), reference.join(WEIGHTS), plain.join(TOKENIZER)])
 }
 
-fn load(folder: &Path, backend: Backend, quantization: Option<QuantizationConfig>) -> Loaded {
-    try_load(folder, backend, quantization).unwrap()
+fn load(folder: &Path, engine: Engine, quantization: Option<QuantizationConfig>) -> Loaded {
+    try_load(folder, engine, quantization).unwrap()
 }
 
 fn logits(loaded: &Loaded, rows: &[Vec<u32>]) -> Logits {
@@ -62,10 +62,10 @@ fn cases() -> Vec<Case> {
 fn logits_of_saved_checkpoints() {
     for case in cases() {
         let expected = case.values("logits");
-        for backend in Backend::ALL {
-            let found = logits(&load(&case.folder, backend, None), &case.ids("input_ids"));
+        for engine in Engine::ALL {
+            let found = logits(&load(&case.folder, engine, None), &case.ids("input_ids"));
             let distance = distance(found.values(), &expected);
-            assert!(distance < LOGITS, "{} on {backend}: {distance}", case.name);
+            assert!(distance < LOGITS, "{} on {engine}: {distance}", case.name);
         }
     }
 }
@@ -73,14 +73,14 @@ fn logits_of_saved_checkpoints() {
 #[test]
 fn greedy_tokens_of_saved_checkpoints() {
     for case in cases() {
-        for backend in [Backend::Tch, Backend::TchOps, Backend::CandleOps] {
-            let loaded = load(&case.folder, backend, None);
+        for engine in Engine::ALL {
+            let loaded = load(&case.folder, engine, None);
             for (prompt, expected) in case.ids("input_ids").iter().zip(case.ids("greedy")) {
                 let count = expected.len();
                 let options =
                     GenerateOptions { max_new_tokens: count, min_new_tokens: count, ..GenerateOptions::default() };
                 let found = generate_tokens(&*loaded.model, from_ref(prompt), &options, &mut |_, _| ()).unwrap();
-                assert_eq!(found[0].tokens, expected, "{} on {backend}", case.name);
+                assert_eq!(found[0].tokens, expected, "{} on {engine}", case.name);
             }
         }
     }
@@ -110,8 +110,8 @@ fn the_tensors_of_a_model_add_up_to_its_footprint() {
 fn footprints_are_those_of_transformers() {
     for case in quantized_cases() {
         let facts: Value = serde_json::from_slice(&fs::read(case.folder.join("facts.json")).unwrap()).unwrap();
-        for backend in Backend::ALL {
-            let loaded = load(&case.folder, backend, None);
+        for engine in Engine::ALL {
+            let loaded = load(&case.folder, engine, None);
             let info = loaded.model.info();
             assert_eq!(facts["memory_footprint_bytes"], info.parameter_bytes + info.buffer_bytes, "{}", case.name);
             assert!(info.quant_state_bytes > 0 && info.bytes_per_token > 0);
@@ -121,7 +121,7 @@ fn footprints_are_those_of_transformers() {
 
 /// Heads that are quantized, rows that are no whole blocks, scales of scales; layers of the Llama family.
 #[test]
-fn every_backend_computes_the_same_model() {
+fn every_engine_computes_the_same_model() {
     let configs = [
         QuantizationConfig { head: Head::AsLayers, bnb_4bit_blocksize: 1024, ..QuantizationConfig::nf4() },
         QuantizationConfig { bnb_4bit_use_double_quant: true, head: Head::Int8, ..QuantizationConfig::fp4() },
@@ -130,11 +130,11 @@ fn every_backend_computes_the_same_model() {
     let rows: Vec<Vec<u32>> = (0..3).map(|row| (0..9).map(|i| (i * 41 + row * 7) % 272).collect()).collect();
     for folder in ["tests/golden/gpt2-tiny", "tests/golden/llama3-tiny"].map(Path::new) {
         for config in &configs {
-            let expected = logits(&load(folder, Backend::Tch, Some(config.clone())), &rows);
-            for backend in Backend::ALL {
-                let found = logits(&load(folder, backend, Some(config.clone())), &rows);
+            let expected = logits(&load(folder, Engine::Kernels, Some(config.clone())), &rows);
+            for engine in Engine::ALL {
+                let found = logits(&load(folder, engine, Some(config.clone())), &rows);
                 let distance = distance(found.values(), expected.values());
-                assert!(distance < LOGITS, "{} in {config} on {backend}: {distance}", folder.display());
+                assert!(distance < LOGITS, "{} in {config} on {engine}: {distance}", folder.display());
             }
         }
     }
@@ -146,7 +146,7 @@ fn quantizing_while_loading_equals_the_saved_checkpoint() {
     for case in quantized_cases() {
         let config = QuantizationConfig::from_json(&config_of(&case.folder)["quantization_config"]).unwrap();
         let Some(full) = plain_sibling(&case.folder) else { continue };
-        let (saved, made) = (load(&case.folder, Backend::Tch, None), load(&full, Backend::Tch, Some(config)));
+        let (saved, made) = (load(&case.folder, Engine::Kernels, None), load(&full, Engine::Kernels, Some(config)));
         let rows = case.ids("input_ids");
         assert_eq!(logits(&saved, &rows), logits(&made, &rows), "{}", case.name);
         assert_eq!(saved.model.info(), made.model.info(), "{}", case.name);
@@ -185,7 +185,7 @@ fn weights_of(copy: &Copy) -> (Value, Vec<u8>) {
 fn weights_are_rounded_to_the_precision_of_the_model_first() {
     let load = |precision| {
         let quantization = Some(QuantizationConfig::nf4());
-        let options = LoadOptions { precision, quantization, backend: Backend::Tch, ..LoadOptions::default() };
+        let options = LoadOptions { precision, quantization, ..LoadOptions::default() };
         load_model(&[tiny().to_str().unwrap()], &options).unwrap()
     };
     let rows = vec![vec![1, 2, 3, 4, 5, 6, 7, 8]];
@@ -205,7 +205,7 @@ fn a_row_of_a_batch_is_the_same_to_the_bit() {
         QuantizationConfig { llm_int8_threshold: 0.0, head: Head::Int8, ..QuantizationConfig::int8() },
     ];
     for config in configs {
-        let loaded = load(tiny(), Backend::Tch, Some(config.clone()));
+        let loaded = load(tiny(), Engine::Kernels, Some(config.clone()));
         let rows: Vec<Vec<u32>> = (0..5).map(|row| (0..9).map(|i| (i * 41 + row * 7) % 384).collect()).collect();
         let together = logits(&loaded, &rows);
         for (b, row) in rows.iter().enumerate() {
@@ -222,7 +222,7 @@ fn products_are_computed_in_the_dtype_that_the_configuration_names() {
     let computed_in = |compute: &str| {
         let copy = copy_of(Path::new("tests/golden/gpt2-tiny-bnb-nf4"));
         copy.change_config(|config| config["quantization_config"]["bnb_4bit_compute_dtype"] = compute.into());
-        logits(&copy.load_in(Backend::Tch).unwrap(), &rows)
+        logits(&copy.load_in(Engine::Kernels).unwrap(), &rows)
     };
     let exact = computed_in("float32");
     assert_eq!(computed_in("float16"), exact);
@@ -233,9 +233,9 @@ fn products_are_computed_in_the_dtype_that_the_configuration_names() {
 #[test]
 fn fewer_bits_are_further_from_the_truth() {
     let rows = vec![(1..60_u32).collect::<Vec<_>>()];
-    let full = logits(&load(tiny(), Backend::Tch, None), &rows);
+    let full = logits(&load(tiny(), Engine::Kernels, None), &rows);
     let error = |config| {
-        let found = logits(&load(tiny(), Backend::Tch, Some(config)), &rows);
+        let found = logits(&load(tiny(), Engine::Kernels, Some(config)), &rows);
         let pairs = found.values().iter().zip(full.values());
         pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>()
     };
@@ -252,7 +252,7 @@ fn layers_that_are_skipped_stay_as_they_are() {
     let bytes = |skip: &[&str]| {
         let skip = Some(skip.iter().map(|&name| name.to_owned()).collect());
         let config = QuantizationConfig { llm_int8_skip_modules: skip, ..QuantizationConfig::nf4() };
-        try_load(tiny(), Backend::Tch, Some(config)).map(|loaded| loaded.model.info().parameter_bytes)
+        try_load(tiny(), Engine::Kernels, Some(config)).map(|loaded| loaded.model.info().parameter_bytes)
     };
     let all = bytes(&[]).unwrap();
     assert_eq!(bytes(&["lm_head"]).unwrap(), all);
@@ -265,18 +265,19 @@ fn layers_that_are_skipped_stay_as_they_are() {
 
 #[test]
 fn what_cannot_be_quantized_says_so() {
-    let message = |backend, precision, config| {
-        let options = LoadOptions { backend, precision, quantization: Some(config), ..LoadOptions::default() };
+    let message = |engine, precision, config| {
+        let options =
+            LoadOptions { engine: Some(engine), precision, quantization: Some(config), ..LoadOptions::default() };
         load_model(&[tiny().to_str().unwrap()], &options).unwrap_err().to_string()
     };
     let float32 = Precision::Float32;
     let text =
-        message(Backend::Tch, float32, QuantizationConfig { bnb_4bit_blocksize: 100, ..QuantizationConfig::nf4() });
+        message(Engine::Kernels, float32, QuantizationConfig { bnb_4bit_blocksize: 100, ..QuantizationConfig::nf4() });
     assert!(text.contains("100"), "{text}");
-    let text = message(Backend::Tch, float32, QuantizationConfig::default());
+    let text = message(Engine::Kernels, float32, QuantizationConfig::default());
     assert!(text.contains("load_in_4bit"), "{text}");
     assert!("nf3".parse::<FourBit>().is_err());
-    let twice = try_load(Path::new("tests/golden/gpt2-tiny-bnb-nf4"), Backend::Tch, Some(QuantizationConfig::nf4()));
+    let twice = try_load(Path::new("tests/golden/gpt2-tiny-bnb-nf4"), Engine::Kernels, Some(QuantizationConfig::nf4()));
     assert!(twice.unwrap_err().to_string().contains("quantized already"));
 }
 
@@ -286,7 +287,7 @@ fn damaged(checkpoint: &str, change: impl Fn(&mut Value, &mut Vec<u8>), expected
     let (mut header, mut data) = weights_of(&copy);
     change(&mut header, &mut data);
     fs::write(copy.path(WEIGHTS), with_header(&header.to_string(), &data)).unwrap();
-    expect(&copy.load_in(Backend::Tch), expected);
+    expect(&copy.load_in(Engine::Kernels), expected);
 }
 
 const LAYER: &str = "transformer.h.1.mlp.c_fc";

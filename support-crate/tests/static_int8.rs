@@ -9,22 +9,19 @@ use common::copy::{Copy, filled};
 use common::{Case, cases, tiny};
 use quantlab::error::Result;
 use quantlab::measure::{PerplexityOptions, perplexity};
-use quantlab::model::{Backend, LoadOptions, Loaded, LogitPositions, Logits, TokenBatch, calibrate, load_model};
+use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, Logits, TokenBatch, calibrate, load_model};
 use quantlab::quant::{ActivationScale, Calibration, CalibrationMethod, Calibrator, Granularity};
 use quantlab::quant::{Head, QuantizationConfig};
 use quantlab::source::held_out_text;
 
 const PROMPTS: [&str; 3] = ["The quick brown fox jumps over the lazy dog.", "One, two, three, four, 5", "To be or not"];
 
-const KERNELS: [Backend; 2] = [Backend::Candle, Backend::Tch];
-
-fn try_load(folder: &Path, backend: Backend, quantization: Option<QuantizationConfig>) -> Result<Loaded> {
-    let options = LoadOptions { backend, quantization, ..LoadOptions::default() };
-    load_model(&[folder.to_str().unwrap()], &options)
+fn try_load(folder: &Path, quantization: Option<QuantizationConfig>) -> Result<Loaded> {
+    load_model(&[folder.to_str().unwrap()], &LoadOptions { quantization, ..LoadOptions::default() })
 }
 
-fn plain(backend: Backend) -> Loaded {
-    try_load(tiny(), backend, None).unwrap()
+fn plain() -> Loaded {
+    try_load(tiny(), None).unwrap()
 }
 
 fn absmax(loaded: &Loaded) -> Calibration {
@@ -74,14 +71,14 @@ fn every_layer_is_seen_by_its_name_and_for_every_token() {
         // All of a model's layers, and no other: with all of them skipped, nothing is quantized.
         let names = calibration.layers().iter().map(|layer| layer.layer.clone()).collect();
         let config = QuantizationConfig { llm_int8_skip_modules: Some(names), ..QuantizationConfig::int8() };
-        let skipping = try_load(&case.folder, Backend::Candle, Some(config)).unwrap();
+        let skipping = try_load(&case.folder, Some(config)).unwrap();
         assert_eq!(skipping.model.info().quant_state_bytes, 0, "{}", case.name);
     }
 }
 
 #[test]
 fn scales_are_those_of_the_inputs() {
-    let loaded = plain(Backend::Candle);
+    let loaded = plain();
     let calibration = calibrate(&loaded, &PROMPTS, CalibrationMethod::AbsMax, Granularity::PerChannel).unwrap();
     let ActivationScale::PerChannel(scales) = calibration.scale("transformer.h.0.attn.c_attn").unwrap() else {
         panic!("one scale for each channel");
@@ -118,7 +115,7 @@ fn first_inputs(loaded: &Loaded) -> Vec<f64> {
 
 /// How far the prompts' logits are from those in full precision, as a share: by the roots of their mean squares.
 fn error(case: &Case, full: &Loaded, calibration: Calibration) -> f64 {
-    let quantized = try_load(&case.folder, Backend::Tch, Some(QuantizationConfig::static_int8(calibration))).unwrap();
+    let quantized = try_load(&case.folder, Some(QuantizationConfig::static_int8(calibration))).unwrap();
     let (mut noise, mut signal) = (0.0, 0.0);
     for prompt in PROMPTS {
         let row = [tokens_of(full, prompt)];
@@ -174,11 +171,10 @@ fn a_sequence_is_the_same_alone_and_in_a_padded_batch() {
         [3, 9, 1, 7].iter().map(|&len| (0..len).map(|i| (i * 41 + len * 7) % 384).collect()).collect();
     let longest = 9;
     for granularity in [Granularity::PerTensor, Granularity::PerChannel] {
-        let calibration =
-            calibrate(&plain(Backend::Candle), &PROMPTS, CalibrationMethod::Percentile(99.0), granularity);
+        let calibration = calibrate(&plain(), &PROMPTS, CalibrationMethod::Percentile(99.0), granularity);
         let config =
             QuantizationConfig { head: Head::AsLayers, ..QuantizationConfig::static_int8(calibration.unwrap()) };
-        let [loaded, other] = KERNELS.map(|backend| try_load(tiny(), backend, Some(config.clone())).unwrap());
+        let [loaded, other] = [(); 2].map(|()| try_load(tiny(), Some(config.clone())).unwrap());
         for on_the_left in [true, false] {
             let padded = |row: &Vec<u32>, with: u32| {
                 let padding = vec![with; longest - row.len()];
@@ -205,10 +201,10 @@ fn a_sequence_is_the_same_alone_and_in_a_padded_batch() {
 
 #[test]
 fn the_head_is_an_option() {
-    let full = plain(Backend::Candle);
+    let full = plain();
     let config = QuantizationConfig::static_int8(absmax(&full));
     let rows = [tokens_of(&full, PROMPTS[0])];
-    let with = |head| try_load(tiny(), Backend::Candle, Some(QuantizationConfig { head, ..config.clone() })).unwrap();
+    let with = |head| try_load(tiny(), Some(QuantizationConfig { head, ..config.clone() })).unwrap();
     let [as_loaded, int8, as_layers] = [Head::AsLoaded, Head::Int8, Head::AsLayers].map(with);
     assert_eq!(as_loaded.dtype_label, "static int8, rest float32");
     assert_eq!(int8.dtype_label, "static int8, head int8, rest float32");
@@ -225,12 +221,12 @@ fn the_head_is_an_option() {
 fn calibrations_that_do_not_fit_the_model() {
     let message = |layers: &[(&str, usize, f32)]| {
         let config = QuantizationConfig::static_int8(made(layers));
-        try_load(tiny(), Backend::Candle, Some(config)).unwrap_err().to_string()
+        try_load(tiny(), Some(config)).unwrap_err().to_string()
     };
     let expect = |text: String, parts: &[&str]| {
         assert!(parts.iter().all(|part| text.contains(part)), "{parts:?} in: {text}");
     };
-    let right = absmax(&plain(Backend::Candle));
+    let right = absmax(&plain());
     let layers: Vec<(&str, usize, f32)> =
         right.layers().iter().map(|layer| (layer.layer.as_str(), layer.channels, layer.absmax)).collect();
     expect(message(&layers[1..]), &["calibration", "`transformer.h.0.attn.c_attn`"]);
@@ -239,15 +235,15 @@ fn calibrations_that_do_not_fit_the_model() {
     expect(message(&wrong), &["layer `transformer.h.0.mlp.c_proj`", "`calibration`", "64", "256"]);
     let more = [&layers[..], &[("transformer.h.3.mlp.c_fc", 64, 1.0)]].concat();
     expect(message(&more), &["`calibration`", "`transformer.h.3.mlp.c_fc`", "another model"]);
-    let of_llama = try_load(Path::new("tests/golden/llama-tiny"), Backend::Candle, None).unwrap();
+    let of_llama = try_load(Path::new("tests/golden/llama-tiny"), None).unwrap();
     let config = QuantizationConfig::static_int8(absmax(&of_llama));
-    let text = try_load(tiny(), Backend::Candle, Some(config)).unwrap_err().to_string();
+    let text = try_load(tiny(), Some(config)).unwrap_err().to_string();
     expect(text, &["calibration", "`transformer.h.0.attn.c_attn`"]);
     // Of a layer that stays as it is, nothing need be known.
     let skip = Some(vec!["transformer.h.0.attn.c_attn".to_owned()]);
     let config =
         QuantizationConfig { llm_int8_skip_modules: skip, ..QuantizationConfig::static_int8(made(&layers[1..])) };
-    assert!(try_load(tiny(), Backend::Candle, Some(config)).is_ok());
+    assert!(try_load(tiny(), Some(config)).is_ok());
 }
 
 #[test]
@@ -256,17 +252,22 @@ fn what_cannot_be_calibrated_says_so() {
         calibrate(loaded, prompts, method, Granularity::PerTensor).unwrap_err().to_string()
     };
     let absmax = CalibrationMethod::AbsMax;
-    let loaded = plain(Backend::Candle);
+    let loaded = plain();
     assert!(message(&loaded, &[], absmax).contains("no prompts"));
     assert!(message(&loaded, &["a", ""], absmax).starts_with("prompt 1: the sequence holds no tokens"));
     let text = message(&loaded, &["a", &"word ".repeat(64)], absmax);
     assert!(text.starts_with("prompt 1: ") && text.contains("context of 64") && text.contains("several"), "{text}");
     assert!(message(&loaded, &["a"], CalibrationMethod::Percentile(0.0)).contains("percentile of 0"));
-    for backend in [Backend::CandleOps, Backend::TchOps] {
-        let text = message(&plain(backend), &["a"], absmax);
-        assert!(text.contains(backend.name()) && text.contains("`Backend::Candle`"), "{text}");
+    for engine in [Engine::Candle, Engine::Tch] {
+        let mut options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
+        let text = message(&load_model(&[tiny().to_str().unwrap()], &options).unwrap(), &["a"], absmax);
+        assert!(text.contains(engine.name()) && text.contains("`Engine::Kernels`"), "{text}");
+        // Nor can they compute with what was calibrated.
+        options.quantization = Some(QuantizationConfig::static_int8(self::absmax(&loaded)));
+        let text = load_model(&[tiny().to_str().unwrap()], &options).unwrap_err().to_string();
+        assert!(text.contains("static int8") && text.contains("`Engine::Kernels`"), "{text}");
     }
-    let int8 = try_load(tiny(), Backend::Candle, Some(QuantizationConfig::int8())).unwrap();
+    let int8 = try_load(tiny(), Some(QuantizationConfig::int8())).unwrap();
     assert!(message(&int8, &["a"], absmax).contains("quantized already"));
 }
 
@@ -281,7 +282,7 @@ fn inputs_that_are_no_numbers_name_their_layer() {
     let text = error.unwrap_err().to_string();
     assert!(text.starts_with("prompt 0: transformer.h.1.mlp.c_fc: input 0 is NaN"), "{text}");
     // Quantized, they become no numbers again, and not some.
-    let config = QuantizationConfig::static_int8(self::absmax(&plain(Backend::Candle)));
+    let config = QuantizationConfig::static_int8(self::absmax(&plain()));
     let quantized = copy.load_with(&LoadOptions { quantization: Some(config), ..LoadOptions::default() }).unwrap();
     assert!(logits(&quantized, &[vec![1, 2]]).values().iter().all(|logit| logit.is_nan()));
 }

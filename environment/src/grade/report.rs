@@ -96,9 +96,12 @@ fn shown(points: f64) -> String {
 }
 
 fn csv<const N: usize>(header: [&str; N], lines: impl Iterator<Item = [String; N]>) -> String {
-    let quoted = |field: &String| match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.clone(),
+    let quoted = |field: &String| {
+        if field.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", field.replace('"', "\"\""))
+        } else {
+            field.clone()
+        }
     };
     let mut text = header.join(",") + "\n";
     for line in lines {

@@ -1,8 +1,8 @@
 //! Whose library a build folder holds.
 //!
-//! Cargo puts no hash into the name of a shared library. Two checkouts that build into one folder therefore
-//! write the same `libquantlab.so`, and Cargo takes the other's for its own as long as its sources have not
-//! changed.
+//! Cargo puts no hash into the name of a shared library, and none of the checkout's place into the names of its
+//! other crates. Two checkouts that build into one folder therefore write the same `libquantlab.so` and
+//! `libquantlab_kernels-*.rlib`, and Cargo takes the other's for its own as long as its sources have not changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,15 +46,17 @@ mod tests {
     fn another_checkouts_library_is_forgotten_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let fingerprints = dir.path().join("x86_64/debug/.fingerprint");
-        let make = || fs::create_dir_all(fingerprints.join("quantlab-1a2b")).unwrap();
+        let ours = ["quantlab-1a2b", "quantlab-kernels-5e6f"].map(|name| fingerprints.join(name));
+        let make = || ours.iter().for_each(|dir| fs::create_dir_all(dir).unwrap());
+        let forgotten = || ours.iter().all(|dir| !dir.exists());
         make();
         fs::create_dir_all(fingerprints.join("tch-3c4d")).unwrap();
         claim(dir.path(), Path::new("/one")).unwrap();
-        assert!(!fingerprints.join("quantlab-1a2b").exists() && fingerprints.join("tch-3c4d").exists());
+        assert!(forgotten() && fingerprints.join("tch-3c4d").exists());
         make();
         claim(dir.path(), Path::new("/one")).unwrap();
-        assert!(fingerprints.join("quantlab-1a2b").exists());
+        assert!(ours.iter().all(|dir| dir.exists()));
         claim(dir.path(), Path::new("/two")).unwrap();
-        assert!(!fingerprints.join("quantlab-1a2b").exists());
+        assert!(forgotten());
     }
 }

@@ -26,7 +26,19 @@ const ALSO_KEPT: [&str; 7] =
     ["ctx", "num-traits", "plotters-backend", "plotters-svg", "polars-core", "polars-error", "polars-utils"];
 
 /// Direct dependencies whose types no cell holds: they are used inside, or only to set something up.
-const LEFT_OUT: [&str; 8] = ["hf-hub", "memmap2", "rand", "resvg", "safetensors", "serde", "serde_json", "thiserror"];
+const LEFT_OUT: [&str; 11] = [
+    "candle-transformers",
+    "hf-hub",
+    "libm",
+    "memmap2",
+    "num_cpus",
+    "rand",
+    "resvg",
+    "safetensors",
+    "serde",
+    "serde_json",
+    "thiserror",
+];
 
 /// Where the standard library's dependencies are.
 pub const STD_CARGO_HOME: &str = "QUANTLAB_STD_CARGO_HOME";

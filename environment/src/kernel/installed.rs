@@ -159,7 +159,8 @@ pub fn rustflags() -> &'static str {
     if on_path("mold") || !on_path("lld") { "-Cprefer-dynamic" } else { "-Cprefer-dynamic -Clink-arg=-fuse-ld=lld" }
 }
 
-fn on_path(program: &str) -> bool {
+/// Whether a program is in one of the folders of `PATH`.
+pub fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }

@@ -80,7 +80,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).open(path)
 }
 
-/// Clones a tree by hard links; see `Entry` for what is left out or copied.
+/// Clones a tree by hard links; see `treatment` for what is left out or copied.
 pub fn link_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -107,7 +107,7 @@ enum Treatment {
 }
 
 /// The cells' own crate is left out (each kernel writes it), as are compiler sessions, tests and the
-/// other crates of the workspace. What Cargo and rustc rewrite in place for the support crate, its
+/// other crates of the workspace. What Cargo and rustc rewrite in place for the support crate and its kernels,
 /// fingerprints and dependency lists, is copied; libraries are replaced by renaming, so a link will do.
 fn treatment(name: &str, is_dir: bool) -> Treatment {
     let stem = name.strip_prefix("lib").unwrap_or(name);
@@ -121,7 +121,7 @@ fn treatment(name: &str, is_dir: bool) -> Treatment {
     {
         return Treatment::LeaveOut;
     }
-    let support = of("quantlab");
+    let support = of("quantlab") || of("quantlab_kernels");
     if !support && stem.starts_with("quantlab") {
         return Treatment::LeaveOut;
     }
@@ -165,6 +165,10 @@ mod tests {
         assert_eq!(treatment("quantlab-0123.d", false), Treatment::Copy);
         assert_eq!(treatment("libquantlab-0123.so", false), Treatment::Link);
         assert_eq!(treatment("quantlab-0123", false), Treatment::LeaveOut);
+        assert_eq!(treatment("quantlab-kernels-0123", true), Treatment::Copy);
+        assert_eq!(treatment("quantlab_kernels-0123.d", false), Treatment::Copy);
+        assert_eq!(treatment("libquantlab_kernels-0123.rlib", false), Treatment::Link);
+        assert_eq!(treatment("quantlab_kernels-0123", false), Treatment::LeaveOut);
         assert_eq!(treatment("quantlab_environment-01.d", false), Treatment::LeaveOut);
         assert_eq!(treatment("libctx.so", false), Treatment::LeaveOut);
         assert_eq!(treatment("ctx-77", true), Treatment::LeaveOut);

@@ -4,7 +4,7 @@
 //! of its own, cloned from the warm one, sets the environment and becomes evcxr_jupyter. So the kernel
 //! is the same from JupyterLab, VS Code and headless runs, whatever their environment is.
 
-mod claim;
+pub mod claim;
 pub mod filter;
 pub mod installed;
 pub mod launch;

@@ -98,6 +98,10 @@ incremental = true
 opt-level = 3
 debug-assertions = false
 overflow-checks = false
+
+# Some 130 models of which a dozen are used; what they compute with is in candle-core, at full speed.
+[profile.dev.package.candle-transformers]
+opt-level = 1
 "#
     )
 }

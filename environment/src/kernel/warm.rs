@@ -95,7 +95,9 @@ fn point_at(manifest: &Path, support_crate: &Path) -> Result<()> {
 /// looks at them.
 pub fn source_key(support_crate: &Path) -> Result<String> {
     let mut entries = Vec::new();
-    for part in ["Cargo.toml", "src", "embedded", "fonts", "../Cargo.toml", "../Cargo.lock"] {
+    let own = ["Cargo.toml", "src", "embedded", "fonts"];
+    let others = ["kernels/Cargo.toml", "kernels/src", "../Cargo.toml", "../Cargo.lock"];
+    for part in own.into_iter().chain(others) {
         list(&support_crate.join(part), &mut entries)?;
     }
     entries.sort();
@@ -136,7 +138,11 @@ mod tests {
         let edited = source_key(&krate).unwrap();
         assert_ne!(before, edited);
         fs::write(krate.join("src/new.rs"), "").unwrap();
-        assert_ne!(edited, source_key(&krate).unwrap());
+        let more = source_key(&krate).unwrap();
+        assert_ne!(edited, more);
+        fs::create_dir_all(krate.join("kernels/src")).unwrap();
+        fs::write(krate.join("kernels/src/lib.rs"), "").unwrap();
+        assert_ne!(more, source_key(&krate).unwrap());
     }
 
     #[test]

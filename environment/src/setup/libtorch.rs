@@ -1,5 +1,6 @@
 //! libtorch: the user's own (`LIBTORCH`), or from the package registry's `torch` wheel.
 
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,9 +45,9 @@ impl Choice {
             check_version(&own)?;
             return Ok(Self::Own(own));
         }
-        if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
+        if cfg!(not(target_os = "linux")) || pinned(ARCH).next().is_none() {
             bail!(
-                "set-up can fetch libtorch for Linux on x86-64 only\n  try: install libtorch {TORCH_VERSION} yourself and set LIBTORCH to its folder"
+                "set-up can fetch libtorch for Linux on x86-64 and ARM64 only\n  try: install libtorch {TORCH_VERSION} yourself and set LIBTORCH to its folder"
             );
         }
         // What was asked for once stays, also where no GPU answers at the moment.
@@ -58,7 +59,7 @@ impl Choice {
     pub fn key(&self) -> String {
         match self {
             Self::Own(path) => format!("own {}", path.display()),
-            Self::Cpu => format!("cpu {WHEELS}"),
+            Self::Cpu => format!("cpu {}", pinned(ARCH).collect::<Vec<_>>().join("\n")),
             Self::Cuda => format!("cuda {TORCH_VERSION}"),
         }
     }
@@ -124,22 +125,33 @@ pub fn install(choice: &Choice, home: &Home) -> Result<()> {
 }
 
 fn install_cpu(home: &Home) -> Result<()> {
-    let folder = home.libtorch();
-    remove_if_there(&folder)?;
+    remove_if_there(&home.libtorch())?;
+    unpack(ARCH, &home.python_bin("python"), &home.downloads(), &home.libtorch())
+}
+
+/// The lines of libtorch.txt for an architecture.
+fn pinned(arch: &str) -> impl Iterator<Item = &'static str> {
+    WHEELS.lines().filter(move |line| {
+        !line.starts_with('#') && line.split_whitespace().nth(2).is_some_and(|platform| platform.ends_with(arch))
+    })
+}
+
+/// Puts libtorch's CPU part for an architecture, which need not be this machine's, into a folder.
+fn unpack(arch: &str, python: &Path, downloads: &Path, into: &Path) -> Result<()> {
     let mut wheels = Vec::new();
-    for line in WHEELS.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
+    for line in pinned(arch) {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [requirement, sha256, platform, prefix, members @ ..] = fields.as_slice() else {
             bail!("libtorch.txt: malformed line `{line}`");
         };
-        let wheel = home.downloads().join(format!("{requirement}.whl"));
+        let wheel = downloads.join(format!("{requirement}.whl"));
         eprintln!("      {requirement}");
         run_shown(
-            Command::new(home.python_bin("python"))
+            Command::new(python)
                 .args(["-c", FETCH_WHEEL, requirement, sha256])
                 .arg(&wheel)
                 .args(["--platform", platform, "--extract", prefix, "--into"])
-                .arg(&folder)
+                .arg(into)
                 .args(members),
         )?;
         wheels.push(wheel);
@@ -276,6 +288,46 @@ mod tests {
             let fields: Vec<&str> = line.split_whitespace().collect();
             assert!(fields.len() >= 5 && fields[0].contains("==") && fields[1].len() == 64, "{line}");
         }
-        assert!(WHEELS.contains(&format!("torch=={TORCH_VERSION} ")));
+        for arch in ["x86_64", "aarch64"] {
+            let wheels: Vec<&str> = pinned(arch).collect();
+            assert!(wheels.len() == 3 && wheels[0].starts_with(&format!("torch=={TORCH_VERSION} ")), "{arch}");
+        }
+        assert_eq!(pinned("riscv64").count(), 0);
+    }
+
+    /// What a Linux with a C++ compiler has.
+    const SYSTEM: [&str; 10] = [
+        "ld-linux-aarch64.so.1",
+        "ld-linux-x86-64.so.2",
+        "libc.so.6",
+        "libdl.so.2",
+        "libgcc_s.so.1",
+        "libm.so.6",
+        "libpthread.so.0",
+        "librt.so.1",
+        "libstdc++.so.6",
+        "libutil.so.1",
+    ];
+
+    #[test]
+    #[ignore = "downloads 1 GB; `cargo lab test --full` runs it"]
+    fn what_libtorch_needs_is_unpacked_or_the_systems() {
+        for arch in ["x86_64", "aarch64"] {
+            let dir = tempfile::tempdir().unwrap();
+            unpack(arch, Path::new("python3"), &dir.path().join("downloads"), dir.path()).unwrap();
+            assert!(version_of_header(dir.path()).unwrap() == TORCH_VERSION);
+            let lib = dir.path().join("lib");
+            let mut needed = 0;
+            for library in fs::read_dir(&lib).unwrap().map(|entry| entry.unwrap().path()) {
+                // Reads the libraries of any architecture.
+                let dynamic = output_of(Command::new("readelf").arg("-d").arg(&library)).unwrap();
+                for name in dynamic.lines().filter(|line| line.contains("(NEEDED)")) {
+                    let name = name.split(['[', ']']).nth(1).unwrap();
+                    assert!(SYSTEM.contains(&name) || lib.join(name).is_file(), "{arch}: {library:?} needs {name}");
+                    needed += 1;
+                }
+            }
+            assert!(needed > 20, "{arch}: {needed}");
+        }
     }
 }

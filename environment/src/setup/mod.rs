@@ -159,7 +159,7 @@ impl<'a> Plan<'a> {
             &mut steps,
             "libtorch",
             "libtorch 2.13.0",
-            "the C++ library under tch, from the registry's torch wheel (530 MB to download, 500 MB kept)",
+            "the C++ library under tch, from the registry's torch wheel (430 to 530 MB to download, 500 MB kept)",
             |p| libtorch::install(&p.choice, p.home),
         )?;
         self.step(

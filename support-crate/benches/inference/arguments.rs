@@ -4,45 +4,53 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Arg, ArgAction, Command, value_parser};
-use quantlab::model::Backend;
+use quantlab::model::Engine;
 
 use crate::Variant;
 use crate::format::Format;
 
 const METHOD: &str = "\
-Each row is one backend, one precision and one batch size, on the CPU:
-  prefill_ms         time to the first new token after a prompt of 128 (prompt_tokens)
-  decode_tok_s       tokens of all sequences for each second from the first to the 64th new one, after a prompt of 16
+Each row is one engine, one precision and one batch size, on the CPU, in JSON also one length of the prompt:
+  prefill_ms         time to the first new token after a prompt of so many tokens (prompt)
+  decode_tok_s       tokens of all sequences for each second from the first to the 64th new one, after a prompt of
+                     --context tokens (context): after a long one, attention counts
   load_s             loading from disk, with all files in the system's cache, in a process of its own
   weights_mib        memory that the weights take, as transformers counts it (without the scales of quantized ones);
                      biases and norms are float32 whatever the precision, and a quantized head of a model that ties it
                      to the embedding is a second copy of that
   peak_rss_mib       the most resident memory of that process, libraries included
   bandwidth_gb_s     what as many threads read from memory, measured before each round
-  fraction_of_limit  decode steps a second, of those that this bandwidth allows if each reads all weights once
+  fraction_of_limit  decode steps a second, of those that this bandwidth allows if each reads all weights once; keys and
+                     values of the context come on top of these, and are not counted
 
 Quantized formats are made while loading, in bitsandbytes' default configuration, but for what 4-bit weights are
 multiplied in: that, the embeddings, and the head unless the name says otherwise, are bfloat16, or float32 with +float32.
 static-int8 is calibrated on a few sentences first, per tensor and by the absolute maximum: its load_s and peak_rss_mib
 include the model in full precision that does that. The environment variable QUANTLAB_CPU_ISA (scalar, avx2, avx2-vnni,
-avx512, avx512-vnni, avx512-bf16) makes products and attention do without the instructions beyond.
+avx512, avx512-vnni, avx512-bf16; on ARM64 neon, neon-dotprod, neon-bf16) makes the kernels do without the instructions
+beyond; amx, which has to be asked for, makes them use Intel's tiles.
 
 Prompts are random tokens, the most likely token is taken each time, and nothing stops early. Numbers are medians of the
 repeats, which are taken in rounds where each row has its turn, so that a machine that drifts treats all alike; one
 round before them does not count. (Models that together need more than half of the free memory are measured one after
 the other.)
 
-At the end, the first backend and precision decode with and without the KV cache: a plot of how the time grows.";
+At the end, the first model decodes with the first engine and precision, with the KV cache and without: a plot of how
+the time grows.";
 
 /// Where the plot goes unless told otherwise: into the build folder.
 const PLOT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/decode-cost.svg");
 
 /// The arguments, checked as far as that needs no model.
 pub struct Arguments {
-    pub model: String,
-    pub backends: Vec<Backend>,
+    pub models: Vec<String>,
+    pub engines: Vec<Engine>,
     pub formats: Vec<Format>,
     pub batches: Vec<usize>,
+    /// Lengths of the prompts that prefill is timed with, in tokens.
+    pub prompts: Vec<usize>,
+    /// Length of the prompt that decode starts from, in tokens.
+    pub context: usize,
     pub threads: Option<usize>,
     pub repeats: usize,
     pub json: bool,
@@ -63,10 +71,12 @@ impl Arguments {
         let mut matches = command().get_matches();
         let plot = matches.remove_one("plot").filter(|_| !matches.get_flag("no-plot"));
         Self {
-            model: matches.remove_one("model").unwrap_or_default(),
-            backends: matches.remove_many("backend").into_iter().flatten().collect(),
+            models: matches.remove_many("model").into_iter().flatten().collect(),
+            engines: matches.remove_many("engine").into_iter().flatten().collect(),
             formats: matches.remove_many("precision").into_iter().flatten().collect(),
             batches: matches.remove_many("batch").into_iter().flatten().collect(),
+            prompts: matches.remove_many("prompt").into_iter().flatten().collect(),
+            context: matches.remove_one("context").unwrap_or_default(),
             threads: matches.remove_one("threads"),
             repeats: matches.remove_one("repeats").unwrap_or_default(),
             json: matches.get_flag("json"),
@@ -77,10 +87,10 @@ impl Arguments {
         }
     }
 
-    /// Every backend with every precision.
+    /// Every engine with every precision.
     pub fn variants(&self) -> Vec<Variant> {
-        let with_each = |&backend| self.formats.iter().map(move |format| Variant { backend, format: format.clone() });
-        self.backends.iter().flat_map(with_each).collect()
+        let with_each = |&engine| self.formats.iter().map(move |format| Variant { engine, format: format.clone() });
+        self.engines.iter().flat_map(with_each).collect()
     }
 }
 
@@ -92,19 +102,28 @@ fn command() -> Command {
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     let at_least_one = RangedU64ValueParser::<usize>::new().range(1..);
     Command::new("inference")
-        .about("Measures how fast models answer, for each combination of backend, precision and batch size.")
+        .about("Measures how fast models answer, for each combination of model, engine, precision and batch size.")
         .after_help(METHOD)
         .arg(
-            option("model", "ID")
-                .default_value("random:gpt2")
-                .help("Repository on the Hub, folder, `embedded`, or random:gpt2, which is written to disk first"),
+            list("model", "random:gpt2")
+                .help("Repositories on the Hub, folders, `embedded`, or random:gpt2, which is written to disk first"),
         )
-        .arg(list("backend", "candle,tch").value_parser(value_parser!(Backend)).help("Whose tensors hold the weights"))
+        .arg(list("engine", "kernels").alias("backend").value_parser(value_parser!(Engine)).help(
+            "What computes: kernels (this library's own), candle, tch (libtorch). Static int8 is computed by kernels \
+             only. candle-ops and tch-ops are former names of candle and tch",
+        ))
         .arg(list("precision", "float32,bfloat16").value_parser(value_parser!(Format)).help(
             "Formats of the weights: float32, bfloat16, int8, static-int8, nf4, fp4; nf4+head8 with the head in int8, \
              nf4+float32 with all but the quantized weights in float32 instead of bfloat16, ...",
         ))
         .arg(list("batch", "1,8").value_parser(at_least_one).help("How many sequences are generated at once"))
+        .arg(list("prompt", "128").value_parser(at_least_one).help("Tokens of the prompts that prefill is timed with"))
+        .arg(
+            option("context", "N")
+                .value_parser(at_least_one)
+                .default_value("16")
+                .help("Tokens of the prompt that decode starts from"),
+        )
         .arg(
             option("threads", "N")
                 .value_parser(value_parser!(usize))

@@ -8,12 +8,14 @@ use quantlab::model::Loaded;
 use quantlab::report::{LinePlot, Table, significant};
 
 use crate::arguments::Arguments;
-use crate::speed::{DECODE_PROMPT_TOKENS, prompts};
+use crate::speed::prompts;
 
+/// Tokens of the prompt.
+const PROMPT_TOKENS: usize = 16;
 /// Tokens after the first new one.
 const DECODE_TOKENS: usize = 128;
 /// The longest sequence, in tokens: the prompt, the first new token and those after it.
-pub const CONTEXT_NEEDED: usize = DECODE_PROMPT_TOKENS + 1 + DECODE_TOKENS;
+pub const CONTEXT_NEEDED: usize = PROMPT_TOKENS + 1 + DECODE_TOKENS;
 /// A run without the cache takes long; noise shows less in it.
 const MOST_REPEATS: usize = 3;
 /// Measured points that are drawn of a curve.
@@ -23,8 +25,8 @@ const POINTS: usize = 16;
 pub fn plot(loaded: &Loaded, path: &Path, arguments: &Arguments) -> Result<()> {
     eprintln!("decoding {DECODE_TOKENS} tokens with the KV cache and without");
     let mut plot = LinePlot::new("Time to decode n tokens").x("n, new tokens after the first", "").y("time", "s");
-    let mut table = Table::new(format!("Decoding {DECODE_TOKENS} tokens after a prompt of {DECODE_PROMPT_TOKENS}"))
-        .headings([
+    let mut table =
+        Table::new(format!("Decoding {DECODE_TOKENS} tokens after a prompt of {PROMPT_TOKENS}")).headings([
             ("", ""),
             ("time", "s"),
             ("each token", "ms"),
@@ -34,7 +36,7 @@ pub fn plot(loaded: &Loaded, path: &Path, arguments: &Arguments) -> Result<()> {
     for (name, use_cache) in [("without KV cache", false), ("with KV cache", true)] {
         let repeats = arguments.repeats.min(MOST_REPEATS);
         let options = TimingOptions { max_new_tokens: DECODE_TOKENS + 1, use_cache, warmup: 1, repeats };
-        let timing = time_generate_tokens(loaded, &prompts(loaded, 1, DECODE_PROMPT_TOKENS), &options)?;
+        let timing = time_generate_tokens(loaded, &prompts(loaded, 1, PROMPT_TOKENS), &options)?;
         let cost = Cost::of(&timing);
         let (each_ms, growth_us) = (cost.linear * 1e3, 2.0 * cost.quadratic * 1e6);
         table = table.row((name, cost.seconds(DECODE_TOKENS), each_ms, growth_us, cost.of_doubling()))?;

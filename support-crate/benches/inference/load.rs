@@ -8,11 +8,13 @@ use std::time::Instant;
 
 use quantlab::error::{Error, Result};
 use quantlab::measure::{Statistics, peak_memory};
+use quantlab::model::{LoadOptions, load_model};
 use quantlab::source::{ModelId, WeightSource};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::arguments::Arguments;
-use crate::{MIB, SCRATCH, Variant, checkpoint};
+use crate::{MIB, SCRATCH, Variant};
 
 /// What loading a model took.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -22,21 +24,20 @@ pub struct Load {
     pub peak_rss_mib: f64,
 }
 
-/// The model's id, or the folder of a checkpoint of the same shape if its weights would be made on the spot.
-/// It is written once and kept with the build.
+/// The model's id, or the folder of a checkpoint of it if its weights would be made on the spot. That is in the format
+/// that the model was published in, and is written once and kept with the build.
 pub fn on_disk(model: &str) -> Result<Cow<'_, str>> {
     let files = model.parse::<ModelId>()?.resolve()?;
     if !matches!(files.weights, WeightSource::Random { .. }) {
         return Ok(model.into());
     }
     let folder = Path::new(SCRATCH).join(model.replace(':', "-"));
-    if !folder.is_dir() {
+    // A folder is a checkpoint from when its config is there.
+    if !folder.join("config.json").is_file() {
         eprintln!("writing {model} to {}", folder.display());
-        std::fs::create_dir_all(SCRATCH)?;
-        // Renamed into place: half a checkpoint would look like a whole one.
-        let unfinished = tempfile::tempdir_in(SCRATCH)?;
-        checkpoint::write_gpt2(unfinished.path(), &files.config.read()?, &files.tokenizer.read()?)?;
-        std::fs::rename(unfinished.keep(), &folder)?;
+        let config: Value = serde_json::from_slice(&files.config.read()?)?;
+        let precision = config["torch_dtype"].as_str().unwrap_or("float32").parse()?;
+        load_model(&[model], &LoadOptions { precision, ..LoadOptions::default() })?.save_pretrained(&folder)?;
     }
     Ok(folder.to_string_lossy().into_owned().into())
 }
@@ -68,7 +69,7 @@ pub fn measure(model: &str, variants: &[Variant], arguments: &Arguments) -> Resu
 
 fn in_a_process(model: &str, variant: &Variant, arguments: &Arguments) -> Result<Load> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--load-only", "--model", model, "--backend", variant.backend.name()]);
+    command.args(["--load-only", "--model", model, "--engine", variant.engine.name()]);
     command.args(["--precision", &variant.format.to_string()]);
     command.args(arguments.threads.map(|threads| format!("--threads={threads}")));
     let output = command.stderr(Stdio::inherit()).output()?;

@@ -1,12 +1,10 @@
-//! How fast models answer: one row for each combination of backend, precision and batch size.
+//! How fast models answer: one row for each combination of model, engine, precision and batch size.
 //!
 //! `cargo lab exec cargo bench -p quantlab --bench inference -- --json` prints a JSON object a line,
 //! without `--json` a table; `--help` says what is measured how. What is timed is what a notebook times:
 //! the library's `time_generate`.
 
 mod arguments;
-#[path = "../../tests/common/checkpoint.rs"]
-mod checkpoint;
 mod decode_cost;
 mod format;
 mod load;
@@ -20,7 +18,7 @@ use arguments::Arguments;
 use format::Format;
 use quantlab::error::{Error, Result};
 use quantlab::measure::available_memory;
-use quantlab::model::{Backend, DecoderConfig, LoadOptions, Loaded, load_model, set_threads};
+use quantlab::model::{DecoderConfig, Engine, LoadOptions, Loaded, load_model, set_threads};
 use quantlab::source::ModelId;
 use row::Row;
 
@@ -36,14 +34,14 @@ const SHARE_OF_MEMORY: f64 = 0.5;
 /// One way to load the model.
 #[derive(Debug, Clone)]
 struct Variant {
-    backend: Backend,
+    engine: Engine,
     format: Format,
 }
 
 impl Variant {
     fn load(&self, model: &str) -> Result<Loaded> {
-        let (backend, precision) = (self.backend, self.format.precision);
-        let options = LoadOptions { backend, precision, ..LoadOptions::default() };
+        let (engine, precision) = (Some(self.engine), self.format.precision);
+        let options = LoadOptions { engine, precision, ..LoadOptions::default() };
         let quantization = self.format.quantization(|| load_model(&[model], &options))?;
         load_model(&[model], &LoadOptions { quantization, ..options })
     }
@@ -63,14 +61,16 @@ fn main() -> ExitCode {
 /// minutes.
 fn check_context(model: &str, arguments: &Arguments) -> Result<()> {
     let context_len = DecoderConfig::read(&model.parse::<ModelId>()?.resolve()?.config)?.context_len;
-    let of_rows = speed::context_needed();
+    let of_rows = speed::context_needed(arguments);
     let needed = of_rows.max(arguments.plot.as_ref().map_or(0, |_| decode_cost::CONTEXT_NEEDED));
     if context_len < needed {
         return Err(Error::input(format!(
-            "the context of {} is {context_len} tokens; what is measured takes {needed}",
-            arguments.model
+            "the context of {model} is {context_len} tokens; what is measured takes {needed}"
         ))
-        .hint(format!("choose a model with a longer context; with `--no-plot`, {of_rows} tokens are enough")));
+        .hint(format!(
+            "take a model with a longer context, or shorter `--prompt` and `--context`; with `--no-plot`, {of_rows} \
+             tokens are enough"
+        )));
     }
     Ok(())
 }
@@ -80,36 +80,45 @@ fn run(arguments: &Arguments) -> Result<()> {
         set_threads(threads)?;
     }
     let variants = arguments.variants();
+    let first = &arguments.models[0];
     if arguments.load_only {
-        return load::measure_here(&arguments.model, &variants[0]);
+        return load::measure_here(first, &variants[0]);
     }
     if arguments.on_request {
-        return speed::decode_on_request(&variants[0].load(&arguments.model)?, arguments.batches[0]);
+        return speed::decode_on_request(&variants[0].load(first)?, arguments);
     }
-    let model = load::on_disk(&arguments.model)?;
-    check_context(&model, arguments)?;
-    let loads = load::measure(&model, &variants, arguments)?;
+    arguments.models.iter().try_for_each(|model| check_context(model, arguments))?;
+    for model in &arguments.models {
+        let rows = measure(model, &variants, arguments)?;
+        row::print(&rows, model, arguments)?;
+        if let Some(path) = arguments.trade_off.as_ref().filter(|_| model == first) {
+            trade_off::plot(&rows, path, model)?;
+        }
+    }
+    match &arguments.plot {
+        Some(path) => {
+            // Under the name that was asked for, not that of the checkpoint made for it.
+            let loaded = Loaded { model_id: first.clone(), ..variants[0].load(&load::on_disk(first)?)? };
+            decode_cost::plot(&loaded, path, arguments)
+        }
+        None => Ok(()),
+    }
+}
+
+/// The rows of one model.
+fn measure(model: &str, variants: &[Variant], arguments: &Arguments) -> Result<Vec<Row>> {
+    let model = load::on_disk(model)?;
+    let loads = load::measure(&model, variants, arguments)?;
     let needed = loads.iter().map(|load| load.weights_mib * MIB).sum::<f64>();
     let is_room = available_memory().is_none_or(|free| needed < SHARE_OF_MEMORY * free as f64);
     let at_once = if is_room { variants.len() } else { 1 };
     let mut rows = Vec::new();
     for (variants, loads) in variants.chunks(at_once).zip(loads.chunks(at_once)) {
         let models = variants.iter().map(|variant| variant.load(&model)).collect::<Result<Vec<_>>>()?;
-        let speeds = speed::measure(&models, &arguments.batches, arguments.repeats)?;
+        let speeds = speed::measure(&models, arguments)?;
         for ((variant, &load), speeds) in variants.iter().zip(loads).zip(speeds) {
             rows.extend(speeds.into_iter().map(|speed| Row::new(variant, load, speed)));
         }
     }
-    row::print(&rows, arguments)?;
-    if let Some(path) = &arguments.trade_off {
-        trade_off::plot(&rows, path, arguments)?;
-    }
-    match &arguments.plot {
-        Some(path) => {
-            // Under the name that was asked for, not that of the checkpoint made for it.
-            let loaded = Loaded { model_id: arguments.model.clone(), ..variants[0].load(&model)? };
-            decode_cost::plot(&loaded, path, arguments)
-        }
-        None => Ok(()),
-    }
+    Ok(rows)
 }

@@ -3,13 +3,13 @@
 use quantlab::error::Result;
 use quantlab::measure::BUILD;
 use quantlab::model::threads;
-use quantlab::report::{Estimate, Table};
+use quantlab::report::Table;
 use serde::Serialize;
 
 use crate::Variant;
 use crate::arguments::Arguments;
 use crate::load::Load;
-use crate::speed::{DECODE_PROMPT_TOKENS, PREFILL_TOKENS, Speed};
+use crate::speed::Speed;
 
 /// What was measured of one combination.
 pub struct Row {
@@ -21,19 +21,20 @@ pub struct Row {
 /// A row as it stands in the JSON, in this order.
 #[derive(Serialize)]
 struct Line<'a> {
+    program: &'static str,
+    model: &'a str,
     engine: &'static str,
-    backend: &'static str,
     precision: &'a str,
     batch: usize,
-    prompt_tokens: usize,
+    prompt: usize,
     prefill_ms: f64,
+    context: usize,
     decode_tok_s: f64,
     load_s: f64,
     weights_mib: f64,
     peak_rss_mib: f64,
     bandwidth_gb_s: f64,
     fraction_of_limit: f64,
-    model: &'a str,
     threads: usize,
     build: &'static str,
 }
@@ -43,25 +44,27 @@ impl Row {
         Self { variant: variant.clone(), load, speed }
     }
 
-    fn line<'a>(&'a self, model: &'a str) -> Line<'a> {
+    /// One for each length of the prompt.
+    fn lines<'a>(&'a self, model: &'a str, arguments: &'a Arguments) -> impl Iterator<Item = Line<'a>> {
         let Self { variant, load, speed } = self;
-        Line {
-            engine: "quantlab",
-            backend: variant.backend.name(),
+        arguments.prompts.iter().zip(&speed.prefill_ms).map(move |(&prompt, prefill_ms)| Line {
+            program: "quantlab",
+            model,
+            engine: variant.engine.name(),
             precision: variant.format.name(),
             batch: speed.batch,
-            prompt_tokens: PREFILL_TOKENS,
-            prefill_ms: rounded(speed.prefill_ms.median),
+            prompt,
+            prefill_ms: rounded(prefill_ms.median),
+            context: arguments.context,
             decode_tok_s: rounded(speed.decode_tok_s.median),
             load_s: rounded(load.load_s),
             weights_mib: rounded(load.weights_mib),
             peak_rss_mib: rounded(load.peak_rss_mib),
             bandwidth_gb_s: rounded(speed.bandwidth_gb_s),
             fraction_of_limit: rounded(speed.fraction_of_limit),
-            model,
             threads: threads(),
             build: BUILD,
-        }
+        })
     }
 }
 
@@ -70,50 +73,35 @@ fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 
-/// Prints all rows.
-pub fn print(rows: &[Row], arguments: &Arguments) -> Result<()> {
+/// Prints all rows of a model.
+pub fn print(rows: &[Row], model: &str, arguments: &Arguments) -> Result<()> {
     if arguments.json {
-        for row in rows {
-            println!("{}", serde_json::to_string(&row.line(&arguments.model))?);
+        for line in rows.iter().flat_map(|row| row.lines(model, arguments)) {
+            println!("{}", serde_json::to_string(&line)?);
         }
     } else {
-        println!("{}", table(rows, arguments)?.to_text());
+        println!("{}", table(rows, model, arguments)?.to_text());
     }
     Ok(())
 }
 
-fn table(rows: &[Row], arguments: &Arguments) -> Result<Table> {
-    let mut table = Table::new(format!("Inference of {}", arguments.model)).headings([
-        ("backend", ""),
-        ("precision", ""),
-        ("batch", ""),
-        ("prefill", "ms"),
-        ("decode", "tokens/s"),
-        ("load", "s"),
-        ("weights", "MiB"),
-        ("peak RSS", "MiB"),
-        ("bandwidth", "GB/s"),
-        ("fraction of limit", ""),
-    ])?;
-    for Row { variant, load, speed } in rows {
-        let [prefill, decode] = [speed.prefill_ms, speed.decode_tok_s].map(Estimate::from);
-        let Speed { batch, bandwidth_gb_s, fraction_of_limit, .. } = *speed;
-        let Load { load_s, weights_mib, peak_rss_mib } = *load;
-        table = table.row((
-            variant.backend.name(),
-            variant.format.name(),
-            batch,
-            prefill,
-            decode,
-            load_s,
-            weights_mib,
-            peak_rss_mib,
-            bandwidth_gb_s,
-            fraction_of_limit,
-        ))?;
+fn table(rows: &[Row], model: &str, arguments: &Arguments) -> Result<Table> {
+    let mut table = Table::new(format!("Inference of {model}"))
+        .column("engine", "", rows.iter().map(|row| row.variant.engine.name()))?
+        .column("precision", "", rows.iter().map(|row| row.variant.format.name()))?
+        .column("batch", "", rows.iter().map(|row| row.speed.batch))?;
+    for (i, tokens) in arguments.prompts.iter().enumerate() {
+        let prefill = rows.iter().map(|row| row.speed.prefill_ms[i]);
+        table = table.column(format!("prefill {tokens}"), "ms", prefill)?;
     }
     Ok(table
-        .note(format!("prefill of {PREFILL_TOKENS} tokens, decode after {DECODE_PROMPT_TOKENS}"))
+        .column("decode", "tokens/s", rows.iter().map(|row| row.speed.decode_tok_s))?
+        .column("load", "s", rows.iter().map(|row| row.load.load_s))?
+        .column("weights", "MiB", rows.iter().map(|row| row.load.weights_mib))?
+        .column("peak RSS", "MiB", rows.iter().map(|row| row.load.peak_rss_mib))?
+        .column("bandwidth", "GB/s", rows.iter().map(|row| row.speed.bandwidth_gb_s))?
+        .column("fraction of limit", "", rows.iter().map(|row| row.speed.fraction_of_limit))?
+        .note(format!("prefill of so many tokens, decode after {}", arguments.context))
         .note("limit: reading the weights from memory once for each step of decode")
         .note(format!("cpu | {} threads | {BUILD} build | medians of {} runs", threads(), arguments.repeats)))
 }

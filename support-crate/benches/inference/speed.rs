@@ -8,17 +8,16 @@ use quantlab::model::Loaded;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Tokens of the prompt that prefill is timed with.
-pub const PREFILL_TOKENS: usize = 128;
-/// Tokens of the prompt that decode starts from.
-pub const DECODE_PROMPT_TOKENS: usize = 16;
+use crate::arguments::Arguments;
+
 /// New tokens of a timed decode; the first belongs to the prefill.
 const NEW_TOKENS: usize = 64;
 
 /// The speed of one model with one batch size.
 pub struct Speed {
     pub batch: usize,
-    pub prefill_ms: Statistics,
+    /// Of each length of the prompt, in the order of the arguments.
+    pub prefill_ms: Vec<Statistics>,
     pub decode_tok_s: Statistics,
     pub bandwidth_gb_s: f64,
     /// Decode steps a second, of those that the bandwidth allows.
@@ -28,19 +27,22 @@ pub struct Speed {
 /// The runs of one model with one batch size.
 struct Runs<'a> {
     loaded: &'a Loaded,
+    arguments: &'a Arguments,
     batch: usize,
-    prefill_ms: Vec<f64>,
+    /// Of each length of the prompt.
+    prefill_ms: Vec<Vec<f64>>,
     decode_tok_s: Vec<f64>,
 }
 
 /// Measures each model with each batch size: for each model, the speeds by batch size.
-pub fn measure(models: &[Loaded], batches: &[usize], repeats: usize) -> Result<Vec<Vec<Speed>>> {
-    let with_each = |loaded| batches.iter().map(move |&batch| Runs::new(loaded, batch));
+pub fn measure(models: &[Loaded], arguments: &Arguments) -> Result<Vec<Vec<Speed>>> {
+    let (batches, repeats) = (&arguments.batches, arguments.repeats);
+    let with_each = |loaded| batches.iter().map(move |&batch| Runs::new(loaded, arguments, batch));
     let mut all: Vec<Runs> = models.iter().flat_map(with_each).collect();
-    // The first round warms up.
     for runs in &mut all {
         runs.run()?;
-        (runs.prefill_ms, runs.decode_tok_s) = Default::default();
+        // That was to warm up.
+        *runs = Runs::new(runs.loaded, arguments, runs.batch);
     }
     let mut bandwidths = Vec::new();
     for round in 1..=repeats {
@@ -55,32 +57,37 @@ pub fn measure(models: &[Loaded], batches: &[usize], repeats: usize) -> Result<V
 }
 
 /// The longest sequence that is measured, in tokens: a prompt with what comes after it.
-pub fn context_needed() -> usize {
-    (PREFILL_TOKENS + 1).max(DECODE_PROMPT_TOKENS + NEW_TOKENS)
+pub fn context_needed(arguments: &Arguments) -> usize {
+    let longest_prefill = arguments.prompts.iter().max().map_or(0, |tokens| tokens + 1);
+    longest_prefill.max(arguments.context + NEW_TOKENS)
 }
 
 /// Decodes once for each line of standard input, and answers with the median time of a token, in
 /// milliseconds: so that another program can take turns with this one, and both see the same machine.
-pub fn decode_on_request(loaded: &Loaded, batch: usize) -> Result<()> {
-    let runs = Runs::new(loaded, batch);
+pub fn decode_on_request(loaded: &Loaded, arguments: &Arguments) -> Result<()> {
+    let runs = Runs::new(loaded, arguments, arguments.batches[0]);
     for line in std::io::stdin().lines() {
         line?;
-        let timing = runs.time(DECODE_PROMPT_TOKENS, NEW_TOKENS)?;
+        let timing = runs.time(arguments.context, NEW_TOKENS)?;
         println!("{}", Statistics::of(&timing.token_ms[1..])?.median);
     }
     Ok(())
 }
 
 impl<'a> Runs<'a> {
-    fn new(loaded: &'a Loaded, batch: usize) -> Self {
-        Self { loaded, batch, prefill_ms: Vec::new(), decode_tok_s: Vec::new() }
+    fn new(loaded: &'a Loaded, arguments: &'a Arguments, batch: usize) -> Self {
+        let prefill_ms = vec![Vec::new(); arguments.prompts.len()];
+        Self { loaded, arguments, batch, prefill_ms, decode_tok_s: Vec::new() }
     }
 
     /// One run of each kind. Decode comes first: what the measurement before it put out of the caches comes
     /// back in the part of it that does not count.
     fn run(&mut self) -> Result<()> {
-        self.decode_tok_s.push(self.time(DECODE_PROMPT_TOKENS, NEW_TOKENS)?.decode_tokens_per_sec);
-        self.prefill_ms.push(self.time(PREFILL_TOKENS, 1)?.ttft_ms);
+        self.decode_tok_s.push(self.time(self.arguments.context, NEW_TOKENS)?.decode_rate.median);
+        for (i, &tokens) in self.arguments.prompts.iter().enumerate() {
+            let prefill_ms = self.time(tokens, 1)?.ttft.median;
+            self.prefill_ms[i].push(prefill_ms);
+        }
         Ok(())
     }
 
@@ -90,7 +97,8 @@ impl<'a> Runs<'a> {
     }
 
     fn speed(&self, bandwidth_gb_s: f64) -> Result<Speed> {
-        let (prefill_ms, decode_tok_s) = (Statistics::of(&self.prefill_ms)?, Statistics::of(&self.decode_tok_s)?);
+        let prefill_ms = self.prefill_ms.iter().map(|runs| Statistics::of(runs)).collect::<Result<_>>()?;
+        let decode_tok_s = Statistics::of(&self.decode_tok_s)?;
         let bytes_per_token = self.loaded.model.info().bytes_per_token;
         // A step reads the weights once, for however many sequences.
         let steps_per_s = decode_tok_s.median / self.batch as f64;

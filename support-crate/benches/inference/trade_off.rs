@@ -7,34 +7,29 @@ use quantlab::measure::{PerplexityOptions, perplexity};
 use quantlab::report::{LinePlot, significant};
 use quantlab::source::held_out_text;
 
-use crate::arguments::Arguments;
 use crate::row::Row;
 
 /// Speed is that of the model measured, one sequence at a time; quality that of the embedded model, whose
 /// text means something, on text that it never saw.
 const QUALITY_MODEL: &str = "embedded";
 
-/// Draws the rows of the first backend; as PNG if the file is called so, else as SVG.
-pub fn plot(rows: &[Row], path: &Path, arguments: &Arguments) -> Result<()> {
-    let (backend, batch) = (rows[0].variant.backend, rows[0].speed.batch);
+/// Draws the rows of the first engine; as PNG if the file is called so, else as SVG.
+pub fn plot(rows: &[Row], path: &Path, model: &str) -> Result<()> {
+    let (engine, batch) = (rows[0].variant.engine, rows[0].speed.batch);
     let mut plot = LinePlot::new("Fewer bits: less memory, more speed, some quality")
         .x("memory of the weights", "MiB")
         .y(format!("decode, {batch} at a time"), "tokens/s")
         .intervals("interval of the median")
         .note(format!(
-            "speed and memory: {}, {} threads; perplexity: the embedded model",
-            arguments.model,
+            "speed and memory: {model}, {} threads; perplexity: the embedded model",
             quantlab::model::threads()
         ));
-    for row in rows.iter().filter(|row| row.variant.backend == backend && row.speed.batch == batch) {
+    for row in rows.iter().filter(|row| row.variant.engine == engine && row.speed.batch == batch) {
         let loaded = row.variant.load(QUALITY_MODEL)?;
         let quality = perplexity(&loaded, &[held_out_text()], &PerplexityOptions::default())?.perplexity;
         let name = format!("{}: perplexity {}", row.variant.format, significant(quality, 4));
         eprintln!("{name}");
         plot = plot.series(name, [(row.load.weights_mib, row.speed.decode_tok_s)])?;
     }
-    match path.extension().is_some_and(|extension| extension == "png") {
-        true => plot.save_png(path),
-        false => plot.save_svg(path),
-    }
+    if path.extension().is_some_and(|extension| extension == "png") { plot.save_png(path) } else { plot.save_svg(path) }
 }

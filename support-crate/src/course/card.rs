@@ -17,10 +17,7 @@ impl Score {
             (false, true) => (DONE, format!("{points} of {max} points")),
             (false, false) => (PARTLY, format!("{points} of {max} points")),
         };
-        let findings: String = match self.is_not_yet() {
-            true => String::new(),
-            false => self.findings.iter().map(line).collect(),
-        };
+        let findings: String = if self.is_not_yet() { String::new() } else { self.findings.iter().map(line).collect() };
         let hints = if points == max { String::new() } else { self.hint_from(0) };
         format!(
             "<div style=\"border-left: 4px solid {colour}; padding: 0.4em 1em; max-width: 46em; line-height: 1.5\">\

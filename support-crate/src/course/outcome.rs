@@ -26,6 +26,11 @@ impl Complaint {
     pub fn wrong(message: impl Into<String>) -> Self {
         Self::Wrong(message.into())
     }
+
+    /// A check of one fact: what is wrong unless it `holds`.
+    pub(crate) fn unless<M: Into<String>>(holds: bool, message: impl FnOnce() -> M) -> Result<(), Self> {
+        if holds { Ok(()) } else { Err(Self::wrong(message())) }
+    }
 }
 
 impl fmt::Display for Complaint {

@@ -68,9 +68,10 @@ impl std::fmt::Display for Prediction {
 /// Three digits, without zeros that say nothing.
 fn figure(value: f64) -> String {
     let text = significant(value, 3);
-    match text.contains('.') && !text.contains('e') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 

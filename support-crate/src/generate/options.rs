@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 pub struct GenerateOptions {
     /// At most this many new tokens; at least 1.
     pub max_new_tokens: usize,
-    /// No token that ends a text is chosen before there are this many new tokens.
+    /// No token that ends a text is chosen before there are this many new tokens, whether or not it would stop the
+    /// generation. (transformers forgets about it where no token stops.)
     pub min_new_tokens: usize,
     /// Whether a token that ends a text stops the generation. If not, it is a token like any other.
     pub stop_at_eos: bool,

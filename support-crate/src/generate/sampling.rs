@@ -98,9 +98,10 @@ impl<'a> Sampler<'a> {
             }
         }
         // Without an early exit, so that the compiler can test many at once.
-        match self.scores.iter().fold(false, |bad, &score| bad | score.is_nan() | (score == f32::INFINITY)) {
-            true => Err(Error::system("the model's logits are not numbers (NaN or infinity)").hint(DAMAGED)),
-            false => Ok(()),
+        if self.scores.iter().fold(false, |bad, &score| bad | score.is_nan() | (score == f32::INFINITY)) {
+            Err(Error::system("the model's logits are not numbers (NaN or infinity)").hint(DAMAGED))
+        } else {
+            Ok(())
         }
     }
 

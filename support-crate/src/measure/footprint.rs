@@ -14,7 +14,7 @@ pub struct MemoryFootprint {
     /// The weights, shared ones once.
     pub parameter_bytes: usize,
     /// What transformers' modules of this model keep besides: causal masks, rotary frequencies. The
-    /// backends here do without, so it is counted only to compare.
+    /// engines here do without, so it is counted only to compare.
     pub buffer_bytes: usize,
 }
 

@@ -18,6 +18,23 @@ pub struct Metrics {
     pub avg_latency_per_token_ms: f64,
 }
 
+impl Metrics {
+    /// The figures of a run that took so many seconds.
+    pub(crate) fn of(tokens_generated: usize, total_latency_s: f64) -> Self {
+        Self {
+            total_latency_s,
+            tokens_generated,
+            tokens_per_sec: rate(tokens_generated, total_latency_s),
+            avg_latency_per_token_ms: 1e3 * total_latency_s / tokens_generated as f64,
+        }
+    }
+}
+
+/// Tokens for each second; 0 where nothing was timed.
+pub(super) fn rate(tokens: usize, seconds: f64) -> f64 {
+    if tokens == 0 || seconds <= 0.0 { 0.0 } else { tokens as f64 / seconds }
+}
+
 /// Several timed runs of the same thing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Runs {

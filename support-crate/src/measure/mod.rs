@@ -26,5 +26,6 @@ pub use prompt::{Prompt, prompt_of_tokens};
 pub use run_info::{BUILD, RunInfo};
 pub use statistics::Statistics;
 pub use timing::{
-    Repeat, Timing, TimingOptions, time_generate, time_generate_batch, time_generate_interleaved, time_generate_tokens,
+    Timing, TimingOptions, time_generate, time_generate_batch, time_generate_interleaved, time_generate_tokens,
+    time_in_turn,
 };

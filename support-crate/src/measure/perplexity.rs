@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use quantlab_kernels::threads_granted;
 use serde::Serialize;
 
 use super::RunInfo;
@@ -22,7 +23,7 @@ pub struct PerplexityOptions {
     /// context and takes longer. Each token is scored once, whatever the stride.
     pub stride: Option<usize>,
     /// Windows that the model reads at once; fewer where their logits would take much memory, 24 MiB on a
-    /// CPU and 256 MiB elsewhere. The result depends on it by no more than float32's rounding.
+    /// CPU and 256 MiB elsewhere, and one where it takes no padding. The result depends on it by no more than float32's rounding.
     pub batch_size: usize,
 }
 
@@ -109,13 +110,18 @@ pub fn perplexity_of_tokens(
     }
     let mut progress = Progress::new("perplexity", tokens, "tokens");
     let mut sums = vec![0.0; windows.len()];
-    for members in batches(&windows, options.batch_size, max_tokens(info)) {
-        let batch: Vec<&Window<'_>> = members.iter().map(|&index| &windows[index]).collect();
-        for (&index, sum) in members.iter().zip(score(model, &batch)?) {
-            sums[index] = sum;
-        }
-        progress.advance(batch.iter().map(|window| window.scored().len()).sum());
-    }
+    let batch_size = if model.padded_batches() { options.batch_size } else { 1 };
+    let (scored, threads_granted) = threads_granted(|| {
+        batches(&windows, batch_size, max_tokens(info)).into_iter().try_for_each(|members| {
+            let batch: Vec<&Window<'_>> = members.iter().map(|&index| &windows[index]).collect();
+            for (&index, sum) in members.iter().zip(score(model, &batch)?) {
+                sums[index] = sum;
+            }
+            progress.advance(batch.iter().map(|window| window.scored().len()).sum());
+            Ok::<_, Error>(())
+        })
+    });
+    scored?;
     // In the order of the texts, so that the batches cannot show in the last digits.
     let mean_nll = sums.iter().sum::<f64>() / tokens as f64;
     Ok(Perplexity {
@@ -124,7 +130,7 @@ pub fn perplexity_of_tokens(
         bits_per_byte: None,
         tokens,
         bytes: None,
-        run: RunInfo::of(loaded),
+        run: RunInfo { threads_granted, ..RunInfo::of(loaded) },
     })
 }
 

@@ -11,14 +11,16 @@ use crate::model::{Device, Loaded, threads};
 pub struct RunInfo {
     /// The model id that was loaded.
     pub model: String,
-    /// The library that computed, for example `candle`.
-    pub backend: String,
+    /// What computed, for example `kernels`.
+    pub engine: String,
     /// Where it computed.
     pub device: Device,
     /// The precision in words, for example `float32 (forced on CPU)`.
     pub dtype: String,
-    /// Threads that computed on the CPU.
+    /// Threads that were to compute on the CPU.
     pub threads: usize,
+    /// The fewest that a step of what was measured was granted: 1 if something else computed meanwhile.
+    pub threads_granted: usize,
     /// How this library was built.
     pub build: String,
 }
@@ -27,15 +29,16 @@ pub struct RunInfo {
 pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "optimised" };
 
 impl RunInfo {
-    /// The circumstances of what this model does now.
+    /// The circumstances of what this model does now, if nothing else computes meanwhile.
     pub fn of(loaded: &Loaded) -> Self {
         let info = loaded.model.info();
         Self {
             model: loaded.model_id.clone(),
-            backend: info.backend.to_owned(),
+            engine: info.engine.to_owned(),
             device: info.device,
             dtype: loaded.dtype_label.clone(),
             threads: threads(),
+            threads_granted: threads(),
             build: BUILD.to_owned(),
         }
     }
@@ -43,7 +46,11 @@ impl RunInfo {
 
 impl fmt::Display for RunInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, backend, device, dtype, threads, build } = self;
-        write!(f, "{model} | {backend} | {device} | {dtype} | {threads} threads | {build} build")
+        let Self { model, engine, device, dtype, threads, threads_granted, build } = self;
+        write!(f, "{model} | {engine} | {device} | {dtype} | ")?;
+        if threads_granted < threads {
+            write!(f, "only {threads_granted} of ")?;
+        }
+        write!(f, "{threads} threads | {build} build")
     }
 }

@@ -1,4 +1,6 @@
-//! What goes into a model and what comes out, whatever the backend.
+//! What goes into a model and what comes out, whatever the engine.
+
+use std::cell::Cell;
 
 use crate::error::{Error, Result};
 
@@ -105,8 +107,31 @@ impl TokenBatch {
     }
 }
 
+/// Memory for logits that are kept for the next ones, in bytes: enough for those of a batch after one token each.
+const MOST_KEPT: usize = 16 << 20;
+
+thread_local!(static KEPT: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
+
+/// So that a step of one token need not allocate, the memory stays with the thread.
+impl Drop for Logits {
+    fn drop(&mut self) {
+        if size_of::<f32>() * self.values.capacity() <= MOST_KEPT {
+            // A thread that ends has no use for it.
+            let _ = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.values)));
+        }
+    }
+}
+
 impl Logits {
-    /// Logits as a backend computed them: `batch` sequences, rows of `vocab_size` numbers.
+    /// Memory for `len` logits: that of earlier ones, if there are.
+    pub(super) fn memory(len: usize) -> Vec<f32> {
+        let mut values = KEPT.take();
+        values.clear();
+        values.resize(len, 0.0);
+        values
+    }
+
+    /// Logits as an engine computed them: `batch` sequences, rows of `vocab_size` numbers.
     ///
     /// # Errors
     /// The values do not fill the shape.

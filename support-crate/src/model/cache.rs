@@ -1,25 +1,66 @@
 //! What a model remembers of the tokens it has seen, so that it need not compute them again.
 
-use std::any::Any;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::families::FamilyCache;
+use super::kernels::KernelCache;
+use super::library::{CandleTensor, TensorCache, TorchTensor};
 use super::{LogitPositions, Step, TokenBatch};
 use crate::error::{Error, Result};
+
+/// Tells one loaded model from every other of this process, so that none takes another's cache for its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ModelIdentity(u64);
+
+impl ModelIdentity {
+    /// One that no model has yet. The default is that of models whose caches hold nothing.
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Keys and values, as the engine that computes with them keeps them.
+#[derive(Debug)]
+pub enum CacheStorage {
+    /// Those of a model that needs none, such as one of a test.
+    Nothing,
+    /// In a model of candle-transformers.
+    Family(FamilyCache),
+    /// What a model of a caller's own keeps as long as the cache.
+    Other(Box<dyn fmt::Debug + Send + Sync>),
+    /// In main memory.
+    Kernels(KernelCache),
+    /// In candle's tensors.
+    Candle(TensorCache<CandleTensor>),
+    /// In libtorch's tensors.
+    Tch(TensorCache<TorchTensor>),
+}
 
 /// Keys and values of every layer for the tokens so far. Memory for `capacity` tokens is set aside at
 /// once, so that adding a token writes that token only.
 pub struct KvCache {
+    model: ModelIdentity,
     batch: usize,
     capacity: usize,
     past_len: usize,
-    /// Which of the past tokens are not padding, by sequence; `None` as long as all are.
-    mask: Option<Vec<Vec<bool>>>,
-    storage: Box<dyn Any + Send + Sync>,
+    /// Which of the past tokens are not padding, (B, past_len); empty as long as all are.
+    mask: Vec<bool>,
+    /// Memory for the layout of the next step.
+    layout: Layout,
+    storage: CacheStorage,
 }
 
 impl KvCache {
-    pub(super) fn new(batch: usize, capacity: usize, storage: Box<dyn Any + Send + Sync>) -> Self {
-        Self { batch, capacity, past_len: 0, mask: None, storage }
+    pub(super) fn new(model: ModelIdentity, batch: usize, capacity: usize, storage: CacheStorage) -> Self {
+        Self { model, batch, capacity, past_len: 0, mask: Vec::new(), layout: Layout::default(), storage }
+    }
+
+    /// # Errors
+    /// It was made for another model.
+    pub(super) fn check_model(&self, model: ModelIdentity) -> Result<()> {
+        if self.model == model { Ok(()) } else { Err(other_cache()) }
     }
 
     /// Tokens of each sequence that the cache holds, padding included.
@@ -40,7 +81,7 @@ impl KvCache {
     /// Forgets everything; the memory is kept.
     pub fn reset(&mut self) {
         self.past_len = 0;
-        self.mask = None;
+        self.mask.clear();
     }
 
     pub(super) fn check_room(&self, tokens: &TokenBatch) -> Result<()> {
@@ -62,21 +103,35 @@ impl KvCache {
         Ok(())
     }
 
-    pub(super) fn storage_mut(&mut self) -> &mut (dyn Any + Send + Sync) {
-        &mut *self.storage
+    pub(super) fn storage_mut(&mut self) -> &mut CacheStorage {
+        &mut self.storage
     }
 
-    pub(super) fn keep_rows(&mut self, rows: &[usize]) {
-        self.batch = rows.len();
-        if let Some(mask) = &mut self.mask {
-            *mask = rows.iter().map(|&row| std::mem::take(&mut mask[row])).collect();
-        }
+    /// Where these tokens stand, in memory that [`advance`](Self::advance) takes back.
+    pub(super) fn layout_of(&mut self, tokens: &TokenBatch) -> Layout {
+        let mut layout = std::mem::take(&mut self.layout);
+        layout.place(tokens, self.past_len, &self.mask, self.capacity);
+        layout
     }
 
     pub(super) fn advance(&mut self, tokens: &TokenBatch, layout: Layout) {
         self.past_len += tokens.seq_len();
-        self.mask = layout.key_mask.map(|mask| mask.chunks(self.past_len).map(<[bool]>::to_vec).collect());
+        self.layout = layout;
+        std::mem::swap(&mut self.mask, &mut self.layout.key_mask);
     }
+
+    pub(super) fn keep_rows(&mut self, rows: &[usize]) {
+        self.batch = rows.len();
+        if !self.mask.is_empty() {
+            let of_row = |&row: &usize| &self.mask[row * self.past_len..(row + 1) * self.past_len];
+            self.mask = rows.iter().flat_map(of_row).copied().collect();
+        }
+    }
+}
+
+/// The error of a cache that another model made.
+pub(super) fn other_cache() -> Error {
+    Error::input("the cache was made for another model").hint("make it with this model's `new_cache`")
 }
 
 impl fmt::Debug for KvCache {
@@ -86,40 +141,50 @@ impl fmt::Debug for KvCache {
 }
 
 /// Where the tokens of a step stand in their sequences, and which keys are padding.
+#[derive(Default)]
 pub(super) struct Layout {
     past_len: usize,
     position_ids: Vec<u32>,
-    key_mask: Option<Vec<bool>>,
+    /// (B, past_len + T); empty if all keys are tokens.
+    key_mask: Vec<bool>,
 }
 
 impl Layout {
-    pub(super) fn of(tokens: &TokenBatch, cache: Option<&KvCache>) -> Self {
+    /// Of tokens without a past.
+    pub(super) fn of(tokens: &TokenBatch) -> Self {
+        let mut layout = Self::default();
+        layout.place(tokens, 0, &[], tokens.seq_len());
+        layout
+    }
+
+    /// `past_mask` (B, past_len) is empty if all that is past are tokens. Later steps have at most `capacity` keys.
+    fn place(&mut self, tokens: &TokenBatch, past_len: usize, past_mask: &[bool], capacity: usize) {
         let (batch, seq_len) = (tokens.batch(), tokens.seq_len());
-        let past_len = cache.map_or(0, KvCache::past_len);
-        let past_mask = cache.and_then(|cache| cache.mask.as_ref());
         let new_mask = tokens.attention_mask();
-        if past_mask.is_none() && new_mask.is_none() {
+        self.past_len = past_len;
+        self.position_ids.clear();
+        self.key_mask.clear();
+        if past_mask.is_empty() && new_mask.is_none() {
             let positions = (0..seq_len).map(|t| (past_len + t) as u32);
-            let position_ids = std::iter::repeat_n(positions, batch).flatten().collect();
-            return Self { past_len, position_ids, key_mask: None };
+            self.position_ids.extend(std::iter::repeat_n(positions, batch).flatten());
+            return;
         }
-        let mut position_ids = Vec::with_capacity(batch * seq_len);
-        let mut key_mask = Vec::with_capacity(batch * (past_len + seq_len));
+        self.key_mask.reserve(batch * capacity);
         for row in 0..batch {
-            match past_mask {
-                Some(mask) => key_mask.extend_from_slice(&mask[row]),
-                None => key_mask.extend(std::iter::repeat_n(true, past_len)),
+            let start = self.key_mask.len();
+            if past_mask.is_empty() {
+                self.key_mask.resize(start + past_len, true);
+            } else {
+                self.key_mask.extend_from_slice(&past_mask[row * past_len..(row + 1) * past_len]);
             }
-            let seen = &key_mask[key_mask.len() - past_len..];
-            let mut tokens_so_far = seen.iter().filter(|&&is_token| is_token).count() as u32;
+            let mut tokens_so_far = self.key_mask[start..].iter().filter(|&&is_token| is_token).count() as u32;
             for t in 0..seq_len {
                 let is_token = new_mask.is_none_or(|mask| mask[row * seq_len + t]);
                 tokens_so_far += u32::from(is_token);
-                key_mask.push(is_token);
-                position_ids.push(tokens_so_far.saturating_sub(1));
+                self.key_mask.push(is_token);
+                self.position_ids.push(tokens_so_far.saturating_sub(1));
             }
         }
-        Self { past_len, position_ids, key_mask: Some(key_mask) }
     }
 
     pub(super) fn step<'a>(&'a self, tokens: &'a TokenBatch, positions: LogitPositions) -> Step<'a> {
@@ -140,7 +205,7 @@ impl Layout {
             seq_len,
             past_len: self.past_len,
             position_ids: &self.position_ids,
-            key_mask: self.key_mask.as_deref(),
+            key_mask: Some(self.key_mask.as_slice()).filter(|mask| !mask.is_empty()),
             wanted,
         }
     }
@@ -159,28 +224,28 @@ mod tests {
     #[test]
     fn padding_takes_no_positions_on_either_side() {
         let tokens = batch(&[&[1, 1, 1], &[0, 1, 1], &[1, 1, 0]]);
-        let layout = Layout::of(&tokens, None);
+        let layout = Layout::of(&tokens);
         assert_eq!(layout.position_ids, [0, 1, 2, 0, 0, 1, 0, 1, 1]);
         assert_eq!(layout.step(&tokens, LogitPositions::Last).wanted, Some(vec![2, 5, 7]));
     }
 
     #[test]
     fn positions_and_padding_go_on_from_the_cache() {
-        let mut cache = KvCache::new(2, 8, Box::new(()));
+        let mut cache = KvCache::new(ModelIdentity::new(), 2, 8, CacheStorage::Nothing);
         let prompt = batch(&[&[1, 1, 1], &[1, 1, 0]]);
-        let layout = Layout::of(&prompt, Some(&cache));
+        let layout = cache.layout_of(&prompt);
         cache.advance(&prompt, layout);
         let next = batch(&[&[1], &[1]]);
-        let layout = Layout::of(&next, Some(&cache));
+        let layout = cache.layout_of(&next);
         assert_eq!(layout.position_ids, [3, 2]);
-        assert_eq!(layout.key_mask.as_deref(), Some(&[true, true, true, true, true, true, false, true][..]));
+        assert_eq!(layout.key_mask, [true, true, true, true, true, true, false, true]);
         cache.reset();
-        assert_eq!(Layout::of(&next, Some(&cache)).position_ids, [0, 0]);
+        assert_eq!(cache.layout_of(&next).position_ids, [0, 0]);
     }
 
     #[test]
     fn a_full_cache_says_so() {
-        let cache = KvCache::new(1, 2, Box::new(()));
+        let cache = KvCache::new(ModelIdentity::new(), 1, 2, CacheStorage::Nothing);
         let error = cache.check_room(&batch(&[&[1, 1, 1]])).unwrap_err();
         assert!(error.to_string().contains("3 tokens are more than the cache's capacity of 2"), "{error}");
         assert!(cache.check_room(&batch(&[&[1], &[1]])).is_err());

@@ -25,8 +25,8 @@ use crate::quant::{Calibration, CalibrationMethod, Calibrator, Granularity};
 ///
 /// # Errors
 /// No prompts, one that is empty or longer than the model's context, a percentile that [`Calibrator`] refuses;
-/// inputs of a layer that are NaN or infinite; a model that is quantized already, or that does not run on the
-/// CPU with this library's kernels.
+/// inputs of a layer that are NaN or infinite; a model that is quantized already, or of another engine
+/// than [`Kernels`](super::Engine::Kernels).
 pub fn calibrate(
     loaded: &Loaded,
     prompts: &[&str],
@@ -50,7 +50,7 @@ pub fn calibrate(
 fn observe(loaded: &Loaded, prompt: &str, calibrator: &RefCell<Calibrator>) -> Result<()> {
     let tokens = TokenBatch::single(&loaded.tokenizer.encode(prompt)?)?;
     check_tokens(loaded.model.info(), &tokens, 0).map_err(|error| error.hint("cut it into several prompts"))?;
-    let layout = Layout::of(&tokens, None);
+    let layout = Layout::of(&tokens);
     loaded.model.observe(&layout.step(&tokens, LogitPositions::All), &|layer, inputs, channels| {
         calibrator.borrow_mut().observe(layer, inputs, channels)
     })

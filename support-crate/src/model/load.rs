@@ -1,8 +1,9 @@
 //! The first of several models that can be loaded, with its own tokenizer.
 
-use super::backend::{Candle, Torch};
 use super::decoder::Decoder;
-use super::{Backend, CausalLm, DecoderConfig, Device, Precision, Tokenizer, Weights, resolve_dtype};
+use super::families::{self, FamilyConfig, FamilyModel};
+use super::library::{Candle, Torch};
+use super::{CausalLm, DecoderConfig, Device, Engine, Precision, Tokenizer, Weights, kernels, resolve_dtype};
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
 use crate::source::{ModelFiles, ModelId};
@@ -28,15 +29,15 @@ pub struct Loaded {
     pub files: Option<ModelFiles>,
 }
 
-/// How a model is loaded. `LoadOptions::default()`: float32 in candle's tensors on the CPU.
+/// How a model is loaded. `LoadOptions::default()`: float32 on the CPU, computed by this library's own kernels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadOptions {
     /// The format of the weights; resolved with [`resolve_dtype`].
     pub precision: Precision,
     /// Where the model computes.
     pub device: Device,
-    /// The library whose tensors hold the weights.
-    pub backend: Backend,
+    /// What computes. `None`: [`Engine::for_device`], which is the kernels on a CPU and libtorch on a GPU.
+    pub engine: Option<Engine>,
     /// Quantizes the layers while they are loaded; a checkpoint that is quantized says so itself.
     pub quantization: Option<QuantizationConfig>,
     /// Whether weights that are NaN or infinite are an error. Looking at every weight costs little.
@@ -48,10 +49,17 @@ impl Default for LoadOptions {
         Self {
             precision: Precision::Float32,
             device: Device::Cpu,
-            backend: Backend::default(),
+            engine: None,
             quantization: None,
             check_finite: false,
         }
+    }
+}
+
+impl LoadOptions {
+    /// The engine that is to compute.
+    fn engine(&self) -> Engine {
+        self.engine.unwrap_or_else(|| Engine::for_device(self.device))
     }
 }
 
@@ -94,10 +102,10 @@ where
 /// As [`load_model_and_tokenizer`], with every choice.
 ///
 /// ```
-/// use quantlab::model::{Backend, LoadOptions, load_model};
+/// use quantlab::model::{Engine, LoadOptions, load_model};
 ///
-/// let loaded = load_model(&["embedded"], &LoadOptions { backend: Backend::Tch, ..LoadOptions::default() })?;
-/// assert_eq!(loaded.model.info().backend, "tch");
+/// let loaded = load_model(&["embedded"], &LoadOptions { engine: Some(Engine::Tch), ..LoadOptions::default() })?;
+/// assert_eq!(loaded.model.info().engine, "tch");
 /// # Ok::<(), quantlab::error::Error>(())
 /// ```
 ///
@@ -106,7 +114,7 @@ where
 pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> {
     let resolved = resolve_dtype(options.precision, options.device)?;
     // A device that is not there is not the fault of any candidate.
-    options.backend.check_device(options.device)?;
+    options.engine().check_device(options.device)?;
     let mut skipped = Vec::new();
     for &candidate in candidates {
         match load(candidate, resolved.dtype, options) {
@@ -149,9 +157,9 @@ struct Parts {
 
 fn load(candidate: &str, dtype: Precision, options: &LoadOptions) -> Result<Parts> {
     let files = candidate.parse::<ModelId>()?.resolve()?;
-    let config = DecoderConfig::read(&files.config)?;
+    let config = Config::read(&files, dtype, options)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
-    tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size)?;
+    tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size())?;
     let (model, quantization, unused_tensors) = read_model(&files, config, dtype, options)?;
     Ok(Parts { model, tokenizer, unused_tensors, quantization, files })
 }
@@ -164,41 +172,57 @@ pub(super) fn open_tokenizer(model_id: &str) -> Result<Tokenizer> {
 /// One model without its tokenizer.
 pub(super) fn open_model(model_id: &str, options: &LoadOptions) -> Result<Box<dyn CausalLm>> {
     let dtype = resolve_dtype(options.precision, options.device)?.dtype;
-    options.backend.check_device(options.device)?;
+    options.engine().check_device(options.device)?;
     let files = model_id.parse::<ModelId>()?.resolve()?;
-    let config = DecoderConfig::read(&files.config)?;
+    let config = Config::read(&files, dtype, options)?;
     Ok(read_model(&files, config, dtype, options)?.0)
+}
+
+/// Whose model it is.
+enum Config {
+    Decoder(Box<DecoderConfig>),
+    Family(Box<FamilyConfig>),
+}
+
+impl Config {
+    fn read(files: &ModelFiles, dtype: Precision, options: &LoadOptions) -> Result<Self> {
+        Ok(match families::choose(&files.config, dtype, options)? {
+            Some(config) => Self::Family(Box::new(config)),
+            None => Self::Decoder(Box::new(DecoderConfig::read(&files.config)?)),
+        })
+    }
+
+    fn vocab_size(&self) -> usize {
+        match self {
+            Self::Decoder(config) => config.vocab_size,
+            Self::Family(config) => config.vocab_size,
+        }
+    }
 }
 
 type Read = (Box<dyn CausalLm>, Option<QuantizationConfig>, Vec<String>);
 
 /// The model, what it is quantized to, and the tensors it had no use for.
-fn read_model(files: &ModelFiles, config: DecoderConfig, dtype: Precision, options: &LoadOptions) -> Result<Read> {
+fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &LoadOptions) -> Result<Read> {
     let weights = Weights::open(&files.weights, options.check_finite)?;
-    let (device, backend) = (options.device, options.backend);
+    let config = match config {
+        Config::Family(config) => {
+            let model = FamilyModel::load(*config, &weights, dtype, options.device)?;
+            return Ok((Box::new(model), None, weights.unused()));
+        }
+        Config::Decoder(config) => *config,
+    };
     let quantization = match (config.quantization.clone(), &options.quantization) {
         (Some(_), Some(_)) => {
             return Err(Error::input("the checkpoint is quantized already").hint("load it without `quantization`"));
         }
         (of_checkpoint, wanted) => of_checkpoint.or_else(|| wanted.clone()),
     };
-    let model: Box<dyn CausalLm> = match backend {
-        Backend::Candle | Backend::CandleOps => Box::new(Decoder::load(
-            config,
-            &weights,
-            dtype,
-            quantization.as_ref(),
-            backend,
-            Candle::new(device, dtype)?,
-        )?),
-        Backend::Tch | Backend::TchOps => Box::new(Decoder::load(
-            config,
-            &weights,
-            dtype,
-            quantization.as_ref(),
-            backend,
-            Torch::new(device, dtype)?,
-        )?),
+    let (device, engine, of_layers) = (options.device, options.engine(), quantization.as_ref());
+    let model: Box<dyn CausalLm> = match engine {
+        Engine::Kernels => kernels::load(config, &weights, dtype, of_layers)?,
+        Engine::Candle => Box::new(Decoder::load(config, &weights, of_layers, engine, Candle::new(device, dtype)?)?),
+        Engine::Tch => Box::new(Decoder::load(config, &weights, of_layers, engine, Torch::new(device, dtype)?)?),
     };
     Ok((model, quantization, weights.unused()))
 }
@@ -238,11 +262,11 @@ impl Loaded {
             [name, ..] => format!(" | unused: {name} and {} more", self.unused_tensors.len() - 1),
         };
         format!(
-            "Loaded: {} | dtype={} | device={} | backend={} | {:.1} M parameters, {:.1} MiB{unused}",
+            "Loaded: {} | dtype={} | device={} | engine={} | {:.1} M parameters, {:.1} MiB{unused}",
             self.model_id,
             self.dtype_label,
             info.device,
-            info.backend,
+            info.engine,
             info.num_parameters as f64 / 1e6,
             info.parameter_bytes as f64 / (1024.0 * 1024.0),
         )

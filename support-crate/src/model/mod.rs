@@ -1,29 +1,33 @@
 //! Files to a model that predicts the next token.
 //!
-//! [`CausalLm`] is the one trait that generation and measuring know; GPT-2 and the Llama family implement
-//! it, with their weights in candle's or libtorch's tensors. What a caller passes is checked here, once,
-//! for every backend. [`Linear4bit`] and [`Linear8bitLt`] are single quantized layers over libtorch's
-//! tensors.
+//! [`CausalLm`] is the one trait that generation and measuring know. `decoder` describes GPT-2 and the Llama
+//! family, once; two folders compute what it describes: `kernels`, this library's own engine, and `library`, the
+//! engines that are candle and libtorch. What a caller passes is checked here, once, for every [`Engine`].
+//! [`Linear4bit`] and [`Linear8bitLt`] are single quantized layers over libtorch's tensors.
 
-mod backend;
 mod batch;
 mod cache;
 mod calibrate;
 mod config;
-mod cpu;
 mod decoder;
 mod device;
+mod engine;
+mod families;
 mod hub;
+mod kernels;
+mod library;
 mod linear;
 mod load;
 pub(crate) mod memory;
 mod precision;
 mod save;
 mod tensor_info;
+#[cfg(test)]
+mod test_numbers;
+mod threads;
 mod tokenizer;
 mod weights;
 
-use std::any::Any;
 use std::fmt;
 use std::path::Path;
 
@@ -31,20 +35,21 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-pub use backend::Backend;
+pub use crate::precision::Precision;
 pub use batch::{LogitPositions, Logits, TokenBatch};
-pub use cache::KvCache;
+pub use cache::{CacheStorage, KvCache, ModelIdentity};
 pub use calibrate::calibrate;
 pub use config::{Activation, Architecture, Biases, DecoderConfig, NormKind, Positions};
-pub(crate) use cpu::{exp, shares};
-pub use cpu::{set_threads, threads};
 pub use device::{Device, best_device};
+pub use engine::Engine;
 pub use hub::{Hub, ModelHub};
 pub use linear::{Linear4bit, Linear8bitLt};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use memory::available_memory;
-pub use precision::{Precision, ResolvedDtype, resolve_dtype};
+pub use precision::{ResolvedDtype, resolve_dtype};
+pub use quantlab_kernels::threads;
 pub use tensor_info::{TensorInfo, TensorKind};
+pub use threads::set_threads;
 pub use tokenizer::Tokenizer;
 pub(crate) use tokenizer::TokenizerUse;
 pub use weights::Weights;
@@ -54,8 +59,8 @@ pub use weights::Weights;
 pub struct ModelInfo {
     /// The family, for example `gpt2`.
     pub architecture: &'static str,
-    /// The library that computes, for example `candle`.
-    pub backend: &'static str,
+    /// What computes: the name of an [`Engine`], for example `kernels`.
+    pub engine: &'static str,
     /// Where it computes.
     pub device: Device,
     /// The format of the weights.
@@ -76,6 +81,9 @@ pub struct ModelInfo {
     pub num_parameters: usize,
     /// Memory that the weights take, in bytes.
     pub parameter_bytes: usize,
+    /// How many of these bytes are read where the model's file is mapped. The system keeps them in its own cache of
+    /// files, may drop them, and reads them from the disk again when they are needed.
+    pub mapped_bytes: usize,
     /// Memory that quantized weights take besides: the scales of their blocks or rows, and sums of rows. Scales
     /// that are quantized themselves are unpacked; on the CPU they are kept as they were too, to be saved.
     /// transformers' footprint leaves all of it out.
@@ -91,16 +99,27 @@ pub struct ModelInfo {
 /// A model that predicts the next token of each sequence in a batch.
 ///
 /// Callers use [`new_cache`](Self::new_cache) and [`forward`](Self::forward), which check their
-/// arguments; backends implement the rest.
+/// arguments; engines implement the rest. A model of a test has a cache of [`CacheStorage::Nothing`].
 pub trait CausalLm: fmt::Debug + Send + Sync {
     /// What there is to know about the model.
     fn info(&self) -> &ModelInfo;
+
+    /// Tells its caches from those of other models. Every model whose caches hold something has one of its own.
+    fn identity(&self) -> ModelIdentity {
+        ModelIdentity::default()
+    }
 
     /// Its parameters and buffers, one by one; none of a model that has no weights. Those that are not tied to
     /// another take [`parameter_bytes`](ModelInfo::parameter_bytes) and
     /// [`buffer_bytes`](ModelInfo::buffer_bytes).
     fn tensors(&self) -> &[TensorInfo] {
         &[]
+    }
+
+    /// Whether sequences of different lengths can go together, the shorter ones filled up with padding. A model that
+    /// cannot takes them one by one, or those of equal length together.
+    fn padded_batches(&self) -> bool {
+        true
     }
 
     /// Waits until everything that was started has been computed. Timers call it on both sides.
@@ -113,8 +132,8 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// `storage` at `step.past_len`, if there is one.
     ///
     /// # Errors
-    /// What the backend reports.
-    fn compute(&self, step: &Step<'_>, storage: Option<&mut (dyn Any + Send + Sync)>) -> Result<Logits>;
+    /// What the engine reports.
+    fn compute(&self, step: &Step<'_>, storage: Option<&mut CacheStorage>) -> Result<Logits>;
 
     /// Shows `observer` what goes into each linear layer, the head too, in a step that has been checked and
     /// has no past. There are no logits.
@@ -128,15 +147,15 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// Memory for the keys and values of `batch` sequences of at most `capacity` tokens.
     ///
     /// # Errors
-    /// What the backend reports.
-    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<Box<dyn Any + Send + Sync>>;
+    /// What the engine reports.
+    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<CacheStorage>;
 
     /// Makes sequence `rows[i]` of a cache its sequence `i`, of `past_len` tokens each; the others are
     /// forgotten. `rows` ascends, is not empty, and lies within the cache.
     ///
     /// # Errors
-    /// What the backend reports.
-    fn retain_rows(&self, storage: &mut (dyn Any + Send + Sync), rows: &[usize], past_len: usize) -> Result<()>;
+    /// What the engine reports.
+    fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], past_len: usize) -> Result<()>;
 
     /// Writes the weights as a safetensors file, under the names that transformers has for them; only
     /// [`save_pretrained`](Loaded::save_pretrained) makes a checkpoint of it.
@@ -144,7 +163,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// # Errors
     /// A file that cannot be written, or a model that has no weights to save.
     fn save_weights(&self, file: &Path) -> Result<()> {
-        Err(Error::input(format!("a model of {} has nothing to write to {}", self.info().backend, file.display())))
+        Err(Error::input(format!("a model of {} has nothing to write to {}", self.info().engine, file.display())))
     }
 
     /// An empty cache for `batch` sequences of at most `capacity` tokens, prompt and new tokens.
@@ -161,7 +180,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
                 "a cache of {capacity} tokens is longer than the model's context of {context_len}"
             )));
         }
-        Ok(KvCache::new(batch, capacity, self.allocate_cache(batch, capacity)?))
+        Ok(KvCache::new(self.identity(), batch, capacity, self.allocate_cache(batch, capacity)?))
     }
 
     /// Keeps the sequences `rows` of a cache, in this order, and forgets the others: a sequence that is
@@ -170,6 +189,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// # Errors
     /// No rows, rows that do not ascend or that the cache does not have, or a cache of another model.
     fn retain(&self, cache: &mut KvCache, rows: &[usize]) -> Result<()> {
+        cache.check_model(self.identity())?;
         let ascending = rows.windows(2).all(|pair| pair[0] < pair[1]);
         if rows.is_empty() || !ascending || rows.iter().any(|&row| row >= cache.batch()) {
             return Err(Error::input(format!(
@@ -192,15 +212,22 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; a
-    /// cache made for another batch size or another model.
+    /// cache made for another batch size or another model; padding, where there is none in
+    /// [`padded_batches`](Self::padded_batches).
     fn forward(&self, tokens: &TokenBatch, cache: Option<&mut KvCache>, positions: LogitPositions) -> Result<Logits> {
         check_tokens(self.info(), tokens, cache.as_ref().map_or(0, |cache| cache.past_len()))?;
+        if tokens.attention_mask().is_some() && !self.padded_batches() {
+            let info = self.info();
+            return Err(Error::input(format!("{} on {} takes no padding", info.architecture, info.engine))
+                .hint("give it sequences one by one, or of equal length"));
+        }
         let Some(cache) = cache else {
-            let layout = cache::Layout::of(tokens, None);
+            let layout = cache::Layout::of(tokens);
             return self.compute(&layout.step(tokens, positions), None);
         };
+        cache.check_model(self.identity())?;
         cache.check_room(tokens)?;
-        let layout = cache::Layout::of(tokens, Some(cache));
+        let layout = cache.layout_of(tokens);
         let logits = self.compute(&layout.step(tokens, positions), Some(cache.storage_mut()))?;
         cache.advance(tokens, layout);
         Ok(logits)
@@ -212,8 +239,8 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
 pub type InputObserver<'a> = dyn Fn(&str, &[f32], usize) -> Result<()> + 'a;
 
 fn cannot_be_observed(info: &ModelInfo) -> Error {
-    Error::input(format!("the inputs of layers cannot be seen in {} on {}", info.backend, info.device))
-        .hint("take `Device::Cpu` and `Backend::Candle` or `Backend::Tch`")
+    Error::input(format!("the inputs of layers cannot be seen in {} on {}", info.engine, info.device))
+        .hint("take `Device::Cpu` and `Engine::Kernels`")
 }
 
 /// Makes sure that the model knows these tokens and has room for them.
@@ -229,7 +256,7 @@ fn check_tokens(info: &ModelInfo, tokens: &TokenBatch, past_len: usize) -> Resul
     Ok(())
 }
 
-/// One forward pass with everything worked out that does not depend on the backend.
+/// One forward pass with everything worked out that does not depend on the engine.
 #[derive(Debug)]
 pub struct Step<'a> {
     /// Token ids, (B, T) row by row.

@@ -21,7 +21,8 @@ impl Loaded {
     /// the head with their threshold. The tokenizer and the rest
     /// ([`OTHERS`](crate::source::OTHERS)) are copied.
     ///
-    /// Takes memory for one tensor at a time. The files appear under their names only when all are written, and
+    /// Takes memory for one tensor at a time; on other engines than the kernels, also for a copy of quantized weights,
+    /// which are read back from their tensors. The files appear under their names only when all are written, and
     /// lines on stdout say how far it is if it takes longer.
     ///
     /// ```

@@ -1,21 +1,20 @@
-//! Inputs of layers, seen while a model runs on prompts, to the scales that static int8 quantizes them by.
+//! Inputs of layers, observed while a model runs on prompts, to the scales that static int8 quantizes them by.
 
+use quantlab_kernels::LARGEST;
 use std::collections::HashMap;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::calibrated::{Calibration, LayerCalibration};
 use super::float::{Float, absolute_maximum, check_finite, count_rows};
 use super::histogram::Histogram;
-use super::int8::LARGEST;
 use super::static_int8::ActivationScale;
 use crate::error::{Error, Result};
 
 /// Which magnitude becomes the end of the int8 range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CalibrationMethod {
-    /// The largest that was seen: nothing is clipped, and one outlier makes all steps wide.
+    /// The largest that was observed: nothing is clipped, and one outlier makes all steps wide.
     AbsMax,
     /// One that this many percent of the inputs do not exceed, for example 99.99; the rest is clipped to it.
     Percentile(f64),
@@ -28,7 +27,7 @@ pub enum Granularity {
     PerTensor,
     /// Each input feature of a layer. The weights are multiplied by the scales before they are quantized, so where
     /// one feature is much larger than the others, the others' weights are left with few steps: such a layer does
-    /// better per tensor. A feature's largest input is also seen late: take thousands of tokens.
+    /// better per tensor. A feature's largest input also comes late: take thousands of tokens.
     PerChannel,
 }
 
@@ -43,7 +42,77 @@ impl Granularity {
     }
 }
 
-/// Watches the inputs of linear layers, and finds their scales.
+/// The scales of all layers, and what they were made from. A notebook shows it as a table of one row per layer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Calibration {
+    method: CalibrationMethod,
+    granularity: Granularity,
+    layers: Vec<LayerCalibration>,
+}
+
+/// What calibration found about the inputs of one layer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LayerCalibration {
+    /// The layer's name.
+    pub layer: String,
+    /// How many tokens went in.
+    pub tokens: usize,
+    /// How many inputs a token has (`in_features`).
+    pub channels: usize,
+    /// The largest magnitude that was observed, in the unit of the inputs.
+    pub absmax: f32,
+    /// The share of the inputs that do not lie within the scale's range, from 0 to 1: with a percentile, at
+    /// most what it leaves out.
+    pub clipped: f64,
+    /// What an int8 step stands for.
+    pub scale: ActivationScale,
+}
+
+impl Calibration {
+    /// What is known of a layer.
+    ///
+    /// # Errors
+    /// The layer was not observed.
+    pub fn layer(&self, name: &str) -> Result<&LayerCalibration> {
+        self.layers.iter().find(|calibrated| calibrated.layer == name).ok_or_else(|| {
+            Error::input(format!("the calibration has no layer `{name}`"))
+                .hint("run the calibration prompts through the model that is to be quantized")
+        })
+    }
+
+    /// The scales of a layer.
+    ///
+    /// # Errors
+    /// As [`layer`](Self::layer).
+    pub fn scale(&self, layer: &str) -> Result<&ActivationScale> {
+        self.layer(layer).map(|calibrated| &calibrated.scale)
+    }
+
+    /// Which magnitude became the end of the int8 range.
+    pub fn method(&self) -> CalibrationMethod {
+        self.method
+    }
+
+    /// What has a scale of its own.
+    pub fn granularity(&self) -> Granularity {
+        self.granularity
+    }
+
+    /// All layers, in the order in which they were first observed.
+    pub fn layers(&self) -> &[LayerCalibration] {
+        &self.layers
+    }
+}
+
+impl LayerCalibration {
+    /// The largest magnitude that is not clipped: the end of the range of 127 steps, of the channel where that is
+    /// largest.
+    pub fn largest_unclipped(&self) -> f32 {
+        self.scale.range().1 * LARGEST
+    }
+}
+
+/// Observes the inputs of linear layers, and finds their scales.
 ///
 /// ```
 /// use quantlab::quant::{CalibrationMethod, Calibrator, Granularity};
@@ -75,7 +144,7 @@ struct Observed {
 }
 
 impl Calibrator {
-    /// Has seen nothing yet.
+    /// A calibrator that has observed nothing yet.
     ///
     /// # Errors
     /// A percentile that is not above 0 and at most 100.
@@ -88,7 +157,7 @@ impl Calibrator {
         Ok(Self { method, granularity, layers: Vec::new(), index_of: HashMap::new() })
     }
 
-    /// Takes in what goes into a linear layer: any number of tokens, of `channels` inputs each. To be called
+    /// Observes what goes into a linear layer: any number of tokens, of `channels` inputs each. To be called
     /// for each layer, prompt after prompt.
     ///
     /// # Errors
@@ -105,7 +174,7 @@ impl Calibrator {
             Some(&index) => &mut self.layers[index],
             None => {
                 self.index_of.insert(layer.to_owned(), self.layers.len());
-                self.layers.push(self.unseen(layer, channels));
+                self.layers.push(self.unobserved(layer, channels));
                 self.layers.last_mut().expect("a layer was pushed")
             }
         };
@@ -118,7 +187,7 @@ impl Calibrator {
         Ok(())
     }
 
-    fn unseen(&self, layer: &str, channels: usize) -> Observed {
+    fn unobserved(&self, layer: &str, channels: usize) -> Observed {
         let scales = match self.granularity {
             Granularity::PerTensor => 1,
             Granularity::PerChannel => channels,
@@ -130,16 +199,17 @@ impl Calibrator {
         Observed { layer: layer.to_owned(), tokens: 0, channels, absmax: vec![0.0; scales], histograms }
     }
 
-    /// The scales of all layers, in the order in which they were first seen.
+    /// The scales of all layers, in the order in which they were first observed.
     ///
     /// # Errors
-    /// No layer was seen.
+    /// No layer was observed.
     pub fn finish(self) -> Result<Calibration> {
         if self.layers.is_empty() {
             return Err(Error::input("no layer was observed").hint("run the model on some prompts first"));
         }
-        let layers = self.layers.into_iter().map(|observed| observed.calibrated(self.method, self.granularity));
-        Ok(Calibration::new(self.method, self.granularity, layers.collect()))
+        let Self { method, granularity, layers, .. } = self;
+        let layers = layers.into_iter().map(|observed| observed.calibrate(method, granularity)).collect();
+        Ok(Calibration { method, granularity, layers })
     }
 }
 
@@ -162,7 +232,7 @@ impl Observed {
         }
     }
 
-    fn calibrated(self, method: CalibrationMethod, granularity: Granularity) -> LayerCalibration {
+    fn calibrate(self, method: CalibrationMethod, granularity: Granularity) -> LayerCalibration {
         let (mut ends, mut clipped) = (self.absmax.clone(), 0);
         if let CalibrationMethod::Percentile(percent) = method {
             for (end, histogram) in ends.iter_mut().zip(&self.histograms) {
@@ -185,6 +255,15 @@ impl Observed {
                 Granularity::PerChannel => ActivationScale::PerChannel(scales),
             },
         }
+    }
+}
+
+/// `percentile 99.9, per tensor, 24 layers`
+impl fmt::Display for Calibration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, granularity, layers } = self;
+        let s = if layers.len() == 1 { "" } else { "s" };
+        write!(f, "{method}, {granularity}, {} layer{s}", layers.len())
     }
 }
 

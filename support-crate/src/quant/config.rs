@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Calibration, FourBit, FourBitOptions, LayerCalibration, check_blocksize};
 use crate::error::{Context, Error, Result};
-use crate::model::Precision;
+use crate::precision::Precision;
 
 /// How a model is quantized while it is loaded.
 ///

@@ -4,7 +4,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use crate::error::{Error, Result};
-use crate::model::Precision;
+use crate::precision::Precision;
 
 /// A number that weights and inputs of layers come in: float32, bfloat16 or float16.
 ///
@@ -97,27 +97,9 @@ pub(super) fn count_rows(what: &str, count: usize, columns: usize) -> Result<usi
     Ok(count / columns)
 }
 
-/// 1.5 * 2^23. From 2^23 to 2^24, float32 are the integers, so adding this rounds, halves to even.
-pub(crate) const INTEGERS: f32 = 12_582_912.0;
-
-/// The nearest integer, the even one of two that are as near; `value` lies between -127.5 and 127.5.
-#[inline(always)]
-pub(crate) fn round_to_int8(value: f32) -> i8 {
-    // One instruction everywhere; the integer is then in the lowest bits of the sum.
-    (value + INTEGERS).to_bits() as i8
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rounding_to_int8_is_that_of_ieee_754() {
-        for eighth in -127 * 8..=127 * 8 {
-            let value = eighth as f32 / 8.0;
-            assert_eq!(f32::from(round_to_int8(value)), value.round_ties_even(), "{value}");
-        }
-    }
 
     #[test]
     fn the_absolute_maximum_of_numbers_only() {

@@ -1,13 +1,9 @@
 //! Weights of 8 bits, with a scale for each row, and their products.
 
-use super::float::{Float, absolute_maximum, check_finite, count_rows, round_to_int8};
+use quantlab_kernels::{PER_STEP, int8_factor, round_to_int8};
+
+use super::float::{Float, absolute_maximum, check_finite, count_rows};
 use crate::error::{Error, Result};
-
-/// The largest int8 in use; -128 is not, so that the numbers lie evenly around 0.
-pub(crate) const LARGEST: f32 = 127.0;
-
-/// 1 / 127, as bitsandbytes writes it.
-pub(crate) const PER_STEP: f32 = 0.007874016;
 
 /// With longer rows, a sum of products might not fit into int32: some instructions take one factor without
 /// sign, shifted by 128.
@@ -151,14 +147,6 @@ pub(super) fn quantize_row(row: &[f32], largest: f32, values: &mut [i8]) {
     values.iter_mut().zip(row).for_each(|(value, number)| *value = round_to_int8(number * factor));
 }
 
-/// What numbers are multiplied by so that `largest` becomes 127.
-///
-/// Not 127 / `largest`: torch divides a number by a tensor in two steps, and some numbers come out one off
-/// after a single rounding.
-pub(crate) fn int8_factor(largest: f32) -> f32 {
-    finite_or_zero(1.0 / largest * LARGEST)
-}
-
 /// A factor that cannot be computed because the scale is (almost) 0 makes zeros.
 pub(super) fn finite_or_zero(factor: f32) -> f32 {
     if factor.is_finite() { factor } else { 0.0 }
@@ -171,7 +159,7 @@ pub(super) fn finite_or_zero(factor: f32) -> f32 {
 /// What kernels are tested against: one number at a time.
 ///
 /// # Errors
-/// Numbers that are not whole rows; rows of more than 131,071, whose sums might not fit into int32.
+/// Numbers that are not whole rows; rows of more than 65,793, whose sums might not fit into int32.
 pub fn int8_matmul_reference(inputs: &[i8], weights: &[i8], columns: usize) -> Result<Vec<i32>> {
     count_rows("inputs", inputs.len(), columns)?;
     count_rows("int8 weights", weights.len(), columns)?;

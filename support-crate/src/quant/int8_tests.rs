@@ -1,5 +1,6 @@
 use half::f16;
 use proptest::prelude::*;
+use quantlab_kernels::LARGEST;
 
 use super::*;
 

@@ -1,13 +1,10 @@
 //! Inputs to int8 while computing, with large ones kept apart: LLM.int8(), and dynamic int8 without that.
 
+use quantlab_kernels::PER_PRODUCT;
+
 use super::float::{Float, absolute_maximum, check_finite, count_rows};
 use super::int8::{Int8Rows, int8_matmul_reference, quantize_row};
 use crate::error::{Error, Result};
-
-/// What a product of two bytes with absolute maxima of 1 stands for. 1 / 127^2 is 6.200012e-5; this is what
-/// bitsandbytes writes (`int8_mm_dequant` in `backends/default/ops.py`), 0.002 % more. With the exact number,
-/// outputs would round to other bytes in the next layer than there.
-pub(crate) const PER_PRODUCT: f32 = 6.200124e-5;
 
 /// Inputs of a linear layer as int8, `[tokens, columns]`, with the largest magnitude of each token: an input
 /// is `value * scale / 127`.
@@ -87,7 +84,7 @@ pub(crate) fn check_threshold(threshold: f32) -> Result<()> {
 ///
 /// # Errors
 /// As [`Int8Tokens::quantize`]; a bias of another length than the weights have rows; rows of more than
-/// 131,071 weights, whose products might not fit into int32.
+/// 65,793 weights, whose products might not fit into int32.
 pub fn llm_int8_linear_reference<T: Float>(
     inputs: &[T],
     weight: &Int8Rows,

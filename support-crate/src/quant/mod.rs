@@ -13,7 +13,6 @@
 //! ([`quantize_4bit_blocks`], [`quantize_rows_int8`]).
 
 mod blockwise;
-mod calibrated;
 mod calibration;
 mod cascade_sum;
 mod codebook;
@@ -27,16 +26,13 @@ mod quantized_4bit;
 mod static_int8;
 
 pub use blockwise::{check_blocksize, dequantize_4bit_blocks, quantize_4bit_blocks};
-pub use calibrated::{Calibration, LayerCalibration};
-pub use calibration::{CalibrationMethod, Calibrator, Granularity};
+pub use calibration::{Calibration, CalibrationMethod, Calibrator, Granularity, LayerCalibration};
 pub use codebook::{FourBit, dynamic_map};
 pub use config::{Head, LayerFormat, QuantizationConfig};
 pub use float::Float;
-pub(crate) use float::{INTEGERS, round_to_int8};
 pub use int8::{Int8Rows, int8_matmul_reference, quantize_rows_int8};
-pub(crate) use int8::{LARGEST, PER_STEP, int8_factor};
+pub(crate) use llm_int8::check_threshold;
 pub use llm_int8::{Int8Tokens, llm_int8_linear_reference};
-pub(crate) use llm_int8::{PER_PRODUCT, check_threshold};
 pub use nested::{Absmax, NESTED_BLOCKSIZE, NestedAbsmax};
 pub use quantized_4bit::{FourBitOptions, Quantized4Bit};
 pub use static_int8::{ActivationScale, StaticInt8};

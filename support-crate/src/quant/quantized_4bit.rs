@@ -5,7 +5,7 @@ use super::codebook::FourBit;
 use super::float::{Float, check_finite};
 use super::nested::{Absmax, NestedAbsmax};
 use crate::error::{Error, Result};
-use crate::model::Precision;
+use crate::precision::Precision;
 
 /// How to quantize to 4 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

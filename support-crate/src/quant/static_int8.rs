@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::float::{Float, absolute_maximum, check_finite, count_rows, round_to_int8};
-use super::int8::{Int8Rows, LARGEST, finite_or_zero, int8_matmul_reference};
+use quantlab_kernels::{LARGEST, round_to_int8};
+
+use super::float::{Float, absolute_maximum, check_finite, count_rows};
+use super::int8::{Int8Rows, finite_or_zero, int8_matmul_reference};
 use super::llm_int8::check_bias;
 use crate::error::{Error, Result};
 
@@ -164,7 +166,7 @@ impl StaticInt8 {
     ///
     /// # Errors
     /// As [`ActivationScale::quantize`]; a bias of another length than the weights have rows; rows of more
-    /// than 131,071 weights, whose products might not fit into int32.
+    /// than 65,793 weights, whose products might not fit into int32.
     pub fn linear_reference<T: Float>(&self, inputs: &[T], bias: Option<&[T]>) -> Result<Vec<T>> {
         let (rows, columns) = (self.weight.rows(), self.weight.columns());
         let bias = check_bias(bias, rows)?;

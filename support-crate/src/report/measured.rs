@@ -28,7 +28,8 @@ impl Timing {
     /// # Errors
     /// None that the caller can cause.
     pub fn table(&self) -> Result<Table> {
-        let Self { batch_size, tokens_generated, prompt_tokens, .. } = self;
+        let Self { batch_size, prompt_tokens, runs, .. } = self;
+        let tokens_generated = self.token_ms.len();
         let title = match batch_size {
             1 => format!("{tokens_generated} new tokens after a prompt of {prompt_tokens}"),
             _ => format!("{batch_size} x {tokens_generated} new tokens after prompts of {prompt_tokens}"),
@@ -36,23 +37,22 @@ impl Timing {
         let mut table =
             Table::new(title).headings([("quantity", ""), ("median", ""), ("interval", ""), ("unit", "")])?;
         let measured = [
-            ("total_latency_s", self.total_latency, "s"),
-            ("tokens_per_sec", self.throughput, "tokens/s"),
+            ("total_latency_s", runs.latency, "s"),
+            ("tokens_per_sec", runs.throughput, "tokens/s"),
+            ("avg_latency_per_token_ms", runs.per_token, "ms"),
             ("ttft_ms (prefill)", self.ttft, "ms"),
             ("decode_tokens_per_sec", self.decode_rate, "tokens/s"),
         ];
         for (name, statistics, unit) in measured {
             table = table.row((name, figure(statistics.median), interval(&statistics), unit))?;
         }
-        table = table
-            .row(("avg_latency_per_token_ms", figure(self.avg_latency_per_token_ms), String::new(), "ms"))?
-            .row(("tokens_generated", tokens_generated.to_string(), String::new(), "tokens"))?;
+        let table = table.row(("tokens_generated", tokens_generated.to_string(), String::new(), "tokens"))?;
         Ok(table.note(self.note()))
     }
 
     /// The small print of a table or plot: what this was measured on, and what the interval is.
     pub fn note(&self) -> String {
-        let Statistics { confidence, n, .. } = self.total_latency;
+        let Statistics { confidence, n, .. } = self.runs.latency;
         let cache = if self.use_cache { "KV cache" } else { "no KV cache" };
         let runs = match n {
             1 => "1 run".to_owned(),

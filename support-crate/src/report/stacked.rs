@@ -86,7 +86,7 @@ impl StackedBar {
         Ok(self)
     }
 
-    /// A line of small print below the plot: model, backend, device, dtype, threads, build.
+    /// A line of small print below the plot: model, engine, device, dtype, threads, build.
     pub fn note(mut self, note: impl Display) -> Self {
         self.note = note.to_string();
         self

@@ -22,7 +22,7 @@ use polars::prelude::DataFrame;
 ///     .column("latency", "s", [0.111, 0.193, 0.534])?
 ///     .column("throughput", "tokens/s", [12.3, 11.9, 10.2].map(|v| Estimate::plus_minus(v, 0.2)))?
 ///     .decimals("latency", 2)?
-///     .note("model embedded | candle | cpu | float32 | 2 threads | release");
+///     .note("model embedded | kernels | cpu | float32 | 2 threads | release");
 /// assert!(table.to_text().contains("12.3 [12.1, 12.5]"));
 /// # Ok::<(), quantlab::error::Error>(())
 /// ```
@@ -140,7 +140,7 @@ impl Table {
         Ok(self)
     }
 
-    /// Adds a line of small print below the table: model, backend, device, dtype, threads, build.
+    /// Adds a line of small print below the table: model, engine, device, dtype, threads, build.
     pub fn note(mut self, note: impl Display) -> Self {
         let note = note.to_string();
         if !note.trim().is_empty() {

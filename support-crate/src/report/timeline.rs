@@ -86,7 +86,7 @@ impl Timeline {
         self.run(name, timing.prompt_tokens, *prefill, steps.to_vec())
     }
 
-    /// A line of small print below the diagram: model, backend, device, dtype, threads, build.
+    /// A line of small print below the diagram: model, engine, device, dtype, threads, build.
     pub fn note(mut self, note: impl Display) -> Self {
         self.note = note.to_string();
         self

@@ -33,9 +33,10 @@ pub(super) fn files(folder: &Path) -> Result<ModelFiles> {
     let names =
         if !folder.join(WEIGHTS).exists() && index.exists() { shard_names(&index)? } else { vec![WEIGHTS.to_owned()] };
     let weights = names.iter().map(|name| find(name)).collect::<Result<Vec<PathBuf>>>().map_err(|error| {
-        match has_pickle(folder) {
-            true => error.hint("the folder holds a pickle; save the model again with safe_serialization=True"),
-            false => error,
+        if has_pickle(folder) {
+            error.hint("the folder holds a pickle; save the model again with safe_serialization=True")
+        } else {
+            error
         }
     })?;
     let others = OTHERS.into_iter().map(|name| (name, folder.join(name))).filter(|(_, path)| path.is_file());

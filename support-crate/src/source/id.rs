@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 pub enum ModelId {
     /// `embedded`: the small model that ships with this library; needs no network.
     Embedded,
-    /// `random:gpt2`: a well-known shape with random weights, for measuring speed.
+    /// `random:gpt2`: a well-known shape with random weights, for measuring speed; the others are in [`RandomShape`].
     Random(RandomShape),
     /// A folder with `config.json`, `tokenizer.json` and `model.safetensors`.
     Folder(PathBuf),
@@ -32,9 +32,9 @@ pub enum ModelId {
     },
 }
 
-/// The shapes that random weights come in: the sizes of the GPT-2 family.
+/// The shapes that random weights come in.
 ///
-/// Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", table 2.
+/// Source: `config.json` of the models of these names on the Hugging Face Hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RandomShape {
     /// 124 million parameters: 12 layers, 12 heads, width 768.
@@ -43,10 +43,15 @@ pub enum RandomShape {
     Gpt2Medium,
     /// 774 million parameters: 36 layers, 20 heads, width 1280.
     Gpt2Large,
+    /// 494 million parameters: 24 layers, 14 heads that share 2 of keys and values, width 896.
+    Qwen25Half,
+    /// 1236 million parameters: 16 layers, 32 heads that share 8 of keys and values, width 2048.
+    Llama32One,
 }
 
 impl RandomShape {
-    const ALL: [Self; 3] = [Self::Gpt2, Self::Gpt2Medium, Self::Gpt2Large];
+    /// Every shape.
+    pub const ALL: [Self; 5] = [Self::Gpt2, Self::Gpt2Medium, Self::Gpt2Large, Self::Qwen25Half, Self::Llama32One];
 
     /// The name after `random:`.
     pub fn name(self) -> &'static str {
@@ -54,6 +59,8 @@ impl RandomShape {
             Self::Gpt2 => "gpt2",
             Self::Gpt2Medium => "gpt2-medium",
             Self::Gpt2Large => "gpt2-large",
+            Self::Qwen25Half => "qwen2.5-0.5b",
+            Self::Llama32One => "llama-3.2-1b",
         }
     }
 }
@@ -72,8 +79,8 @@ impl FromStr for ModelId {
         if let Some(name) = text.strip_prefix("random:") {
             return RandomShape::ALL.into_iter().find(|shape| shape.name() == name).map(Self::Random).ok_or_else(
                 || {
-                    Error::input(format!("there is no random model `{name}`"))
-                        .hint("random:gpt2, random:gpt2-medium or random:gpt2-large")
+                    let names = RandomShape::ALL.map(|shape| format!("random:{}", shape.name()));
+                    Error::input(format!("there is no random model `{name}`")).hint(names.join(", "))
                 },
             );
         }
@@ -134,7 +141,7 @@ mod tests {
         for text in [
             "embedded",
             "random:gpt2",
-            "random:gpt2-large",
+            "random:llama-3.2-1b",
             "openai-community/gpt2",
             "gpt2",
             "a/b@v1.0",

@@ -1,8 +1,9 @@
 //! Well-known shapes with random weights: for measuring speed where nothing can be downloaded.
 //!
 //! Speed does not depend on what the weights say, so these time like the real models. There is no
-//! tokenizer that belongs to random weights: one token per byte stands in for it (256 bytes and
-//! `<|endoftext|>`), which leaves most of the 50,257 ids without a text.
+//! tokenizer that belongs to random weights: one token per byte stands in for it (256 bytes and the token
+//! that ends a text), which leaves most of the vocabulary's ids without a text. What such a model generates
+//! is looked at as ids.
 
 use std::borrow::Cow;
 
@@ -12,43 +13,73 @@ use super::{ModelFile, ModelFiles, RandomShape, WeightSource};
 
 /// The seed of every `random:` model, so that two runs compare.
 const SEED: u64 = 124;
-const END_OF_TEXT: &str = "<|endoftext|>";
-const END_OF_TEXT_ID: u32 = 50_256;
 
 pub(super) fn files(shape: RandomShape) -> ModelFiles {
+    let (config, end_of_text) = config(shape);
+    let tokenizer = byte_tokenizer(end_of_text, &config["eos_token_id"]);
     let made = |name, value: &Value| ModelFile::Bytes { name, bytes: Cow::Owned(value.to_string().into_bytes()) };
     ModelFiles {
-        config: made("config.json of the random model", &config(shape)),
-        tokenizer: made("tokenizer.json of the random model", &byte_tokenizer()),
+        config: made("config.json of the random model", &config),
+        tokenizer: made("tokenizer.json of the random model", &tokenizer),
         weights: WeightSource::Random { seed: SEED },
         others: Vec::new(),
     }
 }
 
-fn config(shape: RandomShape) -> Value {
-    let (n_layer, n_head, n_embd) = match shape {
-        RandomShape::Gpt2 => (12, 12, 768),
-        RandomShape::Gpt2Medium => (24, 16, 1024),
-        RandomShape::Gpt2Large => (36, 20, 1280),
-    };
+/// The published config, and the token that ends a text.
+fn config(shape: RandomShape) -> (Value, &'static str) {
+    match shape {
+        RandomShape::Gpt2 => (gpt2(12, 12, 768), "<|endoftext|>"),
+        RandomShape::Gpt2Medium => (gpt2(24, 16, 1024), "<|endoftext|>"),
+        RandomShape::Gpt2Large => (gpt2(36, 20, 1280), "<|endoftext|>"),
+        RandomShape::Qwen25Half => {
+            let config = json!({
+                "model_type": "qwen2", "torch_dtype": "bfloat16", "vocab_size": 151_936,
+                "max_position_embeddings": 32_768, "hidden_size": 896, "intermediate_size": 4864,
+                "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+                "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 1e6,
+                "use_sliding_window": false, "sliding_window": 32_768, "max_window_layers": 24,
+                "tie_word_embeddings": true, "bos_token_id": 151_643, "eos_token_id": 151_643,
+            });
+            (config, "<|endoftext|>")
+        }
+        RandomShape::Llama32One => {
+            let rope_scaling = json!({
+                "rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 8192,
+            });
+            let config = json!({
+                "model_type": "llama", "torch_dtype": "bfloat16", "vocab_size": 128_256,
+                "max_position_embeddings": 131_072, "hidden_size": 2048, "intermediate_size": 8192,
+                "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
+                "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 5e5, "rope_scaling": rope_scaling,
+                "attention_bias": false, "mlp_bias": false, "tie_word_embeddings": true,
+                "bos_token_id": 128_000, "eos_token_id": 128_001,
+            });
+            (config, "<|end_of_text|>")
+        }
+    }
+}
+
+fn gpt2(n_layer: usize, n_head: usize, n_embd: usize) -> Value {
     json!({
-        "model_type": "gpt2", "vocab_size": END_OF_TEXT_ID + 1, "n_positions": 1024,
+        "model_type": "gpt2", "vocab_size": 50_257, "n_positions": 1024,
         "n_embd": n_embd, "n_layer": n_layer, "n_head": n_head, "n_inner": null,
-        "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "eos_token_id": END_OF_TEXT_ID,
+        "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "eos_token_id": 50_256,
     })
 }
 
 /// A byte-level BPE without merges: every byte is a token.
-fn byte_tokenizer() -> Value {
+fn byte_tokenizer(end_of_text: &str, end_of_text_id: &Value) -> Value {
     let mut vocab: Map<String, Value> =
         byte_alphabet().enumerate().map(|(id, symbol)| (symbol.to_string(), json!(id))).collect();
-    vocab.insert(END_OF_TEXT.to_owned(), json!(END_OF_TEXT_ID));
+    vocab.insert(end_of_text.to_owned(), end_of_text_id.clone());
     let byte_level =
         json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false });
     json!({
         "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
         "added_tokens": [{
-            "id": END_OF_TEXT_ID, "content": END_OF_TEXT, "special": true,
+            "id": end_of_text_id, "content": end_of_text, "special": true,
             "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
         }],
         "pre_tokenizer": byte_level, "decoder": byte_level,
@@ -74,11 +105,14 @@ mod tests {
 
     #[test]
     fn every_byte_is_a_token_and_comes_back() {
-        let tokenizer = tokenizers::Tokenizer::from_bytes(byte_tokenizer().to_string()).unwrap();
-        let text = "caf\u{e9} \n\t~\u{1F600}";
-        let ids = tokenizer.encode(text, true).unwrap().get_ids().to_vec();
-        assert_eq!(ids, text.bytes().map(u32::from).collect::<Vec<_>>());
-        assert_eq!(tokenizer.decode(&ids, true).unwrap(), text);
-        assert_eq!(tokenizer.token_to_id(END_OF_TEXT), Some(END_OF_TEXT_ID));
+        for shape in RandomShape::ALL {
+            let tokenizer = tokenizers::Tokenizer::from_bytes(files(shape).tokenizer.read().unwrap()).unwrap();
+            let text = "caf\u{e9} \n\t~\u{1F600}";
+            let ids = tokenizer.encode(text, true).unwrap().get_ids().to_vec();
+            assert_eq!(ids, text.bytes().map(u32::from).collect::<Vec<_>>());
+            assert_eq!(tokenizer.decode(&ids, true).unwrap(), text);
+            let (config, end_of_text) = config(shape);
+            assert_eq!(tokenizer.token_to_id(end_of_text).map(Value::from), Some(config["eos_token_id"].clone()));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! GPT-2 checkpoints with random weights on disk, for measuring how they load. The benchmark uses it too.
+//! GPT-2 checkpoints with random weights on disk, for measuring how they load.
 
 use std::borrow::Cow;
 use std::fs;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{Device as CandleDevice, Tensor};
 use quantlab::error::Error;
-use quantlab::model::{Backend, LoadOptions, Loaded, LogitPositions, TokenBatch, load_model};
+use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, TokenBatch, load_model};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -42,8 +42,8 @@ impl Copy {
         self.load_with(&LoadOptions::default())
     }
 
-    pub fn load_in(&self, backend: Backend) -> Result<Loaded, Error> {
-        self.load_with(&LoadOptions { backend, ..LoadOptions::default() })
+    pub fn load_in(&self, engine: Engine) -> Result<Loaded, Error> {
+        self.load_with(&LoadOptions { engine: Some(engine), ..LoadOptions::default() })
     }
 
     pub fn load_with(&self, options: &LoadOptions) -> Result<Loaded, Error> {
@@ -65,7 +65,7 @@ impl Copy {
         let bytes = fs::read(self.path(WEIGHTS)).unwrap();
         let (mut header, data) = header_and_data(&bytes);
         change(&mut header);
-        fs::write(self.path(WEIGHTS), with_header(&header.to_string(), data)).unwrap();
+        self.write_weights(&with_header(&header.to_string(), data));
     }
 
     /// Rewrites the weights as tensors by name.
@@ -73,7 +73,15 @@ impl Copy {
         let file = self.path(WEIGHTS);
         let mut tensors = candle_core::safetensors::load(&file, &CandleDevice::Cpu).unwrap();
         change(&mut tensors);
-        candle_core::safetensors::save(&tensors, file).unwrap();
+        let changed = self.path("changed");
+        candle_core::safetensors::save(&tensors, &changed).unwrap();
+        fs::rename(changed, file).unwrap();
+    }
+
+    /// Replaces the weights by others. A model may have the old file mapped: it is not written to.
+    pub fn write_weights(&self, bytes: &[u8]) {
+        fs::write(self.path("changed"), bytes).unwrap();
+        fs::rename(self.path("changed"), self.path(WEIGHTS)).unwrap();
     }
 }
 

@@ -1,10 +1,9 @@
 //! A model whose logits are known, and which counts what it is asked for.
 
-use std::any::Any;
 use std::sync::Mutex;
 
 use quantlab::error::Result;
-use quantlab::model::{CausalLm, Device, Loaded, Logits, ModelInfo, Precision, Step};
+use quantlab::model::{CacheStorage, CausalLm, Device, Loaded, Logits, ModelInfo, Precision, Step};
 
 /// Logits (V) after a token at a position of its sequence, padding not counted.
 type NextLogits = dyn Fn(u32, usize) -> Vec<f32> + Send + Sync;
@@ -32,7 +31,7 @@ impl FakeModel {
     ) -> Self {
         let info = ModelInfo {
             architecture: "fake",
-            backend: "fake",
+            engine: "fake",
             device: Device::Cpu,
             dtype: Precision::Float32,
             vocab_size,
@@ -43,6 +42,7 @@ impl FakeModel {
             eos_token_ids: vec![vocab_size as u32 - 1],
             num_parameters: 0,
             parameter_bytes: 0,
+            mapped_bytes: 0,
             quant_state_bytes: 0,
             bytes_per_token: 0,
             buffer_bytes: 0,
@@ -88,7 +88,7 @@ impl CausalLm for FakeModel {
         Ok(())
     }
 
-    fn compute(&self, step: &Step<'_>, _storage: Option<&mut (dyn Any + Send + Sync)>) -> Result<Logits> {
+    fn compute(&self, step: &Step<'_>, _storage: Option<&mut CacheStorage>) -> Result<Logits> {
         let computed = Computed { batch: step.batch, seq_len: step.seq_len, past_len: step.past_len };
         self.computed.lock().unwrap().push(computed);
         let all = || (0..step.ids.len() as u32).collect();
@@ -97,11 +97,11 @@ impl CausalLm for FakeModel {
         Logits::new(wanted.iter().flat_map(logits).collect(), step.batch, self.info.vocab_size)
     }
 
-    fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<Box<dyn Any + Send + Sync>> {
-        Ok(Box::new(()))
+    fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<CacheStorage> {
+        Ok(CacheStorage::Nothing)
     }
 
-    fn retain_rows(&self, _: &mut (dyn Any + Send + Sync), _rows: &[usize], _past_len: usize) -> Result<()> {
+    fn retain_rows(&self, _: &mut CacheStorage, _rows: &[usize], _past_len: usize) -> Result<()> {
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ pub mod fake;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device as CandleDevice, Tensor};
-use quantlab::model::{Backend, Device, LoadOptions, Loaded, load_model, load_model_and_tokenizer};
+use quantlab::model::{Device, Engine, LoadOptions, Loaded, load_model, load_model_and_tokenizer};
 use serde_json::Value;
 
 /// One checkpoint with what transformers computed from it.
@@ -51,7 +51,7 @@ fn config_of(folder: &Path) -> Option<Value> {
 }
 
 impl Case {
-    fn read(folder: PathBuf) -> Self {
+    pub fn read(folder: PathBuf) -> Self {
         let tensors = candle_core::safetensors::load(folder.join("golden.safetensors"), &CandleDevice::Cpu).unwrap();
         Self { name: folder.file_name().unwrap().to_string_lossy().into_owned(), folder, tensors }
     }
@@ -60,13 +60,13 @@ impl Case {
         load(&self.folder, "float32")
     }
 
-    /// The model in every backend, with what to call it in messages.
-    pub fn in_every_backend(&self) -> Vec<(String, Loaded)> {
-        let load = |backend: Backend| {
-            let options = LoadOptions { backend, ..LoadOptions::default() };
-            (format!("{} on {backend}", self.name), load_model(&[self.folder.to_str().unwrap()], &options).unwrap())
+    /// The model in every engine, with what to call it in messages.
+    pub fn in_every_engine(&self) -> Vec<(String, Loaded)> {
+        let load = |engine: Engine| {
+            let options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
+            (format!("{} on {engine}", self.name), load_model(&[self.folder.to_str().unwrap()], &options).unwrap())
         };
-        Backend::ALL.map(load).into()
+        Engine::ALL.map(load).into()
     }
 
     /// Numbers in the weights' files, each of which is a parameter.

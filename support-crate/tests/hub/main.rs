@@ -158,9 +158,10 @@ fn a_large_file_is_announced_and_a_resumed_one_says_from_where() {
     let heal = Arc::clone(&healed);
     let hub = Server::start(move |request| {
         let late = request.gets(WEIGHTS) && request.range().is_some_and(|(first, _)| first >= 3 << 20);
-        match late && !healed.load(Ordering::SeqCst) {
-            true => Response { cut: Some(10), ..served.answer(request) },
-            false => served.answer(request),
+        if late && !healed.load(Ordering::SeqCst) {
+            Response { cut: Some(10), ..served.answer(request) }
+        } else {
+            served.answer(request)
         }
     });
     let client = Client::of(&hub);

@@ -102,9 +102,10 @@ impl Repository {
             .iter()
             .map(|(name, bytes)| {
                 let mut file = json!({ "rfilename": name, "size": bytes.len(), "blobId": "ab".repeat(20) });
-                match name.ends_with(".safetensors") {
-                    true => file["lfs"] = json!({ "sha256": etag(name, bytes), "size": bytes.len(), "pointerSize": 1 }),
-                    false => file["blobId"] = json!(etag(name, bytes)),
+                if name.ends_with(".safetensors") {
+                    file["lfs"] = json!({ "sha256": etag(name, bytes), "size": bytes.len(), "pointerSize": 1 })
+                } else {
+                    file["blobId"] = json!(etag(name, bytes))
                 }
                 file
             })

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use quantlab::model::Backend;
+use quantlab::model::Engine;
 use serde_json::json;
 
 use crate::common::copy::{CONFIG, expect, logits};
@@ -51,7 +51,7 @@ fn a_model_of_another_family() {
 #[test]
 fn no_memory_is_set_aside_for_sizes_that_the_file_does_not_have() {
     for family in FAMILIES {
-        for backend in Backend::ALL {
+        for engine in Engine::ALL {
             let copy = family.copy();
             copy.change_config(|config| {
                 config["vocab_size"] = json!(1 << 24);
@@ -59,12 +59,12 @@ fn no_memory_is_set_aside_for_sizes_that_the_file_does_not_have() {
                 config[family.n_head] = json!(64);
             });
             let expected = format!("`{}` has shape [384, 64], expected [16777216, 1048576]", family.token_embedding);
-            expect(&copy.load_in(backend), &[&expected, "belong to the same model"]);
+            expect(&copy.load_in(engine), &[&expected, "belong to the same model"]);
             let copy = family.copy();
             copy.change_config(|config| config[family.intermediate_size] = json!(1 << 22));
-            expect(&copy.load_in(backend), &[family.mlp_in.0, "4194304"]);
+            expect(&copy.load_in(engine), &[family.mlp_in.0, "4194304"]);
             copy.change_config(|config| config[family.hidden_size] = json!(1_u64 << 40));
-            expect(&copy.load_in(backend), &["the hidden size is 1099511627776", "between 1 and"]);
+            expect(&copy.load_in(engine), &["the hidden size is 1099511627776", "between 1 and"]);
         }
     }
     let copy = LLAMA.copy();
@@ -105,10 +105,10 @@ fn a_context_that_no_memory_holds() {
     let longest = 1 << 24;
     let copy = LLAMA.copy();
     copy.change_config(|config| config["max_position_embeddings"] = json!(longest));
-    for backend in Backend::ALL {
-        let loaded = copy.load_in(backend).unwrap();
+    for engine in Engine::ALL {
+        let loaded = copy.load_in(engine).unwrap();
         assert_eq!(loaded.model.info().context_len, longest);
-        assert_eq!(logits(&loaded), logits(&LLAMA.copy().load_in(backend).unwrap()));
+        assert_eq!(logits(&loaded), logits(&LLAMA.copy().load_in(engine).unwrap()));
         // The first fits the arithmetic, but no machine.
         for batch in [1 << 14, usize::MAX / 2] {
             let error = loaded.model.new_cache(batch, longest).unwrap_err().to_string();

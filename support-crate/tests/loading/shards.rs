@@ -3,7 +3,7 @@
 use std::fs;
 
 use candle_core::safetensors::save;
-use quantlab::model::Backend;
+use quantlab::model::Engine;
 use serde_json::{Map, Value, json};
 
 use crate::common::copy::{Copy, INDEX, Tensors, WEIGHTS, expect, logits};
@@ -33,8 +33,8 @@ fn sharded(family: &Family) -> Copy {
 fn shards_are_one_model() {
     for family in FAMILIES {
         let copy = sharded(&family);
-        for backend in Backend::ALL {
-            let (sharded, whole) = (copy.load_in(backend).unwrap(), family.copy().load_in(backend).unwrap());
+        for engine in Engine::ALL {
+            let (sharded, whole) = (copy.load_in(engine).unwrap(), family.copy().load_in(engine).unwrap());
             assert_eq!(logits(&sharded), logits(&whole));
             assert_eq!(sharded.unused_tensors, whole.unused_tensors);
         }

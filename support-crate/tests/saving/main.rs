@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use common::copy::{CONFIG, Copy, INDEX, TOKENIZER, WEIGHTS, header_and_data, logits};
 use common::{Case, cases, load, quantized_cases, tiny};
-use quantlab::model::{LoadOptions, Loaded, Precision, load_model};
+use quantlab::model::{Engine, LoadOptions, Loaded, Precision, load_model};
 use quantlab::quant::{Head, QuantizationConfig};
 use quantlab::source::OTHERS;
 use serde_json::Value;
@@ -90,9 +90,11 @@ fn a_quantized_checkpoint_is_saved_as_it_was() {
     for case in quantized_cases() {
         // The references come without a tokenizer.
         let copy = Copy::of_files(&[case.folder.join(CONFIG), case.folder.join(WEIGHTS), tiny().join(TOKENIZER)]);
-        let saved = save(&copy.load().unwrap());
-        expect_equal(&tensors_of(saved.path()), &tensors_of(&case.folder));
-        assert_eq!(json(&saved.path().join(CONFIG)), json(&case.folder.join(CONFIG)), "{}", case.name);
+        for engine in Engine::ALL {
+            let saved = save(&copy.load_in(engine).unwrap());
+            expect_equal(&tensors_of(saved.path()), &tensors_of(&case.folder));
+            assert_eq!(json(&saved.path().join(CONFIG)), json(&case.folder.join(CONFIG)), "{} by {engine}", case.name);
+        }
     }
 }
 
@@ -100,13 +102,16 @@ fn a_quantized_checkpoint_is_saved_as_it_was() {
 fn full_precision_is_saved_as_it_was() {
     for case in cases() {
         let config = json(&case.folder.join(CONFIG));
-        let dtype = config["dtype"].as_str().unwrap().parse().unwrap();
-        let saved = save(&load_with(&case.folder, dtype, None));
-        expect_equal(&tensors_of(saved.path()), &tensors_of(&case.folder));
-        assert_eq!(json(&saved.path().join(CONFIG)), config, "{}", case.name);
-        for name in OTHERS.into_iter().chain([TOKENIZER]) {
-            let read = |folder: &Path| fs::read(folder.join(name)).ok();
-            assert_eq!(read(saved.path()), read(&case.folder), "{}: {name}", case.name);
+        let precision = config["dtype"].as_str().unwrap().parse().unwrap();
+        for (name, engine) in Engine::ALL.map(|engine| (format!("{} by {engine}", case.name), engine)) {
+            let options = LoadOptions { precision, engine: Some(engine), ..LoadOptions::default() };
+            let saved = save(&load_model(&[case.folder.to_str().unwrap()], &options).unwrap());
+            expect_equal(&tensors_of(saved.path()), &tensors_of(&case.folder));
+            assert_eq!(json(&saved.path().join(CONFIG)), config, "{name}");
+            for file in OTHERS.into_iter().chain([TOKENIZER]) {
+                let read = |folder: &Path| fs::read(folder.join(file)).ok();
+                assert_eq!(read(saved.path()), read(&case.folder), "{name}: {file}");
+            }
         }
     }
 }

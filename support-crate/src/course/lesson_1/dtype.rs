@@ -19,10 +19,7 @@ pub fn check_resolve_dtype(yours: impl Fn(&str, Device) -> Result<ResolvedDtype>
     let ask = |requested: &str, device: Device| ask(|| yours(requested, device));
     let is = |requested: &str, device: Device, dtype: Precision| {
         let got = ask(requested, device)?.dtype;
-        match got == dtype {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!("`{requested}` on {device} became {got}, not {dtype}"))),
-        }
+        Complaint::unless(got == dtype, || format!("`{requested}` on {device} became {got}, not {dtype}"))
     };
     let cpu = Device::Cpu;
     Check::new("resolve_dtype", HINTS)

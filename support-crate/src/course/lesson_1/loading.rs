@@ -35,16 +35,15 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
         })
         .about(&after_broken, "tokenizer and model come from the same id", |loaded| {
             let owner = hub.owner_of(&loaded.tokenizer)?.unwrap_or_else(|| "somewhere else".to_owned());
-            match owner == "lab/other" {
-                true => Ok(()),
-                false => Err(Complaint::wrong(format!(
-                    "the model is lab/other's, the tokenizer {owner}'s: text and ids would not fit each other"
-                ))),
-            }
+            Complaint::unless(owner == "lab/other", || {
+                format!("the model is lab/other's, the tokenizer {owner}'s: text and ids would not fit each other")
+            })
         })
-        .about(&first, "stops at the first that loads", |_| match asked_first.iter().any(|(id, _)| id == "lab/other") {
-            true => Err(Complaint::wrong("lab/whole had loaded, and still lab/other was loaded too")),
-            false => Ok(()),
+        .about(&first, "stops at the first that loads", |_| {
+            Complaint::unless(
+                !asked_first.iter().any(|(id, _)| id == "lab/other"),
+                || "lab/whole had loaded, and still lab/other was loaded too",
+            )
         })
         .about(&half, "asks for the precision that the device can use, and keeps its label", |loaded| {
             if let Some((_, options)) = asked_half.iter().find(|(_, options)| options.precision != Precision::Float32) {
@@ -64,10 +63,7 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
 }
 
 fn is_called(loaded: &Loaded, model_id: &str) -> Result<(), Complaint> {
-    match loaded.model_id == model_id {
-        true => Ok(()),
-        false => Err(Complaint::wrong(format!("`model_id` is {:?}, not {model_id:?}", loaded.model_id))),
-    }
+    Complaint::unless(loaded.model_id == model_id, || format!("`model_id` is {:?}, not {model_id:?}", loaded.model_id))
 }
 
 fn on_the_gpu(

@@ -37,11 +37,10 @@ pub fn check_run_for_varied_lengths(
     let loaded = machine.loaded(|model| model).map_err(Complaint::from);
     let rows = loaded.and_then(|loaded| {
         let rows = ask(|| yours(&machine.clock(), &loaded, &targets, NEW_TOKENS, REPEATS))?;
-        match rows.len() == targets.len() {
-            true => Ok(rows),
-            false => {
-                Err(Complaint::wrong(format!("{} lengths were asked for, {} came back", targets.len(), rows.len())))
-            }
+        if rows.len() == targets.len() {
+            Ok(rows)
+        } else {
+            Err(Complaint::wrong(format!("{} lengths were asked for, {} came back", targets.len(), rows.len())))
         }
     });
     let runs = rows.as_ref().map(|rows| rows.iter().map(|row| row.runs.clone()).collect::<Vec<_>>());
@@ -67,9 +66,10 @@ pub fn check_run_varied_precision(
     let prompt = "The quick brown fox jumps over the lazy dog.";
     let clock = machine.clock();
     let rows = ask(|| yours(&clock, &hub, "lab/whole", Device::Cpu, &precisions, prompt, NEW_TOKENS, REPEATS));
-    let rows = rows.and_then(|rows| match rows.len() == precisions.len() {
-        true => Ok(rows),
-        false => {
+    let rows = rows.and_then(|rows| {
+        if rows.len() == precisions.len() {
+            Ok(rows)
+        } else {
             Err(Complaint::wrong(format!("{} precisions were asked for, {} came back", precisions.len(), rows.len())))
         }
     });

@@ -70,13 +70,10 @@ impl Trial {
     }
 
     fn warms_up(&self) -> Result<(), Complaint> {
-        match self.timed()?.before.iter().any(Event::is_forward) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(
-                "nothing was generated before the clock started, so the first run's extra costs (page faults, caches, \
-                 threads that wake) are in your number",
-            )),
-        }
+        Complaint::unless(self.timed()?.before.iter().any(Event::is_forward), || {
+            "nothing was generated before the clock started, so the first run's extra costs (page faults, caches, \
+                 threads that wake) are in your number"
+        })
     }
 
     fn reads_the_prompt(&self) -> Result<(), Complaint> {
@@ -114,10 +111,7 @@ impl Trial {
                 "{NEW_TOKENS} tokens were asked for, {passes} were generated in the timed part"
             )));
         }
-        match counted == NEW_TOKENS {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!("{NEW_TOKENS} tokens were generated, you say {counted}"))),
-        }
+        Complaint::unless(counted == NEW_TOKENS, || format!("{NEW_TOKENS} tokens were generated, you say {counted}"))
     }
 
     fn figures_fit(&self) -> Result<(), Complaint> {
@@ -140,12 +134,11 @@ impl Trial {
 
     fn uses_cache(&self, use_cache: bool) -> Result<(), Complaint> {
         let cached = self.timed()?.inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. }));
-        match cached == use_cache {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!(
+        Complaint::unless(cached == use_cache, || {
+            format!(
                 "`use_cache` was {use_cache}, but the model ran {} a cache",
                 if cached { "with" } else { "without" }
-            ))),
-        }
+            )
+        })
     }
 }

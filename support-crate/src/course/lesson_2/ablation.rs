@@ -69,10 +69,7 @@ fn run(
     let machine = Machine::new(costs());
     let loaded = model_on(&machine, 1024)?;
     let rows = ask(|| yours(&machine.clock(), &loaded, &PROMPTS, NEW_TOKENS, REPEATS))?;
-    match rows.is_empty() {
-        false => Ok(rows),
-        true => Err(Complaint::wrong("there are no rows")),
-    }
+    if rows.is_empty() { Err(Complaint::wrong("there are no rows")) } else { Ok(rows) }
 }
 
 fn setting_of(row: &AblationRun) -> Setting {

@@ -52,15 +52,14 @@ pub fn check_measure_batched(
         .about(&rows, "time_per_sample is a run's time shared among all prompts", |rows| {
             rows.iter().try_for_each(|row| {
                 let expected = Own::of(row.batch_size)?.total() / PROMPTS.len() as f64;
-                match same(row.time_per_sample.median, expected) {
-                    true => Ok(()),
-                    false => Err(Complaint::wrong(format!(
+                Complaint::unless(same(row.time_per_sample.median, expected), || {
+                    format!(
                         "{} prompts at batch size {} cost {expected:.3} s each, yours says {:.3} s",
                         PROMPTS.len(),
                         row.batch_size,
                         row.time_per_sample.median
-                    ))),
-                }
+                    )
+                })
             })
         })
         .score()
@@ -74,9 +73,10 @@ fn run(
     let rows = ask(|| yours(&machine.clock(), &loaded, &PROMPTS, &BATCH_SIZES, NEW_TOKENS, REPEATS))?;
     let mut sizes: Vec<usize> = rows.iter().map(|row| row.batch_size).collect();
     sizes.sort_unstable();
-    match sizes == BATCH_SIZES {
-        true => Ok(rows),
-        false => Err(Complaint::wrong(format!("the batch sizes {BATCH_SIZES:?} were asked for, {sizes:?} came back"))),
+    if sizes == BATCH_SIZES {
+        Ok(rows)
+    } else {
+        Err(Complaint::wrong(format!("the batch sizes {BATCH_SIZES:?} were asked for, {sizes:?} came back")))
     }
 }
 
@@ -138,14 +138,13 @@ fn all_tokens(row: &BatchRun) -> Result<(), Complaint> {
 
 fn total_fits(row: &BatchRun, latency: f64, own: &Own) -> Result<(), Complaint> {
     let total = own.total();
-    match same(latency, total) {
-        true => Ok(()),
-        false => Err(Complaint::wrong(format!(
+    Complaint::unless(same(latency, total), || {
+        format!(
             "all prompts at batch size {} take {total:.3} s on this machine, yours says {latency:.3} s{}",
             row.batch_size,
             if same(latency * row.batch_size as f64, total) { ": that is divided by the batch size" } else { "" }
-        ))),
-    }
+        )
+    })
 }
 
 fn batch_latency_fits(row: &BatchRun) -> Result<(), Complaint> {

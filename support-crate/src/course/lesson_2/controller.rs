@@ -125,10 +125,10 @@ impl Trial {
     fn compares_fairly(&self) -> Result<(), Complaint> {
         self.with_knobs("baseline", &self.report.baseline)?;
         self.with_knobs("int8", &self.report.quantized)?;
-        match self.report.baseline == self.report.quantized {
-            true => Err(Complaint::wrong("baseline and int8 have the very same times: are they the same runs?")),
-            false => Ok(()),
-        }
+        Complaint::unless(
+            self.report.baseline != self.report.quantized,
+            || "baseline and int8 have the very same times: are they the same runs?",
+        )
     }
 
     fn has_ablations(&self) -> Result<(), Complaint> {

@@ -133,21 +133,17 @@ pub(super) fn rates_fit(run: &Metrics) -> Result<(), Complaint> {
         )));
     }
     let expected = run.tokens_generated as f64 / run.total_latency_s;
-    match same(run.tokens_per_sec, expected) {
-        true => Ok(()),
-        false => Err(Complaint::wrong(format!(
+    Complaint::unless(same(run.tokens_per_sec, expected), || {
+        format!(
             "`tokens_per_sec` is {:.3}, but {} tokens in {:.3} s are {expected:.3}",
             run.tokens_per_sec, run.tokens_generated, run.total_latency_s
-        ))),
-    }
+        )
+    })
 }
 
 /// Every row has as many runs as was asked for.
 pub(super) fn repeated(runs: usize, repeats: usize) -> Result<(), Complaint> {
-    match runs == repeats {
-        true => Ok(()),
-        false => Err(Complaint::wrong(format!("`repeats` was {repeats}, a row has {runs} runs"))),
-    }
+    Complaint::unless(runs == repeats, || format!("`repeats` was {repeats}, a row has {runs} runs"))
 }
 
 #[cfg(test)]

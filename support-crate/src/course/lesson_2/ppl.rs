@@ -89,10 +89,9 @@ impl Trial {
 
     fn is_labelled(&self) -> Result<(), Complaint> {
         self.pairs()?;
-        match self.rows.len() == LABELS.len() {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!("{} models make {} rows", LABELS.len(), self.rows.len()))),
-        }
+        Complaint::unless(self.rows.len() == LABELS.len(), || {
+            format!("{} models make {} rows", LABELS.len(), self.rows.len())
+        })
     }
 
     fn is_own(&self) -> Result<(), Complaint> {
@@ -103,10 +102,10 @@ impl Trial {
                 "both rows have the same loss, but the models differ: was one measured twice?",
             ));
         }
-        match same(first.loss, sharper.loss) || same(second.loss, plain.loss) {
-            true => Err(Complaint::wrong("a row has the loss of the other model: are the labels swapped?")),
-            false => Ok(()),
-        }
+        Complaint::unless(
+            !(same(first.loss, sharper.loss) || same(second.loss, plain.loss)),
+            || "a row has the loss of the other model: are the labels swapped?",
+        )
     }
 
     fn is_token_weighted(&self) -> Result<(), Complaint> {
@@ -137,9 +136,10 @@ impl Trial {
             if same(row.ppl, row.loss.exp()) {
                 continue;
             }
-            let why = match same(row.ppl, expected.mean_of_ppl) {
-                true => ": that is the mean of the texts' perplexities, which one hard text decides alone",
-                false => "",
+            let why = if same(row.ppl, expected.mean_of_ppl) {
+                ": that is the mean of the texts' perplexities, which one hard text decides alone"
+            } else {
+                ""
             };
             return Err(Complaint::wrong(format!(
                 "exp({:.4}) is {:.4}, your ppl is {:.4}{why}",

@@ -20,7 +20,7 @@ const HINTS: [&str; 3] = [
      Some(config), ..LoadOptions::default() }` has `hub.model` quantize while it loads.",
     "After loading: `let quantized = Loaded::new(hub.tokenizer(id)?, hub.model(id, &options)?, id, label)?`, then \
      `generate(&quantized, prompts[0], &GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() })?`, and \
-     `let info = format!(\"{} | {}\", quantized.model.info().backend, quantized.dtype_label)`, where the label comes \
+     `let info = format!(\"{} | {}\", quantized.model.info().engine, quantized.dtype_label)`, where the label comes \
      from `config.to_string()`.",
 ];
 
@@ -38,7 +38,7 @@ pub fn check_run_static_ptq(
             hub.calibration().and_then(|it| by_method(&it))
         })
         .about(&trial, "generates what the library's own pipeline generates", Trial::generates_the_same)
-        .about(&trial, "the label and the info say backend and precision", Trial::is_labelled)
+        .about(&trial, "the label and the info say engine and precision", Trial::is_labelled)
         .point("a quantized model that cannot generate is an error", notices_broken(&hub, &yours))
         .score()
 }
@@ -157,12 +157,10 @@ impl Trial {
             )));
         }
         let same = calibrate(&baseline(WHOLE)?, &PROMPTS, calibration.method(), calibration.granularity())?;
-        match same == calibration {
-            true => Ok(()),
-            false => {
-                Err(Complaint::wrong("the calibration is not one of these prompts: did others of the same length run?"))
-            }
-        }
+        Complaint::unless(
+            same == calibration,
+            || "the calibration is not one of these prompts: did others of the same length run?",
+        )
     }
 
     fn generates_the_same(&self) -> Result<(), Complaint> {
@@ -180,7 +178,7 @@ impl Trial {
     }
 
     fn is_labelled(&self) -> Result<(), Complaint> {
-        let backend = self.quantized.model.info().backend;
+        let engine = self.quantized.model.info().engine;
         let label = self.quantized.dtype_label.to_lowercase();
         if !label.contains("int8") {
             return Err(Complaint::wrong(format!(
@@ -191,8 +189,8 @@ impl Trial {
             info if !info.contains("int8") => {
                 Err(Complaint::wrong(format!("the info does not name the precision (static int8): {info:?}")))
             }
-            info if !info.contains(backend) => {
-                Err(Complaint::wrong(format!("the info does not name the backend ({backend}): {info:?}")))
+            info if !info.contains(engine) => {
+                Err(Complaint::wrong(format!("the info does not name the engine ({engine}): {info:?}")))
             }
             _ => Ok(()),
         }
@@ -200,12 +198,9 @@ impl Trial {
 }
 
 fn by_method(calibration: &Calibration) -> Result<(), Complaint> {
-    match calibration.method() == METHOD {
-        true => Ok(()),
-        false => {
-            Err(Complaint::wrong(format!("`method` was {METHOD}, your calibration is by {}", calibration.method())))
-        }
-    }
+    Complaint::unless(calibration.method() == METHOD, || {
+        format!("`method` was {METHOD}, your calibration is by {}", calibration.method())
+    })
 }
 
 fn notices_broken(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {

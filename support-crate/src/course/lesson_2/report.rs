@@ -15,7 +15,7 @@ pub struct QuantizationReport {
     pub baseline: Runs,
     /// The same with the quantized model.
     pub quantized: Runs,
-    /// Backend and precision of the quantized model.
+    /// Engine and precision of the quantized model.
     pub info: String,
     /// Cache and padding.
     pub ablation: Vec<AblationRun>,

@@ -71,13 +71,7 @@ struct Trial {
 
 fn given() -> Result<(Vec<ScenarioRun>, RunInfo)> {
     let row = |scenario: &str, dtype: &str, tokens_generated: usize, seconds: [f64; 3], ppl| {
-        let metrics = |total_latency_s: f64| Metrics {
-            total_latency_s,
-            tokens_generated,
-            tokens_per_sec: tokens_generated as f64 / total_latency_s,
-            avg_latency_per_token_ms: 1e3 * total_latency_s / tokens_generated as f64,
-        };
-        let runs = Runs::of(seconds.map(metrics).to_vec())?;
+        let runs = Runs::of(seconds.map(|seconds| Metrics::of(tokens_generated, seconds)).to_vec())?;
         Ok::<_, Error>(ScenarioRun { scenario: scenario.to_owned(), dtype: dtype.to_owned(), runs, ppl })
     };
     let rows = vec![
@@ -88,10 +82,11 @@ fn given() -> Result<(Vec<ScenarioRun>, RunInfo)> {
     ];
     let info = RunInfo {
         model: "lab/whole".to_owned(),
-        backend: "candle".to_owned(),
+        engine: "kernels".to_owned(),
         device: Device::Cpu,
         dtype: "float32".to_owned(),
         threads: 7,
+        threads_granted: 7,
         build: "optimised".to_owned(),
     };
     Ok((rows, info))
@@ -106,13 +101,14 @@ impl Trial {
             found.ok_or_else(|| Complaint::wrong(format!("there is no row for the scenario {:?}", row.scenario)))
         };
         let places: Vec<usize> = self.rows.iter().map(place).collect::<Result<_, _>>()?;
-        match self.table.rows() == self.rows.len() {
-            true => Ok(places),
-            false => Err(Complaint::wrong(format!(
+        if self.table.rows() == self.rows.len() {
+            Ok(places)
+        } else {
+            Err(Complaint::wrong(format!(
                 "{} scenarios were given, the table has {} rows",
                 self.rows.len(),
                 self.table.rows()
-            ))),
+            )))
         }
     }
 
@@ -137,12 +133,9 @@ impl Trial {
     fn has(&self, quantity: &Quantity) -> Result<(), Complaint> {
         let Quantity { name, unit, is_named, .. } = quantity;
         if let Some(heading) = self.find(quantity, 1.0)? {
-            return match is_named(&heading.to_lowercase()) {
-                true => Ok(()),
-                false => Err(Complaint::wrong(format!(
-                    "the column `{heading}` holds the {name} in {unit}, but its heading does not say that unit"
-                ))),
-            };
+            return Complaint::unless(is_named(&heading.to_lowercase()), || {
+                format!("the column `{heading}` holds the {name} in {unit}, but its heading does not say that unit")
+            });
         }
         for factor in [1e3, 1e-3] {
             if let Some(heading) = self.find(quantity, factor)? {
@@ -165,13 +158,10 @@ impl Trial {
                 (Some(_), None) => false,
             })
         };
-        match self.table.columns.iter().any(|column| is_ppl(&column.cells)) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(
-                "no column holds the perplexities as numbers, with an empty cell where none was measured (0 would say \
-                 that it was, and was perfect)",
-            )),
-        }
+        Complaint::unless(self.table.columns.iter().any(|column| is_ppl(&column.cells)), || {
+            "no column holds the perplexities as numbers, with an empty cell where none was measured (0 would say \
+                 that it was, and was perfect)"
+        })
     }
 
     fn has_caption(&self) -> Result<(), Complaint> {

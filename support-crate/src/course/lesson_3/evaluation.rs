@@ -167,25 +167,23 @@ impl Trial {
 
     fn agrees_with(&self, other: &Self, batch_size: usize) -> Result<(), Complaint> {
         let (a, b) = (self.evaluation.average_loss, other.evaluation.average_loss);
-        match is_close(a, b) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!(
+        Complaint::unless(is_close(a, b), || {
+            format!(
                 "the same texts have the loss {a:.4} in batches of {BATCH_SIZE} and {b:.4} in batches of {batch_size}; how \
                  texts are put into batches says nothing about the model"
-            ))),
-        }
+            )
+        })
     }
 
     fn is_unmoved_by_one_token(&self, with: &Self) -> Result<(), Complaint> {
         let (a, b) = (self.evaluation, with.evaluation);
-        match a.tokens == b.tokens && is_close(b.average_loss, a.average_loss) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!(
+        Complaint::unless(a.tokens == b.tokens && is_close(b.average_loss, a.average_loss), || {
+            format!(
                 "texts of one token were added, and a loss of {:.4} over {} tokens became {:.4} over {}: nothing of them was \
                  predicted",
                 a.average_loss, a.tokens, b.average_loss, b.tokens
-            ))),
-        }
+            )
+        })
     }
 
     /// The texts without those of the last batch, which is not full.

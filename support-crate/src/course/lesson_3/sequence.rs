@@ -114,20 +114,18 @@ fn counted(tokens: usize) -> Result<(), Complaint> {
 }
 
 fn of(expected: usize, tokens: usize, what: &str) -> Result<(), Complaint> {
-    match tokens == expected {
-        true => Ok(()),
-        false => Err(Complaint::wrong(format!("`tokens` is {tokens} for {what}: {expected} of them were predicted"))),
-    }
+    Complaint::unless(tokens == expected, || {
+        format!("`tokens` is {tokens} for {what}: {expected} of them were predicted")
+    })
 }
 
 fn is_nothing(sum: LossSum) -> Result<(), Complaint> {
-    match sum == LossSum::default() {
-        true => Ok(()),
-        false => Err(Complaint::wrong(format!(
+    Complaint::unless(sum == LossSum::default(), || {
+        format!(
             "a text of one token, or of none, gives {} nats over {} tokens; nothing was predicted, so both are 0",
             sum.nll, sum.tokens
-        ))),
-    }
+        )
+    })
 }
 
 #[cfg(test)]

@@ -53,13 +53,14 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
     let packed: Vec<u8> = (0..32).map(|i| ((i * 7 % 16) << 4) | ((i * 5 + 3) % 16)).collect();
     let restore = |absmax: f32, quant_type: FourBit| {
         let got = ask(|| Ok(yours(&packed, absmax, quant_type.codebook())))?;
-        match got.len() == 2 * packed.len() {
-            true => Ok(got),
-            false => Err(Complaint::wrong(format!(
+        if got.len() == 2 * packed.len() {
+            Ok(got)
+        } else {
+            Err(Complaint::wrong(format!(
                 "{} bytes became {} values; each byte holds two codes",
                 packed.len(),
                 got.len()
-            ))),
+            )))
         }
     };
     let expected = |absmax: f32, quant_type: FourBit| -> Vec<f32> {
@@ -86,21 +87,23 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
         })
         .about(&restore(0.25, FourBit::Nf4), "values are scaled by absmax", |got| {
             let expected = expected(0.25, FourBit::Nf4);
-            match plain.as_ref().is_ok_and(|plain| is(got, plain)) {
-                // The order of the two halves is another point's business.
-                _ if same_numbers(got, &expected) => Ok(()),
-                true => Err(Complaint::wrong("absmax 0.25 gave the same values as absmax 1: multiply by it")),
-                false => Err(Complaint::wrong(format!(
+            // The order of the two halves is another point's business.
+            if same_numbers(got, &expected) {
+                Ok(())
+            } else if plain.as_ref().is_ok_and(|plain| is(got, plain)) {
+                Err(Complaint::wrong("absmax 0.25 gave the same values as absmax 1: multiply by it"))
+            } else {
+                Err(Complaint::wrong(format!(
                     "with absmax 0.25 the largest value is {}, expected 0.25",
                     got.iter().copied().fold(f32::NEG_INFINITY, f32::max)
-                ))),
+                )))
             }
         })
         .about(&restore(0.25, FourBit::Fp4), "the codebook that was passed in is used", |got| {
-            match same_numbers(got, &expected(0.25, FourBit::Fp4)) {
-                true => Ok(()),
-                false => Err(Complaint::wrong("with FP4's codebook, other values came out than its codes stand for")),
+            if same_numbers(got, &expected(0.25, FourBit::Fp4)) {
+                return Ok(());
             }
+            Err(Complaint::wrong("with FP4's codebook, other values came out than its codes stand for"))
         })
         .score()
 }
@@ -165,13 +168,10 @@ fn is_swapped(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -
 
 fn first_is_high(values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
     is_packed(values, packed)?;
-    match is_swapped(FourBit::Nf4, values, packed, absmax) {
-        false => Ok(()),
-        true => Err(Complaint::wrong(
-            "the first value of each pair is in the low half of the byte. bitsandbytes has it in the high half \
-             (`first << 4 | second`), and would read every pair of your weights the wrong way round",
-        )),
-    }
+    Complaint::unless(!is_swapped(FourBit::Nf4, values, packed, absmax), || {
+        "the first value of each pair is in the low half of the byte. bitsandbytes has it in the high half \
+             (`first << 4 | second`), and would read every pair of your weights the wrong way round"
+    })
 }
 
 fn nearest(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {

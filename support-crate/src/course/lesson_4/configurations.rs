@@ -63,12 +63,9 @@ fn is_baseline(all: &[Configuration], precision: Precision, digits: &str) -> Res
         };
         return Err(Complaint::wrong(format!("the baseline is {}, expected {precision}{why}", options.precision)));
     }
-    match name.contains(digits) {
-        true => Ok(()),
-        false => Err(Complaint::wrong(format!(
-            "the baseline runs in {precision}, but is called {name:?}; a table over it should say which it is"
-        ))),
-    }
+    Complaint::unless(name.contains(digits), || {
+        format!("the baseline runs in {precision}, but is called {name:?}; a table over it should say which it is")
+    })
 }
 
 /// Where the configuration with this in its name, in any case, stands.
@@ -78,12 +75,11 @@ fn place(all: &[Configuration], format: &str) -> Option<usize> {
 
 fn in_order(all: &[Configuration]) -> Result<(), Complaint> {
     let places = ["INT8", "NF4", "FP4"].map(|format| place(all, format));
-    match places == [Some(1), Some(2), Some(3)] {
-        true => Ok(()),
-        false => {
-            let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
-            Err(Complaint::wrong(format!("yours come as {names:?}; the tables below read them in that order")))
-        }
+    if places == [Some(1), Some(2), Some(3)] {
+        Ok(())
+    } else {
+        let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+        Err(Complaint::wrong(format!("yours come as {names:?}; the tables below read them in that order")))
     }
 }
 
@@ -101,12 +97,7 @@ fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a Quantization
 }
 
 fn is(config: &QuantizationConfig, name: &str, is_so: bool) -> Result<(), Complaint> {
-    match is_so {
-        true => Ok(()),
-        false => {
-            Err(Complaint::wrong(format!("what is called {name} is {config}: its row would carry another's numbers")))
-        }
-    }
+    Complaint::unless(is_so, || format!("what is called {name} is {config}: its row would carry another's numbers"))
 }
 
 fn alike(all: &[Configuration]) -> Result<(), Complaint> {

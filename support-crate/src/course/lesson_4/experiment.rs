@@ -176,10 +176,9 @@ impl Trial {
     fn named(&self) -> Result<(), Complaint> {
         let expected: Vec<String> = configurations().into_iter().map(|one| one.name).collect();
         let names: Vec<&str> = self.rows.iter().map(|row| row.name.as_str()).collect();
-        match names == expected {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!("the rows are called {names:?}, the configurations {expected:?}"))),
-        }
+        Complaint::unless(names == expected, || {
+            format!("the rows are called {names:?}, the configurations {expected:?}")
+        })
     }
 
     fn loaded(&self) -> Result<(), Complaint> {
@@ -293,12 +292,11 @@ impl Trial {
         let read = prompts_read(&self.events);
         let times = read.iter().filter(|&&tokens| tokens == self.prompt_tokens[0]).count();
         let working = configurations().len() - 1;
-        match times >= working * TIMING_RUNS {
-            true => Ok(()),
-            false => Err(Complaint::wrong(format!(
+        Complaint::unless(times >= working * TIMING_RUNS, || {
+            format!(
                 "`num_timing_runs` was {TIMING_RUNS} for {working} models, but the first prompt was read {times} times in all"
-            ))),
-        }
+            )
+        })
     }
 
     fn others_once(&self) -> Result<(), Complaint> {

@@ -79,9 +79,10 @@ pub fn check_get_model_memory_footprint(yours: impl Fn(&[TensorInfo]) -> f64) ->
 }
 
 fn counts_something(footprint: f64) -> Result<f64, Complaint> {
-    match footprint.is_finite() && footprint > 0.0 {
-        true => Ok(footprint),
-        false => Err(Complaint::wrong(format!("a parameter of {MIB} elements of one byte gave {footprint}"))),
+    if footprint.is_finite() && footprint > 0.0 {
+        Ok(footprint)
+    } else {
+        Err(Complaint::wrong(format!("a parameter of {MIB} elements of one byte gave {footprint}")))
     }
 }
 

@@ -1,11 +1,10 @@
 //! A model whose logits are known.
 
-use std::any::Any;
 use std::fmt;
 
 use super::Machine;
 use crate::error::Result;
-use crate::model::{CausalLm, Device, Logits, ModelInfo, Precision, Step, TensorInfo};
+use crate::model::{CacheStorage, CausalLm, Device, Logits, ModelInfo, Precision, Step, TensorInfo};
 
 /// Logits (V) after a token at a position of its sequence, padding not counted.
 type NextLogits = dyn Fn(u32, usize) -> Vec<f32> + Send + Sync;
@@ -28,7 +27,7 @@ impl ProbeModel {
     pub fn new(machine: &Machine, vocab_size: usize) -> Self {
         let info = ModelInfo {
             architecture: "probe",
-            backend: "probe",
+            engine: "probe",
             device: Device::Cpu,
             dtype: Precision::Float32,
             vocab_size,
@@ -39,6 +38,7 @@ impl ProbeModel {
             eos_token_ids: vec![0],
             num_parameters: 0,
             parameter_bytes: 0,
+            mapped_bytes: 0,
             quant_state_bytes: 0,
             bytes_per_token: 0,
             buffer_bytes: 0,
@@ -99,7 +99,7 @@ impl CausalLm for ProbeModel {
         Ok(())
     }
 
-    fn compute(&self, step: &Step<'_>, _storage: Option<&mut (dyn Any + Send + Sync)>) -> Result<Logits> {
+    fn compute(&self, step: &Step<'_>, _storage: Option<&mut CacheStorage>) -> Result<Logits> {
         let keys = step.past_len + step.seq_len;
         // Of the keys of each sequence, the last ones are this step's own tokens.
         let own_masks =
@@ -113,11 +113,11 @@ impl CausalLm for ProbeModel {
         Logits::new(wanted.iter().flat_map(logits).collect(), step.batch, self.info.vocab_size)
     }
 
-    fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<Box<dyn Any + Send + Sync>> {
-        Ok(Box::new(()))
+    fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<CacheStorage> {
+        Ok(CacheStorage::Nothing)
     }
 
-    fn retain_rows(&self, _: &mut (dyn Any + Send + Sync), _rows: &[usize], _past_len: usize) -> Result<()> {
+    fn retain_rows(&self, _: &mut CacheStorage, _rows: &[usize], _past_len: usize) -> Result<()> {
         Ok(())
     }
 }

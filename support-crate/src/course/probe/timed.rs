@@ -66,13 +66,10 @@ impl<'a> Timed<'a> {
     /// The device may still have been busy with something else when the clock started.
     pub fn waits_before(&self) -> Result<(), Complaint> {
         let last_work = self.before.iter().rposition(Event::is_forward).unwrap_or(0);
-        match self.before[last_work..].contains(&Event::Synchronize) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(
-                "a GPU may still be busy with what came before when your clock starts, and you would pay for it: call \
-                 `loaded.model.synchronize()?` right before the first reading, not after it",
-            )),
-        }
+        Complaint::unless(self.before[last_work..].contains(&Event::Synchronize), || {
+            "a GPU may still be busy with what came before when your clock starts, and you would pay for it: call \
+                 `loaded.model.synchronize()?` right before the first reading, not after it"
+        })
     }
 
     /// # Errors
@@ -81,12 +78,9 @@ impl<'a> Timed<'a> {
         let Some(last_work) = self.inside.iter().rposition(Event::is_forward) else {
             return Err(Complaint::wrong("nothing was generated between the two readings of the clock"));
         };
-        match self.inside[last_work..].contains(&Event::Synchronize) {
-            true => Ok(()),
-            false => Err(Complaint::wrong(
-                "your clock stopped while the device was still computing: call `loaded.model.synchronize()?` right \
-                 before the second reading",
-            )),
-        }
+        Complaint::unless(self.inside[last_work..].contains(&Event::Synchronize), || {
+            "your clock stopped while the device was still computing: call `loaded.model.synchronize()?` right \
+                 before the second reading"
+        })
     }
 }

@@ -6,6 +6,9 @@ mod llama;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+pub use quantlab_kernels::Activation;
+
+use super::families;
 use crate::error::{Context, Error, Result};
 use crate::quant::QuantizationConfig;
 use crate::source::ModelFile;
@@ -70,19 +73,6 @@ pub enum Architecture {
     Qwen2,
 }
 
-/// The function inside a feed-forward part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activation {
-    /// The approximation with tanh that GPT-2 was trained with: `gelu_new`, `gelu_pytorch_tanh`.
-    GeluNew,
-    /// The exact function: `gelu`.
-    Gelu,
-    /// `relu`.
-    Relu,
-    /// `silu`, also called `swish`.
-    Silu,
-}
-
 /// What is done before each part of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NormKind {
@@ -120,8 +110,8 @@ impl DecoderConfig {
     /// Reads and checks a `config.json`.
     ///
     /// # Errors
-    /// Not JSON, a model of another architecture, a key that is missing or out of range, or a quantized
-    /// checkpoint.
+    /// Not JSON, a model of another architecture, a key that is missing or out of range, or a quantization
+    /// that is not known.
     pub fn read(file: &ModelFile) -> Result<Self> {
         Self::parse(&file.read()?).context(|| file.to_string())
     }
@@ -138,8 +128,9 @@ impl DecoderConfig {
             Some("mistral") => llama::parse(Architecture::Mistral, keys)?,
             Some("qwen2") => llama::parse(Architecture::Qwen2, keys)?,
             other => {
-                return Err(Error::format(format!("a model of type `{}`", other.unwrap_or("(not a text)")))
-                    .hint("gpt2, llama, mistral and qwen2 can be loaded"));
+                return Err(Error::format(format!("a model of type `{}`", other.unwrap_or("(not a text)"))).hint(
+                    format!("known are gpt2, llama, mistral, qwen2, and with candle's models {}", families::names()),
+                ));
             }
         };
         config.check()?;
@@ -251,7 +242,7 @@ fn activation(name: &str) -> Result<Activation> {
 }
 
 /// A token id, or a list of them; what is none ends no text.
-fn token_ids(value: &Value) -> Vec<u32> {
+pub(super) fn token_ids(value: &Value) -> Vec<u32> {
     let ids = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok()).collect()
 }

@@ -4,13 +4,13 @@
 //! `nn/modules.py`.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use safetensors::Dtype;
 use serde::Deserialize;
 
-use super::stored::{FourBitMatrix, Int8Matrix, Stored};
 use crate::error::{Context, Error, Result};
-use crate::model::weights::{Slot, StateTensor};
+use crate::model::weights::{Buffer, StateTensor, UnreadTensor};
 use crate::model::{Precision, Weights};
 use crate::quant::{Absmax, FourBit, Int8Rows, NESTED_BLOCKSIZE, NestedAbsmax, Quantized4Bit, check_blocksize};
 
@@ -26,13 +26,8 @@ struct QuantState {
     nested_offset: Option<f32>,
 }
 
-/// A 4-bit layer whose weight is called `name`, to be multiplied in `compute_dtype`.
-pub(super) fn four_bit<T>(
-    weights: &Weights,
-    name: &str,
-    (n, k): (usize, usize),
-    compute_dtype: Precision,
-) -> Result<Stored<T>> {
+/// A 4-bit layer whose weight is called `name`.
+pub(super) fn four_bit(weights: &Weights, name: &str, (n, k): (usize, usize)) -> Result<Quantized4Bit> {
     let state = quant_state(weights, name)?;
     let quant_type: FourBit = state.quant_type.parse()?;
     if state.shape != [n, k] {
@@ -50,8 +45,7 @@ pub(super) fn four_bit<T>(
         Some(nested_blocksize) => nested(weights, name, nested_blocksize, &state)?,
     };
     let dtype: Precision = state.dtype.parse().context(|| "its quant state")?;
-    let quantized = Quantized4Bit::new(quant_type, state.blocksize, &[n, k], dtype, packed, absmax)?;
-    Ok(Stored::FourBit(FourBitMatrix::new(quantized, compute_dtype)))
+    Quantized4Bit::new(quant_type, state.blocksize, &[n, k], dtype, packed, absmax)
 }
 
 fn quant_state(weights: &Weights, name: &str) -> Result<QuantState> {
@@ -79,7 +73,7 @@ fn nested(weights: &Weights, name: &str, blocksize: usize, state: &QuantState) -
 }
 
 /// An 8-bit layer whose weight is called `name`.
-pub(super) fn int8<T>(weights: &Weights, name: &str, (n, k): (usize, usize), threshold: f32) -> Result<Stored<T>> {
+pub(super) fn int8(weights: &Weights, name: &str, (n, k): (usize, usize)) -> Result<Int8Rows> {
     let module = name.strip_suffix(".weight").unwrap_or(name);
     let format_name = format!("{module}.weight_format");
     if weights.contains(&format_name) && weights.bytes(&format_name, false)?.iter().any(|&byte| byte != 0) {
@@ -92,35 +86,35 @@ pub(super) fn int8<T>(weights: &Weights, name: &str, (n, k): (usize, usize), thr
         return Err(Error::format(format!("int8 weights without the scales of their rows, `{scb_name}`")));
     }
     let values = weights.bytes(name, true)?.into_iter().map(|byte| byte as i8).collect();
-    let rows = Int8Rows::new(values, floats(weights, &scb_name, n)?, k)?;
-    Ok(Stored::Int8(Int8Matrix::new(rows, threshold)))
+    Int8Rows::new(values, floats(weights, &scb_name, n)?, k)
 }
 
 fn floats(weights: &Weights, name: &str, len: usize) -> Result<Vec<f32>> {
-    weights.check(name, &[len])?;
-    let mut values = vec![0.0_f32; len];
-    weights.read(name, &[len], Slot::Float32(&mut values))?;
-    Ok(values)
+    UnreadTensor { weights, name, shape: &[len], transposed: false }.read().map(Buffer::into_vec)
 }
 
 /// A 4-bit layer as it is saved: the same bytes.
-pub(super) fn four_bit_tensors<'a>(module: &str, quantized: &'a Quantized4Bit) -> Vec<StateTensor<'a>> {
-    let (packed, quant_type) = (quantized.packed(), quantized.quant_type());
-    let part = |name: &str| format!("{module}.weight.{name}");
-    let bytes = |name: &str, bytes: Cow<'a, [u8]>| StateTensor::new(part(name), Dtype::U8, &[bytes.len()], bytes);
-    let floats = |name: &str, values: &'a [f32]| float32(part(name), values);
-    let state = quant_state_json(quantized).into_bytes();
+pub(super) fn four_bit_tensors<'a>(module: &str, quantized: Cow<'a, Quantized4Bit>) -> Vec<StateTensor<'a>> {
+    let (quant_type, state) = (quantized.quant_type(), quant_state_json(&quantized).into_bytes());
+    let (packed_len, quantized) = (quantized.packed().len(), Rc::new(quantized));
+    let later = |part: &str, dtype, shape: &[usize], bytes: fn(&Quantized4Bit) -> Vec<u8>| {
+        let (name, quantized) = (format!("{module}.weight{part}"), Rc::clone(&quantized));
+        StateTensor { name, dtype, shape: shape.to_vec(), bytes: Box::new(move || Ok(bytes(&quantized).into())) }
+    };
+    let now = |part: &str, dtype, len, bytes| StateTensor::new(format!("{module}.weight.{part}"), dtype, &[len], bytes);
     let mut tensors = vec![
-        StateTensor::new(format!("{module}.weight"), Dtype::U8, &[packed.len(), 1], packed),
-        floats("quant_map", quant_type.codebook()),
-        bytes(&format!("quant_state.bitsandbytes__{quant_type}"), state.into()),
+        later("", Dtype::U8, &[packed_len, 1], |quantized| quantized.packed().to_vec()),
+        now("quant_map", Dtype::F32, 16, float32_bytes(quant_type.codebook())),
+        now(&format!("quant_state.bitsandbytes__{quant_type}"), Dtype::U8, state.len(), state),
     ];
     match quantized.absmax() {
-        Absmax::Float32(absmax) => tensors.push(floats("absmax", absmax)),
+        Absmax::Float32(absmax) => tensors.push(later(".absmax", Dtype::F32, &[absmax.len()], |quantized| {
+            float32_bytes(&quantized.absmax().dequantize())
+        })),
         Absmax::Nested(nested) => tensors.extend([
-            bytes("absmax", nested.quantized().into()),
-            floats("nested_absmax", nested.absmax()),
-            floats("nested_quant_map", nested.code()),
+            now("absmax", Dtype::U8, nested.quantized().len(), nested.quantized().to_vec()),
+            now("nested_absmax", Dtype::F32, nested.absmax().len(), float32_bytes(nested.absmax())),
+            now("nested_quant_map", Dtype::F32, nested.code().len(), float32_bytes(nested.code())),
         ]),
     }
     tensors
@@ -152,24 +146,19 @@ fn python_float(value: f64) -> String {
 }
 
 /// An 8-bit layer as it is saved.
-pub(super) fn int8_tensors<'a>(module: &str, rows: &'a Int8Rows) -> Vec<StateTensor<'a>> {
-    let values = || Ok(rows.values().iter().map(|&value| value as u8).collect());
-    vec![
-        StateTensor {
-            name: format!("{module}.weight"),
-            dtype: Dtype::I8,
-            shape: vec![rows.rows(), rows.columns()],
-            bytes: Box::new(values),
-        },
-        float32(format!("{module}.SCB"), rows.scb()),
-        // Row by row, the only layout that there still is.
-        StateTensor::new(format!("{module}.weight_format"), Dtype::U8, &[], vec![0]),
-    ]
+pub(super) fn int8_tensors<'a>(module: &str, rows: Cow<'a, Int8Rows>) -> Vec<StateTensor<'a>> {
+    let now =
+        |part: &str, dtype, shape: &[usize], bytes| StateTensor::new(format!("{module}.{part}"), dtype, shape, bytes);
+    let scb = now("SCB", Dtype::F32, &[rows.rows()], float32_bytes(rows.scb()));
+    // Row by row, the only layout that there still is.
+    let format = now("weight_format", Dtype::U8, &[], vec![0]);
+    let (name, shape) = (format!("{module}.weight"), vec![rows.rows(), rows.columns()]);
+    let values = move || Ok(rows.values().iter().map(|&value| value.cast_unsigned()).collect());
+    vec![StateTensor { name, dtype: Dtype::I8, shape, bytes: Box::new(values) }, scb, format]
 }
 
-fn float32<'a>(name: String, values: &'a [f32]) -> StateTensor<'a> {
-    let bytes = || Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect());
-    StateTensor { name, dtype: Dtype::F32, shape: vec![values.len()], bytes: Box::new(bytes) }
+fn float32_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 #[cfg(test)]

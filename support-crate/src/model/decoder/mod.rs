@@ -1,54 +1,106 @@
-//! Decoder-only transformers: GPT-2 and the Llama family.
+//! Decoder-only transformers, GPT-2 and the Llama family: the description that every engine computes.
 //!
-//! What is loaded is the same for every backend ([`parts`]). A step runs in one of two ways: on the CPU
-//! fused, with this library's kernels over the memory of the backend's tensors ([`fused`]); elsewhere, or
-//! when asked for, with the operations of the backend's library, one by one ([`library`]).
+//! Letters in shapes: V tokens in the vocabulary, C width of the hidden state, H heads, J heads of keys and values, D
+//! width of a head, I width inside the feed-forward part.
 
-mod cache;
 mod checkpoint;
-mod fused;
-mod library;
-mod parts;
-mod quantized;
-mod save;
-mod stored;
-mod tensors;
+mod loader;
+mod quantize;
+mod state_dict;
+mod store;
 
-use std::any::Any;
 use std::fmt;
 use std::path::Path;
 
+use super::weights::write;
 use super::{
-    Architecture, Backend, CausalLm, DecoderConfig, InputObserver, Logits, ModelInfo, Positions, Precision, Step,
-    TensorInfo, TensorKind, Weights, available_memory, cannot_be_observed,
+    Architecture, DecoderConfig, Engine, ModelIdentity, ModelInfo, Positions, Precision, TensorInfo, TensorKind,
+    Weights, available_memory,
 };
 use crate::error::{Error, Result};
-use crate::model::cpu::InstructionSet;
-use crate::model::weights::write;
 use crate::quant::QuantizationConfig;
-use cache::CpuCache;
-pub(super) use fused::{InMemory, numbers};
-pub(super) use library::Operations;
-pub(super) use parts::Memory;
-use parts::{Loader, Parts};
-pub(super) use quantized::{quantize_4bit, quantize_int8};
-pub(super) use stored::{Int8Matrix, four_bit_weights};
-pub(super) use tensors::{FourBitTensors, Int8Tensors, SHIFT};
+use loader::Loader;
+pub(super) use quantize::{Int8Activations, quantize_4bit, quantize_int8};
+pub(super) use store::{QuantStateBytes, Store};
 
-/// A decoder with its weights in a backend's tensors.
-pub(super) struct Decoder<B: Operations> {
-    info: ModelInfo,
-    tensors: Vec<TensorInfo>,
-    config: DecoderConfig,
-    parts: Parts<B::Tensor>,
-    backend: B,
-    fused: bool,
+/// What transformers names the module of the head.
+pub(super) const HEAD: &str = "lm_head";
+
+/// GPT-2's name of it, after the prefix.
+const POSITION_EMBEDDING: &str = "wpe.weight";
+
+/// A decoder with its weights where an engine keeps them.
+pub(super) struct Decoder<S: Store> {
+    pub identity: ModelIdentity,
+    pub info: ModelInfo,
+    pub tensors: Vec<TensorInfo>,
+    pub config: DecoderConfig,
+    pub parts: Parts<S>,
+    pub store: S,
 }
 
-impl<B: Operations> Decoder<B>
-where
-    B::Tensor: InMemory,
-{
+/// The tensors, by what they do rather than by what each family calls them.
+pub(super) struct Parts<S: Store> {
+    pub token_embedding: S::Tensor,            // (V, C)
+    pub position_embedding: Option<S::Tensor>, // (context, C)
+    pub blocks: Vec<Block<S>>,
+    pub final_norm: Norm<S>,
+    /// C -> V; the token embedding if the model has no separate one.
+    pub head: Option<Matrix<S>>,
+}
+
+pub(super) struct Block<S: Store> {
+    pub attention_norm: Norm<S>,
+    /// C -> (H + 2 J) D: queries, keys and values, whose outputs are joined if they are several.
+    pub attention_in: Vec<Linear<S>>,
+    /// H D -> C
+    pub attention_out: Linear<S>,
+    pub mlp_norm: Norm<S>,
+    /// C -> I; the gate of a gated part.
+    pub mlp_in: Linear<S>,
+    /// C -> I, of a gated part only.
+    pub mlp_up: Option<Linear<S>>,
+    /// I -> C
+    pub mlp_out: Linear<S>,
+}
+
+/// `y = x W^T + b`
+pub(super) struct Linear<S: Store> {
+    /// As transformers calls it: `transformer.h.0.attn.c_attn`.
+    pub name: String,
+    /// (out, in)
+    pub shape: [usize; 2],
+    pub weight: Matrix<S>,
+    /// (out)
+    pub bias: Option<S::Vector>,
+}
+
+/// A matrix of weights, (out, in), in the precision of the model or quantized.
+pub(super) enum Matrix<S: Store> {
+    Full(S::Tensor),
+    FourBit(S::FourBit),
+    Int8(S::Int8),
+}
+
+pub(super) struct Norm<S: Store> {
+    /// As transformers calls it.
+    pub name: String,
+    pub scale: S::Vector,         // (C)
+    pub shift: Option<S::Vector>, // (C)
+}
+
+impl<S: Store> Block<S> {
+    fn linears(&self) -> impl Iterator<Item = &Linear<S>> {
+        let rest = [&self.attention_out, &self.mlp_in, &self.mlp_out];
+        self.attention_in.iter().chain(rest).chain(&self.mlp_up)
+    }
+
+    fn norms(&self) -> [&Norm<S>; 2] {
+        [&self.attention_norm, &self.mlp_norm]
+    }
+}
+
+impl<S: Store> Decoder<S> {
     /// Loads the weights.
     ///
     /// # Errors
@@ -56,29 +108,22 @@ where
     pub fn load(
         config: DecoderConfig,
         weights: &Weights,
-        dtype: Precision,
         quantization: Option<&QuantizationConfig>,
-        of: Backend,
-        backend: B,
+        engine: Engine,
+        store: S,
     ) -> Result<Self> {
-        let device = backend.device();
-        let fused = device.is_cpu() && !of.one_by_one();
+        let (device, dtype) = (store.device(), store.dtype());
         if let Some(quantization) = quantization {
             quantization.check()?;
         }
         if device.is_cpu() && dtype == Precision::Float16 {
             return Err(Error::input("float16 weights cannot be computed with on a CPU").hint("ask `resolve_dtype`"));
         }
-        if fused {
-            InstructionSet::chosen()?;
-        }
-        let compute = if device.is_cpu() { Precision::Float32 } else { dtype };
-        let (parts, mut counts) =
-            Loader::new(&config, weights, &backend, (dtype, compute), quantization, fused).load()?;
+        let (parts, mut counts) = Loader::new(&config, weights, &store, quantization).load()?;
         let buffers = buffers(&config, dtype);
         let info = ModelInfo {
             architecture: config.architecture.name(),
-            backend: of.name(),
+            engine: engine.name(),
             device,
             dtype,
             vocab_size: config.vocab_size,
@@ -89,13 +134,51 @@ where
             eos_token_ids: config.eos_token_ids.clone(),
             num_parameters: counts.parameters,
             parameter_bytes: counts.bytes,
+            mapped_bytes: counts.mapped,
             quant_state_bytes: counts.quant_state,
             bytes_per_token: counts.bytes + counts.quant_state - counts.unread,
             buffer_bytes: buffers.iter().map(|buffer| buffer.numel * buffer.element_size).sum(),
         };
         counts.tensors.extend(buffers);
-        Ok(Self { info, tensors: counts.tensors, config, parts, backend, fused })
+        Ok(Self { identity: ModelIdentity::new(), info, tensors: counts.tensors, config, parts, store })
     }
+
+    /// Writes the weights under the names that transformers has for them.
+    ///
+    /// # Errors
+    /// A file that cannot be written; what the engine reports.
+    pub fn save(&self, file: &Path) -> Result<()> {
+        write(file, self.state_dict()?)
+    }
+
+    /// That there is memory for the keys and values of all layers, for `batch` sequences of `capacity` tokens. The
+    /// system promises more than it has, and ends the process that takes it at its word. What a GPU has is for its
+    /// library to say.
+    ///
+    /// # Errors
+    /// The cache is larger than what is free.
+    pub fn check_cache_room(&self, batch: usize, capacity: usize) -> Result<()> {
+        let free = if self.info.device.is_cpu() { available_memory() } else { None };
+        let needed = cache_bytes(&self.config, self.config.n_layer, batch, capacity);
+        let is_room = needed <= free.unwrap_or(isize::MAX as usize) as f64;
+        if is_room { Ok(()) } else { Err(no_cache_room(needed, batch, capacity, free)) }
+    }
+}
+
+/// Bytes of keys and values. In floating point, since `batch` may be any number.
+pub(super) fn cache_bytes(config: &DecoderConfig, layers: usize, batch: usize, capacity: usize) -> f64 {
+    let sizes = [2, layers, batch, config.n_kv_head, capacity, config.head_dim, size_of::<f32>()];
+    sizes.iter().map(|&size| size as f64).product()
+}
+
+pub(super) fn no_cache_room(needed: f64, batch: usize, capacity: usize, free: Option<usize>) -> Error {
+    let gib = |bytes: f64| bytes / f64::from(1 << 30);
+    let free = match free {
+        Some(free) => format!("{:.2} GiB are free", gib(free as f64)),
+        None => "the system does not give that much".to_owned(),
+    };
+    Error::input(format!("a cache of {batch} sequences of {capacity} tokens needs {:.2} GiB, {free}", gib(needed)))
+        .hint("use a smaller batch or fewer tokens, or drop models that are not needed any more")
 }
 
 /// The buffers that transformers' modules register.
@@ -120,90 +203,7 @@ fn buffers(config: &DecoderConfig, dtype: Precision) -> Vec<TensorInfo> {
     }
 }
 
-impl<B: Operations> CausalLm for Decoder<B>
-where
-    B::Tensor: InMemory,
-{
-    fn info(&self) -> &ModelInfo {
-        &self.info
-    }
-
-    fn tensors(&self) -> &[TensorInfo] {
-        &self.tensors
-    }
-
-    fn synchronize(&self) -> Result<()> {
-        self.backend.synchronize()
-    }
-
-    fn compute(&self, step: &Step<'_>, storage: Option<&mut (dyn Any + Send + Sync)>) -> Result<Logits> {
-        if !self.fused {
-            let cache = storage.map(|storage| self.cache_of(storage)).transpose()?;
-            return library::forward(&self.backend, &self.config, &self.parts, step, cache);
-        }
-        match storage {
-            Some(storage) => fused::forward(&self.config, &self.parts, step, self.cpu_cache_of(storage)?),
-            None => {
-                let mut cache = CpuCache::for_one_step(&self.config, step.batch, step.seq_len)?;
-                fused::forward(&self.config, &self.parts, step, &mut cache)
-            }
-        }
-    }
-
-    fn observe(&self, step: &Step<'_>, observer: &InputObserver<'_>) -> Result<()> {
-        match self.fused {
-            true => fused::observe(&self.config, &self.parts, step, observer),
-            false => Err(cannot_be_observed(&self.info)),
-        }
-    }
-
-    fn save_weights(&self, file: &Path) -> Result<()> {
-        write(file, self.state_dict()?)
-    }
-
-    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<Box<dyn Any + Send + Sync>> {
-        let c = &self.config;
-        // What other devices have is for their library to say.
-        let free = if self.info.device.is_cpu() { available_memory() } else { None };
-        cache::check_room(c, batch, capacity, free)?;
-        if self.fused {
-            return Ok(Box::new(CpuCache::new(c, batch, capacity)?));
-        }
-        let zeros = || self.backend.zeros(&[batch, c.n_kv_head, capacity, c.head_dim]);
-        let layers = (0..c.n_layer).map(|_| Ok((zeros()?, zeros()?))).collect::<Result<library::Cache<B::Tensor>>>()?;
-        Ok(Box::new(layers))
-    }
-
-    fn retain_rows(&self, storage: &mut (dyn Any + Send + Sync), rows: &[usize], past_len: usize) -> Result<()> {
-        if self.fused {
-            self.cpu_cache_of(storage)?.retain(rows, past_len);
-            return Ok(());
-        }
-        let rows: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
-        for (k, v) in self.cache_of(storage)? {
-            *k = self.backend.rows(k, &rows)?;
-            *v = self.backend.rows(v, &rows)?;
-        }
-        Ok(())
-    }
-}
-
-impl<B: Operations> Decoder<B> {
-    fn cpu_cache_of<'a>(&self, storage: &'a mut (dyn Any + Send + Sync)) -> Result<&'a mut CpuCache> {
-        storage.downcast_mut::<CpuCache>().filter(|cache| cache.fits(&self.config)).ok_or_else(other_cache)
-    }
-
-    fn cache_of<'a>(&self, storage: &'a mut (dyn Any + Send + Sync)) -> Result<&'a mut library::Cache<B::Tensor>> {
-        let cache = storage.downcast_mut::<library::Cache<B::Tensor>>();
-        cache.filter(|layers| layers.len() == self.config.n_layer).ok_or_else(other_cache)
-    }
-}
-
-fn other_cache() -> Error {
-    Error::input("the cache was made for another model").hint("make it with this model's `new_cache`")
-}
-
-impl<B: Operations> fmt::Debug for Decoder<B> {
+impl<S: Store> fmt::Debug for Decoder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decoder").field("info", &self.info).finish_non_exhaustive()
     }

@@ -4,18 +4,18 @@ use std::fmt;
 
 use tch::Tensor;
 
-use super::{Layer, Shared, dtype_of};
+use super::{Layer, dtype_of};
 use crate::error::Result;
-use crate::model::backend::Torch;
-use crate::model::cpu::Weights;
-use crate::model::decoder::{FourBitTensors, Operations, four_bit_weights, numbers, quantize_4bit};
+use crate::model::decoder::quantize_4bit;
+use crate::model::kernels::FourBitMatrix;
+use crate::model::library::{FourBitTensors, Operations, Torch, TorchTensor};
 use crate::quant::{Absmax, FourBitOptions, Quantized4Bit, check_blocksize};
 
 /// A linear layer with weights of 4 bits, NF4 or FP4, as `bitsandbytes.nn.Linear4bit`.
 ///
 /// Weights are dequantized as they are multiplied, and everything is added up in float32. If inputs are bfloat16, the
-/// kernels of the CPU round the dequantized weights to that too, as is done there if no `compute_dtype` is given. Scales that are
-/// quantized themselves are unpacked for each product, as there. On a GPU the quantized weights are in its memory
+/// kernels of the CPU round the dequantized weights to that too, as is done there if no `compute_dtype` is given. Scales
+/// that are quantized themselves are unpacked once; bitsandbytes unpacks them for each product. On a GPU the quantized weights are in its memory
 /// too, besides those that [`quant_state`](Self::quant_state) reads. CUDA: not measured.
 ///
 /// Source: QLoRA (Dettmers et al. 2023, arXiv:2305.14314), section 3.
@@ -34,9 +34,9 @@ use crate::quant::{Absmax, FourBitOptions, Quantized4Bit, check_blocksize};
 /// ```
 pub struct Linear4bit {
     layer: Layer,
-    quantized: Quantized4Bit,
+    matrix: FourBitMatrix,
     /// The same, where kernels of the CPU cannot compute.
-    tensors: Option<FourBitTensors<Shared>>,
+    tensors: Option<FourBitTensors<TorchTensor>>,
 }
 
 impl Linear4bit {
@@ -50,15 +50,16 @@ impl Linear4bit {
         check_blocksize(options.blocksize)?;
         let (layer, weight) = Layer::new(weight, bias)?;
         let shape = (layer.out_features, layer.in_features);
-        let quantized = quantize_4bit(numbers(&weight), "weight", shape, options, layer.dtype)?;
-        let on_cpu = Self { layer, quantized, tensors: None };
+        let quantized = quantize_4bit(&weight, "weight", shape, options, layer.dtype)?;
+        let matrix = FourBitMatrix::new(quantized, layer.dtype);
+        let on_cpu = Self { layer, matrix, tensors: None };
         if on_cpu.layer.device == tch::Device::Cpu { Ok(on_cpu) } else { on_cpu.in_tensors() }
     }
 
     /// The same layer, computed with libtorch's operations.
     pub(super) fn in_tensors(self) -> Result<Self> {
         let torch = Torch::on(self.layer.device, self.layer.dtype)?;
-        Ok(Self { tensors: Some(FourBitTensors::new(&torch, &self.quantized)?), ..self })
+        Ok(Self { tensors: Some(FourBitTensors::new(&torch, self.quant_state())?), ..self })
     }
 
     /// `input` (.., in_features) in float32, bfloat16 or float16 times the transposed weights, plus the bias:
@@ -68,12 +69,7 @@ impl Linear4bit {
     /// An `input` that is empty, of another dtype or last dimension, or on another device.
     pub fn forward(&self, input: &Tensor) -> Result<Tensor> {
         match &self.tensors {
-            None => {
-                let absmax = self.quantized.absmax().dequantize();
-                let compute = dtype_of("input", input)?;
-                let weights = four_bit_weights(&self.quantized, &absmax, compute);
-                self.layer.with_kernels(input, Weights::FourBit(weights))
-            }
+            None => self.layer.with_kernels(input, self.matrix.data(dtype_of("input", input)?)),
             Some(weight) => self
                 .layer
                 .with_operations(input, |torch, x, bias| torch.linear(x, &torch.dequantize_4bit(weight)?, bias)),
@@ -85,13 +81,13 @@ impl Linear4bit {
     /// # Errors
     /// No room for them.
     pub fn dequantize(&self) -> Result<Tensor> {
-        self.layer.weight_of(&self.quantized.dequantize::<f32>())
+        self.layer.weight_of(&self.quant_state().dequantize::<f32>())
     }
 
     /// The codes ([`packed`](Quantized4Bit::packed)), the scales ([`absmax`](Quantized4Bit::absmax)), and how they
     /// are to be read.
     pub fn quant_state(&self) -> &Quantized4Bit {
-        &self.quantized
+        self.matrix.quantized()
     }
 
     /// The bias, (out_features) in float32.
@@ -111,15 +107,15 @@ impl Linear4bit {
 
     /// Bytes of codes, scales and bias.
     pub fn nbytes(&self) -> usize {
-        self.quantized.size_in_bytes() + self.layer.bias_bytes()
+        self.quant_state().size_in_bytes() + self.layer.bias_bytes()
     }
 }
 
 /// One line: sizes, format, bytes.
 impl fmt::Debug for Linear4bit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let format = format!("{}, blocksize={}", self.quantized.quant_type(), self.quantized.blocksize());
-        let nested = matches!(self.quantized.absmax(), Absmax::Nested(_));
+        let format = format!("{}, blocksize={}", self.quant_state().quant_type(), self.quant_state().blocksize());
+        let nested = matches!(self.quant_state().absmax(), Absmax::Nested(_));
         let format = if nested { format + ", double_quant" } else { format };
         self.layer.describe(f, "Linear4bit", &format, self.nbytes())
     }

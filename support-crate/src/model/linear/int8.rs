@@ -4,11 +4,11 @@ use std::fmt;
 
 use tch::Tensor;
 
-use super::{Layer, Shared};
+use super::Layer;
 use crate::error::Result;
-use crate::model::backend::Torch;
-use crate::model::cpu::Weights;
-use crate::model::decoder::{Int8Matrix, Int8Tensors, Operations, numbers, quantize_int8};
+use crate::model::decoder::{Int8Activations, quantize_int8};
+use crate::model::kernels::Int8Matrix;
+use crate::model::library::{Int8Tensors, Operations, Torch, TorchTensor};
 use crate::quant::{Int8Rows, check_threshold};
 
 /// A linear layer with weights of 8 bits that computes LLM.int8(), as `bitsandbytes.nn.Linear8bitLt` with
@@ -35,7 +35,7 @@ pub struct Linear8bitLt {
     layer: Layer,
     matrix: Int8Matrix,
     /// The same, where kernels of the CPU cannot compute.
-    tensors: Option<Int8Tensors<Shared>>,
+    tensors: Option<Int8Tensors<TorchTensor>>,
     threshold: f32,
 }
 
@@ -52,8 +52,9 @@ impl Linear8bitLt {
     pub fn from_float(weight: &Tensor, bias: Option<&Tensor>, threshold: f32) -> Result<Self> {
         check_threshold(threshold)?;
         let (layer, weight) = Layer::new(weight, bias)?;
-        let rows = quantize_int8(numbers(&weight), "weight", layer.in_features)?;
-        let on_cpu = Self { layer, matrix: Int8Matrix::new(rows, threshold), tensors: None, threshold };
+        let rows = quantize_int8(&weight, "weight", layer.in_features)?;
+        let matrix = Int8Matrix::new(rows, Int8Activations::Dynamic { threshold });
+        let on_cpu = Self { layer, matrix, tensors: None, threshold };
         if on_cpu.layer.device == tch::Device::Cpu { Ok(on_cpu) } else { on_cpu.in_tensors() }
     }
 
@@ -70,7 +71,7 @@ impl Linear8bitLt {
     /// An `input` that is empty, of another dtype or last dimension, or on another device.
     pub fn forward(&self, input: &Tensor) -> Result<Tensor> {
         match &self.tensors {
-            None => self.layer.with_kernels(input, Weights::Int8(self.matrix.weights())),
+            None => self.layer.with_kernels(input, self.matrix.data()),
             Some(weight) => self.layer.with_operations(input, |torch, x, bias| torch.linear_int8(x, weight, bias)),
         }
     }

@@ -1,7 +1,8 @@
 //! Linear layers with quantized weights over libtorch's tensors, as `bitsandbytes.nn` has them.
 //!
-//! On the CPU, this library's kernels compute, on the memory of the tensors. On a GPU, libtorch's operations do:
-//! the weights stay packed there, and are dequantized for each product. CUDA: not measured.
+//! On the CPU, this library's kernels compute: inputs are copied out of their tensors, and outputs into new ones. On a
+//! GPU, libtorch's operations do: the weights stay packed there, and are dequantized for each product. CUDA: not
+//! measured.
 
 mod four_bit;
 mod int8;
@@ -10,13 +11,12 @@ mod tests;
 
 use std::fmt;
 
+use quantlab_kernels::{Epilogue, Matrix, MatrixData, matmul, thread_scope};
 use tch::{Device as TorchDevice, Kind, Tensor};
 
 use super::Precision;
-use super::backend::{Shared, Torch, kind, precision};
-use super::cpu::{self, Matrix, Then, Weights};
-use super::decoder::{Memory, Operations, numbers};
-use super::weights::Slot;
+use super::kernels::check_isa;
+use super::library::{Operations, Torch, TorchTensor, kind, numbers_of, precision};
 use crate::error::{Context, Error, Result};
 
 pub use four_bit::Linear4bit;
@@ -27,7 +27,7 @@ struct Layer {
     in_features: usize,
     out_features: usize,
     /// (out_features), float32, where the layer is.
-    bias: Option<Shared>,
+    bias: Option<TorchTensor>,
     device: TorchDevice,
     /// The format that the weights had.
     dtype: Precision,
@@ -38,7 +38,7 @@ impl Layer {
     ///
     /// # Errors
     /// A `weight` that is no matrix of numbers, a `bias` that is no vector of as many as it has rows.
-    fn new(weight: &Tensor, bias: Option<&Tensor>) -> Result<(Self, Shared)> {
+    fn new(weight: &Tensor, bias: Option<&Tensor>) -> Result<(Self, Vec<f32>)> {
         let dtype = dtype_of("weight", weight)?;
         let &[out_features, in_features] = sizes(weight).as_slice() else {
             return Err(Error::input(format!("`weight` is of shape {:?}, not a matrix", weight.size()))
@@ -48,8 +48,8 @@ impl Layer {
         // A device that cannot be computed on is an error now, not at the first input.
         Torch::on(device, dtype)?;
         let bias = bias.map(|bias| check_bias(bias, out_features, device)).transpose()?;
-        let weight = tch::no_grad(|| plain(weight)?.f_to_device(TorchDevice::Cpu)).context(|| "`weight`")?;
-        Ok((Self { in_features, out_features, bias, device, dtype }, Shared(weight)))
+        let weight = numbers(weight).context(|| "`weight`")?;
+        Ok((Self { in_features, out_features, bias, device, dtype }, weight))
     }
 
     fn bias(&self) -> Option<&Tensor> {
@@ -61,26 +61,23 @@ impl Layer {
     }
 
     /// The product of `input` (.., in_features) with weights in main memory: (.., out_features).
-    fn with_kernels(&self, input: &Tensor, weights: Weights<'_>) -> Result<Tensor> {
+    fn with_kernels(&self, input: &Tensor, data: MatrixData<'_>) -> Result<Tensor> {
         let (kind, shape) = self.check(input)?;
-        cpu::InstructionSet::chosen()?;
-        let x = Shared(tch::no_grad(|| plain(input)).context(|| "`input`")?);
-        let matrix = Matrix { weights, n: self.out_features, k: self.in_features };
-        let then = Then { bias: self.bias.as_ref().map(numbers), ..Then::default() };
-        let out = Torch::on(self.device, Precision::Float32)?.tensor(&shape, Precision::Float32, &mut |slot| {
-            if let Slot::Float32(out) = slot {
-                cpu::multiply(&cpu::shares(), numbers(&x), matrix, then, out);
-            }
-            Ok(())
-        })?;
-        Ok(out.0.f_to_kind(kind)?)
+        check_isa()?;
+        let x = numbers(input).context(|| "`input`")?;
+        let bias = self.bias().map(numbers).transpose()?;
+        let mut out = vec![0.0; shape.iter().product()];
+        let matrix = Matrix { data, n: self.out_features, k: self.in_features };
+        let epilogue = Epilogue { bias: bias.as_deref(), ..Epilogue::default() };
+        matmul(&thread_scope(), &x, matrix, epilogue, &mut out);
+        Ok(Torch::on(self.device, Precision::Float32)?.tensor(&out, &shape)?.0.f_to_kind(kind)?)
     }
 
     /// The same with weights in tensors: `product` makes (M, out_features) of (M, in_features) and the bias.
     fn with_operations(
         &self,
         input: &Tensor,
-        product: impl FnOnce(&Torch, &Shared, Option<&Shared>) -> Result<Shared>,
+        product: impl FnOnce(&Torch, &TorchTensor, Option<&TorchTensor>) -> Result<TorchTensor>,
     ) -> Result<Tensor> {
         let (kind, shape) = self.check(input)?;
         let torch = Torch::on(self.device, precision(kind).unwrap_or(self.dtype))?;
@@ -145,18 +142,19 @@ fn dtype_of(what: &str, tensor: &Tensor) -> Result<Precision> {
     })
 }
 
-fn check_bias(bias: &Tensor, out_features: usize, device: TorchDevice) -> Result<Shared> {
+fn check_bias(bias: &Tensor, out_features: usize, device: TorchDevice) -> Result<TorchTensor> {
     dtype_of("bias", bias)?;
     if sizes(bias) != [out_features] {
         return Err(Error::input(format!("`bias` is of shape {:?} for {out_features} outputs", bias.size())));
     }
     // A copy, so that nobody writes to it.
-    let copy = || plain(bias)?.f_to_device(device)?.f_detach_copy();
-    Ok(Shared(tch::no_grad(copy).context(|| "`bias`")?))
+    let copy = || bias.f_to_kind(Kind::Float)?.f_contiguous()?.f_to_device(device)?.f_detach_copy();
+    Ok(TorchTensor(tch::no_grad(copy).context(|| "`bias`")?))
 }
 
-/// The numbers in float32, one after the other; the same memory if they are so already.
-fn plain(tensor: &Tensor) -> std::result::Result<Tensor, tch::TchError> {
+/// A copy of the numbers in float32, row by row.
+fn numbers(tensor: &Tensor) -> Result<Vec<f32>> {
     // Of a sparse tensor there is no view.
-    tensor.f_to_kind(Kind::Float)?.f_contiguous()?.f_view([-1_i64])
+    let float32 = tch::no_grad(|| tensor.f_to_kind(Kind::Float)?.f_contiguous()?.f_view([-1_i64]))?;
+    numbers_of(&float32)
 }

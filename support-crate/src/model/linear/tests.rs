@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
+use quantlab_kernels::PER_PRODUCT;
 use tch::{Device, IndexOp};
 
 use super::*;
-use crate::model::cpu::test_numbers::numbers;
-use crate::quant::{Absmax, FourBit, FourBitOptions, Int8Tokens, PER_PRODUCT, int8_matmul_reference};
+use crate::model::test_numbers::numbers;
+use crate::quant::{Absmax, FourBit, FourBitOptions, Int8Tokens, int8_matmul_reference};
 
 const KINDS: [Kind; 3] = [Kind::Float, Kind::BFloat16, Kind::Half];
 

@@ -3,32 +3,29 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use half::{bf16, f16};
+use quantlab_kernels::thread_scope;
+use safetensors::Dtype;
 
+use super::buffer::Plain;
 use crate::error::{Error, Result};
-use crate::model::cpu::shares;
-
-/// Memory for a tensor, in the format that it is wanted in.
-pub(in crate::model) enum Slot<'a> {
-    Float32(&'a mut [f32]),
-    BFloat16(&'a mut [bf16]),
-    Float16(&'a mut [f16]),
-}
 
 /// A number as a file has it: little-endian bytes.
-pub(super) trait Stored: Copy {
+pub(in crate::model) trait InFile: Copy {
     const BYTES: usize;
     fn from_bytes(bytes: &[u8]) -> Self;
     fn widen(self) -> f32;
 }
 
-/// A number in the format that it is wanted in.
-pub(super) trait Wanted: Copy + Send {
+/// A number in a format that is computed with: float32, bfloat16 or float16.
+pub(in crate::model) trait Wanted: InFile + Plain + Default + Send + Sync {
+    /// The same format in a file.
+    const DTYPE: Dtype;
     fn of(value: f32) -> Self;
 }
 
-macro_rules! stored {
+macro_rules! in_file {
     ($type:ty, $bytes:literal, |$value:ident| $widen:expr) => {
-        impl Stored for $type {
+        impl InFile for $type {
             const BYTES: usize = $bytes;
             #[inline(always)]
             fn from_bytes(bytes: &[u8]) -> Self {
@@ -45,50 +42,47 @@ macro_rules! stored {
     };
 }
 
-stored!(f32, 4, |value| value);
-stored!(f64, 8, |value| value as f32);
-stored!(f16, 2, |value| value.to_f32());
+in_file!(f32, 4, |value| value);
+in_file!(f64, 8, |value| value as f32);
+in_file!(f16, 2, |value| value.to_f32());
 // A bfloat16 is the upper half of a float32.
-stored!(bf16, 2, |value| f32::from_bits(u32::from(value.to_bits()) << 16));
+in_file!(bf16, 2, |value| f32::from_bits(u32::from(value.to_bits()) << 16));
 
-impl Wanted for f32 {
-    #[inline(always)]
-    fn of(value: f32) -> Self {
-        value
-    }
+macro_rules! wanted {
+    ($type:ty, $dtype:ident, |$value:ident| $of:expr) => {
+        impl Wanted for $type {
+            const DTYPE: Dtype = Dtype::$dtype;
+            #[inline(always)]
+            fn of($value: f32) -> Self {
+                $of
+            }
+        }
+    };
 }
 
-impl Wanted for bf16 {
-    #[inline(always)]
-    fn of(value: f32) -> Self {
-        Self::from_f32(value)
-    }
+wanted!(f32, F32, |value| value);
+wanted!(bf16, BF16, |value| bf16::from_f32(value));
+wanted!(f16, F16, |value| f16::from_f32(value));
+
+/// Whether no number is a NaN or an infinity.
+pub(super) fn all_finite<T: Wanted>(numbers: &[T]) -> bool {
+    let finite = AtomicBool::new(true);
+    thread_scope().split(numbers.len(), 1, 4, &|part| {
+        let all_finite = numbers[part].iter().fold(true, |finite, number| finite & number.widen().is_finite());
+        finite.fetch_and(all_finite, Ordering::Relaxed);
+    });
+    finite.into_inner()
 }
 
-impl Wanted for f16 {
-    #[inline(always)]
-    fn of(value: f32) -> Self {
-        Self::from_f32(value)
-    }
-}
-
-/// Reads a tensor into `slot`; a matrix of that many `columns` is turned around on the way. Says whether
+/// Reads a tensor into `out`; a matrix of that many `columns` is turned around on the way. Says whether
 /// all numbers are finite.
-pub(super) fn read<S: Stored>(bytes: &[u8], columns: Option<usize>, slot: Slot<'_>) -> Result<bool> {
-    match slot {
-        Slot::Float32(out) => read_as::<S, f32>(bytes, columns, out),
-        Slot::BFloat16(out) => read_as::<S, bf16>(bytes, columns, out),
-        Slot::Float16(out) => read_as::<S, f16>(bytes, columns, out),
-    }
-}
-
-fn read_as<S: Stored, W: Wanted>(bytes: &[u8], columns: Option<usize>, out: &mut [W]) -> Result<bool> {
+pub(super) fn read<S: InFile, W: Wanted>(bytes: &[u8], columns: Option<usize>, out: &mut [W]) -> Result<bool> {
     if bytes.len() != out.len() * S::BYTES {
         return Err(Error::system(format!("{} bytes for {} numbers of {}", bytes.len(), out.len(), S::BYTES)));
     }
     let finite = AtomicBool::new(true);
     match columns {
-        None => shares().split_mut(out, 1, 8, &|first, part| {
+        None => thread_scope().split_mut(out, 1, 8, &|first, part| {
             let bytes = &bytes[first * S::BYTES..(first + part.len()) * S::BYTES];
             let mut all_finite = true;
             for (out, bytes) in part.iter_mut().zip(bytes.chunks_exact(S::BYTES)) {
@@ -100,7 +94,7 @@ fn read_as<S: Stored, W: Wanted>(bytes: &[u8], columns: Option<usize>, out: &mut
         }),
         Some(columns) => {
             let rows = out.len() / columns;
-            shares().split_mut(out, rows, 16 * rows, &|first, part| {
+            thread_scope().split_mut(out, rows, 16 * rows, &|first, part| {
                 finite.fetch_and(transposed::<S, W>(bytes, columns, first, part), Ordering::Relaxed);
             });
         }
@@ -112,7 +106,7 @@ fn read_as<S: Stored, W: Wanted>(bytes: &[u8], columns: Option<usize>, out: &mut
 const SQUARE: usize = 32;
 
 /// Rows `first..` of the transpose, as many as `out` holds, from a matrix of `columns` columns.
-fn transposed<S: Stored, W: Wanted>(bytes: &[u8], columns: usize, first: usize, out: &mut [W]) -> bool {
+fn transposed<S: InFile, W: Wanted>(bytes: &[u8], columns: usize, first: usize, out: &mut [W]) -> bool {
     let rows = bytes.len() / (S::BYTES * columns);
     let mut all_finite = true;
     for (column, out) in (first..).step_by(SQUARE).zip(out.chunks_mut(SQUARE * rows)) {
@@ -144,7 +138,7 @@ mod tests {
             let values: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             let mut out = vec![0.0_f32; values.len()];
-            prop_assert!(read::<f32>(&bytes, Some(columns), Slot::Float32(&mut out)).unwrap());
+            prop_assert!(read::<f32, f32>(&bytes, Some(columns), &mut out).unwrap());
             for (i, &value) in out.iter().enumerate() {
                 prop_assert_eq!(value, values[i % rows * columns + i / rows]);
             }
@@ -156,11 +150,11 @@ mod tests {
         let values = [1.0_f32, -2.5, 3.25, 65_504.0];
         let bytes: Vec<u8> = values.iter().flat_map(|value| f64::from(*value).to_le_bytes()).collect();
         let mut narrow = [bf16::ZERO; 4];
-        assert!(read::<f64>(&bytes, None, Slot::BFloat16(&mut narrow)).unwrap());
+        assert!(read::<f64, _>(&bytes, None, &mut narrow).unwrap());
         assert_eq!(narrow, values.map(bf16::from_f32));
         let bytes: Vec<u8> = narrow.iter().flat_map(|value| value.to_le_bytes()).collect();
         let mut wide = [0.0_f32; 4];
-        assert!(read::<bf16>(&bytes, None, Slot::Float32(&mut wide)).unwrap());
+        assert!(read::<bf16, _>(&bytes, None, &mut wide).unwrap());
         assert_eq!(wide, narrow.map(bf16::to_f32));
     }
 
@@ -170,9 +164,10 @@ mod tests {
             let mut values = vec![1.0_f32; 100_000];
             values[at] = value;
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            assert!(!all_finite(&values));
             for columns in [None, Some(100)] {
                 let mut out = vec![0.0_f32; values.len()];
-                assert!(!read::<f32>(&bytes, columns, Slot::Float32(&mut out)).unwrap());
+                assert!(!read::<f32, f32>(&bytes, columns, &mut out).unwrap());
             }
         }
     }

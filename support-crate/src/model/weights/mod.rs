@@ -1,9 +1,10 @@
 //! A model's tensors by name: memory-mapped safetensors files, or random numbers.
 //!
-//! A tensor is read straight into the memory that it is computed from, converted and turned around on
-//! the way, and the pages of the file that held it are given back at once: loading needs little more
-//! memory than the weights themselves.
+//! A tensor that the file has as it is computed with stays there, mapped. Any other is read straight into the
+//! memory that it is computed from, converted and turned around on the way, and the pages of the file that held
+//! it are given back at once: loading needs little more memory than the weights themselves.
 
+mod buffer;
 mod convert;
 mod random;
 mod shard;
@@ -15,15 +16,27 @@ use std::collections::{BTreeSet, HashMap};
 use crate::error::{Error, Result};
 use crate::source::WeightSource;
 
-pub(in crate::model) use convert::Slot;
+pub(in crate::model) use buffer::Buffer;
+pub(in crate::model) use convert::Wanted;
 use shard::Shard;
 pub(in crate::model) use write::{StateTensor, write};
 
 /// The tensors of a model, not yet loaded.
 pub struct Weights {
     origin: Origin,
-    check_finite: bool,
     used: RefCell<BTreeSet<String>>,
+}
+
+/// A tensor of a model that has not been read yet.
+#[derive(Clone, Copy)]
+pub(in crate::model) struct UnreadTensor<'a> {
+    pub weights: &'a Weights,
+    pub name: &'a str,
+    /// As it is wanted.
+    pub shape: &'a [usize],
+    /// Whether the files have a matrix (rows, columns) as (columns, rows), the way GPT-2 has the weights of its linear
+    /// layers.
+    pub transposed: bool,
 }
 
 enum Origin {
@@ -42,7 +55,7 @@ impl Weights {
         let origin = match source {
             WeightSource::Random { seed } => Origin::Random { seed: *seed },
             WeightSource::Safetensors(files) => {
-                let shards = files.iter().map(Shard::open).collect::<Result<Vec<_>>>()?;
+                let shards = files.iter().map(|file| Shard::open(file, check_finite)).collect::<Result<Vec<_>>>()?;
                 let mut shard_of = HashMap::new();
                 for (i, shard) in shards.iter().enumerate() {
                     for name in shard.names() {
@@ -56,50 +69,23 @@ impl Weights {
                 Origin::Files { shards, shard_of }
             }
         };
-        Ok(Self { origin, check_finite, used: RefCell::default() })
+        Ok(Self { origin, used: RefCell::default() })
     }
 
     /// Whether there is a tensor of this name. Random weights have every tensor but a separate head.
     pub(in crate::model) fn contains(&self, name: &str) -> bool {
         match &self.origin {
             Origin::Files { shard_of, .. } => shard_of.contains_key(name),
-            Origin::Random { .. } => name.starts_with("transformer."),
+            Origin::Random { .. } => !name.starts_with("lm_head."),
         }
     }
 
-    /// Makes sure that there is a tensor of this name and shape. Memory of a size that a config asks for is set
-    /// aside only then: the file is as large as it says, a config can say anything.
+    /// Makes sure that the files have a tensor of this name and shape.
     ///
     /// # Errors
     /// No tensor of that name, or another shape.
     pub(in crate::model) fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
-        match &self.origin {
-            Origin::Random { .. } => Ok(()),
-            Origin::Files { shards, shard_of } => shard_with(name, shards, shard_of)?.find(name, shape).map(drop),
-        }
-    }
-
-    /// Reads a tensor into `slot`, in its format.
-    ///
-    /// # Errors
-    /// No tensor of that name, another shape, or numbers that are not floating-point, or not finite when
-    /// that is asked for.
-    pub(in crate::model) fn read(&self, name: &str, shape: &[usize], slot: Slot<'_>) -> Result<()> {
-        self.read_as(name, shape, false, slot)
-    }
-
-    /// Reads a matrix that is stored as (in, out), the way GPT-2 stores them, as (out, in).
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    pub(in crate::model) fn read_transposed(
-        &self,
-        name: &str,
-        n_in: usize,
-        n_out: usize,
-        slot: Slot<'_>,
-    ) -> Result<()> {
-        self.read_as(name, &[n_in, n_out], true, slot)
+        self.shard_with(name)?.find(name, shape).map(drop)
     }
 
     /// A matrix (rows, columns) in float32, row by row. `transposed`: the files have it as (columns, rows), as
@@ -109,26 +95,8 @@ impl Weights {
     /// No tensor of that name, another shape, or numbers that are not floating-point, or not finite when
     /// that is asked for.
     pub fn matrix(&self, name: &str, (rows, columns): (usize, usize), transposed: bool) -> Result<Vec<f32>> {
-        let mut numbers = Vec::new();
-        self.read_matrix(name, (rows, columns), transposed, &mut numbers)?;
-        Ok(numbers)
-    }
-
-    /// As [`matrix`](Self::matrix), into a place that can be used again.
-    pub(in crate::model) fn read_matrix(
-        &self,
-        name: &str,
-        (rows, columns): (usize, usize),
-        transposed: bool,
-        numbers: &mut Vec<f32>,
-    ) -> Result<()> {
-        self.check(name, &if transposed { [columns, rows] } else { [rows, columns] })?;
-        numbers.clear();
-        numbers.resize(rows * columns, 0.0);
-        match transposed {
-            true => self.read_transposed(name, columns, rows, Slot::Float32(numbers)),
-            false => self.read(name, &[rows, columns], Slot::Float32(numbers)),
-        }
+        let tensor = UnreadTensor { weights: self, name, shape: &[rows, columns], transposed };
+        tensor.read().map(Buffer::into_vec)
     }
 
     /// The bytes of a tensor of any shape that holds them, with or without sign.
@@ -136,28 +104,16 @@ impl Weights {
     /// # Errors
     /// No tensor of that name, or one of other numbers.
     pub(in crate::model) fn bytes(&self, name: &str, signed: bool) -> Result<Vec<u8>> {
-        self.used.borrow_mut().insert(name.to_owned());
-        match &self.origin {
-            Origin::Random { .. } => Err(Error::system("random weights are not stored")),
-            Origin::Files { shards, shard_of } => shard_with(name, shards, shard_of)?.bytes_of(name, signed),
-        }
+        self.shard_with(name)?.bytes_of(name, signed)
     }
 
-    fn read_as(&self, name: &str, shape: &[usize], transpose: bool, slot: Slot<'_>) -> Result<()> {
+    /// The file that has this tensor.
+    fn shard_with(&self, name: &str) -> Result<&Shard> {
         self.used.borrow_mut().insert(name.to_owned());
-        match &self.origin {
-            Origin::Random { seed } => random::fill(*seed, name, slot),
-            Origin::Files { shards, shard_of } => {
-                let shard = shard_with(name, shards, shard_of)?;
-                let all_finite = shard.read(name, shape, transpose, slot)?;
-                if self.check_finite && !all_finite {
-                    return Err(Error::format(format!("{shard}: tensor `{name}` holds a NaN or an infinity")).hint(
-                        "the file is damaged, or the model's training went wrong; get it again or take another",
-                    ));
-                }
-                Ok(())
-            }
-        }
+        let Origin::Files { shards, shard_of } = &self.origin else {
+            return Err(Error::system("random weights are not stored"));
+        };
+        shard_of.get(name).map(|&index| &shards[index]).ok_or_else(|| missing(name, shards))
     }
 
     /// The tensors that nobody asked for, in alphabetical order, without those that older versions of
@@ -171,8 +127,57 @@ impl Weights {
     }
 }
 
-fn shard_with<'a>(name: &str, shards: &'a [Shard], shard_of: &HashMap<String, usize>) -> Result<&'a Shard> {
-    shard_of.get(name).map(|&index| &shards[index]).ok_or_else(|| missing(name, shards))
+impl UnreadTensor<'_> {
+    /// The numbers, one after the other.
+    ///
+    /// # Errors
+    /// No tensor of that name, another shape, or numbers that are not floating-point, or not finite when
+    /// that is asked for.
+    pub fn read<T: Wanted>(&self) -> Result<Buffer<T>> {
+        if let Origin::Random { .. } = self.weights.origin {
+            let mut numbers = Vec::new();
+            self.read_into(&mut numbers)?;
+            return Ok(Buffer::Owned(numbers));
+        }
+        self.weights.shard_with(self.name)?.read(self.name, &self.shape_in_files(), self.transposed)
+    }
+
+    /// As [`read`](Self::read), into memory that can be used again.
+    pub fn read_into<T: Wanted>(&self, numbers: &mut Vec<T>) -> Result<()> {
+        self.check()?;
+        let len = self.shape.iter().product();
+        if numbers.capacity() < len {
+            // Not both at once; and zeros of the system's are not written once more.
+            drop(std::mem::take(numbers));
+            *numbers = vec![T::default(); len];
+        }
+        numbers.resize(len, T::default());
+        self.read_to(numbers)
+    }
+
+    /// As [`read`](Self::read), into memory for as many numbers.
+    pub fn read_to<T: Wanted>(&self, numbers: &mut [T]) -> Result<()> {
+        let Self { weights, name, transposed, .. } = *self;
+        if let Origin::Random { seed } = weights.origin {
+            random::fill(seed, name, numbers);
+            return Ok(());
+        }
+        weights.shard_with(name)?.read_to(name, &self.shape_in_files(), transposed, numbers)
+    }
+
+    /// Makes sure that there is such a tensor. Memory of a size that a config asks for is set aside only then: the file
+    /// is as large as it says, a config can say anything.
+    ///
+    /// # Errors
+    /// No tensor of that name, or another shape.
+    pub fn check(&self) -> Result<()> {
+        let Origin::Files { .. } = self.weights.origin else { return Ok(()) };
+        self.weights.check(self.name, &self.shape_in_files())
+    }
+
+    fn shape_in_files(&self) -> Vec<usize> {
+        if self.transposed { self.shape.iter().rev().copied().collect() } else { self.shape.to_vec() }
+    }
 }
 
 fn missing(name: &str, shards: &[Shard]) -> Error {

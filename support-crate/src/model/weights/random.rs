@@ -1,36 +1,31 @@
 //! Weights that nobody trained, the same for the same seed.
 
-use half::{bf16, f16};
+use quantlab_kernels::thread_scope;
 
-use super::convert::{Slot, Wanted};
-use crate::error::Result;
-use crate::model::cpu::shares;
+use super::convert::Wanted;
 
-/// Standard deviation of GPT-2's weights before training (`initializer_range` in its config).
+/// Standard deviation of weights before training (`initializer_range` in configs).
 const INITIAL_SPREAD: f32 = 0.02;
 
-/// What GPT-2 starts training from: layer norms that change nothing, biases of 0, and matrices of about
-/// normally distributed numbers (the sum of four uniform ones, which is quick to make).
-pub(super) fn fill(seed: u64, name: &str, slot: Slot<'_>) -> Result<()> {
-    match slot {
-        Slot::Float32(out) => fill_as::<f32>(seed, name, out),
-        Slot::BFloat16(out) => fill_as::<bf16>(seed, name, out),
-        Slot::Float16(out) => fill_as::<f16>(seed, name, out),
-    }
-    Ok(())
-}
+/// Standard deviation of the weights that attention's output goes through. With `INITIAL_SPREAD`, the mean over all
+/// positions outweighs what the last token adds, and every text goes on with one and the same token.
+const ATTENTION_OUT_SPREAD: f32 = INITIAL_SPREAD / 32.0;
 
-fn fill_as<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
+/// As training starts, but for attention's output: norms that change nothing, biases of 0, and matrices of about normally
+/// distributed numbers (the sum of four uniform ones, which is quick to make).
+pub(super) fn fill<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
     if name.ends_with(".bias") {
         return out.fill(W::of(0.0));
     }
-    if name.contains("ln_") {
+    if name.contains("ln_") || name.contains("norm") {
         return out.fill(W::of(1.0));
     }
     let seed = name.bytes().fold(seed, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
+    let is_attention_out = name.ends_with(".attn.c_proj.weight") || name.ends_with(".o_proj.weight");
+    let spread = if is_attention_out { ATTENTION_OUT_SPREAD } else { INITIAL_SPREAD };
     // The sum of four uniform 16-bit numbers has this spread around twice their range.
-    let scale = INITIAL_SPREAD / (65_536.0 / 3.0_f32.sqrt());
-    shares().split_mut(out, 1, 32, &|first, part| {
+    let scale = spread / (65_536.0 / 3.0_f32.sqrt());
+    thread_scope().split_mut(out, 1, 32, &|first, part| {
         for (i, out) in (first as u64..).zip(part) {
             let bits = split_mix(seed, i);
             let sum = (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) + (bits >> 48);
@@ -57,7 +52,7 @@ mod tests {
     fn random_weights_have_the_promised_spread_and_repeat() {
         let load = |name: &str| {
             let mut values = vec![0.0_f32; 64 * 512];
-            fill(1, name, Slot::Float32(&mut values)).unwrap();
+            fill(1, name, &mut values);
             values
         };
         let values = load("transformer.wte.weight");

@@ -4,12 +4,15 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 
-use memmap2::{Mmap, UncheckedAdvice};
+use memmap2::Mmap;
 use safetensors::tensor::{Metadata, TensorInfo};
 use safetensors::{Dtype, SafeTensors};
 
-use super::convert::{self, Slot};
+use super::buffer::{Buffer, Mapped};
+use super::convert::{self, Wanted};
 use crate::error::{Context, Error, Result};
 use crate::source::ModelFile;
 
@@ -19,23 +22,26 @@ pub(super) struct Shard {
     bytes: Bytes,
     metadata: Metadata,
     data_start: usize,
+    /// Whether a tensor that holds a NaN or an infinity is an error.
+    check_finite: bool,
 }
 
 enum Bytes {
-    Mapped(Mmap),
+    Mapped(Arc<Mmap>),
     Held(Cow<'static, [u8]>),
 }
 
 impl Shard {
-    pub fn open(file: &ModelFile) -> Result<Self> {
+    pub fn open(file: &ModelFile, check_finite: bool) -> Result<Self> {
         let name = file.to_string();
         let bytes = match file {
             ModelFile::Bytes { bytes, .. } => Bytes::Held(bytes.clone()),
             ModelFile::Path(path) => {
                 let handle = std::fs::File::open(path).context(|| format!("cannot open {name}"))?;
-                // SAFETY: the map is read-only and private to this value. Like every program that maps
-                // weights, this relies on nobody cutting the file short while the value lives.
-                Bytes::Mapped(unsafe { Mmap::map(&handle) }.context(|| format!("cannot map {name}"))?)
+                // SAFETY: the map is read-only. Like every program that maps weights, this relies on nobody cutting
+                // the file short while it is mapped, which no program can prevent; this library never does, because
+                // it saves into new files only.
+                Bytes::Mapped(Arc::new(unsafe { Mmap::map(&handle) }.context(|| format!("cannot map {name}"))?))
             }
         };
         let (header_len, metadata) = SafeTensors::read_metadata(bytes.as_slice()).map_err(|cause| {
@@ -43,7 +49,7 @@ impl Shard {
                 .context(format!("{name} is not a whole safetensors file"))
                 .hint("the file may be cut short; download or copy it again")
         })?;
-        Ok(Self { name, bytes, metadata, data_start: size_of::<u64>() + header_len })
+        Ok(Self { name, bytes, metadata, data_start: size_of::<u64>() + header_len, check_finite })
     }
 
     pub fn names(&self) -> impl Iterator<Item = String> {
@@ -52,7 +58,7 @@ impl Shard {
 
     /// Where a tensor of this shape is.
     pub fn find(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo> {
-        let info = self.metadata.info(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))?;
+        let info = self.info(name)?;
         if info.shape != shape {
             return Err(Error::format(format!(
                 "{self}: tensor `{name}` has shape {:?}, expected {shape:?}",
@@ -63,30 +69,51 @@ impl Shard {
         Ok(info)
     }
 
-    /// Reads a tensor, and says whether all its numbers are finite.
-    pub fn read(&self, name: &str, shape: &[usize], transpose: bool, slot: Slot<'_>) -> Result<bool> {
+    /// The numbers of a tensor of this shape: where they lie in the file, if they are so there, else converted. A
+    /// matrix is turned around if `transpose`.
+    pub fn read<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool) -> Result<Buffer<T>> {
         let info = self.find(name, shape)?;
-        let (start, end) = (self.data_start + info.data_offsets.0, self.data_start + info.data_offsets.1);
-        let bytes = self
-            .bytes
-            .as_slice()
-            .get(start..end)
-            .ok_or_else(|| Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file")))?;
-        let columns = transpose.then(|| shape[shape.len() - 1]);
+        if !transpose
+            && info.dtype == T::DTYPE
+            && let Bytes::Mapped(map) = &self.bytes
+            && let Some(numbers) = Mapped::<T>::new(map, self.range(info))
+        {
+            numbers.read_ahead();
+            self.check(name, !self.check_finite || convert::all_finite(&numbers))?;
+            return Ok(Buffer::Mapped(numbers));
+        }
+        let mut numbers = vec![T::default(); shape.iter().product()];
+        self.read_to(name, shape, transpose, &mut numbers)?;
+        Ok(Buffer::Owned(numbers))
+    }
+
+    /// As [`read`](Self::read), into memory for as many numbers.
+    pub fn read_to<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool, to: &mut [T]) -> Result<()> {
+        let info = self.find(name, shape)?;
+        let (bytes, _pages) = self.part(name, info)?;
+        let columns = info.shape.last().copied().filter(|_| transpose);
         let finite = match info.dtype {
-            Dtype::F32 => convert::read::<f32>(bytes, columns, slot),
-            Dtype::BF16 => convert::read::<half::bf16>(bytes, columns, slot),
-            Dtype::F16 => convert::read::<half::f16>(bytes, columns, slot),
-            Dtype::F64 => convert::read::<f64>(bytes, columns, slot),
+            Dtype::F32 => convert::read::<f32, T>(bytes, columns, to),
+            Dtype::BF16 => convert::read::<half::bf16, T>(bytes, columns, to),
+            Dtype::F16 => convert::read::<half::f16, T>(bytes, columns, to),
+            Dtype::F64 => convert::read::<f64, T>(bytes, columns, to),
             other => Err(Error::format(format!("it holds {other:?}, expected floating-point numbers"))),
         };
-        self.give_back(start, end);
-        finite.context(|| format!("{self}: tensor `{name}`"))
+        let finite = finite.context(|| format!("{self}: tensor `{name}`"))?;
+        self.check(name, !self.check_finite || finite)
+    }
+
+    fn check(&self, name: &str, finite: bool) -> Result<()> {
+        if finite {
+            return Ok(());
+        }
+        Err(Error::format(format!("{self}: tensor `{name}` holds a NaN or an infinity"))
+            .hint("the file is damaged, or the model's training went wrong; get it again or take another"))
     }
 
     /// The content of a tensor of bytes.
     pub fn bytes_of(&self, name: &str, signed: bool) -> Result<Vec<u8>> {
-        let info = self.metadata.info(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))?;
+        let info = self.info(name)?;
         let expected = if signed { Dtype::I8 } else { Dtype::U8 };
         if info.dtype != expected {
             return Err(Error::format(format!(
@@ -94,20 +121,25 @@ impl Shard {
                 info.dtype
             )));
         }
-        let (start, end) = (self.data_start + info.data_offsets.0, self.data_start + info.data_offsets.1);
-        let bytes = self.bytes.as_slice().get(start..end).map(<[u8]>::to_vec);
-        self.give_back(start, end);
-        bytes.ok_or_else(|| Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file")))
+        let (bytes, _pages) = self.part(name, info)?;
+        Ok(bytes.to_vec())
     }
 
-    /// Tells the system that these bytes are not needed again soon. Pages at the edges that other tensors
-    /// share are read from the system's cache once more.
-    fn give_back(&self, start: usize, end: usize) {
-        if let Bytes::Mapped(map) = &self.bytes {
-            // SAFETY: the map is shared and only read; dropped pages come back from the file. Whether the
-            // system takes the advice changes nothing but memory.
-            let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
-        }
+    fn info(&self, name: &str) -> Result<&TensorInfo> {
+        self.metadata.info(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))
+    }
+
+    /// The bytes of a tensor, and what gives their pages back when it is dropped.
+    fn part(&self, name: &str, info: &TensorInfo) -> Result<(&[u8], Option<Mapped<u8>>)> {
+        let range = self.range(info);
+        let pages = if let Bytes::Mapped(map) = &self.bytes { Mapped::new(map, range.clone()) } else { None };
+        let bytes = self.bytes.as_slice().get(range);
+        let beyond = || Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file"));
+        Ok((bytes.ok_or_else(beyond)?, pages))
+    }
+
+    fn range(&self, info: &TensorInfo) -> Range<usize> {
+        self.data_start + info.data_offsets.0..self.data_start + info.data_offsets.1
     }
 }
 
@@ -124,5 +156,27 @@ impl Bytes {
             Self::Mapped(map) => map,
             Self::Held(bytes) => bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tensor_beyond_the_end_is_neither_read_nor_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("short.safetensors");
+        std::fs::write(&path, [7; 64]).unwrap();
+        // SAFETY: nobody else has the file.
+        let bytes = Bytes::Mapped(Arc::new(unsafe { Mmap::map(&std::fs::File::open(&path).unwrap()) }.unwrap()));
+        // What `open` refuses: the header promises more than the file has.
+        let header = r#"{ "whole": { "dtype": "U8", "shape": [48], "data_offsets": [0, 48] },
+            "cut": { "dtype": "U8", "shape": [1048576], "data_offsets": [48, 1048624] } }"#;
+        let metadata = serde_json::from_str(header).unwrap();
+        let shard = Shard { name: "short".to_owned(), bytes, metadata, data_start: 16, check_finite: false };
+        assert_eq!(shard.bytes_of("whole", false).unwrap(), [7; 48]);
+        let error = shard.bytes_of("cut", false).unwrap_err().to_string();
+        assert!(error.contains("`cut` lies beyond the end"), "{error}");
     }
 }

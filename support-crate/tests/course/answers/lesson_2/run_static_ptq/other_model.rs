@@ -14,6 +14,6 @@ fn run_static_ptq(
     let quantized = Loaded::new(hub.tokenizer(id)?, hub.model(id, &options)?, id, label)?;
     let few = GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() };
     generate(&quantized, prompts[0], &few)?;
-    let info = format!("{} | {}, {method}", quantized.model.info().backend, quantized.dtype_label);
+    let info = format!("{} | {}, {method}", quantized.model.info().engine, quantized.dtype_label);
     Ok((quantized, info))
 }

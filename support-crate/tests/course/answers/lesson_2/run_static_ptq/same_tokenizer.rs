@@ -14,6 +14,6 @@ fn run_static_ptq(
     let quantized = Loaded::new(baseline.tokenizer.clone(), hub.model(id, &options)?, id.as_str(), "INT8 (static)")?;
     let few = GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() };
     generate(&quantized, prompts[0], &few)?;
-    let info = format!("static INT8 weights and inputs on {}", quantized.model.info().backend);
+    let info = format!("static INT8 weights and inputs on {}", quantized.model.info().engine);
     Ok((quantized, info))
 }

@@ -15,6 +15,6 @@ fn run_static_ptq(
     let few = GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() };
     let ids = [quantized.tokenizer.encode("A fox")?];
     generate_tokens(&*quantized.model, &ids, &few, &mut |_, _| ())?;
-    let info = format!("{} | {}, {method}", quantized.model.info().backend, quantized.dtype_label);
+    let info = format!("{} | {}, {method}", quantized.model.info().engine, quantized.dtype_label);
     Ok((quantized, info))
 }

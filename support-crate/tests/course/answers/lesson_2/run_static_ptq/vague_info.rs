@@ -14,6 +14,6 @@ fn run_static_ptq(
     let quantized = Loaded::new(hub.tokenizer(id)?, hub.model(id, &options)?, id, label)?;
     let few = GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() };
     generate(&quantized, prompts[0], &few)?;
-    let info = format!("quantized with {}", quantized.model.info().backend);
+    let info = format!("quantized with {}", quantized.model.info().engine);
     Ok((quantized, info))
 }

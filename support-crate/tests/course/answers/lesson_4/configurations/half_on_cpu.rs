@@ -1,9 +1,10 @@
 // float16 on every device.
 // wrong: a CPU would run it in float32 under that name
 fn configurations(device: Device) -> Vec<Configuration> {
-    let (precision, baseline) = match device.is_cpu() {
-        true => (Precision::Float16, "FP16 (Baseline)"),
-        false => (Precision::Float16, "FP16 (Baseline GPU)"),
+    let (precision, baseline) = if device.is_cpu() {
+        (Precision::Float16, "FP16 (Baseline)")
+    } else {
+        (Precision::Float16, "FP16 (Baseline GPU)")
     };
     let formats = [
         (baseline, None),

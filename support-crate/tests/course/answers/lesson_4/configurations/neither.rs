@@ -1,9 +1,10 @@
 // Says neither 4 nor 8 bits.
 // wrong: are both false
 fn configurations(device: Device) -> Vec<Configuration> {
-    let (precision, baseline) = match device.is_cpu() {
-        true => (Precision::Float32, "FP32 (Baseline CPU)"),
-        false => (Precision::Float16, "FP16 (Baseline GPU)"),
+    let (precision, baseline) = if device.is_cpu() {
+        (Precision::Float32, "FP32 (Baseline CPU)")
+    } else {
+        (Precision::Float16, "FP16 (Baseline GPU)")
     };
     let formats = [
         (baseline, None),

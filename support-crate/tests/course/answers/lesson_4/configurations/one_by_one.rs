@@ -2,7 +2,11 @@
 // right
 fn configurations(device: Device) -> Vec<Configuration> {
     let base = LoadOptions { device, ..LoadOptions::default() };
-    let base = if device.is_cpu() { base } else { LoadOptions { precision: Precision::Float16, ..base } };
+    let base = if device.is_cpu() {
+        base
+    } else {
+        LoadOptions { precision: Precision::Float16, ..base }
+    };
     let quantized = |name: &str, config: QuantizationConfig| Configuration {
         name: String::from(name),
         options: LoadOptions { quantization: Some(config), ..base.clone() },

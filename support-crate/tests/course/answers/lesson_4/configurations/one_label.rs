@@ -1,9 +1,10 @@
 // One label for both devices.
 // wrong: a table over it should say which
 fn configurations(device: Device) -> Vec<Configuration> {
-    let (precision, baseline) = match device.is_cpu() {
-        true => (Precision::Float32, "Baseline"),
-        false => (Precision::Float16, "Baseline"),
+    let (precision, baseline) = if device.is_cpu() {
+        (Precision::Float32, "Baseline")
+    } else {
+        (Precision::Float16, "Baseline")
     };
     let formats = [
         (baseline, None),

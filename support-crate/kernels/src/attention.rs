@@ -1,0 +1,269 @@
+//! Attention of new tokens to the keys and values of a cache.
+
+use std::ops::Range;
+
+use crate::isa::Isa;
+use crate::matmul::{Gemm, Operands};
+use crate::scratch::Scratch;
+use crate::simd::{Kernel, Simd};
+use crate::softmax::masked_exp;
+use crate::strided::{Block, Divided};
+use crate::threads::ThreadScope;
+
+/// Attention of T new tokens of each of B sequences, with H heads of D numbers of which H / G share
+/// their keys and values (grouped-query attention; G is 1 where every head has its own).
+///
+/// Source: Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245 (groups).
+#[derive(Debug, Clone, Copy)]
+pub struct Attention<'a> {
+    /// Queries: rows (B T) that begin with H heads of D and are `q_stride` apart.
+    pub q: &'a [f32],
+    /// From the beginning of a row of `q` to that of the next.
+    pub q_stride: usize,
+    /// Keys, (B, H / G, capacity, D), of which the first `past_len` + T of each head are there.
+    pub k: &'a [f32],
+    /// Values, as the keys.
+    pub v: &'a [f32],
+    /// Tokens that there is room for in `k` and `v`.
+    pub capacity: usize,
+    /// B
+    pub batch: usize,
+    /// T
+    pub queries: usize,
+    /// Tokens before the new ones.
+    pub past_len: usize,
+    /// H
+    pub heads: usize,
+    /// G
+    pub group: usize,
+    /// D
+    pub head_dim: usize,
+    /// Scores are multiplied by this.
+    pub scale: f32,
+    /// How many tokens back a token sees, itself included; see [`first_seen`].
+    pub window: usize,
+    /// `true` where a key is a token and not padding: (B, past_len + T); none if all are.
+    pub key_mask: Option<&'a [bool]>,
+}
+
+/// Queries that are computed together; each key and value is then read once for all of them.
+const TOGETHER: usize = 4;
+
+/// Queries of one head of a sequence, or, when there is one new token, of the heads of one group.
+struct Task {
+    sequence: usize,
+    kv_head: usize,
+    /// Where the first query begins, and how far apart they are.
+    q: usize,
+    q_stride: usize,
+    count: usize,
+    /// Their part of the output (B T, H D).
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// The position of the first query; the next one's is `step` further.
+    position: usize,
+    step: usize,
+}
+
+impl Attention<'_> {
+    /// `out` (B T, H D).
+    ///
+    /// # Panics
+    /// Slices whose lengths contradict the sizes.
+    pub fn compute(&self, scope: &ThreadScope, out: &mut [f32]) {
+        self.compute_with(Isa::best(), scope, out);
+    }
+
+    fn compute_with(&self, isa: Isa, scope: &ThreadScope, out: &mut [f32]) {
+        let (rows, keys, width) = (self.batch * self.queries, self.past_len + self.queries, self.heads * self.head_dim);
+        let kv_len = self.batch * (self.heads / self.group) * self.capacity * self.head_dim;
+        assert!(self.q.len() >= (rows - 1) * self.q_stride + width && self.q_stride >= width, "queries");
+        assert!(self.k.len() >= kv_len && self.v.len() >= kv_len && keys <= self.capacity, "keys and values");
+        assert!(self.key_mask.is_none_or(|mask| mask.len() == self.batch * keys), "mask");
+        assert_eq!(out.len(), rows * width, "outputs");
+        let out = &Divided::new(out, width);
+        let tasks = self.batch * self.tasks_of_a_sequence();
+        let work = 2 * keys * self.head_dim * TOGETHER.min(self.queries.max(self.group));
+        scope.split(tasks, 1, work, &|tasks| isa.dispatch(Part { attention: self, tasks, out }));
+    }
+
+    fn tasks_of_a_sequence(&self) -> usize {
+        match self.queries {
+            1 => (self.heads / self.group) * self.group.div_ceil(TOGETHER),
+            _ => self.heads * self.queries.div_ceil(TOGETHER),
+        }
+    }
+
+    /// Task `index`; no two have a number of the output in common.
+    fn task(&self, index: usize) -> Task {
+        let (sequence, index) = (index / self.tasks_of_a_sequence(), index % self.tasks_of_a_sequence());
+        let d = self.head_dim;
+        if self.queries == 1 {
+            let per_group = self.group.div_ceil(TOGETHER);
+            let (kv_head, first) = (index / per_group, index % per_group * TOGETHER);
+            let (head, count) = (kv_head * self.group + first, TOGETHER.min(self.group - first));
+            return Task {
+                sequence,
+                kv_head,
+                q: sequence * self.q_stride + head * d,
+                q_stride: d,
+                count,
+                rows: sequence..sequence + 1,
+                columns: head * d..(head + count) * d,
+                position: self.past_len,
+                step: 0,
+            };
+        }
+        let per_head = self.queries.div_ceil(TOGETHER);
+        let (head, first) = (index / per_head, index % per_head * TOGETHER);
+        let (row, count) = (sequence * self.queries + first, TOGETHER.min(self.queries - first));
+        Task {
+            sequence,
+            kv_head: head / self.group,
+            q: row * self.q_stride + head * d,
+            q_stride: self.q_stride,
+            count,
+            rows: row..row + count,
+            columns: head * d..(head + 1) * d,
+            position: self.past_len + first,
+            step: 1,
+        }
+    }
+}
+
+/// The first key that the query at `position` sees if it sees `window` tokens of its sequence, given which
+/// of the sequence's keys are tokens.
+///
+/// Padding takes nothing of the window, wherever it lies: a prompt that was filled up at its end leaves it
+/// between its tokens and those that follow.
+pub fn first_seen(mask: Option<&[bool]>, position: usize, window: usize) -> usize {
+    match mask {
+        Some(mask) if window <= position => {
+            (0..=position).rev().filter(|&key| mask[key]).take(window).last().unwrap_or(0)
+        }
+        _ => (position + 1).saturating_sub(window),
+    }
+}
+
+/// A thread's tasks.
+struct Part<'a> {
+    attention: &'a Attention<'a>,
+    tasks: Range<usize>,
+    out: &'a Divided<'a, f32>,
+}
+
+impl<S: Simd> Kernel<S> for Part<'_> {
+    #[inline(always)]
+    fn run(self, simd: S) {
+        let Self { attention, tasks, out } = self;
+        let keys = attention.past_len + attention.queries;
+        let d = attention.head_dim;
+        // Of the size that they have at the end, or each new key would ask for new memory.
+        let mut scores = Scratch::<f32>::any(TOGETHER * attention.capacity);
+        for task in tasks.map(|index| attention.task(index)) {
+            let past = (task.sequence * (attention.heads / attention.group) + task.kv_head) * attention.capacity * d;
+            let mask = attention.key_mask.map(|mask| &mask[task.sequence * keys..(task.sequence + 1) * keys]);
+            let last = task.position + (task.count - 1) * task.step;
+            let seen = first_seen(mask, task.position, attention.window)..last + 1;
+            let scores = &mut scores[..task.count * keys];
+            scores.fill(0.0);
+            let queries = Operands {
+                weights: &attention.k[past..past + keys * d],
+                x: &attention.q[task.q..],
+                x_stride: task.q_stride,
+                m: task.count,
+                k: d,
+            };
+            let scores_seen = Block::new(scores, keys).into_columns(seen.clone());
+            // The function that products call too, not another copy of it.
+            simd.vectorize(Gemm { operands: queries, rows: seen.clone(), out: scores_seen });
+            for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
+                let position = task.position + i * task.step;
+                let seen = first_seen(mask, position, attention.window)..position + 1;
+                masked_exp(simd, scores, seen, attention.scale, mask);
+            }
+            let values = &attention.v[past..past + keys * d];
+            // SAFETY: no other task has these numbers, and this one takes its block once.
+            let mut out = unsafe { out.block(task.rows, task.columns) };
+            let mut out = if task.step == 0 { Block::new(out.row(0), d) } else { out.reborrow() };
+            match task.count {
+                1 => weighted_mean::<S, 1>(simd, scores, values, seen, &mut out),
+                2 => weighted_mean::<S, 2>(simd, scores, values, seen, &mut out),
+                3 => weighted_mean::<S, 3>(simd, scores, values, seen, &mut out),
+                _ => weighted_mean::<S, 4>(simd, scores, values, seen, &mut out),
+            }
+        }
+    }
+}
+
+/// `out[m, d] = sum_s scores[m, s] values[s, d] / sum_s scores[m, s]`, or 0 where all scores are 0; `out` has `M` rows.
+///
+/// Both sums go through the keys in order, one by one: keys that are padding add exactly 0, and so the
+/// result does not depend on where padding is. (Unless a value is infinite or NaN: that is seen by all queries
+/// that are computed together with one that sees it.)
+#[inline(always)]
+fn weighted_mean<S: Simd, const M: usize>(
+    simd: S,
+    scores: &[f32],
+    values: &[f32],
+    keys: Range<usize>,
+    out: &mut Block<'_, f32>,
+) {
+    /// Vectors of a row that are computed at once.
+    const WIDE: usize = 4;
+    let (stride, d) = (scores.len() / M, out.width());
+    assert!(keys.end <= stride && keys.end * d <= values.len() && out.rows() == M, "scores and values");
+    let mut column = 0;
+    while column < d {
+        let left = d - column;
+        let wide = left >= WIDE * S::LANES;
+        let (vectors, count) = if wide { (WIDE, WIDE * S::LANES) } else { (1, left.min(S::LANES)) };
+        let mut totals = [simd.zero(); M];
+        let mut sums = [[simd.zero(); WIDE]; M];
+        for s in keys.clone() {
+            let mut value = [simd.zero(); WIDE];
+            // SAFETY: key `s` has a row of `d` values, as was checked, of which `count` are read from `column` on.
+            unsafe {
+                let row = values.as_ptr().add(s * d + column);
+                if wide {
+                    for (j, value) in value.iter_mut().enumerate() {
+                        *value = simd.load(row.add(j * S::LANES));
+                    }
+                } else if left >= S::LANES {
+                    value[0] = simd.load(row);
+                } else {
+                    value[0] = simd.load_part(row, left);
+                }
+            }
+            for m in 0..M {
+                // SAFETY: there are `M` rows of scores, and `s` lies in each, as was checked.
+                let score = simd.splat(unsafe { *scores.get_unchecked(m * stride + s) });
+                totals[m] = simd.mul_add(score, simd.splat(1.0), totals[m]);
+                for j in 0..WIDE {
+                    sums[m][j] = simd.mul_add(score, value[j], sums[m][j]);
+                }
+            }
+        }
+        for m in 0..M {
+            let total = simd.first(totals[m]);
+            let factor = simd.splat(if total == 0.0 { 0.0 } else { 1.0 / total });
+            let out = &mut out.row(m)[column..column + count];
+            for (sum, out) in sums[m].iter().take(vectors).zip(out.chunks_mut(S::LANES)) {
+                let mean = simd.mul_add(*sum, factor, simd.zero());
+                // SAFETY: there is room for as many numbers as `out` has, a whole vector or less.
+                unsafe {
+                    if out.len() < S::LANES {
+                        simd.store_part(mean, out.as_mut_ptr(), out.len());
+                    } else {
+                        simd.store(mean, out.as_mut_ptr());
+                    }
+                }
+            }
+        }
+        column += count;
+    }
+}
+
+#[cfg(test)]
+#[path = "attention_tests.rs"]
+mod tests;

@@ -1,0 +1,140 @@
+//! Attention against a plain double-precision loop, with every instruction set that this processor has.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::test_numbers::{assert_close, numbers};
+use crate::threads::thread_scope;
+
+#[derive(Debug, Clone)]
+struct Sizes {
+    batch: usize,
+    queries: usize,
+    past_len: usize,
+    kv_heads: usize,
+    group: usize,
+    head_dim: usize,
+    window: usize,
+    padded: bool,
+}
+
+fn sizes() -> impl Strategy<Value = Sizes> {
+    let window = prop_oneof![Just(usize::MAX), 1..12_usize];
+    let head_dim = prop_oneof![1..40_usize, Just(64), Just(80), Just(128)];
+    (1..4_usize, 1..11_usize, 0..20_usize, 1..4_usize, 1..7_usize, head_dim, window, any::<bool>()).prop_map(
+        |(batch, queries, past_len, kv_heads, group, head_dim, window, padded)| Sizes {
+            batch,
+            queries,
+            past_len,
+            kv_heads,
+            group,
+            head_dim,
+            window,
+            padded,
+        },
+    )
+}
+
+struct Inputs {
+    q: Vec<f32>,
+    k: Vec<f32>,
+    v: Vec<f32>,
+    mask: Option<Vec<bool>>,
+}
+
+fn inputs(sizes: &Sizes, seed: u32) -> Inputs {
+    let Sizes { batch, queries, past_len, kv_heads, group, head_dim, .. } = *sizes;
+    let kv = batch * kv_heads * (past_len + queries + 3) * head_dim;
+    let mask = numbers(batch * (past_len + queries), seed ^ 4).iter().map(|number| *number > -0.4).collect();
+    Inputs {
+        q: numbers(batch * queries * (kv_heads * group * head_dim + 5), seed),
+        k: numbers(kv, seed ^ 1),
+        v: numbers(kv, seed ^ 2),
+        mask: sizes.padded.then_some(mask),
+    }
+}
+
+fn attention<'a>(sizes: &Sizes, inputs: &'a Inputs) -> Attention<'a> {
+    Attention {
+        q: &inputs.q,
+        q_stride: sizes.kv_heads * sizes.group * sizes.head_dim + 5,
+        k: &inputs.k,
+        v: &inputs.v,
+        capacity: sizes.past_len + sizes.queries + 3,
+        batch: sizes.batch,
+        queries: sizes.queries,
+        past_len: sizes.past_len,
+        heads: sizes.kv_heads * sizes.group,
+        group: sizes.group,
+        head_dim: sizes.head_dim,
+        scale: 0.7,
+        window: sizes.window,
+        key_mask: inputs.mask.as_deref(),
+    }
+}
+
+fn naive(a: &Attention<'_>) -> Vec<f64> {
+    let (d, keys) = (a.head_dim, a.past_len + a.queries);
+    let mut out = Vec::new();
+    for row in 0..a.batch * a.queries {
+        let (sequence, position) = (row / a.queries, a.past_len + row % a.queries);
+        for head in 0..a.heads {
+            let q = &a.q[row * a.q_stride + head * d..][..d];
+            let past = (sequence * (a.heads / a.group) + head / a.group) * a.capacity;
+            let mut seen: Vec<usize> =
+                (0..=position).filter(|&s| a.key_mask.is_none_or(|mask| mask[sequence * keys + s])).collect();
+            seen.drain(..seen.len().saturating_sub(a.window));
+            let score = |s: usize| -> f64 {
+                let k = &a.k[(past + s) * d..][..d];
+                q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>() * f64::from(a.scale)
+            };
+            let weights: Vec<f64> = seen.iter().map(|&s| score(s).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            out.extend((0..d).map(|i| {
+                let value = |s: usize| f64::from(a.v[(past + s) * d + i]);
+                let sum: f64 = seen.iter().zip(&weights).map(|(&s, weight)| weight * value(s)).sum();
+                if seen.is_empty() { 0.0 } else { sum / total }
+            }));
+        }
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn attention_of_any_shape(sizes in sizes(), seed: u32) {
+        let inputs = inputs(&sizes, seed);
+        let attention = attention(&sizes, &inputs);
+        let expected = naive(&attention);
+        for isa in Isa::available() {
+            let mut out = vec![f32::NAN; expected.len()];
+            attention.compute_with(isa, &thread_scope(), &mut out);
+            assert_close(&out, &expected, 1e-5);
+        }
+    }
+
+    #[test]
+    fn a_token_alone_is_the_same_to_the_bit(sizes in sizes(), seed: u32) {
+        let inputs = inputs(&Sizes { padded: false, ..sizes.clone() }, seed);
+        let all = attention(&sizes, &inputs);
+        let width = all.heads * all.head_dim;
+        for isa in Isa::available() {
+            let mut together = vec![f32::NAN; all.batch * all.queries * width];
+            all.compute_with(isa, &thread_scope(), &mut together);
+            // The last token of the first sequence, after the others.
+            let last = all.queries - 1;
+            let one = Attention {
+                q: &all.q[last * all.q_stride..],
+                batch: 1,
+                queries: 1,
+                past_len: all.past_len + last,
+                ..all
+            };
+            let mut alone = vec![f32::NAN; width];
+            one.compute_with(isa, &thread_scope(), &mut alone);
+            prop_assert!(together[last * width..][..width] == alone, "{isa}: not the same to the bit");
+        }
+    }
+}

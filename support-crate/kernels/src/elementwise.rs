@@ -1,0 +1,267 @@
+//! What happens to numbers one by one, or row by row: activations, norms, rotary positions, rounding.
+//!
+//! Each is one plain loop that the compiler turns into vector code of whatever width the instruction set has; none
+//! adds up in another order for another width.
+
+use std::f64::consts::FRAC_1_SQRT_2;
+
+use half::bf16;
+
+use crate::isa::Isa;
+use crate::matmul::round_to_int8;
+use crate::simd::{Kernel, Simd};
+use crate::softmax::exp;
+
+/// The function inside a feed-forward part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// The approximation with tanh that GPT-2 was trained with: `gelu_new`, `gelu_pytorch_tanh`.
+    GeluNew,
+    /// The exact function: `gelu`.
+    Gelu,
+    /// `relu`.
+    Relu,
+    /// `silu`, also called `swish`.
+    Silu,
+}
+
+/// Defines a function whose loop is compiled for each instruction set, as a [`Kernel`] over `S`. It takes the
+/// instruction set first; a `pub` one comes first and takes the best.
+macro_rules! kernel {
+    ($(#[$doc:meta])* pub fn $name:ident, $with:ident<$S:ident>($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
+        $(#[$doc])*
+        pub fn $name<'a>($($arg: $ty),*) {
+            $with(Isa::best(), $($arg),*);
+        }
+        kernel! { fn $with<$S>($($arg: $ty),*) $body }
+    };
+    ($(#[$doc:meta])* fn $with:ident<$S:ident>($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
+        $(#[$doc])*
+        pub(crate) fn $with<'a>(isa: Isa, $($arg: $ty),*) {
+            struct Arguments<'a> {
+                $($arg: $ty),*
+            }
+            impl<$S: Simd> Kernel<$S> for Arguments<'_> {
+                #[inline(always)]
+                fn run(self, _: $S) {
+                    let Self { $($arg),* } = self;
+                    $body
+                }
+            }
+            isa.dispatch(Arguments { $($arg),* });
+        }
+    };
+}
+
+/// Applies an activation function in place.
+pub fn activate(isa: Isa, x: &mut [f32], function: Activation) {
+    match function {
+        Activation::GeluNew => gelu_new(isa, x),
+        Activation::Silu => silu(isa, x),
+        Activation::Relu => x.iter_mut().for_each(|x| *x = x.max(0.0)),
+        Activation::Gelu => {
+            let gelu = |x: f64| x / 2.0 * (1.0 + libm::erf(x * FRAC_1_SQRT_2));
+            x.iter_mut().for_each(|x| *x = gelu(f64::from(*x)) as f32);
+        }
+    }
+}
+
+kernel! {
+    /// `x[i] / (1 + exp(-2u))` with `u = sqrt(2 / pi) * (x + 0.044715 x^3)`, which is the same as the usual
+    /// `x / 2 * (1 + tanh(u))`.
+    ///
+    /// Source: Hendrycks and Gimpel 2016, arXiv:1606.08415; `gelu_new` in transformers.
+    fn gelu_new<S>(x: &'a mut [f32]) {
+        const MINUS_TWO_SQRT_TWO_OVER_PI: f32 = -1.595_769_2;
+        for x in x {
+            let u = *x * multiply_add::<S>(0.044_715 * *x, *x, 1.0);
+            *x /= 1.0 + exp::<S>(MINUS_TWO_SQRT_TWO_OVER_PI * u);
+        }
+    }
+}
+
+kernel! {
+    /// `x / (1 + exp(-x))`.
+    fn silu<S>(x: &'a mut [f32]) {
+        for x in x {
+            *x /= 1.0 + exp::<S>(-*x);
+        }
+    }
+}
+
+kernel! {
+    /// Normalises each row of `x` (rows, C) to mean 0 and variance 1, then scales and shifts it by
+    /// `scale` and `shift` (C), into `out` (rows, C).
+    ///
+    /// Source: Ba, Kiros and Hinton 2016, arXiv:1607.06450.
+    pub fn layer_norm, layer_norm_with<S>(
+        x: &'a [f32],
+        scale: &'a [f32],
+        shift: &'a [f32],
+        epsilon: f32,
+        out: &'a mut [f32],
+    ) {
+        let width = scale.len();
+        for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+            let mean = lane_sum(x, |value| value) / width as f32;
+            let variance = lane_sum(x, |value| (value - mean) * (value - mean)) / width as f32;
+            let factor = 1.0 / (variance + epsilon).sqrt();
+            for (((out, x), scale), shift) in out.iter_mut().zip(x).zip(scale).zip(shift) {
+                *out = multiply_add::<S>((x - mean) * factor, *scale, *shift);
+            }
+        }
+    }
+}
+
+kernel! {
+    /// Divides each row of `x` (rows, C) by the root of its mean square, then scales it by `scale` (C), into `out`
+    /// (rows, C).
+    ///
+    /// Source: Zhang and Sennrich 2019, arXiv:1910.07467.
+    pub fn rms_norm, rms_norm_with<S>(x: &'a [f32], scale: &'a [f32], epsilon: f32, out: &'a mut [f32]) {
+        let width = scale.len();
+        for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+            let mean_square = lane_sum(x, |value| value * value) / width as f32;
+            let factor = 1.0 / (mean_square + epsilon).sqrt();
+            for ((out, x), scale) in out.iter_mut().zip(x).zip(scale) {
+                *out = x * factor * scale;
+            }
+        }
+    }
+}
+
+kernel! {
+    /// `gate[i] *= up[i]`
+    ///
+    /// Source: Shazeer 2020, arXiv:2002.05202 (SwiGLU).
+    pub fn multiply, multiply_with<S>(gate: &'a mut [f32], up: &'a [f32]) {
+        for (gate, up) in gate.iter_mut().zip(up) {
+            *gate *= up;
+        }
+    }
+}
+
+kernel! {
+    /// Turns the pairs (i, i + D/2) of a head's D numbers by the angles whose cosines and sines (D/2) are given.
+    ///
+    /// Source: Su et al. 2021, arXiv:2104.09864; `apply_rotary_pos_emb` in transformers.
+    pub fn rotate, rotate_with<S>(head: &'a mut [f32], cos: &'a [f32], sin: &'a [f32]) {
+        let (first, second) = head.split_at_mut(cos.len());
+        for (((a, b), cos), sin) in first.iter_mut().zip(second).zip(cos).zip(sin) {
+            (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
+        }
+    }
+}
+
+kernel! {
+    /// Float32 as the nearest bfloat16, ties to even.
+    fn round_to_bf16<S>(x: &'a [f32], out: &'a mut [bf16]) {
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = nearest_bf16(*x);
+        }
+    }
+}
+
+kernel! {
+    /// `x * factor` to the nearest integer, ties to even, at most 127 in size; any integer for NaN.
+    fn to_bytes<S>(x: &'a [f32], factor: f32, out: &'a mut [i8]) {
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = round_to_int8((x * factor).clamp(-127.0, 127.0));
+        }
+    }
+}
+
+/// `x[i] * factors[i]` to the nearest integer, ties to even, at most 127 in size, and then its bits turned where
+/// `flip` has any. Says whether all of `x` are finite; of those that are not, any integer is made.
+pub fn to_bytes_by(isa: Isa, x: &[f32], factors: &[f32], flip: i8, out: &mut [i8]) -> bool {
+    let mut largest = 0;
+    to_bytes_by_columns(isa, x, factors, flip, out, &mut largest);
+    largest < f32::INFINITY.to_bits().cast_signed()
+}
+
+kernel! {
+    /// As [`to_bytes_by`], with the bits of the largest absolute value: beyond all numbers come infinity and NaN.
+    fn to_bytes_by_columns<S>(
+        x: &'a [f32],
+        factors: &'a [f32],
+        flip: i8,
+        out: &'a mut [i8],
+        largest: &'a mut i32,
+    ) {
+        let mut bits = 0;
+        for ((out, x), factor) in out.iter_mut().zip(x).zip(factors) {
+            *out = round_to_int8((x * factor).clamp(-127.0, 127.0)) ^ flip;
+            bits = bits.max(x.abs().to_bits().cast_signed());
+        }
+        *largest = bits;
+    }
+}
+
+/// The largest absolute value among those of at most `limit`; NaN if any is NaN.
+pub fn absmax_up_to(isa: Isa, x: &[f32], limit: f32) -> f32 {
+    let mut largest = 0.0;
+    absmax(isa, x, limit, &mut largest);
+    largest
+}
+
+kernel! {
+    /// As [`absmax_up_to`], into `out`.
+    fn absmax<S>(x: &'a [f32], limit: f32, out: &'a mut f32) {
+        let (blocks, tail) = x.as_chunks::<LANES>();
+        let mut largest = [0.0_f32; LANES];
+        let mut not_a_number = [false; LANES];
+        let mut take = |lane: usize, x: f32| {
+            let size = if x.abs() <= limit { x.abs() } else { 0.0 };
+            largest[lane] = if size > largest[lane] { size } else { largest[lane] };
+            not_a_number[lane] |= x.is_nan();
+        };
+        for block in blocks {
+            block.iter().enumerate().for_each(|(lane, &x)| take(lane, x));
+        }
+        tail.iter().for_each(|&x| take(0, x));
+        let nan = not_a_number.iter().any(|nan| *nan);
+        *out = if nan { f32::NAN } else { largest.iter().copied().fold(0.0, f32::max) };
+    }
+}
+
+/// Independent sums, enough to keep the adders busy while each waits for its previous addition.
+const LANES: usize = 64;
+
+#[inline(always)]
+fn lane_sum(x: &[f32], term: impl Fn(f32) -> f32) -> f32 {
+    let (blocks, tail) = x.as_chunks::<LANES>();
+    let mut sums = [0.0_f32; LANES];
+    for block in blocks {
+        for lane in 0..LANES {
+            sums[lane] += term(block[lane]);
+        }
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            sums[lane] += sums[lane + width];
+        }
+        width /= 2;
+    }
+    sums[0] + tail.iter().map(|&value| term(value)).sum::<f32>()
+}
+
+/// The nearest bfloat16, ties to even, in a form that compilers turn into vector code.
+#[inline(always)]
+pub fn nearest_bf16(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let nearest = bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16;
+    // Rounding up must not turn a NaN into an infinity.
+    let bits = if x.is_nan() { (bits >> 16) | 0x40 } else { nearest };
+    bf16::from_bits(bits as u16)
+}
+
+/// `a * b + c`, in one instruction where there is one.
+#[inline(always)]
+pub fn multiply_add<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
+    if S::FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
+#[cfg(test)]
+#[path = "elementwise_tests.rs"]
+mod tests;

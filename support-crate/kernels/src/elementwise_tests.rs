@@ -1,0 +1,86 @@
+//! Each function against double precision, with every instruction set that this processor has.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::test_numbers::{assert_close, numbers};
+
+#[test]
+fn activations_are_their_formulas() {
+    let x: Vec<f32> = (-2000..2000).map(|i| i as f32 / 100.0).collect();
+    type Formula = fn(f64) -> f64;
+    let cases: [(Activation, Formula); 4] = [
+        (Activation::GeluNew, |x| x / 2.0 * (1.0 + (0.797_884_560_802_865_4 * (x + 0.044_715 * x.powi(3))).tanh())),
+        (Activation::Gelu, |x| x / 2.0 * (1.0 + libm::erf(x / 2.0_f64.sqrt()))),
+        (Activation::Relu, |x| x.max(0.0)),
+        (Activation::Silu, |x| x / (1.0 + (-x).exp())),
+    ];
+    for (function, formula) in cases {
+        let expected: Vec<f64> = x.iter().map(|&x| formula(f64::from(x))).collect();
+        for isa in Isa::available() {
+            let mut found = x.clone();
+            activate(isa, &mut found, function);
+            assert_close(&found, &expected, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn activations_keep_what_is_no_number() {
+    let functions = [Activation::GeluNew, Activation::Gelu, Activation::Relu, Activation::Silu];
+    for (isa, function) in Isa::available().into_iter().flat_map(|isa| functions.map(|function| (isa, function))) {
+        let mut x = [f32::INFINITY, f32::NAN, 1e30];
+        activate(isa, &mut x, function);
+        assert_eq!((x[0], x[2]), (f32::INFINITY, 1e30), "{function:?}");
+        assert!(x[1].is_nan() || function == Activation::Relu);
+    }
+}
+
+proptest! {
+    #[test]
+    fn norms_of_any_width(width in 1..300_usize, rows in 1..4_usize, seed: u32) {
+        let (x, scale, shift) = (numbers(rows * width, seed), numbers(width, seed ^ 1), numbers(width, seed ^ 2));
+        let row = |x: &[f32], centred: bool| -> Vec<f64> {
+            let x: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+            let mean = if centred { x.iter().sum::<f64>() / width as f64 } else { 0.0 };
+            let spread = (x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / width as f64 + 1e-2).sqrt();
+            let scaled = x.iter().zip(&scale).map(|(x, scale)| (x - mean) / spread * f64::from(*scale));
+            scaled.zip(&shift).map(|(x, shift)| if centred { x + f64::from(*shift) } else { x }).collect()
+        };
+        for centred in [true, false] {
+            let expected: Vec<f64> = x.chunks_exact(width).flat_map(|x| row(x, centred)).collect();
+            for isa in Isa::available() {
+                let mut out = vec![0.0; x.len()];
+                if centred {
+                    layer_norm_with(isa, &x, &scale, &shift, 1e-2, &mut out);
+                } else {
+                    rms_norm_with(isa, &x, &scale, 1e-2, &mut out);
+                }
+                assert_close(&out, &expected, 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_is_to_the_nearest(x: f32) {
+        for isa in Isa::available() {
+            let mut rounded = [bf16::ZERO; 17];
+            round_to_bf16(isa, &[x; 17], &mut rounded);
+            prop_assert!(rounded.iter().all(|rounded| rounded.to_bits() == bf16::from_f32(x).to_bits()));
+        }
+    }
+
+    #[test]
+    fn rotating_keeps_lengths_and_adds_up(half in 1..40_usize, angle in -3.0..3.0_f32, seed: u32) {
+        let head = numbers(2 * half, seed);
+        let turned = |head: &[f32], angle: f32| {
+            let mut head = head.to_vec();
+            rotate(&mut head, &vec![angle.cos(); half], &vec![angle.sin(); half]);
+            head
+        };
+        let once: Vec<f64> = turned(&head, 2.0 * angle).into_iter().map(f64::from).collect();
+        assert_close(&turned(&turned(&head, angle), angle), &once, 1e-5);
+        let length = |head: &[f32]| head.iter().map(|x| x * x).sum::<f32>();
+        prop_assert!((length(&turned(&head, angle)) - length(&head)).abs() < 1e-4 * length(&head).max(1.0));
+    }
+}

@@ -1,0 +1,49 @@
+//! The arithmetic of a decoder on the CPU: products, attention, norms and activations over plain slices.
+//!
+//! Decoding one token reads every weight once and does little with it, so its limit is the speed of memory. A
+//! block of a transformer is therefore a handful of operations here, shared among threads that wait for the next one.
+//!
+//! From a call to its multiply-add in three hops:
+//!
+//! 1. [`matmul`] checks shapes, brings inputs into the weights' format and divides the weights' rows among threads;
+//! 2. [`gemm`](matmul::gemm) goes through a thread's part in blocks that fit the caches;
+//! 3. its micro-kernel multiplies some rows of inputs by some rows of weights, with a vector of sums for each pair.
+//!
+//! Everything is written once over [`Simd`](simd::Simd), and compiled for each instruction set by
+//! [`Isa::dispatch`]. The value of an instruction set can only be had from a processor that has it, and so it is the
+//! proof that its instructions may be used.
+//!
+//! **Exactness.** Each sum is made of the same additions in the same order whatever the shape of the product. So a
+//! row's numbers depend neither on its neighbours in a batch nor on whether its tokens came together or one by one;
+//! and sums of int8 products are exact. Two instruction sets round differently.
+//!
+//! Under `amx`, products of bfloat16, and of 4-bit weights in bfloat16, are computed in one of two ways, by the number of
+//! their rows: of less than 8 as under `avx512-bf16`, to the bit, and of all others in tiles, which add in another order.
+//! Among either a row's numbers do not depend on its neighbours; between them they differ in the last bits, and so do the
+//! logits of a text that is read at once and token by token. Products of float32 and int8 are those of `avx512-bf16`.
+
+#[cfg(target_arch = "x86_64")]
+mod amx;
+mod attention;
+mod elementwise;
+mod isa;
+mod matmul;
+mod pool;
+mod scratch;
+mod simd;
+mod softmax;
+mod strided;
+#[cfg(test)]
+mod test_numbers;
+mod threads;
+
+pub use attention::{Attention, first_seen};
+pub use elementwise::{Activation, layer_norm, multiply, rms_norm, rotate};
+pub use isa::{Isa, UnknownIsa};
+pub use matmul::{
+    ActivationQuant, Compute, Epilogue, INTEGERS, LARGEST, Matrix, MatrixData, PER_PRODUCT, PER_STEP, Packed4Bit,
+    PackedInt8, int8_factor, matmul, matmul_with, round_to_int8,
+};
+pub use scratch::Scratch;
+pub use softmax::negative_log_likelihood;
+pub use threads::{MAX_THREADS, ThreadScope, default_threads, set_threads, thread_scope, threads, threads_granted};

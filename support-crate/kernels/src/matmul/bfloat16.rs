@@ -1,0 +1,108 @@
+//! Products with weights in bfloat16. Inputs are rounded to it too; sums are float32.
+
+use std::ops::Range;
+
+use half::bf16;
+
+use super::decode::{Target, Widened};
+use super::decoded::DecodeRow;
+use super::{Epilogue, decoded, divide, full};
+#[cfg(target_arch = "x86_64")]
+use crate::amx;
+use crate::elementwise;
+use crate::isa::Isa;
+use crate::scratch::Scratch;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Avx512Bf16;
+use crate::simd::{Kernel, Simd};
+use crate::strided::Block;
+use crate::threads::ThreadScope;
+
+/// From so many rows of inputs on, processors that multiply bfloat16 as float32 widen weights once for all of them
+/// and not with each load. Fewer rows would not pay for writing the weights to memory and reading them back.
+const WIDENED_ONCE: usize = 12;
+
+/// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
+pub fn matmul(
+    isa: Isa,
+    scope: &ThreadScope,
+    x: &[f32],
+    weights: &[bf16],
+    k: usize,
+    epilogue: Epilogue<'_>,
+    out: &mut [f32],
+) {
+    let m = x.len() / k;
+    assert_eq!(weights.len() * m, out.len() * k, "weights of another shape than ({}, {k})", out.len() / m);
+    if m < WIDENED_ONCE || isa.multiplies_bf16() {
+        let mut rounded = Scratch::<bf16>::any(x.len());
+        scope.split_mut(&mut rounded, 1, 4, &|first, out| {
+            elementwise::round_to_bf16(isa, &x[first..first + out.len()], out);
+        });
+        #[cfg(target_arch = "x86_64")]
+        if let Isa::Amx(amx) = isa {
+            return amx::matmul(amx, scope, &rounded, &Stored { weights, k }, k, epilogue, out);
+        }
+        return full(isa, scope, (&rounded, weights, k), epilogue, out, &|gemm| isa.dispatch_bf16(gemm));
+    }
+    let mut rounded = Scratch::<Widened>::any(x.len());
+    scope.split_mut(&mut rounded, 1, 4, &|first, out| {
+        out.iter_mut().zip(&x[first..]).for_each(|(out, x)| *out = Widened::nearest(*x));
+    });
+    let x = &*rounded;
+    divide(isa, scope, out, m, m * k, epilogue, &|rows, out| isa.dispatch(Part { x, weights, m, k, rows, out }));
+}
+
+/// A thread's rows of weights.
+struct Part<'a> {
+    /// (m, k)
+    x: &'a [Widened],
+    weights: &'a [bf16],
+    m: usize,
+    k: usize,
+    rows: Range<usize>,
+    out: Block<'a, f32>,
+}
+
+impl<S: Simd> Kernel<S> for Part<'_> {
+    #[inline(always)]
+    fn run(self, simd: S) {
+        let Self { x, weights, m, k, rows, mut out } = self;
+        decoded::multiply(simd, x, (m, k), rows, &mut out, &Rows { weights, k });
+    }
+}
+
+/// Rows of `k` weights.
+struct Rows<'a> {
+    weights: &'a [bf16],
+    k: usize,
+}
+
+impl<S> DecodeRow<S, Widened> for Rows<'_> {
+    #[inline(always)]
+    fn decode_row(&self, _: S, row: usize, along: Range<usize>, out: &mut [Widened]) {
+        let weights = &self.weights[row * self.k..][along];
+        out.iter_mut().zip(weights).for_each(|(out, weight)| *out = Widened::of(*weight));
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+struct Stored<'a> {
+    weights: &'a [bf16],
+    k: usize,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl amx::TileProduct for Stored<'_> {
+    type Number = bf16;
+
+    #[inline(always)]
+    fn stored(&self) -> Option<&[bf16]> {
+        Some(self.weights)
+    }
+
+    #[inline(always)]
+    fn row(&self, _: Avx512Bf16, row: usize, columns: Range<usize>, out: &mut [bf16]) {
+        out.copy_from_slice(&self.weights[row * self.k..][columns]);
+    }
+}

@@ -1,0 +1,119 @@
+//! 4-bit numbers to vectors of float32 or bfloat16, as each instruction set does it fastest.
+//!
+//! Two neighbours share a byte, the first in the upper half. A vector of bytes gives one vector of first
+//! and one of second numbers: nothing is interleaved, because inputs can be brought into this order once.
+
+use half::bf16;
+
+use super::gemm::Factor;
+use crate::elementwise::nearest_bf16;
+use crate::simd::{Scalar, Simd};
+
+/// A bfloat16 number in the memory of a float32, for processors that multiply no others.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(transparent)]
+pub struct Widened(f32);
+
+impl Widened {
+    /// The same number: a bfloat16 is the upper half of a float32.
+    #[inline(always)]
+    pub fn of(number: bf16) -> Self {
+        Self(f32::from_bits(u32::from(number.to_bits()) << 16))
+    }
+}
+
+/// A format that 4-bit numbers are decoded to, and inputs are brought into.
+pub trait Target: Copy + Default {
+    /// The number of this format that is nearest to `x`.
+    fn nearest(x: f32) -> Self;
+}
+
+impl Target for f32 {
+    #[inline(always)]
+    fn nearest(x: f32) -> f32 {
+        x
+    }
+}
+
+impl Target for Widened {
+    #[inline(always)]
+    fn nearest(x: f32) -> Widened {
+        Widened(nearest_bf16(x).to_f32())
+    }
+}
+
+impl Target for bf16 {
+    #[inline(always)]
+    fn nearest(x: f32) -> bf16 {
+        nearest_bf16(x)
+    }
+}
+
+/// How an instruction set decodes.
+pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Target {
+    /// Numbers that are decoded at once.
+    const PAIR: usize = 2 * Self::STEP;
+    /// Numbers that share a table. No block is smaller than 32.
+    const GROUP: usize = if Self::PAIR < 32 { 32 } else { Self::PAIR };
+    /// What the 16 indices stand for in a group.
+    type Table: Copy;
+
+    /// `code[index] * scale`, for both halves of a group; a group of 32 numbers takes the first scale for all.
+    fn table(simd: S, code: &[f32; 16], scales: [f32; 2]) -> Self::Table;
+    /// The first numbers of the bytes of a pair of vectors, and the second.
+    ///
+    /// # Safety
+    /// `PAIR / 2` bytes can be read.
+    unsafe fn decode(simd: S, table: Self::Table, from: *const u8) -> (Self::Vector, Self::Vector);
+    /// # Safety
+    /// `STEP` numbers can be written.
+    #[inline(always)]
+    unsafe fn store(value: Self::Vector, to: *mut Self) {
+        const { assert!(size_of::<Self::Vector>() == Self::STEP * size_of::<Self>()) };
+        // SAFETY: a vector is its numbers, one after the other, and so many can be written.
+        unsafe { to.cast::<Self::Vector>().write_unaligned(value) }
+    }
+}
+
+impl Decoded<Scalar> for f32 {
+    type Table = [f32; 16];
+
+    #[inline(always)]
+    fn table(_: Scalar, code: &[f32; 16], [scale, _]: [f32; 2]) -> [f32; 16] {
+        code.map(|number| number * scale)
+    }
+    #[inline(always)]
+    unsafe fn decode(_: Scalar, table: [f32; 16], from: *const u8) -> (f32, f32) {
+        // SAFETY: the caller can read one byte.
+        let byte = usize::from(unsafe { *from });
+        (table[byte >> 4], table[byte & 15])
+    }
+}
+
+/// Numbers are rounded once, in the table.
+impl<S: Simd> Decoded<S> for Widened
+where
+    f32: Decoded<S, Vector = S::F32>,
+{
+    type Table = <f32 as Decoded<S>>::Table;
+
+    #[inline(always)]
+    fn table(simd: S, code: &[f32; 16], scales: [f32; 2]) -> Self::Table {
+        const { assert!(16 % S::LANES == 0) };
+        let mut rounded = [0.0; 16];
+        let scale = simd.splat(scales[0]);
+        for start in (0..16).step_by(S::LANES) {
+            // SAFETY: 16 is a multiple of `LANES`, so a whole vector lies in both tables from `start` on.
+            unsafe {
+                let numbers = simd.multiply(simd.load(code.as_ptr().add(start)), scale);
+                simd.store(simd.nearest_bf16(numbers), rounded.as_mut_ptr().add(start));
+            }
+        }
+        <f32 as Decoded<S>>::table(simd, &rounded, [1.0; 2])
+    }
+    #[inline(always)]
+    unsafe fn decode(simd: S, table: Self::Table, from: *const u8) -> (S::F32, S::F32) {
+        // SAFETY: the caller's promise is the same: a rounded number is as long in memory.
+        unsafe { <f32 as Decoded<S>>::decode(simd, table, from) }
+    }
+}

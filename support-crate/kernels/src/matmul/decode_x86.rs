@@ -1,0 +1,106 @@
+//! [`Decoded`] for x86 processors.
+
+use std::arch::x86_64::*;
+
+use half::bf16;
+
+use super::decode::Decoded;
+use crate::simd::{Avx2, Avx2Vnni, Avx512, Avx512Bf16, Avx512Vnni};
+
+macro_rules! avx2 {
+    ($($simd:ty),*) => {$(
+        impl Decoded<$simd> for f32 {
+            /// Numbers 0 to 7 and 8 to 15.
+            type Table = (__m256, __m256);
+
+            #[inline(always)]
+            fn table(_: $simd, code: &[f32; 16], [scale, _]: [f32; 2]) -> (__m256, __m256) {
+                // SAFETY: the value of the instruction set proves that it is there; both halves lie in `code`.
+                unsafe {
+                    let scale = _mm256_set1_ps(scale);
+                    let half = |start: usize| _mm256_mul_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale);
+                    (half(0), half(8))
+                }
+            }
+            #[inline(always)]
+            unsafe fn decode(_: $simd, table: (__m256, __m256), from: *const u8) -> (__m256, __m256) {
+                // SAFETY: the value of the instruction set proves that it is there; the caller can read 8 bytes.
+                unsafe {
+                    let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
+                    (lookup(table, _mm256_srli_epi32::<4>(bytes)), lookup(table, bytes))
+                }
+            }
+        }
+    )*};
+}
+avx2!(Avx2, Avx2Vnni);
+
+/// The numbers at the indices in the lowest 4 bits of each lane: a permutation looks at 3 bits, the 4th chooses
+/// between the halves.
+///
+/// # Safety
+/// The processor has AVX2. (Without the attribute that would say so to the compiler, which may not be combined with
+/// inlining in every case.)
+#[inline(always)]
+unsafe fn lookup((low, high): (__m256, __m256), indices: __m256i) -> __m256 {
+    // SAFETY: the caller vouches for AVX2.
+    unsafe {
+        let choose_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(indices));
+        let low = _mm256_permutevar8x32_ps(low, indices);
+        _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(high, indices), choose_high)
+    }
+}
+
+macro_rules! avx512 {
+    ($($simd:ty),*) => {$(
+        impl Decoded<$simd> for f32 {
+            type Table = __m512;
+
+            #[inline(always)]
+            fn table(_: $simd, code: &[f32; 16], [scale, _]: [f32; 2]) -> __m512 {
+                // SAFETY: the value of the instruction set proves that it is there; `code` is a vector.
+                unsafe { _mm512_mul_ps(_mm512_loadu_ps(code.as_ptr()), _mm512_set1_ps(scale)) }
+            }
+            #[inline(always)]
+            unsafe fn decode(_: $simd, table: __m512, from: *const u8) -> (__m512, __m512) {
+                // SAFETY: the value of the instruction set proves that it is there; the caller can read 16 bytes.
+                // A permutation looks at the lowest 4 bits only.
+                unsafe {
+                    let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
+                    let upper = _mm512_srli_epi32::<4>(bytes);
+                    (_mm512_permutexvar_ps(upper, table), _mm512_permutexvar_ps(bytes, table))
+                }
+            }
+        }
+    )*};
+}
+avx512!(Avx512, Avx512Vnni, Avx512Bf16);
+
+/// Indices are brought into the lower half of 16 bits each; the next bit says in which half of the group they
+/// are, which has 16 numbers of its own in the table.
+impl Decoded<Avx512Bf16> for bf16 {
+    type Table = __m512i;
+
+    #[inline(always)]
+    fn table(_: Avx512Bf16, code: &[f32; 16], [first, second]: [f32; 2]) -> __m512i {
+        // SAFETY: the value of the instruction set proves that it is there; `code` is a vector. The types of the
+        // result differ in name only.
+        unsafe {
+            let code = _mm512_loadu_ps(code.as_ptr());
+            let (first, second) =
+                (_mm512_mul_ps(code, _mm512_set1_ps(first)), _mm512_mul_ps(code, _mm512_set1_ps(second)));
+            std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first))
+        }
+    }
+    #[inline(always)]
+    unsafe fn decode(_: Avx512Bf16, table: __m512i, from: *const u8) -> (__m512i, __m512i) {
+        // SAFETY: the value of the instruction set proves that it is there; the caller can read 32 bytes.
+        unsafe {
+            let half = _mm512_inserti64x4::<1>(_mm512_setzero_si512(), _mm256_set1_epi16(16));
+            let bytes = _mm512_cvtepu8_epi16(_mm256_loadu_si256(from.cast()));
+            let upper = _mm512_or_si512(_mm512_srli_epi16::<4>(bytes), half);
+            let lower = _mm512_or_si512(_mm512_and_si512(bytes, _mm512_set1_epi16(15)), half);
+            (_mm512_permutexvar_epi16(upper, table), _mm512_permutexvar_epi16(lower, table))
+        }
+    }
+}

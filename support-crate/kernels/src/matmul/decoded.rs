@@ -1,0 +1,63 @@
+//! Weights that are decoded into memory, some rows at a time, and then multiplied as others are.
+
+use std::ops::Range;
+
+use super::gemm::{Factor, INPUT_BLOCK, Panel, blocks};
+use crate::simd::Simd;
+use crate::strided::Block;
+
+/// The most rows of weights that are decoded at once.
+const ROWS: usize = 6;
+
+/// Numbers along K that are decoded at once.
+pub const K_BLOCK: usize = 1024;
+
+/// Decoded rows, whose vectors lie in one cache line each: those that lie in two take twice as long.
+#[repr(align(64))]
+struct Aligned<T>([T; ROWS * K_BLOCK]);
+
+/// Weights that can be decoded row by row. (No closure: the compiler may leave one outside of the function that has the
+/// instructions enabled, which is ten times slower.)
+pub trait DecodeRow<S, T> {
+    /// Writes the numbers `along` of a row of weights, `#[inline(always)]`.
+    fn decode_row(&self, simd: S, row: usize, along: Range<usize>, out: &mut [T]);
+}
+
+/// Adds the products of all inputs `x`, (m, k) row by row, with the rows `rows` of weights to `out`, (m, rows).
+#[inline(always)]
+pub fn multiply<S: Simd, T: Factor<S, Sum = f32> + Default>(
+    simd: S,
+    x: &[T],
+    (m, k): (usize, usize),
+    rows: Range<usize>,
+    out: &mut Block<'_, f32>,
+    weights: &impl DecodeRow<S, T>,
+) {
+    let mut numbers = Aligned([T::default(); ROWS * K_BLOCK]);
+    for inputs in blocks(0..m, INPUT_BLOCK) {
+        for along in blocks(0..k, K_BLOCK) {
+            for some in blocks(rows.clone(), S::TILE.1) {
+                for (row, numbers) in some.clone().zip(numbers.0.chunks_exact_mut(K_BLOCK)) {
+                    weights.decode_row(simd, row, along.clone(), &mut numbers[..along.len()]);
+                }
+                let panel = |j: usize| Panel {
+                    weights: &numbers.0[j * K_BLOCK..],
+                    weights_stride: K_BLOCK,
+                    x: &x[along.start..],
+                    x_stride: k,
+                    len: along.len(),
+                };
+                let column = some.start - rows.start;
+                if const { S::TILE.1 == 6 } && some.len() == 6 {
+                    panel(0).multiply::<S, 4, 6>(simd, inputs.clone(), column, out);
+                } else if const { S::TILE.1 == 4 } && some.len() == 4 {
+                    panel(0).multiply::<S, 3, 4>(simd, inputs.clone(), column, out);
+                } else {
+                    for j in 0..some.len() {
+                        panel(j).multiply::<S, 4, 1>(simd, inputs.clone(), column + j, out);
+                    }
+                }
+            }
+        }
+    }
+}

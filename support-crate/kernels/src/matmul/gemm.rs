@@ -1,0 +1,341 @@
+//! The tiling of all products, and their micro-kernel.
+
+use std::ops::{Add, Range};
+
+use half::bf16;
+
+use super::decode::Widened;
+use crate::simd::Simd;
+use crate::strided::Block;
+
+/// Rows of inputs that stay in the second-level cache while weights go by.
+pub const INPUT_BLOCK: usize = 128;
+
+/// Up to this many rows of inputs, weights are asked for one tile ahead: they come from main memory, in too
+/// many streams for the processor to foresee.
+pub const FEW: usize = 1;
+
+/// The factors of a product.
+#[derive(Debug, Clone, Copy)]
+pub struct Operands<'a, T> {
+    /// Rows of `k` numbers, one after the other.
+    pub weights: &'a [T],
+    /// `m` rows of `k` numbers, `x_stride` apart.
+    pub x: &'a [T],
+    pub x_stride: usize,
+    pub m: usize,
+    pub k: usize,
+}
+
+/// A number format that inputs and weights of a product have.
+pub trait Factor<S: Simd>: Copy {
+    /// Numbers that are multiplied at once.
+    const STEP: usize;
+    /// Numbers along K that are multiplied before vectors of sums become numbers: a panel of weights then stays in
+    /// the first-level cache.
+    const K_BLOCK: usize = 1024;
+    type Vector: Copy;
+    type Sums: Copy;
+    /// What a vector of sums adds up to.
+    type Sum: Copy + Add<Output = Self::Sum>;
+    fn none(simd: S) -> Self::Vector;
+    fn no_sums(simd: S) -> Self::Sums;
+    fn dot(simd: S, a: Self::Vector, b: Self::Vector, sums: Self::Sums) -> Self::Sums;
+    fn reduce(simd: S, sums: [Self::Sums; 4]) -> [Self::Sum; 4];
+    /// # Safety
+    /// [`STEP`](Self::STEP) numbers can be read.
+    unsafe fn load(simd: S, from: *const Self) -> Self::Vector;
+    /// The first `count` numbers, and zeros; `count` is less than [`STEP`](Self::STEP).
+    ///
+    /// # Safety
+    /// `count` numbers can be read.
+    unsafe fn load_part(simd: S, from: *const Self, count: usize) -> Self::Vector;
+}
+
+/// Adds the products of all inputs with the rows `rows` of weights to `out`, (m, rows).
+#[inline(always)]
+pub fn gemm<S: Simd, T: Factor<S>>(
+    simd: S,
+    operands: Operands<'_, T>,
+    rows: Range<usize>,
+    out: &mut Block<'_, T::Sum>,
+) {
+    // For few inputs, more rows of weights: enough sums that additions need not wait for each other. The constants
+    // decide while compiling: no tile is built that the instruction set has no use for.
+    if const { S::TILE.0 == 4 } {
+        match operands.m {
+            0 => (),
+            1 => blocked::<S, T, 1, 8>(simd, operands, rows, out),
+            2 => blocked::<S, T, 2, 8>(simd, operands, rows, out),
+            3 => blocked::<S, T, 3, 8>(simd, operands, rows, out),
+            _ => blocked::<S, T, 4, 6>(simd, operands, rows, out),
+        }
+    } else if operands.m == 1 {
+        blocked::<S, T, 1, 8>(simd, operands, rows, out);
+    } else if const { S::TILE.0 == 3 } {
+        blocked::<S, T, 3, 4>(simd, operands, rows, out);
+    } else {
+        blocked::<S, T, 2, 2>(simd, operands, rows, out);
+    }
+}
+
+/// Goes through the product in blocks of inputs and of K, and through these in panels of `N` rows of weights.
+#[inline(always)]
+fn blocked<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
+    simd: S,
+    operands: Operands<'_, T>,
+    rows: Range<usize>,
+    out: &mut Block<'_, T::Sum>,
+) {
+    let Operands { weights, x, x_stride, m, k } = operands;
+    for inputs in blocks(0..m, INPUT_BLOCK) {
+        for along in blocks(0..k, T::K_BLOCK) {
+            let panel = |n: usize| Panel {
+                weights: &weights[n * k + along.start..],
+                weights_stride: k,
+                x: &x[along.start..],
+                x_stride,
+                len: along.len(),
+            };
+            let mut n = rows.start;
+            while n + N <= rows.end {
+                panel(n).multiply::<S, M, N>(simd, inputs.clone(), n - rows.start, out);
+                n += N;
+            }
+            while n < rows.end {
+                panel(n).multiply::<S, M, 1>(simd, inputs.clone(), n - rows.start, out);
+                n += 1;
+            }
+        }
+    }
+}
+
+/// A range in parts of at most `size`.
+#[inline(always)]
+pub fn blocks(range: Range<usize>, size: usize) -> impl Iterator<Item = Range<usize>> {
+    range.clone().step_by(size).map(move |start| start..range.end.min(start + size))
+}
+
+/// Some rows of weights, and the inputs that they are multiplied with.
+#[derive(Clone, Copy)]
+pub struct Panel<'a, T> {
+    pub weights: &'a [T],
+    pub weights_stride: usize,
+    /// From the first row of inputs on.
+    pub x: &'a [T],
+    pub x_stride: usize,
+    /// Numbers of each row that are multiplied.
+    pub len: usize,
+}
+
+impl<T: Copy> Panel<'_, T> {
+    /// Adds the products of `N` rows of weights with all of `inputs`, `M` at a time, to the columns from `column` on.
+    #[inline(always)]
+    pub fn multiply<S: Simd, const M: usize, const N: usize>(
+        &self,
+        simd: S,
+        inputs: Range<usize>,
+        column: usize,
+        out: &mut Block<'_, T::Sum>,
+    ) where
+        T: Factor<S>,
+    {
+        let mut m = inputs.start;
+        while m + M <= inputs.end {
+            self.micro_kernel::<S, M, N>(simd, m, column, out);
+            m += M;
+        }
+        let rest = inputs.end - m;
+        if const { M > 3 } && rest == 3 {
+            self.micro_kernel::<S, 3, N>(simd, m, column, out);
+        } else if const { M > 2 } && rest == 2 {
+            self.micro_kernel::<S, 2, N>(simd, m, column, out);
+        } else if const { M > 1 } && rest == 1 {
+            self.micro_kernel::<S, 1, N>(simd, m, column, out);
+        }
+    }
+
+    /// `M` rows of inputs from `m` on with `N` rows of weights.
+    #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
+    #[inline(always)]
+    fn micro_kernel<S: Simd, const M: usize, const N: usize>(
+        &self,
+        simd: S,
+        m: usize,
+        column: usize,
+        out: &mut Block<'_, T::Sum>,
+    ) where
+        T: Factor<S>,
+    {
+        let Self { weights_stride, x_stride, len, .. } = *self;
+        assert!(self.weights.len() >= (N - 1) * weights_stride + len, "rows of weights");
+        assert!(self.x.len() >= (m + M - 1) * x_stride + len, "rows of inputs");
+        let (weights, x) = (self.weights.as_ptr(), self.x[m * x_stride..].as_ptr());
+        let whole = len - len % T::STEP;
+        let mut sums = [[T::no_sums(simd); N]; M];
+        let mut inputs = [T::none(simd); M];
+        // SAFETY: `M` rows of inputs and `N` of weights have `len` numbers each, as was just checked. What is asked
+        // for ahead need not exist.
+        unsafe {
+            let mut at = 0;
+            while at < whole {
+                for i in 0..M {
+                    inputs[i] = T::load(simd, x.add(i * x_stride + at));
+                }
+                for j in 0..N {
+                    let weight = T::load(simd, weights.add(j * weights_stride + at));
+                    if M <= FEW {
+                        simd.prefetch(weights.wrapping_add((j + N) * weights_stride + at));
+                    }
+                    for i in 0..M {
+                        sums[i][j] = T::dot(simd, inputs[i], weight, sums[i][j]);
+                    }
+                }
+                at += T::STEP;
+            }
+            if whole < len {
+                for i in 0..M {
+                    inputs[i] = T::load_part(simd, x.add(i * x_stride + whole), len - whole);
+                }
+                for j in 0..N {
+                    let weight = T::load_part(simd, weights.add(j * weights_stride + whole), len - whole);
+                    for i in 0..M {
+                        sums[i][j] = T::dot(simd, inputs[i], weight, sums[i][j]);
+                    }
+                }
+            }
+        }
+        add_sums::<S, T, M, N>(simd, &sums, m, column, out);
+    }
+}
+
+/// Adds what each vector of sums adds up to to its output: rows from `m` on, columns from `column` on.
+#[inline(always)]
+pub fn add_sums<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
+    simd: S,
+    sums: &[[T::Sums; N]; M],
+    m: usize,
+    column: usize,
+    out: &mut Block<'_, T::Sum>,
+) {
+    for (i, sums) in sums.iter().enumerate() {
+        let out = &mut out.row(m + i)[column..column + N];
+        for (four, out) in (0..N).step_by(4).zip(out.chunks_mut(4)) {
+            let at = |j: usize| if j < N { sums[j] } else { T::no_sums(simd) };
+            let four = T::reduce(simd, [at(four), at(four + 1), at(four + 2), at(four + 3)]);
+            out.iter_mut().zip(four).for_each(|(out, sum)| *out = *out + sum);
+        }
+    }
+}
+
+/// Float32 in memory, whatever it is rounded to.
+macro_rules! float32_factor {
+    ($($number:ty),*) => {$(
+        impl<S: Simd> Factor<S> for $number {
+            const STEP: usize = S::LANES;
+            type Vector = S::F32;
+            type Sums = S::F32;
+            type Sum = f32;
+            #[inline(always)]
+            fn none(simd: S) -> S::F32 {
+                simd.zero()
+            }
+            #[inline(always)]
+            fn no_sums(simd: S) -> S::F32 {
+                simd.zero()
+            }
+            #[inline(always)]
+            fn dot(simd: S, a: S::F32, b: S::F32, sums: S::F32) -> S::F32 {
+                simd.mul_add(a, b, sums)
+            }
+            #[inline(always)]
+            fn reduce(simd: S, sums: [S::F32; 4]) -> [f32; 4] {
+                simd.sums(sums)
+            }
+            #[inline(always)]
+            unsafe fn load(simd: S, from: *const $number) -> S::F32 {
+                // SAFETY: `STEP` numbers can be read; the type is float32 in memory.
+                unsafe { simd.load(from.cast()) }
+            }
+            #[inline(always)]
+            unsafe fn load_part(simd: S, from: *const $number, count: usize) -> S::F32 {
+                // SAFETY: `count` numbers can be read; the type is float32 in memory.
+                unsafe { simd.load_part(from.cast(), count) }
+            }
+        }
+    )*};
+}
+float32_factor!(f32, Widened);
+
+impl<S: Simd> Factor<S> for bf16 {
+    const STEP: usize = S::BF16_LANES;
+    type Vector = S::Bf16;
+    type Sums = S::F32;
+    type Sum = f32;
+    #[inline(always)]
+    fn none(simd: S) -> S::Bf16 {
+        // SAFETY: no number is read.
+        unsafe { simd.load_bf16_part(std::ptr::dangling(), 0) }
+    }
+    #[inline(always)]
+    fn no_sums(simd: S) -> S::F32 {
+        simd.zero()
+    }
+    #[inline(always)]
+    fn dot(simd: S, a: S::Bf16, b: S::Bf16, sums: S::F32) -> S::F32 {
+        simd.bf16_dot(a, b, sums)
+    }
+    #[inline(always)]
+    fn reduce(simd: S, sums: [S::F32; 4]) -> [f32; 4] {
+        simd.sums(sums)
+    }
+    #[inline(always)]
+    unsafe fn load(simd: S, from: *const bf16) -> S::Bf16 {
+        // SAFETY: the caller's promise is the same.
+        unsafe { simd.load_bf16(from) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(simd: S, from: *const bf16, count: usize) -> S::Bf16 {
+        // SAFETY: the caller's promise is the same.
+        unsafe { simd.load_bf16_part(from, count) }
+    }
+}
+
+/// The first factor is an input, without sign where the instructions want it so.
+impl<S: Simd> Factor<S> for i8 {
+    const STEP: usize = S::BYTES;
+    const K_BLOCK: usize = 4096;
+    type Vector = S::Bytes;
+    type Sums = S::I32;
+    type Sum = Wrapping;
+    #[inline(always)]
+    fn none(simd: S) -> S::Bytes {
+        // SAFETY: no byte is read.
+        unsafe { simd.load_bytes_part(std::ptr::dangling(), 0) }
+    }
+    #[inline(always)]
+    fn no_sums(simd: S) -> S::I32 {
+        simd.zero_i32()
+    }
+    #[inline(always)]
+    fn dot(simd: S, a: S::Bytes, b: S::Bytes, sums: S::I32) -> S::I32 {
+        simd.byte_dot(a, b, sums)
+    }
+    #[inline(always)]
+    fn reduce(simd: S, sums: [S::I32; 4]) -> [Wrapping; 4] {
+        simd.sums_i32(sums).map(std::num::Wrapping)
+    }
+    #[inline(always)]
+    unsafe fn load(simd: S, from: *const i8) -> S::Bytes {
+        // SAFETY: the caller's promise is the same.
+        unsafe { simd.load_bytes(from) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(simd: S, from: *const i8, count: usize) -> S::Bytes {
+        // SAFETY: the caller's promise is the same.
+        unsafe { simd.load_bytes_part(from, count) }
+    }
+}
+
+/// A sum of products of bytes, modulo 2^32 until what a shift added to it is taken back.
+type Wrapping = std::num::Wrapping<i32>;

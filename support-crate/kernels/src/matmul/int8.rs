@@ -1,0 +1,293 @@
+//! Products with weights of 8 bits and inputs that are rounded to 8 bits: each row by its own scale as it comes,
+//! or all by scales that were fixed beforehand.
+//!
+//! Sums are exact integers, so neither their order nor the instructions matter.
+//!
+//! Source: Dettmers et al. 2022, arXiv:2208.07339 (LLM.int8()); `MatMul8bitLt` in bitsandbytes. Fixed scales: static
+//! quantization, as in PyTorch's `torch.ao.quantization`.
+
+use std::num::Wrapping;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use super::gemm::{INPUT_BLOCK, Operands, blocks};
+use super::{Epilogue, divide};
+#[cfg(target_arch = "x86_64")]
+use crate::amx;
+use crate::elementwise;
+use crate::isa::Isa;
+use crate::scratch::Scratch;
+use crate::simd::{Kernel, Simd};
+use crate::strided::Block;
+use crate::threads::ThreadScope;
+
+/// The largest int8 in use; -128 is not, so that the numbers lie evenly around 0.
+pub const LARGEST: f32 = 127.0;
+
+/// 1 / 127, as bitsandbytes writes it.
+pub const PER_STEP: f32 = 0.007874016;
+
+/// What a product of two bytes with absolute maxima of 1 stands for. 1 / 127^2 is 6.200012e-5; this is what
+/// bitsandbytes writes (`int8_mm_dequant` in `backends/default/ops.py`), 0.002 % more. With the exact number,
+/// outputs would round to other bytes in the next layer than there.
+pub const PER_PRODUCT: f32 = 6.200124e-5;
+
+/// A matrix (n, k) of rows with a scale each.
+#[derive(Debug, Clone, Copy)]
+pub struct PackedInt8<'a> {
+    /// Row by row.
+    pub values: &'a [i8],
+    /// The largest absolute value of each row: `SCB` in bitsandbytes. A weight is `value * absmax / 127`.
+    pub absmax: &'a [f32],
+    /// The sum of each row's values.
+    pub sums: &'a [i32],
+    /// How inputs become bytes.
+    pub activations: ActivationQuant<'a>,
+}
+
+/// How inputs become 8 bits.
+#[derive(Debug, Clone, Copy)]
+pub enum ActivationQuant<'a> {
+    /// Each row by its largest absolute value.
+    Dynamic {
+        /// Columns in which any row of inputs reaches this are multiplied as they are, and inputs are rounded to
+        /// float16 first, as bitsandbytes does; 0 for neither.
+        threshold: f32,
+    },
+    /// All by the same scales.
+    Static {
+        /// What the input of each column is multiplied by: (k).
+        factors: &'a [f32],
+        /// What the products are multiplied by, besides the scale of a row of weights.
+        scale: f32,
+    },
+}
+
+/// What numbers are multiplied by so that `largest` becomes 127; 0 where that cannot be computed, because `largest` is
+/// (almost) 0.
+///
+/// Not 127 / `largest`: torch divides a number by a tensor in two steps, and some numbers come out one off
+/// after a single rounding.
+#[inline]
+pub fn int8_factor(largest: f32) -> f32 {
+    let factor = 1.0 / largest * LARGEST;
+    if factor.is_finite() { factor } else { 0.0 }
+}
+
+/// 1.5 * 2^23. From 2^23 to 2^24, float32 are the integers, so adding this rounds, halves to even.
+pub const INTEGERS: f32 = 12_582_912.0;
+
+/// The nearest integer, the even one of two that are as near; `value` lies between -127.5 and 127.5. Any number for NaN.
+#[inline(always)]
+pub fn round_to_int8(value: f32) -> i8 {
+    // One instruction everywhere; the integer is then in the lowest bits of the sum.
+    (value + INTEGERS).to_bits() as i8
+}
+
+/// Rows of inputs in 8 bits.
+struct Rounded {
+    /// (m, k), shifted by 128 if the instructions want them without sign.
+    values: Scratch<i8>,
+    /// One for each row: its largest absolute value, 127 in 8 bits, or the scale that was fixed. NaN for a row
+    /// that has no 8 bits.
+    scales: Scratch<f32>,
+    /// Columns that are multiplied as they are, in ascending order.
+    outliers: Vec<usize>,
+    /// The inputs of these columns, (m, outliers).
+    kept: Vec<f32>,
+}
+
+/// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
+pub fn matmul(
+    isa: Isa,
+    scope: &ThreadScope,
+    x: &[f32],
+    weights: PackedInt8<'_>,
+    (n, k): (usize, usize),
+    epilogue: Epilogue<'_>,
+    out: &mut [f32],
+) {
+    assert_eq!(weights.values.len(), n * k, "bytes of ({n}, {k}) numbers");
+    assert!(weights.absmax.len() == n && weights.sums.len() == n, "a scale and a sum for each of {n} rows");
+    let (m, shifted) = (x.len() / k, isa.takes_unsigned_bytes());
+    let inputs = match weights.activations {
+        ActivationQuant::Dynamic { threshold } => round(isa, x, k, threshold, shifted, scope),
+        ActivationQuant::Static { factors, scale } => {
+            assert_eq!(factors.len(), k, "a factor for each of {k} columns");
+            round_by(isa, x, factors, scale, shifted, scope)
+        }
+    };
+    let product = &Product { weights, inputs: &inputs, m, k };
+    #[cfg(target_arch = "x86_64")]
+    if let Isa::Amx(amx) = isa {
+        return amx::matmul(amx, scope, &inputs.values, product, k, epilogue, out);
+    }
+    divide(isa, scope, out, m, m * k / 4, epilogue, &|rows, out| isa.dispatch_bytes(Part { product, rows, out }));
+}
+
+/// Each row by its largest absolute value, and then `shifted` by 128 if that is wanted.
+fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, shifted: bool, scope: &ThreadScope) -> Rounded {
+    let flipped = if shifted { i8::MIN } else { 0 };
+    let mut values = Scratch::<i8>::any(x.len());
+    let mut narrow = Scratch::<f32>::any(if threshold > 0.0 { x.len() } else { 0 });
+    scope.split_mut(&mut narrow, 1, 8, &|first, out| through_float16(&x[first..first + out.len()], out));
+    let exact = x;
+    let x = if threshold > 0.0 { &*narrow } else { x };
+    let outliers = if threshold > 0.0 { columns_that_reach(x, k, threshold) } else { Vec::new() };
+    let kept = exact.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column])).collect();
+    // Without a threshold an infinity counts too: it makes the row NaN, where it can be seen.
+    let largest = if threshold > 0.0 { threshold.next_down() } else { f32::INFINITY };
+    let mut scales = Scratch::<f32>::any(x.len() / k);
+    scope.split_mut(&mut scales, 1, 2 * k, &|first, out| {
+        for (row, out) in (first..).zip(out) {
+            *out = elementwise::absmax_up_to(isa, &x[row * k..(row + 1) * k], largest);
+        }
+    });
+    scope.split_mut(&mut values, k, 4 * k, &|first, out| {
+        for (row, out) in (first..).zip(out.chunks_exact_mut(k)) {
+            elementwise::to_bytes(isa, &x[row * k..(row + 1) * k], int8_factor(scales[row]), out);
+            outliers.iter().for_each(|&column| out[column] = 0);
+            out.iter_mut().for_each(|value| *value ^= flipped);
+        }
+    });
+    Rounded { values, scales, outliers, kept }
+}
+
+/// Each column by its factor, and then `shifted` by 128 if that is wanted: one pass over the inputs.
+fn round_by(isa: Isa, x: &[f32], factors: &[f32], scale: f32, shifted: bool, scope: &ThreadScope) -> Rounded {
+    let k = factors.len();
+    let flip = if shifted { i8::MIN } else { 0 };
+    let mut values = Scratch::<i8>::any(x.len());
+    let is_finite: Vec<AtomicBool> = (0..x.len() / k).map(|_| AtomicBool::new(false)).collect();
+    scope.split_mut(&mut values, k, 4 * k, &|first, out| {
+        for (row, out) in (first..).zip(out.chunks_exact_mut(k)) {
+            let finite = elementwise::to_bytes_by(isa, &x[row * k..(row + 1) * k], factors, flip, out);
+            is_finite[row].store(finite, Ordering::Relaxed);
+        }
+    });
+    // Clipping would hide what is not: such rows become NaN, as they do with scales of their own.
+    let mut scales = Scratch::any(is_finite.len());
+    for (out, finite) in scales.iter_mut().zip(is_finite) {
+        *out = if finite.into_inner() { scale } else { f32::NAN };
+    }
+    Rounded { values, scales, outliers: Vec::new(), kept: Vec::new() }
+}
+
+fn through_float16(x: &[f32], out: &mut [f32]) {
+    let mut narrow = [f16::ZERO; 1024];
+    for (x, out) in x.chunks(narrow.len()).zip(out.chunks_mut(narrow.len())) {
+        let narrow = &mut narrow[..x.len()];
+        narrow.convert_from_f32_slice(x);
+        narrow.convert_to_f32_slice(out);
+    }
+}
+
+fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Vec<usize> {
+    // Almost always there are none, and nothing need be kept.
+    if !x.iter().any(|x| x.abs() >= threshold) {
+        return Vec::new();
+    }
+    let mut reached = vec![false; k];
+    for row in x.chunks_exact(k) {
+        reached.iter_mut().zip(row).for_each(|(reached, x)| *reached |= x.abs() >= threshold);
+    }
+    (0..k).filter(|&column| reached[column]).collect()
+}
+
+struct Product<'a> {
+    weights: PackedInt8<'a>,
+    inputs: &'a Rounded,
+    m: usize,
+    k: usize,
+}
+
+/// A thread's rows of weights.
+struct Part<'a> {
+    product: &'a Product<'a>,
+    rows: Range<usize>,
+    out: Block<'a, f32>,
+}
+
+impl<S: Simd> Kernel<S> for Part<'_> {
+    #[inline(always)]
+    fn run(self, simd: S) {
+        let Self { product, rows, mut out } = self;
+        let Product { weights, inputs, m, k } = *product;
+        let mut sums = Scratch::<i32>::any(INPUT_BLOCK.min(m) * rows.len());
+        for block in blocks(0..m, INPUT_BLOCK) {
+            let sums = &mut sums[..block.len() * rows.len()];
+            sums.fill(0);
+            let x = &inputs.values[block.start * k..];
+            let operands = Operands { weights: weights.values, x, x_stride: k, m: block.len(), k };
+            simd.int8_gemm(operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
+            for (m, sums) in block.zip(sums.chunks_exact(rows.len())) {
+                product.add_to(if S::UNSIGNED { 128 } else { 0 }, m, rows.clone(), sums, out.row(m));
+            }
+        }
+    }
+}
+
+fn wrapping(sums: &mut [i32]) -> &mut [Wrapping<i32>] {
+    // SAFETY: `Wrapping` is a transparent wrapper.
+    unsafe { &mut *(std::ptr::from_mut(sums) as *mut [Wrapping<i32>]) }
+}
+
+impl Product<'_> {
+    /// Adds sums of products of bytes to the output of input `m`, as the numbers that they stand for, and
+    /// what was kept out of them. Inputs were shifted by `shift`.
+    #[inline(always)]
+    fn add_to(&self, shift: i32, m: usize, rows: Range<usize>, sums: &[i32], out: &mut [f32]) {
+        let Self { weights, inputs, k, .. } = self;
+        let (absmax, row_sums) = (&weights.absmax[rows.clone()], &weights.sums[rows.clone()]);
+        let scale = inputs.scales[m];
+        // Modulo 2^32, as the sums are: the difference fits.
+        let exact = |sum: i32, row_sum: i32| sum.wrapping_sub(row_sum.wrapping_mul(shift)) as f32;
+        let numbers = out.iter_mut().zip(sums).zip(row_sums).zip(absmax);
+        match weights.activations {
+            ActivationQuant::Dynamic { .. } => numbers.for_each(|(((out, sum), row_sum), absmax)| {
+                *out += exact(*sum, *row_sum) * (scale * absmax) * PER_PRODUCT;
+            }),
+            ActivationQuant::Static { .. } => numbers.for_each(|(((out, sum), row_sum), absmax)| {
+                *out += exact(*sum, *row_sum) * (absmax / LARGEST * scale);
+            }),
+        }
+        let count = inputs.outliers.len();
+        if count == 0 {
+            return;
+        }
+        let kept = &inputs.kept[m * count..(m + 1) * count];
+        for ((row, absmax), out) in rows.zip(absmax).zip(out) {
+            let weights = &weights.values[row * k..(row + 1) * k];
+            for (x, &column) in kept.iter().zip(&inputs.outliers) {
+                *out += x * (f32::from(weights[column]) * absmax * PER_STEP);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl amx::TileProduct for Product<'_> {
+    type Number = i8;
+
+    #[inline(always)]
+    fn stored(&self) -> Option<&[i8]> {
+        Some(self.weights.values)
+    }
+
+    #[inline(always)]
+    fn row(&self, _: crate::simd::Avx512Bf16, row: usize, columns: Range<usize>, out: &mut [i8]) {
+        out.copy_from_slice(&self.weights.values[row * self.k..][columns]);
+    }
+
+    #[inline(always)]
+    fn add_to(&self, m: usize, rows: Range<usize>, sums: &[u32; amx::BLOCK], out: &mut [f32]) {
+        self.add_to(0, m, rows.clone(), &sums.map(u32::cast_signed)[..rows.len()], out);
+    }
+}
+
+#[cfg(test)]
+#[path = "int8_tests.rs"]
+mod tests;

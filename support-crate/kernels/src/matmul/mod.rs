@@ -1,0 +1,201 @@
+//! Products of inputs with a matrix of weights, from one row of inputs to thousands.
+//!
+//! Both are read along K, which is the order that they are stored in: nothing is packed or transposed,
+//! a decode step streams the weights once, and a prompt takes them in tiles of several rows of inputs
+//! by several rows of weights.
+
+mod bfloat16;
+mod decode;
+#[cfg(target_arch = "aarch64")]
+mod decode_neon;
+#[cfg(target_arch = "x86_64")]
+mod decode_x86;
+mod decoded;
+mod gemm;
+mod int8;
+mod packed4bit;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod smmla;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use half::bf16;
+
+pub use decode::Widened;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use gemm::blocks;
+pub(crate) use gemm::{Operands, gemm};
+pub use int8::{ActivationQuant, INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, PackedInt8, int8_factor, round_to_int8};
+pub use packed4bit::{Compute, Packed4Bit};
+
+#[cfg(target_arch = "x86_64")]
+use crate::amx;
+use crate::elementwise::{self, Activation};
+use crate::isa::Isa;
+use crate::simd::{Kernel, Simd};
+use crate::strided::Block;
+use crate::threads::ThreadScope;
+use gemm::Factor;
+
+/// A matrix of weights, (n, k) row by row.
+#[derive(Debug, Clone, Copy)]
+pub struct Matrix<'a> {
+    /// Its numbers.
+    pub data: MatrixData<'a>,
+    /// Outputs.
+    pub n: usize,
+    /// Inputs.
+    pub k: usize,
+}
+
+/// What a matrix is stored as.
+#[derive(Debug, Clone, Copy)]
+pub enum MatrixData<'a> {
+    /// 4 bytes a number.
+    Float32(&'a [f32]),
+    /// 2 bytes a number. Inputs of products are rounded to bfloat16 too; sums are float32.
+    BFloat16(&'a [bf16]),
+    /// Half a byte a number, and a scale for each block of them: NF4 and FP4.
+    Packed4Bit(Packed4Bit<'a>),
+    /// A byte a number, and a scale for each row; inputs are rounded to bytes too.
+    Int8(PackedInt8<'a>),
+}
+
+/// What becomes of the products.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Epilogue<'a> {
+    /// Added to each row of outputs: (n).
+    pub bias: Option<&'a [f32]>,
+    /// Whether the result is added to what the output holds already (a residual connection).
+    pub accumulate: bool,
+    /// Applied last.
+    pub activation: Option<Activation>,
+}
+
+/// Rows of inputs that are converted to another format, or brought into another order, at once: of thousands, the
+/// copy would be memory fresh from the system each time.
+const CONVERTED: usize = 512;
+
+/// Rows of a thread's part are a multiple of this, so that tiles come out even.
+fn rows_together(isa: Isa) -> usize {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Amx(_) => amx::BLOCK,
+        _ => 24,
+    }
+}
+
+/// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
+///
+/// `x` (M, K) and `out` (M, N).
+///
+/// # Panics
+/// Slices whose lengths contradict these shapes, or the matrix its own.
+pub fn matmul(scope: &ThreadScope, x: &[f32], matrix: Matrix<'_>, epilogue: Epilogue<'_>, out: &mut [f32]) {
+    matmul_with(Isa::best(), scope, x, matrix, epilogue, out);
+}
+
+/// As [`matmul`], with an instruction set of one's choice, to measure it.
+///
+/// # Panics
+/// As [`matmul`].
+pub fn matmul_with(
+    isa: Isa,
+    scope: &ThreadScope,
+    x: &[f32],
+    matrix: Matrix<'_>,
+    epilogue: Epilogue<'_>,
+    out: &mut [f32],
+) {
+    let Matrix { data, n, k } = matrix;
+    let m = x.len() / k;
+    assert_eq!((x.len(), out.len()), (m * k, m * n), "inputs or outputs of another shape than ({m}, {k}), ({m}, {n})");
+    assert!(epilogue.bias.is_none_or(|bias| bias.len() == n), "a bias of another length than {n}");
+    #[cfg(target_arch = "x86_64")]
+    let isa = if let Isa::Amx(amx) = isa { amx.for_product(m, data) } else { isa };
+    match data {
+        MatrixData::Float32(weights) => {
+            full(isa, scope, (x, weights, k), epilogue, out, &|gemm| isa.dispatch(gemm));
+        }
+        // All inputs of an int8 product have a say in which columns are kept out of it.
+        MatrixData::Int8(weights) => int8::matmul(isa, scope, x, weights, (n, k), epilogue, out),
+        MatrixData::BFloat16(weights) => in_parts(x, out, (n, k), &mut |x, out| {
+            bfloat16::matmul(isa, scope, x, weights, k, epilogue, out);
+        }),
+        MatrixData::Packed4Bit(weights) => in_parts(x, out, (n, k), &mut |x, out| {
+            packed4bit::matmul(isa, scope, x, weights, (n, k), epilogue, out);
+        }),
+    }
+}
+
+/// Calls `run` for some rows of inputs at a time, and the outputs that belong to them.
+fn in_parts(x: &[f32], out: &mut [f32], (n, k): (usize, usize), run: &mut dyn FnMut(&[f32], &mut [f32])) {
+    x.chunks(CONVERTED * k).zip(out.chunks_mut(CONVERTED * n)).for_each(|(x, out)| run(x, out));
+}
+
+/// A product of numbers of one format, as they are; `run` runs the kernel.
+fn full<T: Copy + Sync>(
+    isa: Isa,
+    scope: &ThreadScope,
+    (x, weights, k): (&[T], &[T], usize),
+    epilogue: Epilogue<'_>,
+    out: &mut [f32],
+    run: &(dyn Fn(Gemm<'_, T>) + Sync),
+) {
+    let m = x.len() / k;
+    assert_eq!(weights.len() * m, out.len() * k, "weights of another shape than ({}, {k})", out.len() / m.max(1));
+    let operands = Operands { weights, x, x_stride: k, m, k };
+    divide(isa, scope, out, m, m * k, epilogue, &|rows, out| run(Gemm { operands, rows, out }));
+}
+
+/// A thread's rows of weights.
+pub(crate) struct Gemm<'a, T> {
+    pub operands: Operands<'a, T>,
+    pub rows: Range<usize>,
+    pub out: Block<'a, f32>,
+}
+
+impl<S: Simd, T: Factor<S, Sum = f32>> Kernel<S> for Gemm<'_, T> {
+    #[inline(always)]
+    fn run(mut self, simd: S) {
+        gemm(simd, self.operands, self.rows, &mut self.out);
+    }
+}
+
+/// Divides the rows of weights, which are the columns of `out` (m, n), among the threads: calls `run` for ranges of
+/// them, between what comes before and after the product. `work` is the number of multiplications for each row.
+pub(crate) fn divide(
+    isa: Isa,
+    scope: &ThreadScope,
+    out: &mut [f32],
+    m: usize,
+    work: usize,
+    epilogue: Epilogue<'_>,
+    run: &(dyn Fn(Range<usize>, Block<'_, f32>) + Sync),
+) {
+    if out.is_empty() {
+        return;
+    }
+    let n = out.len() / m;
+    scope.split_columns(out, n, rows_together(isa), work, &|rows, mut out| {
+        (0..m).for_each(|m| epilogue.begin(out.row(m), rows.clone()));
+        run(rows, out.reborrow());
+        if let Some(activation) = epilogue.activation {
+            (0..m).for_each(|m| elementwise::activate(isa, out.row(m), activation));
+        }
+    });
+}
+
+impl Epilogue<'_> {
+    /// What the sums are added to.
+    fn begin(&self, out: &mut [f32], columns: Range<usize>) {
+        match (self.bias, self.accumulate) {
+            (Some(bias), false) => out.copy_from_slice(&bias[columns]),
+            (Some(bias), true) => out.iter_mut().zip(&bias[columns]).for_each(|(out, bias)| *out += bias),
+            (None, false) => out.fill(0.0),
+            (None, true) => (),
+        }
+    }
+}

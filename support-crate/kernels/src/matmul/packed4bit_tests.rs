@@ -1,0 +1,127 @@
+//! Products with 4-bit weights against those with the same weights in full.
+
+use proptest::prelude::*;
+
+use super::super::tests::product;
+use super::super::{Matrix, MatrixData, matmul_with};
+use super::*;
+use crate::elementwise::Activation;
+use crate::simd::Scalar;
+use crate::test_numbers::{assert_close, numbers};
+use crate::threads::thread_scope;
+
+/// Any 16 numbers will do: the kernels do not know the codes.
+fn code() -> [f32; 16] {
+    let mut code = [0.0; 16];
+    code.copy_from_slice(&numbers(16, 99));
+    code
+}
+
+struct Packed {
+    bytes: Vec<u8>,
+    absmax: Vec<f32>,
+    /// What the bytes stand for.
+    plain: Vec<f32>,
+}
+
+fn packed(len: usize, blocksize: usize, seed: u32) -> Packed {
+    let absmax: Vec<f32> = numbers(len.div_ceil(blocksize), seed).iter().map(|x| x.abs()).collect();
+    let bytes: Vec<u8> = numbers(len.div_ceil(2), seed ^ 1).iter().map(|x| (x * 127.0) as i8 as u8).collect();
+    let index = |i: usize| usize::from(if i.is_multiple_of(2) { bytes[i / 2] >> 4 } else { bytes[i / 2] & 15 });
+    let plain = (0..len).map(|i| code()[index(i)] * absmax[i / blocksize]).collect();
+    Packed { bytes, absmax, plain }
+}
+
+/// Widths with whole vectors, and widths whose blocks cross rows.
+fn shape() -> impl Strategy<Value = (usize, usize, usize)> {
+    let k = prop_oneof![1..200_usize, (1..40_usize).prop_map(|k| 32 * k), Just(1056), Just(2048)];
+    (prop_oneof![1..10_usize, Just(130)], 1..40_usize, k)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn products_of_any_shape((m, n, k) in shape(), log_block in 5..13_u32, rounded: bool, seed: u32) {
+        let (blocksize, code) = (1 << log_block, code());
+        let Packed { bytes, absmax, plain } = packed(n * k, blocksize, seed);
+        let x = numbers(m * k, seed ^ 2);
+        let nearest: Vec<bf16> = plain.iter().copied().map(bf16::from_f32).collect();
+        let (compute, plain) = if rounded {
+            (Compute::BFloat16, MatrixData::BFloat16(&nearest))
+        } else {
+            (Compute::Float32, MatrixData::Float32(&plain))
+        };
+        let weights = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize, compute };
+        let four_bit = MatrixData::Packed4Bit(weights);
+        let full = product(Isa::Scalar(Scalar), &x, plain, n, k);
+        let expected: Vec<f64> = full.iter().map(|&value| f64::from(value)).collect();
+        for isa in Isa::available() {
+            let together = product(isa, &x, four_bit, n, k);
+            assert_close(&together, &expected, 1e-6 + 1e-7 * k as f64);
+            let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(isa, x, four_bit, n, k)).collect();
+            prop_assert!(together == alone, "{isa}: not the same to the bit");
+        }
+    }
+}
+
+/// Two blocks, and two scales, in what the widest vectors decode at once.
+#[test]
+fn small_blocks_have_scales_of_their_own() {
+    let (n, k, code) = (9, 64, code());
+    let Packed { bytes, absmax, plain } = packed(n * k, 32, 3);
+    let plain: Vec<bf16> = plain.into_iter().map(bf16::from_f32).collect();
+    let compute = Compute::BFloat16;
+    let weights = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 32, compute };
+    for m in [1, 8, 9] {
+        let x = numbers(m * k, 4);
+        let full = product(Isa::Scalar(Scalar), &x, MatrixData::BFloat16(&plain), n, k);
+        let expected: Vec<f64> = full.into_iter().map(f64::from).collect();
+        for isa in Isa::available() {
+            assert_close(&product(isa, &x, MatrixData::Packed4Bit(weights), n, k), &expected, 1e-5);
+        }
+    }
+}
+
+/// More rows than are converted at once: each as alone, with all that comes after the product.
+#[test]
+fn rows_of_a_long_prompt_are_those_of_short_ones() {
+    let (m, n, k, code) = (1030, 5, 64, code());
+    let Packed { bytes, absmax, plain } = packed(n * k, 64, 7);
+    let plain: Vec<bf16> = plain.into_iter().map(bf16::from_f32).collect();
+    let (x, bias, before) = (numbers(m * k, 8), numbers(n, 9), numbers(m * n, 10));
+    let epilogue = Epilogue { bias: Some(&bias), accumulate: true, activation: Some(Activation::GeluNew) };
+    let four_bit = |compute| Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64, compute };
+    let formats = [
+        MatrixData::BFloat16(&plain),
+        MatrixData::Packed4Bit(four_bit(Compute::BFloat16)),
+        MatrixData::Packed4Bit(four_bit(Compute::Float32)),
+    ];
+    for data in formats {
+        let run = |x: &[f32], out: &mut [f32]| {
+            matmul_with(Isa::best(), &thread_scope(), x, Matrix { data, n, k }, epilogue, out);
+        };
+        let mut together = before.clone();
+        run(&x, &mut together);
+        let mut alone = before.clone();
+        x.chunks_exact(k).zip(alone.chunks_exact_mut(n)).for_each(|(x, out)| run(x, out));
+        assert!(together == alone, "{data:?}");
+    }
+}
+
+#[test]
+fn what_is_no_number_stays_visible() {
+    let (n, k) = (9, 64);
+    let Packed { bytes, mut absmax, .. } = packed(n * k, 64, 5);
+    absmax[4] = f32::NAN;
+    let code = code();
+    let compute = Compute::Float32;
+    let four_bit = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64, compute };
+    for isa in Isa::available() {
+        for (m, compute) in [1, 6].into_iter().flat_map(|m| [(m, Compute::Float32), (m, Compute::BFloat16)]) {
+            let data = MatrixData::Packed4Bit(Packed4Bit { compute, ..four_bit });
+            let out = product(isa, &numbers(m * k, 6), data, n, k);
+            assert!(out.iter().enumerate().all(|(i, value)| value.is_nan() == (i % n == 4)), "{isa}, {compute:?}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Memory that an operation needs for a moment, kept for the next one.
+//!
+//! A prompt of a thousand tokens needs some ten MiB in every operation. Fresh from the system, each page
+//! of that is zeroed when it is first touched, which takes as long as a quarter of the arithmetic.
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+
+use half::bf16;
+
+use crate::matmul::Widened;
+
+/// A slice that goes back to this thread's store when it is dropped.
+pub struct Scratch<T: Kept>(Vec<T>);
+
+/// Numbers that there is a store for.
+pub trait Kept: Copy + Default + 'static {
+    fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R;
+}
+
+/// How many slices of a kind a thread keeps, and how many bytes they may have together.
+const KEPT: usize = 8;
+const MOST: usize = 64 << 20;
+
+macro_rules! kept {
+    ($($type:ty),*) => {
+        $(impl Kept for $type {
+            fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R {
+                thread_local!(static STORE: RefCell<Vec<Vec<$type>>> = const { RefCell::new(Vec::new()) });
+                STORE.with_borrow_mut(run)
+            }
+        })*
+    };
+}
+kept!(f32, bf16, Widened, i8, i32);
+
+impl<T: Kept> Scratch<T> {
+    /// A slice of `len` numbers that are left over from something else.
+    pub fn any(len: usize) -> Self {
+        let mut kept = T::with_store(|store| {
+            // The smallest that is large enough, else the largest.
+            let large_enough = store.iter().enumerate().filter(|(_, kept)| kept.capacity() >= len);
+            let best = large_enough.min_by_key(|(_, kept)| kept.capacity()).map(|(index, _)| index);
+            let best = best.or_else(|| (0..store.len()).max_by_key(|&index| store[index].capacity()));
+            best.map(|index| store.swap_remove(index)).unwrap_or_default()
+        });
+        if kept.capacity() < len {
+            // What is in it need not be copied.
+            kept = Vec::new();
+        }
+        kept.resize(len, T::default());
+        Self(kept)
+    }
+
+    /// Forgets all but the first `len` numbers.
+    pub fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+}
+
+impl<T: Kept> Drop for Scratch<T> {
+    fn drop(&mut self) {
+        let kept = std::mem::take(&mut self.0);
+        T::with_store(|store| {
+            let numbers: usize = store.iter().map(Vec::capacity).sum();
+            if store.len() < KEPT && size_of::<T>() * (numbers + kept.capacity()) <= MOST {
+                store.push(kept);
+            }
+        });
+    }
+}
+
+impl<T: Kept> Deref for Scratch<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T: Kept> DerefMut for Scratch<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_comes_back_and_two_never_share_it() {
+        let (mut a, mut b) = (Scratch::<f32>::any(1000), Scratch::<f32>::any(1000));
+        a.fill(1.0);
+        b.fill(2.0);
+        assert!(a.iter().all(|&x| x == 1.0) && b.iter().all(|&x| x == 2.0));
+        let place = a.as_ptr();
+        drop(a);
+        let again = Scratch::<f32>::any(500);
+        assert_eq!((again.as_ptr(), again.len()), (place, 500));
+        assert_eq!(Scratch::<f32>::any(2000).len(), 2000);
+    }
+}

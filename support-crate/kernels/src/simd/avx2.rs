@@ -1,0 +1,153 @@
+//! [`Simd`] for x86 processors with vectors of 256 bits.
+
+use std::arch::x86_64::*;
+
+use half::bf16;
+
+use super::{Kernel, Simd, intrinsics, padded, vectorize, vectors_of};
+
+vectors_of!(
+    /// Vectors of 8 float32 (x86 since 2013).
+    Avx2, "avx2", "fma"
+);
+vectors_of!(
+    /// The same, and products of 32 bytes (Intel since 2021, AMD since 2024).
+    Avx2Vnni, "avx2", "fma", "avxvnni"
+);
+
+impl Avx2Vnni {
+    /// The instruction set that this one contains.
+    pub fn base(self) -> Avx2 {
+        Avx2(())
+    }
+}
+
+/// What both have: float32, and bfloat16 widened to it.
+macro_rules! avx2 {
+    () => {
+        const FMA: bool = true;
+        const TILE: (usize, usize) = (3, 4);
+
+        #[inline(always)]
+        fn prefetch<T>(self, from: *const T) {
+            // SAFETY: a hint, which reads nothing; every x86-64 processor has it.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+        }
+
+        type F32 = __m256;
+        const LANES: usize = 8;
+        type Bf16 = __m256;
+        const BF16_LANES: usize = 8;
+        type I32 = __m256i;
+        intrinsics! {
+            fn splat(value: f32) -> __m256 = _mm256_set1_ps(value);
+            fn multiply(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
+            fn mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+            fn nearest_bf16(value: __m256) -> __m256 = nearest(value);
+            fn sums(values: [__m256; 4]) -> [f32; 4] = sums(values);
+            fn first(value: __m256) -> f32 = _mm256_cvtss_f32(value);
+            unsafe fn load(from: *const f32) -> __m256 = _mm256_loadu_ps(from);
+            unsafe fn load_part(from: *const f32, count: usize) -> __m256 = _mm256_maskload_ps(from, mask(count));
+            unsafe fn store(value: __m256, to: *mut f32) = _mm256_storeu_ps(to, value);
+            unsafe fn store_part(value: __m256, to: *mut f32, count: usize) =
+                _mm256_maskstore_ps(to, mask(count), value);
+
+            fn bf16_dot(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+            unsafe fn load_bf16(from: *const bf16) -> __m256 = widen(_mm_loadu_si128(from.cast()));
+            unsafe fn load_bf16_part(from: *const bf16, count: usize) -> __m256 =
+                widen(_mm_loadu_si128(padded::<bf16, 8>(from, count).as_ptr().cast()));
+
+            fn zero_i32() -> __m256i = _mm256_setzero_si256();
+            fn sums_i32(values: [__m256i; 4]) -> [i32; 4] = sums_i32(values);
+        }
+    };
+}
+
+// SAFETY: `Avx2::detect` is the only constructor.
+unsafe impl Simd for Avx2 {
+    vectorize!();
+    avx2!();
+
+    /// Widened to 16 bits.
+    type Bytes = __m256i;
+    const BYTES: usize = 16;
+    const UNSIGNED: bool = false;
+    intrinsics! {
+        fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = _mm256_add_epi32(_mm256_madd_epi16(a, b), c);
+        unsafe fn load_bytes(from: *const i8) -> __m256i = _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast()));
+        unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m256i =
+            _mm256_cvtepi8_epi16(_mm_loadu_si128(padded::<i8, 16>(from, count).as_ptr().cast()));
+    }
+}
+
+// SAFETY: `Avx2Vnni::detect` is the only constructor.
+unsafe impl Simd for Avx2Vnni {
+    vectorize!();
+    avx2!();
+
+    type Bytes = __m256i;
+    const BYTES: usize = 32;
+    const UNSIGNED: bool = true;
+    intrinsics! {
+        fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = _mm256_dpbusd_avx_epi32(c, a, b);
+        unsafe fn load_bytes(from: *const i8) -> __m256i = _mm256_loadu_si256(from.cast());
+        unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m256i =
+            _mm256_loadu_si256(padded::<i8, 32>(from, count).as_ptr().cast());
+    }
+}
+
+/// A mask of the first `count` lanes, at most 8.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn mask(count: usize) -> __m256i {
+    let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes)
+}
+
+/// A bfloat16 is the upper half of a float32.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn widen(narrow: __m128i) -> __m256 {
+    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(narrow)))
+}
+
+/// Half a step is added, a little less if the last bit that stays is even.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn nearest(value: __m256) -> __m256 {
+    let bits = _mm256_castps_si256(value);
+    let last = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+    let more = _mm256_add_epi32(bits, _mm256_add_epi32(last, _mm256_set1_epi32(0x7FFF)));
+    let nearest = _mm256_castsi256_ps(_mm256_and_si256(more, _mm256_set1_epi32(!0xFFFF)));
+    _mm256_blendv_ps(nearest, value, _mm256_cmp_ps::<_CMP_UNORD_Q>(value, value))
+}
+
+/// Each step adds halves of what is left, of two or four vectors at once.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn sums([a, b, c, d]: [__m256; 4]) -> [f32; 4] {
+    let ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    let cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    let (ab, cd) = (_mm256_castps_pd(ab), _mm256_castps_pd(cd));
+    let (low, high) = (_mm256_unpacklo_pd(ab, cd), _mm256_unpackhi_pd(ab, cd));
+    let abcd = _mm256_add_ps(_mm256_castpd_ps(low), _mm256_castpd_ps(high));
+    let four = _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps::<1>(abcd));
+    let mut sums = [0.0; 4];
+    // SAFETY: `sums` has room for a vector of 4.
+    unsafe { _mm_storeu_ps(sums.as_mut_ptr(), four) };
+    sums
+}
+
+/// As [`sums`].
+#[target_feature(enable = "avx2")]
+#[inline]
+fn sums_i32([a, b, c, d]: [__m256i; 4]) -> [i32; 4] {
+    let ab = _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+    let cd = _mm256_add_epi32(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+    let abcd = _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+    let four = _mm_add_epi32(_mm256_castsi256_si128(abcd), _mm256_extracti128_si256::<1>(abcd));
+    let mut sums = [0; 4];
+    // SAFETY: `sums` has room for a vector of 4.
+    unsafe { _mm_storeu_si128(sums.as_mut_ptr().cast(), four) };
+    sums
+}

@@ -1,0 +1,201 @@
+//! [`Simd`] for x86 processors with vectors of 512 bits.
+
+use std::arch::x86_64::*;
+
+use half::bf16;
+
+use super::{Kernel, Simd, intrinsics, vectorize, vectors_of};
+
+vectors_of!(
+    /// Vectors of 16 float32 (Intel servers since 2017).
+    Avx512, "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"
+);
+vectors_of!(
+    /// The same, and products of 64 bytes (Intel since 2019).
+    Avx512Vnni, "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni"
+);
+vectors_of!(
+    /// The same, and products of 32 bfloat16 (Intel servers since 2023, AMD since 2022).
+    Avx512Bf16, "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"
+);
+
+impl Avx512Vnni {
+    /// The instruction set that this one contains.
+    pub fn base(self) -> Avx512 {
+        Avx512(())
+    }
+}
+
+impl Avx512Bf16 {
+    /// The instruction set that this one contains.
+    pub fn base(self) -> Avx512Vnni {
+        Avx512Vnni(())
+    }
+}
+
+/// What all three have: float32, and int32 sums.
+macro_rules! float32 {
+    () => {
+        const FMA: bool = true;
+        const TILE: (usize, usize) = (4, 6);
+
+        #[inline(always)]
+        fn prefetch<T>(self, from: *const T) {
+            // SAFETY: a hint, which reads nothing; every x86-64 processor has it.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+        }
+
+        type F32 = __m512;
+        const LANES: usize = 16;
+        type I32 = __m512i;
+        intrinsics! {
+            fn splat(value: f32) -> __m512 = _mm512_set1_ps(value);
+            fn multiply(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
+            fn mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+            fn nearest_bf16(value: __m512) -> __m512 = nearest(value);
+            fn sums(values: [__m512; 4]) -> [f32; 4] = sums(values);
+            fn first(value: __m512) -> f32 = _mm512_cvtss_f32(value);
+            unsafe fn load(from: *const f32) -> __m512 = _mm512_loadu_ps(from);
+            unsafe fn load_part(from: *const f32, count: usize) -> __m512 = _mm512_maskz_loadu_ps(mask16(count), from);
+            unsafe fn store(value: __m512, to: *mut f32) = _mm512_storeu_ps(to, value);
+            unsafe fn store_part(value: __m512, to: *mut f32, count: usize) =
+                _mm512_mask_storeu_ps(to, mask16(count), value);
+
+            fn zero_i32() -> __m512i = _mm512_setzero_si512();
+            fn sums_i32(values: [__m512i; 4]) -> [i32; 4] = sums_i32(values);
+        }
+    };
+}
+
+/// Bytes without sign by bytes with one, added to int32 in one instruction.
+macro_rules! vnni {
+    () => {
+        type Bytes = __m512i;
+        const BYTES: usize = 64;
+        const UNSIGNED: bool = true;
+        intrinsics! {
+            fn byte_dot(a: __m512i, b: __m512i, c: __m512i) -> __m512i = _mm512_dpbusd_epi32(c, a, b);
+            unsafe fn load_bytes(from: *const i8) -> __m512i = _mm512_loadu_si512(from.cast());
+            unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m512i =
+                _mm512_maskz_loadu_epi8((1 << count) - 1, from);
+        }
+    };
+}
+
+/// Without an instruction for them, bfloat16 numbers are multiplied in float32.
+macro_rules! widened_bfloat16 {
+    () => {
+        type Bf16 = __m512;
+        const BF16_LANES: usize = 16;
+        intrinsics! {
+            fn bf16_dot(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+            unsafe fn load_bf16(from: *const bf16) -> __m512 = widen(_mm256_loadu_si256(from.cast()));
+            unsafe fn load_bf16_part(from: *const bf16, count: usize) -> __m512 =
+                widen(_mm256_maskz_loadu_epi16(mask16(count), from.cast()));
+        }
+    };
+}
+
+// SAFETY: `Avx512::detect` is the only constructor.
+unsafe impl Simd for Avx512 {
+    vectorize!();
+    float32!();
+    widened_bfloat16!();
+
+    /// Widened to 16 bits.
+    type Bytes = __m512i;
+    const BYTES: usize = 32;
+    const UNSIGNED: bool = false;
+    intrinsics! {
+        fn byte_dot(a: __m512i, b: __m512i, c: __m512i) -> __m512i = _mm512_add_epi32(_mm512_madd_epi16(a, b), c);
+        unsafe fn load_bytes(from: *const i8) -> __m512i = _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.cast()));
+        unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m512i =
+            _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((1 << count) - 1, from));
+    }
+}
+
+// SAFETY: `Avx512Vnni::detect` is the only constructor.
+unsafe impl Simd for Avx512Vnni {
+    vectorize!();
+    float32!();
+    widened_bfloat16!();
+    vnni!();
+}
+
+// SAFETY: `Avx512Bf16::detect` is the only constructor.
+unsafe impl Simd for Avx512Bf16 {
+    vectorize!();
+    float32!();
+    vnni!();
+
+    type Bf16 = __m512i;
+    const BF16_LANES: usize = 32;
+    intrinsics! {
+        fn bf16_dot(a: __m512i, b: __m512i, c: __m512) -> __m512 = _mm512_dpbf16_ps(c, bf16s(a), bf16s(b));
+        unsafe fn load_bf16(from: *const bf16) -> __m512i = _mm512_loadu_si512(from.cast());
+        unsafe fn load_bf16_part(from: *const bf16, count: usize) -> __m512i =
+            _mm512_maskz_loadu_epi16((1_u32 << count) - 1, from.cast());
+    }
+}
+
+/// A mask of the first `count` lanes, less than 16.
+#[inline(always)]
+fn mask16(count: usize) -> __mmask16 {
+    (1_u16 << count) - 1
+}
+
+#[inline(always)]
+fn bf16s(bits: __m512i) -> __m512bh {
+    // SAFETY: the types differ in name only: both are 512 bits.
+    unsafe { std::mem::transmute::<__m512i, __m512bh>(bits) }
+}
+
+/// A bfloat16 is the upper half of a float32.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn widen(narrow: __m256i) -> __m512 {
+    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(narrow)))
+}
+
+/// Half a step is added, a little less if the last bit that stays is even.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn nearest(value: __m512) -> __m512 {
+    let bits = _mm512_castps_si512(value);
+    let last = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+    let more = _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7FFF)));
+    let nearest = _mm512_castsi512_ps(_mm512_and_si512(more, _mm512_set1_epi32(!0xFFFF)));
+    _mm512_mask_mov_ps(nearest, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value, value), value)
+}
+
+/// Each step adds halves of what is left, of two or four vectors at once.
+#[target_feature(enable = "avx512f,avx512dq")]
+#[inline]
+fn sums([a, b, c, d]: [__m512; 4]) -> [f32; 4] {
+    let ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    let cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    let (ab, cd) = (_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+    let (low, high) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
+    let abcd = _mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high));
+    let eight = _mm256_add_ps(_mm512_castps512_ps256(abcd), _mm512_extractf32x8_ps::<1>(abcd));
+    let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+    let mut sums = [0.0; 4];
+    // SAFETY: `sums` has room for a vector of 4.
+    unsafe { _mm_storeu_ps(sums.as_mut_ptr(), four) };
+    sums
+}
+
+/// As [`sums`].
+#[target_feature(enable = "avx512f,avx2")]
+#[inline]
+fn sums_i32([a, b, c, d]: [__m512i; 4]) -> [i32; 4] {
+    let ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    let abcd = _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    let eight = _mm256_add_epi32(_mm512_castsi512_si256(abcd), _mm512_extracti64x4_epi64::<1>(abcd));
+    let four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
+    let mut sums = [0; 4];
+    // SAFETY: `sums` has room for a vector of 4.
+    unsafe { _mm_storeu_si128(sums.as_mut_ptr().cast(), four) };
+    sums
+}

@@ -1,0 +1,275 @@
+//! Vectors, as each instruction set has them.
+//!
+//! A type that implements [`Simd`] has no public constructor but `detect`, which asks the processor. Its value
+//! therefore proves that the instructions are there, and only what touches memory is left to be unsafe.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use std::arch::is_aarch64_feature_detected as is_feature_detected;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use std::arch::is_x86_feature_detected as is_feature_detected;
+use std::num::Wrapping;
+use std::ops::Range;
+
+use half::bf16;
+
+#[cfg(target_arch = "x86_64")]
+pub use {
+    avx2::{Avx2, Avx2Vnni},
+    avx512::{Avx512, Avx512Bf16, Avx512Vnni},
+};
+
+#[cfg(target_arch = "aarch64")]
+pub use neon::{Neon, NeonBf16, NeonDotprod};
+pub use scalar::Scalar;
+
+use crate::matmul::{Operands, gemm};
+use crate::strided::Block;
+
+/// Something to compute with the vectors `S`.
+///
+/// `run` and what it calls must be `#[inline(always)]`: it is compiled inside of a function that has the instructions
+/// enabled.
+pub trait Kernel<S> {
+    fn run(self, simd: S);
+}
+
+/// Defines a trait for kernels that are compiled for each of some instruction sets.
+macro_rules! kernel_for {
+    ($(#[$doc:meta])* $name:ident: $($simd:ty),+) => {
+        $(#[$doc])*
+        pub trait $name: $(Kernel<$simd> +)+ {}
+        impl<K: $(Kernel<$simd> +)+> $name for K {}
+    };
+}
+
+/// Which sets differ in what; the others run the code of the set that they contain.
+#[cfg(target_arch = "x86_64")]
+mod sets {
+    use super::*;
+
+    kernel_for!(
+        /// A kernel for all sets that differ in their vectors of float32.
+        FloatKernel: Scalar, Avx2, Avx512
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bfloat16.
+        Bf16Kernel: Scalar, Avx2, Avx512, Avx512Bf16
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bytes.
+        ByteKernel: Scalar, Avx2, Avx2Vnni, Avx512, Avx512Vnni
+    );
+}
+#[cfg(target_arch = "aarch64")]
+mod sets {
+    use super::*;
+
+    kernel_for!(
+        /// A kernel for all sets that differ in their vectors of float32.
+        FloatKernel: Scalar, Neon
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bfloat16.
+        Bf16Kernel: Scalar, Neon, NeonBf16
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bytes.
+        ByteKernel: Scalar, Neon, NeonDotprod, NeonBf16
+    );
+}
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod sets {
+    use super::*;
+
+    kernel_for!(
+        /// A kernel for all sets that differ in their vectors of float32.
+        FloatKernel: Scalar
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bfloat16.
+        Bf16Kernel: Scalar
+    );
+    kernel_for!(
+        /// A kernel for all sets that differ in their products of bytes.
+        ByteKernel: Scalar
+    );
+}
+pub use sets::{Bf16Kernel, ByteKernel, FloatKernel};
+
+/// Vectors of float32, of bfloat16 and of bytes, and what products need of them.
+///
+/// # Safety
+/// A value of the type exists only on a processor that has the instructions.
+pub unsafe trait Simd: Copy + Send + Sync {
+    /// Runs a kernel, compiled for this instruction set.
+    fn vectorize<K: Kernel<Self>>(self, kernel: K);
+
+    /// Whether multiply-add is one instruction. (Else it would be a slow call.)
+    const FMA: bool;
+    /// Rows of inputs, and of weights, that the micro-kernel takes at once: as many sums as there are registers for.
+    const TILE: (usize, usize);
+
+    /// Asks for the memory at an address, which need not exist, before it is read.
+    #[inline(always)]
+    fn prefetch<T>(self, _: *const T) {}
+
+    /// A vector of [`LANES`](Self::LANES) float32.
+    type F32: Copy;
+    const LANES: usize;
+    fn splat(self, value: f32) -> Self::F32;
+    #[inline(always)]
+    fn zero(self) -> Self::F32 {
+        self.splat(0.0)
+    }
+    fn multiply(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// `a * b + c`
+    fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
+    /// The nearest bfloat16 numbers, ties to even; NaN stays NaN.
+    fn nearest_bf16(self, value: Self::F32) -> Self::F32;
+    /// The sum of the lanes of each, with additions in the same order wherever it stands.
+    fn sums(self, values: [Self::F32; 4]) -> [f32; 4];
+    /// The first lane.
+    fn first(self, value: Self::F32) -> f32;
+    /// # Safety
+    /// [`LANES`](Self::LANES) numbers can be read.
+    unsafe fn load(self, from: *const f32) -> Self::F32;
+    /// The first `count` numbers, and zeros; `count` is less than [`LANES`](Self::LANES).
+    ///
+    /// # Safety
+    /// `count` numbers can be read.
+    unsafe fn load_part(self, from: *const f32, count: usize) -> Self::F32;
+    /// # Safety
+    /// [`LANES`](Self::LANES) numbers can be written.
+    unsafe fn store(self, value: Self::F32, to: *mut f32);
+    /// The first `count` numbers only; `count` is less than [`LANES`](Self::LANES).
+    ///
+    /// # Safety
+    /// `count` numbers can be written.
+    unsafe fn store_part(self, value: Self::F32, to: *mut f32, count: usize);
+
+    /// A vector of [`BF16_LANES`](Self::BF16_LANES) bfloat16, in whatever form they are multiplied.
+    type Bf16: Copy;
+    const BF16_LANES: usize;
+    /// Adds the products of `a` and `b` to the sums in `c`, in float32.
+    fn bf16_dot(self, a: Self::Bf16, b: Self::Bf16, c: Self::F32) -> Self::F32;
+    /// # Safety
+    /// [`BF16_LANES`](Self::BF16_LANES) numbers can be read.
+    unsafe fn load_bf16(self, from: *const bf16) -> Self::Bf16;
+    /// The first `count` numbers, and zeros; `count` is less than [`BF16_LANES`](Self::BF16_LANES).
+    ///
+    /// # Safety
+    /// `count` numbers can be read.
+    unsafe fn load_bf16_part(self, from: *const bf16, count: usize) -> Self::Bf16;
+
+    /// [`BYTES`](Self::BYTES) bytes, in whatever form they are multiplied.
+    type Bytes: Copy;
+    const BYTES: usize;
+    /// Whether the first factor of [`byte_dot`](Self::byte_dot) is taken as a number from 0 to 255.
+    const UNSIGNED: bool;
+    /// Sums of products of bytes, in int32.
+    type I32: Copy;
+    fn zero_i32(self) -> Self::I32;
+    /// Adds the products of `a`, which has no sign where [`UNSIGNED`](Self::UNSIGNED) says so, and `b` to the sums in
+    /// `c`, exactly (modulo 2^32); with a sign it is at least -127, as rounding leaves it.
+    fn byte_dot(self, a: Self::Bytes, b: Self::Bytes, c: Self::I32) -> Self::I32;
+    /// The sum of the lanes of each.
+    fn sums_i32(self, values: [Self::I32; 4]) -> [i32; 4];
+    /// # Safety
+    /// [`BYTES`](Self::BYTES) bytes can be read.
+    unsafe fn load_bytes(self, from: *const i8) -> Self::Bytes;
+    /// The first `count` bytes, and zeros; `count` is less than [`BYTES`](Self::BYTES).
+    ///
+    /// # Safety
+    /// `count` bytes can be read.
+    unsafe fn load_bytes_part(self, from: *const i8, count: usize) -> Self::Bytes;
+    /// As [`gemm`], in another way where that is faster.
+    #[inline(always)]
+    fn int8_gemm(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
+        gemm(self, operands, rows, out);
+    }
+}
+
+/// A table of trait functions that are one expression of intrinsics each, as in
+/// `fn multiply(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);`.
+///
+/// Stands inside of an `impl Simd`, whose `self` proves that the instructions are there; the functions that are
+/// marked `unsafe` read or write the memory that their contract in [`Simd`] names, and no other.
+macro_rules! intrinsics {
+    () => {};
+    (fn $name:ident($($arg:tt: $ty:ty),*) -> $result:ty = $body:expr; $($rest:tt)*) => {
+        #[inline(always)]
+        fn $name(self, $($arg: $ty),*) -> $result {
+            // SAFETY: `self` exists, so the processor has these instructions; nothing here touches memory.
+            unsafe { $body }
+        }
+        intrinsics!($($rest)*);
+    };
+    (unsafe fn $name:ident($($arg:tt: $ty:ty),*) $(-> $result:ty)? = $body:expr; $($rest:tt)*) => {
+        #[inline(always)]
+        unsafe fn $name(self, $($arg: $ty),*) $(-> $result)? {
+            // SAFETY: `self` exists, so the processor has these instructions; the caller vouches for the memory.
+            unsafe { $body }
+        }
+        intrinsics!($($rest)*);
+    };
+}
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use intrinsics;
+
+/// The first `count` of `N` numbers, and zeros, for instruction sets that cannot leave lanes out.
+///
+/// # Safety
+/// `count` numbers can be read; `count` is at most `N`.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+unsafe fn padded<T: Copy + Default, const N: usize>(from: *const T, count: usize) -> [T; N] {
+    let mut padded = [T::default(); N];
+    // SAFETY: the caller's promise; `padded` has room for `N`.
+    unsafe { std::ptr::copy_nonoverlapping(from, padded.as_mut_ptr(), count) };
+    padded
+}
+
+/// A type of vectors, and the features that it stands for: `detect` is its only constructor.
+macro_rules! vectors_of {
+    ($(#[$doc:meta])* $name:ident, $($feature:tt),+) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $name(());
+
+        impl $name {
+            /// The instruction set, if this processor has it.
+            pub fn detect() -> Option<Self> {
+                ($($crate::simd::is_feature_detected!($feature))&&+).then_some(Self(()))
+            }
+
+            /// Runs a kernel with these features enabled.
+            $(#[target_feature(enable = $feature)])+
+            fn enabled<K: Kernel<Self>>(self, kernel: K) {
+                kernel.run(self);
+            }
+        }
+    };
+}
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use vectors_of;
+
+/// [`Simd::vectorize`] of an [`vectors_of`].
+macro_rules! vectorize {
+    () => {
+        #[inline(always)]
+        fn vectorize<K: Kernel<Self>>(self, kernel: K) {
+            // SAFETY: `self` exists, so `detect` has seen the features.
+            unsafe { self.enabled(kernel) }
+        }
+    };
+}
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use vectorize;

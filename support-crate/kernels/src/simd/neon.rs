@@ -1,0 +1,231 @@
+//! [`Simd`] for ARM64 processors: vectors of 128 bits.
+//!
+//! Stable Rust lacks the intrinsics of `sdot` and `bfdot`; here they are instructions of `asm!`.
+
+use std::arch::aarch64::*;
+use std::arch::asm;
+use std::num::Wrapping;
+use std::ops::Range;
+
+use half::bf16;
+
+use super::{Kernel, Simd, intrinsics, padded, vectorize, vectors_of};
+use crate::matmul::{Operands, smmla};
+use crate::strided::Block;
+
+vectors_of!(
+    /// Vectors of 4 float32.
+    Neon, "neon"
+);
+vectors_of!(
+    /// The same, and products of 16 bytes.
+    NeonDotprod, "neon", "dotprod"
+);
+vectors_of!(
+    /// The same, and products of 8 bfloat16, and of two rows of 8 bytes with two.
+    NeonBf16, "neon", "dotprod", "bf16", "i8mm"
+);
+
+impl NeonDotprod {
+    /// The instruction set that this one contains.
+    pub fn base(self) -> Neon {
+        Neon(())
+    }
+}
+
+impl NeonBf16 {
+    /// The instruction set that this one contains.
+    pub fn base(self) -> NeonDotprod {
+        NeonDotprod(())
+    }
+}
+
+/// What all have: float32.
+macro_rules! float32 {
+    () => {
+        const FMA: bool = true;
+        // 24 of 32 registers for sums, 4 for inputs, one for a row of weights.
+        const TILE: (usize, usize) = (4, 6);
+
+        type F32 = float32x4_t;
+        const LANES: usize = 4;
+        intrinsics! {
+            fn splat(value: f32) -> float32x4_t = vdupq_n_f32(value);
+            fn multiply(a: float32x4_t, b: float32x4_t) -> float32x4_t = vmulq_f32(a, b);
+            fn mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t = vfmaq_f32(c, a, b);
+            fn nearest_bf16(value: float32x4_t) -> float32x4_t = nearest(value);
+            fn sums(values: [float32x4_t; 4]) -> [f32; 4] = sums(values);
+            fn first(value: float32x4_t) -> f32 = vgetq_lane_f32::<0>(value);
+            unsafe fn load(from: *const f32) -> float32x4_t = vld1q_f32(from);
+            unsafe fn load_part(from: *const f32, count: usize) -> float32x4_t =
+                vld1q_f32(padded::<f32, 4>(from, count).as_ptr());
+            unsafe fn store(value: float32x4_t, to: *mut f32) = vst1q_f32(to, value);
+            unsafe fn store_part(value: float32x4_t, to: *mut f32, count: usize) = store_part(value, to, count);
+        }
+    };
+}
+
+/// Bfloat16 is widened to float32.
+macro_rules! widened_bf16 {
+    () => {
+        type Bf16 = float32x4_t;
+        const BF16_LANES: usize = 4;
+        intrinsics! {
+            fn bf16_dot(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t = vfmaq_f32(c, a, b);
+            unsafe fn load_bf16(from: *const bf16) -> float32x4_t = widen(vld1_u16(from.cast()));
+            unsafe fn load_bf16_part(from: *const bf16, count: usize) -> float32x4_t =
+                widen(vld1_u16(padded::<bf16, 4>(from, count).as_ptr().cast()));
+        }
+    };
+}
+
+/// Bytes are multiplied 16 at a time, however that is done.
+macro_rules! bytes {
+    ($dot:ident) => {
+        type Bytes = int8x16_t;
+        const BYTES: usize = 16;
+        const UNSIGNED: bool = false;
+        type I32 = int32x4_t;
+        intrinsics! {
+            fn zero_i32() -> int32x4_t = vdupq_n_s32(0);
+            fn byte_dot(a: int8x16_t, b: int8x16_t, c: int32x4_t) -> int32x4_t = $dot(a, b, c);
+            fn sums_i32(values: [int32x4_t; 4]) -> [i32; 4] = sums_i32(values);
+            unsafe fn load_bytes(from: *const i8) -> int8x16_t = vld1q_s8(from);
+            unsafe fn load_bytes_part(from: *const i8, count: usize) -> int8x16_t =
+                vld1q_s8(padded::<i8, 16>(from, count).as_ptr());
+        }
+    };
+}
+
+// SAFETY: `Neon::detect` is the only constructor.
+unsafe impl Simd for Neon {
+    vectorize!();
+    float32!();
+    widened_bf16!();
+    bytes!(widening_dot);
+}
+
+// SAFETY: `NeonDotprod::detect` is the only constructor.
+unsafe impl Simd for NeonDotprod {
+    vectorize!();
+    float32!();
+    widened_bf16!();
+    bytes!(sdot);
+}
+
+// SAFETY: `NeonBf16::detect` is the only constructor.
+unsafe impl Simd for NeonBf16 {
+    vectorize!();
+    float32!();
+    bytes!(sdot);
+
+    type Bf16 = uint16x8_t;
+    const BF16_LANES: usize = 8;
+    intrinsics! {
+        fn bf16_dot(a: uint16x8_t, b: uint16x8_t, c: float32x4_t) -> float32x4_t = bfdot(a, b, c);
+        unsafe fn load_bf16(from: *const bf16) -> uint16x8_t = vld1q_u16(from.cast());
+        unsafe fn load_bf16_part(from: *const bf16, count: usize) -> uint16x8_t =
+            vld1q_u16(padded::<bf16, 8>(from, count).as_ptr().cast());
+    }
+
+    #[inline(always)]
+    fn int8_gemm(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
+        smmla::gemm(self, operands, rows, out);
+    }
+}
+
+/// Two products of bytes fit in 16 bits: none is larger than 128 * 127 in size, because `a` is at most 127.
+#[target_feature(enable = "neon")]
+#[inline]
+fn widening_dot(a: int8x16_t, b: int8x16_t, c: int32x4_t) -> int32x4_t {
+    let low = vmull_s8(vget_low_s8(a), vget_low_s8(b));
+    vpadalq_s16(c, vmlal_high_s8(low, a, b))
+}
+
+/// Adds the products of 4 neighbours to each sum.
+#[target_feature(enable = "dotprod")]
+#[inline]
+fn sdot(a: int8x16_t, b: int8x16_t, mut c: int32x4_t) -> int32x4_t {
+    // SAFETY: the instruction belongs to the feature, and touches these registers only.
+    unsafe {
+        asm!(
+            "sdot {c:v}.4s, {a:v}.16b, {b:v}.16b",
+            c = inout(vreg) c,
+            a = in(vreg) a,
+            b = in(vreg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    c
+}
+
+/// Adds the products of 2 neighbours to each sum. Both additions round to odd (an inexact sum ends in a 1: it is off by
+/// less than one unit in the last place, not by half of one), and denormal numbers are taken as 0.
+///
+/// Source: Arm Architecture Reference Manual for A-profile, DDI 0487, `BFDOT (vector)`, without FEAT_EBF16.
+#[target_feature(enable = "bf16")]
+#[inline]
+fn bfdot(a: uint16x8_t, b: uint16x8_t, mut c: float32x4_t) -> float32x4_t {
+    // SAFETY: the instruction belongs to the feature, and touches these registers only.
+    unsafe {
+        asm!(
+            "bfdot {c:v}.4s, {a:v}.8h, {b:v}.8h",
+            c = inout(vreg) c,
+            a = in(vreg) a,
+            b = in(vreg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    c
+}
+
+/// A bfloat16 is the upper half of a float32.
+#[target_feature(enable = "neon")]
+#[inline]
+fn widen(narrow: uint16x4_t) -> float32x4_t {
+    vreinterpretq_f32_u32(vshll_n_u16::<16>(narrow))
+}
+
+/// Half a step is added, a little less if the last bit that stays is even.
+#[target_feature(enable = "neon")]
+#[inline]
+fn nearest(value: float32x4_t) -> float32x4_t {
+    let bits = vreinterpretq_u32_f32(value);
+    let last = vandq_u32(vshrq_n_u32::<16>(bits), vdupq_n_u32(1));
+    let more = vaddq_u32(bits, vaddq_u32(last, vdupq_n_u32(0x7FFF)));
+    let nearest = vreinterpretq_f32_u32(vandq_u32(more, vdupq_n_u32(!0xFFFF)));
+    vbslq_f32(vceqq_f32(value, value), nearest, value)
+}
+
+/// Each step adds neighbours, of two vectors at once.
+#[target_feature(enable = "neon")]
+#[inline]
+fn sums([a, b, c, d]: [float32x4_t; 4]) -> [f32; 4] {
+    let mut sums = [0.0; 4];
+    // SAFETY: `sums` has room for a vector of 4.
+    unsafe { vst1q_f32(sums.as_mut_ptr(), vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d))) };
+    sums
+}
+
+/// As [`sums`].
+#[target_feature(enable = "neon")]
+#[inline]
+fn sums_i32([a, b, c, d]: [int32x4_t; 4]) -> [i32; 4] {
+    let mut sums = [0; 4];
+    // SAFETY: `sums` has room for a vector of 4.
+    unsafe { vst1q_s32(sums.as_mut_ptr(), vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d))) };
+    sums
+}
+
+/// # Safety
+/// `count` numbers can be written; it is at most 4.
+#[target_feature(enable = "neon")]
+#[inline]
+unsafe fn store_part(value: float32x4_t, to: *mut f32, count: usize) {
+    let mut lanes = [0.0; 4];
+    // SAFETY: `lanes` has room for a vector, and `count` of its numbers fit at `to`.
+    unsafe {
+        vst1q_f32(lanes.as_mut_ptr(), value);
+        std::ptr::copy_nonoverlapping(lanes.as_ptr(), to, count);
+    }
+}

@@ -1,0 +1,122 @@
+//! Exponentials, and what is made of them: attention's weights, and the likelihood of a token.
+
+use std::ops::Range;
+
+use crate::elementwise::multiply_add;
+use crate::isa::Isa;
+use crate::simd::{Kernel, Simd};
+
+/// `e^x` to within two units in the last place, in a form that compilers turn into vector code.
+///
+/// `e^x = 2^n * e^r` with `|r| <= ln(2) / 2`; `e^r` is a polynomial. Adding 1.5 * 2^23 rounds `x / ln(2)`
+/// to the integer `n` and leaves `n` in the lowest bits.
+///
+/// Source: Moshier, Cephes Mathematical Library, `expf.c`.
+#[inline(always)]
+pub fn exp<S: Simd>(x: f32) -> f32 {
+    const ROUND: f32 = 12_582_912.0;
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    const TERMS: [f32; 6] = [1.987_569_1e-4, 1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_66, 0.5];
+    // Beyond these, the result would not be a normal number. (Activations of less than -1e37 are therefore
+    // not 0, as they should be.)
+    let x = x.clamp(-87.3, 88.3);
+    let shifted = multiply_add::<S>(x, std::f32::consts::LOG2_E, ROUND);
+    let n = shifted - ROUND;
+    let r = multiply_add::<S>(n, -LN_2_LOW, multiply_add::<S>(n, -LN_2_HIGH, x));
+    let mut sum = TERMS[0];
+    for term in &TERMS[1..] {
+        sum = multiply_add::<S>(sum, r, *term);
+    }
+    let e_to_r = multiply_add::<S>(sum * r, r, r) + 1.0;
+    let two_to_n = f32::from_bits((shifted.to_bits() << 23).wrapping_add(1.0_f32.to_bits()));
+    e_to_r * two_to_n
+}
+
+/// A masked softmax that is not divided by its sum yet: `exp((score - largest) * scale)` of the keys in `seen` that
+/// `mask` allows, 0 of all others. Scores that are NaN stay visible as NaN.
+#[inline(always)]
+pub fn masked_exp<S: Simd>(_: S, scores: &mut [f32], seen: Range<usize>, scale: f32, mask: Option<&[bool]>) {
+    let mask = mask.map(|mask| &mask[seen.clone()]);
+    let (before, rest) = scores.split_at_mut(seen.start);
+    let (visible, after) = rest.split_at_mut(seen.len());
+    before.fill(0.0);
+    after.fill(0.0);
+    let hide = |scores: &mut [f32], hidden: f32| {
+        for (score, allowed) in scores.iter_mut().zip(mask.into_iter().flatten()) {
+            *score = if *allowed { *score } else { hidden };
+        }
+    };
+    hide(visible, f32::NEG_INFINITY);
+    let largest = largest(visible);
+    for score in &mut *visible {
+        *score = exp::<S>((*score - largest) * scale);
+    }
+    hide(visible, 0.0);
+}
+
+/// `-log softmax(logits)[token]`, without overflow, in nats; NaN if one of the logits is.
+///
+/// Exponentials are float32; they are added up in double precision.
+///
+/// # Panics
+/// A token beyond the logits.
+pub fn negative_log_likelihood(logits: &[f32], token: u32) -> f64 {
+    negative_log_likelihood_with(Isa::best(), logits, token)
+}
+
+fn negative_log_likelihood_with(isa: Isa, logits: &[f32], token: u32) -> f64 {
+    let (mut largest, mut sum) = (0.0, 0.0);
+    isa.dispatch(SumOfExp { values: logits, largest: &mut largest, sum: &mut sum });
+    sum.ln() - (f64::from(logits[token as usize]) - f64::from(largest))
+}
+
+/// The largest value, and `sum_i exp(values[i] - largest)`.
+struct SumOfExp<'a> {
+    values: &'a [f32],
+    largest: &'a mut f32,
+    sum: &'a mut f64,
+}
+
+/// Values that are worked on side by side.
+const LANES: usize = 16;
+
+/// Exponentials that are added up in float32 before double precision takes over, for each lane.
+const ROUNDS: usize = 64;
+
+impl<S: Simd> Kernel<S> for SumOfExp<'_> {
+    #[inline(always)]
+    fn run(self, _: S) {
+        let largest = largest(self.values);
+        let (blocks, tail) = self.values.as_chunks::<LANES>();
+        let mut sum: f64 = tail.iter().map(|&value| f64::from(exp::<S>(value - largest))).sum();
+        for blocks in blocks.chunks(ROUNDS) {
+            let mut lanes = [0.0_f32; LANES];
+            for block in blocks {
+                for (lane, &value) in lanes.iter_mut().zip(block) {
+                    *lane += exp::<S>(value - largest);
+                }
+            }
+            sum += lanes.iter().copied().map(f64::from).sum::<f64>();
+        }
+        (*self.largest, *self.sum) = (largest, sum);
+    }
+}
+
+/// The largest value that is not NaN.
+#[inline(always)]
+fn largest(values: &[f32]) -> f32 {
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    let (blocks, tail) = values.as_chunks::<LANES>();
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    for block in blocks {
+        for (lane, &value) in lanes.iter_mut().zip(block) {
+            *lane = larger(*lane, value);
+        }
+    }
+    lanes.iter().chain(tail).fold(f32::NEG_INFINITY, |a, &b| larger(a, b))
+}
+
+#[cfg(test)]
+#[path = "softmax_tests.rs"]
+mod tests;

@@ -1,0 +1,104 @@
+//! A decoder's tensors as transformers saves them.
+
+use half::{bf16, f16};
+use safetensors::Dtype;
+
+use super::{Decoder, HEAD, Linear, Matrix, Norm, POSITION_EMBEDDING, Store, checkpoint};
+use crate::error::Result;
+use crate::model::weights::StateTensor;
+use crate::model::{Architecture, Precision};
+
+impl<S: Store> Decoder<S> {
+    /// Every tensor, once: a head that is the token embedding is not one of its own.
+    ///
+    /// # Errors
+    /// What the engine reports.
+    pub(super) fn state_dict(&self) -> Result<Vec<StateTensor<'_>>> {
+        let (parts, architecture) = (&self.parts, self.config.architecture);
+        let own = |name: &str| format!("{}{name}", architecture.prefix());
+        let (v, c) = (self.config.vocab_size, self.config.hidden_size);
+        let mut tensors = vec![self.full(own(architecture.token_embedding()), &parts.token_embedding, [v, c], false)];
+        if let Some(embedding) = &parts.position_embedding {
+            tensors.push(self.full(own(POSITION_EMBEDDING), embedding, [self.config.context_len, c], false));
+        }
+        let norms = parts.blocks.iter().flat_map(|block| block.norms()).chain([&parts.final_norm]);
+        for Norm { name, scale, shift } in norms {
+            tensors.push(self.vector(format!("{name}.weight"), scale)?);
+            if let Some(shift) = shift {
+                tensors.push(self.vector(format!("{name}.bias"), shift)?);
+            }
+        }
+        for Linear { name, shape, weight, bias } in parts.blocks.iter().flat_map(|block| block.linears()) {
+            // GPT-2 stores (in, out), unless bitsandbytes' layer has taken the place of its own.
+            tensors.extend(self.matrix(name, weight, *shape, architecture == Architecture::Gpt2)?);
+            if let Some(bias) = bias {
+                tensors.push(self.vector(format!("{name}.bias"), bias)?);
+            }
+        }
+        if let Some(head) = &parts.head {
+            tensors.extend(self.matrix(HEAD, head, [v, c], false)?);
+        }
+        Ok(tensors)
+    }
+
+    fn matrix<'a>(
+        &'a self,
+        module: &str,
+        matrix: &'a Matrix<S>,
+        shape: [usize; 2],
+        transposed: bool,
+    ) -> Result<Vec<StateTensor<'a>>> {
+        Ok(match matrix {
+            Matrix::Full(tensor) => vec![self.full(format!("{module}.weight"), tensor, shape, transposed)],
+            Matrix::FourBit(matrix) => checkpoint::four_bit_tensors(module, self.store.quantized_4bit(matrix)?),
+            Matrix::Int8(matrix) => checkpoint::int8_tensors(module, self.store.int8_rows(matrix)?),
+        })
+    }
+
+    /// A matrix (rows, columns) in the precision of the model, the other way round if `transposed`.
+    fn full<'a>(&'a self, name: String, tensor: &'a S::Tensor, shape: [usize; 2], transposed: bool) -> StateTensor<'a> {
+        let dtype = self.info.dtype;
+        let columns = transposed.then_some(shape[1]);
+        let shape = if transposed { vec![shape[1], shape[0]] } else { shape.to_vec() };
+        let bytes = move || Ok(bytes_as(dtype, &self.store.matrix_values(tensor)?, columns).into());
+        StateTensor { name, dtype: to_safetensors(dtype), shape, bytes: Box::new(bytes) }
+    }
+
+    /// A vector, which on a CPU is kept in float32: in the precision of the model if that changes no number.
+    fn vector(&self, name: String, vector: &S::Vector) -> Result<StateTensor<'_>> {
+        let values = self.store.vector_values(vector)?;
+        let is_exact = self.info.dtype != Precision::BFloat16
+            || values.iter().all(|&value| bf16::from_f32(value).to_f32() == value);
+        let dtype = if is_exact { self.info.dtype } else { Precision::Float32 };
+        Ok(StateTensor::new(name, to_safetensors(dtype), &[values.len()], bytes_as(dtype, &values, None)))
+    }
+}
+
+fn to_safetensors(dtype: Precision) -> Dtype {
+    match dtype {
+        Precision::Float32 => Dtype::F32,
+        Precision::BFloat16 => Dtype::BF16,
+        Precision::Float16 => Dtype::F16,
+    }
+}
+
+fn bytes_as(dtype: Precision, values: &[f32], columns: Option<usize>) -> Vec<u8> {
+    match dtype {
+        Precision::Float32 => bytes_of(values, columns, f32::to_le_bytes),
+        Precision::BFloat16 => bytes_of(values, columns, |value| bf16::from_f32(value).to_le_bytes()),
+        Precision::Float16 => bytes_of(values, columns, |value| f16::from_f32(value).to_le_bytes()),
+    }
+}
+
+/// The numbers one after the other, or column after column of a matrix of so many.
+fn bytes_of<T: Copy, const N: usize>(values: &[T], columns: Option<usize>, to_bytes: fn(T) -> [u8; N]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(N * values.len());
+    match columns {
+        None => bytes.extend(values.iter().flat_map(|&value| to_bytes(value))),
+        Some(columns) => {
+            let in_columns = (0..columns).flat_map(|column| values[column..].iter().step_by(columns));
+            bytes.extend(in_columns.flat_map(|&value| to_bytes(value)));
+        }
+    }
+    bytes
+}

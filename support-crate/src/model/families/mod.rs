@@ -1,0 +1,344 @@
+//! Models of candle-transformers: families that this library's own decoder does not know, and Llama, Mistral and
+//! Qwen2 beside it.
+//!
+//! [`table`] says what there is, `docs/families.md` what each can do. The models have no position for each sequence,
+//! so that a batch cannot be padded, and keep keys and values inside. A cache is therefore a model of its own over
+//! the same tensors, which are counted and not copied.
+
+mod config;
+mod table;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use candle_core::{DType, Device as CandleDevice, Tensor};
+use candle_nn::{Linear, Module, VarBuilder};
+use safetensors::Dtype;
+use serde_json::{Map, Value};
+
+use super::cache::other_cache;
+use super::library::Candle;
+use super::weights::{StateTensor, write};
+use super::{
+    CacheStorage, CausalLm, Device, Engine, LoadOptions, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo,
+    TensorKind, Weights, available_memory,
+};
+use crate::error::{Context, Error, Result};
+use crate::source::ModelFile;
+pub(super) use config::FamilyConfig;
+use table::{Call, FAMILIES, Output};
+use weights::{EMBEDDING, HEAD, Held, Tensors};
+
+/// A model of candle-transformers.
+pub(super) struct FamilyModel {
+    identity: ModelIdentity,
+    info: ModelInfo,
+    config: FamilyConfig,
+    listed: Vec<TensorInfo>,
+    tensors: Arc<Tensors>,
+    /// For models that are called for hidden states.
+    head: Linear,
+    device: CandleDevice,
+}
+
+/// A model with the keys and values of some sequences in it.
+pub struct FamilyCache {
+    call: Call,
+    capacity: usize,
+    /// Sequences that the model has.
+    batch: usize,
+    /// Which of them are still wanted. The others are computed along.
+    rows: Vec<u32>,
+    /// Tokens of each that it has seen; none if it was stopped in the middle of a step.
+    past_len: Option<usize>,
+}
+
+/// The types of models that only candle-transformers computes, for messages.
+pub(super) fn names() -> String {
+    let names = FAMILIES.iter().map(|family| family.model_type).filter(|name| !is_known_to_decoder(name));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The config of a model that candle-transformers is to compute; none if this library's own decoder is.
+///
+/// Its families come to candle-transformers on the engine of the same tensors, unless they are quantized or their
+/// config is one that it computes differently from transformers.
+///
+/// # Errors
+/// A file that cannot be read; a family that only candle-transformers knows, on another engine or quantized, or
+/// with a config that it cannot compute.
+pub(super) fn choose(file: &ModelFile, dtype: Precision, options: &LoadOptions) -> Result<Option<FamilyConfig>> {
+    let Ok(keys) = serde_json::from_slice::<Map<String, Value>>(&file.read()?) else { return Ok(None) };
+    let Some(family) = keys.get("model_type").and_then(Value::as_str).and_then(table::find) else { return Ok(None) };
+    let name = family.model_type;
+    let exact = dtype == Precision::Float32 || family.exact_positions_in_half;
+    if is_known_to_decoder(name) {
+        let is_candidate = exact && options.engine == Some(Engine::Candle) && options.quantization.is_none();
+        let config = if is_candidate { FamilyConfig::new(family, keys).ok() } else { None };
+        return Ok(config.filter(FamilyConfig::has_whole_context));
+    }
+    if let Some(engine @ (Engine::Kernels | Engine::Tch)) = options.engine {
+        return Err(Error::input(format!("models of type {name} cannot be computed with {engine}"))
+            .hint("leave `engine` out, or take `Engine::Candle`, whose models are those of candle-transformers"));
+    }
+    if options.quantization.is_some() {
+        return Err(Error::input(format!(
+            "models of type {name} cannot be quantized: candle-transformers computes them"
+        ))
+        .hint("load it without `quantization`, or take a gpt2, llama, mistral or qwen2"));
+    }
+    if !exact {
+        return Err(Error::input(format!("a model of type {name} in {dtype}: its positions would be rounded"))
+            .hint("take float32; candle-transformers computes the angles of this family in the weights' format"));
+    }
+    FamilyConfig::new(family, keys).context(|| file.to_string()).map(Some)
+}
+
+fn is_known_to_decoder(model_type: &str) -> bool {
+    matches!(model_type, "llama" | "mistral" | "qwen2")
+}
+
+impl FamilyModel {
+    /// Loads the weights.
+    ///
+    /// # Errors
+    /// A config that no model can be built from; a tensor that is missing or has another shape than the config
+    /// says, by name; a device that is not there.
+    pub fn load(config: FamilyConfig, weights: &Weights, dtype: Precision, device: Device) -> Result<Self> {
+        let candle = Candle::new(device, dtype)?;
+        let needed = weights::needed(&config)?;
+        let tensors = weights::read(&config, &needed, weights, dtype, &candle)?;
+        let head = tensors.get(if config.tie_word_embeddings { EMBEDDING } else { HEAD }).cloned();
+        let head = head.ok_or_else(|| Error::system(format!("a model without `{HEAD}`")))?;
+        let mut listed = list(&config, &needed, dtype);
+        let num_parameters = needed.iter().map(|(_, shape)| shape.iter().product::<usize>()).sum();
+        let parameter_bytes = num_parameters * dtype.size_in_bytes();
+        let embedding = config.vocab_size * config.hidden_size * dtype.size_in_bytes();
+        let buffers = buffers(&config);
+        let info = ModelInfo {
+            architecture: config.family.model_type,
+            engine: Engine::Candle.name(),
+            device,
+            dtype,
+            vocab_size: config.vocab_size,
+            context_len: config.context_len,
+            n_layer: config.n_layer,
+            n_head: config.n_head,
+            hidden_size: config.hidden_size,
+            eos_token_ids: config.eos_token_ids.clone(),
+            num_parameters,
+            parameter_bytes,
+            quant_state_bytes: 0,
+            mapped_bytes: 0,
+            // A tied head reads the whole embedding.
+            bytes_per_token: parameter_bytes - if config.tie_word_embeddings { 0 } else { embedding },
+            buffer_bytes: buffers.iter().map(|buffer| buffer.numel * buffer.element_size).sum(),
+        };
+        listed.extend(buffers);
+        Ok(Self {
+            identity: ModelIdentity::new(),
+            info,
+            config,
+            listed,
+            tensors: Arc::new(tensors),
+            head: Linear::new(head, None),
+            device: Candle::device(device)?,
+        })
+    }
+
+    fn new_model(&self, batch: usize, capacity: usize) -> Result<FamilyCache> {
+        let held = Held { tensors: &self.tensors, tied: self.config.tie_word_embeddings };
+        let vb = VarBuilder::from_backend(Box::new(held), self.info.dtype.to_candle(), self.device.clone());
+        Ok(FamilyCache {
+            call: self.config.build(capacity, vb)?,
+            capacity,
+            batch,
+            rows: (0..batch as u32).collect(),
+            past_len: Some(0),
+        })
+    }
+
+    /// Logits after each of `len` tokens of a step from `start` on, or after the last of them: (rows, 1 or `len`, V).
+    fn piece(
+        &self,
+        step: &Step<'_>,
+        cache: &mut FamilyCache,
+        (start, len): (usize, usize),
+        all: bool,
+    ) -> Result<Tensor> {
+        let mut ids = vec![0; cache.batch * len];
+        for (ids_of_row, &row) in step.ids.chunks_exact(step.seq_len).zip(&cache.rows) {
+            let at = row as usize * len;
+            ids[at..at + len].copy_from_slice(&ids_of_row[start..start + len]);
+        }
+        let ids = Tensor::from_vec(ids, (cache.batch, len), &self.device)?;
+        let mut result = (cache.call)(&ids, step.past_len + start)?;
+        if cache.rows.len() < cache.batch {
+            result = result.index_select(&Tensor::new(cache.rows.as_slice(), &self.device)?, 0)?;
+        }
+        let logits = match self.config.family.output {
+            Output::LastLogits => result.reshape((cache.rows.len(), 1, self.config.vocab_size))?,
+            Output::HiddenStates if all => self.head.forward(&result)?,
+            Output::HiddenStates => self.head.forward(&result.narrow(1, len - 1, 1)?.contiguous()?)?,
+        };
+        Ok(logits.to_dtype(DType::F32)?)
+    }
+
+    /// The pieces of a step: where each starts, and its length.
+    fn pieces(&self, step: &Step<'_>, all: bool) -> Vec<(usize, usize)> {
+        let at_once = match self.config.family.output {
+            Output::LastLogits if all => 1,
+            _ if step.past_len > 0 => 1,
+            _ => self.config.prefill.min(step.seq_len),
+        };
+        std::iter::once((0, at_once)).chain((at_once..step.seq_len).map(|start| (start, 1))).collect()
+    }
+}
+
+fn cache_of(storage: &mut CacheStorage) -> Result<&mut FamilyCache> {
+    match storage {
+        CacheStorage::Family(cache) => Ok(cache),
+        _ => Err(other_cache()),
+    }
+}
+
+/// The weights, as they are listed.
+fn list(config: &FamilyConfig, needed: &[(String, Vec<usize>)], dtype: Precision) -> Vec<TensorInfo> {
+    let parameter =
+        |name: &str, shape: &[usize]| TensorInfo::plain(name, TensorKind::Parameter, shape, dtype.size_in_bytes());
+    let mut listed: Vec<TensorInfo> = needed.iter().map(|(name, shape)| parameter(name, shape)).collect();
+    if config.tie_word_embeddings {
+        let tied = parameter(HEAD, &[config.vocab_size, config.hidden_size]);
+        listed.push(TensorInfo { tied_to: Some(EMBEDDING.to_owned()), ..tied });
+    }
+    listed
+}
+
+/// The buffers that transformers' modules register.
+fn buffers(config: &FamilyConfig) -> Vec<TensorInfo> {
+    let buffer = |name: &str, shape: &[usize]| TensorInfo::plain(name, TensorKind::Buffer, shape, size_of::<f32>());
+    let angles = |name: &str| buffer(name, &[config.rotary_dim / 2]);
+    let mut buffers = vec![angles("model.rotary_emb.inv_freq")];
+    match config.family.model_type {
+        "gemma3_text" => {
+            buffers.extend([angles("model.rotary_emb_local.inv_freq"), buffer("model.embed_tokens.embed_scale", &[])]);
+        }
+        "stablelm" => {
+            let name = |layer| format!("model.layers.{layer}.self_attn.rotary_emb.inv_freq");
+            buffers.extend((0..config.n_layer).map(|layer| angles(&name(layer))));
+        }
+        _ => {}
+    }
+    buffers
+}
+
+impl CausalLm for FamilyModel {
+    fn identity(&self) -> ModelIdentity {
+        self.identity
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn tensors(&self) -> &[TensorInfo] {
+        &self.listed
+    }
+
+    fn padded_batches(&self) -> bool {
+        false
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(self.device.synchronize()?)
+    }
+
+    fn compute(&self, step: &Step<'_>, storage: Option<&mut CacheStorage>) -> Result<Logits> {
+        let mut own;
+        let cache = match storage {
+            Some(storage) => cache_of(storage)?,
+            None => {
+                own = self.new_model(step.batch, step.seq_len)?;
+                &mut own
+            }
+        };
+        if step.past_len == 0 && cache.past_len != Some(0) {
+            *cache = self.new_model(step.batch, cache.capacity)?;
+        }
+        if cache.past_len != Some(step.past_len) || cache.rows.len() != step.batch {
+            return Err(Error::input("a step before this one failed").hint("`reset` the cache and start again"));
+        }
+        cache.past_len = None;
+        let all = step.wanted.is_none();
+        let mut logits = Vec::new();
+        for piece in self.pieces(step, all) {
+            let of_piece = self.piece(step, cache, piece, all)?;
+            if !all {
+                logits.clear();
+            }
+            logits.push(of_piece);
+        }
+        cache.past_len = Some(step.past_len + step.seq_len);
+        Logits::new(Tensor::cat(&logits, 1)?.flatten_all()?.to_vec1()?, step.batch, self.config.vocab_size)
+    }
+
+    fn save_weights(&self, file: &Path) -> Result<()> {
+        if self.tensors.keys().any(|name| (self.config.family.factor)(&self.config, name) != 1.0) {
+            return Err(Error::input(format!("a {} is not saved", self.info.architecture))
+                .hint("its multipliers are part of its weights here; copy the checkpoint that it was loaded from"));
+        }
+        let tensors = self.tensors.iter().map(|(name, tensor)| StateTensor {
+            name: name.clone(),
+            dtype: match self.info.dtype {
+                Precision::Float32 => Dtype::F32,
+                Precision::BFloat16 => Dtype::BF16,
+                Precision::Float16 => Dtype::F16,
+            },
+            shape: tensor.dims().to_vec(),
+            bytes: Box::new(|| {
+                let mut bytes = Vec::new();
+                tensor.write_bytes(&mut bytes)?;
+                Ok(bytes.into())
+            }),
+        });
+        write(file, tensors.collect())
+    }
+
+    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<CacheStorage> {
+        let c = &self.config;
+        let sizes = [2, c.n_layer, batch, c.n_kv_head, capacity, c.head_dim, self.info.dtype.size_in_bytes()];
+        let needed: f64 = sizes.iter().map(|&size| size as f64).product();
+        let free = if self.info.device.is_cpu() { available_memory() } else { None };
+        let free = free.unwrap_or(isize::MAX as usize) as f64;
+        if needed > free {
+            let [needed, free] = [needed, free].map(|bytes| bytes / f64::from(1 << 30));
+            return Err(Error::input(format!(
+                "a cache of {batch} sequences of {capacity} tokens needs {needed:.2} GiB, {free:.2} GiB are free"
+            ))
+            .hint("use a smaller batch or fewer tokens, or drop models that are not needed any more"));
+        }
+        Ok(CacheStorage::Family(self.new_model(batch, capacity)?))
+    }
+
+    fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], _past_len: usize) -> Result<()> {
+        let cache = cache_of(storage)?;
+        cache.rows = rows.iter().map(|&row| cache.rows[row]).collect();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for FamilyCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FamilyCache").field("batch", &self.batch).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for FamilyModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FamilyModel").field("info", &self.info).finish_non_exhaustive()
+    }
+}

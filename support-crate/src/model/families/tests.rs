@@ -1,0 +1,33 @@
+//! The table of families is the one in the documentation.
+
+use super::table::{FAMILIES, Family, Output, Window};
+
+#[test]
+fn the_documentation_has_this_table() {
+    let documented = std::fs::read_to_string("../docs/families.md").unwrap();
+    let rows: Vec<&str> = documented.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected: Vec<String> = FAMILIES.iter().map(row).collect();
+    assert_eq!(rows, expected, "what docs/families.md should say:\n{}", expected.join("\n"));
+}
+
+fn row(family: &Family) -> String {
+    let logits = match family.output {
+        Output::LastLogits => "token by token",
+        Output::HiddenStates => "at once",
+    };
+    let window = match family.window {
+        Window::Never => "refused",
+        Window::LimitsContext => "is the longest text",
+        Window::LimitsPrefill => "exact; beyond it token by token",
+    };
+    let half = if family.exact_positions_in_half { "yes" } else { "refused" };
+    let fixed: Vec<String> = family.fixed.iter().map(|(key, value)| format!("`{key}` {value}")).collect();
+    format!("| `{}` | {logits} | {window} | {half} | {} |", family.model_type, fixed.join(", "))
+}
+
+#[test]
+fn names_are_sorted_and_found() {
+    assert!(FAMILIES.is_sorted_by_key(|family| family.model_type));
+    assert!(FAMILIES.iter().all(|family| super::table::find(family.model_type).is_some()));
+    assert_eq!(super::names(), "gemma2, gemma3_text, granite, olmo2, phi3, qwen3, smollm3, stablelm");
+}

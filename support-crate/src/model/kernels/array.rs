@@ -1,0 +1,67 @@
+//! A matrix of numbers in main memory.
+
+use std::borrow::Cow;
+
+use half::bf16;
+use quantlab_kernels::MatrixData;
+
+use crate::error::{Error, Result};
+use crate::model::Precision;
+use crate::model::weights::{Buffer, UnreadTensor};
+
+/// The numbers of a matrix in a format that kernels multiply, row by row.
+#[derive(Debug)]
+pub(in crate::model) enum Array {
+    Float32(Buffer<f32>),
+    BFloat16(Buffer<bf16>),
+}
+
+impl Array {
+    /// Reads a matrix: where the file is mapped, if it has the numbers so.
+    ///
+    /// # Errors
+    /// As [`UnreadTensor::read`]; float16, which no kernel multiplies.
+    pub fn read(tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self> {
+        match dtype {
+            Precision::Float32 => tensor.read().map(Self::Float32),
+            Precision::BFloat16 => tensor.read().map(Self::BFloat16),
+            Precision::Float16 => Err(Error::input("there are no kernels for float16 weights")),
+        }
+    }
+
+    pub fn data(&self) -> MatrixData<'_> {
+        match self {
+            Self::Float32(numbers) => MatrixData::Float32(numbers),
+            Self::BFloat16(numbers) => MatrixData::BFloat16(numbers),
+        }
+    }
+
+    /// The numbers in float32.
+    pub fn values(&self) -> Cow<'_, [f32]> {
+        match self {
+            Self::Float32(numbers) => Cow::Borrowed(numbers),
+            Self::BFloat16(numbers) => numbers.iter().map(|number| number.to_f32()).collect(),
+        }
+    }
+
+    /// Adds a row, which is as long as `out`, to it.
+    pub fn add_row(&self, row: usize, out: &mut [f32]) {
+        let range = row * out.len()..(row + 1) * out.len();
+        match self {
+            Self::Float32(numbers) => add(&numbers[range], |&number| number, out),
+            Self::BFloat16(numbers) => add(&numbers[range], |number| number.to_f32(), out),
+        }
+    }
+
+    /// Bytes that are read from a mapped file.
+    pub fn mapped_bytes(&self) -> usize {
+        match self {
+            Self::Float32(numbers) => numbers.mapped_bytes(),
+            Self::BFloat16(numbers) => numbers.mapped_bytes(),
+        }
+    }
+}
+
+fn add<T>(numbers: &[T], widen: impl Fn(&T) -> f32, out: &mut [f32]) {
+    out.iter_mut().zip(numbers).for_each(|(out, number)| *out += widen(number));
+}

@@ -1,0 +1,228 @@
+//! A step of a decoder on the CPU, with the kernels of [`quantlab_kernels`], in one sitting.
+//!
+//! Letters in shapes as in [`decoder`](crate::model::decoder), and: B sequences, T new tokens of each, M = B T rows.
+//! Memory of a step is kept for the next one: a step of one token allocates nothing.
+//!
+//! Source: Radford et al. 2019 and `GPT2LMHeadModel` in transformers; Touvron et al. 2023,
+//! arXiv:2302.13971, and `LlamaForCausalLM` in transformers.
+
+use quantlab_kernels::{self as cpu, Attention, Epilogue, Scratch, ThreadScope, matmul, thread_scope};
+
+use super::array::Array;
+use super::{KernelCache, Kernels};
+use crate::error::Result;
+use crate::model::decoder::{self, Decoder, HEAD};
+use crate::model::{InputObserver, Logits, Positions, Step};
+
+type Block = decoder::Block<Kernels>;
+type Linear = decoder::Linear<Kernels>;
+type Norm = decoder::Norm<Kernels>;
+
+impl Decoder<Kernels> {
+    /// The logits of a step; keys and values go into `cache`, which has room for them.
+    pub(super) fn forward(&self, step: &Step<'_>, cache: &mut KernelCache) -> Result<Logits> {
+        let pass = Pass::new(self, step, None);
+        let x = pass.hidden(cache)?;
+        let (c, v) = (self.config.hidden_size, self.config.vocab_size);
+        let data = self.parts.head.as_ref().map_or_else(|| self.parts.token_embedding.data(), |head| head.data());
+        let mut logits = Logits::memory(x.len() / c * v);
+        matmul(&pass.scope, &x, cpu::Matrix { data, n: v, k: c }, Epilogue::default(), &mut logits);
+        Logits::new(logits, step.batch, v)
+    }
+
+    /// Shows `observer` what goes into each linear layer in a step, the head too.
+    pub(super) fn forward_observed(&self, step: &Step<'_>, observer: &InputObserver<'_>) -> Result<()> {
+        let mut cache = KernelCache::for_one_step(&self.config, step.batch, step.seq_len)?;
+        let hidden = Pass::new(self, step, Some(observer)).hidden(&mut cache)?;
+        observer(HEAD, &hidden, self.config.hidden_size)
+    }
+}
+
+/// A step in the making.
+struct Pass<'a> {
+    model: &'a Decoder<Kernels>,
+    step: &'a Step<'a>,
+    scope: ThreadScope,
+    observer: Option<&'a InputObserver<'a>>,
+    /// For each token, the cosines and then the sines of its position's angles: (M, D).
+    rotations: Option<Scratch<f32>>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(model: &'a Decoder<Kernels>, step: &'a Step<'a>, observer: Option<&'a InputObserver<'a>>) -> Self {
+        let scope = thread_scope();
+        let rotations = match &model.config.positions {
+            Positions::Learned => None,
+            Positions::Rotary { frequencies } => Some(rotations(&scope, frequencies, step.position_ids)),
+        };
+        Self { model, step, scope, observer, rotations }
+    }
+
+    /// What the head reads: (M, C), or of the wanted positions only.
+    fn hidden(&self, cache: &mut KernelCache) -> Result<Scratch<f32>> {
+        let c = self.model.config.hidden_size;
+        let mut x = self.embed(); // (M, C)
+        let mut normed = Scratch::any(x.len());
+        for (layer, block) in self.model.parts.blocks.iter().enumerate() {
+            self.attention(layer, block, &mut x, &mut normed, cache)?;
+            self.feed_forward(block, &mut x, &mut normed)?;
+        }
+        if let Some(wanted) = &self.step.wanted {
+            // They ascend, and so none is overwritten before it is read.
+            for (to, &from) in wanted.iter().enumerate() {
+                x.copy_within(from as usize * c..(from as usize + 1) * c, to * c);
+            }
+            x.truncate(wanted.len() * c);
+        }
+        normed.truncate(x.len());
+        self.norm(&self.model.parts.final_norm, &x, &mut normed);
+        Ok(normed)
+    }
+
+    /// The sum of each token's embedding and its position's.
+    fn embed(&self) -> Scratch<f32> {
+        let (parts, c) = (&self.model.parts, self.model.config.hidden_size);
+        let mut x = Scratch::any(self.step.ids.len() * c);
+        x.fill(0.0);
+        let mut add = |table: &Array, rows: &[u32]| {
+            x.chunks_exact_mut(c).zip(rows).for_each(|(out, &row)| table.add_row(row as usize, out));
+        };
+        add(&parts.token_embedding, self.step.ids);
+        if let Some(positions) = &parts.position_embedding {
+            add(positions, self.step.position_ids);
+        }
+        x
+    }
+
+    /// Adds what attention makes of `x` (M, C) to it.
+    fn attention(
+        &self,
+        layer: usize,
+        block: &Block,
+        x: &mut [f32],
+        normed: &mut [f32],
+        cache: &mut KernelCache,
+    ) -> Result<()> {
+        let Self { model: Decoder { config, .. }, step, scope, .. } = self;
+        let (d, heads) = (config.head_dim, config.n_head);
+        let rows = step.ids.len();
+        let width = (heads + 2 * config.n_kv_head) * d;
+        self.norm(&block.attention_norm, x, normed);
+        let mut qkv = self.joined(&block.attention_in, normed, rows, width)?;
+        if let Some(rotations) = &self.rotations {
+            self.rotate(rotations, width, &mut qkv);
+        }
+        cache.append(layer, step, &qkv, width, heads * d);
+        let (k, v) = cache.layer(layer);
+        let attention = Attention {
+            q: &qkv,
+            q_stride: width,
+            k,
+            v,
+            capacity: cache.capacity(),
+            batch: step.batch,
+            queries: step.seq_len,
+            past_len: step.past_len,
+            heads,
+            group: heads / config.n_kv_head,
+            head_dim: d,
+            scale: config.attention_scale(layer),
+            window: config.sliding_window.unwrap_or(usize::MAX),
+            key_mask: step.key_mask,
+        };
+        let mut attended = Scratch::any(rows * heads * d);
+        attention.compute(scope, &mut attended);
+        let epilogue = Epilogue { accumulate: true, ..Epilogue::default() };
+        self.linear(&block.attention_out, &attended, heads * d, epilogue, x)
+    }
+
+    /// Adds what the feed-forward part makes of `x` (M, C) to it.
+    fn feed_forward(&self, block: &Block, x: &mut [f32], normed: &mut [f32]) -> Result<()> {
+        let config = &self.model.config;
+        let (c, inner) = (config.hidden_size, config.intermediate_size);
+        self.norm(&block.mlp_norm, x, normed);
+        let mut hidden = Scratch::any(self.step.ids.len() * inner);
+        let epilogue = Epilogue { activation: Some(config.activation), ..Epilogue::default() };
+        self.linear(&block.mlp_in, normed, c, epilogue, &mut hidden)?;
+        if let Some(mlp_up) = &block.mlp_up {
+            let mut up = Scratch::any(hidden.len());
+            self.linear(mlp_up, normed, c, Epilogue::default(), &mut up)?;
+            self.scope.split_mut(&mut hidden, 1, 1, &|first, part| {
+                cpu::multiply(part, &up[first..first + part.len()]);
+            });
+        }
+        let epilogue = Epilogue { accumulate: true, ..Epilogue::default() };
+        self.linear(&block.mlp_out, &hidden, inner, epilogue, x)
+    }
+
+    /// The outputs of several layers (M, ...) side by side: (M, width).
+    fn joined(&self, layers: &[Linear], x: &[f32], rows: usize, width: usize) -> Result<Scratch<f32>> {
+        let config = &self.model.config;
+        let (c, mut joined) = (config.hidden_size, Scratch::any(rows * width));
+        if let [layer] = layers {
+            self.linear(layer, x, c, Epilogue::default(), &mut joined)?;
+            return Ok(joined);
+        }
+        let (queries, d) = (config.n_head * config.head_dim, config.n_kv_head * config.head_dim);
+        let mut start = 0;
+        for (layer, n) in layers.iter().zip([queries, d, d]) {
+            let mut out = Scratch::any(rows * n);
+            self.linear(layer, x, c, Epilogue::default(), &mut out)?;
+            for (joined, out) in joined.chunks_exact_mut(width).zip(out.chunks_exact(n)) {
+                joined[start..start + n].copy_from_slice(out);
+            }
+            start += n;
+        }
+        Ok(joined)
+    }
+
+    fn linear(&self, linear: &Linear, x: &[f32], k: usize, epilogue: Epilogue<'_>, out: &mut [f32]) -> Result<()> {
+        if let Some(observer) = self.observer {
+            observer(&linear.name, x, k)?;
+        }
+        let n = out.len() / (x.len() / k);
+        let matrix = cpu::Matrix { data: linear.weight.data(), n, k };
+        matmul(&self.scope, x, matrix, Epilogue { bias: linear.bias.as_deref(), ..epilogue }, out);
+        Ok(())
+    }
+
+    fn norm(&self, norm: &Norm, x: &[f32], out: &mut [f32]) {
+        let config = &self.model.config;
+        let (c, epsilon) = (config.hidden_size, config.norm_epsilon as f32);
+        self.scope.split_mut(out, c, 4 * c, &|first, out| {
+            let x = &x[first * c..first * c + out.len()];
+            match &norm.shift {
+                Some(shift) => cpu::layer_norm(x, &norm.scale, shift, epsilon, out),
+                None => cpu::rms_norm(x, &norm.scale, epsilon, out),
+            }
+        });
+    }
+
+    /// Turns queries and keys, which begin each row of `qkv`, by their positions.
+    fn rotate(&self, rotations: &[f32], width: usize, qkv: &mut [f32]) {
+        let config = &self.model.config;
+        let d = config.head_dim;
+        let turned = (config.n_head + config.n_kv_head) * d;
+        self.scope.split_mut(qkv, width, 8 * turned, &|first, rows| {
+            for (row, of_token) in rows.chunks_exact_mut(width).zip(rotations[first * d..].chunks_exact(d)) {
+                let (cos, sin) = of_token.split_at(d / 2);
+                row[..turned].chunks_exact_mut(d).for_each(|head| cpu::rotate(head, cos, sin));
+            }
+        });
+    }
+}
+
+/// See [`Pass::rotations`].
+fn rotations(scope: &ThreadScope, frequencies: &[f32], positions: &[u32]) -> Scratch<f32> {
+    let half = frequencies.len();
+    let mut rotations = Scratch::any(positions.len() * 2 * half);
+    scope.split_mut(&mut rotations, 2 * half, 64 * half, &|first, rows| {
+        for (row, &position) in rows.chunks_exact_mut(2 * half).zip(&positions[first..]) {
+            let (cos, sin) = row.split_at_mut(half);
+            for ((cos, sin), frequency) in cos.iter_mut().zip(sin).zip(frequencies) {
+                (*sin, *cos) = (position as f32 * frequency).sin_cos();
+            }
+        }
+    });
+    rotations
+}

@@ -1,0 +1,153 @@
+//! The engine `kernels`: this library's own kernels over its own memory.
+//!
+//! Decoding one token reads every weight once and does little with it, so its limit is the speed of memory; a
+//! library's operations, one by one, spend as long again on being called. Here a block is five operations, shared
+//! among threads that wait for the next one.
+
+mod array;
+mod cache;
+mod forward;
+mod matrix;
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use quantlab_kernels::Isa;
+
+use super::cache::other_cache;
+use super::decoder::{Decoder, Int8Activations, QuantStateBytes, Store};
+use super::weights::{Buffer, UnreadTensor};
+use super::{
+    CacheStorage, CausalLm, DecoderConfig, Device, Engine, InputObserver, Logits, ModelIdentity, ModelInfo, Precision,
+    Step, TensorInfo, Weights,
+};
+use crate::error::{Error, Result};
+use crate::quant::{Int8Rows, QuantizationConfig, Quantized4Bit};
+use array::Array;
+pub use cache::KernelCache;
+pub(super) use matrix::{FourBitMatrix, Int8Matrix};
+
+/// Main memory, with weights of this precision.
+pub(super) struct Kernels {
+    dtype: Precision,
+}
+
+/// Loads a decoder.
+///
+/// # Errors
+/// As [`Decoder::load`]; an instruction set that was asked for and that this processor does not have.
+pub(super) fn load(
+    config: DecoderConfig,
+    weights: &Weights,
+    dtype: Precision,
+    quantization: Option<&QuantizationConfig>,
+) -> Result<Box<dyn CausalLm>> {
+    check_isa()?;
+    Ok(Box::new(Decoder::load(config, weights, quantization, Engine::Kernels, Kernels { dtype })?))
+}
+
+/// # Errors
+/// `QUANTLAB_CPU_ISA` names what is no instruction set of this processor.
+pub(super) fn check_isa() -> Result<()> {
+    Isa::chosen().map(drop).map_err(|unknown| Error::input(unknown.to_string()))
+}
+
+impl Store for Kernels {
+    type Tensor = Array;
+    type Vector = Vec<f32>;
+    type FourBit = FourBitMatrix;
+    type Int8 = Int8Matrix;
+
+    fn device(&self) -> Device {
+        Device::Cpu
+    }
+
+    fn dtype(&self) -> Precision {
+        self.dtype
+    }
+
+    fn matrix(&self, tensor: UnreadTensor<'_>) -> Result<Array> {
+        Array::read(tensor, self.dtype)
+    }
+
+    fn vector(&self, tensor: UnreadTensor<'_>) -> Result<Vec<f32>> {
+        tensor.read().map(Buffer::into_vec)
+    }
+
+    fn four_bit(&self, quantized: Quantized4Bit, compute: Precision) -> Result<(FourBitMatrix, QuantStateBytes)> {
+        let matrix = FourBitMatrix::new(quantized, compute);
+        let state = matrix.quant_state_bytes();
+        Ok((matrix, state))
+    }
+
+    fn int8(&self, rows: Int8Rows, activations: Int8Activations) -> Result<(Int8Matrix, QuantStateBytes)> {
+        let matrix = Int8Matrix::new(rows, activations);
+        let state = matrix.quant_state_bytes();
+        Ok((matrix, state))
+    }
+
+    fn mapped_bytes(matrix: &Array) -> usize {
+        matrix.mapped_bytes()
+    }
+
+    fn matrix_values<'a>(&self, matrix: &'a Array) -> Result<Cow<'a, [f32]>> {
+        Ok(matrix.values())
+    }
+
+    fn vector_values<'a>(&self, vector: &'a Vec<f32>) -> Result<Cow<'a, [f32]>> {
+        Ok(vector.into())
+    }
+
+    fn quantized_4bit<'a>(&self, matrix: &'a FourBitMatrix) -> Result<Cow<'a, Quantized4Bit>> {
+        Ok(Cow::Borrowed(matrix.quantized()))
+    }
+
+    fn int8_rows<'a>(&self, matrix: &'a Int8Matrix) -> Result<Cow<'a, Int8Rows>> {
+        Ok(Cow::Borrowed(matrix.rows()))
+    }
+}
+
+impl CausalLm for Decoder<Kernels> {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn identity(&self) -> ModelIdentity {
+        self.identity
+    }
+
+    fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn compute(&self, step: &Step<'_>, storage: Option<&mut CacheStorage>) -> Result<Logits> {
+        match storage {
+            Some(CacheStorage::Kernels(cache)) => self.forward(step, cache),
+            Some(_) => Err(other_cache()),
+            None => self.forward(step, &mut KernelCache::for_one_step(&self.config, step.batch, step.seq_len)?),
+        }
+    }
+
+    fn observe(&self, step: &Step<'_>, observer: &InputObserver<'_>) -> Result<()> {
+        self.forward_observed(step, observer)
+    }
+
+    fn save_weights(&self, file: &Path) -> Result<()> {
+        self.save(file)
+    }
+
+    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<CacheStorage> {
+        self.check_cache_room(batch, capacity)?;
+        KernelCache::new(&self.config, batch, capacity).map(CacheStorage::Kernels)
+    }
+
+    fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], past_len: usize) -> Result<()> {
+        let CacheStorage::Kernels(cache) = storage else { return Err(other_cache()) };
+        cache.retain(rows, past_len);
+        Ok(())
+    }
+}

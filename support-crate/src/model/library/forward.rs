@@ -1,0 +1,143 @@
+//! A step of a decoder with the operations of a tensor library, one by one.
+//!
+//! Letters in shapes as in [`decoder`](crate::model::decoder), and: B sequences, T new tokens of each, M = B T rows,
+//! S tokens seen so far (cache and new).
+
+use quantlab_kernels::first_seen;
+
+use super::{Operations, TensorCache};
+use crate::error::{Error, Result};
+use crate::model::decoder::{Block, Decoder, Linear, Matrix, Norm};
+use crate::model::{DecoderConfig, Logits, Positions, Step};
+
+/// The logits of a step; keys and values go into `cache`, if there is one.
+pub(super) fn forward<L: Operations>(
+    model: &Decoder<L>,
+    step: &Step<'_>,
+    mut cache: Option<&mut TensorCache<L::Tensor>>,
+) -> Result<Logits> {
+    let Decoder { config, parts, store: library, .. } = model;
+    let pass =
+        Pass { library, config, step, mask: mask(library, config, step)?, angles: angles(library, config, step)? };
+    let mut x = library.rows(&parts.token_embedding, step.ids)?; // (M, C)
+    if let Some(positions) = &parts.position_embedding {
+        x = library.add(&x, &library.rows(positions, step.position_ids)?)?;
+    }
+    for (layer, block) in parts.blocks.iter().enumerate() {
+        let cache = cache.as_mut().map(|cache| &mut cache[layer]);
+        x = library.add(&pass.attention(layer, block, &x, cache)?, &x)?;
+        x = library.add(&pass.feed_forward(block, &x)?, &x)?;
+    }
+    if let Some(wanted) = &step.wanted {
+        x = library.rows(&x, wanted)?;
+    }
+    let x = pass.norm(&parts.final_norm, &x)?;
+    let logits = match &parts.head {
+        Some(head) => pass.product(&x, head, None)?,
+        None => library.linear(&x, &parts.token_embedding, None)?,
+    };
+    Logits::new(library.values(&logits)?, step.batch, config.vocab_size)
+}
+
+struct Pass<'a, L: Operations> {
+    library: &'a L,
+    config: &'a DecoderConfig,
+    step: &'a Step<'a>,
+    mask: L::Tensor,
+    /// Cosines and sines of rotary positions.
+    angles: Option<(L::Tensor, L::Tensor)>,
+}
+
+impl<L: Operations> Pass<'_, L> {
+    fn attention(
+        &self,
+        layer: usize,
+        block: &Block<L>,
+        x: &L::Tensor,
+        cache: Option<&mut (L::Tensor, L::Tensor)>,
+    ) -> Result<L::Tensor> {
+        let Self { library, config, step, .. } = self;
+        let (heads, kv_heads, d) = (config.n_head, config.n_kv_head, config.head_dim);
+        let x = self.norm(&block.attention_norm, x)?;
+        let joined = block.attention_in.iter().map(|layer| self.linear(layer, &x)).collect::<Result<Vec<_>>>()?;
+        let part = |index: usize, start: usize, count| {
+            // One layer's output holds all three, one after the other.
+            let (of, start) = if joined.len() == 1 { (&joined[0], start) } else { (&joined[index], 0) };
+            library.heads(of, start * d, (step.batch, count, step.seq_len, d))
+        };
+        let (mut q, mut k) = (part(0, 0, heads)?, part(1, heads, kv_heads)?);
+        let mut v = part(2, heads + kv_heads, kv_heads)?;
+        if let Some((cos, sin)) = &self.angles {
+            q = library.rotate(&q, cos, sin)?;
+            k = library.rotate(&k, cos, sin)?;
+        }
+        if let Some((past_k, past_v)) = cache {
+            k = library.append(past_k, &k, step.past_len)?;
+            v = library.append(past_v, &v, step.past_len)?;
+        }
+        let attended = library.attention(&q, &k, &v, &self.mask, config.attention_scale(layer))?;
+        self.linear(&block.attention_out, &attended)
+    }
+
+    fn feed_forward(&self, block: &Block<L>, x: &L::Tensor) -> Result<L::Tensor> {
+        let x = self.norm(&block.mlp_norm, x)?;
+        let mut hidden = self.library.activate(&self.linear(&block.mlp_in, &x)?, self.config.activation)?; // (M, I)
+        if let Some(up) = &block.mlp_up {
+            hidden = self.library.multiply(&hidden, &self.linear(up, &x)?)?;
+        }
+        self.linear(&block.mlp_out, &hidden)
+    }
+
+    fn linear(&self, linear: &Linear<L>, x: &L::Tensor) -> Result<L::Tensor> {
+        self.product(x, &linear.weight, linear.bias.as_ref())
+    }
+
+    fn product(&self, x: &L::Tensor, weight: &Matrix<L>, bias: Option<&L::Tensor>) -> Result<L::Tensor> {
+        let library = self.library;
+        match weight {
+            Matrix::Full(weight) => library.linear(x, weight, bias),
+            Matrix::FourBit(weight) => library.linear(x, &library.dequantize_4bit(weight)?, bias),
+            Matrix::Int8(weight) => library.linear_int8(x, weight, bias),
+        }
+    }
+
+    fn norm(&self, norm: &Norm<L>, x: &L::Tensor) -> Result<L::Tensor> {
+        match &norm.shift {
+            Some(shift) => self.library.layer_norm(x, &norm.scale, shift, self.config.norm_epsilon),
+            None => self.library.rms_norm(x, &norm.scale, self.config.norm_epsilon),
+        }
+    }
+}
+
+/// 0 where a query may look at a key, a very negative number elsewhere: (B or 1, 1, T, S).
+fn mask<L: Operations>(library: &L, config: &DecoderConfig, step: &Step<'_>) -> Result<L::Tensor> {
+    /// Finite, so that a query that is padding itself and sees nothing does not become NaN.
+    const UNSEEN: f32 = -1e4;
+    let (queries, keys) = (step.seq_len, step.past_len + step.seq_len);
+    let sequences = if step.key_mask.is_some() { step.batch } else { 1 };
+    let window = config.sliding_window.unwrap_or(usize::MAX);
+    let size = sequences.checked_mul(queries * keys).ok_or_else(|| Error::input("the batch is too large"))?;
+    let mut mask = Vec::with_capacity(size);
+    for sequence in 0..sequences {
+        let tokens = step.key_mask.map(|mask| &mask[sequence * keys..(sequence + 1) * keys]);
+        for position in step.past_len..keys {
+            let seen = first_seen(tokens, position, window)..position + 1;
+            let sees = |key| seen.contains(&key) && tokens.is_none_or(|tokens| tokens[key]);
+            mask.extend((0..keys).map(|key| if sees(key) { 0.0 } else { UNSEEN }));
+        }
+    }
+    library.numbers(&mask, &[sequences, 1, queries, keys])
+}
+
+/// Cosines and sines of each token's position: (B, 1, T, D / 2) each.
+fn angles<L: Operations>(
+    library: &L,
+    config: &DecoderConfig,
+    step: &Step<'_>,
+) -> Result<Option<(L::Tensor, L::Tensor)>> {
+    let Positions::Rotary { frequencies } = &config.positions else { return Ok(None) };
+    let each = step.position_ids.iter().flat_map(|&position| frequencies.iter().map(move |f| position as f32 * f));
+    let (sin, cos): (Vec<f32>, Vec<f32>) = each.map(f32::sin_cos).unzip();
+    let shape = [step.batch, 1, step.seq_len, frequencies.len()];
+    Ok(Some((library.numbers(&cos, &shape)?, library.numbers(&sin, &shape)?)))
+}

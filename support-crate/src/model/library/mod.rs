@@ -1,0 +1,125 @@
+//! The engines `candle` and `tch`: a decoder in the tensors of a library, computed with its operations.
+//!
+//! What one would write with the library. Quantized weights stay packed in tensors; a product dequantizes them.
+
+mod candle;
+mod forward;
+mod operations;
+mod quantized;
+#[cfg(test)]
+mod tests;
+mod torch;
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use super::cache::other_cache;
+use super::decoder::{Decoder, Int8Activations, QuantStateBytes, Store};
+use super::weights::UnreadTensor;
+use super::{CacheStorage, CausalLm, Device, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo};
+use crate::error::{Error, Result};
+use crate::quant::{Int8Rows, Quantized4Bit};
+pub(super) use candle::{Candle, CandleTensor};
+pub(super) use operations::Operations;
+pub(super) use quantized::{FourBitTensors, Int8Tensors};
+pub(super) use torch::{Torch, TorchTensor, kind, numbers_of, precision};
+
+/// Keys and values of each layer, (B, J, capacity, D) each.
+pub type TensorCache<T> = Vec<(T, T)>;
+
+impl<L: Operations> Store for L {
+    type Tensor = L::Tensor;
+    type Vector = L::Tensor;
+    type FourBit = FourBitTensors<L::Tensor>;
+    type Int8 = Int8Tensors<L::Tensor>;
+
+    fn device(&self) -> Device {
+        Operations::device(self)
+    }
+
+    fn dtype(&self) -> Precision {
+        Operations::dtype(self)
+    }
+
+    fn matrix(&self, tensor: UnreadTensor<'_>) -> Result<L::Tensor> {
+        self.read(tensor, Operations::dtype(self))
+    }
+
+    fn vector(&self, tensor: UnreadTensor<'_>) -> Result<L::Tensor> {
+        self.read(tensor, self.compute_dtype())
+    }
+
+    fn four_bit(&self, quantized: Quantized4Bit, _: Precision) -> Result<(Self::FourBit, QuantStateBytes)> {
+        let matrix = FourBitTensors::new(self, &quantized)?;
+        let state = matrix.quant_state_bytes();
+        Ok((matrix, state))
+    }
+
+    fn int8(&self, rows: Int8Rows, activations: Int8Activations) -> Result<(Self::Int8, QuantStateBytes)> {
+        let Int8Activations::Dynamic { threshold } = activations else {
+            return Err(Error::input("static int8 is computed by this library's own kernels only")
+                .hint("take the CPU and `Engine::Kernels`"));
+        };
+        let state = QuantStateBytes { all: size_of_val(rows.scb()), unread: 0 };
+        Ok((Int8Tensors::new(self, &rows, threshold)?, state))
+    }
+
+    fn matrix_values<'a>(&self, matrix: &'a L::Tensor) -> Result<Cow<'a, [f32]>> {
+        self.values(matrix).map(Cow::Owned)
+    }
+
+    fn vector_values<'a>(&self, vector: &'a L::Tensor) -> Result<Cow<'a, [f32]>> {
+        self.values(vector).map(Cow::Owned)
+    }
+
+    fn quantized_4bit<'a>(&self, matrix: &'a FourBitTensors<L::Tensor>) -> Result<Cow<'a, Quantized4Bit>> {
+        matrix.quantized(self).map(Cow::Owned)
+    }
+
+    fn int8_rows<'a>(&self, matrix: &'a Int8Tensors<L::Tensor>) -> Result<Cow<'a, Int8Rows>> {
+        matrix.rows(self).map(Cow::Owned)
+    }
+}
+
+impl<L: Operations> CausalLm for Decoder<L> {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn identity(&self) -> ModelIdentity {
+        self.identity
+    }
+
+    fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.store.synchronize()
+    }
+
+    fn compute(&self, step: &Step<'_>, storage: Option<&mut CacheStorage>) -> Result<Logits> {
+        let cache = storage.map(|storage| L::in_storage(storage).ok_or_else(other_cache)).transpose()?;
+        forward::forward(self, step, cache)
+    }
+
+    fn save_weights(&self, file: &Path) -> Result<()> {
+        self.save(file)
+    }
+
+    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<CacheStorage> {
+        self.check_cache_room(batch, capacity)?;
+        let zeros = || self.store.zeros(&[batch, self.config.n_kv_head, capacity, self.config.head_dim]);
+        let layers = (0..self.config.n_layer).map(|_| Ok((zeros()?, zeros()?))).collect::<Result<_>>()?;
+        Ok(L::into_storage(layers))
+    }
+
+    fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], _past_len: usize) -> Result<()> {
+        let rows: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
+        for (k, v) in L::in_storage(storage).ok_or_else(other_cache)? {
+            *k = self.store.rows(k, &rows)?;
+            *v = self.store.rows(v, &rows)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! What a tensor library must be able to do.
+
+use std::fmt;
+
+use super::{FourBitTensors, Int8Tensors, TensorCache};
+use crate::error::Result;
+use crate::model::weights::UnreadTensor;
+use crate::model::{Activation, CacheStorage, Device, Precision};
+
+/// The operations that a transformer is made of, as a tensor library has them.
+///
+/// Tensors are what is computed in, but for matrices of weights.
+pub(in crate::model) trait Operations: Send + Sync {
+    type Tensor: fmt::Debug + Send + Sync;
+
+    fn device(&self) -> Device;
+    /// The format of matrices of weights.
+    fn dtype(&self) -> Precision;
+    /// Reads a tensor of weights, in that format or in what is computed in.
+    fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self::Tensor>;
+    /// A tensor of uint8.
+    fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<Self::Tensor>;
+    /// The content of a tensor of uint8, in main memory.
+    fn bytes_of(&self, x: &Self::Tensor) -> Result<Vec<u8>>;
+    /// Numbers that are float32 on the device, whatever is computed in.
+    fn float32(&self, values: &[f32], shape: &[usize]) -> Result<Self::Tensor>;
+    /// A cache as the callers of [`CausalLm`](crate::model::CausalLm) hold it.
+    fn into_storage(cache: TensorCache<Self::Tensor>) -> CacheStorage;
+    /// The cache in it, if it is one of this library.
+    fn in_storage(storage: &mut CacheStorage) -> Option<&mut TensorCache<Self::Tensor>>;
+
+    /// Waits until everything that was started has been computed.
+    fn synchronize(&self) -> Result<()>;
+    fn zeros(&self, shape: &[usize]) -> Result<Self::Tensor>;
+    /// Numbers on the device, in what is computed in.
+    fn numbers(&self, values: &[f32], shape: &[usize]) -> Result<Self::Tensor>;
+    /// All numbers of a tensor, in main memory.
+    fn values(&self, x: &Self::Tensor) -> Result<Vec<f32>>;
+    /// Rows of the first dimension, in what is computed in.
+    fn rows(&self, table: &Self::Tensor, rows: &[u32]) -> Result<Self::Tensor>;
+    fn add(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
+    fn multiply(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
+    /// `x` (M, in), `weight` (out, in), `bias` (out) to (M, out).
+    fn linear(&self, x: &Self::Tensor, weight: &Self::Tensor, bias: Option<&Self::Tensor>) -> Result<Self::Tensor>;
+    /// The matrix (n, k), in what is computed in: each number times the `absmax` of its block, in float32.
+    fn dequantize_4bit(&self, weight: &FourBitTensors<Self::Tensor>) -> Result<Self::Tensor>;
+    /// LLM.int8(): `x` (M, in), rounded to 8 bits row by row, `bias` (out) to (M, out).
+    ///
+    /// The products of bytes are added up in float32, which is exact as long as sums are below 2^24: no library
+    /// multiplies int8 on every device and in every shape.
+    fn linear_int8(
+        &self,
+        x: &Self::Tensor,
+        weight: &Int8Tensors<Self::Tensor>,
+        bias: Option<&Self::Tensor>,
+    ) -> Result<Self::Tensor>;
+    fn layer_norm(
+        &self,
+        x: &Self::Tensor,
+        scale: &Self::Tensor,
+        shift: &Self::Tensor,
+        epsilon: f64,
+    ) -> Result<Self::Tensor>;
+    fn rms_norm(&self, x: &Self::Tensor, scale: &Self::Tensor, epsilon: f64) -> Result<Self::Tensor>;
+    fn activate(&self, x: &Self::Tensor, function: Activation) -> Result<Self::Tensor>;
+    /// `count` heads of width D of each row of `x` (M, ...), the first of them at column `start`, as
+    /// (B, count, T, D).
+    fn heads(&self, x: &Self::Tensor, start: usize, shape: (usize, usize, usize, usize)) -> Result<Self::Tensor>;
+    /// The pairs (i, i + D/2) of `x` (B, heads, T, D) turned; `cos` and `sin` (B, 1, T, D / 2).
+    fn rotate(&self, x: &Self::Tensor, cos: &Self::Tensor, sin: &Self::Tensor) -> Result<Self::Tensor>;
+    /// Writes `new` (B, J, T, D) into `cache` at `past_len`, and returns what the cache holds then.
+    fn append(&self, cache: &mut Self::Tensor, new: &Self::Tensor, past_len: usize) -> Result<Self::Tensor>;
+    /// `q` (B, H, T, D), `k` and `v` (B, J, S, D), `mask` (B or 1, 1, T, S) to be added to the scores;
+    /// result (M, H D).
+    fn attention(
+        &self,
+        q: &Self::Tensor,
+        k: &Self::Tensor,
+        v: &Self::Tensor,
+        mask: &Self::Tensor,
+        scale: f32,
+    ) -> Result<Self::Tensor>;
+}

@@ -1,0 +1,341 @@
+//! libtorch's tensors and operations.
+
+use quantlab_kernels::{LARGEST, PER_PRODUCT, PER_STEP};
+use tch::kind::Element;
+use tch::{Cuda, Device as TorchDevice, IndexOp, Kind, Tensor};
+
+use super::quantized::SHIFT;
+use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
+use crate::error::{Error, Result};
+use crate::model::weights::{UnreadTensor, Wanted};
+use crate::model::{Activation, CacheStorage, Device, Precision};
+
+pub(in crate::model) struct Torch {
+    device: Device,
+    torch: TorchDevice,
+    dtype: Precision,
+    /// What is computed in: float32 on a CPU, the format of the weights elsewhere.
+    compute: Kind,
+}
+
+/// A tensor that is only read once it is filled.
+#[derive(Debug)]
+pub struct TorchTensor(pub Tensor);
+
+// SAFETY: libtorch's tensors may be read, and new ones made from them, on several threads at once; caches,
+// the only ones that are written to, are written through `&mut`.
+unsafe impl Sync for TorchTensor {}
+
+impl Torch {
+    /// # Errors
+    /// This libtorch has no support for the device, or the device is not there.
+    pub fn new(device: Device, dtype: Precision) -> Result<Self> {
+        let compute = if device.is_cpu() { Kind::Float } else { kind(dtype) };
+        Ok(Self { device, torch: Self::device(device)?, dtype, compute })
+    }
+
+    /// The same device, as libtorch calls it. A libtorch without CUDA, or without a driver for it, sees no GPU.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn device(device: Device) -> Result<TorchDevice> {
+        match device {
+            Device::Cpu => Ok(TorchDevice::Cpu),
+            Device::Cuda(index) if Cuda::is_available() && (index as i64) < Cuda::device_count() => {
+                Ok(TorchDevice::Cuda(index))
+            }
+            Device::Cuda(_) => {
+                let count = Cuda::device_count();
+                Err(Error::system(format!("libtorch cannot use {device}: it sees {count} GPUs"))
+                    .hint("take `Device::Cpu`, or set up with `cargo lab setup --cuda` on a machine with a GPU"))
+            }
+        }
+    }
+
+    /// As [`new`](Self::new), where a tensor is.
+    ///
+    /// # Errors
+    /// A device that is neither a CPU nor a GPU of NVIDIA.
+    pub fn on(torch: TorchDevice, dtype: Precision) -> Result<Self> {
+        match torch {
+            TorchDevice::Cpu => Self::new(Device::Cpu, dtype),
+            TorchDevice::Cuda(index) => Self::new(Device::Cuda(index), dtype),
+            other => Err(Error::input(format!("a tensor on {other:?}")).hint("move it to the CPU or to a CUDA device")),
+        }
+    }
+
+    /// A tensor of this device in what is computed in; the same memory if it is so already.
+    pub fn compute(&self, x: &Tensor) -> Result<TorchTensor> {
+        computed(|| x.f_to_kind(self.compute))
+    }
+
+    /// A copy of numbers on the device.
+    pub fn tensor<T: Element>(&self, numbers: &[T], shape: &[usize]) -> Result<TorchTensor> {
+        computed(|| Tensor::f_from_slice(numbers)?.f_view(sizes(shape).as_slice())?.f_to_device(self.torch))
+    }
+
+    /// Reads a tensor straight into libtorch's memory. `T` is the type of numbers in `dtype`.
+    fn weights<T: Wanted>(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<TorchTensor> {
+        tensor.check()?;
+        let x = computed(|| Tensor::f_zeros(sizes(tensor.shape), (kind(dtype), TorchDevice::Cpu)))?.0;
+        let (len, size) = (tensor.shape.iter().product(), kind(dtype).elt_size_in_bytes());
+        if x.device() != TorchDevice::Cpu || !x.is_contiguous() || x.numel() != len || size != size_of::<T>() {
+            return Err(Error::system(format!("libtorch made {x:?} for {dtype} of the shape {:?}", tensor.shape)));
+        }
+        // SAFETY: this tensor is on the CPU, `len` numbers of this size one after the other, as was just looked at; zeros
+        // have been written to all of it, and any bytes are a number of a `Wanted` type. Nobody else has it yet.
+        tensor.read_to(unsafe { std::slice::from_raw_parts_mut(x.data_ptr().cast::<T>(), len) })?;
+        computed(|| x.f_to_device(self.torch))
+    }
+}
+
+/// A copy of a tensor's numbers, row by row, whatever its strides and its device.
+///
+/// # Errors
+/// A tensor of another type.
+pub(in crate::model) fn numbers_of<T: Element + Default + Clone>(x: &Tensor) -> Result<Vec<T>> {
+    let mut numbers = vec![T::default(); x.numel()];
+    x.f_copy_data(&mut numbers, x.numel())?;
+    Ok(numbers)
+}
+
+/// The format of a tensor of this kind, if it is one for weights.
+pub(in crate::model) fn precision(of: Kind) -> Option<Precision> {
+    Precision::ALL.into_iter().find(|&precision| kind(precision) == of)
+}
+
+pub(in crate::model) fn kind(dtype: Precision) -> Kind {
+    match dtype {
+        Precision::Float32 => Kind::Float,
+        Precision::BFloat16 => Kind::BFloat16,
+        Precision::Float16 => Kind::Half,
+    }
+}
+
+fn sizes(shape: &[usize]) -> Vec<i64> {
+    shape.iter().map(|&size| size as i64).collect()
+}
+
+/// Runs an operation without recording what its gradient would need.
+fn computed(operation: impl FnOnce() -> std::result::Result<Tensor, tch::TchError>) -> Result<TorchTensor> {
+    Ok(TorchTensor(tch::no_grad(operation)?))
+}
+
+impl Operations for Torch {
+    type Tensor = TorchTensor;
+
+    fn device(&self) -> Device {
+        self.device
+    }
+
+    fn dtype(&self) -> Precision {
+        self.dtype
+    }
+
+    fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<TorchTensor> {
+        match dtype {
+            Precision::Float32 => self.weights::<f32>(tensor, dtype),
+            Precision::BFloat16 => self.weights::<half::bf16>(tensor, dtype),
+            Precision::Float16 => self.weights::<half::f16>(tensor, dtype),
+        }
+    }
+
+    fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<TorchTensor> {
+        self.tensor(values, shape)
+    }
+
+    fn bytes_of(&self, x: &TorchTensor) -> Result<Vec<u8>> {
+        numbers_of(&x.0)
+    }
+
+    fn float32(&self, values: &[f32], shape: &[usize]) -> Result<TorchTensor> {
+        self.tensor(values, shape)
+    }
+
+    fn into_storage(cache: TensorCache<TorchTensor>) -> CacheStorage {
+        CacheStorage::Tch(cache)
+    }
+
+    fn in_storage(storage: &mut CacheStorage) -> Option<&mut TensorCache<TorchTensor>> {
+        if let CacheStorage::Tch(cache) = storage { Some(cache) } else { None }
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        if let TorchDevice::Cuda(index) = self.torch {
+            Cuda::synchronize(index as i64);
+        }
+        Ok(())
+    }
+
+    fn zeros(&self, shape: &[usize]) -> Result<TorchTensor> {
+        computed(|| Tensor::f_zeros(sizes(shape), (self.compute, self.torch)))
+    }
+
+    fn numbers(&self, values: &[f32], shape: &[usize]) -> Result<TorchTensor> {
+        let values = self.tensor(values, shape)?;
+        computed(|| values.0.f_to_kind(self.compute))
+    }
+
+    fn values(&self, x: &TorchTensor) -> Result<Vec<f32>> {
+        numbers_of(&computed(|| x.0.f_to_device(TorchDevice::Cpu)?.f_to_kind(Kind::Float))?.0)
+    }
+
+    fn rows(&self, table: &TorchTensor, rows: &[u32]) -> Result<TorchTensor> {
+        let rows: Vec<i64> = rows.iter().map(|&row| i64::from(row)).collect();
+        computed(|| {
+            let rows = Tensor::f_from_slice(&rows)?.f_to_device(self.torch)?;
+            table.0.f_index_select(0, &rows)?.f_to_kind(self.compute)
+        })
+    }
+
+    fn add(&self, x: &TorchTensor, y: &TorchTensor) -> Result<TorchTensor> {
+        computed(|| x.0.f_add(&y.0))
+    }
+
+    fn multiply(&self, x: &TorchTensor, y: &TorchTensor) -> Result<TorchTensor> {
+        computed(|| x.0.f_mul(&y.0))
+    }
+
+    fn linear(&self, x: &TorchTensor, weight: &TorchTensor, bias: Option<&TorchTensor>) -> Result<TorchTensor> {
+        computed(|| {
+            let kind = weight.0.kind();
+            if kind == self.compute {
+                return x.0.f_linear(&weight.0, bias.map(|bias| &bias.0));
+            }
+            // bfloat16 on a CPU: the product is torch's own of bfloat16, the rest stays float32.
+            let y = x.0.f_to_kind(kind)?.f_linear(&weight.0, None::<&Tensor>)?.f_to_kind(self.compute)?;
+            match bias {
+                Some(bias) => y.f_add(&bias.0),
+                None => Ok(y),
+            }
+        })
+    }
+
+    fn dequantize_4bit(&self, weight: &FourBitTensors<TorchTensor>) -> Result<TorchTensor> {
+        let FourBitTensors { packed, absmax, pairs, blocks, blocksize, n, k, .. } = weight;
+        computed(|| {
+            let numbers = pairs.0.f_index_select(0, &packed.0.f_to_kind(Kind::Int)?)?; // (bytes, 2)
+            let numbers = numbers.f_view(sizes(&[*blocks, *blocksize]).as_slice())?.f_mul_(&absmax.0)?;
+            let numbers = numbers.f_flatten(0, -1)?.f_narrow(0, 0, (n * k) as i64)?;
+            numbers.f_view(sizes(&[*n, *k]).as_slice())?.f_to_kind(self.compute)
+        })
+    }
+
+    fn linear_int8(
+        &self,
+        x: &TorchTensor,
+        weight: &Int8Tensors<TorchTensor>,
+        bias: Option<&TorchTensor>,
+    ) -> Result<TorchTensor> {
+        let Int8Tensors { shifted, scb, threshold, .. } = weight;
+        let threshold = f64::from(*threshold);
+        computed(|| {
+            let x = x.0.f_to_kind(Kind::Float)?;
+            let weight = shifted.0.f_to_kind(Kind::Float)?.f_sub_scalar_(f64::from(SHIFT))?; // (n, k)
+            let (mut inputs, mut outliers) = (x.shallow_clone(), None);
+            if threshold > 0.0 {
+                inputs = x.f_to_kind(Kind::Half)?.f_to_kind(Kind::Float)?;
+                let large = inputs.f_abs()?.f_ge(threshold)?;
+                inputs = inputs.f_masked_fill(&large, 0.0)?;
+                let columns = large.f_any_dim(0, false)?.f_nonzero()?.f_flatten(0, -1)?;
+                outliers = Some(columns).filter(|columns| columns.numel() > 0);
+            }
+            let absmax = inputs.f_abs()?.f_amax([-1_i64].as_slice(), true)?; // (M, 1)
+            // A row of zeros, or almost, has no factor; its bytes are zeros.
+            let factor = absmax.f_reciprocal()?.f_mul_scalar_(f64::from(LARGEST))?.f_nan_to_num(0.0, 0.0, 0.0)?;
+            let mut bytes = inputs.f_mul(&factor)?.f_round()?;
+            if let Some(columns) = &outliers {
+                bytes = bytes.f_index_fill_(1, columns, 0.0)?;
+            }
+            let scales = absmax.f_mul(&scb.0)?; // (M, n)
+            let mut y = bytes.f_matmul(&weight.f_tr()?)?.f_mul_(&scales)?.f_mul_scalar_(f64::from(PER_PRODUCT))?;
+            if let Some(columns) = &outliers {
+                let weight = weight.f_index_select(1, columns)?.f_tr()?; // (outliers, n)
+                let weight = weight.f_mul(&scb.0)?.f_mul_scalar_(f64::from(PER_STEP))?;
+                y = y.f_add_(&x.f_index_select(1, columns)?.f_matmul(&weight)?)?;
+            }
+            let y = y.f_to_kind(self.compute)?;
+            match bias {
+                Some(bias) => y.f_add(&bias.0),
+                None => Ok(y),
+            }
+        })
+    }
+
+    fn layer_norm(
+        &self,
+        x: &TorchTensor,
+        scale: &TorchTensor,
+        shift: &TorchTensor,
+        epsilon: f64,
+    ) -> Result<TorchTensor> {
+        computed(|| x.0.f_layer_norm(scale.0.size(), Some(&scale.0), Some(&shift.0), epsilon, false))
+    }
+
+    fn rms_norm(&self, x: &TorchTensor, scale: &TorchTensor, epsilon: f64) -> Result<TorchTensor> {
+        computed(|| {
+            // In float32, as transformers does: the squares of half precision overflow.
+            let wide = x.0.f_to_kind(Kind::Float)?;
+            let mean_square = wide.f_square()?.f_mean_dim([-1_i64].as_slice(), true, Kind::Float)?;
+            let normed = wide.f_mul(&mean_square.f_add_scalar(epsilon)?.f_rsqrt()?)?;
+            normed.f_to_kind(self.compute)?.f_mul(&scale.0)
+        })
+    }
+
+    fn activate(&self, x: &TorchTensor, function: Activation) -> Result<TorchTensor> {
+        computed(|| match function {
+            Activation::GeluNew => x.0.f_gelu("tanh"),
+            Activation::Gelu => x.0.f_gelu("none"),
+            Activation::Relu => x.0.f_relu(),
+            Activation::Silu => x.0.f_silu(),
+        })
+    }
+
+    fn heads(
+        &self,
+        x: &TorchTensor,
+        start: usize,
+        (b, heads, t, d): (usize, usize, usize, usize),
+    ) -> Result<TorchTensor> {
+        computed(|| {
+            let part = x.0.f_narrow(1, start as i64, (heads * d) as i64)?;
+            part.f_reshape(sizes(&[b, t, heads, d]).as_slice())?.f_transpose(1, 2)
+        })
+    }
+
+    fn rotate(&self, x: &TorchTensor, cos: &TorchTensor, sin: &TorchTensor) -> Result<TorchTensor> {
+        computed(|| {
+            let halves = x.0.f_chunk(2, 3)?;
+            let (a, b) = (&halves[0], &halves[1]);
+            let first = a.f_mul(&cos.0)?.f_sub(&b.f_mul(&sin.0)?)?;
+            let second = b.f_mul(&cos.0)?.f_add(&a.f_mul(&sin.0)?)?;
+            Tensor::f_cat(&[first, second], 3)
+        })
+    }
+
+    fn append(&self, cache: &mut TorchTensor, new: &TorchTensor, past_len: usize) -> Result<TorchTensor> {
+        let (from, to) = (past_len as i64, past_len as i64 + new.0.size()[2]);
+        computed(|| {
+            cache.0.f_narrow(2, from, to - from)?.f_copy_(&new.0)?;
+            Ok(cache.0.i((.., .., ..to)))
+        })
+    }
+
+    fn attention(
+        &self,
+        q: &TorchTensor,
+        k: &TorchTensor,
+        v: &TorchTensor,
+        mask: &TorchTensor,
+        scale: f32,
+    ) -> Result<TorchTensor> {
+        let [b, heads, t, d] = q.0.size()[..] else { return Err(Error::system("queries are not (B, H, T, D)")) };
+        let grouped = heads != k.0.size()[1];
+        let scale = f64::from(scale);
+        computed(|| {
+            let y =
+                Tensor::f_scaled_dot_product_attention(&q.0, &k.0, &v.0, Some(&mask.0), 0.0, false, scale, grouped)?;
+            y.f_transpose(1, 2)?.f_reshape([b * t, heads * d].as_slice())
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! Files that do not fit are errors that name what does not fit; nothing panics.
+
+use candle_core::{DType, Tensor};
+use quantlab::model::Engine;
+use serde_json::{Value, json};
+
+use crate::cases::{candle_only, copy};
+use crate::common::copy::{Copy, WEIGHTS, expect, filled};
+
+#[test]
+fn sizes_that_no_model_has() {
+    let sizes = [
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "max_position_embeddings",
+    ];
+    for case in candle_only() {
+        for key in sizes {
+            for value in [json!(0), json!(-1), json!(1.5), json!("2"), json!(1_u64 << 60)] {
+                let copy = changed(&case.name, key, value);
+                expect(&copy.load(), &["config.json", &format!("`{key}`"), "whole number"]);
+            }
+            // These two are the same for many models, and transformers has defaults for them.
+            if !["num_key_value_heads", "max_position_embeddings"].contains(&key) {
+                let missing = changed(&case.name, key, Value::Null);
+                expect(&missing.load(), &["config.json", &format!("missing field `{key}`")]);
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_that_make_no_sense() {
+    for (name, key, value, said) in [
+        ("olmo2", "num_attention_heads", json!(6), "cannot be divided"),
+        ("olmo2", "num_key_value_heads", json!(3), "evenly"),
+        ("qwen3", "head_dim", json!(7), "not an even part"),
+        ("qwen3", "head_dim", json!(0), "`head_dim`"),
+        ("qwen3", "rope_theta", json!(0.0), "`rope_theta`"),
+        ("qwen3", "rope_theta", json!("fast"), "`rope_theta`"),
+        ("qwen3", "rms_norm_eps", json!(-1.0), "`rms_norm_eps`"),
+        ("qwen3", "hidden_act", json!("tanhshrink"), "tanhshrink"),
+        ("qwen3", "layer_types", json!(["full_attention"]), "1 `layer_types` for 2 layers"),
+        ("qwen3", "layer_types", json!(["linear_attention", "full_attention"]), "linear_attention"),
+        ("gemma2", "sliding_window", json!(0), "`sliding_window`"),
+        ("gemma2", "attn_logit_softcapping", json!(0.0), "`attn_logit_softcapping`"),
+        ("gemma3", "sliding_window", json!(0), "`sliding_window`"),
+        ("gemma3", "rope_local_base_freq", json!(-1.0), "`rope_local_base_freq`"),
+        ("granite", "logits_scaling", json!(0.0), "`logits_scaling`"),
+        ("granite", "embedding_multiplier", json!("many"), "`embedding_multiplier`"),
+        ("phi3", "partial_rotary_factor", json!(0.0), "rotary positions"),
+        ("phi3", "partial_rotary_factor", json!(2.0), "rotary positions"),
+        ("stablelm", "partial_rotary_factor", json!(0.01), "rotary positions"),
+        ("smollm3", "no_rope_layer_interval", json!(0), "`no_rope_layer_interval`"),
+        ("smollm3", "no_rope_layers", json!([1]), "1 `no_rope_layers` for 2 layers"),
+    ] {
+        expect(&changed(name, key, value).load(), &[said]);
+    }
+}
+
+/// Sizes that are possible, but not those of the weights.
+#[test]
+fn weights_of_another_model_are_named() {
+    for case in candle_only() {
+        for (key, value) in
+            [("hidden_size", 64), ("intermediate_size", 50), ("num_hidden_layers", 4), ("vocab_size", 400)]
+        {
+            let copy = changed(&case.name, key, json!(value));
+            copy.change_config(|config| {
+                let keys = config.as_object_mut().unwrap();
+                for key in ["layer_types", "no_rope_layers"] {
+                    keys.remove(key);
+                }
+            });
+            expect(&copy.load(), &["tensor `model."]);
+        }
+    }
+}
+
+#[test]
+fn tensors_that_are_missing_misshapen_or_no_numbers_are_named() {
+    let norm = "model.layers.1.post_attention_layernorm.weight";
+    for name in ["gemma2", "granite", "phi3", "qwen3", "smollm3", "stablelm", "llama"] {
+        let damaged = |change: &dyn Fn(&mut crate::common::copy::Tensors)| {
+            let copy = copy(name);
+            copy.change_tensors(|tensors| change(tensors));
+            copy.load_in(Engine::Candle)
+        };
+        expect(&damaged(&|tensors| drop(tensors.remove(norm))), &["no tensor", norm]);
+        let misshapen = damaged(&|tensors| drop(tensors.insert(norm.to_owned(), filled(&[31], 1.0))));
+        expect(&misshapen, &[norm, "[31]", "[32]"]);
+        let integers: Tensor = filled(&[32], 1.0).to_dtype(DType::U32).unwrap();
+        let integers = damaged(&|tensors| drop(tensors.insert(norm.to_owned(), integers.clone())));
+        expect(&integers, &[norm, "expected floating-point numbers"]);
+    }
+    for name in ["qwen3", "granite", "stablelm"] {
+        let copy = copy(name);
+        copy.change_tensors(|tensors| drop(tensors.remove("lm_head.weight")));
+        expect(&copy.load(), &["no tensor `lm_head.weight`"]);
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_short() {
+    let copy = copy("qwen3");
+    let bytes = std::fs::read(copy.path(WEIGHTS)).unwrap();
+    for len in [0, 7, 100, bytes.len() - 1] {
+        std::fs::write(copy.path(WEIGHTS), &bytes[..len]).unwrap();
+        expect(&copy.load(), &[WEIGHTS]);
+    }
+}
+
+fn changed(name: &str, key: &str, value: Value) -> Copy {
+    let copy = copy(name);
+    copy.change_config(|config| match value {
+        Value::Null => drop(config.as_object_mut().unwrap().remove(key)),
+        value => config[key] = value,
+    });
+    copy
+}

@@ -1,0 +1,55 @@
+//! Llama, Mistral and Qwen2 twice: by this library's own decoder, and by candle-transformers.
+
+use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, TokenBatch, load_model};
+use serde_json::json;
+
+use crate::cases::{KNOWN, copy, folder};
+use crate::common::distance;
+
+fn load(name: &str, engine: Engine) -> Loaded {
+    load_model(&[folder(name).to_str().unwrap()], &LoadOptions { engine: Some(engine), ..LoadOptions::default() })
+        .unwrap()
+}
+
+#[test]
+fn two_implementations_agree_over_the_whole_context() {
+    for name in KNOWN {
+        let oracle = load(name, Engine::Candle);
+        assert!(!oracle.model.padded_batches(), "{name}: this is not candle-transformers'");
+        let ids: Vec<u32> = (0..64).map(|t| (t * t * 7 + 5 * t + 3) % 384).collect();
+        let tokens = TokenBatch::new(&[ids.clone(), ids.into_iter().rev().collect()]).unwrap();
+        let expected = oracle.model.forward(&tokens, None, LogitPositions::All).unwrap();
+        for engine in [Engine::Kernels, Engine::Tch] {
+            let own = load(name, engine);
+            assert!(own.model.padded_batches());
+            let logits = own.model.forward(&tokens, None, LogitPositions::All).unwrap();
+            let distance = distance(logits.values(), expected.values());
+            assert!(distance < 1e-4, "{name} on {engine}: {distance}");
+            let (own, oracle) = (own.model.info(), oracle.model.info());
+            assert_eq!(own.num_parameters, oracle.num_parameters);
+            assert_eq!(own.bytes_per_token, oracle.bytes_per_token);
+            assert_eq!(own.buffer_bytes, oracle.buffer_bytes);
+        }
+    }
+}
+
+/// What candle-transformers would compute differently, the decoder computes on the same engine.
+#[test]
+fn a_config_that_it_does_not_compute_goes_to_the_decoder() {
+    let changed = |name: &str, key: &str, value: serde_json::Value| {
+        let copy = copy(name);
+        copy.change_config(|config| config[key] = value);
+        copy.load_in(Engine::Candle).unwrap().model
+    };
+    for (name, key, value) in [
+        ("mistral", "sliding_window", json!(8)),
+        ("llama", "rope_scaling", json!({"rope_type": "linear", "factor": 2.0})),
+        ("llama", "hidden_act", json!("gelu")),
+        ("qwen2", "rope_scaling", json!({"rope_type": "linear", "factor": 2.0})),
+    ] {
+        let model = changed(name, key, value);
+        assert!(model.padded_batches(), "{name} with {key}");
+        assert_eq!(model.info().context_len, 64);
+    }
+    assert!(!changed("mistral", "sliding_window", json!(64)).padded_batches(), "a window that hides nothing");
+}
