@@ -205,19 +205,17 @@ impl<T: Copy> Product<'_, T> {
         for along in blocks(0..self.k, K_BLOCK) {
             let mut n = rows.start;
             while n + N <= rows.end {
-                let sums = self.fused_tile::<S, M, N>(simd, n, along.clone());
-                add_sums::<S, T, M, N>(simd, &sums, 0, n - rows.start, out);
+                self.fused_tile::<S, M, N>(simd, n, along.clone(), n - rows.start, out);
                 n += N;
             }
             while n < rows.end {
-                let sums = self.fused_tile::<S, M, 1>(simd, n, along.clone());
-                add_sums::<S, T, M, 1>(simd, &sums, 0, n - rows.start, out);
+                self.fused_tile::<S, M, 1>(simd, n, along.clone(), n - rows.start, out);
                 n += 1;
             }
         }
     }
 
-    /// The sums of rows `n..n + N` with all inputs, along whole groups.
+    /// Adds the products of rows `n..n + N` with all inputs, along whole groups, to the columns from `column` on.
     #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
     #[inline(always)]
     fn fused_tile<S: Simd, const M: usize, const N: usize>(
@@ -225,8 +223,9 @@ impl<T: Copy> Product<'_, T> {
         simd: S,
         n: usize,
         along: Range<usize>,
-    ) -> [[S::F32; N]; M]
-    where
+        column: usize,
+        out: &mut Block<'_, f32>,
+    ) where
         T: Decoded<S>,
     {
         let Self { weights, x, k, .. } = *self;
@@ -272,7 +271,7 @@ impl<T: Copy> Product<'_, T> {
                 }
             }
         }
-        sums
+        add_sums::<S, T, M, N>(simd, &sums, 0, column, out);
     }
 
     /// What the indices stand for in the group from this number on.
