@@ -3,14 +3,14 @@
 //! A prompt of a thousand tokens needs some ten MiB in every operation. Fresh from the system, each page
 //! of that is zeroed when it is first touched, which takes as long as a quarter of the arithmetic.
 
-use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, PoisonError};
 
 use half::bf16;
 
 use crate::matmul::Widened;
 
-/// A slice that goes back to this thread's store when it is dropped.
+/// A slice that goes back to the process's store when it is dropped.
 pub struct Scratch<T: Kept>(Vec<T>);
 
 /// Numbers that there is a store for.
@@ -18,21 +18,26 @@ pub trait Kept: Copy + Default + 'static {
     fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R;
 }
 
-/// How many slices of a kind a thread keeps, and how many bytes they may have together.
-const KEPT: usize = 8;
+/// How many slices of a kind are kept, and how many bytes they may have together.
+const KEPT: usize = 16;
 const MOST: usize = 64 << 20;
 
 macro_rules! kept {
     ($($type:ty),*) => {
         $(impl Kept for $type {
             fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R {
-                thread_local!(static STORE: RefCell<Vec<Vec<$type>>> = const { RefCell::new(Vec::new()) });
-                STORE.with_borrow_mut(run)
+                // Not one for each thread: where the library was loaded by `dlopen`, as a notebook's kernel does, glibc
+                // before 2.39 takes long to find a thread's own variables (its bug 19924).
+                static STORE: Mutex<Vec<Vec<$type>>> = Mutex::new(Vec::new());
+                run(&mut STORE.lock().unwrap_or_else(PoisonError::into_inner))
             }
         })*
     };
 }
 kept!(f32, bf16, Widened, i8, i32);
+// For the test, which no other one shall disturb.
+#[cfg(test)]
+kept!(u64);
 
 impl<T: Kept> Scratch<T> {
     /// A slice of `len` numbers that are left over from something else.
@@ -90,14 +95,14 @@ mod tests {
 
     #[test]
     fn memory_comes_back_and_two_never_share_it() {
-        let (mut a, mut b) = (Scratch::<f32>::any(1000), Scratch::<f32>::any(1000));
-        a.fill(1.0);
-        b.fill(2.0);
-        assert!(a.iter().all(|&x| x == 1.0) && b.iter().all(|&x| x == 2.0));
+        let (mut a, mut b) = (Scratch::<u64>::any(1000), Scratch::<u64>::any(1000));
+        a.fill(1);
+        b.fill(2);
+        assert!(a.iter().all(|&x| x == 1) && b.iter().all(|&x| x == 2));
         let place = a.as_ptr();
         drop(a);
-        let again = Scratch::<f32>::any(500);
+        let again = Scratch::<u64>::any(500);
         assert_eq!((again.as_ptr(), again.len()), (place, 500));
-        assert_eq!(Scratch::<f32>::any(2000).len(), 2000);
+        assert_eq!(Scratch::<u64>::any(2000).len(), 2000);
     }
 }
