@@ -86,6 +86,7 @@ impl<S> DecodeRow<S, Widened> for Rows<'_> {
     }
 }
 
+/// The weights, to be multiplied in tiles.
 #[cfg(target_arch = "x86_64")]
 struct Stored<'a> {
     weights: &'a [bf16],
