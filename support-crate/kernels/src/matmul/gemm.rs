@@ -11,10 +11,6 @@ use crate::strided::Block;
 /// Rows of inputs that stay in the second-level cache while weights go by.
 pub const INPUT_BLOCK: usize = 128;
 
-/// Up to this many rows of inputs, weights are asked for one tile ahead: they come from main memory, in too
-/// many streams for the processor to foresee.
-pub const FEW: usize = 1;
-
 /// The factors of a product.
 #[derive(Debug, Clone, Copy)]
 pub struct Operands<'a, T> {
@@ -142,26 +138,30 @@ impl<T: Copy> Panel<'_, T> {
     {
         let mut m = inputs.start;
         while m + M <= inputs.end {
-            self.micro_kernel::<S, M, N>(simd, m, column, out);
+            self.micro_kernel::<S, M, N>(simd, m, m == inputs.start, column, out);
             m += M;
         }
-        let rest = inputs.end - m;
+        let (rest, first) = (inputs.end - m, m == inputs.start);
         if const { M > 3 } && rest == 3 {
-            self.micro_kernel::<S, 3, N>(simd, m, column, out);
+            self.micro_kernel::<S, 3, N>(simd, m, first, column, out);
         } else if const { M > 2 } && rest == 2 {
-            self.micro_kernel::<S, 2, N>(simd, m, column, out);
+            self.micro_kernel::<S, 2, N>(simd, m, first, column, out);
         } else if const { M > 1 } && rest == 1 {
-            self.micro_kernel::<S, 1, N>(simd, m, column, out);
+            self.micro_kernel::<S, 1, N>(simd, m, first, column, out);
         }
     }
 
     /// `M` rows of inputs from `m` on with `N` rows of weights.
+    ///
+    /// The first inputs of a panel ask for the weights of the next one: they come from main memory, in too many streams
+    /// for the processor to foresee.
     #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
     #[inline(always)]
     fn micro_kernel<S: Simd, const M: usize, const N: usize>(
         &self,
         simd: S,
         m: usize,
+        first: bool,
         column: usize,
         out: &mut Block<'_, T::Sum>,
     ) where
@@ -184,7 +184,7 @@ impl<T: Copy> Panel<'_, T> {
                 }
                 for j in 0..N {
                     let weight = T::load(simd, weights.add(j * weights_stride + at));
-                    if M <= FEW {
+                    if first {
                         simd.prefetch(weights.wrapping_add((j + N) * weights_stride + at));
                     }
                     for i in 0..M {

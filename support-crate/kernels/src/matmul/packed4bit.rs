@@ -9,7 +9,7 @@ use half::bf16;
 
 use super::decode::{Decoded, Target, Widened};
 use super::decoded::{self, DecodeRow, K_BLOCK};
-use super::gemm::{FEW, add_sums, blocks};
+use super::gemm::{add_sums, blocks};
 use super::{Epilogue, divide};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
@@ -236,9 +236,8 @@ impl<T: Copy> Product<'_, T> {
             if M <= INPUTS_KEPT {
                 for j in 0..N {
                     let number = (n + j) * k + at;
-                    if M <= FEW {
-                        simd.prefetch(packed.wrapping_add((number + N * k) / 2));
-                    }
+                    // Two tiles ahead: one of packed numbers is only a few KiB.
+                    simd.prefetch(packed.wrapping_add((number + 2 * N * k) / 2));
                     let table = self.table(simd, number);
                     for pair in (0..T::GROUP).step_by(T::PAIR) {
                         // SAFETY: whole groups of these rows of weights and inputs begin at `at`, as was checked before
@@ -257,6 +256,9 @@ impl<T: Copy> Product<'_, T> {
                     let mut numbers = [(T::none(simd), T::none(simd)); N];
                     for j in 0..N {
                         let number = (n + j) * k + at;
+                        if pair == 0 {
+                            simd.prefetch(packed.wrapping_add((number + 2 * N * k) / 2));
+                        }
                         let table = self.table(simd, number);
                         // SAFETY: as was checked before the loop, a whole group of this row begins at `at`.
                         numbers[j] = unsafe { T::decode(simd, table, packed.add((number + pair) / 2)) };

@@ -42,7 +42,7 @@ macro_rules! float32 {
         #[inline(always)]
         fn prefetch<T>(self, from: *const T) {
             // SAFETY: a hint, which reads nothing; every x86-64 processor has it.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
         }
 
         type F32 = __m512;

@@ -117,7 +117,9 @@ pub unsafe trait Simd: Copy + Send + Sync {
     /// Rows of inputs, and of weights, that the micro-kernel takes at once: as many sums as there are registers for.
     const TILE: (usize, usize);
 
-    /// Asks for the memory at an address, which need not exist, before it is read.
+    /// Asks for the memory at an address, which need not exist, before it is read: into the second-level cache. The
+    /// first level has room for few requests at a time, which the loads themselves need; asked for there, weights
+    /// came at 0.6 to 0.8 of the speed on a Zen 4.
     #[inline(always)]
     fn prefetch<T>(self, _: *const T) {}
 
