@@ -314,7 +314,7 @@ def grade(args):
     try:
         notebook = read_submission(args.file)
     except Exception as error:
-        say("graded", status="unreadable", notes=[f"no notebook: {first_text(str(error))}"], unscored={})
+        say("graded", status="unreadable", notes=[f"not a notebook: {first_text(str(error))}"], unscored={})
         return
     notes, untouched = restore(notebook, starter)
     submitted = args.course / "submitted" / args.student / args.lesson

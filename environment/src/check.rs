@@ -16,10 +16,10 @@ use crate::run::{self, Destination, Score};
 use crate::setup;
 use crate::ui::{Steps, run_shown, took};
 
-/// Longest time for one cell of a lesson.
+/// Time limit for one cell of a lesson.
 const CELL_TIMEOUT_S: u64 = 600;
 
-/// Runs all checks; the first failure ends it. `full`: also those that a sample stands for otherwise.
+/// Runs all checks and stops at the first failure. `full`: also those of which only a sample runs otherwise.
 pub fn check(full: bool) -> Result<()> {
     let checkout = Checkout::find()?;
     let root = checkout.root().to_owned();
@@ -41,7 +41,7 @@ pub fn check(full: bool) -> Result<()> {
     took(start);
 
     let start =
-        steps.begin("instruction sets", "the tests of quantlab-kernels for each that is here or can be emulated");
+        steps.begin("instruction sets", "the tests of quantlab-kernels, for each that this machine has or can emulate");
     isa_tests::run(&home, &installed, &checkout)?;
     took(start);
 
@@ -98,7 +98,7 @@ fn expect_points(notebooks: &[PathBuf], scores: &[Vec<Score>], expected: fn(&Sco
     if unexpected.is_empty() {
         return Ok(());
     }
-    bail!("checks gave something else than expected\n  {}", unexpected.join("\n  "))
+    bail!("some checks did not give the expected points\n  {}", unexpected.join("\n  "))
 }
 
 /// Runs a command in the environment of the kernel; a `cargo` gets the shared build folder and flags.

@@ -1,4 +1,4 @@
-//! `cargo lab clean`: removes what set-up made, after saying what.
+//! `cargo lab clean`: lists what set-up made, then removes it.
 
 use std::fs;
 use std::io::{BufRead, IsTerminal, Write};
@@ -46,9 +46,9 @@ pub fn clean(yes: bool) -> Result<()> {
     println!("  {}", there.join(", "));
     if !yes {
         if !std::io::stdin().is_terminal() {
-            bail!("not removed: nobody to ask\n  try: cargo lab clean --yes");
+            bail!("nothing was removed: there is nobody to ask\n  try: cargo lab clean --yes");
         }
-        print!("Remove these? The next set-up makes them anew. [y/N] ");
+        print!("Remove these? The next set-up makes them again. [y/N] ");
         std::io::stdout().flush()?;
         let mut answer = String::new();
         std::io::stdin().lock().read_line(&mut answer)?;
@@ -69,7 +69,7 @@ pub fn clean(yes: bool) -> Result<()> {
     if rest == 0 {
         remove_if_there(home.root())?;
     } else {
-        println!("{rest} entries there are not quantlab's and were left.");
+        println!("Left there: {rest} entries that are not quantlab's.");
     }
     println!("Removed.");
     Ok(())

@@ -29,11 +29,11 @@ impl Home {
             );
         };
         let root = std::path::absolute(&root)
-            .with_context(|| format!("QUANTLAB_HOME={} is no usable path", root.display()))?;
+            .with_context(|| format!("QUANTLAB_HOME={} is not a usable path", root.display()))?;
         // The path ends up in Cargo configs, rpaths and space-separated flags.
         if root.to_str().is_none_or(|s| s.contains([' ', '"', '\'', '\\', ':', ',', '$', '\n'])) {
             bail!(
-                "the folder {} has a space, quote, colon, comma or a character that is not UTF-8 in its path; the C++ linker cannot take that\n  try: export QUANTLAB_HOME=/some/plain/path",
+                "the folder {} has a space, quote, colon, comma or non-UTF-8 character in its path, which the C++ linker cannot handle\n  try: export QUANTLAB_HOME=/some/plain/path",
                 root.display()
             );
         }
@@ -132,7 +132,7 @@ impl Home {
         fs::read_to_string(self.stamp_path(step)).is_ok_and(|found| found == key)
     }
 
-    /// Records that `step` is finished; written to a side file first, so that a stamp is never half there.
+    /// Records that `step` is finished; written to a side file first, so that a stamp is never half written.
     pub fn mark_done(&self, step: &str, key: &str) -> Result<()> {
         write_atomically(&self.stamp_path(step), key.as_bytes())
     }

@@ -35,7 +35,7 @@ pub fn run(home: &Home, installed: &Installed, checkout: &Checkout) -> Result<()
     }
     let missing = missing(installed);
     if !missing.is_empty() {
-        eprintln!("      NOT run: the tests for ARM64, for want of {}", missing.join(", "));
+        eprintln!("      NOT run: the tests for ARM64, which need {}", missing.join(", "));
         return Ok(());
     }
     // Not among what kernels are cloned from, and without their flags: the tests need no shared standard library.

@@ -9,6 +9,7 @@ mod grade;
 mod home;
 mod isa_tests;
 mod kernel;
+mod mutants;
 mod python;
 mod run;
 mod setup;
@@ -30,7 +31,7 @@ use home::Home;
     name = "cargo lab",
     bin_name = "cargo lab",
     version,
-    after_help = "Everything that is installed lies in one folder: QUANTLAB_HOME, else quantlab in your cache folder.\n\
+    after_help = "Everything is installed in one folder: QUANTLAB_HOME, or quantlab in your cache folder.\n\
                   Begin with: cargo lab start"
 )]
 struct Cli {
@@ -42,7 +43,7 @@ struct Cli {
 enum Task {
     /// Install what the notebooks need; a second call does only what is missing
     Setup {
-        /// Take libtorch with its CUDA libraries (about 4 GB), GPU or not
+        /// Install libtorch with its CUDA libraries (about 4 GB), even without a GPU
         #[arg(long)]
         cuda: bool,
     },
@@ -59,26 +60,26 @@ enum Task {
         /// The notebooks
         #[arg(required = true)]
         notebooks: Vec<PathBuf>,
-        /// Folder for the executed copies; without, `executed` in QUANTLAB_HOME
+        /// Folder for the executed copies [default: `executed` in QUANTLAB_HOME]
         #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
         output: Option<PathBuf>,
         /// Write the outputs into the notebooks themselves
         #[arg(long)]
         inplace: bool,
-        /// Longest time for one cell
+        /// Time limit for one cell
         #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
         timeout: u64,
     },
-    /// Make the starters that learners get from the solutions (sets up first if needed)
+    /// Make the learners' starters from the solutions (sets up first if needed)
     Release(course::release::Request),
-    /// Grade notebooks that were handed in, which runs their code (sets up first if needed)
+    /// Grade notebooks that were handed in; this runs their code (sets up first if needed)
     Grade(grade::Request),
-    /// Show what is installed, where, and in which versions
+    /// Show what is installed, where, and which versions
     Doctor {
         /// As JSON
         #[arg(long)]
         json: bool,
-        /// Start a kernel and measure it
+        /// Start a kernel and time it
         #[arg(long)]
         time: bool,
     },
@@ -88,13 +89,15 @@ enum Task {
         #[arg(long)]
         full: bool,
     },
-    /// Run a command in the environment of the kernel, such as `cargo lab exec cargo bench -p quantlab`
+    /// Try whether the course's checks see small mistakes in the reference answers
+    Mutants(mutants::Request),
+    /// Run a command in the kernel's environment, such as `cargo lab exec cargo bench -p quantlab`
     Exec {
         /// The command and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<std::ffi::OsString>,
     },
-    /// Remove what set-up made, after saying what
+    /// List what set-up made, then remove it
     Clean {
         /// Do not ask
         #[arg(long)]
@@ -145,6 +148,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Grade(request) => grade::grade(&request)?,
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
         Task::Test { full } => check::check(full)?,
+        Task::Mutants(request) => return mutants::mutants(&request),
         Task::Exec { command } => return check::exec(&command),
         Task::Clean { yes } => clean::clean(yes)?,
         Task::Kernel { connection_file } => kernel::launch::launch(&connection_file)?,

@@ -71,13 +71,13 @@ impl Ended {
     }
 }
 
-/// Runs the script and hands each event on as it comes.
+/// Runs the script and passes on each event as it comes.
 pub fn follow(command: &mut Command, mut on_event: impl FnMut(&Value)) -> Result<Ended> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start Python\n  try: cargo lab setup")?;
     let mut failure = None;
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {
-            let line = line.context("the kernel's driver printed no UTF-8")?;
+            let line = line.context("the kernel's driver did not print UTF-8")?;
             match serde_json::from_str::<Value>(&line) {
                 Ok(event) => {
                     on_event(&event);
@@ -89,6 +89,6 @@ pub fn follow(command: &mut Command, mut on_event: impl FnMut(&Value)) -> Result
             }
         }
     }
-    let status = child.wait().context("the kernel's driver got lost")?;
+    let status = child.wait().context("cannot wait for the kernel's driver")?;
     Ok(Ended { status, failure })
 }

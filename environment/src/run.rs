@@ -25,9 +25,9 @@ pub enum Destination {
 pub struct Score {
     /// The check's name in nbgrader's metadata.
     pub check: String,
-    /// Points; none if the cell's value was no number.
+    /// Points; none if the cell's value was not a number.
     pub points: Option<f64>,
-    /// Points that can be had.
+    /// The most points it can give.
     pub max: f64,
 }
 
@@ -85,7 +85,7 @@ pub fn find_notebooks(dir: &Path, found: &mut Vec<PathBuf>) {
 /// `FOLDER/LESSON/NAME.ipynb`: lessons share the names of their notebooks.
 fn target_of(notebook: &Path, destination: &Destination) -> Result<PathBuf> {
     let Destination::Folder(folder) = destination else { return Ok(notebook.to_owned()) };
-    let full = std::path::absolute(notebook).with_context(|| format!("{} is no usable path", notebook.display()))?;
+    let full = std::path::absolute(notebook).with_context(|| format!("{} is not a usable path", notebook.display()))?;
     let name = full.file_name().context("a notebook needs a name")?;
     let lesson = full.parent().and_then(Path::file_name);
     Ok(lesson.map_or_else(|| folder.join(name), |lesson| folder.join(lesson).join(name)))
@@ -122,7 +122,7 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Resul
     if let Some(failure) = ended.failure() {
         println!("{}", describe_failure(failure));
         if target.is_file() {
-            println!("  the copy up to there: {}", target.display());
+            println!("  the copy so far: {}", target.display());
         }
         return Ok(None);
     }

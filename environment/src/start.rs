@@ -41,7 +41,7 @@ pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
     if is_root() {
         jupyter.arg("--allow-root");
     }
-    eprintln!("Starting JupyterLab; choose the kernel \"Rust (quantlab)\". Ctrl-C, twice, ends it.");
+    eprintln!("Starting JupyterLab; choose the kernel \"Rust (quantlab)\". Press Ctrl-C twice to stop it.");
     Err(jupyter.exec())
         .with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.python_bin("jupyter").display()))
 }

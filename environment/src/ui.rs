@@ -22,7 +22,7 @@ impl Steps {
         Self { total, next: 1 }
     }
 
-    /// Announces the next step: what it makes, and why that is needed or what it costs.
+    /// Announces the next step: what it makes, and why it is needed or what it costs.
     pub fn begin(&mut self, what: &str, why: &str) -> Instant {
         eprintln!("[{}/{}] {what}", self.next, self.total);
         eprintln!("      {why}");
@@ -32,7 +32,7 @@ impl Steps {
 
     /// Says in one line that a step's result is there already.
     pub fn present(&mut self, what: &str) {
-        eprintln!("[{}/{}] {what}: there", self.next, self.total);
+        eprintln!("[{}/{}] {what}: already there", self.next, self.total);
         self.next += 1;
     }
 }
@@ -88,7 +88,7 @@ pub fn output_of(command: &mut Command) -> Result<String> {
     if !done.status.success() {
         bail!("{line} failed ({}): {}", done.status, String::from_utf8_lossy(&done.stderr).trim());
     }
-    String::from_utf8(done.stdout).with_context(|| format!("{line} printed no UTF-8"))
+    String::from_utf8(done.stdout).with_context(|| format!("{line} did not print UTF-8"))
 }
 
 fn spinner(message: &str) -> ProgressBar {

@@ -3,14 +3,15 @@
 pub use crate::course::*;
 pub use crate::error::{Error, Result};
 pub use crate::generate::{
-    FinishReason, GenerateOptions, Generation, PaddingSide, generate, generate_batch, generate_streaming,
-    generate_tokens,
+    FinishReason, GenerateOptions, GeneratedTokens, Generation, PaddingSide, generate, generate_batch,
+    generate_streaming, generate_tokens,
 };
 pub use crate::measure::{
-    Bandwidth, Clock, DecodeLimit, MemoryFootprint, Metrics, Perplexity, PerplexityOptions, Prompt, RunInfo, Runs,
-    Statistics, Timing, TimingOptions, WallClock, get_model_memory_footprint, measure_memory_bandwidth,
-    memory_bandwidth, peak_memory, peak_memory_of, perplexity, prompt_of_tokens, repeat, reset_peak_memory,
-    resident_memory, time_generate, time_generate_batch, time_generate_interleaved,
+    Bandwidth, Clock, DecodeLimit, GreedyDifference, MemoryFootprint, Metrics, Percentiles, Perplexity,
+    PerplexityOptions, Prompt, QualityComparison, RunInfo, Runs, Statistics, Timing, TimingOptions, Uncertain,
+    WallClock, compare_quality, compare_quality_of_tokens, get_model_memory_footprint, greedy_differences,
+    measure_memory_bandwidth, memory_bandwidth, peak_memory, peak_memory_of, perplexity, prompt_of_tokens, repeat,
+    reset_peak_memory, resident_memory, stopwatch, time_generate, time_generate_batch, time_generate_interleaved,
 };
 pub use crate::model::{
     CausalLm, Device, Engine, Hub, Linear4bit, Linear8bitLt, LoadOptions, Loaded, LogitPositions, Logits, ModelHub,
@@ -18,8 +19,8 @@ pub use crate::model::{
     load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };
 pub use crate::quant::{
-    Absmax, Calibration, CalibrationMethod, FourBit, FourBitOptions, Granularity, Head, Int8Rows, QuantizationConfig,
-    Quantized4Bit,
+    Absmax, Calibration, CalibrationMethod, E2M1, FourBit, FourBitOptions, Granularity, Head, INT4, Int8Rows,
+    QuantizationConfig, Quantized4Bit, round_to_codebook,
 };
-pub use crate::report::{BarPlot, Estimate, LinePlot, StackedBar, Summary, Table, Timeline};
+pub use crate::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Summary, Table, Timeline, TradeOff};
 pub use crate::source::{Fact, ModelId, embedded_facts, held_out_text};

@@ -30,6 +30,22 @@ fn text_goes_on_from_a_prompt() {
 }
 
 #[test]
+fn one_prompt_of_ids_goes_on_as_its_text_does() {
+    let loaded = loaded();
+    let options = GenerateOptions { max_new_tokens: 10, ..GenerateOptions::default() };
+    let text = generate(&loaded, "once upon a time", &options).unwrap();
+    let ids = loaded.tokenizer.encode("once upon a time").unwrap();
+    let found = loaded.generate_tokens(&ids, &options).unwrap();
+    assert_eq!(found.tokens, text.tokens);
+    assert_eq!((found.prompt_tokens, found.finish_reason), (ids.len(), text.finish_reason));
+
+    let message = |ids: &[u32], options| loaded.generate_tokens(ids, &options).unwrap_err().to_string();
+    assert!(message(&[], options.clone()).contains("the prompt is empty"));
+    let stop_strings = vec!["time".to_owned()];
+    assert!(message(&ids, GenerateOptions { stop_strings, ..options }).contains("stop_strings"));
+}
+
+#[test]
 fn prompts_that_cannot_be_continued() {
     let loaded = loaded();
     let message = |prompt: &str, max_new_tokens| {

@@ -45,7 +45,7 @@ fn cell_faults(cell: &Value) -> Vec<Fault> {
         let begin = text.lines().position(|line| line.contains(&format!("BEGIN {region}")));
         if let Some(line) = begin.filter(|_| !is(cell, flag)) {
             let why = if nbgrader(cell).is_null() { "it has no nbgrader metadata" } else { "its metadata says so" };
-            faults.push((Some(line + 1), format!("BEGIN {region} in a cell that is no {kind} cell: {why}")));
+            faults.push((Some(line + 1), format!("BEGIN {region} in a cell that is not a {kind} cell: {why}")));
         }
     }
     if nbgrader(cell).is_null() {
@@ -136,7 +136,7 @@ mod tests {
         let bare = json!([{"cell_type": "code", "id": "a", "source": region, "metadata": {}}]);
         assert!(
             faults(&[lesson(bare)])[0]
-                .ends_with("line 1: BEGIN SOLUTION in a cell that is no solution cell: it has no nbgrader metadata")
+                .ends_with("line 1: BEGIN SOLUTION in a cell that is not a solution cell: it has no nbgrader metadata")
         );
         let found = faults(&[lesson(json!([code("b", region, check(json!(1)))]))]);
         assert!(found[0].ends_with("its metadata says so"), "{found:?}");

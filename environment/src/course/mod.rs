@@ -41,7 +41,7 @@ impl Lesson {
     fn read(dir: &Path) -> Result<Self> {
         let path = dir.join(SOURCE);
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let notebook = serde_json::from_str(&text).with_context(|| format!("{} is no notebook", path.display()))?;
+        let notebook = serde_json::from_str(&text).with_context(|| format!("{} is not a notebook", path.display()))?;
         let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { name, dir: dir.to_owned(), notebook })
     }
@@ -88,7 +88,7 @@ pub fn ready(lessons_dir: Option<&Path>, wanted: Option<&str>) -> Result<Vec<Les
     Ok(chosen.map_or_else(|| all.clone(), |one| vec![one.clone()]))
 }
 
-/// The lesson that a person means by its name or how it begins.
+/// The lesson that a person names, in full or by the beginning of its name.
 pub fn choose<'a>(lessons: &'a [Lesson], wanted: &str) -> Result<&'a Lesson> {
     let exact = lessons.iter().filter(|l| l.name == wanted);
     let begun = lessons.iter().filter(|l| l.name.starts_with(wanted));
@@ -118,12 +118,12 @@ pub fn grade_id(cell: &Value) -> Option<&str> {
 }
 
 /// One of nbgrader's flags: `grade`, `solution`, `locked`.
-fn is(cell: &Value, flag: &str) -> bool {
+pub fn is(cell: &Value, flag: &str) -> bool {
     nbgrader(cell)[flag] == true
 }
 
 /// A cell's text, which notebooks keep as one string or as lines.
-fn text_of(cell: &Value) -> String {
+pub fn text_of(cell: &Value) -> String {
     match &cell["source"] {
         Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
         other => other.as_str().unwrap_or_default().to_owned(),

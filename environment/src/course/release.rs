@@ -13,7 +13,7 @@ use crate::python;
 /// What `cargo lab release` is asked for.
 #[derive(Debug, clap::Args)]
 pub struct Request {
-    /// A lesson, by its name or how that begins; without, all
+    /// A lesson, by its name or the beginning of it [default: all]
     lesson: Option<String>,
     /// Only compare, and fail if a starter is missing or stale
     #[arg(long)]

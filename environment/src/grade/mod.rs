@@ -31,10 +31,10 @@ use submission::Submission;
 pub struct Request {
     /// Holds STUDENT/LESSON/NOTEBOOK.ipynb, or loose notebooks named after students
     folder: PathBuf,
-    /// Where points and feedback go; without, FOLDER-grades
+    /// Where points and feedback go [default: FOLDER-grades]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Only this lesson, by its name or how that begins
+    /// Only this lesson, by its name or the beginning of it
     #[arg(long)]
     lesson: Option<String>,
     /// Folder of the lessons, if not the checkout's
@@ -42,7 +42,7 @@ pub struct Request {
     lessons: Option<PathBuf>,
     #[command(flatten)]
     limits: Limits,
-    /// Grade again what has not changed since the last run
+    /// Also grade again what has not changed since the last run
     #[arg(long)]
     again: bool,
 }
@@ -50,13 +50,13 @@ pub struct Request {
 /// How much one notebook may take.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Limits {
-    /// Longest time for one cell; each cell that reaches it halves it for the rest of the notebook
+    /// Time limit for one cell; each cell that reaches it halves it for the rest of the notebook
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
     cell_timeout: u32,
-    /// Longest time for one notebook, without the kernel's start
+    /// Time limit for one notebook, not counting the kernel's start
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     time_limit: u32,
-    /// Most resident memory of a kernel and all that it starts
+    /// Limit on the resident memory of a kernel and all that it starts
     #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1000..))]
     memory_limit: u32,
 }
@@ -103,7 +103,7 @@ pub fn grade(request: &Request) -> Result<()> {
         std::io::stdout().flush()?;
         let start = Instant::now();
         let (outcome, kept) = match lesson_of(submission) {
-            _ if !submission.is_json => (Outcome::of(UNREADABLE, "no notebook: it is not JSON"), false),
+            _ if !submission.is_json => (Outcome::of(UNREADABLE, "not a notebook: it is not JSON"), false),
             None => (Outcome::of(NO_LESSON, "it has none of the course's cells, and its path names no lesson"), false),
             Some(_) if !seen.insert((&submission.student, &submission.lesson)) => (
                 Outcome::of(SUPERSEDED, "the same student handed in a newer one for this lesson; that one counts"),
@@ -197,7 +197,7 @@ impl Grader {
         command.arg(&self.output).args(lessons.map(|lesson| &lesson.name));
         python::follow(&mut command, |_| ())?.into_result().with_context(|| {
             format!(
-                "nbgrader cannot take the lessons into {}\n  try: another --output, if a lesson's checks have changed since",
+                "nbgrader cannot add the lessons to {}\n  try: another --output, if a lesson's checks have changed since",
                 self.output.display()
             )
         })

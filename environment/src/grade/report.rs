@@ -26,7 +26,7 @@ pub struct Row {
     pub file: String,
     /// How it ran: see `docs/teaching.md`.
     pub status: String,
-    /// What a person should know beside it.
+    /// What else a person should know.
     pub notes: Vec<String>,
     /// Its exercises in the lesson's order; none if it could not be graded.
     pub scores: Vec<Score>,

@@ -38,7 +38,7 @@ impl Submission {
 pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Submission>> {
     if !folder.is_dir() {
         bail!(
-            "{} is no folder\n  try: the folder that holds STUDENT/LESSON/NOTEBOOK.ipynb, or loose notebooks",
+            "{} is not a folder\n  try: the folder that holds STUDENT/LESSON/NOTEBOOK.ipynb, or loose notebooks",
             folder.display()
         );
     }
@@ -51,7 +51,7 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
         .into_iter()
         .map(|file| {
             let inner = file.strip_prefix(folder).unwrap_or(&file);
-            // What is no notebook is found out when it is graded, where it gets a line of its own.
+            // Whether it is a notebook shows when it is graded, where it gets a line of its own.
             let notebook: Option<Value> = fs::read(&file).ok().and_then(|b| serde_json::from_slice(&b).ok());
             let modified = fs::metadata(&file).and_then(|meta| meta.modified());
             let lesson = lesson_of(notebook.as_ref().unwrap_or(&Value::Null), inner, lessons);
@@ -206,6 +206,6 @@ mod tests {
         let found = find(dir.path(), &dir.path().join("grades"), &lessons).unwrap();
         let names: Vec<String> = found.iter().map(|s| s.file.file_name().unwrap().to_string_lossy().into()).collect();
         assert_eq!(names, ["jones_03.ipynb", "young.ipynb", "old.ipynb"]);
-        assert!(find(&dir.path().join("none"), dir.path(), &lessons).unwrap_err().to_string().contains("is no folder"));
+        assert!(find(&dir.path().join("none"), dir.path(), &lessons).unwrap_err().to_string().contains("not a folder"));
     }
 }

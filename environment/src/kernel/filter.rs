@@ -104,7 +104,7 @@ fn answer(command: &mut Command, edit: impl FnOnce(&mut Value)) -> Result<ExitCo
     if !done.status.success() {
         return Ok(ExitCode::FAILURE);
     }
-    let mut metadata: Value = serde_json::from_slice(&done.stdout).context("cargo metadata printed no JSON")?;
+    let mut metadata: Value = serde_json::from_slice(&done.stdout).context("cargo metadata did not print JSON")?;
     edit(&mut metadata);
     println!("{metadata}");
     Ok(ExitCode::SUCCESS)

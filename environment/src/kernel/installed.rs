@@ -102,15 +102,26 @@ impl Installed {
     /// # Errors
     /// What another checkout has built there cannot be removed.
     pub fn cargo(&self, home: &Home, checkout: &Path, subcommand: impl AsRef<OsStr>) -> Result<Command> {
+        self.cargo_in(&home.target(), home, checkout, subcommand)
+    }
+
+    /// [`cargo`](Self::cargo) with a build folder of its own.
+    pub fn cargo_in(
+        &self,
+        target: &Path,
+        home: &Home,
+        checkout: &Path,
+        subcommand: impl AsRef<OsStr>,
+    ) -> Result<Command> {
         if let Some(checkout) = Checkout::around(checkout) {
-            claim(&home.target(), &checkout.support_crate())?;
+            claim(target, &checkout.support_crate())?;
         }
         let mut command = Command::new("cargo");
         command.current_dir(checkout);
         self.apply(home, &mut command);
         command
-            .env("CARGO_TARGET_DIR", home.target())
-            .env("CARGO_BUILD_BUILD_DIR", home.target())
+            .env("CARGO_TARGET_DIR", target)
+            .env("CARGO_BUILD_BUILD_DIR", target)
             .env("CARGO_BUILD_TARGET", &self.host)
             .env("RUSTFLAGS", rustflags())
             // Behind the subcommand: clippy would not hand on what stands before it.
@@ -127,7 +138,7 @@ impl Installed {
         path_behind([self.sysroot.join("bin")].into_iter().chain(rustup))
     }
 
-    /// Errors if the kernel would be built by other tools than what it links: that takes ten minutes, in
+    /// Errors if the kernel would be built by other tools than the libraries it links: that takes ten minutes, in
     /// every kernel's folder anew, without a word.
     pub fn check_tools(&self) -> Result<()> {
         let rustc = output_of(Command::new(self.sysroot.join("bin/rustc")).arg("-vV"))

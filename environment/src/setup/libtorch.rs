@@ -41,7 +41,7 @@ impl Choice {
         // Inside `cargo lab exec` the variable names what set-up itself put there.
         let own = non_empty_var("LIBTORCH").filter(|own| !Path::new(own).starts_with(home.libtorch()));
         if let Some(own) = own {
-            let own = std::path::absolute(PathBuf::from(own)).context("LIBTORCH is no usable path")?;
+            let own = std::path::absolute(PathBuf::from(own)).context("LIBTORCH is not a usable path")?;
             check_version(&own)?;
             return Ok(Self::Own(own));
         }
@@ -81,9 +81,9 @@ pub fn has_nvidia_gpu() -> bool {
 
 /// Errors unless the folder holds libtorch of the right version.
 fn check_version(folder: &Path) -> Result<()> {
-    let hint = format!("  try: unset LIBTORCH, and set-up takes libtorch {TORCH_VERSION} from the package registry");
+    let hint = format!("  try: unset LIBTORCH, and set-up gets libtorch {TORCH_VERSION} from the package registry");
     if !folder.join("lib/libtorch_cpu.so").is_file() {
-        bail!("LIBTORCH={} holds no lib/libtorch_cpu.so\n{hint}", folder.display());
+        bail!("LIBTORCH={} has no lib/libtorch_cpu.so\n{hint}", folder.display());
     }
     let found = fs::read_to_string(folder.join("build-version"))
         .map(|text| text.trim().to_owned())

@@ -35,7 +35,10 @@ pub fn setup(checkout: &Checkout, cuda: bool) -> Result<Installed> {
     if plan.is_finished()? {
         return plan.finish();
     }
-    eprintln!("Setting up in {} (a first time: 15 to 45 minutes, 4 GB; later calls: seconds)", home.root().display());
+    eprintln!(
+        "Setting up in {} (the first time takes 15 to 45 minutes and 4 GB, later ones seconds)",
+        home.root().display()
+    );
     plan.carry_out()
 }
 
@@ -173,7 +176,7 @@ impl<'a> Plan<'a> {
             &mut steps,
             "shim",
             "torch's C++ shim",
-            "compiled once as a shared library, so that no later build has to (a minute)",
+            "compiled once, as a shared library, so that no later build has to (a minute)",
             |p| libtorch::build_shim(&p.choice, p.home, &p.tools, &p.torch_sys()?),
         )?;
         self.step(&mut steps, "evcxr", "evcxr_jupyter", "the Rust kernel for Jupyter (3 to 8 minutes)", |p| {
@@ -183,7 +186,7 @@ impl<'a> Plan<'a> {
             &mut steps,
             "build",
             "the support crate and its dependencies",
-            "built once for tests and kernel alike (8 to 25 minutes)",
+            "built once, for tests and kernel alike (8 to 25 minutes)",
             |p| p.build(),
         )?;
         self.step(
@@ -215,7 +218,7 @@ impl<'a> Plan<'a> {
         let start = steps.begin(what, why);
         self.home.mark_undone(name)?;
         make(self).with_context(|| {
-            format!("set-up stopped at: {what} (what is finished is kept; the next call goes on here)")
+            format!("set-up stopped at: {what} (finished steps are kept; the next call resumes here)")
         })?;
         self.home.mark_done(name, &key)?;
         took(start);

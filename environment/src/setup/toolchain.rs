@@ -33,7 +33,7 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds every program; the error lists all that is missing at once, each with how to get it.
+    /// Finds every program; the error lists everything that is missing, each with how to get it.
     pub fn find() -> Result<Self> {
         let mut missing = Vec::new();
         let mut note = |result: Result<String>| {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use quantlab::error::Result;
 use quantlab::measure::{PerplexityOptions, perplexity};
-use quantlab::report::{LinePlot, significant};
+use quantlab::report::{TradeOff, significant};
 use quantlab::source::held_out_text;
 
 use crate::row::Row;
@@ -16,9 +16,10 @@ const QUALITY_MODEL: &str = "embedded";
 /// Draws the rows of the first engine; as PNG if the file is called so, else as SVG.
 pub fn plot(rows: &[Row], path: &Path, model: &str) -> Result<()> {
     let (engine, batch) = (rows[0].variant.engine, rows[0].speed.batch);
-    let mut plot = LinePlot::new("Fewer bits: less memory, more speed, some quality")
+    let mut plot = TradeOff::new("Fewer bits: less memory, more speed, some quality")
         .x("memory of the weights", "MiB")
         .y(format!("decode, {batch} at a time"), "tokens/s")
+        .higher_is_better()
         .intervals("interval of the median")
         .note(format!(
             "speed and memory: {model}, {} threads; perplexity: the embedded model",
@@ -29,7 +30,7 @@ pub fn plot(rows: &[Row], path: &Path, model: &str) -> Result<()> {
         let quality = perplexity(&loaded, &[held_out_text()], &PerplexityOptions::default())?.perplexity;
         let name = format!("{}: perplexity {}", row.variant.format, significant(quality, 4));
         eprintln!("{name}");
-        plot = plot.series(name, [(row.load.weights_mib, row.speed.decode_tok_s)])?;
+        plot = plot.point(name, row.load.weights_mib, row.speed.decode_tok_s)?;
     }
     if path.extension().is_some_and(|extension| extension == "png") { plot.save_png(path) } else { plot.save_svg(path) }
 }

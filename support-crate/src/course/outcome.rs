@@ -21,6 +21,9 @@ pub enum Complaint {
     Wrong(String),
 }
 
+/// What a check says about one fact.
+pub(crate) type Verdict = Result<(), Complaint>;
+
 impl Complaint {
     /// What was wrong, in words that say what to look at.
     pub fn wrong(message: impl Into<String>) -> Self {

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::sampling::{Sampler, random_stream};
 use super::{GenerateOptions, PaddingSide};
 use crate::error::{Error, Result};
-use crate::model::{CausalLm, KvCache, LogitPositions, Logits, TokenBatch};
+use crate::model::{CausalLm, KvCache, Loaded, LogitPositions, Logits, TokenBatch};
 
-/// Fills up shorter prompts. It is masked, so any id that every vocabulary has will do.
+/// Pads shorter prompts. It is masked, so any id that every vocabulary has will do.
 const PAD: u32 = 0;
 
 /// Why a text ended.
@@ -56,7 +56,7 @@ pub struct GeneratedTokens {
 /// ```
 ///
 /// # Errors
-/// Options that do not fit (see [`GenerateOptions::check`]), or `stop_strings`, which need a tokenizer;
+/// Options that are not allowed (see [`GenerateOptions::check`]), or `stop_strings`, which need a tokenizer;
 /// no prompts, an empty one, or one that leaves no room for the new tokens in the model's context; logits
 /// that are NaN.
 pub fn generate_tokens(
@@ -67,12 +67,34 @@ pub fn generate_tokens(
 ) -> Result<Vec<GeneratedTokens>> {
     if !options.stop_strings.is_empty() {
         return Err(Error::input("`stop_strings` are given, but token ids alone have no text")
-            .hint("use `generate` or `generate_batch`, which have a tokenizer"));
+            .hint("use `generate` or `generate_batch`, which decode the tokens"));
     }
     continue_batch(model, prompts, options, &mut |row, token| {
         on_token(row, token);
         Ok(ControlFlow::Continue(()))
     })
+}
+
+impl Loaded {
+    /// Continues one prompt of token ids. The tokenizer is not used, so that what is timed is the model alone.
+    ///
+    /// ```
+    /// use quantlab::generate::GenerateOptions;
+    /// use quantlab::model::{Device, load_model_and_tokenizer};
+    ///
+    /// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
+    /// let ids = loaded.tokenizer.encode("The capital of France is")?;
+    /// let generated = loaded.generate_tokens(&ids, &GenerateOptions { max_new_tokens: 1, ..Default::default() })?;
+    /// assert_eq!(loaded.tokenizer.decode(&generated.tokens)?, " Paris");
+    /// # Ok::<(), quantlab::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`generate_tokens`](fn@generate_tokens).
+    pub fn generate_tokens(&self, ids: &[u32], options: &GenerateOptions) -> Result<GeneratedTokens> {
+        let sequences = generate_tokens(&*self.model, &[ids.to_vec()], options, &mut |_, _| ())?;
+        sequences.into_iter().next().ok_or_else(|| Error::input("there are no prompts"))
+    }
 }
 
 /// As [`generate_tokens`]; where `on_token` breaks, the sequence has come to a stop string.
@@ -163,8 +185,8 @@ impl Sequence {
     }
 }
 
-/// The sequences that go together: all, or for a model that takes no padding and prompts of different lengths each
-/// by itself.
+/// The sequences that are computed together: all of them, or each by itself if their lengths differ and the model
+/// takes no padding.
 fn groups(model: &dyn CausalLm, sequences: &[Sequence]) -> Vec<Vec<usize>> {
     let is_equal = |pair: &[Sequence]| pair[0].prompt_tokens == pair[1].prompt_tokens;
     let together = model.padded_batches() || sequences.windows(2).all(is_equal);

@@ -1,7 +1,7 @@
 //! A model and prompts to new text.
 //!
-//! [`generate_tokens`] does the work, on token ids; [`generate`], [`generate_batch`] and
-//! [`generate_streaming`] put the tokenizer around it.
+//! [`generate_tokens`] does the work, on token ids, as does [`Loaded::generate_tokens`] for a single prompt;
+//! [`generate`], [`generate_batch`] and [`generate_streaming`] put the tokenizer around it.
 //!
 //! Source: `generate` in transformers (`generation/utils.py`), for the names and meanings of options.
 
@@ -25,25 +25,24 @@ pub use text::TextStream;
 /// Generated text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Generation {
-    /// What it goes on from, as it was given.
+    /// The text that it continues, as given.
     pub prompt: String,
     /// Tokens of the prompt that the model read.
     pub prompt_tokens: usize,
-    /// Tokens of the prompt that it did not read, because there was no room for them; 0 without
-    /// `truncation`.
+    /// Tokens of the prompt that were left out for lack of room; 0 without `truncation`.
     pub truncated_tokens: usize,
-    /// The new tokens, with those that ended the text: the token that ends a text, or those of a stop
+    /// The new tokens, including those that ended the text: the token that ends a text, or those of a stop
     /// string.
     pub tokens: Vec<u32>,
     /// The new tokens as text, up to the stop string if there was one.
     pub text: String,
     /// Why it ended.
     pub finish_reason: FinishReason,
-    /// What it was drawn with; `None` if each token was the most likely one.
+    /// The seed that the tokens were drawn with; `None` if each was the most likely one.
     pub seed: Option<u64>,
 }
 
-/// Continues `prompt`: with the most likely token each time, unless `options` say otherwise.
+/// Continues `prompt`, with the most likely token each time unless `options` say otherwise.
 ///
 /// ```
 /// use quantlab::generate::{GenerateOptions, generate};
@@ -59,15 +58,15 @@ pub struct Generation {
 /// ```
 ///
 /// # Errors
-/// Options that do not fit (see [`GenerateOptions::check`]); an empty prompt, or one that leaves no room
+/// Options that are not allowed (see [`GenerateOptions::check`]); an empty prompt, or one that leaves no room
 /// for the new tokens in the model's context; logits that are NaN.
 pub fn generate(loaded: &Loaded, prompt: &str, options: &GenerateOptions) -> Result<Generation> {
     let generations = generate_batch(loaded, &[prompt], options)?;
     generations.into_iter().next().ok_or_else(|| Error::input("there are no prompts"))
 }
 
-/// Continues several prompts at once. What each gives depends on the prompt and the options alone, and if
-/// tokens are drawn, also on its place in the batch: the first prompt gives what [`generate`] gives. (A model
+/// Continues several prompts at once. Each result depends on the prompt and the options alone and, if tokens
+/// are drawn, on its place in the batch: the first prompt gives what [`generate`] gives. (A model
 /// in int8 with a threshold is the exception, as it is in bitsandbytes; see
 /// [`CausalLm::forward`](crate::model::CausalLm::forward).)
 ///
@@ -78,8 +77,8 @@ pub fn generate_batch(loaded: &Loaded, prompts: &[&str], options: &GenerateOptio
 }
 
 /// As [`generate_batch`]; `on_text` sees each piece of text as soon as it is known, with the index of its
-/// prompt. All pieces of a prompt together are its [`text`](Generation::text): whole characters only, and
-/// nothing of a stop string.
+/// prompt. The pieces of a prompt add up to its [`text`](Generation::text): whole characters only, and no part
+/// of a stop string.
 ///
 /// ```
 /// use quantlab::generate::{GenerateOptions, generate_streaming};

@@ -4,17 +4,17 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-/// How text is generated. `GenerateOptions::default()` takes the most likely token each time: 50 tokens,
-/// with the cache.
+/// How text is generated. `GenerateOptions::default()`: 50 tokens, the most likely one each time, with the
+/// cache.
 ///
 /// Names and meanings are those of transformers' `generate`. Unlike there, `top_k` keeps all tokens
-/// unless told otherwise, and what does not fit is an error, not a warning.
+/// unless told otherwise, and a value that is not allowed is an error, not a warning.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GenerateOptions {
     /// At most this many new tokens; at least 1.
     pub max_new_tokens: usize,
     /// No token that ends a text is chosen before there are this many new tokens, whether or not it would stop the
-    /// generation. (transformers forgets about it where no token stops.)
+    /// generation. (transformers ignores it if no token stops the generation.)
     pub min_new_tokens: usize,
     /// Whether a token that ends a text stops the generation. If not, it is a token like any other.
     pub stop_at_eos: bool,
@@ -32,23 +32,23 @@ pub struct GenerateOptions {
     /// Draw among the fewest tokens, likely ones first, whose probabilities add up to this much; all if
     /// 1. Above 0, at most 1.
     pub top_p: f64,
-    /// What the logit of a token that the prompt or the new text has already is divided by if it is
-    /// positive, and multiplied by if it is negative: above 1 discourages repetition. Above 0.
+    /// The logit of a token that already occurs in the prompt or the new text is divided by this if it is
+    /// positive, and multiplied by it if it is negative: above 1 discourages repetition. Above 0.
     pub repetition_penalty: f64,
-    /// Where random numbers start. Sequence `i` of a batch draws from a stream of its own that depends on
-    /// this and `i` alone, one number for each token.
+    /// Seed of the random numbers. Sequence `i` of a batch draws from a stream of its own that depends on
+    /// this and `i` alone, one number per token.
     pub seed: u64,
-    /// Whether keys and values of earlier tokens are kept. Without, every token is computed anew for
-    /// each one that follows: the same text, more slowly.
+    /// Whether keys and values of earlier tokens are kept. If not, every token is computed again for each
+    /// one that follows: the same text, more slowly.
     pub use_cache: bool,
-    /// Where the shorter prompts of a batch are filled up. The tokens are the same either way.
+    /// At which end the shorter prompts of a batch are padded. The tokens are the same either way.
     pub padding_side: PaddingSide,
     /// Whether a prompt that leaves no room for the new tokens loses its first tokens (transformers'
     /// `truncation_side="left"`). If not, it is an error.
     pub truncation: bool,
 }
 
-/// The end at which the shorter prompts of a batch are filled up.
+/// The end at which the shorter prompts of a batch are padded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PaddingSide {
@@ -80,10 +80,10 @@ impl Default for GenerateOptions {
 }
 
 impl GenerateOptions {
-    /// Makes sure that every option is one that the field's documentation allows.
+    /// Checks that every option has a value that its documentation allows.
     ///
     /// # Errors
-    /// The first that is not, by name, with its value and what is allowed.
+    /// The first that has not, by name, with its value and what is allowed.
     pub fn check(&self) -> Result<()> {
         let Self { max_new_tokens, min_new_tokens, temperature, top_p, repetition_penalty, .. } = *self;
         if max_new_tokens == 0 {
@@ -96,7 +96,7 @@ impl GenerateOptions {
         }
         if let Some(i) = self.stop_strings.iter().position(String::is_empty) {
             return Err(Error::input(format!("`stop_strings[{i}]` is \"\"; it must have at least one character"))
-                .hint("every text contains the empty one; leave it out"));
+                .hint("every text contains the empty string; leave it out"));
         }
         if !is_positive(temperature) {
             return Err(Error::input(format!("`temperature` is {temperature}; it must be a finite number above 0"))

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 const DAMAGED: &str = "its weights may be damaged, or overflow in this precision";
 
-/// Chooses tokens as the options say. Its memory is used again for every token of every sequence.
+/// Chooses tokens as the options say. Its memory is reused for every token of every sequence.
 pub(super) struct Sampler<'a> {
     options: &'a GenerateOptions,
     /// The logits, with what is discouraged or forbidden taken into account: (V).
@@ -187,7 +187,7 @@ fn most_likely(scores: &[f32]) -> Result<(u32, f32)> {
 }
 
 fn no_token() -> Error {
-    Error::system("there is no token to choose: the model gives every one that is allowed a probability of 0")
+    Error::system("there is no token to choose: the model gives every token that is allowed a probability of 0")
         .hint(DAMAGED)
 }
 

@@ -1,4 +1,4 @@
-//! Tokens to text while they come: whole characters only, and an end where a stop string is.
+//! Tokens to text as they come: whole characters only, and an end where a stop string is.
 
 use std::ops::ControlFlow;
 
@@ -32,7 +32,7 @@ pub struct TextStream<'a> {
     /// The tokens of the last piece of text, because decoders treat the first token of a text in their
     /// own way, and those that came after them.
     ids: Vec<u32>,
-    /// How many of `ids` are of the last piece.
+    /// How many of `ids` belong to the last piece.
     context: usize,
     /// The part of the text of `ids` that came out already.
     told: String,

@@ -29,13 +29,13 @@ pub struct Bandwidth {
 /// The latest figure of this process.
 static LATEST: Mutex<Option<Bandwidth>> = Mutex::new(None);
 
-/// What a pass reads, if it may: about the weights of GPT-2 in float32.
+/// What a pass reads if memory allows: about as much as the weights of GPT-2 in float32.
 const BUFFER: usize = 512 << 20;
 
 /// A buffer is at least this many times the cache, so that little of it is still there in the next pass.
 const TIMES_CACHE: usize = 4;
 
-/// The largest part of the free memory that a buffer may take: one in so many.
+/// A buffer may take at most one part in this many of the free memory.
 const PART_OF_FREE: usize = 8;
 
 /// Where Linux describes the caches of a processor.
@@ -63,9 +63,9 @@ pub fn memory_bandwidth() -> Result<Bandwidth> {
     Ok(*latest.insert(measure()?))
 }
 
-/// Measures the memory bandwidth anew, which takes about half a second, for the figure drifts with what
-/// else the machine does: measure close to what it is compared with. [`memory_bandwidth`] returns the new
-/// figure from then on.
+/// Measures the memory bandwidth again, which takes about half a second. The figure drifts with whatever else
+/// the machine does, so measure it close to what it is compared with. From then on, [`memory_bandwidth`]
+/// returns the new figure.
 ///
 /// As many threads as compute ([`threads`]) read a buffer of several times the cache, front to back.
 ///
@@ -97,7 +97,7 @@ fn measure() -> Result<Bandwidth> {
     Ok(Bandwidth { gb_per_s, passes: Statistics::of(&rates)?, threads, buffer_bytes })
 }
 
-/// How large the buffer is, with a cache of so many bytes and so much free memory.
+/// The size of the buffer, given that of the cache and of the free memory, all in bytes.
 fn buffer_bytes(cache: Option<usize>, free: Option<usize>) -> Result<usize> {
     let needed = TIMES_CACHE * cache.unwrap_or(USUAL_CACHE);
     let allowed = free.map_or(usize::MAX, |free| free / PART_OF_FREE);
@@ -107,7 +107,7 @@ fn buffer_bytes(cache: Option<usize>, free: Option<usize>) -> Result<usize> {
             needed >> 20,
             free.unwrap_or(0) >> 20
         ))
-        .hint(format!("free {} MiB: drop models that are not needed any more", (needed * PART_OF_FREE) >> 20)));
+        .hint(format!("free {} MiB: drop models that are no longer needed", (needed * PART_OF_FREE) >> 20)));
     }
     Ok(needed.max(BUFFER).min(allowed))
 }

@@ -32,7 +32,7 @@ pub struct DecodeLimit {
 
 impl DecodeLimit {
     /// The limit for a model that reads `bytes_per_token` bytes of weights for each token: all but the
-    /// tables that it takes only a row from.
+    /// tables of which it reads only a row.
     ///
     /// # Errors
     /// No bytes, or a bandwidth that is not a positive number: there is no limit then.
@@ -45,12 +45,12 @@ impl DecodeLimit {
         Ok(Self { bytes_per_token, gb_per_s })
     }
 
-    /// The most tokens for each second.
+    /// The most tokens per second.
     pub fn tokens_per_s(&self) -> f64 {
         self.gb_per_s * 1e9 / self.bytes_per_token as f64
     }
 
-    /// What part of the limit a measured rate is: 1 is all of it.
+    /// The fraction of the limit that a measured rate reaches: 1 is all of it.
     pub fn fraction(&self, measured_tokens_per_s: f64) -> f64 {
         measured_tokens_per_s / self.tokens_per_s()
     }

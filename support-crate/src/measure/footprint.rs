@@ -14,8 +14,11 @@ pub struct MemoryFootprint {
     /// The weights, shared ones once.
     pub parameter_bytes: usize,
     /// What transformers' modules of this model keep besides: causal masks, rotary frequencies. The
-    /// engines here do without, so it is counted only to compare.
+    /// engines here do without, so it is counted for comparison only.
     pub buffer_bytes: usize,
+    /// Scales of quantized weights. transformers does not count them, because bitsandbytes keeps them outside of
+    /// parameters and buffers; neither does [`total_bytes`](Self::total_bytes).
+    pub scale_bytes: usize,
 }
 
 /// How much memory the model's weights and buffers take.
@@ -37,7 +40,11 @@ pub struct MemoryFootprint {
 /// ```
 pub fn get_model_memory_footprint(loaded: &Loaded) -> MemoryFootprint {
     let info = loaded.model.info();
-    MemoryFootprint { parameter_bytes: info.parameter_bytes, buffer_bytes: info.buffer_bytes }
+    MemoryFootprint {
+        parameter_bytes: info.parameter_bytes,
+        buffer_bytes: info.buffer_bytes,
+        scale_bytes: info.quant_state_bytes,
+    }
 }
 
 impl MemoryFootprint {
@@ -49,6 +56,11 @@ impl MemoryFootprint {
     /// Parameters and buffers, in MiB.
     pub fn mib(&self) -> f64 {
         self.total_bytes() as f64 / MIB
+    }
+
+    /// Parameters, buffers and scales, in MiB: for comparing formats that differ in how many scales they have.
+    pub fn mib_with_scales(&self) -> f64 {
+        (self.total_bytes() + self.scale_bytes) as f64 / MIB
     }
 }
 

@@ -1,8 +1,8 @@
 //! How much memory this process takes, as the system counts it.
 //!
 //! Resident memory is everything of the process that is in RAM: the models of all cells, the libraries,
-//! pages of files that are mapped, and what the allocator has not given back. The kernel counts in pages
-//! and sums up by processor only now and then, so a figure may be off by some hundred KiB.
+//! pages of files that are mapped, and what the allocator has not given back. Linux counts pages, for
+//! each processor, and adds them up only now and then, so a figure may be off by a few hundred KiB.
 //!
 //! Source: proc(5), `/proc/pid/status` and `/proc/pid/clear_refs`.
 
@@ -31,18 +31,17 @@ pub fn peak_memory() -> Result<usize> {
     entry(STATUS, "VmHWM")
 }
 
-/// Lets [`peak_memory`] begin anew from what is resident now.
+/// Makes [`peak_memory`] start again from what is resident now.
 ///
 /// # Errors
 /// A system that cannot, or does not allow it: anything but Linux, and some containers.
 pub fn reset_peak_memory() -> Result<()> {
     fs::write(CLEAR_REFS, "5")
-        .context(|| format!("the peak of memory cannot be reset through {CLEAR_REFS}"))
+        .context(|| format!("the memory peak cannot be reset through {CLEAR_REFS}"))
         .map_err(|error| error.hint("this needs Linux; without it, start a new process for each measurement"))
 }
 
-/// What `run` returns, and by how many bytes the process was larger at its largest meanwhile than
-/// before.
+/// What `run` returns, and by how many bytes the process grew at its peak meanwhile.
 ///
 /// Memory that the allocator kept from earlier work is resident already and does not count again, and
 /// what other threads allocate counts too. The first run of something is the one to measure.

@@ -12,14 +12,14 @@ pub struct Metrics {
     pub total_latency_s: f64,
     /// New tokens; those of the prompt do not count.
     pub tokens_generated: usize,
-    /// New tokens for each second.
+    /// New tokens per second.
     pub tokens_per_sec: f64,
-    /// Milliseconds for each new token.
+    /// Milliseconds per new token.
     pub avg_latency_per_token_ms: f64,
 }
 
 impl Metrics {
-    /// The figures of a run that took so many seconds.
+    /// The figures of a run that took this many seconds.
     pub(crate) fn of(tokens_generated: usize, total_latency_s: f64) -> Self {
         Self {
             total_latency_s,
@@ -30,7 +30,7 @@ impl Metrics {
     }
 }
 
-/// Tokens for each second; 0 where nothing was timed.
+/// Tokens per second; 0 if nothing was timed.
 pub(super) fn rate(tokens: usize, seconds: f64) -> f64 {
     if tokens == 0 || seconds <= 0.0 { 0.0 } else { tokens as f64 / seconds }
 }
@@ -48,7 +48,7 @@ pub struct Runs {
     pub per_token: Statistics,
 }
 
-/// Runs `run` so many times and keeps what each gave; a single time says nothing about the next one.
+/// Calls `run` this many times and keeps what each call gave; a single time says nothing about the next one.
 ///
 /// ```
 /// use quantlab::measure::{Metrics, repeat};
@@ -75,7 +75,7 @@ pub fn repeat(repeats: usize, mut run: impl FnMut() -> Result<Metrics>) -> Resul
 }
 
 impl Runs {
-    /// The statistics of runs that were made elsewhere.
+    /// The statistics of runs that were timed elsewhere.
     ///
     /// # Errors
     /// No runs, or a figure that is not finite.

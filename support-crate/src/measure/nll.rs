@@ -2,8 +2,9 @@
 //!
 //! A window of GPT-2 has 51 million logits, and each takes an exponential.
 
-use quantlab_kernels::{negative_log_likelihood, thread_scope};
+use quantlab_kernels::negative_log_likelihood;
 
+use super::scoring::each_target;
 use super::windows::Window;
 use crate::model::Logits;
 
@@ -13,25 +14,8 @@ const WORK: usize = 8;
 /// The sum of the negative log-likelihoods of each window's scored tokens, in nats. `logits` (B, T, V)
 /// has a row for each window, padded on the right.
 pub(super) fn batch_nll(logits: &Logits, windows: &[&Window<'_>]) -> Vec<f64> {
-    let targets: Vec<(&[f32], u32)> = windows
-        .iter()
-        .enumerate()
-        .flat_map(|(b, window)| (window.unscored..window.ids.len()).map(move |t| (b, t, window.ids[t])))
-        .map(|(b, t, token)| (logits.row(b, t - 1), token))
-        .collect();
-    let mut each = vec![0.0; targets.len()];
-    thread_scope().split_mut(&mut each, 1, WORK * logits.vocab_size(), &|first, each| {
-        for (&(logits, token), each) in targets[first..].iter().zip(each) {
-            *each = negative_log_likelihood(logits, token);
-        }
-    });
-    let mut rest = each.as_slice();
-    let of_window = |window: &&Window<'_>| {
-        let (these, others) = rest.split_at(window.scored().len());
-        rest = others;
-        these.iter().sum()
-    };
-    windows.iter().map(of_window).collect()
+    let nll = |row, position, token| negative_log_likelihood(logits.row(row, position), token);
+    each_target(windows, WORK * logits.vocab_size(), &nll).iter().map(|nlls| nlls.iter().sum()).collect()
 }
 
 #[cfg(test)]

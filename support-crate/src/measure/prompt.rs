@@ -1,4 +1,4 @@
-//! Prompts of a wanted length.
+//! Prompts of a given length.
 
 use serde::Serialize;
 
@@ -48,7 +48,7 @@ pub fn prompt_of_tokens(loaded: &Loaded, base: &str, tokens: usize) -> Result<Pr
             return Err(Error::input(format!(
                 "repeating {base:?} does not make the prompt longer than {length} tokens"
             ))
-            .hint("give a sentence that the tokenizer keeps"));
+            .hint("give a sentence that the tokenizer does not drop"));
         }
         longest = length;
         repeats += (tokens - length).div_ceil(base_tokens);

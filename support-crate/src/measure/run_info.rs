@@ -11,15 +11,15 @@ use crate::model::{Device, Loaded, threads};
 pub struct RunInfo {
     /// The model id that was loaded.
     pub model: String,
-    /// What computed, for example `kernels`.
+    /// The engine that computed, for example `kernels`.
     pub engine: String,
     /// Where it computed.
     pub device: Device,
     /// The precision in words, for example `float32 (forced on CPU)`.
     pub dtype: String,
-    /// Threads that were to compute on the CPU.
+    /// Threads that were asked to compute on the CPU.
     pub threads: usize,
-    /// The fewest that a step of what was measured was granted: 1 if something else computed meanwhile.
+    /// The fewest threads that any step of the measurement was granted: 1 if something else computed meanwhile.
     pub threads_granted: usize,
     /// How this library was built.
     pub build: String,
@@ -29,7 +29,7 @@ pub struct RunInfo {
 pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "optimised" };
 
 impl RunInfo {
-    /// The circumstances of what this model does now, if nothing else computes meanwhile.
+    /// The circumstances of what this model computes now, if nothing else computes meanwhile.
     pub fn of(loaded: &Loaded) -> Self {
         let info = loaded.model.info();
         Self {

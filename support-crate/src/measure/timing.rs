@@ -46,9 +46,9 @@ pub struct Timing {
     pub runs: Runs,
     /// Time to the first new token, in milliseconds.
     pub ttft: Statistics,
-    /// Tokens for each second of decode; 0 if each sequence has only one new token.
+    /// Tokens per second of decode; 0 if each sequence has only one new token.
     pub decode_rate: Statistics,
-    /// Median time of each new token in its place, in milliseconds; the first is the prefill.
+    /// Median time of the first, second, ... new token, in milliseconds; the first is the prefill.
     pub token_ms: Vec<f64>,
     /// What was measured on.
     pub run: RunInfo,
@@ -56,9 +56,9 @@ pub struct Timing {
 
 /// Times how the model continues `prompt`.
 ///
-/// Tokenising comes before the timer, turning tokens into text and printing do not happen. The device is waited for
-/// before the timer starts, and choosing a token waits for its logits. The cache's memory is set aside inside the timer,
-/// as a request would, and given back after it.
+/// The prompt is tokenised before the timer starts, and nothing is turned into text or printed while it runs. The timer
+/// waits for the device before it starts, and choosing a token waits for its logits. Memory for the cache is allocated
+/// while the timer runs, as for any request, and freed after it has stopped.
 ///
 /// ```
 /// use quantlab::measure::{TimingOptions, time_generate};
@@ -112,10 +112,10 @@ pub fn time_generate_tokens(loaded: &Loaded, prompts: &[Vec<u32>], options: &Tim
     timings.into_iter().next().ok_or_else(|| Error::input("there is no model to time"))
 }
 
-/// Times several models against each other: one run of each in turn, until each has its repeats.
+/// Times several models against each other: one run of each in turn, until each has had its repeats.
 ///
-/// Timed one after the other, two models would also differ by what the machine did meanwhile (its clock,
-/// its neighbours), and intervals that come from within one block of runs do not show that.
+/// Timed one after the other, two models would also differ by what the machine did meanwhile (its clock rate,
+/// its neighbours), and intervals made from one block of runs do not show that.
 ///
 /// # Errors
 /// As [`time_generate`].

@@ -61,8 +61,8 @@ impl Cut {
 }
 
 /// The windows by their indices, in batches of at most `batch_size` and, padding included, `max_tokens`,
-/// as far as a single window is not longer. Longest first: similar lengths need little padding, and
-/// memory that does not suffice is missing at once.
+/// unless a single window is longer. Longest first: similar lengths need little padding, and
+/// if memory does not suffice, that shows at once.
 pub(super) fn batches(windows: &[Window<'_>], batch_size: usize, max_tokens: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..windows.len()).collect();
     order.sort_by_key(|&index| Reverse(windows[index].ids.len()));

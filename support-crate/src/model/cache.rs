@@ -28,7 +28,7 @@ pub enum CacheStorage {
     Nothing,
     /// In a model of candle-transformers.
     Family(FamilyCache),
-    /// What a model of a caller's own keeps as long as the cache.
+    /// What a caller's own model keeps for as long as the cache lives.
     Other(Box<dyn fmt::Debug + Send + Sync>),
     /// In main memory.
     Kernels(KernelCache),

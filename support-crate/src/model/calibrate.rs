@@ -7,8 +7,8 @@ use super::{Loaded, LogitPositions, TokenBatch, check_tokens};
 use crate::error::{Context, Error, Result};
 use crate::quant::{Calibration, CalibrationMethod, Calibrator, Granularity};
 
-/// Runs a model in full precision on prompts, one at a time, and finds the scales that its layers' inputs are to
-/// be quantized by. The prompts should be of the kind that the model is for: what they did not show is clipped.
+/// Runs a model in full precision on prompts, one at a time, and finds the scales by which its layers' inputs are to
+/// be quantized. The prompts should be like those that the model will get: larger inputs than theirs are clipped.
 ///
 /// ```
 /// use quantlab::model::{LoadOptions, calibrate, load_model};
@@ -35,10 +35,11 @@ pub fn calibrate(
 ) -> Result<Calibration> {
     if loaded.model.info().quant_state_bytes > 0 {
         return Err(Error::input(format!("`{}` is quantized already", loaded.model_id))
-            .hint("calibrate the model in full precision: quantized layers give others inputs that are off"));
+            .hint("calibrate the model in full precision: quantized layers pass on inputs that are already off"));
     }
     if prompts.is_empty() {
-        return Err(Error::input("there are no prompts to calibrate with").hint("give texts as the model is to read"));
+        return Err(Error::input("there are no prompts to calibrate with")
+            .hint("give texts like those that the model will read"));
     }
     let calibrator = RefCell::new(Calibrator::new(method, granularity)?);
     for (index, prompt) in prompts.iter().enumerate() {

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 /// A comparison between precisions runs on one engine; every label names the engine that computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Engine {
-    /// This library's own kernels over its own memory, on the CPU. Weights that a file has as they are computed with
-    /// are read where the file is mapped.
+    /// This library's own kernels over its own memory, on the CPU. Weights that a file stores in the format that is
+    /// computed with are read from the mapped file.
     #[default]
     Kernels,
     /// candle's tensors and operations.
@@ -26,7 +26,7 @@ impl Engine {
     /// Every engine.
     pub const ALL: [Self; 3] = [Self::Kernels, Self::Candle, Self::Tch];
 
-    /// The engine that computes where nobody asked for one: the kernels on a CPU. They know no GPU: there it is
+    /// The engine that computes if none is asked for: the kernels on a CPU. On a GPU, which they do not support, it is
     /// libtorch, or candle if only candle can use this one.
     pub fn for_device(device: Device) -> Self {
         let can = |engine: Self| engine.check_device(device).is_ok();
@@ -52,7 +52,7 @@ impl Engine {
         match self {
             Self::Kernels if device.is_cpu() => Ok(()),
             Self::Kernels => Err(Error::input(format!("the engine `kernels` computes on the CPU, not on {device}"))
-                .hint("leave `engine` at `None`, which takes one that can")),
+                .hint("leave `engine` at `None` for one that can")),
             Self::Candle => Candle::device(device).map(drop),
             Self::Tch => Torch::device(device).map(drop),
         }

@@ -74,8 +74,8 @@ pub struct SkippedCandidate {
 
 /// Loads the first of `candidates` that can be loaded.
 ///
-/// Each is a repository on the Hub (`openai-community/gpt2`), a folder, `embedded` or `random:gpt2`;
-/// see [`ModelId`]. The precision is a name such as `"float16"` or a [`Precision`], and is resolved
+/// Each is a repository on the Hub (`openai-community/gpt2`), a folder, `embedded`, `embedded:qat` or
+/// `random:gpt2`; see [`ModelId`]. The precision is a name such as `"float16"` or a [`Precision`], and is resolved
 /// with [`resolve_dtype`] first.
 ///
 /// ```
@@ -99,7 +99,7 @@ where
     load_model(candidates, &LoadOptions { precision, device, ..LoadOptions::default() })
 }
 
-/// As [`load_model_and_tokenizer`], with every choice.
+/// As [`load_model_and_tokenizer`], with every option.
 ///
 /// ```
 /// use quantlab::model::{Engine, LoadOptions, load_model};

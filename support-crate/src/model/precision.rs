@@ -6,10 +6,10 @@ use super::device::Device;
 use crate::error::{Error, Result};
 use crate::precision::Precision;
 
-/// A precision that the device can really use, and how to call it towards people.
+/// A precision that the device can really use, and the label that people see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResolvedDtype {
-    /// What the weights will be.
+    /// The precision of the weights.
     pub dtype: Precision,
     /// For example `float32`, or `float32 (forced on CPU)` when something else was asked for.
     pub label: String,

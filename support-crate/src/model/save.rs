@@ -23,7 +23,7 @@ impl Loaded {
     ///
     /// Takes memory for one tensor at a time; on other engines than the kernels, also for a copy of quantized weights,
     /// which are read back from their tensors. The files appear under their names only when all are written, and
-    /// lines on stdout say how far it is if it takes longer.
+    /// saving a large model reports its progress on stdout.
     ///
     /// ```
     /// use quantlab::prelude::*;
@@ -39,12 +39,12 @@ impl Loaded {
     ///
     /// # Errors
     /// A folder that cannot be written to, or that holds a checkpoint already; a file that the model was loaded
-    /// from and that is gone; a model that was put together by [`Loaded::new`] or is in static int8, which no
-    /// config.json can say.
+    /// from and that is gone; a model that was put together by [`Loaded::new`] or is in static int8, which a
+    /// config.json cannot express.
     pub fn save_pretrained(&self, folder: impl AsRef<Path>) -> Result<()> {
         let folder = folder.as_ref();
         let files = self.files.as_ref().ok_or_else(|| {
-            Error::input("the model has no config.json to save: its halves were opened one by one")
+            Error::input("the model has no config.json to save: model and tokenizer were opened separately")
                 .hint("load it with `load_model`")
         })?;
         let config = self.config_json(&files.config)?;

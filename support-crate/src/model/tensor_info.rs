@@ -10,9 +10,9 @@ pub struct TensorInfo {
     pub name: String,
     /// What it is for.
     pub kind: TensorKind,
-    /// What it stands for; for a matrix of weights `[out_features, in_features]`.
+    /// The shape that it represents; `[out_features, in_features]` for a matrix of weights.
     pub shape: Vec<usize>,
-    /// Elements that are kept: as many as `shape` says, or half of them where a byte holds two codes of 4 bits.
+    /// Elements stored: as many as `shape` says, or half as many where a byte holds two codes of 4 bits.
     pub numel: usize,
     /// Bytes of each element.
     pub element_size: usize,

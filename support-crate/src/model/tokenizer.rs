@@ -16,7 +16,7 @@ pub struct Tokenizer {
     /// The token with the highest id.
     highest: (u32, String),
     size: usize,
-    /// Told of each use, if anyone wants to know.
+    /// Told of each use, if there is one.
     observer: Option<Observer>,
 }
 
@@ -38,7 +38,7 @@ impl Tokenizer {
     /// A file that cannot be read or is not a tokenizer, or one without a single token.
     pub fn read(file: &ModelFile) -> Result<Self> {
         let mut inner = parse(&file.read()?).context(|| format!("{file} is not a tokenizer"))?;
-        // Cutting and filling are decisions of the caller here, not of the file.
+        // Truncating and padding are up to the caller here, not to the file.
         inner.with_truncation(None)?;
         inner.with_padding(None);
         let vocab = inner.get_vocab(true);
@@ -123,14 +123,14 @@ impl Tokenizer {
 }
 
 fn parse(json: &[u8]) -> Result<tokenizers::Tokenizer> {
-    // A file that is cut short in its middle is among what the library panics on.
+    // A file that is cut short in its middle is one of those that the library panics on.
     serde_json::from_slice::<IgnoredAny>(json)?;
     guarded(|| tokenizers::Tokenizer::from_bytes(json))
 }
 
-/// Runs the tokenizers library, which panics on some files, and on some texts with what such files say.
+/// Runs the tokenizers library, which panics on some files, and on some texts with the settings of others.
 fn guarded<T>(work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
-    // What a panic can leave behind in a tokenizer are caches, which locks guard.
+    // All that a panic can leave behind in a tokenizer is its caches, which are guarded by locks.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(|cause| Error::format(cause.to_string())),
         Err(_) => Err(Error::format("the tokenizers library panicked")

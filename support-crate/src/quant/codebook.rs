@@ -11,9 +11,11 @@ use crate::error::{Error, Result};
 /// largest magnitude in the block (`absmax`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FourBit {
-    /// NormalFloat: about equally many weights fall to each number if they are normally distributed.
+    /// NormalFloat: made from the quantiles of the normal distribution, so that the numbers lie closest together where
+    /// most weights lie.
     Nf4,
-    /// Floating point with a sign, 2 bits of exponent and 1 of fraction.
+    /// Floating point with a sign, 2 bits of exponent and 1 of fraction, as bitsandbytes has it: its smallest number
+    /// above 0 is 1/192 of the largest, where the common E2M1 has 1/12.
     Fp4,
 }
 
@@ -51,6 +53,52 @@ const FP4: [f32; 16] = {
     }
     numbers
 };
+
+/// The 4-bit floating point of the Microscaling formats, by its codes, with the largest made 1: a sign, 2 bits of exponent,
+/// 1 of fraction. It differs from bitsandbytes' FP4 in one number, 1/12 where that has 1/192, and in the order of the codes.
+///
+/// Source: OCP Microscaling Formats (MX) Specification 1.0, section 5.3.3 (arXiv:2310.10537, table 1).
+pub const E2M1: [f32; 16] = {
+    let magnitudes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+    let mut numbers = [0.0; 16];
+    let mut code = 0;
+    while code < 8 {
+        numbers[code] = magnitudes[code] / 6.0;
+        numbers[8 + code] = -numbers[code];
+        code += 1;
+    }
+    numbers
+};
+
+/// Plain int4: the whole numbers from -8 to 7, in sevenths. Divided by its absmax, no weight of a block comes near -8/7, so
+/// that code is never used.
+pub const INT4: [f32; 16] = {
+    let mut numbers = [0.0; 16];
+    let mut code = 0;
+    while code < 16 {
+        numbers[code] = (code as f32 - 8.0) / 7.0;
+        code += 1;
+    }
+    numbers
+};
+
+/// Each value rounded to the nearest number of a codebook, times the largest magnitude in its block: what is left of weights
+/// after 4 bits. For any sixteen numbers; [`quantize_4bit_blocks`](super::quantize_4bit_blocks) packs NF4 and FP4.
+///
+/// # Panics
+/// `blocksize` is 0.
+pub fn round_to_codebook(values: &[f32], codebook: &[f32; 16], blocksize: usize) -> Vec<f32> {
+    let round = |block: &[f32]| {
+        let absmax = block.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        let scale = if absmax > 0.0 { absmax } else { 1.0 };
+        let nearest = |value: &f32| {
+            let distance = |number: &f32| (number - value / scale).abs();
+            codebook.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(0.0) * absmax
+        };
+        block.iter().map(nearest).collect::<Vec<f32>>()
+    };
+    values.chunks(blocksize).flat_map(round).collect()
+}
 
 impl FourBit {
     /// Every type.
@@ -191,6 +239,7 @@ impl Serialize for FourBit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quant::{FourBitOptions, Quantized4Bit};
 
     #[test]
     fn names_read_back_and_others_are_refused() {
@@ -212,6 +261,33 @@ mod tests {
             }
         }
         assert_eq!(FourBit::Fp4.ascending().codes[7..9], [0, 8]);
+    }
+
+    /// The same numbers but for the smallest, in another order.
+    #[test]
+    fn e2m1_is_fp4_with_a_smallest_number_that_is_in_line() {
+        let sorted = |mut numbers: [f32; 16]| {
+            numbers.sort_by(f32::total_cmp);
+            numbers
+        };
+        let differing: Vec<(f32, f32)> = sorted(E2M1)
+            .into_iter()
+            .zip(sorted(*FourBit::Fp4.codebook()))
+            .filter(|(a, b)| (a - b).abs() > 1e-6)
+            .collect();
+        assert_eq!(differing, [(-1.0 / 12.0, -1.0 / 192.0), (1.0 / 12.0, 1.0 / 192.0)]);
+        assert_eq!((INT4[1], INT4[8], INT4[15]), (-1.0, 0.0, 1.0));
+    }
+
+    #[test]
+    fn values_are_rounded_as_packed_codes_restore_them() {
+        let values: Vec<f32> = (0..192).map(|i| (i as f32 * 2.399).sin() * (i as f32 * 0.037).cos()).collect();
+        for quant_type in FourBit::ALL {
+            let options = FourBitOptions { quant_type, ..FourBitOptions::default() };
+            let restored: Vec<f32> = Quantized4Bit::quantize(&values, &[values.len()], options).unwrap().dequantize();
+            assert_eq!(round_to_codebook(&values, quant_type.codebook(), 64), restored, "{quant_type}");
+        }
+        assert_eq!(round_to_codebook(&[0.0; 6], &INT4, 4), [0.0; 6]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::precision::Precision;
 /// How a model is quantized while it is loaded.
 ///
 /// Mirrors `BitsAndBytesConfig` of transformers (`utils/quantization_config.py`): the same names and
-/// defaults, of what there is here. `bnb_4bit_blocksize`, `head` and `calibration` are additions.
+/// defaults, as far as they exist here. `bnb_4bit_blocksize`, `head` and `calibration` are additions.
 ///
 /// ```
 /// use quantlab::quant::QuantizationConfig;
@@ -37,15 +37,15 @@ pub struct QuantizationConfig {
     pub bnb_4bit_use_double_quant: bool,
     /// What 4-bit weights are dequantized to, and multiplied with inputs in. bfloat16 rounds both, as bitsandbytes
     /// does, which rounds the sums too; where the processor has an instruction for it, many rows of inputs take
-    /// half the time. float32 rounds nothing. On the CPU, float16 is taken as float32, and libtorch's and candle's
-    /// operations (`tch-ops`, `candle-ops`) always compute in float32; on a GPU in the precision of the model.
+    /// half the time. float32 rounds nothing. On the CPU, float16 is taken as float32, and the engines `tch` and
+    /// `candle` always compute in float32; on a GPU, in the precision of the model.
     pub bnb_4bit_compute_dtype: Precision,
     /// Weights that share a scale: a power of two from 32 to 4096. Always 64 in transformers.
     pub bnb_4bit_blocksize: usize,
     /// What becomes of the head, which transformers leaves in the precision of the model.
     pub head: Head,
-    /// Static int8: the inputs of 8-bit layers are quantized by these scales. Without, every token has a scale
-    /// of its own, found while computing.
+    /// Static int8: the inputs of 8-bit layers are quantized by these scales. Without them, every token
+    /// has a scale of its own, found while computing.
     pub calibration: Option<Calibration>,
 }
 
@@ -138,8 +138,10 @@ impl QuantizationConfig {
     /// Static int8, which bitsandbytes does not have: it would read the weights as those of another format.
     pub fn to_json(&self) -> Result<Value> {
         if self.calibration.is_some() {
-            return Err(Error::input("`calibration`: bitsandbytes has no static int8, so a config.json cannot say it")
-                .hint("keep the model in full precision, and quantize it while it is loaded"));
+            return Err(Error::input(
+                "`calibration`: bitsandbytes has no static int8, so a config.json cannot express it",
+            )
+            .hint("keep the model in full precision, and quantize it while it is loaded"));
         }
         let mut keys = Map::new();
         let mut set = |name: &str, value: Value| keys.insert(name.to_owned(), value);
@@ -246,7 +248,7 @@ impl QuantizationConfig {
         match layers.find(|layer| *layer != "lm_head" && !modules.contains(layer)) {
             None => Ok(()),
             Some(layer) => Err(Error::input(format!(
-                "`calibration` has a layer `{layer}`, which the model does not have: it is of another model"
+                "`calibration` has a layer `{layer}`, which the model does not have: it belongs to another model"
             ))
             .hint(like())),
         }

@@ -6,7 +6,7 @@
 //! | [`Int8Rows`] with [`Int8Tokens`]: LLM.int8() and dynamic int8 | 8 | one for each row | int8, one scale for each token, found while computing |
 //! | [`StaticInt8`] with a [`Calibrator`] | 8 | one for each row | int8, scales fixed beforehand |
 //!
-//! Which layers of a model are quantized, and how, says a [`QuantizationConfig`].
+//! A [`QuantizationConfig`] says which layers of a model are quantized, and how.
 //!
 //! Everything else here is a function of slices: no model, no threads. Blocks and rows do not depend on each
 //! other, so a caller with several threads gives each of them some
@@ -27,7 +27,7 @@ mod static_int8;
 
 pub use blockwise::{check_blocksize, dequantize_4bit_blocks, quantize_4bit_blocks};
 pub use calibration::{Calibration, CalibrationMethod, Calibrator, Granularity, LayerCalibration};
-pub use codebook::{FourBit, dynamic_map};
+pub use codebook::{E2M1, FourBit, INT4, dynamic_map, round_to_codebook};
 pub use config::{Head, LayerFormat, QuantizationConfig};
 pub use float::Float;
 pub use int8::{Int8Rows, int8_matmul_reference, quantize_rows_int8};

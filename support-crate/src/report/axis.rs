@@ -1,21 +1,28 @@
 //! Axes: the range that shows the data, round numbers along it, and where a value falls.
 //!
-//! Own code rather than the plotting crate's, which does not return on some degenerate ranges and
-//! labels ticks with all their digits.
+//! Own ticks rather than plotters', which does not return on some degenerate ranges and labels ticks
+//! with all their digits; plotters takes an axis as one of its coordinates.
 
-use super::number::{decimals_for, fixed, magnitude, significant, whole};
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, KeyPointWeight, NoDefaultFormatting, Ranged, ValueFormatter};
+
+use super::number::{fixed, magnitude};
+use super::text::text_width;
 
 /// The largest and smallest size of a number that can be drawn; beyond, spans overflow.
 pub(crate) const LARGEST: f64 = 1e100;
 const SMALLEST_SPAN: f64 = 1e-100;
 
-/// A range of values with the ticks to label.
-#[derive(Debug, Clone)]
+/// A range of values with the ticks to label. It runs from high to low if `low` is the larger number.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Axis {
     pub low: f64,
     pub high: f64,
     pub ticks: Vec<Tick>,
     pub log: bool,
+    /// Whether the ticks name slots of width 1 rather than values.
+    pub slots: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -25,31 +32,36 @@ pub(crate) struct Tick {
 }
 
 impl Axis {
-    /// A linear axis that ends on ticks, with some room above the data: for measured values.
-    pub fn measured(values: &[f64], from_zero: bool, most_ticks: usize) -> Self {
-        let (mut low, mut high) = extent(values);
-        if from_zero {
-            (low, high) = (low.min(0.0), high.max(0.0));
-        }
-        let (low, high) = widened(low, high, from_zero);
-        let room = (high - low) * 0.04;
-        let low = if from_zero && low == 0.0 { low } else { low - room };
-        let high = if from_zero && high == 0.0 { high } else { high + room };
-        for step in Step::upwards_from((high - low) / most_ticks as f64) {
-            let (first, last) = ((low / step.size()).floor(), (high / step.size()).ceil());
-            if last - first + 1.0 <= most_ticks as f64 {
-                let ticks = step.ticks(first as i64, last as i64);
-                return Self { low: step.at(first as i64), high: step.at(last as i64), ticks, log: false };
-            }
-        }
-        unreachable!("the steps grow without end")
+    /// A linear axis without ticks.
+    pub fn bare(low: f64, high: f64) -> Self {
+        Self { low, high, ..Self::default() }
     }
 
-    /// A linear axis that leaves a margin on both sides of the data: for what was varied.
+    /// A slot of width 1 for each name, with the name in its middle.
+    pub fn categories(names: &[String]) -> Self {
+        let tick = |(index, name): (usize, &String)| Tick { value: index as f64 + 0.5, label: name.clone() };
+        let ticks = names.iter().enumerate().map(tick).collect();
+        Self { ticks, slots: true, ..Self::bare(0.0, names.len() as f64) }
+    }
+
+    /// A linear axis from zero that ends on ticks, with some room beyond the data: for measured values.
+    pub fn measured(values: &[f64], most_ticks: usize) -> Self {
+        let (low, high) = extent(values);
+        let (low, high) = widened(low.min(0.0), high.max(0.0), true);
+        let room = (high - low) * 0.04;
+        let low = if low == 0.0 { low } else { low - room };
+        let high = if high == 0.0 { high } else { high + room };
+        let ends = |step: Step| ((low / step.at(1)).floor() as i64, (high / step.at(1)).ceil() as i64);
+        let (step, first, last) = Step::narrowest(high - low, most_ticks, false, ends);
+        Self { ticks: step.ticks(first, last), ..Self::bare(step.at(first), step.at(last)) }
+    }
+
+    /// A linear axis that leaves a margin on both sides of the data: for what was varied, and
+    /// for differences between values.
     pub fn varied(values: &[f64], most_ticks: usize) -> Self {
         let (low, high) = extent(values);
         let (wide_low, wide_high) = widened(low, high, false);
-        let room = (wide_high - wide_low) * 0.04;
+        let room = (wide_high - wide_low) * 0.05;
         let (mut start, mut end) = (wide_low - room, wide_high + room);
         // Counts and lengths begin at zero; an axis that begins just above or below it misleads.
         if low >= 0.0 && wide_low <= 0.2 * wide_high {
@@ -57,15 +69,10 @@ impl Axis {
         } else if high <= 0.0 && wide_high >= 0.2 * wide_low {
             end = 0.0;
         }
-        let whole_numbers = values.iter().all(|v| v.fract() == 0.0);
-        for step in Step::upwards_from((end - start) / most_ticks as f64) {
-            let (first, last) = ((start / step.size()).ceil(), (end / step.size()).floor());
-            if (whole_numbers && step.exponent < 0) || last - first + 1.0 > most_ticks as f64 {
-                continue;
-            }
-            return Self { low: start, high: end, ticks: step.ticks(first as i64, last as i64), log: false };
-        }
-        unreachable!("the steps grow without end")
+        let whole = values.iter().all(|value| value.fract() == 0.0);
+        let ends = |step: Step| ((start / step.at(1)).ceil() as i64, (end / step.at(1)).floor() as i64);
+        let (step, first, last) = Step::narrowest(end - start, most_ticks, whole, ends);
+        Self { ticks: step.ticks(first, last), ..Self::bare(start, end) }
     }
 
     /// A logarithmic axis. All values must be above zero.
@@ -73,19 +80,48 @@ impl Axis {
         let (low, high) = extent(values);
         let room = ((high / low).ln() * 0.05).max(0.05).exp();
         let (low, high) = (low / room, high * room);
-        let ticks = decade_ticks(low, high, most_ticks);
-        Self { low, high, ticks, log: true }
+        Self { ticks: decade_ticks(low, high, most_ticks), log: true, ..Self::bare(low, high) }
     }
 
-    /// The same axis with a tick at each of the values, where they are few.
-    pub fn with_ticks_at(mut self, values: &[f64], most_ticks: usize) -> Self {
+    /// The same axis with a tick at each of the values if their labels have room along so many pixels;
+    /// of values that are powers of two, at every second one, every third...
+    pub fn with_ticks_at(self, values: &[f64], size: f64, length: f64) -> Self {
         let mut distinct = values.to_vec();
         distinct.sort_by(f64::total_cmp);
         distinct.dedup();
-        if distinct.len() <= most_ticks {
-            self.ticks = distinct.into_iter().map(Tick::alone).collect();
+        let doubling = distinct.iter().all(|value| value.log2().fract() == 0.0);
+        for every in 1..=if doubling { distinct.len() } else { 1 } {
+            let is_tick = |value: &f64| every == 1 || (value.log2() as i64).rem_euclid(every as i64) == 0;
+            let ticks: Vec<Tick> = distinct.iter().copied().filter(is_tick).map(Tick::alone).collect();
+            let own = Self { ticks, ..self.clone() };
+            if own.ticks.len() >= distinct.len().min(2) && own.fits(1, length, |label| text_width(label, size) + 8.0) {
+                return own;
+            }
         }
         self
+    }
+
+    /// Leaves the labels of every second tick, every third... if all have no room along so many pixels;
+    /// `space` is what a label takes of them.
+    pub fn thin(&mut self, length: f64, space: impl Fn(&str) -> f64) {
+        let steps = [1, 2, 3, 5, 10, 20, 50, 100, 200, 500];
+        let every = steps.into_iter().find(|every| self.fits(*every, length, &space)).unwrap_or(usize::MAX);
+        let left_out = self.ticks.iter_mut().enumerate().filter(|(index, _)| index % every != 0);
+        left_out.for_each(|(_, tick)| tick.label.clear());
+    }
+
+    fn fits(&self, every: usize, length: f64, space: impl Fn(&str) -> f64) -> bool {
+        let ticks: Vec<&Tick> = self.ticks.iter().step_by(every).collect();
+        ticks.windows(2).all(|pair| {
+            let away = (self.position(pair[1].value) - self.position(pair[0].value)).abs() * length;
+            away >= (space(&pair[0].label) + space(&pair[1].label)) / 2.0
+        })
+    }
+
+    /// The axis for values that are to be multiplied by a factor, as its ticks are already.
+    pub fn of_unscaled(mut self, factor: f64) -> Self {
+        self.ticks.iter_mut().for_each(|tick| tick.value /= factor);
+        Self { low: self.low / factor, high: self.high / factor, ..self }
     }
 
     /// Where a value falls: 0 at the low end, 1 at the high end.
@@ -99,11 +135,53 @@ impl Axis {
     }
 }
 
-impl Tick {
-    fn alone(value: f64) -> Self {
-        let label = if value.fract() == 0.0 && value.abs() < 1e6 { whole(value as i64) } else { shortest(value) };
-        Self { value, label }
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (start, end): (i32, i32)) -> i32 {
+        start + (self.position(*value) * f64::from(end - start)).round() as i32
     }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        let bold = matches!(hint.weight(), KeyPointWeight::Bold);
+        self.ticks.iter().filter(|_| bold).map(|tick| tick.value).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.low..self.high
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, value: &f64) -> String {
+        self.ticks.iter().find(|tick| tick.value == *value).map_or_else(String::new, |tick| tick.label.clone())
+    }
+}
+
+impl Tick {
+    /// A tick with the fewest digits that still give its value, up to four.
+    fn alone(value: f64) -> Self {
+        let rounded = |digits: &i32| format!("{value:.*e}", *digits as usize - 1).parse().unwrap_or(value);
+        let digits = (1..4).find(|digits| ((rounded(digits) - value) / value).abs() < 1e-9).unwrap_or(4);
+        Self { value, label: written(value, value, magnitude(value) + 1 - digits) }
+    }
+}
+
+/// A number of an axis, all of which are written alike: in the unit that suits the largest, down to the
+/// digit of an exponent.
+fn written(value: f64, largest: f64, last: i32) -> String {
+    let (unit, suffix) = match magnitude(largest) {
+        6..=8 => (6, "M".to_owned()),
+        9..=11 => (9, "G".to_owned()),
+        12..=14 => (12, "T".to_owned()),
+        -4..=5 => (0, String::new()),
+        other => (other, format!("e{other}")),
+    };
+    if value == 0.0 {
+        return "0".into();
+    }
+    format!("{}{suffix}", fixed(value / 10f64.powi(unit), (unit - last).max(0) as usize))
 }
 
 /// A distance between ticks: 1, 2 or 5 times a power of ten.
@@ -114,16 +192,15 @@ struct Step {
 }
 
 impl Step {
-    /// The round steps from one that is at least so wide, each wider than the one before.
-    fn upwards_from(width: f64) -> impl Iterator<Item = Step> {
-        let exponent = magnitude(width);
-        (exponent..)
-            .flat_map(|exponent| [1, 2, 5].map(|digit| Step { digit, exponent }))
-            .skip_while(move |step| step.size() < width)
-    }
-
-    fn size(self) -> f64 {
-        self.at(1)
+    /// The narrowest step, a whole number if so wished, with so many ticks at most; with the first and
+    /// last tick, as `ends` has them.
+    fn narrowest(span: f64, most: usize, whole: bool, ends: impl Fn(Step) -> (i64, i64)) -> (Step, i64, i64) {
+        let least = span / most as f64;
+        let steps = (magnitude(least)..).flat_map(|exponent| [1, 2, 5].map(|digit| Step { digit, exponent }));
+        let wide = steps.filter(|step| step.at(1) >= least && !(whole && step.exponent < 0));
+        let mut ended = wide.map(|step| (step, ends(step).0, ends(step).1));
+        let fits = |(_, first, last): &(Step, i64, i64)| last - first < most as i64;
+        ended.find(fits).unwrap_or((Step { digit: 1, exponent: magnitude(span) }, 0, 1))
     }
 
     /// The value of a tick. Dividing by a power of ten rounds once: 3 / 10 is 0.3, 3 * 0.1 is not.
@@ -134,82 +211,27 @@ impl Step {
 
     fn ticks(self, first: i64, last: i64) -> Vec<Tick> {
         let largest = self.at(first).abs().max(self.at(last).abs());
-        let labels = Labels::for_step(largest, self.exponent);
-        (first..=last).map(|index| Tick { value: self.at(index), label: labels.label(self.at(index)) }).collect()
-    }
-}
-
-/// How the numbers of one axis are written: all alike.
-struct Labels {
-    exponent: i32,
-    decimals: usize,
-    suffix: String,
-}
-
-impl Labels {
-    fn for_step(largest: f64, step_exponent: i32) -> Self {
-        let (exponent, suffix) = match magnitude(largest) {
-            6..=8 => (6, "M".to_string()),
-            9..=11 => (9, "G".to_string()),
-            12..=14 => (12, "T".to_string()),
-            -4..=5 => (0, String::new()),
-            other => (other, format!("e{other}")),
-        };
-        Self { exponent, decimals: (exponent - step_exponent).max(0) as usize, suffix }
-    }
-
-    /// The label without zeros at the end of its decimals.
-    fn label_short(&self, value: f64) -> String {
-        let digits = fixed(value / 10f64.powi(self.exponent), self.decimals);
-        let digits = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
-        format!("{digits}{}", self.suffix)
-    }
-
-    fn label(&self, value: f64) -> String {
-        if value == 0.0 {
-            return "0".into();
-        }
-        format!("{}{}", fixed(value / 10f64.powi(self.exponent), self.decimals), self.suffix)
+        let tick = |value| Tick { value, label: written(value, largest, self.exponent) };
+        (first..=last).map(|index| tick(self.at(index))).collect()
     }
 }
 
 /// Ticks at 1, 2, 5 of each decade if they fit, else at the decades, else at every second one...
 fn decade_ticks(low: f64, high: f64, most: usize) -> Vec<Tick> {
-    let decades = magnitude(low)..=magnitude(high);
     let within = |digits: &[i64], every: i32| -> Vec<f64> {
-        let exponents = decades.clone().filter(|e| e.rem_euclid(every) == 0);
-        exponents
-            .flat_map(|exponent| digits.iter().map(move |&digit| Step { digit, exponent }.size()))
-            .filter(|value| (low..=high).contains(value))
-            .collect()
+        let exponents = (magnitude(low)..=magnitude(high)).filter(|e| e.rem_euclid(every) == 0);
+        let steps = exponents.flat_map(|exponent| digits.iter().map(move |&digit| Step { digit, exponent }.at(1)));
+        steps.filter(|value| (low..=high).contains(value)).collect()
     };
-    let dense = [&[1, 2, 3, 4, 5, 6, 7, 8, 9][..], &[1, 2, 5], &[1]].into_iter().map(|d| within(d, 1));
-    let sparse = (2..).map(|every| within(&[1], every));
-    let fitting = dense.chain(sparse).find(|ticks| ticks.len() <= most).unwrap_or_default();
-    if fitting.len() >= 2 {
+    let sparse = (1..).map(|every| within(&[1], every));
+    let mut all = std::iter::once(within(&[1, 2, 5], 1)).chain(sparse);
+    let fitting = all.find(|ticks| ticks.len() <= most).unwrap_or_default();
+    if fitting.len() >= 3 || (fitting.len() == 2 && high / low > 4.0) {
         return fitting.into_iter().map(Tick::alone).collect();
     }
     // Less than a decade may hold no round power of ten: then round numbers of a linear axis do.
     let linear = Axis::varied(&[low, high], most).ticks;
     linear.into_iter().filter(|tick| (low..=high).contains(&tick.value)).collect()
-}
-
-/// The value with the fewest digits that still give it, up to four.
-fn shortest(value: f64) -> String {
-    let exponent = magnitude(value);
-    if (6..15).contains(&exponent) {
-        return Labels::for_step(value.abs(), exponent - 2).label_short(value);
-    }
-    let enough = |digits: usize| ((significant_value(value, digits) - value) / value).abs() < 1e-9;
-    let digits = (1..4).find(|&digits| enough(digits)).unwrap_or(4);
-    if (-5..6).contains(&exponent) {
-        return fixed(value, decimals_for(value, digits));
-    }
-    significant(value, digits)
-}
-
-fn significant_value(value: f64, digits: usize) -> f64 {
-    format!("{:.*e}", digits - 1, value).parse().unwrap_or(value)
 }
 
 fn extent(values: &[f64]) -> (f64, f64) {

@@ -7,7 +7,7 @@ fn labels(axis: &Axis) -> Vec<&str> {
 
 #[test]
 fn measured_values_start_at_zero_and_end_on_a_tick() {
-    let axis = Axis::measured(&[0.12, 0.33], true, 6);
+    let axis = Axis::measured(&[0.12, 0.33], 6);
     assert_eq!(labels(&axis), ["0", "0.1", "0.2", "0.3", "0.4"]);
     assert_eq!((axis.low, axis.high), (0.0, 0.4));
     assert_eq!(axis.ticks[3].value, 0.3);
@@ -15,9 +15,9 @@ fn measured_values_start_at_zero_and_end_on_a_tick() {
 
 #[test]
 fn thousands_millions_and_small_numbers_stay_short() {
-    assert_eq!(labels(&Axis::measured(&[4000.0], true, 5)), ["0", "2,000", "4,000", "6,000"]);
-    assert_eq!(labels(&Axis::measured(&[3.1e6], true, 6)), ["0", "1M", "2M", "3M", "4M"]);
-    assert_eq!(labels(&Axis::measured(&[3.1e-6], true, 6)), ["0", "1e-6", "2e-6", "3e-6", "4e-6"]);
+    assert_eq!(labels(&Axis::measured(&[4000.0], 5)), ["0", "2,000", "4,000", "6,000"]);
+    assert_eq!(labels(&Axis::measured(&[3.1e6], 6)), ["0", "1M", "2M", "3M", "4M"]);
+    assert_eq!(labels(&Axis::measured(&[3.1e-6], 6)), ["0", "1e-6", "2e-6", "3e-6", "4e-6"]);
 }
 
 #[test]
@@ -33,10 +33,33 @@ fn lengths_begin_at_zero_and_counts_have_whole_ticks() {
 fn a_logarithmic_axis_has_round_ticks_or_those_of_the_data() {
     assert_eq!(labels(&Axis::logarithmic(&[1.0, 1000.0], 6)), ["1", "10", "100", "1,000"]);
     let lengths = [8.0, 64.0, 512.0];
-    let axis = Axis::logarithmic(&lengths, 6).with_ticks_at(&lengths, 6);
+    let axis = Axis::logarithmic(&lengths, 6).with_ticks_at(&lengths, 13.0, 600.0);
     assert_eq!(labels(&axis), ["8", "64", "512"]);
     assert!((axis.position(64.0) - 0.5).abs() < 1e-12);
     assert!(Axis::logarithmic(&[3.1, 3.3], 6).ticks.len() >= 2);
+    assert_eq!(labels(&Axis::logarithmic(&[0.3, 30.0], 9)), ["0.5", "1", "2", "5", "10", "20"]);
+}
+
+#[test]
+fn sizes_that_double_have_ticks_at_powers_of_two() {
+    let labelled = |sizes: &[f64], length| {
+        let axis = Axis::logarithmic(sizes, 9).with_ticks_at(sizes, 13.0, length);
+        labels(&axis).join(" ")
+    };
+    let sizes: Vec<f64> = (0..11).map(|power| f64::from(1 << power)).collect();
+    assert_eq!(labelled(&sizes, 600.0), "1 2 4 8 16 32 64 128 256 512 1,024");
+    assert_eq!(labelled(&sizes, 250.0), "1 4 16 64 256 1,024");
+    let others: Vec<f64> = (10..60).map(f64::from).collect();
+    assert_eq!(labelled(&others, 600.0), "10 20 50");
+}
+
+#[test]
+fn labels_without_room_are_left_out_evenly() {
+    let names: Vec<String> = (0..30).map(|layer| format!("layer {layer}")).collect();
+    let mut axis = Axis::categories(&names);
+    axis.thin(600.0, |label| text_width(label, 13.0) + 8.0);
+    let kept: Vec<&str> = labels(&axis).into_iter().filter(|label| !label.is_empty()).collect();
+    assert_eq!(kept, ["layer 0", "layer 5", "layer 10", "layer 15", "layer 20", "layer 25"]);
 }
 
 #[test]
@@ -52,9 +75,7 @@ fn tick_labels_of_their_own_keep_the_digits_that_matter() {
 #[test]
 fn values_that_are_all_alike_get_a_range() {
     for value in [0.0, -0.0, 1.0, -3.5, 1e-300, 1e99, -1e99, 5e15] {
-        for axis in
-            [Axis::measured(&[value; 3], true, 6), Axis::measured(&[value; 3], false, 6), Axis::varied(&[value; 3], 6)]
-        {
+        for axis in [Axis::measured(&[value; 3], 6), Axis::varied(&[value; 3], 6)] {
             assert!(axis.low < axis.high, "{value}: {axis:?}");
             assert!((0.0..=1.0).contains(&axis.position(value)), "{value}: {axis:?}");
         }
@@ -86,11 +107,10 @@ proptest! {
     fn linear_axes_cover_the_data_with_few_ticks(
         values in prop::collection::vec(any_value(), 1..20),
         most in 4usize..12,
-        from_zero in any::<bool>(),
     ) {
-        let axis = Axis::measured(&values, from_zero, most);
+        let axis = Axis::measured(&values, most);
         sensible(&axis, &values, most)?;
-        prop_assert!(!from_zero || (axis.low <= 0.0 && axis.high >= 0.0));
+        prop_assert!(axis.low <= 0.0 && axis.high >= 0.0);
         sensible(&Axis::varied(&values, most), &values, most)?;
     }
 
@@ -106,8 +126,6 @@ proptest! {
     #[test]
     fn narrow_ranges_far_from_zero_end(centre in -1e15f64..1e15, width in 0f64..1e3) {
         let values = [centre, centre + width];
-        let axis = Axis::measured(&values, false, 6);
-        prop_assert!(axis.low < axis.high && axis.ticks.len() <= 6);
         let axis = Axis::varied(&values, 6);
         prop_assert!(axis.low < axis.high && axis.ticks.len() <= 6);
     }

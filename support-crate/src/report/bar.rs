@@ -1,21 +1,23 @@
 //! Bars: how categories compare.
 
-use std::fmt::Display;
-
 use super::axis::Axis;
-use super::canvas::{Anchor, Canvas, Rect, Text, text_width};
 use super::cell::Cell;
+use super::chart::{Chart, Scale, chart_methods, check_value};
 use super::estimate::Estimate;
-use super::frame::{Across, Entry, Frame, Key, Panel, Reference, TICKS_UP, labelled, reference_entries};
+use super::label::{Label, Place};
 use super::number::alike;
-use super::plot::{check_any, check_value, table_of, ways_out};
-use super::style::{INK, PALETTE, TICK_SIZE, WHITE, draw_error_bar};
+use super::scene::{ACROSS, Key, Mark, Scene, Stroke, Xy};
+use super::style::{INK, LABEL_SIZE, Look, format_of, looks};
 use super::table::Table;
+use super::text::{Anchor, text_width};
 use crate::error::{Error, Result};
-use plotters::style::RGBColor;
+
+/// More bars stand upright and share fewer names; fewer lie down if their names are long.
+const MOST_LYING: usize = 24;
 
 /// Bars side by side, one per category, or one per category and series, with their values written
-/// above them and error bars where the values have intervals.
+/// beyond them and error bars where the values have intervals. They lie down if their names are too
+/// long to stand below them.
 ///
 /// ```
 /// use quantlab::report::{BarPlot, Estimate};
@@ -30,249 +32,253 @@ use plotters::style::RGBColor;
 /// ```
 #[derive(Debug, Clone)]
 pub struct BarPlot {
-    title: String,
-    x_label: String,
-    y: (String, String),
-    note: String,
-    interval_name: String,
+    chart: Chart,
     categories: Vec<String>,
     series: Vec<Series>,
-    references: Vec<Reference>,
+    limits_name: String,
+    /// A category's index and its limit.
+    limits: Vec<(usize, f64)>,
 }
 
 #[derive(Debug, Clone)]
 struct Series {
     name: String,
-    /// One per category; `None` where this series has no value.
-    bars: Vec<Option<Estimate>>,
+    /// A category's index and its value.
+    bars: Vec<(usize, Estimate)>,
 }
 
 impl BarPlot {
     /// A plot without bars yet. Bars start at zero.
     pub fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            x_label: String::new(),
-            y: Default::default(),
-            note: String::new(),
-            interval_name: String::new(),
-            categories: Vec::new(),
-            series: Vec::new(),
-            references: Vec::new(),
-        }
-    }
-
-    /// Says what the categories are; often the title does.
-    pub fn x(mut self, label: impl Into<String>) -> Self {
-        self.x_label = label.into();
-        self
-    }
-
-    /// Names the vertical axis and its unit (`""` for none).
-    pub fn y(mut self, label: impl Into<String>, unit: impl Into<String>) -> Self {
-        self.y = (label.into(), unit.into());
-        self
+        let limits_name = String::new();
+        Self { chart: Chart::new(title), categories: Vec::new(), series: Vec::new(), limits_name, limits: Vec::new() }
     }
 
     /// Adds one bar for each pair of a category and a number or [`Estimate`].
+    ///
+    /// # Errors
+    /// NaN and infinite values; a category that comes twice.
     pub fn bars<C: Into<String>, V: Into<Estimate>>(self, bars: impl IntoIterator<Item = (C, V)>) -> Result<Self> {
         self.series("", bars)
     }
 
     /// Adds a named series of bars, drawn beside those of the other series. Categories stand in the
     /// order in which they first came up; one that a series does not have stays empty.
+    ///
+    /// # Errors
+    /// NaN and infinite values; a category that comes twice.
     pub fn series<C: Into<String>, V: Into<Estimate>>(
         mut self,
         name: impl Into<String>,
         bars: impl IntoIterator<Item = (C, V)>,
     ) -> Result<Self> {
-        let name = name.into();
-        let mut series = Series { name, bars: vec![None; self.categories.len()] };
+        let mut series = Series { name: name.into(), bars: Vec::new() };
         for (category, value) in bars {
             let (category, value) = (category.into(), value.into());
-            check_value(&category, self.y.0.as_str(), value)?;
+            check_value(&category, &self.chart.y.name, value)?;
             let known = self.categories.iter().position(|name| *name == category);
             let index = known.unwrap_or(self.categories.len());
-            if known.is_none() {
-                self.categories.push(category.clone());
-            }
-            series.bars.resize(self.categories.len(), None);
-            if series.bars[index].replace(value).is_some() {
-                return Err(Error::input(format!("`{}` has two bars `{category}`", self.title))
+            if series.bars.iter().any(|(other, _)| *other == index) {
+                return Err(Error::input(format!("`{}` has two bars `{category}`", self.chart.title))
                     .hint("give every bar a name of its own, or put one of them into another .series()"));
             }
+            if known.is_none() {
+                self.categories.push(category);
+            }
+            series.bars.push((index, value));
         }
+        series.bars.sort_by_key(|(category, _)| *category);
         self.series.push(series);
         Ok(self)
     }
 
-    /// Says in the legend what the error bars are, for example `95% confidence interval`.
-    pub fn intervals(mut self, name: impl Into<String>) -> Self {
-        self.interval_name = name.into();
-        self
-    }
-
-    /// Adds a horizontal line to compare with, such as a limit.
-    pub fn reference_line(mut self, value: f64, label: impl Into<String>) -> Result<Self> {
-        let label = label.into();
-        check_value(&label, "the reference line", Estimate::exact(value))?;
-        self.references.push(Reference { value, label });
+    /// Marks a limit of its own on some bars, such as the speed that memory bandwidth allows each of
+    /// them: pairs of a category and its limit.
+    ///
+    /// # Errors
+    /// NaN and infinite values; a category without a bar.
+    pub fn limits<C: Into<String>>(
+        mut self,
+        label: impl Into<String>,
+        limits: impl IntoIterator<Item = (C, f64)>,
+    ) -> Result<Self> {
+        self.limits_name = label.into();
+        for (category, limit) in limits {
+            let category = category.into();
+            check_value(&category, &self.limits_name, limit.into())?;
+            let Some(index) = self.categories.iter().position(|name| *name == category) else {
+                return Err(Error::input(format!("`{}` has no bar `{category}` to limit", self.chart.title))
+                    .hint("add the bars first, then their limits by the same names"));
+            };
+            self.limits.push((index, limit));
+        }
         Ok(self)
-    }
-
-    /// A line of small print below the plot: model, engine, device, dtype, threads, build.
-    pub fn note(mut self, note: impl Display) -> Self {
-        self.note = note.to_string();
-        self
     }
 
     /// The plotted numbers as a table, one row per bar.
     pub fn table(&self) -> Result<Table> {
-        let name = if self.y.0.is_empty() { "value" } else { &self.y.0 };
-        let several = self.series.len() > 1;
-        let mut columns = vec![(self.category_name(), ""), (name, self.y.1.as_str())];
-        if several {
-            columns.insert(1, ("series", ""));
-        }
-        let mut table = table_of(&self.title, columns)?;
+        let Chart { x, y, .. } = &self.chart;
+        let (several, limited) = (self.series.len() > 1, !self.limits.is_empty());
+        let optional = |wanted: bool, column| if wanted { vec![column] } else { vec![] };
+        let mut columns = vec![(x.name_or("category"), "")];
+        columns.extend(optional(several, ("series", "")));
+        columns.push((y.name_or("value"), &y.unit));
+        columns.extend(optional(limited, (&self.limits_name, &y.unit)));
+        let mut table = self.chart.table(columns)?;
         for (index, category) in self.categories.iter().enumerate() {
+            let limit = self.limits.iter().find(|(limited, _)| *limited == index).map(|(_, limit)| *limit);
             for series in &self.series {
-                let Some(value) = series.bar(index) else { continue };
-                let value = if value.has_interval() { Cell::from(value) } else { Cell::from(value.value) };
-                let mut row = vec![Cell::from(category), value];
-                if several {
-                    row.insert(1, Cell::from(&series.name));
+                for (_, value) in series.bars.iter().filter(|(category, _)| *category == index) {
+                    let mut row = vec![Cell::from(category)];
+                    row.extend(several.then(|| Cell::from(&series.name)));
+                    row.push(Cell::measured(*value));
+                    row.extend(limited.then(|| Cell::from(limit)));
+                    table = table.row(row)?;
                 }
-                table = table.row(row)?;
             }
         }
-        Ok(table.note(&self.note))
+        Ok(table)
     }
 
-    pub(super) fn scene(&self) -> Result<Canvas> {
-        check_any(&self.title, !self.categories.is_empty(), "add bars with .bars([(\"name\", value)])?")?;
-        let bars = self.all_bars();
-        let ends = bars.iter().flat_map(|bar| [bar.value, bar.low, bar.high]);
-        let values: Vec<f64> = ends.chain(self.references.iter().map(|reference| reference.value)).collect();
-        let up = with_headroom(Axis::measured(&values, true, TICKS_UP), &bars);
-        let mut panel = self.frame().draw(Across::Categories(self.categories.clone()), up);
-        let placed = self.placed(&panel);
-        placed.iter().for_each(|bar| bar.draw(&mut panel));
-        let labels: Vec<Text> = placed.iter().filter_map(|bar| bar.label(&panel, self.series.len() > 1)).collect();
-        let covered: Vec<Rect> = placed.iter().map(|bar| bar.body).chain(labels.iter().map(Text::bounds)).collect();
-        panel.draw_references(&self.references, &covered);
-        for label in labels {
-            panel.canvas.veil(label.bounds(), WHITE, 0.85);
-            panel.canvas.text(label);
-        }
-        Ok(panel.canvas)
-    }
+    pub(super) fn scene(&self) -> Result<Scene> {
+        let chart = &self.chart;
+        chart.check_any(!self.categories.is_empty(), "add bars with .bars([(\"name\", value)])?")?;
+        let bars = || self.series.iter().flat_map(|series| series.bars.iter().map(|(_, bar)| *bar));
+        let limits = self.limits.iter().map(|(_, limit)| limit);
+        let lines = chart.references.iter().map(|(value, _)| value).chain(limits).map(Estimate::from);
+        let y = chart.up(bars().chain(lines), true)?;
+        let layout = Layout::of(&self.categories, self.series.len());
+        let mut written = layout.written(bars().map(|bar| bar.value * y.factor).collect()).into_iter();
+        let mut scene = layout.scene(chart, &self.categories, y, bars());
 
-    fn placed(&self, panel: &Panel) -> Vec<Placed> {
-        let values: Vec<f64> = self.all_bars().iter().map(|bar| bar.value).collect();
-        // In the order of `all_bars`: series by series.
-        let mut labels = alike(&values, 3).into_iter();
-        let count = self.series.len() as f64;
-        let gap = if count > 1.0 { 1.0 } else { 0.0 };
-        let mut placed = Vec::new();
-        for (index, series) in self.series.iter().enumerate() {
-            for (category, bar) in series.bars.iter().enumerate() {
-                let Some(bar) = *bar else { continue };
-                let (center, slot) = panel.slot(category);
-                let width = (slot * 0.72 / count).min(88.0);
-                let left = center + (index as f64 - count / 2.0) * width;
-                let (end, base) = (panel.y(bar.value), panel.y(0.0));
-                let (top, bottom) = (end.min(base), end.max(base));
-                placed.push(Placed {
-                    bar,
-                    body: Rect { left: left + gap, right: left + width - gap, top, bottom },
-                    color: PALETTE[index % PALETTE.len()],
-                    value: labels.next().unwrap_or_default(),
-                });
+        for (index, (series, looks)) in self.series.iter().zip(self.looks()).enumerate() {
+            for ((category, bar), look) in series.bars.iter().zip(&looks) {
+                let (left, right) = layout.sides(*category, index);
+                let (from, to, middle) =
+                    (layout.at(left, 0.0), layout.at(right, bar.value), f64::midpoint(left, right));
+                scene.marks.push(Mark::Block(from, to, look.fill()));
+                if bar.has_interval() {
+                    let [from, to] = [bar.low, bar.high].map(|end| layout.at(middle, end));
+                    scene.marks.push(Mark::Interval(from, to, INK, None));
+                }
+                let end = if bar.value < 0.0 { bar.low.min(bar.value) } else { bar.high.max(bar.value) };
+                let (at, place) = (layout.at(middle, end), layout.beyond(bar.value < 0.0));
+                scene.labels.extend(written.next().map(|text| Label::new(text, at, place)));
+            }
+            if let (false, Some(look)) = (series.name.is_empty(), looks.first()) {
+                scene.entry(&series.name, Key::Swatch(look.fill()));
             }
         }
-        placed
-    }
-
-    fn frame(&self) -> Frame {
-        let named = self.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty());
-        let mut legend: Vec<Entry> = named
-            .map(|(index, series)| Entry {
-                label: series.name.clone(),
-                key: Key::Swatch(PALETTE[index % PALETTE.len()]),
-            })
-            .collect();
-        if !self.interval_name.is_empty() && self.all_bars().iter().any(Estimate::has_interval) {
-            legend.push(Entry { label: self.interval_name.clone(), key: Key::ErrorBar });
+        let stroke = Stroke { dash: (4, 2), ..Stroke::new(INK, 2.0) };
+        for (category, limit) in &self.limits {
+            let ends = [0.08, 0.92].map(|share| layout.at(*category as f64 + share, *limit));
+            scene.marks.push(Mark::Line(ends.into(), stroke));
         }
-        legend.extend(reference_entries(&self.references));
-        Frame {
-            title: self.title.clone(),
-            x_label: self.x_label.clone(),
-            y_label: labelled(&self.y.0, &self.y.1),
-            note: self.note.clone(),
-            legend,
+        if !self.limits.is_empty() {
+            scene.entry(&self.limits_name, Key::Line(stroke));
         }
+        scene.intervals(chart);
+        scene.references(chart, layout.lying);
+        Ok(scene)
     }
 
-    fn all_bars(&self) -> Vec<Estimate> {
-        self.series.iter().flat_map(|series| series.bars.iter().flatten().copied()).collect()
-    }
-
-    fn category_name(&self) -> &str {
-        if self.x_label.is_empty() { "category" } else { &self.x_label }
+    /// The look of each bar of each series: that of its series, or of the format that its category names.
+    fn looks(&self) -> Vec<Vec<Look>> {
+        let names = self.series.iter().map(|series| series.name.as_str());
+        if let [alone] = &self.series[..]
+            && format_of(&alone.name).is_none()
+            && self.categories.iter().any(|name| format_of(name).is_some())
+        {
+            return vec![looks(self.categories.iter().map(String::as_str))];
+        }
+        looks(names).into_iter().zip(&self.series).map(|(look, series)| vec![look; series.bars.len()]).collect()
     }
 }
 
-impl Series {
-    fn bar(&self, category: usize) -> Option<Estimate> {
-        self.bars.get(category).copied().flatten()
+chart_methods!(BarPlot: category, y, intervals, reference_line);
+
+/// How bars stand: upright, or lying where their names are too long to stand below them.
+pub(super) struct Layout {
+    pub lying: bool,
+    categories: usize,
+    series: usize,
+}
+
+impl Layout {
+    pub fn of(names: &[String], series: usize) -> Self {
+        let slot = ACROSS / names.len() as f64;
+        let long = names.iter().any(|name| text_width(name, LABEL_SIZE) + 8.0 > slot);
+        Self { lying: long && names.len() <= MOST_LYING, categories: names.len(), series }
     }
-}
 
-/// A bar with its place in the picture.
-struct Placed {
-    bar: Estimate,
-    body: Rect,
-    color: RGBColor,
-    value: String,
-}
-
-impl Placed {
-    fn draw(&self, panel: &mut Panel) {
-        panel.canvas.rect(self.body, self.color);
-        if self.bar.has_interval() {
-            let (low, high) = (panel.y(self.bar.low), panel.y(self.bar.high));
-            let middle = (self.body.left + self.body.right) / 2.0;
-            draw_error_bar(&mut panel.canvas, middle, low, high, INK);
+    /// An empty scene for the bars, with the axis of their values.
+    pub fn scene(
+        &self,
+        chart: &Chart,
+        categories: &[String],
+        values: Scale,
+        bars: impl Iterator<Item = Estimate>,
+    ) -> Scene {
+        let (names, name) = (Axis::categories(categories), chart.x.name.clone());
+        let along = self.with_headroom(values.axis, bars);
+        if !self.lying {
+            return Scene { x_label: name, y_label: values.label, ..Scene::new(names, along) };
         }
+        let row = if self.series > 1 { 18.0 * self.series as f64 + 12.0 } else { 34.0 };
+        let (height, downwards) = (row * self.categories as f64, Axis { low: names.high, high: names.low, ..names });
+        Scene { x_label: values.label, y_label: name, grid: (true, false), height, ..Scene::new(along, downwards) }
     }
 
-    /// The value beyond the bar's end and its error bar; narrow bars go without.
-    fn label(&self, panel: &Panel, crowded: bool) -> Option<Text> {
-        let size = if crowded { TICK_SIZE - 1.5 } else { TICK_SIZE };
-        let room = self.body.width() * if crowded { 1.05 } else { 1.3 };
-        if text_width(&self.value, size) > room {
-            return None;
+    /// A place across the categories and along the values.
+    pub fn at(&self, across: f64, along: f64) -> Xy {
+        if self.lying { (along, across) } else { (across, along) }
+    }
+
+    /// Where the bar of a series begins and ends across the categories.
+    pub fn sides(&self, category: usize, series: usize) -> (f64, f64) {
+        let (count, widest) = (self.series as f64, if self.series > 1 { 0.82 } else { 0.7 });
+        let most = if self.series > 1 { 56.0 } else { 84.0 };
+        let width = if self.lying { widest } else { (most * count / self.slot()).min(widest) } / count;
+        let left = category as f64 + 0.5 + (series as f64 - count / 2.0) * width;
+        let gap = if self.series > 1 { 0.03 * width } else { 0.0 };
+        (left + gap, left + width - gap)
+    }
+
+    /// About the pixels of a category's slot.
+    fn slot(&self) -> f64 {
+        ACROSS / self.categories as f64
+    }
+
+    /// The values to write at the bars: all of them, or none if one has no room.
+    pub fn written(&self, values: Vec<f64>) -> Vec<String> {
+        let (left, right) = self.sides(0, 0);
+        let room = (right - left) * self.slot() * if self.series > 1 { 1.0 } else { 1.3 };
+        let written = alike(&values, 3);
+        let fits = self.lying || written.iter().all(|text| text_width(text, LABEL_SIZE) <= room);
+        if fits { written } else { Vec::new() }
+    }
+
+    /// The place of a value: beyond the end of its bar.
+    pub fn beyond(&self, below_zero: bool) -> Place {
+        let (offset, anchor) = match (self.lying, below_zero) {
+            (false, false) => ((0.0, -6.0), Anchor::Middle),
+            (false, true) => ((0.0, 16.0), Anchor::Middle),
+            (true, false) => ((7.0, 4.5), Anchor::Start),
+            (true, true) => ((-7.0, 4.5), Anchor::End),
+        };
+        Place::Beside { offset, anchor }
+    }
+
+    /// Room on the axis for the values beyond the ends of the bars.
+    fn with_headroom(&self, mut axis: Axis, bars: impl Iterator<Item = Estimate>) -> Axis {
+        let room = (axis.high - axis.low) * if self.lying { 0.15 } else { 0.09 };
+        for Estimate { value, low, high } in bars {
+            if value < 0.0 {
+                axis.low = axis.low.min(value.min(low) - room);
+            } else {
+                axis.high = axis.high.max(value.max(high) + room);
+            }
         }
-        let Estimate { value, low, high } = self.bar;
-        let below = value < 0.0;
-        let row = if below { panel.y(low.min(value)) + 17.0 } else { panel.y(high.max(value)) - 6.0 };
-        let middle = (self.body.left + self.body.right) / 2.0;
-        Some(Text::new((middle, row), &self.value, size, INK).anchor(Anchor::Middle))
+        axis
     }
-}
-
-ways_out!(BarPlot);
-
-/// Room for the values written beyond the ends of the bars.
-pub(crate) fn with_headroom(mut axis: Axis, bars: &[Estimate]) -> Axis {
-    let (span, room) = (axis.high - axis.low, 0.09);
-    if bars.iter().any(|bar| axis.position(bar.high.max(bar.value)) > 1.0 - room) {
-        axis.high += span * room;
-    }
-    if bars.iter().any(|bar| bar.value < 0.0 && axis.position(bar.low.min(bar.value)) < room) {
-        axis.low -= span * room;
-    }
-    axis
 }

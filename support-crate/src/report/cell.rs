@@ -2,7 +2,7 @@
 
 use super::estimate::Estimate;
 use super::number::{common_decimals, decimals_for, fixed, needed_decimals, needs_exponent, significant, whole};
-use crate::measure::Statistics;
+use crate::measure::{Statistics, Uncertain};
 
 /// One value of a table. Strings, integers, floating-point numbers, estimates and options convert to it.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +40,11 @@ impl Cell {
     /// A number that is shown whole if it is.
     pub(crate) fn plain(value: f64) -> Self {
         if value.fract() == 0.0 && value.abs() < 1e15 { Cell::Whole(value as i64) } else { Cell::Number(value) }
+    }
+
+    /// A measured number, with its interval if it has one.
+    pub(crate) fn measured(estimate: Estimate) -> Self {
+        if estimate.has_interval() { Cell::Estimate(estimate) } else { Cell::Number(estimate.value) }
     }
 
     fn kind(&self) -> Option<Kind> {
@@ -186,6 +191,7 @@ cell_from! {
     f32 => |value| Cell::Number(value.into()),
     Estimate => Cell::Estimate,
     Statistics => |statistics| Cell::Estimate(statistics.into()),
+    Uncertain => |uncertain| Cell::Estimate(uncertain.into()),
 }
 
 impl From<&Cell> for Cell {

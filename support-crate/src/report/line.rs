@@ -2,15 +2,18 @@
 
 use std::fmt::Display;
 
-use super::axis::Axis;
-use super::canvas::{Canvas, Rect, Spot};
+use plotters::style::Color;
+
 use super::cell::Cell;
-use super::estimate::{Estimate, Point};
-use super::frame::{Across, Entry, Frame, Key, Panel, Reference, TICKS_ACROSS, TICKS_UP, labelled, reference_entries};
-use super::plot::{check_any, check_positive, check_value, table_of, ways_out};
-use super::style::{SeriesStyle, draw_error_bar};
+use super::chart::{Chart, Scale, chart_methods, check_value};
+use super::estimate::{Estimate, Number, Point};
+use super::label::{Label, Place};
+use super::number::significant;
+use super::scene::{ACROSS, Key, Mark, Scene, Stroke, Xy};
+use super::style::{Look, NOTE_SIZE, looks};
 use super::table::Table;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::measure::Statistics;
 
 /// Beyond this many points a line is a curve, and markers would hide it.
 const MOST_MARKERS: usize = 40;
@@ -32,93 +35,81 @@ const MOST_MARKERS: usize = 40;
 /// ```
 #[derive(Debug, Clone)]
 pub struct LinePlot {
-    title: String,
-    x: (String, String),
-    y: (String, String),
-    note: String,
-    interval_name: String,
+    chart: Chart,
     series: Vec<Series>,
-    references: Vec<Reference>,
-    log_x: bool,
-    log_y: bool,
     from_zero: bool,
 }
 
 #[derive(Debug, Clone)]
 struct Series {
     name: String,
+    /// From left to right.
     points: Vec<Point>,
+    /// Where each point stood when the points were given.
+    order: Vec<usize>,
+    /// What to write at each point; may be empty.
+    labels: Vec<String>,
+    /// Of independent runs: there is no line between them.
+    runs: Option<Statistics>,
 }
 
 impl LinePlot {
     /// A plot without data yet. The vertical axis starts at zero unless told otherwise.
     pub fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            x: Default::default(),
-            y: Default::default(),
-            note: String::new(),
-            interval_name: String::new(),
-            series: Vec::new(),
-            references: Vec::new(),
-            log_x: false,
-            log_y: false,
-            from_zero: true,
-        }
-    }
-
-    /// Names the horizontal axis and its unit (`""` for none).
-    pub fn x(mut self, label: impl Into<String>, unit: impl Into<String>) -> Self {
-        self.x = (label.into(), unit.into());
-        self
-    }
-
-    /// Names the vertical axis and its unit (`""` for none).
-    pub fn y(mut self, label: impl Into<String>, unit: impl Into<String>) -> Self {
-        self.y = (label.into(), unit.into());
-        self
+        Self { chart: Chart::new(title), series: Vec::new(), from_zero: true }
     }
 
     /// Adds a line. Points are pairs `(x, y)` where `y` is a number or an [`Estimate`]; their order
     /// does not matter.
     ///
-    /// NaN and infinite values are an error.
+    /// # Errors
+    /// NaN and infinite values.
     pub fn series(mut self, name: impl Into<String>, points: impl IntoIterator<Item: Into<Point>>) -> Result<Self> {
-        let name = name.into();
-        let mut points: Vec<Point> = points.into_iter().map(Into::into).collect();
+        let (name, points): (String, Vec<Point>) = (name.into(), points.into_iter().map(Into::into).collect());
         for point in &points {
-            check_value(&name, "the horizontal axis", Estimate::exact(point.x))?;
+            check_value(&name, "the horizontal axis", point.x.into())?;
             check_value(&name, &point.x.to_string(), point.y)?;
         }
-        points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        self.series.push(Series { name, points });
+        let mut order: Vec<usize> = (0..points.len()).collect();
+        order.sort_by(|a, b| points[*a].x.total_cmp(&points[*b].x));
+        let points = order.iter().map(|&index| points[index]).collect();
+        self.series.push(Series { name, points, order, labels: Vec::new(), runs: None });
         Ok(self)
     }
 
-    /// Says in the legend what the error bars are, for example `95% confidence interval`.
-    pub fn intervals(mut self, name: impl Into<String>) -> Self {
-        self.interval_name = name.into();
-        self
-    }
-
-    /// Adds a horizontal line to compare with, such as a limit.
-    pub fn reference_line(mut self, value: f64, label: impl Into<String>) -> Result<Self> {
-        let label = label.into();
-        check_value(&label, "the reference line", Estimate::exact(value))?;
-        self.references.push(Reference { value, label });
+    /// Adds independent runs, in the order in which they were made and to the right of runs added
+    /// before: a point for each, no line between them, and their median with its 95% interval as a band
+    /// (see [`Statistics`]).
+    ///
+    /// # Errors
+    /// No runs; NaN and infinite values.
+    pub fn runs(mut self, name: impl Into<String>, values: impl IntoIterator<Item: Number>) -> Result<Self> {
+        let (name, values): (_, Vec<f64>) = (name.into(), values.into_iter().map(Number::to_f64).collect());
+        let before: usize = self.series.iter().filter(|series| series.runs.is_some()).map(|s| s.points.len()).sum();
+        self = self.series(&name, values.iter().enumerate().map(|(index, value)| (before + index + 1, *value)))?;
+        let statistics = Statistics::of(&values).map_err(|error| error.context(format!("`{name}`")))?;
+        self.series.iter_mut().next_back().into_iter().for_each(|series| series.runs = Some(statistics));
         Ok(self)
     }
 
-    /// Makes the horizontal axis logarithmic, with ticks at the data's own values if they are few.
-    pub fn log_x(mut self) -> Self {
-        self.log_x = true;
-        self
-    }
-
-    /// Makes the vertical axis logarithmic.
-    pub fn log_y(mut self) -> Self {
-        self.log_y = true;
-        self
+    /// Writes labels at the points of a series, where they have room: one for each point, in the order
+    /// in which the points were given.
+    ///
+    /// # Errors
+    /// A series that the plot does not have; another count of labels than of points.
+    pub fn label_points(mut self, name: &str, labels: impl IntoIterator<Item: Display>) -> Result<Self> {
+        let labels: Vec<String> = labels.into_iter().map(|label| label.to_string()).collect();
+        let title = &self.chart.title;
+        let Some(series) = self.series.iter_mut().find(|series| series.name == name) else {
+            return Err(Error::input(format!("`{title}` has no series `{name}` to label"))
+                .hint("add the series first, then its labels by the same name"));
+        };
+        if labels.len() != series.points.len() {
+            return Err(Error::input(format!("`{name}`: {} labels for {} points", labels.len(), series.points.len()))
+                .hint("give one label for each point, in the order of the points"));
+        }
+        series.labels = series.order.iter().map(|&index| labels[index].clone()).collect();
+        Ok(self)
     }
 
     /// Whether the vertical axis starts at zero (it does unless told otherwise). Measured amounts
@@ -128,84 +119,42 @@ impl LinePlot {
         self
     }
 
-    /// A line of small print below the plot: model, engine, device, dtype, threads, build.
-    pub fn note(mut self, note: impl Display) -> Self {
-        self.note = note.to_string();
-        self
-    }
-
     /// The plotted numbers as a table, one row per point.
     pub fn table(&self) -> Result<Table> {
-        let (x, y) = (name_or(&self.x.0, "x"), name_or(&self.y.0, "y"));
-        let mut table = table_of(&self.title, [("series", ""), (x, self.x.1.as_str()), (y, self.y.1.as_str())])?;
+        let Chart { x, y, .. } = &self.chart;
+        let columns = [("series", ""), (x.name_or("x"), x.unit.as_str()), (y.name_or("y"), y.unit.as_str())];
+        let mut table = self.chart.table(columns)?;
         for series in &self.series {
             for point in &series.points {
-                let y = if point.y.has_interval() { Cell::from(point.y) } else { Cell::from(point.y.value) };
-                table = table.row([Cell::from(&series.name), Cell::plain(point.x), y])?;
+                table = table.row([Cell::from(&series.name), Cell::plain(point.x), Cell::measured(point.y)])?;
             }
         }
-        Ok(table.note(&self.note))
+        Ok(table)
     }
 
-    pub(super) fn scene(&self) -> Result<Canvas> {
-        check_any(&self.title, self.points().next().is_some(), "add points with .series(\"name\", [(x, y)])?")?;
-        let (across, up) = self.axes()?;
-        let mut panel = self.frame().draw(Across::Numbers(across), up);
-        for layer in [Series::draw_line, Series::draw_rims, Series::draw_error_bars, Series::draw_markers] {
-            for (index, series) in self.series.iter().enumerate() {
-                layer(series, &mut panel, SeriesStyle::nth(index));
-            }
-        }
-        let covered: Vec<Rect> = self.series.iter().flat_map(|series| series.covered(&panel)).collect();
-        panel.draw_references(&self.references, &covered);
-        Ok(panel.canvas)
-    }
+    pub(super) fn scene(&self) -> Result<Scene> {
+        let chart = &self.chart;
+        chart.check_any(self.points().next().is_some(), "add points with .series(\"name\", [(x, y)])?")?;
+        let x = chart.across(self.points().map(|point| point.x.into()))?;
+        let medians = self.series.iter().filter_map(|series| series.runs.map(Estimate::from));
+        let references = chart.references.iter().map(|(value, _)| (*value).into());
+        let y = chart.up(self.points().map(|point| point.y).chain(medians).chain(references), self.from_zero)?;
+        let mut scene = Scene { x_label: x.label, y_label: y.label.clone(), ..Scene::new(x.axis, y.axis.clone()) };
 
-    fn axes(&self) -> Result<(Axis, Axis)> {
-        let xs: Vec<f64> = self.points().map(|point| point.x).collect();
-        let across = if self.log_x {
-            check_positive(&self.title, "horizontal", xs.iter().copied())?;
-            Axis::logarithmic(&xs, TICKS_ACROSS).with_ticks_at(&xs, 2 * TICKS_ACROSS)
-        } else {
-            Axis::varied(&xs, TICKS_ACROSS)
-        };
-        let values = self.points().map(|point| point.y.value);
-        let mut ys: Vec<f64> = values.chain(self.references.iter().map(|reference| reference.value)).collect();
-        if self.log_y {
-            check_positive(&self.title, "vertical", ys.iter().copied())?;
+        let looks = looks(self.series.iter().map(|series| series.name.as_str()));
+        let looked: Vec<(&Series, Look)> = self.series.iter().zip(looks).collect();
+        for layer in [Series::draw_line, Series::draw_markers, Series::draw_intervals] {
+            looked.iter().for_each(|(series, look)| layer(series, &mut scene, *look));
         }
-        let ends = self.points().flat_map(|point| [point.y.low, point.y.high]);
-        // An interval that reaches zero runs off a logarithmic axis; the value itself stays on it.
-        ys.extend(ends.filter(|end| !self.log_y || *end > 0.0));
-        let up = if self.log_y {
-            Axis::logarithmic(&ys, TICKS_UP + 3)
-        } else {
-            Axis::measured(&ys, self.from_zero, TICKS_UP)
-        };
-        Ok((across, up))
-    }
-
-    fn frame(&self) -> Frame {
-        let mut legend = Vec::new();
-        let bars = !self.interval_name.is_empty() && self.points().any(|point| point.y.has_interval());
-        if self.series.len() > 1 || bars {
-            let named = self.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty());
-            legend.extend(named.map(|(index, series)| Entry {
-                label: series.name.clone(),
-                key: Key::Line { style: SeriesStyle::nth(index), marker: series.has_markers() },
-            }));
+        scene.references(chart, false);
+        looked.iter().for_each(|(series, look)| series.write(&mut scene, *look, &y));
+        scene.intervals(chart);
+        let runs = looked.iter().filter_map(|(series, look)| Some((series.runs?.confidence, look)));
+        if let Some((confidence, look)) = runs.min_by(|a, b| a.0.total_cmp(&b.0)) {
+            let label = format!("median with its {:.0}% interval", 100.0 * confidence);
+            scene.entry(label, Key::Swatch(look.color.mix(BAND)));
         }
-        if bars {
-            legend.push(Entry { label: self.interval_name.clone(), key: Key::ErrorBar });
-        }
-        legend.extend(reference_entries(&self.references));
-        Frame {
-            title: self.title.clone(),
-            x_label: labelled(&self.x.0, &self.x.1),
-            y_label: labelled(&self.y.0, &self.y.1),
-            note: self.note.clone(),
-            legend,
-        }
+        Ok(scene)
     }
 
     fn points(&self) -> impl Iterator<Item = &Point> {
@@ -213,68 +162,68 @@ impl LinePlot {
     }
 }
 
+chart_methods!(LinePlot: x, y, log_x, log_y, intervals, reference_line);
+
+/// The radius of a marker, in pixels.
+const RADIUS: f64 = 4.2;
+/// How much a band hides of what is below it.
+const BAND: f64 = 0.22;
+
 impl Series {
-    fn has_markers(&self) -> bool {
-        self.points.len() <= MOST_MARKERS
+    /// Whether there is room for a marker at each point.
+    fn has_markers(&self, scene: &Scene) -> bool {
+        let gap = |pair: &[Point]| (scene.x.position(pair[1].x) - scene.x.position(pair[0].x)) * ACROSS;
+        let close = self.points.windows(2).filter(|pair| gap(pair) < 2.0 * RADIUS).count();
+        self.runs.is_some() || (self.points.len() <= MOST_MARKERS && close <= self.points.len() / 4)
     }
 
-    fn spots(&self, panel: &Panel) -> Vec<Spot> {
-        self.points.iter().map(|point| (panel.x(point.x), panel.y(point.y.value))).collect()
+    fn spots(&self) -> impl DoubleEndedIterator<Item = Xy> {
+        self.points.iter().map(|point| (point.x, point.y.value))
     }
 
-    fn draw_line(&self, panel: &mut Panel, style: SeriesStyle) {
-        let spots = self.spots(panel);
-        if spots.len() > 1 {
-            let width = if self.has_markers() { 2.0 } else { 1.3 };
-            style.draw_line(&mut panel.canvas, &spots, width);
+    /// The band of independent runs, from its top left corner to the other.
+    fn band(&self) -> Option<(Xy, Xy)> {
+        let (first, last, runs) = (self.points.first()?, self.points.last()?, self.runs?);
+        Some(((first.x - 0.4, runs.high), (last.x + 0.4, runs.low)))
+    }
+
+    fn draw_line(&self, scene: &mut Scene, look: Look) {
+        let mark = match (self.band(), self.runs) {
+            (Some((from, to)), Some(runs)) => {
+                scene.marks.push(Mark::Block(from, to, look.color.mix(BAND)));
+                Mark::Line(vec![(from.0, runs.median), (to.0, runs.median)], Stroke::new(look.color, 1.6))
+            }
+            _ if self.points.len() < 2 => return,
+            _ => Mark::Line(self.spots().collect(), look.stroke(if self.has_markers(scene) { 2.0 } else { 1.4 })),
+        };
+        scene.marks.push(mark);
+    }
+
+    fn draw_intervals(&self, scene: &mut Scene, look: Look) {
+        for Point { x, y } in self.points.iter().filter(|point| point.y.has_interval()) {
+            scene.marks.push(Mark::Interval((*x, y.low), (*x, y.high), look.color, Some(RADIUS)));
         }
     }
 
-    fn draw_rims(&self, panel: &mut Panel, style: SeriesStyle) {
-        if self.has_markers() {
-            self.spots(panel).iter().for_each(|&spot| style.draw_rim(&mut panel.canvas, spot));
+    fn draw_markers(&self, scene: &mut Scene, look: Look) {
+        if self.has_markers(scene) {
+            scene.marks.extend(self.spots().map(|at| Mark::Point(at, look, RADIUS)));
         }
     }
 
-    fn draw_error_bars(&self, panel: &mut Panel, style: SeriesStyle) {
-        for point in self.points.iter().filter(|point| point.y.has_interval()) {
-            let (x, low, high) = (panel.x(point.x), panel.y(point.y.low), panel.y(point.y.high));
-            draw_error_bar(&mut panel.canvas, x, low, high, style.color);
-        }
+    /// The name, and what is to be written at the points.
+    fn write(&self, scene: &mut Scene, look: Look, y: &Scale) {
+        let at_point = |(text, at): (&String, Xy)| Label { size: NOTE_SIZE, ..Label::new(text, at, Place::Near) };
+        scene.labels.extend(self.labels.iter().zip(self.spots()).map(at_point));
+        let Some(last) = self.spots().next_back().filter(|_| !self.name.is_empty()) else { return };
+        let (label, key) = match (self.band(), self.runs) {
+            (Some((from, to)), Some(runs)) => {
+                let name = format!("{}: {} {}", self.name, significant(runs.median * y.factor, 3), y.unit);
+                (Label::new(name.trim_end(), from, Place::Along { to, rows: 4 }), Key::Marker(look))
+            }
+            _ if self.has_markers(scene) => (Label::new(&self.name, last, Place::End), Key::Series(look)),
+            _ => (Label::new(&self.name, last, Place::End), Key::Line(look.stroke(2.0))),
+        };
+        scene.labels.push(Label { color: look.ink(), key: Some(key), ..label });
     }
-
-    fn draw_markers(&self, panel: &mut Panel, style: SeriesStyle) {
-        if self.has_markers() {
-            self.spots(panel).iter().for_each(|&spot| style.draw_marker(&mut panel.canvas, spot));
-        }
-    }
-
-    /// The places where the series is drawn, for labels to keep off.
-    fn covered(&self, panel: &Panel) -> Vec<Rect> {
-        let bars = self.points.iter().map(|point| {
-            let x = panel.x(point.x);
-            Rect { left: x - 6.5, right: x + 6.5, top: panel.y(point.y.high), bottom: panel.y(point.y.low) }
-        });
-        bars.chain(places_along(&self.spots(panel))).collect()
-    }
-}
-
-ways_out!(LinePlot);
-
-/// Small squares along a line, so that labels can keep off it.
-fn places_along(spots: &[Spot]) -> Vec<Rect> {
-    let mut places: Vec<Rect> = spots.iter().map(|&spot| Rect::around(spot, 7.0)).collect();
-    for pair in spots.windows(2) {
-        let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
-        let pieces = ((x1 - x0).hypot(y1 - y0) / 6.0).ceil() as usize;
-        places.extend((1..pieces).map(|piece| {
-            let share = piece as f64 / pieces as f64;
-            Rect::around((x0 + (x1 - x0) * share, y0 + (y1 - y0) * share), 3.0)
-        }));
-    }
-    places
-}
-
-fn name_or<'a>(name: &'a str, otherwise: &'a str) -> &'a str {
-    if name.is_empty() { otherwise } else { name }
 }

@@ -250,7 +250,7 @@ impl Loaded {
     }
 }
 
-fn figure(value: f64) -> String {
+pub(super) fn figure(value: f64) -> String {
     significant(value, 4)
 }
 
@@ -261,7 +261,7 @@ fn interval(statistics: &Statistics) -> String {
     format!("{} to {}", figure(statistics.low), figure(statistics.high))
 }
 
-fn show_table(table: Result<Table>) {
+pub(super) fn show_table(table: Result<Table>) {
     match table {
         Ok(table) => table.evcxr_display(),
         Err(error) => show(&error.to_string(), &format!("<p>{}</p>", escape_html(&error.to_string()))),

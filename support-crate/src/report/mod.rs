@@ -6,6 +6,8 @@
 //! | [`LinePlot`] | how something changes along a length, a size, a step |
 //! | [`BarPlot`] | how categories compare |
 //! | [`StackedBar`] | what a whole is made of |
+//! | [`TradeOff`] | what each choice costs and gives, with the Pareto front |
+//! | [`RugPlot`] | which numbers a format has, and where rounding turns |
 //! | [`Timeline`] | when the tokens come out: prefill and decode on a time axis |
 //! | [`Summary`] | findings in words |
 //!
@@ -14,23 +16,28 @@
 
 mod axis;
 mod bar;
-mod canvas;
 mod cell;
+mod chart;
 mod display;
+mod draw;
 mod estimate;
-mod frame;
+mod label;
 mod line;
 mod measured;
 mod number;
-mod plot;
 mod png;
+mod quality;
+mod rug;
+mod scene;
 mod stacked;
 mod style;
 mod summary;
 mod table;
 mod table_frame;
 mod table_text;
+mod text;
 mod timeline;
+mod trade_off;
 
 pub use bar::BarPlot;
 pub use cell::{Cell, IntoRow};
@@ -38,7 +45,9 @@ pub use display::{escape_html, show, show_blocks};
 pub use estimate::{Estimate, Number, Point};
 pub use line::LinePlot;
 pub use number::{duration, fixed, significant, whole};
+pub use rug::RugPlot;
 pub use stacked::StackedBar;
 pub use summary::Summary;
 pub use table::Table;
 pub use timeline::Timeline;
+pub use trade_off::TradeOff;

@@ -57,7 +57,9 @@ pub(crate) fn decimals_for(value: f64, digits: usize) -> usize {
     if value == 0.0 || !value.is_finite() {
         return 0;
     }
-    let decimals = digits as i32 - 1 - magnitude(value);
+    // Of the rounded value: three digits of 9.999 are 10.0.
+    let rounded = format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value);
+    let decimals = digits as i32 - 1 - magnitude(rounded);
     decimals.clamp(0, 12) as usize
 }
 
@@ -151,6 +153,7 @@ mod tests {
         assert_eq!(significant(0.001234, 3), "0.00123");
         assert_eq!(significant(12.345, 3), "12.3");
         assert_eq!(significant(1234.5, 3), "1,234");
+        assert_eq!((significant(9.9999, 3), significant(99.96, 3)), ("10.0".into(), "100".into()));
         assert_eq!(significant(1000.0, 3), "1,000");
         assert_eq!(significant(0.0, 3), "0");
         assert_eq!(significant(1.234e-9, 3), "1.23e-9");

@@ -1,42 +1,35 @@
-//! Colours, markers and dashes: each series differs in all three, so that a plot reads in grey and
-//! for readers who tell few colours apart.
+//! Colours, markers and dashes. A format has its own in every picture; each series differs from the
+//! others in more than its hue, so that a plot reads in grey and for readers who tell few colours apart.
 
-use plotters::style::RGBColor;
+use plotters::style::{Color, RGBAColor, RGBColor};
 
-use super::canvas::{Canvas, Spot};
-
-/// The palette of Okabe and Ito, without its yellow, which is too pale on white. Neighbours differ
-/// in lightness too.
-pub(crate) const PALETTE: [RGBColor; 7] = [
-    RGBColor(0x00, 0x72, 0xb2), // blue
-    RGBColor(0xe6, 0x9f, 0x00), // orange
-    RGBColor(0x00, 0x9e, 0x73), // bluish green
-    RGBColor(0xcc, 0x79, 0xa7), // reddish purple
-    RGBColor(0xd5, 0x5e, 0x00), // vermillion
-    RGBColor(0x56, 0xb4, 0xe9), // sky blue
-    RGBColor(0x33, 0x33, 0x33), // near black
-];
+use super::scene::{Dash, Stroke};
+use super::text::Spot;
 
 pub(crate) const WHITE: RGBColor = RGBColor(0xff, 0xff, 0xff);
 pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-pub(crate) const MUTED: RGBColor = RGBColor(0x5a, 0x5a, 0x5a);
-pub(crate) const GRID: RGBColor = RGBColor(0xe3, 0xe3, 0xe3);
+pub(crate) const MUTED: RGBColor = RGBColor(0x5f, 0x63, 0x6a);
+pub(crate) const GRID: RGBColor = RGBColor(0xe4, 0xe6, 0xe9);
 
-pub(crate) const TITLE_SIZE: f64 = 17.0;
-pub(crate) const LABEL_SIZE: f64 = 15.0;
-pub(crate) const TICK_SIZE: f64 = 14.0;
-pub(crate) const NOTE_SIZE: f64 = 12.5;
+pub(crate) const TITLE_SIZE: f64 = 16.0;
+pub(crate) const LABEL_SIZE: f64 = 13.0;
+pub(crate) const NOTE_SIZE: f64 = 11.5;
+
+/// Solid, long dashes, dots, short dashes.
+const DASHES: [Dash; 4] = [(0, 0), (8, 4), (2, 3), (4, 3)];
 
 /// How one series looks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SeriesStyle {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Look {
     pub color: RGBColor,
-    marker: Marker,
-    dash: &'static [f64],
+    pub marker: Marker,
+    pub dash: Dash,
+    /// The second of two series of one format: white inside its markers, paler as a bar.
+    pub hollow: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Marker {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Marker {
     Circle,
     Square,
     Triangle,
@@ -44,124 +37,214 @@ enum Marker {
     TriangleDown,
 }
 
-const MARKERS: [Marker; 5] = [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::TriangleDown];
-const DASHES: [&[f64]; 4] = [&[], &[8.0, 4.0], &[2.0, 3.0], &[9.0, 3.0, 2.0, 3.0]];
-const REFERENCE_DASHES: [&[f64]; 3] = [&[5.0, 4.0], &[1.5, 3.5], &[10.0, 3.0, 2.0, 3.0]];
+use Marker::{Circle, Diamond, Square, Triangle, TriangleDown};
 
-impl SeriesStyle {
-    pub fn nth(index: usize) -> Self {
-        Self {
-            color: PALETTE[index % PALETTE.len()],
-            marker: MARKERS[index % MARKERS.len()],
-            dash: DASHES[index % DASHES.len()],
-        }
-    }
-
-    pub fn draw_line(&self, canvas: &mut Canvas, spots: &[Spot], width: f64) {
-        for stretch in dashed(spots, self.dash) {
-            canvas.path(stretch, self.color, width);
-        }
-    }
-
-    pub fn draw_marker(&self, canvas: &mut Canvas, center: Spot) {
-        self.draw_shape(canvas, center, 4.6, self.color);
-    }
-
-    /// White around a marker, to keep it apart from lines; drawn before all markers, so that no
-    /// marker loses a part to its neighbour's rim.
-    pub fn draw_rim(&self, canvas: &mut Canvas, center: Spot) {
-        self.draw_shape(canvas, center, 6.2, WHITE);
-    }
-
-    fn draw_shape(&self, canvas: &mut Canvas, (x, y): Spot, radius: f64, color: RGBColor) {
-        // Sized so that every shape covers about the same area.
-        let corners: &[Spot] = match self.marker {
-            Marker::Circle => return canvas.circle((x, y), radius, color),
-            Marker::Square => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
-            Marker::Triangle => &[(0.0, -1.25), (1.15, 0.8), (-1.15, 0.8)],
-            Marker::Diamond => &[(0.0, -1.3), (1.1, 0.0), (0.0, 1.3), (-1.1, 0.0)],
-            Marker::TriangleDown => &[(0.0, 1.25), (1.15, -0.8), (-1.15, -0.8)],
-        };
-        let spots = corners.iter().map(|(dx, dy)| (x + dx * radius, y + dy * radius)).collect();
-        canvas.polygon(spots, color);
-    }
+const fn look(color: u32, marker: Marker, dash: usize) -> Look {
+    let color = RGBColor((color >> 16) as u8, (color >> 8) as u8, color as u8);
+    Look { color, marker, dash: DASHES[dash], hollow: false }
 }
 
-/// A line to compare with: the first, second, third of a plot differ in their dashes.
-pub(crate) fn draw_reference(canvas: &mut Canvas, from: Spot, to: Spot, index: usize) {
-    for dash in dashed(&[from, to], REFERENCE_DASHES[index % REFERENCE_DASHES.len()]) {
-        canvas.path(dash, INK, 1.5);
+/// The looks of formats and the names they go by, in small letters and figures; in a name that speaks of
+/// two, the first in this order is meant. Full and half precision in greys, eight bits in blues, four
+/// bits in warm colours and green. Their distances in CIELAB, also as people without one kind of cone see
+/// them, are tested below.
+const FORMATS: [(&[&str], Look); 9] = [
+    (&["static int8", "int8 static"], look(0x3a9cf0, Diamond, 1)),
+    (&["e2m1"], look(0xc936b8, Square, 2)),
+    (&["nf4"], look(0xbf4a06, Diamond, 0)),
+    (&["fp4"], look(0xf2b632, TriangleDown, 1)),
+    (&["int4"], look(0x0a7d62, Circle, 3)),
+    (&["int8", "8 bit"], look(0x12518f, Triangle, 0)),
+    (&["bfloat16", "bf16"], look(0x7b8aa5, Square, 1)),
+    (&["float16", "fp16", "f16"], look(0xb3bcc8, TriangleDown, 2)),
+    (&["float32", "fp32", "f32", "baseline", "full precision"], look(0x2b2b2b, Circle, 0)),
+];
+
+/// The looks of everything else, in the order of the series: none is the colour of a format.
+pub(crate) const PALETTE: [Look; 5] = [
+    look(0x5b3f9b, Circle, 0),
+    look(0x4db3a2, Square, 1),
+    look(0x8a5a2b, Triangle, 2),
+    look(0xe29ac0, Diamond, 3),
+    look(0x7d8b1f, TriangleDown, 0),
+];
+
+/// The look of each series, from its name.
+pub(crate) fn looks<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Look> {
+    let (mut seen, mut others) = ([0; FORMATS.len()], 0);
+    let mut look = |name: &str| match format_of(name) {
+        Some(format) => {
+            seen[format] += 1;
+            let again = seen[format] - 1;
+            let base = FORMATS[format].1;
+            let dash = if again == 0 { base.dash } else { DASHES[again % DASHES.len()] };
+            Look { hollow: again % 2 == 1, dash, ..base }
+        }
+        None => {
+            others += 1;
+            PALETTE[(others - 1) % PALETTE.len()]
+        }
+    };
+    names.into_iter().map(&mut look).collect()
+}
+
+/// The format a name speaks of. `float16: bfloat16` is what was asked for and what was used: the latter.
+pub(crate) fn format_of(name: &str) -> Option<usize> {
+    let find = |name: &str| {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
+        let words = format!(" {} ", name.chars().map(plain).collect::<String>());
+        let named = |names: &[&str]| names.iter().any(|name| words.contains(&format!(" {name} ")));
+        FORMATS.iter().position(|(names, _)| named(names))
+    };
+    name.rsplit_once(": ").and_then(|(_, used)| find(used)).or_else(|| find(name))
+}
+
+impl Look {
+    /// The colour of a bar.
+    pub fn fill(&self) -> RGBAColor {
+        mixed(self.color, WHITE, if self.hollow { 0.5 } else { 0.0 }).to_rgba()
+    }
+
+    /// The line through the points.
+    pub fn stroke(&self, width: f64) -> Stroke {
+        Stroke { color: self.color, width, dash: self.dash }
+    }
+
+    /// The colour of a word on white: dark enough to read.
+    pub fn ink(&self) -> RGBColor {
+        let darker = (0..20).map(|step| mixed(self.color, INK, f64::from(step) / 20.0));
+        darker.into_iter().find(|color| contrast(*color, WHITE) >= 4.5).unwrap_or(INK)
+    }
+
+    /// The corners of the marker around its centre, `None` for a circle; all shapes cover about the
+    /// same area.
+    pub fn corners(&self, radius: f64) -> Option<Vec<Spot>> {
+        let corners: &[Spot] = match self.marker {
+            Circle => return None,
+            Square => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+            Triangle => &[(0.0, -1.25), (1.15, 0.8), (-1.15, 0.8)],
+            Diamond => &[(0.0, -1.3), (1.1, 0.0), (0.0, 1.3), (-1.1, 0.0)],
+            TriangleDown => &[(0.0, 1.25), (1.15, -0.8), (-1.15, -0.8)],
+        };
+        Some(corners.iter().map(|(x, y)| (x * radius, y * radius)).collect())
     }
 }
 
 /// Black or white, whichever reads better on the colour.
-pub(crate) fn ink_on(color: RGBColor) -> RGBColor {
-    if lightness(color) > 120.0 { INK } else { WHITE }
+pub(crate) fn ink_on(color: RGBAColor) -> RGBColor {
+    let color = RGBColor(color.0, color.1, color.2);
+    if contrast(color, INK) > contrast(color, WHITE) { INK } else { WHITE }
 }
 
-/// How light a colour looks, from 0 to 255.
-fn lightness(color: RGBColor) -> f64 {
-    0.3 * f64::from(color.0) + 0.59 * f64::from(color.1) + 0.11 * f64::from(color.2)
+/// So much of the second colour in the first.
+pub(crate) fn mixed(color: RGBColor, other: RGBColor, share: f64) -> RGBColor {
+    let mix = |a: u8, b: u8| (f64::from(a) + share * (f64::from(b) - f64::from(a))).round() as u8;
+    RGBColor(mix(color.0, other.0), mix(color.1, other.1), mix(color.2, other.2))
 }
 
-/// An upright bar from the low to the high end of an interval, with caps wide enough to stand out
-/// from behind a marker.
-pub(crate) fn draw_error_bar(canvas: &mut Canvas, x: f64, low: f64, high: f64, color: RGBColor) {
-    let cap = 6.5;
-    canvas.line((x, low), (x, high), color, 1.5);
-    canvas.line((x - cap, low), (x + cap, low), color, 1.5);
-    canvas.line((x - cap, high), (x + cap, high), color, 1.5);
+/// The colour's parts as amounts of light, from 0 to 1.
+fn linear(color: RGBColor) -> [f64; 3] {
+    [color.0, color.1, color.2].map(|part| match f64::from(part) / 255.0 {
+        part if part <= 0.04045 => part / 12.92,
+        part => ((part + 0.055) / 1.055).powf(2.4),
+    })
 }
 
-/// Cuts a line into its dashes; the pattern goes on around corners.
-fn dashed(spots: &[Spot], pattern: &[f64]) -> Vec<Vec<Spot>> {
-    if pattern.is_empty() || spots.len() < 2 {
-        return vec![spots.to_vec()];
-    }
-    let mut dashes = Vec::new();
-    let mut dash = vec![spots[0]];
-    let (mut index, mut left) = (0, pattern[0]);
-    for pair in spots.windows(2) {
-        let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
-        let length = (x1 - x0).hypot(y1 - y0);
-        let mut done = 0.0;
-        while length - done > left {
-            done += left;
-            let turn = (x0 + (x1 - x0) * done / length, y0 + (y1 - y0) * done / length);
-            dash.push(turn);
-            if index % 2 == 0 {
-                dashes.push(std::mem::take(&mut dash));
-            }
-            dash = vec![turn];
-            index = (index + 1) % pattern.len();
-            left = pattern[index];
-        }
-        left -= length - done;
-        dash.push((x1, y1));
-    }
-    if index % 2 == 0 && dash.len() > 1 {
-        dashes.push(dash);
-    }
-    dashes
+/// How well one colour stands out from another, from 1 to 21; 4.5 is enough for text (WCAG 2).
+fn contrast(a: RGBColor, b: RGBColor) -> f64 {
+    let luminance = |color| linear(color).iter().zip([0.2126, 0.7152, 0.0722]).map(|(part, share)| part * share).sum();
+    let (a, b): (f64, f64) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_pattern_of_dashes_goes_on_around_corners() {
-        let dashes = dashed(&[(0.0, 0.0), (10.0, 0.0), (10.0, 10.0)], &[8.0, 4.0]);
-        assert_eq!(dashes[0], [(0.0, 0.0), (8.0, 0.0)]);
-        assert_eq!(dashes[1], [(10.0, 2.0), (10.0, 10.0)]);
-        assert_eq!(dashed(&[(0.0, 0.0), (1.0, 0.0)], &[]).len(), 1);
-        assert_eq!(dashed(&[(3.0, 3.0), (3.0, 3.0)], &[8.0, 4.0]).len(), 1);
+    /// As people see it who lack one kind of cone (Machado, Oliveira and Fernandes 2009), and in full.
+    const SIGHTS: [[[f64; 3]; 3]; 4] = [
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    ];
+
+    /// CIELAB of amounts of light.
+    fn lab(light: [f64; 3]) -> [f64; 3] {
+        let sum = |shares: [f64; 3]| light.iter().zip(shares).map(|(part, share)| part * share).sum::<f64>().max(0.0);
+        let root = |value: f64| if value > 0.008856 { value.cbrt() } else { 7.787 * value + 16.0 / 116.0 };
+        let [x, y, z] =
+            [[0.4339, 0.3762, 0.1899], [0.2126, 0.7152, 0.0722], [0.0178, 0.1095, 0.8730]].map(sum).map(root);
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    fn seen(color: RGBColor, sight: [[f64; 3]; 3]) -> [f64; 3] {
+        let light = linear(color);
+        lab(sight.map(|row| row.iter().zip(light).map(|(share, part)| share * part).sum::<f64>().clamp(0.0, 1.0)))
+    }
+
+    fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
     }
 
     #[test]
-    fn neighbouring_series_differ_in_grey() {
-        for pair in PALETTE.windows(2) {
-            assert!((lightness(pair[0]) - lightness(pair[1])).abs() > 20.0, "{pair:?}");
+    fn formats_differ_for_everybody_and_from_everything_else() {
+        let apart = |a: Look, b: Look, sight| distance(seen(a.color, sight), seen(b.color, sight));
+        let (formats, others) = (FORMATS.map(|(_, look)| look), PALETTE);
+        for sight in SIGHTS {
+            for index in 0..formats.len() {
+                let nearest = formats[..index].iter().map(|other| apart(formats[index], *other, sight));
+                assert!(nearest.fold(f64::MAX, f64::min) > 14.0, "{:?}", FORMATS[index].0);
+            }
+            for index in 0..others.len() {
+                let nearest = others[..index].iter().map(|other| apart(others[index], *other, sight));
+                assert!(nearest.fold(f64::MAX, f64::min) > 8.0, "{:?}", others[index]);
+            }
         }
+        let with_formats = others.iter().flat_map(|other| formats.map(|format| apart(*other, format, SIGHTS[0])));
+        assert!(with_formats.fold(f64::MAX, f64::min) > 20.0);
+    }
+
+    #[test]
+    fn formats_that_stand_together_differ_in_grey_print() {
+        let together = ["float32", "bfloat16", "int8", "NF4", "FP4"].map(|name| looks([name])[0].color);
+        let grey = |color| seen(color, SIGHTS[0])[0];
+        for (index, color) in together.iter().enumerate() {
+            assert!(together[..index].iter().all(|other| (grey(*other) - grey(*color)).abs() > 9.0), "{color:?}");
+        }
+        assert!(PALETTE.windows(2).all(|pair| (grey(pair[0].color) - grey(pair[1].color)).abs() > 15.0));
+    }
+
+    #[test]
+    fn names_give_the_format() {
+        let word = |name| format_of(name).map(|format| FORMATS[format].0[0]);
+        for (name, format) in [
+            ("float32 (forced on CPU)", "float32"),
+            ("float16: bfloat16", "bfloat16"),
+            ("float16: float32 (forced on CPU)", "float32"),
+            ("bfloat16: 12.3 tokens/s", "bfloat16"),
+            ("INT8", "int8"),
+            ("static int8", "static int8"),
+            ("FP4 (E2M1)", "e2m1"),
+            ("bnb-FP4", "fp4"),
+            ("NF4, int8 head", "nf4"),
+            ("baseline", "float32"),
+            ("baseline bf16", "bfloat16"),
+        ] {
+            assert_eq!(word(name), Some(format), "{name}");
+        }
+        for name in ["with KV cache", "uint8", "16 prompts", "", "nf4x", "16", "prefill"] {
+            assert_eq!(word(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_same_format_twice_keeps_its_colour() {
+        let [first, second] = looks(["NF4", "NF4, your functions"])[..] else { unreachable!() };
+        assert!(first.color == second.color && second.hollow && first.dash != second.dash);
+        assert_ne!(first.fill(), second.fill());
+        assert!(
+            looks(["FP4"])[0].ink() != looks(["FP4"])[0].color && looks(["int8"])[0].ink() == looks(["int8"])[0].color
+        );
     }
 }

@@ -4,9 +4,9 @@ use std::fmt::Display;
 use std::path::Path;
 
 use super::cell::{Cell, Digits, IntoRow, Kind, common_kind, written};
+use super::chart::{labelled, save};
 use super::display::show;
-use super::plot::save;
-use super::{frame::labelled, table_frame, table_text};
+use super::{table_frame, table_text};
 use crate::error::{Error, Result};
 use polars::prelude::DataFrame;
 

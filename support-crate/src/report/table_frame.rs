@@ -44,7 +44,7 @@ fn polars_columns(column: &TableColumn) -> Vec<Column> {
         }
         Kind::Number => vec![numbers(&name, |number| number.value)],
         Kind::Estimate => {
-            let end = |end: &str| super::frame::labelled(&format!("{} {end}", column.name), &column.unit);
+            let end = |end: &str| super::chart::labelled(&format!("{} {end}", column.name), &column.unit);
             vec![
                 numbers(&name, |number| number.value),
                 numbers(&end("low"), |number| number.low),

@@ -1,4 +1,4 @@
-//! The model that ships with this library, and the texts that measure it.
+//! The models that ship with this library, and the texts that measure them.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,29 +27,31 @@ pub fn held_out_text() -> &'static str {
     include_str!("../../embedded/held_out.txt")
 }
 
-pub(super) fn files() -> ModelFiles {
+/// A file that is compiled into the library.
+macro_rules! embedded {
+    ($name:literal) => {
+        ModelFile::embedded(concat!("embedded/", $name), include_bytes!(concat!("../../embedded/", $name)))
+    };
+}
+
+/// The files of `embedded`.
+pub(super) fn plain() -> ModelFiles {
+    with_weights(embedded!("model.safetensors"))
+}
+
+/// The files of `embedded:qat`: only the weights differ.
+pub(super) fn qat() -> ModelFiles {
+    with_weights(embedded!("model-qat.safetensors"))
+}
+
+fn with_weights(weights: ModelFile) -> ModelFiles {
     ModelFiles {
-        config: ModelFile::embedded("embedded/config.json", include_bytes!("../../embedded/config.json")),
-        tokenizer: ModelFile::embedded("embedded/tokenizer.json", include_bytes!("../../embedded/tokenizer.json")),
-        weights: WeightSource::Safetensors(vec![ModelFile::embedded(
-            "embedded/model.safetensors",
-            include_bytes!("../../embedded/model.safetensors"),
-        )]),
+        config: embedded!("config.json"),
+        tokenizer: embedded!("tokenizer.json"),
+        weights: WeightSource::Safetensors(vec![weights]),
         others: vec![
-            (
-                "generation_config.json",
-                ModelFile::embedded(
-                    "embedded/generation_config.json",
-                    include_bytes!("../../embedded/generation_config.json"),
-                ),
-            ),
-            (
-                "tokenizer_config.json",
-                ModelFile::embedded(
-                    "embedded/tokenizer_config.json",
-                    include_bytes!("../../embedded/tokenizer_config.json"),
-                ),
-            ),
+            ("generation_config.json", embedded!("generation_config.json")),
+            ("tokenizer_config.json", embedded!("tokenizer_config.json")),
         ],
     }
 }

@@ -19,6 +19,9 @@ use crate::error::{Error, Result};
 pub enum ModelId {
     /// `embedded`: the small model that ships with this library; needs no network.
     Embedded,
+    /// `embedded:qat`: the same model after 150 more training steps, half of them with the weights rounded to NF4 or
+    /// FP4 (quantization-aware training), so that quantizing it costs less.
+    EmbeddedQat,
     /// `random:gpt2`: a well-known shape with random weights, for measuring speed; the others are in [`RandomShape`].
     Random(RandomShape),
     /// A folder with `config.json`, `tokenizer.json` and `model.safetensors`.
@@ -73,8 +76,10 @@ impl FromStr for ModelId {
         if text.is_empty() {
             return Err(Error::input("the model id is empty").hint(FORMS));
         }
-        if text == "embedded" {
-            return Ok(Self::Embedded);
+        match text {
+            "embedded" => return Ok(Self::Embedded),
+            "embedded:qat" => return Ok(Self::EmbeddedQat),
+            _ => {}
         }
         if let Some(name) = text.strip_prefix("random:") {
             return RandomShape::ALL.into_iter().find(|shape| shape.name() == name).map(Self::Random).ok_or_else(
@@ -95,8 +100,8 @@ impl FromStr for ModelId {
     }
 }
 
-const FORMS: &str =
-    "an id is `owner/name` or `owner/name@revision` (the Hub), a folder's path, `embedded`, or `random:gpt2`";
+const FORMS: &str = "an id is `owner/name` or `owner/name@revision` (the Hub), a folder's path, `embedded`, \
+                     `embedded:qat`, or `random:gpt2`";
 
 /// `name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, with an optional `@revision`.
 fn parse_hub(text: &str) -> Option<ModelId> {
@@ -124,6 +129,7 @@ impl fmt::Display for ModelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Embedded => f.write_str("embedded"),
+            Self::EmbeddedQat => f.write_str("embedded:qat"),
             Self::Random(shape) => write!(f, "random:{}", shape.name()),
             Self::Folder(path) => write!(f, "{}", path.display()),
             Self::Hub { repo, revision: None } => f.write_str(repo),
@@ -140,6 +146,7 @@ mod tests {
     fn every_form_is_read_and_written_back() {
         for text in [
             "embedded",
+            "embedded:qat",
             "random:gpt2",
             "random:llama-3.2-1b",
             "openai-community/gpt2",
@@ -153,7 +160,9 @@ mod tests {
 
     #[test]
     fn what_is_no_id_is_refused_with_the_forms() {
-        for text in ["", "  ", "a/b/c", "a/../b", "a b", "a/b@", "random:llama", "-x/y", ".hidden", "a/b@../c"] {
+        for text in
+            ["", "  ", "a/b/c", "a/../b", "a b", "a/b@", "random:llama", "embedded:nf4", "-x/y", ".hidden", "a/b@../c"]
+        {
             let error = text.parse::<ModelId>().unwrap_err();
             assert!(error.hint_text().is_some_and(|hint| hint.contains("random:gpt2")), "{text}: {error}");
         }

@@ -1,4 +1,4 @@
-//! Model id to files: the Hub, a folder, the embedded model, random weights.
+//! Model id to files: the Hub, a folder, the embedded models, random weights.
 //!
 //! Config, tokenizer and weights of a model always come from the same place, so that they fit each
 //! other. Only safetensors files are read: a pickle can run code when it is opened.
@@ -26,7 +26,7 @@ pub enum ModelFile {
     Path(PathBuf),
     /// Bytes that ship with the library, or that it made.
     Bytes {
-        /// How messages call it, for example `embedded/config.json`.
+        /// Its name in messages, for example `embedded/config.json`.
         name: &'static str,
         /// Its content.
         bytes: Cow<'static, [u8]>,
@@ -42,7 +42,7 @@ pub struct ModelFiles {
     pub tokenizer: ModelFile,
     /// Where the weights are.
     pub weights: WeightSource,
-    /// What else there is of [`OTHERS`], with its name there: nothing here reads it, a copy of the model has it too.
+    /// The files of [`OTHERS`] that are there, by name: nothing here reads them, but a saved copy of the model has them.
     pub others: Vec<(&'static str, ModelFile)>,
 }
 
@@ -64,14 +64,15 @@ pub enum WeightSource {
 impl ModelId {
     /// Finds the model's files; downloads them if they are on the Hub and not yet in its cache.
     ///
-    /// Of a large file, lines on stdout say how far it is. What was interrupted, in whatever way, goes on where it
-    /// stopped when this is called again.
+    /// The download of a large file reports its progress on stdout. If it was interrupted, in whatever way, the next call
+    /// resumes it where it stopped.
     ///
     /// # Errors
     /// A folder or repository that is not there, lacks a file, or cannot be read or reached.
     pub fn resolve(&self) -> Result<ModelFiles> {
         match self {
-            Self::Embedded => Ok(embedded::files()),
+            Self::Embedded => Ok(embedded::plain()),
+            Self::EmbeddedQat => Ok(embedded::qat()),
             Self::Random(shape) => Ok(random::files(*shape)),
             Self::Folder(path) => folder::files(path),
             Self::Hub { repo, revision } => hub::files(repo, revision.as_deref()),

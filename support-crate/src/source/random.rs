@@ -1,9 +1,8 @@
 //! Well-known shapes with random weights: for measuring speed where nothing can be downloaded.
 //!
-//! Speed does not depend on what the weights say, so these time like the real models. There is no
-//! tokenizer that belongs to random weights: one token per byte stands in for it (256 bytes and the token
-//! that ends a text), which leaves most of the vocabulary's ids without a text. What such a model generates
-//! is looked at as ids.
+//! Speed does not depend on the values of the weights, so these take as long as the real models. Random weights
+//! have no tokenizer of their own; one with a token per byte stands in for it (256 bytes and the token that ends
+//! a text), so most ids of the vocabulary have no text. Look at what such a model generates as ids.
 
 use std::borrow::Cow;
 
@@ -11,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ModelFile, ModelFiles, RandomShape, WeightSource};
 
-/// The seed of every `random:` model, so that two runs compare.
+/// The seed of every `random:` model, so that two runs can be compared.
 const SEED: u64 = 124;
 
 pub(super) fn files(shape: RandomShape) -> ModelFiles {

@@ -28,8 +28,13 @@ pub fn quantized_cases() -> Vec<Case> {
     checkpoints(|config| !config["quantization_config"].is_null())
 }
 
+/// The reference folder.
+pub fn golden() -> PathBuf {
+    std::env::var_os("QUANTLAB_GOLDEN").map_or_else(|| Path::new("tests/golden").to_owned(), PathBuf::from)
+}
+
 fn checkpoints(wanted: impl Fn(&Value) -> bool) -> Vec<Case> {
-    let root = std::env::var_os("QUANTLAB_GOLDEN").map_or_else(|| Path::new("tests/golden").to_owned(), PathBuf::from);
+    let root = golden();
     let entries = std::fs::read_dir(&root).unwrap_or_else(|cause| panic!("{}: {cause}", root.display()));
     let mut folders: Vec<PathBuf> = entries
         .map(|entry| entry.unwrap().path())

@@ -8,12 +8,12 @@ mod reference {
     include!("answers/lesson_1/reference.rs");
 }
 
-answers!("lesson_1", resolve_dtype, quantlab::course::check_resolve_dtype: anything_goes, by_hand, case_sensitive, half_on_cpu, silent_fallback, solution, echo, unfinished);
+answers!("lesson_1", resolve_dtype, quantlab::course::check_resolve_dtype: anything_goes, by_hand, case_sensitive, contains_float16, echo, half_on_cpu, label_without_forced, library_call, only_first_gpu, prefix, silent_fallback, solution, table_lookup, unfinished, unwraps);
 
-answers!("lesson_1", load_model_and_tokenizer, quantlab::course::check_load_model_and_tokenizer: find_map, first_only, last_one_wins, other_tokenizer, solution, unresolved, vague_error, unfinished);
+answers!("lesson_1", load_model_and_tokenizer, quantlab::course::check_load_model_and_tokenizer: default_device, error_last_only, find_map, first_only, id_of_the_first, ignores_precision, last_model_of_list, last_one_wins, mismatch_ends_it, model_first, other_tokenizer, panics_empty, solution, unfinished, unknown_precision_swallowed, unresolved, vague_error);
 
-answers!("lesson_1", time_generate, quantlab::course::check_time_generate: always_cached, generate_inside, no_warm_up, not_synchronized, not_synchronized_before, own_clock, own_loop, prompt_counted, seconds_for_milliseconds, short_warm_up, solution, stops_at_eos, tokenizer_inside, warm_up_timed, other_warm_up, unfinished);
+answers!("lesson_1", time_generate, quantlab::course::check_time_generate: always_cached, cut_prompt, decode_tokens_only, empty_prompt_padded, failed_wait_ignored, generate_inside, min_new_tokens, no_ids_for_errors, no_warm_up, not_synchronized, not_synchronized_before, one_less, other_warm_up, own_clock, own_loop, progress_by_tokens, prompt_counted, rounded, seconds_for_milliseconds, short_warm_up, solution, stops_at_eos, tokenizer_inside, two_runs_halved, unfinished, waits_after_reading, warm_up_failure_ignored, warm_up_timed, warm_up_timed_too);
 
-answers!("lesson_1", run_for_varied_lengths, quantlab::course::check_run_for_varied_lengths: characters_on_the_axis, cut_at_characters, more_tokens_for_longer, one_prompt, one_run, own_prompts, solution, targets_on_the_axis, unfinished);
+answers!("lesson_1", run_for_varied_lengths, quantlab::course::check_run_for_varied_lengths: best_of, bytes_on_the_axis, cache_always, cut_at_characters, fifty_new_tokens, library_stopwatch, more_tokens_for_longer, one_after_the_other, one_prompt, one_run, one_run_copied, one_token_short, other_row, own_prompt_builder, own_prompts, skips_what_fails, solution, sorted, targets_on_the_axis, too_long_left_out, unfinished);
 
-answers!("lesson_1", run_varied_precision, quantlab::course::check_run_varied_precision: always_float32, another_prompt, one_after_the_other, other_token_counts, requested_as_label, solution, unfinished);
+answers!("lesson_1", run_varied_precision, quantlab::course::check_run_varied_precision: always_float32, another_prompt, back_and_forth, by_speed, bytes_first, candidates_added, cut_in_blocks, failed_as_float32, fails_quietly, falls_back_once, first_model_only, first_round_dropped, fixed_id, one_after_the_other, other_token_counts, requested_as_label, same_length_prompt, shared_forced, solution, unfinished);

@@ -8,12 +8,12 @@ mod reference {
     include!("answers/lesson_3/reference.rs");
 }
 
-answers!("lesson_3", log_softmax_at, quantlab::course::check_log_softmax_at: bits, log_of_softmax, log_sum_exp, loop_in_f32, negated, overflows, probability, raw_logit, solution, unfinished);
+answers!("lesson_3", log_softmax_at, quantlab::course::check_log_softmax_at: bits, first_is_largest, largest_only_once, log_of_softmax, log_sum_exp, loop_in_f32, maximum_from_zero, negated, one_pass, others_beside_the_largest, overflows, probability, raw_logit, relative_to_the_token, smallest_first, smallest_positive, solution, two_logarithms, unfinished);
 
-answers!("lesson_3", pad_batch, quantlab::course::check_pad_batch: cut_to_shortest, fixed_length, inverted_mask, left, mask_by_id, no_mask, not_padded, other_padding, solution, unfinished);
+answers!("lesson_3", pad_batch, quantlab::course::check_pad_batch: at_most_512, cut_to_shortest, fixed_length, inverted_mask, left, length_of_last, mask_by_id, mask_on_the_other_side, no_mask, no_texts, not_padded, other_padding, place_by_place, solution, unfinished, without_empty_texts);
 
-answers!("lesson_3", sequence_loss, quantlab::course::check_sequence_loss: after_left_padding, averaged, first_row, first_token_counted, iterators, log_likelihood, not_shifted, one_less, one_too_far, padding_counted, shifted_back, solution, text_only, unfinished);
+answers!("lesson_3", sequence_loss, quantlab::course::check_sequence_loss: after_left_padding, averaged, backwards, cut_out_without_logits, first_row, first_token_counted, iterators, log_likelihood, not_shifted, one_less, one_too_far, own_softmax, padding_counted, pairs_of_the_mask, remembers_the_one_before, shifted_back, solution, stops_at_padding, text_only, unfinished);
 
-answers!("lesson_3", evaluate, quantlab::course::check_evaluate: all_at_once, all_tokens, base_two, drops_last_batch, left_without_mask, mean_of_batch_means, mean_of_perplexities, mean_of_text_means, nan_for_nothing, not_shifted, nothing_works, one_at_a_time, padding_scored, per_text, solution, sorted_by_length, sum_of_losses, weighted_means, unfinished);
+answers!("lesson_3", evaluate, quantlab::course::check_evaluate: all_at_once, all_tokens, always_two, base_two, by_index, drops_last_batch, each_text_once, empty_texts_in_batches, error_for_one_batch, goes_on_after_errors, helper_for_a_batch, leaves_out_unreadable, left_without_mask, mean_of_batch_means, mean_of_perplexities, mean_of_text_means, nan_for_nothing, needs_two_tokens, not_shifted, nothing_is_zero, nothing_works, one_at_a_time, padding_scored, per_text, short_by_characters, solution, sorted_by_length, sum_of_losses, trimmed, unfinished, unwraps, weighted_means, weighted_with_texts, without_mask);
 
-answers!("lesson_3", time_reference_prompt, quantlab::course::check_time_reference_prompt: loop_with_runs_of, no_warm_up, not_synchronized, not_synchronized_before, one_long_run, own_clock, prompt_counted, seconds_per_token, solution, stops_at_eos, text_inside, tokenizer_inside, warm_up_counted, unfinished);
+answers!("lesson_3", kl_divergence, quantlab::course::check_kl_divergence: absolute, averaged, bits, cross_entropy, cross_entropy_less_entropy, every_token_anew, exchanged, in_f32, log_of_probabilities, negated, not_weighted, of_logits, of_probabilities, overflows, solution, symmetric, top_token_only, unfinished, weighted_with_q, with_epsilon);

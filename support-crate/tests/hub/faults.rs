@@ -151,7 +151,7 @@ fn a_download_that_failed_goes_on_where_it_stopped() {
     });
     let client = Client::of(&hub);
     let error = client.error(TINY);
-    assert!(error.contains("the connection to the Hub broke") && error.contains("goes on where it stopped"), "{error}");
+    assert!(error.contains("the connection to the Hub broke") && error.contains("resumes where it stopped"), "{error}");
     assert_eq!(client.partial(TINY), Some(SMALLEST_PIECE as u64));
     assert!(!client.file(TINY, WEIGHTS).exists());
 
@@ -211,7 +211,7 @@ fn a_file_of_another_length_than_announced_is_refused() {
         let hub = serve_with(move |request| request.gets(WEIGHTS).then(|| changed.answer(request)));
         let client = Client::of(&hub);
         let error = client.error(TINY);
-        assert!(error.contains("718768 bytes") && error.contains(WEIGHTS), "{change}: {error}");
+        assert!(error.contains("718768") && error.contains(WEIGHTS), "{change}: {error}");
         assert!(!client.file(TINY, WEIGHTS).exists());
         assert_eq!(client.partial(TINY), None, "what came may be wrong");
     }
@@ -236,7 +236,7 @@ fn what_other_tools_left_is_not_trusted_blindly() {
 fn what_is_no_hub_is_said_to_be_none() {
     let hub = Server::start(|_| Response::new(200, b"<html>Please log in to this network</html>"));
     let error = Client::of(&hub).error(TINY);
-    assert!(error.contains("not understood") && error.contains("HF_ENDPOINT"), "{error}");
+    assert!(error.contains("cannot understand") && error.contains("HF_ENDPOINT"), "{error}");
     let mut client = Client::of(&hub);
     client.set("HF_ENDPOINT", "no address");
     let error = client.error(TINY);

@@ -176,7 +176,7 @@ fn a_large_file_is_announced_and_a_resumed_one_says_from_where() {
     heal.store(true, Ordering::SeqCst);
     let outcome = client.fetch(&[TINY]);
     outcome.result.unwrap();
-    assert!(outcome.printed.contains(&format!("going on at {there} of 12 MiB")), "{}", outcome.printed);
+    assert!(outcome.printed.contains(&format!("resuming at {there} of 12 MiB")), "{}", outcome.printed);
     assert!(outcome.printed.contains("complete, 12 MiB in "), "{}", outcome.printed);
     assert_complete(&client, &repository);
 }

@@ -1,90 +1,161 @@
 //! `load_model_and_tokenizer`: the first candidate that loads, whole.
 
+use super::dtype::label_fits;
 use crate::course::probe::{Costs, Machine, ProbeHub, Stock};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::Result;
-use crate::model::{Device, Loaded, ModelHub, Precision};
+use crate::generate::{GenerateOptions, generate_tokens};
+use crate::model::{Device, Engine, LoadOptions, Loaded, ModelHub, Precision};
 
 const HINTS: [&str; 3] = [
     "What has to happen for a candidate before you can call it loaded, and where does the loop go on if one of \
      these steps fails?",
     "Write a small function that loads one candidate (tokenizer and model from the same id) and returns a \
      `Result`; the loop returns the first `Ok` and keeps the reasons of the others.",
-    "`for &id in candidates { match load_one(hub, id, ...) { Ok(loaded) => return Ok(loaded), Err(error) => \
+    "`for &id in candidates { match load_one(id) { Ok(loaded) => return Ok(loaded), Err(error) => \
      reasons.push(format!(\"{id}: {error}\")) } }`, and after the loop an `Error::source` with all reasons.",
+];
+
+/// Names that contain each other, as those of real models do.
+const STOCK: [(&str, Stock); 6] = [
+    ("lab/broken", Stock::WithoutWeights),
+    ("lab/broken-too", Stock::WithoutTokenizer),
+    ("lab/unfit", Stock::Unfit),
+    ("lab/whole", Stock::Whole),
+    ("lab/whole-large", Stock::Whole),
+    ("lab/other", Stock::Whole),
 ];
 
 /// Checks `load_model_and_tokenizer(hub, candidates, requested, device)`.
 pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>) -> Score {
-    let machine = Machine::new(Costs::default());
-    let stock = [("lab/broken", Stock::WithoutWeights), ("lab/whole", Stock::Whole), ("lab/other", Stock::Whole)];
-    let hub = ProbeHub::new(&machine, &stock);
-    let load = |candidates: &[&str], requested: &str, device| ask(|| yours(&hub, candidates, requested, device));
-    let first = load(&["lab/missing", "lab/whole", "lab/other"], "float32", Device::Cpu);
-    let asked_first = hub.models_asked();
-    let after_broken = load(&["lab/broken", "lab/other"], "float32", Device::Cpu);
-    let before = hub.models_asked().len();
-    let half = load(&["lab/whole"], "float16", Device::Cpu);
-    let asked_half = hub.models_asked().split_off(before);
+    let attempt = |candidates: &[&str], requested: &str, device| Attempt::of(&yours, candidates, requested, device);
+    let cpu = |candidates: &[&str]| {
+        attempt(candidates, "float32", Device::Cpu).map_err(|complaint| match complaint {
+            Complaint::Failed(message) => {
+                Complaint::wrong(format!("of {candidates:?} not all fail, but you returned an error: {message}"))
+            }
+            other => other,
+        })
+    };
+    let first = cpu(&["lab/missing", "lab/whole-large", "lab/whole", "lab/other"]);
+    let without_weights = cpu(&["lab/broken", "lab/other", "lab/whole"]);
+    let without_tokenizer = cpu(&["lab/broken-too", "lab/unfit", "lab/whole"]);
+    let both = without_weights.as_ref().and_then(|weights| without_tokenizer.as_ref().map(|rest| (weights, rest)));
+    let both = both.map_err(Complaint::clone);
     Check::new("load_model_and_tokenizer", HINTS)
-        .about(&first, "takes the first candidate that is there, and says which", |loaded| {
-            is_called(loaded, "lab/whole")
+        .about(&first, "takes the first candidate that is there, and says which", |it| it.is_called("lab/whole-large"))
+        .about(&both, "goes on when a candidate's halves are missing or do not fit", |(weights, tokenizer)| {
+            weights.is_called("lab/other")?;
+            tokenizer.is_called("lab/whole")
         })
-        .about(&after_broken, "goes on when a candidate's weights cannot be read", |loaded| {
-            is_called(loaded, "lab/other")
+        .about(&both, "tokenizer and model come from the same id", |(weights, tokenizer)| {
+            weights.is_of_one_piece("lab/other")?;
+            tokenizer.is_of_one_piece("lab/whole")
         })
-        .about(&after_broken, "tokenizer and model come from the same id", |loaded| {
-            let owner = hub.owner_of(&loaded.tokenizer)?.unwrap_or_else(|| "somewhere else".to_owned());
-            Complaint::unless(owner == "lab/other", || {
-                format!("the model is lab/other's, the tokenizer {owner}'s: text and ids would not fit each other")
+        .about(&first, "stops at the first that loads", |it| {
+            let later = it.hub.models_asked().into_iter().find(|(id, _)| id == "lab/whole" || id == "lab/other");
+            later.map_or(Ok(()), |(id, _)| {
+                Err(Complaint::wrong(format!("lab/whole-large had loaded, and still {id} was loaded too")))
             })
         })
-        .about(&first, "stops at the first that loads", |_| {
-            Complaint::unless(
-                !asked_first.iter().any(|(id, _)| id == "lab/other"),
-                || "lab/whole had loaded, and still lab/other was loaded too",
-            )
+        .point("loads in the precision that the device can use, with its label", {
+            let cases = [
+                ("float16", Device::Cpu, Precision::Float32),
+                ("bfloat16", Device::Cpu, Precision::BFloat16),
+                ("float16", Device::Cuda(0), Precision::Float16),
+                ("float32", Device::Cuda(0), Precision::Float32),
+            ];
+            cases.into_iter().try_for_each(|(requested, device, precision)| {
+                attempt(&["lab/whole"], requested, device)?.is_loaded_in(precision, requested, device)
+            })
         })
-        .about(&half, "asks for the precision that the device can use, and keeps its label", |loaded| {
-            if let Some((_, options)) = asked_half.iter().find(|(_, options)| options.precision != Precision::Float32) {
-                return Err(Complaint::wrong(format!(
-                    "float16 on a CPU was loaded as {}; resolve the precision first",
-                    options.precision
-                )));
-            }
-            match loaded.dtype_label.to_lowercase() {
-                label if label.starts_with("float32") && label.contains("cpu") => Ok(()),
-                label => Err(Complaint::wrong(format!("float16 on a CPU is labelled {label:?}"))),
-            }
+        .point("hands the device on", {
+            [Device::Cuda(0), Device::Cpu, Device::Cuda(1)].into_iter().try_for_each(|device| {
+                let on = attempt(&["lab/whole"], "bfloat16", device)?.loaded.model.info().device;
+                Complaint::unless(on == device, || format!("asked for {device}, the model is on {on}"))
+            })
         })
-        .point("hands the device on", on_the_gpu(&hub, &yours))
-        .point("when all fail, one error lists each id", all_fail(&load))
+        .point("when nothing can be loaded, one error lists each id", nothing_loads(&attempt))
         .score()
 }
 
-fn is_called(loaded: &Loaded, model_id: &str) -> Result<(), Complaint> {
-    Complaint::unless(loaded.model_id == model_id, || format!("`model_id` is {:?}, not {model_id:?}", loaded.model_id))
+/// A call that loaded something, with the hub that it loaded from.
+struct Attempt {
+    machine: Machine,
+    hub: ProbeHub,
+    loaded: Loaded,
 }
 
-fn on_the_gpu(
-    hub: &ProbeHub,
-    yours: &impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>,
-) -> Result<(), Complaint> {
-    let loaded = ask(|| yours(hub, &["lab/whole"], "float32", Device::Cuda(0)))?;
-    match loaded.model.info().device {
-        Device::Cuda(0) => Ok(()),
-        other => Err(Complaint::wrong(format!("asked for cuda:0, the model is on {other}"))),
+impl Attempt {
+    fn of(
+        yours: &impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>,
+        candidates: &[&str],
+        requested: &str,
+        device: Device,
+    ) -> Result<Self, Complaint> {
+        let machine = Machine::new(Costs::default());
+        let hub = ProbeHub::new(&machine, &STOCK);
+        let loaded = ask(|| yours(&hub, candidates, requested, device))?;
+        Ok(Self { machine, hub, loaded })
+    }
+
+    fn is_called(&self, model_id: &str) -> Result<(), Complaint> {
+        let called = &self.loaded.model_id;
+        Complaint::unless(called == model_id, || format!("`model_id` is {called:?}, not {model_id:?}"))
+    }
+
+    /// The id and the options that the model was loaded by: what a forward pass tells.
+    fn model(&self) -> Result<(String, LoadOptions), Complaint> {
+        let options = GenerateOptions { max_new_tokens: 1, ..GenerateOptions::default() };
+        generate_tokens(&*self.loaded.model, &[vec![1]], &options, &mut |_, _| ())?;
+        let number = self.machine.passes().last().map(|pass| pass.model);
+        let loaded = number.and_then(|number| self.hub.models_loaded().into_iter().nth(number));
+        loaded.ok_or_else(|| Complaint::wrong("the model is not one of the hub's"))
+    }
+
+    fn is_of_one_piece(&self, id: &str) -> Result<(), Complaint> {
+        let (model, _) = self.model()?;
+        Complaint::unless(model == id, || format!("`model_id` is {id:?}, but the model is {model}'s"))?;
+        let owner = self.hub.owner_of(&self.loaded.tokenizer)?.unwrap_or_else(|| "another hub".to_owned());
+        Complaint::unless(owner == id, || {
+            format!("the model is {id}'s, the tokenizer {owner}'s: text and ids would not fit each other")
+        })
+    }
+
+    fn is_loaded_in(&self, precision: Precision, requested: &str, device: Device) -> Result<(), Complaint> {
+        let (_, options) = self.model()?;
+        Complaint::unless(options.precision == precision, || {
+            format!("{requested} on {device} was loaded as {}; resolve the precision first", options.precision)
+        })?;
+        let usual = options.engine.is_none_or(|engine| engine == Engine::for_device(device));
+        Complaint::unless(usual && options.quantization.is_none(), || {
+            format!("more than precision and device was set, leave the rest to `LoadOptions::default()`: {options:?}")
+        })?;
+        label_fits(&self.loaded.dtype_label, requested, device)
     }
 }
 
-fn all_fail(load: &impl Fn(&[&str], &str, Device) -> Result<Loaded, Complaint>) -> Result<(), Complaint> {
-    let ids = ["lab/missing", "lab/broken"];
-    match load(&ids, "float32", Device::Cpu) {
-        Ok(loaded) => Err(Complaint::wrong(format!("nothing can be loaded, yet you returned {}", loaded.model_id))),
-        Err(Complaint::Failed(message)) => match ids.iter().find(|&&id| !message.contains(id)) {
-            None => Ok(()),
-            Some(id) => Err(Complaint::wrong(format!("the error does not name {id}: {message}"))),
-        },
+fn nothing_loads(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Complaint>) -> Result<(), Complaint> {
+    let ids = ["lab/broken", "lab/missing", "lab/broken-too", "lab/unfit"];
+    let message = error_of(attempt(&ids, "float32", Device::Cpu), "nothing can be loaded")?;
+    if let Some(id) = ids.iter().find(|&&id| !names(&message, id)) {
+        return Err(Complaint::wrong(format!("the error does not name {id}: {message}")));
+    }
+    error_of(attempt(&[], "float32", Device::Cpu), "there are no candidates")?;
+    error_of(attempt(&["lab/whole"], "float7", Device::Cpu), "`float7` is no precision")?;
+    Ok(())
+}
+
+fn error_of(attempt: Result<Attempt, Complaint>, why: &str) -> Result<String, Complaint> {
+    match attempt {
+        Ok(it) => Err(Complaint::wrong(format!("{why}, but you returned {}", it.loaded.model_id))),
+        Err(Complaint::Failed(message)) => Ok(message),
         Err(complaint) => Err(complaint),
     }
+}
+
+/// Whether a text names the id, and not only a longer one that begins with it.
+fn names(text: &str, id: &str) -> bool {
+    let goes_on = |rest: &str| rest.starts_with(|next: char| next.is_alphanumeric() || next == '-' || next == '_');
+    text.match_indices(id).any(|(place, _)| !goes_on(&text[place + id.len()..]))
 }

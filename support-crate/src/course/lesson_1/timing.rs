@@ -1,144 +1,236 @@
 //! `time_generate`: one generation, timed honestly.
 
-use crate::course::probe::{Costs, Event, Machine, Timed};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::probe::{Costs, Event, Machine, Pass, ProbeModel, Timed};
+use crate::course::{Check, Complaint, Score, Verdict, ask};
 use crate::error::Result;
 use crate::measure::{Clock, Metrics};
 use crate::model::Loaded;
-
-const PROMPT: &str = "Once upon a time there lived a fisher";
-const NEW_TOKENS: usize = 8;
 
 const HINTS: [&str; 3] = [
     "What, besides generating, happens between your two readings of the clock? And what does the very first run \
      pay for that later ones do not?",
     "In this order: text to ids, one generation that is not timed, wait for the device, read the clock, generate, \
      wait for the device, read the clock.",
-    "`generate_tokens(&*loaded.model, &[ids], &options, &mut |_, _| ())?` twice, with \
-     `loaded.model.synchronize()?` before `let start = clock.now();` and again before the second reading; \
-     `options` with `stop_at_eos: false`, so that every run has as many tokens as was asked for.",
+    "`loaded.generate_tokens(&ids, &options)?` twice, with `loaded.model.synchronize()?` before \
+     `let start = clock.now();` and again before the second reading; `options` with `stop_at_eos: false`, so that \
+     every run has as many tokens as you asked for.",
 ];
+
+/// Everything that can be confused has a size of its own; the first pass of all is by far the slowest.
+const COSTS: Costs = Costs {
+    launch: 1e-3,
+    cold_start: 1e3,
+    encode: 1e4,
+    decode: 1e5,
+    drift: 1e-4,
+    is_asynchronous: true,
+    ..Costs::PLAIN
+};
+
+/// What an answer is called with.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    prompt: &'static str,
+    new_tokens: usize,
+    use_cache: bool,
+}
+
+const CALLS: [Call; 2] = [
+    Call { prompt: "Once upon a time there lived a fisher", new_tokens: 8, use_cache: true },
+    Call { prompt: "The capital of France is Paris. The capital of Italy", new_tokens: 5, use_cache: false },
+];
+
+/// What a point is for, and what decides about it.
+type Point = (&'static str, fn(&Trial) -> Verdict);
 
 /// Checks `time_generate(clock, loaded, prompt, max_new_tokens, use_cache)`.
 pub fn check_time_generate(yours: impl Fn(&dyn Clock, &Loaded, &str, usize, bool) -> Result<Metrics>) -> Score {
-    let with_cache = Trial::run(&yours, true);
-    let without = Trial::run(&yours, false);
-    Check::new("time_generate", HINTS)
-        .about(&with_cache, "reads the clock that it was given, before and after", |trial| trial.timed().map(drop))
-        .about(&with_cache, "warms up before the clock starts", Trial::warms_up)
-        .about(&with_cache, "keeps the tokenizer out of the timed part", |trial| trial.timed()?.leaves_text_outside())
-        .about(&with_cache, "waits for the device before the clock starts", |trial| trial.timed()?.waits_before())
-        .about(&with_cache, "waits for the device before the clock stops", |trial| trial.timed()?.waits_after())
-        .about(&with_cache, "reads the whole prompt", Trial::reads_the_prompt)
-        .about(&with_cache, "generates and counts exactly max_new_tokens new tokens", Trial::counts_new_tokens)
-        .about(&with_cache, "the four figures fit the clock and each other", Trial::figures_fit)
-        .point(
-            "does with and without the cache as told",
-            with_cache
-                .as_ref()
-                .map_err(Complaint::clone)
-                .and_then(|trial| trial.uses_cache(true))
-                .and_then(|()| without.as_ref().map_err(Complaint::clone).and_then(|trial| trial.uses_cache(false))),
-        )
+    let trials = CALLS.iter().map(|&call| Trial::run(&yours, call)).collect::<Result<Vec<_>, _>>();
+    let mut check = Check::new("time_generate", HINTS);
+    let points: [Point; 9] = [
+        ("reads the clock that it was given, before and after", |trial| trial.timed().map(drop)),
+        ("warms up before the clock starts", Trial::warms_up),
+        ("keeps the tokenizer out of the timed part", |trial| trial.timed()?.leaves_text_outside()),
+        ("waits for the device before the clock starts", |trial| trial.timed()?.waits_before()),
+        ("waits for the device before the clock stops", |trial| trial.timed()?.waits_after()),
+        ("reads the whole prompt", Trial::reads_the_prompt),
+        ("generates and counts exactly max_new_tokens new tokens", Trial::counts_new_tokens),
+        ("the four figures fit the clock and each other", Trial::figures_fit),
+        ("runs with and without the cache as told", Trial::uses_cache),
+    ];
+    for (what, look) in points {
+        check = check.about(&trials, what, |trials| trials.iter().try_for_each(look));
+    }
+    check
+        .about(&trials, "passes on what goes wrong while generating", |trials| passes_errors_on(&yours, trials))
         .score()
 }
 
 /// One call of the answer, and what happened on the machine meanwhile.
 struct Trial {
+    call: Call,
     metrics: Metrics,
     events: Vec<Event>,
-    prompt_tokens: usize,
+    passes: Vec<Pass>,
+    calls: usize,
+    prompt: Vec<u32>,
 }
 
 impl Trial {
     fn run(
         yours: &impl Fn(&dyn Clock, &Loaded, &str, usize, bool) -> Result<Metrics>,
-        use_cache: bool,
+        call: Call,
     ) -> Result<Self, Complaint> {
-        let costs = Costs { is_asynchronous: true, cold_start: 1e3, encode: 1e4, decode: 1e5, ..Costs::default() };
-        let machine = Machine::new(costs);
-        let prompt_tokens = machine.tokenizer()?.encode(PROMPT)?.len();
-        let machine = Machine::new(costs);
-        // It wants to end its text in the middle of the run.
-        let loaded = machine.loaded(|model| model.ending_at(prompt_tokens + NEW_TOKENS / 2))?;
-        let metrics = ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS, use_cache))?;
-        Ok(Self { metrics, events: machine.events(), prompt_tokens })
+        let machine = Machine::new(COSTS);
+        let prompt = Machine::new(COSTS).tokenizer()?.encode(call.prompt)?;
+        let metrics = call.on(&machine, prompt.len(), yours)?;
+        Ok(Self { call, metrics, events: machine.events(), passes: machine.passes(), calls: machine.calls(), prompt })
     }
 
     fn timed(&self) -> Result<Timed<'_>, Complaint> {
-        Timed::of(&self.events)
+        Timed::lasting(&self.events, self.metrics.total_latency_s)
+    }
+
+    /// The forward passes in the timed part.
+    fn timed_passes(&self) -> Result<&[Pass], Complaint> {
+        let Timed { before, inside, .. } = self.timed()?;
+        let count = |events: &[Event]| events.iter().filter(|event| event.is_forward()).count();
+        let (first, passes) = (count(before), count(inside));
+        Complaint::unless(passes > 0, || "nothing was generated between the two readings of the clock")?;
+        Ok(&self.passes[first..first + passes])
     }
 
     fn warms_up(&self) -> Result<(), Complaint> {
         Complaint::unless(self.timed()?.before.iter().any(Event::is_forward), || {
             "nothing was generated before the clock started, so the first run's extra costs (page faults, caches, \
-                 threads that wake) are in your number"
+             threads that wake) are in your number"
         })
     }
 
     fn reads_the_prompt(&self) -> Result<(), Complaint> {
-        let first = self.timed()?.inside.iter().find_map(|event| match *event {
-            Event::Forward { seq_len, .. } => Some(seq_len),
-            _ => None,
-        });
-        match first {
-            Some(seq_len) if seq_len == self.prompt_tokens => Ok(()),
-            Some(seq_len) => Err(Complaint::wrong(format!(
-                "the prompt has {} tokens, the model was given {seq_len}",
-                self.prompt_tokens
-            ))),
-            None => Err(Complaint::wrong("nothing was generated between the two readings of the clock")),
-        }
+        let read = &self.timed_passes()?[0].ids;
+        Complaint::unless(*read == self.prompt, || {
+            let (prompt, read) = (self.prompt.len(), read.len());
+            match read == prompt {
+                true => format!("the prompt has {prompt} tokens; the model was given as many, but others"),
+                false => format!("the prompt has {prompt} tokens, the model was given {read}"),
+            }
+        })
     }
 
     fn counts_new_tokens(&self) -> Result<(), Complaint> {
-        let passes = self.timed()?.inside.iter().filter(|event| event.is_forward()).count();
-        let counted = self.metrics.tokens_generated;
-        if counted == self.prompt_tokens + NEW_TOKENS || (counted == self.prompt_tokens + passes && counted != passes) {
+        let (asked, passes, counted) =
+            (self.call.new_tokens, self.timed_passes()?.len(), self.metrics.tokens_generated);
+        let prompt = self.prompt.len();
+        if counted == prompt + passes {
             return Err(Complaint::wrong(format!(
-                "`tokens_generated` is {counted}: the {} tokens of the prompt were counted as generated",
-                self.prompt_tokens
+                "`tokens_generated` is {counted}: the {prompt} tokens of the prompt were counted as generated"
             )));
         }
-        if passes < NEW_TOKENS {
+        if passes == self.call.passes_to_eos() {
             return Err(Complaint::wrong(format!(
-                "{NEW_TOKENS} tokens were asked for, {passes} were generated: the model wanted to end its text. Runs of \
-                 different lengths do not compare; set `stop_at_eos: false`"
+                "{asked} tokens were asked for, {passes} were generated: the model ended its text. Runs of different \
+                 lengths do not compare; set `stop_at_eos: false`"
             )));
         }
-        if passes > NEW_TOKENS {
+        if passes > asked && passes % asked == 0 {
+            let times = passes / asked;
             return Err(Complaint::wrong(format!(
-                "{NEW_TOKENS} tokens were asked for, {passes} were generated in the timed part"
+                "{passes} tokens were generated in the timed part, {times} times the {asked} that were asked for: only \
+                 one run belongs between the two readings of the clock"
             )));
         }
-        Complaint::unless(counted == NEW_TOKENS, || format!("{NEW_TOKENS} tokens were generated, you say {counted}"))
+        Complaint::unless(passes == asked, || {
+            format!("{asked} tokens were asked for, {passes} were generated in the timed part")
+        })?;
+        Complaint::unless(counted == asked, || format!("{asked} tokens were generated, you say {counted}"))
     }
 
     fn figures_fit(&self) -> Result<(), Complaint> {
         let passed = self.timed()?.passed;
         let Metrics { total_latency_s, tokens_generated, tokens_per_sec, avg_latency_per_token_ms } = self.metrics;
+        Complaint::unless(total_latency_s > 0.0, || {
+            format!("`total_latency_s` is {total_latency_s}, which no generation can take")
+        })?;
         let tokens = tokens_generated as f64;
         let figures = [
-            ("total_latency_s", total_latency_s, passed),
-            ("tokens_per_sec", tokens_per_sec, tokens / total_latency_s),
-            ("avg_latency_per_token_ms", avg_latency_per_token_ms, total_latency_s * 1e3 / tokens),
+            ("total_latency_s", total_latency_s, "the time between the two readings", passed),
+            ("tokens_per_sec", tokens_per_sec, "tokens_generated / total_latency_s", tokens / total_latency_s),
+            (
+                "avg_latency_per_token_ms",
+                avg_latency_per_token_ms,
+                "1000 * total_latency_s / tokens_generated",
+                1e3 * total_latency_s / tokens,
+            ),
         ];
-        for (name, got, expected) in figures {
-            let is_near = (got - expected).abs() <= 1e-6 * expected.abs();
-            if !is_near {
-                return Err(Complaint::wrong(format!("`{name}` is {got:.4}, expected {expected:.4}")));
-            }
-        }
-        Ok(())
+        figures.into_iter().try_for_each(|(name, got, formula, expected)| {
+            // Rounded numbers are right too.
+            let is_near = (got - expected).abs() <= 1e-3 * expected.abs();
+            Complaint::unless(is_near, || format!("`{name}` is {got:.4}, but {formula} is {expected:.4}"))
+        })
     }
 
-    fn uses_cache(&self, use_cache: bool) -> Result<(), Complaint> {
-        let cached = self.timed()?.inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. }));
+    fn uses_cache(&self) -> Result<(), Complaint> {
+        let inside = self.timed()?.inside;
+        let cached = inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. }));
+        let use_cache = self.call.use_cache;
         Complaint::unless(cached == use_cache, || {
-            format!(
-                "`use_cache` was {use_cache}, but the model ran {} a cache",
-                if cached { "with" } else { "without" }
-            )
+            let with = if cached { "with" } else { "without" };
+            format!("`use_cache` was {use_cache}, but the model ran {with} a cache")
         })
+    }
+}
+
+impl Call {
+    /// Calls the answer on a model that wants to end its text in the middle of the run.
+    fn on(
+        self,
+        machine: &Machine,
+        prompt_tokens: usize,
+        yours: &impl Fn(&dyn Clock, &Loaded, &str, usize, bool) -> Result<Metrics>,
+    ) -> Result<Metrics, Complaint> {
+        let ending = |model: ProbeModel| model.ending_at(prompt_tokens + self.new_tokens / 2);
+        let loaded = machine.loaded(ending)?;
+        ask(|| yours(&machine.clock(), &loaded, self.prompt, self.new_tokens, self.use_cache))
+    }
+
+    /// How many tokens the model makes if it may end its text.
+    fn passes_to_eos(self) -> usize {
+        self.new_tokens / 2 + 1
+    }
+}
+
+fn passes_errors_on(
+    yours: &impl Fn(&dyn Clock, &Loaded, &str, usize, bool) -> Result<Metrics>,
+    trials: &[Trial],
+) -> Result<(), Complaint> {
+    let swallowed = |what: &str| {
+        Err(Complaint::wrong(format!("{what}, but you returned figures as if all was well: pass errors on with `?`")))
+    };
+    for trial in trials {
+        for call in 0..trial.calls {
+            match trial.call.on(&Machine::failing_at(COSTS, call), trial.prompt.len(), yours) {
+                Err(Complaint::Failed(_)) => {}
+                Ok(_) => return swallowed("the model failed while it was running"),
+                Err(complaint) => return Err(complaint),
+            }
+        }
+    }
+    let machine = Machine::new(COSTS);
+    let mut loaded = machine.loaded(|model| model)?;
+    let empty = CALLS[0];
+    match ask(|| yours(&machine.clock(), &loaded, "", empty.new_tokens, empty.use_cache)) {
+        Err(Complaint::Failed(_)) => {}
+        Ok(_) => return swallowed("an empty prompt has nothing to go on from"),
+        Err(complaint) => return Err(complaint),
+    }
+    loaded.tokenizer = Machine::failing_tokenizer()?;
+    match ask(|| yours(&machine.clock(), &loaded, empty.prompt, empty.new_tokens, empty.use_cache)) {
+        Err(Complaint::Failed(message)) => Complaint::unless(
+            !message.contains("prompt is empty"),
+            || "the tokenizer failed, and what you returned was another error: pass the first one on with `?`",
+        ),
+        Ok(_) => swallowed("the tokenizer failed"),
+        Err(complaint) => Err(complaint),
     }
 }

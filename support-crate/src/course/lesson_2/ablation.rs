@@ -1,111 +1,176 @@
 //! `ablate_cache_and_padding`: four settings, everything else the same.
 
 use super::AblationRun;
-use super::expected::{Counted, costs, honest, model_on, rates_fit, repeated, same, seconds};
+use super::evidence::{Evidence, Source, repeated};
+use super::expected::{costs, rates_fit, tokens_of};
 use crate::course::probe::Machine;
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::Result;
-use crate::generate::{GenerateOptions, PaddingSide};
-use crate::measure::Clock;
+use crate::generate::PaddingSide;
+use crate::measure::{Clock, Runs};
 use crate::model::Loaded;
-
-/// Of different lengths, so that there is something to pad.
-const PROMPTS: [&str; 3] =
-    ["Once", "The capital of France is", "To be or not to be, that is the question that he asked himself"];
-const NEW_TOKENS: usize = 5;
-const REPEATS: usize = 2;
 
 const HINTS: [&str; 3] = [
     "Which settings are there if each of two switches has two positions, and what must stay the same while you turn \
      them?",
     "Two nested loops make four `GenerateOptions { max_new_tokens, use_cache, padding_side, \
-     ..GenerateOptions::default() }`. Each is run once without timing, then `time_batch` gives one run of it.",
-    "`let runs = repeat(repeats, || time_batch(clock, loaded, prompts, &options))?; rows.push(AblationRun { use_cache, \
-     padding_side, runs });`, after one `time_batch(...)?` whose result is dropped.",
+     ..GenerateOptions::default() }`. `time_batch` makes one run of a setting; the first of each is dropped.",
+    "`time_batch(clock, loaded, prompts, &options)?;`, then `let runs = repeat(repeats, || time_batch(clock, loaded, \
+     prompts, &options))?; rows.push(AblationRun { use_cache, padding_side, runs });`",
+];
+
+type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &[&str], usize, usize) -> Result<Vec<AblationRun>> + 'a;
+type Setting = (bool, PaddingSide);
+
+const SETTINGS: [Setting; 4] =
+    [(true, PaddingSide::Left), (true, PaddingSide::Right), (false, PaddingSide::Left), (false, PaddingSide::Right)];
+
+/// What an answer is called with: prompts of different lengths, so that there is something to pad, and numbers of
+/// prompts, new tokens and runs that are all different.
+struct Call {
+    prompts: &'static [&'static str],
+    new_tokens: usize,
+    repeats: usize,
+}
+
+const CALLS: [Call; 2] = [
+    Call {
+        prompts: &[
+            "Once",
+            "The capital of France is",
+            "To be or not to be, that is the question that he asked himself",
+        ],
+        new_tokens: 5,
+        repeats: 2,
+    },
+    Call { prompts: &["A vector stores its elements", "Water"], new_tokens: 4, repeats: 3 },
 ];
 
 /// Checks `ablate_cache_and_padding(clock, loaded, prompts, max_new_tokens, repeats)`.
 pub fn check_ablate_cache_and_padding(
     yours: impl Fn(&dyn Clock, &Loaded, &[&str], usize, usize) -> Result<Vec<AblationRun>>,
 ) -> Score {
-    let rows = run(&yours);
-    Check::new("ablate_cache_and_padding", HINTS)
-        .about(&rows, "a row for each of the four settings", |rows| {
-            let missing = SETTINGS.into_iter().find(|setting| !rows.iter().any(|row| setting_of(row) == *setting));
-            match (missing, rows.len()) {
-                (None, 4) => Ok(()),
-                (None, n) => Err(Complaint::wrong(format!("there are four settings, but {n} rows"))),
-                (Some((use_cache, side)), _) => {
-                    Err(Complaint::wrong(format!("no row has `use_cache: {use_cache}` with padding on the {side:?}")))
-                }
-            }
-        })
-        .about(&rows, "counts the new tokens of all prompts, the same number in every row", |rows| {
-            let counted = Counted::of(&PROMPTS, NEW_TOKENS)?;
-            all_runs(rows).try_for_each(|run| counted.check(run))
-        })
-        .about(&rows, "times nothing but generating", |rows| {
-            rows.iter().try_for_each(|row| {
-                let expected = expected(setting_of(row))?;
-                row.runs.runs.iter().try_for_each(|run| honest(run.total_latency_s, expected))
-            })
-        })
-        .about(&rows, "every row has the time of its own setting", |rows| rows.iter().try_for_each(own_time))
-        .about(&rows, "every row is repeated as often as told, and its rates fit", |rows| {
-            rows.iter().try_for_each(|row| repeated(row.runs.runs.len(), REPEATS))?;
-            all_runs(rows).try_for_each(rates_fit)
-        })
+    let trials = CALLS.iter().map(|call| Trial::run(&yours, call)).collect::<Result<Vec<_>, _>>();
+    let points: [Point; 6] = [
+        ("a row for each of the four settings", Trial::has_settings),
+        ("every run is timed on all prompts, as one batch", Trial::reads_all),
+        ("makes and counts the new tokens of all prompts, the same number in every row", Trial::counts),
+        ("times nothing but generating", |trial| {
+            trial.sources()?.iter().flatten().try_for_each(Source::times_only_generating)
+        }),
+        ("every row was timed in its own setting", Trial::own_setting),
+        ("every row is repeated as often as told, and its rates fit", Trial::is_repeated),
+    ];
+    let mut check = Check::new("ablate_cache_and_padding", HINTS);
+    for (what, look) in points {
+        check = check.about(&trials, what, |trials| trials.iter().try_for_each(look));
+    }
+    check
+        .about(&trials, "an error in a run is an error of yours", |trials| passes_errors_on(&yours, &trials[1]))
         .score()
 }
 
-type Setting = (bool, PaddingSide);
+/// What a point is given for, and what looks at it.
+type Point = (&'static str, fn(&Trial) -> Result<(), Complaint>);
 
-const SETTINGS: [Setting; 4] =
-    [(true, PaddingSide::Left), (true, PaddingSide::Right), (false, PaddingSide::Left), (false, PaddingSide::Right)];
+struct Trial {
+    call: &'static Call,
+    prompts: Vec<Vec<u32>>,
+    rows: Vec<AblationRun>,
+    evidence: Evidence,
+    calls: usize,
+}
 
-fn run(
-    yours: &impl Fn(&dyn Clock, &Loaded, &[&str], usize, usize) -> Result<Vec<AblationRun>>,
-) -> Result<Vec<AblationRun>, Complaint> {
-    let machine = Machine::new(costs());
-    let loaded = model_on(&machine, 1024)?;
-    let rows = ask(|| yours(&machine.clock(), &loaded, &PROMPTS, NEW_TOKENS, REPEATS))?;
-    if rows.is_empty() { Err(Complaint::wrong("there are no rows")) } else { Ok(rows) }
+impl Trial {
+    fn run(yours: &Answer<'_>, call: &'static Call) -> Result<Self, Complaint> {
+        let machine = Machine::new(costs());
+        let rows = call.on(&machine, yours)?;
+        Complaint::unless(!rows.is_empty(), || "there are no rows")?;
+        Ok(Self {
+            call,
+            prompts: tokens_of(call.prompts)?,
+            rows,
+            evidence: Evidence::of(&machine),
+            calls: machine.calls(),
+        })
+    }
+
+    fn sources(&self) -> Result<Vec<Vec<Source>>, Complaint> {
+        let of_row = |row: &AblationRun| row.runs.runs.iter().map(|run| self.evidence.source(run)).collect();
+        self.rows.iter().map(of_row).collect()
+    }
+
+    fn has_settings(&self) -> Result<(), Complaint> {
+        let has = |setting: &Setting| self.rows.iter().any(|row| setting_of(row) == *setting);
+        if let Some((use_cache, side)) = SETTINGS.into_iter().find(|setting| !has(setting)) {
+            return Err(Complaint::wrong(format!("no row has `use_cache: {use_cache}` with padding on the {side:?}")));
+        }
+        let rows = self.rows.len();
+        Complaint::unless(rows == SETTINGS.len(), || format!("there are four settings, but {rows} rows"))
+    }
+
+    fn reads_all(&self) -> Result<(), Complaint> {
+        self.sources()?.iter().flatten().try_for_each(|source| source.reads(&self.prompts))
+    }
+
+    fn counts(&self) -> Result<(), Complaint> {
+        let sources = self.sources()?;
+        let runs = self.rows.iter().flat_map(|row| &row.runs.runs).zip(sources.iter().flatten());
+        runs.into_iter().try_for_each(|(run, source)| source.makes(run, &self.prompts, self.call.new_tokens))
+    }
+
+    fn own_setting(&self) -> Result<(), Complaint> {
+        self.reads_all()?;
+        for (row, sources) in self.rows.iter().zip(self.sources()?) {
+            for source in sources {
+                let (side, cached) = (source.padding_side(&self.prompts), source.use_cache);
+                Complaint::unless(side == Some(row.padding_side) && cached == row.use_cache, || {
+                    let cache = if cached { "on" } else { "off" };
+                    let side = side.map_or_else(|| "nowhere".to_owned(), |side| format!("on the {side:?}"));
+                    format!(
+                        "the row `{}` was timed with the cache {cache} and padding {side}: are labels swapped, or is a \
+                         setting not passed on?",
+                        row.setting()
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_repeated(&self) -> Result<(), Complaint> {
+        let rows: Vec<&Runs> = self.rows.iter().map(|row| &row.runs).collect();
+        repeated(&rows, &self.sources()?, self.call.repeats)?;
+        rows.iter().flat_map(|row| &row.runs).try_for_each(rates_fit)
+    }
+}
+
+impl Call {
+    /// Calls the answer on a model that wants to end its texts early.
+    fn on(&self, machine: &Machine, yours: &Answer<'_>) -> Result<Vec<AblationRun>, Complaint> {
+        let loaded = machine.loaded(|model| model.ending_at(8))?;
+        ask(|| yours(&machine.clock(), &loaded, self.prompts, self.new_tokens, self.repeats))
+    }
 }
 
 fn setting_of(row: &AblationRun) -> Setting {
     (row.use_cache, row.padding_side)
 }
 
-fn all_runs(rows: &[AblationRun]) -> impl Iterator<Item = &crate::measure::Metrics> {
-    rows.iter().flat_map(|row| &row.runs.runs)
-}
-
-fn expected((use_cache, padding_side): Setting) -> Result<f64, Complaint> {
-    let options = GenerateOptions { max_new_tokens: NEW_TOKENS, use_cache, padding_side, ..GenerateOptions::default() };
-    seconds(&PROMPTS, &options)
-}
-
-fn own_time(row: &AblationRun) -> Result<(), Complaint> {
-    let own = expected(setting_of(row))?;
-    for run in &row.runs.runs {
-        let measured = run.total_latency_s;
-        if same(measured, own) {
-            continue;
-        }
-        for other in SETTINGS {
-            if same(measured, expected(other)?) {
-                let (use_cache, side) = other;
+fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> {
+    // Every few calls, so that each setting and each round is met.
+    for at in (0..trial.calls).step_by(3).chain([trial.calls.saturating_sub(1)]) {
+        match trial.call.on(&Machine::failing_at(costs(), at), yours) {
+            Err(Complaint::Failed(_)) => {}
+            Ok(rows) => {
                 return Err(Complaint::wrong(format!(
-                    "the row `{}` has the time of `use_cache: {use_cache}` with padding on the {side:?}: are labels \
-                     swapped, or is a setting not passed on?",
-                    row.setting()
+                    "the model failed in one of the runs, but you returned {} rows as if all was well: pass errors on \
+                     with `?`",
+                    rows.len()
                 )));
             }
+            Err(complaint) => return Err(complaint),
         }
-        return Err(Complaint::wrong(format!(
-            "`{}` takes {own:.3} s on this machine, as one batch of all prompts; yours says {measured:.3} s",
-            row.setting()
-        )));
     }
     Ok(())
 }

@@ -1,174 +1,213 @@
-//! `measure_batched`: the same prompts, more or fewer at a time.
+//! `summarise_batches`: what batches took, to throughput, waiting and cost.
 
 use super::BatchRun;
-use super::expected::{Counted, costs, honest, model_on, rates_fit, repeated, same, seconds};
-use crate::course::probe::Machine;
+use super::expected::{rates_fit, same};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::Result;
-use crate::generate::GenerateOptions;
-use crate::measure::{Clock, Statistics};
-use crate::model::Loaded;
-
-/// Five, which no batch size but 1 divides.
-const PROMPTS: [&str; 5] = [
-    "Once",
-    "The capital of France is",
-    "To be or not to be, that is the question",
-    "A fox",
-    "One day Sam found a seed in the garden",
-];
-const BATCH_SIZES: [usize; 3] = [1, 2, 4];
-const NEW_TOKENS: usize = 4;
-const REPEATS: usize = 2;
+use crate::measure::{Metrics, Statistics};
 
 const HINTS: [&str; 3] = [
-    "Five prompts, two at a time: how many batches are that, and who waits how long for an answer?",
-    "`for chunk in prompts.chunks(batch_size)` gives all batches, the last one too. One run over the list is the sum \
-     of its batches' times and tokens; a prompt waits as long as its whole batch takes.",
-    "Per run: `let batches: Vec<Metrics> = prompts.chunks(batch_size).map(|chunk| time_batch(clock, loaded, chunk, \
-     &options)).collect::<Result<_>>()?;`, then `total_latency_s` and `tokens_generated` are sums over `batches`; \
-     `batch_latency` is `Statistics::of` all batches' times, `time_per_sample` of the totals divided by \
-     `prompts.len()`.",
+    "Five prompts, two at a time: how many batches are that, who waits how long for an answer, and what did a prompt \
+     cost?",
+    "A run's time and tokens are sums over its batches, its rates follow from the sums. A prompt waits as long as its \
+     batch takes; it costs its share of the run.",
+    "For each run: `let total_latency_s: f64 = batches.iter().map(|batch| batch.total_latency_s).sum();`, the same for \
+     `tokens_generated`, then a `Metrics` of them; `waits.extend(...)` the batches' times, \
+     `shares.push(total_latency_s / prompts as f64)`. After the loop `Runs::of(totals)?`, `Statistics::of(&waits)?` \
+     and `Statistics::of(&shares)?`.",
 ];
 
-/// Checks `measure_batched(clock, loaded, prompts, batch_sizes, max_new_tokens, repeats)`.
-pub fn check_measure_batched(
-    yours: impl Fn(&dyn Clock, &Loaded, &[&str], &[usize], usize, usize) -> Result<Vec<BatchRun>>,
-) -> Score {
-    let rows = run(&yours);
-    Check::new("measure_batched", HINTS)
-        .about(&rows, "a row for each batch size, repeated as often as told", |rows| {
-            rows.iter().try_for_each(|row| repeated(row.runs.runs.len(), REPEATS))
-        })
-        .about(&rows, "every prompt is answered, and all new tokens count", |rows| rows.iter().try_for_each(all_tokens))
-        .about(&rows, "times nothing but generating", |rows| {
-            each_run(rows, |_, latency, own| honest(latency, own.total()))
-        })
-        .about(&rows, "a run's latency is that of all its batches", |rows| each_run(rows, total_fits))
-        .about(&rows, "throughput is all new tokens by all seconds", |rows| {
-            rows.iter().flat_map(|row| &row.runs.runs).try_for_each(rates_fit)
-        })
-        .about(&rows, "batch_latency is what one batch takes", |rows| rows.iter().try_for_each(batch_latency_fits))
-        .about(&rows, "time_per_sample is a run's time shared among all prompts", |rows| {
-            rows.iter().try_for_each(|row| {
-                let expected = Own::of(row.batch_size)?.total() / PROMPTS.len() as f64;
-                Complaint::unless(same(row.time_per_sample.median, expected), || {
-                    format!(
-                        "{} prompts at batch size {} cost {expected:.3} s each, yours says {:.3} s",
-                        PROMPTS.len(),
-                        row.batch_size,
-                        row.time_per_sample.median
-                    )
-                })
+type Answer<'a> = dyn Fn(usize, usize, &[Vec<Metrics>]) -> Result<BatchRun> + 'a;
+
+/// What an answer is called with.
+struct Case {
+    prompts: usize,
+    batch_size: usize,
+    /// Runs of batches: new tokens and seconds of each.
+    runs: Vec<Vec<Metrics>>,
+}
+
+/// Numbers of which no mean is a median, no total is another's, and no run has as many batches as there are runs.
+fn cases() -> [Case; 3] {
+    let runs = |runs: &[&[(usize, f64)]]| {
+        let run = |run: &&[(usize, f64)]| run.iter().map(|&(tokens, seconds)| Metrics::of(tokens, seconds)).collect();
+        runs.iter().map(run).collect()
+    };
+    [
+        // Seven prompts of 6 new tokens, 3 at a time, four runs.
+        Case {
+            prompts: 7,
+            batch_size: 3,
+            runs: runs(&[
+                &[(18, 1.9), (18, 2.3), (6, 0.71)],
+                &[(18, 2.9), (18, 1.7), (6, 0.83)],
+                &[(18, 2.2), (18, 2.05), (6, 1.31)],
+                &[(18, 1.63), (18, 2.57), (6, 0.67)],
+            ]),
+        },
+        // One at a time.
+        Case {
+            prompts: 3,
+            batch_size: 1,
+            runs: runs(&[&[(9, 1.3), (9, 1.1), (9, 2.4)], &[(9, 1.7), (9, 1.25), (9, 1.45)]]),
+        },
+        // A batch with room for more prompts than there are.
+        Case { prompts: 5, batch_size: 8, runs: runs(&[&[(20, 3.1)], &[(20, 2.7)], &[(20, 3.9)]]) },
+    ]
+}
+
+/// Checks `summarise_batches(batch_size, prompts, runs)`.
+pub fn check_summarise_batches(yours: impl Fn(usize, usize, &[Vec<Metrics>]) -> Result<BatchRun>) -> Score {
+    let trials: Result<Vec<Trial>, Complaint> = cases().into_iter().map(|case| Trial::run(&yours, case)).collect();
+    let points: [Point; 5] = [
+        ("a run's time is the sum of its batches' times", Trial::sums_times),
+        ("a run's new tokens are those of all its batches", Trial::sums_tokens),
+        ("throughput is all new tokens by all seconds", |trial| trial.row.runs.runs.iter().try_for_each(rates_fit)),
+        ("batch_latency is what single batches took, over all runs", Trial::waits),
+        ("time_per_sample is a run's time shared among all prompts", Trial::shares),
+    ];
+    let mut check = Check::new("summarise_batches", HINTS);
+    for (what, look) in points {
+        check = check.about(&trials, what, |trials| trials.iter().try_for_each(look));
+    }
+    check.about(&trials, "no runs and no prompts are errors", |_| nothing_measured(&yours)).score()
+}
+
+/// What a point is given for, and what looks at it.
+type Point = (&'static str, fn(&Trial) -> Result<(), Complaint>);
+
+struct Trial {
+    case: Case,
+    row: BatchRun,
+}
+
+impl Trial {
+    fn run(yours: &Answer<'_>, case: Case) -> Result<Self, Complaint> {
+        let row = ask(|| yours(case.batch_size, case.prompts, &case.runs))?;
+        let (asked, got) = (case.batch_size, row.batch_size);
+        Complaint::unless(asked == got, || format!("the batch size was {asked}, your row says {got}"))?;
+        let (asked, got) = (case.runs.len(), row.runs.runs.len());
+        Complaint::unless(asked == got, || format!("{asked} runs were given, your row has {got}"))?;
+        Ok(Self { case, row })
+    }
+
+    fn totals(&self) -> Vec<f64> {
+        self.case.runs.iter().map(|run| run.iter().map(|batch| batch.total_latency_s).sum()).collect()
+    }
+
+    fn sums_times(&self) -> Result<(), Complaint> {
+        self.row.runs.runs.iter().zip(self.totals()).zip(&self.case.runs).try_for_each(|((run, total), batches)| {
+            let got = run.total_latency_s;
+            Complaint::unless(same(got, total), || {
+                let longest = batches.iter().map(|batch| batch.total_latency_s).fold(0.0, f64::max);
+                let why = if same(got * self.case.batch_size as f64, total) {
+                    ": that is divided by the batch size"
+                } else if same(got * batches.len() as f64, total) {
+                    ": that is the mean of the batches, but they ran one after the other"
+                } else if same(got, longest) {
+                    ": that is the longest batch alone, but they ran one after the other"
+                } else {
+                    ""
+                };
+                format!("the batches of a run took {total:.3} s together, yours says {got:.3} s{why}")
             })
         })
-        .score()
-}
+    }
 
-fn run(
-    yours: &impl Fn(&dyn Clock, &Loaded, &[&str], &[usize], usize, usize) -> Result<Vec<BatchRun>>,
-) -> Result<Vec<BatchRun>, Complaint> {
-    let machine = Machine::new(costs());
-    let loaded = model_on(&machine, 1024)?;
-    let rows = ask(|| yours(&machine.clock(), &loaded, &PROMPTS, &BATCH_SIZES, NEW_TOKENS, REPEATS))?;
-    let mut sizes: Vec<usize> = rows.iter().map(|row| row.batch_size).collect();
-    sizes.sort_unstable();
-    if sizes == BATCH_SIZES {
-        Ok(rows)
-    } else {
-        Err(Complaint::wrong(format!("the batch sizes {BATCH_SIZES:?} were asked for, {sizes:?} came back")))
+    fn sums_tokens(&self) -> Result<(), Complaint> {
+        self.row.runs.runs.iter().zip(&self.case.runs).try_for_each(|(run, batches)| {
+            let got = run.tokens_generated;
+            let expected: usize = batches.iter().map(|batch| batch.tokens_generated).sum();
+            Complaint::unless(got == expected, || {
+                let why = if got * self.case.prompts == expected {
+                    ": that is what one prompt got"
+                } else if batches.iter().any(|batch| batch.tokens_generated == got) {
+                    ": that is one batch's"
+                } else {
+                    ""
+                };
+                format!("the batches of a run made {expected} new tokens, yours says {got}{why}")
+            })
+        })
+    }
+
+    fn waits(&self) -> Result<(), Complaint> {
+        let times =
+            |runs: &[Vec<Metrics>]| runs.iter().flatten().map(|batch| batch.total_latency_s).collect::<Vec<_>>();
+        let (all, by) = (times(&self.case.runs), self.case.batch_size as f64);
+        let guesses: [(Vec<f64>, &str); 5] = [
+            (
+                all.iter().map(|time| time / by).collect(),
+                ": nobody gets an answer after a share of a batch's time; each prompt waits for its whole batch",
+            ),
+            (self.totals(), ": that is of whole runs; a prompt waits for its own batch only"),
+            (
+                self.case.runs.last().map(|run| times(std::slice::from_ref(run))).unwrap_or_default(),
+                ": that is the last run's batches alone",
+            ),
+            (
+                self.case.runs.first().map(|run| times(std::slice::from_ref(run))).unwrap_or_default(),
+                ": that is the first run's batches alone",
+            ),
+            (
+                self.case
+                    .runs
+                    .iter()
+                    .map(|run| times(std::slice::from_ref(run)).iter().sum::<f64>() / run.len() as f64)
+                    .collect(),
+                ": that is a mean for each run; take every batch by itself",
+            ),
+        ];
+        are(&self.row.batch_latency, &all, &guesses)
+    }
+
+    fn shares(&self) -> Result<(), Complaint> {
+        let by = |n: usize| self.totals().iter().map(|total| total / n as f64).collect::<Vec<_>>();
+        let guesses = [
+            (by(self.case.batch_size), ": a run answers all prompts, not one batch of them"),
+            (by(1), ": that is the whole run's time"),
+            (by(self.case.runs[0].len()), ": that is divided by the number of batches"),
+        ];
+        are(&self.row.time_per_sample, &by(self.case.prompts), &guesses)
     }
 }
 
-/// What a batch size costs on this machine.
-struct Own {
-    /// Seconds of each batch, in order.
-    batches: Vec<f64>,
-    batch_size: usize,
-}
-
-impl Own {
-    fn of(batch_size: usize) -> Result<Self, Complaint> {
-        let options = GenerateOptions { max_new_tokens: NEW_TOKENS, ..GenerateOptions::default() };
-        let batches = PROMPTS.chunks(batch_size).map(|chunk| seconds(chunk, &options)).collect::<Result<_, _>>()?;
-        Ok(Self { batches, batch_size })
-    }
-
-    fn total(&self) -> f64 {
-        self.batches.iter().sum()
-    }
-
-    /// The batches that have as many prompts as they may.
-    fn full(&self) -> &[f64] {
-        &self.batches[..PROMPTS.len() / self.batch_size]
-    }
-}
-
-fn each_run(rows: &[BatchRun], look: impl Fn(&BatchRun, f64, &Own) -> Result<(), Complaint>) -> Result<(), Complaint> {
-    for row in rows {
-        let own = Own::of(row.batch_size)?;
-        row.runs.runs.iter().try_for_each(|run| look(row, run.total_latency_s, &own))?;
-    }
-    Ok(())
-}
-
-fn all_tokens(row: &BatchRun) -> Result<(), Complaint> {
-    let counted = Counted::of(&PROMPTS, NEW_TOKENS)?;
-    let full = PROMPTS.len() / row.batch_size * row.batch_size;
-    for run in &row.runs.runs {
-        if full < PROMPTS.len() && run.tokens_generated == full * NEW_TOKENS {
-            return Err(Complaint::wrong(format!(
-                "at batch size {}, {full} of {} prompts were answered: the last batch is smaller than the others, and \
-                 was dropped",
-                row.batch_size,
-                PROMPTS.len()
-            )));
-        }
-        if row.batch_size > 1 && run.tokens_generated == PROMPTS.len().div_ceil(row.batch_size) * NEW_TOKENS {
-            return Err(Complaint::wrong(format!(
-                "at batch size {}, {} tokens were counted: one sequence of each batch. The others got their {NEW_TOKENS} \
-                 tokens too, and that is the whole point of a batch",
-                row.batch_size, run.tokens_generated
-            )));
-        }
-        counted.check(run)?;
-    }
-    Ok(())
-}
-
-fn total_fits(row: &BatchRun, latency: f64, own: &Own) -> Result<(), Complaint> {
-    let total = own.total();
-    Complaint::unless(same(latency, total), || {
-        format!(
-            "all prompts at batch size {} take {total:.3} s on this machine, yours says {latency:.3} s{}",
-            row.batch_size,
-            if same(latency * row.batch_size as f64, total) { ": that is divided by the batch size" } else { "" }
-        )
-    })
-}
-
-fn batch_latency_fits(row: &BatchRun) -> Result<(), Complaint> {
-    let own = Own::of(row.batch_size)?;
-    let measured = row.batch_latency.median;
-    let medians = |by: f64| -> Result<[f64; 2], Complaint> {
-        let of = |batches: &[f64]| Statistics::of(&batches.iter().map(|time| time / by).collect::<Vec<_>>());
-        Ok([of(&own.batches)?.median, of(own.full())?.median])
+/// Field by field; `guesses` are what the statistics may be of instead.
+fn are(got: &Statistics, values: &[f64], guesses: &[(Vec<f64>, &str)]) -> Result<(), Complaint> {
+    let fits = |values: &[f64]| -> Result<bool, Complaint> {
+        let of = Statistics::of(values)?;
+        let fields = |of: &Statistics| [of.median, of.mean, of.sd, of.low, of.high];
+        Ok(got.n == of.n && fields(got).iter().zip(fields(&of)).all(|(a, b)| same(*a, b)))
     };
-    let is_one_of = |accepted: [f64; 2]| accepted.iter().any(|&median| same(measured, median));
-    if is_one_of(medians(1.0)?) {
+    if fits(values)? {
         return Ok(());
     }
-    let why = if row.batch_size > 1 && is_one_of(medians(row.batch_size as f64)?) {
-        ". That is the batch's time divided by its size: nobody gets an answer so soon, each prompt waits for its \
-         whole batch"
-    } else if row.batch_size < PROMPTS.len() && same(measured, own.total()) {
-        ". That is the whole list's time"
-    } else {
-        ""
-    };
+    let mut why = "";
+    for (guess, text) in guesses {
+        if why.is_empty() && !guess.is_empty() && fits(guess)? {
+            why = text;
+        }
+    }
+    let of = Statistics::of(values)?;
     Err(Complaint::wrong(format!(
-        "a batch of {} takes {:.3} s, yours says {measured:.3} s{why}",
-        row.batch_size,
-        medians(1.0)?[0]
+        "the median of {} times is {:.3} s; yours is {:.3} s, of {}{why}",
+        of.n, of.median, got.median, got.n
     )))
+}
+
+fn nothing_measured(yours: &Answer<'_>) -> Result<(), Complaint> {
+    let some = vec![vec![Metrics::of(4, 1.5)], vec![Metrics::of(4, 1.25)]];
+    for (what, prompts, runs) in [("no runs", 4, vec![]), ("no prompts", 0, some)] {
+        match ask(|| yours(2, prompts, &runs)) {
+            Err(Complaint::Failed(_)) => {}
+            Ok(row) => {
+                return Err(Complaint::wrong(format!(
+                    "{what} gave a time per sample of {}: there is nothing to divide, return an `Err`",
+                    row.time_per_sample.median
+                )));
+            }
+            Err(complaint) => return Err(complaint),
+        }
+    }
+    Ok(())
 }

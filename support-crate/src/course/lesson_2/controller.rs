@@ -1,216 +1,304 @@
-//! `run_quantization_exercise`: everything in order, with the same knobs, and a report.
+//! `run_quantization_exercise`: everything in order, with the same settings, and a report.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use super::expected::same;
-use super::ptq::{LabHub, WHOLE};
-use super::{AblationRun, BatchRun, ExerciseConfig, QuantizationReport};
-use crate::course::{Check, Complaint, Score, ask};
+use super::report::QuantizationReport;
+use super::tables::{intervals_of, ratio_of_latencies};
+use super::{
+    AblationRun, BatchRun, EdgePrompt, ExerciseConfig, LengthComparison, ModelPpl, ScenarioRun, in_turn,
+    probe_edge_prompts, time_batch, time_batches,
+};
 use crate::error::{Error, Result};
-use crate::measure::{Clock, Runs, WallClock};
-use crate::model::ModelHub;
-use crate::report::Cell;
+use crate::generate::{GenerateOptions, PaddingSide, generate};
+use crate::measure::{
+    Clock, Metrics, PerplexityOptions, RunInfo, Runs, Statistics, get_model_memory_footprint, perplexity,
+    prompt_of_tokens, repeat,
+};
+use crate::model::{LoadOptions, Loaded, ModelHub, best_device, calibrate};
+use crate::quant::{CalibrationMethod, Granularity, QuantizationConfig};
+use crate::report::{BarPlot, Table};
 
-const HINTS: [&str; 3] = [
-    "Which of your functions needs what another one returns, and which knobs of `config` does each of them take?",
-    "In order: the baseline (`Loaded::new(hub.tokenizer(id)?, hub.model(id, &LoadOptions::default())?, id, \"float32\")`), its \
-     runs, `run_static_ptq`, the same runs with the quantized model, \
-     `ablate_cache_and_padding`, `measure_batched`, `compare_ppl`, `probe_edge_prompts`, `build_results_table`. Then \
-     `table.write_csv` and a plot's `save_png` into `config.output_dir`.",
-    "The rows of the table: `ScenarioRun { scenario: \"baseline\".to_owned(), dtype: baseline.dtype_label.clone(), runs, \
-     ppl: Some(...) }`, the same for int8, then one for each row of the ablation (`row.setting()`) and of the batching \
-     (`format!(\"batch {}\", row.batch_size)`). A takeaway is `format!(\"... {:.2} times ...\", ratio)`.",
-];
+const BASE: &str = "The quick brown fox jumps over the lazy dog. ";
 
-/// Checks `run_quantization_exercise(clock, hub, config)`.
-pub fn check_run_quantization_exercise(
-    yours: impl Fn(&dyn Clock, &dyn ModelHub, &ExerciseConfig) -> Result<QuantizationReport>,
-) -> Score {
-    let hub = LabHub::default();
-    let trial = Trial::run(&hub, &yours);
-    Check::new("run_quantization_exercise", HINTS)
-        .about(&trial, "the baseline comes first, then the same model in static int8", |_| in_order(&hub))
-        .about(&trial, "the header says model, device and precision", Trial::has_header)
-        .about(&trial, "baseline and int8 are timed with the same knobs", Trial::compares_fairly)
-        .about(&trial, "ablation and batching have all their rows, with the same knobs", Trial::has_ablations)
-        .about(&trial, "perplexity of both models, and the edge prompts", Trial::has_quality)
-        .about(&trial, "every scenario is in the table", Trial::has_table)
-        .about(&trial, "a CSV and a PNG file lie in the folder of the config", Trial::has_files)
-        .about(&trial, "three to five takeaways with numbers", |trial| takeaways(&trial.report.takeaways))
-        .score()
-}
+/// Loads the baseline and its static int8 form, times both in turn, and goes through cache and padding, batch sizes,
+/// perplexity and edge prompts. Prints what it is at; leaves `summary.csv` and `summary.png` in the folder of the
+/// config.
+///
+/// # Errors
+/// A model that cannot be loaded, prompts or texts that are empty or do not fit its context, a folder that cannot be
+/// written.
+pub fn run_quantization_exercise(
+    clock: &dyn Clock,
+    hub: &dyn ModelHub,
+    config: &ExerciseConfig,
+) -> Result<QuantizationReport> {
+    let lists = [&config.prompts, &config.calibration_prompts, &config.texts];
+    let [prompts, calibration, texts] = lists.map(|list| list.iter().map(String::as_str).collect::<Vec<_>>());
+    let (id, repeats) = (&config.model_id, config.repeats);
+    let options = GenerateOptions { max_new_tokens: config.max_new_tokens, ..GenerateOptions::default() };
 
-struct Trial {
-    report: QuantizationReport,
-    config: ExerciseConfig,
-    folder: Folder,
-}
-
-/// A new folder, which goes away again.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("quantlab-check-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).map_err(|cause| Error::system(format!("{}: {cause}", path.display())))?;
-        Ok(Self(path))
+    let plain = LoadOptions { device: config.device, ..LoadOptions::default() };
+    let baseline = load(hub, id, "float32", &plain)?;
+    let header = format!("Loaded: {id} | device={} | dtype={}", config.device, baseline.dtype_label);
+    let (quantized, info) = quantize(hub, &baseline, &calibration, &plain)?;
+    let both = [&baseline, &quantized];
+    for loaded in both {
+        println!("Memory Footprint {}: {:.1} MiB", loaded.dtype_label, get_model_memory_footprint(loaded).mib());
     }
 
-    /// Extensions of the files in it that are not empty.
-    fn kinds(&self) -> Vec<String> {
-        let is_filled = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.len() > 0);
-        let files = std::fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
-        let extension = |path: PathBuf| path.extension().map(|name| name.to_string_lossy().to_lowercase());
-        files.filter(|path| is_filled(path)).filter_map(extension).collect()
+    println!("Timing {} prompts in turn", prompts.len());
+    let [baseline_runs, quantized_runs] =
+        in_pairs(repeats, both, |loaded| time_batch(clock, loaded, &prompts, &options))?;
+    let gpu = on_gpu(clock, hub, config, &prompts, &options)?;
+    let mut lengths = Vec::new();
+    for &tokens in &config.prompt_lengths {
+        let prompt = prompt_of_tokens(&baseline, BASE, tokens)?;
+        println!("Processing prompt of {} tokens", prompt.tokens);
+        let [baseline, quantized] =
+            in_pairs(repeats, both, |loaded| time_batch(clock, loaded, &[&prompt.text], &options))?;
+        lengths.push(LengthComparison { prompt_tokens: prompt.tokens, baseline, quantized });
+    }
+    println!("Cache and padding");
+    let ablation = ablate(clock, &baseline, &prompts, &options, repeats)?;
+    println!("Batches of {:?}", config.batch_sizes);
+    let times = time_batches(clock, &baseline, &prompts, &config.batch_sizes, &options, repeats)?;
+    let sizes = config.batch_sizes.iter().zip(&times);
+    let batching = sizes.map(|(&size, runs)| BatchRun::of(size, prompts.len(), runs)).collect::<Result<Vec<_>>>()?;
+    println!("Perplexity on {} texts", texts.len());
+    let ppl = both.map(|loaded| ModelPpl::of(&loaded.dtype_label, loaded, &texts));
+    let ppl = ppl.into_iter().collect::<Result<Vec<_>>>()?;
+    println!("Prompts at the edge");
+    let edge = probe_edge_prompts(clock, &baseline, &edge_prompts(&baseline, &options)?, &options, repeats)?;
+
+    let mut report = QuantizationReport {
+        header,
+        baseline: baseline_runs,
+        quantized: quantized_runs,
+        info,
+        gpu,
+        lengths,
+        ablation,
+        batching,
+        ppl,
+        edge,
+        table: Table::new("[6] Summary table"),
+        takeaways: Vec::new(),
+    };
+    let rows = report.scenarios(&baseline.dtype_label, &quantized.dtype_label);
+    report.table = results_table(&rows, &RunInfo::of(&baseline))?;
+    report.takeaways = takeaways(&report)?;
+    save(&report, config, &RunInfo::of(&baseline))?;
+    Ok(report)
+}
+
+fn load(hub: &dyn ModelHub, id: &str, label: &str, options: &LoadOptions) -> Result<Loaded> {
+    println!("Loading model {id} in {label}");
+    Loaded::new(hub.tokenizer(id)?, hub.model(id, options)?, id, label)
+}
+
+/// The baseline on the GPU, where there is one and the config asks for the CPU: its precision and its runs.
+fn on_gpu(
+    clock: &dyn Clock,
+    hub: &dyn ModelHub,
+    config: &ExerciseConfig,
+    prompts: &[&str],
+    options: &GenerateOptions,
+) -> Result<Option<(String, Runs)>> {
+    let device = best_device();
+    if device.is_cpu() || !config.device.is_cpu() {
+        return Ok(None);
+    }
+    let label = format!("float32 on {device}");
+    let loaded = load(hub, &config.model_id, &label, &LoadOptions { device, ..LoadOptions::default() })?;
+    time_batch(clock, &loaded, prompts, options)?;
+    Ok(Some((label, repeat(config.repeats, || time_batch(clock, &loaded, prompts, options))?)))
+}
+
+/// The same model in static int8, seen to generate, with a line that says what it is.
+fn quantize(hub: &dyn ModelHub, baseline: &Loaded, prompts: &[&str], plain: &LoadOptions) -> Result<(Loaded, String)> {
+    let method = CalibrationMethod::AbsMax;
+    let config = QuantizationConfig::static_int8(calibrate(baseline, prompts, method, Granularity::PerTensor)?);
+    let label = format!("{config}, rest {}", baseline.dtype_label);
+    let quantized =
+        load(hub, &baseline.model_id, &label, &LoadOptions { quantization: Some(config), ..plain.clone() })?;
+    let few = GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() };
+    prompts.iter().take(1).try_for_each(|prompt| generate(&quantized, prompt, &few).map(|_| ()))?;
+    let info = format!("{} | {label}, {method}", quantized.model.info().engine);
+    Ok((quantized, info))
+}
+
+/// Runs of two models that take turns.
+fn in_pairs(
+    repeats: usize,
+    models: [&Loaded; 2],
+    mut run: impl FnMut(&Loaded) -> Result<Metrics>,
+) -> Result<[Runs; 2]> {
+    let runs = in_turn(repeats, &models, |loaded| run(loaded))?;
+    match <[Vec<Metrics>; 2]>::try_from(runs) {
+        Ok([a, b]) => Ok([Runs::of(a)?, Runs::of(b)?]),
+        Err(other) => Err(Error::system(format!("two models gave {} lists of runs", other.len()))),
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Left behind, it would do no harm: it is in the system's folder for temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
+fn ablate(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompts: &[&str],
+    options: &GenerateOptions,
+    repeats: usize,
+) -> Result<Vec<AblationRun>> {
+    let sides = [PaddingSide::Left, PaddingSide::Right];
+    let settings: Vec<(bool, PaddingSide)> =
+        [true, false].into_iter().flat_map(|use_cache| sides.map(|side| (use_cache, side))).collect();
+    let runs = in_turn(repeats, &settings, |&(use_cache, padding_side)| {
+        time_batch(clock, loaded, prompts, &GenerateOptions { use_cache, padding_side, ..options.clone() })
+    })?;
+    let rows = settings.into_iter().zip(runs);
+    rows.map(|((use_cache, padding_side), runs)| Ok(AblationRun { use_cache, padding_side, runs: Runs::of(runs)? }))
+        .collect()
+}
+
+impl BatchRun {
+    /// What the runs of a list of `prompts` prompts say about one batch size.
+    ///
+    /// # Errors
+    /// No runs, no prompts, or a time that is not finite.
+    pub fn of(batch_size: usize, prompts: usize, runs: &[Vec<Metrics>]) -> Result<Self> {
+        let seconds = |run: &Vec<Metrics>| run.iter().map(|batch| batch.total_latency_s).sum::<f64>();
+        let tokens = |run: &Vec<Metrics>| run.iter().map(|batch| batch.tokens_generated).sum();
+        let waits: Vec<f64> = runs.iter().flatten().map(|batch| batch.total_latency_s).collect();
+        let shares: Vec<f64> = runs.iter().map(|run| seconds(run) / prompts as f64).collect();
+        Ok(Self {
+            batch_size,
+            runs: Runs::of(runs.iter().map(|run| Metrics::of(tokens(run), seconds(run))).collect())?,
+            batch_latency: Statistics::of(&waits)?,
+            time_per_sample: Statistics::of(&shares)?,
+        })
     }
 }
 
-impl Trial {
-    fn run(
-        hub: &LabHub,
-        yours: &impl Fn(&dyn Clock, &dyn ModelHub, &ExerciseConfig) -> Result<QuantizationReport>,
-    ) -> Result<Self, Complaint> {
-        let folder = Folder::new()?;
-        let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-        let config = ExerciseConfig {
-            model_id: WHOLE.to_owned(),
-            prompts: texts(&["Once upon a time", "The capital of France is", "A fox"]),
-            calibration_prompts: texts(&["The capital of Italy is Rome.", "One day Sam found a seed in the garden."]),
-            texts: texts(&["Once upon a time there was a fox.", "The capital of Spain is Madrid."]),
+impl ModelPpl {
+    /// Loss and perplexity of a model on some texts.
+    ///
+    /// # Errors
+    /// As [`perplexity`](fn@perplexity).
+    pub fn of(label: &str, loaded: &Loaded, texts: &[&str]) -> Result<Self> {
+        let loss = perplexity(loaded, texts, &PerplexityOptions::default())?.mean_nll;
+        Ok(Self { label: label.to_owned(), loss, ppl: loss.exp() })
+    }
+}
+
+fn edge_prompts(loaded: &Loaded, options: &GenerateOptions) -> Result<Vec<EdgePrompt>> {
+    let room = loaded.model.info().context_len.saturating_sub(options.max_new_tokens);
+    let prompts = [
+        ("very short", "A".to_owned()),
+        ("very long", prompt_of_tokens(loaded, BASE, (room * 3 / 4).max(1))?.text),
+        ("multi-line", "Shopping list:\n- milk\n- bread\n\n- a fox\n".to_owned()),
+        ("repetitive", "ha ".repeat(30)),
+    ];
+    Ok(prompts.into_iter().map(|(name, text)| EdgePrompt { name: name.to_owned(), text }).collect())
+}
+
+fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
+    Table::new("[6] Summary table")
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
+        .column("dtype", "", rows.iter().map(|row| &row.dtype))?
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token))?
+        .column("ppl", "", rows.iter().map(|row| row.ppl))
+        .map(|table| table.note(format!("{info} | {}", intervals_of(rows.first().map(|row| &row.runs.latency)))))
+}
+
+/// Findings with their numbers; words that depend on the numbers are chosen by them.
+fn takeaways(report: &QuantizationReport) -> Result<Vec<String>> {
+    let faster = ratio_of_latencies(&report.baseline, &report.quantized)?;
+    let told = if faster.low > 1.0 || faster.high < 1.0 { "" } else { ", which the interval does not tell from 1" };
+    let mut points = vec![format!(
+        "Static int8 was {:.2} [{:.2}, {:.2}] times as fast as the baseline{told}.",
+        faster.median, faster.low, faster.high
+    )];
+    if let [plain, int8] = report.ppl.as_slice() {
+        let change = 100.0 * (int8.ppl / plain.ppl - 1.0);
+        points.push(format!("Perplexity went from {:.3} to {:.3} ({change:+.2}%).", plain.ppl, int8.ppl));
+    }
+    if let [left, right, uncached, _] = report.ablation.as_slice() {
+        let cache = ratio_of_latencies(&uncached.runs, &left.runs)?.median;
+        let side = ratio_of_latencies(&right.runs, &left.runs)?.median;
+        points.push(format!(
+            "Without the KV cache, a batch took {cache:.2} times as long; padded on the right, {side:.2} times."
+        ));
+    }
+    if let (Some(first), Some(last)) = (report.batching.first(), report.batching.last()) {
+        points.push(format!(
+            "Batches of {} made {:.2} times the throughput of batches of {}, and each answer took {:.2} times as long.",
+            last.batch_size,
+            last.runs.throughput.median / first.runs.throughput.median,
+            first.batch_size,
+            last.batch_latency.median / first.batch_latency.median,
+        ));
+    }
+    Ok(points)
+}
+
+fn save(report: &QuantizationReport, config: &ExerciseConfig, info: &RunInfo) -> Result<()> {
+    let folder = &config.output_dir;
+    std::fs::create_dir_all(folder).map_err(|cause| Error::system(format!("{}: {cause}", folder.display())))?;
+    report.table.write_csv(folder.join("summary.csv"))?;
+    BarPlot::new("Throughput by batch size")
+        .x("batch size")
+        .y("throughput", "tokens/s")
+        .bars(report.batching.iter().map(|row| (row.batch_size.to_string(), row.runs.throughput)))?
+        .intervals("interval of the median")
+        .note(info)
+        .save_png(folder.join("summary.png"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::WallClock;
+    use crate::model::{Device, Hub};
+
+    fn config(output_dir: std::path::PathBuf) -> ExerciseConfig {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        ExerciseConfig {
+            model_id: "embedded".to_owned(),
+            device: Device::Cpu,
+            prompts: owned(&["Once upon a time", "The capital of France is", "A fox"]),
+            prompt_lengths: vec![12],
+            calibration_prompts: owned(&["The capital of Italy is Rome.", "One day Sam found a seed."]),
+            texts: owned(&["Once upon a time there was a fox.", "The capital of Spain is Madrid."]),
             batch_sizes: vec![1, 2],
             max_new_tokens: 3,
             repeats: 2,
-            output_dir: folder.0.clone(),
-        };
-        let report = ask(|| yours(&WallClock, hub, &config))?;
-        Ok(Self { report, config, folder })
+            output_dir,
+        }
     }
 
-    fn has_header(&self) -> Result<(), Complaint> {
-        for part in [WHOLE, "cpu", "float32"] {
-            if !self.report.header.contains(part) {
-                return Err(Complaint::wrong(format!("the header does not say {part:?}: {:?}", self.report.header)));
+    #[test]
+    fn a_report_has_every_scenario_and_leaves_its_files() {
+        let folder = std::env::temp_dir().join(format!("quantlab-exercise-{}", std::process::id()));
+        let report = run_quantization_exercise(&WallClock, &Hub, &config(folder.clone())).unwrap();
+        let files: Vec<bool> = ["summary.csv", "summary.png"].iter().map(|file| folder.join(file).exists()).collect();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(files, [true, true]);
+        assert_eq!(report.table.rows(), 2 + usize::from(report.gpu.is_some()) + 2 + 4 + 2 + 4);
+        assert!((3..=5).contains(&report.takeaways.len()), "{report}");
+        assert!(report.baseline.runs.iter().chain(&report.quantized.runs).all(|run| run.tokens_generated == 9));
+        assert!(report.ppl[0].ppl != report.ppl[1].ppl && report.to_string().contains("[6] Summary table"));
+    }
+
+    #[test]
+    fn a_model_that_is_not_there_is_an_error() {
+        let config = ExerciseConfig { model_id: "no/such-model".to_owned(), ..config(std::env::temp_dir()) };
+        struct Empty;
+        impl ModelHub for Empty {
+            fn tokenizer(&self, model_id: &str) -> Result<crate::model::Tokenizer> {
+                Err(Error::source(format!("there is no model `{model_id}`")))
+            }
+            fn model(&self, model_id: &str, _: &LoadOptions) -> Result<Box<dyn crate::model::CausalLm>> {
+                Err(Error::source(format!("there is no model `{model_id}`")))
             }
         }
-        Ok(())
-    }
-
-    /// The knobs of the config, in runs over all prompts.
-    fn with_knobs(&self, name: &str, runs: &Runs) -> Result<(), Complaint> {
-        let ExerciseConfig { prompts, max_new_tokens, repeats, .. } = &self.config;
-        super::expected::repeated(runs.runs.len(), *repeats)
-            .map_err(|complaint| Complaint::wrong(format!("{name}: {complaint}")))?;
-        let expected = prompts.len() * max_new_tokens;
-        match runs.runs.iter().find(|run| run.tokens_generated != expected) {
-            None => Ok(()),
-            Some(run) => Err(Complaint::wrong(format!(
-                "{name}: {} prompts with {max_new_tokens} new tokens each are {expected} tokens, yours generated {}; \
-                 with other knobs, scenarios do not compare",
-                prompts.len(),
-                run.tokens_generated
-            ))),
-        }
-    }
-
-    fn compares_fairly(&self) -> Result<(), Complaint> {
-        self.with_knobs("baseline", &self.report.baseline)?;
-        self.with_knobs("int8", &self.report.quantized)?;
-        Complaint::unless(
-            self.report.baseline != self.report.quantized,
-            || "baseline and int8 have the very same times: are they the same runs?",
-        )
-    }
-
-    fn has_ablations(&self) -> Result<(), Complaint> {
-        let QuantizationReport { ablation, batching, .. } = &self.report;
-        if ablation.len() != 4 {
-            return Err(Complaint::wrong(format!("cache and padding have four settings, {} are here", ablation.len())));
-        }
-        let mut sizes: Vec<usize> = batching.iter().map(|row| row.batch_size).collect();
-        sizes.sort_unstable();
-        if sizes != self.config.batch_sizes {
-            return Err(Complaint::wrong(format!(
-                "the config asks for batch sizes {:?}, the report has {sizes:?}",
-                self.config.batch_sizes
-            )));
-        }
-        ablation.iter().try_for_each(|row: &AblationRun| self.with_knobs(&row.setting(), &row.runs))?;
-        batching
-            .iter()
-            .try_for_each(|row: &BatchRun| self.with_knobs(&format!("batch size {}", row.batch_size), &row.runs))
-    }
-
-    fn has_quality(&self) -> Result<(), Complaint> {
-        let QuantizationReport { ppl, edge, .. } = &self.report;
-        let [baseline, quantized] = ppl.as_slice() else {
-            return Err(Complaint::wrong(format!("two models make two perplexities, {} are here", ppl.len())));
-        };
-        if baseline.loss == quantized.loss {
-            return Err(Complaint::wrong("both models have the very same loss: was one of them measured twice?"));
-        }
-        match edge.len() {
-            4.. => Ok(()),
-            n => Err(Complaint::wrong(format!("there are four kinds of edge prompts, {n} are here"))),
-        }
-    }
-
-    fn has_table(&self) -> Result<(), Complaint> {
-        let QuantizationReport { baseline, quantized, ablation, batching, table, .. } = &self.report;
-        let values: Vec<f64> = table.columns.iter().flat_map(|column| &column.cells).filter_map(value).collect();
-        let is_there = |runs: &Runs| {
-            values.iter().any(|&value| same(value, runs.latency.median) || same(value, runs.latency.mean))
-        };
-        let named = [("baseline".to_owned(), baseline), ("int8".to_owned(), quantized)];
-        let named = named.into_iter().chain(ablation.iter().map(|row| (row.setting(), &row.runs)));
-        let mut named = named.chain(batching.iter().map(|row| (format!("batch size {}", row.batch_size), &row.runs)));
-        match named.find(|(_, runs)| !is_there(runs)) {
-            None => Ok(()),
-            Some((name, _)) => Err(Complaint::wrong(format!("the table has no row with the latency of {name}"))),
-        }
-    }
-
-    fn has_files(&self) -> Result<(), Complaint> {
-        let kinds = self.folder.kinds();
-        match ["csv", "png"].iter().find(|wanted| !kinds.iter().any(|kind| kind == *wanted)) {
-            None => Ok(()),
-            Some(missing) => Err(Complaint::wrong(format!(
-                "no .{missing} file was written into `config.output_dir`: what is only on the screen is gone tomorrow"
-            ))),
-        }
-    }
-}
-
-fn value(cell: &Cell) -> Option<f64> {
-    cell.estimate().map(|estimate| estimate.value)
-}
-
-fn in_order(hub: &LabHub) -> Result<(), Complaint> {
-    let asked = hub.asked();
-    let Some((_, first)) = asked.first() else { return Err(Complaint::wrong("nothing was loaded through `hub`")) };
-    if first.quantization.is_some() {
-        return Err(Complaint::wrong(
-            "the first model that was loaded is quantized: without a baseline before it there is nothing to compare with",
-        ));
-    }
-    hub.calibration().map(|_| ())
-}
-
-fn takeaways(takeaways: &[String]) -> Result<(), Complaint> {
-    if !(3..=5).contains(&takeaways.len()) {
-        return Err(Complaint::wrong(format!("three to five takeaways, please, not {}", takeaways.len())));
-    }
-    match takeaways.iter().find(|text| !text.contains(|c: char| c.is_ascii_digit())) {
-        None => Ok(()),
-        Some(text) => Err(Complaint::wrong(format!("a takeaway without a number could be about any run: {text:?}"))),
+        assert!(run_quantization_exercise(&WallClock, &Empty, &config).is_err());
     }
 }

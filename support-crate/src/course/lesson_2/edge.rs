@@ -1,136 +1,172 @@
-//! `probe_edge_prompts`: prompts that are not like the others.
+//! `edge_prompts`: prompts that are not like the others.
 
-use super::EdgeRun;
-use super::expected::{Counted, costs, honest, lengths, model_on, rates_fit, repeated, same, seconds};
-use crate::course::probe::Machine;
+use super::EdgePrompt;
+use crate::course::probe::{Costs, Machine};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::Result;
-use crate::generate::GenerateOptions;
-use crate::measure::Clock;
-use crate::model::Loaded;
-
-const NEW_TOKENS: usize = 6;
-const REPEATS: usize = 2;
-const LONG_CONTEXT: usize = 1024;
-const SHORT_CONTEXT: usize = 160;
+use crate::model::{Loaded, Tokenizer};
 
 const HINTS: [&str; 3] = [
     "What is the longest prompt that still leaves room for the new tokens, and where does a model say how long its \
      context is?",
-    "`loaded.model.info().context_len` is the context; `prompt_of_tokens(loaded, base, context_len / 2)?` makes a long \
-     prompt that fits. Time all prompts in the same way, with the same `max_new_tokens`.",
-    "After timing, compare each row's `runs.throughput.median` with the median of all rows: where it is more than a \
-     fifth away, write what you see and why (a long prompt: prefill) into `note`, else leave it empty.",
+    "`loaded.model.info().context_len.saturating_sub(max_new_tokens)` is the room that a prompt has. \
+     `prompt_of_tokens(loaded, base, n)?` gives at least n tokens, so ask for less than the room: three quarters of \
+     it, say.",
+    "`EdgePrompt { name: \"very long\".to_owned(), text: long.text }`, and the other three in the same way: a word, a \
+     list with `\\n` between its lines, and `\"ha \".repeat(30)`.",
 ];
 
-/// Checks `probe_edge_prompts(clock, loaded, max_new_tokens, repeats)`.
-pub fn check_probe_edge_prompts(yours: impl Fn(&dyn Clock, &Loaded, usize, usize) -> Result<Vec<EdgeRun>>) -> Score {
-    let run = |context_len| {
-        let machine = Machine::new(costs());
-        let loaded = model_on(&machine, context_len)?;
-        ask(|| yours(&machine.clock(), &loaded, NEW_TOKENS, REPEATS))
-    };
-    let rows = run(LONG_CONTEXT);
-    let cramped = run(SHORT_CONTEXT);
-    Check::new("probe_edge_prompts", HINTS)
-        .about(&rows, "very short, very long, multi-line and repetitive prompts", |rows| kinds(rows, LONG_CONTEXT))
-        .point("the long prompt fits the model's context, however long that is", fits(&cramped))
-        .about(&rows, "the length of a prompt is counted in tokens", |rows| {
-            for row in rows {
-                let n = lengths(&[&row.prompt])?[0];
-                if row.prompt_tokens != n {
-                    return Err(Complaint::wrong(format!(
-                        "the {} prompt has {n} tokens, the row says {}",
-                        row.name, row.prompt_tokens
-                    )));
-                }
+/// The names of the four kinds.
+const KINDS: [&str; 4] = ["very short", "very long", "multi-line", "repetitive"];
+
+/// Contexts and new tokens; in the last case they take most of the context.
+const CALLS: [(usize, usize); 3] = [(1024, 6), (160, 24), (512, 300)];
+
+/// Checks `edge_prompts(loaded, max_new_tokens)`.
+pub fn check_edge_prompts(yours: impl Fn(&Loaded, usize) -> Result<Vec<EdgePrompt>>) -> Score {
+    let trials = CALLS.iter().map(|&(context_len, new_tokens)| Trial::run(&yours, context_len, new_tokens));
+    let trials = trials.collect::<Result<Vec<_>, _>>();
+    let points: [Point; 5] = [
+        ("all four kinds are there, each once, by name", Trial::has_kinds),
+        ("the very short prompt is a word", Trial::is_short),
+        ("the very long prompt fills most of the room", Trial::is_long),
+        ("one prompt has several lines, one repeats itself", Trial::has_lines_and_repeats),
+        ("every prompt leaves room for the new tokens, however long the context is", Trial::fits),
+    ];
+    let mut check = Check::new("edge_prompts", HINTS);
+    for (what, look) in points {
+        check = check.about(&trials, what, |trials| trials.iter().try_for_each(look));
+    }
+    check.about(&trials, "new tokens that leave no room are an error", |_| refuses_no_room(&yours)).score()
+}
+
+/// A context that the new tokens fill, or that is too short even for them.
+fn refuses_no_room(yours: &impl Fn(&Loaded, usize) -> Result<Vec<EdgePrompt>>) -> Result<(), Complaint> {
+    let loaded = Machine::new(Costs::default()).loaded(|model| model.with_info(|info| info.context_len = 64))?;
+    for new_tokens in [64, 80] {
+        match ask(|| yours(&loaded, new_tokens)) {
+            Err(Complaint::Failed(_)) => {}
+            Ok(_) => {
+                return Err(Complaint::wrong(format!(
+                    "with a context of 64 tokens and {new_tokens} new ones there is no room for a prompt, but you \
+                     returned some: return an `Err`"
+                )));
             }
-            Ok(())
-        })
-        .about(&rows, "the same number of new tokens for every prompt", |rows| {
-            rows.iter().try_for_each(|row| {
-                let counted = Counted::of(&[&row.prompt], NEW_TOKENS)?;
-                repeated(row.runs.runs.len(), REPEATS)?;
-                row.runs.runs.iter().try_for_each(|run| counted.check(run))
-            })
-        })
-        .about(&rows, "every row has the time of its own prompt, and nothing but generating", |rows| {
-            rows.iter().try_for_each(time_fits)
-        })
-        .about(&rows, "a note on what stands out", |rows| match longest(rows) {
-            Some(row) if row.note.trim().is_empty() => Err(Complaint::wrong(format!(
-                "after {} prompt tokens, throughput is {:.2} tokens/s, far from the other rows', and the note is empty: \
-                 which phase takes that time?",
-                row.prompt_tokens, row.runs.throughput.median
-            ))),
-            _ => Ok(()),
-        })
-        .score()
-}
-
-fn longest(rows: &[EdgeRun]) -> Option<&EdgeRun> {
-    rows.iter().max_by_key(|row| row.prompt_tokens)
-}
-
-fn kinds(rows: &[EdgeRun], context_len: usize) -> Result<(), Complaint> {
-    let missing = |what: &str| Err(Complaint::wrong(format!("there is no {what}")));
-    let Some(long) = longest(rows) else { return missing("row") };
-    if long.prompt_tokens < context_len / 4 {
-        return missing(&format!(
-            "very long prompt: the longest has {} tokens, the context {context_len}",
-            long.prompt_tokens
-        ));
-    }
-    // A long word can be many tokens.
-    if !rows.iter().any(|row| row.prompt_tokens <= 5 || row.prompt.split_whitespace().count() <= 2) {
-        return missing("very short prompt, of a word or two");
-    }
-    if !rows.iter().any(|row| row.prompt.trim().contains('\n')) {
-        return missing("multi-line prompt: none has a line break inside");
-    }
-    // The long prompt may be a sentence over and over; it does not stand for both.
-    let is_long = |row: &&EdgeRun| row.prompt_tokens >= context_len / 4;
-    let long_ones = rows.iter().filter(is_long).count();
-    for row in rows {
-        let others_are_long = long_ones - usize::from(is_long(&row)) > 0;
-        if others_are_long && is_repetitive(&row.prompt)? {
-            return Ok(());
-        }
-    }
-    missing("repetitive prompt, of a few words again and again, besides the long one")
-}
-
-fn is_repetitive(prompt: &str) -> Result<bool, Complaint> {
-    let mut ids = Machine::new(costs()).tokenizer()?.encode(prompt)?;
-    let n = ids.len();
-    ids.sort_unstable();
-    ids.dedup();
-    Ok(n >= 6 && 2 * ids.len() <= n)
-}
-
-fn fits(cramped: &Result<Vec<EdgeRun>, Complaint>) -> Result<(), Complaint> {
-    match cramped {
-        Ok(rows) => kinds(rows, SHORT_CONTEXT),
-        Err(Complaint::Failed(message)) => Err(Complaint::wrong(format!(
-            "with a model whose context has {SHORT_CONTEXT} tokens your function fails ({message}): every prompt has to \
-             fit; take the length of the long one from `loaded.model.info().context_len`, and keep the others short"
-        ))),
-        Err(complaint) => Err(complaint.clone()),
-    }
-}
-
-fn time_fits(row: &EdgeRun) -> Result<(), Complaint> {
-    let options = GenerateOptions { max_new_tokens: NEW_TOKENS, ..GenerateOptions::default() };
-    let expected = seconds(&[&row.prompt], &options)?;
-    for run in &row.runs.runs {
-        honest(run.total_latency_s, expected)?;
-        rates_fit(run)?;
-        if !same(run.total_latency_s, expected) {
-            return Err(Complaint::wrong(format!(
-                "{NEW_TOKENS} new tokens after the {} prompt take {expected:.3} s on this machine, yours says {:.3} s",
-                row.name, run.total_latency_s
-            )));
+            Err(Complaint::Panicked(message)) => {
+                return Err(Complaint::wrong(format!(
+                    "with a context of 64 tokens and {new_tokens} new ones your function panics ({message}): a `usize` \
+                     cannot go below 0, `saturating_sub` stops there"
+                )));
+            }
+            Err(complaint) => return Err(complaint),
         }
     }
     Ok(())
+}
+
+/// What a point is given for, and what looks at it.
+type Point = (&'static str, fn(&Trial) -> Result<(), Complaint>);
+
+struct Trial {
+    context_len: usize,
+    new_tokens: usize,
+    prompts: Vec<EdgePrompt>,
+    tokenizer: Tokenizer,
+}
+
+impl Trial {
+    fn run(
+        yours: &impl Fn(&Loaded, usize) -> Result<Vec<EdgePrompt>>,
+        context_len: usize,
+        new_tokens: usize,
+    ) -> Result<Self, Complaint> {
+        let machine = Machine::new(Costs::default());
+        let loaded = machine.loaded(|model| model.with_info(|info| info.context_len = context_len))?;
+        let prompts = ask(|| yours(&loaded, new_tokens)).map_err(|complaint| match complaint {
+            Complaint::Failed(message) => Complaint::wrong(format!(
+                "with a context of {context_len} tokens and {new_tokens} new ones your function fails ({message}): \
+                 take the length of the long prompt from `loaded.model.info().context_len` and `max_new_tokens`"
+            )),
+            other => other,
+        })?;
+        Ok(Self { context_len, new_tokens, prompts, tokenizer: machine.tokenizer()? })
+    }
+
+    fn room(&self) -> usize {
+        self.context_len - self.new_tokens
+    }
+
+    fn tokens(&self, prompt: &EdgePrompt) -> Result<Vec<u32>, Complaint> {
+        Ok(self.tokenizer.encode(&prompt.text)?)
+    }
+
+    fn named(&self, name: &str) -> Result<&EdgePrompt, Complaint> {
+        let mut found = self.prompts.iter().filter(|prompt| prompt.name == name);
+        match (found.next(), found.next()) {
+            (Some(prompt), None) => Ok(prompt),
+            (Some(_), Some(_)) => Err(Complaint::wrong(format!("two prompts are named {name:?}"))),
+            (None, _) => {
+                let names: Vec<&str> = self.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+                Err(Complaint::wrong(format!("no prompt is named {name:?}; yours are {names:?}")))
+            }
+        }
+    }
+
+    fn has_kinds(&self) -> Result<(), Complaint> {
+        KINDS.into_iter().try_for_each(|name| self.named(name).map(|_| ()))?;
+        let empty = self.prompts.iter().find(|prompt| prompt.text.is_empty());
+        empty.map_or(Ok(()), |prompt| {
+            Err(Complaint::wrong(format!("the {} prompt is empty: there is nothing to go on from", prompt.name)))
+        })
+    }
+
+    fn is_short(&self) -> Result<(), Complaint> {
+        let prompt = self.named(KINDS[0])?;
+        // A long word can be many tokens.
+        let (words, tokens) = (prompt.text.split_whitespace().count(), self.tokens(prompt)?.len());
+        Complaint::unless(tokens >= 1 && words <= 2 && tokens <= 12, || {
+            format!("the very short prompt has {words} words in {tokens} tokens")
+        })
+    }
+
+    fn is_long(&self) -> Result<(), Complaint> {
+        let (tokens, room) = (self.tokens(self.named(KINDS[1])?)?.len(), self.room());
+        Complaint::unless(2 * tokens >= room, || {
+            format!(
+                "a context of {} tokens leaves room for {room} beside {} new ones; the very long prompt has {tokens}, \
+                 which is not half of it",
+                self.context_len, self.new_tokens
+            )
+        })
+    }
+
+    fn has_lines_and_repeats(&self) -> Result<(), Complaint> {
+        let lines = self.named(KINDS[2])?;
+        Complaint::unless(lines.text.trim().contains('\n'), || {
+            let raw = if lines.text.contains("\\n") { " (in a raw string, `\\n` is a backslash and an n)" } else { "" };
+            format!("the multi-line prompt has no line break inside{raw}")
+        })?;
+        let mut ids = self.tokens(self.named(KINDS[3])?)?;
+        let n = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        Complaint::unless(n >= 6 && 3 * ids.len() <= n, || {
+            format!(
+                "the repetitive prompt has {n} tokens, of which {} differ: repeat a few words more often",
+                ids.len()
+            )
+        })
+    }
+
+    fn fits(&self) -> Result<(), Complaint> {
+        self.prompts.iter().try_for_each(|prompt| {
+            let (tokens, room) = (self.tokens(prompt)?.len(), self.room());
+            Complaint::unless(tokens <= room, || {
+                format!(
+                    "a context of {} tokens leaves room for {room} beside {} new ones, but the {} prompt has {tokens}",
+                    self.context_len, self.new_tokens, prompt.name
+                )
+            })
+        })
+    }
 }

@@ -4,27 +4,46 @@ mod ablation;
 mod batching;
 mod controller;
 mod edge;
+mod evidence;
 mod expected;
+mod int8;
 mod ppl;
+mod probing;
 mod ptq;
+mod quality;
 mod report;
+mod self_checks;
 mod table;
+mod tables;
+mod timing;
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 pub use ablation::check_ablate_cache_and_padding;
-pub use batching::check_measure_batched;
-pub use controller::check_run_quantization_exercise;
-pub use edge::check_probe_edge_prompts;
+pub use batching::check_summarise_batches;
+pub use controller::run_quantization_exercise;
+pub use edge::check_edge_prompts;
+pub use int8::{Int8Vector, check_int8_dot, check_quantize_affine, check_quantize_symmetric};
 pub use ppl::check_compare_ppl;
+pub use probing::probe_edge_prompts;
 pub use ptq::check_run_static_ptq;
+pub use quality::{ScalesRow, batching_summary, quantization_summary, scales_table};
 pub use report::QuantizationReport;
+pub use self_checks::{
+    self_check_ablation, self_check_batching, self_check_int8, self_check_padding, self_check_quality,
+};
 pub use table::check_build_results_table;
+pub use tables::{
+    FormatRow, ablation_table, batching_plot, batching_table, cache_plot, cache_savings_table, edge_table,
+    formats_plot, formats_table, int8_table, padded_tokens, padding_table, waiting_plot,
+};
+pub use timing::{BatchTimes, in_turn, time_batch, time_batches};
 
 use crate::generate::PaddingSide;
 use crate::measure::{Runs, Statistics};
+use crate::model::Device;
 
 /// One setting of the cache and padding ablation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -86,10 +105,19 @@ pub struct ScenarioRun {
     pub ppl: Option<f64>,
 }
 
+/// An unusual prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EdgePrompt {
+    /// The kind of prompt: `very short`, `very long`, `multi-line`, `repetitive`.
+    pub name: String,
+    /// The prompt.
+    pub text: String,
+}
+
 /// An unusual prompt, and how generating from it went.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EdgeRun {
-    /// The kind of prompt: `very short`, `very long`, `multi-line`, `repetitive`.
+    /// The kind of prompt.
     pub name: String,
     /// The prompt.
     pub prompt: String,
@@ -97,17 +125,36 @@ pub struct EdgeRun {
     pub prompt_tokens: usize,
     /// The timed runs.
     pub runs: Runs,
-    /// What stands out, and why it may be so; empty where nothing does.
-    pub note: String,
+    /// The text that followed.
+    pub text: String,
+    /// What stands out in throughput, and which phase it may be due to; empty where nothing does.
+    pub speed_note: String,
+    /// What the text that followed has to do with the prompt.
+    pub text_note: String,
 }
 
-/// The knobs of the whole exercise: the same for every scenario that they are compared in.
+/// Baseline and quantized model on the same prompt, in turn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LengthComparison {
+    /// The prompt's length, in tokens.
+    pub prompt_tokens: usize,
+    /// Runs of the baseline.
+    pub baseline: Runs,
+    /// Runs of the quantized model.
+    pub quantized: Runs,
+}
+
+/// The settings of the whole exercise: the same for every scenario that they are compared in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExerciseConfig {
     /// The model, as a hub knows it.
     pub model_id: String,
+    /// Where baseline and quantized model run.
+    pub device: Device,
     /// What is generated from.
     pub prompts: Vec<String>,
+    /// Lengths at which both models are compared, in tokens.
+    pub prompt_lengths: Vec<usize>,
     /// What the scales of static int8 are found with.
     pub calibration_prompts: Vec<String>,
     /// What perplexity is measured on.
@@ -118,6 +165,6 @@ pub struct ExerciseConfig {
     pub max_new_tokens: usize,
     /// Timed runs of each scenario.
     pub repeats: usize,
-    /// An existing folder for CSV and PNG files.
+    /// A folder for CSV and PNG files; it is made if need be.
     pub output_dir: PathBuf,
 }

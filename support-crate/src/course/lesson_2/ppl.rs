@@ -8,16 +8,27 @@ use crate::error::Result;
 use crate::measure::{PerplexityOptions, perplexity};
 use crate::model::Loaded;
 
-/// A short text that is hard for the probe's models, and a long one of which they know a part.
-const TEXTS: [&str; 3] = ["A fox", "the the the the the the the the the the the the", "Once upon a time"];
-const LABELS: [&str; 2] = ["plain", "sharper"];
+/// A short text that is hard for the probe's models, a long one of which they know a part, and two of middle length:
+/// not as many as there are models.
+const TEXTS: [&str; 4] = [
+    "A fox",
+    "the the the the the the the the the the the the",
+    "Once upon a time",
+    "the fox sat by the door, the door",
+];
+/// One name contains the other, and they are not in order.
+const LABELS: [&str; 3] = ["static int8", "int8", "float32"];
+/// How sure each model is.
+const CERTAINTIES: [f32; 3] = [1.0, 2.0, 1.5];
 
 const HINTS: [&str; 3] = [
     "A text of two tokens and one of two hundred: how much should each count in the loss of both together?",
     "Add up `mean_nll * tokens` and `tokens` over the texts, then divide once. Only that quotient goes into `exp`.",
-    "`perplexity(loaded, texts, &PerplexityOptions::default())?` does all texts at once: `loss` is its `mean_nll`, \
+    "`perplexity(loaded, texts, &PerplexityOptions::default())?` takes all texts at once: `loss` is its `mean_nll`, \
      `ppl` is `loss.exp()`.",
 ];
+
+type Answer<'a> = dyn Fn(&[(&str, &Loaded)], &[&str]) -> Result<Vec<ModelPpl>> + 'a;
 
 /// Checks `compare_ppl(models, texts)`.
 pub fn check_compare_ppl(yours: impl Fn(&[(&str, &Loaded)], &[&str]) -> Result<Vec<ModelPpl>>) -> Score {
@@ -27,12 +38,17 @@ pub fn check_compare_ppl(yours: impl Fn(&[(&str, &Loaded)], &[&str]) -> Result<V
         .about(&trial, "each row is that of its own model", Trial::is_own)
         .about(&trial, "the loss is the mean over all tokens of all texts", Trial::is_token_weighted)
         .about(&trial, "ppl is exp(loss)", Trial::is_exp)
+        .about(&trial, "a model that fails on a text is an error, and so is nothing to predict", |trial| {
+            passes_errors_on(&yours, trial.calls)
+        })
         .score()
 }
 
 struct Trial {
     rows: Vec<ModelPpl>,
     expected: Vec<Expected>,
+    /// Calls of models, each of which can fail.
+    calls: usize,
 }
 
 /// What a model's row should say, and what it may say instead.
@@ -40,6 +56,8 @@ struct Expected {
     loss: f64,
     mean_of_means: f64,
     mean_of_ppl: f64,
+    /// All texts joined to one.
+    joined: f64,
     /// Of each text alone.
     single: Vec<f64>,
 }
@@ -53,6 +71,7 @@ impl Expected {
             loss: loss_of(&TEXTS)?,
             mean_of_means: single.iter().sum::<f64>() / n,
             mean_of_ppl: single.iter().map(|loss| loss.exp()).sum::<f64>() / n,
+            joined: loss_of(&[&TEXTS.join("\n\n")])?,
             single,
         })
     }
@@ -67,13 +86,22 @@ fn expecting_the(machine: &Machine, certainty: f32) -> Result<Loaded, Complaint>
     })?)
 }
 
+fn models(machine: &Machine) -> Result<Vec<Loaded>, Complaint> {
+    CERTAINTIES.iter().map(|&certainty| expecting_the(machine, certainty)).collect()
+}
+
+fn call(yours: &Answer<'_>, models: &[Loaded], texts: &[&str]) -> Result<Vec<ModelPpl>, Complaint> {
+    let labelled: Vec<(&str, &Loaded)> = LABELS.into_iter().zip(models).collect();
+    ask(|| yours(&labelled, texts))
+}
+
 impl Trial {
-    fn run(yours: &impl Fn(&[(&str, &Loaded)], &[&str]) -> Result<Vec<ModelPpl>>) -> Result<Self, Complaint> {
+    fn run(yours: &Answer<'_>) -> Result<Self, Complaint> {
         let machine = Machine::new(Costs::default());
-        let [plain, sharper] = [expecting_the(&machine, 1.0)?, expecting_the(&machine, 2.0)?];
-        let rows = ask(|| yours(&[(LABELS[0], &plain), (LABELS[1], &sharper)], &TEXTS))?;
-        let expected = vec![Expected::of(&plain)?, Expected::of(&sharper)?];
-        Ok(Self { rows, expected })
+        let models = models(&machine)?;
+        let rows = call(yours, &models, &TEXTS)?;
+        let calls = machine.calls();
+        Ok(Self { rows, expected: models.iter().map(Expected::of).collect::<Result<_, _>>()?, calls })
     }
 
     fn row(&self, label: &str) -> Result<&ModelPpl, Complaint> {
@@ -96,16 +124,21 @@ impl Trial {
 
     fn is_own(&self) -> Result<(), Complaint> {
         let pairs = self.pairs()?;
-        let [(first, plain), (second, sharper)] = pairs.as_slice() else { return self.is_labelled() };
-        if same(first.loss, second.loss) {
-            return Err(Complaint::wrong(
-                "both rows have the same loss, but the models differ: was one measured twice?",
-            ));
+        for (index, (row, _)) in pairs.iter().enumerate() {
+            if pairs[..index].iter().any(|(other, _)| same(other.loss, row.loss)) {
+                return Err(Complaint::wrong(
+                    "two rows have the same loss, but the models differ: was one measured twice?",
+                ));
+            }
+            let others = pairs.iter().enumerate().filter(|(other, _)| *other != index);
+            if others.into_iter().any(|(_, (_, expected))| same(row.loss, expected.loss)) {
+                return Err(Complaint::wrong(format!(
+                    "the row {:?} has the loss of another model: are the labels swapped?",
+                    row.label
+                )));
+            }
         }
-        Complaint::unless(
-            !(same(first.loss, sharper.loss) || same(second.loss, plain.loss)),
-            || "a row has the loss of the other model: are the labels swapped?",
-        )
+        Ok(())
     }
 
     fn is_token_weighted(&self) -> Result<(), Complaint> {
@@ -118,6 +151,9 @@ impl Trial {
                  a long text"
             } else if expected.single.iter().any(|&loss| same(row.loss, loss)) {
                 ": that is one text's loss, where are the others?"
+            } else if same(row.loss, expected.joined) {
+                ": that is the loss of all texts joined to one, in which each but the first is predicted after another \
+                 text"
             } else if same(row.loss, expected.loss / std::f64::consts::LN_2) {
                 ": that is in bits; perplexity's exp needs nats"
             } else {
@@ -152,6 +188,31 @@ impl Trial {
     }
 }
 
+fn passes_errors_on(yours: &Answer<'_>, calls: usize) -> Result<(), Complaint> {
+    for at in 0..calls {
+        let failing = models(&Machine::failing_at(Costs::default(), at))?;
+        match call(yours, &failing, &TEXTS) {
+            Err(Complaint::Failed(_)) => {}
+            Ok(rows) => {
+                return Err(Complaint::wrong(format!(
+                    "a model failed on one of the texts, but you returned {} rows as if all was well: the models would \
+                     be compared on different texts; pass errors on with `?`",
+                    rows.len()
+                )));
+            }
+            Err(complaint) => return Err(complaint),
+        }
+    }
+    match call(yours, &models(&Machine::new(Costs::default()))?, &[]) {
+        Err(Complaint::Failed(_)) => Ok(()),
+        Ok(rows) => Err(Complaint::wrong(format!(
+            "without texts there is no token to predict, but your rows have the losses {:?}: return an `Err`",
+            rows.iter().map(|row| row.loss).collect::<Vec<_>>()
+        ))),
+        Err(complaint) => Err(complaint),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,8 +220,9 @@ mod tests {
     #[test]
     fn the_ways_to_average_differ() {
         let machine = Machine::new(Costs::default());
-        let Expected { loss, mean_of_means, mean_of_ppl, .. } =
+        let Expected { loss, mean_of_means, mean_of_ppl, joined, .. } =
             Expected::of(&expecting_the(&machine, 1.0).unwrap()).unwrap();
         assert!((loss - mean_of_means).abs() > 0.1 && (loss.exp() - mean_of_ppl).abs() > 1.0);
+        assert!((loss - joined).abs() > 0.01);
     }
 }

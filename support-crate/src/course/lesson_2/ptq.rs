@@ -6,7 +6,7 @@ use crate::course::probe::{Costs, Machine, ProbeModel};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate};
-use crate::model::{CausalLm, Hub, LoadOptions, Loaded, ModelHub, Tokenizer, calibrate};
+use crate::model::{CausalLm, Engine, Hub, LoadOptions, Loaded, ModelHub, Tokenizer, calibrate};
 use crate::quant::{Calibration, CalibrationMethod, Granularity, QuantizationConfig};
 
 const PROMPTS: [&str; 2] = ["The capital of France is", "Once upon a time there was a fox who"];
@@ -32,34 +32,38 @@ pub fn check_run_static_ptq(
     let trial = Trial::run(&hub, &yours);
     Check::new("run_static_ptq", HINTS)
         .about(&trial, "loads the model that the baseline is, and says which", |trial| trial.is_same_model(&hub))
-        .about(&trial, "what comes back is quantized, and static", |trial| trial.is_static(&hub))
+        .about(&trial, "what comes back is quantized, with fixed scales", |trial| trial.is_static(&hub))
         .about(&trial, "calibrates on the prompts that it was given, each whole", |trial| trial.saw_prompts(&hub))
         .about(&trial, "calibrates by the method that it was given", |_| {
             hub.calibration().and_then(|it| by_method(&it))
         })
         .about(&trial, "generates what the library's own pipeline generates", Trial::generates_the_same)
+        .about(&trial, "everything else is loaded as the baseline is", |_| all_else_the_same(&hub))
         .about(&trial, "the label and the info say engine and precision", Trial::is_labelled)
-        .point("a quantized model that cannot generate is an error", notices_broken(&hub, &yours))
+        .point("a quantized model that cannot generate is an error, and so is what cannot be loaded", {
+            notices_broken(&hub, &yours).and_then(|()| passes_errors_on(&hub, &yours))
+        })
         .score()
 }
 
 /// The embedded model under another name, and one that is broken once it is quantized.
 #[derive(Debug, Default)]
-pub(super) struct LabHub {
+struct LabHub {
     asked: Mutex<Vec<(String, LoadOptions)>>,
 }
 
-pub(super) const WHOLE: &str = "lab/whole";
+const WHOLE: &str = "lab/whole";
 const BROKEN: &str = "lab/broken";
+const WITHOUT_WEIGHTS: &str = "lab/without-weights";
 const EMBEDDED: &str = "embedded";
 
 impl LabHub {
-    pub(super) fn asked(&self) -> Vec<(String, LoadOptions)> {
+    fn asked(&self) -> Vec<(String, LoadOptions)> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What the last model was quantized by.
-    pub(super) fn calibration(&self) -> Result<Calibration, Complaint> {
+    fn calibration(&self) -> Result<Calibration, Complaint> {
         let last = self.asked().into_iter().rfind(|(id, _)| id == WHOLE);
         match last.and_then(|(_, options)| options.quantization) {
             None => Err(Complaint::wrong(
@@ -77,7 +81,7 @@ impl LabHub {
 impl ModelHub for LabHub {
     fn tokenizer(&self, model_id: &str) -> Result<Tokenizer> {
         match model_id {
-            WHOLE | BROKEN => Hub.tokenizer(EMBEDDED),
+            WHOLE | BROKEN | WITHOUT_WEIGHTS => Hub.tokenizer(EMBEDDED),
             other => Err(Error::source(format!("there is no model `{other}` here; the baseline is `{WHOLE}`"))),
         }
     }
@@ -91,6 +95,7 @@ impl ModelHub for LabHub {
                 let model = ProbeModel::new(&machine, vocab_size).saying(move |_, _| vec![f32::NAN; vocab_size]);
                 Ok(Box::new(model.with_info(|info| info.quant_state_bytes = 1)))
             }
+            WITHOUT_WEIGHTS => Err(Error::source(format!("the weights of `{model_id}` cannot be read"))),
             _ => self.tokenizer(model_id).and_then(|_| Hub.model(EMBEDDED, options)),
         }
     }
@@ -120,7 +125,7 @@ impl Trial {
         let quantization = Some(QuantizationConfig::static_int8(calibration));
         let options = LoadOptions { quantization, ..LoadOptions::default() };
         let expected = Loaded::new(Hub.tokenizer(EMBEDDED)?, Hub.model(EMBEDDED, &options)?, WHOLE, "static int8")?;
-        let prompt_tokens = super::expected::lengths(&PROMPTS)?.iter().sum();
+        let prompt_tokens = super::expected::tokens_of(&PROMPTS)?.iter().map(Vec::len).sum();
         Ok(Self { quantized, info, expected, prompt_tokens })
     }
 
@@ -151,8 +156,8 @@ impl Trial {
         let seen = calibration.layers().iter().map(|layer| layer.tokens).max().unwrap_or(0);
         if seen != self.prompt_tokens {
             return Err(Complaint::wrong(format!(
-                "the prompts have {} tokens, your calibration saw {seen}: scales that were found on other texts clip \
-                 what these ones need",
+                "the prompts have {} tokens, your calibration saw {seen}: scales found on other texts may clip what \
+                 these need",
                 self.prompt_tokens
             )));
         }
@@ -180,9 +185,9 @@ impl Trial {
     fn is_labelled(&self) -> Result<(), Complaint> {
         let engine = self.quantized.model.info().engine;
         let label = self.quantized.dtype_label.to_lowercase();
-        if !label.contains("int8") {
+        if !(label.contains("int8") && label.contains("static")) {
             return Err(Complaint::wrong(format!(
-                "`dtype_label` is {label:?}: every table made with this model will say so, and it runs in int8"
+                "`dtype_label` is {label:?}: every table made with this model will say so, and it runs in static int8"
             )));
         }
         match self.info.to_lowercase() {
@@ -197,10 +202,58 @@ impl Trial {
     }
 }
 
+/// Field by field: precision, device, engine, head, and what is left out.
+fn all_else_the_same(hub: &LabHub) -> Result<(), Complaint> {
+    let calibration = hub.calibration()?;
+    Complaint::unless(
+        calibration.granularity() == Granularity::PerTensor,
+        || "the calibration has a scale for each channel; `Granularity::PerTensor` was asked for",
+    )?;
+    let Some((_, asked)) = hub.asked().into_iter().rfind(|(id, _)| id == WHOLE) else { return Ok(()) };
+    let LoadOptions { precision, device, engine, quantization, check_finite: _ } = asked;
+    let expected = LoadOptions::default();
+    Complaint::unless((precision, device) == (expected.precision, expected.device), || {
+        format!(
+            "the baseline runs in {} on {}, yours was loaded in {precision} on {device}: then int8 is not all that \
+             differs",
+            expected.precision, expected.device
+        )
+    })?;
+    Complaint::unless(
+        engine.is_none() || engine == Some(Engine::for_device(device)),
+        || "your model was loaded on another engine than the baseline: then int8 is not all that differs",
+    )?;
+    let plain = QuantizationConfig::static_int8(calibration);
+    Complaint::unless(quantization.as_ref() == Some(&plain), || {
+        let yours = quantization.map_or_else(String::new, |config| config.to_string());
+        format!("the model was loaded as `{yours}`, with settings that `QuantizationConfig::static_int8` does not have")
+    })
+}
+
 fn by_method(calibration: &Calibration) -> Result<(), Complaint> {
     Complaint::unless(calibration.method() == METHOD, || {
         format!("`method` was {METHOD}, your calibration is by {}", calibration.method())
     })
+}
+
+/// A tokenizer or a model that cannot be had, and no prompts to calibrate on.
+fn passes_errors_on(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {
+    let unknown = "lab/unknown";
+    let cases = [
+        ("the hub does not have the model", unknown, &PROMPTS[..]),
+        ("the hub has the tokenizer, but no weights", WITHOUT_WEIGHTS, &PROMPTS[..]),
+        ("there are no prompts to calibrate on", WHOLE, &[][..]),
+    ];
+    for (what, model_id, prompts) in cases {
+        match ask(|| yours(hub, &baseline(model_id)?, prompts, METHOD)) {
+            Err(Complaint::Failed(_)) => {}
+            Ok(_) => {
+                return Err(Complaint::wrong(format!("{what}, but you returned a model as if all was well")));
+            }
+            Err(complaint) => return Err(complaint),
+        }
+    }
+    Ok(())
 }
 
 fn notices_broken(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {
@@ -209,8 +262,8 @@ fn notices_broken(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {
         Err(Complaint::Failed(_)) => Ok(()),
         Err(complaint) => Err(complaint),
         Ok(_) => Err(Complaint::wrong(
-            "the model that was loaded computes only NaN, and nobody noticed: generate a few tokens before you return \
-             it, and let `?` pass the error on",
+            "the quantized model computes only NaN, and your function returned it: generate a few tokens with it \
+             first, and let `?` pass the error on",
         )),
     }
 }

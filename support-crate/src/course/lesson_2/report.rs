@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::{AblationRun, BatchRun, EdgeRun, ModelPpl};
+use super::{AblationRun, BatchRun, EdgeRun, LengthComparison, ModelPpl, ScenarioRun};
 use crate::measure::Runs;
 use crate::report::{Summary, Table, escape_html, show};
 
-/// What the controller returns: every step's result, one table of them, and what follows.
+/// The result of every step, one table of them, and what follows.
 #[derive(Debug, Clone)]
 pub struct QuantizationReport {
     /// `Loaded: <model id> | device=<device> | dtype=<label>`, of the baseline.
@@ -17,6 +17,10 @@ pub struct QuantizationReport {
     pub quantized: Runs,
     /// Engine and precision of the quantized model.
     pub info: String,
+    /// The baseline on a GPU, where there is one: its precision and its runs.
+    pub gpu: Option<(String, Runs)>,
+    /// Both models at each prompt length.
+    pub lengths: Vec<LengthComparison>,
     /// Cache and padding.
     pub ablation: Vec<AblationRun>,
     /// Batch sizes.
@@ -44,9 +48,39 @@ impl QuantizationReport {
         show(&self.to_string(), &html);
     }
 
+    /// All that was timed, as rows of one table.
+    pub(super) fn scenarios(&self, baseline: &str, quantized: &str) -> Vec<ScenarioRun> {
+        let row = |scenario: String, dtype: &str, runs: &Runs, ppl: Option<&ModelPpl>| ScenarioRun {
+            scenario,
+            dtype: dtype.to_owned(),
+            runs: runs.clone(),
+            ppl: ppl.map(|row| row.ppl),
+        };
+        let mut rows = vec![
+            row("baseline".to_owned(), baseline, &self.baseline, self.ppl.first()),
+            row("static int8".to_owned(), quantized, &self.quantized, self.ppl.get(1)),
+        ];
+        rows.extend(self.gpu.iter().map(|(dtype, runs)| row("baseline on the GPU".to_owned(), dtype, runs, None)));
+        for length in &self.lengths {
+            let name = format!("prompt of {} tokens", length.prompt_tokens);
+            rows.push(row(name.clone(), baseline, &length.baseline, None));
+            rows.push(row(name, quantized, &length.quantized, None));
+        }
+        let on_baseline = |name: String, runs: &Runs| row(name, baseline, runs, None);
+        rows.extend(self.ablation.iter().map(|it| on_baseline(it.setting(), &it.runs)));
+        rows.extend(self.batching.iter().map(|it| on_baseline(format!("batch {}", it.batch_size), &it.runs)));
+        rows.extend(self.edge.iter().map(|it| on_baseline(format!("prompt {}", it.name), &it.runs)));
+        rows
+    }
+
     /// A line for each thing that was measured, before the table.
     fn steps(&self) -> String {
         let mut timed = vec![("baseline".to_owned(), &self.baseline), (format!("[1] {}", self.info), &self.quantized)];
+        timed.extend(self.gpu.iter().map(|(label, runs)| (label.clone(), runs)));
+        for row in &self.lengths {
+            timed.push((format!("[1] {} tokens, baseline", row.prompt_tokens), &row.baseline));
+            timed.push((format!("[1] {} tokens, quantized", row.prompt_tokens), &row.quantized));
+        }
         timed.extend(self.ablation.iter().map(|row| (format!("[2] {}", row.setting()), &row.runs)));
         timed.extend(self.batching.iter().map(|row| (format!("[3] batch size {}", row.batch_size), &row.runs)));
         let width = timed.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
@@ -57,10 +91,11 @@ impl QuantizationReport {
         let ppl = self.ppl.iter().map(|row| format!("[4] {}: loss {:.4}, ppl {:.3}", row.label, row.loss, row.ppl));
         let edge = self.edge.iter().map(|row| {
             let (name, tokens, rate) = (&row.name, row.prompt_tokens, row.runs.throughput.median);
-            let note = if row.note.is_empty() { String::new() } else { format!(" ({})", row.note) };
-            format!("[5] {name}: prompt tokens: {tokens} | tokens/s: {rate:.1}{note}")
+            let notes = [&row.speed_note, &row.text_note].into_iter().filter(|note| !note.is_empty());
+            let notes: String = notes.map(|note| format!(" | {note}")).collect();
+            format!("[5] {name}: prompt tokens: {tokens} | tokens/s: {rate:.1}{notes}")
         });
-        let header = [self.header.clone(), "== CPU FP32 Baseline ==".to_owned()];
+        let header = [self.header.clone(), "== FP32 Baseline ==".to_owned()];
         header.into_iter().chain(timed).chain(ppl).chain(edge).collect::<Vec<_>>().join("\n")
     }
 }

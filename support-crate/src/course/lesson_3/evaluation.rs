@@ -1,26 +1,35 @@
 //! `evaluate`: the loss of a set of texts, batch by batch, every token with the same weight.
 
 use super::{Evaluation, compare, is_close, nll};
-use crate::course::probe::{Costs, Event, Machine};
+use crate::course::probe::{Costs, Event, Machine, ProbeModel};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::{Error, Result};
-use crate::model::Loaded;
+use crate::model::{Loaded, Tokenizer};
+use crate::source::ModelFile;
 
-/// Of different lengths, so that a mean of means is not the mean; the last batch of two is not full.
-const TEXTS: [&str; 7] = [
+/// Of different lengths, so that a mean of means is not the mean; the last batch of two is not full. One text comes
+/// twice, one has several lines and spaces at its ends, and one is a single character of several tokens.
+const TEXTS: [&str; 9] = [
     "The fox slept.",
-    "Once upon a time there lived a fisher who had a small boat, a large family, and a cat that could not swim.",
+    "Once upon a time there lived a fisher who had a small boat, a large family, and a cat that could not swim. In the \
+     evening the cat sat at the window, and when the moon rose over the sea it began to sing, and nobody could sleep.",
     "It rained.",
-    "A borrow ends where its value is used for the last time, and only then may the value be changed again.",
+    "\nA borrow ends where its value is used for the last time,\n\nand only then may the value be changed again. ",
     "Yes!",
     "In the morning the boat was gone, and so was the cat.",
-    "Nobody knew.",
+    "\u{1f98a}",
+    "It rained.",
+    "Nobody knew why, and nobody asked.",
 ];
 
 const BATCH_SIZE: usize = 2;
 
+/// A tokenizer that fails on every word but three.
+const THREE_WORDS: &[u8] = br#"{"version": "1.0", "pre_tokenizer": {"type": "Whitespace"}, "model":
+    {"type": "WordLevel", "vocab": {"fox": 0, "cat": 1, "and": 2}, "unk_token": "?"}}"#;
+
 const HINTS: [&str; 3] = [
-    "A batch of long texts and one of short texts: should a token in the one count for more than a token in the other? \
+    "A batch of long texts and one of short texts: should a token in one count for more than a token in the other? \
      Which two numbers can you add up over batches without having to decide?",
     "Keep one `LossSum` for everything. For each chunk of texts: text to ids, `pad_batch`, one forward pass, then add \
      `nll` and `tokens` of every row. Divide once, after the last batch; `exp` comes after that.",
@@ -32,23 +41,37 @@ const HINTS: [&str; 3] = [
 
 /// Checks `evaluate(loaded, texts, batch_size)`.
 pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>) -> Score {
-    let evaluate = |texts: &[&str], batch_size: usize| Trial::run(&yours, texts, batch_size);
+    let evaluate = |texts: &[&str], batch_size: usize| Trial::run(&yours, texts, batch_size, None);
     let trial = evaluate(&TEXTS, BATCH_SIZE);
     Check::new("evaluate", HINTS)
         .about(&trial, "it counts the tokens that are predicted, and nothing else", Trial::counts_tokens)
         .about(&trial, "average_loss is the mean over all tokens", Trial::averages_tokens)
         .about(&trial, "perplexity is exp(average_loss)", Trial::exponentiates)
-        .about(&trial, "it reads batch_size texts at once", Trial::reads_batches)
-        .about(&trial, "the batch size changes nothing", |trial| {
-            [1, 3, 5, 16].iter().try_for_each(|&size| trial.agrees_with(&evaluate(&TEXTS, size)?, size))
+        .about(&trial, "it reads batch_size texts at once, and says what is padding", |trial| {
+            trial.reads_batches()?;
+            [1, 4, 16].iter().try_for_each(|&size| evaluate(&TEXTS, size)?.reads_batches())
         })
-        .about(&trial, "a text of one token adds nothing", |trial| {
-            // Beside another one in its batch, and alone.
-            let with: Vec<&str> = ["a"].into_iter().chain(TEXTS).chain(["a"]).collect();
-            trial.is_unmoved_by_one_token(&evaluate(&with, BATCH_SIZE)?)
+        .about(&trial, "the batch size changes nothing", |trial| {
+            [1, 3, 5, 16].iter().try_for_each(|&size| trial.agrees_with(&evaluate(&TEXTS, size)?))
+        })
+        .about(&trial, "a text with nothing to predict adds nothing", |trial| {
+            // One token or none, beside a text that fills the batch.
+            let with: Vec<&str> = ["assert"].into_iter().chain(TEXTS).chain([""]).collect();
+            for size in [BATCH_SIZE, 1] {
+                let with = evaluate(&with, size).map_err(|complaint| match complaint {
+                    Complaint::Failed(error) => Complaint::wrong(format!(
+                        "with a text of one token and an empty one added, it returned an error: {error}"
+                    )),
+                    other => other,
+                })?;
+                trial.is_unmoved(&with)?;
+            }
+            // The least that can be evaluated.
+            evaluate(&["The."], BATCH_SIZE)?.counts_tokens()
         })
         .about(&trial, "with no token to predict there is an error, not a number", |_| {
-            [&[][..], &["a"]].iter().try_for_each(|texts| match evaluate(texts, BATCH_SIZE) {
+            let nothing: [&[&str]; 4] = [&[], &["assert"], &["a", "assert", "a"], &[""]];
+            nothing.iter().try_for_each(|texts| match evaluate(texts, BATCH_SIZE) {
                 Err(Complaint::Failed(_)) => Ok(()),
                 Err(complaint) => Err(complaint),
                 Ok(Trial { evaluation: Evaluation { perplexity, .. }, .. }) => Err(Complaint::wrong(format!(
@@ -57,12 +80,38 @@ pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluati
                 ))),
             })
         })
+        .about(&trial, "an error of model or tokenizer is passed on", |_| passes_errors_on(&yours))
         .score()
+}
+
+fn passes_errors_on(yours: &impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>) -> Result<(), Complaint> {
+    let is_error = |result: Result<Evaluation, Complaint>, what: &str| match result {
+        Err(Complaint::Failed(_)) => Ok(()),
+        Err(complaint) => Err(complaint),
+        Ok(Evaluation { tokens, .. }) => Err(Complaint::wrong(format!(
+            "{what}, and you return a result over {tokens} tokens as if nothing had happened; let `?` pass the error on"
+        ))),
+    };
+    for text in [TEXTS[0], TEXTS[5], TEXTS[8]] {
+        let trial = Trial::run(yours, &TEXTS, BATCH_SIZE, Some(text));
+        is_error(trial.map(|trial| trial.evaluation), &format!("the model failed on the batch with {text:?}"))?;
+    }
+    for batch_size in [1, 2] {
+        let tokenizer = Tokenizer::read(&ModelFile::embedded("probe/tokenizer.json", THREE_WORDS))?;
+        let vocab_size = tokenizer.vocab_size();
+        let model = ProbeModel::new(&Machine::new(Costs::default()), vocab_size);
+        let model = model.saying(move |id, t| next_logits(id, t, vocab_size));
+        let loaded = Loaded::new(tokenizer, Box::new(model), "probe", "float32")?;
+        let texts = ["fox and cat", "cat and fox and cat", "fox or cat", "cat and fox", "and cat"];
+        is_error(ask(|| yours(&loaded, &texts, batch_size)), "the tokenizer failed on one of five texts")?;
+    }
+    Ok(())
 }
 
 /// One call of the answer, what happened on the machine meanwhile, and what should have come out.
 struct Trial {
     evaluation: Evaluation,
+    batch_size: usize,
     forwards: Vec<Event>,
     texts: Vec<TextLoss>,
 }
@@ -76,19 +125,27 @@ struct TextLoss {
 }
 
 impl Trial {
+    /// The model fails when it reads the text `failing`.
     fn run(
         yours: &impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>,
         texts: &[&str],
         batch_size: usize,
+        failing: Option<&str>,
     ) -> Result<Self, Complaint> {
         let machine = Machine::new(Costs::default());
         let tokenizer = machine.tokenizer()?;
         let vocab_size = tokenizer.vocab_size();
-        let loaded = machine.loaded(|model| model.saying(move |id, t| next_logits(id, t, vocab_size)))?;
+        let failing = failing.map(|text| tokenizer.encode(text)).transpose()?;
+        let loaded = machine.loaded(|model| {
+            let model = model.saying(move |id, t| next_logits(id, t, vocab_size));
+            model.failing_on(move |ids| {
+                failing.as_ref().is_some_and(|text| ids.windows(text.len()).any(|part| part == text.as_slice()))
+            })
+        })?;
         let losses = texts.iter().map(|text| Ok(TextLoss::of(&tokenizer.encode(text)?, vocab_size)));
         let losses: Vec<TextLoss> = losses.collect::<Result<_, Error>>()?;
         let evaluation = ask(|| yours(&loaded, texts, batch_size))?;
-        Ok(Self { evaluation, forwards: machine.forwards(), texts: losses })
+        Ok(Self { evaluation, batch_size, forwards: machine.forwards(), texts: losses })
     }
 
     fn counts_tokens(&self) -> Result<(), Complaint> {
@@ -100,7 +157,7 @@ impl Trial {
             _ if tokens == predicted(self.full_batches()) => {
                 "the texts of the last batch are missing, because it is not full"
             }
-            _ if tokens == self.texts.len() => "these are texts, and a long text says more than a short one",
+            _ if tokens == self.texts.len() => "this is the number of texts",
             _ if tokens > expected => "is padding among them?",
             _ => "some are missing",
         };
@@ -108,10 +165,15 @@ impl Trial {
     }
 
     fn averages_tokens(&self) -> Result<(), Complaint> {
+        compare("`average_loss`", self.evaluation.average_loss, token_mean(&self.texts), &self.wrong_averages())
+    }
+
+    /// What common mistakes give, and what to say about them.
+    fn wrong_averages(&self) -> [(f64, &'static str); 8] {
         let nll = sum(&self.texts);
         let all_tokens = self.texts.iter().map(|text| text.unshifted.len()).sum::<usize>() as f64;
         let unshifted: f64 = self.texts.iter().flat_map(|text| &text.unshifted).sum();
-        let mistakes = [
+        [
             (
                 mean(self.means(BATCH_SIZE)),
                 "this is the mean of the batches' means. A token in a batch of short texts then counts for more than one in \
@@ -121,17 +183,25 @@ impl Trial {
                 mean(self.means(1)),
                 "this is the mean of the texts' means. A token of a short text then counts for more than one of a long text",
             ),
+            (
+                mean(self.texts.chunks(BATCH_SIZE).flat_map(|texts| texts.iter().map(|_| token_mean(texts)))),
+                "each batch's mean was weighted with its texts; its weight is the number of tokens that were predicted",
+            ),
             (nll, "this is the sum; divide it by the number of tokens"),
             (nll / all_tokens, "it was divided by all tokens, but the first of each text is not predicted"),
             (nll / self.texts.len() as f64, "it was divided by the number of texts, not of tokens"),
             (unshifted / all_tokens, "the logits were compared with the token they stand at, not with the next one"),
             (token_mean(self.full_batches()), "the last batch is missing, because it is not full"),
-        ];
-        compare("`average_loss`", self.evaluation.average_loss, token_mean(&self.texts), &mistakes)
+        ]
     }
 
     fn exponentiates(&self) -> Result<(), Complaint> {
         let Evaluation { average_loss, perplexity, .. } = self.evaluation;
+        if !average_loss.exp().is_finite() {
+            return Err(Complaint::wrong(format!(
+                "there is nothing to compare it with: `average_loss` is {average_loss}"
+            )));
+        }
         let early = "this is a mean of perplexities. A single text that is hard to predict then outweighs all others; take \
                      the mean of the losses first, and `exp` of that, once";
         let mistakes = [
@@ -144,43 +214,51 @@ impl Trial {
     }
 
     fn reads_batches(&self) -> Result<(), Complaint> {
-        let batches = self.forwards.iter().filter_map(|event| match *event {
-            Event::Forward { batch, .. } => Some(batch),
-            _ => None,
-        });
-        let batches: Vec<usize> = batches.collect();
-        if let Some(batch) = batches.iter().find(|&&batch| batch > BATCH_SIZE) {
+        let (size, texts) = (self.batch_size, self.texts.len());
+        let (mut passes, mut unmasked) = (0, 0);
+        for event in &self.forwards {
+            let Event::Forward { batch, seq_len, padding, .. } = *event else { continue };
+            if batch > size {
+                return Err(Complaint::wrong(format!(
+                    "`batch_size` was {size}, but {batch} texts were read at once: with a real corpus the logits would not \
+                     fit into memory"
+                )));
+            }
+            passes += 1;
+            unmasked += batch * seq_len - padding;
+        }
+        if passes > texts.div_ceil(size) {
             return Err(Complaint::wrong(format!(
-                "`batch_size` was {BATCH_SIZE}, but {batch} texts were read at once: with a real corpus the logits would not \
-                 fit into memory"
+                "{texts} texts in batches of {size} took {passes} forward passes: put {size} texts into one `TokenBatch`, \
+                 and read each once"
             )));
         }
-        match batches.len() {
-            passes if passes <= self.texts.len().div_ceil(BATCH_SIZE) => Ok(()),
-            passes => Err(Complaint::wrong(format!(
-                "{} texts in batches of {BATCH_SIZE} took {passes} forward passes: put {BATCH_SIZE} texts into one \
-                 `TokenBatch`, and read each once",
-                self.texts.len()
-            ))),
-        }
-    }
-
-    fn agrees_with(&self, other: &Self, batch_size: usize) -> Result<(), Complaint> {
-        let (a, b) = (self.evaluation.average_loss, other.evaluation.average_loss);
-        Complaint::unless(is_close(a, b), || {
+        let tokens: usize = self.texts.iter().map(|text| text.unshifted.len()).sum();
+        Complaint::unless(unmasked <= tokens, || {
             format!(
-                "the same texts have the loss {a:.4} in batches of {BATCH_SIZE} and {b:.4} in batches of {batch_size}; how \
-                 texts are put into batches says nothing about the model"
+                "in batches of {size}, the model took {unmasked} tokens for text where there are {tokens}, for nothing told \
+                 it what is padding: give it the mask, `TokenBatch::new(...)?.with_attention_mask(...)?`"
             )
         })
     }
 
-    fn is_unmoved_by_one_token(&self, with: &Self) -> Result<(), Complaint> {
+    fn agrees_with(&self, other: &Self) -> Result<(), Complaint> {
+        let (a, b) = (self.evaluation.average_loss, other.evaluation.average_loss);
+        Complaint::unless(is_close(a, b), || {
+            format!(
+                "the same texts have the loss {a:.4} in batches of {} and {b:.4} in batches of {}; how texts are put into \
+                 batches says nothing about the model",
+                self.batch_size, other.batch_size
+            )
+        })
+    }
+
+    fn is_unmoved(&self, with: &Self) -> Result<(), Complaint> {
         let (a, b) = (self.evaluation, with.evaluation);
         Complaint::unless(a.tokens == b.tokens && is_close(b.average_loss, a.average_loss), || {
             format!(
-                "texts of one token were added, and a loss of {:.4} over {} tokens became {:.4} over {}: nothing of them was \
-                 predicted",
+                "texts of one token and of none were added, and a loss of {:.4} over {} tokens became {:.4} over {}: nothing \
+                 of them was predicted",
                 a.average_loss, a.tokens, b.average_loss, b.tokens
             )
         })
@@ -229,4 +307,20 @@ fn token_mean(texts: &[TextLoss]) -> f64 {
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let values: Vec<f64> = values.collect();
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_mistakes_give_the_same_average() {
+        let anything =
+            |_: &Loaded, _: &[&str], _: usize| Ok(Evaluation { tokens: 0, average_loss: 0.0, perplexity: 1.0 });
+        let trial = Trial::run(&anything, &TEXTS, BATCH_SIZE, None).unwrap();
+        let mut averages: Vec<f64> = trial.wrong_averages().iter().map(|(average, _)| *average).collect();
+        averages.push(token_mean(&trial.texts));
+        averages.sort_by(f64::total_cmp);
+        assert!(averages.windows(2).all(|pair| !is_close(pair[0], pair[1])), "{averages:?}");
+    }
 }

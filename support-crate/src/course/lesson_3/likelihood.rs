@@ -1,17 +1,23 @@
-//! `log_softmax_at`: how likely the model holds a token, as a logarithm.
+//! `log_softmax_at`: the logarithm of a token's probability.
 
 use std::f64::consts::{LN_2, LN_10};
 
 use super::{compare, is_close, nll};
 use crate::course::{Check, Complaint, Score, ask};
 
-const LOGITS: [f32; 4] = [1.0, 3.0, 2.0, -1.5];
+/// The largest logit stands in the middle, at either end, twice, and below zero; and a vocabulary of one token.
+const ROWS: [&[f32]; 6] =
+    [&[1.0, 3.0, 2.0, -1.5], &[2.5, -1.0, 0.5], &[0.5, -1.0, 2.5], &[2.0, 0.5, 2.0], &[-3.0, -1.0, -2.0, -1.5], &[0.7]];
+
+/// Logits so far apart that most tokens have no probability that a float can hold. The likeliest token stands last,
+/// first, and in the middle.
+const FAR_APART: [&[f32]; 3] = [&[-2000.0, 0.0], &[0.0, -2000.0], &[-900.0, 1100.0, 100.0]];
 
 const HINTS: [&str; 3] = [
-    "The largest number that an `f64` can hold is about e to the 709. What happens to `exp` of a logit of 1000, and \
-     which number can you take off all logits without changing their softmax?",
-    "Do not take the logarithm of a probability: write it out, ln(e^z / sum of e^z_j) = z - ln(sum of e^z_j), and take \
-     the largest logit off every logit first.",
+    "The largest number that an `f64` can hold is about e to the power 709. What happens to `exp` of a logit of 1000, and \
+     which number can you subtract from all logits without changing their softmax?",
+    "Do not take the logarithm of a probability: write it out, ln(e^z / sum of e^z_j) = z - ln(sum of e^z_j), and \
+     subtract the largest logit from every logit first.",
     "`let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);`, then `let sum: f64 = \
      logits.iter().map(|&z| f64::from(z - largest).exp()).sum();`, and the answer is \
      `f64::from(logits[id as usize] - largest) - sum.ln()`.",
@@ -29,49 +35,82 @@ pub fn check_log_softmax_at(yours: impl Fn(&[f32], u32) -> f64) -> Score {
 
 type Yours<'a> = dyn Fn(&[f32], u32) -> Result<f64, Complaint> + 'a;
 
+/// The tokens of a row, the likeliest first.
+fn by_likelihood(logits: &[f32]) -> Vec<(u32, f32)> {
+    let mut tokens: Vec<(u32, f32)> = (0..).zip(logits.iter().copied()).collect();
+    tokens.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    tokens
+}
+
 fn is_log_probability(yours: &Yours<'_>) -> Result<(), Complaint> {
-    for (id, &logit) in (0..).zip(&LOGITS) {
-        let expected = -nll(&LOGITS, id);
-        let mistakes = [
-            (expected.exp(), "this is the probability itself, its logarithm is asked for"),
-            (expected / LN_2, "this counts in bits; the loss is in nats, so take the natural logarithm, `ln`"),
-            (expected / LN_10, "this is the logarithm to base 10; take the natural one, `ln`"),
-            (-expected, "the sign is turned: a probability is at most 1, so its logarithm is at most 0"),
-            (f64::from(logit), "this is the logit; subtract the logarithm of the sum over all tokens"),
-        ];
-        compare(&format!("log_softmax_at({LOGITS:?}, {id})"), yours(&LOGITS, id)?, expected, &mistakes)?;
+    for logits in ROWS {
+        for (id, &logit) in (0..).zip(logits) {
+            let expected = -nll(logits, id);
+            let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let log_sum = f64::from(logit - largest) - expected;
+            let mistakes = [
+                (expected.exp(), "this is the probability itself; return its logarithm"),
+                (expected / LN_2, "this counts in bits; the loss is in nats, so take the natural logarithm, `ln`"),
+                (expected / LN_10, "this is the logarithm to base 10; take the natural one, `ln`"),
+                (-expected, "the sign is wrong: a probability is at most 1, so its logarithm is at most 0"),
+                (
+                    expected + log_sum - log_sum / LN_2,
+                    "the logarithm of the sum is to base 2; take the natural one, `ln`",
+                ),
+                (f64::from(logit), "this is the logit; subtract the logarithm of the sum over all tokens"),
+            ];
+            compare(&format!("log_softmax_at({logits:?}, {id})"), yours(logits, id)?, expected, &mistakes)?;
+        }
     }
     Ok(())
 }
 
 fn is_stable(yours: &Yours<'_>) -> Result<(), Complaint> {
-    let plain = yours(&LOGITS, 2)?;
-    for shift in [1000.0, -1000.0] {
-        let got = yours(&LOGITS.map(|logit| logit + shift), 2)?;
-        if !got.is_finite() {
-            let fate = if shift > 0.0 { "too large for an f64, and infinity" } else { "0, and its logarithm" };
-            return Err(Complaint::wrong(format!(
-                "with {shift} added to all logits it gives {got}: exp of such a logit is {fate} spreads. Softmax sees only \
-                 differences, so take the largest logit off all of them before exp"
-            )));
-        }
-        if !is_close(got, plain) {
-            return Err(Complaint::wrong(format!(
-                "with {shift} added to all logits it gives {got:.4}, without {plain:.4}; softmax only sees differences"
-            )));
+    for logits in ROWS {
+        for shift in [1000.0, -1000.0] {
+            let shifted: Vec<f32> = logits.iter().map(|logit| logit + shift).collect();
+            for (id, _) in (0..).zip(logits) {
+                let (plain, got) = (yours(logits, id)?, yours(&shifted, id)?);
+                if !got.is_finite() {
+                    let fate = if shift > 0.0 { "too large for an f64" } else { "0, which has no logarithm" };
+                    return Err(Complaint::wrong(format!(
+                        "log_softmax_at({shifted:?}, {id}) is {got}: exp of such a logit is {fate}. Softmax sees only \
+                         differences, so subtract the largest logit from all of them before exp"
+                    )));
+                }
+                if !is_close(got, plain) {
+                    return Err(Complaint::wrong(format!(
+                        "with {shift} added to all logits, log_softmax_at({logits:?}, {id}) changes from {plain:.4} to \
+                         {got:.4}; softmax sees only differences"
+                    )));
+                }
+            }
         }
     }
     Ok(())
 }
 
 fn is_finite(yours: &Yours<'_>) -> Result<(), Complaint> {
-    let got = yours(&[0.0, -2000.0], 1)?;
-    if got == f64::NEG_INFINITY {
-        return Err(Complaint::wrong(
-            "for the logits [0, -2000], token 1 gives -inf: its probability is too small for a float and became 0 before \
-             you took the logarithm. One such token makes the perplexity of a whole corpus infinite; subtract logarithms \
-             instead of dividing",
-        ));
+    for logits in FAR_APART {
+        for (id, _) in by_likelihood(logits) {
+            let (got, expected) = (yours(logits, id)?, -nll(logits, id));
+            let why = match got {
+                _ if got.is_finite() => {
+                    compare(&format!("log_softmax_at({logits:?}, {id})"), got, expected, &[])?;
+                    continue;
+                }
+                // Of the likeliest token, no probability can vanish.
+                _ if expected > -1.0 || got != f64::NEG_INFINITY => {
+                    "exp of a logit became infinite. Subtract the largest of all logits, wherever it stands, before exp"
+                }
+                _ => {
+                    "its probability, too small for a float, became 0 before you took the logarithm (or its inverse became \
+                     infinite). One such token makes the perplexity of a whole corpus infinite; subtract logarithms \
+                     instead of dividing"
+                }
+            };
+            return Err(Complaint::wrong(format!("log_softmax_at({logits:?}, {id}) is {got}: {why}")));
+        }
     }
-    compare("log_softmax_at([0.0, -2000.0], 1)", got, -2000.0, &[])
+    Ok(())
 }

@@ -1,18 +1,26 @@
 //! Checks of lesson 3: perplexity.
 
+mod divergence;
 mod evaluation;
+mod interval;
 mod likelihood;
 mod padding;
-mod reference_prompt;
+mod report;
 mod sequence;
+mod texts;
+
+use std::iter::Sum;
 
 use serde::Serialize;
 
+pub use divergence::check_kl_divergence;
 pub use evaluation::check_evaluate;
+pub use interval::student_t_95;
 pub use likelihood::check_log_softmax_at;
 pub use padding::check_pad_batch;
-pub use reference_prompt::check_time_reference_prompt;
+pub use report::{quality_in_words, speed_against_first};
 pub use sequence::check_sequence_loss;
+pub use texts::kinds_of_text;
 
 use super::Complaint;
 
@@ -32,6 +40,20 @@ pub struct LossSum {
     pub nll: f64,
     /// Tokens that were predicted.
     pub tokens: usize,
+}
+
+impl LossSum {
+    /// The mean negative log-likelihood of a token, in nats; NaN if none was predicted.
+    pub fn mean(&self) -> f64 {
+        self.nll / self.tokens as f64
+    }
+}
+
+/// Every token counts the same, whichever text it stands in.
+impl<'a> Sum<&'a LossSum> for LossSum {
+    fn sum<I: Iterator<Item = &'a Self>>(sums: I) -> Self {
+        sums.fold(Self::default(), |all, sum| Self { nll: all.nll + sum.nll, tokens: all.tokens + sum.tokens })
+    }
 }
 
 /// How well a model predicts a set of texts.
@@ -82,6 +104,13 @@ mod tests {
         assert_eq!(message(2.0), "x is 2.0000, expected 1.0000: twice");
         assert_eq!(message(3.0), "x is 3.0000, expected 1.0000");
         assert_eq!(message(f64::NAN), "x is NaN, expected 1.0000");
+    }
+
+    #[test]
+    fn a_mean_over_texts_is_one_over_tokens() {
+        let sums = [LossSum { nll: 60.0, tokens: 30 }, LossSum { nll: 40.0, tokens: 10 }];
+        assert!((sums.iter().sum::<LossSum>().mean() - 2.5).abs() < 1e-15);
+        assert!(LossSum::default().mean().is_nan());
     }
 
     #[test]

@@ -11,19 +11,38 @@ const HINTS: [&str; 3] = [
      row.resize(longest, 0);` and `let mut tokens = vec![true; ids.len()]; tokens.resize(longest, false);`.",
 ];
 
+/// What is padded. Token 0, which padding most often has, is a token of these texts too, at both ends.
+fn batches() -> Vec<Vec<Vec<u32>>> {
+    vec![
+        // The longest text stands neither first nor last.
+        vec![vec![0, 8, 0], vec![9], vec![4, 0, 6, 1, 0], vec![0, 7]],
+        vec![vec![3, 0, 5], vec![2, 2]],
+        // Nothing to fill up.
+        vec![vec![0, 3], vec![5, 5]],
+        // A text without tokens.
+        vec![vec![], vec![6, 0]],
+        // Longer than any limit that someone might think of.
+        vec![vec![1; 3], (0..1500).collect()],
+        vec![],
+    ]
+}
+
+/// A batch before padding and after.
+type Pair = (Vec<Vec<u32>>, PaddedBatch);
+
 /// Checks `pad_batch(sequences)`.
 pub fn check_pad_batch(yours: impl Fn(&[Vec<u32>]) -> PaddedBatch) -> Score {
-    // The id that padding most often has is a token of these texts too, at both ends.
-    let texts = [vec![0, 8, 0], vec![9], vec![4, 0, 6, 1, 0]];
-    let padded = ask(|| Ok(yours(&texts)));
+    let pad = |texts: Vec<Vec<u32>>| ask(|| Ok(yours(&texts))).map(|padded| (texts, padded));
+    let padded: Result<Vec<Pair>, Complaint> = batches().into_iter().map(pad).collect();
+    let each = |look: fn(&Pair) -> Result<(), Complaint>| move |pairs: &Vec<Pair>| pairs.iter().try_for_each(look);
     Check::new("pad_batch", HINTS)
-        .about(&padded, "every row is as long as the longest text", |padded| is_rectangle(padded, &texts))
-        .about(&padded, "every text keeps all its tokens, in order", |padded| keeps_tokens(padded, &texts))
-        .about(&padded, "the mask is true for tokens and false for padding", |padded| mask_fits(padded, &texts))
+        .about(&padded, "every row is as long as the longest text", each(is_rectangle))
+        .about(&padded, "every text keeps all its tokens, in order", each(keeps_tokens))
+        .about(&padded, "the mask is true for tokens and false for padding", each(mask_fits))
         .score()
 }
 
-fn is_rectangle(padded: &PaddedBatch, texts: &[Vec<u32>]) -> Result<(), Complaint> {
+fn is_rectangle((texts, padded): &Pair) -> Result<(), Complaint> {
     let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
     let longest = lengths.iter().copied().max().unwrap_or(0);
     for (name, rows) in [
@@ -34,7 +53,7 @@ fn is_rectangle(padded: &PaddedBatch, texts: &[Vec<u32>]) -> Result<(), Complain
             continue;
         }
         let why = match rows.iter().max() {
-            _ if rows.len() != texts.len() => "there must be a row for each text",
+            _ if rows.len() != texts.len() => "there must be a row for each text, even for one without tokens",
             Some(&length) if length < longest => "texts that are cut off lose tokens, and the loss is another text's",
             Some(&length) if length > longest => "padding beyond the longest text costs time and tells nothing",
             _ => "rows of different lengths make no rectangle",
@@ -46,14 +65,16 @@ fn is_rectangle(padded: &PaddedBatch, texts: &[Vec<u32>]) -> Result<(), Complain
     Ok(())
 }
 
-fn keeps_tokens(padded: &PaddedBatch, texts: &[Vec<u32>]) -> Result<(), Complaint> {
+fn keeps_tokens((texts, padded): &Pair) -> Result<(), Complaint> {
     if padded.ids.len() != texts.len() {
         return Err(Complaint::wrong(format!("{} texts gave {} rows of ids", texts.len(), padded.ids.len())));
     }
     for (row, text) in padded.ids.iter().zip(texts) {
         if !(row.starts_with(text) || row.ends_with(text)) {
             return Err(Complaint::wrong(format!(
-                "the text {text:?} became {row:?}: its tokens are not all there, in order"
+                "the text {} became {}: its tokens are not all there, in order",
+                shown(text),
+                shown(row)
             )));
         }
     }
@@ -61,7 +82,7 @@ fn keeps_tokens(padded: &PaddedBatch, texts: &[Vec<u32>]) -> Result<(), Complain
 }
 
 /// Padding may stand on either side, as long as the mask says so.
-fn mask_fits(padded: &PaddedBatch, texts: &[Vec<u32>]) -> Result<(), Complaint> {
+fn mask_fits((texts, padded): &Pair) -> Result<(), Complaint> {
     if padded.mask.len() != texts.len() || padded.ids.len() != texts.len() {
         return Err(Complaint::wrong(format!("{} texts gave {} rows of mask", texts.len(), padded.mask.len())));
     }
@@ -73,17 +94,31 @@ fn mask_fits(padded: &PaddedBatch, texts: &[Vec<u32>]) -> Result<(), Complaint> 
             continue;
         }
         let by_id: Vec<bool> = ids.iter().map(|&id| id != 0).collect();
-        let inverted: Vec<bool> = right.iter().map(|is_token| !is_token).collect();
+        let inverted = |mask: &[bool], of: &[bool]| mask.iter().zip(of).all(|(a, b)| a != b);
         let why = match mask {
-            _ if *mask == inverted => "it is turned around: `true` means a token",
+            _ if !mask.contains(&false) => "padding is marked as text, and would be scored as if it had been written",
+            _ if inverted(mask, &right) || inverted(mask, &left) => "it is inverted: `true` means a token",
             _ if *mask == by_id => {
                 "token 0 is a token like any other and occurs in texts, so the id cannot tell what is padding; the text's \
                  length can"
             }
-            _ if !mask.contains(&false) => "padding is marked as text, and would be scored as if it had been written",
             _ => "it must be `true` exactly where the text's tokens stand",
         };
-        return Err(Complaint::wrong(format!("the text {text:?} has the ids {ids:?} and the mask {mask:?}: {why}")));
+        return Err(Complaint::wrong(format!(
+            "the text {} has the ids {} and the mask {}: {why}",
+            shown(text),
+            shown(ids),
+            shown(mask)
+        )));
     }
     Ok(())
+}
+
+/// The values, or of many the first ones.
+fn shown<T: std::fmt::Debug>(values: &[T]) -> String {
+    const MOST: usize = 12;
+    match values.get(..MOST) {
+        Some(first) if values.len() > MOST => format!("{first:?} and {} more", values.len() - MOST),
+        _ => format!("{values:?}"),
+    }
 }

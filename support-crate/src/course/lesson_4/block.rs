@@ -9,9 +9,9 @@ type Codebook = [f32; 16];
 const TIE: f32 = 1e-5;
 
 const QUANTIZE_HINTS: [&str; 3] = [
-    "What do the values have to be divided by so that the largest in magnitude becomes 1 or -1? And what if all are 0?",
-    "`absmax` is the maximum of `value.abs()`. Divide by it (by 1 if it is 0), and take for each value the code, from 0 \
-     to 15, whose number in the codebook is nearest; do not rely on the order of the numbers.",
+    "What must the values be divided by so that the largest in magnitude becomes 1 or -1? And what if they are all 0?",
+    "`absmax` is the maximum of `value.abs()`. Divide by it (by 1 if it is 0), and give each value the code, from 0 to \
+     15, whose number in the codebook is nearest. Do not rely on the order of the numbers.",
     "`let code = |value: f32| (0..16).min_by(|&a, &b| (codebook[a] - value / scale).abs().total_cmp(&(codebook[b] - \
      value / scale).abs())).unwrap() as u8;` and `values.chunks(2).map(|pair| code(pair[0]) << 4 | \
      code(pair[1]))`",
@@ -19,8 +19,8 @@ const QUANTIZE_HINTS: [&str; 3] = [
 
 const DEQUANTIZE_HINTS: [&str; 3] = [
     "Which half of a byte holds the first of its two values, and how do you get at it?",
-    "`byte >> 4` is the code of the first value, `byte & 15` that of the second; the value is the codebook's number \
-     for that code, times absmax.",
+    "`byte >> 4` is the code of the first value, `byte & 15` that of the second; a value is the codebook's number for \
+     its code, times absmax.",
     "`packed.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|code| codebook[code as usize] * absmax).collect()`",
 ];
 
@@ -30,20 +30,45 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
     // The largest magnitude is a negative one.
     let values = weights();
     let nf4 = quantize(&values, FourBit::Nf4);
-    let fp4 = quantize(&values, FourBit::Fp4);
+    // Shorter, and the largest magnitude is the first value, a positive one.
+    let short = short_block();
+    // Far below the smallest number that one would add to be on the safe side.
+    let tiny: Vec<f32> = values.iter().map(|value| value * 1e-9).collect();
+    let all_nearest = |values: &[f32], quant_type| {
+        let (packed, absmax) = quantize(values, quant_type)?;
+        nearest(quant_type, values, &packed, absmax)
+    };
     Check::new("quantize_block", QUANTIZE_HINTS)
-        .about(&nf4, "absmax is the largest magnitude", |&(_, absmax)| is_largest_magnitude(&values, absmax))
+        .point(
+            "absmax is the largest magnitude",
+            [&values, &short].into_iter().try_for_each(|values| {
+                let (_, absmax) = quantize(values, FourBit::Nf4)?;
+                is_largest_magnitude(values, absmax)
+            }),
+        )
         .about(&nf4, "two codes share a byte", |(packed, _)| is_packed(&values, packed))
         .about(&nf4, "the first value is in the high half of the byte", |(packed, absmax)| {
-            first_is_high(&values, packed, *absmax)
+            first_is_high(FourBit::Nf4, &values, packed, *absmax)
         })
-        .about(&nf4, "each value gets the nearest of NF4's numbers", |(packed, absmax)| {
-            nearest(FourBit::Nf4, &values, packed, *absmax)
-        })
-        .about(&fp4, "and of FP4's, which do not ascend", |(packed, absmax)| {
-            nearest(FourBit::Fp4, &values, packed, *absmax)
-        })
-        .point("a block of zeros becomes zeros", zeros(quantize(&[0.0; 64], FourBit::Nf4)))
+        .point(
+            "each value gets the nearest of NF4's numbers",
+            [&values, &short].into_iter().try_for_each(|values| all_nearest(values, FourBit::Nf4)),
+        )
+        .point(
+            "and of FP4's, which do not ascend",
+            [&values, &short].into_iter().try_for_each(|values| all_nearest(values, FourBit::Fp4)),
+        )
+        .point(
+            "the size of the weights makes no difference",
+            FourBit::ALL.into_iter().try_for_each(|quant_type| {
+                let (packed, absmax) = quantize(&tiny, quant_type)?;
+                is_scaled(quant_type, &tiny, &packed, absmax)
+            }),
+        )
+        .point(
+            "a block of zeros becomes zeros",
+            FourBit::ALL.into_iter().try_for_each(|quant_type| zeros(quant_type, quantize(&[0.0; 64], quant_type))),
+        )
         .score()
 }
 
@@ -51,44 +76,24 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
 pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>) -> Score {
     // Every code, in both halves.
     let packed: Vec<u8> = (0..32).map(|i| ((i * 7 % 16) << 4) | ((i * 5 + 3) % 16)).collect();
-    let restore = |absmax: f32, quant_type: FourBit| {
-        let got = ask(|| Ok(yours(&packed, absmax, quant_type.codebook())))?;
+    let restore = |packed: &[u8], absmax: f32, quant_type: FourBit| {
+        let got = ask(|| Ok(yours(packed, absmax, quant_type.codebook())))?;
         if got.len() == 2 * packed.len() {
             Ok(got)
         } else {
-            Err(Complaint::wrong(format!(
-                "{} bytes became {} values; each byte holds two codes",
-                packed.len(),
-                got.len()
-            )))
+            let (bytes, values) = (packed.len(), got.len());
+            Err(Complaint::wrong(format!("{bytes} bytes became {values} values; each byte holds two codes")))
         }
     };
-    let expected = |absmax: f32, quant_type: FourBit| -> Vec<f32> {
-        codes(&packed).map(|code| quant_type.codebook()[code] * absmax).collect()
-    };
-    let plain = restore(1.0, FourBit::Nf4);
-    let is =
-        |got: &[f32], expected: &[f32]| got.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < TIE);
+    let plain = restore(&packed, 1.0, FourBit::Nf4);
     Check::new("dequantize_block", DEQUANTIZE_HINTS)
         .about(&plain, "each byte gives its high half first, then its low half", |got| {
-            let expected = expected(1.0, FourBit::Nf4);
-            let (pairs, _) = expected.as_chunks::<2>();
-            let swapped: Vec<f32> = pairs.iter().flat_map(|&[high, low]| [low, high]).collect();
-            match () {
-                () if is(got, &expected) => Ok(()),
-                () if is(got, &swapped) => Err(Complaint::wrong(
-                    "the two values of each byte came out in the wrong order: the first is in the high half (`byte >> 4`)",
-                )),
-                () => Err(Complaint::wrong(format!(
-                    "with absmax 1, the byte {:#04x} became {} and {}, expected {} and {}",
-                    packed[0], got[0], got[1], expected[0], expected[1]
-                ))),
-            }
+            in_pairs(&packed, got)?;
+            in_pairs(&packed[..5], &restore(&packed[..5], 1.0, FourBit::Nf4)?)
         })
-        .about(&restore(0.25, FourBit::Nf4), "values are scaled by absmax", |got| {
-            let expected = expected(0.25, FourBit::Nf4);
+        .about(&restore(&packed, 0.25, FourBit::Nf4), "values are scaled by absmax", |got| {
             // The order of the two halves is another point's business.
-            if same_numbers(got, &expected) {
+            if same_numbers(got, &restored(&packed, 0.25, FourBit::Nf4)) {
                 Ok(())
             } else if plain.as_ref().is_ok_and(|plain| is(got, plain)) {
                 Err(Complaint::wrong("absmax 0.25 gave the same values as absmax 1: multiply by it"))
@@ -99,25 +104,72 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
                 )))
             }
         })
-        .about(&restore(0.25, FourBit::Fp4), "the codebook that was passed in is used", |got| {
-            if same_numbers(got, &expected(0.25, FourBit::Fp4)) {
+        .about(&restore(&packed, 0.25, FourBit::Fp4), "the codebook that was passed in is used", |got| {
+            if same_numbers(got, &restored(&packed, 0.25, FourBit::Fp4)) {
                 return Ok(());
             }
-            Err(Complaint::wrong("with FP4's codebook, other values came out than its codes stand for"))
+            Err(Complaint::wrong("with FP4's codebook, the values are not the numbers that its codes stand for"))
         })
         .score()
 }
 
 /// 64 weights of many sizes, as a layer has them; none lies halfway between two codes.
 fn weights() -> Vec<f32> {
-    let weight = |i: i32| 0.031 * (i as f32 * 2.399).sin() * (i as f32 * 0.37).cos();
+    let weight = |i: i32| 0.058 * (i as f32 * 2.399).sin() * (i as f32 * 0.37).cos();
     let mut weights: Vec<f32> = (1..=64).map(weight).collect();
     weights[40] = -0.0625;
     weights
 }
 
+/// 14 values; they, too, lie on one side of every middle between two codes.
+fn short_block() -> Vec<f32> {
+    let mut block: Vec<f32> = weights().iter().take(14).map(|weight| weight * -22.0).collect();
+    block[0] = 1.5;
+    block
+}
+
 fn codes(packed: &[u8]) -> impl Iterator<Item = usize> {
     packed.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(usize::from)
+}
+
+fn restored(packed: &[u8], absmax: f32, quant_type: FourBit) -> Vec<f32> {
+    codes(packed).map(|code| quant_type.codebook()[code] * absmax).collect()
+}
+
+fn is(got: &[f32], expected: &[f32]) -> bool {
+    got.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < TIE)
+}
+
+/// Whether these are NF4's numbers for the codes, with absmax 1.
+fn in_pairs(packed: &[u8], got: &[f32]) -> Result<(), Complaint> {
+    let expected = restored(packed, 1.0, FourBit::Nf4);
+    let (pairs, _) = expected.as_chunks::<2>();
+    let swapped: Vec<f32> = pairs.iter().flat_map(|&[high, low]| [low, high]).collect();
+    let halves: Vec<f32> = (0..2).flat_map(|half| pairs.iter().map(move |pair| pair[half])).collect();
+    if is(got, &expected) {
+        return Ok(());
+    }
+    Err(Complaint::wrong(match () {
+        () if is(got, &swapped) => "the two values of each byte came out in the wrong order: the first is in the high \
+                                    half (`byte >> 4`)"
+            .to_owned(),
+        () if is(got, &halves) => {
+            "all high halves came first, then all low halves; the two values of a byte belong next \
+                                   to each other"
+                .to_owned()
+        }
+        () => {
+            let at = (0..packed.len()).find(|at| !is(&got[2 * at..2 * at + 2], &pairs[*at])).unwrap_or(0);
+            format!(
+                "with absmax 1, the byte {:#04x} became {} and {}, expected {} and {}",
+                packed[at],
+                got[2 * at],
+                got[2 * at + 1],
+                pairs[at][0],
+                pairs[at][1]
+            )
+        }
+    }))
 }
 
 fn is_largest_magnitude(values: &[f32], absmax: f32) -> Result<(), Complaint> {
@@ -127,9 +179,9 @@ fn is_largest_magnitude(values: &[f32], absmax: f32) -> Result<(), Complaint> {
         () if (absmax - magnitude).abs() < TIE * magnitude => Ok(()),
         () if (absmax - largest).abs() < TIE => Err(Complaint::wrong(format!(
             "absmax is {absmax}, the largest value; but -{magnitude} is larger in magnitude, and divided by {absmax} it \
-             would lie below -1, where no code is"
+             would lie below -1, where there is no code"
         ))),
-        () => Err(Complaint::wrong(format!("absmax is {absmax}, expected {magnitude}"))),
+        () => Err(Complaint::wrong(format!("absmax of a block of {} is {absmax}, expected {magnitude}", values.len()))),
     }
 }
 
@@ -166,9 +218,9 @@ fn is_swapped(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -
     sum(true) < 0.5 * sum(false)
 }
 
-fn first_is_high(values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
+fn first_is_high(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
     is_packed(values, packed)?;
-    Complaint::unless(!is_swapped(FourBit::Nf4, values, packed, absmax), || {
+    Complaint::unless(!is_swapped(quant_type, values, packed, absmax), || {
         "the first value of each pair is in the low half of the byte. bitsandbytes has it in the high half \
              (`first << 4 | second`), and would read every pair of your weights the wrong way round"
     })
@@ -187,26 +239,46 @@ fn nearest(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> R
     let distance = |number: f32| (number - scaled).abs();
     let best = codebook.iter().copied().min_by(|a, b| distance(*a).total_cmp(&distance(*b))).unwrap_or(0.0);
     Err(Complaint::wrong(format!(
-        "value {at}, divided by absmax, is {scaled:.3}; it got code {}, which stands for {:.3}, but {best:.3} is nearer",
-        codes[at], codebook[codes[at]]
+        "value {at} of {}, divided by absmax, is {scaled:.3}; it got code {}, which stands for {:.3}, but {best:.3} is \
+         nearer",
+        values.len(),
+        codes[at],
+        codebook[codes[at]]
     )))
 }
 
-fn zeros(answer: Result<(Vec<u8>, f32), Complaint>) -> Result<(), Complaint> {
+/// As [`nearest`], for values so small that a limit to the scale would show.
+fn is_scaled(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
+    let magnitude = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    let is_near_zero = |code: &usize| quant_type.codebook()[*code].abs() < 0.01;
+    if is_packed(values, packed).is_ok() && in_order(packed, false).iter().all(is_near_zero) {
+        return Err(Complaint::wrong(format!(
+            "a block whose largest magnitude is {magnitude:e} became all zeros: divide by absmax however small it is, and \
+             by something else only if it is 0"
+        )));
+    }
+    nearest(quant_type, values, packed, absmax)?;
+    is_largest_magnitude(values, absmax)
+}
+
+fn zeros(quant_type: FourBit, answer: Result<(Vec<u8>, f32), Complaint>) -> Result<(), Complaint> {
     let why = "the largest magnitude is 0 then, and 0 / 0 is NaN: divide by 1 instead";
     let (packed, absmax) = answer.map_err(|complaint| match complaint {
         Complaint::Panicked(message) => Complaint::wrong(format!("it panicked: {message}. For 64 zeros, {why}")),
         other => other,
     })?;
     is_packed(&[0.0; 64], &packed)?;
-    let codebook = FourBit::Nf4.codebook();
+    let (codebook, name) = (quant_type.codebook(), quant_type.to_string().to_uppercase());
     match codes(&packed).find(|&code| codebook[code] != 0.0) {
         _ if !absmax.is_finite() => Err(Complaint::wrong(format!("absmax of 64 zeros is {absmax}; {why}"))),
-        None => Ok(()),
         Some(code) => Err(Complaint::wrong(format!(
-            "64 zeros got code {code}, which stands for {}: take the code whose number is 0 (if you divided: {why})",
+            "64 zeros got code {code}, which stands for {} in {name}: take a code whose number is 0 (if you divided: {why})",
             codebook[code]
         ))),
+        None if absmax != 0.0 => Err(Complaint::wrong(format!(
+            "absmax of 64 zeros is {absmax}: it is the largest magnitude, which is 0; only what you divide by is 1"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -234,13 +306,14 @@ mod tests {
                 let Absmax::Float32(absmax) = quantized.absmax() else { unreachable!("not nested") };
                 (quantized.packed().to_vec(), absmax[0])
             };
-            let (packed, absmax) = quantize(&weights());
-            assert_eq!(is_largest_magnitude(&weights(), absmax), Ok(()));
-            assert_eq!(first_is_high(&weights(), &packed, absmax), Ok(()));
-            assert_eq!(nearest(quant_type, &weights(), &packed, absmax), Ok(()));
-            if quant_type == FourBit::Nf4 {
-                assert_eq!(zeros(Ok(quantize(&[0.0; 64]))), Ok(()));
+            for values in [weights(), short_block()] {
+                let (packed, absmax) = quantize(&values);
+                assert_eq!(is_largest_magnitude(&values, absmax), Ok(()));
+                assert_eq!(nearest(quant_type, &values, &packed, absmax), Ok(()));
             }
+            let (packed, absmax) = quantize(&weights());
+            assert_eq!(first_is_high(quant_type, &weights(), &packed, absmax), Ok(()));
+            assert_eq!(zeros(quant_type, Ok(quantize(&[0.0; 64]))), Ok(()));
         }
     }
 
@@ -248,14 +321,37 @@ mod tests {
     #[test]
     fn no_weight_lies_between_two_codes() {
         for quant_type in FourBit::ALL {
-            for weight in weights() {
-                let distance = |number: &f32| (number - weight / 0.0625).abs();
-                let mut distances: Vec<f32> = quant_type.codebook().iter().map(distance).collect();
-                distances.sort_by(f32::total_cmp);
-                // FP4 has two zeros.
-                let second = if distances[0] == distances[1] { distances[2] } else { distances[1] };
-                assert!(second - distances[0] > 10.0 * TIE, "{weight}");
+            for (block, absmax) in [(weights(), 0.0625), (short_block(), 1.5)] {
+                for weight in block {
+                    let distance = |number: &f32| (number - weight / absmax).abs();
+                    let mut distances: Vec<f32> = quant_type.codebook().iter().map(distance).collect();
+                    distances.sort_by(f32::total_cmp);
+                    // FP4 has two zeros.
+                    let second = if distances[0] == distances[1] { distances[2] } else { distances[1] };
+                    assert!(second - distances[0] > 10.0 * TIE, "{weight}");
+                }
             }
+        }
+    }
+
+    /// Else an answer that never gives one of them would pass.
+    #[test]
+    fn every_number_is_the_nearest_of_some_value() {
+        for quant_type in FourBit::ALL {
+            let mut used: Vec<f32> = [(weights(), 0.0625_f32), (short_block(), 1.5)]
+                .into_iter()
+                .flat_map(|(block, absmax)| {
+                    block.into_iter().map(move |weight| {
+                        let distance = |number: &&f32| (*number - weight / absmax).abs();
+                        let numbers = quant_type.codebook().iter();
+                        *numbers.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap()
+                    })
+                })
+                .collect();
+            used.sort_by(f32::total_cmp);
+            used.dedup();
+            let distinct = if quant_type == FourBit::Fp4 { 15 } else { 16 };
+            assert_eq!(used.len(), distinct, "{quant_type}");
         }
     }
 }

@@ -1,11 +1,14 @@
 //! `configurations`: the baseline and three quantized formats, which differ in nothing else.
 
 use super::Configuration;
-use crate::course::{Check, Complaint, Score, ask};
-use crate::model::{Device, Precision};
-use crate::quant::{FourBit, Head, QuantizationConfig};
+use crate::course::{Check, Complaint, Score, Verdict, ask};
+use crate::model::{Device, LoadOptions, Precision};
+use crate::quant::{FourBit, QuantizationConfig};
 
-const GPU: Device = Device::Cuda(0);
+/// Not only the first GPU.
+const DEVICES: [Device; 3] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1)];
+
+const FORMATS: [&str; 3] = ["INT8", "NF4", "FP4"];
 
 const HINTS: [&str; 3] = [
     "Which of the options is what you compare, and which have to be the same in all four rows?",
@@ -19,41 +22,54 @@ const HINTS: [&str; 3] = [
 
 /// Checks `configurations(device)`.
 pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Score {
-    let on = |device| ask(|| Ok(yours(device)));
-    let (cpu, gpu) = (on(Device::Cpu), on(GPU));
+    let [cpu, gpu, second_gpu] = DEVICES.map(|device| (device, ask(|| Ok(yours(device)))));
+    let everywhere = |look: &dyn Fn(Device, &[Configuration]) -> Verdict| {
+        [&cpu, &gpu, &second_gpu].into_iter().try_for_each(|(device, all)| match all {
+            Ok(all) => look(*device, all),
+            Err(complaint) => Err(complaint.clone()),
+        })
+    };
+    let quantized = |format, is_so: fn(&QuantizationConfig) -> bool| {
+        everywhere(&|_, all| {
+            let config = called(all, format)?;
+            Complaint::unless(is_so(config), || {
+                format!("the configuration called {format} is {config}: its row would show another format's numbers")
+            })
+        })
+    };
     Check::new("configurations", HINTS)
-        .about(&cpu, "on a CPU the baseline comes first, in float32, and is called so", |all| {
-            is_baseline(all, Precision::Float32, "32")
+        .about(&cpu.1, "on a CPU the baseline comes first, in float32, and says so in its name", |all| {
+            is_baseline(cpu.0, all)
         })
-        .about(&gpu, "on a GPU it is in float16, and is called so", |all| is_baseline(all, Precision::Float16, "16"))
-        .about(&cpu, "there is an INT8, in 8 bits", |all| {
-            let config = called(all, "INT8")?;
-            is(config, "INT8", config.load_in_8bit && !config.load_in_4bit)
-        })
-        .about(&cpu, "there is an NF4, in 4 bits of that type", |all| {
-            let config = called(all, "NF4")?;
-            is(config, "NF4", config.load_in_4bit && config.bnb_4bit_quant_type == FourBit::Nf4)
-        })
-        .about(&cpu, "there is an FP4, in 4 bits of that type", |all| {
-            let config = called(all, "FP4")?;
-            is(config, "FP4", config.load_in_4bit && config.bnb_4bit_quant_type == FourBit::Fp4)
-        })
-        .about(&cpu, "they come in this order: baseline, INT8, NF4, FP4", |all| in_order(all))
-        .point("all else is the same: the precision of the rest, and which layers are quantized", {
-            let both = [&cpu, &gpu].map(|all| all.as_ref().map_err(Complaint::clone));
-            both.into_iter().try_for_each(|all| alike(all?))
-        })
-        .point("the device is handed on", on_device(&cpu, Device::Cpu).and_then(|()| on_device(&gpu, GPU)))
+        .point(
+            "on a GPU it is in float16, and says so",
+            [&gpu, &second_gpu].into_iter().try_for_each(|(device, all)| match all {
+                Ok(all) => is_baseline(*device, all),
+                Err(complaint) => Err(complaint.clone()),
+            }),
+        )
+        .point("there is an INT8, in 8 bits", quantized("INT8", |config| config.load_in_8bit && !config.load_in_4bit))
+        .point(
+            "there is an NF4, in 4 bits of that type",
+            quantized("NF4", |config| config.load_in_4bit && config.bnb_4bit_quant_type == FourBit::Nf4),
+        )
+        .point(
+            "there is an FP4, in 4 bits of that type",
+            quantized("FP4", |config| config.load_in_4bit && config.bnb_4bit_quant_type == FourBit::Fp4),
+        )
+        .point("they come in this order: baseline, INT8, NF4, FP4", everywhere(&|_, all| in_order(all)))
+        .point("nothing else differs", everywhere(&|_, all| alike(all)))
+        .point("all four compute on the device that was asked for", everywhere(&on_device))
         .score()
 }
 
-fn is_baseline(all: &[Configuration], precision: Precision, digits: &str) -> Result<(), Complaint> {
-    let Some(Configuration { name, options }) = all.first() else {
-        return Err(Complaint::wrong("there are no configurations"));
-    };
+fn is_baseline(device: Device, all: &[Configuration]) -> Result<(), Complaint> {
+    let (precision, digits, other) =
+        if device.is_cpu() { (Precision::Float32, "32", "16") } else { (Precision::Float16, "16", "32") };
+    let Some(Configuration { name, options }) = all.first() else { return Err(no_configurations()) };
     if options.quantization.is_some() {
         return Err(Complaint::wrong(format!(
-            "the first configuration, {name:?}, is quantized; the others are compared with it, so put the baseline there"
+            "the first configuration, {name:?}, is quantized; the others are compared with the baseline, so put that first"
         )));
     }
     if options.precision != precision {
@@ -61,33 +77,49 @@ fn is_baseline(all: &[Configuration], precision: Precision, digits: &str) -> Res
             Precision::Float32 => ": a CPU would run it in float32 under that name",
             _ => "",
         };
-        return Err(Complaint::wrong(format!("the baseline is {}, expected {precision}{why}", options.precision)));
+        return Err(Complaint::wrong(format!(
+            "on {device} the baseline is in {}, expected {precision}{why}",
+            options.precision
+        )));
     }
-    Complaint::unless(name.contains(digits), || {
-        format!("the baseline runs in {precision}, but is called {name:?}; a table over it should say which it is")
+    if !name.contains(digits) || name.contains(other) {
+        return Err(Complaint::wrong(format!(
+            "on {device} the baseline computes in {precision}, but is called {name:?}; a table should say which it is"
+        )));
+    }
+    Complaint::unless(name.to_lowercase().contains("baseline"), || {
+        format!("the baseline is called {name:?}; its name should contain \"Baseline\"")
     })
 }
 
-/// Where the configuration with this in its name, in any case, stands.
+fn no_configurations() -> Complaint {
+    Complaint::wrong("there are no configurations")
+}
+
+fn names(all: &[Configuration]) -> Vec<&str> {
+    all.iter().map(|one| one.name.as_str()).collect()
+}
+
+/// Where the configuration with this in its name, in any case, stands; rather one that has no other format's name in it.
 fn place(all: &[Configuration], format: &str) -> Option<usize> {
-    all.iter().position(|one| one.name.to_uppercase().replace(['-', ' '], "").contains(format))
+    let named = |one: &Configuration, format: &str| one.name.to_uppercase().replace(['-', ' '], "").contains(format);
+    let only = |one: &Configuration| FORMATS.iter().all(|other| *other == format || !named(one, other));
+    all.iter().position(|one| named(one, format) && only(one)).or_else(|| all.iter().position(|one| named(one, format)))
 }
 
 fn in_order(all: &[Configuration]) -> Result<(), Complaint> {
-    let places = ["INT8", "NF4", "FP4"].map(|format| place(all, format));
-    if places == [Some(1), Some(2), Some(3)] {
-        Ok(())
-    } else {
-        let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
-        Err(Complaint::wrong(format!("yours come as {names:?}; the tables below read them in that order")))
+    if FORMATS.map(|format| place(all, format)) != [Some(1), Some(2), Some(3)] {
+        return Err(Complaint::wrong(format!("yours are {:?}; the tables below rely on the order", names(all))));
     }
+    Complaint::unless(all.len() == 4, || {
+        format!("there are {} configurations, expected 4: {:?}", all.len(), names(all))
+    })
 }
 
 /// The quantization of the configuration with this in its name.
 fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a QuantizationConfig, Complaint> {
     let Some(Configuration { name, options }) = place(all, format).map(|place| &all[place]) else {
-        let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
-        return Err(Complaint::wrong(format!("none of {names:?} has {format} in its name")));
+        return Err(Complaint::wrong(format!("none of {:?} has {format} in its name", names(all))));
     };
     let config = options.quantization.as_ref();
     let config =
@@ -96,45 +128,78 @@ fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a Quantization
     Ok(config)
 }
 
-fn is(config: &QuantizationConfig, name: &str, is_so: bool) -> Result<(), Complaint> {
-    Complaint::unless(is_so, || format!("what is called {name} is {config}: its row would carry another's numbers"))
-}
-
+/// Whether nothing differs but the format, field by field.
 fn alike(all: &[Configuration]) -> Result<(), Complaint> {
-    let Some(baseline) = all.first() else { return Err(Complaint::wrong("there are no configurations")) };
+    let Some(baseline) = all.first() else { return Err(no_configurations()) };
     for Configuration { name, options } in all {
-        if options.precision != baseline.options.precision {
+        let LoadOptions { precision, device: _, engine, quantization, check_finite } = options;
+        if *precision != baseline.options.precision {
             return Err(Complaint::wrong(format!(
-                "what is not quantized is {} in {name:?} and {} in the baseline: then two things change at once, and no \
-                 difference has one cause",
-                options.precision, baseline.options.precision
+                "what is not quantized is {precision} in {name:?} and {} in the baseline: then two things change at once, \
+                 and no difference has one cause",
+                baseline.options.precision
             )));
         }
-        let Some(config) = &options.quantization else { continue };
-        let skipped = config.llm_int8_skip_modules.as_deref().unwrap_or_default();
-        if config.head != Head::AsLoaded {
+        if *engine != baseline.options.engine || *check_finite != baseline.options.check_finite {
             return Err(Complaint::wrong(format!(
-                "{name:?} quantizes the head too ({config}); bitsandbytes leaves it as it is unless told otherwise, and \
-                 your numbers would not compare with anyone's"
+                "{name:?} has another `engine` or `check_finite` than the baseline: leave them at their defaults"
             )));
         }
-        if let Some(module) = skipped.iter().find(|module| *module != "lm_head") {
-            return Err(Complaint::wrong(format!("{name:?} leaves `{module}` in full precision")));
-        }
-        if config.bnb_4bit_blocksize != 64 {
+        let Some(config) = quantization else { continue };
+        if let Some((field, value)) = differs(config) {
             return Err(Complaint::wrong(format!(
-                "{name:?} has blocks of {} weights; bitsandbytes takes 64 here",
-                config.bnb_4bit_blocksize
+                "{name:?} changes `{field}`, too, to {value}; keep what `QuantizationConfig::int8()`, `nf4()` and `fp4()` \
+                 give, which is what bitsandbytes does, or your numbers compare with nobody's"
             )));
         }
     }
     Ok(())
 }
 
-fn on_device(all: &Result<Vec<Configuration>, Complaint>, device: Device) -> Result<(), Complaint> {
-    let all = all.as_ref().map_err(Complaint::clone)?;
+/// The first field, besides bits and type, in which a configuration is not as bitsandbytes' own, and its value. Fields that
+/// the format has no use for do not count.
+fn differs(config: &QuantizationConfig) -> Option<(&'static str, String)> {
+    let QuantizationConfig {
+        load_in_8bit,
+        load_in_4bit,
+        llm_int8_threshold,
+        llm_int8_skip_modules,
+        bnb_4bit_quant_type: _,
+        bnb_4bit_use_double_quant,
+        bnb_4bit_compute_dtype,
+        bnb_4bit_blocksize,
+        head,
+        calibration,
+    } = config;
+    let usual = QuantizationConfig::default();
+    let skips_others = llm_int8_skip_modules.iter().flatten().any(|module| module != "lm_head");
+    let fields = [
+        ("head", *head != usual.head, format!("{head:?}")),
+        ("llm_int8_skip_modules", skips_others, format!("{llm_int8_skip_modules:?}")),
+        ("calibration", calibration.is_some(), "a calibration".to_owned()),
+        (
+            "llm_int8_threshold",
+            *load_in_8bit && *llm_int8_threshold != usual.llm_int8_threshold,
+            llm_int8_threshold.to_string(),
+        ),
+        (
+            "bnb_4bit_blocksize",
+            *load_in_4bit && *bnb_4bit_blocksize != usual.bnb_4bit_blocksize,
+            bnb_4bit_blocksize.to_string(),
+        ),
+        ("bnb_4bit_use_double_quant", *load_in_4bit && *bnb_4bit_use_double_quant, "true".to_owned()),
+        (
+            "bnb_4bit_compute_dtype",
+            *load_in_4bit && *bnb_4bit_compute_dtype != usual.bnb_4bit_compute_dtype,
+            bnb_4bit_compute_dtype.to_string(),
+        ),
+    ];
+    fields.into_iter().find(|(_, differs, _)| *differs).map(|(field, _, value)| (field, value))
+}
+
+fn on_device(device: Device, all: &[Configuration]) -> Result<(), Complaint> {
     match all.iter().find(|one| one.options.device != device) {
-        None if all.is_empty() => Err(Complaint::wrong("there are no configurations")),
+        None if all.is_empty() => Err(no_configurations()),
         None => Ok(()),
         Some(one) => {
             Err(Complaint::wrong(format!("asked for {device}, {:?} would compute on {}", one.name, one.options.device)))

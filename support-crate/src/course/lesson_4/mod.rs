@@ -4,16 +4,26 @@ mod block;
 mod configurations;
 mod experiment;
 mod footprint;
+mod quality;
+mod report;
+mod scenario;
 mod text;
+mod trial;
 
 pub use block::{check_dequantize_block, check_quantize_block};
 pub use configurations::check_configurations;
 pub use experiment::check_run_experiment;
 pub use footprint::check_get_model_memory_footprint;
+pub use quality::{FormatQuality, compare_formats, held_out_samples, quality_table};
+pub use report::{
+    FormatSpeed, SampleLayer, code_shares, decode_plot, decode_table, experiment_table, formats_frame, formats_summary,
+    latency_table, memory_parts_mib, sample_layer, scaled_density, time_formats, typical_absmax,
+};
 pub use text::check_generate_text_and_time;
 
 use crate::error::Result;
 use crate::model::LoadOptions;
+use crate::quant::QuantizationConfig;
 
 /// One way to load a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +32,31 @@ pub struct Configuration {
     pub name: String,
     /// How the model is loaded.
     pub options: LoadOptions,
+}
+
+impl Configuration {
+    /// A name and how to load.
+    pub fn new(name: impl Into<String>, options: LoadOptions) -> Self {
+        Self { name: name.into(), options }
+    }
+
+    /// A quantized model on the CPU, the rest of it in float32.
+    pub fn quantized(name: impl Into<String>, config: QuantizationConfig) -> Self {
+        Self::new(name, LoadOptions { quantization: Some(config), ..LoadOptions::default() })
+    }
+}
+
+/// What the experiment does with each configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExperimentSettings {
+    /// The model, as a hub knows it.
+    pub model_id: String,
+    /// Prompts, at least one; the first is the one that is timed.
+    pub prompts: Vec<String>,
+    /// Exactly this many tokens are generated each time.
+    pub max_new_tokens: usize,
+    /// Generations from the first prompt that count for the latency, at least one.
+    pub num_timing_runs: usize,
 }
 
 /// One row of the experiment.

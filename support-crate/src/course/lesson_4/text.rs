@@ -4,41 +4,47 @@ use crate::course::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::Result;
 use crate::measure::Clock;
-use crate::model::Loaded;
+use crate::model::{Loaded, Tokenizer};
 
 const PROMPT: &str = "Once upon a time there lived a fisher";
 const NEW_TOKENS: usize = 8;
+/// Where one of the models would like to end its text.
+const ENDS_AFTER: usize = NEW_TOKENS / 2;
+
+const OTHER_PROMPT: &str = "Sam";
+/// What the model says after the other prompt: some of its characters are made of several tokens.
+const SAYING: &str = " na\u{ef}ve caf\u{e9} \u{2014} \u{20ac}";
 
 const HINTS: [&str; 3] = [
-    "What do you want to know the time of, and what of your function is not that?",
-    "Text to ids; wait for the device; read the clock; generate; wait for the device; read the clock; ids to text.",
-    "`let ids = loaded.tokenizer.encode(prompt)?;`, `loaded.model.synchronize()?;`, `let start = clock.now();`, \
-     `generate_tokens(&*loaded.model, &[ids], &options, &mut |_, _| ())?` with `stop_at_eos: false`, \
-     `loaded.model.synchronize()?;`, `let latency = clock.now() - start;`, and \
-     `loaded.tokenizer.decode(&generated[0].tokens)?`",
+    "What do you want to know the time of, and which parts of your function are not that?",
+    "Text to ids; the stopwatch around generating, and around nothing else; ids to text.",
+    "`let ids = loaded.tokenizer.encode(prompt)?;`, `let (generated, latency) = stopwatch(clock, &*loaded.model, || \
+     loaded.generate_tokens(&ids, &options))?;` with `stop_at_eos: false`, and \
+     `loaded.tokenizer.decode(&generated.tokens)?`",
 ];
+
+type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &str, usize) -> Result<(String, f64)> + 'a;
 
 /// Checks `generate_text_and_time(clock, loaded, prompt, max_new_tokens)`: the new text and seconds.
 pub fn check_generate_text_and_time(
     yours: impl Fn(&dyn Clock, &Loaded, &str, usize) -> Result<(String, f64)>,
 ) -> Score {
-    // One that would like to end its text in the middle, and one that says another word each time.
-    let ending = Trial::run(&yours, |model, prompt_tokens| model.ending_at(prompt_tokens + NEW_TOKENS / 2));
-    let talking = Trial::run(&yours, |model, _| model.saying(|_, position| one_of(word(position), 4096)));
+    // One that would like to end its text in the middle, and one that says another token each time.
+    let ending = Trial::of_ending(&yours);
+    let talking = Trial::of_talking(&yours);
     Check::new("generate_text_and_time", HINTS)
-        .about(&ending, "reads the clock that it was given, before and after", |trial| trial.timed().map(drop))
-        .about(&ending, "keeps the tokenizer out of the timed part", |trial| trial.timed()?.leaves_text_outside())
-        .about(&ending, "waits for the device before the clock starts", |trial| trial.timed()?.waits_before())
-        .about(&ending, "waits for the device before the clock stops", |trial| trial.timed()?.waits_after())
-        .about(&ending, "generates once, exactly max_new_tokens tokens", Trial::generates_all)
-        .about(&ending, "the latency is what passed between the readings", Trial::latency_fits)
+        .about(&ending, "the clock that was passed in is read before and after", |trial| trial.timed().map(drop))
+        .about(&ending, "the tokenizer stays out of the timed part", |trial| trial.timed()?.leaves_text_outside())
+        .about(&ending, "the device is waited for before the clock starts", |trial| trial.timed()?.waits_before())
+        .about(&ending, "the device is waited for before the clock stops", |trial| trial.timed()?.waits_after())
+        .about(&ending, "exactly max_new_tokens tokens are generated, once", |trial| {
+            trial.generates_all()?;
+            talking.as_ref().map_err(Complaint::clone)?.generates_all()
+        })
+        .about(&ending, "the latency is the time between the two readings, in seconds", Trial::latency_fits)
         .about(&talking, "the text is that of the new tokens, without the prompt", Trial::text_is_new)
+        .about(&ending, "an error is handed on", |trial| hands_on_errors(&yours, trial))
         .score()
-}
-
-/// What the talking model says after a position: whole words of the embedded tokenizer.
-fn word(position: usize) -> u32 {
-    2000 + position as u32
 }
 
 /// One call of the answer, and what happened on the machine meanwhile.
@@ -46,56 +52,103 @@ struct Trial {
     text: String,
     latency: f64,
     events: Vec<Event>,
+    /// Some of the calls of the model, each of which can fail.
+    some_calls: Vec<usize>,
     prompt_tokens: usize,
+    new_tokens: usize,
+    /// After how many new tokens the model wants to end its text.
+    ends_after: Option<usize>,
     expected_text: String,
+    prompt: &'static str,
+}
+
+const COSTS: Costs = Costs { is_asynchronous: true, encode: 1e4, decode: 1e5, ..Costs::PLAIN };
+
+fn tokenizer() -> Result<Tokenizer> {
+    Machine::new(COSTS).tokenizer()
+}
+
+fn ending(machine: &Machine, prompt_tokens: usize) -> Result<Loaded> {
+    machine.loaded(|model| model.ending_at(prompt_tokens + ENDS_AFTER))
 }
 
 impl Trial {
+    fn of_ending(yours: &Answer<'_>) -> Result<Self, Complaint> {
+        let machine = Machine::new(COSTS);
+        let prompt_tokens = tokenizer()?.encode(PROMPT)?.len();
+        let trial = Self::run(yours, &machine, &ending(&machine, prompt_tokens)?, PROMPT, NEW_TOKENS)?;
+        Ok(Self { ends_after: Some(ENDS_AFTER), ..trial })
+    }
+
+    fn of_talking(yours: &Answer<'_>) -> Result<Self, Complaint> {
+        let machine = Machine::new(COSTS);
+        let (prompt_tokens, said) = (tokenizer()?.encode(OTHER_PROMPT)?.len(), tokenizer()?.encode(SAYING)?);
+        let (new_tokens, expected_text) = (said.len(), tokenizer()?.decode(&said)?);
+        let vocab_size = tokenizer()?.vocab_size();
+        let says = move |_, position: usize| {
+            let place = (position + 1).saturating_sub(prompt_tokens) % new_tokens;
+            one_of(said[place], vocab_size)
+        };
+        let loaded = machine.loaded(|model: ProbeModel| model.saying(says))?;
+        let trial = Self::run(yours, &machine, &loaded, OTHER_PROMPT, new_tokens)?;
+        Ok(Self { expected_text, ..trial })
+    }
+
     fn run(
-        yours: &impl Fn(&dyn Clock, &Loaded, &str, usize) -> Result<(String, f64)>,
-        model: impl FnOnce(ProbeModel, usize) -> ProbeModel,
+        yours: &Answer<'_>,
+        machine: &Machine,
+        loaded: &Loaded,
+        prompt: &'static str,
+        new_tokens: usize,
     ) -> Result<Self, Complaint> {
-        let costs = Costs { is_asynchronous: true, encode: 1e4, decode: 1e5, ..Costs::default() };
-        let tokenizer = Machine::new(costs).tokenizer()?;
-        let prompt_tokens = tokenizer.encode(PROMPT)?.len();
-        let said: Vec<u32> = (prompt_tokens - 1..).take(NEW_TOKENS).map(word).collect();
-        let machine = Machine::new(costs);
-        let loaded = machine.loaded(|probe| model(probe, prompt_tokens))?;
-        let (text, latency) = ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS))?;
-        Ok(Self { text, latency, events: machine.events(), prompt_tokens, expected_text: tokenizer.decode(&said)? })
+        let (text, latency) = ask(|| yours(&machine.clock(), loaded, prompt, new_tokens))?;
+        Ok(Self {
+            text,
+            latency,
+            events: machine.events(),
+            some_calls: machine.some_calls().collect(),
+            prompt_tokens: tokenizer()?.encode(prompt)?.len(),
+            new_tokens,
+            ends_after: None,
+            expected_text: String::new(),
+            prompt,
+        })
     }
 
     fn timed(&self) -> Result<Timed<'_>, Complaint> {
-        Timed::of(&self.events)
+        Timed::lasting(&self.events, self.latency)
     }
 
     fn generates_all(&self) -> Result<(), Complaint> {
         let prompts_read = self.events.iter().filter(|event| reads(event, self.prompt_tokens)).count();
         if prompts_read > 1 {
             return Err(Complaint::wrong(format!(
-                "the prompt was generated from {prompts_read} times; once is enough, warming up is left to the caller"
+                "the prompt was read {prompts_read} times; generate once, warming up is left to the caller"
             )));
         }
-        match self.events.iter().filter(|event| event.is_forward()).count() {
-            NEW_TOKENS => Ok(()),
-            passes if passes < NEW_TOKENS => Err(Complaint::wrong(format!(
-                "{NEW_TOKENS} tokens were asked for, {passes} were generated: the model wanted to end its text. Formats \
-                 that say different things would be timed over different lengths; set `stop_at_eos: false`"
-            ))),
-            passes => Err(Complaint::wrong(format!("{NEW_TOKENS} tokens were asked for, {passes} were generated"))),
+        let (asked, passes) = (self.new_tokens, self.events.iter().filter(|event| event.is_forward()).count());
+        match passes {
+            _ if passes == asked => Ok(()),
+            _ if self.ends_after.is_some_and(|end| passes == end || passes == end + 1) => {
+                Err(Complaint::wrong(format!(
+                    "{asked} tokens were asked for, {passes} were generated: the model wanted to end its text. Formats that \
+                     say different things would be timed over different lengths; set `stop_at_eos: false`"
+                )))
+            }
+            _ => Err(Complaint::wrong(format!("{asked} tokens were asked for, {passes} were generated"))),
         }
     }
 
     fn latency_fits(&self) -> Result<(), Complaint> {
         let passed = self.timed()?.passed;
-        let is = |value: f64| (self.latency - value).abs() <= 1e-6 * value.abs().max(1.0);
+        let is = |value: f64| (self.latency - value).abs() <= 5e-4 * value.abs();
         match () {
             () if is(passed) => Ok(()),
             () if is(1e3 * passed) => Err(Complaint::wrong("the latency is in milliseconds; seconds are asked for")),
-            () if is(passed / NEW_TOKENS as f64) => {
+            () if is(passed / self.new_tokens as f64) => {
                 Err(Complaint::wrong("that is the time of one token; the latency of the whole generation is asked for"))
             }
-            () => Err(Complaint::wrong(format!("{passed:.2} s passed on the clock, you say {:.2}", self.latency))),
+            () => Err(Complaint::wrong(format!("{passed:.2} s passed on the clock, yours says {:.2}", self.latency))),
         }
     }
 
@@ -104,14 +157,53 @@ impl Trial {
         match () {
             () if got == expected => Ok(()),
             () if got.is_empty() => Err(Complaint::wrong("the text is empty")),
-            () if got.starts_with(PROMPT) && got.ends_with(expected) => Err(Complaint::wrong(
-                "the text begins with the prompt: in the table that would look as if the model had said it",
+            () if got.contains(char::REPLACEMENT_CHARACTER) => Err(Complaint::wrong(format!(
+                "the model said {expected:?}, you return {got:?}: a character can be made of several tokens, so decode all \
+                 tokens together"
+            ))),
+            () if got.starts_with(self.prompt) && got.ends_with(expected) => Err(Complaint::wrong(
+                "the text begins with the prompt: in the table it would look as if the model had said it",
             )),
             () => Err(Complaint::wrong(format!("the model said {expected:?}, you return {got:?}"))),
         }
     }
 }
 
+/// Lets the first call of the model fail, the last one, and some between.
+fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Result<(), Complaint> {
+    for &call in &good.some_calls {
+        let machine = Machine::failing_at(COSTS, call);
+        let loaded = ending(&machine, good.prompt_tokens)?;
+        match ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS)) {
+            Err(Complaint::Failed(_)) => {}
+            Err(other) => return Err(other),
+            Ok((text, _)) => {
+                return Err(Complaint::wrong(format!(
+                    "the device failed while it worked, and yet the function returned the text {text:?}: hand the error on \
+                     with `?`"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn reads(event: &Event, prompt_tokens: usize) -> bool {
     matches!(*event, Event::Forward { past_len: 0, seq_len, .. } if seq_len == prompt_tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else decoding token by token would give the right text.
+    #[test]
+    fn some_characters_are_made_of_several_tokens() {
+        let tokenizer = tokenizer().unwrap();
+        let ids = tokenizer.encode(SAYING).unwrap();
+        assert_eq!(tokenizer.decode(&ids).unwrap(), SAYING);
+        let pieces: String = ids.iter().map(|id| tokenizer.decode(&[*id]).unwrap()).collect();
+        assert!(pieces.contains(char::REPLACEMENT_CHARACTER), "{pieces:?}");
+        assert_ne!(ids.len(), NEW_TOKENS);
+    }
 }

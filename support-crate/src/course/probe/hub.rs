@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Machine, ProbeModel};
 use crate::error::{Error, Result};
-use crate::model::{CausalLm, LoadOptions, ModelHub, Tokenizer, TokenizerUse};
+use crate::model::{CausalLm, LoadOptions, ModelHub, Precision, Tokenizer, TokenizerUse};
 
 /// Whether a model can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,10 @@ pub enum Stock {
     Whole,
     /// The weights cannot be read.
     WithoutWeights,
+    /// There are weights, but no tokenizer.
+    WithoutTokenizer,
+    /// Both are there, but the tokenizer has more tokens than the model.
+    Unfit,
 }
 
 /// A hub with a few models; every other id is unknown to it. It notes what it was asked for.
@@ -27,6 +31,8 @@ pub struct ProbeHub {
 #[derive(Debug, Clone, Default)]
 struct Asked {
     models: Vec<(String, LoadOptions)>,
+    /// Those of them that were loaded.
+    loaded: Vec<(String, LoadOptions)>,
     /// Ids of the models whose tokenizer was used last.
     encoding: Vec<String>,
 }
@@ -43,6 +49,12 @@ impl ProbeHub {
         self.asked().models.clone()
     }
 
+    /// The models that were loaded, with their options: by their numbers in [`Pass`](super::Pass), if nobody else
+    /// loads models on this machine.
+    pub fn models_loaded(&self) -> Vec<(String, LoadOptions)> {
+        self.asked().loaded.clone()
+    }
+
     /// The model that a tokenizer from this hub belongs to.
     ///
     /// # Errors
@@ -53,9 +65,18 @@ impl ProbeHub {
         Ok(self.asked().encoding.first().cloned())
     }
 
+    /// The bytes that a model reads for each token: a number of its own for each model and precision.
+    ///
+    /// # Errors
+    /// There is no such model.
+    pub fn bytes_per_token(&self, model_id: &str, precision: Precision) -> Result<usize> {
+        let place = self.models.iter().position(|(id, _)| id == model_id).ok_or_else(|| unknown(model_id))?;
+        Ok(precision.size_in_bytes() * (1000 + place))
+    }
+
     fn stock(&self, model_id: &str) -> Result<Stock> {
         let found = self.models.iter().find(|(id, _)| id == model_id);
-        found.map(|&(_, stock)| stock).ok_or_else(|| Error::source(format!("there is no model `{model_id}`")))
+        found.map(|&(_, stock)| stock).ok_or_else(|| unknown(model_id))
     }
 
     fn asked(&self) -> MutexGuard<'_, Asked> {
@@ -63,9 +84,16 @@ impl ProbeHub {
     }
 }
 
+fn unknown(model_id: &str) -> Error {
+    Error::source(format!("there is no model `{model_id}`"))
+}
+
 impl ModelHub for ProbeHub {
     fn tokenizer(&self, model_id: &str) -> Result<Tokenizer> {
-        self.stock(model_id)?;
+        if self.stock(model_id)? == Stock::WithoutTokenizer {
+            // Not every error names the model that it is about.
+            return Err(Error::source("there is no tokenizer.json"));
+        }
         let (asked, id) = (self.asked.clone(), model_id.to_owned());
         Ok(self.machine.tokenizer()?.observed(move |what| {
             if what == TokenizerUse::Encode {
@@ -77,11 +105,17 @@ impl ModelHub for ProbeHub {
     fn model(&self, model_id: &str, options: &LoadOptions) -> Result<Box<dyn CausalLm>> {
         self.asked().models.push((model_id.to_owned(), options.clone()));
         match self.stock(model_id)? {
-            Stock::Whole => {
-                let vocab_size = self.machine.tokenizer()?.vocab_size();
+            stock @ (Stock::Whole | Stock::WithoutTokenizer | Stock::Unfit) => {
+                self.asked().loaded.push((model_id.to_owned(), options.clone()));
+                let bytes_per_token = self.bytes_per_token(model_id, options.precision)?;
+                let vocab_size = match stock {
+                    Stock::Unfit => 1,
+                    _ => self.machine.tokenizer()?.vocab_size(),
+                };
                 Ok(Box::new(ProbeModel::new(&self.machine, vocab_size).with_info(|info| {
                     info.dtype = options.precision;
                     info.device = options.device;
+                    info.bytes_per_token = bytes_per_token;
                 })))
             }
             Stock::WithoutWeights => Err(Error::source(format!("the weights of `{model_id}` cannot be read"))),

@@ -1,11 +1,13 @@
 //! The clock, the costs, and what has happened.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::ProbeModel;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::measure::Clock;
 use crate::model::{CausalLm, Hub, Loaded, ModelHub, Tokenizer, TokenizerUse};
+use crate::source::ModelFile;
 
 /// What work costs, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,6 +18,8 @@ pub struct Costs {
     pub launch: f64,
     /// Each token of a forward pass, padding included.
     pub token: f64,
+    /// Each byte of weights, which every forward pass reads all of.
+    pub byte: f64,
     /// Each token of padding before its sequence, besides: left and right padding then differ in time.
     pub left_padding: f64,
     /// The first forward pass of each model, besides: what a warm-up is for.
@@ -24,6 +28,9 @@ pub struct Costs {
     pub encode: f64,
     /// Ids to text, each time.
     pub decode: f64,
+    /// How much more each forward pass costs than the one before, as on a machine that gets warmer: no two runs
+    /// then take the same time, so that each can be told from its repeats.
+    pub drift: f64,
     /// Whether the device works on while the caller goes on, as a GPU does: passes are then paid for when the
     /// device is waited for.
     pub is_asynchronous: bool,
@@ -35,10 +42,12 @@ impl Costs {
         step: 1.0,
         launch: 0.0,
         token: 0.01,
+        byte: 0.0,
         left_padding: 0.0,
         cold_start: 0.0,
         encode: 0.0,
         decode: 0.0,
+        drift: 0.0,
         is_asynchronous: false,
     };
 }
@@ -80,6 +89,15 @@ pub enum Event {
     },
 }
 
+/// What a forward pass computed: one for each [`Event::Forward`], in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pass {
+    /// How many models had been loaded before the one that was run.
+    pub model: usize,
+    /// The ids that the model was given, padding included.
+    pub ids: Vec<u32>,
+}
+
 /// A machine: share it among a clock, models and tokenizers by cloning.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -94,12 +112,24 @@ struct State {
     pending: f64,
     is_warm: bool,
     events: Vec<Event>,
+    passes: Vec<Pass>,
+    /// Calls of models so far: forward passes and waits.
+    calls: usize,
+    /// Which of them fails.
+    fails_at: Option<usize>,
 }
 
 impl Machine {
     /// A machine that has done nothing yet.
     pub fn new(costs: Costs) -> Self {
         Self { costs, state: Arc::default() }
+    }
+
+    /// A machine on which one call of a model fails: the forward pass or wait number `call`, counted from 0.
+    pub fn failing_at(costs: Costs, call: usize) -> Self {
+        let machine = Self::new(costs);
+        machine.state().fails_at = Some(call);
+        machine
     }
 
     /// The clock of this machine.
@@ -117,13 +147,48 @@ impl Machine {
         self.events().into_iter().filter(|event| matches!(event, Event::Forward { .. })).collect()
     }
 
+    /// What the forward passes computed so far.
+    pub fn passes(&self) -> Vec<Pass> {
+        self.state().passes.clone()
+    }
+
+    /// How many calls of models there were so far, each of which can fail.
+    pub fn calls(&self) -> usize {
+        self.state().calls
+    }
+
+    /// A few of these calls, from the first to the last: enough to find out whether an error gets lost on its way.
+    pub fn some_calls(&self) -> impl Iterator<Item = usize> + use<> {
+        const PARTS: usize = 12;
+        let last = self.calls().saturating_sub(1);
+        (0..=PARTS.min(last)).map(move |part| part * last / PARTS.min(last).max(1))
+    }
+
     /// The tokenizer of the embedded model, whose uses this machine notes and charges.
     ///
     /// # Errors
     /// None in practice: the file is part of the library.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
+        // Read once: a check makes a machine for each call that it lets fail.
+        static EMBEDDED: OnceLock<Tokenizer> = OnceLock::new();
+        let tokenizer = match EMBEDDED.get() {
+            Some(tokenizer) => tokenizer,
+            None => {
+                let read = Hub.tokenizer("embedded")?;
+                EMBEDDED.get_or_init(|| read)
+            }
+        };
         let machine = self.clone();
-        Ok(Hub.tokenizer("embedded")?.observed(move |what| machine.tokenizer_used(what)))
+        Ok(tokenizer.clone().observed(move |what| machine.tokenizer_used(what)))
+    }
+
+    /// A tokenizer that fails: it knows one word, which is in no text.
+    ///
+    /// # Errors
+    /// None in practice: the file is written here.
+    pub fn failing_tokenizer() -> Result<Tokenizer> {
+        let json = br#"{"version": "1.0", "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "?"}}"#;
+        Tokenizer::read(&ModelFile::Bytes { name: "failing/tokenizer.json", bytes: Cow::Borrowed(json) })
     }
 
     /// A model on this machine with the tokenizer from [`tokenizer`](Self::tokenizer).
@@ -151,29 +216,44 @@ impl Machine {
         let mut state = self.state();
         state.events.push(Event::Forward { batch, seq_len, past_len, padding });
         state.now += self.costs.launch;
+        let drift = self.costs.drift * state.passes.len() as f64;
         let cold_start = if state.is_warm { 0.0 } else { self.costs.cold_start };
         state.is_warm = true;
-        state.pending += cold_start + self.costs.step + self.costs.token * (batch * seq_len) as f64;
+        state.pending += cold_start + self.costs.step + drift + self.costs.token * (batch * seq_len) as f64;
         state.pending += self.costs.left_padding * left_padding as f64;
         if !self.costs.is_asynchronous {
             state.settle();
         }
     }
 
-    pub(super) fn load(&self) {
+    /// Notes what a forward pass is about to compute, and reads the weights for it.
+    pub(super) fn begin_pass(&self, pass: Pass, weights: usize) -> Result<()> {
         let mut state = self.state();
+        state.call()?;
+        state.passes.push(pass);
+        state.pending += self.costs.byte * weights as f64;
+        Ok(())
+    }
+
+    /// A model comes into memory; how many came before it.
+    pub(super) fn load(&self) -> usize {
+        let mut state = self.state();
+        let before = state.events.iter().filter(|event| matches!(event, Event::Load)).count();
         state.events.push(Event::Load);
         state.is_warm = false;
+        before
     }
 
     pub(super) fn unload(&self) {
         self.state().events.push(Event::Unload);
     }
 
-    pub(super) fn synchronize(&self) {
+    pub(super) fn synchronize(&self) -> Result<()> {
         let mut state = self.state();
+        state.call()?;
         state.events.push(Event::Synchronize);
         state.settle();
+        Ok(())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -183,6 +263,13 @@ impl Machine {
 }
 
 impl State {
+    /// Counts a call of a model.
+    fn call(&mut self) -> Result<()> {
+        let call = self.calls;
+        self.calls += 1;
+        if self.fails_at == Some(call) { Err(Error::system("the device has failed")) } else { Ok(()) }
+    }
+
     fn settle(&mut self) {
         self.now += std::mem::take(&mut self.pending);
     }

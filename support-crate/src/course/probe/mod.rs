@@ -8,6 +8,6 @@ mod model;
 mod timed;
 
 pub use hub::{ProbeHub, Stock};
-pub use machine::{Costs, Event, Machine, ProbeClock};
+pub use machine::{Costs, Event, Machine, Pass, ProbeClock};
 pub use model::{ProbeModel, one_of};
-pub use timed::Timed;
+pub use timed::{Stretch, Timed};

@@ -2,19 +2,25 @@
 
 use std::fmt;
 
-use super::Machine;
-use crate::error::Result;
+use super::{Machine, Pass};
+use crate::error::{Error, Result};
 use crate::model::{CacheStorage, CausalLm, Device, Logits, ModelInfo, Precision, Step, TensorInfo};
 
 /// Logits (V) after a token at a position of its sequence, padding not counted.
 type NextLogits = dyn Fn(u32, usize) -> Vec<f32> + Send + Sync;
 
+/// Whether a pass over these ids fails, row by row, padding included.
+type Fails = dyn Fn(&[u32]) -> bool + Send + Sync;
+
 /// A model that has no weights: what it says is a function of the token and its position.
 pub struct ProbeModel {
     machine: Machine,
+    /// How many models came into memory before it.
+    number: usize,
     info: ModelInfo,
     tensors: Vec<TensorInfo>,
     next_logits: Box<NextLogits>,
+    fails_on: Option<Box<Fails>>,
 }
 
 /// Logits of which one is the highest.
@@ -44,13 +50,19 @@ impl ProbeModel {
             buffer_bytes: 0,
         };
         let next_logits = Box::new(move |_, _| one_of(1, vocab_size));
-        machine.load();
-        Self { machine: machine.clone(), info, tensors: Vec::new(), next_logits }
+        let number = machine.load();
+        Self { machine: machine.clone(), number, info, tensors: Vec::new(), next_logits, fails_on: None }
     }
 
     /// This model with something else to say.
     pub fn saying(mut self, next_logits: impl Fn(u32, usize) -> Vec<f32> + Send + Sync + 'static) -> Self {
         self.next_logits = Box::new(next_logits);
+        self
+    }
+
+    /// This model, failing in the passes over such ids.
+    pub fn failing_on(mut self, fails: impl Fn(&[u32]) -> bool + Send + Sync + 'static) -> Self {
+        self.fails_on = Some(Box::new(fails));
         self
     }
 
@@ -95,17 +107,21 @@ impl CausalLm for ProbeModel {
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.machine.synchronize();
-        Ok(())
+        self.machine.synchronize()
     }
 
     fn compute(&self, step: &Step<'_>, _storage: Option<&mut CacheStorage>) -> Result<Logits> {
+        let pass = Pass { model: self.number, ids: step.ids.to_vec() };
+        self.machine.begin_pass(pass, self.info.bytes_per_token)?;
         let keys = step.past_len + step.seq_len;
         // Of the keys of each sequence, the last ones are this step's own tokens.
         let own_masks =
             || step.key_mask.into_iter().flat_map(|mask| mask.chunks(keys)).map(|row| &row[step.past_len..]);
         let padding = own_masks().flatten().filter(|is_token| !**is_token).count();
         let left_padding = own_masks().map(|row| row.iter().take_while(|is_token| !**is_token).count()).sum();
+        if self.fails_on.as_ref().is_some_and(|fails| fails(step.ids)) {
+            return Err(Error::system("the device has no memory left"));
+        }
         self.machine.forward(step.batch, step.seq_len, step.past_len, padding, left_padding);
         let all = || (0..step.ids.len() as u32).collect();
         let wanted: Vec<u32> = step.wanted.clone().unwrap_or_else(all);

@@ -3,15 +3,54 @@
 use super::Event;
 use crate::course::Complaint;
 
-/// What happened on a machine, cut at the first and the last reading of its clock.
+/// What happened on a machine, cut at two readings of its clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Timed<'a> {
-    /// Before the first reading.
+    /// Before the earlier reading.
     pub before: &'a [Event],
-    /// Between the first reading and the last.
+    /// Between the two.
     pub inside: &'a [Event],
-    /// Seconds from the first reading to the last.
+    /// Seconds from one reading to the other.
     pub passed: f64,
+}
+
+/// Two readings of the clock, by their places among the events, and the time between them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stretch {
+    /// The place of the earlier reading.
+    pub first: usize,
+    /// The place of the later one.
+    pub last: usize,
+    /// What lies between them, in seconds.
+    pub seconds: f64,
+}
+
+/// How far a number may be from what it stands for: rounding to four digits stays within.
+const ROUNDING: f64 = 5e-4;
+
+/// The readings of the clock: their places, and the time that they showed.
+fn readings(events: &[Event]) -> Vec<(usize, f64)> {
+    let reading = |(place, event): (usize, &Event)| match *event {
+        Event::Clock { now } => Some((place, now)),
+        _ => None,
+    };
+    events.iter().enumerate().filter_map(reading).collect()
+}
+
+impl Stretch {
+    /// The two readings that are as far apart as an answer says that something took; of readings at the same time,
+    /// those that are closest to the work.
+    pub fn of(events: &[Event], seconds: f64) -> Option<Self> {
+        let readings = readings(events);
+        let pairs = readings.iter().enumerate().flat_map(|(index, &(first, start))| {
+            readings[index + 1..].iter().map(move |&(last, end)| Self { first, last, seconds: end - start })
+        });
+        let distance = |stretch: &Self| (stretch.seconds - seconds).abs();
+        pairs.filter(|stretch| distance(stretch) <= ROUNDING * stretch.seconds).min_by_key(|stretch| {
+            // Sums of the same terms differ in their last bits.
+            ((distance(stretch) * 1e9) as u64, stretch.last - stretch.first)
+        })
+    }
 }
 
 impl Event {
@@ -22,26 +61,32 @@ impl Event {
 }
 
 impl<'a> Timed<'a> {
-    /// Cuts the events of one call.
+    /// Cuts the events of one call at the first and the last reading.
     ///
     /// # Errors
     /// The clock was not read, or only once.
     pub fn of(events: &'a [Event]) -> Result<Self, Complaint> {
-        let reading = |(index, event): (usize, &Event)| match *event {
-            Event::Clock { now } => Some((index, now)),
-            _ => None,
-        };
-        let mut readings = events.iter().enumerate().filter_map(reading);
-        let Some((first, start)) = readings.next() else {
-            return Err(Complaint::wrong(
-                "the clock that was passed in was not read: use `clock.now()`, it gives seconds (a clock of its own \
-                 would make the function impossible to try out)",
-            ));
-        };
-        let Some((last, end)) = readings.next_back() else {
-            return Err(Complaint::wrong("`clock.now()` was called only once"));
-        };
-        Ok(Self { before: &events[..first], inside: &events[first..last], passed: end - start })
+        match readings(events).as_slice() {
+            [] => Err(Complaint::wrong(
+                "the clock that was passed in was not read: use `clock.now()`, which gives seconds (with a clock of its \
+                 own, nobody could test the function)",
+            )),
+            [_] => Err(Complaint::wrong("`clock.now()` was called only once")),
+            &[(first, start), .., (last, end)] => {
+                Ok(Self { before: &events[..first], inside: &events[first..last], passed: end - start })
+            }
+        }
+    }
+
+    /// As [`of`](Self::of), but cut at the two readings that are as far apart as the answer says that its work took:
+    /// an answer may read the clock more often than it must.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lasting(events: &'a [Event], seconds: f64) -> Result<Self, Complaint> {
+        let whole = Self::of(events)?;
+        let Some(Stretch { first, last, seconds: passed }) = Stretch::of(events, seconds) else { return Ok(whole) };
+        Ok(Self { before: &events[..first], inside: &events[first..last], passed })
     }
 
     /// # Errors
@@ -50,13 +95,13 @@ impl<'a> Timed<'a> {
         if self.inside.contains(&Event::Encode) {
             return Err(Complaint::wrong(
                 "the tokenizer ran inside the timed part: turn the prompt into ids before the clock starts (`generate` \
-                 tokenizes, `generate_tokens` does not)",
+                 calls the tokenizer, `loaded.generate_tokens` does not)",
             ));
         }
         if self.inside.contains(&Event::Decode) {
             return Err(Complaint::wrong(
-                "ids were turned into text inside the timed part: that is not what the model's speed is about; read the \
-                 clock before you decode",
+                "ids were turned into text inside the timed part: that is not the model's work; read the clock before you \
+                 decode",
             ));
         }
         Ok(())
@@ -67,7 +112,7 @@ impl<'a> Timed<'a> {
     pub fn waits_before(&self) -> Result<(), Complaint> {
         let last_work = self.before.iter().rposition(Event::is_forward).unwrap_or(0);
         Complaint::unless(self.before[last_work..].contains(&Event::Synchronize), || {
-            "a GPU may still be busy with what came before when your clock starts, and you would pay for it: call \
+            "when your clock starts, a GPU may still be busy with earlier work, and you would time that too: call \
                  `loaded.model.synchronize()?` right before the first reading, not after it"
         })
     }

@@ -137,7 +137,7 @@ impl DecoderConfig {
         Ok(Self { quantization, ..config })
     }
 
-    /// Sizes that no model has would ask for memory that no machine has.
+    /// Sizes that no model has would take memory that no machine has.
     fn check(&self) -> Result<()> {
         let sizes = [
             ("vocabulary", self.vocab_size, 1 << 24),
@@ -241,7 +241,7 @@ fn activation(name: &str) -> Result<Activation> {
     }
 }
 
-/// A token id, or a list of them; what is none ends no text.
+/// A token id, or a list of them; anything else ends no text.
 pub(super) fn token_ids(value: &Value) -> Vec<u32> {
     let ids = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok()).collect()

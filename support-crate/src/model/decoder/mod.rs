@@ -23,10 +23,10 @@ use loader::Loader;
 pub(super) use quantize::{Int8Activations, quantize_4bit, quantize_int8};
 pub(super) use store::{QuantStateBytes, Store};
 
-/// What transformers names the module of the head.
+/// The head's module as transformers names it.
 pub(super) const HEAD: &str = "lm_head";
 
-/// GPT-2's name of it, after the prefix.
+/// GPT-2's name for it, after the prefix.
 const POSITION_EMBEDDING: &str = "wpe.weight";
 
 /// A decoder with its weights where an engine keeps them.
@@ -151,9 +151,9 @@ impl<S: Store> Decoder<S> {
         write(file, self.state_dict()?)
     }
 
-    /// That there is memory for the keys and values of all layers, for `batch` sequences of `capacity` tokens. The
-    /// system promises more than it has, and ends the process that takes it at its word. What a GPU has is for its
-    /// library to say.
+    /// Checks that there is memory for the keys and values of all layers, for `batch` sequences of `capacity` tokens:
+    /// the system promises more than it has, and ends a process that takes it at its word. What a GPU has, its library
+    /// knows.
     ///
     /// # Errors
     /// The cache is larger than what is free.
@@ -175,10 +175,10 @@ pub(super) fn no_cache_room(needed: f64, batch: usize, capacity: usize, free: Op
     let gib = |bytes: f64| bytes / f64::from(1 << 30);
     let free = match free {
         Some(free) => format!("{:.2} GiB are free", gib(free as f64)),
-        None => "the system does not give that much".to_owned(),
+        None => "more than the system gives".to_owned(),
     };
     Error::input(format!("a cache of {batch} sequences of {capacity} tokens needs {:.2} GiB, {free}", gib(needed)))
-        .hint("use a smaller batch or fewer tokens, or drop models that are not needed any more")
+        .hint("use a smaller batch or fewer tokens, or drop models that are no longer needed")
 }
 
 /// The buffers that transformers' modules register.

@@ -96,8 +96,8 @@ fn read(
     Ok(())
 }
 
-/// Says where in the tensor the number is that cannot be quantized: the parts that threads quantize count
-/// from their own beginnings.
+/// Says where in the tensor the number that cannot be quantized is: the parts that threads quantize count
+/// from where they begin.
 fn place(numbers: &[f32], name: &str, k: usize, error: Error) -> Error {
     let unfit = |number: &f32| !number.is_finite() || number.abs() > f32::from(half::f16::MAX);
     match numbers.iter().position(unfit) {

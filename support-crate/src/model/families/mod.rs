@@ -319,7 +319,7 @@ impl CausalLm for FamilyModel {
             return Err(Error::input(format!(
                 "a cache of {batch} sequences of {capacity} tokens needs {needed:.2} GiB, {free:.2} GiB are free"
             ))
-            .hint("use a smaller batch or fewer tokens, or drop models that are not needed any more"));
+            .hint("use a smaller batch or fewer tokens, or drop models that are no longer needed"));
         }
         Ok(CacheStorage::Family(self.new_model(batch, capacity)?))
     }

@@ -47,7 +47,7 @@ pub(super) fn load(
 }
 
 /// # Errors
-/// `QUANTLAB_CPU_ISA` names what is no instruction set of this processor.
+/// `QUANTLAB_CPU_ISA` names an instruction set that this processor does not have.
 pub(super) fn check_isa() -> Result<()> {
     Isa::chosen().map(drop).map_err(|unknown| Error::input(unknown.to_string()))
 }

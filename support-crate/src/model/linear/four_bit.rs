@@ -14,9 +14,9 @@ use crate::quant::{Absmax, FourBitOptions, Quantized4Bit, check_blocksize};
 /// A linear layer with weights of 4 bits, NF4 or FP4, as `bitsandbytes.nn.Linear4bit`.
 ///
 /// Weights are dequantized as they are multiplied, and everything is added up in float32. If inputs are bfloat16, the
-/// kernels of the CPU round the dequantized weights to that too, as is done there if no `compute_dtype` is given. Scales
-/// that are quantized themselves are unpacked once; bitsandbytes unpacks them for each product. On a GPU the quantized weights are in its memory
-/// too, besides those that [`quant_state`](Self::quant_state) reads. CUDA: not measured.
+/// CPU kernels round the dequantized weights to bfloat16 too, as bitsandbytes does if no `compute_dtype` is given.
+/// Scales that are quantized themselves are unpacked once; bitsandbytes unpacks them for each product. On a GPU the
+/// quantized weights are in its memory too, besides those that [`quant_state`](Self::quant_state) reads. CUDA: not measured.
 ///
 /// Source: QLoRA (Dettmers et al. 2023, arXiv:2305.14314), section 3.
 ///

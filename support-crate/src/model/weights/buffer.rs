@@ -84,9 +84,9 @@ impl<T: Plain> Deref for Mapped<T> {
     fn deref(&self) -> &[T] {
         let bytes = &self.map[self.range.clone()];
         // SAFETY: `new` found the bytes aligned and of whole numbers, and any bytes are numbers of a `Plain` type. The map
-        // is read-only and lives as long as `self`. That no other process writes to the file or cuts it short cannot be
-        // seen to from here: as with every program that maps weights, numbers that are changed so are other numbers, and
-        // pages that are gone end the process.
+        // is read-only and lives as long as `self`. No program that maps weights can keep another
+        // process from writing to the file or cutting it short: numbers that are changed so are simply other numbers,
+        // and pages that are gone end the process.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) }
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn all_finite<T: Wanted>(numbers: &[T]) -> bool {
     finite.into_inner()
 }
 
-/// Reads a tensor into `out`; a matrix of that many `columns` is turned around on the way. Says whether
+/// Reads a tensor into `out`; a matrix of that many `columns` is transposed on the way. Says whether
 /// all numbers are finite.
 pub(super) fn read<S: InFile, W: Wanted>(bytes: &[u8], columns: Option<usize>, out: &mut [W]) -> Result<bool> {
     if bytes.len() != out.len() * S::BYTES {
@@ -102,7 +102,7 @@ pub(super) fn read<S: InFile, W: Wanted>(bytes: &[u8], columns: Option<usize>, o
     Ok(finite.into_inner())
 }
 
-/// Columns and rows of a square that is turned around at once: whole cache lines of both sides.
+/// Columns and rows of a square that is transposed at once: whole cache lines of both sides.
 const SQUARE: usize = 32;
 
 /// Rows `first..` of the transpose, as many as `out` holds, from a matrix of `columns` columns.

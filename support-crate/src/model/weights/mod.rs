@@ -1,7 +1,7 @@
 //! A model's tensors by name: memory-mapped safetensors files, or random numbers.
 //!
-//! A tensor that the file has as it is computed with stays there, mapped. Any other is read straight into the
-//! memory that it is computed from, converted and turned around on the way, and the pages of the file that held
+//! A tensor that the file stores in the format that is computed with stays there, mapped. Any other is read straight
+//! into the memory that it is computed from, converted and transposed on the way, and the pages of the file that held
 //! it are given back at once: loading needs little more memory than the weights themselves.
 
 mod buffer;
@@ -32,7 +32,7 @@ pub struct Weights {
 pub(in crate::model) struct UnreadTensor<'a> {
     pub weights: &'a Weights,
     pub name: &'a str,
-    /// As it is wanted.
+    /// The shape that is wanted.
     pub shape: &'a [usize],
     /// Whether the files have a matrix (rows, columns) as (columns, rows), the way GPT-2 has the weights of its linear
     /// layers.
@@ -62,7 +62,7 @@ impl Weights {
                         if let Some(other) = shard_of.insert(name.clone(), i) {
                             let other = &shards[other];
                             return Err(Error::format(format!("{other} and {shard} both have a tensor `{name}`"))
-                                .hint("the files may be of two models; download or save the model again"));
+                                .hint("the files may belong to two models; download or save the model again"));
                         }
                     }
                 }
@@ -147,7 +147,7 @@ impl UnreadTensor<'_> {
         self.check()?;
         let len = self.shape.iter().product();
         if numbers.capacity() < len {
-            // Not both at once; and zeros of the system's are not written once more.
+            // The old memory goes first, and zeros that come from the system need not be written again.
             drop(std::mem::take(numbers));
             *numbers = vec![T::default(); len];
         }
@@ -165,8 +165,8 @@ impl UnreadTensor<'_> {
         weights.shard_with(name)?.read_to(name, &self.shape_in_files(), transposed, numbers)
     }
 
-    /// Makes sure that there is such a tensor. Memory of a size that a config asks for is set aside only then: the file
-    /// is as large as it says, a config can say anything.
+    /// Checks that there is such a tensor, before memory of the size that a config asks for is set aside: a file is as
+    /// large as it says, a config can say anything.
     ///
     /// # Errors
     /// No tensor of that name, or another shape.

@@ -70,7 +70,7 @@ impl Shard {
     }
 
     /// The numbers of a tensor of this shape: where they lie in the file, if they are so there, else converted. A
-    /// matrix is turned around if `transpose`.
+    /// matrix is transposed if `transpose`.
     pub fn read<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool) -> Result<Buffer<T>> {
         let info = self.find(name, shape)?;
         if !transpose

@@ -75,8 +75,8 @@ impl Cache {
         self.folder.join("blobs").join(etag)
     }
 
-    /// Where they are while they are not complete. Not the `<etag>.incomplete` of other libraries: those do not
-    /// always write from front to back, so that the length does not say what is there.
+    /// Where they are until they are complete. Not the `<etag>.incomplete` of other libraries: those do not
+    /// always write from front to back, so their length does not tell what is there.
     pub fn partial(&self, etag: &str) -> Result<PathBuf> {
         let path = self.folder.join("blobs").join(format!("{etag}.quantlab.incomplete"));
         create_parent(&path).context(|| cannot("create the folder of", &path))?;

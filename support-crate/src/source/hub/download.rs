@@ -24,7 +24,7 @@ const SLOW: Duration = Duration::from_secs(4);
 /// The path of `file` in the cache, at this commit, once all of its bytes are there.
 ///
 /// # Errors
-/// The Hub cannot be read, or sends another number of bytes than it said, or the disk cannot be written.
+/// The Hub cannot be read, or sends more or fewer bytes than it announced; the disk cannot be written.
 pub(super) fn download(remote: &Remote, cache: &Cache, commit: &str, file: &RemoteFile) -> Result<PathBuf> {
     let _lock = cache.lock(&file.etag, &file.name)?;
     let blob = cache.blob(&file.etag);
@@ -82,11 +82,11 @@ fn complete(partial: &Path, remote: &Remote, cache: &Cache, commit: &str, file: 
 /// The bytes of `file` from `at` on: `piece` of them, or fewer at its end.
 fn read_piece(remote: &Remote, commit: &str, file: &RemoteFile, at: u64, piece: u64) -> HFResult<Vec<u8>> {
     let end = file.size.min(at + piece);
-    // At its end one byte more than there should be: a file that is longer than was said shows it.
+    // At its end, one byte more than there should be: this shows a file that is longer than announced.
     let asked = if end == file.size { end + 1 } else { end };
     let mut bytes = remote.read(commit, &file.name, at..asked).map_err(|cause| match cause {
         HFError::Http { context } if context.status.as_u16() == 416 => {
-            HFError::malformed_response(format!("of {} bytes, there are none from byte {at} on", file.size))
+            HFError::malformed_response(format!("there is nothing from byte {at} on, of {} bytes", file.size))
         }
         other => other,
     })?;
@@ -97,9 +97,9 @@ fn read_piece(remote: &Remote, commit: &str, file: &RemoteFile, at: u64, piece: 
     let came = bytes.len() as u64;
     if came != end - at && came != file.size - at {
         return Err(HFError::malformed_response(format!(
-            "of {} bytes, {} were asked for from byte {at} on, and {came} came",
-            file.size,
-            end - at
+            "asked for {} bytes from byte {at} on, of {}, and got {came}",
+            end - at,
+            file.size
         )));
     }
     Ok(bytes)

@@ -3,7 +3,7 @@
 //! The ecosystem's conventions hold: `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`,
 //! `HF_HUB_OFFLINE`. A file in the cache is used without asking the network, and the other files are
 //! then taken from the same commit, so that a model is never put together from two versions. A download
-//! that was interrupted goes on where it stopped.
+//! that was interrupted resumes where it stopped.
 
 mod cache;
 mod download;

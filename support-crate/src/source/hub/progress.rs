@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// Smaller files are there before anybody wonders.
 const SHOWN_FROM: u64 = 8 * 1024 * 1024;
 
-/// Two lines are at least this long apart, and one in so many parts of the file: a slow download has no more to say
-/// than a fast one.
+/// Lines come at least this far apart, and at most one for each of this many parts of the file: a slow download has no
+/// more to say than a fast one.
 const INTERVAL: Duration = Duration::from_secs(5);
 const PARTS: u64 = 20;
 
@@ -30,12 +30,12 @@ impl<'a> Progress<'a> {
     /// Announces the download of the bytes of `name` after the first `at`, to a file in `folder`.
     pub fn start(name: &'a str, at: u64, size: u64, folder: &Path) -> Self {
         let progress = Self { name, size, start_at: at, start: Instant::now(), last: (at, Duration::ZERO) };
-        let act = if at > 0 { format!("going on at {} of", mib(at)) } else { "downloading".to_owned() };
+        let act = if at > 0 { format!("resuming at {} of", mib(at)) } else { "downloading".to_owned() };
         progress.say(&format!("{act} {} MiB, to {}", mib(size), folder.display()));
         progress
     }
 
-    /// Says how far it is, if it is time for a line.
+    /// Says how far it has got, if it is time for a line.
     pub fn reached(&mut self, at: u64) {
         let time = self.start.elapsed();
         if self.is_due(at, time) {
@@ -44,7 +44,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Says that a request failed and is made again.
+    /// Says that a request failed and is being repeated.
     pub fn interrupted(&self, at: u64) {
         self.say(&format!("interrupted at {} of {} MiB; trying again", mib(at), mib(self.size)));
     }

@@ -28,7 +28,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often a request is made that fails for a reason that may pass, and the pause before the second time; each
+/// How many times a request is tried that fails for a reason that may pass, and the pause before the second try; each
 /// further pause is twice as long.
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -90,7 +90,7 @@ impl Remote {
                 Err(Error::source(format!(
                     "{repo} is not complete in the Hub's cache, and {endpoint} does not answer: {cause}"
                 ))
-                .hint("check the network or the proxy settings, or take `embedded`, which needs no network"))
+                .hint("check the network or the proxy settings, or use `embedded`, which needs no network"))
             }
             // A refusal is an answer too: what it means shows when the list of files is refused.
             _ => Ok(()),
@@ -116,7 +116,7 @@ impl Remote {
             _ => self.explain("the list of files", &cause),
         })?;
         parse_listing(&text).ok_or_else(|| {
-            Error::source(format!("the Hub's list of the files of {} is not understood", self.repo))
+            Error::source(format!("cannot understand the Hub's list of the files of {}", self.repo))
                 .hint("check HF_ENDPOINT: is it a Hub?")
         })
     }
@@ -147,18 +147,18 @@ impl Remote {
             }
             HFError::RateLimited { retry_after, .. } => {
                 let time = retry_after.map_or_else(|| "a minute".to_owned(), |time| format!("{} s", time.as_secs()));
-                Error::source(format!("the Hub asks to slow down (429) while reading {repo}"))
+                Error::source(format!("the Hub asks for fewer requests (429) while reading {repo}"))
                     .hint(format!("wait {time} and run it again; with HF_TOKEN set, the Hub allows more"))
             }
             HFError::Http { context } if context.status.is_server_error() => {
                 let status = context.status.as_u16();
-                Error::source(format!("the Hub has a problem of its own ({status}) with {what} of {repo}"))
-                    .hint("run it again in a few minutes: it goes on where it stopped")
+                Error::source(format!("the Hub failed on {what} of {repo} with an error of its own ({status})"))
+                    .hint("run it again in a few minutes: the download resumes where it stopped")
             }
             HFError::Request { .. } | HFError::Io(_) => {
                 let cause = self.redact(&innermost(cause).to_string());
                 Error::source(format!("the connection to the Hub broke at {what} of {repo}: {cause}"))
-                    .hint("run it again: it goes on where it stopped")
+                    .hint("run it again: the download resumes where it stopped")
             }
             other => {
                 let cause = self.redact(&other.to_string());

@@ -5,9 +5,12 @@ pub fn load_model_and_tokenizer(
     requested: &str,
     device: Device,
 ) -> Result<Loaded> {
-    let resolved = resolve_dtype(requested, device)?;
-    let options = LoadOptions { precision: resolved.dtype, device, ..LoadOptions::default() };
-    let load_one = |id: &str| Loaded::new(hub.tokenizer(id)?, hub.model(id, &options)?, id, &resolved.label);
+    let ResolvedDtype { dtype, label } = resolve_dtype(requested, device)?;
+    let options = LoadOptions { precision: dtype, device, ..LoadOptions::default() };
+    let load_one = |id: &str| {
+        let (tokenizer, model) = (hub.tokenizer(id)?, hub.model(id, &options)?);
+        Loaded::new(tokenizer, model, id, &label)
+    };
     let mut reasons = Vec::new();
     for &id in candidates {
         match load_one(id) {
@@ -15,7 +18,7 @@ pub fn load_model_and_tokenizer(
             Err(error) => reasons.push(format!("{id}: {error}")),
         }
     }
-    Err(Error::source(format!("none of the candidates could be loaded: {}", reasons.join("; "))))
+    Err(Error::source(format!("no candidate could be loaded: {}", reasons.join("; "))))
 }
 
 pub fn time_generate(
@@ -25,15 +28,16 @@ pub fn time_generate(
     max_new_tokens: usize,
     use_cache: bool,
 ) -> Result<Metrics> {
-    let prompts = [loaded.tokenizer.encode(prompt)?];
-    let options = GenerateOptions { max_new_tokens, use_cache, stop_at_eos: false, ..GenerateOptions::default() };
-    generate_tokens(&*loaded.model, &prompts, &options, &mut |_, _| ())?;
+    let ids = loaded.tokenizer.encode(prompt)?;
+    let default = GenerateOptions::default();
+    let options = GenerateOptions { max_new_tokens, use_cache, stop_at_eos: false, ..default };
+    loaded.generate_tokens(&ids, &options)?;
     loaded.model.synchronize()?;
     let start = clock.now();
-    let generated = generate_tokens(&*loaded.model, &prompts, &options, &mut |_, _| ())?;
+    let generated = loaded.generate_tokens(&ids, &options)?;
     loaded.model.synchronize()?;
     let total_latency_s = clock.now() - start;
-    let tokens_generated = generated[0].tokens.len();
+    let tokens_generated = generated.tokens.len();
     Ok(Metrics {
         total_latency_s,
         tokens_generated,

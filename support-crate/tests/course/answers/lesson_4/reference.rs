@@ -13,10 +13,7 @@ pub fn generate_text_and_time(
 ) -> Result<(String, f64)> {
     let ids = loaded.tokenizer.encode(prompt)?;
     let options = GenerateOptions { max_new_tokens, stop_at_eos: false, ..GenerateOptions::default() };
-    loaded.model.synchronize()?;
-    let start = clock.now();
-    let generated = generate_tokens(&*loaded.model, &[ids], &options, &mut |_, _| ())?;
-    loaded.model.synchronize()?;
-    let latency = clock.now() - start;
-    Ok((loaded.tokenizer.decode(&generated[0].tokens)?, latency))
+    let (generated, latency) =
+        stopwatch(clock, &*loaded.model, || loaded.generate_tokens(&ids, &options))?;
+    Ok((loaded.tokenizer.decode(&generated.tokens)?, latency))
 }

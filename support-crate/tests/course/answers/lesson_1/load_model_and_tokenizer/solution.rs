@@ -6,9 +6,12 @@ fn load_model_and_tokenizer(
     requested: &str,
     device: Device,
 ) -> Result<Loaded> {
-    let resolved = resolve_dtype(requested, device)?;
-    let options = LoadOptions { precision: resolved.dtype, device, ..LoadOptions::default() };
-    let load_one = |id: &str| Loaded::new(hub.tokenizer(id)?, hub.model(id, &options)?, id, &resolved.label);
+    let ResolvedDtype { dtype, label } = resolve_dtype(requested, device)?;
+    let options = LoadOptions { precision: dtype, device, ..LoadOptions::default() };
+    let load_one = |id: &str| {
+        let (tokenizer, model) = (hub.tokenizer(id)?, hub.model(id, &options)?);
+        Loaded::new(tokenizer, model, id, &label)
+    };
     let mut reasons = Vec::new();
     for &id in candidates {
         match load_one(id) {
@@ -16,5 +19,5 @@ fn load_model_and_tokenizer(
             Err(error) => reasons.push(format!("{id}: {error}")),
         }
     }
-    Err(Error::source(format!("none of the candidates could be loaded: {}", reasons.join("; "))))
+    Err(Error::source(format!("no candidate could be loaded: {}", reasons.join("; "))))
 }

@@ -1,5 +1,5 @@
 // Does not say what was tried.
-// wrong: the error does not name lab/missing
+// wrong: the error does not name lab/broken
 fn load_model_and_tokenizer(
     hub: &dyn ModelHub,
     candidates: &[&str],

@@ -1,5 +1,5 @@
 // Falls back to float32 for names that it does not know.
-// wrong: `float7` is no precision
+// wrong: "float7" is not one of the three precisions
 fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> {
     let dtype = requested.parse::<Precision>().unwrap_or(Precision::Float32);
     Ok(match (dtype, device) {

@@ -1,5 +1,5 @@
 // float16 on a CPU without saying so.
-// wrong: a table over it would mislead
+// wrong: a table with it would mislead
 fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> {
     let mut dtype = requested.parse::<Precision>()?;
     if dtype == Precision::Float16 && device.is_cpu() {

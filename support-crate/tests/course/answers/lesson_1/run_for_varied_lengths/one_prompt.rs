@@ -1,17 +1,11 @@
 // Times the first prompt for every row.
-// wrong: is it another prompt's time
-fn run_for_varied_lengths(
-    clock: &dyn Clock,
-    loaded: &Loaded,
-    target_lengths: &[usize],
-    max_new_tokens: usize,
-    repeats: usize,
-) -> Result<Vec<LengthRun>> {
+// wrong: has the time of a prompt of
+fn run_for_varied_lengths(clock: &dyn Clock, loaded: &Loaded, config: &SweepConfig) -> Result<Vec<LengthRun>> {
     let base = "The quick brown fox jumps over the lazy dog. ";
     let mut rows = Vec::new();
-    for &target in target_lengths {
+    for &target in &config.prompt_lengths {
         let prompt = prompt_of_tokens(loaded, base, target)?;
-        let runs = repeat(repeats, || time_generate(clock, loaded, &prompt_of_tokens(loaded, base, target_lengths[0])?.text, max_new_tokens, true))?;
+        let runs = repeat(config.repeats, || time_generate(clock, loaded, &prompt_of_tokens(loaded, base, config.prompt_lengths[0])?.text, config.max_new_tokens, config.use_cache))?;
         rows.push(LengthRun { prompt_tokens: prompt.tokens, runs });
     }
     Ok(rows)

@@ -1,20 +1,17 @@
 // Loads the same model each time.
-// wrong: labelled
+// wrong: was timed on a model in float32 on cpu, not in bfloat16
 fn run_varied_precision(
     clock: &dyn Clock,
     hub: &dyn ModelHub,
     model_id: &str,
-    device: Device,
-    precisions: &[&str],
     prompt: &str,
-    max_new_tokens: usize,
-    repeats: usize,
+    config: &SweepConfig,
 ) -> Result<Vec<PrecisionRun>> {
     let mut rows = Vec::new();
-    for &requested in precisions {
-        let loaded = load_model_and_tokenizer(hub, &[model_id], "float32", device)?;
-        let runs = repeat(repeats, || time_generate(clock, &loaded, prompt, max_new_tokens, true))?;
-        rows.push(PrecisionRun { label: loaded.dtype_label.clone(), runs });
+    for &requested in &config.precisions {
+        let loaded = load_model_and_tokenizer(hub, &[model_id], "float32", config.device)?;
+        let runs = repeat(config.repeats, || time_generate(clock, &loaded, prompt, config.max_new_tokens, config.use_cache))?;
+        rows.push(PrecisionRun { label: loaded.dtype_label.clone(), bytes_per_token: loaded.model.info().bytes_per_token, runs });
     }
     Ok(rows)
 }

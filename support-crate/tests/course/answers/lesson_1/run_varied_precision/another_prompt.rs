@@ -1,20 +1,17 @@
 // A prompt of its own for each precision.
-// wrong: with another prompt
+// wrong: but a row was timed on another one
 fn run_varied_precision(
     clock: &dyn Clock,
     hub: &dyn ModelHub,
     model_id: &str,
-    device: Device,
-    precisions: &[&str],
     prompt: &str,
-    max_new_tokens: usize,
-    repeats: usize,
+    config: &SweepConfig,
 ) -> Result<Vec<PrecisionRun>> {
     let mut rows = Vec::new();
-    for &requested in precisions {
-        let loaded = load_model_and_tokenizer(hub, &[model_id], requested, device)?;
-        let runs = repeat(repeats, || time_generate(clock, &loaded, &prompt.repeat(1 + requested.len() % 2), max_new_tokens, true))?;
-        rows.push(PrecisionRun { label: loaded.dtype_label.clone(), runs });
+    for &requested in &config.precisions {
+        let loaded = load_model_and_tokenizer(hub, &[model_id], requested, config.device)?;
+        let runs = repeat(config.repeats, || time_generate(clock, &loaded, &prompt.repeat(1 + requested.len() % 2), config.max_new_tokens, config.use_cache))?;
+        rows.push(PrecisionRun { label: loaded.dtype_label.clone(), bytes_per_token: loaded.model.info().bytes_per_token, runs });
     }
     Ok(rows)
 }

@@ -4,11 +4,8 @@ fn run_varied_precision(
     clock: &dyn Clock,
     hub: &dyn ModelHub,
     model_id: &str,
-    device: Device,
-    precisions: &[&str],
     prompt: &str,
-    max_new_tokens: usize,
-    repeats: usize,
+    config: &SweepConfig,
 ) -> Result<Vec<PrecisionRun>> {
     todo!()
 }

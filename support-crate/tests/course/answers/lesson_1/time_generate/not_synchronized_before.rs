@@ -1,5 +1,5 @@
 // Waits at the end only.
-// wrong: still be busy with what came before
+// wrong: may still be busy with earlier work
 fn time_generate(
     clock: &dyn Clock,
     loaded: &Loaded,

@@ -7,15 +7,16 @@ fn time_generate(
     max_new_tokens: usize,
     use_cache: bool,
 ) -> Result<Metrics> {
-    let prompts = [loaded.tokenizer.encode(prompt)?];
-    let options = GenerateOptions { max_new_tokens, use_cache, stop_at_eos: false, ..GenerateOptions::default() };
-    generate_tokens(&*loaded.model, &prompts, &options, &mut |_, _| ())?;
+    let ids = loaded.tokenizer.encode(prompt)?;
+    let default = GenerateOptions::default();
+    let options = GenerateOptions { max_new_tokens, use_cache, stop_at_eos: false, ..default };
+    loaded.generate_tokens(&ids, &options)?;
     loaded.model.synchronize()?;
     let start = clock.now();
-    let generated = generate_tokens(&*loaded.model, &prompts, &options, &mut |_, _| ())?;
+    let generated = loaded.generate_tokens(&ids, &options)?;
     loaded.model.synchronize()?;
     let total_latency_s = clock.now() - start;
-    let tokens_generated = generated[0].tokens.len();
+    let tokens_generated = generated.tokens.len();
     Ok(Metrics {
         total_latency_s,
         tokens_generated,

@@ -1,5 +1,5 @@
 // Without a batch there is nothing to pad.
-// wrong: as one batch of all prompts
+// wrong: for all prompts together
 fn ablate_cache_and_padding(
     clock: &dyn Clock,
     loaded: &Loaded,

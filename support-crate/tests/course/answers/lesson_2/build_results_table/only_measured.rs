@@ -1,5 +1,5 @@
 // Leaves out the scenarios without perplexity.
-// wrong: no row for the scenario "cache off"
+// wrong: no row for the scenario "batch 16"
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     let rows: Vec<&ScenarioRun> = rows.iter().filter(|row| row.ppl.is_some()).collect();
     Ok(Table::new("[6] Summary table")

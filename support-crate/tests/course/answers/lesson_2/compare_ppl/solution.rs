@@ -9,6 +9,9 @@ fn compare_ppl(models: &[(&str, &Loaded)], texts: &[&str]) -> Result<Vec<ModelPp
             nll += one.mean_nll * one.tokens as f64;
             tokens += one.tokens;
         }
+        if tokens == 0 {
+            return Err(Error::input("there is no token to predict"));
+        }
         let loss = nll / tokens as f64;
         rows.push(ModelPpl { label: label.to_owned(), loss, ppl: loss.exp() });
     }

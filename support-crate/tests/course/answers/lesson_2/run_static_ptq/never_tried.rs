@@ -1,5 +1,5 @@
 // Returns the model without having run it.
-// wrong: nobody noticed
+// wrong: generate a few tokens with it first
 fn run_static_ptq(
     hub: &dyn ModelHub,
     baseline: &Loaded,

@@ -1,10 +1,12 @@
 // As in the notebook.
 // right
 fn evaluate(loaded: &Loaded, texts: &[&str], batch_size: usize) -> Result<Evaluation> {
+    let mut sequences: Vec<Vec<u32>> =
+        texts.iter().map(|text| loaded.tokenizer.encode(text)).collect::<Result<_>>()?;
+    sequences.retain(|ids| ids.len() > 1);
     let mut total = LossSum::default();
-    for texts in texts.chunks(batch_size) {
-        let sequences: Vec<Vec<u32>> = texts.iter().map(|text| loaded.tokenizer.encode(text)).collect::<Result<_>>()?;
-        let padded = pad_batch(&sequences);
+    for sequences in sequences.chunks(batch_size) {
+        let padded = pad_batch(sequences);
         let batch = TokenBatch::new(&padded.ids)?.with_attention_mask(&padded.mask)?;
         let logits = loaded.model.forward(&batch, None, LogitPositions::All)?;
         for (row, (ids, mask)) in padded.ids.iter().zip(&padded.mask).enumerate() {

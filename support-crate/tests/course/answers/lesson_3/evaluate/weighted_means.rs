@@ -4,6 +4,9 @@ fn evaluate(loaded: &Loaded, texts: &[&str], batch_size: usize) -> Result<Evalua
     let (mut average_loss, mut tokens) = (0.0, 0);
     for texts in texts.chunks(batch_size) {
         let sequences = texts.iter().map(|text| loaded.tokenizer.encode(text)).collect::<Result<Vec<_>>>()?;
+        if sequences.iter().all(|ids| ids.is_empty()) {
+            continue;
+        }
         let PaddedBatch { ids, mask } = pad_batch(&sequences);
         let logits = loaded.model.forward(&TokenBatch::new(&ids)?.with_attention_mask(&mask)?, None, LogitPositions::All)?;
         let losses: Vec<LossSum> = (0..ids.len()).map(|row| sequence_loss(&logits, row, &ids[row], &mask[row])).collect();

@@ -1,5 +1,5 @@
 // Marks the padding.
-// wrong: it is turned around
+// wrong: it is inverted
 fn pad_batch(sequences: &[Vec<u32>]) -> PaddedBatch {
     let longest = sequences.iter().map(Vec::len).max().unwrap_or(0);
     let mut padded = PaddedBatch::default();

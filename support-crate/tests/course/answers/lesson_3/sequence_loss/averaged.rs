@@ -1,5 +1,5 @@
 // Gives the mean of the text.
-// wrong: leave the mean to the end
+// wrong: take the mean only when all texts are there
 fn sequence_loss(logits: &Logits, row: usize, ids: &[u32], mask: &[bool]) -> LossSum {
     let mut sum = LossSum::default();
     for t in 1..ids.len() {

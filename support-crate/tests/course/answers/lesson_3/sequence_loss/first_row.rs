@@ -1,5 +1,5 @@
 // Reads the first row, whichever text it is.
-// wrong: the logits of row 0
+// wrong: the logits of another text
 fn sequence_loss(logits: &Logits, row: usize, ids: &[u32], mask: &[bool]) -> LossSum {
     let mut sum = LossSum::default();
     for t in 1..ids.len() {

@@ -1,5 +1,5 @@
 // Adds up log-probabilities.
-// wrong: the sign is turned
+// wrong: the sign is wrong
 fn sequence_loss(logits: &Logits, row: usize, ids: &[u32], mask: &[bool]) -> LossSum {
     let mut sum = LossSum::default();
     for t in 1..ids.len() {

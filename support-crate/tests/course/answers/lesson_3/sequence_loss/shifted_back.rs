@@ -1,5 +1,5 @@
 // Shifts in the other direction.
-// wrong: the shift goes the other way
+// wrong: the shift goes the wrong way
 fn sequence_loss(logits: &Logits, row: usize, ids: &[u32], mask: &[bool]) -> LossSum {
     let mut sum = LossSum::default();
     for t in 1..ids.len() {

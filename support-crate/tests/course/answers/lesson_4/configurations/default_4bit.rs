@@ -1,5 +1,5 @@
 // The default 4-bit type for NF4.
-// wrong: what is called NF4 is fp4
+// wrong: the configuration called NF4 is fp4
 fn configurations(device: Device) -> Vec<Configuration> {
     let (precision, baseline) = if device.is_cpu() {
         (Precision::Float32, "FP32 (Baseline CPU)")

@@ -1,5 +1,5 @@
 // Quantizes the head.
-// wrong: quantizes the head too
+// wrong: changes `head`
 fn configurations(device: Device) -> Vec<Configuration> {
     let (precision, baseline) = if device.is_cpu() {
         (Precision::Float32, "FP32 (Baseline CPU)")

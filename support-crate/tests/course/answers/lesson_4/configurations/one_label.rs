@@ -1,5 +1,5 @@
 // One label for both devices.
-// wrong: a table over it should say which
+// wrong: a table should say which
 fn configurations(device: Device) -> Vec<Configuration> {
     let (precision, baseline) = if device.is_cpu() {
         (Precision::Float32, "Baseline")

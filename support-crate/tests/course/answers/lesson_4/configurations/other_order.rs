@@ -1,5 +1,5 @@
 // FP4 before NF4: the tables below would call one by the other's name.
-// wrong: the tables below read them in that order
+// wrong: the tables below rely on the order
 fn configurations(device: Device) -> Vec<Configuration> {
     let base = LoadOptions { device, ..LoadOptions::default() };
     let base = if device.is_cpu() {

@@ -3,37 +3,46 @@
 fn run_experiment(
     clock: &dyn Clock,
     hub: &dyn ModelHub,
-    model_id: &str,
     configurations: &[Configuration],
-    prompts: &[&str],
-    max_new_tokens: usize,
-    num_timing_runs: usize,
-) -> Result<Vec<ExperimentRow>> {
+    settings: &ExperimentSettings,
+    log: &dyn Fn(&str),
+) -> Vec<ExperimentRow> {
+    let ExperimentSettings { model_id, prompts, max_new_tokens, num_timing_runs } = settings;
+    let (max_new_tokens, num_timing_runs) = (*max_new_tokens, *num_timing_runs);
     let mut rows = Vec::new();
-    let tokenizer = hub.tokenizer(model_id)?;
     for config in configurations {
-        let model = match hub.model(model_id, &config.options) {
-            Ok(model) => model,
+        log(&format!("Loading model with configuration: {}", config.name));
+        let tokenizer = hub.tokenizer(model_id);
+        let model = hub.model(model_id, &config.options);
+        let loaded = tokenizer.and_then(|tokenizer| Loaded::new(tokenizer, model?, model_id.clone(), ""));
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
             Err(error) => {
                 rows.push(ExperimentRow { name: config.name.clone(), outcome: Err(error) });
                 continue;
             }
         };
-        let loaded = Loaded::new(tokenizer.clone(), model, model_id, "")?;
         let mut outputs = vec![String::new(); prompts.len()];
         let mut latencies = Vec::new();
+        let mut failed = None;
         for (i, prompt) in prompts.iter().enumerate() {
-            outputs[i] = generate_text_and_time(clock, &loaded, prompt, max_new_tokens)?.0;
-            while i == 0 && latencies.len() < num_timing_runs {
-                latencies.push(generate_text_and_time(clock, &loaded, prompt, max_new_tokens)?.1);
+            log(&format!("  Processing prompt: '{:.30}...'", prompt));
+            for run in 0..if i == 0 { num_timing_runs + 1 } else { 1 } {
+                match generate_text_and_time(clock, &loaded, prompt, max_new_tokens) {
+                    Ok((text, _)) if run == 0 => outputs[i] = text,
+                    Ok((_, latency)) => latencies.push(latency),
+                    Err(error) => failed = Some(error),
+                }
             }
         }
+        let memory_mib = get_model_memory_footprint(loaded.model.tensors());
+        log(&format!("Memory Footprint: {memory_mib:.3} MiB"));
         let result = ExperimentResult {
-            memory_mib: get_model_memory_footprint(loaded.model.tensors()),
+            memory_mib,
             avg_latency_s: latencies.iter().sum::<f64>() / latencies.len() as f64,
             outputs,
         };
-        rows.push(ExperimentRow { name: config.name.clone(), outcome: Ok(result) });
+        rows.push(ExperimentRow { name: config.name.clone(), outcome: failed.map_or(Ok(result), Err) });
     }
-    Ok(rows)
+    rows
 }

@@ -3,11 +3,11 @@
 fn run_experiment(
     clock: &dyn Clock,
     hub: &dyn ModelHub,
-    model_id: &str,
     configurations: &[Configuration],
-    prompts: &[&str],
-    max_new_tokens: usize,
-    num_timing_runs: usize,
-) -> Result<Vec<ExperimentRow>> {
+    settings: &ExperimentSettings,
+    log: &dyn Fn(&str),
+) -> Vec<ExperimentRow> {
+    let ExperimentSettings { model_id, prompts, max_new_tokens, num_timing_runs } = settings;
+    let (max_new_tokens, num_timing_runs) = (*max_new_tokens, *num_timing_runs);
     todo!()
 }

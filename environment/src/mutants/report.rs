@@ -1,0 +1,81 @@
+//! What came of it: a table, and the mutants that nobody knew of.
+
+use super::allowed::{Allowed, entry};
+use super::program::{Id, Subject};
+use super::run::Verdict;
+
+/// What came of an exercise's mutants.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// Its lesson.
+    pub lesson: &'a str,
+    /// Its function.
+    pub exercise: &'a str,
+    dropped: usize,
+    caught: usize,
+    hung: usize,
+    broke: usize,
+    allowed: usize,
+    /// Survivors that are on no list, as entries of one.
+    pub survivors: Vec<String>,
+}
+
+impl<'a> Row<'a> {
+    /// `verdicts` on the mutants that compiled. What is `allowed` and survived is taken from that list.
+    pub fn new(
+        subject: &'a Subject,
+        exercise: usize,
+        verdicts: &[(Id, Verdict)],
+        allowed: &mut Vec<Allowed>,
+    ) -> Option<Self> {
+        let (answer, mutants) = (subject.code.exercises.get(exercise)?, subject.mutants.get(exercise)?);
+        let count = |wanted| verdicts.iter().filter(|(_, verdict)| *verdict == wanted).count();
+        let mut row = Self {
+            lesson: &subject.lesson,
+            exercise: &answer.name,
+            dropped: mutants.len() - verdicts.len(),
+            caught: count(Verdict::Caught),
+            hung: count(Verdict::Hung),
+            broke: count(Verdict::Broke),
+            allowed: 0,
+            survivors: Vec::new(),
+        };
+        for (id, _) in verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Passed) {
+            let mutant = mutants.get(id.mutant)?;
+            match allowed.iter().position(|allowed| allowed.is(&answer.name, mutant)) {
+                Some(known) => {
+                    allowed.remove(known);
+                    row.allowed += 1;
+                }
+                None => row.survivors.push(entry(&answer.name, mutant)),
+            }
+        }
+        Some(row)
+    }
+
+    fn numbers(&self) -> [usize; 6] {
+        let Self { dropped, caught, hung, broke, allowed, survivors, .. } = self;
+        let compiled = caught + hung + broke + allowed + survivors.len();
+        [compiled, *dropped, caught + hung + broke, hung + broke, *allowed, survivors.len()]
+    }
+}
+
+/// A line for each exercise, and one for all.
+pub fn table(rows: &[Row<'_>]) -> String {
+    let mut text = format!(
+        "{:58} {:>8} {:>12} {:>7} {:>14} {:>8} {:>9}\n",
+        "exercise", "mutants", "not compiled", "caught", "hung or broke", "allowed", "survived"
+    );
+    let mut line = |title: &str, [compiled, dropped, caught, ended, allowed, survived]: [usize; 6]| {
+        text.push_str(&format!(
+            "{title:58} {compiled:8} {dropped:12} {caught:7} {ended:14} {allowed:8} {survived:9}\n"
+        ));
+    };
+    let mut all = [0; 6];
+    for row in rows {
+        line(&format!("{} {}", row.lesson, row.exercise), row.numbers());
+        all.iter_mut().zip(row.numbers()).for_each(|(sum, number)| *sum += number);
+    }
+    line("all", all);
+    text
+}

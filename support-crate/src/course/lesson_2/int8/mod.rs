@@ -1,0 +1,173 @@
+//! Quantizing to int8 by hand: a grid for numbers, and products of whole numbers.
+
+mod affine;
+mod dot;
+mod symmetric;
+
+pub use affine::check_quantize_affine;
+pub use dot::check_int8_dot;
+use serde::Serialize;
+pub use symmetric::check_quantize_symmetric;
+
+use crate::course::{Complaint, ask};
+use crate::error::{Error, Result};
+
+/// Numbers in 8 bits: a value `q` stands for `scale * (q - zero_point)`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Int8Vector {
+    /// The whole numbers.
+    pub values: Vec<i8>,
+    /// The distance between two neighbouring lines of the grid; above 0.
+    pub scale: f32,
+    /// The value that stands for 0, from -128 to 127; 0 in symmetric quantization.
+    pub zero_point: i32,
+}
+
+impl Int8Vector {
+    /// The numbers that the values stand for.
+    ///
+    /// ```
+    /// use quantlab::course::Int8Vector;
+    ///
+    /// let three = Int8Vector { values: vec![-128, 0, 127], scale: 0.5, zero_point: -128 };
+    /// assert_eq!(three.dequantize(), [0.0, 64.0, 127.5]);
+    /// ```
+    pub fn dequantize(&self) -> Vec<f32> {
+        self.values.iter().map(|&value| self.scale * (i32::from(value) - self.zero_point) as f32).collect()
+    }
+
+    /// The root of the mean squared rounding error, as a share of the root of the numbers' mean square; 0 for zeros.
+    ///
+    /// # Errors
+    /// Not as many numbers as values.
+    pub fn relative_error(&self, numbers: &[f32]) -> Result<f64> {
+        if numbers.len() != self.values.len() {
+            let (numbers, values) = (numbers.len(), self.values.len());
+            return Err(Error::input(format!("{values} int8 values do not stand for {numbers} numbers")));
+        }
+        let square = |x: f32| f64::from(x) * f64::from(x);
+        let total: f64 = numbers.iter().map(|&x| square(x)).sum();
+        let error: f64 = numbers.iter().zip(self.dequantize()).map(|(&x, y)| square(x - y)).sum();
+        Ok(if total > 0.0 { (error / total).sqrt() } else { 0.0 })
+    }
+}
+
+type Answer<'a> = dyn Fn(&[f32]) -> Result<Int8Vector> + 'a;
+
+/// Of mixed signs, the largest magnitude negative and in the middle.
+const MIXED: [f32; 7] = [0.3, 1.9, -0.7, -2.54, 0.014, 1.1, -1.234];
+/// As they come out of an activation: hardly anything below 0.
+const ONE_SIDED: [f32; 8] = [-0.17, 0.0, 0.9, 4.93, 2.2, -0.04, 1.6, 3.331];
+/// Far from 0.
+const POSITIVE: [f32; 5] = [6.1, 9.7, 7.35, 8.8, 6.9];
+const NEGATIVE: [f32; 5] = [-5.2, -8.3, -6.6, -7.01, -5.9];
+/// So small that dividing by anything but the right scale gives zeros only; the ends of the range come first and last.
+const TINY: [f32; 4] = [-3.7e-6, 2.1e-6, 0.9e-6, 3.05e-6];
+const LARGE: [f32; 4] = [1.3e7, 5.1e6, -0.4e6, -2.2e7];
+
+/// Both ends of its affine grid, whose scale is 1, lie half a step beyond a line: what rounds up has to be clipped.
+const HALVES: [f32; 4] = [12.0, -150.5, 104.5, -3.0];
+
+const CASES: [&[f32]; 7] = [&MIXED, &ONE_SIDED, &POSITIVE, &NEGATIVE, &TINY, &LARGE, &HALVES];
+
+/// The answer's vectors of the cases, with as many values as there are numbers.
+fn answers(yours: &Answer<'_>) -> Result<Vec<(&'static [f32], Int8Vector)>, Complaint> {
+    CASES.into_iter().map(|numbers| Ok((numbers, answer(yours, numbers)?))).collect()
+}
+
+fn answer(yours: &Answer<'_>, numbers: &[f32]) -> Result<Int8Vector, Complaint> {
+    let vector = ask(|| yours(numbers))?;
+    let (asked, got) = (numbers.len(), vector.values.len());
+    Complaint::unless(asked == got, || format!("{asked} numbers became {got} values"))?;
+    Ok(vector)
+}
+
+/// Float32 rounds: a scale may be off by so much.
+fn near(a: f32, b: f32) -> bool {
+    (f64::from(a) - f64::from(b)).abs() <= 1e-6 * f64::from(b).abs()
+}
+
+/// Each value is the nearest one on the vector's own grid, and within its ends.
+fn rounds_to_nearest(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complaint> {
+    let Int8Vector { values, scale, zero_point } = vector;
+    for (&x, &q) in numbers.iter().zip(values) {
+        let exact = f64::from(x) / f64::from(*scale) + f64::from(*zero_point);
+        let nearest = exact.clamp(-128.0, 127.0);
+        // Halves may go either way, and float32 may see a half where there is none.
+        if (f64::from(q) - nearest).abs() <= 0.5 + 1e-4 {
+            continue;
+        }
+        let why = if exact > 127.5 && q < 0 || exact < -128.5 && q > 0 {
+            ": it went beyond the last value and wrapped around; clip before you convert"
+        } else if (f64::from(q) - exact).abs() < 1.0 {
+            ": that cuts off the fraction instead of rounding it"
+        } else {
+            ""
+        };
+        return Err(Complaint::wrong(format!(
+            "{x} on a grid of scale {scale:e} with zero point {zero_point} is {exact:.2}, yours is {q}{why}"
+        )));
+    }
+    Ok(())
+}
+
+/// Zeros, and no numbers at all: there is no range to divide by, and still an answer.
+fn zeros_are_no_problem(yours: &Answer<'_>) -> Result<(), Complaint> {
+    for zeros in [&[0.0_f32; 3][..], &[]] {
+        let what = if zeros.is_empty() { "no numbers at all" } else { "zeros only" };
+        let vector = match answer(yours, zeros) {
+            Err(Complaint::Failed(message)) => {
+                return Err(Complaint::wrong(format!("{what} are an error of yours ({message}); take the scale 1")));
+            }
+            other => other?,
+        };
+        Complaint::unless(vector.scale.is_finite() && vector.scale > 0.0, || {
+            format!("{what} give the scale {}: dividing by it gives NaN; take 1 there", vector.scale)
+        })?;
+        Complaint::unless(vector.dequantize().iter().all(|&x| x == 0.0), || {
+            format!("{what} become {:?}, which do not stand for 0", vector.values)
+        })?;
+    }
+    Ok(())
+}
+
+/// What is no number has no place on a grid.
+fn refuses_what_is_no_number(yours: &Answer<'_>) -> Result<(), Complaint> {
+    let bad = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+    for (bad, place) in bad.into_iter().flat_map(|bad| (0..3).map(move |place| (bad, place))) {
+        let mut numbers = [0.5, 0.75, -1.5];
+        numbers[place] = bad;
+        match ask(|| yours(&numbers)) {
+            Err(Complaint::Failed(_)) => {}
+            Ok(vector) => {
+                return Err(Complaint::wrong(format!(
+                    "{bad} among the numbers became {:?} with scale {}, as if all was well: return an `Err`",
+                    vector.values, vector.scale
+                )));
+            }
+            Err(complaint) => return Err(complaint),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_cutting_and_wrapping_are_told_apart() {
+        let of = |values: [i8; 2]| Int8Vector { values: values.to_vec(), scale: 1.0, zero_point: 0 };
+        assert_eq!(rounds_to_nearest(&[2.7, -300.0], &of([3, -128])), Ok(()));
+        let message = |vector| rounds_to_nearest(&[2.7, -300.0], &vector).unwrap_err().to_string();
+        assert!(message(of([2, -128])).contains("cuts off"));
+        assert!(message(of([3, 44])).contains("wrapped"));
+    }
+
+    #[test]
+    fn an_error_is_a_share_of_the_numbers() {
+        let vector = Int8Vector { values: vec![3, 4], scale: 1.0, zero_point: 0 };
+        assert!((vector.relative_error(&[3.0, 4.5]).unwrap() - 0.5 / 29.25_f64.sqrt()).abs() < 1e-9);
+        assert!(vector.relative_error(&[3.0]).is_err());
+    }
+}

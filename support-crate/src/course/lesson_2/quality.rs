@@ -1,0 +1,182 @@
+//! Ways to find int8 scales, compared in quality and speed.
+
+use super::tables::{intervals_of, ratio_of_latencies};
+use super::{AblationRun, BatchRun, FormatRow};
+use crate::error::Result;
+use crate::measure::{QualityComparison, Timing, TimingOptions, Uncertain, compare_quality, time_generate_interleaved};
+use crate::model::Loaded;
+use crate::report::{Estimate, Summary, Table};
+
+/// One way to find scales: how far the model is from the baseline, and how fast.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScalesRow {
+    /// The way, in words.
+    pub name: String,
+    /// Against the baseline; `None` for the baseline itself.
+    pub quality: Option<QualityComparison>,
+    /// How fast it was.
+    pub timing: Timing,
+}
+
+impl ScalesRow {
+    /// Compares models with the first one, the baseline, on the texts, and times them in turn on a prompt.
+    ///
+    /// # Errors
+    /// As [`compare_quality`] and [`time_generate_interleaved`].
+    pub fn in_turn(
+        models: &[(&str, &Loaded)],
+        prompt: &str,
+        texts: &[&str],
+        timing: &TimingOptions,
+    ) -> Result<Vec<Self>> {
+        let all: Vec<&Loaded> = models.iter().map(|(_, loaded)| *loaded).collect();
+        let timings = time_generate_interleaved(&all, prompt, timing)?;
+        let row = |(index, ((name, loaded), timing)): (usize, (&(&str, &Loaded), Timing))| {
+            let quality = if index == 0 { None } else { Some(compare_quality(all[0], loaded, texts)?) };
+            Ok(Self { name: (*name).to_owned(), quality, timing })
+        };
+        models.iter().zip(timings).enumerate().map(row).collect()
+    }
+}
+
+/// Quality against the baseline, which is the first row, and speed.
+///
+/// # Errors
+/// None that the caller can cause.
+pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Result<Table> {
+    let mut table = Table::new(title).headings([
+        ("scales", ""),
+        ("perplexity", ""),
+        ("ratio of perplexities", ""),
+        ("KL divergence", "nats"),
+        ("same top token", "%"),
+        ("throughput", "tokens/s"),
+    ])?;
+    let base = rows.iter().find_map(|row| row.quality.as_ref()).map(|quality| quality.base_perplexity.value);
+    for ScalesRow { name, quality, timing } in rows {
+        let of = |figure: fn(&QualityComparison) -> Uncertain| quality.as_ref().map(|it| Estimate::from(figure(it)));
+        table = table.row((
+            name,
+            quality.as_ref().map(|it| it.perplexity.value).or(base),
+            of(|it| it.perplexity_ratio),
+            of(|it| it.kl_divergence),
+            of(|it| it.same_top_token * 100.0),
+            timing.runs.throughput,
+        ))?;
+    }
+    let first = rows.first().map(|row| &row.timing);
+    let tokens = rows.iter().find_map(|row| row.quality.as_ref()).map_or(0, |quality| quality.tokens);
+    Ok(table
+        .decimals("perplexity", 3)?
+        .plus_minus("ratio of perplexities")?
+        .plus_minus("KL divergence")?
+        .plus_minus("same top token")?
+        .note(format!(
+            "{} | {tokens} tokens predicted, with 95% intervals | throughput: {}",
+            first.map_or_else(String::new, |timing| timing.run.to_string()),
+            intervals_of(first.map(|timing| &timing.runs.throughput))
+        )))
+}
+
+/// How much of what reading alone would give each model's largest batch reached, and which model came closer.
+pub fn batching_summary(models: &[(&str, &[BatchRun])]) -> Summary {
+    let reached = models.iter().filter_map(|(name, rows)| {
+        let (one, most) = (rows.first()?, rows.last()?);
+        let ideal = most.batch_size as f64 / one.batch_size as f64;
+        let gain = most.runs.throughput.median / one.runs.throughput.median;
+        Some((*name, most.batch_size, gain, ideal))
+    });
+    let reached: Vec<_> = reached.collect();
+    let summary = reached.iter().fold(Summary::new("Batches against the theory"), |all, (name, size, gain, ideal)| {
+        let share = 100.0 * gain / ideal;
+        all.point(format!(
+            "{name}: batches of {size} reached {gain:.2} times the throughput, {share:.0}% of the theory's."
+        ))
+    });
+    let size = reached.iter().map(|(_, size, ..)| *size).min().unwrap_or(0);
+    let at_size = models.iter().filter_map(|(name, rows)| {
+        let row = rows.iter().find(|row| row.batch_size == size)?;
+        Some((*name, row.runs.throughput.median / rows.first()?.runs.throughput.median))
+    });
+    let closest = at_size.max_by(|a, b| a.1.total_cmp(&b.1));
+    match closest.filter(|_| reached.len() > 1) {
+        Some((name, gain)) => summary.point(format!("At batches of {size}, {name} is closer to it: {gain:.2} times.")),
+        None => summary,
+    }
+}
+
+/// What the lesson's numbers say, in words that follow from them. What was not measured is left out.
+pub fn quantization_summary(
+    formats: &[FormatRow],
+    scales: &[ScalesRow],
+    ablation: &[AblationRun],
+    batching: &[BatchRun],
+) -> Summary {
+    let points = [formats_point(formats), scales_point(scales), ablation_point(ablation), batching_point(batching)];
+    points.into_iter().flatten().fold(Summary::new("What this run shows"), Summary::point)
+}
+
+fn formats_point(formats: &[FormatRow]) -> Option<String> {
+    let named = |name: &str| formats.iter().find(|row| row.name == name);
+    let (float, int8, head) = (named("float32")?, named("static int8")?, named("static int8, head too")?);
+    let bytes = |row: &FormatRow| row.bytes_per_token as f64 / float.bytes_per_token as f64;
+    Some(format!(
+        "At GPT-2 size, static int8 reads {:.2} of float32's bytes for a token and decoded {:.2} times as fast; with \
+         the head in int8 too, {:.2} of the bytes and {:.2} times as fast. Its prefill of {} tokens took {:.2} of \
+         float32's time.",
+        bytes(int8),
+        int8.decode_speed_up(float),
+        bytes(head),
+        head.decode_speed_up(float),
+        float.timing.prompt_tokens,
+        int8.timing.ttft.median / float.timing.ttft.median,
+    ))
+}
+
+fn scales_point(scales: &[ScalesRow]) -> Option<String> {
+    let row = scales.iter().find(|row| row.name.starts_with("static int8, absmax, per tensor"))?;
+    let quality = row.quality.as_ref()?;
+    let (ratio, kl) = (quality.perplexity_ratio, quality.kl_divergence);
+    let change = Estimate::from(ratio);
+    let seen = if change.low <= 1.0 && change.high >= 1.0 { "does not tell" } else { "tells" };
+    let by_kl = match (kl.value > 1.96 * kl.standard_error, seen) {
+        (true, "tells") => "does, too",
+        (true, _) => "does",
+        (false, _) => "does not",
+    };
+    Some(format!(
+        "Perplexity went from {:.3} to {:.3}, a ratio of {ratio} (one standard error): it {seen} int8 from float32; \
+         the KL divergence of {kl} nats {by_kl}. Both find the same token the most likely one at {:.1}% of the \
+         positions.",
+        quality.base_perplexity.value,
+        quality.perplexity.value,
+        100.0 * quality.same_top_token.value,
+    ))
+}
+
+fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
+    use crate::generate::PaddingSide::{Left, Right};
+    let runs = |use_cache, side| {
+        let is_it = |row: &&AblationRun| row.use_cache == use_cache && row.padding_side == side;
+        ablation.iter().find(is_it).map(|row| &row.runs)
+    };
+    let (left, right, uncached) = (runs(true, Left)?, runs(true, Right)?, runs(false, Left)?);
+    let (cache, side) = (ratio_of_latencies(uncached, left).ok()?, ratio_of_latencies(right, left).ok()?);
+    let told = if side.low <= 1.0 && side.high >= 1.0 { "not told apart" } else { "told apart" };
+    Some(format!(
+        "Without the KV cache, a batch took {:.2} times as long; padded on the right, {:.2} times as long as on the \
+         left ({told}).",
+        cache.median, side.median
+    ))
+}
+
+fn batching_point(batching: &[BatchRun]) -> Option<String> {
+    let (one, most) = (batching.first()?, batching.last()?);
+    Some(format!(
+        "Batches of {} reached {:.2} times the throughput of batches of {}; each answer took {:.2} times as long.",
+        most.batch_size,
+        most.runs.throughput.median / one.runs.throughput.median,
+        one.batch_size,
+        most.batch_latency.median / one.batch_latency.median,
+    ))
+}

@@ -1,0 +1,103 @@
+//! Texts before models: windows in batches, and something made of the logits after each scored token.
+
+use quantlab_kernels::{thread_scope, threads_granted};
+
+use super::PerplexityOptions;
+use super::windows::{Cut, Window, batches};
+use crate::error::{Error, Result};
+use crate::model::{Loaded, ModelInfo, TokenBatch};
+use crate::progress::Progress;
+
+/// What came out of all windows.
+pub(super) struct Scored<T> {
+    /// Of each window, in the order of the texts, whatever the batches were.
+    pub windows: Vec<T>,
+    /// Tokens that were predicted.
+    pub tokens: usize,
+    /// See [`RunInfo::threads_granted`](super::RunInfo::threads_granted).
+    pub threads_granted: usize,
+}
+
+/// Cuts texts into windows that fit all the models and has `score` make something of each batch: one result for each
+/// window. Prints from time to time how far it is.
+///
+/// # Errors
+/// No text with at least two tokens; a window, stride or batch size that does not fit; those of `score`.
+pub(super) fn score_windows<T>(
+    what: &'static str,
+    models: &[&Loaded],
+    sequences: &[Vec<u32>],
+    options: &PerplexityOptions,
+    score: impl Fn(&TokenBatch, &[&Window<'_>]) -> Result<Vec<T>>,
+) -> Result<Scored<T>> {
+    if options.batch_size == 0 {
+        return Err(Error::input("`batch_size` is 0").hint("score at least one window at a time"));
+    }
+    let smallest = |of: fn(&ModelInfo) -> usize| models.iter().map(|loaded| of(loaded.model.info())).min().unwrap_or(0);
+    let cut = Cut::new(options.window, options.stride, smallest(|info| info.context_len))?;
+    let windows: Vec<Window<'_>> = sequences.iter().flat_map(|ids| cut.windows(ids)).collect();
+    let tokens: usize = windows.iter().map(|window| window.scored().len()).sum();
+    if tokens == 0 {
+        return Err(Error::input("there is nothing to predict").hint("give a text of at least two tokens"));
+    }
+    let batch_size = if models.iter().all(|loaded| loaded.model.padded_batches()) { options.batch_size } else { 1 };
+    let mut progress = Progress::new(what, tokens, "tokens");
+    let mut results: Vec<(usize, T)> = Vec::with_capacity(windows.len());
+    let (scored, threads_granted) = threads_granted(|| {
+        batches(&windows, batch_size, smallest(max_tokens)).into_iter().try_for_each(|members| {
+            let batch: Vec<&Window<'_>> = members.iter().map(|&index| &windows[index]).collect();
+            results.extend(members.iter().copied().zip(score(&padded(&batch)?, &batch)?));
+            progress.advance(batch.iter().map(|window| window.scored().len()).sum());
+            Ok::<_, Error>(())
+        })
+    });
+    scored?;
+    results.sort_by_key(|&(index, _)| index);
+    Ok(Scored { windows: results.into_iter().map(|(_, result)| result).collect(), tokens, threads_granted })
+}
+
+/// What `of` makes of each scored token of each window, on all threads. It is given the window's row in the batch, the
+/// position whose logits predict the token, and the token; `work` is what this takes, in multiplications.
+pub(super) fn each_target<T: Send + Clone + Default>(
+    windows: &[&Window<'_>],
+    work: usize,
+    of: &(dyn Fn(usize, usize, u32) -> T + Sync),
+) -> Vec<Vec<T>> {
+    let targets: Vec<(usize, usize, u32)> = windows
+        .iter()
+        .enumerate()
+        .flat_map(|(row, window)| (window.unscored..window.ids.len()).map(move |t| (row, t - 1, window.ids[t])))
+        .collect();
+    let mut each = vec![T::default(); targets.len()];
+    thread_scope().split_mut(&mut each, 1, work, &|first, each| {
+        for (&(row, position, token), each) in targets[first..].iter().zip(each) {
+            *each = of(row, position, token);
+        }
+    });
+    let mut each = each.into_iter();
+    windows.iter().map(|window| each.by_ref().take(window.scored().len()).collect()).collect()
+}
+
+/// How many tokens a batch may have, padding included.
+///
+/// With a few hundred tokens, a CPU has no more to gain from a batch. But allocators give larger blocks
+/// back to the system (glibc: from 32 MiB on), which then has to map them anew for every batch.
+fn max_tokens(info: &ModelInfo) -> usize {
+    let logit_bytes: usize = if info.device.is_cpu() { 24 << 20 } else { 256 << 20 };
+    logit_bytes / (info.vocab_size * size_of::<f32>()).max(1)
+}
+
+/// The windows as one batch, padded on the right.
+fn padded(windows: &[&Window<'_>]) -> Result<TokenBatch> {
+    let longest = windows.iter().map(|window| window.ids.len()).max().unwrap_or(0);
+    let row = |window: &&Window<'_>| {
+        let mut ids = window.ids.to_vec();
+        // The mask hides it, so any token will do.
+        ids.resize(longest, 0);
+        ids
+    };
+    let mask = |window: &&Window<'_>| (0..longest).map(|t| t < window.ids.len()).collect();
+    let rows: Vec<Vec<u32>> = windows.iter().map(row).collect();
+    let masks: Vec<Vec<bool>> = windows.iter().map(mask).collect();
+    TokenBatch::new(&rows)?.with_attention_mask(&masks)
+}

@@ -1,0 +1,294 @@
+use super::super::{BarPlot, LinePlot, RugPlot, StackedBar, Timeline, TradeOff};
+use super::*;
+
+/// The words of a picture, line by line.
+fn words(svg: &str) -> Vec<&str> {
+    svg.lines().filter(|line| !line.starts_with('<')).collect()
+}
+
+fn csv(table: Result<Table>) -> String {
+    table.unwrap().to_csv_string().unwrap()
+}
+
+fn sweep() -> LinePlot {
+    let points = [(16, 0.11), (64, 0.19), (256, 0.53)].map(|(x, y)| (x, Estimate::plus_minus(y, 0.04)));
+    LinePlot::new("Latency by prompt length")
+        .x("prompt length", "tokens")
+        .y("latency", "s")
+        .series("float32", points)
+        .unwrap()
+        .intervals("95% confidence interval")
+        .reference_line(0.05, "bandwidth limit")
+        .unwrap()
+        .note("model embedded | cpu")
+}
+
+#[test]
+fn a_line_plot_says_what_it_shows() {
+    let svg = sweep().to_svg().unwrap();
+    assert!(svg.starts_with("<svg ") && svg.contains("<title>Latency by prompt length</title>"), "{svg}");
+    for text in [
+        "Latency by prompt length",
+        "prompt length (tokens)",
+        "latency (s)",
+        "float32",
+        "95% confidence interval",
+        "bandwidth limit",
+        "model embedded | cpu",
+        "0.2",
+    ] {
+        assert_eq!(words(&svg).iter().filter(|word| **word == text).count(), 1, "{text}: {svg}");
+    }
+}
+
+#[test]
+fn every_point_has_a_marker_and_an_error_bar() {
+    let svg = sweep().to_svg().unwrap();
+    // Each point a circle on a white one.
+    assert_eq!(svg.matches("<circle").count(), 2 * 3);
+    assert_eq!(svg.lines().filter(|line| line.starts_with("<circle") && line.contains("#2B2B2B")).count(), 3);
+    let bars = svg.lines().filter(|line| line.contains("stroke=\"#2B2B2B\"") && line.contains("stroke-width=\"14\""));
+    assert_eq!(bars.count(), 3 * 3);
+}
+
+#[test]
+fn the_order_of_points_does_not_matter_and_labels_follow_it() {
+    let plot = |order: [usize; 3]| {
+        let points = [(1, 1.0), (2, 3.0), (3, 2.0)];
+        let plot = LinePlot::new("t").series("a", order.map(|index| points[index])).unwrap();
+        plot.label_points("a", order.map(|index| ["one", "two", "three"][index])).unwrap().to_svg().unwrap()
+    };
+    assert_eq!(plot([0, 1, 2]), plot([2, 0, 1]));
+    assert!(["one", "two", "three"].iter().all(|label| words(&plot([0, 1, 2])).contains(label)));
+}
+
+#[test]
+fn names_are_escaped() {
+    let bars = BarPlot::new("a < b & c\u{1b}").bars([("<bar>", 1.0)]).unwrap().y("<y>", "\"u\"").to_svg().unwrap();
+    assert!(bars.contains("<title>a &lt; b &amp; c </title>") && words(&bars).contains(&"&lt;bar&gt;"), "{bars}");
+    assert!(words(&bars).contains(&"&lt;y&gt; (&quot;u&quot;)"), "{bars}");
+}
+
+#[test]
+fn what_cannot_be_drawn_is_an_error_that_says_so() {
+    let nan = LinePlot::new("t").series("float16", [(8, 0.5), (16, f64::NAN)]).unwrap_err();
+    assert_eq!(nan.message(), "`float16` has the value NaN at 16, which cannot be drawn");
+    assert!(LinePlot::new("t").series("a", [(f64::INFINITY, 1.0)]).is_err());
+    assert!(LinePlot::new("t").series("a", [(1, Estimate::new(1.0, 2.0, 0.5))]).is_err());
+    assert!(LinePlot::new("t").series("a", [(1, 1e300)]).is_err());
+    assert!(LinePlot::new("t").reference_line(f64::NAN, "limit").is_err());
+    assert!(LinePlot::new("t").runs("a", [0.0; 0]).unwrap_err().message().contains("no measured values"));
+    assert!(LinePlot::new("t").runs("a", [1.0, f64::NAN]).is_err());
+    let labels = sweep().label_points("float32", ["a", "b"]).unwrap_err();
+    assert_eq!(labels.message(), "`float32`: 2 labels for 3 points");
+    assert!(sweep().label_points("float16", ["a", "b", "c"]).unwrap_err().message().contains("no series `float16`"));
+
+    let empty = LinePlot::new("t").series("a", [(0, 0.0); 0]).unwrap().to_svg().unwrap_err();
+    assert_eq!(empty.message(), "`t` has no data to draw yet");
+    assert!(BarPlot::new("t").to_svg().is_err() && Timeline::new("t").to_svg().is_err());
+    assert!(TradeOff::new("t").to_svg().is_err() && RugPlot::new("t").to_svg().is_err());
+    assert!(StackedBar::new("t", ["a"]).to_svg().is_err());
+
+    let log = LinePlot::new("t").series("a", [(0, 1.0), (8, 2.0)]).unwrap().log_x().to_svg().unwrap_err();
+    assert!(log.message().contains("0 has no place on a logarithmic horizontal axis"), "{log}");
+    assert!(LinePlot::new("t").series("a", [(1, -1.0)]).unwrap().log_y().to_svg().is_err());
+    let exact = TradeOff::new("t").point("float32", 12.0, 0.0).unwrap();
+    assert!(exact.clone().log_y().to_svg().unwrap_err().message().contains("logarithmic vertical axis"));
+    assert!(exact.log_x().to_svg().is_ok() && TradeOff::new("t").point("a", f64::NAN, 1.0).is_err());
+
+    assert!(BarPlot::new("t").bars([("a", 1.0), ("a", 2.0)]).unwrap_err().message().contains("two bars `a`"));
+    let unknown = BarPlot::new("t").bars([("a", 1.0)]).unwrap().limits("limit", [("b", 2.0)]).unwrap_err();
+    assert_eq!(unknown.message(), "`t` has no bar `b` to limit");
+    assert!(StackedBar::new("t", ["a", "b"]).bar("x", [1.0]).unwrap_err().message().contains("1 amounts for 2 parts"));
+    assert!(StackedBar::new("t", ["a"]).bar("x", [-1.0]).is_err());
+    assert!(Timeline::new("t").run("r", 8, -0.1, [0.1]).is_err());
+    assert!(Timeline::new("t").run("r", 8, 0.1, [f64::NAN]).is_err());
+    assert!(RugPlot::new("t").codebook("a", &[]).is_err() && RugPlot::new("t").codebook("a", &[f32::NAN]).is_err());
+    assert!(RugPlot::new("t").density("weights", [(0.0, -1.0)]).is_err());
+}
+
+#[test]
+fn an_interval_down_to_zero_does_not_spoil_a_logarithmic_axis() {
+    let plot = LinePlot::new("t").series("a", [(1, Estimate::new(1.0, 0.0, 2.0)), (2, Estimate::exact(3.0))]);
+    assert!(words(&plot.unwrap().log_y().to_svg().unwrap()).contains(&"2"));
+}
+
+#[test]
+fn short_times_are_drawn_in_milliseconds_and_tabled_in_seconds() {
+    let plot = LinePlot::new("t").y("latency", "s").series("a", [(1, 0.004), (2, 0.0062)]).unwrap();
+    let svg = plot.clone().reference_line(0.002, "limit").unwrap().to_svg().unwrap();
+    assert!(words(&svg).contains(&"latency (ms)") && words(&svg).contains(&"6"), "{svg}");
+    assert_eq!(csv(plot.table()), "series,x,latency (s)\na,1,0.004\na,2,0.0062\n");
+    assert!(plot.reference_line(0.2, "limit").unwrap().to_svg().unwrap().contains("latency (s)"));
+    let bars = BarPlot::new("t").y("time", "s").bars([("a", 0.0421)]).unwrap().to_svg().unwrap();
+    assert!(words(&bars).contains(&"42.1") && words(&bars).contains(&"time (ms)"), "{bars}");
+    let tiny = StackedBar::new("t", ["a"]).y("time", "s").bar("x", [2.5e-5]).unwrap().to_svg().unwrap();
+    assert!(words(&tiny).contains(&"time (\u{b5}s)"), "{tiny}");
+}
+
+#[test]
+fn runs_are_points_beside_each_other_with_their_median() {
+    let plot = LinePlot::new("t").y("latency", "s").runs("first", [3.0, 1.0, 2.0]).unwrap();
+    let plot = plot.runs("later", [5.0, 4.0, 6.0]).unwrap();
+    let svg = plot.to_svg().unwrap();
+    for text in ["first: 2.00 s", "later: 5.00 s", "median with its 75% interval"] {
+        assert!(words(&svg).contains(&text), "{text}: {svg}");
+    }
+    let rows = "first,1,3.0\nfirst,2,1.0\nfirst,3,2.0\nlater,4,5.0\nlater,5,4.0\nlater,6,6.0\n";
+    assert_eq!(csv(plot.table()), format!("series,x,latency (s)\n{rows}"));
+}
+
+#[test]
+fn lines_are_named_at_their_ends_or_in_the_legend() {
+    let plot = |ends: [f64; 2]| {
+        let plot = LinePlot::new("t").series("high", [(1, 9.0), (2, ends[0])]).unwrap();
+        plot.series("low", [(1, 1.0), (2, ends[1])]).unwrap().to_svg().unwrap()
+    };
+    let keys = |svg: &str| svg.matches("<circle").count() + svg.matches("<polygon").count();
+    // Two markers with their rims on each line; one more of each in the legend.
+    assert_eq!(keys(&plot([8.0, 2.0])), 8);
+    let long =
+        LinePlot::new("t").series("a name much too long to stand beside the end of its line", [(1, 9.0), (2, 8.0)]);
+    assert_eq!(keys(&long.unwrap().to_svg().unwrap()), 4 + 2);
+    let curve = LinePlot::new("loss").series("train", (0..5000).map(|step| (step, 1.0 / f64::from(step + 1))));
+    assert_eq!(keys(&curve.unwrap().to_svg().unwrap()), 0);
+}
+
+#[test]
+fn a_format_has_its_colour_in_every_picture() {
+    let nf4 = "#BF4A06";
+    let line = LinePlot::new("t").series("with cache", [(1, 1.0)]).unwrap().series("NF4", [(1, 2.0)]).unwrap();
+    let trade = TradeOff::new("t").point("float32", 2.0, 1.0).unwrap().point("NF4, int8 head", 1.0, 2.0).unwrap();
+    let grouped = BarPlot::new("t").series("float32", [("a", 1.0)]).unwrap().series("nf4", [("a", 1.0)]).unwrap();
+    for svg in [
+        line.to_svg(),
+        trade.to_svg(),
+        grouped.to_svg(),
+        BarPlot::new("t").bars([("float32", 1.0), ("NF4", 2.0)]).unwrap().to_svg(),
+        StackedBar::new("t", ["int8", "nf4"]).bar("a", [1.0, 2.0]).unwrap().to_svg(),
+        RugPlot::new("t").codebook("NF4", &[0.0, 1.0]).unwrap().to_svg(),
+    ] {
+        let svg = svg.unwrap();
+        assert!(svg.contains(nf4), "{svg}");
+    }
+}
+
+#[test]
+fn bars_stand_side_by_side_with_their_values_and_limits() {
+    let plot = BarPlot::new("t")
+        .series("with cache", [("16", 3.1), ("64", 3.2)])
+        .and_then(|plot| plot.series("without cache", [("64", 16.2), ("256", 48.0)]))
+        .and_then(|plot| plot.limits("limit", [("64", 20.0)]))
+        .unwrap();
+    let svg = plot.to_svg().unwrap();
+    // One more in the legend.
+    assert_eq!(svg.matches("fill=\"#5B3F9B\"").count(), 2 + 1);
+    assert_eq!(svg.matches("fill=\"#4DB3A2\"").count(), 2 + 1);
+    assert!(["3.1", "3.2", "16.2", "48.0", "limit"].iter().all(|value| words(&svg).contains(value)), "{svg}");
+    let rows = "16,with cache,3.1,\n64,with cache,3.2,20.0\n64,without cache,16.2,20.0\n256,without cache,48.0,\n";
+    assert_eq!(csv(plot.table()), format!("category,series,value,limit\n{rows}"));
+}
+
+#[test]
+fn bars_lie_down_below_names_too_long_to_stand_under_them() {
+    let height = |names: [&str; 5]| {
+        let svg = BarPlot::new("t").bars(names.map(|name| (name, 2.0))).unwrap().to_svg().unwrap();
+        let bars = svg.lines().filter(|line| line.starts_with("<rect") && line.contains("#5B3F9B"));
+        let side = |name: &str, line: &str| -> f64 {
+            line.split_once(&format!("{name}=\"")).unwrap().1.split_once('"').unwrap().0.parse().unwrap()
+        };
+        bars.map(|line| side("height", line) / side("width", line)).fold(0.0, f64::max)
+    };
+    assert!(height(["a", "b", "c", "d", "e"]) > 2.0);
+    assert!(height(["a", "b", "c", "d", "an answer that a learner wrote"]) < 0.1);
+}
+
+#[test]
+fn stacked_bars_show_parts_and_totals() {
+    let plot = StackedBar::new("t", ["prefill", "decode"]).y("time", "s").bar("512", [0.29, 0.52]).unwrap();
+    let svg = plot.to_svg().unwrap();
+    for text in ["0.29", "0.52", "0.81", "prefill", "decode"] {
+        assert!(words(&svg).contains(&text), "{text}: {svg}");
+    }
+    assert_eq!(csv(plot.table()), "category,prefill (s),decode (s)\n512,0.29,0.52\n");
+}
+
+#[test]
+fn a_trade_off_draws_its_front_and_names_its_points() {
+    // The third point is beaten by the second; where more is better it beats all others.
+    let plot = TradeOff::new("t").x("memory", "MiB").y("perplexity", "").point("float32", 12.0, 8.0).unwrap();
+    let plot = plot.point("NF4", Estimate::new(3.0, 2.5, 3.5), 8.6).unwrap().point("FP4", 3.0, 9.3).unwrap();
+    let front = |svg: &str| {
+        let line =
+            svg.lines().find(|line| line.starts_with("<polyline") && line.contains("#5F636A") && line.contains(' '));
+        let points =
+            line.and_then(|line| line.split_once("points=\"")).map(|(_, points)| points.split_whitespace().count());
+        points.unwrap_or(0) - 1
+    };
+    let steps = |plot: &TradeOff| {
+        let svg = plot.to_svg().unwrap();
+        let lines = svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("stroke-width=\"12\""));
+        lines.map(front).collect::<Vec<_>>()
+    };
+    // A step has three corners; the legend's line, drawn below it, two ends.
+    assert_eq!(steps(&plot), [2, 3]);
+    assert!(steps(&plot.clone().higher_is_better()).is_empty());
+    let svg = plot.to_svg().unwrap();
+    for text in
+        ["float32", "NF4", "FP4", "memory (MiB), lower is better", "perplexity, lower is better", "Pareto front"]
+    {
+        assert!(words(&svg).contains(&text), "{text}: {svg}");
+    }
+    assert!(plot.clone().higher_is_better().to_svg().unwrap().contains("perplexity, higher is better"));
+    let rows = "float32,12.0,12.0,12.0,8.0\nNF4,3.0,2.5,3.5,8.6\nFP4,3.0,3.0,3.0,9.3\n";
+    assert_eq!(csv(plot.table()), format!("choice,memory (MiB),memory low (MiB),memory high (MiB),perplexity\n{rows}"));
+}
+
+#[test]
+fn a_rug_has_a_tick_for_each_value_and_a_boundary_between_two() {
+    let plot = RugPlot::new("t").x("value", "").codebook("NF4", &[1.0, -1.0, 0.5, 0.0, -0.0]).unwrap();
+    let svg = plot.clone().density("weights", [(-1.0, 0.1), (0.0, 1.0), (1.0, 0.1)]).unwrap().to_svg().unwrap();
+    assert_eq!(svg.lines().filter(|line| line.contains("stroke=\"#BF4A06\"")).count(), 4);
+    assert!(words(&svg).contains(&"weights") && words(&svg).contains(&"decision boundary"), "{svg}");
+    let rows = "NF4,-1.0,-0.5\nNF4,0.0,0.25\nNF4,0.5,0.75\nNF4,1.0,\n";
+    assert_eq!(csv(plot.table()), format!("codebook,value,boundary above\n{rows}"));
+}
+
+#[test]
+fn a_timeline_marks_the_first_token_and_draws_every_step() {
+    let svg = Timeline::new("t").run("", 512, 0.184, [0.0101; 20]).unwrap().to_svg().unwrap();
+    for text in [
+        "time to first token (TTFT): 184 ms",
+        "prefill: all 512 prompt tokens at once",
+        "decode: one token each, 20 steps of 10.1 ms",
+    ] {
+        assert!(words(&svg).contains(&text), "{text}: {svg}");
+    }
+    // Twenty blocks and the legend's; a dot, in its rim, for each of 21 tokens and the legend's.
+    assert_eq!(svg.matches("fill=\"#4DB3A2\"").count(), 20 + 1);
+    assert_eq!(svg.matches("<circle").count(), 2 * (21 + 1));
+    let many = Timeline::new("t").run("", 8, 0.01, [0.01; 500]).unwrap().to_svg().unwrap();
+    assert!(many.contains("500 steps of 10.0 ms (a block is 5 steps)"));
+}
+
+#[test]
+fn a_cell_gets_an_image_a_drawing_and_text() {
+    let chart = Chart::new("a \"title\"");
+    let shown = chart.blocks(sweep().to_svg().and_then(|svg| Ok((svg, sweep().table()?))));
+    assert_eq!(shown.iter().map(|(mime, _)| *mime).collect::<Vec<_>>(), ["text/plain", "image/svg+xml", "text/html"]);
+    assert!(shown[0].1.contains("float32") && shown[0].1.contains("0.11 [0.07, 0.15]"), "{}", shown[0].1);
+    assert!(shown[2].1.starts_with("<img src=\"data:image/svg+xml"), "{}", shown[2].1);
+    assert!(shown[2].1.contains("alt=\"a &quot;title&quot;\""));
+    let failed = Chart::new("<t>").blocks(LinePlot::new("<t>").to_svg().map(|svg| (svg, Table::new(""))));
+    assert!(failed[0].1.starts_with("no picture of `<t>`: ") && failed[1].1.contains("&lt;t&gt;"));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_an_error_with_its_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = sweep().save_svg(folder.path().join("none/plot.svg")).unwrap_err();
+    assert!(error.message().contains("plot.svg") && error.hint_text().is_some(), "{error}");
+    let path = folder.path().join("plot.svg");
+    sweep().save_svg(&path).unwrap();
+    assert_eq!(std::fs::read_to_string(path).unwrap(), sweep().to_svg().unwrap());
+}

@@ -1,0 +1,127 @@
+//! Trade-offs: what each choice costs and what it gives, and which choices no other one beats.
+
+use super::cell::Cell;
+use super::chart::{Chart, chart_methods, check_value};
+use super::estimate::Estimate;
+use super::label::{Label, Place};
+use super::scene::{Key, Mark, Scene, Stroke, Xy};
+use super::style::{MUTED, looks};
+use super::table::Table;
+use crate::error::Result;
+
+/// The radius of a marker, in pixels.
+const RADIUS: f64 = 5.0;
+
+/// Choices as points with intervals in both directions, and the Pareto front: the choices that no
+/// other one beats in both directions. Less of the horizontal quantity is better, and less of the
+/// vertical one too unless [`higher_is_better`](Self::higher_is_better) says otherwise.
+///
+/// ```
+/// use quantlab::report::{Estimate, TradeOff};
+///
+/// let plot = TradeOff::new("What the memory buys")
+///     .x("memory", "MiB")
+///     .y("perplexity", "")
+///     .point("float32", 474.7, 8.01)?
+///     .point("NF4", 120.4, Estimate::plus_minus(8.62, 0.11))?;
+/// assert!(plot.to_svg()?.contains("memory (MiB)"));
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct TradeOff {
+    chart: Chart,
+    points: Vec<Choice>,
+    higher_is_better: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Choice {
+    name: String,
+    x: Estimate,
+    y: Estimate,
+}
+
+impl TradeOff {
+    /// A plot without points yet.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { chart: Chart::new(title), points: Vec::new(), higher_is_better: false }
+    }
+
+    /// More of the vertical quantity is better, as of a speed.
+    pub fn higher_is_better(mut self) -> Self {
+        self.higher_is_better = true;
+        self
+    }
+
+    /// Adds a choice: its name, and what it costs and gives, as numbers or [`Estimate`]s.
+    ///
+    /// # Errors
+    /// NaN and infinite values.
+    pub fn point(mut self, name: impl Into<String>, x: impl Into<Estimate>, y: impl Into<Estimate>) -> Result<Self> {
+        let (name, x, y) = (name.into(), x.into(), y.into());
+        check_value(&name, "the horizontal axis", x)?;
+        check_value(&name, "the vertical axis", y)?;
+        self.points.push(Choice { name, x, y });
+        Ok(self)
+    }
+
+    /// The plotted numbers as a table, one row per choice.
+    pub fn table(&self) -> Result<Table> {
+        let Chart { x, y, .. } = &self.chart;
+        let columns = [("choice", ""), (x.name_or("x"), x.unit.as_str()), (y.name_or("y"), y.unit.as_str())];
+        self.points.iter().try_fold(self.chart.table(columns)?, |table, Choice { name, x, y }| {
+            table.row([Cell::from(name), Cell::measured(*x), Cell::measured(*y)])
+        })
+    }
+
+    pub(super) fn scene(&self) -> Result<Scene> {
+        let chart = &self.chart;
+        chart.check_any(!self.points.is_empty(), "add points with .point(\"name\", x, y)?")?;
+        let x = chart.across(self.points.iter().map(|choice| choice.x))?;
+        let y = chart.up(self.points.iter().map(|choice| choice.y), false)?;
+        let mut scene = Scene { grid: (true, true), ..Scene::new(x.axis, y.axis) };
+        let better = if self.higher_is_better { "higher" } else { "lower" };
+        let labelled =
+            |label: String, better| if label.is_empty() { label } else { format!("{label}, {better} is better") };
+        (scene.x_label, scene.y_label) = (labelled(x.label, "lower"), labelled(y.label, better));
+
+        let front = self.front();
+        if let (Some(last), true) = (front.last(), front.len() > 1) {
+            let steps = front.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
+            let stroke = Stroke::new(MUTED, 1.2);
+            scene.marks.push(Mark::Line(steps.chain([*last]).collect(), stroke));
+            scene.entry("Pareto front", Key::Line(stroke));
+        }
+        let looks = looks(self.points.iter().map(|choice| choice.name.as_str()));
+        for (Choice { name, x, y }, look) in self.points.iter().zip(&looks) {
+            let at = (x.value, y.value);
+            scene.marks.push(Mark::Point(at, *look, RADIUS));
+            if !name.is_empty() {
+                scene.labels.push(Label { key: Some(Key::Marker(*look)), ..Label::new(name, at, Place::Near) });
+            }
+        }
+        for (Choice { x, y, .. }, look) in self.points.iter().zip(&looks) {
+            let bars = [(x, (x.low, y.value), (x.high, y.value)), (y, (x.value, y.low), (x.value, y.high))];
+            let bars = bars.into_iter().filter(|(estimate, ..)| estimate.has_interval());
+            scene.marks.extend(bars.map(|(_, from, to)| Mark::Interval(from, to, look.color, Some(RADIUS))));
+        }
+        scene.intervals(chart);
+        Ok(scene)
+    }
+
+    /// The points that no other beats, from left to right: each is better than all to its left.
+    fn front(&self) -> Vec<Xy> {
+        let upwards = if self.higher_is_better { -1.0 } else { 1.0 };
+        let mut sorted: Vec<Xy> = self.points.iter().map(|choice| (choice.x.value, choice.y.value)).collect();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then((upwards * a.1).total_cmp(&(upwards * b.1))));
+        let mut front: Vec<Xy> = Vec::new();
+        for spot in sorted {
+            if front.last().is_none_or(|best| upwards * spot.1 < upwards * best.1) {
+                front.push(spot);
+            }
+        }
+        front
+    }
+}
+
+chart_methods!(TradeOff: x, y, log_x, log_y, intervals);

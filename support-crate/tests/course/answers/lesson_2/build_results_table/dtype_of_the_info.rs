@@ -1,0 +1,12 @@
+// Fills the dtype column from `info`.
+// wrong: nothing says that
+fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
+    Ok(Table::new("All scenarios")
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
+        .column("dtype", "", rows.iter().map(|_| &info.dtype))?
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token))?
+        .column("ppl", "", rows.iter().map(|row| row.ppl))?
+        .note(info))
+}

@@ -1,0 +1,26 @@
+// Builds the columns from vectors filled in a loop and names each row's dtype in the caption, not in a column.
+// right
+fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
+    let mut names = Vec::new();
+    let mut latency = Vec::new();
+    let mut throughput = Vec::new();
+    let mut per_token = Vec::new();
+    let mut ppl: Vec<Option<f64>> = Vec::new();
+    let mut caption = format!("{info} | dtype of each row:");
+    for row in rows {
+        names.push(row.scenario.clone());
+        latency.push(row.runs.latency);
+        throughput.push(row.runs.throughput);
+        per_token.push(row.runs.per_token);
+        ppl.push(row.ppl);
+        caption += &format!(" {} = {};", row.scenario, row.dtype);
+    }
+    Table::new("Summary")
+        .column("scenario", "", names)?
+        .column("perplexity", "", ppl)?
+        .column("throughput", "tokens/s", throughput)?
+        .column("latency", "s", latency)?
+        .column("per token", "ms", per_token)?
+        .decimals("perplexity", 2)
+        .map(|table| table.note(caption))
+}

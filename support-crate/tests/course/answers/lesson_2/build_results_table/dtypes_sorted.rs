@@ -1,0 +1,14 @@
+// Sorts the dtypes, and not the rows.
+// wrong: nothing says that
+fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
+    let mut dtypes: Vec<&String> = rows.iter().map(|row| &row.dtype).collect();
+    dtypes.sort();
+    Ok(Table::new("[6] Summary table")
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
+        .column("dtype", "", dtypes)?
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token))?
+        .column("ppl", "", rows.iter().map(|row| row.ppl))?
+        .note(info))
+}

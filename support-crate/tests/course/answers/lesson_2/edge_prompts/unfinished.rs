@@ -1,0 +1,5 @@
+// Not started.
+// not yet
+fn edge_prompts(loaded: &Loaded, max_new_tokens: usize) -> Result<Vec<EdgePrompt>> {
+    todo!()
+}

@@ -1,0 +1,14 @@
+// The range of the numbers, whether or not 0 is in it.
+// wrong: does not hold 0
+fn quantize_affine(numbers: &[f32]) -> Result<Int8Vector> {
+    if let Some(bad) = numbers.iter().find(|x| !x.is_finite()) {
+        return Err(Error::input(format!("{bad} cannot be quantized")));
+    }
+    let low = numbers.iter().copied().fold(f32::INFINITY, f32::min);
+    let high = numbers.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let scale = if high > low { (high - low) / 255.0 } else { 1.0 };
+    let zero_point = (-128.0 - low / scale).round() as i32;
+    let line = |x: &f32| ((x / scale).round() + zero_point as f32).clamp(-128.0, 127.0) as i8;
+    let values = numbers.iter().map(line).collect();
+    Ok(Int8Vector { values, scale, zero_point })
+}

@@ -1,0 +1,9 @@
+// Subtracts the wrong way round.
+// wrong: the sign is wrong
+fn kl_divergence(base: &[f32], other: &[f32]) -> f64 {
+    let term = |id: u32| {
+        let (ln_p, ln_q) = (log_softmax_at(base, id), log_softmax_at(other, id));
+        ln_p.exp() * (ln_q - ln_p)
+    };
+    (0..base.len() as u32).map(term).sum::<f64>()
+}

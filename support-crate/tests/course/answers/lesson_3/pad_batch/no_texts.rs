@@ -1,0 +1,13 @@
+// Panics when there are no texts.
+// wrong: it panicked
+fn pad_batch(sequences: &[Vec<u32>]) -> PaddedBatch {
+    let longest = sequences.iter().map(Vec::len).max().unwrap();
+    let mut padded = PaddedBatch::default();
+    for sequence in sequences {
+        let mut ids = sequence.clone();
+        ids.resize(longest, 0);
+        padded.ids.push(ids);
+        padded.mask.push((0..longest).map(|t| t < sequence.len()).collect());
+    }
+    padded
+}

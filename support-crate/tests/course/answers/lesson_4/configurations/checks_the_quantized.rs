@@ -1,0 +1,17 @@
+// Looks at the weights of quantized models only.
+// wrong: another `engine` or `check_finite`
+fn configurations(device: Device) -> Vec<Configuration> {
+    let precision = if device.is_cpu() { Precision::Float32 } else { Precision::Float16 };
+    let one = |name: &str, quantization: Option<QuantizationConfig>| Configuration {
+        name: name.to_owned(),
+        options: LoadOptions { precision, device, check_finite: quantization.is_some(), quantization, ..LoadOptions::default() },
+    };
+    let mut all = vec![
+        one(if device.is_cpu() { "FP32 (Baseline)" } else { "FP16 (Baseline)" }, None),
+        one("INT8", Some(QuantizationConfig::int8())),
+        one("NF4", Some(QuantizationConfig::nf4())),
+        one("FP4", Some(QuantizationConfig::fp4())),
+    ];
+    
+    all
+}

@@ -1,0 +1,27 @@
+// Writes the quantization configs out field by field and changes clones of the baseline's options.
+// right
+fn configurations(device: Device) -> Vec<Configuration> {
+    let on_cpu = device.is_cpu();
+    let mut options = LoadOptions::default();
+    options.device = device;
+    options.precision = if on_cpu { Precision::Float32 } else { Precision::Float16 };
+    let with = |config: QuantizationConfig| {
+        let mut changed = options.clone();
+        changed.quantization = Some(config);
+        changed
+    };
+    let eight = QuantizationConfig { load_in_8bit: true, ..QuantizationConfig::default() };
+    let four = |bnb_4bit_quant_type: FourBit| QuantizationConfig {
+        load_in_4bit: true,
+        bnb_4bit_quant_type,
+        head: Head::AsLoaded,
+        ..QuantizationConfig::default()
+    };
+    let rest = if on_cpu { "FP32" } else { "FP16" };
+    vec![
+        Configuration { name: format!("Baseline ({rest})"), options: options.clone() },
+        Configuration { name: "LLM.int8 = INT8".into(), options: with(eight) },
+        Configuration { name: "4 bits: NF4".into(), options: with(four(FourBit::Nf4)) },
+        Configuration { name: "4 bits: FP4".into(), options: with(four(FourBit::Fp4)) },
+    ]
+}

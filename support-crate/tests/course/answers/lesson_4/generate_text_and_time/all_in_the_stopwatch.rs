@@ -1,0 +1,14 @@
+// Everything in the stopwatch.
+// wrong: the tokenizer ran inside
+fn generate_text_and_time(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompt: &str,
+    max_new_tokens: usize,
+) -> Result<(String, f64)> {
+    let options = GenerateOptions { max_new_tokens, stop_at_eos: false, ..GenerateOptions::default() };
+    stopwatch(clock, &*loaded.model, || {
+        let ids = loaded.tokenizer.encode(prompt)?;
+        loaded.tokenizer.decode(&loaded.generate_tokens(&ids, &options)?.tokens)
+    })
+}

@@ -1,0 +1,15 @@
+// Also times the tokenizer, and keeps that to itself.
+// right
+fn generate_text_and_time(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompt: &str,
+    max_new_tokens: usize,
+) -> Result<(String, f64)> {
+    let options = GenerateOptions { max_new_tokens, stop_at_eos: false, ..GenerateOptions::default() };
+    let before = clock.now();
+    let ids = loaded.tokenizer.encode(prompt)?;
+    let _tokenizing = clock.now() - before;
+    let (generated, latency) = stopwatch(clock, &*loaded.model, || loaded.generate_tokens(&ids, &options))?;
+    Ok((loaded.tokenizer.decode(&generated.tokens)?, latency))
+}

@@ -1,0 +1,30 @@
+// Divides by a run too many.
+// wrong: one run too many
+fn run_experiment(
+    clock: &dyn Clock,
+    hub: &dyn ModelHub,
+    configurations: &[Configuration],
+    settings: &ExperimentSettings,
+    log: &dyn Fn(&str),
+) -> Vec<ExperimentRow> {
+    let ExperimentSettings { model_id, prompts, max_new_tokens, num_timing_runs } = settings;
+    
+    let measure = |one: &Configuration| -> Result<ExperimentResult> {
+        log(&format!("Loading model with configuration: {}", one.name));
+        let model = hub.model(model_id, &one.options)?;
+        let loaded = Loaded::new(hub.tokenizer(model_id)?, model, model_id, &one.name)?;
+        let memory_mib = get_model_memory_footprint(loaded.model.tensors());
+        log(&format!("Memory Footprint: {memory_mib:.2} MiB"));
+        let mut outputs = Vec::new();
+        let mut total_s = 0.0;
+        for prompt in prompts {
+            log(&format!("  Processing prompt: '{prompt:.30}...'"));
+            outputs.push(generate_text_and_time(clock, &loaded, prompt, *max_new_tokens)?.0);
+        }
+        for _ in 0..*num_timing_runs {
+            total_s += generate_text_and_time(clock, &loaded, &prompts[0], *max_new_tokens)?.1;
+        }
+        Ok(ExperimentResult { memory_mib, avg_latency_s: total_s / (*num_timing_runs + 1) as f64, outputs })
+    };
+    configurations.iter().map(|one| ExperimentRow { name: one.name.clone(), outcome: measure(one) }).collect()
+}

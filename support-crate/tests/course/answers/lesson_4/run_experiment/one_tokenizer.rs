@@ -1,0 +1,35 @@
+// Opens the tokenizer once before the loop, since all configurations have the same, with a ?.
+// wrong: it panicked
+fn run_experiment(
+    clock: &dyn Clock,
+    hub: &dyn ModelHub,
+    configurations: &[Configuration],
+    settings: &ExperimentSettings,
+    log: &dyn Fn(&str),
+) -> Vec<ExperimentRow> {
+    let ExperimentSettings { model_id, prompts, max_new_tokens, num_timing_runs } = settings;
+    let (max_new_tokens, num_timing_runs) = (*max_new_tokens, *num_timing_runs);
+    let tokenizer = hub.tokenizer(model_id).unwrap();
+    let mut rows = Vec::new();
+    for configuration in configurations {
+        log(&format!("Loading model with configuration: {}", configuration.name));
+        let run = || -> Result<ExperimentResult> {
+            let model = hub.model(model_id, &configuration.options)?;
+            let loaded = Loaded::new(tokenizer.clone(), model, model_id, &configuration.name)?;
+            let memory_mib = get_model_memory_footprint(loaded.model.tensors());
+            log(&format!("Memory Footprint: {memory_mib:.2} MiB"));
+            let mut outputs = Vec::new();
+            for prompt in prompts {
+                log(&format!("  Processing prompt: '{:.30}...'", prompt));
+                outputs.push(generate_text_and_time(clock, &loaded, prompt, max_new_tokens)?.0);
+            }
+            let mut total = 0.0;
+            for _ in 0..num_timing_runs {
+                total += generate_text_and_time(clock, &loaded, &prompts[0], max_new_tokens)?.1;
+            }
+            Ok(ExperimentResult { memory_mib, avg_latency_s: total / num_timing_runs as f64, outputs })
+        };
+        rows.push(ExperimentRow { name: configuration.name.clone(), outcome: run() });
+    }
+    rows
+}

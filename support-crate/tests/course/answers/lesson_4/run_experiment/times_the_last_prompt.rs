@@ -1,0 +1,41 @@
+// Keeps the prompt of the loop in a variable and times that one afterwards.
+// wrong: only the first prompt is timed
+fn run_experiment(
+    clock: &dyn Clock,
+    hub: &dyn ModelHub,
+    configurations: &[Configuration],
+    settings: &ExperimentSettings,
+    log: &dyn Fn(&str),
+) -> Vec<ExperimentRow> {
+    let ExperimentSettings { model_id, prompts, max_new_tokens, num_timing_runs } = settings;
+    let (max_new_tokens, num_timing_runs) = (*max_new_tokens, *num_timing_runs);
+    let mut rows = Vec::new();
+    for configuration in configurations {
+        log(&format!("Loading model with configuration: {}", configuration.name));
+        let run = || -> Result<ExperimentResult> {
+            let loaded = Loaded::new(
+                hub.tokenizer(model_id)?,
+                hub.model(model_id, &configuration.options)?,
+                model_id,
+                &configuration.name,
+            )?;
+            let memory_mib = get_model_memory_footprint(loaded.model.tensors());
+            log(&format!("Memory Footprint: {memory_mib:.2} MiB"));
+            let mut outputs = Vec::new();
+            let mut timed = "";
+            for prompt in prompts {
+                log(&format!("  Processing prompt: '{:.30}...'", prompt));
+                timed = prompt;
+                outputs.push(generate_text_and_time(clock, &loaded, prompt, max_new_tokens)?.0);
+            }
+            let mut total = 0.0;
+            for _ in 0..num_timing_runs {
+                let (_, latency) = generate_text_and_time(clock, &loaded, timed, max_new_tokens)?;
+                total += latency;
+            }
+            Ok(ExperimentResult { memory_mib, avg_latency_s: total / num_timing_runs as f64, outputs })
+        };
+        rows.push(ExperimentRow { name: configuration.name.clone(), outcome: run() });
+    }
+    rows
+}

@@ -1,0 +1,183 @@
+//! Every kind of picture with realistic numbers and with awkward ones. `QUANTLAB_GALLERY=folder` keeps
+//! them as PNG files, to be looked at.
+
+use quantlab::error::Result;
+use quantlab::quant::FourBit;
+use quantlab::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Timeline, TradeOff};
+
+type SavePng = dyn Fn(&std::path::Path) -> Result<()>;
+
+/// A picture as SVG, and how it is written to a PNG file.
+pub struct Picture {
+    pub name: &'static str,
+    pub svg: String,
+    pub save_png: Box<SavePng>,
+}
+
+macro_rules! pictures {
+    ($($name:ident => $plot:expr;)*) => {
+        pub fn pictures() -> Result<Vec<Picture>> {
+            Ok(vec![$({
+                let plot = $plot;
+                Picture {
+                    name: stringify!($name),
+                    svg: plot.to_svg()?,
+                    save_png: Box::new(move |path| plot.save_png(path)),
+                }
+            }),*])
+        }
+    };
+}
+
+pub const NOTE: &str = "embedded | kernels | cpu | float32 | 2 threads | release";
+pub const FOUR_BITS: [&str; 4] = ["NF4", "FP4 (bitsandbytes)", "FP4 (E2M1)", "int4"];
+
+pub fn around(value: f64, percent: f64) -> Estimate {
+    Estimate::plus_minus(value, value * percent / 100.0)
+}
+
+/// Times with a long tail to one side, as a shared machine has them.
+pub fn noisy(middle: f64, count: u32, seed: u32) -> Vec<f64> {
+    let noise = |run: u32| f64::from((run.wrapping_mul(2654435761) ^ seed.wrapping_mul(40503)) >> 16 & 1023) / 1023.0;
+    (0..count).map(|run| middle * (0.985 + 0.03 * noise(run) + 0.12 * noise(run + 977).powi(9))).collect()
+}
+
+pub fn normal_density() -> impl Iterator<Item = (f64, f64)> {
+    (0..=80).map(|step| f64::from(step) / 40.0 - 1.0).map(|x| (x, (-0.5 * (x / 0.31).powi(2)).exp() * 1.28))
+}
+
+pictures! {
+    line_latency => LinePlot::new("Latency grows with the prompt")
+        .x("prompt length", "tokens")
+        .y("latency of 50 new tokens", "s")
+        .series("with KV cache", [(16, 0.187), (64, 0.193), (128, 0.201), (256, 0.224), (448, 0.263)]
+            .map(|(x, y)| (x, around(y, 2.0))))?
+        .intervals("95% interval of the median")
+        .note(NOTE);
+    line_cache_log => LinePlot::new("What the KV cache saves")
+        .x("prompt length", "tokens")
+        .y("latency of 50 new tokens", "s")
+        .series("with KV cache", [(16, 0.19), (128, 0.21), (256, 0.24), (448, 0.28)].map(|(x, y)| (x, around(y, 3.0))))?
+        .series("without", [(16, 1.3), (128, 3.9), (256, 7.4), (448, 13.1)].map(|(x, y)| (x, around(y, 3.0))))?
+        .intervals("95% interval of the median")
+        .log_x()
+        .log_y()
+        .note(NOTE);
+    line_batches => LinePlot::new("Throughput by batch size")
+        .x("batch size", "prompts")
+        .y("throughput", "tokens/s")
+        .series("float32", [(1, 212.0), (2, 405.0), (4, 730.0), (8, 1240.0), (16, 1810.0)].map(|(x, y)| (x, around(y, 2.0))))?
+        .series("bfloat16", [(1, 380.0), (2, 690.0), (4, 1180.0), (8, 1790.0), (16, 2250.0)].map(|(x, y)| (x, around(y, 2.0))))?
+        .series("int8", [(1, 610.0), (2, 1090.0), (4, 1720.0), (8, 2350.0), (16, 2790.0)].map(|(x, y)| (x, around(y, 2.0))))?
+        .series("NF4", [(1, 720.0), (2, 1010.0), (4, 1390.0), (8, 1640.0), (16, 1790.0)].map(|(x, y)| (x, around(y, 2.0))))?
+        .series("FP4", [(1, 715.0), (2, 1000.0), (4, 1380.0), (8, 1630.0), (16, 1780.0)].map(|(x, y)| (x, around(y, 2.0))))?
+        .intervals("95% interval of the median")
+        .log_x()
+        .log_y()
+        .note(NOTE);
+    line_milliseconds => LinePlot::new("Time for each token, in milliseconds because all are short")
+        .x("position in the context", "tokens")
+        .y("time for a token", "s")
+        .series("float32", [(16, 0.0047), (64, 0.00475), (256, 0.0051), (512, 0.0055)])?
+        .series("NF4", [(16, 0.0014), (64, 0.00145), (256, 0.0018), (512, 0.0023)])?
+        .reference_line(0.0039, "float32: bytes / memory bandwidth")?
+        .reference_line(0.00064, "NF4: bytes / memory bandwidth")?
+        .note(NOTE);
+    line_long_names => LinePlot::new("A title that is much too long for one line, because somebody wanted to say everything in it at once and then some more")
+        .x("the length of the prompt in tokens, as the tokenizer of the model counts them, special ones included", "tokens")
+        .y("latency of fifty new tokens after the prompt, measured with the synthetic clock of the laboratory", "s")
+        .series("float32 (forced on CPU), engine kernels, two threads, in turns with the others", [(1, 1.0), (2, 3.0), (3, 2.0)])?
+        .series("bfloat16, engine candle", [(1, 1.1), (2, 2.6), (3, 2.05)])?
+        .note("random:gpt2 | kernels | cpu (AVX2) | float32 (forced on CPU) | 2 threads | release | median of 11 runs, taking turns with the other four, after two runs that do not count; the interval holds the median with 95%");
+    line_one_point => LinePlot::new("One point").x("batch size", "").y("perplexity", "").series("float32", [(4, 8.01)])?;
+    line_negative => LinePlot::new("Change against float32")
+        .x("layer", "").y("change of the loss", "nats")
+        .series("NF4", (0..12).map(|layer| (layer, 0.004 * f64::from(layer % 5) - 0.006)))?
+        .series("FP4", (0..12).map(|layer| (layer, 0.007 * f64::from(layer % 4) - 0.012)))?
+        .note(NOTE);
+    line_curve => LinePlot::new("Loss while training").x("step", "").y("loss", "nats/token")
+        .series("training", (1..3000).map(|step| (step, 1.1 + 4.0 / f64::from(step).sqrt() + 0.05 * f64::from(step * 7919 % 13) / 13.0)))?
+        .series("held-out", (1..30).map(|step| (step * 100, 1.25 + 4.0 / f64::from(step * 100).sqrt())))?
+        .log_x();
+    line_block_sizes => LinePlot::new("Perplexity by block size")
+        .x("bits for each weight, scales included", "").y("perplexity", "").y_from_zero(false)
+        .series("NF4", [32, 64, 128, 256, 1024, 4096].map(|b| (4.0 + 32.0 / f64::from(b), 8.6 + 0.09 * f64::from(b).log2() - 0.3)))?
+        .label_points("NF4", [32, 64, 128, 256, 1024, 4096])?
+        .series("FP4", [32, 64, 128, 256, 1024, 4096].map(|b| (4.0 + 32.0 / f64::from(b), 9.2 + 0.16 * f64::from(b).log2() - 0.7)))?
+        .label_points("FP4", [32, 64, 128, 256, 1024, 4096])?
+        .reference_line(8.01, "float32")?
+        .note(NOTE);
+    runs_one => LinePlot::new("The same run, fifteen times").x("run", "").y("latency of 50 new tokens", "s")
+        .runs("latency", noisy(0.1893, 15, 1))?.y_from_zero(false).note(NOTE);
+    runs_drift => LinePlot::new("The same measurement at two times").x("run", "").y("latency of 50 new tokens", "s")
+        .runs("first", noisy(0.0061, 15, 1))?.runs("ten minutes later", noisy(0.0066, 15, 7))?
+        .y_from_zero(false).note(NOTE);
+    bar_precisions => BarPlot::new("Decode by precision, at GPT-2's size")
+        .x("precision").y("decode", "tokens/s")
+        .bars([("float32", 41.2), ("bfloat16", 78.5), ("INT8", 121.0), ("NF4", 163.0), ("FP4", 162.0)].map(|(n, v)| (n, around(v, 3.0))))?
+        .limits("bandwidth limit", [("float32", 47.0), ("bfloat16", 94.0), ("INT8", 184.0), ("NF4", 330.0), ("FP4", 330.0)])?
+        .intervals("95% interval of the median").note(NOTE);
+    bar_requested => BarPlot::new("GPT-2 size: throughput by precision").x("requested: used").y("throughput", "tokens/s")
+        .bars([("float32: float32", 41.2), ("float16: float32 (forced on CPU)", 41.0), ("bfloat16: bfloat16", 78.5), ("auto: bfloat16", 78.1)]
+            .map(|(n, v)| (n, around(v, 2.0))))?
+        .reference_line(47.0, "limit of float32")?.reference_line(94.0, "limit of bfloat16")?
+        .intervals("95% interval of the median").note(NOTE);
+    bar_grouped => BarPlot::new("Throughput with the KV cache and without").x("prompt length (tokens)").y("throughput", "tokens/s")
+        .series("with KV cache", [("16", 268.0), ("128", 249.0), ("448", 190.0)].map(|(n, v)| (n, around(v, 3.0))))?
+        .series("without", [("16", 38.5), ("128", 12.8), ("448", 3.8)].map(|(n, v)| (n, around(v, 3.0))))?
+        .intervals("95% interval of the median").note(NOTE);
+    bar_codes => BarPlot::new("How often each of the sixteen numbers is used").x("from the smallest number to the largest").y("share of the weights", "%")
+        .series("NF4", (1..=16).map(|n| (n.to_string(), 9.4 - 0.12 * (f64::from(n) - 8.5).powi(2))))?
+        .series("FP4 (E2M1)", (1..=16).map(|n| (n.to_string(), 14.4 - 0.23 * (f64::from(n) - 8.5).powi(2))))?
+        .reference_line(6.25, "1/16")?.note(NOTE);
+    bar_surprise => BarPlot::new("Where is the model surprised?").x("token (position)").y("negative log-likelihood", "nats")
+        .bars([("capital (1)", 6.1), ("of (2)", 0.4), ("France (3)", 4.9), ("is (4)", 1.2), ("Rome (5)", 7.9), (", (6)", 1.0), ("not (7)", 3.3), ("Paris (8)", 4.0), (". (9)", 0.7)])?
+        .note(NOTE);
+    bar_many => BarPlot::new("Rounding error of each layer").x("layer").y("error", "%")
+        .bars((0..96).map(|layer| (format!("layer {layer}"), 9.0 + 2.0 * (f64::from(layer) / 7.0).sin())))?;
+    bar_negative => BarPlot::new("Change of the perplexity against float32").y("change", "%")
+        .bars([("bfloat16", around(-0.02, 60.0)), ("INT8", Estimate::plus_minus(0.05, 0.09)), ("NF4", around(4.4, 8.0)), ("static int8, calibrated on four prompts", around(1.3, 9.0))])?
+        .intervals("95% interval").note(NOTE);
+    bar_one => BarPlot::new("One bar").y("load time", "s").bars([("float32", 0.0123)])?;
+    stacked_memory => StackedBar::new("Where the memory goes, at GPT-2's size", ["embeddings and head", "layers", "the rest", "scales"])
+        .y("memory", "MiB")
+        .bar("float32", [150.3, 324.0, 12.4, 0.0])?.bar("bfloat16", [75.2, 162.0, 6.2, 0.0])?
+        .bar("INT8", [75.2, 81.0, 6.2, 0.6])?.bar("NF4", [75.2, 40.5, 6.2, 5.1])?.bar("NF4, double quantization", [75.2, 40.5, 6.2, 1.3])?
+        .note("random:gpt2; the rest: causal masks, biases, normalisations");
+    stacked_times => StackedBar::new("Prefill and decode by prompt length", ["prefill", "decode"]).x("prompt length (tokens)").y("time", "s")
+        .bar("16", [0.0051, 0.051])?.bar("128", [0.0118, 0.0525])?.bar("448", [0.0394, 0.0551])?.note(NOTE);
+    timeline => Timeline::new("One long step over the prompt, then a short one per token")
+        .run("prompt of 384 tokens", 384, 0.0341, (0..19).map(|step| 0.0044 + 0.00002 * f64::from(step)))?
+        .run("prompt of 16 tokens", 16, 0.0051, [0.0041; 19])?.note(NOTE);
+    timeline_long => Timeline::new("A long answer").run("", 8, 0.01, [0.01; 500])?;
+    trade_off_perplexity => TradeOff::new("What the memory buys").x("memory", "MiB").y("perplexity", "")
+        .point("float32", 12.61, Estimate::plus_minus(8.01, 0.04))?.point("bfloat16", 6.31, Estimate::plus_minus(8.015, 0.04))?
+        .point("INT8", 4.22, Estimate::plus_minus(8.03, 0.045))?.point("static int8", 3.98, Estimate::plus_minus(8.14, 0.05))?
+        .point("NF4", 2.91, Estimate::plus_minus(8.62, 0.06))?.point("NF4, double quantization", 2.83, Estimate::plus_minus(8.63, 0.06))?
+        .point("NF4, int8 head", 2.31, Estimate::plus_minus(8.66, 0.06))?.point("FP4", 2.91, Estimate::plus_minus(9.31, 0.08))?
+        .point("int4", 2.91, Estimate::plus_minus(9.02, 0.08))?
+        .intervals("95% interval").note(NOTE);
+    trade_off_kl => TradeOff::new("What the memory buys, told by the KL divergence").x("memory", "MiB").y("KL divergence", "nats/token")
+        .point("bfloat16", 6.31, Estimate::plus_minus(2.1e-5, 4e-6))?
+        .point("INT8", 4.22, Estimate::plus_minus(6.4e-4, 5e-5))?.point("static int8", 3.98, Estimate::plus_minus(0.0112, 8e-4))?
+        .point("NF4", 2.91, Estimate::plus_minus(0.062, 0.004))?.point("NF4, int8 head", 2.31, Estimate::plus_minus(0.0625, 0.004))?
+        .point("FP4", 2.91, Estimate::plus_minus(0.131, 0.008))?
+        .log_x().log_y().intervals("95% interval").note(NOTE);
+    trade_off_speed => TradeOff::new("Memory against speed, at GPT-2's size").x("memory", "MiB").y("decode", "tokens/s").higher_is_better()
+        .point("float32", 474.7, around(41.2, 3.0))?.point("bfloat16", 237.4, around(78.5, 3.0))?.point("INT8", 156.4, around(121.0, 4.0))?
+        .point("NF4", 120.4, around(163.0, 3.0))?.point("FP4", 120.4, around(162.0, 3.0))?.point("NF4, int8 head", 84.3, around(201.0, 5.0))?
+        .intervals("95% interval of the median").note(NOTE);
+    trade_off_block_sizes => [32, 64, 128, 256, 1024].iter().try_fold(
+        TradeOff::new("Block sizes").x("bits for each weight", "").y("perplexity", "").note(NOTE), |plot, block| {
+            let bits = 32.0 / f64::from(*block);
+            let plot = plot.point(format!("NF4, {block}"), 4.0 + bits, around(8.9 - 0.3 * bits, 0.8))?;
+            plot.point(format!("FP4, {block}"), 4.0 + bits, around(9.5 - 0.5 * bits, 0.8))
+        })?;
+    rug_codebooks => RugPlot::new("Where the weights are, and where the sixteen numbers").x("weight / absmax of its block", "")
+        .density("weights", normal_density())?
+        .codebook("NF4", FourBit::Nf4.codebook())?.codebook(FOUR_BITS[1], FourBit::Fp4.codebook())?
+        .codebook(FOUR_BITS[2], &[0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0].map(|v: f32| v / 6.0).iter().flat_map(|v| [*v, -v]).collect::<Vec<_>>())?
+        .codebook(FOUR_BITS[3], &(-7..=7).map(|n| n as f32 / 7.0).collect::<Vec<_>>())?
+        .note("layer 3, attention, NF4's blocks of 64");
+    rug_one => RugPlot::new("One codebook").codebook("NF4", FourBit::Nf4.codebook())?;
+}
