@@ -84,7 +84,7 @@ fn gpu() -> Value {
     json!(output_of(Command::new("nvidia-smi").args(query)).unwrap_or_default().trim())
 }
 
-/// Seconds to a ready kernel and to a first value, the median of ten cells, resident memory.
+/// Seconds to a ready kernel and to a first value, of a plain cell and of one that shows a table (medians), memory.
 fn measure_kernel(home: &Home) -> Result<Map<String, Value>> {
     setup::setup(&Checkout::find()?, false)?;
     let mut timing = Map::new();

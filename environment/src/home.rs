@@ -110,6 +110,10 @@ impl Home {
     pub fn live(&self) -> PathBuf {
         self.kernels().join("live")
     }
+    /// What Cargo said of the cells' and the standard library's packages.
+    pub fn answers(&self) -> PathBuf {
+        self.kernels().join("answers")
+    }
     /// Half-finished and finished downloads.
     pub fn downloads(&self) -> PathBuf {
         self.root.join("downloads")

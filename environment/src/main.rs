@@ -112,8 +112,10 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    if called_as_cargo() {
-        return kernel::filter::main();
+    // Copies of this program stand for others in a kernel.
+    let name = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    if let Some(code) = name.and_then(|name| kernel::cargo::run_as(&name)) {
+        return code;
     }
     match dispatch(Cli::parse().command) {
         Ok(code) => code,
@@ -122,11 +124,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// A copy of this program stands as `cargo` where rust-analyzer looks for it.
-fn called_as_cargo() -> bool {
-    std::env::current_exe().is_ok_and(|path| path.file_name().is_some_and(|name| name == "cargo"))
 }
 
 fn dispatch(task: Task) -> Result<ExitCode> {

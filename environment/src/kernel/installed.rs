@@ -131,6 +131,14 @@ impl Installed {
         Ok(command)
     }
 
+    /// The `PATH` of a kernel.
+    pub fn kernel_path(&self, home: &Home) -> OsString {
+        let mut path = home.cargo_home().join("bin").into_os_string();
+        path.push(":");
+        path.push(self.search_path());
+        path
+    }
+
     /// Cargo and rustc of the toolchain that everything was built with come first, also where a program
     /// that was started from a desktop does not know them at all.
     fn search_path(&self) -> OsString {

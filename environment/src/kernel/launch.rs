@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::filter::{REAL_CARGO, STD_CARGO_HOME};
+use super::cargo::{STD_CARGO_HOME, TOOLCHAIN_BIN};
 use super::installed::Installed;
 use super::{live, warm};
 use crate::checkout::Checkout;
@@ -49,8 +49,9 @@ pub fn launch(connection_file: &Path) -> Result<()> {
         .env("EVCXR_TMPDIR", &dir)
         .env("EVCXR_CONFIG_DIR", &config)
         .env("CARGO_NET_OFFLINE", "true")
-        // rustup's proxy would add its own start-up time to each call.
-        .env(REAL_CARGO, installed.sysroot.join("bin/cargo"))
+        // There evcxr finds the programs that stand for cargo and rustup.
+        .env("PATH", installed.kernel_path(&home))
+        .env(TOOLCHAIN_BIN, installed.sysroot.join("bin"))
         .env(STD_CARGO_HOME, home.std_cargo_home())
         // evcxr rewrites a stock installation of itself that it finds in Jupyter's data folder.
         .env("JUPYTER_PATH", home.root().join("no-jupyter"));

@@ -118,6 +118,7 @@ fn treatment(name: &str, is_dir: bool) -> Treatment {
         || of("ctx")
         || of("code")
         || name.starts_with("libcode_")
+        || name == "cell-call.json"
     {
         return Treatment::LeaveOut;
     }

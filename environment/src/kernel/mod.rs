@@ -4,8 +4,8 @@
 //! of its own, cloned from the warm one, sets the environment and becomes evcxr_jupyter. So the kernel
 //! is the same from JupyterLab, VS Code and headless runs, whatever their environment is.
 
+pub mod cargo;
 pub mod claim;
-pub mod filter;
 pub mod installed;
 pub mod launch;
 pub mod live;

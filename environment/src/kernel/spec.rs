@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::json;
 
+use super::cargo::STAND_INS;
 use super::installed::Installed;
 use crate::home::{Home, non_empty_var, remove_if_there, write_atomically, write_with_mode};
 
@@ -38,10 +39,11 @@ pub fn write_jupyter_settings(home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Copies this program into the home, as `lab` and as the `cargo` that rust-analyzer asks.
+/// Copies this program into the home, as `lab` and as the programs that it stands for in a kernel.
 pub fn install_lab(home: &Home) -> Result<()> {
     let me = std::env::current_exe().context("where is this program?")?;
-    for place in [home.lab(), home.cargo_home().join("bin/cargo")] {
+    let stand_ins = STAND_INS.map(|name| home.cargo_home().join("bin").join(name));
+    for place in [home.lab()].into_iter().chain(stand_ins) {
         if me == place {
             continue;
         }

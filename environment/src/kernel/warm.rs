@@ -1,7 +1,7 @@
 //! The warm build folder that every kernel is cloned from.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -20,6 +20,7 @@ pub fn make(home: &Home, installed: &Installed) -> Result<()> {
     let _lock = lock(home)?;
     home.mark_undone(STAMP)?;
     remove_if_there(&home.warm())?;
+    remove_if_there(&home.answers())?;
     live::link_tree(&home.target(), &home.warm().join("target"))
         .with_context(|| format!("cannot link the built dependencies into {}", home.warm().display()))?;
     let key = source_key(&installed.support_crate)?;
@@ -91,6 +92,15 @@ fn point_at(manifest: &Path, support_crate: &Path) -> Result<()> {
     write_atomically(manifest, (changed.join("\n") + "\n").as_bytes())
 }
 
+/// The support crate that the manifest of the cells' crate names.
+pub fn support_crate_of(manifest: &str) -> Option<PathBuf> {
+    let line = manifest.lines().find(|line| {
+        line.trim_start().strip_prefix("quantlab").is_some_and(|rest| rest.trim_start().starts_with('='))
+    })?;
+    let (_, path) = line.split_once("path")?;
+    Some(PathBuf::from(path.split('"').nth(1)?))
+}
+
 /// Changes whenever a file that the support crate is built from does: paths, sizes and times, as Cargo
 /// looks at them.
 pub fn source_key(support_crate: &Path) -> Result<String> {
@@ -157,5 +167,6 @@ mod tests {
         point_at(&manifest, Path::new("/new place")).unwrap();
         let text = fs::read_to_string(&manifest).unwrap();
         assert!(text.contains("quantlab = {path = \"/new place\"}\nquantlab-x = \"1\""), "{text}");
+        assert_eq!(support_crate_of(&text), Some(PathBuf::from("/new place")));
     }
 }

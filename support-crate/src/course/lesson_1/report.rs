@@ -14,7 +14,7 @@ fn milliseconds(seconds: Statistics) -> Estimate {
 /// What the intervals of a table are.
 fn intervals_of(runs: Option<&Runs>) -> String {
     let Some(Statistics { n, confidence, .. }) = runs.map(|runs| runs.latency) else { return "no runs yet".to_owned() };
-    format!("medians of {n} runs in turn with their {:.0}% intervals", 100.0 * confidence)
+    format!("medians of {n} runs with their {:.0}% intervals", 100.0 * confidence)
 }
 
 /// New tokens of the runs of a table, in its title.

@@ -11,27 +11,36 @@ use crate::report::{Estimate, Summary, Table};
 /// # Errors
 /// No formats.
 pub fn quality_in_words(formats: &[(&str, QualityComparison)]) -> Result<Summary> {
-    let Some((noise_name, noise)) = formats.last() else {
+    let Some(((noise_name, noise), formats)) = formats.split_last() else {
         return Err(Error::input("there is no format to speak about").hint("compare at least one with the base model"));
     };
-    let noise = Estimate::from(noise.kl_divergence).high;
+    let figures = |quality: &QualityComparison| {
+        let [ratio, kl] = [quality.perplexity_ratio, quality.kl_divergence].map(Estimate::from);
+        (ratio, kl, 100.0 * (1.0 - quality.same_top_token.value))
+    };
+    let (noise_ratio, noise_kl, noise_tokens) = figures(noise);
+    let told = |is_apart: bool| if is_apart { "told apart" } else { "not told apart" };
     let sentence = |(name, quality): &(&str, QualityComparison)| {
-        let ratio = Estimate::from(quality.perplexity_ratio);
-        let perplexity = if ratio.low <= 1.0 && 1.0 <= ratio.high {
-            "which holds 1: by perplexity it is not told apart from the base model"
-        } else {
-            "without 1: by perplexity it is told apart from the base model"
-        };
-        let kl = Estimate::from(quality.kl_divergence);
-        let told = if kl.low > noise { "told apart" } else { "not told apart" };
-        let tokens = 100.0 * (1.0 - quality.same_top_token.value);
+        let (ratio, kl, tokens) = figures(quality);
         format!(
-            "{name}: perplexity ratio {:.5} [{:.5}, {:.5}], {perplexity}. KL divergence {:.1e} [{:.1e}, {:.1e}]: {told} from \
-             the noise of {noise_name}. Another top token in {tokens:.2} % of places.",
-            ratio.value, ratio.low, ratio.high, kl.value, kl.low, kl.high
+            "{name}: by perplexity {}, ratio {:.5} [{:.5}, {:.5}]; by KL divergence {}, {:.1e} [{:.1e}, {:.1e}] nats. \
+             Another top token in {tokens:.2} % of places.",
+            told(ratio.high < noise_ratio.low || noise_ratio.high < ratio.low),
+            ratio.value,
+            ratio.low,
+            ratio.high,
+            told(noise_kl.high < kl.low),
+            kl.value,
+            kl.low,
+            kl.high
         )
     };
-    Ok(formats.iter().map(sentence).fold(Summary::new("Told apart?"), Summary::point))
+    let summary = formats.iter().map(sentence).fold(Summary::new(format!("Told apart from {noise_name}?")), Summary::point);
+    Ok(summary.point(format!(
+        "{noise_name}, which is noise: ratio {:.7} [{:.7}, {:.7}], KL divergence {:.1e} nats, another top token in \
+         {noise_tokens:.2} % of places.",
+        noise_ratio.value, noise_ratio.low, noise_ratio.high, noise_kl.value
+    )))
 }
 
 /// Models that were timed in turn, each beside the first one: their times, how many times as fast each is (the median over
@@ -94,18 +103,11 @@ mod tests {
         let of = |other| compare_quality(&base, other, &texts).unwrap();
         let words = quality_in_words(&[("nf4", of(&nf4)), ("itself", of(&base))]).unwrap().to_string();
         let lines: Vec<&str> = words.lines().collect();
-        assert!(
-            lines[1].starts_with("- nf4: ") && lines[1].contains("]: told apart from the noise of itself"),
-            "{words}"
-        );
-        assert!(
-            lines[2].contains("1.00000 [1.00000, 1.00000], which holds 1: by perplexity it is not told apart"),
-            "{words}"
-        );
-        assert!(
-            lines[2].contains("]: not told apart from the noise of itself. Another top token in 0.00 %"),
-            "{words}"
-        );
+        assert!(lines[1].starts_with("- nf4: ") && lines[1].contains("by KL divergence told apart"), "{words}");
+        assert!(lines[2].starts_with("- itself, which is noise: ratio 1.0000000 [1.0000000, 1.0000000]"), "{words}");
+        assert!(lines[2].contains("another top token in 0.00 %"), "{words}");
+        let same = quality_in_words(&[("again", of(&base)), ("itself", of(&base))]).unwrap().to_string();
+        assert!(same.contains("again: by perplexity not told apart") && same.contains("KL divergence not told apart"), "{same}");
         assert!(quality_in_words(&[]).is_err());
     }
 

@@ -1,4 +1,4 @@
-//! Stands as `cargo` in the kernel's `CARGO_HOME`, where evcxr's rust-analyzer looks first.
+//! `cargo metadata`, with the packages left out whose types no cell ever names.
 //!
 //! rust-analyzer loads the sources of every package that `cargo metadata` lists: some 370, most of them
 //! (TLS, HTTP, async, procedural macros) of types that no cell ever names. Leaving those out of the answer
@@ -7,19 +7,20 @@
 //! It also asks about the standard library's own workspace; without an answer it infers no type that goes
 //! through `Result`. Its dependencies lie in a Cargo home of their own: in the kernel's they would be
 //! candidates when evcxr resolves, offline, what the cells' crate depends on.
-//! Everything else is passed on untouched.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The cargo that requests are passed on to.
-pub const REAL_CARGO: &str = "QUANTLAB_REAL_CARGO";
+use super::kept::Kept;
+use super::{STD_CARGO_HOME, tool};
+use crate::home::write_atomically;
 
 /// Packages beyond the support crate's direct dependencies whose types show up in cells.
 const ALSO_KEPT: [&str; 7] =
@@ -40,73 +41,84 @@ const LEFT_OUT: [&str; 11] = [
     "thiserror",
 ];
 
-/// Where the standard library's dependencies are.
-pub const STD_CARGO_HOME: &str = "QUANTLAB_STD_CARGO_HOME";
-
 /// The standard library's packages whose types cells name (`HashMap` is made of hashbrown's).
 const STD: [&str; 5] = ["alloc", "core", "hashbrown", "proc_macro", "std"];
 
-/// Runs as `cargo`.
-pub fn main() -> ExitCode {
-    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let real = std::env::var_os(REAL_CARGO).unwrap_or_else(|| "cargo".into());
-    let done = match question(&args) {
-        Question::Cells => answer(Command::new(&real).args(&args), keep_named_packages),
-        Question::StandardLibrary => {
-            let mut command = Command::new(&real);
-            command.args(&args);
-            if let Some(home) = std::env::var_os(STD_CARGO_HOME) {
-                command.env("CARGO_HOME", home);
-            }
-            answer(&mut command, |metadata| keep(metadata, &STD.map(str::to_owned).into()))
-        }
-        Question::Other => Err(pass_on(&real, &args)),
-    };
-    match done {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn pass_on(real: &OsString, args: &[OsString]) -> anyhow::Error {
-    let error = Command::new(real).args(args).exec();
-    anyhow::Error::new(error).context(format!("cannot start {}", Path::new(real).display()))
-}
-
 /// What `cargo metadata` is asked about.
 #[derive(Debug, PartialEq, Eq)]
-enum Question {
-    Cells,
-    StandardLibrary,
-    Other,
+pub enum Question {
+    /// The cells' crate, in this folder, by rust-analyzer.
+    Cells(PathBuf),
+    /// The same by evcxr, which wants the whole answer.
+    Whole(PathBuf),
+    /// The standard library, whose manifest this is.
+    StandardLibrary(PathBuf),
 }
 
-fn question(args: &[OsString]) -> Question {
-    let has = |name: &str| args.iter().any(|a| a == name);
-    if !has("metadata") || has("--no-deps") {
-        return Question::Other;
-    }
-    let manifest = args.iter().position(|a| a == "--manifest-path").and_then(|i| args.get(i + 1)).map(Path::new);
-    let cells = std::env::var_os("EVCXR_TMPDIR");
-    match manifest {
-        Some(manifest) if manifest.ends_with("lib/rustlib/src/rust/library/Cargo.toml") => Question::StandardLibrary,
-        Some(manifest) if cells.is_some_and(|dir| manifest.starts_with(dir)) => Question::Cells,
-        _ => Question::Other,
+impl Question {
+    /// What these arguments ask; `cells` is the folder of the cells' crate.
+    pub fn of(args: &[OsString], cells: Option<&Path>) -> Option<Self> {
+        let has = |name: &str| args.iter().any(|arg| arg == name);
+        if !has("metadata") || has("--no-deps") {
+            return None;
+        }
+        let manifest = args.iter().position(|a| a == "--manifest-path").and_then(|i| args.get(i + 1)).map(Path::new);
+        match (manifest, cells) {
+            (Some(manifest), _) if manifest.ends_with("lib/rustlib/src/rust/library/Cargo.toml") => {
+                Some(Self::StandardLibrary(manifest.to_owned()))
+            }
+            (Some(manifest), Some(dir)) if manifest.starts_with(dir) => Some(Self::Cells(dir.to_owned())),
+            (None, Some(dir)) if std::env::current_dir().is_ok_and(|here| here == dir) => {
+                Some(Self::Whole(dir.to_owned()))
+            }
+            _ => None,
+        }
     }
 }
 
-/// Asks the real cargo, and prints its answer as `edit` leaves it.
-fn answer(command: &mut Command, edit: impl FnOnce(&mut Value)) -> Result<ExitCode> {
-    let done = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+/// What Cargo printed, edited, and the lock file that it left.
+#[derive(Serialize, Deserialize)]
+struct Answer {
+    metadata: Value,
+    lock: Option<String>,
+}
+
+/// Prints what Cargo answers, or answered before when all was the same.
+pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
+    let (kept, lock) = match question {
+        Question::Cells(dir) | Question::Whole(dir) => (Kept::of_cells(dir, args), Some(dir.join("Cargo.lock"))),
+        Question::StandardLibrary(manifest) => (Kept::of_library(manifest, args), None),
+    };
+    if let Some(answer) = kept.as_ref().and_then(Kept::recall::<Answer>) {
+        if let (Some(file), Some(lock)) = (lock, answer.lock)
+            && fs::read_to_string(&file).ok().as_ref() != Some(&lock)
+        {
+            write_atomically(&file, lock.as_bytes())?;
+        }
+        println!("{}", answer.metadata);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut command = Command::new(tool("cargo"));
+    command.args(args);
+    if let (Question::StandardLibrary(_), Some(home)) = (question, std::env::var_os(STD_CARGO_HOME)) {
+        command.env("CARGO_HOME", home);
+    }
+    let done = command.output().context("cannot start cargo")?;
+    eprint!("{}", String::from_utf8_lossy(&done.stderr));
     if !done.status.success() {
         return Ok(ExitCode::FAILURE);
     }
     let mut metadata: Value = serde_json::from_slice(&done.stdout).context("cargo metadata did not print JSON")?;
-    edit(&mut metadata);
+    match question {
+        Question::Cells(_) => keep_named_packages(&mut metadata),
+        Question::StandardLibrary(_) => keep(&mut metadata, &STD.map(str::to_owned).into()),
+        Question::Whole(_) => {}
+    }
     println!("{metadata}");
+    // A warning would not be there the next time.
+    if let Some(kept) = kept.filter(|_| done.stderr.is_empty()) {
+        kept.remember(&Answer { metadata, lock: lock.and_then(|file| fs::read_to_string(file).ok()) });
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -186,13 +198,25 @@ mod tests {
     }
 
     #[test]
-    fn only_two_questions_are_answered_with_less() {
-        let ask = |args: &[&str]| question(&args.iter().map(OsString::from).collect::<Vec<_>>());
+    fn only_three_questions_are_answered_here() {
+        let cells = Path::new("/live/kernel-1");
+        let ask = |args: &[&str]| {
+            Question::of(&args.iter().map(OsString::from).collect::<Vec<_>>(), Some(cells))
+        };
         let library = "/t/lib/rustlib/src/rust/library/Cargo.toml";
-        assert_eq!(ask(&["metadata", "--manifest-path", library]), Question::StandardLibrary);
-        assert_eq!(ask(&["metadata", "--no-deps", "--manifest-path", library]), Question::Other);
-        assert_eq!(ask(&["build"]), Question::Other);
-        assert_eq!(ask(&["metadata", "--manifest-path", "/elsewhere/Cargo.toml"]), Question::Other);
+        assert_eq!(
+            ask(&["metadata", "--manifest-path", library]),
+            Some(Question::StandardLibrary(library.into()))
+        );
+        assert_eq!(
+            ask(&["metadata", "--manifest-path", "/live/kernel-1/Cargo.toml"]),
+            Some(Question::Cells(cells.to_owned()))
+        );
+        assert_eq!(ask(&["metadata", "--no-deps", "--manifest-path", library]), None);
+        assert_eq!(ask(&["build"]), None);
+        assert_eq!(ask(&["metadata", "--manifest-path", "/elsewhere/Cargo.toml"]), None);
+        // Not in the cells' folder.
+        assert_eq!(ask(&["metadata"]), None);
     }
 
     #[test]

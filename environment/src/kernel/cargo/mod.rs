@@ -1,0 +1,87 @@
+//! Stands as `cargo` in the kernel's `CARGO_HOME`: what evcxr and its rust-analyzer ask Cargo goes through here.
+//!
+//! Three kinds of request are answered faster than Cargo would, and everything else is passed on untouched:
+//! `metadata`, by what Cargo said to the same question before ([`kept`]), with what no cell names left out
+//! ([`metadata`]); and `build` of a cell, by the call of rustc that Cargo made for the cell before ([`cell`]).
+
+mod cell;
+mod kept;
+mod metadata;
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+
+/// The toolchain's folder of programs, where the real cargo and rustc are.
+pub const TOOLCHAIN_BIN: &str = "QUANTLAB_TOOLCHAIN_BIN";
+
+/// Where the standard library's dependencies are.
+pub const STD_CARGO_HOME: &str = "QUANTLAB_STD_CARGO_HOME";
+
+/// The names under which this program stands for another one.
+pub const STAND_INS: [&str; 3] = ["cargo", "rustup", RECORDER];
+
+/// The compiler's wrapper that notes how Cargo calls it for a cell.
+const RECORDER: &str = "quantlab-rustc";
+
+/// Runs as the program of this name; `None` if it is not one of [`STAND_INS`].
+pub fn run_as(name: &str) -> Option<ExitCode> {
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let done = match name {
+        "cargo" => cargo(args),
+        "rustup" => rustup(&args),
+        RECORDER => cell::record(&args),
+        _ => return None,
+    };
+    Some(done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    }))
+}
+
+fn cargo(mut args: Vec<OsString>) -> Result<ExitCode> {
+    let cells = std::env::var_os("EVCXR_TMPDIR").map(PathBuf::from);
+    if let Some(question) = metadata::Question::of(&args, cells.as_deref()) {
+        return metadata::answer(&question, &args);
+    }
+    match cells.filter(|dir| std::env::current_dir().is_ok_and(|here| here == *dir)) {
+        Some(dir) if args.iter().any(|arg| arg == "build" || arg == "check") => {
+            // A check says what a build says. Of the libraries it would need, which are there for the build, another
+            // set would have to be made.
+            args.iter_mut().filter(|arg| *arg == "check").for_each(|arg| *arg = "build".into());
+            cell::build(&dir, &args)
+        }
+        _ => Err(become_program(Command::new(tool("cargo")).args(args))),
+    }
+}
+
+/// `rustup which` is how evcxr finds cargo and rustc.
+fn rustup(args: &[OsString]) -> Result<ExitCode> {
+    let own = std::env::current_exe().context("where is this program?")?;
+    let own_folder = own.parent().unwrap_or(Path::new("/"));
+    match args {
+        [which, name] if which == "which" && name == "cargo" => println!("{}", own_folder.join("cargo").display()),
+        [which, name] if which == "which" && name == "rustc" => println!("{}", tool("rustc").display()),
+        _ => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let real = std::env::split_paths(&path).filter(|dir| dir != own_folder).map(|dir| dir.join("rustup"));
+            let real = real.into_iter().find(|program| program.is_file()).context("there is no rustup on the PATH")?;
+            return Err(become_program(Command::new(real).args(args)));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A program of the toolchain that everything was built with.
+fn tool(name: &str) -> PathBuf {
+    std::env::var_os(TOOLCHAIN_BIN).map_or_else(|| PathBuf::from(name), |bin| Path::new(&bin).join(name))
+}
+
+/// Returns only if that fails.
+fn become_program(command: &mut Command) -> anyhow::Error {
+    let error = command.exec();
+    anyhow::Error::new(error).context(format!("cannot start {}", Path::new(command.get_program()).display()))
+}
