@@ -155,8 +155,13 @@ mod tests {
         let library = dir.path().join("libquantlab.so");
         let of = |path: &Path| Call {
             program: "rustc".to_owned(),
-            args: ["--extern".to_owned(), format!("quantlab={}", path.display()), "--extern".to_owned(), "core".to_owned()]
-                .into(),
+            args: [
+                "--extern".to_owned(),
+                format!("quantlab={}", path.display()),
+                "--extern".to_owned(),
+                "core".to_owned(),
+            ]
+            .into(),
             env: BTreeMap::new(),
             folder: PathBuf::from("/"),
         };

@@ -93,9 +93,10 @@ fn variables() -> String {
 
 /// Whether a dependency other than the support crate lies in a folder, where its sources may change.
 fn names_other_folders(manifest: &str) -> bool {
-    manifest.lines().filter_map(|line| line.split_once('=')).any(|(name, value)| {
-        name.trim() != "quantlab" && value.trim_start().starts_with('{') && value.contains("path")
-    })
+    manifest
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .any(|(name, value)| name.trim() != "quantlab" && value.trim_start().starts_with('{') && value.contains("path"))
 }
 
 #[cfg(test)]

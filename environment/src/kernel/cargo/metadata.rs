@@ -200,14 +200,9 @@ mod tests {
     #[test]
     fn only_three_questions_are_answered_here() {
         let cells = Path::new("/live/kernel-1");
-        let ask = |args: &[&str]| {
-            Question::of(&args.iter().map(OsString::from).collect::<Vec<_>>(), Some(cells))
-        };
+        let ask = |args: &[&str]| Question::of(&args.iter().map(OsString::from).collect::<Vec<_>>(), Some(cells));
         let library = "/t/lib/rustlib/src/rust/library/Cargo.toml";
-        assert_eq!(
-            ask(&["metadata", "--manifest-path", library]),
-            Some(Question::StandardLibrary(library.into()))
-        );
+        assert_eq!(ask(&["metadata", "--manifest-path", library]), Some(Question::StandardLibrary(library.into())));
         assert_eq!(
             ask(&["metadata", "--manifest-path", "/live/kernel-1/Cargo.toml"]),
             Some(Question::Cells(cells.to_owned()))

@@ -233,7 +233,7 @@ pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
     };
     let verdict = match are_apart(early, late) {
         true => "The intervals are apart, although nothing was changed: neither covers what the machine did in between",
-        false => "The intervals overlap: this time the machine did the same at both times",
+        false => "The intervals overlap: this time no drift can be seen",
     };
     summary
         .point(format!("First {}, now {}: {:.2} times as long.", range(early), range(late), late.median / early.median))

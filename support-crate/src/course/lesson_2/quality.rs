@@ -3,7 +3,9 @@
 use super::tables::{intervals_of, ratio_of_latencies};
 use super::{AblationRun, BatchRun, FormatRow};
 use crate::error::Result;
-use crate::measure::{QualityComparison, Timing, TimingOptions, Uncertain, compare_quality, time_generate_interleaved};
+use crate::measure::{
+    QualityComparison, Statistics, Timing, TimingOptions, Uncertain, compare_quality, time_generate_interleaved,
+};
 use crate::model::Loaded;
 use crate::report::{Estimate, Summary, Table};
 
@@ -78,31 +80,34 @@ pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Result<Table> {
         )))
 }
 
-/// How much of what reading alone would give each model's largest batch reached, and which model came closer.
+/// How much of what reading alone would give each model's largest batch reached, and whether the models differ in it.
 pub fn batching_summary(models: &[(&str, &[BatchRun])]) -> Summary {
-    let reached = models.iter().filter_map(|(name, rows)| {
-        let (one, most) = (rows.first()?, rows.last()?);
-        let ideal = most.batch_size as f64 / one.batch_size as f64;
-        let gain = most.runs.throughput.median / one.runs.throughput.median;
-        Some((*name, most.batch_size, gain, ideal))
-    });
-    let reached: Vec<_> = reached.collect();
-    let summary = reached.iter().fold(Summary::new("Batches against the theory"), |all, (name, size, gain, ideal)| {
-        let share = 100.0 * gain / ideal;
-        all.point(format!(
-            "{name}: batches of {size} reached {gain:.2} times the throughput, {share:.0}% of the theory's."
-        ))
-    });
-    let size = reached.iter().map(|(_, size, ..)| *size).min().unwrap_or(0);
-    let at_size = models.iter().filter_map(|(name, rows)| {
-        let row = rows.iter().find(|row| row.batch_size == size)?;
-        Some((*name, row.runs.throughput.median / rows.first()?.runs.throughput.median))
-    });
-    let closest = at_size.max_by(|a, b| a.1.total_cmp(&b.1));
-    match closest.filter(|_| reached.len() > 1) {
-        Some((name, gain)) => summary.point(format!("At batches of {size}, {name} is closer to it: {gain:.2} times.")),
-        None => summary,
+    // Of the batches of a size, against the smallest ones, round by round.
+    let gain = |rows: &[BatchRun], size: usize| {
+        let (one, row) = (rows.first()?, rows.iter().find(|row| row.batch_size == size)?);
+        ratio_of_latencies(&one.runs, &row.runs).ok()
+    };
+    let told = |Statistics { median, low, high, .. }: Statistics| format!("{median:.2} [{low:.2}, {high:.2}] times");
+    let mut summary = Summary::new("Batches against the theory");
+    for (name, rows) in models {
+        let (Some(one), Some(most)) = (rows.first(), rows.last()) else { continue };
+        let Some(gain) = gain(rows, most.batch_size) else { continue };
+        let share = 100.0 * gain.median * one.batch_size as f64 / most.batch_size as f64;
+        summary = summary.point(format!(
+            "{name}: batches of {} reached {} the throughput, {share:.0}% of the theory's.",
+            most.batch_size,
+            told(gain)
+        ));
     }
+    let common = models.iter().filter_map(|(_, rows)| Some(rows.last()?.batch_size)).min().unwrap_or(0);
+    let gains: Vec<_> = models.iter().filter_map(|(name, rows)| Some((*name, gain(rows, common)?))).collect();
+    let [(a_name, a), (b_name, b)] = gains[..] else { return summary };
+    let verdict = match () {
+        () if a.low > b.high => format!("{a_name} gained more"),
+        () if b.low > a.high => format!("{b_name} gained more"),
+        () => "the intervals overlap, so which gained more is not known".to_owned(),
+    };
+    summary.point(format!("Batches of {common}: {a_name} {}, {b_name} {}; {verdict}.", told(a), told(b)))
 }
 
 /// What the lesson's numbers say, in words that follow from them. What was not measured is left out.

@@ -35,7 +35,8 @@ pub fn quality_in_words(formats: &[(&str, QualityComparison)]) -> Result<Summary
             kl.high
         )
     };
-    let summary = formats.iter().map(sentence).fold(Summary::new(format!("Told apart from {noise_name}?")), Summary::point);
+    let summary =
+        formats.iter().map(sentence).fold(Summary::new(format!("Told apart from {noise_name}?")), Summary::point);
     Ok(summary.point(format!(
         "{noise_name}, which is noise: ratio {:.7} [{:.7}, {:.7}], KL divergence {:.1e} nats, another top token in \
          {noise_tokens:.2} % of places.",
@@ -107,7 +108,10 @@ mod tests {
         assert!(lines[2].starts_with("- itself, which is noise: ratio 1.0000000 [1.0000000, 1.0000000]"), "{words}");
         assert!(lines[2].contains("another top token in 0.00 %"), "{words}");
         let same = quality_in_words(&[("again", of(&base)), ("itself", of(&base))]).unwrap().to_string();
-        assert!(same.contains("again: by perplexity not told apart") && same.contains("KL divergence not told apart"), "{same}");
+        assert!(
+            same.contains("again: by perplexity not told apart") && same.contains("KL divergence not told apart"),
+            "{same}"
+        );
         assert!(quality_in_words(&[]).is_err());
     }
 

@@ -259,8 +259,8 @@ fn note(speed: &[FormatSpeed]) -> String {
 }
 
 /// Memory with scales, decode throughput and KL divergence of formats as a polars data frame: columns `format`,
-/// `memory (MiB)`, `decode (tokens/s)` and `KL divergence (nats)`. The last is missing where a format's quality was not
-/// compared; formats are matched by name.
+/// `memory with scales (MiB)`, `decode (tokens/s)` and `KL divergence (nats)`. The last is missing where a format's
+/// quality was not compared; formats are matched by name.
 ///
 /// # Errors
 /// None that the caller can cause.
@@ -277,7 +277,7 @@ pub fn formats_frame(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Result
         speed.len(),
         vec![
             Column::new("format".into(), names),
-            Column::new("memory (MiB)".into(), memory),
+            Column::new("memory with scales (MiB)".into(), memory),
             Column::new("decode (tokens/s)".into(), decode),
             Column::new("KL divergence (nats)".into(), kl),
         ],
@@ -382,7 +382,7 @@ mod tests {
         assert!(formats_summary(&[], &[]).is_err());
         let frame = formats_frame(&speed, &[]).unwrap();
         assert_eq!((frame.height(), frame.column("KL divergence (nats)").unwrap().null_count()), (4, 4));
-        assert!(formats_frame(&[], &[]).unwrap().column("memory (MiB)").unwrap().f64().is_ok());
+        assert!(formats_frame(&[], &[]).unwrap().column("memory with scales (MiB)").unwrap().f64().is_ok());
         let result = ExperimentResult { memory_mib: 1.0, avg_latency_s: 1e6, outputs: Vec::new() };
         let rows = [ExperimentRow { name: "NF4".into(), outcome: Ok(result) }];
         let text = latency_table(&rows, &speed).unwrap().to_text();
