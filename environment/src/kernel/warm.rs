@@ -1,7 +1,7 @@
 //! The warm build folder that every kernel is cloned from.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -84,21 +84,19 @@ fn point_at(manifest: &Path, support_crate: &Path) -> Result<()> {
     let path = serde_json::Value::from(support_crate.to_string_lossy());
     let changed: Vec<String> = text
         .lines()
-        .map(|line| match line.trim_start().strip_prefix("quantlab") {
-            Some(rest) if rest.trim_start().starts_with('=') => format!("quantlab = {{path = {path}}}"),
-            _ => line.to_owned(),
-        })
+        .map(|line| if is_support_crate(line) { format!("quantlab = {{path = {path}}}") } else { line.to_owned() })
         .collect();
     write_atomically(manifest, (changed.join("\n") + "\n").as_bytes())
 }
 
-/// The support crate that the manifest of the cells' crate names.
-pub fn support_crate_of(manifest: &str) -> Option<PathBuf> {
-    let line = manifest.lines().find(|line| {
-        line.trim_start().strip_prefix("quantlab").is_some_and(|rest| rest.trim_start().starts_with('='))
-    })?;
-    let (_, path) = line.split_once("path")?;
-    Some(PathBuf::from(path.split('"').nth(1)?))
+/// Whether a line of a manifest says where the support crate is.
+fn is_support_crate(line: &str) -> bool {
+    line.trim_start().strip_prefix("quantlab").is_some_and(|rest| rest.trim_start().starts_with('='))
+}
+
+/// Whether the manifest of the cells' crate names the support crate.
+pub fn names_support_crate(manifest: &str) -> bool {
+    manifest.lines().any(is_support_crate)
 }
 
 /// Changes whenever a file that the support crate is built from does: paths, sizes and times, as Cargo
@@ -167,6 +165,6 @@ mod tests {
         point_at(&manifest, Path::new("/new place")).unwrap();
         let text = fs::read_to_string(&manifest).unwrap();
         assert!(text.contains("quantlab = {path = \"/new place\"}\nquantlab-x = \"1\""), "{text}");
-        assert_eq!(support_crate_of(&text), Some(PathBuf::from("/new place")));
+        assert!(names_support_crate(&text) && !names_support_crate("quantlab-x = \"1\""));
     }
 }

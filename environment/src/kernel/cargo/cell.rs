@@ -15,12 +15,12 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::kept::Kept;
+use super::kept::{Kept, write_if_other};
 use super::{RECORDER, become_program, tool};
 use crate::home::{remove_if_there, write_atomically};
 
 /// The crate that evcxr makes of a cell, and its library.
-const CELL: &str = "ctx";
+pub const CELL: &str = "ctx";
 const LIBRARY: &str = "libctx.so";
 
 /// Tells the wrapper where to note the call.
@@ -35,19 +35,22 @@ struct Call {
     folder: PathBuf,
 }
 
-/// A call, what Cargo said of its library, and the libraries that it links, as they were.
+/// A call, what Cargo said of its library, the libraries that it links as they were, and the lock file that Cargo left.
 #[derive(Serialize, Deserialize)]
 struct Known {
     call: Call,
     artifact: Value,
     linked: String,
+    lock: String,
 }
 
 /// Builds the cell in `dir` as `cargo ARGS` would.
 pub fn build(dir: &Path, args: &[OsString]) -> Result<ExitCode> {
     let kept = Kept::of_cells(dir, args);
     let known = kept.as_ref().and_then(Kept::recall::<Known>);
+    let lock = dir.join("Cargo.lock");
     if let Some(known) = known.filter(|known| linked(&known.call).is_some_and(|now| now == known.linked)) {
+        write_if_other(&lock, &known.lock)?;
         return compile(&known);
     }
     let note = dir.join("target/cell-call.json");
@@ -65,11 +68,12 @@ pub fn build(dir: &Path, args: &[OsString]) -> Result<ExitCode> {
         return Ok(ExitCode::from(done.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101)));
     }
     let call = fs::read(&note).ok().and_then(|bytes| serde_json::from_slice::<Call>(&bytes).ok());
-    // Asked anew: Cargo may have written the lock file.
-    if let (Some(kept), Some(call), Some(artifact)) = (Kept::of_cells(dir, args), call, artifact(&done.stdout))
-        && let Some(linked) = linked(&call)
+    if let (Some(call), Some(artifact)) = (call, artifact(&done.stdout))
+        && let (Some(linked), Ok(lock)) = (linked(&call), fs::read_to_string(&lock))
     {
-        kept.remember(&Known { call, artifact, linked });
+        let known = Known { call, artifact, linked, lock };
+        // For the question as it was, and as it is now that there is a lock file.
+        [kept, Kept::of_cells(dir, args)].iter().flatten().for_each(|kept| kept.remember(&known));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -140,9 +144,10 @@ pub fn record(args: &[OsString]) -> Result<ExitCode> {
     Err(become_program(Command::new(program).args(args)))
 }
 
-/// Whether Cargo sets a variable for rustc. The others are the kernel's, as they are at the time of the build.
+/// Whether Cargo sets a variable for rustc. The others are the kernel's, as they are at the time of the build; the one
+/// that names open files of Cargo's is of no use to anyone else.
 fn is_cargos(name: &str) -> bool {
-    name.starts_with("CARGO") || ["LD_LIBRARY_PATH", "OUT_DIR"].contains(&name)
+    name != "CARGO_MAKEFLAGS" && (name.starts_with("CARGO") || ["LD_LIBRARY_PATH", "OUT_DIR"].contains(&name))
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::home::{Home, write_atomically};
-use crate::kernel::warm::{source_key, support_crate_of};
+use crate::kernel::warm::names_support_crate;
 
 /// Stands for a kernel's own folder, which is another one each time.
 const FOLDER: &str = "{the kernel's folder}";
@@ -28,8 +29,8 @@ impl Kept {
             return None;
         }
         let mut parts = vec![variables(), fs::read_to_string(dir.join("Cargo.lock")).unwrap_or_default()];
-        if let Some(support_crate) = support_crate_of(&manifest) {
-            parts.push(source_key(&support_crate).ok()?);
+        if names_support_crate(&manifest) {
+            parts.push(built_library(dir)?);
         }
         parts.push(manifest);
         for config in dir.ancestors().map(|folder| folder.join(".cargo/config.toml")) {
@@ -49,10 +50,7 @@ impl Kept {
         // How answers are edited and kept is this program's choice, and an update's may be another.
         let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
         let version = format!("{} {:?}", program.len(), program.modified().ok()?);
-        // rust-analyzer copies the lock file to a folder with a new name each time.
-        let place = args.iter().position(|arg| arg == "--lockfile-path").map(|at| at + 1);
-        let args = args.iter().enumerate().filter(|(at, _)| Some(*at) != place);
-        let args = args.map(|(_, arg)| arg.to_string_lossy().into_owned());
+        let args = args.iter().map(|arg| arg.to_string_lossy().into_owned());
         for part in [version].into_iter().chain(parts).chain(args) {
             let part = folder.as_ref().map_or_else(|| part.clone(), |folder| part.replace(folder, FOLDER));
             hash.update((part.len() as u64).to_le_bytes());
@@ -76,19 +74,41 @@ impl Kept {
     }
 }
 
+/// Writes the lock file that Cargo would have written.
+pub fn write_if_other(file: &Path, text: &str) -> Result<()> {
+    if fs::read_to_string(file).is_ok_and(|there| there == text) {
+        Ok(())
+    } else {
+        write_atomically(file, text.as_bytes())
+    }
+}
+
 /// The variables that Cargo and rustc read.
 fn variables() -> String {
+    // What `cargo run` tells the program that it runs, and a file with a new name each time.
+    let is_told = |name: &str| {
+        ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))
+            || ["CARGO", "CARGO_RESOLVER_LOCKFILE_PATH"].contains(&name)
+    };
     let is_read = |name: &str| {
-        ["CARGO", "RUST", "EVCXR"].iter().any(|prefix| name.starts_with(prefix))
-            || ["PATH", "LD_LIBRARY_PATH", "LIBTORCH", "HOME", "LD_PRELOAD"].contains(&name)
+        ["CARGO", "RUST"].iter().any(|prefix| name.starts_with(prefix))
+            || ["PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBTORCH", "HOME"].contains(&name)
     };
     let mut read: Vec<String> = std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
-        .filter(|(name, _)| is_read(name))
+        .filter(|(name, _)| is_read(name) && !is_told(name))
         .map(|(name, value)| format!("{name}={}", value.to_string_lossy()))
         .collect();
     read.sort();
     read.join("\n")
+}
+
+/// The support crate as it was built for this kernel. Its sources are not looked at: a running kernel keeps the library
+/// that it started with, which its cells link and have loaded.
+fn built_library(dir: &Path) -> Option<String> {
+    let hosts = fs::read_dir(dir.join("target")).ok()?.flatten();
+    let meta = hosts.filter_map(|host| fs::metadata(host.path().join("debug/deps/libquantlab.so")).ok()).next()?;
+    Some(format!("{} {:?}", meta.len(), meta.modified().ok()?))
 }
 
 /// Whether a dependency other than the support crate lies in a folder, where its sources may change.
@@ -111,24 +131,24 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         };
-        let support = dir.path().join("support-crate");
-        let manifest = format!("[package]\nname = \"ctx\"\n[dependencies]\nquantlab = {{path = {support:?}}}\n");
-        write("cells/Cargo.toml", &manifest);
+        let manifest = "[package]\nname = \"ctx\"\n[dependencies]\nquantlab = {path = \"/support-crate\"}\n";
+        write("cells/Cargo.toml", manifest);
         let cells = dir.path().join("cells");
         let ask = |args: &[&str]| {
             let args: Vec<OsString> = args.iter().map(OsString::from).collect();
             Kept::of_cells(&cells, &args).map(|kept| kept.file)
         };
+        assert_eq!(ask(&["build"]), None, "the library is not there yet");
+        write("cells/target/x86_64/debug/deps/libquantlab.so", "library");
         let mut seen = vec![ask(&["build"]).unwrap()];
         assert_eq!(ask(&["build"]), seen.last().cloned());
-        assert_eq!(ask(&["build", "--lockfile-path", "/tmp/1"]), ask(&["build", "--lockfile-path", "/tmp/2"]));
         let mut is_new = |args: &[&str], what: &str| {
             let file = ask(args).unwrap();
             assert!(!seen.contains(&file), "{what}");
             seen.push(file);
         };
         is_new(&["build", "--release"], "arguments");
-        write("support-crate/src/lib.rs", "pub fn edited() {}");
+        write("cells/target/x86_64/debug/deps/libquantlab.so", "another library");
         is_new(&["build"], "the support crate");
         write("cells/Cargo.lock", "version = 4");
         is_new(&["build"], "the lock");

@@ -18,13 +18,13 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::kept::Kept;
+use super::cell::CELL;
+use super::kept::{Kept, write_if_other};
 use super::{STD_CARGO_HOME, tool};
-use crate::home::write_atomically;
 
 /// Packages beyond the support crate's direct dependencies whose types show up in cells.
-const ALSO_KEPT: [&str; 7] =
-    ["ctx", "num-traits", "plotters-backend", "plotters-svg", "polars-core", "polars-error", "polars-utils"];
+const ALSO_KEPT: [&str; 6] =
+    ["num-traits", "plotters-backend", "plotters-svg", "polars-core", "polars-error", "polars-utils"];
 
 /// Direct dependencies whose types no cell holds: they are used inside, or only to set something up.
 const LEFT_OUT: [&str; 11] = [
@@ -47,10 +47,8 @@ const STD: [&str; 5] = ["alloc", "core", "hashbrown", "proc_macro", "std"];
 /// What `cargo metadata` is asked about.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The cells' crate, in this folder, by rust-analyzer.
+    /// The cells' crate, in this folder: by rust-analyzer, and by evcxr, which looks up what its dependencies are called.
     Cells(PathBuf),
-    /// The same by evcxr, which wants the whole answer.
-    Whole(PathBuf),
     /// The standard library, whose manifest this is.
     StandardLibrary(PathBuf),
 }
@@ -69,7 +67,7 @@ impl Question {
             }
             (Some(manifest), Some(dir)) if manifest.starts_with(dir) => Some(Self::Cells(dir.to_owned())),
             (None, Some(dir)) if std::env::current_dir().is_ok_and(|here| here == dir) => {
-                Some(Self::Whole(dir.to_owned()))
+                Some(Self::Cells(dir.to_owned()))
             }
             _ => None,
         }
@@ -80,21 +78,21 @@ impl Question {
 #[derive(Serialize, Deserialize)]
 struct Answer {
     metadata: Value,
+    notes: String,
     lock: Option<String>,
 }
 
 /// Prints what Cargo answers, or answered before when all was the same.
 pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
     let (kept, lock) = match question {
-        Question::Cells(dir) | Question::Whole(dir) => (Kept::of_cells(dir, args), Some(dir.join("Cargo.lock"))),
+        Question::Cells(dir) => (Kept::of_cells(dir, args), Some(dir.join("Cargo.lock"))),
         Question::StandardLibrary(manifest) => (Kept::of_library(manifest, args), None),
     };
     if let Some(answer) = kept.as_ref().and_then(Kept::recall::<Answer>) {
-        if let (Some(file), Some(lock)) = (lock, answer.lock)
-            && fs::read_to_string(&file).ok().as_ref() != Some(&lock)
-        {
-            write_atomically(&file, lock.as_bytes())?;
+        if let (Some(file), Some(lock)) = (lock, answer.lock) {
+            write_if_other(&file, &lock)?;
         }
+        eprint!("{}", answer.notes);
         println!("{}", answer.metadata);
         return Ok(ExitCode::SUCCESS);
     }
@@ -104,7 +102,8 @@ pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
         command.env("CARGO_HOME", home);
     }
     let done = command.output().context("cannot start cargo")?;
-    eprint!("{}", String::from_utf8_lossy(&done.stderr));
+    let notes = String::from_utf8_lossy(&done.stderr).into_owned();
+    eprint!("{notes}");
     if !done.status.success() {
         return Ok(ExitCode::FAILURE);
     }
@@ -112,29 +111,24 @@ pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
     match question {
         Question::Cells(_) => keep_named_packages(&mut metadata),
         Question::StandardLibrary(_) => keep(&mut metadata, &STD.map(str::to_owned).into()),
-        Question::Whole(_) => {}
     }
     println!("{metadata}");
-    // A warning would not be there the next time.
-    if let Some(kept) = kept.filter(|_| done.stderr.is_empty()) {
-        kept.remember(&Answer { metadata, lock: lock.and_then(|file| fs::read_to_string(file).ok()) });
+    if let Some(kept) = kept {
+        kept.remember(&Answer { metadata, notes, lock: lock.and_then(|file| fs::read_to_string(file).ok()) });
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps the cells' crate, the support crate, and what a cell may name through it.
+/// Keeps the cells' crate and what it depends on, the support crate's included; of those, what a cell may name.
 fn keep_named_packages(metadata: &mut Value) {
     let mut names: HashSet<String> = ALSO_KEPT.iter().map(|s| s.to_string()).collect();
-    for package in array(metadata, "packages") {
-        // Path dependencies of the cells' crate, the support crate first of all, and what they name.
-        if package["source"].is_null() {
-            names.extend(package["name"].as_str().map(str::to_owned));
-            let direct = package["dependencies"].as_array().into_iter().flatten();
-            names.extend(direct.filter(|d| d["kind"].is_null()).filter_map(|d| d["name"].as_str()).map(str::to_owned));
-        }
-    }
-    for name in LEFT_OUT {
-        names.remove(name);
+    for package in array(metadata, "packages").iter().filter(|package| package["source"].is_null()) {
+        let direct = package["dependencies"].as_array().into_iter().flatten().filter(|d| d["kind"].is_null());
+        let direct = direct.filter_map(|d| d["name"].as_str());
+        // What a notebook asks for by `:dep` is there to be named, whatever the support crate does with it.
+        let is_cells = package["name"] == CELL;
+        names.extend(direct.filter(|name| is_cells || !LEFT_OUT.contains(name)).map(str::to_owned));
+        names.extend(package["name"].as_str().map(str::to_owned));
     }
     keep(metadata, &names);
 }
@@ -173,9 +167,12 @@ mod tests {
     fn packages_that_no_cell_names_disappear_everywhere() {
         let mut metadata = json!({
             "packages": [
-                {"name": "ctx", "id": "ctx#1", "source": null, "dependencies": [{"name": "quantlab", "kind": null}]},
+                {"name": "ctx", "id": "ctx#1", "source": null, "dependencies": [
+                    {"name": "quantlab", "kind": null}, {"name": "serde", "kind": null}]},
                 {"name": "quantlab", "id": "q#1", "source": null, "dependencies": [
-                    {"name": "polars", "kind": null}, {"name": "proptest", "kind": "dev"}, {"name": "thiserror", "kind": null}]},
+                    {"name": "polars", "kind": null}, {"name": "proptest", "kind": "dev"}, {"name": "thiserror", "kind": null},
+                    {"name": "serde", "kind": null}]},
+                {"name": "serde", "id": "s#1", "source": "registry", "dependencies": []},
                 {"name": "polars", "id": "p#1", "source": "registry", "dependencies": [{"name": "tokio", "kind": null}]},
                 {"name": "tokio", "id": "t#1", "source": "registry", "dependencies": []},
                 {"name": "proptest", "id": "pt#1", "source": "registry", "dependencies": []},
@@ -191,14 +188,14 @@ mod tests {
         keep_named_packages(&mut metadata);
         let names: Vec<_> =
             metadata["packages"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["ctx", "quantlab", "polars"]);
+        assert_eq!(names, ["ctx", "quantlab", "serde", "polars"]);
         let text = metadata.to_string();
         assert!(!text.contains("t#1") && !text.contains("th#1"), "{text}");
         assert_eq!(metadata["resolve"]["root"], "ctx#1");
     }
 
     #[test]
-    fn only_three_questions_are_answered_here() {
+    fn only_questions_about_cells_and_library_are_answered_here() {
         let cells = Path::new("/live/kernel-1");
         let ask = |args: &[&str]| Question::of(&args.iter().map(OsString::from).collect::<Vec<_>>(), Some(cells));
         let library = "/t/lib/rustlib/src/rust/library/Cargo.toml";
