@@ -204,6 +204,15 @@ def descendants(root):
     return family
 
 
+def resident_mib(pid):
+    """Resident memory of one process, MiB; nothing if it has ended."""
+    try:
+        found = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    except OSError:
+        return 0
+    return int(found[1]) / 1024 if found else 0
+
+
 def memory_mib(pid):
     """Memory of one process, MiB: resident, and private (shared with no other process); nothing if it has ended."""
     try:

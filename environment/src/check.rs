@@ -23,7 +23,7 @@ const CELL_TIMEOUT_S: u64 = 600;
 pub fn check(full: bool) -> Result<()> {
     let checkout = Checkout::find()?;
     let root = checkout.root().to_owned();
-    let installed = setup::setup(&checkout, false)?;
+    let installed = setup::setup(&checkout, &setup::Request::default())?;
     let home = Home::find()?;
     let cargo = |subcommand: &str, args: &[&str]| {
         let mut command = installed.cargo(&home, &root, subcommand)?;

@@ -86,7 +86,7 @@ fn gpu() -> Value {
 
 /// Seconds to a ready kernel and to a first value, of a plain cell and of one that shows a table (medians), memory.
 fn measure_kernel(home: &Home) -> Result<Map<String, Value>> {
-    setup::setup(&Checkout::find()?, false)?;
+    setup::setup(&Checkout::find()?, &setup::Request::default())?;
     let mut timing = Map::new();
     python::follow(&mut python::script(home, "time"), |event| {
         if event["event"] == "timing" {

@@ -10,6 +10,7 @@ mod home;
 mod isa_tests;
 mod kernel;
 mod mutants;
+mod progress;
 mod python;
 mod run;
 mod setup;
@@ -42,11 +43,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     /// Install what the notebooks need; a second call does only what is missing
-    Setup {
-        /// Install libtorch with its CUDA libraries (about 4 GB), even without a GPU
-        #[arg(long)]
-        cuda: bool,
-    },
+    Setup(setup::Request),
     /// Open JupyterLab in the browser (sets up first if needed)
     Start {
         /// A notebook to open
@@ -128,8 +125,8 @@ fn main() -> ExitCode {
 
 fn dispatch(task: Task) -> Result<ExitCode> {
     match task {
-        Task::Setup { cuda } => {
-            setup::setup(&Checkout::find()?, cuda)?;
+        Task::Setup(request) => {
+            setup::setup(&Checkout::find()?, &request)?;
             println!("Set up in {}. Next: cargo lab start", Home::find()?.root().display());
         }
         Task::Start { notebook, no_browser } => start::start(notebook.as_deref(), no_browser)?,

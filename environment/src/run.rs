@@ -37,7 +37,7 @@ pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> 
     for notebook in notebooks {
         check_notebook(notebook, &checkout)?;
     }
-    setup::setup(&checkout, false)?;
+    setup::setup(&checkout, &setup::Request::default())?;
     let home = Home::find()?;
     let (mut scores, mut failed) = (Vec::new(), Vec::new());
     for notebook in notebooks {

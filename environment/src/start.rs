@@ -16,7 +16,7 @@ pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
     let checkout = Checkout::find()?;
     let root = checkout.notebooks();
     let opened = notebook.map(|path| inside(path, &root)).transpose()?;
-    setup::setup(&checkout, false)?;
+    setup::setup(&checkout, &setup::Request::default())?;
     let home = Home::find()?;
     let mut jupyter = Command::new(home.python_bin("jupyter"));
     // Not the kernel's environment: `lab kernel` sets that itself, and JupyterLab's terminals are the user's.

@@ -73,12 +73,16 @@ pub fn run_logged(command: &mut Command, log: &Path, message: &str) -> Result<()
         .with_context(|| format!("cannot start {line}"))?;
     spinner.finish_and_clear();
     if !status.success() {
-        let text = fs::read_to_string(log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        let end = lines[lines.len().saturating_sub(25)..].join("\n");
-        bail!("{line} failed ({status}); the end of {}:\n{end}", log.display());
+        bail!("{line} failed ({status}); the end of {}:\n{}", log.display(), end_of(log));
     }
     Ok(())
+}
+
+/// The last lines of a log.
+pub fn end_of(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(25)..].join("\n")
 }
 
 /// A command's standard output as text; its standard error is part of the message when it fails.
@@ -104,7 +108,7 @@ fn spinner(message: &str) -> ProgressBar {
 }
 
 /// Program and first arguments, for messages.
-fn describe(command: &Command) -> String {
+pub fn describe(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_else(|| command.get_program());
     let args = command.get_args().take(3).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
     format!("`{} {args}`", program.to_string_lossy()).replace(" `", "`")

@@ -84,7 +84,7 @@ pub fn ready(lessons_dir: Option<&Path>, wanted: Option<&str>) -> Result<Vec<Les
         bail!("the lessons have {} faults\n  {}", faults.len(), faults.join("\n  "));
     }
     let chosen = wanted.map(|name| choose(&all, name)).transpose()?;
-    setup::setup(&checkout, false)?;
+    setup::setup(&checkout, &setup::Request::default())?;
     Ok(chosen.map_or_else(|| all.clone(), |one| vec![one.clone()]))
 }
 

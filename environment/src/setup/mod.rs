@@ -1,21 +1,24 @@
 //! `cargo lab setup`: everything that a notebook needs, step by step; a second call does what is missing.
 
+mod crates;
 pub mod libtorch;
 pub mod toolchain;
 
-use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use sha2::{Digest, Sha256};
 
 use crate::checkout::Checkout;
 use crate::home::{Home, remove_if_there};
 use crate::kernel::installed::{Installed, rustflags};
 use crate::kernel::{spec, warm};
+use crate::progress::run_build;
 use crate::ui::{Steps, output_of, run_shown, took};
+use crates::{locked_version, prune};
 use libtorch::Choice;
 use toolchain::Toolchain;
 
@@ -24,15 +27,26 @@ pub const EVCXR_VERSION: &str = "0.22.0";
 /// What set-up takes at its widest, while evcxr is being built.
 const DISK_NEEDED_GB: f64 = 8.0;
 
-/// Sets up what is missing. `cuda` asks for libtorch's CUDA libraries even without a GPU.
-pub fn setup(checkout: &Checkout, cuda: bool) -> Result<Installed> {
+/// What set-up is asked for.
+#[derive(Debug, Default, Args)]
+pub struct Request {
+    /// Install libtorch with its CUDA libraries (about 4 GB), even without a GPU
+    #[arg(long)]
+    cuda: bool,
+    /// Show what Cargo prints while it builds
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Sets up what is missing.
+pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
     let home = Home::find()?;
     check_place(&home)?;
     let _lock = home.lock("setup.lock", || {
         eprintln!("another `cargo lab` is setting up in {}; waiting for it", home.root().display());
     })?;
-    let plan = Plan::make(&home, checkout, cuda)?;
-    if plan.is_finished()? {
+    let plan = Plan::make(&home, checkout, request)?;
+    if plan.is_finished() {
         return plan.finish();
     }
     eprintln!(
@@ -44,7 +58,7 @@ pub fn setup(checkout: &Checkout, cuda: bool) -> Result<Installed> {
 
 /// Whether a set-up for this checkout has nothing left to do.
 pub fn is_finished(checkout: &Checkout) -> bool {
-    let finished = || -> Result<bool> { Plan::make(&Home::find()?, checkout, false)?.is_finished() };
+    let finished = || anyhow::Ok(Plan::make(&Home::find()?, checkout, &Request::default())?.is_finished());
     finished().unwrap_or(false)
 }
 
@@ -56,9 +70,23 @@ struct Plan<'a> {
     choice: Choice,
     installed: Installed,
     keys: Keys,
+    verbose: bool,
 }
 
-/// One key per step: the step is done when its stamp holds exactly this.
+/// A part of a set-up.
+struct Step {
+    name: &'static str,
+    title: &'static str,
+    /// What it is for, or costs.
+    why: &'static str,
+    /// The step is done when its stamp holds exactly this.
+    key: String,
+    /// A file or folder that it makes.
+    product: PathBuf,
+    make: fn(&Plan) -> Result<()>,
+}
+
+/// What the steps' results depend on.
 struct Keys {
     python: String,
     libtorch: String,
@@ -69,10 +97,10 @@ struct Keys {
 }
 
 impl<'a> Plan<'a> {
-    fn make(home: &'a Home, checkout: &'a Checkout, cuda: bool) -> Result<Self> {
+    fn make(home: &'a Home, checkout: &'a Checkout, request: &Request) -> Result<Self> {
         let tools = Toolchain::find()?;
         tools.ensure_rust_src();
-        let choice = Choice::make(home, cuda)?;
+        let choice = Choice::make(home, request.cuda)?;
         let requirements = read(&checkout.root().join("environment/requirements.txt"))?;
         let lock = read(&checkout.root().join("Cargo.lock"))?;
         let libtorch = choice.key();
@@ -98,43 +126,81 @@ impl<'a> Plan<'a> {
             shim,
             evcxr,
         };
-        Ok(Self { home, checkout, tools, choice, installed, keys })
+        Ok(Self { home, checkout, tools, choice, installed, keys, verbose: request.verbose })
     }
 
-    fn steps(&self) -> [(&'static str, &str); 6] {
-        let k = &self.keys;
+    /// All steps, in order.
+    fn steps(&self) -> [Step; 7] {
+        let (home, keys) = (self.home, &self.keys);
+        let step =
+            |name, title, why, key: &str, product, make| Step { name, title, why, key: key.to_owned(), product, make };
         [
-            ("python", &k.python),
-            ("libtorch", &k.libtorch),
-            ("crates", &k.crates),
-            ("shim", &k.shim),
-            ("evcxr", &k.evcxr),
-            ("build", &k.build),
+            step(
+                "python",
+                "Python environment",
+                "JupyterLab, nbclient and nbgrader, as pinned in environment/requirements.txt",
+                &keys.python,
+                home.python_bin("python"),
+                |plan| plan.install_python(),
+            ),
+            step(
+                "libtorch",
+                "libtorch 2.13.0",
+                "the C++ library under tch, from the registry's torch wheel (430 to 530 MB to download, 500 MB kept)",
+                &keys.libtorch,
+                self.installed.libtorch.join("lib/libtorch_cpu.so"),
+                |plan| libtorch::install(&plan.choice, plan.home),
+            ),
+            step(
+                "crates",
+                "Rust crates",
+                "the versions that Cargo.lock pins, kept for offline use",
+                &keys.crates,
+                home.cargo_home().join("registry/src"),
+                |plan| plan.fetch_crates(),
+            ),
+            step(
+                "shim",
+                "torch's C++ shim",
+                "compiled once, as a shared library, so that no later build has to (a minute)",
+                &keys.shim,
+                home.shim().join("libtch.so"),
+                |plan| libtorch::build_shim(&plan.choice, plan.home, &plan.tools, &plan.torch_sys()?),
+            ),
+            step(
+                "evcxr",
+                "evcxr_jupyter",
+                "the Rust kernel for Jupyter (3 to 8 minutes)",
+                &keys.evcxr,
+                home.evcxr().join("bin/evcxr_jupyter"),
+                |plan| plan.install_evcxr(),
+            ),
+            step(
+                "build",
+                "the support crate and its dependencies",
+                "built once, for tests and kernel alike (8 to 20 minutes)",
+                &keys.build,
+                home.target().join(&self.tools.host),
+                |plan| plan.build(),
+            ),
+            step(
+                "kernel",
+                "warm kernel",
+                "a first cell through evcxr; each kernel starts from a clone of this one",
+                &format!("{}\n{}", keys.build, keys.evcxr),
+                home.warm().join("target").join(&self.tools.host),
+                |plan| plan.make_kernel(),
+            ),
         ]
     }
 
-    fn is_finished(&self) -> Result<bool> {
-        let steps = self.steps().iter().all(|(step, key)| self.is_there(step, key));
-        Ok(steps && self.is_there("kernel", &self.kernel_key()) && Installed::read(self.home).is_ok())
-    }
-
     /// Whether a step is done, and what it made is still there: people and programs empty cache folders.
-    fn is_there(&self, step: &str, key: &str) -> bool {
-        let (home, host) = (self.home, &self.tools.host);
-        let product = match step {
-            "python" => home.python_bin("python"),
-            "libtorch" => self.installed.libtorch.join("lib/libtorch_cpu.so"),
-            "crates" => home.cargo_home().join("registry/src"),
-            "shim" => home.shim().join("libtch.so"),
-            "evcxr" => home.evcxr().join("bin/evcxr_jupyter"),
-            "build" => home.target().join(host),
-            _ => home.warm().join("target").join(host),
-        };
-        home.is_done(step, key) && product.exists()
+    fn is_there(&self, step: &Step) -> bool {
+        self.home.is_done(step.name, &step.key) && step.product.exists()
     }
 
-    fn kernel_key(&self) -> String {
-        format!("{}\n{}", self.keys.build, self.keys.evcxr)
+    fn is_finished(&self) -> bool {
+        self.steps().iter().all(|step| self.is_there(step)) && Installed::read(self.home).is_ok()
     }
 
     /// What must be right however fresh everything is: this program's copies, and the record.
@@ -149,80 +215,23 @@ impl<'a> Plan<'a> {
     }
 
     fn carry_out(self) -> Result<Installed> {
-        let mut steps = Steps::new(7);
         check_disk(self.home, &self.choice)?;
-        self.step(
-            &mut steps,
-            "python",
-            "Python environment",
-            "JupyterLab, nbclient and nbgrader, as pinned in environment/requirements.txt",
-            |p| p.install_python(),
-        )?;
-        self.step(
-            &mut steps,
-            "libtorch",
-            "libtorch 2.13.0",
-            "the C++ library under tch, from the registry's torch wheel (430 to 530 MB to download, 500 MB kept)",
-            |p| libtorch::install(&p.choice, p.home),
-        )?;
-        self.step(
-            &mut steps,
-            "crates",
-            "Rust crates",
-            "the versions that Cargo.lock pins, kept for offline use",
-            |p| p.fetch_crates(),
-        )?;
-        self.step(
-            &mut steps,
-            "shim",
-            "torch's C++ shim",
-            "compiled once, as a shared library, so that no later build has to (a minute)",
-            |p| libtorch::build_shim(&p.choice, p.home, &p.tools, &p.torch_sys()?),
-        )?;
-        self.step(&mut steps, "evcxr", "evcxr_jupyter", "the Rust kernel for Jupyter (3 to 8 minutes)", |p| {
-            p.install_evcxr()
-        })?;
-        self.step(
-            &mut steps,
-            "build",
-            "the support crate and its dependencies",
-            "built once, for tests and kernel alike (8 to 25 minutes)",
-            |p| p.build(),
-        )?;
-        self.step(
-            &mut steps,
-            "kernel",
-            "warm kernel",
-            "a first cell through evcxr; each kernel starts from a clone of this one",
-            |p| p.make_kernel(),
-        )?;
-        self.finish()
-    }
-
-    fn step(
-        &self,
-        steps: &mut Steps,
-        name: &str,
-        what: &str,
-        why: &str,
-        make: impl FnOnce(&Self) -> Result<()>,
-    ) -> Result<()> {
-        let key = match self.steps().into_iter().find(|(step, _)| *step == name) {
-            Some((_, key)) => key.to_owned(),
-            None => self.kernel_key(),
-        };
-        if self.is_there(name, &key) {
-            steps.present(what);
-            return Ok(());
+        let steps = self.steps();
+        let mut shown = Steps::new(steps.len());
+        for step in &steps {
+            if self.is_there(step) {
+                shown.present(step.title);
+                continue;
+            }
+            let start = shown.begin(step.title, step.why);
+            self.home.mark_undone(step.name)?;
+            (step.make)(&self).with_context(|| {
+                format!("set-up stopped at: {} (finished steps are kept; the next call resumes here)", step.title)
+            })?;
+            self.home.mark_done(step.name, &step.key)?;
+            took(start);
         }
-        let start = steps.begin(what, why);
-        self.home.mark_undone(name)?;
-        make(self).with_context(|| {
-            format!("set-up stopped at: {what} (finished steps are kept; the next call resumes here)")
-        })?;
-        self.home.mark_done(name, &key)?;
-        took(start);
-        Ok(())
+        self.finish()
     }
 
     fn install_python(&self) -> Result<()> {
@@ -273,7 +282,7 @@ impl<'a> Plan<'a> {
         let build = self.home.root().join("build");
         let cargo_home = build.join("cargo-home");
         spec::copy_users_cargo_config(self.home, &cargo_home)?;
-        run_shown(
+        run_build(
             Command::new("cargo")
                 .args(["install", "evcxr_jupyter", "--locked", "--force", "--version", EVCXR_VERSION, "--root"])
                 .arg(self.home.evcxr())
@@ -283,6 +292,8 @@ impl<'a> Plan<'a> {
                 .env("CARGO_HOME", &cargo_home)
                 .env_remove("RUSTFLAGS")
                 .env_remove("CARGO_BUILD_TARGET"),
+            &self.home.logs().join("evcxr.log"),
+            self.verbose,
         )?;
         remove_if_there(&build)
     }
@@ -292,7 +303,8 @@ impl<'a> Plan<'a> {
         // The kernel is warmed from what is built here.
         self.home.mark_undone("kernel")?;
         let mut command = self.installed.cargo(self.home, self.checkout.root(), "build")?;
-        run_shown(command.args(["--locked", "--package", "quantlab"]))
+        let log = self.home.logs().join("build.log");
+        run_build(command.args(["--locked", "--package", "quantlab"]), &log, self.verbose)
     }
 
     fn make_kernel(&self) -> Result<()> {
@@ -344,65 +356,4 @@ fn read(path: &Path) -> Result<String> {
 
 fn digest(text: &str) -> String {
     format!("{:x}", Sha256::digest(text.as_bytes()))
-}
-
-/// Removes fetched crates that the lock no longer names: offline, Cargo takes the newest version it has.
-fn prune(registry: &Path, lock: &str) -> Result<()> {
-    let locked = locked_crates(lock);
-    for part in ["src", "cache"] {
-        for index in fs::read_dir(registry.join(part)).into_iter().flatten().flatten() {
-            for krate in fs::read_dir(index.path()).into_iter().flatten().flatten() {
-                let name = krate.file_name().to_string_lossy().into_owned();
-                if !locked.contains(name.strip_suffix(".crate").unwrap_or(&name)) {
-                    remove_if_there(&krate.path())?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// `NAME-VERSION` of each package in Cargo.lock.
-fn locked_crates(lock: &str) -> HashSet<String> {
-    let value = |line: &str, key: &str| Some(line.strip_prefix(key)?.trim_matches('"').to_owned());
-    let lines: Vec<&str> = lock.lines().collect();
-    lines
-        .windows(2)
-        .filter_map(|pair| Some(format!("{}-{}", value(pair[0], "name = ")?, value(pair[1], "version = ")?)))
-        .collect()
-}
-
-/// The version of a package in Cargo.lock.
-fn locked_version(lock: &str, package: &str) -> Result<String> {
-    let start = format!("name = \"{package}\"\nversion = \"");
-    let rest = lock.split_once(&start).map(|(_, rest)| rest);
-    rest.and_then(|r| r.split_once('"'))
-        .map(|(version, _)| version.to_owned())
-        .with_context(|| format!("Cargo.lock names no {package}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lock_names_a_packages_version() {
-        let lock = "[[package]]\nname = \"torch-sys\"\nversion = \"0.26.0\"\n";
-        assert_eq!(locked_version(lock, "torch-sys").unwrap(), "0.26.0");
-        assert!(locked_version(lock, "tch").unwrap_err().to_string().contains("tch"));
-    }
-
-    #[test]
-    fn only_crates_that_the_lock_names_are_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let (src, cache) = (dir.path().join("src/index-1"), dir.path().join("cache/index-1"));
-        for version in ["1.0.0", "1.2.0"] {
-            fs::create_dir_all(src.join(format!("half-{version}"))).unwrap();
-            fs::create_dir_all(&cache).unwrap();
-            fs::write(cache.join(format!("half-{version}.crate")), "").unwrap();
-        }
-        prune(dir.path(), "[[package]]\nname = \"half\"\nversion = \"1.0.0\"\n").unwrap();
-        assert!(src.join("half-1.0.0").exists() && cache.join("half-1.0.0.crate").exists());
-        assert!(!src.join("half-1.2.0").exists() && !cache.join("half-1.2.0.crate").exists());
-    }
 }

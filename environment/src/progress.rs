@@ -1,0 +1,141 @@
+//! A Cargo build as one line that changes, or a line a minute where there is no terminal.
+
+use std::fs::{self, File};
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::ui::{describe, end_of, run_shown};
+
+/// How often a line is printed where there is no terminal.
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
+
+/// Runs a command that builds with Cargo. Its messages go to `log`, whose end is shown on failure; with `verbose`, they
+/// are shown as they come.
+pub fn run_build(command: &mut Command, log: &Path, verbose: bool) -> Result<()> {
+    if verbose {
+        return run_shown(command);
+    }
+    if let Some(parent) = log.parent() {
+        fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
+    }
+    let mut file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let line = describe(command);
+    command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "100");
+    command.env("CARGO_TERM_COLOR", "never").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot start {line}"))?;
+    let mut shown = Shown::begin();
+    if let Some(mut messages) = child.stderr.take() {
+        let (mut piece, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            let count = messages.read(&mut buffer)?;
+            for &byte in &buffer[..count] {
+                // Cargo overwrites its progress bar by carriage returns.
+                if byte != b'\n' && byte != b'\r' {
+                    piece.push(byte);
+                    continue;
+                }
+                let text = String::from_utf8_lossy(&piece);
+                match done_of_total(&text) {
+                    Some((done, total)) => shown.update(done, total),
+                    None if byte == b'\n' => writeln!(file, "{}", text.trim_start_matches("\u{1b}[K"))?,
+                    None => {}
+                }
+                piece.clear();
+            }
+            if count == 0 {
+                break;
+            }
+        }
+    }
+    let status = child.wait()?;
+    shown.bar.finish_and_clear();
+    if !status.success() {
+        bail!("{line} failed ({status}); the end of {}:\n{}", log.display(), end_of(log));
+    }
+    Ok(())
+}
+
+/// `Building [====>   ] 123/456: crates being compiled`.
+fn done_of_total(text: &str) -> Option<(u64, u64)> {
+    let (_, rest) = text.split_once("Building [")?;
+    let (_, rest) = rest.split_once("] ")?;
+    let (done, rest) = rest.split_once('/')?;
+    let total = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    Some((done.trim().parse().ok()?, total.parse().ok()?))
+}
+
+/// What a person sees of it.
+struct Shown {
+    bar: ProgressBar,
+    start: Instant,
+    last_line: Instant,
+}
+
+impl Shown {
+    fn begin() -> Self {
+        let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("      {bar:30} {pos} of {len} crates, {elapsed}{msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(500));
+        let now = Instant::now();
+        Self { bar, start: now, last_line: now }
+    }
+
+    fn update(&mut self, done: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+        let left = time_left(self.start.elapsed(), done, total);
+        self.bar.set_message(left.as_ref().map_or_else(String::new, |left| format!(", {left}")));
+        if self.bar.is_hidden() && self.last_line.elapsed() >= BETWEEN_LINES {
+            self.last_line = Instant::now();
+            let left = left.map_or_else(String::new, |left| format!(", {left}"));
+            eprintln!("      {done} of {total} crates after {} min{left}", self.start.elapsed().as_secs() / 60);
+        }
+    }
+}
+
+/// As long for each crate as so far: the large ones come late, so it is "at least".
+fn time_left(elapsed: Duration, done: u64, total: u64) -> Option<String> {
+    if done * 10 < total || done == 0 {
+        return None;
+    }
+    let left = elapsed.as_secs_f64() * (total.saturating_sub(done)) as f64 / done as f64;
+    Some(format!("at least {:.0} min left", (left / 60.0).ceil()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargos_bar_is_read() {
+        assert_eq!(done_of_total("    Building [====>      ] 123/456: polars, tch(build.rs)"), Some((123, 456)));
+        assert_eq!(done_of_total("\u{1b}[K    Building [=======>] 455/456"), Some((455, 456)));
+        assert_eq!(done_of_total("   Compiling serde v1.0.0"), None);
+    }
+
+    #[test]
+    fn the_time_left_waits_until_there_is_something_to_go_by() {
+        assert_eq!(time_left(Duration::from_secs(60), 10, 500), None);
+        assert_eq!(time_left(Duration::from_secs(60), 100, 500).as_deref(), Some("at least 4 min left"));
+        assert_eq!(time_left(Duration::from_secs(60), 500, 500).as_deref(), Some("at least 0 min left"));
+    }
+
+    #[test]
+    fn messages_go_to_the_log_and_a_failure_shows_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("logs/build.log");
+        let script = "printf '   Compiling a v1\\n\\r    Building [=>  ] 1/2: a\\rerror: no linker\\n' >&2; exit 101";
+        let run = |verbose| run_build(Command::new("sh").args(["-c", script]), &log, verbose).unwrap_err().to_string();
+        let error = run(false);
+        assert!(error.contains("no linker") && !error.contains("Building"), "{error}");
+        assert_eq!(fs::read_to_string(&log).unwrap(), "   Compiling a v1\nerror: no linker\n");
+        assert!(run(true).contains("above"));
+    }
+}
