@@ -10,6 +10,7 @@ import ctypes
 import logging
 import os
 import re
+import secrets
 import signal
 import sys
 import threading
@@ -34,8 +35,10 @@ LATE_OUTPUT_AT_MOST_S = 2
 # `loop { println!() }` would otherwise fill this process's memory until its time-out.
 MAX_OUTPUT_CHARS = 200_000
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+# A check of the course's, as lessons call it.
+CHECK = re.compile(r"check_\w+\(.*\)\s*", re.S)
 # The worst comes first: it names the notebook's status.
-KINDS = ["out of memory", "out of time", "hung", "kernel died", "crashed", "does not compile", "panicked", "failed", "incomplete"]
+KINDS = ["forged", "out of memory", "out of time", "hung", "kernel died", "crashed", "does not compile", "panicked", "failed", "incomplete"]
 
 
 def release(sources):
@@ -128,6 +131,7 @@ class Run:
         self.stopped = None
         self.problems = []
         self.unscored = {}
+        self.earned = 0
 
     def left_s(self):
         return self.deadline - time.monotonic()
@@ -163,7 +167,7 @@ class Run:
     def status(self, untouched):
         kinds = {kind for kind, _, _ in self.problems}
         worst = next((kind for kind in KINDS if kind in kinds), "graded")
-        return "untouched" if untouched and worst in ("incomplete", "graded") else worst
+        return "untouched" if untouched and not self.earned and worst in ("incomplete", "graded") else worst
 
 
 class Limited(Execute):
@@ -180,7 +184,8 @@ class Limited(Execute):
     def preprocess_cell(self, cell, resources, index):
         if cell.cell_type != "code" or not cell.source.strip():
             return cell, resources
-        run = self.run
+        run, seal = self.run, None
+        is_check = utils.is_grade(cell) and not utils.is_solution(cell)
         if run.deadline is None:
             # From here on: the kernel's start may have built the support crate.
             run.deadline = time.monotonic() + run.time_limit_s
@@ -190,11 +195,29 @@ class Limited(Execute):
             run.note("out of time", cell, index, run.stopped)
         if run.stopped:
             cell.outputs = [failure("NotRun", f"not run: {run.stopped}")]
+        elif is_check:
+            seal = self.run_check(cell, index)
         else:
             self.run_cell(cell, index)
-        if utils.is_grade(cell) and not utils.is_solution(cell):
-            keep_score(cell, run)
+        if is_check:
+            keep_score(cell, index, run, seal)
         return cell, resources
+
+    def run_check(self, cell, index):
+        """Runs a check as the course's own function, whatever the notebook calls so, and has its score sealed."""
+        seal, source = secrets.token_hex(16), cell.source
+        if CHECK.fullmatch(source):
+            cell.source = f'::quantlab::course::{source.rstrip()}.sealed("{seal}")'
+            try:
+                self.run_cell(cell, index)
+            finally:
+                cell.source = source
+            if not re.search(r"cannot find function `check_\w+` in module `::quantlab", ANSI.sub("", error_text(cell))):
+                return seal
+            # A teacher's own lesson with a check of its own. (No notebook can take a function out of the library.)
+            self.run.problems.pop()
+        self.run_cell(cell, index)
+        return None
 
     def run_cell(self, cell, index):
         run = self.run
@@ -278,16 +301,27 @@ def compiler_line(text):
     return first_text(found[0] if found else text)
 
 
-def keep_score(cell, run):
-    """nbgrader gives full points to a check without a result; here only a number from 0 to the points is a score."""
+def keep_score(cell, index, run, seal):
+    """nbgrader gives full points to a check without a result; here only a number from 0 to the points is a score.
+
+    Behind `seal`, if there is one: a number without it is not from the check.
+    """
     points, grade_id = cell.metadata.nbgrader.points, cell.metadata.nbgrader.grade_id
     results = [out for out in cell.outputs if out.output_type == "execute_result"]
     text = "".join(results[-1].data.get("text/plain", "")).strip() if results else ""
+    if seal and text:
+        found, _, text = text.rpartition(" ")
+        if found != seal:
+            run.note("forged", cell, index, "the score is not from the check")
+            text = ""
+        else:
+            results[-1].data["text/plain"] = text
     try:
         valid = 0 <= float(text) <= points
     except ValueError:
         valid = False
     if valid:
+        run.earned += float(text)
         # What the learner's code wrote there must not cost the points, as it would in nbgrader.
         cell.outputs = [out for out in cell.outputs if out.output_type == "stream"] + results[-1:]
         for out in cell.outputs:
@@ -330,6 +364,8 @@ def grade(args):
     converter(converters.Autograde, args.course, args.lesson, args.student, autograde_preprocessors=steps)
     end_leftovers()
     converter(converters.GenerateFeedback, args.course, args.lesson, args.student)
+    if untouched and run.earned:
+        notes.append("no exercise cell was touched: the answers stand in other cells")
     say("graded", status=run.status(untouched), notes=notes + run.notes(), unscored=run.unscored)
 
 

@@ -4,6 +4,7 @@
 //! graded there with formgrader; the next run takes their points over. Each notebook is graded by a Python
 //! process of its own: whatever one does, the others are graded.
 
+mod inspect;
 mod report;
 mod submission;
 
@@ -15,11 +16,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::checkout::Checkout;
 use crate::course::release::write_course;
-use crate::course::{self, Exercise, Lesson};
+use crate::course::{self, Exercise, Lesson, STARTER};
 use crate::home::{Home, remove_if_there, write_atomically};
 use crate::kernel::warm;
 use crate::python;
@@ -226,7 +228,7 @@ impl Grader {
         let log_file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         // The kernel's own messages, which a reader of the table has no use for.
         command.stderr(log_file.try_clone()?);
-        let mut graded = None;
+        let mut graded: Option<Outcome> = None;
         let ended = python::follow(&mut command, |event| {
             if event["event"] == "graded" {
                 let mut event = event.clone();
@@ -235,7 +237,9 @@ impl Grader {
             }
         })?;
         match (ended.into_result(), graded) {
-            (Ok(()), Some(outcome)) => {
+            (Ok(()), Some(mut outcome)) => {
+                let read = |path: &Path| anyhow::Ok(serde_json::from_slice::<Value>(&fs::read(path)?)?);
+                outcome.notes.extend(inspect::remarks(&read(&submission.file)?, &read(&lesson.dir.join(STARTER))?));
                 write_atomically(&record, &serde_json::to_vec_pretty(&outcome)?)?;
                 Ok((outcome, false))
             }

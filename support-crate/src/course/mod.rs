@@ -49,5 +49,5 @@ pub use lesson_4::{
 pub(crate) use outcome::Verdict;
 pub use outcome::{Complaint, ask, attempt, attempt_or};
 pub use prediction::Prediction;
-pub use score::{Check, Score};
+pub use score::{Check, Score, Sealed};
 pub use self_check::SelfCheck;

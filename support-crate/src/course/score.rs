@@ -97,9 +97,29 @@ impl Score {
         different
     }
 
+    /// The same, with a seal before the number of points. A grader that has made the seal for this one run can tell the
+    /// score from a number that a cell has printed.
+    pub fn sealed(self, seal: &str) -> Sealed {
+        Sealed { seal: seal.to_owned(), score: self }
+    }
+
     /// Shows the score as a notebook cell's value.
     pub fn evcxr_display(&self) {
         crate::report::show(&self.points().to_string(), &self.card());
+    }
+}
+
+/// A [`Score`] that bears a grader's seal.
+#[derive(Debug)]
+pub struct Sealed {
+    seal: String,
+    score: Score,
+}
+
+impl Sealed {
+    /// Shows the score as a notebook cell's value, `SEAL POINTS`.
+    pub fn evcxr_display(&self) {
+        crate::report::show(&format!("{} {}", self.seal, self.score.points()), &self.score.card());
     }
 }
 
