@@ -1,5 +1,5 @@
 // Sorts the rows by speed.
-// wrong: but the label is
+// wrong: the label of
 fn run_varied_precision(
     clock: &dyn Clock,
     hub: &dyn ModelHub,
