@@ -54,6 +54,8 @@ pub fn install_lab(home: &Home) -> Result<()> {
         }
         // Renamed into place: a running kernel may be using the old one.
         write_with_mode(&place, &program, 0o755)?;
+        // Another program may edit Cargo's answers in another way.
+        remove_if_there(&home.answers())?;
     }
     Ok(())
 }
