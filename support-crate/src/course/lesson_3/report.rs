@@ -35,7 +35,8 @@ pub fn quality_in_words(formats: &[(&str, QualityComparison)]) -> Result<Summary
             kl.high
         )
     };
-    let summary = formats.iter().map(sentence).fold(Summary::new(format!("Told apart from {noise_name}?")), Summary::point);
+    let summary =
+        formats.iter().map(sentence).fold(Summary::new(format!("Told apart from {noise_name}?")), Summary::point);
     Ok(summary.point(format!(
         "{noise_name}, which is noise: ratio {:.7} [{:.7}, {:.7}], KL divergence {:.1e} nats, another top token in \
          {noise_tokens:.2} % of places.",
@@ -76,12 +77,11 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
         let by_bytes = bytes(first_model) / bytes(loaded);
         table = table.row((*name, runs.latency, runs.throughput, runs.per_token, Statistics::of(&times)?, by_bytes))?;
     }
-    let RunInfo { model, engine, device, threads, build, .. } = &first.run;
     let Statistics { n, confidence, .. } = first.runs.latency;
     Ok(table
         .decimals("by its bytes", 2)?
         .note(format!("{} tokens of prompt, {} new ones", first.prompt_tokens, first.token_ms.len()))
-        .note(format!("{model} | {engine} | {device} | {threads} threads | {build} build"))
+        .note(RunInfo::of_all(models.iter().map(|(_, _, timing)| &timing.run)))
         .note(format!("medians of {n} runs in turn; each interval holds the median with {:.0} %", 100.0 * confidence)))
 }
 
@@ -107,7 +107,10 @@ mod tests {
         assert!(lines[2].starts_with("- itself, which is noise: ratio 1.0000000 [1.0000000, 1.0000000]"), "{words}");
         assert!(lines[2].contains("another top token in 0.00 %"), "{words}");
         let same = quality_in_words(&[("again", of(&base)), ("itself", of(&base))]).unwrap().to_string();
-        assert!(same.contains("again: by perplexity not told apart") && same.contains("KL divergence not told apart"), "{same}");
+        assert!(
+            same.contains("again: by perplexity not told apart") && same.contains("KL divergence not told apart"),
+            "{same}"
+        );
         assert!(quality_in_words(&[]).is_err());
     }
 
