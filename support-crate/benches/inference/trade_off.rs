@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use quantlab::error::Result;
-use quantlab::measure::{PerplexityOptions, perplexity};
+use quantlab::measure::{PerplexityOptions, Statistics, perplexity};
 use quantlab::report::{TradeOff, significant};
 use quantlab::source::held_out_text;
 
@@ -16,16 +16,17 @@ const QUALITY_MODEL: &str = "embedded";
 /// Draws the rows of the first engine; as PNG if the file is called so, else as SVG.
 pub fn plot(rows: &[Row], path: &Path, model: &str) -> Result<()> {
     let (engine, batch) = (rows[0].variant.engine, rows[0].speed.batch);
+    let shown = || rows.iter().filter(|row| row.variant.engine == engine && row.speed.batch == batch);
     let mut plot = TradeOff::new("Fewer bits: less memory, more speed, some quality")
         .x("memory of the weights", "MiB")
         .y(format!("decode, {batch} at a time"), "tokens/s")
         .higher_is_better()
-        .intervals("interval of the median")
+        .intervals(Statistics::interval_names(shown().map(|row| &row.speed.decode_tok_s)))
         .note(format!(
             "speed and memory: {model}, {} threads; perplexity: the embedded model",
             quantlab::model::threads()
         ));
-    for row in rows.iter().filter(|row| row.variant.engine == engine && row.speed.batch == batch) {
+    for row in shown() {
         let loaded = row.variant.load(QUALITY_MODEL)?;
         let quality = perplexity(&loaded, &[held_out_text()], &PerplexityOptions::default())?.perplexity;
         let name = format!("{}: perplexity {}", row.variant.format, significant(quality, 4));

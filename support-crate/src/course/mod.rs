@@ -44,7 +44,7 @@ pub use lesson_4::{
     check_configurations, check_dequantize_block, check_generate_text_and_time, check_get_model_memory_footprint,
     check_quantize_block, check_run_experiment, code_shares, compare_formats, decode_plot, decode_table,
     experiment_table, formats_frame, formats_summary, held_out_samples, latency_table, memory_parts_mib, quality_table,
-    sample_layer, scaled_density, time_formats, typical_absmax,
+    sample_layer, scaled_density, short_name, speed_trade_off, time_formats, typical_absmax,
 };
 pub(crate) use outcome::Verdict;
 pub use outcome::{Complaint, ask, attempt, attempt_or};

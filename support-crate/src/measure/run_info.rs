@@ -42,15 +42,37 @@ impl RunInfo {
             build: BUILD.to_owned(),
         }
     }
+
+    /// The small print of a table or plot of several measurements: where they differ, each of it once. Of
+    /// several precisions there is none, for those are what the rows are named after.
+    pub fn of_all<'a>(runs: impl IntoIterator<Item = &'a Self>) -> String {
+        let runs: Vec<&Self> = runs.into_iter().collect();
+        let each = |write: fn(&Self) -> String| {
+            let mut all: Vec<String> = Vec::new();
+            for text in runs.iter().map(|run| write(run)) {
+                all.extend((!all.contains(&text)).then_some(text));
+            }
+            all
+        };
+        let threads = |run: &Self| match run.threads_granted < run.threads {
+            true => format!("only {} of {} threads", run.threads_granted, run.threads),
+            false => format!("{} threads", run.threads),
+        };
+        let precision = each(|run| run.dtype.clone());
+        let parts = [
+            each(|run| run.model.clone()),
+            each(|run| run.engine.clone()),
+            each(|run| run.device.to_string()),
+            if precision.len() == 1 { precision } else { Vec::new() },
+            each(threads),
+            each(|run| format!("{} build", run.build)),
+        ];
+        parts.into_iter().filter(|part| !part.is_empty()).map(|part| part.join(", ")).collect::<Vec<_>>().join(" | ")
+    }
 }
 
 impl fmt::Display for RunInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, engine, device, dtype, threads, threads_granted, build } = self;
-        write!(f, "{model} | {engine} | {device} | {dtype} | ")?;
-        if threads_granted < threads {
-            write!(f, "only {threads_granted} of ")?;
-        }
-        write!(f, "{threads} threads | {build} build")
+        write!(f, "{}", Self::of_all([self]))
     }
 }

@@ -66,6 +66,20 @@ impl Statistics {
             n,
         })
     }
+
+    /// What the error bars of a picture are, for its legend: `98% interval of the median of 7`, or from the
+    /// least to the most of each. Empty without statistics.
+    pub fn interval_names<'a>(all: impl IntoIterator<Item = &'a Self>) -> String {
+        let (mut levels, mut counts): (Vec<i64>, Vec<usize>) =
+            all.into_iter().map(|one| ((100.0 * one.confidence).round() as i64, one.n)).unzip();
+        levels.sort_unstable();
+        counts.sort_unstable();
+        let (&[least, ..], &[.., most]) = (&levels[..], &levels[..]) else { return String::new() };
+        let (&[fewest, ..], &[.., largest]) = (&counts[..], &counts[..]) else { return String::new() };
+        let level = if least == most { format!("{most}%") } else { format!("{least}% to {most}%") };
+        let count = if fewest == largest { largest.to_string() } else { format!("{fewest} to {largest}") };
+        format!("{level} interval of the median of {count}")
+    }
 }
 
 /// How many values to leave out on each side, and the confidence of what is left.
@@ -109,6 +123,14 @@ mod tests {
         let five = Statistics::of(&[5.0, 1.0, 2.0, 4.0, 3.0]).unwrap();
         assert_eq!((five.median, five.mean, five.low, five.high), (3.0, 3.0, 1.0, 5.0));
         assert!((five.confidence - 0.9375).abs() < 1e-12);
+    }
+
+    #[test]
+    fn intervals_are_named_with_their_level_and_count() {
+        let of = |n: usize| Statistics::of(&vec![1.0; n]).unwrap();
+        assert_eq!(Statistics::interval_names(&[of(7), of(7)]), "98% interval of the median of 7");
+        assert_eq!(Statistics::interval_names(&[of(7), of(5)]), "94% to 98% interval of the median of 5 to 7");
+        assert_eq!(Statistics::interval_names([]), "");
     }
 
     /// Le Boudec, table A.1: ranks of the 95% interval for the median.

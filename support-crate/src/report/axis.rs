@@ -133,6 +133,15 @@ impl Axis {
         };
         position.clamp(0.0, 1.0)
     }
+
+    /// The value that falls there.
+    pub fn value(&self, position: f64) -> f64 {
+        if self.log {
+            self.low * (self.high / self.low).powf(position)
+        } else {
+            self.low + (self.high - self.low) * position
+        }
+    }
 }
 
 impl Ranged for Axis {

@@ -5,9 +5,9 @@ use super::cell::Cell;
 use super::chart::{Chart, Scale, chart_methods, check_value};
 use super::estimate::Estimate;
 use super::label::{Label, Place};
-use super::number::alike;
-use super::scene::{ACROSS, Key, Mark, Scene, Stroke, Xy};
-use super::style::{INK, LABEL_SIZE, Look, format_of, looks};
+use super::number::{alike, magnitude, significant};
+use super::scene::{ACROSS, HEIGHT, Key, LONGEST_NAME, MARGIN, Mark, Scene, Stroke, WIDTH, Xy};
+use super::style::{INK, LABEL_SIZE, Look, format_of, ink_on, looks};
 use super::table::Table;
 use super::text::{Anchor, text_width};
 use crate::error::{Error, Result};
@@ -119,19 +119,20 @@ impl BarPlot {
     pub fn table(&self) -> Result<Table> {
         let Chart { x, y, .. } = &self.chart;
         let (several, limited) = (self.series.len() > 1, !self.limits.is_empty());
+        let (unit, factor) = y.unit_for(self.up());
         let optional = |wanted: bool, column| if wanted { vec![column] } else { vec![] };
         let mut columns = vec![(x.name_or("category"), "")];
         columns.extend(optional(several, ("series", "")));
-        columns.push((y.name_or("value"), &y.unit));
-        columns.extend(optional(limited, (&self.limits_name, &y.unit)));
+        columns.push((y.name_or("value"), unit));
+        columns.extend(optional(limited, (&self.limits_name, unit)));
         let mut table = self.chart.table(columns)?;
         for (index, category) in self.categories.iter().enumerate() {
-            let limit = self.limits.iter().find(|(limited, _)| *limited == index).map(|(_, limit)| *limit);
+            let limit = self.limits.iter().find(|(limited, _)| *limited == index).map(|(_, limit)| limit * factor);
             for series in &self.series {
                 for (_, value) in series.bars.iter().filter(|(category, _)| *category == index) {
                     let mut row = vec![Cell::from(category)];
                     row.extend(several.then(|| Cell::from(&series.name)));
-                    row.push(Cell::measured(*value));
+                    row.push(Cell::measured(*value * factor));
                     row.extend(limited.then(|| Cell::from(limit)));
                     table = table.row(row)?;
                 }
@@ -140,16 +141,23 @@ impl BarPlot {
         Ok(table)
     }
 
+    fn all_bars(&self) -> impl Iterator<Item = Estimate> {
+        self.series.iter().flat_map(|series| series.bars.iter().map(|(_, bar)| *bar))
+    }
+
+    /// All that the axis of values is to show.
+    fn up(&self) -> impl Iterator<Item = Estimate> {
+        let limits = self.limits.iter().map(|(_, limit)| limit);
+        self.all_bars().chain(self.chart.references.iter().map(|(value, _)| value).chain(limits).map(Estimate::from))
+    }
+
     pub(super) fn scene(&self) -> Result<Scene> {
         let chart = &self.chart;
         chart.check_any(!self.categories.is_empty(), "add bars with .bars([(\"name\", value)])?")?;
-        let bars = || self.series.iter().flat_map(|series| series.bars.iter().map(|(_, bar)| *bar));
-        let limits = self.limits.iter().map(|(_, limit)| limit);
-        let lines = chart.references.iter().map(|(value, _)| value).chain(limits).map(Estimate::from);
-        let y = chart.up(bars().chain(lines), true)?;
+        let y = chart.up(self.up(), true)?;
         let layout = Layout::of(&self.categories, self.series.len());
-        let mut written = layout.written(bars().map(|bar| bar.value * y.factor).collect()).into_iter();
-        let mut scene = layout.scene(chart, &self.categories, y, bars());
+        let mut written = layout.written(self.all_bars().map(|bar| bar.value * y.factor).collect()).into_iter();
+        let mut scene = layout.scene(chart, &self.categories, y, self.all_bars());
 
         for (index, (series, looks)) in self.series.iter().zip(self.looks()).enumerate() {
             for ((category, bar), look) in series.bars.iter().zip(&looks) {
@@ -161,9 +169,16 @@ impl BarPlot {
                     let [from, to] = [bar.low, bar.high].map(|end| layout.at(middle, end));
                     scene.marks.push(Mark::Interval(from, to, INK, None));
                 }
-                let end = if bar.value < 0.0 { bar.low.min(bar.value) } else { bar.high.max(bar.value) };
-                let (at, place) = (layout.at(middle, end), layout.beyond(bar.value < 0.0));
-                scene.labels.extend(written.next().map(|text| Label::new(text, at, place)));
+                let Some(text) = written.next() else { continue };
+                let limits = self.limits.iter().filter(|(limited, _)| limited == category).map(|(_, limit)| *limit);
+                let lines = limits.chain(chart.references.iter().map(|(value, _)| *value));
+                let below = bar.value < 0.0;
+                let (near, far) = (bar.low.min(bar.value), bar.high.max(bar.value));
+                let (near, far) = if below { (far, near) } else { (near, far) };
+                let inside = layout.is_better_inside(&scene, &text, (near, bar.value, far), lines);
+                let at = layout.at(middle, if inside { near } else { far });
+                let color = if inside { ink_on(look.fill()) } else { INK };
+                scene.labels.push(Label { color, ..Label::new(text, at, layout.beyond(below != inside)) });
             }
             if let (false, Some(look)) = (series.name.is_empty(), looks.first()) {
                 scene.entry(&series.name, Key::Swatch(look.fill()));
@@ -202,13 +217,17 @@ pub(super) struct Layout {
     pub lying: bool,
     categories: usize,
     series: usize,
+    /// About the pixels of the axis of values.
+    length: f64,
 }
 
 impl Layout {
     pub fn of(names: &[String], series: usize) -> Self {
         let slot = ACROSS / names.len() as f64;
-        let long = names.iter().any(|name| text_width(name, LABEL_SIZE) + 8.0 > slot);
-        Self { lying: long && names.len() <= MOST_LYING, categories: names.len(), series }
+        let longest = names.iter().map(|name| text_width(name, LABEL_SIZE)).fold(0.0, f64::max);
+        let lying = longest + 8.0 > slot && names.len() <= MOST_LYING;
+        let length = if lying { WIDTH - 2.5 * MARGIN - longest.min(LONGEST_NAME) } else { HEIGHT };
+        Self { lying, categories: names.len(), series, length }
     }
 
     /// An empty scene for the bars, with the axis of their values.
@@ -253,9 +272,36 @@ impl Layout {
     pub fn written(&self, values: Vec<f64>) -> Vec<String> {
         let (left, right) = self.sides(0, 0);
         let room = (right - left) * self.slot() * if self.series > 1 { 1.0 } else { 1.3 };
-        let written = alike(&values, 3);
+        // Beside values a thousand times theirs, the smallest only need to be said to be small.
+        let largest = values.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
+        let least = 10_f64.powi(magnitude(largest) - 3);
+        let is_small = |value: &f64| 0.0 < *value && *value < least;
+        let mut others =
+            alike(&values.iter().copied().filter(|value| !is_small(value)).collect::<Vec<_>>(), 3).into_iter();
+        let small = || Some(format!("<{}", significant(least, 1)));
+        let written: Vec<String> =
+            values.iter().filter_map(|value| if is_small(value) { small() } else { others.next() }).collect();
         let fits = self.lying || written.iter().all(|text| text_width(text, LABEL_SIZE) <= room);
         if fits { written } else { Vec::new() }
+    }
+
+    /// Whether a value that stands beyond its bar would seem to be that of a line there; the ends of its
+    /// interval are around it, and the first of them is nearer to zero.
+    fn is_better_inside(
+        &self,
+        scene: &Scene,
+        text: &str,
+        (near, value, far): (f64, f64, f64),
+        mut lines: impl Iterator<Item = f64>,
+    ) -> bool {
+        let axis = if self.lying { &scene.x } else { &scene.y };
+        let outwards = if value < 0.0 { -self.length } else { self.length };
+        let pixels = |from: f64, to: f64| (axis.position(to) - axis.position(from)) * outwards;
+        let (left, right) = self.sides(0, 0);
+        let (width, bar) = (text_width(text, LABEL_SIZE), (right - left) * self.slot());
+        let (space, fits) = if self.lying { (width + 14.0, true) } else { (LABEL_SIZE + 14.0, width + 4.0 <= bar) };
+        let is_near = |line| (-3.0..pixels(value, far) + space).contains(&pixels(value, line));
+        fits && pixels(0.0, near) > space && lines.any(is_near)
     }
 
     /// The place of a value: beyond the end of its bar.

@@ -100,7 +100,7 @@ impl Chart {
         // An interval that reaches zero runs off a logarithmic axis; the value itself stays on it.
         let ends = values.iter().flat_map(|value| [value.low, value.high]).filter(|end| !quantity.log || *end > 0.0);
         let all: Vec<f64> = own.iter().copied().chain(ends).collect();
-        let (unit, factor) = quantity.unit_for(all.iter().fold(0.0, |largest, value| largest.max(value.abs())));
+        let (unit, factor) = quantity.unit_for(values);
         let [all, own] = [all, own].map(|values| values.iter().map(|value| value * factor).collect::<Vec<_>>());
         let axis = axis(&all, &own, quantity.log).of_unscaled(factor);
         Ok(Scale { axis, label: labelled(&quantity.name, unit), unit: unit.to_owned(), factor })
@@ -139,13 +139,20 @@ impl Quantity {
         if self.name.is_empty() { otherwise } else { &self.name }
     }
 
-    /// The unit that suits the values, and what to multiply them with: short times are drawn in
-    /// milliseconds or microseconds.
-    fn unit_for(&self, largest: f64) -> (&str, f64) {
+    /// The unit that suits the values, and what to multiply them with: short times are shown in
+    /// milliseconds or microseconds. It is the largest value that decides, or on a logarithmic axis the one
+    /// in the middle.
+    pub fn unit_for(&self, values: impl IntoIterator<Item = Estimate>) -> (&str, f64) {
+        let (mut least, mut most) = (f64::MAX, 0.0_f64);
+        for Estimate { value, low, high } in values {
+            (least, most) = (least.min(value), most.max(value.abs()));
+            most = if self.log { most } else { most.max(low.abs()).max(high.abs()) };
+        }
+        let size = if self.log { least.max(0.0).sqrt() * most.sqrt() } else { most };
         match self.unit.as_str() {
-            "s" if largest > 0.0 && largest < 1e-4 => ("\u{b5}s", 1e6),
-            "s" if largest > 0.0 && largest < 0.1 => ("ms", 1e3),
-            "ms" if largest > 0.0 && largest < 0.1 => ("\u{b5}s", 1e3),
+            "s" if size > 0.0 && size < 1e-4 => ("\u{b5}s", 1e6),
+            "s" if size > 0.0 && size < 0.1 => ("ms", 1e3),
+            "ms" if size > 0.0 && size < 0.1 => ("\u{b5}s", 1e3),
             unit => (unit, 1.0),
         }
     }
@@ -241,8 +248,8 @@ pub(crate) use chart_methods;
 
 macro_rules! chart_method {
     (x) => {
-        /// Names the horizontal axis and its unit (`""` for none). Seconds that are all below 0.1 are
-        /// drawn as milliseconds.
+        /// Names the horizontal axis and its unit (`""` for none). Short times in seconds are shown in
+        /// milliseconds.
         pub fn x(mut self, name: impl Into<String>, unit: impl Into<String>) -> Self {
             (self.chart.x.name, self.chart.x.unit) = (name.into(), unit.into());
             self
@@ -256,7 +263,7 @@ macro_rules! chart_method {
         }
     };
     (y) => {
-        /// Names the values and their unit (`""` for none). Seconds that are all below 0.1 are drawn as
+        /// Names the values and their unit (`""` for none). Short times in seconds are shown in
         /// milliseconds.
         pub fn y(mut self, name: impl Into<String>, unit: impl Into<String>) -> Self {
             (self.chart.y.name, self.chart.y.unit) = (name.into(), unit.into());
@@ -278,7 +285,8 @@ macro_rules! chart_method {
         }
     };
     (intervals) => {
-        /// Says in the legend what the error bars are, for example `95% confidence interval`.
+        /// Says in the legend what the error bars are, for example `95% confidence interval`; for measured
+        /// times [`Statistics::interval_names`](crate::measure::Statistics::interval_names) has the words.
         pub fn intervals(mut self, name: impl Into<String>) -> Self {
             self.chart.intervals = name.into();
             self

@@ -99,6 +99,8 @@ fn what_cannot_be_drawn_is_an_error_that_says_so() {
     assert!(BarPlot::new("t").bars([("a", 1.0), ("a", 2.0)]).unwrap_err().message().contains("two bars `a`"));
     let unknown = BarPlot::new("t").bars([("a", 1.0)]).unwrap().limits("limit", [("b", 2.0)]).unwrap_err();
     assert_eq!(unknown.message(), "`t` has no bar `b` to limit");
+    let unknown = TradeOff::new("t").limits("limit", [("b", 2.0)]).unwrap_err();
+    assert_eq!(unknown.message(), "`t` has no point `b` to limit");
     assert!(StackedBar::new("t", ["a", "b"]).bar("x", [1.0]).unwrap_err().message().contains("1 amounts for 2 parts"));
     assert!(StackedBar::new("t", ["a"]).bar("x", [-1.0]).is_err());
     assert!(Timeline::new("t").run("r", 8, -0.1, [0.1]).is_err());
@@ -114,11 +116,15 @@ fn an_interval_down_to_zero_does_not_spoil_a_logarithmic_axis() {
 }
 
 #[test]
-fn short_times_are_drawn_in_milliseconds_and_tabled_in_seconds() {
+fn short_times_are_shown_in_milliseconds() {
     let plot = LinePlot::new("t").y("latency", "s").series("a", [(1, 0.004), (2, 0.0062)]).unwrap();
     let svg = plot.clone().reference_line(0.002, "limit").unwrap().to_svg().unwrap();
     assert!(words(&svg).contains(&"latency (ms)") && words(&svg).contains(&"6"), "{svg}");
-    assert_eq!(csv(plot.table()), "series,x,latency (s)\na,1,0.004\na,2,0.0062\n");
+    assert_eq!(csv(plot.table()), "series,x,latency (ms)\na,1,4.0\na,2,6.2\n");
+    // The middle of a logarithmic axis decides, the largest value of a linear one.
+    let wide = LinePlot::new("t").y("latency", "s").series("a", [(1, 0.004), (2, 0.8)]).unwrap();
+    assert!(wide.clone().log_y().to_svg().unwrap().contains("latency (ms)"));
+    assert!(wide.to_svg().unwrap().contains("latency (s)") && csv(wide.table()).contains("latency (s)"));
     assert!(plot.reference_line(0.2, "limit").unwrap().to_svg().unwrap().contains("latency (s)"));
     let bars = BarPlot::new("t").y("time", "s").bars([("a", 0.0421)]).unwrap().to_svg().unwrap();
     assert!(words(&bars).contains(&"42.1") && words(&bars).contains(&"time (ms)"), "{bars}");
@@ -134,8 +140,36 @@ fn runs_are_points_beside_each_other_with_their_median() {
     for text in ["first: 2.00 s", "later: 5.00 s", "median with its 75% interval"] {
         assert!(words(&svg).contains(&text), "{text}: {svg}");
     }
-    let rows = "first,1,3.0\nfirst,2,1.0\nfirst,3,2.0\nlater,4,5.0\nlater,5,4.0\nlater,6,6.0\n";
+    assert_eq!(words(&svg).iter().filter(|word| **word == "1").count(), 2, "{svg}");
+    let rows = "first,1,3.0\nfirst,2,1.0\nfirst,3,2.0\nlater,1,5.0\nlater,2,4.0\nlater,3,6.0\n";
     assert_eq!(csv(plot.table()), format!("series,x,latency (s)\n{rows}"));
+    let alone = LinePlot::new("t").y("latency", "s").runs("", [3.0, 1.0, 2.0]).unwrap();
+    assert!(words(&alone.to_svg().unwrap()).contains(&"median: 2.00 s"));
+    assert_eq!(csv(alone.table()), "x,latency (s)\n1,3.0\n2,1.0\n3,2.0\n");
+}
+
+#[test]
+fn a_theory_is_a_dashed_line_without_markers() {
+    let plot = LinePlot::new("t").series("measured", [(1, 1.0), (2, 1.5)]).unwrap();
+    let svg = plot.theory("calculated", [(1, 1.0), (2, 2.0)]).unwrap().to_svg().unwrap();
+    assert!(words(&svg).contains(&"calculated"), "{svg}");
+    // The markers of the measured line, with their rims, have the first look.
+    assert_eq!((svg.matches("<circle").count(), svg.matches("<polygon").count()), (4, 0), "{svg}");
+    assert!(svg.matches("stroke=\"#222222\"").count() > 4, "{svg}");
+}
+
+#[test]
+fn points_that_coincide_stand_side_by_side() {
+    let centres = |svg: &str| -> Vec<f64> {
+        let circles = svg.lines().filter(|line| line.starts_with("<circle") && line.contains("#2B2B2B"));
+        circles.map(|line| line.split('"').nth(1).unwrap().parse().unwrap()).collect()
+    };
+    let plot = |second: f64| {
+        let plot = TradeOff::new("t").point("float32", 3.0, 1.0).unwrap().point("float32", 3.0, second).unwrap();
+        centres(&plot.point("NF4", 1.0, 20.0).unwrap().to_svg().unwrap())
+    };
+    let (same, apart) = (plot(1.1), plot(10.0));
+    assert!((same[1] - same[0]).abs() > 60.0 && apart[0] == apart[1], "{same:?} {apart:?}");
 }
 
 #[test]
@@ -204,6 +238,26 @@ fn bars_lie_down_below_names_too_long_to_stand_under_them() {
 }
 
 #[test]
+fn a_value_stands_in_its_bar_if_it_would_seem_to_be_that_of_a_limit() {
+    let color = |limit: f64| {
+        let bars = [("bfloat16, as it is loaded by everybody", 50.0), ("float32", 90.0)];
+        let plot = BarPlot::new("t").bars(bars).and_then(|plot| plot.limits("limit", [("float32", limit)]));
+        let svg = plot.unwrap().to_svg().unwrap();
+        let lines: Vec<&str> = svg.lines().collect();
+        let text = lines.iter().position(|line| *line == "90").unwrap();
+        lines[text - 1].split_once("fill=\"").unwrap().1[..7].to_owned()
+    };
+    assert_eq!(color(200.0), "#222222");
+    assert_eq!(color(94.0), "#FFFFFF");
+}
+
+#[test]
+fn values_far_below_the_others_are_said_to_be_small() {
+    let svg = BarPlot::new("t").bars([("a", 16.4), ("b", 7e-6), ("c", 0.87)]).unwrap().to_svg().unwrap();
+    assert!(["16.40", "0.87", "&lt;0.01"].iter().all(|value| words(&svg).contains(value)), "{svg}");
+}
+
+#[test]
 fn stacked_bars_show_parts_and_totals() {
     let plot = StackedBar::new("t", ["prefill", "decode"]).y("time", "s").bar("512", [0.29, 0.52]).unwrap();
     let svg = plot.to_svg().unwrap();
@@ -240,6 +294,8 @@ fn a_trade_off_draws_its_front_and_names_its_points() {
         assert!(words(&svg).contains(&text), "{text}: {svg}");
     }
     assert!(plot.clone().higher_is_better().to_svg().unwrap().contains("perplexity, higher is better"));
+    let limited = plot.clone().limits("limit", [("NF4", 7.0)]).unwrap();
+    assert!(words(&limited.to_svg().unwrap()).contains(&"limit") && csv(limited.table()).contains("3.5,8.6,7.0\n"));
     let rows = "float32,12.0,12.0,12.0,8.0\nNF4,3.0,2.5,3.5,8.6\nFP4,3.0,3.0,3.0,9.3\n";
     assert_eq!(csv(plot.table()), format!("choice,memory (MiB),memory low (MiB),memory high (MiB),perplexity\n{rows}"));
 }
@@ -267,6 +323,8 @@ fn a_timeline_marks_the_first_token_and_draws_every_step() {
     // Twenty blocks and the legend's; a dot, in its rim, for each of 21 tokens and the legend's.
     assert_eq!(svg.matches("fill=\"#4DB3A2\"").count(), 20 + 1);
     assert_eq!(svg.matches("<circle").count(), 2 * (21 + 1));
+    let short = Timeline::new("t").run("", 8, 0.0012, [0.0004; 20]).unwrap();
+    assert!(short.to_svg().unwrap().contains("20 steps of 0.400 ms") && csv(short.table()).contains("mean step (ms)"));
     let many = Timeline::new("t").run("", 8, 0.01, [0.01; 500]).unwrap().to_svg().unwrap();
     assert!(many.contains("500 steps of 10.0 ms (a block is 5 steps)"));
 }

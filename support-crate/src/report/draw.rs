@@ -94,7 +94,7 @@ impl Mark {
             Mark::Point(at, look, radius) => {
                 draw_marker(paper, *at, look, radius + 1.2, WHITE)?;
                 draw_marker(paper, *at, look, *radius, look.color)?;
-                if look.hollow {
+                if look.is_hollow() {
                     draw_marker(paper, *at, look, radius - 2.0, WHITE)?;
                 }
             }

@@ -1,5 +1,7 @@
 //! What tables and plots accept as numbers: plain values, and values with an interval.
 
+use std::ops::Mul;
+
 /// A value with the interval it lies in, for example a mean and its 95% confidence interval.
 ///
 /// Plain numbers convert to an estimate without an interval, so that every plot takes either.
@@ -80,6 +82,16 @@ macro_rules! number {
 }
 
 number!(f64, f32, usize, u64, u32, u16, u8, i64, i32, isize);
+
+/// In another unit.
+impl Mul<f64> for Estimate {
+    type Output = Self;
+
+    fn mul(self, factor: f64) -> Self {
+        let (low, high) = (self.low * factor, self.high * factor);
+        Self { value: self.value * factor, low: low.min(high), high: low.max(high) }
+    }
+}
 
 impl From<&Estimate> for Estimate {
     fn from(value: &Estimate) -> Self {

@@ -4,7 +4,7 @@ use plotters::style::RGBColor;
 
 use super::scene::{Key, Mark, Page, Stroke, WIDTH, Xy};
 use super::style::{INK, LABEL_SIZE, MUTED};
-use super::text::{Anchor, Rect, Spot, Text, shortened, text_width};
+use super::text::{Anchor, Rect, Spot, Text, text_width};
 
 /// Words that belong to a place in the data.
 #[derive(Debug, Clone)]
@@ -37,9 +37,9 @@ pub(crate) enum Place {
     Near,
 }
 
-/// Names that may stand at several places are cut beyond this; longer names of lines stand in the legend.
+/// Longer names do not stand at the data, and those of lines not at their ends.
 const LONGEST: f64 = 230.0;
-const LONGEST_END: f64 = 190.0;
+pub(crate) const LONGEST_END: f64 = 190.0;
 
 /// To the right and down; first the places that read best.
 const DIRECTIONS: [Spot; 12] = [
@@ -68,11 +68,7 @@ impl Label {
 
     /// How wide it comes out.
     pub fn width(&self) -> f64 {
-        text_width(&self.text, self.size).min(self.longest())
-    }
-
-    fn longest(&self) -> f64 {
-        if matches!(self.place, Place::Along { .. } | Place::End | Place::Near) { LONGEST } else { f64::INFINITY }
+        text_width(&self.text, self.size)
     }
 
     pub fn entry(&self) -> Option<(String, Key)> {
@@ -83,8 +79,7 @@ impl Label {
     fn candidates(&self, page: &Page) -> Vec<Text> {
         let (x, y) = page.spot(self.at);
         let style = Text { bold: self.bold, ..Text::new(self.size, self.color) };
-        let content = shortened(&self.text, self.size, self.longest());
-        let write = |anchor: Anchor, at: Spot| Text { anchor, ..style.clone() }.at(at, &content);
+        let write = |anchor: Anchor, at: Spot| Text { anchor, ..style.clone() }.at(at, &self.text);
         let middle = |y: f64| y + 0.36 * self.size;
         match self.place {
             Place::There => vec![write(Anchor::Start, (x, y))],
@@ -139,11 +134,13 @@ impl Label {
                 let block = Rect::between(page.spot(self.at), page.spot(to));
                 block.width() >= space.width() + 6.0 && block.height() >= self.size + 5.0
             }
-            Place::Along { .. } => Rect { top: area.top - 6.0, ..area }.contains(&space) && free(2.0),
+            Place::Along { .. } => {
+                self.width() <= LONGEST && Rect { top: area.top - 6.0, ..area }.contains(&space) && free(2.0)
+            }
             Place::End => self.width() <= LONGEST_END && sheet.contains(&space) && free(1.0),
             Place::Near => {
                 let bounds = Rect { left: area.left + 3.0, top: area.top - 8.0, right: sheet.right, ..area };
-                bounds.contains(&space) && free(2.0)
+                self.width() <= LONGEST && bounds.contains(&space) && free(2.0)
             }
         }
     }
@@ -173,6 +170,7 @@ impl Page {
         // and words.
         let mut solid = covered(|mark| matches!(mark, Mark::Point(..)));
         let mut lines = covered(|mark| matches!(mark, Mark::Line(..)));
+        let blocks = covered(|mark| matches!(mark, Mark::Block(..)));
         let mut homeless = Vec::new();
         let mut ordered = labels.to_vec();
         ordered.sort_by_key(|(_, label)| match label.place {
@@ -197,7 +195,7 @@ impl Page {
                 all.extend(places_along(from, to, 1.5));
             }
             [&mut all, &mut solid, &mut lines].into_iter().for_each(|places| places.push(text.bounds()));
-            if !matches!(label.place, Place::Inside { .. } | Place::End) {
+            if !label.is_end() && !blocks.iter().any(|block| block.contains(&text.bounds())) {
                 self.veils.push(text.bounds());
             }
             self.texts.push(text);

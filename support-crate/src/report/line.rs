@@ -4,19 +4,23 @@ use std::fmt::Display;
 
 use plotters::style::Color;
 
+use super::axis::{Axis, Tick};
 use super::cell::Cell;
 use super::chart::{Chart, Scale, chart_methods, check_value};
 use super::estimate::{Estimate, Number, Point};
 use super::label::{Label, Place};
 use super::number::significant;
-use super::scene::{ACROSS, Key, Mark, Scene, Stroke, Xy};
-use super::style::{Look, NOTE_SIZE, looks};
+use super::scene::{ACROSS, Key, Mark, Scene, Stroke, Xy, reference_stroke};
+use super::style::{INK, Look, NOTE_SIZE, PALETTE, looks};
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::measure::Statistics;
 
 /// Beyond this many points a line is a curve, and markers would hide it.
 const MOST_MARKERS: usize = 40;
+/// Independent runs leave so much room to those before them, and have about so many numbers on the axis.
+const BETWEEN_RUNS: f64 = 3.0;
+const MOST_RUN_TICKS: usize = 10;
 
 /// One or more lines of measured points, with error bars where the points have intervals.
 ///
@@ -49,8 +53,16 @@ struct Series {
     order: Vec<usize>,
     /// What to write at each point; may be empty.
     labels: Vec<String>,
-    /// Of independent runs: there is no line between them.
-    runs: Option<Statistics>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Measured,
+    /// Independent runs, with no line between them.
+    Runs(Statistics),
+    /// Calculated, to compare with.
+    Theory,
 }
 
 impl LinePlot {
@@ -73,23 +85,38 @@ impl LinePlot {
         let mut order: Vec<usize> = (0..points.len()).collect();
         order.sort_by(|a, b| points[*a].x.total_cmp(&points[*b].x));
         let points = order.iter().map(|&index| points[index]).collect();
-        self.series.push(Series { name, points, order, labels: Vec::new(), runs: None });
+        self.series.push(Series { name, points, order, labels: Vec::new(), kind: Kind::Measured });
         Ok(self)
     }
 
-    /// Adds independent runs, in the order in which they were made and to the right of runs added
-    /// before: a point for each, no line between them, and their median with its 95% interval as a band
-    /// (see [`Statistics`]).
+    /// Adds a calculated line to compare with, such as the limit that memory bandwidth sets: dashed and
+    /// without markers.
+    ///
+    /// # Errors
+    /// NaN and infinite values.
+    pub fn theory(self, name: impl Into<String>, points: impl IntoIterator<Item: Into<Point>>) -> Result<Self> {
+        Ok(self.series(name, points)?.last_as(Kind::Theory))
+    }
+
+    /// Adds independent runs, in the order in which they were made, numbered from 1, and at a distance to
+    /// the right of runs added before: a point for each, no line between them, and their median with its
+    /// 95% interval as a band (see [`Statistics`]).
     ///
     /// # Errors
     /// No runs; NaN and infinite values.
-    pub fn runs(mut self, name: impl Into<String>, values: impl IntoIterator<Item: Number>) -> Result<Self> {
+    pub fn runs(self, name: impl Into<String>, values: impl IntoIterator<Item: Number>) -> Result<Self> {
         let (name, values): (_, Vec<f64>) = (name.into(), values.into_iter().map(Number::to_f64).collect());
-        let before: usize = self.series.iter().filter(|series| series.runs.is_some()).map(|s| s.points.len()).sum();
-        self = self.series(&name, values.iter().enumerate().map(|(index, value)| (before + index + 1, *value)))?;
+        let runs = self.series.iter().filter(|series| series.runs().is_some());
+        let before =
+            runs.filter_map(|series| series.points.last()).next_back().map_or(0.0, |last| last.x + BETWEEN_RUNS);
         let statistics = Statistics::of(&values).map_err(|error| error.context(format!("`{name}`")))?;
-        self.series.iter_mut().next_back().into_iter().for_each(|series| series.runs = Some(statistics));
-        Ok(self)
+        let points = values.iter().zip(1..).map(|(value, run)| (before + f64::from(run), *value));
+        Ok(self.series(name, points)?.last_as(Kind::Runs(statistics)))
+    }
+
+    fn last_as(mut self, kind: Kind) -> Self {
+        self.series.iter_mut().next_back().into_iter().for_each(|series| series.kind = kind);
+        self
     }
 
     /// Writes labels at the points of a series, where they have room: one for each point, in the order
@@ -122,34 +149,63 @@ impl LinePlot {
     /// The plotted numbers as a table, one row per point.
     pub fn table(&self) -> Result<Table> {
         let Chart { x, y, .. } = &self.chart;
-        let columns = [("series", ""), (x.name_or("x"), x.unit.as_str()), (y.name_or("y"), y.unit.as_str())];
-        let mut table = self.chart.table(columns)?;
+        let (across, up) = (x.unit_for(self.across()), y.unit_for(self.up()));
+        let columns = [("series", ""), (x.name_or("x"), across.0), (y.name_or("y"), up.0)];
+        let named = usize::from(self.series.iter().all(|series| series.name.is_empty()));
+        let mut table = self.chart.table(columns.into_iter().skip(named))?;
         for series in &self.series {
             for point in &series.points {
-                table = table.row([Cell::from(&series.name), Cell::plain(point.x), Cell::measured(point.y)])?;
+                let x = (point.x - series.before()) * across.1;
+                let row = [Cell::from(&series.name), Cell::plain(x), Cell::measured(point.y * up.1)];
+                table = table.row(row.into_iter().skip(named).collect::<Vec<_>>())?;
             }
         }
         Ok(table)
     }
 
+    /// All that the horizontal axis is to show.
+    fn across(&self) -> impl Iterator<Item = Estimate> {
+        self.points().map(|point| point.x.into())
+    }
+
+    /// All that the vertical axis is to show.
+    fn up(&self) -> impl Iterator<Item = Estimate> {
+        let medians = self.series.iter().filter_map(|series| series.runs().map(Estimate::from));
+        let references = self.chart.references.iter().map(|(value, _)| (*value).into());
+        self.points().map(|point| point.y).chain(medians).chain(references)
+    }
+
     pub(super) fn scene(&self) -> Result<Scene> {
         let chart = &self.chart;
         chart.check_any(self.points().next().is_some(), "add points with .series(\"name\", [(x, y)])?")?;
-        let x = chart.across(self.points().map(|point| point.x.into()))?;
-        let medians = self.series.iter().filter_map(|series| series.runs.map(Estimate::from));
-        let references = chart.references.iter().map(|(value, _)| (*value).into());
-        let y = chart.up(self.points().map(|point| point.y).chain(medians).chain(references), self.from_zero)?;
-        let mut scene = Scene { x_label: x.label, y_label: y.label.clone(), ..Scene::new(x.axis, y.axis.clone()) };
+        let (x, y) = (chart.across(self.across())?, chart.up(self.up(), self.from_zero)?);
+        let x_axis = self.runs_axis().unwrap_or(x.axis);
+        let mut scene = Scene { x_label: x.label, y_label: y.label.clone(), ..Scene::new(x_axis, y.axis.clone()) };
 
-        let looks = looks(self.series.iter().map(|series| series.name.as_str()));
-        let looked: Vec<(&Series, Look)> = self.series.iter().zip(looks).collect();
+        let mut all = self.series.clone();
+        let alone = all.iter_mut().filter(|series| series.is_alone()).flat_map(|series| &mut series.points);
+        let alone: Vec<&mut Point> = alone.collect();
+        let places: Vec<Xy> = alone.iter().map(|point| (point.x, point.y.value)).collect();
+        alone.into_iter().zip(scene.apart(&places)).for_each(|(point, place)| point.x = place.0);
+
+        let measured = all.iter().filter(|series| series.kind != Kind::Theory);
+        let mut measured = looks(measured.map(|series| series.name.as_str())).into_iter();
+        let mut theories = (chart.references.len()..).map(|index| Look {
+            color: INK,
+            dash: reference_stroke(index).dash,
+            ..PALETTE[0]
+        });
+        let look = |series: &Series| if series.kind == Kind::Theory { theories.next() } else { measured.next() };
+        let looks: Vec<Option<Look>> = all.iter().map(look).collect();
+        let looked: Vec<(&Series, Look)> =
+            all.iter().zip(looks).filter_map(|(series, look)| Some((series, look?))).collect();
         for layer in [Series::draw_line, Series::draw_markers, Series::draw_intervals] {
             looked.iter().for_each(|(series, look)| layer(series, &mut scene, *look));
         }
         scene.references(chart, false);
         looked.iter().for_each(|(series, look)| series.write(&mut scene, *look, &y));
         scene.intervals(chart);
-        let runs = looked.iter().filter_map(|(series, look)| Some((series.runs?.confidence, look)));
+        let runs = looked.iter().filter_map(|(series, look)| Some((series.runs()?.confidence, look)));
         if let Some((confidence, look)) = runs.min_by(|a, b| a.0.total_cmp(&b.0)) {
             let label = format!("median with its {:.0}% interval", 100.0 * confidence);
             scene.entry(label, Key::Swatch(look.color.mix(BAND)));
@@ -159,6 +215,23 @@ impl LinePlot {
 
     fn points(&self) -> impl Iterator<Item = &Point> {
         self.series.iter().flat_map(|series| &series.points)
+    }
+
+    /// The axis of a plot of nothing but runs: those of each series are numbered from 1.
+    fn runs_axis(&self) -> Option<Axis> {
+        let most = MOST_RUN_TICKS.div_ceil(self.series.len().max(1));
+        let mut axis = Axis::bare(0.3, 0.0);
+        for series in &self.series {
+            series.runs().filter(|_| !self.chart.x.log)?;
+            let count = series.points.len();
+            let steps = [1, 5, 10, 50, 100, 500, 1000];
+            let step = steps.into_iter().find(|step| count / step <= most).unwrap_or(count);
+            let numbers = (1..=count).filter(|run| *run == 1 || run % step == 0);
+            let tick = |run: usize| Tick { value: series.before() + run as f64, label: run.to_string() };
+            axis.ticks.extend(numbers.map(tick));
+            axis.high = series.before() + count as f64 + 0.7;
+        }
+        Some(axis)
     }
 }
 
@@ -174,7 +247,30 @@ impl Series {
     fn has_markers(&self, scene: &Scene) -> bool {
         let gap = |pair: &[Point]| (scene.x.position(pair[1].x) - scene.x.position(pair[0].x)) * ACROSS;
         let close = self.points.windows(2).filter(|pair| gap(pair) < 2.0 * RADIUS).count();
-        self.runs.is_some() || (self.points.len() <= MOST_MARKERS && close <= self.points.len() / 4)
+        let few = self.points.len() <= MOST_MARKERS && close <= self.points.len() / 4;
+        self.runs().is_some() || (few && self.kind != Kind::Theory)
+    }
+
+    fn runs(&self) -> Option<Statistics> {
+        match self.kind {
+            Kind::Runs(statistics) => Some(statistics),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one measured point.
+    fn is_alone(&self) -> bool {
+        self.points.len() == 1 && self.kind == Kind::Measured
+    }
+
+    /// What the places of runs are ahead of their numbers.
+    fn before(&self) -> f64 {
+        self.points.first().filter(|_| self.runs().is_some()).map_or(0.0, |first| first.x - 1.0)
+    }
+
+    /// How wide its line is.
+    fn width(&self, scene: &Scene) -> f64 {
+        if self.has_markers(scene) { 2.0 } else { 1.4 }
     }
 
     fn spots(&self) -> impl DoubleEndedIterator<Item = Xy> {
@@ -183,18 +279,18 @@ impl Series {
 
     /// The band of independent runs, from its top left corner to the other.
     fn band(&self) -> Option<(Xy, Xy)> {
-        let (first, last, runs) = (self.points.first()?, self.points.last()?, self.runs?);
+        let (first, last, runs) = (self.points.first()?, self.points.last()?, self.runs()?);
         Some(((first.x - 0.4, runs.high), (last.x + 0.4, runs.low)))
     }
 
     fn draw_line(&self, scene: &mut Scene, look: Look) {
-        let mark = match (self.band(), self.runs) {
+        let mark = match (self.band(), self.runs()) {
             (Some((from, to)), Some(runs)) => {
                 scene.marks.push(Mark::Block(from, to, look.color.mix(BAND)));
                 Mark::Line(vec![(from.0, runs.median), (to.0, runs.median)], Stroke::new(look.color, 1.6))
             }
             _ if self.points.len() < 2 => return,
-            _ => Mark::Line(self.spots().collect(), look.stroke(if self.has_markers(scene) { 2.0 } else { 1.4 })),
+            _ => Mark::Line(self.spots().collect(), look.stroke(self.width(scene))),
         };
         scene.marks.push(mark);
     }
@@ -215,14 +311,17 @@ impl Series {
     fn write(&self, scene: &mut Scene, look: Look, y: &Scale) {
         let at_point = |(text, at): (&String, Xy)| Label { size: NOTE_SIZE, ..Label::new(text, at, Place::Near) };
         scene.labels.extend(self.labels.iter().zip(self.spots()).map(at_point));
-        let Some(last) = self.spots().next_back().filter(|_| !self.name.is_empty()) else { return };
-        let (label, key) = match (self.band(), self.runs) {
+        let Some(last) = self.spots().next_back() else { return };
+        let (label, key) = match (self.band(), self.runs()) {
             (Some((from, to)), Some(runs)) => {
-                let name = format!("{}: {} {}", self.name, significant(runs.median * y.factor, 3), y.unit);
+                let name = if self.name.is_empty() { "median" } else { &self.name };
+                let name = format!("{name}: {} {}", significant(runs.median * y.factor, 3), y.unit);
                 (Label::new(name.trim_end(), from, Place::Along { to, rows: 4 }), Key::Marker(look))
             }
+            _ if self.name.is_empty() => return,
+            _ if self.is_alone() => (Label::new(&self.name, last, Place::Near), Key::Marker(look)),
             _ if self.has_markers(scene) => (Label::new(&self.name, last, Place::End), Key::Series(look)),
-            _ => (Label::new(&self.name, last, Place::End), Key::Line(look.stroke(2.0))),
+            _ => (Label::new(&self.name, last, Place::End), Key::Line(look.stroke(self.width(scene)))),
         };
         scene.labels.push(Label { color: look.ink(), key: Some(key), ..label });
     }

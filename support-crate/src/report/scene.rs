@@ -8,19 +8,21 @@ use plotters::style::{RGBAColor, RGBColor};
 
 use super::axis::Axis;
 use super::chart::Chart;
-use super::label::{Label, Place, places_along};
+use super::label::{LONGEST_END, Label, Place, places_along};
 use super::style::{INK, LABEL_SIZE, Look, MUTED, NOTE_SIZE, TITLE_SIZE};
 use super::text::{Anchor, BOLD, Rect, Spot, Text, shortened, text_width, wrapped};
 
 pub(crate) const WIDTH: f64 = 720.0;
-const MARGIN: f64 = 18.0;
+pub(crate) const MARGIN: f64 = 18.0;
 /// The usual height of the data, and about its width.
-const HEIGHT: f64 = 290.0;
+pub(crate) const HEIGHT: f64 = 290.0;
 pub(crate) const ACROSS: f64 = 600.0;
 /// Longer names beside the vertical axis are cut.
-const LONGEST_NAME: f64 = 280.0;
+pub(crate) const LONGEST_NAME: f64 = 280.0;
 /// The dashes of lines to compare with: the first, second, third of a picture.
 const REFERENCE_DASHES: [Dash; 3] = [(6, 4), (2, 4), (11, 3)];
+/// How far markers that would hide each other are moved apart, in pixels.
+const APART: f64 = 9.0;
 /// Half the width of the caps at the ends of an interval.
 pub(crate) const CAP: f64 = 5.2;
 /// A line of the legend: from one entry to the next, and from one row to the next.
@@ -128,8 +130,7 @@ impl Scene {
     /// right.
     pub fn references(&mut self, chart: &Chart, upright: bool) {
         for (index, (value, name)) in chart.references.iter().enumerate() {
-            let dash = REFERENCE_DASHES[index % REFERENCE_DASHES.len()];
-            let stroke = Stroke { dash, ..Stroke::new(INK, 1.4) };
+            let stroke = reference_stroke(index);
             let (from, to, place) = if upright {
                 let place = Place::Beside { offset: (0.0, -8.0), anchor: Anchor::Middle };
                 ((*value, self.y.high), (*value, self.y.low), place)
@@ -140,6 +141,21 @@ impl Scene {
             self.labels.push(Label { key: Some(Key::Line(stroke)), ..Label::new(name, from, place) });
             self.marks.push(Mark::Line(vec![from, to], stroke));
         }
+    }
+
+    /// The same places, but a few pixels apart across where their markers would hide each other.
+    pub fn apart(&self, places: &[Xy]) -> Vec<Xy> {
+        let near = |a: Xy, b: Xy| {
+            let (across, up) =
+                (self.x.position(a.0) - self.x.position(b.0), self.y.position(a.1) - self.y.position(b.1));
+            (across * ACROSS).abs() < APART / 2.0 && (up * self.height).abs() < APART
+        };
+        let moved = |(index, at): (usize, &Xy)| {
+            let count = |others: &[Xy]| others.iter().filter(|other| near(*at, **other)).count() as f64;
+            let away = (count(&places[..index]) - count(&places[index + 1..])) * APART / 2.0;
+            if away == 0.0 { *at } else { (self.x.value(self.x.position(at.0) + away / ACROSS), at.1) }
+        };
+        places.iter().enumerate().map(moved).collect()
     }
 
     /// Lays the picture out: with names at the data if there is room, else with names in the legend.
@@ -166,7 +182,8 @@ impl Scene {
     /// The picture around the data.
     fn page(&self, chart: &Chart, legend: &[(String, Key)], labels: &[(usize, &Label)]) -> Page {
         let widest = |widths: &mut dyn Iterator<Item = f64>| widths.fold(0.0, f64::max);
-        let beside = widest(&mut labels.iter().filter(|(_, label)| label.is_end()).map(|(_, it)| it.width() + 32.0));
+        let ends = labels.iter().filter(|(_, label)| label.is_end());
+        let beside = widest(&mut ends.map(|(_, label)| label.width().min(LONGEST_END) + 32.0));
         let names = widest(&mut self.y.ticks.iter().map(|tick| text_width(&tick.label, LABEL_SIZE) + 9.0));
         let last = self.x.ticks.last().map_or(0.0, |tick| text_width(&tick.label, LABEL_SIZE) / 2.0 + 2.0);
         let (left, right) = (MARGIN + names.min(LONGEST_NAME + 9.0), WIDTH - MARGIN.max(beside).max(last));
@@ -279,6 +296,11 @@ impl Mark {
             Mark::Block(..) | Mark::Area(..) => Vec::new(),
         }
     }
+}
+
+/// Lines to compare with are dashed, each of a picture in its own way.
+pub(crate) fn reference_stroke(index: usize) -> Stroke {
+    Stroke { dash: REFERENCE_DASHES[index % REFERENCE_DASHES.len()], ..Stroke::new(INK, 1.4) }
 }
 
 /// Whether a marker hides so long an interval.

@@ -71,26 +71,31 @@ impl StackedBar {
     /// The plotted numbers as a table, one row per bar.
     pub fn table(&self) -> Result<Table> {
         let Chart { x, y, .. } = &self.chart;
-        let parts = self.parts.iter().map(|part| (part.as_str(), y.unit.as_str()));
+        let (unit, factor) = y.unit_for(self.totals());
+        let parts = self.parts.iter().map(|part| (part.as_str(), unit));
         let mut table = self.chart.table([(x.name_or("category"), "")].into_iter().chain(parts))?;
         for (category, amounts) in self.categories.iter().zip(&self.bars) {
-            let amounts = amounts.iter().map(Cell::from);
+            let amounts = amounts.iter().map(|amount| Cell::from(amount * factor));
             table = table.row([Cell::from(category)].into_iter().chain(amounts).collect::<Vec<_>>())?;
         }
         Ok(table)
     }
 
+    /// The ends of the bars.
+    fn totals(&self) -> impl Iterator<Item = Estimate> {
+        self.bars.iter().map(|amounts| amounts.iter().sum::<f64>().into())
+    }
+
     pub(super) fn scene(&self) -> Result<Scene> {
         let any = !self.bars.is_empty() && !self.parts.is_empty();
         self.chart.check_any(any, "name the parts in StackedBar::new and add bars with .bar(\"name\", [..])?")?;
-        let totals: Vec<f64> = self.bars.iter().map(|amounts| amounts.iter().sum()).collect();
-        let ends = || totals.iter().map(Estimate::from);
-        let y = self.chart.up(ends(), true)?;
+        let y = self.chart.up(self.totals(), true)?;
         // All amounts with the same decimals, totals last.
-        let amounts = self.bars.iter().flatten().chain(&totals).map(|amount| amount * y.factor);
+        let amounts = self.bars.iter().flatten().copied().chain(self.totals().map(|total| total.value));
+        let amounts = amounts.map(|amount| amount * y.factor);
         let mut written = alike(&amounts.collect::<Vec<_>>(), 3).into_iter();
         let layout = Layout::of(&self.categories, 1);
-        let mut scene = layout.scene(&self.chart, &self.categories, y, ends());
+        let mut scene = layout.scene(&self.chart, &self.categories, y, self.totals());
         let looks = looks(self.parts.iter().map(String::as_str));
         for (part, look) in self.parts.iter().zip(&looks) {
             scene.entry(part, Key::Swatch(look.fill()));
@@ -109,8 +114,8 @@ impl StackedBar {
                 below += amount;
             }
         }
-        for (index, (total, text)) in totals.iter().zip(written).enumerate() {
-            let at = layout.at(index as f64 + 0.5, *total);
+        for (index, (total, text)) in self.totals().zip(written).enumerate() {
+            let at = layout.at(index as f64 + 0.5, total.value);
             scene.labels.push(Label { bold: true, ..Label::new(text, at, layout.beyond(false)) });
         }
         Ok(scene)

@@ -24,8 +24,9 @@ pub(crate) struct Look {
     pub color: RGBColor,
     pub marker: Marker,
     pub dash: Dash,
-    /// The second of two series of one format: white inside its markers, paler as a bar.
-    pub hollow: bool,
+    /// How many series of this colour came before: every second has white inside its markers, and each
+    /// is paler as a bar.
+    pub again: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,13 +36,18 @@ pub(crate) enum Marker {
     Triangle,
     Diamond,
     TriangleDown,
+    /// A line across, for a limit; no series has it.
+    Tick,
 }
 
-use Marker::{Circle, Diamond, Square, Triangle, TriangleDown};
+use Marker::{Circle, Diamond, Square, Tick, Triangle, TriangleDown};
+
+/// The markers of series.
+const MARKERS: [Marker; 5] = [Circle, Square, Triangle, Diamond, TriangleDown];
 
 const fn look(color: u32, marker: Marker, dash: usize) -> Look {
     let color = RGBColor((color >> 16) as u8, (color >> 8) as u8, color as u8);
-    Look { color, marker, dash: DASHES[dash], hollow: false }
+    Look { color, marker, dash: DASHES[dash], again: 0 }
 }
 
 /// The looks of formats and the names they go by, in small letters and figures; in a name that speaks of
@@ -72,20 +78,27 @@ pub(crate) const PALETTE: [Look; 5] = [
 /// The look of each series, from its name.
 pub(crate) fn looks<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Look> {
     let (mut seen, mut others) = ([0; FORMATS.len()], 0);
-    let mut look = |name: &str| match format_of(name) {
-        Some(format) => {
-            seen[format] += 1;
-            let again = seen[format] - 1;
-            let base = FORMATS[format].1;
-            let dash = if again == 0 { base.dash } else { DASHES[again % DASHES.len()] };
-            Look { hollow: again % 2 == 1, dash, ..base }
-        }
-        None => {
-            others += 1;
-            PALETTE[(others - 1) % PALETTE.len()]
-        }
+    let mut look = |name: &str| {
+        let (base, again) = match format_of(name) {
+            Some(format) => {
+                seen[format] += 1;
+                (FORMATS[format].1, seen[format] - 1)
+            }
+            None => {
+                others += 1;
+                (PALETTE[(others - 1) % PALETTE.len()], (others - 1) / PALETTE.len())
+            }
+        };
+        let (marker, dash) = (later(&MARKERS, base.marker, again / 2), later(&DASHES, base.dash, again));
+        Look { marker, dash, again, ..base }
     };
     names.into_iter().map(&mut look).collect()
+}
+
+/// So many places after one of them, in a circle.
+fn later<T: Copy + PartialEq>(all: &[T], one: T, places: usize) -> T {
+    let start = all.iter().position(|other| *other == one).unwrap_or(0);
+    all[(start + places) % all.len()]
 }
 
 /// The format a name speaks of. `float16: bfloat16` is what was asked for and what was used: the latter.
@@ -100,9 +113,19 @@ pub(crate) fn format_of(name: &str) -> Option<usize> {
 }
 
 impl Look {
+    /// How a limit is marked at a point of this look.
+    pub fn limit(self) -> Self {
+        Self { marker: Tick, again: 0, ..self }
+    }
+
+    /// Whether the marker is white inside.
+    pub fn is_hollow(&self) -> bool {
+        self.again % 2 == 1
+    }
+
     /// The colour of a bar.
     pub fn fill(&self) -> RGBAColor {
-        mixed(self.color, WHITE, if self.hollow { 0.5 } else { 0.0 }).to_rgba()
+        mixed(self.color, WHITE, 1.0 - 0.55_f64.powi(self.again as i32)).to_rgba()
     }
 
     /// The line through the points.
@@ -125,6 +148,7 @@ impl Look {
             Triangle => &[(0.0, -1.25), (1.15, 0.8), (-1.15, 0.8)],
             Diamond => &[(0.0, -1.3), (1.1, 0.0), (0.0, 1.3), (-1.1, 0.0)],
             TriangleDown => &[(0.0, 1.25), (1.15, -0.8), (-1.15, -0.8)],
+            Tick => &[(-0.9, -0.3), (0.9, -0.3), (0.9, 0.3), (-0.9, 0.3)],
         };
         Some(corners.iter().map(|(x, y)| (x * radius, y * radius)).collect())
     }
@@ -241,10 +265,24 @@ mod tests {
     #[test]
     fn the_same_format_twice_keeps_its_colour() {
         let [first, second] = looks(["NF4", "NF4, your functions"])[..] else { unreachable!() };
-        assert!(first.color == second.color && second.hollow && first.dash != second.dash);
+        assert!(first.color == second.color && second.is_hollow() && first.dash != second.dash);
         assert_ne!(first.fill(), second.fill());
         assert!(
             looks(["FP4"])[0].ink() != looks(["FP4"])[0].color && looks(["int8"])[0].ink() == looks(["int8"])[0].color
         );
+    }
+
+    #[test]
+    fn no_two_series_of_a_picture_look_alike() {
+        for names in [["NF4"; 10], ["a series"; 10]] {
+            let looks = looks(names);
+            for (index, look) in looks.iter().enumerate() {
+                let alike = |other: &&Look| {
+                    let shape = |look: &Look| (look.color, look.marker, look.is_hollow());
+                    shape(other) == shape(look) || other.fill() == look.fill()
+                };
+                assert_eq!(looks[..index].iter().find(alike), None, "{look:?}");
+            }
+        }
     }
 }

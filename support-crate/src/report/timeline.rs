@@ -5,7 +5,7 @@ use super::cell::Cell;
 use super::chart::{Chart, chart_methods, check_value};
 use super::estimate::Number;
 use super::label::{Label, Place};
-use super::number::{duration, time_unit, whole};
+use super::number::{duration, significant, time_unit, whole};
 use super::scene::{Key, Mark, Scene, Stroke, WIDTH, Xy};
 use super::style::{INK, LABEL_SIZE, Look, PALETTE};
 use super::table::Table;
@@ -88,23 +88,29 @@ impl Timeline {
 
     /// The diagram's numbers as a table, one row per run.
     pub fn table(&self) -> Result<Table> {
+        let (unit, unit_name) = time_unit(self.longest());
         let mut table = self.chart.table([
             ("run", ""),
             ("prompt", "tokens"),
-            ("prefill (TTFT)", "s"),
+            ("prefill (TTFT)", unit_name),
             ("decode steps", ""),
-            ("mean step", "s"),
-            ("total", "s"),
+            ("mean step", unit_name),
+            ("total", unit_name),
         ])?;
         for run in &self.runs {
-            let mean = run.mean_step().map_or(Cell::Missing, Cell::Number);
-            table = table.row((&run.name, run.prompt_tokens, run.prefill, run.steps.len(), mean, run.total()))?;
+            let mean = run.mean_step().map_or(Cell::Missing, |step| Cell::Number(step / unit));
+            let (prefill, total) = (run.prefill / unit, run.total() / unit);
+            table = table.row((&run.name, run.prompt_tokens, prefill, run.steps.len(), mean, total))?;
         }
         Ok(table)
     }
 
+    fn longest(&self) -> f64 {
+        self.runs.iter().map(Run::total).fold(0.0, f64::max)
+    }
+
     pub(super) fn scene(&self) -> Result<Scene> {
-        let longest = self.runs.iter().map(Run::total).fold(0.0, f64::max);
+        let longest = self.longest();
         self.chart.check_any(longest > 0.0, "add .run(\"name\", prompt_tokens, prefill_s, [step_s; 20])?")?;
         let (unit, unit_name) = time_unit(longest);
         // Times along the horizontal axis, pixels from the top along the vertical one.
@@ -119,9 +125,14 @@ impl Timeline {
         if dots {
             scene.entry("a new token comes out", Key::Marker(TOKEN));
         }
+        // As on the axis, unless little would be left of the time.
+        let written = |seconds: f64| match seconds < 0.1 * unit {
+            true => duration(seconds),
+            false => format!("{} {unit_name}", significant(seconds / unit, 3)),
+        };
         let mut top = 0.0;
         for run in &self.runs {
-            run.draw(&mut scene, top, pixel, dots);
+            run.draw(&mut scene, top, pixel, dots, &written);
             top += run.height();
         }
         Ok(scene)
@@ -147,10 +158,10 @@ impl Run {
     }
 
     /// Draws the run and what there is to say of it; a pixel is so many seconds.
-    fn draw(&self, scene: &mut Scene, mut top: f64, pixel: f64, dots: bool) {
+    fn draw(&self, scene: &mut Scene, mut top: f64, pixel: f64, dots: bool, written: &dyn Fn(f64) -> String) {
         let write = |text: String, at: Xy| Label::new(text, at, Place::There);
         if !self.name.is_empty() {
-            let name = format!("{}: {} in all", self.name, duration(self.total()));
+            let name = format!("{}: {} in all", self.name, written(self.total()));
             let name = shortened(&name, LABEL_SIZE * BOLD, ACROSS);
             scene.labels.push(Label { bold: true, ..write(name, (0.0, top + 16.0)) });
             top += 24.0;
@@ -165,7 +176,7 @@ impl Run {
 
         let stroke = Stroke { dash: (4, 3), ..Stroke::new(INK, 1.4) };
         scene.marks.push(Mark::Line(vec![(self.prefill, top + 20.0), (self.prefill, below + 8.0)], stroke));
-        let label = format!("time to first token (TTFT): {}", duration(self.prefill));
+        let label = format!("time to first token (TTFT): {}", written(self.prefill));
         let label = write(label, (self.prefill, top + 33.0));
         let fits = self.prefill + (label.width() + 8.0) * pixel < ACROSS * pixel;
         let (offset, anchor) = if fits { ((6.0, 0.0), Anchor::Start) } else { ((-6.0, 0.0), Anchor::End) };
@@ -173,7 +184,7 @@ impl Run {
 
         let Some(mean) = self.mean_step() else { return };
         let steps = if self.steps.len() == 1 { "step" } else { "steps" };
-        let mut label = format!("decode: one token each, {} {steps} of {}", self.steps.len(), duration(mean));
+        let mut label = format!("decode: one token each, {} {steps} of {}", self.steps.len(), written(mean));
         if together > 1 {
             label.push_str(&format!(" (a block is {together} steps)"));
         }

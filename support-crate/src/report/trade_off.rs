@@ -5,12 +5,15 @@ use super::chart::{Chart, chart_methods, check_value};
 use super::estimate::Estimate;
 use super::label::{Label, Place};
 use super::scene::{Key, Mark, Scene, Stroke, Xy};
-use super::style::{MUTED, looks};
+use super::style::{INK, Look, MUTED, PALETTE, looks};
 use super::table::Table;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The radius of a marker, in pixels.
 const RADIUS: f64 = 5.0;
+/// A linear axis begins at zero if the lowest cost is not above this share of the highest: then it costs
+/// little room.
+const NEAR_ZERO: f64 = 0.6;
 
 /// Choices as points with intervals in both directions, and the Pareto front: the choices that no
 /// other one beats in both directions. Less of the horizontal quantity is better, and less of the
@@ -32,6 +35,9 @@ pub struct TradeOff {
     chart: Chart,
     points: Vec<Choice>,
     higher_is_better: bool,
+    limits_name: String,
+    /// A choice's index and its limit.
+    limits: Vec<(usize, f64)>,
 }
 
 #[derive(Debug, Clone)]
@@ -44,7 +50,8 @@ struct Choice {
 impl TradeOff {
     /// A plot without points yet.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { chart: Chart::new(title), points: Vec::new(), higher_is_better: false }
+        let limits_name = String::new();
+        Self { chart: Chart::new(title), points: Vec::new(), higher_is_better: false, limits_name, limits: Vec::new() }
     }
 
     /// More of the vertical quantity is better, as of a speed.
@@ -65,20 +72,62 @@ impl TradeOff {
         Ok(self)
     }
 
+    /// Marks a limit of its own on the vertical axis for some choices, such as the speed that memory
+    /// bandwidth allows each of them: pairs of a choice and its limit.
+    ///
+    /// # Errors
+    /// NaN and infinite values; a choice that the plot does not have.
+    pub fn limits<N: AsRef<str>>(
+        mut self,
+        label: impl Into<String>,
+        limits: impl IntoIterator<Item = (N, f64)>,
+    ) -> Result<Self> {
+        self.limits_name = label.into();
+        for (name, limit) in limits {
+            let name = name.as_ref();
+            check_value(name, &self.limits_name, limit.into())?;
+            let Some(index) = self.points.iter().position(|choice| choice.name == name) else {
+                return Err(Error::input(format!("`{}` has no point `{name}` to limit", self.chart.title))
+                    .hint("add the points first, then their limits by the same names"));
+            };
+            self.limits.push((index, limit));
+        }
+        Ok(self)
+    }
+
     /// The plotted numbers as a table, one row per choice.
     pub fn table(&self) -> Result<Table> {
         let Chart { x, y, .. } = &self.chart;
-        let columns = [("choice", ""), (x.name_or("x"), x.unit.as_str()), (y.name_or("y"), y.unit.as_str())];
-        self.points.iter().try_fold(self.chart.table(columns)?, |table, Choice { name, x, y }| {
-            table.row([Cell::from(name), Cell::measured(*x), Cell::measured(*y)])
+        let (across, up) = (x.unit_for(self.across()), y.unit_for(self.up()));
+        let limited = !self.limits.is_empty();
+        let columns = [("choice", ""), (x.name_or("x"), across.0), (y.name_or("y"), up.0)];
+        let columns = columns.into_iter().chain(limited.then_some((self.limits_name.as_str(), up.0)));
+        self.points.iter().enumerate().try_fold(self.chart.table(columns)?, |table, (index, Choice { name, x, y })| {
+            let limit = self.limits.iter().find(|(limited, _)| *limited == index).map(|(_, limit)| limit * up.1);
+            let row = [Cell::from(name), Cell::measured(*x * across.1), Cell::measured(*y * up.1)];
+            table.row(row.into_iter().chain(limited.then(|| Cell::from(limit))).collect::<Vec<_>>())
         })
+    }
+
+    /// All that the horizontal axis is to show.
+    fn across(&self) -> impl Iterator<Item = Estimate> {
+        let costs = || self.points.iter().map(|choice| choice.x);
+        let lowest = costs().map(|cost| cost.low).fold(f64::INFINITY, f64::min);
+        let highest = costs().map(|cost| cost.high).fold(0.0, f64::max);
+        let from_zero = !self.chart.x.log && lowest >= 0.0 && lowest <= NEAR_ZERO * highest;
+        costs().chain(from_zero.then_some(0.0.into()))
+    }
+
+    /// All that the vertical axis is to show.
+    fn up(&self) -> impl Iterator<Item = Estimate> {
+        let limits = self.limits.iter().map(|(_, limit)| limit.into());
+        self.points.iter().map(|choice| choice.y).chain(limits)
     }
 
     pub(super) fn scene(&self) -> Result<Scene> {
         let chart = &self.chart;
         chart.check_any(!self.points.is_empty(), "add points with .point(\"name\", x, y)?")?;
-        let x = chart.across(self.points.iter().map(|choice| choice.x))?;
-        let y = chart.up(self.points.iter().map(|choice| choice.y), false)?;
+        let (x, y) = (chart.across(self.across())?, chart.up(self.up(), false)?);
         let mut scene = Scene { grid: (true, true), ..Scene::new(x.axis, y.axis) };
         let better = if self.higher_is_better { "higher" } else { "lower" };
         let labelled =
@@ -93,15 +142,22 @@ impl TradeOff {
             scene.entry("Pareto front", Key::Line(stroke));
         }
         let looks = looks(self.points.iter().map(|choice| choice.name.as_str()));
-        for (Choice { name, x, y }, look) in self.points.iter().zip(&looks) {
-            let at = (x.value, y.value);
-            scene.marks.push(Mark::Point(at, *look, RADIUS));
+        let places: Vec<Xy> = self.points.iter().map(|choice| (choice.x.value, choice.y.value)).collect();
+        let places = scene.apart(&places);
+        for (index, limit) in &self.limits {
+            scene.marks.push(Mark::Point((places[*index].0, *limit), looks[*index].limit(), RADIUS));
+        }
+        if !self.limits.is_empty() {
+            scene.entry(&self.limits_name, Key::Marker(Look { color: INK, ..PALETTE[0] }.limit()));
+        }
+        for ((Choice { name, .. }, look), at) in self.points.iter().zip(&looks).zip(&places) {
+            scene.marks.push(Mark::Point(*at, *look, RADIUS));
             if !name.is_empty() {
-                scene.labels.push(Label { key: Some(Key::Marker(*look)), ..Label::new(name, at, Place::Near) });
+                scene.labels.push(Label { key: Some(Key::Marker(*look)), ..Label::new(name, *at, Place::Near) });
             }
         }
-        for (Choice { x, y, .. }, look) in self.points.iter().zip(&looks) {
-            let bars = [(x, (x.low, y.value), (x.high, y.value)), (y, (x.value, y.low), (x.value, y.high))];
+        for ((Choice { x, y, .. }, look), at) in self.points.iter().zip(&looks).zip(&places) {
+            let bars = [(x, (x.low, y.value), (x.high, y.value)), (y, (at.0, y.low), (at.0, y.high))];
             let bars = bars.into_iter().filter(|(estimate, ..)| estimate.has_interval());
             scene.marks.extend(bars.map(|(_, from, to)| Mark::Interval(from, to, look.color, Some(RADIUS))));
         }

@@ -1,6 +1,7 @@
 //! Every kind of picture with realistic numbers and with awkward ones. `QUANTLAB_GALLERY=folder` keeps
 //! them as PNG files, to be looked at.
 
+use quantlab::course::short_name;
 use quantlab::error::Result;
 use quantlab::quant::FourBit;
 use quantlab::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Timeline, TradeOff};
@@ -31,6 +32,19 @@ macro_rules! pictures {
 
 pub const NOTE: &str = "embedded | kernels | cpu | float32 | 2 threads | release";
 pub const FOUR_BITS: [&str; 4] = ["NF4", "FP4 (bitsandbytes)", "FP4 (E2M1)", "int4"];
+
+/// As lesson 4 calls what it times, with what each reads for a token, takes in MiB, and decodes in tokens/s.
+pub const FORMATS: [(&str, f64, f64, f64); 9] = [
+    ("FP32 (Baseline CPU)", 471.7, 486.7, 30.73),
+    ("INT8 (bitsandbytes)", 229.3, 244.3, 54.98),
+    ("NF4 (bitsandbytes, 4-bit)", 193.3, 208.3, 57.46),
+    ("FP4 (bitsandbytes, 4-bit)", 193.3, 208.3, 55.88),
+    ("BF16", 236.1, 249.6, 46.13),
+    ("NF4, head INT8", 83.2, 245.5, 80.39),
+    ("FP32 (Baseline CPU), by libtorch", 471.7, 486.7, 8.79),
+    ("INT8 (bitsandbytes), by libtorch", 229.0, 244.0, 2.16),
+    ("NF4 (bitsandbytes, 4-bit), by libtorch", 193.4, 208.4, 1.53),
+];
 
 pub fn around(value: f64, percent: f64) -> Estimate {
     Estimate::plus_minus(value, value * percent / 100.0)
@@ -95,6 +109,16 @@ pictures! {
         .series("NF4", (0..12).map(|layer| (layer, 0.004 * f64::from(layer % 5) - 0.006)))?
         .series("FP4", (0..12).map(|layer| (layer, 0.007 * f64::from(layer % 4) - 0.012)))?
         .note(NOTE);
+    line_roofline => FORMATS.iter().try_fold(
+        LinePlot::new("Decode, and what memory allows").x("weights and scales for a token", "MiB").y("decode", "tokens/s")
+            .log_x().log_y().intervals("98% interval of the median of 7").note(NOTE)
+            .theory("memory bandwidth", [(66.6, 336.58), (589.6, 38.0)])?,
+        |plot, (name, read, _, decode)| plot.series(short_name(name), [(*read, around(*decode, 14.0))]))?;
+    line_theory => LinePlot::new("Throughput by batch size").x("batch size", "prompts").y("throughput", "times that of one")
+        .series("embedded", [(1, 1.0), (2, 1.753), (4, 2.746), (8, 3.852), (16, 4.534)].map(|(x, y)| (x, around(y, 12.0 * y.ln()))))?
+        .series("random:gpt2", [(1, 1.0), (2, 1.681), (4, 2.344), (8, 2.958)].map(|(x, y)| (x, around(y, 8.0 * y.ln()))))?
+        .theory("if only reading counted", [(1, 1.0), (16, 16.0)])?
+        .intervals("94% to 98% interval of the median of 5 to 7").log_x().log_y().note(NOTE);
     line_curve => LinePlot::new("Loss while training").x("step", "").y("loss", "nats/token")
         .series("training", (1..3000).map(|step| (step, 1.1 + 4.0 / f64::from(step).sqrt() + 0.05 * f64::from(step * 7919 % 13) / 13.0)))?
         .series("held-out", (1..30).map(|step| (step * 100, 1.25 + 4.0 / f64::from(step * 100).sqrt())))?
@@ -109,14 +133,23 @@ pictures! {
         .note(NOTE);
     runs_one => LinePlot::new("The same run, fifteen times").x("run", "").y("latency of 50 new tokens", "s")
         .runs("latency", noisy(0.1893, 15, 1))?.y_from_zero(false).note(NOTE);
+    runs_median => LinePlot::new("The same run, fifteen times").x("run", "").y("latency of 50 new tokens", "s")
+        .runs("", noisy(0.0152, 15, 1))?.note(NOTE);
     runs_drift => LinePlot::new("The same measurement at two times").x("run", "").y("latency of 50 new tokens", "s")
         .runs("first", noisy(0.0061, 15, 1))?.runs("ten minutes later", noisy(0.0066, 15, 7))?
         .y_from_zero(false).note(NOTE);
     bar_precisions => BarPlot::new("Decode by precision, at GPT-2's size")
         .x("precision").y("decode", "tokens/s")
         .bars([("float32", 41.2), ("bfloat16", 78.5), ("INT8", 121.0), ("NF4", 163.0), ("FP4", 162.0)].map(|(n, v)| (n, around(v, 3.0))))?
-        .limits("bandwidth limit", [("float32", 47.0), ("bfloat16", 94.0), ("INT8", 184.0), ("NF4", 330.0), ("FP4", 330.0)])?
+        .limits("memory bandwidth", [("float32", 47.0), ("bfloat16", 94.0), ("INT8", 184.0), ("NF4", 330.0), ("FP4", 330.0)])?
         .intervals("95% interval of the median").note(NOTE);
+    bar_limits_near => BarPlot::new("GPT-2 size: throughput by precision").y("throughput", "tokens/s")
+        .bars([("float32", Estimate::new(52.4, 50.5, 61.5)), ("float16: float32 (forced on CPU)", Estimate::new(50.8, 46.2, 54.2)), ("bfloat16", Estimate::new(88.7, 82.5, 98.3))])?
+        .limits("memory bandwidth", [("float32", 66.9), ("float16: float32 (forced on CPU)", 66.9), ("bfloat16", 133.8)])?
+        .intervals("98% interval of the median of 7").note(NOTE);
+    bar_small => BarPlot::new("Where is the model surprised?").x("token (position)").y("negative log-likelihood", "nats")
+        .bars([("capital (1)", 0.874), ("of (2)", 7.14e-6), ("France (3)", 4.73), ("is (4)", 0.000126), ("Rome (5)", 8.32), (", (6)", 16.4), ("not (7)", 5.91), ("Paris (8)", 3.43), (". (9)", 0.000806)])?
+        .note(NOTE);
     bar_requested => BarPlot::new("GPT-2 size: throughput by precision").x("requested: used").y("throughput", "tokens/s")
         .bars([("float32: float32", 41.2), ("float16: float32 (forced on CPU)", 41.0), ("bfloat16: bfloat16", 78.5), ("auto: bfloat16", 78.1)]
             .map(|(n, v)| (n, around(v, 2.0))))?
@@ -167,6 +200,24 @@ pictures! {
         .point("float32", 474.7, around(41.2, 3.0))?.point("bfloat16", 237.4, around(78.5, 3.0))?.point("INT8", 156.4, around(121.0, 4.0))?
         .point("NF4", 120.4, around(163.0, 3.0))?.point("FP4", 120.4, around(162.0, 3.0))?.point("NF4, int8 head", 84.3, around(201.0, 5.0))?
         .intervals("95% interval of the median").note(NOTE);
+    trade_off_bandwidth => FORMATS.iter().try_fold(
+        TradeOff::new("What memory costs in speed, at GPT-2's size").x("memory with scales", "MiB").y("decode", "tokens/s")
+            .higher_is_better().log_x().log_y().intervals("98% interval of the median of 7").note(NOTE),
+        |plot, (name, _, memory, decode)| plot.point(short_name(name), *memory, around(*decode, 14.0)))?
+        .limits("memory bandwidth", FORMATS[..6].iter().map(|(name, read, ..)| (short_name(name), 22_410.0 / read)))?;
+    trade_off_long_names => FORMATS.iter().try_fold(
+        TradeOff::new("The same names in full").x("memory with scales", "MiB").y("decode", "tokens/s").higher_is_better().note(NOTE),
+        |plot, (name, _, memory, decode)| plot.point(*name, *memory, around(*decode, 14.0)))?;
+    trade_off_lesson_3 => TradeOff::new("What the speed costs").x("time per token", "ms").y("KL divergence from float32", "nats")
+        .point("float32", Estimate::new(0.2388, 0.2308, 0.2487), 0.0)?
+        .point("bfloat16", Estimate::new(0.1284, 0.1252, 0.1291), Estimate::new(6.25e-5, 6.08e-5, 6.42e-5))?
+        .point("int8", Estimate::new(0.1328, 0.1313, 0.1358), Estimate::new(0.0014416, 0.0014002, 0.0014829))?
+        .intervals("time: 96% interval of the median of 15; divergence: 95% interval").note(NOTE);
+    trade_off_variants => TradeOff::new("What memory buys in quality").x("memory with scales", "MiB").y("KL divergence from float32", "nats")
+        .point("INT8", 8.623, around(0.00168, 3.0))?.point("NF4", 7.24, around(0.05716, 3.0))?.point("FP4", 7.24, around(0.10525, 3.0))?
+        .point("BF16", 9.303, around(8e-5, 3.0))?.point("NF4, double", 7.304, around(0.05725, 3.0))?.point("NF4, head INT8", 8.271, around(0.05768, 3.0))?
+        .point("NF4, blocks of 32", 7.428, around(0.04851, 3.0))?.point("NF4, blocks of 256", 7.1, around(0.06338, 3.0))?
+        .log_y().intervals("95% confidence interval").note(NOTE);
     trade_off_block_sizes => [32, 64, 128, 256, 1024].iter().try_fold(
         TradeOff::new("Block sizes").x("bits for each weight", "").y("perplexity", "").note(NOTE), |plot, block| {
             let bits = 32.0 / f64::from(*block);

@@ -16,6 +16,7 @@ fn the_gallery_is_tidy_and_renders() {
         (picture.save_png)(&path).unwrap();
         assert!(std::fs::read(&path).unwrap().starts_with(b"\x89PNG"), "{}", picture.name);
         assert_eq!(tidy::flaw(&picture.svg), None, "{}", picture.name);
+        assert!(picture.name == "line_long_names" || !tidy::is_cut(&picture.svg), "{}", picture.name);
     }
 }
 
@@ -29,6 +30,12 @@ fn untidy_pictures_are_found() {
     assert!(tidy::flaw(&picture(&(word(10.0) + &word(40.0)))).is_some_and(|flaw| flaw.contains("runs into")));
     assert!(tidy::flaw(&picture(&word(170.0))).is_some_and(|flaw| flaw.contains("leaves")));
     assert!(tidy::flaw("<svg").is_some());
+    let sign =
+        |x: f64, color: &str| format!("<rect x=\"{x}\" y=\"19.4\" width=\"12\" height=\"12\" fill=\"{color}\"/>");
+    let legend = |color| picture(&(word(50.0) + &word(120.0) + &sign(31.0, "red") + &sign(101.0, color)));
+    assert!(tidy::flaw(&legend("red")).is_some_and(|flaw| flaw.contains("same sign")));
+    assert_eq!(tidy::flaw(&legend("blue")), None);
+    assert!(tidy::is_cut("<text>\nNF4, by libt...\n</text>") && !tidy::is_cut("<text>\nNF4\n</text>"));
 }
 
 fn value() -> impl Strategy<Value = f64> {
@@ -70,7 +77,7 @@ proptest! {
             plot = plot.clone().label_points(&name, labels).unwrap_or(plot);
         }
         if !runs.is_empty() { plot = plot.runs("runs", runs).unwrap(); }
-        if limit { plot = plot.reference_line(2.0, "a limit").unwrap().reference_line(3.0, "another").unwrap(); }
+        if limit { plot = plot.reference_line(2.0, "a limit").unwrap().theory("theory", [(1, 1.0), (2, 3.0)]).unwrap(); }
         if log_x { plot = plot.log_x(); }
         if log_y { plot = plot.log_y(); }
         prop_assert_eq!(tidy::flaw(&plot.to_svg().unwrap()), None);
@@ -100,7 +107,9 @@ proptest! {
         higher in any::<bool>(), log_x in any::<bool>(), log_y in any::<bool>(),
     ) {
         let mut plot = TradeOff::new("t").x("memory", "MiB").y("time", "s").intervals("95%");
-        for (name, x, y) in points { plot = plot.point(name, x, y).unwrap(); }
+        for (name, x, y) in points {
+            plot = plot.point(&name, x, y).and_then(|plot| plot.limits("a limit", [(name, 2.0 * y.value)])).unwrap();
+        }
         if higher { plot = plot.higher_is_better(); }
         if log_x { plot = plot.log_x(); }
         if log_y { plot = plot.log_y(); }

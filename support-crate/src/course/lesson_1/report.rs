@@ -8,7 +8,7 @@ use crate::report::{BarPlot, Estimate, Summary, Table};
 
 /// Seconds to milliseconds, with the interval.
 fn milliseconds(seconds: Statistics) -> Estimate {
-    Estimate::new(1e3 * seconds.median, 1e3 * seconds.low, 1e3 * seconds.high)
+    Estimate::from(seconds) * 1e3
 }
 
 /// What the intervals of a table are.
@@ -57,7 +57,7 @@ pub fn latency_formula_table(timings: &[Timing]) -> Result<Table> {
         let new_tokens = timing.token_ms.len();
         let formula = prefill + (new_tokens - 1) as f64 * step;
         let measured = milliseconds(timing.runs.latency);
-        let ratio = Estimate::new(measured.value / formula, measured.low / formula, measured.high / formula);
+        let ratio = measured * formula.recip();
         table = table.row((timing.prompt_tokens, new_tokens, prefill, step, formula, measured, ratio))?;
     }
     Ok(timings.first().map_or(table.clone(), |timing| table.note(timing.note())))
@@ -159,7 +159,7 @@ pub fn precision_table(
 /// # Errors
 /// None that the caller can cause.
 pub fn precision_plot(
-    model: &str,
+    size: &str,
     rows: &[PrecisionRun],
     config: &SweepConfig,
     bandwidth: &Bandwidth,
@@ -172,18 +172,13 @@ pub fn precision_plot(
     };
     let limit = |row: &PrecisionRun| limit(row.bytes_per_token, config.device, bandwidth);
     let limits = named().filter_map(|(name, row)| Some((name, limit(row)?.tokens_per_s())));
-    let plot = BarPlot::new(format!("{model}: throughput by precision"))
+    let plot = BarPlot::new(format!("{size}: throughput by precision"))
         .y("throughput", "tokens/s")
         .bars(named().map(|(name, row)| (name, row.runs.throughput)))?
-        .limits("memory bandwidth / bytes read per token", limits)?;
-    let first = rows.first().map(|row| &row.runs);
-    let engine = Engine::for_device(config.device);
-    Ok(plot.intervals("interval of the median").note(format!(
-        "{engine} | {} | {} threads | {BUILD} build | {}",
-        config.device,
-        threads(),
-        intervals_of(first)
-    )))
+        .limits("memory bandwidth", limits)?;
+    let intervals = Statistics::interval_names(rows.iter().map(|row| &row.runs.throughput));
+    let (engine, device) = (Engine::for_device(config.device), config.device);
+    Ok(plot.intervals(intervals).note(format!("{engine} | {device} | {} threads | {BUILD} build", threads())))
 }
 
 /// The same generation on several engines.

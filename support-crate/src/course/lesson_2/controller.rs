@@ -247,7 +247,7 @@ fn save(report: &QuantizationReport, config: &ExerciseConfig, info: &RunInfo) ->
         .x("batch size")
         .y("throughput", "tokens/s")
         .bars(report.batching.iter().map(|row| (row.batch_size.to_string(), row.runs.throughput)))?
-        .intervals("interval of the median")
+        .intervals(Statistics::interval_names(report.batching.iter().map(|row| &row.runs.throughput)))
         .note(info)
         .save_png(folder.join("summary.png"))
 }

@@ -12,7 +12,7 @@ use crate::report::{BarPlot, Estimate, LinePlot, Table};
 
 /// Seconds to milliseconds, with the interval.
 fn milliseconds(seconds: Statistics) -> Estimate {
-    Estimate::new(1e3 * seconds.median, 1e3 * seconds.low, 1e3 * seconds.high)
+    Estimate::from(seconds) * 1e3
 }
 
 /// What the intervals of a table are.
@@ -135,12 +135,11 @@ pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> 
             limit.map(|limit| 100.0 * limit.fraction(decode.median)),
         ))?;
     }
-    let first = rows.first().map(|row| &row.timing);
     let table = table.decimals("memory", 1)?.decimals("read per token", 1)?.decimals("of the limit", 0)?;
     Ok(table.decimals("memory's limit", 1)?.note(format!(
         "{} | {} | memory with scales | {bandwidth}",
-        first.map_or_else(String::new, |timing| timing.run.to_string()),
-        intervals_of(first.map(|timing| &timing.decode_rate))
+        RunInfo::of_all(rows.iter().map(|row| &row.timing.run)),
+        intervals_of(rows.first().map(|row| &row.timing.decode_rate))
     )))
 }
 
@@ -154,9 +153,9 @@ pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> R
         .x("format")
         .y("decode", "tokens/s")
         .bars(rows.iter().map(|row| (row.name.clone(), row.timing.decode_rate)))?
-        .limits("what memory allows", limits)?
-        .intervals("interval of the median")
-        .note(rows.first().map_or_else(String::new, |row| row.timing.run.to_string())))
+        .limits("memory bandwidth", limits)?
+        .intervals(Statistics::interval_names(rows.iter().map(|row| &row.timing.decode_rate)))
+        .note(RunInfo::of_all(rows.iter().map(|row| &row.timing.run))))
 }
 
 /// The four settings of cache and padding.
@@ -219,14 +218,16 @@ pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result
         };
         rows.iter().filter_map(latency).collect()
     };
-    let first = rows.first().and_then(|(_, rows)| with_cache(rows, true)).and_then(|runs| runs.runs.first());
+    let settings =
+        || rows.iter().flat_map(|(_, rows)| [true, false].map(|use_cache| with_cache(rows, use_cache))).flatten();
+    let first = settings().find_map(|runs| runs.runs.first());
     let new_tokens = first.map_or_else(|| "the".to_owned(), |run| run.tokens_generated.to_string());
     Ok(LinePlot::new("What the KV cache saves")
         .x("prompt length", "tokens")
         .y(format!("latency of {new_tokens} new tokens"), "ms")
         .series("with KV cache", line(true))?
         .series("without", line(false))?
-        .intervals("interval of the median")
+        .intervals(Statistics::interval_names(settings().map(|runs| &runs.latency)))
         .log_x()
         .log_y()
         .note(RunInfo::of(loaded)))
@@ -251,32 +252,35 @@ pub fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<
         }
     }
     let first = models.iter().find_map(|(_, rows)| rows.first()).map(|row| &row.runs.latency);
-    Ok(table.note(format!("{info} | throughput: {}", intervals_of(first))))
+    Ok(table.note(format!("{} | throughput: {}", with_models(info, models), intervals_of(first))))
 }
 
-/// Throughput by batch size as a multiple of that of the smallest one, and what it would be if a step took the same
-/// time however many sequences it has. Both axes double.
+/// The small print of batches, all models of which were run alike.
+fn with_models(info: &RunInfo, models: &[(&str, &[BatchRun])]) -> RunInfo {
+    RunInfo { model: models.iter().map(|(model, _)| *model).collect::<Vec<_>>().join(", "), ..info.clone() }
+}
+
+/// Throughput by batch size as a multiple of that of the smallest one, round by round, and what it would be if a step
+/// took the same time however many sequences it has. Both axes double.
 ///
 /// # Errors
 /// None that the caller can cause.
 pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<LinePlot> {
     let mut plot =
         LinePlot::new("Throughput by batch size").x("batch size", "prompts").y("throughput", "times that of one");
-    let mut sizes = Vec::new();
+    let (mut sizes, mut ratios) = (Vec::new(), Vec::new());
     for (model, rows) in models {
-        let Some(one) = rows.first().map(|row| row.runs.throughput.median) else { continue };
+        let Some(one) = rows.first() else { continue };
+        let times = rows.iter().map(|row| ratio_of_latencies(&one.runs, &row.runs)).collect::<Result<Vec<_>>>()?;
+        plot = plot.series(*model, rows.iter().map(|row| row.batch_size).zip(times.iter().copied()))?;
         sizes.extend(rows.iter().map(|row| row.batch_size));
-        let relative =
-            |Statistics { median, low, high, .. }: Statistics| Estimate::new(median / one, low / one, high / one);
-        plot = plot.series(*model, rows.iter().map(|row| (row.batch_size, relative(row.runs.throughput))))?;
+        ratios.extend(times);
     }
-    sizes.sort_unstable();
-    sizes.dedup();
-    if let Some(&smallest) = sizes.first() {
-        let ideal = sizes.iter().map(|&size| (size, size as f64 / smallest as f64));
-        plot = plot.series("if reading the weights were all", ideal)?;
+    if let (Some(&smallest), Some(&largest)) = (sizes.iter().min(), sizes.iter().max()) {
+        let ideal = [smallest, largest].map(|size| (size, size as f64 / smallest as f64));
+        plot = plot.theory("if only reading counted", ideal)?;
     }
-    Ok(plot.intervals("interval of the median").log_x().log_y().note(info))
+    Ok(plot.intervals(Statistics::interval_names(&ratios)).log_x().log_y().note(with_models(info, models)))
 }
 
 /// What a prompt waits and what it costs, by batch size.
@@ -289,7 +293,7 @@ pub fn waiting_plot(rows: &[BatchRun], info: &RunInfo) -> Result<LinePlot> {
         .y("time", "ms")
         .series("waits: batch latency", rows.iter().map(|row| (row.batch_size, milliseconds(row.batch_latency))))?
         .series("costs: time per sample", rows.iter().map(|row| (row.batch_size, milliseconds(row.time_per_sample))))?
-        .intervals("interval of the median")
+        .intervals(Statistics::interval_names(rows.iter().flat_map(|row| [&row.batch_latency, &row.time_per_sample])))
         .log_x()
         .log_y()
         .note(info))

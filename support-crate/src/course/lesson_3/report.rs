@@ -77,12 +77,11 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
         let by_bytes = bytes(first_model) / bytes(loaded);
         table = table.row((*name, runs.latency, runs.throughput, runs.per_token, Statistics::of(&times)?, by_bytes))?;
     }
-    let RunInfo { model, engine, device, threads, build, .. } = &first.run;
     let Statistics { n, confidence, .. } = first.runs.latency;
     Ok(table
         .decimals("by its bytes", 2)?
         .note(format!("{} tokens of prompt, {} new ones", first.prompt_tokens, first.token_ms.len()))
-        .note(format!("{model} | {engine} | {device} | {threads} threads | {build} build"))
+        .note(RunInfo::of_all(models.iter().map(|(_, _, timing)| &timing.run)))
         .note(format!("medians of {n} runs in turn; each interval holds the median with {:.0} %", 100.0 * confidence)))
 }
 

@@ -7,6 +7,7 @@ mod footprint;
 mod quality;
 mod report;
 mod scenario;
+mod speed;
 mod text;
 mod trial;
 
@@ -16,14 +17,17 @@ pub use experiment::check_run_experiment;
 pub use footprint::check_get_model_memory_footprint;
 pub use quality::{FormatQuality, compare_formats, held_out_samples, quality_table};
 pub use report::{
-    FormatSpeed, SampleLayer, code_shares, decode_plot, decode_table, experiment_table, formats_frame, formats_summary,
-    latency_table, memory_parts_mib, sample_layer, scaled_density, time_formats, typical_absmax,
+    SampleLayer, code_shares, experiment_table, formats_frame, formats_summary, memory_parts_mib, sample_layer,
+    scaled_density, typical_absmax,
 };
+pub use speed::{FormatSpeed, decode_plot, decode_table, latency_table, short_name, speed_trade_off, time_formats};
 pub use text::check_generate_text_and_time;
 
 use crate::error::Result;
 use crate::model::LoadOptions;
 use crate::quant::QuantizationConfig;
+
+const MIB: f64 = 1024.0 * 1024.0;
 
 /// One way to load a model.
 #[derive(Debug, Clone, PartialEq)]
