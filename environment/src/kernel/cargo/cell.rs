@@ -80,8 +80,9 @@ pub fn build(dir: &Path, args: &[OsString]) -> Result<ExitCode> {
 
 /// What Cargo printed of the cell's library.
 fn artifact(stdout: &[u8]) -> Option<Value> {
-    let messages = stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    messages.filter(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == CELL).last()
+    let mut messages =
+        stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    messages.rfind(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == CELL)
 }
 
 /// The libraries that a call links, with their sizes and times; `None` if one is missing.
