@@ -1,95 +1,58 @@
 //! The model card: what the model is, what it was trained on, and what was measured.
 
-use std::fmt::Write;
+use std::f64::consts::LN_2;
 
 use tch::Device;
 
 use crate::corpus::facts::Fact;
-use crate::evaluate::{CONTINUATION, HeldOut, Perplexities};
+use crate::evaluate::{self, CONTINUATION};
 use crate::export::Texts;
-use crate::model::Shape;
 use crate::phase::FINISHING_RATE;
-use crate::quantize::BLOCKSIZE;
+use crate::quantize::{BLOCKSIZE, Format};
 use crate::train::Run;
 
-/// What was measured on the model that ships.
+/// The heading of the part that says what was measured.
+pub const MEASURED: &str = "## Quality";
+
+/// What was measured on the files that ship.
 pub struct Measures {
-    /// Numbers in the model.
-    pub parameters: usize,
-    /// Size of the file of weights.
-    pub weight_bytes: u64,
-    /// Loss on held-out documentation.
-    pub held_out: HeldOut,
-    /// Perplexity on held-out documentation by format.
-    pub perplexities: Perplexities,
-    /// The same for the model before finishing.
-    pub before_finishing: Perplexities,
+    /// Bytes of the held-out text.
+    pub bytes: usize,
+    /// Tokens of the held-out text.
+    pub tokens: usize,
     /// How many facts were asked.
     pub facts: usize,
-    /// Facts that were not recalled, and what was said instead.
-    pub missed: Vec<(Fact, String)>,
-    /// Prompts and their continuations.
+    /// The trained model, and the finished one where there is one.
+    pub models: Vec<Quality>,
+    /// Prompts and how the trained model continues them.
     pub continuations: Vec<(String, String)>,
 }
 
-impl Measures {
-    fn recalled(&self) -> String {
-        let recalled = self.facts - self.missed.len();
-        let percent = 100.0 * recalled as f64 / self.facts as f64;
-        format!("{recalled} of {} ({percent:.1}%)", self.facts)
-    }
-
-    fn xz(&self) -> String {
-        bits(self.held_out.xz_bits_per_byte())
-    }
-
-    fn xz_after_training(&self) -> String {
-        bits(self.held_out.xz_bits_per_byte_after_training())
-    }
+/// What was measured on one file of weights.
+pub struct Quality {
+    /// What the library calls the model.
+    pub id: &'static str,
+    /// Mean loss on the held-out text, in nats per token.
+    pub loss: f64,
+    /// Perplexity on the held-out text rounded to each of [`Format::ALL`].
+    pub rounded: Vec<f64>,
+    /// Facts that were not recalled, and what was said instead.
+    pub missed: Vec<(Fact, String)>,
 }
 
-fn bits(measured: Option<f64>) -> String {
-    match measured {
-        Some(bits) => format!("{bits:.3}"),
-        None => "not measured, xz is not installed".to_owned(),
-    }
+/// The part of the card that says how the models were made.
+pub fn made(trained: &Run, finished: Option<&Run>, texts: Texts, device: Device) -> String {
+    let finishing = finished.map(|finished| finishing(trained, finished)).unwrap_or_default();
+    [about(trained), data(texts), training(trained, texts, device), finishing].join("\n")
 }
 
-/// The measures in a few lines.
-pub fn summary(measures: &Measures) -> String {
-    let held_out = &measures.held_out;
-    let mut text = format!(
-        "held-out documentation: loss {:.4} per token, perplexity {:.2}, {:.3} bits per byte (xz -9e: {})\n\
-         facts recalled: {}\n",
-        held_out.loss,
-        held_out.perplexity(),
-        held_out.bits_per_byte(),
-        measures.xz(),
-        measures.recalled(),
-    );
-    text.push_str(&missed(measures));
-    for (prompt, continuation) in &measures.continuations {
-        text.push_str(&format!("\n> {prompt}{continuation}\n"));
-    }
-    text
+/// The rest of the card.
+pub fn measured(measures: &Measures) -> String {
+    [quality(measures), quantization(measures), reading(measures), limits()].join("\n")
 }
 
-/// Writes the card.
-pub fn card(trained: &Run, run: &Run, texts: Texts, measures: &Measures, device: Device) -> String {
-    [
-        about(measures, run.model.shape()),
-        data(texts),
-        training(trained, texts, device),
-        finishing(trained, run),
-        quality(measures),
-        quantization(measures),
-        reading(measures),
-        limits(),
-    ]
-    .join("\n")
-}
-
-fn about(measures: &Measures, shape: Shape) -> String {
+fn about(run: &Run) -> String {
+    let (shape, parameters) = (run.model.shape(), run.model.size());
     format!(
         "# The embedded model
 
@@ -114,14 +77,21 @@ never trained on), `loss.csv` and `loss.svg` (the loss curve).
         width = shape.width,
         positions = shape.positions,
         vocabulary = grouped(shape.vocabulary as u64),
-        parameters = grouped(measures.parameters as u64),
-        megabytes = measures.weight_bytes as f64 / 1e6,
+        megabytes = 2.0 * parameters as f64 / 1e6,
+        parameters = grouped(parameters as u64),
     )
 }
 
 fn data(texts: Texts) -> String {
     let documentation = texts.documentation;
     let megabytes = |pages: &[String]| pages.iter().map(String::len).sum::<usize>() as f64 / 1e6;
+    let xz = evaluate::xz_bits_per_byte(texts.held_out, &documentation.train.join("\n\n")).map(|[alone, after]| {
+        format!(
+            "
+  `xz -9e` needs {alone:.3} bits for each byte of that, and {after:.3} once it has seen the training documentation:
+  reference pages share phrases and idioms of code, also where no paragraph is the same."
+        )
+    });
     format!(
         "## Data
 
@@ -132,7 +102,7 @@ fn data(texts: Texts) -> String {
   developers and, for the book, its authors. Each paragraph is used once, also where two differ only in
   numbers and names of number types.
 - Held out, {held:.2} MB in {held_pages} pages chosen by a hash of their path: never trained on, and no
-  paragraph or block of code of them is in the training text. {sample:.2} MB of it ship as `held_out.txt`.
+  paragraph or block of code of them is in the training text. {sample:.2} MB of it ship as `held_out.txt`.{xz}
 - Plain English, generated without end by the program: short stories, facts in several wordings, and
   openings in the public domain, Hamlet's soliloquy first among them.
 ",
@@ -142,6 +112,7 @@ fn data(texts: Texts) -> String {
         held = megabytes(&documentation.held_out),
         held_pages = documentation.held_out.len(),
         sample = texts.held_out.len() as f64 / 1e6,
+        xz = xz.unwrap_or_default(),
     )
 }
 
@@ -174,113 +145,100 @@ the measures below are of the whole file.
     )
 }
 
-fn finishing(trained: &Run, run: &Run) -> String {
-    let steps = run.steps() - trained.steps();
-    if steps == 0 {
-        return String::new();
-    }
+fn finishing(trained: &Run, finished: &Run) -> String {
     format!(
         "## Finishing
 
-The model is there to be quantized, and 4 bits cost a model this small much. So {steps} more steps, on rows of
-the same kinds, made it lose less: every other step computed with the weights of the blocks' linear layers
-rounded as bitsandbytes rounds them, to NF4 and FP4 in turn, and applied the gradient to the unrounded weights
-(quantization-aware training with a straight-through estimator, Jacob et al. 2018, arXiv:1712.05877). The
-steps between computed in full precision, so that the model stayed good without quantization. The learning
-rate fell from {rate}% of its highest to nothing; this took {minutes:.0} minutes.
+A second file, `model-qat.safetensors`, is the library's `embedded:qat`, for lesson 4's experiment on what
+quantization-aware training buys: the same model after {steps} more steps, on rows of the same kinds, that make it
+lose less in 4 bits. Every other step computed with the weights of the blocks' linear layers rounded as bitsandbytes
+rounds them, to NF4 and FP4 in turn, and applied the gradient to the unrounded weights (with a straight-through
+estimator, Jacob et al. 2018, arXiv:1712.05877). The steps between computed in full precision, so that the model
+stayed good without quantization. The learning rate fell from {rate}% of its highest to nothing; this took
+{minutes:.0} minutes.
 
-What ships are the unrounded weights, and quantizing them is plain post-training quantization. But what it
-costs here is less than what it would cost a model that was only trained in full precision, as most are; the
-table under \"Quantization\" shows both.
+Both files hold unrounded weights, and quantizing them is plain post-training quantization; `embedded` was
+trained in full precision alone, as most models are.
 ",
-        steps = grouped(steps),
-        minutes = (run.seconds() - trained.seconds()) / 60.0,
+        steps = grouped(finished.steps() - trained.steps()),
+        minutes = (finished.seconds() - trained.seconds()) / 60.0,
         rate = 100.0 * FINISHING_RATE,
     )
 }
 
 fn quality(measures: &Measures) -> String {
-    let held_out = &measures.held_out;
-    format!(
-        "## Quality
+    let &Measures { bytes, tokens, facts, ref models, .. } = measures;
+    let mut text = format!(
+        "{MEASURED}
 
-Measured on the float16 weights that ship, computed in float32. Windows of 512 tokens overlap by half.
+Measured on the float16 weights that ship, computed in float32, by
+`cargo lab exec cargo run -p quantlab-embedded-model -- card`. The text is `held_out.txt` ({} bytes, {} tokens)
+in windows of 512 tokens that overlap by half; facts are recalled greedily.
 
-| on `held_out.txt` ({bytes} bytes, {tokens} tokens) | |
-|---|---|
-| loss | {loss:.4} nats per token |
-| perplexity | {perplexity:.2} per token |
-| bits per byte | {bits:.3} |
-| bits per byte of `xz -9e` on the same text | {xz} |
-| bits per byte of `xz -9e` on the same text after the training documentation | {after_training} |
-
-Reference pages share phrases and idioms of code, also where no paragraph is the same; the last line shows
-how much of the text could be copied from the training text.
-
-Facts recalled greedily: {recalled}.
-{missed}",
-        bytes = grouped(held_out.bytes as u64),
-        tokens = grouped(held_out.tokens as u64),
-        loss = held_out.loss,
-        perplexity = held_out.perplexity(),
-        bits = held_out.bits_per_byte(),
-        xz = measures.xz(),
-        after_training = measures.xz_after_training(),
-        recalled = measures.recalled(),
-        missed = missed(measures),
-    )
+{}{}{}{}{}",
+        grouped(bytes as u64),
+        grouped(tokens as u64),
+        header("measure", models),
+        row("loss in nats per token", models, |model| format!("{:.4}", model.loss)),
+        row("perplexity per token", models, |model| format!("{:.2}", model.loss.exp())),
+        row("bits per byte", models, |model| format!("{:.3}", model.loss * tokens as f64 / bytes as f64 / LN_2)),
+        row(&format!("facts recalled, of {facts}"), models, |model| {
+            let recalled = facts - model.missed.len();
+            format!("{recalled} ({:.1}%)", 100.0 * recalled as f64 / facts as f64)
+        }),
+    );
+    for model in models.iter().filter(|model| !model.missed.is_empty()) {
+        text += &format!("\nMissed by `{}`:\n\n", model.id);
+        for (fact, said) in &model.missed {
+            text += &format!("- \"{}\" was continued with {said:?}\n", fact.prompt);
+        }
+    }
+    text
 }
 
 fn quantization(measures: &Measures) -> String {
-    let (after, before) = (&measures.perplexities, &measures.before_finishing);
+    let models = &measures.models;
     let mut text = format!(
         "## Quantization
 
 Perplexity on `held_out.txt` with the linear layers of the blocks quantized, weights in blocks of {BLOCKSIZE} for NF4
-and FP4; embeddings and head are not quantized. In brackets: the same model before finishing.
+and FP4; embeddings and head are not quantized. In brackets: against the same weights in float32.
 
-| format | perplexity | against float32 |
-|---|---|---|
-| float32 | {:.3} ({:.3}) | |
-",
-        after.float32, before.float32,
+{}{}",
+        header("format", models),
+        row("float32", models, |model| format!("{:.3}", model.loss.exp())),
     );
-    for ((format, after_rounded), (_, before_rounded)) in after.rounded.iter().zip(&before.rounded) {
-        let _ = writeln!(
-            text,
-            "| {format} | {after_rounded:.3} ({before_rounded:.3}) | {} ({}) |",
-            change(*after_rounded, after.float32),
-            change(*before_rounded, before.float32),
-        );
+    for (index, format) in Format::ALL.into_iter().enumerate() {
+        text += &row(&format.to_string(), models, |model| {
+            let perplexity = model.rounded[index];
+            format!("{perplexity:.3} ({:+.2}%)", 100.0 * (perplexity / model.loss.exp() - 1.0))
+        });
     }
     text
 }
 
-/// How much more one number is than another.
-fn change(now: f64, before: f64) -> String {
-    format!("{:+.2}%", 100.0 * (now / before - 1.0))
+/// The head of a table with a column for each model.
+fn header(corner: &str, models: &[Quality]) -> String {
+    row(corner, models, |model| format!("`{}`", model.id)) + &row("---", models, |_| "---".to_owned())
 }
 
-fn missed(measures: &Measures) -> String {
-    let mut text = String::new();
-    for (fact, said) in &measures.missed {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "- missed: \"{}\" was continued with {said:?}", fact.prompt);
-    }
-    text
+/// A row of a table with a column for each model.
+fn row(name: &str, models: &[Quality], cell: impl Fn(&Quality) -> String) -> String {
+    let cells: String = models.iter().map(|model| format!(" {} |", cell(model))).collect();
+    format!("| {name} |{cells}\n")
 }
 
 fn reading(measures: &Measures) -> String {
     let mut text = format!(
         "## What it writes
 
-The most likely {CONTINUATION} tokens after the prompts of the lessons; `<|endoftext|>` is not shown.
+The most likely {CONTINUATION} tokens of `embedded` after the prompts of the lessons; `<|endoftext|>` is not shown.
 "
     );
     for (prompt, continuation) in &measures.continuations {
-        let _ = write!(text, "\n**{prompt}**\n\n");
+        text += &format!("\n**{prompt}**\n\n");
         for line in format!("{prompt}{continuation}").lines() {
-            let _ = writeln!(text, "{}", format!("> {line}").trim_end());
+            text += &format!("{}\n", format!("> {line}").trim_end());
         }
     }
     text
@@ -311,44 +269,53 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quantize::Format;
-
-    fn perplexities(float32: f64, nf4: f64) -> Perplexities {
-        Perplexities { float32, rounded: vec![(Format::Nf4, nf4)] }
-    }
 
     fn measures() -> Measures {
+        let fact = Fact { prompt: "The opposite of up is".into(), answer: " down".into() };
+        let quality = |id, perplexity: f64, missed| Quality {
+            id,
+            loss: perplexity.ln(),
+            rounded: [1.5, 1.125, 1.25].map(|factor| factor * perplexity).into(),
+            missed,
+        };
         Measures {
-            parameters: 4_339_200,
-            weight_bytes: 8_682_000,
-            held_out: HeldOut {
-                bytes: 1000,
-                tokens: 300,
-                loss: 3.0,
-                xz_bytes: Some(250),
-                xz_bytes_after_training: Some(125),
-            },
-            perplexities: perplexities(20.0, 20.5),
-            before_finishing: perplexities(19.0, 22.8),
+            bytes: 1000,
+            tokens: 500,
             facts: 100,
-            missed: vec![(Fact { prompt: "The opposite of up is".into(), answer: " down".into() }, " left.".into())],
+            models: vec![
+                quality("embedded", 16.0, vec![]),
+                quality("embedded:qat", 64.0, vec![(fact, " left.".into())]),
+            ],
             continuations: vec![("To be".into(), ", or not\nto be".into())],
         }
     }
 
     #[test]
-    fn the_measures_are_in_the_card() {
-        let quality = quality(&measures());
-        for part in ["99 of 100 (99.0%)", "| 2.000 |", "| 1.000 |", "20.09", "The opposite of up is"] {
-            assert!(quality.contains(part), "{part}: {quality}");
+    fn the_measures_are_in_the_card_the_trained_model_first() {
+        let card = measured(&measures());
+        assert!(card.starts_with(MEASURED), "{card}");
+        for part in [
+            "(1,000 bytes, 500 tokens)",
+            "| measure | `embedded` | `embedded:qat` |\n| --- | --- | --- |\n",
+            "| loss in nats per token | 2.7726 | 4.1589 |\n",
+            "| perplexity per token | 16.00 | 64.00 |\n",
+            "| bits per byte | 2.000 | 3.000 |\n",
+            "| facts recalled, of 100 | 100 (100.0%) | 99 (99.0%) |\n",
+            "Missed by `embedded:qat`:\n\n- \"The opposite of up is\" was continued with \" left.\"\n",
+            "| float32 | 16.000 | 64.000 |\n| LLM.int8() | 24.000 (+50.00%) | 96.000 (+50.00%) |\n",
+            "| NF4 | 18.000 (+12.50%) | 72.000 (+12.50%) |\n| FP4 | 20.000 (+25.00%) |",
+            "> To be, or not\n> to be\n",
+        ] {
+            assert!(card.contains(part), "{part}: {card}");
         }
-        let quantization = quantization(&measures());
-        for row in ["| float32 | 20.000 (19.000) | |", "| NF4 | 20.500 (22.800) | +2.50% (+20.00%) |"] {
-            assert!(quantization.contains(row), "{row}: {quantization}");
-        }
-        let reading = reading(&measures());
-        assert!(reading.contains("> To be, or not\n> to be\n"), "{reading}");
-        assert!(summary(&measures()).contains("99 of 100"));
+    }
+
+    #[test]
+    fn a_model_alone_has_the_only_column() {
+        let mut alone = measures();
+        alone.models.truncate(1);
+        let card = measured(&alone);
+        assert!(card.contains("| bits per byte | 2.000 |\n") && !card.contains("qat"), "{card}");
     }
 
     #[test]

@@ -10,7 +10,6 @@ use tokenizers::Tokenizer;
 
 use crate::corpus::facts::Fact;
 use crate::model::Model;
-use crate::quantize::Format;
 use crate::tokenizer;
 
 /// The prompts of the lessons.
@@ -21,52 +20,6 @@ pub const CONTINUATION: usize = 50;
 /// Windows of held-out text for the look that is taken during training.
 const QUICK_WINDOWS: i64 = 16;
 const WINDOWS_AT_ONCE: i64 = 4;
-
-/// What held-out text costs.
-#[derive(Clone, Copy, Debug)]
-pub struct HeldOut {
-    /// Bytes of the text.
-    pub bytes: usize,
-    /// Tokens of the text.
-    pub tokens: usize,
-    /// Mean loss in nats per token.
-    pub loss: f64,
-    /// Bytes that `xz -9e` makes of the same text, where xz is installed.
-    pub xz_bytes: Option<usize>,
-    /// Bytes that the text adds when `xz -9e` compresses it after the training documentation.
-    pub xz_bytes_after_training: Option<usize>,
-}
-
-impl HeldOut {
-    /// The exponential of the loss.
-    pub fn perplexity(&self) -> f64 {
-        self.loss.exp()
-    }
-
-    /// What the model would need to compress the text.
-    pub fn bits_per_byte(&self) -> f64 {
-        self.loss * self.tokens as f64 / self.bytes as f64 / std::f64::consts::LN_2
-    }
-
-    /// What xz needs.
-    pub fn xz_bits_per_byte(&self) -> Option<f64> {
-        Some(8.0 * self.xz_bytes? as f64 / self.bytes as f64)
-    }
-
-    /// What xz needs when it has seen the training documentation before.
-    pub fn xz_bits_per_byte_after_training(&self) -> Option<f64> {
-        Some(8.0 * self.xz_bytes_after_training? as f64 / self.bytes as f64)
-    }
-}
-
-/// The perplexity of a text, before and after quantization.
-#[derive(Clone, Debug)]
-pub struct Perplexities {
-    /// In full precision.
-    pub float32: f64,
-    /// In each format.
-    pub rounded: Vec<(Format, f64)>,
-}
 
 /// The loss on the first windows of the held-out text.
 pub fn quick_loss(model: &Model, tokens: &[u32], kind: Kind) -> f64 {
@@ -94,20 +47,9 @@ pub fn quick_loss(model: &Model, tokens: &[u32], kind: Kind) -> f64 {
     total / windows as f64
 }
 
-/// What the held-out text costs, beside what it costs a compressor that may look at the training text first.
-pub fn held_out(model: &Model, tokenizer: &Tokenizer, text: &str, training: &[String]) -> Result<HeldOut> {
-    let (tokens, loss) = loss(model, tokenizer, text)?;
-    let training = training.join("\n\n");
-    let after_training = || {
-        let both = xz_bytes(&format!("{training}\n\n{text}"))?;
-        both.checked_sub(xz_bytes(&training)?)
-    };
-    Ok(HeldOut { bytes: text.len(), tokens, loss, xz_bytes: xz_bytes(text), xz_bytes_after_training: after_training() })
-}
-
-/// The tokens of a text, and the mean loss on them in nats per token. Windows overlap by half: every token
-/// but the first few hundred sees at least half a window before it, and each is counted once.
-fn loss(model: &Model, tokenizer: &Tokenizer, text: &str) -> Result<(usize, f64)> {
+/// The mean loss on a text, in nats per token. Windows overlap by half: every token but the first few hundred
+/// sees at least half a window before it, and each is counted once.
+pub fn loss(model: &Model, tokenizer: &Tokenizer, text: &str) -> Result<f64> {
     let mut tokens = vec![tokenizer::end_of_text(tokenizer)?];
     tokens.extend(tokenizer::encode(tokenizer, text)?);
     let count = tokens.len() - 1;
@@ -130,15 +72,14 @@ fn loss(model: &Model, tokenizer: &Tokenizer, text: &str) -> Result<(usize, f64)
         total += loss.double_value(&[]) * fresh as f64;
         scored = end;
     }
-    Ok((count, total / count as f64))
+    Ok(total / count as f64)
 }
 
-/// The perplexity of a text in float32, and for each format with the linear layers' weights rounded to it.
-pub fn perplexities(model: &Model, tokenizer: &Tokenizer, text: &str) -> Result<Perplexities> {
-    let perplexity = |model: &Model| -> Result<f64> { Ok(loss(model, tokenizer, text)?.1.exp()) };
-    let rounded = |format: Format| Ok((format, perplexity(&no_grad(|| model.rounded(format)))?));
-    let rounded = Format::ALL.into_iter().map(rounded).collect::<Result<_>>()?;
-    Ok(Perplexities { float32: perplexity(model)?, rounded })
+/// The bits that `xz -9e` makes of each byte of a text, alone and where it has seen the training text before;
+/// nothing where xz is not installed.
+pub fn xz_bits_per_byte(text: &str, training: &str) -> Option<[f64; 2]> {
+    let after = xz_bytes(&format!("{training}\n\n{text}"))?.checked_sub(xz_bytes(training)?)?;
+    Some([xz_bytes(text)?, after].map(|bytes| 8.0 * bytes as f64 / text.len() as f64))
 }
 
 /// What `xz -9e` makes of a text; nothing where xz is not installed.
@@ -214,32 +155,20 @@ mod tests {
     }
 
     #[test]
-    fn bits_per_byte_follow_from_the_loss() {
-        let held_out = HeldOut {
-            bytes: 400,
-            tokens: 100,
-            loss: 2.0 * std::f64::consts::LN_2,
-            xz_bytes: Some(100),
-            xz_bytes_after_training: Some(50),
-        };
-        assert!((held_out.bits_per_byte() - 0.5).abs() < 1e-9);
-        assert!((held_out.perplexity() - 4.0).abs() < 1e-9);
-        assert_eq!(held_out.xz_bits_per_byte(), Some(2.0));
-        assert_eq!(held_out.xz_bits_per_byte_after_training(), Some(1.0));
-    }
-
-    #[test]
     fn overlapping_windows_count_every_token_once() {
         let tokenizer = tokenizer::train(["ab cd ef".repeat(10)].into_iter()).expect("a tokenizer");
         let shape = Shape { vocabulary: tokenizer::VOCABULARY as i64, positions: 8, width: 8, layers: 1, heads: 1 };
         let model = Model::new(shape, 1, Device::Cpu);
-        let text = "ab cd ef xyz ".repeat(9);
-        let result = held_out(&model, &tokenizer, &text, std::slice::from_ref(&text)).expect("a loss");
+        let loss = loss(&model, &tokenizer, &"ab cd ef xyz ".repeat(9)).expect("a loss");
         let expected = (tokenizer::VOCABULARY as f64).ln();
-        assert!((result.loss - expected).abs() < 0.1, "{}", result.loss);
-        assert_eq!(result.bytes, text.len());
-        if let (Some(alone), Some(after)) = (result.xz_bytes, result.xz_bytes_after_training) {
-            assert!(after < alone, "a text that was seen before costs less");
+        assert!((loss - expected).abs() < 0.1, "{loss}");
+    }
+
+    #[test]
+    fn a_text_that_xz_has_seen_before_costs_less() {
+        let text = "The vector grows when it is full. ".repeat(9);
+        if let Some([alone, after]) = xz_bits_per_byte(&text, &text) {
+            assert!(0.0 < after && after < alone && alone < 8.0, "{after} {alone}");
         }
     }
 }

@@ -11,16 +11,20 @@ use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
 use tokenizers::Tokenizer;
 
-use crate::card::{self, Measures};
+use crate::card::{self, Measures, Quality};
 use crate::corpus::docs::Documentation;
-use crate::corpus::facts::Facts;
+use crate::corpus::facts::{Fact, Facts};
 use crate::evaluate::{self, CONTINUATION, PROMPTS};
 use crate::model::{Model, Shape};
+use crate::quantize::Format;
 use crate::tokenizer::{self, END_OF_TEXT};
 use crate::train::Run;
 
 /// The held-out text that ships, in bytes at most.
 const HELD_OUT_LIMIT: usize = 150_000;
+const TRAINED: &str = "model.safetensors";
+const FINISHED: &str = "model-qat.safetensors";
+const CARD: &str = "MODEL_CARD.md";
 
 /// The texts that a model was trained and is measured on.
 #[derive(Clone, Copy)]
@@ -49,48 +53,85 @@ pub fn held_out_sample(pages: &[String]) -> String {
     text
 }
 
-/// Writes and measures the finished model; the measures go into its card, beside what it was before finishing.
-pub fn export(trained: &Run, run: &Run, tokenizer: &Tokenizer, texts: Texts, device: Device, out: &Path) -> Result<()> {
+/// Writes the trained model, the finished one where there is one, and how they were made.
+pub fn export(
+    trained: &Run,
+    finished: Option<&Run>,
+    tokenizer: &Tokenizer,
+    texts: Texts,
+    device: Device,
+    out: &Path,
+) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    let write = |name: &str, content: &[u8]| {
-        let file = out.join(name);
-        fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))
-    };
+    let write = |name: &str, content: &[u8]| write(&out.join(name), content);
     let end_of_text = tokenizer::end_of_text(tokenizer)?;
-    let shape = run.model.shape();
-    write("model.safetensors", &weights(&run.model)?)?;
+    let shape = trained.model.shape();
+    write(TRAINED, &weights(&trained.model)?)?;
+    match finished {
+        Some(finished) => write(FINISHED, &weights(&finished.model)?)?,
+        // What was finished before is another model.
+        None if out.join(FINISHED).exists() => fs::remove_file(out.join(FINISHED))?,
+        None => {}
+    }
     write("config.json", &pretty(&config(shape, end_of_text))?)?;
     write("generation_config.json", &pretty(&generation_config(end_of_text))?)?;
     write("tokenizer_config.json", &pretty(&tokenizer_config(shape))?)?;
     tokenizer::save(tokenizer, &out.join("tokenizer.json"))?;
-    let facts = Facts::new().questions();
-    write("facts.json", &pretty(&serde_json::to_value(&facts)?)?)?;
+    write("facts.json", &pretty(&serde_json::to_value(Facts::new().questions())?)?)?;
     write("held_out.txt", texts.held_out.as_bytes())?;
-    run.history.write(&out.join("loss.csv"))?;
-    run.history.draw(trained.steps(), &out.join("loss.svg"))?;
+    let history = &finished.unwrap_or(trained).history;
+    history.write(&out.join("loss.csv"))?;
+    history.draw(trained.steps(), &out.join("loss.svg"))?;
+    write(CARD, card::made(trained, finished, texts, device).as_bytes())
+}
 
-    // What ships is measured, not what was trained: read back and rounded.
-    let shipped = Tensor::read_safetensors(out.join("model.safetensors"));
-    let shipped = Model::from_tensors(shape, &shipped.context("cannot read the model back")?, device)?;
-    let held_out = evaluate::held_out(&shipped, tokenizer, texts.held_out, &texts.documentation.train)?;
-    let missed = evaluate::missed_facts(&shipped, tokenizer, &facts)?;
+/// Measures the files in a folder, and writes what was measured into their card. The part of it that says how
+/// they were made stays as it is.
+pub fn measure(folder: &Path, device: Device) -> Result<()> {
+    let read = |name: &str| {
+        let file = folder.join(name);
+        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+    };
+    let (card, held_out) = (read(CARD)?, read("held_out.txt")?);
+    let facts: Vec<Fact> = serde_json::from_str(&read("facts.json")?).context("facts.json is no list of facts")?;
+    let tokenizer = tokenizer::load(&folder.join("tokenizer.json"))?;
+    let model = |name: &str| {
+        let tensors = Tensor::read_safetensors(folder.join(name)).with_context(|| format!("cannot read {name}"))?;
+        Model::from_tensors(Shape::EMBEDDED, &tensors, device)
+    };
+    let quality = |id, model: &Model| -> Result<Quality> {
+        let loss = |model: &Model| evaluate::loss(model, &tokenizer, &held_out);
+        let rounded = |format| Ok(loss(&no_grad(|| model.rounded(format)))?.exp());
+        Ok(Quality {
+            id,
+            loss: loss(model)?,
+            rounded: Format::ALL.into_iter().map(rounded).collect::<Result<_>>()?,
+            missed: evaluate::missed_facts(model, &tokenizer, &facts)?,
+        })
+    };
+    let trained = model(TRAINED)?;
+    let mut models = vec![quality("embedded", &trained)?];
+    if folder.join(FINISHED).is_file() {
+        models.push(quality("embedded:qat", &model(FINISHED)?)?);
+    }
     let continuation = |prompt: &str| {
-        let text = evaluate::continue_greedily(&shipped, tokenizer, prompt, CONTINUATION)?;
+        let text = evaluate::continue_greedily(&trained, &tokenizer, prompt, CONTINUATION)?;
         Ok((prompt.to_owned(), text))
     };
-    let measures = Measures {
-        parameters: shipped.size(),
-        weight_bytes: fs::metadata(out.join("model.safetensors"))?.len(),
-        held_out,
-        perplexities: evaluate::perplexities(&shipped, tokenizer, texts.held_out)?,
-        before_finishing: evaluate::perplexities(&trained.model, tokenizer, texts.held_out)?,
+    let measured = card::measured(&Measures {
+        bytes: held_out.len(),
+        tokens: tokenizer::encode(&tokenizer, &held_out)?.len(),
         facts: facts.len(),
-        missed,
-        continuations: PROMPTS.iter().map(|p| continuation(p)).collect::<Result<_>>()?,
-    };
-    let card = card::card(trained, run, texts, &measures, device);
-    println!("{}", card::summary(&measures));
-    write("MODEL_CARD.md", card.as_bytes())
+        models,
+        continuations: PROMPTS.into_iter().map(continuation).collect::<Result<_>>()?,
+    });
+    println!("{measured}");
+    let made = card.split(card::MEASURED).next().unwrap_or_default().trim_end();
+    write(&folder.join(CARD), format!("{made}\n\n{measured}").as_bytes())
+}
+
+fn write(file: &Path, content: &[u8]) -> Result<()> {
+    fs::write(file, content).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// The weights as float16, under the names and in the layout of Hugging Face.
@@ -187,6 +228,36 @@ mod tests {
         for ((_, ours), (_, theirs)) in shipped.parameters().iter().zip(model.parameters()) {
             assert!(ours.allclose(&theirs.to_kind(Kind::Half).to_kind(Kind::Float), 0.0, 0.0, false));
         }
+    }
+
+    #[test]
+    fn a_finished_model_ships_beside_the_trained_one_and_the_card_follows_the_files() {
+        let folder = std::env::temp_dir().join(format!("embedded-export-{}", std::process::id()));
+        let run = |name: &str, seed| Run::resume(&folder.join(name), seed, Device::Cpu).expect("a new run");
+        let (trained, finished) = (run("trained", 1), run("finished", 2));
+        let tokenizer = tokenizer::train(["ab cd ef ".repeat(10)].into_iter()).expect("a tokenizer");
+        let documentation = Documentation { train: vec!["ab cd ".repeat(50)], ..Documentation::default() };
+        let texts = Texts { documentation: &documentation, held_out: "ab cd ef" };
+        let file = |name: &str| folder.join(name);
+        let card = || fs::read_to_string(file(CARD)).expect("a card");
+
+        export(&trained, Some(&finished), &tokenizer, texts, Device::Cpu, &folder).expect("exported");
+        assert_ne!(fs::read(file(TRAINED)).expect("weights"), fs::read(file(FINISHED)).expect("weights"));
+        // By hand: something about how they were made, measures of other files, one fact instead of hundreds.
+        let edited = card().replace("anew.", "anew, in an hour.");
+        fs::write(file(CARD), format!("{edited}\n{}\n\nEarlier measures.", card::MEASURED)).expect("written");
+        fs::write(file("facts.json"), r#"[{"prompt": "ab", "answer": " cd"}]"#).expect("written");
+        measure(&folder, Device::Cpu).expect("measured");
+        let both = card();
+        export(&trained, None, &tokenizer, texts, Device::Cpu, &folder).expect("exported");
+        let (alone, finished_is_there) = (card(), file(FINISHED).exists());
+        fs::remove_dir_all(&folder).expect("removed");
+
+        assert!(edited.contains("an hour") && edited.contains("## Finishing"), "{edited}");
+        let measured = both.strip_prefix(&edited).expect("how they were made stays");
+        assert!(measured.contains("\n| measure | `embedded` | `embedded:qat` |\n"), "{measured}");
+        assert!(!measured.contains("Earlier"), "{measured}");
+        assert!(!alone.contains("qat") && !finished_is_there, "{alone}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! The stages, each of which picks up what the one before it left in the work folder:
 //! the texts and the tokenizer (`corpus`), the weights (`train`, `finish`), the files that ship (`export`).
+//! Those can be measured again at any time (`card`).
 
 mod batches;
 mod card;
@@ -55,7 +56,7 @@ struct Arguments {
     /// Stop after this many minutes of training instead.
     #[arg(long)]
     minutes: Option<f64>,
-    /// Steps of finishing.
+    /// Steps of finishing; with 0 no finished model ships.
     #[arg(long, default_value_t = 150)]
     finish_steps: u64,
     /// Where to compute.
@@ -85,8 +86,10 @@ enum Stage {
     Train,
     /// Train on with rounded weights, so that quantization costs less.
     Finish,
-    /// Measure the model and write the files that ship.
+    /// Write the files that ship, measure them and write their card.
     Export,
+    /// Measure the files that ship again, and write the measures into their card.
+    Card,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -112,12 +115,15 @@ const FACT_REPETITIONS: usize = 300;
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let work = arguments.work.clone().map_or_else(default_work_folder, Ok)?;
-    fs::create_dir_all(&work).with_context(|| format!("cannot make {}", work.display()))?;
     if let Some(threads) = arguments.threads {
         tch::set_num_threads(i32::from(threads));
     }
     let device = device(arguments.device)?;
+    if arguments.stage == Stage::Card {
+        return export::measure(&arguments.out, device);
+    }
+    let work = arguments.work.clone().map_or_else(default_work_folder, Ok)?;
+    fs::create_dir_all(&work).with_context(|| format!("cannot make {}", work.display()))?;
 
     let documentation = Documentation::cached(&work.join("documentation.json"))?;
     let tokenizer = cached_tokenizer(&work.join("tokenizer.json"), &documentation, arguments.seed)?;
@@ -152,7 +158,9 @@ fn main() -> Result<()> {
     }
     if does(Stage::Export) {
         let texts = export::Texts { documentation: &documentation, held_out: &held_out };
-        export::export(&trained, &finished, &tokenizer, texts, device, &arguments.out)?;
+        let finished = (finished.steps() > trained.steps()).then_some(&finished);
+        export::export(&trained, finished, &tokenizer, texts, device, &arguments.out)?;
+        export::measure(&arguments.out, device)?;
     }
     Ok(())
 }
