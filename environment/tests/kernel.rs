@@ -74,3 +74,11 @@ fn tensors_pass_between_cells_and_generic_tch_calls_load() {
         assert!(run.copy.contains(line), "{line}: {}", run.copy);
     }
 }
+
+#[test]
+fn a_dependency_that_a_cell_asks_for_is_built_and_its_types_are_known() {
+    // Plain cells are built without Cargo; this one cannot be, nor can the next one by the call that was kept.
+    let cells = ["let before = 20;", ":dep serde_json", "let value = serde_json::Value::from(before + 1);"];
+    let run = run(&[&cells[..], &["let after = value.clone();", "println!(\"got {after}\");"]].concat(), 120);
+    assert!(run.succeeded && run.copy.contains("got 21"), "{}", run.report);
+}

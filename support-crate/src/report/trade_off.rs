@@ -134,21 +134,15 @@ impl TradeOff {
             |label: String, better| if label.is_empty() { label } else { format!("{label}, {better} is better") };
         (scene.x_label, scene.y_label) = (labelled(x.label, "lower"), labelled(y.label, better));
 
-        let front = self.front();
+        let looks = looks(self.points.iter().map(|choice| choice.name.as_str()));
+        let places: Vec<Xy> = self.points.iter().map(|choice| (choice.x.value, choice.y.value)).collect();
+        let places = scene.apart(&places);
+        let front: Vec<Xy> = self.front().into_iter().map(|index| places[index]).collect();
         if let (Some(last), true) = (front.last(), front.len() > 1) {
             let steps = front.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
             let stroke = Stroke::new(MUTED, 1.2);
             scene.marks.push(Mark::Line(steps.chain([*last]).collect(), stroke));
             scene.entry("Pareto front", Key::Line(stroke));
-        }
-        let looks = looks(self.points.iter().map(|choice| choice.name.as_str()));
-        let places: Vec<Xy> = self.points.iter().map(|choice| (choice.x.value, choice.y.value)).collect();
-        let places = scene.apart(&places);
-        for (index, limit) in &self.limits {
-            scene.marks.push(Mark::Point((places[*index].0, *limit), looks[*index].limit(), RADIUS));
-        }
-        if !self.limits.is_empty() {
-            scene.entry(&self.limits_name, Key::Marker(Look { color: INK, ..PALETTE[0] }.limit()));
         }
         for ((Choice { name, .. }, look), at) in self.points.iter().zip(&looks).zip(&places) {
             scene.marks.push(Mark::Point(*at, *look, RADIUS));
@@ -161,19 +155,28 @@ impl TradeOff {
             let bars = bars.into_iter().filter(|(estimate, ..)| estimate.has_interval());
             scene.marks.extend(bars.map(|(_, from, to)| Mark::Interval(from, to, look.color, Some(RADIUS))));
         }
+        // Last and wide: no interval's cap, and under no marker.
+        let limit = Look { color: INK, ..PALETTE[0] }.limit();
+        for (index, rate) in &self.limits {
+            scene.marks.push(Mark::Point((places[*index].0, *rate), limit, 2.0 * RADIUS));
+        }
+        if !self.limits.is_empty() {
+            scene.entry(&self.limits_name, Key::Marker(limit));
+        }
         scene.intervals(chart);
         Ok(scene)
     }
 
     /// The points that no other beats, from left to right: each is better than all to its left.
-    fn front(&self) -> Vec<Xy> {
+    fn front(&self) -> Vec<usize> {
         let upwards = if self.higher_is_better { -1.0 } else { 1.0 };
-        let mut sorted: Vec<Xy> = self.points.iter().map(|choice| (choice.x.value, choice.y.value)).collect();
-        sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then((upwards * a.1).total_cmp(&(upwards * b.1))));
-        let mut front: Vec<Xy> = Vec::new();
-        for spot in sorted {
-            if front.last().is_none_or(|best| upwards * spot.1 < upwards * best.1) {
-                front.push(spot);
+        let cost = |index: usize| (self.points[index].x.value, upwards * self.points[index].y.value);
+        let mut sorted: Vec<usize> = (0..self.points.len()).collect();
+        sorted.sort_by(|&a, &b| cost(a).0.total_cmp(&cost(b).0).then(cost(a).1.total_cmp(&cost(b).1)));
+        let mut front: Vec<usize> = Vec::new();
+        for index in sorted {
+            if front.last().is_none_or(|&best| cost(index).1 < cost(best).1) {
+                front.push(index);
             }
         }
         front

@@ -41,6 +41,7 @@ pub use tables::{
 };
 pub use timing::{BatchTimes, in_turn, time_batch, time_batches};
 
+use crate::error::Result;
 use crate::generate::PaddingSide;
 use crate::measure::{Runs, Statistics};
 use crate::model::Device;
@@ -79,6 +80,16 @@ pub struct BatchRun {
     pub batch_latency: Statistics,
     /// A run's time shared among all prompts, in seconds: what a prompt costs the machine.
     pub time_per_sample: Statistics,
+}
+
+impl BatchRun {
+    /// How many times the throughput of another batch size this one reached: the same prompts, round by round.
+    ///
+    /// # Errors
+    /// No runs.
+    pub fn gain_over(&self, other: &Self) -> Result<Statistics> {
+        tables::ratio_of_latencies(&other.runs, &self.runs)
+    }
 }
 
 /// How well one model predicts a corpus.

@@ -83,10 +83,8 @@ pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Result<Table> {
 /// How much of what reading alone would give each model's largest batch reached, and whether the models differ in it.
 pub fn batching_summary(models: &[(&str, &[BatchRun])]) -> Summary {
     // Of the batches of a size, against the smallest ones, round by round.
-    let gain = |rows: &[BatchRun], size: usize| {
-        let (one, row) = (rows.first()?, rows.iter().find(|row| row.batch_size == size)?);
-        ratio_of_latencies(&one.runs, &row.runs).ok()
-    };
+    let gain =
+        |rows: &[BatchRun], size: usize| rows.iter().find(|row| row.batch_size == size)?.gain_over(rows.first()?).ok();
     let told = |Statistics { median, low, high, .. }: Statistics| format!("{median:.2} [{low:.2}, {high:.2}] times");
     let mut summary = Summary::new("Batches against the theory");
     for (name, rows) in models {
@@ -126,15 +124,15 @@ fn formats_point(formats: &[FormatRow]) -> Option<String> {
     let (float, int8, head) = (named("float32")?, named("static int8")?, named("static int8, head too")?);
     let bytes = |row: &FormatRow| row.bytes_per_token as f64 / float.bytes_per_token as f64;
     Some(format!(
-        "At GPT-2 size, static int8 reads {:.2} of float32's bytes for a token and decoded {:.2} times as fast; with \
-         the head in int8 too, {:.2} of the bytes and {:.2} times as fast. Its prefill of {} tokens took {:.2} of \
-         float32's time.",
+        "At GPT-2 size, static int8 reads {:.2} of float32's bytes for a token and decoded {:.2} times as fast; its \
+         prefill of {} tokens took {:.2} of float32's time. With the head in int8 too, it reads {:.2} of the bytes and \
+         decoded {:.2} times as fast.",
         bytes(int8),
         int8.decode_speed_up(float),
-        bytes(head),
-        head.decode_speed_up(float),
         float.timing.prompt_tokens,
         int8.timing.ttft.median / float.timing.ttft.median,
+        bytes(head),
+        head.decode_speed_up(float),
     ))
 }
 
@@ -169,9 +167,9 @@ fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
     let (cache, side) = (ratio_of_latencies(uncached, left).ok()?, ratio_of_latencies(right, left).ok()?);
     let told = if side.low <= 1.0 && side.high >= 1.0 { "not told apart" } else { "told apart" };
     Some(format!(
-        "Without the KV cache, a batch took {:.2} times as long; padded on the right, {:.2} times as long as on the \
-         left ({told}).",
-        cache.median, side.median
+        "Without the KV cache, a batch took {:.2} [{:.2}, {:.2}] times as long; padded on the right, {:.2} times as long \
+         as on the left ({told}).",
+        cache.median, cache.low, cache.high, side.median
     ))
 }
 

@@ -35,8 +35,10 @@ pub fn quality_in_words(formats: &[(&str, QualityComparison)]) -> Result<Summary
             kl.high
         )
     };
-    let summary =
-        formats.iter().map(sentence).fold(Summary::new(format!("Told apart from {noise_name}?")), Summary::point);
+    let summary = formats
+        .iter()
+        .map(sentence)
+        .fold(Summary::new(format!("Further from the base model than {noise_name}, which is noise?")), Summary::point);
     Ok(summary.point(format!(
         "{noise_name}, which is noise: ratio {:.7} [{:.7}, {:.7}], KL divergence {:.1e} nats, another top token in \
          {noise_tokens:.2} % of places.",
