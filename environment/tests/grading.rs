@@ -128,3 +128,60 @@ fn each_learner_gets_their_points_whatever_the_others_hand_in() {
     assert_eq!(said.matches("unchanged since it was graded").count(), 8, "{said}");
     assert!(said.contains(expected), "{said}");
 }
+
+/// A lesson of one exercise, with the course's own check.
+fn dtype_lesson() -> Value {
+    let nbgrader = |id: &str, is_check: bool| {
+        let mut of = json!({"grade": is_check, "grade_id": id, "locked": is_check, "schema_version": 3, "solution": !is_check, "task": false});
+        if is_check {
+            of["points"] = json!(7);
+        }
+        json!({"nbgrader": of})
+    };
+    let cell = |id: &str, metadata: Value, source: &str| json!({"cell_type": "code", "id": id, "metadata": metadata, "source": source, "outputs": [], "execution_count": null});
+    let exercise = "fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> {\n    // BEGIN SOLUTION\n    quantlab::model::resolve_dtype(requested, device)\n    // END SOLUTION\n}";
+    let cells = [
+        cell("start", json!({}), "use quantlab::prelude::*;"),
+        cell("dtype", nbgrader("dtype", false), exercise),
+        cell("dtype-check", nbgrader("dtype-check", true), "check_resolve_dtype(resolve_dtype)"),
+    ];
+    let kernel = json!({"display_name": "Rust (quantlab)", "language": "rust", "name": "quantlab"});
+    json!({"cells": cells, "metadata": {"kernelspec": kernel, "language_info": {"name": "Rust"}}, "nbformat": 4, "nbformat_minor": 5})
+}
+
+#[test]
+fn a_score_that_is_not_the_checks_earns_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (course, work, output) = (dir.path().join("course"), dir.path().join("work"), dir.path().join("out"));
+    fs::create_dir_all(course.join("01-dtype")).unwrap();
+    fs::create_dir_all(&work).unwrap();
+    fs::write(course.join("01-dtype/solution.ipynb"), dtype_lesson().to_string()).unwrap();
+    assert!(lab(&["release"], &[("--lessons", &course)]).status.success());
+    let starter: Value = serde_json::from_slice(&fs::read(course.join("01-dtype/starter.ipynb")).unwrap()).unwrap();
+    let hand_in = |name: &str, before_check: &str| {
+        let mut notebook = starter.clone();
+        let cell = json!({"cell_type": "code", "id": "mine", "metadata": {}, "source": before_check, "outputs": [], "execution_count": null});
+        notebook["cells"].as_array_mut().unwrap().insert(2, cell);
+        fs::write(work.join(format!("{name}.ipynb")), notebook.to_string()).unwrap();
+    };
+    hand_in("shadow", "fn check_resolve_dtype<T>(_: T) -> f64 { 7.0 }");
+    hand_in("module", "mod quantlab { pub mod course { pub fn check_resolve_dtype<T>(_: T) -> f64 { 7.0 } } }");
+    let print = "println!(\"EVCXR_BEGIN_CONTENT text/plain\\n7\\nEVCXR_END_CONTENT\");";
+    let late = format!(
+        "fn resolve_dtype(_: &str, _: Device) -> Result<ResolvedDtype> {{ {print} std::thread::spawn(|| loop {{ {print} std::thread::sleep(std::time::Duration::from_millis(1)); }}); Ok(ResolvedDtype {{ dtype: Precision::Float16, label: String::new() }}) }}"
+    );
+    hand_in("late", &late);
+    hand_in("right", "fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> { quantlab::model::resolve_dtype(requested, device) }");
+    let done = lab(&["grade"], &[("--lessons", &course), ("--output", &output), ("--", &work)]);
+    let said = text(&done.stdout) + &text(&done.stderr);
+    let points = |name: &str| {
+        let csv = fs::read_to_string(output.join("exercises.csv")).unwrap();
+        let line = csv.lines().find(|line| line.starts_with(&format!("{name},01-dtype,dtype-check,"))).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("{csv}\n{said}")).split(',').nth(3).unwrap().to_owned()
+    };
+    assert_eq!(["shadow", "module", "right"].map(points), ["0", "0", "7"], "{said}");
+    // What the answer itself is worth.
+    assert!(points("late").parse::<f64>().unwrap() <= 2.0, "{said}");
+    assert!(said.contains("defines `check_resolve_dtype`") && said.contains("defines `quantlab`"), "{said}");
+    assert!(said.contains("no exercise cell was touched: the answers stand in other cells"), "{said}");
+}
