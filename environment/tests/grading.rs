@@ -171,12 +171,16 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
         "fn resolve_dtype(_: &str, _: Device) -> Result<ResolvedDtype> {{ {print} std::thread::spawn(|| loop {{ {print} std::thread::sleep(std::time::Duration::from_millis(1)); }}); Ok(ResolvedDtype {{ dtype: Precision::Float16, label: String::new() }}) }}"
     );
     hand_in("late", &late);
-    hand_in("right", "fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> { quantlab::model::resolve_dtype(requested, device) }");
+    hand_in(
+        "right",
+        "fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> { quantlab::model::resolve_dtype(requested, device) }",
+    );
     let done = lab(&["grade"], &[("--lessons", &course), ("--output", &output), ("--", &work)]);
     let said = text(&done.stdout) + &text(&done.stderr);
     let points = |name: &str| {
         let csv = fs::read_to_string(output.join("exercises.csv")).unwrap();
-        let line = csv.lines().find(|line| line.starts_with(&format!("{name},01-dtype,dtype-check,"))).map(str::to_owned);
+        let line =
+            csv.lines().find(|line| line.starts_with(&format!("{name},01-dtype,dtype-check,"))).map(str::to_owned);
         line.unwrap_or_else(|| panic!("{csv}\n{said}")).split(',').nth(3).unwrap().to_owned()
     };
     assert_eq!(["shadow", "module", "right"].map(points), ["0", "0", "7"], "{said}");
