@@ -198,6 +198,8 @@ fn passes_errors_on(
         let got = call(&Machine::failing_at(costs(), at), yours, &trial.config);
         fails("the model failed in one of the runs", got)?;
     }
+    let none = call(&Machine::new(costs()), yours, &config(&[17, 70], 3, false, 0));
+    fails("no runs were asked for, of which nothing can be said", none)?;
     let too_long = config(&[17, 4000, 70], 3, true, 2);
     fails(
         "a prompt of 4000 tokens does not fit into the model's context",

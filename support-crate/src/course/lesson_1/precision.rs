@@ -211,6 +211,8 @@ fn passes_errors_on(yours: &Yours<'_>, trial: &Trial) -> Result<(), Complaint> {
     }
     let missing = Call { model_id: "lab/missing", ..call.clone() };
     fails("there is no such model", &missing, &Machine::new(costs()))?;
+    let none = Call { config: SweepConfig { repeats: 0, ..call.config.clone() }, ..call.clone() };
+    fails("no runs were asked for, of which nothing can be said", &none, &Machine::new(costs()))?;
     let precisions = vec!["float32", "float7", "bfloat16"];
     let unknown = Call { config: SweepConfig { precisions, ..call.config.clone() }, ..call.clone() };
     fails("`float7` is no precision", &unknown, &Machine::new(costs()))

@@ -158,19 +158,18 @@ fn setting_of(row: &AblationRun) -> Setting {
 }
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> {
+    let fails = |why: &str, call: &Call, machine: &Machine| match call.on(machine, yours) {
+        Err(Complaint::Failed(_)) => Ok(()),
+        Ok(rows) => Err(Complaint::wrong(format!(
+            "{why}, but you returned {} rows as if all was well: pass errors on with `?`",
+            rows.len()
+        ))),
+        Err(complaint) => Err(complaint),
+    };
     // Every few calls, so that each setting and each round is met.
     for at in (0..trial.calls).step_by(3).chain([trial.calls.saturating_sub(1)]) {
-        match trial.call.on(&Machine::failing_at(costs(), at), yours) {
-            Err(Complaint::Failed(_)) => {}
-            Ok(rows) => {
-                return Err(Complaint::wrong(format!(
-                    "the model failed in one of the runs, but you returned {} rows as if all was well: pass errors on \
-                     with `?`",
-                    rows.len()
-                )));
-            }
-            Err(complaint) => return Err(complaint),
-        }
+        fails("the model failed in one of the runs", &trial.call, &Machine::failing_at(costs(), at))?;
     }
-    Ok(())
+    let none = Call { prompts: trial.call.prompts, new_tokens: trial.call.new_tokens, repeats: 0 };
+    fails("no runs were asked for, of which nothing can be said", &none, &Machine::new(costs()))
 }

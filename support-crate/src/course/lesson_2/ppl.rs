@@ -119,7 +119,11 @@ impl Trial {
         self.pairs()?;
         Complaint::unless(self.rows.len() == LABELS.len(), || {
             format!("{} models make {} rows", LABELS.len(), self.rows.len())
-        })
+        })?;
+        Complaint::unless(
+            self.rows.iter().map(|row| row.label.as_str()).eq(LABELS),
+            || "the rows are not in the order of the models",
+        )
     }
 
     fn is_own(&self) -> Result<(), Complaint> {

@@ -32,6 +32,8 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
     let nf4 = quantize(&values, FourBit::Nf4);
     // Shorter, and the largest magnitude is the first value, a positive one.
     let short = short_block();
+    // Or the last one.
+    let last: Vec<f32> = short.iter().rev().copied().collect();
     // Far below the smallest number that one would add to be on the safe side.
     let tiny: Vec<f32> = values.iter().map(|value| value * 1e-9).collect();
     let all_nearest = |values: &[f32], quant_type| {
@@ -41,7 +43,7 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
     Check::new("quantize_block", QUANTIZE_HINTS)
         .point(
             "absmax is the largest magnitude",
-            [&values, &short].into_iter().try_for_each(|values| {
+            [&values, &short, &last].into_iter().try_for_each(|values| {
                 let (_, absmax) = quantize(values, FourBit::Nf4)?;
                 is_largest_magnitude(values, absmax)
             }),

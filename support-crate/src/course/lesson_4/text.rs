@@ -185,7 +185,16 @@ fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Result<(), Complaint> {
             }
         }
     }
-    Ok(())
+    let machine = Machine::new(COSTS);
+    let mut loaded = ending(&machine, good.prompt_tokens)?;
+    loaded.tokenizer = Machine::failing_tokenizer()?;
+    match ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS)) {
+        Err(Complaint::Failed(message)) if !message.contains("prompt is empty") => Ok(()),
+        Err(Complaint::Failed(_)) | Ok(_) => {
+            Err(Complaint::wrong("the tokenizer failed, and yet the function went on: hand the error on with `?`"))
+        }
+        Err(other) => Err(other),
+    }
 }
 
 fn reads(event: &Event, prompt_tokens: usize) -> bool {
