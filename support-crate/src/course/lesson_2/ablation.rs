@@ -168,7 +168,7 @@ fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> 
     };
     // Every few calls, so that each setting and each round is met.
     for at in (0..trial.calls).step_by(3).chain([trial.calls.saturating_sub(1)]) {
-        fails("the model failed in one of the runs", &trial.call, &Machine::failing_at(costs(), at))?;
+        fails("the model failed in one of the runs", trial.call, &Machine::failing_at(costs(), at))?;
     }
     let none = Call { prompts: trial.call.prompts, new_tokens: trial.call.new_tokens, repeats: 0 };
     fails("no runs were asked for, of which nothing can be said", &none, &Machine::new(costs()))
