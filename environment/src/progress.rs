@@ -90,13 +90,12 @@ impl Shown {
     fn update(&mut self, done: u64, total: u64) {
         self.bar.set_length(total);
         self.bar.set_position(done);
-        let left = time_left(self.start.elapsed(), done, total);
-        self.bar.set_message(left.as_ref().map_or_else(String::new, |left| format!(", {left}")));
+        let left = time_left(self.start.elapsed(), done, total).map_or_else(String::new, |left| format!(", {left}"));
         if self.bar.is_hidden() && self.last_line.elapsed() >= BETWEEN_LINES {
             self.last_line = Instant::now();
-            let left = left.map_or_else(String::new, |left| format!(", {left}"));
             eprintln!("      {done} of {total} crates after {} min{left}", self.start.elapsed().as_secs() / 60);
         }
+        self.bar.set_message(left);
     }
 }
 

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use syn::visit::{self, Visit};
-use syn::{ExprUnsafe, File, ItemExternCrate, ItemFn, ItemForeignMod, ItemMod, Macro, Path, Safety, TypePtr, UseTree};
+use syn::{ExprUnsafe, ItemExternCrate, ItemFn, ItemForeignMod, ItemMod, Macro, Path, Safety, TypePtr, UseTree};
 
 use crate::course::{cells, text_of};
+use crate::mutants::code::statements;
+use crate::mutants::exercise::code_cells;
 
 /// Modules of the standard library, and a crate, that reach beyond an exercise.
 const OUTSIDE: [(&str, &str); 6] = [
@@ -21,23 +23,17 @@ const OUTSIDE: [(&str, &str); 6] = [
 /// What the code cells do that no exercise asks for and the starter's do not do: definitions under a check's name, unsafe
 /// code, and whatever reaches beyond the notebook. A remark is no verdict.
 pub fn remarks(notebook: &Value, starter: &Value) -> Vec<String> {
-    let code = |notebook: &Value| -> Vec<String> {
-        let code = cells(notebook).iter().filter(|cell| cell["cell_type"] == "code");
-        code.map(text_of).collect()
-    };
-    let handed_out: BTreeSet<String> = code(starter).into_iter().collect();
+    let handed_out: BTreeSet<String> = code_cells(starter).map(text_of).collect();
     let mut remarks = Vec::new();
     for (number, cell) in (1..).zip(cells(notebook)) {
         let source = text_of(cell);
         if cell["cell_type"] != "code" || handed_out.contains(&source) {
             continue;
         }
+        // What is no Rust does not compile either.
+        let Ok(statements) = statements(&source) else { continue };
         let mut found = Found::default();
-        // As the body of a function: a cell has statements and items alike.
-        match syn::parse_str::<File>(&format!("fn cell() {{\n{source}\n}}")) {
-            Ok(file) => found.visit_file(&file),
-            Err(_) => continue,
-        }
+        statements.iter().for_each(|statement| found.visit_stmt(statement));
         if !found.0.is_empty() {
             let list: Vec<&str> = found.0.iter().map(String::as_str).collect();
             remarks.push(format!("read cell {number}: {}", list.join(", ")));

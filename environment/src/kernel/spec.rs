@@ -42,12 +42,12 @@ pub fn write_jupyter_settings(home: &Home) -> Result<()> {
 /// Copies this program into the home, as `lab` and as the programs that it stands for in a kernel.
 pub fn install_lab(home: &Home) -> Result<()> {
     let me = std::env::current_exe().context("where is this program?")?;
+    let program = fs::read(&me).with_context(|| format!("cannot read {}", me.display()))?;
     let stand_ins = STAND_INS.map(|name| home.cargo_home().join("bin").join(name));
     for place in [home.lab()].into_iter().chain(stand_ins) {
         if me == place {
             continue;
         }
-        let program = fs::read(&me).with_context(|| format!("cannot read {}", me.display()))?;
         let runs = |meta: fs::Metadata| meta.permissions().mode() & 0o100 != 0;
         if fs::metadata(&place).is_ok_and(runs) && fs::read(&place).is_ok_and(|there| there == program) {
             continue;

@@ -10,8 +10,8 @@
 
 mod allowed;
 mod build;
-mod code;
-mod exercise;
+pub mod code;
+pub mod exercise;
 mod mutant;
 mod operators;
 mod program;
