@@ -182,14 +182,16 @@ impl Trial {
 }
 
 impl Call {
-    /// Calls the answer on a model that wants to end its text in the middle of the run.
+    /// Calls the answer on a model that wants to end its text in the middle of the run, and whose context has room for
+    /// this run and no more.
     fn on(
         self,
         machine: &Machine,
         prompt_tokens: usize,
         yours: &impl Fn(&dyn Clock, &Loaded, &str, usize, bool) -> Result<Metrics>,
     ) -> Result<Metrics, Complaint> {
-        let ending = |model: ProbeModel| model.ending_at(prompt_tokens + self.new_tokens / 2);
+        let (ends_at, context_len) = (prompt_tokens + self.new_tokens / 2, prompt_tokens + self.new_tokens);
+        let ending = |model: ProbeModel| model.ending_at(ends_at).with_info(|info| info.context_len = context_len);
         let loaded = machine.loaded(ending)?;
         ask(|| yours(&machine.clock(), &loaded, self.prompt, self.new_tokens, self.use_cache))
     }

@@ -1,7 +1,8 @@
 //! `run_quantization_exercise`: everything in order, with the same settings, and a report.
 
+use super::quality::{ablation_point, batching_point};
 use super::report::QuantizationReport;
-use super::tables::{intervals_of, ratio_of_latencies};
+use super::tables::ratio_of_latencies;
 use super::{
     AblationRun, BatchRun, EdgePrompt, ExerciseConfig, LengthComparison, ModelPpl, ScenarioRun, in_turn,
     probe_edge_prompts, time_batch, time_batches,
@@ -205,7 +206,7 @@ fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
         .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
         .column("per token", "ms", rows.iter().map(|row| row.runs.per_token))?
         .column("ppl", "", rows.iter().map(|row| row.ppl))
-        .map(|table| table.note(format!("{info} | {}", intervals_of(rows.first().map(|row| &row.runs.latency)))))
+        .map(|table| table.note(info).note(Statistics::interval_names(rows.iter().map(|row| &row.runs.latency))))
 }
 
 /// Findings with their numbers; words that depend on the numbers are chosen by them.
@@ -220,22 +221,8 @@ fn takeaways(report: &QuantizationReport) -> Result<Vec<String>> {
         let change = 100.0 * (int8.ppl / plain.ppl - 1.0);
         points.push(format!("Perplexity went from {:.3} to {:.3} ({change:+.2}%).", plain.ppl, int8.ppl));
     }
-    if let [left, right, uncached, _] = report.ablation.as_slice() {
-        let cache = ratio_of_latencies(&uncached.runs, &left.runs)?.median;
-        let side = ratio_of_latencies(&right.runs, &left.runs)?.median;
-        points.push(format!(
-            "Without the KV cache, a batch took {cache:.2} times as long; padded on the right, {side:.2} times."
-        ));
-    }
-    if let (Some(first), Some(last)) = (report.batching.first(), report.batching.last()) {
-        points.push(format!(
-            "Batches of {} made {:.2} times the throughput of batches of {}, and each answer took {:.2} times as long.",
-            last.batch_size,
-            last.runs.throughput.median / first.runs.throughput.median,
-            first.batch_size,
-            last.batch_latency.median / first.batch_latency.median,
-        ));
-    }
+    points.extend(ablation_point(&report.ablation));
+    points.extend(batching_point(&report.batching));
     Ok(points)
 }
 

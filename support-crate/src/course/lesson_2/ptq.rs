@@ -185,7 +185,8 @@ impl Trial {
     fn is_labelled(&self) -> Result<(), Complaint> {
         let engine = self.quantized.model.info().engine;
         let label = self.quantized.dtype_label.to_lowercase();
-        if !(label.contains("int8") && label.contains("static")) {
+        let mut words = label.split(|c: char| !c.is_alphanumeric());
+        if !(words.any(|word| word == "int8") && label.contains("static")) {
             return Err(Complaint::wrong(format!(
                 "`dtype_label` is {label:?}: every table made with this model will say so, and it runs in static int8"
             )));

@@ -157,7 +157,7 @@ fn scales_point(scales: &[ScalesRow]) -> Option<String> {
     ))
 }
 
-fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
+pub(super) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
     use crate::generate::PaddingSide::{Left, Right};
     let runs = |use_cache, side| {
         let is_it = |row: &&AblationRun| row.use_cache == use_cache && row.padding_side == side;
@@ -173,7 +173,7 @@ fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
     ))
 }
 
-fn batching_point(batching: &[BatchRun]) -> Option<String> {
+pub(super) fn batching_point(batching: &[BatchRun]) -> Option<String> {
     let (one, most) = (batching.first()?, batching.last()?);
     Some(format!(
         "Batches of {} reached {:.2} times the throughput of batches of {}; each answer took {:.2} times as long.",

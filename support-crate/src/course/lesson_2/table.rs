@@ -137,6 +137,9 @@ impl Trial {
     fn has(&self, quantity: &Quantity) -> Result<(), Complaint> {
         let Quantity { name, unit, of, is_named } = quantity;
         if let Some(heading) = self.find(|runs| of(runs).median, 1.0)? {
+            Complaint::unless(!["s", "ms"].contains(&heading.trim_matches(['(', ')', '[', ']', ' '])), || {
+                format!("the column that holds the {name} has no name: its heading is only `{heading}`")
+            })?;
             return Complaint::unless(is_named(&heading.to_lowercase()), || {
                 format!("the column `{heading}` holds the {name} in {unit}, but its heading does not say that unit")
             });
@@ -171,9 +174,15 @@ impl Trial {
                 (ppl, None) => ppl.is_none(),
             })
         };
-        Complaint::unless(self.table.columns.iter().any(|column| is_ppl(&column.cells)), || {
-            "no column holds the perplexities as numbers, with an empty cell where none was measured (0 would say \
-                 that it was, and was perfect)"
+        let Some(column) = self.table.columns.iter().find(|column| is_ppl(&column.cells)) else {
+            return Err(Complaint::wrong(
+                "no column holds the perplexities as numbers, with an empty cell where none was measured (0 would say \
+                 that it was, and was perfect)",
+            ));
+        };
+        let heading = column.full_name().to_lowercase();
+        Complaint::unless(heading.contains("ppl") || heading.contains("perplexity"), || {
+            format!("the heading of the column that holds the perplexities, `{heading}`, does not say so")
         })
     }
 

