@@ -47,7 +47,11 @@ pub fn plot(loaded: &Loaded, path: &Path, arguments: &Arguments) -> Result<()> {
             (plot, table) = (plot.note(&note), table.note(note));
         }
     }
-    plot.save_svg(path)?;
+    if path.extension().is_some_and(|extension| extension == "png") {
+        plot.save_png(path)
+    } else {
+        plot.save_svg(path)
+    }?;
     let table = table.note("2 times: the time grows linearly; 4 times: quadratically").to_text();
     let text = format!("{table}\nplot: {}", path.display());
     // Standard output is for the rows alone if they are to be read by a program.

@@ -56,7 +56,8 @@ pub fn check_ablate_cache_and_padding(
         ("every run is timed on all prompts, as one batch", Trial::reads_all),
         ("makes and counts the new tokens of all prompts, the same number in every row", Trial::counts),
         ("times nothing but generating", |trial| {
-            trial.sources()?.iter().flatten().try_for_each(Source::times_only_generating)
+            trial.sources()?.iter().flatten().try_for_each(Source::times_only_generating)?;
+            trial.drops_first_runs()
         }),
         ("every row was timed in its own setting", Trial::own_setting),
         ("every row is repeated as often as told, and its rates fit", Trial::is_repeated),
@@ -117,6 +118,19 @@ impl Trial {
         let sources = self.sources()?;
         let runs = self.rows.iter().flat_map(|row| &row.runs.runs).zip(sources.iter().flatten());
         runs.into_iter().try_for_each(|(run, source)| source.makes(run, &self.prompts, self.call.new_tokens))
+    }
+
+    fn drops_first_runs(&self) -> Result<(), Complaint> {
+        self.rows.iter().zip(self.sources()?).try_for_each(|(row, sources)| {
+            let first = sources.iter().min_by_key(|source| source.passes.start);
+            Complaint::unless(first.is_none_or(|first| self.evidence.ran_before(first)), || {
+                format!(
+                    "the first run with the setting `{}` was timed: what only a first run pays for, each setting pays \
+                     for itself; drop the first run of each",
+                    row.setting()
+                )
+            })
+        })
     }
 
     fn own_setting(&self) -> Result<(), Complaint> {

@@ -77,6 +77,22 @@ impl Evidence {
             waits: inside[last_pass..].contains(&Event::Synchronize),
         })
     }
+
+    /// Whether there was a run like this one before it: the same batch, in the same setting.
+    pub(super) fn ran_before(&self, source: &Source) -> bool {
+        let (ids, end) = (source.rows.concat(), source.passes.start);
+        let past_lens: Vec<usize> = self
+            .events
+            .iter()
+            .filter_map(|event| match *event {
+                Event::Forward { past_len, .. } => Some(past_len),
+                _ => None,
+            })
+            .collect();
+        let cached = past_lens.iter().skip(1).map(|&past_len| past_len > 0);
+        let mut pairs = self.passes.iter().zip(cached).take(end.saturating_sub(1));
+        pairs.any(|(pass, cached)| pass.ids == ids && cached == source.use_cache)
+    }
 }
 
 impl Source {

@@ -6,7 +6,8 @@ use crate::course::probe::{Costs, Machine, ProbeModel, one_of};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::Result;
 use crate::measure::{PerplexityOptions, perplexity};
-use crate::model::Loaded;
+use crate::model::{CausalLm, Loaded, Tokenizer};
+use crate::source::ModelFile;
 
 /// A short text that is hard for the probe's models, a long one of which they know a part, and two of middle length:
 /// not as many as there are models.
@@ -20,6 +21,10 @@ const TEXTS: [&str; 4] = [
 const LABELS: [&str; 3] = ["static int8", "int8", "float32"];
 /// How sure each model is.
 const CERTAINTIES: [f32; 3] = [1.0, 2.0, 1.5];
+
+/// A tokenizer to which each word is a token, and most are the same one.
+const WORDS: &[u8] = br#"{"version": "1.0", "pre_tokenizer": {"type": "Whitespace"}, "model":
+    {"type": "WordLevel", "vocab": {"?": 0, "the": 1, "fox": 2}, "unk_token": "?"}}"#;
 
 const HINTS: [&str; 3] = [
     "A text of two tokens and one of two hundred: how much should each count in the loss of both together?",
@@ -58,14 +63,17 @@ struct Expected {
     mean_of_ppl: f64,
     /// All texts joined to one.
     joined: f64,
-    /// Of each text alone.
+    /// Of each text alone, and how many tokens of it are predicted.
     single: Vec<f64>,
+    tokens: Vec<usize>,
 }
 
 impl Expected {
     fn of(loaded: &Loaded) -> Result<Self, Complaint> {
-        let loss_of = |texts: &[&str]| Ok(perplexity(loaded, texts, &PerplexityOptions::default())?.mean_nll);
-        let single: Vec<f64> = TEXTS.iter().map(|text| loss_of(&[text])).collect::<Result<_, Complaint>>()?;
+        let measure = |texts: &[&str]| perplexity(loaded, texts, &PerplexityOptions::default());
+        let loss_of = |texts: &[&str]| Ok::<_, Complaint>(measure(texts)?.mean_nll);
+        let of_texts = TEXTS.iter().map(|text| measure(&[text])).collect::<Result<Vec<_>>>()?;
+        let (single, tokens): (Vec<f64>, Vec<usize>) = of_texts.iter().map(|one| (one.mean_nll, one.tokens)).unzip();
         let n = TEXTS.len() as f64;
         Ok(Self {
             loss: loss_of(&TEXTS)?,
@@ -73,21 +81,32 @@ impl Expected {
             mean_of_ppl: single.iter().map(|loss| loss.exp()).sum::<f64>() / n,
             joined: loss_of(&[&TEXTS.join("\n\n")])?,
             single,
+            tokens,
         })
+    }
+
+    /// The loss if another model's tokens are what a text counts for.
+    fn weighted_by(&self, tokens: &[usize]) -> f64 {
+        let nll: f64 = self.single.iter().zip(tokens).map(|(loss, &tokens)| loss * tokens as f64).sum();
+        nll / tokens.iter().sum::<usize>() as f64
     }
 }
 
 /// A model that expects `the` after everything, with so much certainty.
-fn expecting_the(machine: &Machine, certainty: f32) -> Result<Loaded, Complaint> {
-    let the = machine.tokenizer()?.encode(" the")?[0];
-    Ok(machine.loaded(|model: ProbeModel| {
-        let vocab_size = crate::model::CausalLm::info(&model).vocab_size;
-        model.saying(move |_, _| one_of(the, vocab_size).into_iter().map(|logit| logit * certainty).collect())
-    })?)
+fn expecting_the(machine: &Machine, tokenizer: Tokenizer, certainty: f32) -> Result<Loaded, Complaint> {
+    let (the, vocab_size) = (tokenizer.encode(" the")?[0], tokenizer.vocab_size());
+    let model = ProbeModel::new(machine, vocab_size)
+        .saying(move |_, _| one_of(the, vocab_size).into_iter().map(|logit| logit * certainty).collect());
+    let model: Box<dyn CausalLm> = Box::new(model);
+    Ok(Loaded::new(tokenizer, model, "probe", "float32")?)
 }
 
+/// The second one has other tokens than the rest.
 fn models(machine: &Machine) -> Result<Vec<Loaded>, Complaint> {
-    CERTAINTIES.iter().map(|&certainty| expecting_the(machine, certainty)).collect()
+    let words = || Tokenizer::read(&ModelFile::embedded("probe/tokenizer.json", WORDS));
+    let tokenizers = [machine.tokenizer()?, words()?, machine.tokenizer()?];
+    let models = tokenizers.into_iter().zip(CERTAINTIES);
+    models.map(|(tokenizer, certainty)| expecting_the(machine, tokenizer, certainty)).collect()
 }
 
 fn call(yours: &Answer<'_>, models: &[Loaded], texts: &[&str]) -> Result<Vec<ModelPpl>, Complaint> {
@@ -150,6 +169,7 @@ impl Trial {
             if same(row.loss, expected.loss) {
                 continue;
             }
+            let others = self.expected.iter().map(|other| expected.weighted_by(&other.tokens));
             let why = if same(row.loss, expected.mean_of_means) {
                 ": that is the mean of the texts' means, in which a token of a short text counts for more than one of \
                  a long text"
@@ -160,6 +180,8 @@ impl Trial {
                  text"
             } else if same(row.loss, expected.loss / std::f64::consts::LN_2) {
                 ": that is in bits; perplexity's exp needs nats"
+            } else if others.into_iter().any(|loss| same(row.loss, loss)) {
+                ": its texts were weighted with the tokens of another model, whose tokenizer may be another one"
             } else {
                 ""
             };
@@ -224,8 +246,11 @@ mod tests {
     #[test]
     fn the_ways_to_average_differ() {
         let machine = Machine::new(Costs::default());
-        let Expected { loss, mean_of_means, mean_of_ppl, joined, .. } =
-            Expected::of(&expecting_the(&machine, 1.0).unwrap()).unwrap();
+        let [first, other, _] = &models(&machine).unwrap()[..] else { panic!() };
+        let expected = Expected::of(first).unwrap();
+        let by_other = expected.weighted_by(&Expected::of(other).unwrap().tokens);
+        let Expected { loss, mean_of_means, mean_of_ppl, joined, .. } = expected;
+        assert!((loss - by_other).abs() > 0.01);
         assert!((loss - mean_of_means).abs() > 0.1 && (loss.exp() - mean_of_ppl).abs() > 1.0);
         assert!((loss - joined).abs() > 0.01);
     }

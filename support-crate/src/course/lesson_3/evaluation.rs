@@ -83,7 +83,10 @@ pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluati
                 ))),
             })
         })
-        .about(&trial, "an error of model or tokenizer is passed on", |_| passes_errors_on(&yours))
+        .about(&trial, "an error of model or tokenizer is passed on", |_| {
+            passes_errors_on(&yours)?;
+            cuts_nothing_off(&yours)
+        })
         .score()
 }
 
@@ -119,6 +122,29 @@ fn passes_errors_on(yours: &impl Fn(&Loaded, &[&str], usize) -> Result<Evaluatio
         is_error(result, "the tokenizer failed on one of five texts")?;
     }
     Ok(())
+}
+
+/// With a context that the longest text does not fit: all of it, or an error.
+fn cuts_nothing_off(yours: &impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>) -> Result<(), Complaint> {
+    const CONTEXT_LEN: usize = 24;
+    let machine = Machine::new(Costs::default());
+    let vocab_size = machine.tokenizer()?.vocab_size();
+    let loaded = machine.loaded(|model| {
+        let model = model.saying(move |id, t| next_logits(id, t, vocab_size));
+        model.with_info(|info| info.context_len = CONTEXT_LEN)
+    })?;
+    let tokens = TEXTS.iter().map(|text| Ok(loaded.tokenizer.encode(text)?.len() - 1));
+    let expected: usize = tokens.sum::<Result<_, Error>>()?;
+    match ask(|| yours(&loaded, &TEXTS, BATCH_SIZE)) {
+        Err(Complaint::Failed(_)) => Ok(()),
+        Err(complaint) => Err(complaint),
+        Ok(Evaluation { tokens, .. }) => Complaint::unless(tokens == expected, || {
+            format!(
+                "a text is longer than the model's context of {CONTEXT_LEN} tokens, and you return a result over {tokens} \
+                 of {expected} tokens as if that were all: let `?` pass the model's error on"
+            )
+        }),
+    }
 }
 
 /// One call of the answer, what happened on the machine meanwhile, and what should have come out.

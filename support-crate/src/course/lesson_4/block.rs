@@ -5,6 +5,10 @@ use crate::quant::FourBit;
 
 type Codebook = [f32; 16];
 
+/// Sixteen numbers of no format, in no order: none is 1 or -1, and a value can be far from all of them.
+const UNEVEN: Codebook =
+    [0.31, -0.07, 0.52, 0.02, -0.21, 0.44, 0.13, -0.33, 0.61, 0.08, -0.14, 0.37, 0.19, -0.27, 0.25, 0.57];
+
 /// Beyond rounding: codes that are equally near are both right.
 const TIE: f32 = 1e-5;
 
@@ -26,50 +30,55 @@ const DEQUANTIZE_HINTS: [&str; 3] = [
 
 /// Checks `quantize_block(values, codebook)`: packed codes and absmax.
 pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32)) -> Score {
-    let quantize = |values: &[f32], quant_type: FourBit| ask(|| Ok(yours(values, quant_type.codebook())));
+    let quantize = |values: &[f32], codebook: &Codebook| ask(|| Ok(yours(values, codebook)));
+    let [nf4s, fp4s] = [FourBit::Nf4, FourBit::Fp4].map(FourBit::codebook);
     // The largest magnitude is a negative one.
     let values = weights();
-    let nf4 = quantize(&values, FourBit::Nf4);
+    let nf4 = quantize(&values, nf4s);
     // Shorter, and the largest magnitude is the first value, a positive one.
     let short = short_block();
     // Or the last one.
     let last: Vec<f32> = short.iter().rev().copied().collect();
     // Far below the smallest number that one would add to be on the safe side.
     let tiny: Vec<f32> = values.iter().map(|value| value * 1e-9).collect();
-    let all_nearest = |values: &[f32], quant_type| {
-        let (packed, absmax) = quantize(values, quant_type)?;
-        nearest(quant_type, values, &packed, absmax)
+    let all_nearest = |values: &[f32], codebook| {
+        let (packed, absmax) = quantize(values, codebook)?;
+        nearest(codebook, values, &packed, absmax)
     };
     Check::new("quantize_block", QUANTIZE_HINTS)
         .point(
             "absmax is the largest magnitude",
             [&values, &short, &last].into_iter().try_for_each(|values| {
-                let (_, absmax) = quantize(values, FourBit::Nf4)?;
+                let (_, absmax) = quantize(values, nf4s)?;
                 is_largest_magnitude(values, absmax)
             }),
         )
         .about(&nf4, "two codes share a byte", |(packed, _)| is_packed(&values, packed))
         .about(&nf4, "the first value is in the high half of the byte", |(packed, absmax)| {
-            first_is_high(FourBit::Nf4, &values, packed, *absmax)
+            first_is_high(nf4s, &values, packed, *absmax)
         })
         .point(
             "each value gets the nearest of NF4's numbers",
-            [&values, &short].into_iter().try_for_each(|values| all_nearest(values, FourBit::Nf4)),
+            [&values, &short].into_iter().try_for_each(|values| all_nearest(values, nf4s)),
         )
         .point(
             "and of FP4's, which do not ascend",
-            [&values, &short].into_iter().try_for_each(|values| all_nearest(values, FourBit::Fp4)),
+            [fp4s, &UNEVEN].into_iter().try_for_each(|codebook| {
+                [&values, &short].into_iter().try_for_each(|values| all_nearest(values, codebook))
+            }),
         )
         .point(
             "the size of the weights makes no difference",
             FourBit::ALL.into_iter().try_for_each(|quant_type| {
-                let (packed, absmax) = quantize(&tiny, quant_type)?;
-                is_scaled(quant_type, &tiny, &packed, absmax)
+                let (packed, absmax) = quantize(&tiny, quant_type.codebook())?;
+                is_scaled(quant_type.codebook(), &tiny, &packed, absmax)
             }),
         )
         .point(
             "a block of zeros becomes zeros",
-            FourBit::ALL.into_iter().try_for_each(|quant_type| zeros(quant_type, quantize(&[0.0; 64], quant_type))),
+            FourBit::ALL
+                .into_iter()
+                .try_for_each(|quant_type| zeros(quant_type, quantize(&[0.0; 64], quant_type.codebook()))),
         )
         .score()
 }
@@ -78,8 +87,11 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
 pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>) -> Score {
     // Every code, in both halves.
     let packed: Vec<u8> = (0..32).map(|i| ((i * 7 % 16) << 4) | ((i * 5 + 3) % 16)).collect();
-    let restore = |packed: &[u8], absmax: f32, quant_type: FourBit| {
-        let got = ask(|| Ok(yours(packed, absmax, quant_type.codebook())))?;
+    // A large block.
+    let long: Vec<u8> = packed.iter().copied().cycle().take(150).collect();
+    let [nf4s, fp4s] = [FourBit::Nf4, FourBit::Fp4].map(FourBit::codebook);
+    let restore = |packed: &[u8], absmax: f32, codebook: &Codebook| {
+        let got = ask(|| Ok(yours(packed, absmax, codebook)))?;
         if got.len() == 2 * packed.len() {
             Ok(got)
         } else {
@@ -87,15 +99,16 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
             Err(Complaint::wrong(format!("{bytes} bytes became {values} values; each byte holds two codes")))
         }
     };
-    let plain = restore(&packed, 1.0, FourBit::Nf4);
+    let plain = restore(&packed, 1.0, nf4s);
     Check::new("dequantize_block", DEQUANTIZE_HINTS)
         .about(&plain, "each byte gives its high half first, then its low half", |got| {
             in_pairs(&packed, got)?;
-            in_pairs(&packed[..5], &restore(&packed[..5], 1.0, FourBit::Nf4)?)
+            in_pairs(&packed[..5], &restore(&packed[..5], 1.0, nf4s)?)?;
+            in_pairs(&long, &restore(&long, 1.0, nf4s)?)
         })
-        .about(&restore(&packed, 0.25, FourBit::Nf4), "values are scaled by absmax", |got| {
+        .about(&restore(&packed, 0.25, nf4s), "values are scaled by absmax", |got| {
             // The order of the two halves is another point's business.
-            if same_numbers(got, &restored(&packed, 0.25, FourBit::Nf4)) {
+            if same_numbers(got, &restored(&packed, 0.25, nf4s)) {
                 Ok(())
             } else if plain.as_ref().is_ok_and(|plain| is(got, plain)) {
                 Err(Complaint::wrong("absmax 0.25 gave the same values as absmax 1: multiply by it"))
@@ -106,11 +119,18 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
                 )))
             }
         })
-        .about(&restore(&packed, 0.25, FourBit::Fp4), "the codebook that was passed in is used", |got| {
-            if same_numbers(got, &restored(&packed, 0.25, FourBit::Fp4)) {
-                return Ok(());
-            }
-            Err(Complaint::wrong("with FP4's codebook, the values are not the numbers that its codes stand for"))
+        .about(&restore(&packed, 0.25, fp4s), "the codebook that was passed in is used", |got| {
+            Complaint::unless(
+                same_numbers(got, &restored(&packed, 0.25, fp4s)),
+                || "with FP4's codebook, the values are not the numbers that its codes stand for",
+            )?;
+            let uneven = restore(&packed, 2.5, &UNEVEN)?;
+            Complaint::unless(same_numbers(&uneven, &restored(&packed, 2.5, &UNEVEN)), || {
+                format!(
+                    "with a codebook that ends neither at -1 nor at 1, {UNEVEN:?}, the values are not its numbers \
+                         times absmax"
+                )
+            })
         })
         .score()
 }
@@ -134,8 +154,8 @@ fn codes(packed: &[u8]) -> impl Iterator<Item = usize> {
     packed.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(usize::from)
 }
 
-fn restored(packed: &[u8], absmax: f32, quant_type: FourBit) -> Vec<f32> {
-    codes(packed).map(|code| quant_type.codebook()[code] * absmax).collect()
+fn restored(packed: &[u8], absmax: f32, codebook: &Codebook) -> Vec<f32> {
+    codes(packed).map(|code| codebook[code] * absmax).collect()
 }
 
 fn is(got: &[f32], expected: &[f32]) -> bool {
@@ -144,7 +164,7 @@ fn is(got: &[f32], expected: &[f32]) -> bool {
 
 /// Whether these are NF4's numbers for the codes, with absmax 1.
 fn in_pairs(packed: &[u8], got: &[f32]) -> Result<(), Complaint> {
-    let expected = restored(packed, 1.0, FourBit::Nf4);
+    let expected = restored(packed, 1.0, FourBit::Nf4.codebook());
     let (pairs, _) = expected.as_chunks::<2>();
     let swapped: Vec<f32> = pairs.iter().flat_map(|&[high, low]| [low, high]).collect();
     let halves: Vec<f32> = (0..2).flat_map(|half| pairs.iter().map(move |pair| pair[half])).collect();
@@ -200,8 +220,7 @@ fn is_packed(values: &[f32], packed: &[u8]) -> Result<(), Complaint> {
 }
 
 /// How far each value, divided by `absmax`, is from the number of its code, beyond what it need be.
-fn excess(quant_type: FourBit, values: &[f32], codes: &[usize], absmax: f32) -> Vec<f32> {
-    let codebook = quant_type.codebook();
+fn excess(codebook: &Codebook, values: &[f32], codes: &[usize], absmax: f32) -> Vec<f32> {
     let excess = |(&value, &code): (&f32, &usize)| {
         let distance = |number: f32| (number - value / absmax).abs();
         let least = codebook.iter().copied().map(distance).fold(f32::INFINITY, f32::min);
@@ -215,28 +234,27 @@ fn in_order(packed: &[u8], swapped: bool) -> Vec<usize> {
 }
 
 /// Whether the codes are much better when the halves of each byte change places.
-fn is_swapped(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> bool {
-    let sum = |swapped| excess(quant_type, values, &in_order(packed, swapped), absmax).iter().sum::<f32>();
+fn is_swapped(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> bool {
+    let sum = |swapped| excess(codebook, values, &in_order(packed, swapped), absmax).iter().sum::<f32>();
     sum(true) < 0.5 * sum(false)
 }
 
-fn first_is_high(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
+fn first_is_high(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
     is_packed(values, packed)?;
-    Complaint::unless(!is_swapped(quant_type, values, packed, absmax), || {
+    Complaint::unless(!is_swapped(codebook, values, packed, absmax), || {
         "the first value of each pair is in the low half of the byte. bitsandbytes has it in the high half \
              (`first << 4 | second`), and would read every pair of your weights the wrong way round"
     })
 }
 
-fn nearest(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
+fn nearest(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
     is_packed(values, packed)?;
     if absmax.is_nan() || absmax <= 0.0 {
         return Err(Complaint::wrong(format!("absmax is {absmax}: no value can be divided by it")));
     }
-    let codes = in_order(packed, is_swapped(quant_type, values, packed, absmax));
-    let excess = excess(quant_type, values, &codes, absmax);
+    let codes = in_order(packed, is_swapped(codebook, values, packed, absmax));
+    let excess = excess(codebook, values, &codes, absmax);
     let Some(at) = excess.iter().position(|excess| excess.is_nan() || *excess >= TIE) else { return Ok(()) };
-    let codebook = quant_type.codebook();
     let scaled = values[at] / absmax;
     let distance = |number: f32| (number - scaled).abs();
     let best = codebook.iter().copied().min_by(|a, b| distance(*a).total_cmp(&distance(*b))).unwrap_or(0.0);
@@ -250,16 +268,16 @@ fn nearest(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> R
 }
 
 /// As [`nearest`], for values so small that a limit to the scale would show.
-fn is_scaled(quant_type: FourBit, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
+fn is_scaled(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
     let magnitude = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
-    let is_near_zero = |code: &usize| quant_type.codebook()[*code].abs() < 0.01;
+    let is_near_zero = |code: &usize| codebook[*code].abs() < 0.01;
     if is_packed(values, packed).is_ok() && in_order(packed, false).iter().all(is_near_zero) {
         return Err(Complaint::wrong(format!(
             "a block whose largest magnitude is {magnitude:e} became all zeros: divide by absmax however small it is, and \
              by something else only if it is 0"
         )));
     }
-    nearest(quant_type, values, packed, absmax)?;
+    nearest(codebook, values, packed, absmax)?;
     is_largest_magnitude(values, absmax)
 }
 
@@ -311,10 +329,10 @@ mod tests {
             for values in [weights(), short_block()] {
                 let (packed, absmax) = quantize(&values);
                 assert_eq!(is_largest_magnitude(&values, absmax), Ok(()));
-                assert_eq!(nearest(quant_type, &values, &packed, absmax), Ok(()));
+                assert_eq!(nearest(quant_type.codebook(), &values, &packed, absmax), Ok(()));
             }
             let (packed, absmax) = quantize(&weights());
-            assert_eq!(first_is_high(quant_type, &weights(), &packed, absmax), Ok(()));
+            assert_eq!(first_is_high(quant_type.codebook(), &weights(), &packed, absmax), Ok(()));
             assert_eq!(zeros(quant_type, Ok(quantize(&[0.0; 64]))), Ok(()));
         }
     }
@@ -322,11 +340,11 @@ mod tests {
     /// One right answer for each weight: else a right variant might be refused.
     #[test]
     fn no_weight_lies_between_two_codes() {
-        for quant_type in FourBit::ALL {
+        for codebook in [FourBit::Nf4.codebook(), FourBit::Fp4.codebook(), &UNEVEN] {
             for (block, absmax) in [(weights(), 0.0625), (short_block(), 1.5)] {
                 for weight in block {
                     let distance = |number: &f32| (number - weight / absmax).abs();
-                    let mut distances: Vec<f32> = quant_type.codebook().iter().map(distance).collect();
+                    let mut distances: Vec<f32> = codebook.iter().map(distance).collect();
                     distances.sort_by(f32::total_cmp);
                     // FP4 has two zeros.
                     let second = if distances[0] == distances[1] { distances[2] } else { distances[1] };

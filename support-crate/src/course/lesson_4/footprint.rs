@@ -39,7 +39,13 @@ pub fn check_get_model_memory_footprint(yours: impl Fn(&[TensorInfo]) -> f64) ->
                 &[parameter("float32", 256, 4), parameter("bfloat16", 640, 2)],
                 2.25,
                 &[(0.875, "`element_size` was not used: an element of float32 takes 4 bytes, one of bfloat16 2")],
-            ),
+            )
+            .and_then(|()| {
+                let bias = |layer| TensorInfo::plain(format!("h.{layer}.bias"), TensorKind::Parameter, &[185], 4);
+                let biases: Vec<TensorInfo> = (0..40).map(bias).collect();
+                let mib = (40 * 185 * 4) as f64 / MIB as f64;
+                expect(&biases, mib, &[(0.0, "small tensors vanished: add bytes up, and divide once, as `f64`")])
+            }),
         )
         .point("parameters and buffers are counted", {
             let mask = TensorInfo::plain("attn.bias", TensorKind::Buffer, &[1, 1, 1024, 1792], 1);
@@ -90,6 +96,13 @@ fn tied_once(expect: &Expect<'_>) -> Verdict {
     // As large as the embedding, and not tied.
     let own_head = TensorInfo { name: "lm_head.weight".to_owned(), ..embedding.clone() };
     expect(&[embedding.clone(), own_head], 2.5, &[(1.25, by_name)])?;
+    let mask = TensorInfo::plain("h.0.attn.bias", TensorKind::Buffer, &[1, 1, 1024, 1536], 1);
+    let same_mask = tied("h.1.attn.bias", &mask);
+    expect(
+        &[mask, same_mask],
+        1.5,
+        &[(3.0, "a buffer with `tied_to` was counted again: not only parameters can be tied")],
+    )?;
     let shared = parameter("encoder.embed_tokens.weight", 896, 1);
     let decoder = tied("decoder.embed_tokens.weight", &shared);
     expect(

@@ -1,5 +1,8 @@
 //! `int8_dot`: a dot product of whole numbers.
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
 use super::Int8Vector;
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::Result;
@@ -19,7 +22,7 @@ pub fn check_int8_dot(yours: impl Fn(&Int8Vector, &Int8Vector) -> Result<f32>) -
     let each = |cases: &[(Int8Vector, Int8Vector)]| cases.iter().try_for_each(|(x, w)| fits(x, w, dot(x, w)?));
     Check::new("int8_dot", HINTS)
         .about(&first, "symmetric vectors: the sum of products, times both scales", |_| each(&symmetric()))
-        .about(&first, "zero points are taken off, of either vector and of both", |_| each(&affine()))
+        .about(&first, "zero points are taken off, of either vector and of both", |_| each(&[affine(), any()].concat()))
         .about(&first, "products and sums have room: an int8 or an int16 is too small for them", |_| each(&long()))
         .about(&first, "the sum is one of whole numbers, without rounding on the way", |_| each(&[cancelling()]))
         .about(&first, "vectors of different lengths are an error, empty ones are 0", |_| lengths(&dot))
@@ -44,6 +47,17 @@ fn affine() -> Vec<(Int8Vector, Int8Vector)> {
         (vector(&[3, -2, 5], 0.5, 0), vector(&[4, 6, -1], 0.25, 7)),
         (vector(&[100, -128, 5, 9], 0.5, -121), vector(&[-90, 6, -1, 127], 0.25, 33)),
     ]
+}
+
+/// Of any length, scale and zero point: the same ones each time.
+fn any() -> Vec<(Int8Vector, Int8Vector)> {
+    let mut rng = StdRng::seed_from_u64(9);
+    let mut vector = |n: usize| Int8Vector {
+        values: (0..n).map(|_| rng.random()).collect(),
+        scale: 10_f32.powf(rng.random_range(-4.0..1.0)),
+        zero_point: rng.random_range(-128..=127),
+    };
+    (1..=20).map(|n| (vector(n * n), vector(n * n))).collect()
 }
 
 fn long() -> Vec<(Int8Vector, Int8Vector)> {

@@ -6,6 +6,8 @@ mod symmetric;
 
 pub use affine::check_quantize_affine;
 pub use dot::check_int8_dot;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use serde::Serialize;
 pub use symmetric::check_quantize_symmetric;
 
@@ -68,11 +70,26 @@ const LARGE: [f32; 4] = [1.3e7, 5.1e6, -0.4e6, -2.2e7];
 /// Both ends of its affine grid, whose scale is 1, lie half a step beyond a line: what rounds up has to be clipped.
 const HALVES: [f32; 4] = [12.0, -150.5, 104.5, -3.0];
 
-const CASES: [&[f32]; 7] = [&MIXED, &ONE_SIDED, &POSITIVE, &NEGATIVE, &TINY, &LARGE, &HALVES];
+/// One number, again and again.
+const CONSTANT: [f32; 4] = [3.3; 4];
+/// Each is finite, but their sum is not.
+const HUGE: [f32; 4] = [1.5e38, 3.1e38, 2.2e38, 0.9e38];
+
+const CASES: [&[f32]; 9] = [&MIXED, &ONE_SIDED, &POSITIVE, &NEGATIVE, &TINY, &LARGE, &HALVES, &CONSTANT, &HUGE];
+
+/// Numbers of any count, size and place: the same ones each time.
+fn any_numbers() -> impl Iterator<Item = Vec<f32>> {
+    let mut rng = StdRng::seed_from_u64(8);
+    (0..40).map(move |_| {
+        let (size, place) = (10_f32.powi(rng.random_range(-30..30)), rng.random_range(-2.0..2.0));
+        (0..rng.random_range(1..200)).map(|_| size * (place + rng.random_range(-1.0_f32..1.0))).collect()
+    })
+}
 
 /// The answer's vectors of the cases, with as many values as there are numbers.
-fn answers(yours: &Answer<'_>) -> Result<Vec<(&'static [f32], Int8Vector)>, Complaint> {
-    CASES.into_iter().map(|numbers| Ok((numbers, answer(yours, numbers)?))).collect()
+fn answers(yours: &Answer<'_>) -> Result<Vec<(Vec<f32>, Int8Vector)>, Complaint> {
+    let cases = CASES.into_iter().map(<[f32]>::to_vec).chain(any_numbers());
+    cases.map(|numbers| answer(yours, &numbers).map(|vector| (numbers, vector))).collect()
 }
 
 fn answer(yours: &Answer<'_>, numbers: &[f32]) -> Result<Int8Vector, Complaint> {

