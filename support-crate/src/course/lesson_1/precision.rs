@@ -90,7 +90,7 @@ struct Call {
 
 impl Call {
     fn on(&self, machine: &Machine, yours: &Yours<'_>) -> Result<(Vec<PrecisionRun>, ProbeHub), Complaint> {
-        let hub = ProbeHub::new(machine, &[("lab/whole", Stock::Whole), ("lab/other", Stock::Whole)]);
+        let hub = ProbeHub::new(machine, &["lab/whole", "lab/other", "embedded"].map(|id| (id, Stock::Whole)));
         let rows = ask(|| yours(&machine.clock(), &hub, self.model_id, self.prompt, &self.config))?;
         Ok((rows, hub))
     }

@@ -42,19 +42,20 @@ pub fn check_edge_prompts(yours: impl Fn(&Loaded, usize) -> Result<Vec<EdgePromp
 
 /// A context that the new tokens fill, or that is too short even for them.
 fn refuses_no_room(yours: &impl Fn(&Loaded, usize) -> Result<Vec<EdgePrompt>>) -> Result<(), Complaint> {
-    let loaded = Machine::new(Costs::default()).loaded(|model| model.with_info(|info| info.context_len = 64))?;
-    for new_tokens in [64, 80] {
+    for (context_len, new_tokens) in [(64, 64), (64, 80), (1024, 1024)] {
+        let machine = Machine::new(Costs::default());
+        let loaded = machine.loaded(|model| model.with_info(|info| info.context_len = context_len))?;
         match ask(|| yours(&loaded, new_tokens)) {
             Err(Complaint::Failed(_)) => {}
             Ok(_) => {
                 return Err(Complaint::wrong(format!(
-                    "with a context of 64 tokens and {new_tokens} new ones there is no room for a prompt, but you \
+                    "with a context of {context_len} tokens and {new_tokens} new ones there is no room for a prompt, but you \
                      returned some: return an `Err`"
                 )));
             }
             Err(Complaint::Panicked(message)) => {
                 return Err(Complaint::wrong(format!(
-                    "with a context of 64 tokens and {new_tokens} new ones your function panics ({message}): a `usize` \
+                    "with a context of {context_len} tokens and {new_tokens} new ones your function panics ({message}): a `usize` \
                      cannot go below 0, `saturating_sub` stops there"
                 )));
             }

@@ -100,6 +100,7 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
         }
     };
     let plain = restore(&packed, 1.0, nf4s);
+    let zeros = restore(&packed, 0.0, nf4s);
     Check::new("dequantize_block", DEQUANTIZE_HINTS)
         .about(&plain, "each byte gives its high half first, then its low half", |got| {
             in_pairs(&packed, got)?;
@@ -107,6 +108,8 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
             in_pairs(&long, &restore(&long, 1.0, nf4s)?)
         })
         .about(&restore(&packed, 0.25, nf4s), "values are scaled by absmax", |got| {
+            let is_zero = zeros.clone()?.iter().all(|&value| value == 0.0);
+            Complaint::unless(is_zero, || "with absmax 0 there are values other than 0: multiply by it")?;
             // The order of the two halves is another point's business.
             if same_numbers(got, &restored(&packed, 0.25, nf4s)) {
                 Ok(())
