@@ -81,6 +81,20 @@ def say_score(cell):
 class Client(NotebookClient):
     """nbclient that also takes in late output and fails on what evcxr reports as "ok"."""
 
+    interrupted = False
+
+    def interrupt_on_signal(self):
+        """Ctrl-C interrupts the cell, as a notebook's stop button does; a second one ends the run at once."""
+        loop, run = asyncio.get_running_loop(), asyncio.current_task()
+
+        def interrupt():
+            if self.interrupted:
+                run.cancel()
+            self.interrupted = True
+            self.interruption = asyncio.ensure_future(ensure_async(self.km.interrupt_kernel()))
+
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+
     async def async_execute_cell(self, cell, cell_index, *args, **kwargs):
         if cell.cell_type != "code" or not cell.source.strip():
             return await super().async_execute_cell(cell, cell_index, *args, **kwargs)
@@ -95,6 +109,8 @@ class Client(NotebookClient):
         failure = silent_failure(cell)
         if failure:
             raise CellFailed(*failure)
+        if self.interrupted:
+            raise CellFailed("interrupted", "the cell came to its end all the same")
         say_score(cell)
         return cell
 
@@ -160,15 +176,18 @@ async def run_notebook(source, target, timeout):
     try:
         async with client.async_setup_kernel():
             say("ready", seconds=time.monotonic() - start)
+            client.interrupt_on_signal()
             for index, cell in enumerate(notebook.cells):
                 position["cell"] = index
                 await client.async_execute_cell(cell, index)
             client.set_widgets_metadata()
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         index = position["cell"]
         cell = current_cell(notebook, index)
         line = first_line(cell.source) if cell else ""
         kind, message = explain(error, cell)
+        if client.interrupted or isinstance(error, asyncio.CancelledError):
+            kind = "interrupted"
         if index < 0:
             kind, line = "kernel did not start", ""
         say("failure", kind=kind, cell=index + 1 if cell else None, first_line=line, message=message)

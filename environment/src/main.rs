@@ -100,7 +100,7 @@ enum Task {
         #[arg(long)]
         yes: bool,
     },
-    /// Become a kernel (kernel.json calls this)
+    /// Run a kernel (kernel.json calls this)
     #[command(hide = true)]
     Kernel { connection_file: PathBuf },
     /// Remove a kernel's build folder once it has ended (a kernel's start calls this)
@@ -145,7 +145,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Mutants(request) => return mutants::mutants(&request),
         Task::Exec { command } => return check::exec(&command),
         Task::Clean { yes } => clean::clean(yes)?,
-        Task::Kernel { connection_file } => kernel::launch::launch(&connection_file)?,
+        Task::Kernel { connection_file } => return kernel::launch::launch(&connection_file),
         Task::Janitor { dir } => kernel::live::janitor(&dir)?,
     }
     Ok(ExitCode::SUCCESS)

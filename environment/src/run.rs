@@ -39,12 +39,15 @@ pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> 
     }
     setup::setup(&checkout, &setup::Request::default())?;
     let home = Home::find()?;
+    // Ctrl-C is for the cell: the script beside this program interrupts the kernel, and reports how the cell ended.
+    heed_no_interrupts();
     let (mut scores, mut failed) = (Vec::new(), Vec::new());
     for notebook in notebooks {
         let target = target_of(notebook, destination)?;
         match run_one(&home, notebook, &target, timeout_s)? {
-            Some(of_notebook) => scores.push(of_notebook),
-            None => failed.push(notebook.display().to_string()),
+            Ran::Whole(of_notebook) => scores.push(of_notebook),
+            Ran::Failed => failed.push(notebook.display().to_string()),
+            Ran::Interrupted => bail!("interrupted at {}", notebook.display()),
         }
     }
     if !failed.is_empty() {
@@ -91,8 +94,22 @@ fn target_of(notebook: &Path, destination: &Destination) -> Result<PathBuf> {
     Ok(lesson.map_or_else(|| folder.join(name), |lesson| folder.join(lesson).join(name)))
 }
 
-/// What the checks gave; none if a cell failed.
-fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Result<Option<Vec<Score>>> {
+/// How a notebook ran.
+enum Ran {
+    /// To its end; this is what the checks gave.
+    Whole(Vec<Score>),
+    Failed,
+    Interrupted,
+}
+
+/// A handler, not `SIG_IGN`: what this program starts does not inherit it.
+fn heed_no_interrupts() {
+    extern "C" fn heed_not(_: libc::c_int) {}
+    // SAFETY: the handler does nothing, which it may do at any time.
+    unsafe { libc::signal(libc::SIGINT, heed_not as *const () as libc::sighandler_t) };
+}
+
+fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Result<Ran> {
     println!("{}", notebook.display());
     let mut command: Command = python::script(home, "run");
     command.arg(notebook).arg(target).args(["--timeout", &timeout_s.to_string()]);
@@ -124,7 +141,7 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Resul
         if target.is_file() {
             println!("  the copy so far: {}", target.display());
         }
-        return Ok(None);
+        return Ok(if failure["kind"] == "interrupted" { Ran::Interrupted } else { Ran::Failed });
     }
     ended.into_result()?;
     if !scores.is_empty() {
@@ -132,7 +149,7 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Resul
         println!("  checks: {points} of {} points", scores.iter().map(|score| score.max).sum::<f64>());
     }
     println!("  executed copy: {}", target.display());
-    Ok(Some(scores))
+    Ok(Ran::Whole(scores))
 }
 
 /// Number, first line and error of the cell that stopped a run.

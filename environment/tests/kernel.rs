@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::run;
+use std::process::Command;
+
+use common::{run, run_and};
 
 /// What is said about a run that must fail.
 fn failing(cells: &[&str], timeout_s: u32) -> String {
@@ -81,4 +83,26 @@ fn a_dependency_that_a_cell_asks_for_is_built_and_its_types_are_known() {
     let cells = ["let before = 20;", ":dep serde_json", "let value = serde_json::Value::from(before + 1);"];
     let run = run(&[&cells[..], &["let after = value.clone();", "println!(\"got {after}\");"]].concat(), 120);
     assert!(run.succeeded && run.copy.contains("got 21"), "{}", run.report);
+}
+
+#[test]
+fn ctrl_c_ends_the_cell_and_the_run_and_keeps_the_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = dir.path().join("running");
+    let long = format!(
+        "std::fs::write({:?}, \"\")?;\nloop {{ generate(&loaded, \"Once\", &GenerateOptions::default())?; }}",
+        running.display()
+    );
+    let load =
+        "use quantlab::prelude::*;\nlet loaded = load_model_and_tokenizer(&[\"embedded\"], \"float32\", Device::Cpu)?;";
+    let run = run_and(&[load, &long, "println!(\"not reached\");"], 120, |lab| {
+        while !running.exists() && lab.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        // As a terminal does it: to the tool and all that it has started in its own group.
+        let group = format!("-{}", lab.id());
+        assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    });
+    assert!(!run.succeeded && run.report.contains("FAILED at cell 2: interrupted"), "{}", run.report);
+    assert!(run.report.contains("still there") && !run.copy.contains("not reached\\n\""), "{}", run.report);
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 #[test]
-fn an_interrupted_kernel_goes_on_and_says_what_is_gone() {
+fn an_interrupted_kernel_keeps_its_variables_or_says_what_is_gone() {
     let home = std::env::var_os("QUANTLAB_HOME").map(PathBuf::from);
     let cache = || std::env::home_dir().unwrap().join(".cache/quantlab");
     let python = home.unwrap_or_else(cache).join("python/bin/python");

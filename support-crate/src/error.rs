@@ -35,6 +35,8 @@ pub enum ErrorKind {
     Format,
     /// A numeric library, the operating system or a device reported a failure.
     System,
+    /// Nothing was wrong: the cell was interrupted, or whoever ran the notebook pressed Ctrl-C.
+    Interrupted,
 }
 
 /// The library's result type.
@@ -59,6 +61,12 @@ impl Error {
     /// A library, the operating system or a device failed.
     pub fn system(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::System, message)
+    }
+
+    /// The cell is to end, because somebody said so.
+    pub(crate) fn interrupted() -> Self {
+        Self::new(ErrorKind::Interrupted, "interrupted")
+            .hint("variables of earlier cells are still there; change what takes too long and run the cell again")
     }
 
     fn new(kind: ErrorKind, message: impl Into<String>) -> Self {

@@ -17,6 +17,7 @@
 pub mod course;
 pub mod error;
 pub mod generate;
+pub mod interrupt;
 pub mod measure;
 pub mod model;
 mod precision;

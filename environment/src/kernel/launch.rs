@@ -4,12 +4,13 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result};
 
 use super::cargo::{STD_CARGO_HOME, TOOLCHAIN_BIN};
 use super::installed::Installed;
+use super::interrupt::{self, Flag, signals};
 use super::{live, warm};
 use crate::checkout::Checkout;
 use crate::home::{Home, write_atomically};
@@ -17,8 +18,8 @@ use crate::home::{Home, write_atomically};
 /// Set while set-up warms the kernel: the warm folder itself is used instead of a clone.
 pub const WARMING: &str = "QUANTLAB_WARM";
 
-/// Becomes evcxr_jupyter, in a build folder of its own. Returns only on failure.
-pub fn launch(connection_file: &Path) -> Result<()> {
+/// Runs evcxr_jupyter, in a build folder of its own, until it ends.
+pub fn launch(connection_file: &Path) -> Result<ExitCode> {
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
     installed.check_tools()?;
@@ -42,6 +43,8 @@ pub fn launch(connection_file: &Path) -> Result<()> {
     };
     let config = dir.join("config");
     write_atomically(&config.join("evcxr.toml"), evcxr_toml(&support_crate).as_bytes())?;
+    let flag_file = dir.join("interrupt");
+    let flag = Flag::create(&flag_file)?;
     let mut command = Command::new(home.evcxr().join("bin/evcxr_jupyter"));
     command.arg("--control_file").arg(connection_file);
     installed.apply(&home, &mut command);
@@ -53,11 +56,17 @@ pub fn launch(connection_file: &Path) -> Result<()> {
         .env("PATH", installed.kernel_path(&home))
         .env(TOOLCHAIN_BIN, installed.sysroot.join("bin"))
         .env(STD_CARGO_HOME, home.std_cargo_home())
+        .env(interrupt::FLAG, &flag_file)
         // evcxr rewrites a stock installation of itself that it finds in Jupyter's data folder.
         .env("JUPYTER_PATH", home.root().join("no-jupyter"));
     // All that evcxr itself prints there is which file it read; what cells print goes through Jupyter.
-    let error = command.stdout(Stdio::null()).exec();
-    Err(error).with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.evcxr().display()))
+    command.stdout(Stdio::null());
+    // SAFETY: the closure runs between fork and exec; it makes system calls only.
+    unsafe { command.pre_exec(signals::in_kernel) };
+    signals::hold();
+    let evcxr =
+        command.spawn().with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.evcxr().display()))?;
+    interrupt::supervise(evcxr, &flag)
 }
 
 /// The support crate of the checkout that the notebook lies in, else of the one that was set up.

@@ -1,13 +1,15 @@
 //! The notebook kernel: how it is built, warmed, started, and cleaned up after.
 //!
 //! `kernel.json` names this program (`lab kernel CONNECTION_FILE`); it gives the kernel a build folder
-//! of its own, cloned from the warm one, sets the environment and becomes evcxr_jupyter. So the kernel
-//! is the same from JupyterLab, VS Code and headless runs, whatever their environment is.
+//! of its own, cloned from the warm one, sets the environment, starts evcxr_jupyter and passes interrupts on. So the
+//! kernel is the same from JupyterLab, VS Code and headless runs, whatever their environment is.
 
 pub mod cargo;
 pub mod claim;
 pub mod installed;
+pub mod interrupt;
 pub mod launch;
 pub mod live;
+pub mod processes;
 pub mod spec;
 pub mod warm;

@@ -17,7 +17,8 @@ pub fn write_kernelspec(home: &Home) -> Result<()> {
         "argv": [home.lab(), "kernel", "{connection_file}"],
         "display_name": "Rust (quantlab)",
         "language": "rust",
-        "interrupt_mode": "message",
+        // A message would go to evcxr, which kills the cell; from VS Code, only after the cell.
+        "interrupt_mode": "signal",
         "env": {"QUANTLAB_HOME": home.root()},
         "metadata": {"debugger": false},
     });

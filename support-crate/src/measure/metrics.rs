@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Statistics;
 use crate::error::{Error, Result};
+use crate::interrupt;
 
 /// What timing one generation gives. All zero: nothing was timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -71,7 +72,7 @@ pub fn repeat(repeats: usize, mut run: impl FnMut() -> Result<Metrics>) -> Resul
     if repeats == 0 {
         return Err(Error::input("`repeats` is 0").hint("run it at least once; six or more give a useful interval"));
     }
-    Runs::of((0..repeats).map(|_| run()).collect::<Result<_>>()?)
+    Runs::of((0..repeats).map(|_| interrupt::check().and_then(|()| run())).collect::<Result<_>>()?)
 }
 
 impl Runs {

@@ -4,7 +4,7 @@ use super::decoder::Decoder;
 use super::families::{self, FamilyConfig, FamilyModel};
 use super::library::{Candle, Torch};
 use super::{CausalLm, DecoderConfig, Device, Engine, Precision, Tokenizer, Weights, kernels, resolve_dtype};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::quant::QuantizationConfig;
 use crate::source::{ModelFiles, ModelId};
 
@@ -131,6 +131,7 @@ pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> 
                     files: Some(files),
                 });
             }
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
             Err(error) if candidates.len() == 1 => return Err(error.context(format!("cannot load `{candidate}`"))),
             Err(error) => skipped.push(SkippedCandidate { model_id: candidate.to_owned(), reason: error.to_string() }),
         }

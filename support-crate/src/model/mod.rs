@@ -34,6 +34,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::interrupt;
 
 pub use crate::precision::Precision;
 pub use batch::{LogitPositions, Logits, TokenBatch};
@@ -215,6 +216,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// cache made for another batch size or another model; padding, where there is none in
     /// [`padded_batches`](Self::padded_batches).
     fn forward(&self, tokens: &TokenBatch, cache: Option<&mut KvCache>, positions: LogitPositions) -> Result<Logits> {
+        interrupt::check()?;
         check_tokens(self.info(), tokens, cache.as_ref().map_or(0, |cache| cache.past_len()))?;
         if tokens.attention_mask().is_some() && !self.padded_batches() {
             let info = self.info();

@@ -7,7 +7,7 @@ mod faults;
 mod server;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -282,4 +282,34 @@ fn without_a_network_the_cache_serves_and_the_rest_fails_at_once() {
     client.fetch(&[TINY]).result.unwrap();
     assert!(client.error("someone/other").contains("HF_HUB_OFFLINE is set"));
     assert_eq!(client.fetch(&["someone/other", "embedded"]).result.unwrap(), "embedded");
+}
+
+#[test]
+fn an_interrupted_download_stops_and_is_taken_up_again() {
+    let flag = tempfile::NamedTempFile::new().unwrap();
+    fs::write(flag.path(), [0]).unwrap();
+    let path = flag.path().to_owned();
+    // The Hub sends one piece of the weights; by the second, the reader has had enough.
+    let hub = serve_with(move |request| {
+        if request.gets(WEIGHTS) && request.range().is_some_and(|(first, _)| first > 0) {
+            fs::OpenOptions::new().write(true).open(&path).unwrap().write_all(&[1]).unwrap();
+            loop {
+                std::thread::park();
+            }
+        }
+        None
+    });
+    let mut client = Client::of(&hub);
+    client.set("QUANTLAB_INTERRUPT", flag.path().to_str().unwrap());
+    // No other candidate is tried: that is not what was asked for.
+    let error = client.fetch(&[TINY, "embedded"]).result.unwrap_err();
+    assert_eq!(error, "interrupted; hint: run the cell again: the download resumes where it stopped");
+    assert_eq!(client.partial(TINY), Some(SMALLEST_PIECE as u64));
+
+    let hub = serve(tiny_repository());
+    client.set("HF_ENDPOINT", &hub.address);
+    client.set("QUANTLAB_INTERRUPT", "");
+    client.fetch(&[TINY]).result.unwrap();
+    assert_complete(&client, &tiny_repository());
+    assert_eq!(hub.ranges(WEIGHTS)[0].0, SMALLEST_PIECE);
 }

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,7 @@ pub fn build(dir: &Path, args: &[OsString]) -> Result<ExitCode> {
     let done = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
     std::io::stdout().write_all(&done.stdout)?;
     if !done.status.success() {
+        report_interruption(done.status)?;
         return Ok(ExitCode::from(done.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101)));
     }
     let call = fs::read(&note).ok().and_then(|bytes| serde_json::from_slice::<Call>(&bytes).ok());
@@ -109,6 +111,7 @@ fn compile(Known { call, artifact, .. }: &Known) -> Result<ExitCode> {
         .current_dir(&call.folder)
         .output()
         .with_context(|| format!("cannot start {}", call.program))?;
+    report_interruption(done.status)?;
     let mut out = std::io::stdout().lock();
     for line in done.stderr.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice::<Value>(line) {
@@ -127,6 +130,17 @@ fn compile(Known { call, artifact, .. }: &Known) -> Result<ExitCode> {
     }
     writeln!(out, "{}", json!({"reason": "build-finished", "success": done.status.success()}))?;
     Ok(if done.status.success() { ExitCode::SUCCESS } else { ExitCode::from(101) })
+}
+
+/// What evcxr shows where an interrupt ended the build: an error of the compiler's.
+fn report_interruption(status: ExitStatus) -> Result<()> {
+    if status.signal() == Some(libc::SIGTERM) {
+        let text = "interrupted while the cell was being compiled; it did not run, and all variables are still there";
+        let message =
+            json!({"$message_type": "diagnostic", "level": "error", "message": text, "spans": [], "children": []});
+        writeln!(std::io::stdout(), "{}", json!({"reason": "compiler-message", "message": message}))?;
+    }
+    Ok(())
 }
 
 /// Runs as Cargo's wrapper around rustc: notes a cell's call, then makes it.

@@ -11,6 +11,7 @@ use quantlab_kernels::{self as cpu, Attention, Epilogue, Scratch, ThreadScope, m
 use super::array::Array;
 use super::{KernelCache, Kernels};
 use crate::error::Result;
+use crate::interrupt;
 use crate::model::decoder::{self, Decoder, HEAD};
 use crate::model::{InputObserver, Logits, Positions, Step};
 
@@ -64,6 +65,7 @@ impl<'a> Pass<'a> {
         let mut x = self.embed(); // (M, C)
         let mut normed = Scratch::any(x.len());
         for (layer, block) in self.model.parts.blocks.iter().enumerate() {
+            interrupt::check()?;
             self.attention(layer, block, &mut x, &mut normed, cache)?;
             self.feed_forward(block, &mut x, &mut normed)?;
         }

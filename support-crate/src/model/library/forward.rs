@@ -7,6 +7,7 @@ use quantlab_kernels::first_seen;
 
 use super::{Operations, TensorCache};
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::model::decoder::{Block, Decoder, Linear, Matrix, Norm};
 use crate::model::{DecoderConfig, Logits, Positions, Step};
 
@@ -24,6 +25,7 @@ pub(super) fn forward<L: Operations>(
         x = library.add(&x, &library.rows(positions, step.position_ids)?)?;
     }
     for (layer, block) in parts.blocks.iter().enumerate() {
+        interrupt::check()?;
         let cache = cache.as_mut().map(|cache| &mut cache[layer]);
         x = library.add(&pass.attention(layer, block, &x, cache)?, &x)?;
         x = library.add(&pass.feed_forward(block, &x)?, &x)?;

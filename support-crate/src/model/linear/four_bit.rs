@@ -6,6 +6,7 @@ use tch::Tensor;
 
 use super::{Layer, dtype_of};
 use crate::error::Result;
+use crate::interrupt;
 use crate::model::decoder::quantize_4bit;
 use crate::model::kernels::FourBitMatrix;
 use crate::model::library::{FourBitTensors, Operations, Torch, TorchTensor};
@@ -68,6 +69,7 @@ impl Linear4bit {
     /// # Errors
     /// An `input` that is empty, of another dtype or last dimension, or on another device.
     pub fn forward(&self, input: &Tensor) -> Result<Tensor> {
+        interrupt::check()?;
         match &self.tensors {
             None => self.layer.with_kernels(input, self.matrix.data(dtype_of("input", input)?)),
             Some(weight) => self

@@ -6,6 +6,7 @@ use tch::Tensor;
 
 use super::Layer;
 use crate::error::Result;
+use crate::interrupt;
 use crate::model::decoder::{Int8Activations, quantize_int8};
 use crate::model::kernels::Int8Matrix;
 use crate::model::library::{Int8Tensors, Operations, Torch, TorchTensor};
@@ -70,6 +71,7 @@ impl Linear8bitLt {
     /// # Errors
     /// An `input` that is empty, of another dtype or last dimension, or on another device.
     pub fn forward(&self, input: &Tensor) -> Result<Tensor> {
+        interrupt::check()?;
         match &self.tensors {
             None => self.layer.with_kernels(input, self.matrix.data()),
             Some(weight) => self.layer.with_operations(input, |torch, x, bias| torch.linear_int8(x, weight, bias)),

@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::source::WeightSource;
 
 pub(in crate::model) use buffer::Buffer;
@@ -109,6 +110,7 @@ impl Weights {
 
     /// The file that has this tensor.
     fn shard_with(&self, name: &str) -> Result<&Shard> {
+        interrupt::check()?;
         self.used.borrow_mut().insert(name.to_owned());
         let Origin::Files { shards, shard_of } = &self.origin else {
             return Err(Error::system("random weights are not stored"));
@@ -159,6 +161,7 @@ impl UnreadTensor<'_> {
     pub fn read_to<T: Wanted>(&self, numbers: &mut [T]) -> Result<()> {
         let Self { weights, name, transposed, .. } = *self;
         if let Origin::Random { seed } = weights.origin {
+            interrupt::check()?;
             random::fill(seed, name, numbers);
             return Ok(());
         }

@@ -12,6 +12,7 @@ use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use crate::error::{Context, Error, Result};
+use crate::interrupt;
 use crate::progress::Progress;
 
 /// A tensor to be written. Its bytes are made when their turn comes, and dropped before the next one's.
@@ -59,6 +60,7 @@ pub(in crate::model) fn write(path: &Path, mut tensors: Vec<StateTensor<'_>>) ->
     file.write_all(&header).context(cannot)?;
     let mut progress = Progress::new("saving", tensors.len(), "tensors");
     for (tensor, (name, info)) in tensors.into_iter().zip(infos) {
+        interrupt::check()?;
         let bytes = (tensor.bytes)().context(|| format!("tensor `{name}`"))?;
         let (start, end) = info.data_offsets;
         if bytes.len() != end - start {

@@ -12,9 +12,11 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use super::progress::say;
 use crate::error::{Context, Result};
+use crate::interrupt;
 
 /// The part of the cache that belongs to one model.
 pub(super) struct Cache {
@@ -54,20 +56,21 @@ impl Cache {
     /// Waits until no other process downloads this blob, and keeps others waiting while the result lives.
     pub fn lock(&self, etag: &str, name: &str) -> Result<File> {
         let path = self.locks.join(format!("{etag}.lock"));
-        let open = || {
-            create_parent(&path)?;
-            let file = File::create(&path)?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    say(&format!("{name}: waiting for another process that downloads it"));
-                    file.lock()?;
-                }
-                Err(TryLockError::Error(cause)) => return Err(cause),
-            }
-            Ok(file)
+        let file = create_parent(&path).and_then(|()| File::create(&path)).context(|| cannot("create", &path))?;
+        let attempt = || match file.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Error(cause)) => Some(Err(cause)),
+            Ok(()) => Some(Ok(())),
         };
-        open().context(|| cannot("lock", &path))
+        let wait = || {
+            say(&format!("{name}: waiting for another process that downloads it"));
+            interrupt::until(|moment| {
+                thread::sleep(moment);
+                attempt()
+            })
+        };
+        attempt().map_or_else(wait, Ok)?.context(|| cannot("lock", &path))?;
+        Ok(file)
     }
 
     /// Where the bytes with this hash belong.

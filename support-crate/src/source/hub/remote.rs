@@ -6,9 +6,9 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hf_hub::repository::RepoTypeModel;
 use hf_hub::{HFClient, HFClientSync, HFError, HFRepositorySync, HFResult, split_id};
@@ -18,6 +18,7 @@ use super::cache::{is_commit, is_hash};
 use super::redact::redact;
 use super::settings::Settings;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::source::folder::CONFIG;
 
 /// A Hub that does not answer within this time counts as absent: trying the next candidate should not take longer
@@ -133,6 +134,9 @@ impl Remote {
     pub fn explain(&self, what: &str, cause: &HFError) -> Error {
         let repo = &self.repo;
         match cause {
+            HFError::Io(cause) if cause.kind() == io::ErrorKind::Interrupted => {
+                Error::interrupted().hint("run the cell again: the download resumes where it stopped")
+            }
             HFError::AuthRequired { .. } => {
                 Error::source(format!("the Hub wants a token for {repo} (401): it is private, gated, or not there"))
                     .hint("check the spelling; accept the model's terms on its page and set HF_TOKEN")
@@ -179,12 +183,26 @@ pub(super) fn persist<T>(mut request: impl FnMut(u32) -> HFResult<T>) -> HFResul
     let mut pause = FIRST_PAUSE;
     for failures in 0..ATTEMPTS - 1 {
         match request(failures) {
-            Err(cause) if passes(&cause) => thread::sleep(pause),
+            Err(cause) if passes(&cause) => wait(pause)?,
             outcome => return outcome,
         }
         pause *= 2;
     }
     request(ATTEMPTS - 1)
+}
+
+fn wait(pause: Duration) -> HFResult<()> {
+    let start = Instant::now();
+    let is_over = |moment| {
+        thread::sleep(pause.min(moment));
+        (start.elapsed() >= pause).then_some(())
+    };
+    interrupt::until(is_over).map_err(|_| interrupted())
+}
+
+/// How an interruption passes through what returns hf-hub's errors; [`Remote::explain`] knows it again.
+fn interrupted() -> HFError {
+    HFError::Io(io::ErrorKind::Interrupted.into())
 }
 
 /// Whether the same request may succeed a moment later.
@@ -197,14 +215,20 @@ fn passes(cause: &HFError) -> bool {
     }
 }
 
-/// Waits for `call` no longer than `limit`; it then ends unheard, on its own thread.
+/// Waits for `call` no longer than `limit`, or until the cell is interrupted; it then ends unheard, on its own thread.
 fn in_time<T: Send + 'static>(limit: Duration, call: impl FnOnce() -> HFResult<T> + Send + 'static) -> HFResult<T> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(call()));
-    receiver.recv_timeout(limit).unwrap_or_else(|_| {
+    let silence = || {
         let message = format!("no answer within {} s", limit.as_secs_f32());
-        Err(HFError::Io(io::Error::new(io::ErrorKind::TimedOut, message)))
-    })
+        HFError::Io(io::Error::new(io::ErrorKind::TimedOut, message))
+    };
+    let start = Instant::now();
+    let answer = |moment: Duration| match receiver.recv_timeout(limit.min(moment)) {
+        Err(RecvTimeoutError::Timeout) if start.elapsed() < limit => None,
+        answer => Some(answer.unwrap_or_else(|_| Err(silence()))),
+    };
+    interrupt::until(answer).unwrap_or_else(|_| Err(interrupted()))
 }
 
 fn innermost(error: &dyn std::error::Error) -> &dyn std::error::Error {
