@@ -40,6 +40,15 @@ def execute(code, interrupt_when=None, interrupt=lambda: manager.interrupt_kerne
     raise AssertionError(f"{code!r} did not end; it said {said!r}")
 
 
+def ask(question, code):
+    """What the kernel answers about the end of this code, which it does not run."""
+    request = question(code, len(code))
+    while True:
+        reply = client.get_shell_msg(timeout=LONGEST_S)
+        if reply["parent_header"].get("msg_id") == request:
+            return reply["content"]
+
+
 def late_output():
     """What a cell wrote to standard error travels on its own path, and may arrive after its end."""
     said = ""
@@ -87,6 +96,18 @@ try:
 
     # Long work of the library ends by itself, and no variable is lost.
     execute('let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;')
+    # Shift-Tab behind a name, and Tab.
+    for name, documentation in [
+        ("load_model", "As load_model_and_tokenizer, with every option."),
+        ("let t: Timing", "How long generating took."),
+        ("let l = load_model_and_tokenizer(", "Loads the first of candidates that can be loaded."),
+        ("let s = loaded.summary", "One line on what was loaded"),
+    ]:
+        shown = ask(client.inspect, name)
+        assert shown["found"] and documentation in shown["data"]["text/plain"], f"{name}: {shown}"
+    offered = ask(client.complete, "let n = 1;\nloaded.")["matches"]
+    assert {"model", "tokenizer", "summary()"} <= set(offered), offered
+
     long = 'println!("busy"); loop { generate(&loaded, "Once", &GenerateOptions::default())?; }'
     said = execute(long, interrupt_when="busy")
     assert "interrupted" in said and "still there" in said, said

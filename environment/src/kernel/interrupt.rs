@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::processes::{self, Activity, Process};
+use super::signals::Signals;
 
 /// Tells the library where the flag is.
 pub const FLAG: &str = "QUANTLAB_INTERRUPT";
@@ -132,11 +133,11 @@ impl Kernel {
 }
 
 /// Stays until evcxr ends, and heeds interrupts; the kernel's exit code.
-pub fn supervise(mut evcxr: Child, flag: &Flag) -> Result<ExitCode> {
+pub fn supervise(mut evcxr: Child, signals: &mut Signals, flag: &Flag) -> Result<ExitCode> {
     let pid = evcxr.id();
     let mut asked: Option<Asked> = None;
     loop {
-        match signals::next(asked.map(|_| TICK))? {
+        match signals.next(asked.map(|_| TICK))? {
             // Looked at below before the cell hears of it: it may be over at once.
             Some(libc::SIGINT) => {
                 let first = Asked { at: Instant::now(), ran: false, again: false };
@@ -163,63 +164,6 @@ pub fn supervise(mut evcxr: Child, flag: &Flag) -> Result<ExitCode> {
         flag.set(goes_on).context("cannot tell the cell that it is interrupted")?;
         if !goes_on {
             asked = None;
-        }
-    }
-}
-
-pub mod signals {
-    //! The signals that the supervisor waits for, and evcxr does not see.
-
-    use super::*;
-
-    const HEEDED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGCHLD, libc::SIGTERM, libc::SIGHUP];
-
-    fn heeded() -> libc::sigset_t {
-        // SAFETY: a set is plain data that sigemptyset makes valid; each call gets a pointer to it and a signal that exists.
-        unsafe {
-            let mut set = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            for signal in HEEDED {
-                libc::sigaddset(&mut set, signal);
-            }
-            set
-        }
-    }
-
-    /// From now on the signals wait until they are asked for.
-    pub fn hold() {
-        // SAFETY: both pointers may be what they are: a valid set, and none.
-        unsafe { libc::sigprocmask(libc::SIG_BLOCK, &heeded(), std::ptr::null_mut()) };
-    }
-
-    /// For a process between fork and exec: it heeds all signals but SIGINT, which it and all that it starts ignore, and
-    /// it ends with this one.
-    pub fn in_kernel() -> io::Result<()> {
-        // SAFETY: these are async-signal-safe, and get a valid set or plain numbers.
-        unsafe {
-            libc::signal(libc::SIGINT, libc::SIG_IGN);
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::sigprocmask(libc::SIG_UNBLOCK, &heeded(), std::ptr::null_mut());
-        }
-        Ok(())
-    }
-
-    /// The next signal, waiting for it at most this long, or for ever.
-    pub fn next(limit: Option<Duration>) -> Result<Option<libc::c_int>> {
-        let time = limit.map(|limit| libc::timespec {
-            tv_sec: limit.as_secs() as libc::time_t,
-            tv_nsec: libc::c_long::from(limit.subsec_nanos() as i32),
-        });
-        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the set and the time outlive the call; no information on the signal is asked for.
-        let signal = unsafe { libc::sigtimedwait(&heeded(), std::ptr::null_mut(), time) };
-        if signal > 0 {
-            return Ok(Some(signal));
-        }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EINTR) => Ok(None),
-            _ => Err(error).context("cannot wait for signals"),
         }
     }
 }

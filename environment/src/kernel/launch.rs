@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 
 use super::cargo::{STD_CARGO_HOME, TOOLCHAIN_BIN};
 use super::installed::Installed;
-use super::interrupt::{self, Flag, signals};
+use super::interrupt::{self, Flag};
+use super::signals::{Signals, leave_interrupts_to_parent};
 use super::{live, warm};
 use crate::checkout::Checkout;
 use crate::home::{Home, write_atomically};
@@ -62,11 +63,11 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
     // All that evcxr itself prints there is which file it read; what cells print goes through Jupyter.
     command.stdout(Stdio::null());
     // SAFETY: the closure runs between fork and exec; it makes system calls only.
-    unsafe { command.pre_exec(signals::in_kernel) };
-    signals::hold();
+    unsafe { command.pre_exec(leave_interrupts_to_parent) };
+    let mut signals = Signals::heed()?;
     let evcxr =
         command.spawn().with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.evcxr().display()))?;
-    interrupt::supervise(evcxr, &flag)
+    interrupt::supervise(evcxr, &mut signals, &flag)
 }
 
 /// The support crate of the checkout that the notebook lies in, else of the one that was set up.

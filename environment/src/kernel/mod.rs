@@ -11,5 +11,6 @@ pub mod interrupt;
 pub mod launch;
 pub mod live;
 pub mod processes;
+mod signals;
 pub mod spec;
 pub mod warm;
