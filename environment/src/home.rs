@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -106,13 +107,33 @@ impl Home {
     pub fn warm(&self) -> PathBuf {
         self.kernels().join("warm")
     }
+    /// Whether this user may change what is here: several may share one home, and containers have it read-only.
+    pub fn is_ours(&self) -> bool {
+        let Ok(path) = std::ffi::CString::new(self.root.as_os_str().as_bytes()) else { return false };
+        // SAFETY: access reads a string that ends with 0 and lives.
+        unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 }
+    }
+    /// What this user's kernels write: among the home's, or for somebody else's home in a cache folder of the user's own.
+    fn own_kernels(&self) -> PathBuf {
+        if self.is_ours() {
+            return self.kernels();
+        }
+        let cache = non_empty_var("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.or_else(|| Some(std::env::home_dir()?.join(".cache"))).unwrap_or_else(std::env::temp_dir);
+        let place = self.root.to_string_lossy().replace('/', "-");
+        cache.join(format!("quantlab-kernels{place}"))
+    }
     /// Parent of the live kernels' build folders.
     pub fn live(&self) -> PathBuf {
-        self.kernels().join("live")
+        self.own_kernels().join("live")
+    }
+    /// The Cargo config above them.
+    pub fn live_cargo_config(&self) -> PathBuf {
+        self.own_kernels().join(".cargo/config.toml")
     }
     /// What Cargo said of the cells' and the standard library's packages.
     pub fn answers(&self) -> PathBuf {
-        self.kernels().join("answers")
+        self.own_kernels().join("answers")
     }
     /// Half-finished and finished downloads.
     pub fn downloads(&self) -> PathBuf {
@@ -151,8 +172,17 @@ impl Home {
         fs::read_to_string(self.stamp_path(step)).ok()
     }
 
-    /// Waits for, then holds, the lock `name`; `waiting` is called once if someone else holds it.
+    /// Waits for, then holds, the lock `name`; `waiting` is called once if someone else holds it. In a home of somebody
+    /// else's, it keeps its owner from changing what is used, and no other user.
     pub fn lock(&self, name: &str, waiting: impl FnOnce()) -> Result<File> {
+        if !self.is_ours() && self.root.exists() {
+            let path = self.root.join(name);
+            let file = File::open(&path).with_context(|| {
+                format!("no finished set-up in {}, which is read-only for you", self.root.display())
+            })?;
+            file.lock_shared().with_context(|| format!("cannot lock {}", path.display()))?;
+            return Ok(file);
+        }
         fs::create_dir_all(&self.root).with_context(|| format!("cannot create the folder {}", self.root.display()))?;
         let path = self.root.join(name);
         let file = File::options()

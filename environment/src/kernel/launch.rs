@@ -12,7 +12,7 @@ use super::cargo::{STD_CARGO_HOME, TOOLCHAIN_BIN};
 use super::installed::Installed;
 use super::interrupt::{self, Flag};
 use super::signals::{Signals, leave_interrupts_to_parent};
-use super::{live, warm};
+use super::{live, spec, warm};
 use crate::checkout::Checkout;
 use crate::home::{Home, write_atomically};
 
@@ -32,6 +32,7 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
         warm::refresh(&home, &installed, &support_crate)?;
         live::sweep(&home)?;
         let unchanged = warm::lock(&home)?;
+        spec::share_cargo_config(&home)?;
         let live = live::clone_warm(&home)?;
         drop(unchanged);
         // In this order: the process that waits for the lock must not hold it itself.

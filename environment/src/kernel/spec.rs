@@ -72,6 +72,14 @@ pub fn write_cargo_config(home: &Home, installed: &Installed) -> Result<()> {
     write_atomically(&home.cargo_config(), text.as_bytes())
 }
 
+/// Puts it above the live kernels of a user whose home it is not.
+pub fn share_cargo_config(home: &Home) -> Result<()> {
+    let (shared, own) = (home.cargo_config(), home.live_cargo_config());
+    let text =
+        fs::read(&shared).with_context(|| format!("cannot read {}\n  try: cargo lab setup", shared.display()))?;
+    if fs::read(&own).is_ok_and(|there| there == text) { Ok(()) } else { write_atomically(&own, &text) }
+}
+
 /// The config's text; another one means another build of everything.
 pub fn cargo_config(home: &Home, installed: &Installed) -> String {
     let (host, shim, libtorch) = (&installed.host, home.shim(), installed.libtorch.join("lib"));

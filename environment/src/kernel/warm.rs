@@ -9,9 +9,11 @@ use sha2::{Digest, Sha256};
 
 use super::claim::claim;
 use super::installed::{Installed, rustflags};
-use super::{launch, live};
+use super::launch;
+use super::links::{self, Current};
 use crate::home::{Home, remove_if_there, write_atomically};
 use crate::python;
+use crate::ui::output_of;
 
 const STAMP: &str = "warm";
 
@@ -21,7 +23,18 @@ pub fn make(home: &Home, installed: &Installed) -> Result<()> {
     home.mark_undone(STAMP)?;
     remove_if_there(&home.warm())?;
     remove_if_there(&home.answers())?;
-    live::link_tree(&home.target(), &home.warm().join("target"))
+    let mut build = installed.cargo(home, &installed.support_crate, "build")?;
+    // Nothing is left to build; Cargo says what it has built.
+    let messages = output_of(build.args([
+        "--locked",
+        "--offline",
+        "--package",
+        "quantlab",
+        "--quiet",
+        "--message-format",
+        "json",
+    ]))?;
+    links::gather(&home.target(), &home.warm().join("target"), &Current::of_messages(&messages))
         .with_context(|| format!("cannot link the built dependencies into {}", home.warm().display()))?;
     let key = source_key(&installed.support_crate)?;
     let mut command = python::script(home, "warm");
@@ -53,6 +66,13 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
     }
     if home.stamp(STAMP).is_none() {
         bail!("the kernel was not warmed yet\n  try: cargo lab setup");
+    }
+    if !home.is_ours() {
+        bail!(
+            "{} holds another state of the support crate than {}, and is read-only for you\n  try: ask its owner for a `cargo lab setup` with this checkout, or set QUANTLAB_HOME to a folder of your own",
+            home.root().display(),
+            support_crate.display()
+        );
     }
     let _lock = lock(home)?;
     let key = source_key(support_crate)?;

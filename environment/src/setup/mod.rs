@@ -47,7 +47,13 @@ pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
     })?;
     let plan = Plan::make(&home, checkout, request)?;
     if plan.is_finished() {
-        return plan.finish();
+        return if home.is_ours() { plan.finish() } else { Installed::read(&home) };
+    }
+    if !home.is_ours() && home.root().exists() {
+        bail!(
+            "{} is not set up for this checkout, and read-only for you\n  try: ask its owner, or set QUANTLAB_HOME to a folder of your own",
+            home.root().display()
+        );
     }
     eprintln!(
         "Setting up in {} (the first time takes 15 to 45 minutes and 4 GB, later ones seconds)",
