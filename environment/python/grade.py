@@ -4,41 +4,30 @@ Reports to standard output as JSON lines, one event a line, as kernel.py does.
 """
 
 import argparse
-import asyncio
-import contextlib
-import ctypes
+import json
 import logging
-import os
-import re
-import secrets
+import shutil
 import signal
 import sys
-import threading
-import time
 import warnings
 from pathlib import Path
 
 import nbformat
-from jupyter_core.utils import run_sync
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader import converters, preprocessors, utils
 from nbgrader.api import Gradebook
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SAWarning
 
-from kernel import ANSI, Client, descendants, error_text, resident_mib, say
-from nbgrader_config import Execute, c as CONFIG
+from execute import execute, first_text
+from kernel import ANSI, say
+from nbgrader_config import c as CONFIG
 
-MEMORY_POLL_S = 0.1
-LATE_OUTPUT_AT_MOST_S = 2
-# `loop { println!() }` would otherwise fill this process's memory until its time-out.
-MAX_OUTPUT_CHARS = 200_000
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-# A check of the course's, as lessons call it.
-CHECK = re.compile(r"check_\w+\(.*\)\s*", re.S)
-# The worst comes first: it names the notebook's status.
-KINDS = ["forged", "out of memory", "out of time", "hung", "kernel died", "crashed", "does not compile", "panicked", "failed", "incomplete"]
+# Learners' notebooks show what they wrote and what their code printed, and nothing in them runs.
+WITHOUT_SCRIPTS = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; font-src data:; '
+    "style-src 'unsafe-inline'\">"
+)
 
 
 def release(sources):
@@ -120,221 +109,6 @@ def restore(notebook, starter):
     return notes, not touched
 
 
-class Run:
-    """What happened while the notebook ran, and how much it may take."""
-
-    def __init__(self, cell_timeout_s, time_limit_s, memory_limit_mib):
-        self.cell_timeout_s, self.time_limit_s, self.memory_limit_mib = cell_timeout_s, time_limit_s, memory_limit_mib
-        self.deadline = None
-        self.hangs = 0
-        self.over_memory = False
-        self.stopped = None
-        self.problems = []
-        self.unscored = {}
-        self.earned = 0
-
-    def left_s(self):
-        return self.deadline - time.monotonic()
-
-    def cell_s(self, _cell=None):
-        """A function that hangs will hang again in the check that calls it: each hang halves the time-out."""
-        return max(0.5, min(self.cell_timeout_s / 2**self.hangs, self.left_s()))
-
-    def watch_memory(self):
-        """Kills the largest process below this one whenever all of them together exceed the limit."""
-        while True:
-            sizes = {pid: resident_mib(pid) for pid in descendants(os.getpid())}
-            if sum(sizes.values()) > self.memory_limit_mib:
-                self.over_memory = True
-                try:
-                    os.kill(max(sizes, key=sizes.get), signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            time.sleep(MEMORY_POLL_S)
-
-    def note(self, kind, cell, index, message):
-        name = cell.metadata.get("nbgrader", {}).get("grade_id")
-        self.problems.append((kind, f"cell {index + 1} ({name})" if name else f"cell {index + 1}", message))
-
-    def notes(self):
-        """The first problem of each kind."""
-        seen = {}
-        for kind, cell, message in self.problems:
-            seen.setdefault(kind, [f"{kind}: {cell}{': ' + message if message else ''}", 0])[1] += 1
-        more = {1: "", 2: " (and 1 more cell)"}
-        return [text + more.get(count, f" (and {count - 1} more cells)") for text, count in seen.values()]
-
-    def status(self, untouched):
-        kinds = {kind for kind, _, _ in self.problems}
-        worst = next((kind for kind in KINDS if kind in kinds), "graded")
-        return "untouched" if untouched and not self.earned and worst in ("incomplete", "graded") else worst
-
-
-class Limited(Execute):
-    """nbgrader's, with limits; no cell's failure ends the notebook, and only a number is a score."""
-
-    run = None
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.timeout_func = self.run.cell_s
-        # What a flood of output left behind is read before the cell's end is seen.
-        self.iopub_timeout = 30
-
-    def preprocess_cell(self, cell, resources, index):
-        if cell.cell_type != "code" or not cell.source.strip():
-            return cell, resources
-        run, seal = self.run, None
-        is_check = utils.is_grade(cell) and not utils.is_solution(cell)
-        if run.deadline is None:
-            # From here on: the kernel's start may have built the support crate.
-            run.deadline = time.monotonic() + run.time_limit_s
-            threading.Thread(target=run.watch_memory, daemon=True).start()
-        if run.stopped is None and run.left_s() <= 0:
-            run.stopped = f"the notebook's {run.time_limit_s} s were over"
-            run.note("out of time", cell, index, run.stopped)
-        if run.stopped:
-            cell.outputs = [failure("NotRun", f"not run: {run.stopped}")]
-        elif is_check:
-            seal = self.run_check(cell, index)
-        else:
-            self.run_cell(cell, index)
-        if is_check:
-            keep_score(cell, index, run, seal)
-        return cell, resources
-
-    def run_check(self, cell, index):
-        """Runs a check as the course's own function, whatever the notebook calls so, and has its score sealed."""
-        seal, source = secrets.token_hex(16), cell.source
-        if CHECK.fullmatch(source):
-            # In brackets, for evcxr takes what begins with a colon for a command.
-            cell.source = f'(::quantlab::course::{source.rstrip()}).sealed("{seal}")'
-            try:
-                self.run_cell(cell, index)
-            finally:
-                cell.source = source
-            if not re.search(r"cannot find function `check_\w+` in module `::quantlab", ANSI.sub("", error_text(cell))):
-                return seal
-            # A teacher's own lesson with a check of its own. (No notebook can take a function out of the library.)
-            self.run.problems.pop()
-        self.run_cell(cell, index)
-        return None
-
-    def run_cell(self, cell, index):
-        run = self.run
-        allowed = run.cell_s()
-        start = time.monotonic()
-        self.printed = 0
-        try:
-            self.execute_cell(cell, index, store_history=True)
-        except (DeadKernelError, CellTimeoutError) as error:
-            dead = isinstance(error, DeadKernelError)
-            run.stopped = "the kernel had died" if dead else "the kernel no longer answered"
-            cell.outputs.append(failure("KernelDied", run.stopped))
-            if dead and not run.over_memory:
-                run.note("kernel died", cell, index, "")
-        if run.over_memory:
-            run.over_memory = False
-            run.note("out of memory", cell, index, f"more than {run.memory_limit_mib} MiB")
-        elif time.monotonic() - start >= allowed:
-            run.hangs += 1
-            cell.outputs.append(failure("TimedOut", f"stopped after {allowed:.0f} s"))
-            whole = allowed < run.cell_timeout_s / 2 ** (run.hangs - 1)
-            run.note("out of time" if whole else "hung", cell, index, f"stopped after {allowed:.0f} s")
-        elif problem := problem_of(cell):
-            run.note(problem[0], cell, index, problem[1])
-
-    async def async_execute_cell(self, cell, cell_index, *args, **kwargs):
-        channel = self.kc.iopub_channel
-        if not hasattr(channel, "get_at_once"):
-            channel.get_at_once, channel.get_msg = channel.get_msg, self.get_in_turn
-        await super().async_execute_cell(cell, cell_index, *args, **kwargs)
-        # A thread that the cell has started may print for ever.
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(Client.take_late_output(self, cell, cell_index), LATE_OUTPUT_AT_MOST_S)
-        return cell
-
-    execute_cell = run_sync(async_execute_cell)
-
-    async def get_in_turn(self, **kwargs):
-        # Or a flood of messages would keep the event loop from ever looking at the time-out.
-        await asyncio.sleep(0)
-        return await self.kc.iopub_channel.get_at_once(**kwargs)
-
-    def process_message(self, msg, cell, cell_index):
-        if msg["msg_type"] == "stream":
-            room = MAX_OUTPUT_CHARS - self.printed
-            self.printed += len(msg["content"]["text"])
-            msg["content"]["text"] = msg["content"]["text"][: max(0, room)]
-            if room <= 0:
-                return None
-        return super().process_message(msg, cell, cell_index)
-
-
-def failure(name, text):
-    return new_output("error", ename=name, evalue=text, traceback=[text])
-
-
-def problem_of(cell):
-    """(kind, first line) of what went wrong in a cell, else None."""
-    error = ANSI.sub("", error_text(cell))
-    stderr = "".join(out.text for out in cell.outputs if out.output_type == "stream" and out.name == "stderr")
-    panic = re.search(r"panicked at [^\n]*\n?([^\n]*)", error + stderr)
-    if panic:
-        # What `todo!()` says: the exercise is not answered, which is no fault of the notebook's.
-        return "incomplete" if panic[1].startswith("not yet implemented") else "panicked", panic[1].strip()
-    if "Subprocess terminated" in error:
-        return "crashed", first_text(error)
-    if error:
-        return "does not compile", compiler_line(error)
-    if stderr.strip() and not utils.is_grade(cell):
-        return "failed", first_text(stderr)
-    return None
-
-
-def first_text(text):
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
-
-
-def compiler_line(text):
-    """rustc's first error, without the drawing of the code around it."""
-    found = re.search(r"^(?:\[E\d+\] Error:|error(?:\[E\d+\])?:)\s*.*$", text, re.M)
-    return first_text(found[0] if found else text)
-
-
-def keep_score(cell, index, run, seal):
-    """nbgrader gives full points to a check without a result; here only a number from 0 to the points is a score.
-
-    Behind `seal`, if there is one: a number without it is not from the check.
-    """
-    points, grade_id = cell.metadata.nbgrader.points, cell.metadata.nbgrader.grade_id
-    results = [out for out in cell.outputs if out.output_type == "execute_result"]
-    text = "".join(results[-1].data.get("text/plain", "")).strip() if results else ""
-    if seal and text:
-        found, _, text = text.rpartition(" ")
-        if found != seal:
-            run.note("forged", cell, index, "the score is not from the check")
-            text = ""
-        else:
-            results[-1].data["text/plain"] = text
-    try:
-        valid = 0 <= float(text) <= points
-    except ValueError:
-        valid = False
-    if valid:
-        run.earned += float(text)
-        # What the learner's code wrote there must not cost the points, as it would in nbgrader.
-        cell.outputs = [out for out in cell.outputs if out.output_type == "stream"] + results[-1:]
-        for out in cell.outputs:
-            if out.output_type == "stream":
-                out.name = "stdout"
-        return
-    reason = f"the check answered {text[:40]!r}, not a number from 0 to {points}" if text else "the check gave no score"
-    cell.outputs = [out for out in cell.outputs if out.output_type != "execute_result"]
-    cell.outputs.append(failure("NoScore", reason))
-    run.unscored[grade_id] = reason
-
-
 def read_submission(path):
     """The notebook in today's format; raises on what is none."""
     notebook = nbformat.read(path, as_version=4)
@@ -344,40 +118,73 @@ def read_submission(path):
 
 
 def grade(args):
-    name = f"{args.lesson}.ipynb"
-    starter = nbformat.read(args.course / "release" / args.lesson / name, as_version=4)
+    """Runs a notebook and says how that went; the executed copy goes to a file, for `record`."""
+    starter = nbformat.read(args.course / "release" / args.lesson / f"{args.lesson}.ipynb", as_version=4)
     try:
         notebook = read_submission(args.file)
     except Exception as error:
         say("graded", status="unreadable", notes=[f"not a notebook: {first_text(str(error))}"], unscored={})
         return
     notes, untouched = restore(notebook, starter)
-    submitted = args.course / "submitted" / args.student / args.lesson
-    submitted.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, submitted / name)
-    Limited.run = run = Run(args.cell_timeout, args.time_limit, args.memory_limit)
-    libc = ctypes.CDLL(None)
-    # Processes that a cell leaves behind stay below this one, where their memory counts.
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
-    # `cargo lab` may be killed; no kernel shall outlive it.
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    steps = [Limited if step is Execute else step for step in CONFIG.Autograde.autograde_preprocessors]
-    converter(converters.Autograde, args.course, args.lesson, args.student, autograde_preprocessors=steps)
-    end_leftovers()
-    converter(converters.GenerateFeedback, args.course, args.lesson, args.student)
+    companions = [path for path in (args.course / "release" / args.lesson).iterdir() if path.suffix != ".ipynb" and path.is_file()]
+    run = execute(notebook, companions, (args.cell_timeout, args.time_limit, args.memory_limit))
+    nbformat.write(notebook, args.executed)
     if untouched and run.earned:
         notes.append("no exercise cell was touched: the answers stand in other cells")
     say("graded", status=run.status(untouched), notes=notes + run.notes(), unscored=run.unscored)
 
 
-def end_leftovers():
-    """Ends what cells started and left running; the kernel's janitor ends by itself, after its work."""
-    for pid in descendants(os.getpid()):
+def prime(args):
+    """Runs cells of the course's own, so that what Cargo says of them is there for kernels that may not keep it."""
+    cells = [new_code_cell(source) for source in ("use quantlab::prelude::*;", "let one = 1;", 'println!("{one}");')]
+    kernelspec = {"name": "quantlab", "display_name": "Rust (quantlab)", "language": "rust"}
+    notebook = new_notebook(cells=cells, metadata={"kernelspec": kernelspec})
+    run = execute(notebook, [], (args.cell_timeout, args.time_limit, args.memory_limit))
+    if run.problems:
+        raise RuntimeError("; ".join(run.notes()))
+
+
+def record(course):
+    """Puts executed notebooks into the gradebook and writes their feedback; which ones, standard input says."""
+    Feedback.course = course
+    for line in sys.stdin:
+        one = json.loads(line)
+        student, lesson = one["student"], one["lesson"]
         try:
-            if b"\0janitor\0" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-                os.kill(pid, signal.SIGKILL)
-        except OSError:  # it has ended meanwhile
-            pass
+            submitted = course / "submitted" / student / lesson
+            submitted.mkdir(parents=True, exist_ok=True)
+            shutil.copy(one["executed"], submitted / f"{lesson}.ipynb")
+            # It has been executed; what came of that is kept.
+            kept = {
+                name: [step for step in getattr(converters.Autograde, name).default() if step not in (preprocessors.ClearOutput, preprocessors.Execute)]
+                for name in ("sanitize_preprocessors", "autograde_preprocessors")
+            }
+            converter(converters.Autograde, course, lesson, student, **kept)
+            steps = [*converters.GenerateFeedback.preprocessors.default(), Feedback]
+            converter(converters.GenerateFeedback, course, lesson, student, preprocessors=steps)
+            for page in (course / "feedback" / student / lesson).glob("*.html"):
+                page.write_text(page.read_text().replace("<head>", f"<head>{WITHOUT_SCRIPTS}", 1))
+            say("recorded", student=student, lesson=lesson, error=None)
+        except Exception as error:
+            say("recorded", student=student, lesson=lesson, error=f"{type(error).__name__}: {error}")
+
+
+class Feedback(preprocessors.NbGraderPreprocessor):
+    """What a learner is shown of checks: as they were handed out, and of an error what it is, not where inside."""
+
+    course = None
+
+    def preprocess(self, nb, resources):
+        lesson = resources["nbgrader"]["assignment"]
+        starter = nbformat.read(self.course / "release" / lesson / f"{lesson}.ipynb", as_version=4)
+        handed_out = {cell.metadata.nbgrader.grade_id: cell.source for cell in starter.cells if utils.is_locked(cell)}
+        for cell in nb.cells:
+            if utils.is_grade(cell) and not utils.is_solution(cell) and cell.cell_type == "code":
+                cell.source = handed_out.get(cell.metadata.nbgrader.grade_id, cell.source)
+                for out in cell.outputs:
+                    if out.output_type == "error":
+                        out.traceback = [first_text(ANSI.sub("", "\n".join(out.traceback)))]
+        return nb, resources
 
 
 def scores(course):
@@ -400,15 +207,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("release").add_argument("sources", type=Path, nargs="+")
-    for command in ("prepare", "grade", "scores"):
+    for command in ("prepare", "prime", "grade", "record", "scores"):
         sub = commands.add_parser(command)
-        sub.add_argument("course", type=Path)
+        if command != "prime":
+            sub.add_argument("course", type=Path)
         if command == "prepare":
             sub.add_argument("lessons", nargs="*")
         if command == "grade":
             sub.add_argument("lesson")
-            sub.add_argument("student")
             sub.add_argument("file", type=Path)
+            sub.add_argument("executed", type=Path)
+        if command in ("prime", "grade"):
             for limit in ("--cell-timeout", "--time-limit", "--memory-limit"):
                 sub.add_argument(limit, type=int, required=True)
     args = parser.parse_args()
@@ -424,6 +233,10 @@ def main():
             prepare(args.course, args.lessons)
         elif args.command == "grade":
             grade(args)
+        elif args.command == "prime":
+            prime(args)
+        elif args.command == "record":
+            record(args.course)
         else:
             scores(args.course)
     except Exception as error:

@@ -29,6 +29,8 @@ STARTUP_TIMEOUT_S = 1200
 LATE_OUTPUT_S = 0.06
 # Cells that write to standard error on purpose carry this tag.
 STDERR_TAG = "allow-stderr"
+# What a terminal would have shown for a moment, before the next piece of the line.
+OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -78,7 +80,32 @@ def say_score(cell):
     say("score", check=nbgrader["grade_id"], points=points, max=nbgrader["points"])
 
 
-class Client(NotebookClient):
+class Streams:
+    """For a notebook client: each stream of a cell as one output.
+
+    Its pieces are joined when the cell has ended. Joined one by one, as nbclient does, they take time that grows with the
+    square of their number.
+    """
+
+    pieces = {}
+
+    def process_message(self, msg, cell, cell_index):
+        if msg["msg_type"] == "stream":
+            name = msg["content"]["name"]
+            if name in self.pieces:
+                self.pieces[name].append(msg["content"]["text"])
+                return None
+            self.pieces[name] = []
+        return super().process_message(msg, cell, cell_index)
+
+    def join_streams(self, cell):
+        for out in cell.outputs:
+            if out.output_type == "stream" and self.pieces.get(out.name):
+                out.text = OVERWRITTEN.sub("", out.text + "".join(self.pieces[out.name]))
+        self.pieces = {}
+
+
+class Client(Streams, NotebookClient):
     """nbclient that also takes in late output and fails on what evcxr reports as "ok"."""
 
     interrupted = False
@@ -100,11 +127,13 @@ class Client(NotebookClient):
             return await super().async_execute_cell(cell, cell_index, *args, **kwargs)
         say("cell_start", cell=cell_index + 1, first_line=first_line(cell.source))
         start = time.monotonic()
+        self.pieces = {}
         try:
             await super().async_execute_cell(cell, cell_index, *args, **kwargs)
         finally:
             # Before anything is judged, and on a failure too: its explanation may be what is late.
             await self.take_late_output(cell, cell_index)
+            self.join_streams(cell)
             say("cell_end", cell=cell_index + 1, seconds=time.monotonic() - start)
         failure = silent_failure(cell)
         if failure:

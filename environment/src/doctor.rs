@@ -9,6 +9,8 @@ use crate::checkout::Checkout;
 use crate::home::Home;
 use crate::kernel::installed::Installed;
 use crate::kernel::warm;
+use crate::sandbox::Layer;
+use crate::sandbox::cgroup::Cgroup;
 use crate::setup::libtorch::{self, TORCH_VERSION};
 use crate::setup::toolchain::Toolchain;
 use crate::setup::{self, EVCXR_VERSION};
@@ -27,7 +29,7 @@ pub fn doctor(as_json: bool, time: bool) -> Result<()> {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         for (key, value) in &report {
-            println!("{key:<18} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            println!("{key:<19} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         }
         if report.get("set_up") == Some(&Value::Bool(false)) {
             println!("\nNot set up, or not for this checkout's versions. Try: cargo lab setup");
@@ -51,6 +53,12 @@ fn examine(home: &Home) -> Map<String, Value> {
         Err(error) => drop(add("toolchain", json!(format!("{error:#}")))),
     }
     add("gpu", gpu());
+    for layer in [Layer::Bubblewrap, Layer::Landlock] {
+        let holds = layer.probe().map_or_else(|why| format!("no: {why:#}"), |()| "holds".to_owned());
+        add(&format!("sandbox_{}", layer.name()), json!(holds));
+    }
+    let group = Cgroup::create(1000, 0).is_some();
+    add("sandbox_cgroup", json!(if group { "holds" } else { "no: this user may make no control groups" }));
     let installed = Installed::read(home);
     add("set_up", json!(Checkout::find().is_ok_and(|checkout| setup::is_finished(&checkout))));
     if let Ok(installed) = &installed {

@@ -13,6 +13,7 @@ mod mutants;
 mod progress;
 mod python;
 mod run;
+mod sandbox;
 mod setup;
 mod start;
 mod ui;
@@ -103,9 +104,12 @@ enum Task {
     /// Run a kernel (kernel.json calls this)
     #[command(hide = true)]
     Kernel { connection_file: PathBuf },
-    /// Remove a kernel's build folder once it has ended (a kernel's start calls this)
+    /// Become the first process of a sandbox (`lab kernel` calls this)
     #[command(hide = true)]
-    Janitor { dir: PathBuf },
+    Sandboxed,
+    /// End a kernel with its driver, and remove its build folder once it has ended (a kernel's start calls this)
+    #[command(hide = true)]
+    Janitor { dir: PathBuf, driver: u32 },
 }
 
 fn main() -> ExitCode {
@@ -117,7 +121,7 @@ fn main() -> ExitCode {
     match dispatch(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", ui::plain(&ui::described(&error)));
             ExitCode::FAILURE
         }
     }
@@ -146,7 +150,8 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Exec { command } => return check::exec(&command),
         Task::Clean { yes } => clean::clean(yes)?,
         Task::Kernel { connection_file } => return kernel::launch::launch(&connection_file),
-        Task::Janitor { dir } => kernel::live::janitor(&dir)?,
+        Task::Sandboxed => return sandbox::run_inside(),
+        Task::Janitor { dir, driver } => kernel::live::janitor(&dir, driver)?,
     }
     Ok(ExitCode::SUCCESS)
 }

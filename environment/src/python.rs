@@ -7,18 +7,21 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::home::{Home, path_behind};
+use crate::ui::plain;
 
 const KERNEL_PY: &str = include_str!("../python/kernel.py");
-/// What grades one notebook.
+/// What grades notebooks.
 pub const GRADE_PY: &str = include_str!("../python/grade.py");
+/// What runs one of them.
+pub const EXECUTE_PY: &str = include_str!("../python/execute.py");
 /// nbgrader's configuration, for course directories too.
 pub const NBGRADER_CONFIG_PY: &str = include_str!("../nbgrader_config.py");
 
-/// Makes modules of the first two arguments, which the third, the program, imports.
+/// Makes modules of the first three arguments, which the fourth, the program, imports.
 const WITH_MODULES: &str = r#"
 import sys, types
 from traitlets.config import Config
-for name in ("kernel", "nbgrader_config"):
+for name in ("kernel", "nbgrader_config", "execute"):
     module = sys.modules[name] = types.ModuleType(name)
     module.get_config = Config
     exec(sys.argv.pop(1), module.__dict__)
@@ -36,7 +39,7 @@ pub fn script(home: &Home, command: &str) -> Command {
 pub fn grader(home: &Home, command: &str) -> Command {
     let mut python = python(home);
     // nbgrader starts `alembic` from the search path.
-    python.args(["-c", WITH_MODULES, KERNEL_PY, NBGRADER_CONFIG_PY, GRADE_PY, command]);
+    python.args(["-c", WITH_MODULES, KERNEL_PY, NBGRADER_CONFIG_PY, EXECUTE_PY, GRADE_PY, command]);
     python.env("PATH", path_behind([home.python().join("bin")]));
     python
 }
@@ -85,7 +88,7 @@ pub fn follow(command: &mut Command, mut on_event: impl FnMut(&Value)) -> Result
                         failure = Some(event);
                     }
                 }
-                Err(_) => eprintln!("{line}"),
+                Err(_) => eprintln!("{}", plain(&line)),
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::checkout::Checkout;
 use crate::home::Home;
 use crate::python;
 use crate::setup;
+use crate::ui::plain;
 
 /// Where executed copies go.
 #[derive(Debug, Clone)]
@@ -69,7 +70,7 @@ fn check_notebook(path: &Path, checkout: &Checkout) -> Result<()> {
     bail!("there is no notebook {}\nthe course has:\n{}", path.display(), list.join("\n"));
 }
 
-/// All notebooks below a folder.
+/// All notebooks below a folder, and what is called like one; links to folders are not followed, for they may lead back.
 pub fn find_notebooks(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -77,7 +78,7 @@ pub fn find_notebooks(dir: &Path, found: &mut Vec<PathBuf>) {
         if entry.file_name().to_string_lossy().starts_with('.') {
             continue;
         }
-        if path.is_dir() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             find_notebooks(&path, found);
         } else if path.extension().is_some_and(|e| e == "ipynb") {
             found.push(path);
@@ -110,7 +111,7 @@ fn heed_no_interrupts() {
 }
 
 fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Result<Ran> {
-    println!("{}", notebook.display());
+    println!("{}", plain(&notebook.display().to_string()));
     let mut command: Command = python::script(home, "run");
     command.arg(notebook).arg(target).args(["--timeout", &timeout_s.to_string()]);
     let mut first_line = String::new();
@@ -125,7 +126,11 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Resul
                 println!("  kernel ready after {seconds:.1} s");
             }
             "cell_start" => first_line = text("first_line").to_owned(),
-            "cell_end" => println!("  cell {:>3} {seconds:>7.2} s  {}", event["cell"], shorten(&first_line, 60)),
+            "cell_end" => println!(
+                "  cell {:>3} {seconds:>7.2} s  {}",
+                event["cell"].as_u64().unwrap_or_default(),
+                plain(&shorten(&first_line, 60))
+            ),
             "score" => {
                 let max = event["max"].as_f64().unwrap_or_default();
                 scores.push(Score { check: text("check").to_owned(), points: event["points"].as_f64(), max });
@@ -137,7 +142,7 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Resul
         }
     })?;
     if let Some(failure) = ended.failure() {
-        println!("{}", describe_failure(failure));
+        println!("{}", plain(&describe_failure(failure)));
         if target.is_file() {
             println!("  the copy so far: {}", target.display());
         }

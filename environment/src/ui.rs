@@ -114,6 +114,26 @@ pub fn describe(command: &Command) -> String {
     format!("`{} {args}`", program.to_string_lossy()).replace(" `", "`")
 }
 
+/// An error with its causes, and behind them what to try: a hint belongs to what failed, not to why.
+pub fn described(error: &anyhow::Error) -> String {
+    let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let split = |part: &'_ String| match part.split_once("\n  try: ") {
+        Some((what, hint)) => (what.to_owned(), format!("\n  try: {hint}")),
+        None => (part.clone(), String::new()),
+    };
+    let (what, hints): (Vec<String>, Vec<String>) = parts.iter().map(split).unzip();
+    what.join(": ") + &hints.concat()
+}
+
+/// Text from outside for a terminal: without characters that move the cursor, set colours, or turn the direction of
+/// what follows. Lines stay lines.
+pub fn plain(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shown =
+        |c: char| if c != '\n' && (c.is_control() || turns(c)) { c.escape_default().to_string() } else { c.into() };
+    text.replace('\t', "    ").chars().map(shown).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +147,18 @@ mod tests {
         let error = run_logged(&mut command, &log, "x").unwrap_err().to_string();
         assert!(error.contains("line 100") && !error.contains("line 50\n"), "{error}");
         assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 100);
+    }
+
+    #[test]
+    fn hints_come_behind_causes() {
+        let cause = anyhow::anyhow!("No such file");
+        let error = cause.context("cannot start python\n  try: cargo lab setup").context("no release");
+        assert_eq!(described(&error), "no release: cannot start python: No such file\n  try: cargo lab setup");
+    }
+
+    #[test]
+    fn text_from_outside_does_nothing_to_a_terminal() {
+        assert_eq!(plain("a\x1b[2Jb\nc\td\u{7}\u{9b}1m\u{202e}é"), "a\\u{1b}[2Jb\nc    d\\u{7}\\u{9b}1m\\u{202e}é");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
 use syn::visit::{self, Visit};
 use syn::{ExprUnsafe, ItemExternCrate, ItemFn, ItemForeignMod, ItemMod, Macro, Path, Safety, TypePtr, UseTree};
@@ -20,14 +21,33 @@ const OUTSIDE: [(&str, &str); 6] = [
     ("libc", "the operating system"),
 ];
 
+/// Parsing nests as deeply as the source does. Of a cell of this size, even one of nothing but brackets fits into the
+/// stack.
+const MAX_CHARS: usize = 50_000;
+const STACK: usize = 512 << 20;
+
+/// [`remarks_here`] where a source that is made to overflow the stack does not.
+pub fn remarks(notebook: &Value, starter: &Value) -> Result<Vec<String>> {
+    std::thread::scope(|scope| {
+        let reader =
+            std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || remarks_here(notebook, starter));
+        let reader = reader.context("no memory is left to read a notebook's source")?;
+        reader.join().map_err(|_| anyhow!("a notebook's source cannot be read"))
+    })
+}
+
 /// What the code cells do that no exercise asks for and the starter's do not do: definitions under a check's name, unsafe
 /// code, and whatever reaches beyond the notebook. A remark is no verdict.
-pub fn remarks(notebook: &Value, starter: &Value) -> Vec<String> {
+fn remarks_here(notebook: &Value, starter: &Value) -> Vec<String> {
     let handed_out: BTreeSet<String> = code_cells(starter).map(text_of).collect();
     let mut remarks = Vec::new();
     for (number, cell) in (1..).zip(cells(notebook)) {
         let source = text_of(cell);
         if cell["cell_type"] != "code" || handed_out.contains(&source) {
+            continue;
+        }
+        if source.len() > MAX_CHARS {
+            remarks.push(format!("did not read cell {number}: it has {} characters", source.len()));
             continue;
         }
         // What is no Rust does not compile either.
@@ -151,7 +171,7 @@ mod tests {
             let cells: Vec<Value> = cells.iter().map(|cell| json!({"cell_type": "code", "source": cell})).collect();
             json!({"cells": cells})
         };
-        remarks(&notebook(cells), &notebook(&["std::fs::create_dir_all(\"results\")?;"]))
+        remarks(&notebook(cells), &notebook(&["std::fs::create_dir_all(\"results\")?;"])).unwrap()
     }
 
     #[test]
@@ -166,6 +186,13 @@ mod tests {
         assert_eq!(one("println!(\"{:?}\", std::env::vars());"), "read cell 1: uses environment variables");
         assert_eq!(one("extern \"C\" { fn getpid() -> i32; }"), "read cell 1: calls foreign functions");
         assert_eq!(one("let text = include_str!(\"/etc/passwd\");"), "read cell 1: uses files");
+    }
+
+    #[test]
+    fn a_source_that_nests_without_end_is_read_like_any_other() {
+        let nested = format!("let x = {}1{};", "(".repeat(20_000), ")".repeat(20_000));
+        assert!(remarks_on(&[&nested, &format!("let x = {}1;", "!".repeat(40_000))]).is_empty());
+        assert_eq!(remarks_on(&[&"1;".repeat(50_000)]), ["did not read cell 1: it has 100000 characters"]);
     }
 
     #[test]

@@ -1,30 +1,34 @@
 //! `cargo lab grade`: what learners handed in, through the real kernel and nbgrader.
 //!
 //! The output folder is an nbgrader course directory (gradebook, feedback), so written answers can be
-//! graded there with formgrader; the next run takes their points over. Each notebook is graded by a Python
-//! process of its own: whatever one does, the others are graded.
+//! graded there with formgrader; the next run takes their points over. Each notebook is run by a Python
+//! process of its own, with its kernel in a sandbox: whatever one does, the others are graded. The gradebook is written
+//! at the end, by one process that runs nobody's code.
 
+mod anonymous;
+mod grader;
 mod inspect;
+mod platform;
 mod report;
 mod submission;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::checkout::Checkout;
-use crate::course::release::write_course;
-use crate::course::{self, Exercise, Lesson, STARTER};
-use crate::home::{Home, remove_if_there, write_atomically};
+use crate::course::{self, Exercise, Lesson};
+use crate::home::{Home, write_atomically};
 use crate::kernel::warm;
-use crate::python;
+use crate::sandbox::Layer;
+use crate::ui::plain;
+use grader::Grader;
+use platform::Platform;
 use report::{BY_HAND, Row, Score};
 use submission::Submission;
 
@@ -47,6 +51,18 @@ pub struct Request {
     /// Also grade again what has not changed since the last run
     #[arg(long)]
     again: bool,
+    /// So many notebooks at a time, as far as the memory goes; points for speed suffer from more than one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    jobs: u8,
+    /// Also a table that this platform imports
+    #[arg(long, value_name = "PLATFORM")]
+    format: Option<Platform>,
+    /// Put ids in the place of students' names; this file says whose each is
+    #[arg(long, value_name = "KEYFILE")]
+    anonymous: Option<PathBuf>,
+    /// Give learners' code your rights, files and network
+    #[arg(long)]
+    unsandboxed: bool,
 }
 
 /// How much one notebook may take.
@@ -58,9 +74,12 @@ pub struct Limits {
     /// Time limit for one notebook, not counting the kernel's start
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     time_limit: u32,
-    /// Limit on the resident memory of a kernel and all that it starts
+    /// Limit on the memory of a kernel and all that it starts
     #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1000..))]
     memory_limit: u32,
+    /// Limit on what a notebook writes
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(100..))]
+    disk_limit: u32,
 }
 
 /// How a notebook's grading went; kept in the output folder, so that a run can be taken up again.
@@ -72,6 +91,9 @@ struct Outcome {
     notes: Vec<String>,
     /// Checks that gave no score, and why.
     unscored: HashMap<String, String>,
+    /// Whether the gradebook has it.
+    #[serde(default)]
+    recorded: bool,
 }
 
 const UNREADABLE: &str = "unreadable";
@@ -83,6 +105,8 @@ const NOT_GRADED: [&str; 3] = [UNREADABLE, NO_LESSON, GRADER_FAILED];
 
 /// Grades all notebooks of a folder; an error says how many could not be.
 pub fn grade(request: &Request) -> Result<()> {
+    // Before anything else: what is missing may have to be installed.
+    let layer = if request.unsandboxed { None } else { Some(Layer::best()?) };
     let lessons = course::ready(request.lessons.as_deref(), None)?;
     let folder = request.folder.as_path();
     let output = std::path::absolute(request.output.clone().unwrap_or_else(|| beside(folder)))?;
@@ -94,47 +118,111 @@ pub fn grade(request: &Request) -> Result<()> {
             bail!("no notebook in {} is for {wanted}", folder.display());
         }
     }
-    let lesson_of = |s: &Submission| lessons.iter().find(|lesson| Some(&lesson.name) == s.lesson.as_ref());
-    let library = warm::source_key(&Checkout::find()?.support_crate())?;
-    let grader = Grader { home: Home::find()?, output, limits: request.limits, library, again: request.again };
-    grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
-    let mut outcomes = Vec::new();
-    let mut seen = HashSet::new();
-    for (number, submission) in (1..).zip(&found) {
-        print!("[{number}/{}] {}: ", found.len(), submission.shown(folder));
-        std::io::stdout().flush()?;
-        let start = Instant::now();
-        let (outcome, kept) = match lesson_of(submission) {
-            _ if !submission.is_json => (Outcome::of(UNREADABLE, "not a notebook: it is not JSON"), false),
-            None => (Outcome::of(NO_LESSON, "it has none of the course's cells, and its path names no lesson"), false),
-            Some(_) if !seen.insert((&submission.student, &submission.lesson)) => (
-                Outcome::of(SUPERSEDED, "the same student handed in a newer one for this lesson; that one counts"),
-                false,
-            ),
-            Some(lesson) => grader.outcome(submission, lesson)?,
-        };
-        let took = if kept {
-            "unchanged since it was graded".into()
-        } else {
-            format!("{:.0} s", start.elapsed().as_secs_f64())
-        };
-        println!("{} ({took})", outcome.status);
-        outcomes.push(outcome);
+    if let Some(key_file) = &request.anonymous {
+        anonymous::rename(&mut found, key_file, &output)?;
     }
+    let lesson_of = |s: &Submission| lessons.iter().find(|lesson| Some(&lesson.name) == s.lesson.as_ref());
+    let support_crate = Checkout::find()?.support_crate();
+    let library = warm::source_key(&support_crate)?;
+    let home = Home::find()?;
+    let grader = Grader { home, output, limits: request.limits, library, support_crate, layer, again: request.again };
+    grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
+    let work: Vec<Work> = with_what_to_do(&found, lesson_of);
+    let mut outcomes = run_all(&grader, &work, request.jobs)?;
+    grader.record(&work, &mut outcomes)?;
     let scores = grader.scores()?;
-    let rows: Vec<Row> = found
+    let rows: Vec<Row> = work
         .iter()
         .zip(outcomes)
-        .map(|(submission, outcome)| row(submission, lesson_of(submission), outcome, &scores, folder))
+        .map(|(work, outcome)| row(work.submission, lesson_of(work.submission), outcome, &scores))
         .collect();
     write_atomically(&grader.output.join("grades.csv"), report::grades_csv(&rows).as_bytes())?;
     write_atomically(&grader.output.join("exercises.csv"), report::exercises_csv(&rows).as_bytes())?;
+    let mut files = "grades.csv, exercises.csv, ".to_owned();
+    if let Some(platform) = request.format {
+        let name = format!("{}.csv", platform.name());
+        write_atomically(&grader.output.join(&name), platform::table(platform, &rows).as_bytes())?;
+        files = format!("{files}{name}, ");
+    }
     println!("\n{}", report::table(&rows));
-    println!("In {}: grades.csv, exercises.csv, feedback/STUDENT/LESSON/LESSON.html", grader.output.display());
+    println!("In {}: {files}feedback/STUDENT/LESSON/LESSON.html", grader.output.display());
     match rows.iter().filter(|row| NOT_GRADED.contains(&row.status.as_str())).count() {
         0 => Ok(()),
         count => bail!("{count} of {} notebooks could not be graded; the table says why", rows.len()),
     }
+}
+
+/// A notebook, and what is to be done with it.
+struct Work<'a> {
+    submission: &'a Submission,
+    todo: Todo<'a>,
+}
+
+enum Todo<'a> {
+    Run(&'a Lesson),
+    /// There is nothing to run; this is what came of it.
+    Nothing(Outcome),
+}
+
+fn with_what_to_do<'a>(
+    found: &'a [Submission],
+    lesson_of: impl Fn(&Submission) -> Option<&'a Lesson>,
+) -> Vec<Work<'a>> {
+    let mut seen = HashSet::new();
+    let todo = |submission: &'a Submission| match lesson_of(submission) {
+        _ if submission.problem.is_some() => {
+            Todo::Nothing(Outcome::of(UNREADABLE, submission.problem.as_deref().unwrap_or_default()))
+        }
+        None => {
+            Todo::Nothing(Outcome::of(NO_LESSON, "it has none of the course's cells, and its path names no lesson"))
+        }
+        Some(_) if !seen.insert((&submission.student, &submission.lesson)) => Todo::Nothing(Outcome::of(
+            SUPERSEDED,
+            "the same student handed in a newer one for this lesson; that one counts",
+        )),
+        Some(lesson) => Todo::Run(lesson),
+    };
+    found.iter().map(todo).zip(found).map(|(todo, submission)| Work { submission, todo }).collect()
+}
+
+/// Runs what is to be run, several at a time; the outcomes are in the order of the work.
+fn run_all(grader: &Grader, work: &[Work], jobs: u8) -> Result<Vec<Outcome>> {
+    let jobs = grader.jobs_that_fit(jobs)?;
+    if work.iter().any(|work| matches!(work.todo, Todo::Run(_))) {
+        grader.make_ready()?;
+    }
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results: Mutex<Vec<(usize, Result<Outcome>)>> = Mutex::default();
+    let take = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(Work { submission, todo }) = work.get(at) else { return };
+            let start = Instant::now();
+            let result = match todo {
+                Todo::Nothing(outcome) => Ok((outcome.clone(), false)),
+                Todo::Run(lesson) => grader.outcome(submission, lesson, at),
+            };
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            let result = result.map(|(outcome, kept)| {
+                let took = if kept {
+                    "unchanged since it was graded".into()
+                } else {
+                    format!("{:.0} s", start.elapsed().as_secs_f64())
+                };
+                println!("[{done}/{}] {}: {} ({took})", work.len(), plain(&submission.shown), outcome.status);
+                outcome
+            });
+            if result.is_err() {
+                // What is running ends; nothing more begins.
+                next.store(work.len(), Ordering::Relaxed);
+            }
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+        }
+    };
+    std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(take))));
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// `work` becomes `work-grades`: not inside, where it would be taken for more of the same.
@@ -146,7 +234,7 @@ fn beside(folder: &Path) -> PathBuf {
 /// Points by student, lesson and exercise, and whether they wait for a person.
 type Scores = HashMap<[String; 3], (f64, bool)>;
 
-fn row(submission: &Submission, lesson: Option<&Lesson>, outcome: Outcome, scores: &Scores, folder: &Path) -> Row {
+fn row(submission: &Submission, lesson: Option<&Lesson>, outcome: Outcome, scores: &Scores) -> Row {
     let exercises = match lesson {
         Some(lesson) if outcome.status != SUPERSEDED => lesson.exercises(),
         _ => Vec::new(),
@@ -167,7 +255,7 @@ fn row(submission: &Submission, lesson: Option<&Lesson>, outcome: Outcome, score
     Row {
         student: submission.student.clone(),
         lesson: submission.lesson.clone().unwrap_or_default(),
-        file: submission.shown(folder),
+        file: submission.shown.clone(),
         scores: exercises.into_iter().map(score).collect(),
         status: outcome.status,
         notes: outcome.notes,
@@ -177,106 +265,6 @@ fn row(submission: &Submission, lesson: Option<&Lesson>, outcome: Outcome, score
 impl Outcome {
     fn of(status: &str, note: &str) -> Self {
         let (status, notes) = (status.to_owned(), vec![note.to_owned()]);
-        Self { key: String::new(), status, notes, unscored: HashMap::new() }
-    }
-}
-
-/// Where a run's results go, and what it may take.
-struct Grader {
-    home: Home,
-    output: PathBuf,
-    limits: Limits,
-    /// Changes with the library, which holds the checks.
-    library: String,
-    again: bool,
-}
-
-impl Grader {
-    /// Makes the output folder a course directory with these lessons.
-    fn prepare<'a>(&self, lessons: impl Iterator<Item = &'a Lesson> + Clone) -> Result<()> {
-        write_course(&self.output, lessons.clone())?;
-        let mut command = python::grader(&self.home, "prepare");
-        command.arg(&self.output).args(lessons.map(|lesson| &lesson.name));
-        python::follow(&mut command, |_| ())?.into_result().with_context(|| {
-            format!(
-                "nbgrader cannot add the lessons to {}\n  try: another --output, if a lesson's checks have changed since",
-                self.output.display()
-            )
-        })
-    }
-
-    /// How the notebook's grading went, and whether that was known already.
-    fn outcome(&self, submission: &Submission, lesson: &Lesson) -> Result<(Outcome, bool)> {
-        let place = self.output.join("results").join(&submission.student).join(&lesson.name);
-        let record = place.with_added_extension("json");
-        let key = self.key(submission, lesson)?;
-        let known = fs::read(&record).ok().and_then(|text| serde_json::from_slice::<Outcome>(&text).ok());
-        if let Some(known) = known.filter(|known| known.key == key && !self.again) {
-            return Ok((known, true));
-        }
-        remove_if_there(&record)?;
-        let mut command = python::grader(&self.home, "grade");
-        command.arg(&self.output).arg(&lesson.name).arg(&submission.student).arg(&submission.file);
-        let Limits { cell_timeout, time_limit, memory_limit } = self.limits;
-        for (name, value) in
-            [("cell-timeout", cell_timeout), ("time-limit", time_limit), ("memory-limit", memory_limit)]
-        {
-            command.arg(format!("--{name}={value}"));
-        }
-        let log = place.with_added_extension("log");
-        fs::create_dir_all(place.parent().unwrap_or(&place))?;
-        let log_file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        // The kernel's own messages, which a reader of the table has no use for.
-        command.stderr(log_file.try_clone()?);
-        let mut graded: Option<Outcome> = None;
-        let ended = python::follow(&mut command, |event| {
-            if event["event"] == "graded" {
-                let mut event = event.clone();
-                event["key"] = key.clone().into();
-                graded = serde_json::from_value(event).ok();
-            }
-        })?;
-        match (ended.into_result(), graded) {
-            (Ok(()), Some(mut outcome)) => {
-                let read = |path: &Path| anyhow::Ok(serde_json::from_slice::<Value>(&fs::read(path)?)?);
-                outcome.notes.extend(inspect::remarks(&read(&submission.file)?, &read(&lesson.dir.join(STARTER))?));
-                write_atomically(&record, &serde_json::to_vec_pretty(&outcome)?)?;
-                Ok((outcome, false))
-            }
-            (result, _) => {
-                let message = result.err().map_or_else(String::new, |error| error.to_string());
-                (&log_file).write_all(message.as_bytes())?;
-                let last = message.lines().last().unwrap_or_default();
-                Ok((Outcome::of(GRADER_FAILED, &format!("{last} (all of it: {})", log.display())), false))
-            }
-        }
-    }
-
-    /// Changes with whatever an outcome depends on.
-    fn key(&self, submission: &Submission, lesson: &Lesson) -> Result<String> {
-        let mut hash = Sha256::new();
-        for path in [&submission.file, &lesson.source()] {
-            hash.update(Sha256::digest(fs::read(path).with_context(|| format!("cannot read {}", path.display()))?));
-        }
-        hash.update(format!("{:?}", self.limits));
-        hash.update(&self.library);
-        hash.update(python::GRADE_PY);
-        Ok(format!("{:x}", hash.finalize()))
-    }
-
-    /// What the gradebook holds; points that a person gave meanwhile are in it.
-    fn scores(&self) -> Result<Scores> {
-        let mut scores = Scores::new();
-        let mut command = python::grader(&self.home, "scores");
-        python::follow(command.arg(&self.output), |event| {
-            if event["event"] == "score" {
-                let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
-                let points = event["points"].as_f64().unwrap_or_default();
-                let by_hand = event["by_hand"] == true;
-                scores.insert(["student", "lesson", "exercise"].map(text), (points, by_hand));
-            }
-        })?
-        .into_result()?;
-        Ok(scores)
+        Self { key: String::new(), status, notes, unscored: HashMap::new(), recorded: false }
     }
 }

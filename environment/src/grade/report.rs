@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::ui::plain;
+
 /// An exercise's points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
@@ -37,7 +39,7 @@ pub const BY_HAND: &str = "by hand";
 
 impl Row {
     /// Points, of how many, and how many of these wait for a person.
-    fn points(&self) -> Option<[f64; 3]> {
+    pub fn points(&self) -> Option<[f64; 3]> {
         let sum = |of: fn(&Score) -> f64| self.scores.iter().map(of).sum();
         let by_hand = |s: &Score| if s.status == BY_HAND { s.max } else { 0.0 };
         (!self.scores.is_empty()).then(|| [sum(|s| s.points), sum(|s| s.max), sum(by_hand)])
@@ -73,7 +75,7 @@ pub fn table(rows: &[Row]) -> String {
             let [points, max, by_hand] = sums.map(shown);
             [format!("{points} of {max}"), if by_hand == "0" { String::new() } else { by_hand }]
         });
-        [row.student.clone(), row.lesson.clone(), points, by_hand, row.status.clone()]
+        [row.student.clone(), row.lesson.clone(), points, by_hand, row.status.clone()].map(|cell| plain(&cell))
     }));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);
@@ -84,30 +86,29 @@ pub fn table(rows: &[Row]) -> String {
         let _ = writeln!(text, "{}", cells.join("  ").trim_end());
         let notes = number.checked_sub(1).map_or(&[][..], |row| &rows[row].notes);
         for note in notes {
-            let _ = writeln!(text, "    {note}");
+            let _ = writeln!(text, "    {}", plain(note));
         }
     }
     text
 }
 
 /// Without the tail that sums of decimal fractions have.
-fn shown(points: f64) -> String {
+pub fn shown(points: f64) -> String {
     ((points * 1000.0).round() / 1000.0).to_string()
 }
 
 fn csv<const N: usize>(header: [&str; N], lines: impl Iterator<Item = [String; N]>) -> String {
+    csv_lines(std::iter::once(header.map(str::to_owned).to_vec()).chain(lines.map(|line| line.to_vec())))
+}
+
+/// Lines of comma-separated values, none of which a spreadsheet takes for a formula.
+pub fn csv_lines(lines: impl IntoIterator<Item = Vec<String>>) -> String {
     let quoted = |field: &String| {
-        if field.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", field.replace('"', "\"\""))
-        } else {
-            field.clone()
-        }
+        let field = plain(field);
+        let field = if field.starts_with(['=', '+', '-', '@']) { format!("'{field}") } else { field };
+        if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
     };
-    let mut text = header.join(",") + "\n";
-    for line in lines {
-        text += &(line.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n");
-    }
-    text
+    lines.into_iter().map(|line| line.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n").collect()
 }
 
 #[cfg(test)]
@@ -144,6 +145,19 @@ o\"hara, j          -                  unreadable
     no notebook: Expecting value
 ";
         assert_eq!(table(&rows()), expected);
+    }
+
+    #[test]
+    fn what_learners_name_is_no_formula_and_no_command() {
+        let mut rows = rows();
+        rows[0].student = "=HYPERLINK(\"http://x\")".into();
+        rows[1].notes = vec!["@SUM(1)\u{1b}[2J".into()];
+        let text = grades_csv(&rows);
+        assert!(
+            text.contains("\n\"'=HYPERLINK(\"\"http://x\"\")\",01-x") && text.contains(",'@SUM(1)\\u{1b}[2J\n"),
+            "{text}"
+        );
+        assert!(!table(&rows).contains('\u{1b}'));
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Which notebook is whose, and for which lesson: from an nbgrader folder, or loose files as learning
 //! platforms export them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::course::{Lesson, cells, grade_id};
 use crate::run::find_notebooks;
@@ -19,20 +22,18 @@ pub struct Submission {
     pub student: String,
     /// The lesson's name, if it is one of the course's.
     pub lesson: Option<String>,
-    /// Whether it can be a notebook at all.
-    pub is_json: bool,
+    /// Why it cannot be a notebook at all, if so.
+    pub problem: Option<String>,
     /// Where it lies.
     pub file: PathBuf,
+    /// Where it lies, as seen from the folder that is graded.
+    pub shown: String,
     /// Of two for one lesson, the newer counts.
     pub modified: SystemTime,
 }
 
-impl Submission {
-    /// The file, as seen from the folder that is graded.
-    pub fn shown(&self, folder: &Path) -> String {
-        self.file.strip_prefix(folder).unwrap_or(&self.file).display().to_string()
-    }
-}
+/// What no notebook of a lesson comes near; a larger file is not read.
+const MAX_BYTES: u64 = 50 << 20;
 
 /// All notebooks below `folder`, but not in `output`; by student and lesson, the newest of each first.
 pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Submission>> {
@@ -52,18 +53,20 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
         .map(|file| {
             let inner = file.strip_prefix(folder).unwrap_or(&file);
             // Whether it is a notebook shows when it is graded, where it gets a line of its own.
-            let notebook: Option<Value> = fs::read(&file).ok().and_then(|b| serde_json::from_slice(&b).ok());
-            let modified = fs::metadata(&file).and_then(|meta| meta.modified());
-            let lesson = lesson_of(notebook.as_ref().unwrap_or(&Value::Null), inner, lessons);
+            let read = read(&file);
+            let modified = fs::symlink_metadata(&file).and_then(|meta| meta.modified());
+            let lesson = lesson_of(read.as_ref().unwrap_or(&Value::Null), inner, lessons);
             Submission {
                 student: student_of(inner, &names, lesson.as_deref()),
                 lesson,
-                is_json: notebook.is_some(),
+                problem: read.err().map(|error| format!("not a notebook: {error}")),
                 modified: modified.unwrap_or(SystemTime::UNIX_EPOCH),
+                shown: inner.display().to_string(),
                 file,
             }
         })
         .collect::<Vec<_>>();
+    tell_apart(&mut found);
     if found.is_empty() {
         bail!("there is no notebook (*.ipynb) in {}", folder.display());
     }
@@ -76,10 +79,45 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
     Ok(found)
 }
 
+/// A notebook's JSON. A pipe would be waited for, a device read without end, and a link may lead anywhere.
+fn read(file: &Path) -> Result<Value> {
+    // Opened without waiting, so that what was opened can be looked at.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let opened = match fs::File::options().read(true).custom_flags(flags).open(file) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => bail!("it is a link"),
+        other => other.context("it cannot be read")?,
+    };
+    let meta = opened.metadata()?;
+    if !meta.is_file() {
+        bail!("it is not a regular file");
+    }
+    if meta.len() > MAX_BYTES {
+        bail!("it has {} MB, and is not read", meta.len() / 1_000_000);
+    }
+    let mut text = Vec::new();
+    opened.take(MAX_BYTES).read_to_end(&mut text)?;
+    serde_json::from_slice(&text).ok().context("it is not JSON")
+}
+
+/// Students whose names differ only in what a folder's name cannot have get different ones.
+fn tell_apart(found: &mut [Submission]) {
+    let mut names: HashMap<String, BTreeSet<String>> = HashMap::new();
+    for student in found.iter().map(|submission| &submission.student) {
+        names.entry(folder_name(student)).or_default().insert(student.clone());
+    }
+    for submission in found {
+        let name = folder_name(&submission.student);
+        let alone = names[&name].len() == 1 || name == submission.student;
+        let digest = Sha256::digest(&submission.student);
+        submission.student =
+            if alone { name } else { format!("{name}_{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2]) };
+    }
+}
+
 /// The first folder, else the file's name without what names the lesson: `smith_01-latency.ipynb` is smith's.
 fn student_of(inner: &Path, lessons: &[&str], own: Option<&str>) -> String {
     let parts: Vec<String> = inner.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    let student = match parts.as_slice() {
+    match parts.as_slice() {
         // LESSON/STUDENT.ipynb and LESSON/STUDENT/x.ipynb, as some platforms sort it.
         [first, .., _] if !lessons.contains(&first.as_str()) => first.clone(),
         [_, student, _, ..] => student.clone(),
@@ -94,7 +132,11 @@ fn student_of(inner: &Path, lessons: &[&str], own: Option<&str>) -> String {
             let cut = stem.match_indices(['_', '-', ' ']).find(|(at, _)| *at > 0 && lesson(&stem[at + 1..]));
             cut.map_or_else(|| stem.clone(), |(at, _)| stem[..at].to_owned())
         }
-    };
+    }
+}
+
+/// A student's name as nbgrader, folders and arguments take it.
+fn folder_name(student: &str) -> String {
     // nbgrader looks students up by file patterns, and takes a plus for a separator.
     let student = student.replace(|c: char| !(c.is_alphanumeric() || "._@- ".contains(c)), "_");
     // It becomes a folder's name and an argument.
@@ -160,7 +202,7 @@ mod tests {
             ("-smith.ipynb", "smith"),
             ("...ipynb", "_"),
         ] {
-            assert_eq!(student_of(Path::new(path), &NAMES, Some("03-perplexity")), student, "{path}");
+            assert_eq!(folder_name(&student_of(Path::new(path), &NAMES, Some("03-perplexity"))), student, "{path}");
         }
     }
 

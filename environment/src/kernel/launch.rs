@@ -15,6 +15,7 @@ use super::signals::{Signals, leave_interrupts_to_parent};
 use super::{live, spec, warm};
 use crate::checkout::Checkout;
 use crate::home::{Home, write_atomically};
+use crate::sandbox;
 
 /// Set while set-up warms the kernel: the warm folder itself is used instead of a clone.
 pub const WARMING: &str = "QUANTLAB_WARM";
@@ -24,6 +25,13 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
     installed.check_tools()?;
+    if let Some(request) = sandbox::Request::of_environment()? {
+        let starting = home.lock("kernel-start.lock", || eprintln!("waiting for another kernel's start"))?;
+        warm::refresh(&home, &installed, &request.support_crate)?;
+        live::sweep(&home)?;
+        drop(starting);
+        return sandbox::launch(&home, &installed, request, connection_file);
+    }
     let support_crate = support_crate(&installed)?;
     let dir = if std::env::var_os(WARMING).is_some() {
         home.warm()
@@ -43,32 +51,43 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
         std::mem::forget(live.lock);
         live.dir
     };
-    let config = dir.join("config");
-    write_atomically(&config.join("evcxr.toml"), evcxr_toml(&support_crate).as_bytes())?;
     let flag_file = dir.join("interrupt");
     let flag = Flag::create(&flag_file)?;
-    let mut command = Command::new(home.evcxr().join("bin/evcxr_jupyter"));
-    command.arg("--control_file").arg(connection_file);
-    installed.apply(&home, &mut command);
-    command
-        .env("EVCXR_TMPDIR", &dir)
-        .env("EVCXR_CONFIG_DIR", &config)
-        .env("CARGO_NET_OFFLINE", "true")
-        // There evcxr finds the programs that stand for cargo and rustup.
-        .env("PATH", installed.kernel_path(&home))
-        .env(TOOLCHAIN_BIN, installed.sysroot.join("bin"))
-        .env(STD_CARGO_HOME, home.std_cargo_home())
-        .env(interrupt::FLAG, &flag_file)
-        // evcxr rewrites a stock installation of itself that it finds in Jupyter's data folder.
-        .env("JUPYTER_PATH", home.root().join("no-jupyter"));
+    let mut command = kernel_command(&home, &installed, &support_crate, &dir, connection_file)?;
     // All that evcxr itself prints there is which file it read; what cells print goes through Jupyter.
-    command.stdout(Stdio::null());
+    command.env(interrupt::FLAG, &flag_file).stdout(Stdio::null());
     // SAFETY: the closure runs between fork and exec; it makes system calls only.
     unsafe { command.pre_exec(leave_interrupts_to_parent) };
     let mut signals = Signals::heed()?;
     let evcxr =
         command.spawn().with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.evcxr().display()))?;
     interrupt::supervise(evcxr, &mut signals, &flag)
+}
+
+/// evcxr_jupyter, with `dir` as its build folder.
+pub fn kernel_command(
+    home: &Home,
+    installed: &Installed,
+    support_crate: &Path,
+    dir: &Path,
+    connection_file: &Path,
+) -> Result<Command> {
+    let config = dir.join("config");
+    write_atomically(&config.join("evcxr.toml"), evcxr_toml(support_crate).as_bytes())?;
+    let mut command = Command::new(home.evcxr().join("bin/evcxr_jupyter"));
+    command.arg("--control_file").arg(connection_file);
+    installed.apply(home, &mut command);
+    command
+        .env("EVCXR_TMPDIR", dir)
+        .env("EVCXR_CONFIG_DIR", &config)
+        .env("CARGO_NET_OFFLINE", "true")
+        // There evcxr finds the programs that stand for cargo and rustup.
+        .env("PATH", installed.kernel_path(home))
+        .env(TOOLCHAIN_BIN, installed.sysroot.join("bin"))
+        .env(STD_CARGO_HOME, home.std_cargo_home())
+        // evcxr rewrites a stock installation of itself that it finds in Jupyter's data folder.
+        .env("JUPYTER_PATH", home.root().join("no-jupyter"));
+    Ok(command)
 }
 
 /// The support crate of the checkout that the notebook lies in, else of the one that was set up.
@@ -95,11 +114,12 @@ fn inherit(lock: &File) -> Result<()> {
     Ok(())
 }
 
-/// Starts the process that removes the folder after the kernel's end; in a session of its own, so that
-/// what kills the kernel's process group does not kill it.
+/// Starts the process that ends the kernel if whoever started it ends, and removes the folder after the kernel's end;
+/// in a session of its own, so that what kills the kernel's process group does not kill it.
 fn spawn_janitor(dir: &Path) -> Result<()> {
     let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
-    command.arg("janitor").arg(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let driver = std::os::unix::process::parent_id().to_string();
+    command.arg("janitor").arg(dir).arg(driver).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: the closure runs between fork and exec; setsid is async-signal-safe and touches no memory.
     unsafe {
         command.pre_exec(|| {

@@ -4,12 +4,12 @@
 //!
 //! A kernel holds a lock on its folder for as long as any of its processes lives. A janitor process
 //! waits for that lock and then removes the folder, also after a crash; if the janitor is killed too,
-//! the next kernel to start sweeps up.
+//! the next kernel to start sweeps up. The janitor also ends a kernel whose driver was killed.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
@@ -29,8 +29,8 @@ pub fn lock_path(dir: &Path) -> PathBuf {
     dir.with_extension("lock")
 }
 
-/// Makes the build folder of a new kernel.
-pub fn clone_warm(home: &Home) -> Result<Live> {
+/// Makes the folder of a new kernel, with nothing in it.
+pub fn empty(home: &Home) -> Result<Live> {
     let live = home.live();
     fs::create_dir_all(&live).with_context(|| format!("cannot create {}", live.display()))?;
     // Process numbers come again, and containers that share a home have each their own.
@@ -39,6 +39,13 @@ pub fn clone_warm(home: &Home) -> Result<Live> {
     let lock_file = lock_path(&dir);
     let lock = File::create_new(&lock_file).with_context(|| format!("cannot create {}", lock_file.display()))?;
     lock.lock().with_context(|| format!("cannot lock {}", lock_file.display()))?;
+    fs::create_dir(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    Ok(Live { dir, lock })
+}
+
+/// Makes the build folder of a new kernel.
+pub fn clone_warm(home: &Home) -> Result<Live> {
+    let Live { dir, lock } = empty(home)?;
     links::clone(&home.warm().join("target"), &dir.join("target")).with_context(|| {
         format!(
             "cannot clone the warm kernel into {}\n  try: free some disk space, then `cargo lab setup`",
@@ -66,13 +73,66 @@ pub fn sweep(home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the kernel of `dir` has ended, then removes the folder.
-pub fn janitor(dir: &Path) -> Result<()> {
+/// Waits until the kernel of `dir` has ended, then removes the folder. If its driver (JupyterLab, an editor, a run
+/// without a browser) ends first, however that happens, ends the kernel.
+pub fn janitor(dir: &Path, driver: u32) -> Result<()> {
     let lock_file = lock_path(dir);
     let Ok(lock) = open_lock(&lock_file) else { return Ok(()) };
+    let held = lock_file.clone();
+    // It ends with this process.
+    std::thread::spawn(move || {
+        wait_for_end(driver);
+        // A kernel that was told to end is given the time to do so.
+        std::thread::sleep(GRACE);
+        loop {
+            holders(&held).into_iter().for_each(end);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    });
     lock.lock()?;
     remove_if_there(dir)?;
     remove_if_there(&lock_file)
+}
+
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Returns when a process has ended; never for one that cannot be seen from here.
+fn wait_for_end(pid: u32) {
+    if pid == 0 {
+        loop {
+            std::thread::park();
+        }
+    }
+    // SAFETY: pidfd_open takes two integers and touches no memory.
+    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if process < 0 {
+        // It has ended already, or this Linux is older than 5.3.
+        while Path::new("/proc").join(pid.to_string()).exists() {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        return;
+    }
+    let mut event = libc::pollfd { fd: process as i32, events: libc::POLLIN, revents: 0 };
+    // SAFETY: `event` lives through the call, and its length of one is given.
+    while unsafe { libc::poll(&raw mut event, 1, -1) } < 1 {}
+}
+
+/// The processes that have a lock file open, but for other copies of this program, which only look at it.
+fn holders(lock_file: &Path) -> Vec<i32> {
+    let own = std::env::current_exe().ok();
+    let holds = |process: &Path| {
+        let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        fs::read_link(process.join("exe")).ok() != own
+            && open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| path == lock_file)
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbered = processes.filter_map(|entry| Some((entry.path(), entry.file_name().to_str()?.parse().ok()?)));
+    numbered.filter(|(process, _)| holds(process)).map(|(_, pid)| pid).collect()
+}
+
+fn end(pid: i32) {
+    // SAFETY: kill takes two integers and touches no memory.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
 /// For writing: on network file systems only that can be locked.
@@ -105,7 +165,7 @@ mod tests {
         assert!(live.dir.exists() && !dead.exists() && !stray.exists() && !lock_path(&dead).exists());
         let dir = live.dir.clone();
         drop(live);
-        janitor(&dir).unwrap();
+        janitor(&dir, 0).unwrap();
         assert!(!dir.exists() && !lock_path(&dir).exists());
     }
 }

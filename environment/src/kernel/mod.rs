@@ -9,7 +9,7 @@ pub mod claim;
 pub mod installed;
 pub mod interrupt;
 pub mod launch;
-mod links;
+pub mod links;
 pub mod live;
 pub mod processes;
 mod signals;

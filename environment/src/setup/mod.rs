@@ -43,7 +43,10 @@ pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
     let home = Home::find()?;
     check_place(&home)?;
     let _lock = home.lock("setup.lock", || {
-        eprintln!("another `cargo lab` is setting up in {}; waiting for it", home.root().display());
+        eprintln!(
+            "waiting for another `cargo lab` that sets up, or looks whether it must, in {}",
+            home.root().display()
+        );
     })?;
     let plan = Plan::make(&home, checkout, request)?;
     if plan.is_finished() {

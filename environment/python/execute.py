@@ -1,0 +1,396 @@
+"""Runs one notebook that was handed in, for grade.py: each cell with limits, each check with its score sealed."""
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import zmq
+from jupyter_core.utils import run_sync
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat.v4 import new_output
+from nbgrader import utils
+from nbgrader.preprocessors import Execute as NbgraderExecute
+from traitlets.config import Config
+
+from kernel import ANSI, Client, Streams, descendants, error_text, resident_mib
+from nbgrader_config import Execute, c as CONFIG
+
+MEMORY_POLL_S = 0.1
+LATE_OUTPUT_AT_MOST_S = 2
+# What a cell prints beyond this is not kept, and a cell that has sent so many messages will not end by itself.
+MAX_OUTPUT_CHARS, MAX_MESSAGES = 200_000, 100_000
+# Pictures and tables; of a larger one, only that it was too large.
+MAX_RESULT_CHARS = 5_000_000
+# A kernel that sends more at once is cut off.
+MAX_MESSAGE_BYTES = 64 << 20
+# After an interrupt that did nothing, and after the end of the process that did not listen to it.
+SETTLES_WITHIN_S = 60
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+# A check of the course's, as lessons call it.
+CHECK = re.compile(r"check_\w+\(.*\)\s*", re.S)
+# The worst comes first: it names the notebook's status.
+KINDS = ["forged", "out of memory", "out of time", "hung", "kernel died", "crashed", "does not compile", "panicked", "failed", "incomplete"]
+# `cargo lab grade` says there how kernels are kept in; empty without a sandbox.
+SANDBOX = json.loads(os.environ.get("QUANTLAB_SANDBOX") or "{}")
+
+
+class Run:
+    """What happened while the notebook ran, and how much it may take."""
+
+    def __init__(self, cell_timeout_s, time_limit_s, memory_limit_mib):
+        self.cell_timeout_s, self.time_limit_s, self.memory_limit_mib = cell_timeout_s, time_limit_s, memory_limit_mib
+        self.deadline = None
+        self.hangs = 0
+        self.over_memory = False
+        self.ended_for_memory = ended_for_memory()
+        self.stopped = None
+        self.problems = []
+        self.unscored = {}
+        self.earned = 0
+
+    def left_s(self):
+        return self.deadline - time.monotonic()
+
+    def cell_s(self, _cell=None):
+        """A function that hangs will hang again in the check that calls it: each hang halves the time-out."""
+        return max(0.5, min(self.cell_timeout_s / 2**self.hangs, self.left_s()))
+
+    def was_over_memory(self, cell):
+        """Whether the last cell exceeded the limit, as far as the system, the watch or the cell itself says so."""
+        before, self.ended_for_memory = self.ended_for_memory, ended_for_memory()
+        over, self.over_memory = self.over_memory, False
+        printed = "".join(out.text for out in cell.outputs if out.output_type == "stream")
+        return over or self.ended_for_memory > before or bool(re.search(r"^memory allocation of \d+ bytes failed", printed, re.M))
+
+    def watch_memory(self):
+        """Kills the largest process below this one whenever all of them together exceed the limit."""
+        while True:
+            sizes = {pid: resident_mib(pid) for pid in descendants(os.getpid())}
+            if sum(sizes.values()) > self.memory_limit_mib:
+                self.over_memory = True
+                try:
+                    os.kill(max(sizes, key=sizes.get), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(MEMORY_POLL_S)
+
+    def note(self, kind, cell, index, message):
+        name = cell.metadata.get("nbgrader", {}).get("grade_id")
+        self.problems.append((kind, f"cell {index + 1} ({name})" if name else f"cell {index + 1}", message))
+
+    def notes(self):
+        """The first problem of each kind."""
+        seen = {}
+        for kind, cell, message in self.problems:
+            seen.setdefault(kind, [f"{kind}: {cell}{': ' + message if message else ''}", 0])[1] += 1
+        more = {1: "", 2: " (and 1 more cell)"}
+        return [text + more.get(count, f" (and {count - 1} more cells)") for text, count in seen.values()]
+
+    def status(self, untouched):
+        kinds = {kind for kind, _, _ in self.problems}
+        worst = next((kind for kind in KINDS if kind in kinds), "graded")
+        return "untouched" if untouched and not self.earned and worst in ("incomplete", "graded") else worst
+
+
+class Limited(Streams, Execute):
+    """nbgrader's, with limits; no cell's failure ends the notebook, and only a number is a score."""
+
+    run = None
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.timeout_func = self.run.cell_s
+        # What a flood of output left behind is read before the cell's end is seen.
+        self.iopub_timeout = 30
+
+    def create_kernel_manager(self):
+        manager = super().create_kernel_manager()
+        manager.context.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
+        if SANDBOX:
+            # A signal would meet the sandbox, not the cell.
+            manager.kernel_spec.interrupt_mode = "message"
+        return manager
+
+    def preprocess_cell(self, cell, resources, index):
+        if cell.cell_type != "code" or not cell.source.strip():
+            return cell, resources
+        run, seal = self.run, None
+        is_check = utils.is_grade(cell) and not utils.is_solution(cell)
+        if run.deadline is None:
+            # From here on: the kernel's start may have built the support crate.
+            run.deadline = time.monotonic() + run.time_limit_s
+            if not SANDBOX.get("cgroups"):
+                threading.Thread(target=run.watch_memory, daemon=True).start()
+        if run.stopped is None and run.left_s() <= 0:
+            run.stopped = f"the notebook's {run.time_limit_s} s were over"
+            run.note("out of time", cell, index, run.stopped)
+        if run.stopped:
+            cell.outputs = [failure("NotRun", f"not run: {run.stopped}")]
+        elif is_check:
+            seal = self.run_check(cell, index)
+        else:
+            self.run_cell(cell, index)
+        if is_check:
+            keep_score(cell, index, run, seal)
+        return cell, resources
+
+    def run_check(self, cell, index):
+        """Runs a check as the course's own function, whatever the notebook calls so, and has its score sealed."""
+        seal, source = secrets.token_hex(16), cell.source
+        if CHECK.fullmatch(source):
+            # In brackets, for evcxr takes what begins with a colon for a command.
+            cell.source = f'(::quantlab::course::{source.rstrip()}).sealed("{seal}")'
+            try:
+                self.run_cell(cell, index)
+            finally:
+                cell.source = source
+            if not re.search(r"cannot find function `check_\w+` in module `::quantlab", ANSI.sub("", error_text(cell))):
+                return seal
+            # A teacher's own lesson with a check of its own. (No notebook can take a function out of the library.)
+            self.run.problems.pop()
+        self.run_cell(cell, index)
+        return None
+
+    def run_cell(self, cell, index):
+        run = self.run
+        allowed = run.cell_s()
+        start = time.monotonic()
+        self.printed = self.messages = 0
+        self.flooded, self.pieces = False, {}
+        try:
+            self.execute_cell(cell, index, store_history=True)
+            answered = True
+        except CellTimeoutError:
+            answered = False
+            if not self.end_cell():
+                run.stopped = "the kernel no longer answered"
+        except DeadKernelError:
+            answered = False
+            run.stopped = "the kernel had died"
+        self.join_streams(cell)
+        if run.was_over_memory(cell):
+            run.note("out of memory", cell, index, f"more than {run.memory_limit_mib} MiB")
+        elif self.flooded:
+            run.hangs += 1
+            cell.outputs.append(failure("TimedOut", "stopped: it did not end printing"))
+            run.note("hung", cell, index, "stopped: it did not end printing")
+        elif time.monotonic() - start >= allowed:
+            run.hangs += 1
+            how = "stopped" if answered else "its process was ended, since an interrupt did nothing,"
+            cell.outputs.append(failure("TimedOut", f"{how} after {allowed:.0f} s"))
+            whole = allowed < run.cell_timeout_s / 2 ** (run.hangs - 1)
+            run.note("out of time" if whole else "hung", cell, index, f"{how} after {allowed:.0f} s")
+        elif run.stopped:
+            run.note("kernel died", cell, index, "")
+        elif problem := problem_of(cell):
+            run.note(problem[0], cell, index, problem[1])
+        if run.stopped:
+            cell.outputs.append(failure("KernelDied", run.stopped))
+
+    async def async_execute_cell(self, cell, cell_index, *args, **kwargs):
+        channel = self.kc.iopub_channel
+        if not hasattr(channel, "get_at_once"):
+            channel.get_at_once, channel.get_msg = channel.get_msg, self.get_in_turn
+        await super().async_execute_cell(cell, cell_index, *args, **kwargs)
+        # A thread that the cell has started may print for ever.
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(Client.take_late_output(self, cell, cell_index), LATE_OUTPUT_AT_MOST_S)
+        return cell
+
+    execute_cell = run_sync(async_execute_cell)
+
+    async def async_end_cell(self):
+        """Ends what the kernel has started: the process in which cells run, and compilers. Whether it then answers."""
+        self.flooded = True  # what is printed meanwhile is of no use
+        deadline = time.monotonic() + SETTLES_WITHIN_S
+        asked = None
+        while time.monotonic() < deadline:
+            for pid in below_kernel():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            asked = asked or self.kc.execute("()", store_history=False, silent=True)
+            with contextlib.suppress(asyncio.TimeoutError):
+                if await asyncio.wait_for(self.is_idle_after(asked), 5):
+                    self.flooded = False
+                    return True
+            if not await self.km.is_alive():
+                break
+        self.flooded = False
+        return False
+
+    end_cell = run_sync(async_end_cell)
+
+    async def is_idle_after(self, request):
+        while True:
+            message = await self.kc.iopub_channel.get_msg(timeout=None)
+            if message["parent_header"].get("msg_id") == request and message["content"].get("execution_state") == "idle":
+                return True
+
+    async def get_in_turn(self, **kwargs):
+        # Or a flood of messages would keep the event loop from ever looking at the time-out.
+        await asyncio.sleep(0)
+        channel = self.kc.iopub_channel
+        if not self.flooded:
+            return await channel.get_at_once(**kwargs)
+        # What is not kept is not read either.
+        while True:
+            timeout = kwargs.get("timeout")
+            if timeout is not None and not await channel.socket.poll(timeout * 1000):
+                raise asyncio.TimeoutError
+            parts = await channel.socket.recv_multipart()
+            if b'"stream"' not in parts[parts.index(b"<IDS|MSG>") + 2]:
+                return channel.session.deserialize(channel.session.feed_identities(parts)[1])
+            await asyncio.sleep(0)
+
+    def process_message(self, msg, cell, cell_index):
+        content = msg["content"]
+        if msg["msg_type"] == "stream":
+            room = MAX_OUTPUT_CHARS - self.printed
+            self.printed += len(content["text"])
+            self.messages += 1
+            if self.messages == MAX_MESSAGES:
+                self.flooded = True
+                asyncio.ensure_future(self.km.interrupt_kernel())
+            content["text"] = content["text"][: max(0, room)]
+            if room <= 0:
+                return None
+        for kind, data in content.get("data", {}).items() if isinstance(content.get("data"), dict) else ():
+            if len(data) > MAX_RESULT_CHARS:
+                content["data"][kind] = f"left out: {len(data)} characters"
+        return super().process_message(msg, cell, cell_index)
+
+
+def below_kernel():
+    """The processes that the kernel has started."""
+    kernels = [pid for pid in descendants(os.getpid()) if name_of(pid) == "evcxr_jupyter"]
+    return set().union(*(descendants(pid) for pid in kernels))
+
+
+def name_of(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # it has ended meanwhile
+        return ""
+
+
+def ended_for_memory():
+    """How many processes the system has ended because the notebook's control group was full."""
+    for folder in SANDBOX.get("cgroups", []):
+        for name in ("memory.events", "memory.oom_control"):
+            with contextlib.suppress(OSError):
+                found = re.search(r"^oom_kill (\d+)", (Path(folder) / name).read_text(), re.M)
+                if found:
+                    return int(found[1])
+    return 0
+
+
+def failure(name, text):
+    return new_output("error", ename=name, evalue=text, traceback=[text])
+
+
+def problem_of(cell):
+    """(kind, first line) of what went wrong in a cell, else None."""
+    error = ANSI.sub("", error_text(cell))
+    stderr = "".join(out.text for out in cell.outputs if out.output_type == "stream" and out.name == "stderr")
+    panic = re.search(r"panicked at [^\n]*\n?([^\n]*)", error + stderr)
+    if panic:
+        # What `todo!()` says: the exercise is not answered, which is no fault of the notebook's.
+        return "incomplete" if panic[1].startswith("not yet implemented") else "panicked", panic[1].strip()
+    if "Subprocess terminated" in error:
+        return "crashed", first_text(error)
+    if error:
+        return "does not compile", compiler_line(error)
+    if stderr.strip() and not utils.is_grade(cell):
+        return "failed", first_text(stderr)
+    return None
+
+
+def first_text(text):
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
+
+
+def compiler_line(text):
+    """rustc's first error, without the drawing of the code around it."""
+    found = re.search(r"^(?:\[E\d+\] Error:|error(?:\[E\d+\])?:)\s*.*$", text, re.M)
+    return first_text(found[0] if found else text)
+
+
+def keep_score(cell, index, run, seal):
+    """nbgrader gives full points to a check without a result; here only a number from 0 to the points is a score.
+
+    Behind `seal`, if there is one: a number without it is not from the check.
+    """
+    points, grade_id = cell.metadata.nbgrader.points, cell.metadata.nbgrader.grade_id
+    results = [out for out in cell.outputs if out.output_type == "execute_result"]
+    text = "".join(results[-1].data.get("text/plain", "")).strip() if results else ""
+    if seal and text:
+        found, _, text = text.rpartition(" ")
+        if found != seal:
+            run.note("forged", cell, index, "the score is not from the check")
+            text = ""
+        else:
+            results[-1].data["text/plain"] = text
+    try:
+        valid = 0 <= float(text) <= points
+    except ValueError:
+        valid = False
+    if valid:
+        run.earned += float(text)
+        # What the learner's code wrote there must not cost the points, as it would in nbgrader.
+        cell.outputs = [out for out in cell.outputs if out.output_type == "stream"] + results[-1:]
+        for out in cell.outputs:
+            if out.output_type == "stream":
+                out.name = "stdout"
+        return
+    reason = f"the check answered {text[:40]!r}, not a number from 0 to {points}" if text else "the check gave no score"
+    cell.outputs = [out for out in cell.outputs if out.output_type != "execute_result"]
+    cell.outputs.append(failure("NoScore", reason))
+    run.unscored[grade_id] = reason
+
+
+def execute(notebook, companions, limits):
+    """Runs a notebook beside these files; its `Run`."""
+    Limited.run = run = Run(*limits)
+    libc = ctypes.CDLL(None)
+    # Processes that a cell leaves behind stay below this one, where their memory counts.
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    # `cargo lab` may be killed; no kernel shall outlive it.
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    config = Config(CONFIG)
+    # Short, for it becomes part of the names of sockets.
+    with tempfile.TemporaryDirectory(prefix="lab-") as folder:
+        os.environ["JUPYTER_RUNTIME_DIR"] = os.path.join(folder, "run")
+        work = os.path.join(folder, "work")
+        if SANDBOX:
+            config.KernelManager.update(transport="ipc", ip=os.path.join(folder, "socket"))
+        for path in (os.environ["JUPYTER_RUNTIME_DIR"], work):
+            os.mkdir(path, 0o700)
+        for file in () if SANDBOX else companions:
+            shutil.copy(file, work)
+        try:
+            Limited(config=config).preprocess(notebook, {"metadata": {"path": work}})
+        finally:
+            end_leftovers()
+    return run
+
+
+def end_leftovers():
+    """Ends what is left of kernels and of what cells started, until nothing is."""
+    while left := descendants(os.getpid()):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.01)

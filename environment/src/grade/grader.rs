@@ -1,0 +1,262 @@
+//! Runs notebooks, keeps what came of them, and writes the gradebook.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::submission::Submission;
+use super::{GRADER_FAILED, Limits, Outcome, Scores, Todo, Work, inspect};
+use crate::course::release::write_course;
+use crate::course::{Lesson, STARTER};
+use crate::home::{Home, remove_if_there, write_atomically};
+use crate::kernel::live;
+use crate::python;
+use crate::sandbox::cgroup::Cgroup;
+use crate::sandbox::{self, Layer};
+
+/// Where a run's results go, and what it may take.
+pub struct Grader {
+    pub home: Home,
+    pub output: PathBuf,
+    pub limits: Limits,
+    /// Changes with the library, which holds the checks.
+    pub library: String,
+    pub support_crate: PathBuf,
+    /// What keeps kernels in, if anything does.
+    pub layer: Option<Layer>,
+    pub again: bool,
+}
+
+impl Grader {
+    /// Makes the output folder a course directory with these lessons.
+    pub fn prepare<'a>(&self, lessons: impl Iterator<Item = &'a Lesson> + Clone) -> Result<()> {
+        write_course(&self.output, lessons.clone())?;
+        let mut command = python::grader(&self.home, "prepare");
+        command.arg(&self.output).args(lessons.map(|lesson| &lesson.name));
+        python::follow(&mut command, |_| ())?.into_result().with_context(|| {
+            format!(
+                "nbgrader cannot add the lessons to {}\n  try: another --output, if a lesson's checks have changed since",
+                self.output.display()
+            )
+        })
+    }
+
+    /// How many notebooks at a time the memory is enough for.
+    pub fn jobs_that_fit(&self, wanted: u8) -> Result<u8> {
+        let text = fs::read_to_string("/proc/meminfo").context("the memory's size cannot be read")?;
+        let field = |line: &str| line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse::<u64>().ok();
+        let available_mib = text.lines().find_map(field).unwrap_or_default() >> 10;
+        let fitting = (available_mib / u64::from(self.limits.memory_limit)).clamp(1, u8::MAX.into()) as u8;
+        if fitting < wanted {
+            println!(
+                "{fitting} at a time, not {wanted}: {available_mib} MiB of memory are free, and each may take {} MiB",
+                self.limits.memory_limit
+            );
+        }
+        Ok(wanted.min(fitting))
+    }
+
+    /// Says what keeps learners' code in, and asks Cargo once what sandboxed kernels, which may not keep its answers, ask
+    /// each time.
+    pub fn make_ready(&self) -> Result<()> {
+        let Some(layer) = self.layer else {
+            println!("No sandbox: learners' code has your rights, files and network");
+            return Ok(());
+        };
+        let stamp = self.home.answers().join("for-sandboxes");
+        if fs::read_to_string(&stamp).is_ok_and(|text| text == self.library) {
+            return Ok(());
+        }
+        println!("Starting a first kernel in a sandbox ({}), once after each change of the library", layer.name());
+        let mut command = python::grader(&self.home, "prime");
+        self.limit(&mut command);
+        let request = self.request(layer, None, None, true);
+        command.env(sandbox::VARIABLE, request.to_variable()?);
+        let log = self.output.join("results/first-kernel.log");
+        fs::create_dir_all(self.output.join("results"))?;
+        command.stderr(File::create(&log).with_context(|| format!("cannot write {}", log.display()))?);
+        fs::create_dir_all(self.home.answers())?;
+        let ended = python::follow(&mut command, |_| ())?;
+        ended.into_result().with_context(|| {
+            format!("no kernel runs in a sandbox ({}); its messages are in {}", layer.name(), log.display())
+        })?;
+        write_atomically(&stamp, self.library.as_bytes())
+    }
+
+    fn limit(&self, command: &mut Command) {
+        let Limits { cell_timeout, time_limit, memory_limit, .. } = self.limits;
+        for (name, value) in
+            [("cell-timeout", cell_timeout), ("time-limit", time_limit), ("memory-limit", memory_limit)]
+        {
+            command.arg(format!("--{name}={value}"));
+        }
+    }
+
+    fn request(
+        &self,
+        layer: Layer,
+        lesson: Option<&Lesson>,
+        group: Option<&Cgroup>,
+        keeps_answers: bool,
+    ) -> sandbox::Request {
+        sandbox::Request {
+            layer,
+            support_crate: self.support_crate.clone(),
+            files: lesson.map(|lesson| self.output.join("release").join(&lesson.name)),
+            memory_mib: self.limits.memory_limit,
+            disk_mib: self.limits.disk_limit,
+            cgroups: group.map(|group| group.folders().to_vec()).unwrap_or_default(),
+            keeps_answers,
+        }
+    }
+
+    /// The place of a notebook's results, without an extension.
+    fn place(&self, submission: &Submission, lesson: &Lesson) -> PathBuf {
+        self.output.join("results").join(&submission.student).join(&lesson.name)
+    }
+
+    /// How the notebook's grading went, and whether that was known already.
+    pub fn outcome(&self, submission: &Submission, lesson: &Lesson, number: usize) -> Result<(Outcome, bool)> {
+        let place = self.place(submission, lesson);
+        let record = place.with_added_extension("json");
+        let key = self.key(submission, lesson)?;
+        let known = fs::read(&record).ok().and_then(|text| serde_json::from_slice::<Outcome>(&text).ok());
+        if let Some(known) = known.filter(|known| known.key == key && !self.again) {
+            return Ok((known, true));
+        }
+        remove_if_there(&record)?;
+        let executed = place.with_added_extension("ipynb");
+        remove_if_there(&executed)?;
+        let log = place.with_added_extension("log");
+        fs::create_dir_all(place.parent().unwrap_or(&place))?;
+        let log_file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = python::grader(&self.home, "grade");
+        command.arg(&self.output).arg(&lesson.name).arg(&submission.file).arg(&executed);
+        self.limit(&mut command);
+        // Gone with its processes when the notebook has been graded.
+        let group = self.layer.and_then(|_| Cgroup::create(self.limits.memory_limit, number));
+        match self.layer {
+            Some(layer) => {
+                let request = self.request(layer, Some(lesson), group.as_ref(), false);
+                command.env(sandbox::VARIABLE, request.to_variable()?);
+            }
+            None => drop(command.env_remove(sandbox::VARIABLE)),
+        }
+        // The kernel's own messages, which a reader of the table has no use for.
+        command.stderr(log_file.try_clone()?);
+        let mut graded: Option<Outcome> = None;
+        let ended = python::follow(&mut command, |event| {
+            if event["event"] == "graded" {
+                let mut event = event.clone();
+                event["key"] = key.clone().into();
+                graded = serde_json::from_value(event).ok();
+            }
+        })?;
+        drop(group);
+        live::sweep(&self.home)?;
+        match (ended.into_result(), graded) {
+            (Ok(()), Some(mut outcome)) => {
+                let read = |path: &Path| anyhow::Ok(serde_json::from_slice::<Value>(&fs::read(path)?)?);
+                outcome.notes.extend(inspect::remarks(&read(&submission.file)?, &read(&lesson.dir.join(STARTER))?)?);
+                // What is no notebook has nothing to record.
+                outcome.recorded = !executed.exists();
+                write_atomically(&record, &serde_json::to_vec_pretty(&outcome)?)?;
+                Ok((outcome, false))
+            }
+            (result, _) => {
+                let message = result.err().map_or_else(String::new, |error| error.to_string());
+                (&log_file).write_all(message.as_bytes())?;
+                let last = message.lines().last().unwrap_or_default();
+                Ok((Outcome::of(GRADER_FAILED, &format!("{last} (all of it: {})", log.display())), false))
+            }
+        }
+    }
+
+    /// Puts what was run, now or in a run that was interrupted, into the gradebook, and writes its feedback.
+    pub fn record(&self, work: &[Work], outcomes: &mut [Outcome]) -> Result<()> {
+        let mut waiting = Vec::new();
+        for (Work { submission, todo }, outcome) in work.iter().zip(outcomes) {
+            if let Todo::Run(lesson) = todo
+                && !outcome.recorded
+                && outcome.status != GRADER_FAILED
+            {
+                waiting.push((submission, *lesson, outcome));
+            }
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let list: String = waiting
+            .iter()
+            .map(|(submission, lesson, _)| {
+                let executed = self.place(submission, lesson).with_added_extension("ipynb");
+                format!("{}\n", json!({"student": submission.student, "lesson": lesson.name, "executed": executed}))
+            })
+            .collect();
+        println!("Writing the gradebook and the feedback of {} notebooks", waiting.len());
+        let list_file = self.output.join("results/to-record");
+        write_atomically(&list_file, list.as_bytes())?;
+        let mut command = python::grader(&self.home, "record");
+        command.arg(&self.output).stdin(Stdio::from(File::open(&list_file)?));
+        let mut failed: Result<()> = Ok(());
+        let ended = python::follow(&mut command, |event| {
+            let of = |(submission, lesson, _): &&mut (&&Submission, &Lesson, &mut Outcome)| {
+                event["event"] == "recorded"
+                    && event["student"] == submission.student.as_str()
+                    && event["lesson"] == lesson.name.as_str()
+            };
+            let Some((submission, lesson, outcome)) = waiting.iter_mut().find(of) else { return };
+            if let Some(error) = event["error"].as_str() {
+                let last = error.lines().last().unwrap_or_default();
+                **outcome = Outcome::of(GRADER_FAILED, &format!("nbgrader does not take it: {last}"));
+                return;
+            }
+            outcome.recorded = true;
+            let record = self.place(submission, lesson).with_added_extension("json");
+            let text = serde_json::to_vec_pretty(outcome).context("an outcome is not JSON");
+            if let Err(error) = text.and_then(|text| write_atomically(&record, &text)) {
+                failed = Err(error);
+            }
+        })?;
+        ended.into_result()?;
+        failed?;
+        if let Some((submission, ..)) = waiting.iter().find(|(_, _, o)| !o.recorded && o.status != GRADER_FAILED) {
+            bail!("the gradebook has nothing of {}\n  try: the same command again", submission.student);
+        }
+        remove_if_there(&list_file)
+    }
+
+    /// Changes with whatever an outcome depends on.
+    fn key(&self, submission: &Submission, lesson: &Lesson) -> Result<String> {
+        let mut hash = Sha256::new();
+        for path in [&submission.file, &lesson.source()] {
+            hash.update(Sha256::digest(fs::read(path).with_context(|| format!("cannot read {}", path.display()))?));
+        }
+        hash.update(format!("{:?} {:?}", self.limits, self.layer));
+        hash.update(&self.library);
+        hash.update(python::GRADE_PY);
+        hash.update(python::EXECUTE_PY);
+        Ok(format!("{:x}", hash.finalize()))
+    }
+
+    /// What the gradebook holds; points that a person gave meanwhile are in it.
+    pub fn scores(&self) -> Result<Scores> {
+        let mut scores = Scores::new();
+        let mut command = python::grader(&self.home, "scores");
+        python::follow(command.arg(&self.output), |event| {
+            if event["event"] == "score" {
+                let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+                let points = event["points"].as_f64().unwrap_or_default();
+                let by_hand = event["by_hand"] == true;
+                scores.insert(["student", "lesson", "exercise"].map(text), (points, by_hand));
+            }
+        })?
+        .into_result()?;
+        Ok(scores)
+    }
+}

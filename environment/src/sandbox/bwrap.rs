@@ -1,0 +1,76 @@
+//! The first layer: bubblewrap makes namespaces in which there is nothing but what it is told to show.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::Plan;
+
+/// Temporary files that ask for no folder, and shared memory.
+const SMALL_MIB: u64 = 256;
+
+/// Namespaces of its own, an identity without rights, and an end with whoever started it.
+const ALONE: [&str; 12] = [
+    "--unshare-all",
+    "--unshare-user",
+    "--uid",
+    "1000",
+    "--gid",
+    "1000",
+    "--hostname",
+    "sandbox",
+    "--die-with-parent",
+    "--new-session",
+    "--cap-drop",
+    "ALL",
+];
+
+/// Whether it is there and may make namespaces.
+pub fn probe() -> Result<()> {
+    let shown = ["/usr", "/bin", "/lib", "/lib64"].map(PathBuf::from);
+    let mut command = Command::new("bwrap");
+    command.args(ALONE);
+    show(&mut command, &shown.into_iter().filter(|path| path.exists()).collect::<Vec<_>>());
+    command.args(["--size", "4096", "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev", "true"]);
+    let done = command.stdin(Stdio::null()).output().context("bubblewrap is not installed")?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        bail!("bubblewrap does not run here: {}", said.lines().next().unwrap_or("it says nothing"));
+    }
+    Ok(())
+}
+
+/// `PROGRAM ARGUMENTS` in namespaces as the plan says.
+pub fn command(plan: &Plan, program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("bwrap");
+    command.args(ALONE);
+    show(&mut command, &plan.visible);
+    command.args(["--proc", "/proc", "--dev", "/dev"]);
+    let mut room = |mib: u64, at: &Path| {
+        command.args(["--size", &(mib << 20).to_string(), "--tmpfs"]).arg(at);
+    };
+    room(SMALL_MIB, Path::new("/dev/shm"));
+    room(SMALL_MIB, Path::new("/tmp"));
+    // All that a kernel writes lies in memory, below the folder in which kernels live, and ends with it.
+    room(plan.request.disk_mib.into(), plan.dir.parent().unwrap_or(&plan.dir));
+    if plan.request.keeps_answers
+        && let Some(answers) = plan.visible.iter().find(|path| path.ends_with("answers"))
+    {
+        command.arg("--bind").arg(answers).arg(answers);
+    }
+    command.args(["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]);
+    command.arg(program).args(arguments);
+    command
+}
+
+/// At the same places, read-only; a link as the link that it is.
+fn show(command: &mut Command, paths: &[PathBuf]) {
+    for path in paths {
+        match std::fs::read_link(path) {
+            Ok(target) => command.args([OsStr::new("--symlink"), target.as_os_str(), path.as_os_str()]),
+            Err(_) => command.args([OsStr::new("--ro-bind"), path.as_os_str(), path.as_os_str()]),
+        };
+    }
+}

@@ -1,0 +1,119 @@
+//! Limits that the system's kernel holds for all processes of a notebook together: control groups.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::PROCESSES;
+
+/// Where they are mounted everywhere.
+const ROOT: &str = "/sys/fs/cgroup";
+const PREFIX: &str = "quantlab-";
+
+/// One notebook's group: a folder in version 2, one for each controller in version 1.
+#[derive(Debug)]
+pub struct Cgroup {
+    folders: Vec<PathBuf>,
+}
+
+impl Cgroup {
+    /// Makes a group with these limits; `None` where this user may not.
+    pub fn create(memory_mib: u32, number: usize) -> Option<Self> {
+        let name = format!("{PREFIX}{}-{number}", std::process::id());
+        let memory = (u64::from(memory_mib) << 20).to_string();
+        let processes = PROCESSES.to_string();
+        let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = |controller: &str| {
+            let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+            lines.find(|(names, _)| names.split(',').any(|name| name == controller)).map(|(_, path)| path)
+        };
+        if Path::new(ROOT).join("cgroup.controllers").is_file() {
+            // A group that holds processes cannot have limited ones below it, except where it is the root.
+            let own = below(Path::new(ROOT), own("")?);
+            let limits = [("memory.max", memory.as_str()), ("memory.swap.max", "0"), ("pids.max", processes.as_str())];
+            let mut parents = [Some(own.as_path()), own.parent()].into_iter().flatten();
+            return parents
+                .find_map(|parent| make(&parent.join(&name), &limits))
+                .map(|one| Self { folders: vec![one] });
+        }
+        let in_version_1 = |controller: &str, limits: &[(&str, &str)]| {
+            let parent = below(&Path::new(ROOT).join(controller), own(controller)?);
+            make(&parent.join(&name), limits)
+        };
+        let memory = in_version_1("memory", &[("memory.limit_in_bytes", &memory)])?;
+        let group = Self { folders: vec![memory] };
+        let processes = in_version_1("pids", &[("pids.max", &processes)])?;
+        Some(Self { folders: [group.take(), vec![processes]].concat() })
+    }
+
+    fn take(mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.folders)
+    }
+
+    /// Their folders, for [`join`].
+    pub fn folders(&self) -> &[PathBuf] {
+        &self.folders
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        for folder in &self.folders {
+            end_all(folder);
+            // One that is still in use is removed by a later run.
+            let _: std::io::Result<()> = fs::remove_dir(folder);
+        }
+        for parent in self.folders.iter().filter_map(|folder| folder.parent()) {
+            remove_forsaken(parent);
+        }
+    }
+}
+
+/// Puts this process, and all that it will start, into a group.
+pub fn join(folders: &[PathBuf]) -> std::io::Result<()> {
+    folders.iter().try_for_each(|folder| fs::write(folder.join("cgroup.procs"), std::process::id().to_string()))
+}
+
+fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
+}
+
+/// A group with these limits, if all of them can be set. (Where there is no swap, it has no limit.)
+fn make(folder: &Path, limits: &[(&str, &str)]) -> Option<PathBuf> {
+    fs::create_dir(folder).ok()?;
+    let set = |(file, value): &(&str, &str)| {
+        let file = folder.join(file);
+        (file.to_string_lossy().contains("swap") && !file.exists()) || fs::write(file, value).is_ok()
+    };
+    if limits.iter().all(set) && fs::metadata(folder.join("cgroup.procs")).is_ok() {
+        return Some(folder.to_owned());
+    }
+    let _: std::io::Result<()> = fs::remove_dir(folder);
+    None
+}
+
+/// Ends the processes of a group, until there are none.
+fn end_all(folder: &Path) {
+    for _ in 0..100 {
+        let Ok(processes) = fs::read_to_string(folder.join("cgroup.procs")) else { return };
+        if processes.trim().is_empty() {
+            return;
+        }
+        for pid in processes.lines().filter_map(|line| line.parse().ok()) {
+            // SAFETY: kill touches no memory; the group holds only what a sandboxed kernel has started.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Removes groups of runs that were killed.
+fn remove_forsaken(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            end_all(&entry.path());
+            let _: std::io::Result<()> = fs::remove_dir(entry.path());
+        }
+    }
+}

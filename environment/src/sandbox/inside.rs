@@ -1,0 +1,109 @@
+//! `lab sandboxed`: the first process inside. Makes the kernel's folder, gives up what is left to give up, starts evcxr,
+//! and relays between it and the driver.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Layer, Plan, landlock, relay, seccomp, work};
+use crate::home::{Home, write_with_mode};
+use crate::kernel::installed::Installed;
+use crate::kernel::{launch, links};
+
+/// Runs a kernel by the plan on standard input, to its end.
+pub fn run() -> Result<ExitCode> {
+    let plan: Plan = serde_json::from_reader(std::io::stdin().lock()).context("no plan came from `lab kernel`")?;
+    let home = Home::find()?;
+    let installed = Installed::read(&home)?;
+    // SAFETY: prctl with integers touches no memory. No cell shall look into this process, and it ends with its parent.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+    furnish(&plan, &home)?;
+    if plan.request.layer == Layer::Landlock {
+        let ports: Vec<u16> = plan.sockets.iter().map(|(_, port)| *port).collect();
+        let answers = home.answers();
+        let own = if plan.request.keeps_answers { vec![&*plan.dir, &*answers] } else { vec![&*plan.dir] };
+        landlock::enter(&plan.visible, &own, &ports)?;
+    }
+    let connection_file = plan.dir.join("connection.json");
+    write_with_mode(&connection_file, &serde_json::to_vec(&plan.connection)?, 0o600)?;
+    let mut command =
+        launch::kernel_command(&home, &installed, &plan.request.support_crate, &plan.dir, &connection_file)?;
+    let libraries = library_path(&command, &plan.dir, &installed.host);
+    command.current_dir(work(&plan.dir)).env("LD_LIBRARY_PATH", libraries);
+    let filter = seccomp::programs()?;
+    let limits = limits(&plan);
+    // SAFETY: between fork and exec, prctl, setrlimit and the filter's installation allocate nothing.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            for &(resource, limit) in &limits {
+                let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+                if libc::setrlimit(resource, &raw const limit) != 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            seccomp::apply(&filter)
+        });
+    }
+    let mut kernel = command.spawn().context("cannot start evcxr_jupyter")?;
+    for (from, port) in plan.sockets {
+        relay::serve(from, port);
+    }
+    let status = kernel.wait().context("cannot wait for the kernel")?;
+    if !status.success() {
+        bail!("evcxr_jupyter ended with {status}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The kernel's, and the folder of the build. A cell's library looks for the one that it links where that was when it was
+/// linked; with a link in that place, where the link leads from there, which is not where it leads from here.
+fn library_path(kernel: &Command, dir: &Path, host: &str) -> OsString {
+    let known = kernel.get_envs().find(|(name, _)| *name == "LD_LIBRARY_PATH").and_then(|(_, value)| value);
+    let mut path = dir.join("target").join(host).join("debug").into_os_string();
+    if let Some(known) = known {
+        path.push(":");
+        path.push(known);
+    }
+    path
+}
+
+/// The kernel's folders: its build, cloned by links to what is read-only here, and the learner's.
+fn furnish(plan: &Plan, home: &Home) -> Result<()> {
+    let dir = &plan.dir;
+    for name in ["home", "tmp"].map(|name| dir.join(name)).into_iter().chain([work(dir)]) {
+        fs::create_dir_all(&name).with_context(|| format!("cannot make {}", name.display()))?;
+    }
+    links::clone_by_name(&home.warm().join("target"), &dir.join("target"))
+        .context("cannot clone the warm kernel")?;
+    for file in plan.request.files.as_deref().map(companions).into_iter().flatten() {
+        let to = work(dir).join(file.file_name().unwrap_or_default());
+        fs::copy(&file, &to).with_context(|| format!("cannot copy {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// The files beside a lesson's notebooks.
+pub fn companions(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.is_file() && path.extension().is_none_or(|e| e != "ipynb")).collect()
+}
+
+/// What the system's kernel holds each process to.
+fn limits(plan: &Plan) -> Vec<(libc::__rlimit_resource_t, u64)> {
+    let mib = |mib: u32| u64::from(mib) << 20;
+    vec![
+        (libc::RLIMIT_DATA, mib(plan.request.memory_mib)),
+        (libc::RLIMIT_FSIZE, mib(plan.request.disk_mib)),
+        (libc::RLIMIT_NPROC, plan.processes),
+        (libc::RLIMIT_NOFILE, 4096),
+        (libc::RLIMIT_CORE, 0),
+    ]
+}

@@ -1,0 +1,131 @@
+//! `lab kernel` where a sandbox is asked for: starts the layer, and waits for its end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::visible::visible;
+use super::{Layer, PROCESSES, Plan, Request, bwrap, cgroup};
+use crate::home::{Home, remove_if_there};
+use crate::kernel::installed::Installed;
+use crate::kernel::live;
+
+/// Runs the kernel of a connection file in a sandbox, to its end.
+pub fn launch(home: &Home, installed: &Installed, request: Request, connection_file: &Path) -> Result<ExitCode> {
+    // SAFETY: prctl with integers touches no memory. The kernel ends with its driver, however that ends.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let text =
+        fs::read_to_string(connection_file).with_context(|| format!("cannot read {}", connection_file.display()))?;
+    let mut connection: Value = serde_json::from_str(&text).context("the connection file is not JSON")?;
+    // Its lock is held here, outside; there is no janitor, for this process itself removes the folder.
+    let live::Live { dir, lock } = live::empty(home)?;
+    let sockets = listen(&mut connection)?;
+    let layer = request.layer;
+    let plan = Plan {
+        visible: visible(home, installed, &request.support_crate),
+        processes: processes_at_most(layer),
+        sockets,
+        connection,
+        dir: dir.clone(),
+        request,
+    };
+    let lab = home.lab();
+    let inside = ["sandboxed"];
+    let mut command = match layer {
+        Layer::Bubblewrap => bwrap::command(&plan, &lab, &inside),
+        Layer::Landlock => {
+            let mut command = Command::new(lab);
+            command.args(inside);
+            command
+        }
+    };
+    command.env_clear().envs(environment(home, &dir));
+    let groups = plan.request.cgroups.clone();
+    // SAFETY: between fork and exec, prctl touches no memory, and the group's files are written by plain calls.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            cgroup::join(&groups)
+        });
+    }
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().context("cannot start the sandbox")?;
+    let told = child.stdin.take().context("the sandbox takes no input")?.write_all(&serde_json::to_vec(&plan)?);
+    let status = child.wait().context("cannot wait for the sandbox")?;
+    remove_if_there(&dir)?;
+    remove_if_there(&live::lock_path(&dir))?;
+    drop(lock);
+    told.context("the sandbox did not start; its messages are above")?;
+    if !status.success() {
+        bail!("the kernel in the sandbox ended with {status}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Listens where the driver connects; the connection then says where the kernel, inside, is to listen itself.
+fn listen(connection: &mut Value) -> Result<Vec<(i32, u16)>> {
+    if connection["transport"] != "ipc" {
+        bail!("a sandboxed kernel speaks through Unix-domain sockets, not {}", connection["transport"]);
+    }
+    let outside = connection["ip"].as_str().context("the connection file names no place")?.to_owned();
+    connection["transport"] = "tcp".into();
+    connection["ip"] = Ipv4Addr::LOCALHOST.to_string().into();
+    let names = ["shell_port", "iopub_port", "stdin_port", "control_port", "hb_port"];
+    // All at once, so that they are five.
+    let free: Vec<TcpListener> =
+        names.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
+    let mut sockets = Vec::new();
+    for (name, free) in names.iter().zip(&free) {
+        let number = connection[name].as_u64().with_context(|| format!("the connection file has no {name}"))?;
+        let at = format!("{outside}-{number}");
+        let listener = UnixListener::bind(&at).with_context(|| format!("cannot listen at {at}"))?;
+        // SAFETY: fcntl on a descriptor that `listener` keeps open; F_SETFD takes an int and touches no memory.
+        if unsafe { libc::fcntl(listener.as_raw_fd(), libc::F_SETFD, 0) } == -1 {
+            return Err(std::io::Error::last_os_error()).context("cannot hand a socket on");
+        }
+        let port = free.local_addr()?.port();
+        connection[name] = port.into();
+        sockets.push((listener.into_raw_fd(), port));
+    }
+    Ok(sockets)
+}
+
+/// All that there is of the environment.
+fn environment(home: &Home, dir: &Path) -> BTreeMap<&'static str, String> {
+    let root = home.root().to_string_lossy().into_owned();
+    let at = |name: &str| dir.join(name).to_string_lossy().into_owned();
+    BTreeMap::from([
+        ("QUANTLAB_HOME", root),
+        ("HOME", at("home")),
+        ("TMPDIR", at("tmp")),
+        ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
+        ("LANG", "C.UTF-8".to_owned()),
+    ])
+}
+
+/// In namespaces of its own, a kernel's processes are counted by themselves; else with all of the user's.
+fn processes_at_most(layer: Layer) -> u64 {
+    match layer {
+        Layer::Bubblewrap => PROCESSES,
+        Layer::Landlock => PROCESSES + threads_of_user(),
+    }
+}
+
+fn threads_of_user() -> u64 {
+    // SAFETY: getuid always succeeds and touches no memory.
+    let user = unsafe { libc::getuid() }.to_string();
+    let threads = |status: String| {
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+        (field("Uid:") == Some(&user)).then(|| field("Threads:")?.parse::<u64>().ok()).flatten()
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| threads(fs::read_to_string(entry.path().join("status")).ok()?)).sum()
+}

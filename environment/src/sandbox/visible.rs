@@ -1,0 +1,84 @@
+//! What a sandboxed kernel may read: the system's programs, the toolchain, and the parts of the set-up that it needs.
+
+use std::path::{Path, PathBuf};
+
+use crate::home::Home;
+use crate::kernel::installed::Installed;
+
+/// Programs and libraries; no configuration but what programs are found and linked by.
+const SYSTEM: [&str; 15] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/etc/alternatives",
+    "/etc/fonts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/sys/devices/system/cpu",
+];
+
+/// All of it that is there. No notebooks, no other kernels, no credentials, and none of the course's own tests.
+pub fn visible(home: &Home, installed: &Installed, support_crate: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    paths.extend([installed.sysroot.clone(), installed.libtorch.clone()]);
+    paths.extend([home.evcxr(), home.std_cargo_home(), home.shim(), home.lab(), Installed::path(home)]);
+    // It may hold more than kernels and their settings.
+    paths.extend([home.cargo_config(), home.warm(), home.answers()]);
+    paths.extend(entries_but(&home.cargo_home(), &["credentials", "credentials.toml"]));
+    // Cargo's workspace, of which the library is a member.
+    if let Some(checkout) = support_crate.parent() {
+        paths.extend(["Cargo.toml", "Cargo.lock"].map(|name| checkout.join(name)));
+    }
+    paths.extend(entries_but(support_crate, &["tests"]));
+    paths.retain(|path| path.exists());
+    paths
+}
+
+fn entries_but(folder: &Path, names: &[&str]) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| !names.iter().any(|name| entry.file_name() == *name)).map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_and_answers_are_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(&dir.path().join("home"));
+        for path in ["home/cargo-home/credentials.toml", "home/cargo-home/config.toml", "home/executed/x.ipynb"] {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let library = dir.path().join("checkout/support-crate");
+        for part in ["src", "tests/course/answers"] {
+            std::fs::create_dir_all(library.join(part)).unwrap();
+        }
+        std::fs::create_dir_all(dir.path().join("checkout/notebooks")).unwrap();
+        let installed = Installed {
+            host: String::new(),
+            rustc: String::new(),
+            sysroot: dir.path().join("none"),
+            libtorch: dir.path().join("none"),
+            cuda: false,
+            rustflags: String::new(),
+            support_crate: library.clone(),
+        };
+        let seen = visible(&home, &installed, &library);
+        let shows = |path: &str| seen.iter().any(|shown| dir.path().join(path).starts_with(shown));
+        assert!(shows("home/cargo-home/config.toml") && shows("checkout/support-crate/src"), "{seen:?}");
+        for hidden in ["home/cargo-home/credentials.toml", "home/executed", "checkout/notebooks"] {
+            assert!(!shows(hidden), "{hidden}");
+        }
+        assert!(!shows("checkout/support-crate/tests/course/answers"));
+    }
+}
