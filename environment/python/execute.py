@@ -28,13 +28,15 @@ from nbgrader_config import Execute, c as CONFIG
 MEMORY_POLL_S = 0.1
 LATE_OUTPUT_AT_MOST_S = 2
 # What a cell prints beyond this is not kept, and a cell that has sent so many messages will not end by itself.
-MAX_OUTPUT_CHARS, MAX_MESSAGES = 200_000, 100_000
+MAX_OUTPUT_CHARS, MAX_MESSAGES = 200_000, 20_000
 # Pictures and tables; of a larger one, only that it was too large.
 MAX_RESULT_CHARS = 5_000_000
 # A kernel that sends more at once is cut off.
 MAX_MESSAGE_BYTES = 64 << 20
-# After an interrupt that did nothing, and after the end of the process that did not listen to it.
-SETTLES_WITHIN_S = 60
+# After its process was ended, a kernel still sends what that had printed, far more slowly than it was printed. One that
+# needs longer is started again.
+SETTLES_WITHIN_S = 10
+SILENCE_S = 1
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 # A check of the course's, as lessons call it.
 CHECK = re.compile(r"check_\w+\(.*\)\s*", re.S)
@@ -111,7 +113,9 @@ class Limited(Streams, Execute):
         super().__init__(**kwargs)
         self.timeout_func = self.run.cell_s
         # What a flood of output left behind is read before the cell's end is seen.
-        self.iopub_timeout = 30
+        self.iopub_timeout = 10
+        # The cells that ran as they should, for a kernel that has to be started again.
+        self.ran = []
 
     def create_kernel_manager(self):
         manager = super().create_kernel_manager()
@@ -166,21 +170,21 @@ class Limited(Streams, Execute):
         allowed = run.cell_s()
         start = time.monotonic()
         self.printed = self.messages = 0
-        self.flooded, self.pieces = False, {}
+        self.flooded, self.timed_out, self.pieces = False, False, {}
         try:
             self.execute_cell(cell, index, store_history=True)
             answered = True
         except CellTimeoutError:
             answered = False
-            if not self.end_cell():
-                run.stopped = "the kernel no longer answered"
         except DeadKernelError:
             answered = False
             run.stopped = "the kernel had died"
+        if (self.flooded or not answered) and not run.stopped and not self.settle() and not self.start_again():
+            run.stopped = "the kernel no longer answered"
         self.join_streams(cell)
         if run.was_over_memory(cell):
             run.note("out of memory", cell, index, f"more than {run.memory_limit_mib} MiB")
-        elif self.flooded:
+        elif self.flooded and not self.timed_out:
             run.hangs += 1
             cell.outputs.append(failure("TimedOut", "stopped: it did not end printing"))
             run.note("hung", cell, index, "stopped: it did not end printing")
@@ -194,13 +198,13 @@ class Limited(Streams, Execute):
             run.note("kernel died", cell, index, "")
         elif problem := problem_of(cell):
             run.note(problem[0], cell, index, problem[1])
+        elif not utils.is_grade(cell):
+            self.ran.append(cell.source)
         if run.stopped:
             cell.outputs.append(failure("KernelDied", run.stopped))
 
     async def async_execute_cell(self, cell, cell_index, *args, **kwargs):
-        channel = self.kc.iopub_channel
-        if not hasattr(channel, "get_at_once"):
-            channel.get_at_once, channel.get_msg = channel.get_msg, self.get_in_turn
+        self.read_quickly()
         await super().async_execute_cell(cell, cell_index, *args, **kwargs)
         # A thread that the cell has started may print for ever.
         with contextlib.suppress(asyncio.TimeoutError):
@@ -209,48 +213,53 @@ class Limited(Streams, Execute):
 
     execute_cell = run_sync(async_execute_cell)
 
-    async def async_end_cell(self):
-        """Ends what the kernel has started: the process in which cells run, and compilers. Whether it then answers."""
-        self.flooded = True  # what is printed meanwhile is of no use
+    async def _async_handle_timeout(self, *args):
+        # What has been printed until now is enough.
+        self.flooded = self.timed_out = True
+        return await super()._async_handle_timeout(*args)
+
+    async def async_settle(self):
+        """Ends what the kernel has started (the process in which cells run, and compilers) until it answers again, and
+        has sent what is left of their output; whether it does."""
+        self.flooded = True
         deadline = time.monotonic() + SETTLES_WITHIN_S
-        asked = None
-        while time.monotonic() < deadline:
-            for pid in below_kernel():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            asked = asked or self.kc.execute("()", store_history=False, silent=True)
+        asked = self.kc.execute("()", store_history=False, silent=True)
+        while time.monotonic() < deadline and await self.km.is_alive():
             with contextlib.suppress(asyncio.TimeoutError):
-                if await asyncio.wait_for(self.is_idle_after(asked), 5):
-                    self.flooded = False
-                    return True
-            if not await self.km.is_alive():
-                break
-        self.flooded = False
+                await asyncio.wait_for(self.is_idle_after(asked), 5)
+                return await self.is_silent(deadline)
+            end_below_kernel()
         return False
 
-    end_cell = run_sync(async_end_cell)
+    settle = run_sync(async_settle)
+
+    async def is_silent(self, deadline):
+        socket = self.kc.iopub_channel.socket
+        while time.monotonic() < deadline:
+            if not await socket.poll(SILENCE_S * 1000):
+                return True
+            await socket.recv_multipart()
+        return False
+
+    async def async_start_again(self):
+        """A new kernel, in which the cells that ran are run again; whether it answers."""
+        await self.km.restart_kernel(now=True)
+        try:
+            await self.kc.wait_for_ready(timeout=self.startup_timeout)
+            for source in self.ran:
+                asked = self.kc.execute(source, store_history=False)
+                await asyncio.wait_for(self.is_idle_after(asked), self.run.cell_timeout_s)
+        except (RuntimeError, asyncio.TimeoutError):
+            return False
+        return True
+
+    start_again = run_sync(async_start_again)
 
     async def is_idle_after(self, request):
         while True:
             message = await self.kc.iopub_channel.get_msg(timeout=None)
             if message["parent_header"].get("msg_id") == request and message["content"].get("execution_state") == "idle":
                 return True
-
-    async def get_in_turn(self, **kwargs):
-        # Or a flood of messages would keep the event loop from ever looking at the time-out.
-        await asyncio.sleep(0)
-        channel = self.kc.iopub_channel
-        if not self.flooded:
-            return await channel.get_at_once(**kwargs)
-        # What is not kept is not read either.
-        while True:
-            timeout = kwargs.get("timeout")
-            if timeout is not None and not await channel.socket.poll(timeout * 1000):
-                raise asyncio.TimeoutError
-            parts = await channel.socket.recv_multipart()
-            if b'"stream"' not in parts[parts.index(b"<IDS|MSG>") + 2]:
-                return channel.session.deserialize(channel.session.feed_identities(parts)[1])
-            await asyncio.sleep(0)
 
     def process_message(self, msg, cell, cell_index):
         content = msg["content"]
@@ -260,7 +269,7 @@ class Limited(Streams, Execute):
             self.messages += 1
             if self.messages == MAX_MESSAGES:
                 self.flooded = True
-                asyncio.ensure_future(self.km.interrupt_kernel())
+                end_below_kernel()
             content["text"] = content["text"][: max(0, room)]
             if room <= 0:
                 return None
@@ -270,10 +279,12 @@ class Limited(Streams, Execute):
         return super().process_message(msg, cell, cell_index)
 
 
-def below_kernel():
-    """The processes that the kernel has started."""
+def end_below_kernel():
+    """Ends the processes that the kernel has started."""
     kernels = [pid for pid in descendants(os.getpid()) if name_of(pid) == "evcxr_jupyter"]
-    return set().union(*(descendants(pid) for pid in kernels))
+    for pid in set().union(*(descendants(pid) for pid in kernels)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def name_of(pid):

@@ -60,7 +60,8 @@ pub fn command(plan: &Plan, program: &Path, arguments: &[&str]) -> Command {
     {
         command.arg("--bind").arg(answers).arg(answers);
     }
-    command.args(["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]);
+    // Root's settings of the system stay root's in a namespace of root's own: none is written to from here.
+    command.args(["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]);
     command.arg(program).args(arguments);
     command
 }

@@ -43,6 +43,8 @@ pub fn run() -> Result<ExitCode> {
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // A file that grows too large is an error to who writes it, not the end of the process.
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             for &(resource, limit) in &limits {
                 let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
                 if libc::setrlimit(resource, &raw const limit) != 0 {

@@ -86,6 +86,8 @@ fn listen(connection: &mut Value) -> Result<Vec<(i32, u16)>> {
     for (name, free) in names.iter().zip(&free) {
         let number = connection[name].as_u64().with_context(|| format!("the connection file has no {name}"))?;
         let at = format!("{outside}-{number}");
+        // A driver that starts its kernel again connects to the same place.
+        remove_if_there(Path::new(&at))?;
         let listener = UnixListener::bind(&at).with_context(|| format!("cannot listen at {at}"))?;
         // SAFETY: fcntl on a descriptor that `listener` keeps open; F_SETFD takes an int and touches no memory.
         if unsafe { libc::fcntl(listener.as_raw_fd(), libc::F_SETFD, 0) } == -1 {
