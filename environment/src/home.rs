@@ -135,6 +135,10 @@ impl Home {
     pub fn answers(&self) -> PathBuf {
         self.own_kernels().join("answers")
     }
+    /// Sources of packages as rust-analyzer is shown them.
+    pub fn skeletons(&self) -> PathBuf {
+        self.kernels().join("skeletons")
+    }
     /// Half-finished and finished downloads.
     pub fn downloads(&self) -> PathBuf {
         self.root.join("downloads")

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::cargo::{STD_CARGO_HOME, TOOLCHAIN_BIN};
+use super::cargo::{STD_CARGO_HOME, TOOLCHAIN_BIN, skeleton};
 use super::installed::Installed;
 use super::interrupt::{self, Flag};
 use super::signals::{Signals, leave_interrupts_to_parent};
@@ -19,6 +19,9 @@ use crate::sandbox;
 
 /// Set while set-up warms the kernel: the warm folder itself is used instead of a clone.
 pub const WARMING: &str = "QUANTLAB_WARM";
+
+/// Tells rust-analyzer where the standard library's sources are.
+const LIBRARY_SOURCES: &str = "RUST_SRC_PATH";
 
 /// Runs evcxr_jupyter, in a build folder of its own, until it ends.
 pub fn launch(connection_file: &Path) -> Result<ExitCode> {
@@ -85,8 +88,16 @@ pub fn kernel_command(
         .env("PATH", installed.kernel_path(home))
         .env(TOOLCHAIN_BIN, installed.sysroot.join("bin"))
         .env(STD_CARGO_HOME, home.std_cargo_home())
+        .env_remove(LIBRARY_SOURCES)
+        // evcxr's allocator: it takes memory page by page, and gives it back at once. (To forbid it huge pages would do
+        // the same, and forbid them to the cells too.)
+        .env("MIMALLOC_ARENA_EAGER_COMMIT", "0")
+        .env("MIMALLOC_PURGE_DELAY", "0")
         // evcxr rewrites a stock installation of itself that it finds in Jupyter's data folder.
         .env("JUPYTER_PATH", home.root().join("no-jupyter"));
+    if let Ok(library) = skeleton::of_library(&installed.sysroot, &home.skeletons()) {
+        command.env(LIBRARY_SOURCES, library);
+    }
     Ok(command)
 }
 

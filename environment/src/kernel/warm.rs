@@ -23,6 +23,7 @@ pub fn make(home: &Home, installed: &Installed) -> Result<()> {
     home.mark_undone(STAMP)?;
     remove_if_there(&home.warm())?;
     remove_if_there(&home.answers())?;
+    remove_if_there(&home.skeletons())?;
     let mut build = installed.cargo(home, &installed.support_crate, "build")?;
     // Nothing is left to build; Cargo says what it has built.
     let messages = output_of(build.args([

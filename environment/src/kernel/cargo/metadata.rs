@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::cell::CELL;
 use super::kept::{Kept, write_if_other};
+use super::skeleton;
 use super::{STD_CARGO_HOME, tool};
 
 /// Packages beyond the support crate's direct dependencies whose types show up in cells.
@@ -84,6 +85,8 @@ struct Answer {
 
 /// Prints what Cargo answers, or answered before when all was the same.
 pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
+    let sysroot = tool("rustc").parent().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+    let library = skeleton::original_library(&sysroot);
     let (kept, lock) = match question {
         Question::Cells(dir) => (Kept::of_cells(dir, args), Some(dir.join("Cargo.lock"))),
         Question::StandardLibrary(manifest) => (Kept::of_library(manifest, args), None),
@@ -97,9 +100,15 @@ pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut command = Command::new(tool("cargo"));
-    command.args(args);
-    if let (Question::StandardLibrary(_), Some(home)) = (question, std::env::var_os(STD_CARGO_HOME)) {
-        command.env("CARGO_HOME", home);
+    if let Question::StandardLibrary(manifest) = question {
+        // The skeleton is not whole enough for Cargo.
+        command
+            .args(args.iter().map(|arg| if arg == manifest { library.join("Cargo.toml").into() } else { arg.clone() }));
+        if let Some(home) = std::env::var_os(STD_CARGO_HOME) {
+            command.env("CARGO_HOME", home);
+        }
+    } else {
+        command.args(args);
     }
     let done = command.output().context("cannot start cargo")?;
     let notes = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -107,11 +116,18 @@ pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
     if !done.status.success() {
         return Ok(ExitCode::FAILURE);
     }
-    let mut metadata: Value = serde_json::from_slice(&done.stdout).context("cargo metadata did not print JSON")?;
+    let mut text = String::from_utf8_lossy(&done.stdout).into_owned();
+    if let Question::StandardLibrary(manifest) = question
+        && let Some(shown) = manifest.parent()
+    {
+        text = text.replace(&*library.to_string_lossy(), &shown.to_string_lossy());
+    }
+    let mut metadata: Value = serde_json::from_str(&text).context("cargo metadata did not print JSON")?;
     match question {
         Question::Cells(_) => keep_named_packages(&mut metadata),
         Question::StandardLibrary(_) => keep(&mut metadata, &STD.map(str::to_owned).into()),
     }
+    skeleton::show_instead(&mut metadata);
     println!("{metadata}");
     if let Some(kept) = kept {
         kept.remember(&Answer { metadata, notes, lock: lock.and_then(|file| fs::read_to_string(file).ok()) });

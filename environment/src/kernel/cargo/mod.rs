@@ -2,11 +2,12 @@
 //!
 //! Three kinds of request are answered faster than Cargo would, and everything else is passed on untouched:
 //! `metadata`, by what Cargo said to the same question before ([`kept`]), with what no cell names left out
-//! ([`metadata`]); and `build` of a cell, by the call of rustc that Cargo made for the cell before ([`cell`]).
+//! ([`metadata`], [`skeleton`]); and `build` of a cell, by the call of rustc that Cargo made for the cell before ([`cell`]).
 
 mod cell;
 mod kept;
 mod metadata;
+pub mod skeleton;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
