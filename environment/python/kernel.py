@@ -13,12 +13,15 @@ import os
 import re
 import signal
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from queue import Empty
 
 import nbformat
+from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 from jupyter_client.utils import ensure_async
 from nbclient import NotebookClient
@@ -27,6 +30,8 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 KERNEL = "quantlab"
 # A kernel loads its dependency before it answers; after an edit of the support crate that is a build.
 STARTUP_TIMEOUT_S = 1200
+# A program that does not answer as a kernel by then is none.
+VERSION_TIMEOUT_S = 60
 # What evcxr prints on standard error travels on its own path and can arrive after the cell's "idle".
 LATE_OUTPUT_S = 0.06
 # Cells that write to standard error on purpose carry this tag.
@@ -381,6 +386,29 @@ def timing():
     say("timing", **{key: round(value, 3) for key, value in report.items()})
 
 
+def version(program):
+    """Which version of itself a kernel's program names."""
+    with tempfile.TemporaryDirectory() as folder:
+        spec = Path(folder) / "asked"
+        spec.mkdir()
+        argv = [str(program), "--control_file", "{connection_file}"]
+        text = json.dumps({"argv": argv, "display_name": "asked", "language": "rust"})
+        (spec / "kernel.json").write_text(text)
+        manager = KernelManager(kernel_name="asked", kernel_spec_manager=KernelSpecManager(kernel_dirs=[folder]))
+        quiet = subprocess.DEVNULL
+        # evcxr rewrites a stock installation of itself that it finds in Jupyter's data folder.
+        manager.start_kernel(env={**os.environ, "JUPYTER_PATH": folder}, stdout=quiet, stderr=quiet)
+        client = manager.client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=VERSION_TIMEOUT_S)
+            reply = client.kernel_info(reply=True, timeout=VERSION_TIMEOUT_S)
+            say("version", version=reply["content"]["implementation_version"])
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+
+
 def stop(*_):
     raise KeyboardInterrupt
 
@@ -392,6 +420,7 @@ def main():
     run.add_argument("source", type=Path)
     run.add_argument("target", type=Path)
     run.add_argument("--timeout", type=int, required=True)
+    commands.add_parser("version").add_argument("program", type=Path)
     commands.add_parser("warm")
     commands.add_parser("time")
     args = parser.parse_args()
@@ -401,7 +430,10 @@ def main():
     if args.command == "run":
         sys.exit(asyncio.run(run_notebook(args.source.resolve(), args.target.resolve(), args.timeout)))
     try:
-        {"warm": warm, "time": timing}[args.command]()
+        if args.command == "version":
+            version(args.program)
+        else:
+            {"warm": warm, "time": timing}[args.command]()
     except Exception as error:
         say("failure", kind="kernel", cell=None, first_line="", message=f"{type(error).__name__}: {error}")
         sys.exit(1)

@@ -30,7 +30,7 @@ pub fn check(full: bool) -> Result<()> {
         command.arg("--locked").args(args);
         anyhow::Ok(command)
     };
-    let mut steps = Steps::new(8);
+    let steps = Steps::new(8);
 
     let start = steps.begin("formatting", "cargo fmt --check");
     run_shown(Command::new("cargo").args(["fmt", "--all", "--check"]).current_dir(&root))?;

@@ -9,7 +9,7 @@ use crate::home::{Home, remove_if_there};
 use crate::{disk_used, human_size};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
-const OURS: [&str; 22] = [
+const OURS: [&str; 24] = [
     "bin",
     "build",
     "cargo-home",
@@ -17,6 +17,7 @@ const OURS: [&str; 22] = [
     "embedded-model",
     "emulated",
     "evcxr",
+    "first",
     "installed.json",
     "kernel-start.lock",
     "kernels",
@@ -29,6 +30,7 @@ const OURS: [&str; 22] = [
     "stamps",
     "std-cargo-home",
     "target",
+    "unpacking",
     "warm.lock",
     "executed",
     "tests",

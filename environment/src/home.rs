@@ -123,6 +123,10 @@ impl Home {
         let place = self.root.to_string_lossy().replace('/', "-");
         cache.join(format!("quantlab-kernels{place}"))
     }
+    /// The package by which set-up builds the library.
+    pub fn first(&self) -> PathBuf {
+        self.root.join("first")
+    }
     /// Parent of the live kernels' build folders.
     pub fn live(&self) -> PathBuf {
         self.own_kernels().join("live")
@@ -219,8 +223,12 @@ pub fn path_behind(folders: impl IntoIterator<Item = PathBuf>) -> OsString {
     std::env::join_paths(all).unwrap_or(theirs)
 }
 
-/// Writes a file beside its place and renames it there, so that a reader never sees half of it.
+/// Writes a file beside its place and renames it there, so that a reader never sees half of it. One that has these
+/// contents already is left alone: it may lie where nobody can write, and its time says when it changed.
 pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|there| there == contents) {
+        return Ok(());
+    }
     write_with_mode(path, contents, 0o644)
 }
 
@@ -259,6 +267,8 @@ pub fn remove_if_there(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -299,6 +309,9 @@ mod tests {
         let path = dir.path().join("a/b");
         write_atomically(&path, b"x").unwrap();
         write_atomically(&path, b"y").unwrap();
+        let file = fs::metadata(&path).unwrap().ino();
+        write_atomically(&path, b"y").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().ino(), file, "the same contents were written again");
         assert_eq!(fs::read(&path).unwrap(), b"y");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     }

@@ -10,6 +10,7 @@ mod home;
 mod isa_tests;
 mod kernel;
 mod mutants;
+mod pack;
 mod progress;
 mod python;
 mod run;
@@ -95,6 +96,16 @@ enum Task {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<std::ffi::OsString>,
     },
+    /// Write the finished set-up into a file, for machines that are alike
+    Pack {
+        /// The archive, such as quantlab.tar.zst
+        file: PathBuf,
+    },
+    /// Set up from a file that `cargo lab pack` wrote, without network or compiling
+    Unpack {
+        /// The archive
+        file: PathBuf,
+    },
     /// List what set-up made, then remove it
     Clean {
         /// Do not ask
@@ -148,6 +159,8 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Test { full } => check::check(full)?,
         Task::Mutants(request) => return mutants::mutants(&request),
         Task::Exec { command } => return check::exec(&command),
+        Task::Pack { file } => pack::pack(&file)?,
+        Task::Unpack { file } => pack::unpack(&file)?,
         Task::Clean { yes } => clean::clean(yes)?,
         Task::Kernel { connection_file } => return kernel::launch::launch(&connection_file),
         Task::Sandboxed => return sandbox::run_inside(),

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -14,10 +15,20 @@ use crate::ui::{describe, end_of, run_shown};
 /// How often a line is printed where there is no terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
-/// Runs a command that builds with Cargo. Its messages go to `log`, whose end is shown on failure; with `verbose`, they
-/// are shown as they come.
-pub fn run_build(command: &mut Command, log: &Path, verbose: bool) -> Result<()> {
-    if verbose {
+/// What a person sees of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// All that Cargo prints.
+    Everything,
+    /// A bar that grows, where there is a terminal.
+    Bar,
+    /// A line a minute, under this name: another step has the terminal.
+    Lines(&'static str),
+}
+
+/// Runs a command that builds with Cargo. Its messages go to `log`, whose end is shown on failure. `stop` ends it early.
+pub fn run_build(command: &mut Command, log: &Path, view: View, stop: &AtomicBool) -> Result<()> {
+    if view == View::Everything {
         return run_shown(command);
     }
     if let Some(parent) = log.parent() {
@@ -28,7 +39,7 @@ pub fn run_build(command: &mut Command, log: &Path, verbose: bool) -> Result<()>
     command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "100");
     command.env("CARGO_TERM_COLOR", "never").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {line}"))?;
-    let mut shown = Shown::begin();
+    let mut shown = Shown::begin(view);
     if let Some(mut messages) = child.stderr.take() {
         let (mut piece, mut buffer) = (Vec::new(), [0; 4096]);
         loop {
@@ -49,6 +60,9 @@ pub fn run_build(command: &mut Command, log: &Path, verbose: bool) -> Result<()>
             }
             if count == 0 {
                 break;
+            }
+            if stop.load(Ordering::Relaxed) {
+                child.kill()?;
             }
         }
     }
@@ -72,19 +86,22 @@ fn done_of_total(text: &str) -> Option<(u64, u64)> {
 /// What a person sees of it.
 struct Shown {
     bar: ProgressBar,
+    name: String,
     start: Instant,
     last_line: Instant,
 }
 
 impl Shown {
-    fn begin() -> Self {
-        let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
+    fn begin(view: View) -> Self {
+        let name = if let View::Lines(name) = view { format!("{name}: ") } else { String::new() };
+        let has_bar = view == View::Bar && std::io::stderr().is_terminal();
+        let bar = if has_bar { ProgressBar::new(0) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template("      {bar:30} {pos} of {len} crates, {elapsed}{msg}") {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(500));
         let now = Instant::now();
-        Self { bar, start: now, last_line: now }
+        Self { bar, name, start: now, last_line: now }
     }
 
     fn update(&mut self, done: u64, total: u64) {
@@ -93,7 +110,8 @@ impl Shown {
         let left = time_left(self.start.elapsed(), done, total).map_or_else(String::new, |left| format!(", {left}"));
         if self.bar.is_hidden() && self.last_line.elapsed() >= BETWEEN_LINES {
             self.last_line = Instant::now();
-            eprintln!("      {done} of {total} crates after {} min{left}", self.start.elapsed().as_secs() / 60);
+            let minutes = self.start.elapsed().as_secs() / 60;
+            eprintln!("      {}{done} of {total} crates after {minutes} min{left}", self.name);
         }
         self.bar.set_message(left);
     }
@@ -131,8 +149,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("logs/build.log");
         let script = "printf '   Compiling a v1\\n\\r    Building [=>  ] 1/2: a\\rerror: no linker\\n' >&2; exit 101";
-        let error = run_build(Command::new("sh").args(["-c", script]), &log, false).unwrap_err().to_string();
+        let error = run_build(Command::new("sh").args(["-c", script]), &log, View::Bar, &AtomicBool::new(false));
+        let error = error.unwrap_err().to_string();
         assert!(error.ends_with("   Compiling a v1\nerror: no linker"), "{error}");
         assert_eq!(fs::read_to_string(&log).unwrap(), "   Compiling a v1\nerror: no linker\n");
+    }
+
+    #[test]
+    fn a_build_ends_when_another_step_has_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("build.log");
+        let script = "while :; do echo '   Compiling a v1' >&2; sleep 0.05; done";
+        let mut command = Command::new("sh");
+        let error = run_build(command.args(["-c", script]), &log, View::Lines("a"), &AtomicBool::new(true));
+        assert!(error.unwrap_err().to_string().contains("signal: 9"));
     }
 }

@@ -5,46 +5,52 @@ use std::fs::{self, File};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A numbered sequence of steps.
+/// A numbered sequence of steps, some of which may run side by side.
 pub struct Steps {
     total: usize,
-    next: usize,
+    begun: AtomicUsize,
 }
 
 impl Steps {
     /// Begins a sequence of `total` steps.
     pub fn new(total: usize) -> Self {
-        Self { total, next: 1 }
+        Self { total, begun: AtomicUsize::new(0) }
     }
 
     /// Announces the next step: what it makes, and why it is needed or what it costs.
-    pub fn begin(&mut self, what: &str, why: &str) -> Instant {
-        eprintln!("[{}/{}] {what}", self.next, self.total);
-        eprintln!("      {why}");
-        self.next += 1;
+    pub fn begin(&self, what: &str, why: &str) -> Instant {
+        eprintln!("[{}/{}] {what}: {why}", self.next(), self.total);
         Instant::now()
     }
 
-    /// Says in one line that a step's result is there already.
-    pub fn present(&mut self, what: &str) {
-        eprintln!("[{}/{}] {what}: already there", self.next, self.total);
-        self.next += 1;
+    /// Says that a step's result is there already.
+    pub fn present(&self, what: &str) {
+        eprintln!("[{}/{}] {what}: already there", self.next(), self.total);
+    }
+
+    fn next(&self) -> usize {
+        self.begun.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
 /// Says how long a step took, when that is worth saying.
 pub fn took(start: Instant) {
-    let s = start.elapsed().as_secs();
-    if s >= 60 {
-        eprintln!("      done in {} min {} s", s / 60, s % 60);
-    } else if s >= 2 {
-        eprintln!("      done in {s} s");
+    let elapsed = start.elapsed();
+    if elapsed >= Duration::from_secs(2) {
+        eprintln!("      done in {}", human_time(elapsed));
     }
+}
+
+/// `11 min 40 s`, or `24 s`.
+pub fn human_time(time: Duration) -> String {
+    let s = time.as_secs();
+    if s >= 60 { format!("{} min {} s", s / 60, s % 60) } else { format!("{s} s") }
 }
 
 /// Runs a command whose own output is the progress (cargo, pip).

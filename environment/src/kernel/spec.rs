@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::cargo::STAND_INS;
 use super::installed::Installed;
-use crate::home::{Home, non_empty_var, remove_if_there, write_atomically, write_with_mode};
+use super::profile;
+use crate::home::{Home, remove_if_there, write_atomically, write_with_mode};
 
 /// Writes the kernelspec `quantlab` into the virtual environment, where its Jupyter finds it.
 pub fn write_kernelspec(home: &Home) -> Result<()> {
@@ -64,12 +64,7 @@ pub fn install_lab(home: &Home) -> Result<()> {
 /// Writes the Cargo config that lies above every kernel's build folder, where Cargo merges it; the
 /// workspace's builds get the same file through `--config`.
 pub fn write_cargo_config(home: &Home, installed: &Installed) -> Result<()> {
-    let text = cargo_config(home, installed);
-    // An unchanged file keeps its time, so that nothing looks newer than it is.
-    if fs::read_to_string(home.cargo_config()).is_ok_and(|there| there == text) {
-        return Ok(());
-    }
-    write_atomically(&home.cargo_config(), text.as_bytes())
+    write_atomically(&home.cargo_config(), cargo_config(home, installed).as_bytes())
 }
 
 /// Puts it above the live kernels of a user whose home it is not.
@@ -84,6 +79,7 @@ pub fn share_cargo_config(home: &Home) -> Result<()> {
 pub fn cargo_config(home: &Home, installed: &Installed) -> String {
     let (host, shim, libtorch) = (&installed.host, home.shim(), installed.libtorch.join("lib"));
     let (shim, libtorch) = (shim.display(), libtorch.display());
+    let full_speed = profile::full_speed();
     let cuda = if installed.cuda { r#""dylib=torch_cuda", "# } else { "" };
     format!(
         r#"# Written by `cargo lab setup`.
@@ -108,34 +104,11 @@ incremental = true
 # evcxr builds with checks on. Library code (the support crate too) is built as for a release, so that
 # what a cell measures is what a release binary does; `:opt 0` stays cheap.
 [profile.dev.package."*"]
-opt-level = 3
+opt-level = 0
 debug-assertions = false
 overflow-checks = false
 
-# Some 130 models of which a dozen are used; what they compute with is in candle-core, at full speed.
-[profile.dev.package.candle-transformers]
-opt-level = 1
-"#
+# What computes.
+{full_speed}"#
     )
-}
-
-/// The user's Cargo configuration: mirrors and proxies that it names hold for what set-up fetches too.
-/// Copied, not linked: a later edit must not change, under a warm kernel, where its crates are.
-pub fn copy_users_cargo_config(home: &Home, cargo_home: &Path) -> Result<()> {
-    for name in ["config.toml", "credentials.toml"] {
-        let place = cargo_home.join(name);
-        if let Some(text) = users_cargo_file(home, name) {
-            write_with_mode(&place, text.as_bytes(), 0o600)?;
-        } else {
-            remove_if_there(&place)?;
-        }
-    }
-    Ok(())
-}
-
-/// A file of the user's own Cargo home; inside `cargo lab exec` the variable names one of ours.
-pub fn users_cargo_file(home: &Home, name: &str) -> Option<String> {
-    let named = non_empty_var("CARGO_HOME").map(PathBuf::from).filter(|dir| !dir.starts_with(home.root()));
-    let dir = named.or_else(|| Some(std::env::home_dir()?.join(".cargo")))?;
-    fs::read_to_string(dir.join(name)).ok()
 }

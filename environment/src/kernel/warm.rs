@@ -17,6 +17,10 @@ use crate::ui::output_of;
 
 const STAMP: &str = "warm";
 
+/// What the support crate is built from, seen from its folder.
+pub const SOURCES: [&str; 8] =
+    ["Cargo.toml", "src", "embedded", "fonts", "kernels/Cargo.toml", "kernels/src", "../Cargo.toml", "../Cargo.lock"];
+
 /// Makes the warm folder anew: the workspace's built dependencies, linked, and a cell run through evcxr.
 pub fn make(home: &Home, installed: &Installed) -> Result<()> {
     let _lock = lock(home)?;
@@ -124,9 +128,7 @@ pub fn names_support_crate(manifest: &str) -> bool {
 /// looks at them.
 pub fn source_key(support_crate: &Path) -> Result<String> {
     let mut entries = Vec::new();
-    let own = ["Cargo.toml", "src", "embedded", "fonts"];
-    let others = ["kernels/Cargo.toml", "kernels/src", "../Cargo.toml", "../Cargo.lock"];
-    for part in own.into_iter().chain(others) {
+    for part in SOURCES {
         list(&support_crate.join(part), &mut entries)?;
     }
     entries.sort();

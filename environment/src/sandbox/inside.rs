@@ -83,8 +83,7 @@ fn furnish(plan: &Plan, home: &Home) -> Result<()> {
     for name in ["home", "tmp"].map(|name| dir.join(name)).into_iter().chain([work(dir)]) {
         fs::create_dir_all(&name).with_context(|| format!("cannot make {}", name.display()))?;
     }
-    links::clone_by_name(&home.warm().join("target"), &dir.join("target"))
-        .context("cannot clone the warm kernel")?;
+    links::clone_by_name(&home.warm().join("target"), &dir.join("target")).context("cannot clone the warm kernel")?;
     for file in plan.request.files.as_deref().map(companions).into_iter().flatten() {
         let to = work(dir).join(file.file_name().unwrap_or_default());
         fs::copy(&file, &to).with_context(|| format!("cannot copy {}", file.display()))?;

@@ -1,31 +1,41 @@
 //! `cargo lab setup`: everything that a notebook needs, step by step; a second call does what is missing.
 
 mod crates;
+mod evcxr;
 pub mod libtorch;
+mod registry;
+mod room;
 pub mod toolchain;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use sha2::{Digest, Sha256};
 
 use crate::checkout::Checkout;
-use crate::home::{Home, remove_if_there};
+use crate::home::{Home, remove_if_there, write_atomically};
+use crate::kernel::claim::claim;
 use crate::kernel::installed::{Installed, rustflags};
 use crate::kernel::{spec, warm};
-use crate::progress::run_build;
-use crate::ui::{Steps, output_of, run_shown, took};
+use crate::progress::{View, run_build};
+use crate::ui::{Steps, human_time, run_shown};
 use crates::{locked_version, prune};
 use libtorch::Choice;
+use registry::Access;
 use toolchain::Toolchain;
 
 /// The version of the kernel that everything here is written for.
 pub const EVCXR_VERSION: &str = "0.22.0";
-/// What set-up takes at its widest, while evcxr is being built.
-const DISK_NEEDED_GB: f64 = 8.0;
+
+/// What a step says that was ended because one beside it had failed.
+const ENDED: &str = "ended, because another step failed";
 
 /// What set-up is asked for.
 #[derive(Debug, Default, Args)]
@@ -41,15 +51,16 @@ pub struct Request {
 /// Sets up what is missing.
 pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
     let home = Home::find()?;
-    check_place(&home)?;
-    let _lock = home.lock("setup.lock", || {
+    room::check_place(&home)?;
+    let lock = home.lock("setup.lock", || {
         eprintln!(
             "waiting for another `cargo lab` that sets up, or looks whether it must, in {}",
             home.root().display()
         );
-    })?;
+    });
     let plan = Plan::make(&home, checkout, request)?;
     if plan.is_finished() {
+        // In a home that one may only read, the lock is not to be had; nor is there anything to write.
         return if home.is_ours() { plan.finish() } else { Installed::read(&home) };
     }
     if !home.is_ours() && home.root().exists() {
@@ -58,10 +69,8 @@ pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
             home.root().display()
         );
     }
-    eprintln!(
-        "Setting up in {} (the first time takes 15 to 45 minutes and 4 GB, later ones seconds)",
-        home.root().display()
-    );
+    let _lock = lock?;
+    eprintln!("Setting up in {} (once: 5 to 20 minutes and 4 GB)", home.root().display());
     plan.carry_out()
 }
 
@@ -69,6 +78,13 @@ pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
 pub fn is_finished(checkout: &Checkout) -> bool {
     let finished = || anyhow::Ok(Plan::make(&Home::find()?, checkout, &Request::default())?.is_finished());
     finished().unwrap_or(false)
+}
+
+/// What each step of a set-up for this checkout is made from, by the step's title.
+pub fn keys(checkout: &Checkout) -> Result<BTreeMap<String, String>> {
+    let home = Home::find()?;
+    let plan = Plan::make(&home, checkout, &Request::default())?;
+    Ok(plan.steps().into_iter().map(|step| (step.title.to_owned(), step.key)).collect())
 }
 
 /// What is to be there, and from what it is made.
@@ -80,6 +96,8 @@ struct Plan<'a> {
     installed: Installed,
     keys: Keys,
     verbose: bool,
+    /// Whether a step has failed: what runs beside it need not go on.
+    failed: AtomicBool,
 }
 
 /// A part of a set-up.
@@ -125,7 +143,7 @@ impl<'a> Plan<'a> {
             support_crate: checkout.support_crate(),
         };
         // Another mirror means other folders of crates.
-        let mirrors = spec::users_cargo_file(home, "config.toml").unwrap_or_default();
+        let mirrors = registry::users_config(home).unwrap_or_default();
         let crates = format!("{} {} {} {}", digest(&lock), digest(&mirrors), tools.rustc, tools.has_rust_src());
         let keys = Keys {
             python: digest(&requirements),
@@ -135,7 +153,16 @@ impl<'a> Plan<'a> {
             shim,
             evcxr,
         };
-        Ok(Self { home, checkout, tools, choice, installed, keys, verbose: request.verbose })
+        Ok(Self {
+            home,
+            checkout,
+            tools,
+            choice,
+            installed,
+            keys,
+            verbose: request.verbose,
+            failed: AtomicBool::new(false),
+        })
     }
 
     /// All steps, in order.
@@ -171,7 +198,7 @@ impl<'a> Plan<'a> {
             step(
                 "shim",
                 "torch's C++ shim",
-                "compiled once, as a shared library, so that no later build has to (a minute)",
+                "compiled once, so that no later build has to (a minute)",
                 &keys.shim,
                 home.shim().join("libtch.so"),
                 |plan| libtorch::build_shim(&plan.choice, plan.home, &plan.tools, &plan.torch_sys()?),
@@ -179,15 +206,15 @@ impl<'a> Plan<'a> {
             step(
                 "evcxr",
                 "evcxr_jupyter",
-                "the Rust kernel for Jupyter (3 to 8 minutes)",
+                "the Rust kernel for Jupyter (2 to 6 minutes, beside the next steps)",
                 &keys.evcxr,
                 home.evcxr().join("bin/evcxr_jupyter"),
-                |plan| plan.install_evcxr(),
+                |plan| evcxr::install(plan.home, plan.verbose, &plan.failed),
             ),
             step(
                 "build",
                 "the support crate and its dependencies",
-                "built once, for tests and kernel alike (8 to 20 minutes)",
+                "built once, for tests and kernel alike (3 to 10 minutes)",
                 &keys.build,
                 home.target().join(&self.tools.host),
                 |plan| plan.build(),
@@ -224,23 +251,54 @@ impl<'a> Plan<'a> {
     }
 
     fn carry_out(self) -> Result<Installed> {
-        check_disk(self.home, &self.choice)?;
+        room::check_disk(self.home, &self.choice)?;
+        let start = Instant::now();
         let steps = self.steps();
-        let mut shown = Steps::new(steps.len());
-        for step in &steps {
-            if self.is_there(step) {
-                shown.present(step.title);
-                continue;
+        let shown = Steps::new(steps.len());
+        let run = |step: &Step| self.run(step, &shown);
+        let [python, libtorch, crates, shim, evcxr, build, kernel] = &steps;
+        run(python)?;
+        let two_builds = room::for_two_builds();
+        let (here, beside) = thread::scope(|scope| {
+            let beside = scope.spawn(|| run(evcxr));
+            let mut here = [libtorch, crates, shim].into_iter().try_for_each(run);
+            if here.is_ok() && two_builds {
+                here = run(build);
             }
-            let start = shown.begin(step.title, step.why);
-            self.home.mark_undone(step.name)?;
-            (step.make)(&self).with_context(|| {
-                format!("set-up stopped at: {} (finished steps are kept; the next call resumes here)", step.title)
-            })?;
-            self.home.mark_done(step.name, &step.key)?;
-            took(start);
+            (here, join(beside))
+        });
+        match here {
+            // Of two errors, one is a consequence.
+            Err(error) if error.to_string() == ENDED => beside?,
+            done => done.and(beside)?,
         }
+        if !two_builds {
+            run(build)?;
+        }
+        run(kernel)?;
+        eprintln!("Done in {}.", human_time(start.elapsed()));
         self.finish()
+    }
+
+    /// Does a step, unless it is done.
+    fn run(&self, step: &Step, shown: &Steps) -> Result<()> {
+        if self.is_there(step) {
+            shown.present(step.title);
+            return Ok(());
+        }
+        shown.begin(step.title, step.why);
+        let make = || {
+            self.home.mark_undone(step.name)?;
+            (step.make)(self)?;
+            self.home.mark_done(step.name, &step.key)
+        };
+        make().map_err(|error| match self.failed.swap(true, Ordering::Relaxed) {
+            true => anyhow!(ENDED),
+            false => error.context(format!(
+                "set-up stopped at: {} (finished steps are kept; the next call resumes here)",
+                step.title
+            )),
+        })
     }
 
     fn install_python(&self) -> Result<()> {
@@ -260,11 +318,12 @@ impl<'a> Plan<'a> {
         fs::create_dir_all(&cargo_home).with_context(|| format!("cannot create {}", cargo_home.display()))?;
         // For all platforms: evcxr asks `cargo metadata` without naming one, and offline.
         let fetch = |home: &Path, manifest: &Path| {
-            spec::copy_users_cargo_config(self.home, home)?;
+            let access = Access::lend(self.home, home)?;
             let mut command = Command::new("cargo");
             command.args(["fetch", "--locked", "--quiet", "--manifest-path"]).arg(manifest).env("CARGO_HOME", home);
             // The standard library's manifests use features of Cargo's own that are not stable.
-            run_shown(command.env("RUSTC_BOOTSTRAP", "1"))
+            run_shown(command.env("RUSTC_BOOTSTRAP", "1"))?;
+            access.end()
         };
         fetch(&cargo_home, &self.checkout.root().join("Cargo.toml"))?;
         if self.tools.has_rust_src() {
@@ -286,34 +345,28 @@ impl<'a> Plan<'a> {
             .with_context(|| format!("{name} is not among the fetched crates"))
     }
 
-    /// Built in a Cargo home of its own: its crates must not be what the kernel resolves offline from.
-    fn install_evcxr(&self) -> Result<()> {
-        let build = self.home.root().join("build");
-        let cargo_home = build.join("cargo-home");
-        spec::copy_users_cargo_config(self.home, &cargo_home)?;
-        run_build(
-            Command::new("cargo")
-                .args(["install", "evcxr_jupyter", "--locked", "--force", "--version", EVCXR_VERSION, "--root"])
-                .arg(self.home.evcxr())
-                .arg("--target-dir")
-                .arg(build.join("evcxr"))
-                .current_dir(self.home.root())
-                .env("CARGO_HOME", &cargo_home)
-                .env_remove("RUSTFLAGS")
-                .env_remove("CARGO_BUILD_TARGET"),
-            &self.home.logs().join("evcxr.log"),
-            self.verbose,
-        )?;
-        remove_if_there(&build)
-    }
-
+    /// The library as cells link it, by a package like theirs: the library is then compiled once. (The tests of the
+    /// workspace compile it with its checks on, from the same dependencies.)
     fn build(&self) -> Result<()> {
         spec::write_cargo_config(self.home, &self.installed)?;
         // The kernel is warmed from what is built here.
         self.home.mark_undone("kernel")?;
-        let mut command = self.installed.cargo(self.home, self.checkout.root(), "build")?;
+        let package = self.home.first();
+        remove_if_there(&package)?;
+        let manifest = format!(
+            "[package]\nname = \"first\"\nedition = \"2024\"\n[dependencies]\nquantlab = {{ path = {} }}\n",
+            serde_json::Value::from(self.installed.support_crate.to_string_lossy())
+        );
+        write_atomically(&package.join("Cargo.toml"), manifest.as_bytes())?;
+        write_atomically(&package.join("src/lib.rs"), b"")?;
+        write_atomically(&package.join("Cargo.lock"), read(&self.checkout.root().join("Cargo.lock"))?.as_bytes())?;
+        // A library that the workspace left there has the same name, and Cargo would take it for this one.
+        claim(&self.home.target(), &package)?;
+        let mut command = self.installed.cargo(self.home, &package, "build")?;
         let log = self.home.logs().join("build.log");
-        run_build(command.args(["--locked", "--package", "quantlab"]), &log, self.verbose)
+        let view = if self.verbose { View::Everything } else { View::Bar };
+        run_build(command.arg("--offline"), &log, view, &self.failed)?;
+        remove_if_there(&package)
     }
 
     fn make_kernel(&self) -> Result<()> {
@@ -324,39 +377,9 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Errors if Cargo would take the kernels' build folders for members of a workspace around them.
-fn check_place(home: &Home) -> Result<()> {
-    let manifests = home.root().ancestors().skip(1).map(|dir| dir.join("Cargo.toml"));
-    for manifest in manifests {
-        if fs::read_to_string(&manifest).is_ok_and(|text| text.contains("[workspace")) {
-            bail!(
-                "{} lies inside the Cargo workspace of {}\n  try: name a folder outside of it with QUANTLAB_HOME",
-                home.root().display(),
-                manifest.display()
-            );
-        }
-    }
-    Ok(())
-}
-
-/// Errors if a first set-up would fill the disk.
-fn check_disk(home: &Home, choice: &Choice) -> Result<()> {
-    if home.stamp("build").is_some() {
-        return Ok(());
-    }
-    let cuda_gb = if *choice == Choice::Cuda { 12.0 } else { 0.0 };
-    // What a set-up that broke off has made already counts.
-    let needed_gb = DISK_NEEDED_GB + cuda_gb - crate::disk_used(home) as f64 / 1e9;
-    fs::create_dir_all(home.root()).with_context(|| format!("cannot create {}", home.root().display()))?;
-    let text = output_of(Command::new("df").args(["-Pk"]).arg(home.root()))?;
-    let free = text.lines().nth(1).and_then(|l| l.split_whitespace().nth(3)).and_then(|kb| kb.parse::<f64>().ok());
-    if let Some(free_gb) = free.map(|kb| kb / 1e6).filter(|gb| *gb < needed_gb) {
-        bail!(
-            "{} has {free_gb:.1} GB free; set-up needs {needed_gb:.1} GB more\n  try: free some, or name another folder with QUANTLAB_HOME",
-            home.root().display()
-        );
-    }
-    Ok(())
+/// The result of a step that ran beside others.
+fn join(step: ScopedJoinHandle<Result<()>>) -> Result<()> {
+    step.join().unwrap_or_else(|_| bail!("a step of set-up panicked"))
 }
 
 fn read(path: &Path) -> Result<String> {
