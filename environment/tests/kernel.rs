@@ -106,3 +106,19 @@ fn ctrl_c_ends_the_cell_and_the_run_and_keeps_the_copy() {
     assert!(!run.succeeded && run.report.contains("FAILED at cell 2: interrupted"), "{}", run.report);
     assert!(run.report.contains("still there") && !run.copy.contains("not reached\\n\""), "{}", run.report);
 }
+
+/// What rust-analyzer infers from sources without bodies: impls that macros make, closures, generic results.
+#[test]
+fn the_types_of_variables_are_found() {
+    let cells = [
+        "use quantlab::prelude::*;\nlet v = vec![1u8, 2];\nlet text = 1u8.to_string();",
+        "let pairs: Vec<_> = v.iter().map(|x| (*x, x.to_string())).collect();\nlet mean = v.iter().map(|&x| f64::from(x)).sum::<f64>();",
+        "let by_id = pairs.clone().into_iter().collect::<std::collections::HashMap<u8, String>>();\nlet root = 2.0f64.sqrt().powi(2).round();",
+        "let loaded = load_model_and_tokenizer(&[\"embedded\"], \"float32\", Device::Cpu)?;\nlet ids = loaded.tokenizer.encode(\"Once\")?;",
+        "let frame = quantlab::polars::df!(\"x\" => [1, 2])?;\nlet column = frame.column(\"x\")?.clone();",
+        "let a = quantlab::candle_core::Tensor::arange(0f32, 4f32, &quantlab::candle_core::Device::Cpu)?;\nlet twice = (a.sum_all()? * 2.0)?;",
+        "println!(\"{text} {} {mean} {} {root} {} {} {twice}\", pairs.len(), by_id[&2], ids.len(), column.len());",
+    ];
+    let run = run(&cells, 120);
+    assert!(run.succeeded && run.copy.contains("1 2 3 2 2 1 2 "), "{} {}", run.report, run.copy);
+}
