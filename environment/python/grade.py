@@ -6,13 +6,15 @@ Reports to standard output as JSON lines, one event a line, as kernel.py does.
 import argparse
 import json
 import logging
-import shutil
+import re
 import signal
 import sys
 import warnings
 from pathlib import Path
 
+import bleach
 import nbformat
+from bleach.css_sanitizer import CSSSanitizer
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader import converters, preprocessors, utils
 from nbgrader.api import Gradebook
@@ -23,6 +25,14 @@ from execute import execute, first_text
 from kernel import ANSI, say
 from nbgrader_config import c as CONFIG
 
+# An SVG is shown as a picture, in which no script runs.
+SHOWN = ("text/plain", "text/html", "image/png", "image/jpeg", "image/svg+xml")
+TAGS = {
+    "a", "b", "blockquote", "br", "caption", "code", "col", "colgroup", "dd", "details", "div", "dl", "dt", "em", "h1", "h2", "h3",
+    "h4", "h5", "h6", "hr", "i", "img", "li", "ol", "p", "pre", "s", "small", "span", "strong", "sub", "summary", "sup", "table",
+    "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul",
+}
+ATTRIBUTES = {"*": ["align", "class", "colspan", "rowspan", "style", "title"], "a": ["href"], "img": ["alt", "height", "src", "width"]}
 # Learners' notebooks show what they wrote and what their code printed, and nothing in them runs.
 WITHOUT_SCRIPTS = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; font-src data:; '
@@ -137,9 +147,7 @@ def grade(args):
 def prime(args):
     """Runs cells of the course's own, so that what Cargo says of them is there for kernels that may not keep it."""
     cells = [new_code_cell(source) for source in ("use quantlab::prelude::*;", "let one = 1;", 'println!("{one}");')]
-    kernelspec = {"name": "quantlab", "display_name": "Rust (quantlab)", "language": "rust"}
-    notebook = new_notebook(cells=cells, metadata={"kernelspec": kernelspec})
-    run = execute(notebook, [], (args.cell_timeout, args.time_limit, args.memory_limit))
+    run = execute(new_notebook(cells=cells), [], (args.cell_timeout, args.time_limit, args.memory_limit))
     if run.problems:
         raise RuntimeError("; ".join(run.notes()))
 
@@ -153,7 +161,9 @@ def record(course):
         try:
             submitted = course / "submitted" / student / lesson
             submitted.mkdir(parents=True, exist_ok=True)
-            shutil.copy(one["executed"], submitted / f"{lesson}.ipynb")
+            notebook = nbformat.read(one["executed"], as_version=4)
+            make_harmless(notebook)
+            nbformat.write(notebook, submitted / f"{lesson}.ipynb")
             # It has been executed; what came of that is kept.
             kept = {
                 name: [step for step in getattr(converters.Autograde, name).default() if step not in (preprocessors.ClearOutput, preprocessors.Execute)]
@@ -167,6 +177,27 @@ def record(course):
             say("recorded", student=student, lesson=lesson, error=None)
         except Exception as error:
             say("recorded", student=student, lesson=lesson, error=f"{type(error).__name__}: {error}")
+
+
+def make_harmless(notebook):
+    """Leaves of HTML what shows something and runs nothing: in formgrader it would have the rights of a Jupyter server."""
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            # What has no tags is left as it is: a `<` is not always one.
+            if re.search(r"<[a-zA-Z/!?]", cell.source):
+                cell.source = harmless(cell.source)
+            continue
+        for out in cell.outputs:
+            if "data" in out:
+                out.data = {kind: data for kind, data in out.data.items() if kind in SHOWN}
+                if "text/html" in out.data:
+                    out.data["text/html"] = harmless("".join(out.data["text/html"]))
+
+
+def harmless(html):
+    # Tags that are not known go, and what stood between them stays; of these, that is not for reading.
+    html = re.sub(r"<(style|script)\b.*?</\1\s*>", "", html, flags=re.S | re.I)
+    return bleach.clean(html, tags=TAGS, attributes=ATTRIBUTES, protocols=["http", "https", "data"], css_sanitizer=CSSSanitizer(), strip=True)
 
 
 class Feedback(preprocessors.NbGraderPreprocessor):

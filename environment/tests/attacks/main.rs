@@ -1,0 +1,8 @@
+//! What strangers might hand in, and what must hold. Needs a finished set-up: `cargo lab test` sees to that.
+
+mod class;
+mod exhaust;
+mod files;
+mod leftovers;
+mod pages;
+mod reach;

@@ -1,0 +1,92 @@
+//! What a teacher looks at: her terminal, her spreadsheet, and pages in her browser, with her rights.
+
+use crate::class::{Class, MEAN, SQUARE, layers};
+
+const SCRIPT: &str = "<script>alert('canary-script')</script>";
+
+#[test]
+fn nothing_that_a_learner_wrote_does_anything_to_who_reads_it() {
+    let class = Class::new();
+    let html = "println!(\"EVCXR_BEGIN_CONTENT text/html\\n<p>shown</p><script>alert('canary-script')</script><img src=x onerror=alert('canary-handler')>\\nEVCXR_END_CONTENT\");";
+    let script = "println!(\"EVCXR_BEGIN_CONTENT application/javascript\\nalert('canary-mime')\\nEVCXR_END_CONTENT\");";
+    let panic = "panic!(\"\\u{1b}[2J\\u{1b}]0;canary-title\\u{7}\");";
+    let text = format!("# Mine\n{SCRIPT} <img src=x onerror=\"alert('canary-text')\">");
+    class.hand_in("=1+1.ipynb", &[&text, html, script, panic], MEAN, SQUARE);
+    let grades = class.grade(layers().first().map(String::as_str), &["--format=moodle"]);
+    assert!(grades.said.contains("panicked: ") && grades.said.contains("canary-title"), "{}", grades.said);
+    assert!(!grades.said.contains('\u{1b}') && !grades.said.contains('\u{7}'), "{:?}", grades.said);
+    for table in ["grades.csv", "exercises.csv", "moodle.csv"] {
+        for line in grades.read(table).lines() {
+            assert!(
+                !line.starts_with(['=', '+', '-', '@']) && !line.contains(",=") && !line.contains('\u{1b}'),
+                "{line}"
+            );
+        }
+    }
+    let folder = std::fs::read_dir(grades.out.join("feedback")).unwrap().flatten().next().unwrap().path();
+    let page = std::fs::read_to_string(folder.join("01-mini/01-mini.html")).unwrap();
+    assert!(page.contains("shown</p>"), "what is harmless is there");
+    let head = page.split_once("<head>").unwrap().1;
+    assert!(
+        head.starts_with("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';"),
+        "no script runs"
+    );
+    for canary in ["<script>alert('canary-script')", "onerror=\"alert", "onerror='alert"] {
+        assert!(!page.contains(canary), "{canary}");
+    }
+    assert!(!page.contains("canary-mime"), "only what is shown");
+    assert!(page.contains("<b>1.5 points</b>"), "the check's card is in the feedback");
+}
+
+#[test]
+fn feedback_shows_no_more_of_a_check_than_was_handed_out() {
+    let class = Class::new();
+    class.hand_in(
+        "smith.ipynb",
+        &[],
+        "fn mean(v: &[f64]) -> f64 { v[7] }",
+        "fn square(x: i64) -> String { x.to_string() }",
+    );
+    let grades = class.grade(layers().first().map(String::as_str), &[]);
+    let page = grades.read("feedback/smith/01-mini/01-mini.html");
+    assert!(page.contains("square"), "{page}");
+    assert!(!page.contains("/rustc/") && !page.contains("stack backtrace"), "no inside of a check");
+}
+
+#[test]
+fn nbgraders_own_commands_and_formgraders_pages_take_a_graded_course() {
+    let class = Class::new();
+    class.hand_in("smith.ipynb", &[], MEAN, SQUARE);
+    let key = class.path("key.csv");
+    let grades =
+        class.grade(layers().first().map(String::as_str), &["--anonymous", key.to_str().unwrap(), "--format=canvas"]);
+    let id = std::fs::read_to_string(&key).unwrap().lines().nth(1).unwrap().split(',').next().unwrap().to_owned();
+    assert!(id.starts_with("learner-") && !grades.said.contains("smith"), "{}", grades.said);
+    for file in ["grades.csv", "exercises.csv", "canvas.csv"] {
+        let text = grades.read(file);
+        assert!(text.contains(&id) && !text.contains("smith"), "{text}");
+    }
+    assert!(grades.read("canvas.csv").contains(&format!("\n{id},,,{id},,3.5\n")));
+    let home = std::env::var("QUANTLAB_HOME")
+        .map_or_else(|_| std::env::home_dir().unwrap().join(".cache/quantlab"), Into::into);
+    let bin = home.join("python/bin");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let run = |program: &str, args: &[&str]| {
+        let done = std::process::Command::new(bin.join(program))
+            .args(args)
+            .current_dir(&grades.out)
+            .env("PATH", &path)
+            .env("QUANTLAB_HOME", &home)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{program} {args:?}\n{}", crate::class::text(&done));
+        crate::class::text(&done)
+    };
+    run("nbgrader", &["generate_feedback", "01-mini", "--force"]);
+    run("nbgrader", &["export", "--to", "nbgrader.csv"]);
+    assert!(grades.read("nbgrader.csv").contains(&id));
+    // What formgrader shows of a notebook, by its own handlers.
+    let page = include_str!("formgrader.py");
+    let said = run("python", &["-c", page, &id]);
+    assert!(said.contains("formgrader shows it"), "{said}");
+}
