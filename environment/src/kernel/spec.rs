@@ -79,7 +79,7 @@ pub fn share_cargo_config(home: &Home) -> Result<()> {
 pub fn cargo_config(home: &Home, installed: &Installed) -> String {
     let (host, shim, libtorch) = (&installed.host, home.shim(), installed.libtorch.join("lib"));
     let (shim, libtorch) = (shim.display(), libtorch.display());
-    let full_speed = profile::full_speed();
+    let not_optimised = profile::not_optimised();
     let cuda = if installed.cuda { r#""dylib=torch_cuda", "# } else { "" };
     format!(
         r#"# Written by `cargo lab setup`.
@@ -104,11 +104,15 @@ incremental = true
 # evcxr builds with checks on. Library code (the support crate too) is built as for a release, so that
 # what a cell measures is what a release binary does; `:opt 0` stays cheap.
 [profile.dev.package."*"]
-opt-level = 0
+opt-level = 3
 debug-assertions = false
 overflow-checks = false
 
-# What computes.
-{full_speed}"#
+# Some 130 models of which a dozen are used; what they compute with is in candle-core, at full speed.
+[profile.dev.package.candle-transformers]
+opt-level = 1
+
+# What is no part of the library.
+{not_optimised}"#
     )
 }

@@ -70,7 +70,7 @@ pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
         );
     }
     let _lock = lock?;
-    eprintln!("Setting up in {} (once: 5 to 20 minutes and 4 GB)", home.root().display());
+    eprintln!("Setting up in {} (once: 10 to 30 minutes and 4 GB)", home.root().display());
     plan.carry_out()
 }
 
@@ -214,7 +214,7 @@ impl<'a> Plan<'a> {
             step(
                 "build",
                 "the support crate and its dependencies",
-                "built once, for tests and kernel alike (3 to 10 minutes)",
+                "built once, for tests and kernel alike (6 to 15 minutes)",
                 &keys.build,
                 home.target().join(&self.tools.host),
                 |plan| plan.build(),
