@@ -12,7 +12,6 @@ pub mod launch;
 pub mod links;
 pub mod live;
 pub mod processes;
-mod profile;
 mod signals;
 pub mod spec;
 pub mod warm;
