@@ -67,7 +67,7 @@ for entry in fs::read_dir("/proc")?.flatten() {
     environments += bytes.windows(canary.len()).any(|part| part == canary) as u32;
 }
 attempt("read the teacher's environment", environments > 0);
-fn is_first(e: &fs::DirEntry) -> bool { fs::read_to_string(e.path().join("cmdline")).is_ok_and(|c| c.contains("\0sandboxed")) }
+fn is_first(e: &fs::DirEntry) -> bool { fs::read_to_string(e.path().join("cmdline")).is_ok_and(|c| !c.starts_with("bwrap") && c.ends_with("\0sandboxed\0")) }
 fn opens(e: fs::DirEntry) -> bool { fs::read_dir(e.path().join("fd")).is_ok_and(|mut d| d.next().is_some()) }
 attempt("files of the sandbox's first process", fs::read_dir("/proc")?.flatten().filter(is_first).any(opens));
 println!("all tried");"##,
