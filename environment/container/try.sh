@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Builds the image where there is neither a registry of images nor a container engine, and tries it as strangers would:
+#   environment/container/try.sh FOLDER
+# FOLDER (20 GB) keeps the base and the image's layers between calls. As root, on Debian with the packages buildah and
+# debootstrap, and with Rust from rustup. An evcxr_jupyter on the PATH is put into the base.
+set -euo pipefail
+
+checkout=$(realpath "$(dirname "$0")/../..")
+folder=$(realpath -m "${1:?environment/container/try.sh FOLDER}")
+toolchain=$(rustc --print sysroot)
+toolchain_name=$(basename "$(realpath "$toolchain")")
+mkdir -p "$folder"
+cd "$folder"
+export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=overlay
+buildah() { command buildah --root "$folder/storage" --runroot "$folder/run" "$@"; }
+step() { printf '\n== %s\n' "$*"; }
+fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
+
+# What docker.io/library/rust:1.95-slim-bookworm holds, from Debian's packages and this machine's toolchain.
+make_base() {
+    rm -rf base
+    debootstrap --variant=minbase --include=ca-certificates,gcc,libc6-dev bookworm base > debootstrap.log
+    rm -rf base/var/cache/apt/archives/*.deb base/var/lib/apt/lists/*
+    local rustup=base/usr/local/rustup cargo=base/usr/local/cargo
+    mkdir -p "$rustup/toolchains/$toolchain_name" "$cargo/bin"
+    tar -C "$toolchain/" --exclude=./share/doc --exclude=./share/man -c . | tar -C "$rustup/toolchains/$toolchain_name" -x
+    cp -a "$(dirname "$(command -v rustup)")"/{rustup,cargo,rustc} "$cargo/bin/"
+    printf 'version = "12"\nprofile = "minimal"\ndefault_toolchain = "%s"\n' "$toolchain_name" > "$rustup/settings.toml"
+    chmod -R a+w "$rustup" "$cargo"
+    # A kernel's program that is there already; else the image builds its own.
+    if command -v evcxr_jupyter > /dev/null; then cp "$(command -v evcxr_jupyter)" base/usr/local/bin/; fi
+    # What this machine trusts, and where it installs from: a build behind a proxy works too.
+    cp -L /etc/ssl/certs/ca-certificates.crt base/etc/ssl/certs/
+    if [ -e /etc/pip.conf ]; then cp /etc/pip.conf base/etc/; fi
+    local container
+    container=$(buildah from scratch)
+    buildah add --quiet "$container" base /
+    buildah config --env RUSTUP_HOME=/usr/local/rustup --env CARGO_HOME=/usr/local/cargo \
+        --env PATH=/usr/local/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
+    buildah commit --quiet --rm "$container" quantlab-base
+    rm -rf base
+}
+
+# inside ROOT USER HOME COMMAND...: as USER of group 0, over a root that nobody can write to, with this home folder.
+inside() {
+    unshare --mount --pid --fork bash -euc '
+        root=$1 user=$2 home=$3; shift 3
+        mount --bind "$root" "$root"
+        mount --bind "$home" "$root/home/quantlab"
+        mount -t proc proc "$root/proc"
+        mount --rbind /dev "$root/dev"
+        mount -t tmpfs tmpfs "$root/tmp"
+        [ -z "${READ_ONLY-}" ] || mount -o remount,bind,ro "$root"
+        exec chroot --userspec="$user:0" "$root" env -i -C /home/quantlab "$@"
+    ' inside "$1" "$2" "$3" "${image_env[@]}" "${@:4}"
+}
+
+# timed ROOT USER HOME: a kernel's first value within 15 seconds, and nothing compiled but the cell.
+timed() {
+    touch before
+    local report
+    report=$(inside "$@" sh -c 'cd /opt/quantlab/checkout && lab doctor --json --time')
+    echo "$report" | grep -E '"(ready_s|first_value_s|cell_median_s|set_up|kernel_fresh)"'
+    python3 -c 'import json, sys
+report = json.load(sys.stdin)
+sys.exit(not (report["set_up"] and report["kernel_fresh"] and report["ready_s"] + report["first_value_s"] <= 15))' <<< "$report" \
+        || fail "not set up, or slower than 15 s"
+    [ -z "$(find "$1/opt/quantlab/home" -name '*.rlib' -newer before -print -quit)" ] || fail "something was compiled again"
+}
+
+empty_home() { rm -rf home; install -d -o 1000 -g 0 -m 2775 home; realpath home; }
+
+buildah inspect --type image quantlab-base > /dev/null 2>&1 || { step "base: Debian, and Rust as in the official image"; make_base; }
+
+step "image"
+buildah bud --quiet --layers --build-arg BASE=localhost/quantlab-base --tag quantlab \
+    --file "$checkout/environment/container/Containerfile" \
+    --ignorefile "$checkout/environment/container/Containerfile.dockerignore" "$checkout"
+container=$(buildah from quantlab)
+trap 'buildah rm "$container" > /dev/null' EXIT
+root=$(buildah mount "$container")
+mapfile -t image_env < <(buildah inspect --format '{{range .OCIv1.Config.Env}}{{println .}}{{end}}' "$container" | grep =)
+size=$(du -sx --block-size=1M "$root" | cut -f1)
+echo "unpacked: $size MB"
+[ "$size" -le 5000 ] || fail "more than 5 GB"
+
+step "its user"
+timed "$root" 1000 "$(empty_home)"
+
+step "any user of group 0, an empty volume over the home folder, a root that nobody can write to"
+home=$(empty_home)
+chmod 2777 "$home"
+READ_ONLY=1 timed "$root" 54321 "$home"
+
+step "what it runs: the entry point puts the lessons there, and Jupyter answers"
+entry=/opt/quantlab/checkout/environment/container/entrypoint.sh
+READ_ONLY=1 inside "$root" 54321 "$home" "$entry" timeout 60 python3 -c '
+import json, subprocess, time, urllib.request
+server = subprocess.Popen(["jupyter", "lab", "--ip=127.0.0.1", "--port=8899", "--no-browser", "--IdentityProvider.token=t",
+                           "--ServerApp.root_dir=/home/quantlab/notebooks"], stderr=subprocess.DEVNULL)
+ask = lambda what: json.load(urllib.request.urlopen(f"http://127.0.0.1:8899/api/{what}?token=t", timeout=5))
+for _ in range(50):
+    try:
+        lessons = [entry["name"] for entry in ask("contents")["content"] if entry["type"] == "directory"]
+        break
+    except OSError:
+        time.sleep(1)
+print(*sorted(lessons), *ask("kernelspecs")["kernelspecs"])
+server.terminate()' | tee answer
+grep -q '01-latency-and-precision.* quantlab' answer || fail "no lessons, or no kernel"
+
+step "packed there, and unpacked where nothing is set up"
+home=$(empty_home)
+inside "$root" 1000 "$home" sh -c 'cd /opt/quantlab/checkout && lab pack ~/quantlab.tar.zst'
+mv "$root/opt/quantlab/home/bin/lab" "$root/usr/local/bin/lab"
+find "$root/opt/quantlab/home" -mindepth 1 -delete
+# A checkout made later.
+find "$root/opt/quantlab/checkout" -exec touch {} +
+start=$SECONDS
+inside "$root" 1000 "$home" sh -c 'cd /opt/quantlab/checkout && lab unpack ~/quantlab.tar.zst'
+timed "$root" 1000 "$home"
+echo "unpacked and timed in $((SECONDS - start)) s"
+echo
+echo "All of it works."
