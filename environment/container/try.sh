@@ -16,7 +16,7 @@ buildah() { command buildah --root "$folder/storage" --runroot "$folder/run" "$@
 step() { printf '\n== %s\n' "$*"; }
 fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 
-# What docker.io/library/rust:1.95-slim-bookworm holds, from Debian's packages and this machine's toolchain.
+# What rust:1.95-slim-bookworm holds, from Debian's packages and this machine's toolchain.
 make_base() {
     rm -rf base
     debootstrap --variant=minbase --include=ca-certificates,gcc,libc6-dev bookworm base > debootstrap.log

@@ -22,7 +22,7 @@ from nbgrader import utils
 from nbgrader.preprocessors import Execute as NbgraderExecute
 from traitlets.config import Config
 
-from kernel import ANSI, KERNEL, Client, Streams, descendants, error_text, resident_mib
+from kernel import ANSI, KERNEL, PR_SET_PDEATHSIG, Client, Streams, descendants, error_text, resident_mib
 from nbgrader_config import Execute, c as CONFIG
 
 MEMORY_POLL_S = 0.1
@@ -37,7 +37,7 @@ MAX_MESSAGE_BYTES = 64 << 20
 # needs longer is started again.
 SETTLES_WITHIN_S = 10
 SILENCE_S = 1
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_CHILD_SUBREAPER = 36
 # A check of the course's, as lessons call it.
 CHECK = re.compile(r"check_\w+\(.*\)\s*", re.S)
 # The worst comes first: it names the notebook's status.

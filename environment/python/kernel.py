@@ -6,6 +6,7 @@ Reports to standard output as JSON lines, one event a line; `cargo lab` turns th
 import argparse
 import asyncio
 import contextlib
+import ctypes
 import functools
 import json
 import math
@@ -38,6 +39,7 @@ LATE_OUTPUT_S = 0.06
 STDERR_TAG = "allow-stderr"
 # What a terminal would have shown for a moment, before the next piece of the line.
 OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
+PR_SET_PDEATHSIG = 1
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -424,7 +426,8 @@ def main():
     commands.add_parser("warm")
     commands.add_parser("time")
     args = parser.parse_args()
-    # A closed terminal ends the kernels too: they live in sessions of their own.
+    # `cargo lab` may be killed, or its terminal closed: no kernel shall outlive it, though each has a session of its own.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, stop)
     if args.command == "run":

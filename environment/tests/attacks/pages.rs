@@ -8,7 +8,9 @@ const SCRIPT: &str = "<script>alert('canary-script')</script>";
 fn nothing_that_a_learner_wrote_does_anything_to_who_reads_it() {
     let class = Class::new();
     let html = "println!(\"EVCXR_BEGIN_CONTENT text/html\\n<p>shown</p><script>alert('canary-script')</script><img src=x onerror=alert('canary-handler')>\\nEVCXR_END_CONTENT\");";
-    let script = "println!(\"EVCXR_BEGIN_CONTENT application/javascript\\nalert('canary-mime')\\nEVCXR_END_CONTENT\");";
+    // In two parts, for its source is on the page.
+    let script =
+        "println!(\"EVCXR_BEGIN_CONTENT application/javascript\\nalert('canary-{}')\\nEVCXR_END_CONTENT\", \"mime\");";
     let panic = "panic!(\"\\u{1b}[2J\\u{1b}]0;canary-title\\u{7}\");";
     let text = format!("# Mine\n{SCRIPT} <img src=x onerror=\"alert('canary-text')\">");
     class.hand_in("=1+1.ipynb", &[&text, html, script, panic], MEAN, SQUARE);

@@ -68,7 +68,7 @@ for entry in fs::read_dir("/proc")?.flatten() {
 }
 attempt("read the teacher's environment", environments > 0);
 fn is_first(e: &fs::DirEntry) -> bool { fs::read_to_string(e.path().join("cmdline")).is_ok_and(|c| !c.starts_with("bwrap") && c.ends_with("\0sandboxed\0")) }
-fn opens(e: fs::DirEntry) -> bool { fs::read_dir(e.path().join("fd")).is_ok_and(|mut d| d.next().is_some()) }
+fn opens(e: fs::DirEntry) -> bool { fs::read_dir(e.path().join("fd")).is_ok_and(|d| d.flatten().any(|f| fs::read_link(f.path()).is_ok())) }
 attempt("files of the sandbox's first process", fs::read_dir("/proc")?.flatten().filter(is_first).any(opens));
 println!("all tried");"##,
 ];
