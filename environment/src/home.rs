@@ -107,11 +107,13 @@ impl Home {
     pub fn warm(&self) -> PathBuf {
         self.kernels().join("warm")
     }
-    /// Whether this user may change what is here: several may share one home, and containers have it read-only.
+    /// Whether this user may change what is here, or there is nothing yet: several may share one home, and containers
+    /// have it read-only.
     pub fn is_ours(&self) -> bool {
         let Ok(path) = std::ffi::CString::new(self.root.as_os_str().as_bytes()) else { return false };
         // SAFETY: access reads a string that ends with 0 and lives.
-        unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 }
+        let may_write = unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 };
+        may_write || !self.root.exists()
     }
     /// What this user's kernels write: among the home's, or for somebody else's home in a cache folder of the user's own.
     fn own_kernels(&self) -> PathBuf {
@@ -183,7 +185,7 @@ impl Home {
     /// Waits for, then holds, the lock `name`; `waiting` is called once if someone else holds it. In a home of somebody
     /// else's, it keeps its owner from changing what is used, and no other user.
     pub fn lock(&self, name: &str, waiting: impl FnOnce()) -> Result<File> {
-        if !self.is_ours() && self.root.exists() {
+        if !self.is_ours() {
             let path = self.root.join(name);
             let file = File::open(&path).with_context(|| {
                 format!("no finished set-up in {}, which is read-only for you", self.root.display())

@@ -18,6 +18,7 @@ use crate::kernel::live;
 use crate::python;
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::{self, Layer};
+use crate::setup::room;
 
 /// Where a run's results go, and what it may take.
 pub struct Grader {
@@ -48,9 +49,7 @@ impl Grader {
 
     /// How many notebooks at a time the memory is enough for.
     pub fn jobs_that_fit(&self, wanted: u8) -> Result<u8> {
-        let text = fs::read_to_string("/proc/meminfo").context("the memory's size cannot be read")?;
-        let field = |line: &str| line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse::<u64>().ok();
-        let available_mib = text.lines().find_map(field).unwrap_or_default() >> 10;
+        let available_mib = room::available_kb().context("the memory's size cannot be read")? >> 10;
         let fitting = (available_mib / u64::from(self.limits.memory_limit)).clamp(1, u8::MAX.into()) as u8;
         if fitting < wanted {
             println!(

@@ -1,6 +1,5 @@
 //! `lab kernel CONNECTION_FILE`: what `kernel.json` starts.
 
-use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -28,20 +27,21 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
     installed.check_tools()?;
-    if let Some(request) = sandbox::Request::of_environment()? {
-        let starting = home.lock("kernel-start.lock", || eprintln!("waiting for another kernel's start"))?;
-        warm::refresh(&home, &installed, &request.support_crate)?;
-        live::sweep(&home)?;
-        drop(starting);
-        return sandbox::launch(&home, &installed, request, connection_file);
-    }
-    let support_crate = support_crate(&installed)?;
-    let dir = if std::env::var_os(WARMING).is_some() {
+    let request = sandbox::Request::of_environment()?;
+    let support_crate = match &request {
+        Some(request) => request.support_crate.clone(),
+        None => support_crate(&installed)?,
+    };
+    let dir = if request.is_none() && std::env::var_os(WARMING).is_some() {
         home.warm()
     } else {
         let starting = home.lock("kernel-start.lock", || eprintln!("waiting for another kernel's start"))?;
         warm::refresh(&home, &installed, &support_crate)?;
         live::sweep(&home)?;
+        if let Some(request) = request {
+            drop(starting);
+            return sandbox::launch(&home, &installed, request, connection_file);
+        }
         let unchanged = warm::lock(&home)?;
         spec::share_cargo_config(&home)?;
         let live = live::clone_warm(&home)?;
@@ -116,11 +116,11 @@ fn evcxr_toml(support_crate: &Path) -> String {
     )
 }
 
-fn inherit(lock: &File) -> Result<()> {
-    // SAFETY: fcntl on a descriptor that `lock` keeps open; F_SETFD takes an int and touches no memory.
-    let done = unsafe { libc::fcntl(lock.as_raw_fd(), libc::F_SETFD, 0) };
-    if done == -1 {
-        return Err(std::io::Error::last_os_error()).context("cannot hand the kernel's lock on");
+/// Leaves a descriptor open in the programs that this one starts or becomes.
+pub fn inherit(open: &impl AsRawFd) -> Result<()> {
+    // SAFETY: fcntl on a descriptor that its owner keeps open; F_SETFD takes an int and touches no memory.
+    if unsafe { libc::fcntl(open.as_raw_fd(), libc::F_SETFD, 0) } == -1 {
+        return Err(std::io::Error::last_os_error()).context("cannot hand a descriptor on");
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-use super::links;
+use super::{links, processes};
 use crate::home::{Home, remove_if_there};
 
 /// A kernel's build folder, and the lock that says it lives.
@@ -85,7 +85,7 @@ pub fn janitor(dir: &Path, driver: u32) -> Result<()> {
         // A kernel that was told to end is given the time to do so.
         std::thread::sleep(GRACE);
         loop {
-            holders(&held).into_iter().for_each(end);
+            holders(&held).into_iter().for_each(|pid| processes::send(pid, libc::SIGKILL));
             std::thread::sleep(Duration::from_millis(200));
         }
     });
@@ -118,7 +118,7 @@ fn wait_for_end(pid: u32) {
 }
 
 /// The processes that have a lock file open, but for other copies of this program, which only look at it.
-fn holders(lock_file: &Path) -> Vec<i32> {
+fn holders(lock_file: &Path) -> Vec<u32> {
     let own = std::env::current_exe().ok();
     let holds = |process: &Path| {
         let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
@@ -128,11 +128,6 @@ fn holders(lock_file: &Path) -> Vec<i32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbered = processes.filter_map(|entry| Some((entry.path(), entry.file_name().to_str()?.parse().ok()?)));
     numbered.filter(|(process, _)| holds(process)).map(|(_, pid)| pid).collect()
-}
-
-fn end(pid: i32) {
-    // SAFETY: kill takes two integers and touches no memory.
-    unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
 /// For writing: on network file systems only that can be locked.

@@ -71,7 +71,7 @@ pub fn share_cargo_config(home: &Home) -> Result<()> {
     let (shared, own) = (home.cargo_config(), home.live_cargo_config());
     let text =
         fs::read(&shared).with_context(|| format!("cannot read {}\n  try: cargo lab setup", shared.display()))?;
-    if fs::read(&own).is_ok_and(|there| there == text) { Ok(()) } else { write_atomically(&own, &text) }
+    write_atomically(&own, &text)
 }
 
 /// The config's text; another one means another build of everything.

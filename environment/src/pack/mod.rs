@@ -74,13 +74,13 @@ pub fn pack(file: &Path) -> Result<()> {
 pub fn unpack(file: &Path) -> Result<()> {
     let (home, checkout) = (Home::find()?, Checkout::find()?);
     let start = Instant::now();
-    let _lock = home.lock("setup.lock", || eprintln!("a set-up is running; waiting for it"))?;
+    let lock = home.lock("setup.lock", || eprintln!("a set-up is running; waiting for it"))?;
     check_empty(&home)?;
     let manifest = unpack_into(&home, file, |there| {
         let here = Facts::of_machine(&there.facts, &home, &checkout)?;
         Ok(there.facts.misfits(&here))
     })?;
-    drop(_lock);
+    drop(lock);
     if !restore_times(&checkout.support_crate(), &manifest.sources)? {
         eprintln!("the support crate is not the one that was packed; it is built anew (a minute)");
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::PROCESSES;
+use crate::kernel::processes;
 
 /// Where they are mounted everywhere.
 const ROOT: &str = "/sys/fs/cgroup";
@@ -99,8 +100,7 @@ fn end_all(folder: &Path) {
             return;
         }
         for pid in processes.lines().filter_map(|line| line.parse().ok()) {
-            // SAFETY: kill touches no memory; the group holds only what a sandboxed kernel has started.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            processes::send(pid, libc::SIGKILL);
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

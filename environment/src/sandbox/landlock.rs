@@ -59,7 +59,7 @@ fn drop_capabilities() -> Result<()> {
     for capability in 0..=63 {
         // SAFETY: prctl with integers touches no memory.
         let held = unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) };
-        // SAFETY: as above.
+        // SAFETY: prctl with integers touches no memory.
         if held == 1 && unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {
             // An ordinary user may not drop what a program of root's would have. No such program gains it from here:
             // restricting oneself takes that away.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -17,6 +17,7 @@ use super::visible::visible;
 use super::{Layer, PROCESSES, Plan, Request, bwrap, cgroup};
 use crate::home::{Home, remove_if_there};
 use crate::kernel::installed::Installed;
+use crate::kernel::launch::inherit;
 use crate::kernel::live;
 
 /// Runs the kernel of a connection file in a sandbox, to its end.
@@ -89,10 +90,7 @@ fn listen(connection: &mut Value) -> Result<Vec<(i32, u16)>> {
         // A driver that starts its kernel again connects to the same place.
         remove_if_there(Path::new(&at))?;
         let listener = UnixListener::bind(&at).with_context(|| format!("cannot listen at {at}"))?;
-        // SAFETY: fcntl on a descriptor that `listener` keeps open; F_SETFD takes an int and touches no memory.
-        if unsafe { libc::fcntl(listener.as_raw_fd(), libc::F_SETFD, 0) } == -1 {
-            return Err(std::io::Error::last_os_error()).context("cannot hand a socket on");
-        }
+        inherit(&listener)?;
         let port = free.local_addr()?.port();
         connection[name] = port.into();
         sockets.push((listener.into_raw_fd(), port));

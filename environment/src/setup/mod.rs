@@ -4,7 +4,7 @@ mod crates;
 mod evcxr;
 pub mod libtorch;
 mod registry;
-mod room;
+pub mod room;
 pub mod toolchain;
 
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
         // In a home that one may only read, the lock is not to be had; nor is there anything to write.
         return if home.is_ours() { plan.finish() } else { Installed::read(&home) };
     }
-    if !home.is_ours() && home.root().exists() {
+    if !home.is_ours() {
         bail!(
             "{} is not set up for this checkout, and read-only for you\n  try: ask its owner, or set QUANTLAB_HOME to a folder of your own",
             home.root().display()

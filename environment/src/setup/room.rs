@@ -16,14 +16,18 @@ const DISK_NEEDED_GB: f64 = 8.0;
 /// Whether two builds side by side are faster than one after the other: each takes two processors and 4 GB.
 pub fn for_two_builds() -> bool {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    let free = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_gb(&text));
-    processors >= 4 && free.is_some_and(|gb| gb >= 8.0)
+    processors >= 4 && available_kb().is_some_and(|kb| kb >= 8_000_000)
+}
+
+/// How much memory programs can have without anything being moved out of it.
+pub fn available_kb() -> Option<u64> {
+    available_in(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
 /// `MemAvailable:   12345678 kB`.
-fn available_gb(meminfo: &str) -> Option<f64> {
+fn available_in(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.split_whitespace().next()?.parse::<f64>().ok()? / 1e6)
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Errors if Cargo would take the kernels' build folders for members of a workspace around them.
@@ -67,8 +71,8 @@ mod tests {
 
     #[test]
     fn the_memory_that_is_left_is_read() {
-        assert_eq!(available_gb("MemTotal:  32000000 kB\nMemAvailable:   12500000 kB\n"), Some(12.5));
-        assert_eq!(available_gb("MemTotal:  32000000 kB\n"), None);
+        assert_eq!(available_in("MemTotal:  32000000 kB\nMemAvailable:   12500000 kB\n"), Some(12_500_000));
+        assert_eq!(available_in("MemTotal:  32000000 kB\n"), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ for path in ["executed", "python", "target", "cargo-home/credentials.toml"] {
 fs::create_dir_all("links")?;
 let linked = std::os::unix::fs::symlink("TEACHER/secret.txt", "links/secret").is_ok();
 attempt("read through a link", linked && fs::read("links/secret").is_ok());
-for path in ["TEACHER/secret.txt", "TEACHER/new.txt", "OUT/grades.csv", "/usr/new", "/etc/new", "/root/new", "/new", "/proc/sys/kernel/core_pattern", "/sys/kernel/uevent_helper"] {
+for path in ["TEACHER/secret.txt", "TEACHER/new.txt", "OUT/grades.csv", "/usr/new", "/etc/new", "HOME/new", "/new", "/proc/sys/kernel/core_pattern", "/sys/kernel/uevent_helper"] {
     attempt(&format!("write {path}"), fs::OpenOptions::new().create(true).append(true).open(path).is_ok());
 }
 for path in ["new", "kernels/answers/new", "kernels/warm/new", "cargo-home/new", "bin/lab", "installed.json", "kernels/.cargo/config.toml"] {
@@ -94,6 +94,7 @@ fn a_cell_reaches_nothing_outside_its_sandbox() {
             .iter()
             .map(|cell| {
                 cell.replace("TEACHER", teacher)
+                    .replace("HOME/new", &format!("{}/new", std::env::home_dir().unwrap().display()))
                     .replace("OUT/", &format!("{teacher}/out/"))
                     .replace("PORT", &tcp.local_addr().unwrap().port().to_string())
                     .replace("UDP", &udp.local_addr().unwrap().port().to_string())

@@ -83,10 +83,14 @@ struct Answer {
     lock: Option<String>,
 }
 
+/// The standard library's sources in the toolchain.
+fn original_library() -> PathBuf {
+    let rustc = tool("rustc");
+    skeleton::original_library(rustc.parent().and_then(Path::parent).unwrap_or(&rustc))
+}
+
 /// Prints what Cargo answers, or answered before when all was the same.
 pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
-    let sysroot = tool("rustc").parent().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
-    let library = skeleton::original_library(&sysroot);
     let (kept, lock) = match question {
         Question::Cells(dir) => (Kept::of_cells(dir, args), Some(dir.join("Cargo.lock"))),
         Question::StandardLibrary(manifest) => (Kept::of_library(manifest, args), None),
@@ -100,15 +104,15 @@ pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut command = Command::new(tool("cargo"));
-    if let Question::StandardLibrary(manifest) = question {
-        // The skeleton is not whole enough for Cargo.
-        command
-            .args(args.iter().map(|arg| if arg == manifest { library.join("Cargo.toml").into() } else { arg.clone() }));
-        if let Some(home) = std::env::var_os(STD_CARGO_HOME) {
-            command.env("CARGO_HOME", home);
+    let library = original_library();
+    match question {
+        Question::Cells(_) => drop(command.args(args)),
+        Question::StandardLibrary(manifest) => {
+            // The skeleton is not whole enough for Cargo.
+            let original = library.join("Cargo.toml").into_os_string();
+            command.args(args.iter().map(|arg| if arg == manifest { &original } else { arg }));
+            command.envs(std::env::var_os(STD_CARGO_HOME).map(|home| ("CARGO_HOME", home)));
         }
-    } else {
-        command.args(args);
     }
     let done = command.output().context("cannot start cargo")?;
     let notes = String::from_utf8_lossy(&done.stderr).into_owned();
