@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::checkout::Checkout;
+use crate::course::is_python;
 use crate::home::Home;
 use crate::python;
 use crate::setup;
@@ -57,9 +58,15 @@ pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> 
     Ok(scores)
 }
 
-/// A notebook that does not exist is answered with those that do.
+/// A notebook that does not exist is answered with those that do; one that no kernel here runs, with the reason.
 fn check_notebook(path: &Path, checkout: &Checkout) -> Result<()> {
     if path.is_file() {
+        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let notebook = serde_json::from_slice(&text)
+            .with_context(|| format!("{} is not a notebook; is it whole?", path.display()))?;
+        if is_python(&notebook) {
+            bail!("{} is a Python notebook, and the kernel here is Rust\n  try: jupyter execute {0}", path.display());
+        }
         return Ok(());
     }
     let mut known = Vec::new();
@@ -213,7 +220,13 @@ mod tests {
         std::fs::write(dir.path().join("support-crate/Cargo.toml"), "").unwrap();
         std::fs::write(dir.path().join("notebooks/01-x/solution.ipynb"), "").unwrap();
         let checkout = Checkout::around(dir.path()).unwrap();
-        let error = check_notebook(Path::new("nope.ipynb"), &checkout).unwrap_err().to_string();
+        let error = |path: &Path| check_notebook(path, &checkout).unwrap_err().to_string();
+        let file = dir.path().join("x.ipynb");
+        std::fs::write(&file, json!({"metadata": {"language_info": {"name": "python"}}}).to_string()).unwrap();
+        assert!(error(&file).contains("is a Python notebook"));
+        std::fs::write(&file, "{").unwrap();
+        assert!(error(&file).contains("is not a notebook"));
+        let error = error(Path::new("nope.ipynb"));
         assert!(error.contains("nope.ipynb") && error.contains("  notebooks/01-x/solution.ipynb"), "{error}");
     }
 }

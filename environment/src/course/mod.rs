@@ -17,6 +17,12 @@ pub const SOURCE: &str = "solution.ipynb";
 /// The notebook that learners get.
 pub const STARTER: &str = "starter.ipynb";
 
+/// Whether a notebook's cells are Python, as it says itself.
+pub fn is_python(notebook: &Value) -> bool {
+    let metadata = &notebook["metadata"];
+    [&metadata["kernelspec"]["language"], &metadata["language_info"]["name"]].iter().any(|name| *name == "python")
+}
+
 /// A lesson's source notebook.
 #[derive(Debug, Clone)]
 pub struct Lesson {

@@ -8,11 +8,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::course::{Lesson, cells, grade_id};
+use crate::course::{Lesson, cells, grade_id, is_python};
 use crate::run::find_notebooks;
 
 /// A notebook that was handed in.
@@ -53,13 +53,15 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
         .map(|file| {
             let inner = file.strip_prefix(folder).unwrap_or(&file);
             // Whether it is a notebook shows when it is graded, where it gets a line of its own.
-            let read = read(&file);
+            let read = read(&file).map_err(|error| anyhow!("not a notebook: {error}"));
             let modified = fs::symlink_metadata(&file).and_then(|meta| meta.modified());
+            let read =
+                read.and_then(|notebook| if is_foreign(&notebook, lessons) { bail!(FOREIGN) } else { Ok(notebook) });
             let lesson = lesson_of(read.as_ref().unwrap_or(&Value::Null), inner, lessons);
             Submission {
                 student: student_of(inner, &names, lesson.as_deref()),
                 lesson,
-                problem: read.err().map(|error| format!("not a notebook: {error}")),
+                problem: read.err().map(|error| error.to_string()),
                 modified: modified.unwrap_or(SystemTime::UNIX_EPOCH),
                 shown: inner.display().to_string(),
                 file,
@@ -154,6 +156,13 @@ fn lesson_of(notebook: &Value, inner: &Path, lessons: &[Lesson]) -> Option<Strin
         .or_else(|| lessons.iter().map(|l| l.name.clone()).find(|name| inner.to_string_lossy().contains(name)))
 }
 
+const FOREIGN: &str = "a Python notebook, with no cell of a lesson";
+
+/// Whether it is another course's, whatever folder it lies in.
+fn is_foreign(notebook: &Value, lessons: &[Lesson]) -> bool {
+    is_python(notebook) && lesson_of(notebook, Path::new(""), lessons).is_none()
+}
+
 /// The lesson that shares the most names with a notebook.
 fn most_of<'a>(
     notebook: &'a Value,
@@ -227,6 +236,13 @@ mod tests {
         notebook["cells"][1]["id"] = json!("new");
         assert_eq!(of(&notebook, "smith/x.ipynb"), None, "a title that all lessons have names none");
         assert_eq!(of(&Value::Null, "smith/03-perplexity/x.ipynb").unwrap(), NAMES[1]);
+        // Jupyter may write another kernel's name into a lesson that is opened without ours.
+        let python = json!({"kernelspec": {"language": "python", "name": "python3"}});
+        let foreign = json!({"metadata": python, "cells": [{"id": "x", "metadata": {}}]});
+        assert!(is_foreign(&foreign, &lessons));
+        notebook["cells"][1]["id"] = json!("ppl-cell");
+        notebook["metadata"] = python;
+        assert!(!is_foreign(&notebook, &lessons));
     }
 
     #[test]
