@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::home::Home;
+use crate::kernel::installed::Installed;
+
 /// A folder with `notebooks/` and `support-crate/`.
 #[derive(Debug, Clone)]
 pub struct Checkout {
@@ -11,7 +14,8 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    /// The checkout around the current folder, else the one this program was started from by Cargo.
+    /// The checkout around the current folder, else the one this program was started from by Cargo, else the one in a
+    /// set-up that is shared.
     pub fn find() -> Result<Self> {
         let here = std::env::current_dir().context("the current folder cannot be read")?;
         if let Some(found) = Self::around(&here) {
@@ -19,6 +23,13 @@ impl Checkout {
         }
         if let Some(manifest) = std::env::var_os("CARGO_MANIFEST_DIR")
             && let Some(found) = Self::around(Path::new(&manifest))
+        {
+            return Ok(found);
+        }
+        if let Ok(home) = Home::find()
+            && !home.is_ours()
+            && let Ok(installed) = Installed::read(&home)
+            && let Some(found) = Self::around(&installed.support_crate)
         {
             return Ok(found);
         }

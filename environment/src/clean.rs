@@ -9,7 +9,7 @@ use crate::home::{Home, remove_if_there};
 use crate::{disk_used, human_size};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
-const OURS: [&str; 24] = [
+const OURS: [&str; 25] = [
     "bin",
     "build",
     "cargo-home",
@@ -18,6 +18,7 @@ const OURS: [&str; 24] = [
     "emulated",
     "evcxr",
     "first",
+    "in-use.lock",
     "installed.json",
     "kernel-start.lock",
     "kernels",
@@ -39,6 +40,9 @@ const OURS: [&str; 24] = [
 /// Removes the home's contents; asks first unless `yes`.
 pub fn clean(yes: bool) -> Result<()> {
     let home = Home::find()?;
+    if !home.is_ours() {
+        bail!("{} is shared with others, or not yours: nothing was removed", home.root().display());
+    }
     let there: Vec<&str> = OURS.into_iter().filter(|name| home.root().join(name).symlink_metadata().is_ok()).collect();
     if there.is_empty() {
         println!("Nothing to remove in {}.", home.root().display());

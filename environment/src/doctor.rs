@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 
 use crate::checkout::Checkout;
-use crate::home::Home;
+use crate::home::{Home, SHARED};
 use crate::kernel::installed::Installed;
 use crate::kernel::warm;
 use crate::sandbox::Layer;
@@ -14,7 +14,7 @@ use crate::sandbox::cgroup::Cgroup;
 use crate::setup::libtorch::{self, TORCH_VERSION};
 use crate::setup::toolchain::Toolchain;
 use crate::setup::{self, EVCXR_VERSION};
-use crate::ui::output_of;
+use crate::ui::{described, output_of, plain};
 use crate::{disk_used, human_size, python};
 
 /// Prints the report; with `time`, starts a kernel and measures it.
@@ -31,11 +31,16 @@ pub fn doctor(as_json: bool, time: bool) -> Result<()> {
         for (key, value) in &report {
             println!("{key:<19} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         }
-        if report.get("set_up") == Some(&Value::Bool(false)) {
-            println!("\nNot set up, or not for this checkout's versions. Try: cargo lab setup");
+        if let Err(error) = setup_here() {
+            println!("\n{}", plain(&described(&error)));
         }
     }
     Ok(())
+}
+
+/// Errors unless a kernel can start here.
+fn setup_here() -> Result<()> {
+    setup::check_finished(&Checkout::find()?)
 }
 
 fn examine(home: &Home) -> Map<String, Value> {
@@ -60,7 +65,8 @@ fn examine(home: &Home) -> Map<String, Value> {
     let group = Cgroup::create(1000, 0).is_some();
     add("sandbox_cgroup", json!(if group { "holds" } else { "no: this user may make no control groups" }));
     let installed = Installed::read(home);
-    add("set_up", json!(Checkout::find().is_ok_and(|checkout| setup::is_finished(&checkout))));
+    add("set_up", json!(setup_here().is_ok()));
+    add("shared", json!(home.root().join(SHARED).exists()));
     if let Ok(installed) = &installed {
         add(
             "libtorch",
@@ -70,9 +76,10 @@ fn examine(home: &Home) -> Map<String, Value> {
                 installed.libtorch.display()
             )),
         );
-        add("support_crate", json!(installed.support_crate));
         if let Ok(checkout) = Checkout::find() {
-            add("kernel_fresh", json!(warm::is_fresh(home, &checkout.support_crate()).unwrap_or(false)));
+            let library = installed.library_for(home, &checkout);
+            add("kernel_fresh", json!(warm::is_fresh(home, &library).unwrap_or(false)));
+            add("support_crate", json!(library));
         }
     }
     if home.evcxr().join("bin/evcxr_jupyter").is_file() {

@@ -13,13 +13,29 @@ use anyhow::{Context, Result, bail};
 #[derive(Debug, Clone)]
 pub struct Home {
     root: PathBuf,
+    /// A shared set-up, which only `cargo lab setup --shared` changes.
+    fixed: bool,
 }
 
+/// In a shared folder, names the set-up that is used.
+pub const CURRENT: &str = "current";
+/// In a set-up, says that it is a shared one.
+pub const SHARED: &str = "shared";
+/// Held by kernels that a shared set-up must outlive.
+pub const IN_USE: &str = "in-use.lock";
+/// Says where a user's kernels write.
+pub const OWN_KERNELS: &str = "QUANTLAB_KERNELS";
+/// What is locked in a set-up.
+const LOCKS: [&str; 4] = ["setup.lock", "warm.lock", "kernel-start.lock", IN_USE];
+
 impl Home {
-    /// Finds the folder: `QUANTLAB_HOME`, else `$XDG_CACHE_HOME/quantlab`, else `~/.cache/quantlab`.
+    /// Finds the folder: `QUANTLAB_HOME`, else the shared set-up that this program belongs to, else
+    /// `$XDG_CACHE_HOME/quantlab`, else `~/.cache/quantlab`. Of a shared folder, the set-up that it names.
     pub fn find() -> Result<Self> {
         let root = if let Some(home) = non_empty_var("QUANTLAB_HOME") {
             PathBuf::from(home)
+        } else if let Some(shared) = set_up_of_program() {
+            shared
         } else if let Some(cache) = non_empty_var("XDG_CACHE_HOME") {
             Path::new(&cache).join("quantlab")
         } else if let Some(user) = std::env::home_dir() {
@@ -38,13 +54,14 @@ impl Home {
                 root.display()
             );
         }
-        Ok(Self { root })
+        let root = fs::read_link(root.join(CURRENT)).map_or(root.clone(), |release| root.join(release));
+        let fixed = root.join(SHARED).exists();
+        Ok(Self { root, fixed })
     }
 
-    /// A home at a given folder.
-    #[cfg(test)]
+    /// A home at a given folder, which may be changed.
     pub fn at(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self { root: root.to_owned(), fixed: false }
     }
 
     /// The folder itself.
@@ -108,15 +125,19 @@ impl Home {
         self.kernels().join("warm")
     }
     /// Whether this user may change what is here, or there is nothing yet: several may share one home, and containers
-    /// have it read-only.
+    /// have it read-only. A shared one is nobody's.
     pub fn is_ours(&self) -> bool {
         let Ok(path) = std::ffi::CString::new(self.root.as_os_str().as_bytes()) else { return false };
         // SAFETY: access reads a string that ends with 0 and lives.
         let may_write = unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 };
-        may_write || !self.root.exists()
+        !self.fixed && (may_write || !self.root.exists())
     }
     /// What this user's kernels write: among the home's, or for somebody else's home in a cache folder of the user's own.
-    fn own_kernels(&self) -> PathBuf {
+    /// In a sandbox, where it is outside.
+    pub fn own_kernels(&self) -> PathBuf {
+        if let Some(outside) = non_empty_var(OWN_KERNELS) {
+            return outside.into();
+        }
         if self.is_ours() {
             return self.kernels();
         }
@@ -151,7 +172,11 @@ impl Home {
     }
     /// Executed copies of notebooks, unless another folder is named.
     pub fn executed(&self) -> PathBuf {
-        self.root.join("executed")
+        if self.is_ours() { self.root.join("executed") } else { self.own_kernels().join("executed") }
+    }
+    /// The Rust toolchain of a shared set-up.
+    pub fn rust(&self) -> PathBuf {
+        self.root.join("rust")
     }
     /// Output of long steps.
     pub fn logs(&self) -> PathBuf {
@@ -180,6 +205,26 @@ impl Home {
     /// What `step` was last finished from.
     pub fn stamp(&self, step: &str) -> Option<String> {
         fs::read_to_string(self.stamp_path(step)).ok()
+    }
+
+    /// Makes what those lock who can make no files here.
+    pub fn make_locks(&self) -> Result<()> {
+        for path in LOCKS.map(|name| self.root.join(name)) {
+            let made = File::options().append(true).create(true).open(&path);
+            made.with_context(|| format!("cannot make {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a shared set-up from being removed.
+    pub fn use_shared(&self) -> Result<Option<File>> {
+        if !self.fixed {
+            return Ok(None);
+        }
+        let path = self.root.join(IN_USE);
+        let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        file.lock_shared().with_context(|| format!("cannot lock {}", path.display()))?;
+        Ok(Some(file))
     }
 
     /// Waits for, then holds, the lock `name`; `waiting` is called once if someone else holds it. In a home of somebody
@@ -211,6 +256,13 @@ impl Home {
         file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
         Ok(file)
     }
+}
+
+/// The shared set-up that this program was installed in.
+fn set_up_of_program() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let root = program.parent()?.parent()?;
+    root.join(SHARED).exists().then(|| root.to_owned())
 }
 
 /// The variable's value, unless it is unset or empty.

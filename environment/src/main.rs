@@ -25,7 +25,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use checkout::Checkout;
 use home::Home;
 
 /// Rust notebooks that measure and quantize language models.
@@ -140,10 +139,7 @@ fn main() -> ExitCode {
 
 fn dispatch(task: Task) -> Result<ExitCode> {
     match task {
-        Task::Setup(request) => {
-            setup::setup(&Checkout::find()?, &request)?;
-            println!("Set up in {}. Next: cargo lab start", Home::find()?.root().display());
-        }
+        Task::Setup(request) => setup::run(&request)?,
         Task::Start { notebook, no_browser } => start::start(notebook.as_deref(), no_browser)?,
         Task::Run { notebooks, output, inplace, timeout } => {
             let destination = match output {

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -10,14 +10,15 @@ use anyhow::{Context, Result, bail};
 use crate::checkout::Checkout;
 use crate::home::{Home, path_behind};
 use crate::setup;
+use crate::ui::run_shown;
 
 /// Becomes JupyterLab, opened at `notebooks/` or at one notebook. Returns only on failure.
 pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
     let checkout = Checkout::find()?;
-    let root = checkout.notebooks();
+    let home = Home::find()?;
+    let root = if checkout.root().starts_with(home.root()) { own_lessons(&checkout)? } else { checkout.notebooks() };
     let opened = notebook.map(|path| inside(path, &root)).transpose()?;
     setup::setup(&checkout, &setup::Request::default())?;
-    let home = Home::find()?;
     let mut jupyter = Command::new(home.python_bin("jupyter"));
     // Not the kernel's environment: `lab kernel` sets that itself, and JupyterLab's terminals are the user's.
     jupyter
@@ -31,7 +32,9 @@ pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
         // A kernel that builds an edited support crate first takes longer than Jupyter's minute.
         .arg("--MultiKernelManager.kernel_info_timeout=600")
         .arg("--MappingKernelManager.kernel_info_timeout=600")
-        .arg("--LabApp.extension_manager=readonly");
+        .arg("--LabApp.extension_manager=readonly")
+        // The address stays: it is what one looks for among the lines.
+        .arg("--log-level=WARN");
     if let Some(path) = opened {
         jupyter.arg(format!("--LabApp.default_url=/lab/tree/{path}"));
     }
@@ -44,6 +47,18 @@ pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
     eprintln!("Starting JupyterLab; choose the kernel \"Rust (quantlab)\". Press Ctrl-C twice to stop it.");
     Err(jupyter.exec())
         .with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.python_bin("jupyter").display()))
+}
+
+/// A shared set-up's lessons, copied once to where their learner can write.
+fn own_lessons(checkout: &Checkout) -> Result<PathBuf> {
+    let own = std::env::home_dir().context("HOME is not set")?.join("quantlab");
+    if !own.exists() {
+        let copied =
+            run_shown(Command::new("cp").args(["-R", "--no-preserve=all"]).args([&checkout.notebooks(), &own]));
+        copied.with_context(|| format!("cannot put the lessons into {}", own.display()))?;
+        eprintln!("The lessons are in {}.", own.display());
+    }
+    Ok(own)
 }
 
 /// A notebook's path below `notebooks/`, for the address.

@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 use crate::checkout::Checkout;
 use crate::course::{self, Exercise, Lesson};
 use crate::home::{Home, write_atomically};
-use crate::kernel::warm;
+use crate::kernel::installed::Installed;
+use crate::kernel::sources::source_key;
 use crate::sandbox::Layer;
 use crate::ui::plain;
 use grader::Grader;
@@ -122,9 +123,9 @@ pub fn grade(request: &Request) -> Result<()> {
         anonymous::rename(&mut found, key_file, &output)?;
     }
     let lesson_of = |s: &Submission| lessons.iter().find(|lesson| Some(&lesson.name) == s.lesson.as_ref());
-    let support_crate = Checkout::find()?.support_crate();
-    let library = warm::source_key(&support_crate)?;
     let home = Home::find()?;
+    let support_crate = Installed::read(&home)?.library_for(&home, &Checkout::find()?);
+    let library = source_key(&support_crate)?;
     let grader = Grader { home, output, limits: request.limits, library, support_crate, layer, again: request.again };
     grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
     let work: Vec<Work> = with_what_to_do(&found, lesson_of);

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::claim::claim;
+use super::sources::{is_same, sources};
 use crate::checkout::Checkout;
 use crate::home::{Home, path_behind, write_atomically};
 use crate::ui::output_of;
@@ -80,6 +81,14 @@ impl Installed {
     /// Where the record lies.
     pub fn path(home: &Home) -> PathBuf {
         home.root().join("installed.json")
+    }
+
+    /// The library that a kernel in this checkout uses: the checkout's, but for a set-up of somebody else's if it is the
+    /// same, for that one is built already.
+    pub fn library_for(&self, home: &Home, checkout: &Checkout) -> PathBuf {
+        let theirs = checkout.support_crate();
+        let is_same = || Some(is_same(&sources(&theirs).ok()?, &sources(&self.support_crate).ok()?));
+        if !home.is_ours() && is_same() == Some(true) { self.support_crate.clone() } else { theirs }
     }
 
     /// The environment that kernels, tests and benches run in.

@@ -27,10 +27,12 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
     installed.check_tools()?;
+    // Until this program ends: an update then leaves the set-up alone.
+    let _in_use = home.use_shared()?;
     let request = sandbox::Request::of_environment()?;
     let support_crate = match &request {
         Some(request) => request.support_crate.clone(),
-        None => support_crate(&installed)?,
+        None => support_crate(&home, &installed)?,
     };
     let dir = if request.is_none() && std::env::var_os(WARMING).is_some() {
         home.warm()
@@ -38,12 +40,12 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
         let starting = home.lock("kernel-start.lock", || eprintln!("waiting for another kernel's start"))?;
         warm::refresh(&home, &installed, &support_crate)?;
         live::sweep(&home)?;
+        spec::share_cargo_config(&home)?;
         if let Some(request) = request {
             drop(starting);
             return sandbox::launch(&home, &installed, request, connection_file);
         }
         let unchanged = warm::lock(&home)?;
-        spec::share_cargo_config(&home)?;
         let live = live::clone_warm(&home)?;
         drop(unchanged);
         // In this order: the process that waits for the lock must not hold it itself.
@@ -102,9 +104,10 @@ pub fn kernel_command(
 }
 
 /// The support crate of the checkout that the notebook lies in, else of the one that was set up.
-fn support_crate(installed: &Installed) -> Result<PathBuf> {
+fn support_crate(home: &Home, installed: &Installed) -> Result<PathBuf> {
     let here = std::env::current_dir().context("the current folder cannot be read")?;
-    Ok(Checkout::around(&here).map_or_else(|| installed.support_crate.clone(), |c| c.support_crate()))
+    let checkout = Checkout::around(&here);
+    Ok(checkout.map_or_else(|| installed.support_crate.clone(), |checkout| installed.library_for(home, &checkout)))
 }
 
 /// evcxr's start-up configuration: the support crate is there before the first cell runs.

@@ -154,7 +154,7 @@ fn crate_of(name: &str) -> &str {
 }
 
 /// Cargo compares the times of fingerprints with those of sources.
-fn copy_keeping_time(from: &Path, to: &Path) -> io::Result<()> {
+pub fn copy_keeping_time(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     let metadata = fs::metadata(from)?;
     let copy = fs::File::options().write(true).open(to);

@@ -13,5 +13,6 @@ pub mod links;
 pub mod live;
 pub mod processes;
 mod signals;
+pub mod sources;
 pub mod spec;
 pub mod warm;

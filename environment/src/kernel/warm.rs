@@ -1,25 +1,21 @@
 //! The warm build folder that every kernel is cloned from.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
 use super::claim::claim;
 use super::installed::{Installed, rustflags};
 use super::launch;
 use super::links::{self, Current};
+use super::sources::source_key;
 use crate::home::{Home, remove_if_there, write_atomically};
 use crate::python;
 use crate::ui::output_of;
 
 const STAMP: &str = "warm";
-
-/// What the support crate is built from, seen from its folder.
-pub const SOURCES: [&str; 8] =
-    ["Cargo.toml", "src", "embedded", "fonts", "kernels/Cargo.toml", "kernels/src", "../Cargo.toml", "../Cargo.lock"];
 
 /// Makes the warm folder anew: the workspace's built dependencies, linked, and a cell run through evcxr.
 pub fn make(home: &Home, installed: &Installed) -> Result<()> {
@@ -28,17 +24,9 @@ pub fn make(home: &Home, installed: &Installed) -> Result<()> {
     remove_if_there(&home.warm())?;
     remove_if_there(&home.answers())?;
     remove_if_there(&home.skeletons())?;
-    let mut build = installed.cargo(home, &installed.support_crate, "build")?;
     // Nothing is left to build; Cargo says what it has built.
-    let messages = output_of(build.args([
-        "--locked",
-        "--offline",
-        "--package",
-        "quantlab",
-        "--quiet",
-        "--message-format",
-        "json",
-    ]))?;
+    let mut build = installed.cargo(home, &first_package(home, installed)?, "build")?;
+    let messages = output_of(build.args(["--offline", "--quiet", "--message-format", "json"]))?;
     links::gather(&home.target(), &home.warm().join("target"), &Current::of_messages(&messages))
         .with_context(|| format!("cannot link the built dependencies into {}", home.warm().display()))?;
     let key = source_key(&installed.support_crate)?;
@@ -52,6 +40,24 @@ pub fn make(home: &Home, installed: &Installed) -> Result<()> {
     })?
     .into_result()?;
     home.mark_done(STAMP, &key)
+}
+
+/// A package like a kernel's, to build the library as cells link it. (The tests of the workspace compile it with its
+/// checks on, from the same dependencies.)
+pub fn first_package(home: &Home, installed: &Installed) -> Result<PathBuf> {
+    let package = home.first();
+    let lock = installed.support_crate.join("../Cargo.lock");
+    let lock = fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
+    let manifest = format!(
+        "[package]\nname = \"first\"\nedition = \"2024\"\n[dependencies]\nquantlab = {{ path = {} }}\n",
+        serde_json::Value::from(installed.support_crate.to_string_lossy())
+    );
+    write_atomically(&package.join("Cargo.toml"), manifest.as_bytes())?;
+    write_atomically(&package.join("src/lib.rs"), b"")?;
+    write_atomically(&package.join("Cargo.lock"), &lock)?;
+    // A library that the workspace left there has the same name, and Cargo would take it for this one.
+    claim(&home.target(), &package)?;
+    Ok(package)
 }
 
 /// Held by whoever changes the warm folder, or clones it.
@@ -72,17 +78,18 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
     if home.stamp(STAMP).is_none() {
         bail!("the kernel was not warmed yet\n  try: cargo lab setup");
     }
-    if !home.is_ours() {
-        bail!(
-            "{} holds another state of the support crate than {}, and is read-only for you\n  try: ask its owner for a `cargo lab setup` with this checkout, or set QUANTLAB_HOME to a folder of your own",
-            home.root().display(),
-            support_crate.display()
-        );
-    }
+    // Its owner may be building it right now.
     let _lock = lock(home)?;
     let key = source_key(support_crate)?;
     if home.is_done(STAMP, &key) {
         return Ok(());
+    }
+    if !home.is_ours() {
+        bail!(
+            "{} holds another state of the support crate than {}, and is read-only for you\n  try: work in a folder outside of that checkout, ask the set-up's owner to update it, or set QUANTLAB_HOME to a folder of your own",
+            home.root().display(),
+            support_crate.display()
+        );
     }
     eprintln!("the support crate was edited; building it for the kernel");
     point_at(&home.warm().join("Cargo.toml"), support_crate)?;
@@ -124,57 +131,9 @@ pub fn names_support_crate(manifest: &str) -> bool {
     manifest.lines().any(is_support_crate)
 }
 
-/// Changes whenever a file that the support crate is built from does: paths, sizes and times, as Cargo
-/// looks at them.
-pub fn source_key(support_crate: &Path) -> Result<String> {
-    let mut entries = Vec::new();
-    for part in SOURCES {
-        list(&support_crate.join(part), &mut entries)?;
-    }
-    entries.sort();
-    let mut hash = Sha256::new();
-    hash.update(support_crate.to_string_lossy().as_bytes());
-    for entry in entries {
-        hash.update(entry.as_bytes());
-        hash.update([0]);
-    }
-    Ok(format!("{:x}", hash.finalize()))
-}
-
-fn list(path: &Path, entries: &mut Vec<String>) -> Result<()> {
-    let Ok(meta) = fs::metadata(path) else { return Ok(()) };
-    if meta.is_dir() {
-        for entry in fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {
-            list(&entry?.path(), entries)?;
-        }
-    } else {
-        entries.push(format!("{} {} {:?}", path.display(), meta.len(), meta.modified()?));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_edit_changes_the_key() {
-        let dir = tempfile::tempdir().unwrap();
-        let krate = dir.path().join("support-crate");
-        fs::create_dir_all(krate.join("src/model")).unwrap();
-        fs::write(krate.join("src/model/gpt2.rs"), "a").unwrap();
-        let before = source_key(&krate).unwrap();
-        assert_eq!(before, source_key(&krate).unwrap());
-        fs::write(krate.join("src/model/gpt2.rs"), "ab").unwrap();
-        let edited = source_key(&krate).unwrap();
-        assert_ne!(before, edited);
-        fs::write(krate.join("src/new.rs"), "").unwrap();
-        let more = source_key(&krate).unwrap();
-        assert_ne!(edited, more);
-        fs::create_dir_all(krate.join("kernels/src")).unwrap();
-        fs::write(krate.join("kernels/src/lib.rs"), "").unwrap();
-        assert_ne!(more, source_key(&krate).unwrap());
-    }
 
     #[test]
     fn only_the_support_crates_line_is_pointed_elsewhere() {

@@ -9,15 +9,14 @@ mod facts;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::checkout::Checkout;
 use crate::home::{Home, remove_if_there};
-use crate::kernel::warm::SOURCES;
+use crate::kernel::sources::{Source, is_same, sources};
 use crate::setup::{self, Request};
 use crate::ui::human_time;
 use crate::{disk_used, human_size};
@@ -35,21 +34,12 @@ struct Manifest {
     entries: usize,
 }
 
-/// A file as it was when the library was built from it.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Source {
-    sha256: String,
-    modified: Duration,
-}
-
 const FORMAT: u32 = 1;
 
 /// Writes the finished set-up into a file.
 pub fn pack(file: &Path) -> Result<()> {
     let (home, checkout) = (Home::find()?, Checkout::find()?);
-    if !setup::is_finished(&checkout) {
-        bail!("there is no finished set-up in {}\n  try: cargo lab setup", home.root().display());
-    }
+    setup::check_finished(&checkout).context("there is no finished set-up to pack")?;
     let start = Instant::now();
     // The library as it is now, not as it was before the last edit.
     setup::setup(&checkout, &Request::default())?;
@@ -131,32 +121,10 @@ fn unpack_into(home: &Home, file: &Path, misfits: impl FnOnce(&Manifest) -> Resu
     moved.with_context(|| format!("nothing was unpacked from {}", file.display()))
 }
 
-/// What the library is built from, by its path below the support crate.
-fn sources(support_crate: &Path) -> Result<BTreeMap<PathBuf, Source>> {
-    let mut found = BTreeMap::new();
-    let mut waiting: Vec<PathBuf> = SOURCES.iter().map(PathBuf::from).collect();
-    while let Some(inner) = waiting.pop() {
-        let path = support_crate.join(&inner);
-        let Ok(meta) = fs::metadata(&path) else { continue };
-        if meta.is_dir() {
-            let entries = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            waiting.extend(entries.flatten().map(|entry| inner.join(entry.file_name())));
-            continue;
-        }
-        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let modified = meta.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        found.insert(inner, Source { sha256: format!("{:x}", Sha256::digest(bytes)), modified });
-    }
-    Ok(found)
-}
-
 /// Gives sources with the same content the times that they had when the library was built; whether they are the same.
 fn restore_times(support_crate: &Path, packed: &BTreeMap<PathBuf, Source>) -> Result<bool> {
     let here = sources(support_crate)?;
-    let hashes = |sources: &BTreeMap<PathBuf, Source>| -> Vec<(PathBuf, String)> {
-        sources.iter().map(|(path, source)| (path.clone(), source.sha256.clone())).collect()
-    };
-    if hashes(&here) != hashes(packed) {
+    if !is_same(&here, packed) {
         return Ok(false);
     }
     for (inner, source) in packed {

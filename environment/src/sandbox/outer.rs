@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::visible::visible;
 use super::{Layer, PROCESSES, Plan, Request, bwrap, cgroup};
-use crate::home::{Home, remove_if_there};
+use crate::home::{Home, OWN_KERNELS, remove_if_there};
 use crate::kernel::installed::Installed;
 use crate::kernel::launch::inherit;
 use crate::kernel::live;
@@ -100,10 +100,11 @@ fn listen(connection: &mut Value) -> Result<Vec<(i32, u16)>> {
 
 /// All that there is of the environment.
 fn environment(home: &Home, dir: &Path) -> BTreeMap<&'static str, String> {
-    let root = home.root().to_string_lossy().into_owned();
-    let at = |name: &str| dir.join(name).to_string_lossy().into_owned();
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let at = |name: &str| text(&dir.join(name));
     BTreeMap::from([
-        ("QUANTLAB_HOME", root),
+        ("QUANTLAB_HOME", text(home.root())),
+        (OWN_KERNELS, text(&home.own_kernels())),
         ("HOME", at("home")),
         ("TMPDIR", at("tmp")),
         ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),

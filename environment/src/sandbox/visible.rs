@@ -30,7 +30,7 @@ pub fn visible(home: &Home, installed: &Installed, support_crate: &Path) -> Vec<
     paths.extend([installed.sysroot.clone(), installed.libtorch.clone()]);
     paths.extend([home.evcxr(), home.std_cargo_home(), home.shim(), home.lab(), Installed::path(home)]);
     // It may hold more than kernels and their settings.
-    paths.extend([home.cargo_config(), home.warm(), home.answers(), home.skeletons()]);
+    paths.extend([home.cargo_config(), home.live_cargo_config(), home.warm(), home.answers(), home.skeletons()]);
     paths.extend(entries_but(&home.cargo_home(), &["credentials", "credentials.toml"]));
     // Cargo's workspace, of which the library is a member.
     if let Some(checkout) = support_crate.parent() {

@@ -5,6 +5,7 @@ mod evcxr;
 pub mod libtorch;
 mod registry;
 pub mod room;
+mod shared;
 pub mod toolchain;
 
 use std::collections::BTreeMap;
@@ -20,8 +21,7 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use crate::checkout::Checkout;
-use crate::home::{Home, remove_if_there, write_atomically};
-use crate::kernel::claim::claim;
+use crate::home::{Home, remove_if_there};
 use crate::kernel::installed::{Installed, rustflags};
 use crate::kernel::{spec, warm};
 use crate::progress::{View, run_build};
@@ -46,44 +46,66 @@ pub struct Request {
     /// Show what Cargo prints while it builds
     #[arg(long)]
     verbose: bool,
+    /// Set up in this folder, for all users of the machine, or bring it up to date; they can only read it
+    #[arg(long, value_name = "DIR")]
+    shared: Option<PathBuf>,
+}
+
+/// `cargo lab setup`; says what to do next.
+pub fn run(request: &Request) -> Result<()> {
+    let checkout = Checkout::find()?;
+    match &request.shared {
+        None => {
+            setup(&checkout, request)?;
+            println!("Set up in {}. Next: cargo lab start", Home::find()?.root().display());
+        }
+        Some(dir) => {
+            let home = shared::setup(&checkout, dir, request)?;
+            println!("Set up in {}. Its users start with {}/bin/lab start", home.root().display(), dir.display());
+        }
+    }
+    Ok(())
 }
 
 /// Sets up what is missing.
 pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
     let home = Home::find()?;
+    if !home.is_ours() {
+        return usable(&home, checkout);
+    }
     room::check_place(&home)?;
-    let lock = home.lock("setup.lock", || {
+    let _lock = home.lock("setup.lock", || {
         eprintln!(
             "waiting for another `cargo lab` that sets up, or looks whether it must, in {}",
             home.root().display()
         );
-    });
-    let plan = Plan::make(&home, checkout, request)?;
-    if plan.is_finished() {
-        // In a home that one may only read, the lock is not to be had; nor is there anything to write.
-        return if home.is_ours() { plan.finish() } else { Installed::read(&home) };
-    }
-    if !home.is_ours() {
-        bail!(
-            "{} is not set up for this checkout, and read-only for you\n  try: ask its owner, or set QUANTLAB_HOME to a folder of your own",
-            home.root().display()
-        );
-    }
-    let _lock = lock?;
-    eprintln!("Setting up in {} (once: 10 to 30 minutes and 4 GB)", home.root().display());
-    plan.carry_out()
+    })?;
+    Plan::make(&home, checkout, request, Toolchain::find()?)?.carry_out()
 }
 
-/// Whether a set-up for this checkout has nothing left to do.
-pub fn is_finished(checkout: &Checkout) -> bool {
-    let finished = || anyhow::Ok(Plan::make(&Home::find()?, checkout, &Request::default())?.is_finished());
-    finished().unwrap_or(false)
+/// Somebody else's set-up, if kernels can start from it in this checkout.
+fn usable(home: &Home, checkout: &Checkout) -> Result<Installed> {
+    let installed = Installed::read(home)?;
+    warm::refresh(home, &installed, &installed.library_for(home, checkout))?;
+    Ok(installed)
+}
+
+/// Errors unless a set-up for this checkout has nothing left to do.
+pub fn check_finished(checkout: &Checkout) -> Result<()> {
+    let home = Home::find()?;
+    if !home.is_ours() {
+        return usable(&home, checkout).map(drop);
+    }
+    if !Plan::make(&home, checkout, &Request::default(), Toolchain::find()?)?.is_finished() {
+        bail!("not set up in {}, or not for this checkout's versions\n  try: cargo lab setup", home.root().display());
+    }
+    Ok(())
 }
 
 /// What each step of a set-up for this checkout is made from, by the step's title.
 pub fn keys(checkout: &Checkout) -> Result<BTreeMap<String, String>> {
     let home = Home::find()?;
-    let plan = Plan::make(&home, checkout, &Request::default())?;
+    let plan = Plan::make(&home, checkout, &Request::default(), Toolchain::find()?)?;
     Ok(plan.steps().into_iter().map(|step| (step.title.to_owned(), step.key)).collect())
 }
 
@@ -94,6 +116,8 @@ struct Plan<'a> {
     tools: Toolchain,
     choice: Choice,
     installed: Installed,
+    /// What the Python environment is made from.
+    requirements: Vec<PathBuf>,
     keys: Keys,
     verbose: bool,
     /// Whether a step has failed: what runs beside it need not go on.
@@ -124,11 +148,13 @@ struct Keys {
 }
 
 impl<'a> Plan<'a> {
-    fn make(home: &'a Home, checkout: &'a Checkout, request: &Request) -> Result<Self> {
-        let tools = Toolchain::find()?;
+    fn make(home: &'a Home, checkout: &'a Checkout, request: &Request, tools: Toolchain) -> Result<Self> {
         tools.ensure_rust_src();
         let choice = Choice::make(home, request.cuda)?;
-        let requirements = read(&checkout.root().join("environment/requirements.txt"))?;
+        // A server for many users is for a set-up for many.
+        let hub = request.shared.as_ref().map(|_| "environment/hub/requirements.txt");
+        let requirements: Vec<PathBuf> =
+            ["environment/requirements.txt"].into_iter().chain(hub).map(|file| checkout.root().join(file)).collect();
         let lock = read(&checkout.root().join("Cargo.lock"))?;
         let libtorch = choice.key();
         let shim = format!("{libtorch} {}", locked_version(&lock, "torch-sys")?);
@@ -146,7 +172,7 @@ impl<'a> Plan<'a> {
         let mirrors = registry::users_config(home).unwrap_or_default();
         let crates = format!("{} {} {} {}", digest(&lock), digest(&mirrors), tools.rustc, tools.has_rust_src());
         let keys = Keys {
-            python: digest(&requirements),
+            python: digest(&requirements.iter().map(|file| read(file)).collect::<Result<String>>()?),
             build: digest(&format!("{crates} {shim} {} {}", rustflags(), spec::cargo_config(home, &installed))),
             crates,
             libtorch,
@@ -159,6 +185,7 @@ impl<'a> Plan<'a> {
             tools,
             choice,
             installed,
+            requirements,
             keys,
             verbose: request.verbose,
             failed: AtomicBool::new(false),
@@ -235,6 +262,12 @@ impl<'a> Plan<'a> {
         self.home.is_done(step.name, &step.key) && step.product.exists()
     }
 
+    /// Changes with anything that a step is made from.
+    fn id(&self) -> String {
+        let keys: Vec<String> = self.steps().into_iter().map(|step| step.key).collect();
+        digest(&keys.join("\n"))[..12].to_owned()
+    }
+
     fn is_finished(&self) -> bool {
         self.steps().iter().all(|step| self.is_there(step)) && Installed::read(self.home).is_ok()
     }
@@ -245,12 +278,18 @@ impl<'a> Plan<'a> {
         spec::write_kernelspec(self.home)?;
         spec::write_jupyter_settings(self.home)?;
         spec::write_cargo_config(self.home, &self.installed)?;
+        self.home.make_locks()?;
         self.installed.write(self.home)?;
         warm::refresh(self.home, &self.installed, &self.checkout.support_crate())?;
         Ok(self.installed)
     }
 
+    /// Does what is missing.
     fn carry_out(self) -> Result<Installed> {
+        if self.is_finished() {
+            return self.finish();
+        }
+        eprintln!("Setting up in {} (once: 10 to 30 minutes and 4 GB)", self.home.root().display());
         room::check_disk(self.home, &self.choice)?;
         let start = Instant::now();
         let steps = self.steps();
@@ -304,11 +343,10 @@ impl<'a> Plan<'a> {
     fn install_python(&self) -> Result<()> {
         remove_if_there(&self.home.python())?;
         run_shown(Command::new(&self.tools.python).args(["-m", "venv"]).arg(self.home.python()))?;
-        let requirements = self.checkout.root().join("environment/requirements.txt");
         run_shown(
             Command::new(self.home.python_bin("python"))
-                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"])
-                .arg(requirements),
+                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"])
+                .args(self.requirements.iter().flat_map(|file| [Path::new("-r"), file])),
         )
     }
 
@@ -345,28 +383,16 @@ impl<'a> Plan<'a> {
             .with_context(|| format!("{name} is not among the fetched crates"))
     }
 
-    /// The library as cells link it, by a package like theirs: the library is then compiled once. (The tests of the
-    /// workspace compile it with its checks on, from the same dependencies.)
+    /// The library as cells link it, and all that it depends on.
     fn build(&self) -> Result<()> {
         spec::write_cargo_config(self.home, &self.installed)?;
         // The kernel is warmed from what is built here.
         self.home.mark_undone("kernel")?;
-        let package = self.home.first();
-        remove_if_there(&package)?;
-        let manifest = format!(
-            "[package]\nname = \"first\"\nedition = \"2024\"\n[dependencies]\nquantlab = {{ path = {} }}\n",
-            serde_json::Value::from(self.installed.support_crate.to_string_lossy())
-        );
-        write_atomically(&package.join("Cargo.toml"), manifest.as_bytes())?;
-        write_atomically(&package.join("src/lib.rs"), b"")?;
-        write_atomically(&package.join("Cargo.lock"), read(&self.checkout.root().join("Cargo.lock"))?.as_bytes())?;
-        // A library that the workspace left there has the same name, and Cargo would take it for this one.
-        claim(&self.home.target(), &package)?;
+        let package = warm::first_package(self.home, &self.installed)?;
         let mut command = self.installed.cargo(self.home, &package, "build")?;
         let log = self.home.logs().join("build.log");
         let view = if self.verbose { View::Everything } else { View::Bar };
-        run_build(command.arg("--offline"), &log, view, &self.failed)?;
-        remove_if_there(&package)
+        run_build(command.arg("--offline"), &log, view, &self.failed)
     }
 
     fn make_kernel(&self) -> Result<()> {

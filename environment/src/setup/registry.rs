@@ -21,8 +21,8 @@ impl Access {
     /// Copies, not links: a later edit must not change, under a warm kernel, where its crates are.
     pub fn lend(home: &Home, cargo_home: &Path) -> Result<Self> {
         let access = Self { cargo_home: cargo_home.to_owned(), config: users_config(home) };
-        access.write(CONFIG, access.config.as_deref())?;
-        access.write(CREDENTIALS, users_file(home, CREDENTIALS).as_deref())?;
+        access.write(CONFIG, access.config.as_deref(), 0o600)?;
+        access.write(CREDENTIALS, users_file(home, CREDENTIALS).as_deref(), 0o600)?;
         Ok(access)
     }
 
@@ -32,14 +32,15 @@ impl Access {
     }
 
     fn take_back(&self) -> Result<()> {
-        self.write(CREDENTIALS, None)?;
-        self.write(CONFIG, self.config.as_deref().map(without_tokens).as_deref())
+        self.write(CREDENTIALS, None, 0)?;
+        // Other users' kernels read it too.
+        self.write(CONFIG, self.config.as_deref().map(without_tokens).as_deref(), 0o644)
     }
 
-    fn write(&self, name: &str, text: Option<&str>) -> Result<()> {
+    fn write(&self, name: &str, text: Option<&str>, mode: u32) -> Result<()> {
         let place = self.cargo_home.join(name);
         match text {
-            Some(text) => write_with_mode(&place, text.as_bytes(), 0o600),
+            Some(text) => write_with_mode(&place, text.as_bytes(), mode),
             None => remove_if_there(&place),
         }
     }
@@ -129,7 +130,7 @@ global-credential-providers = ["cargo:token"]
         fs::write(cargo_home.join(CREDENTIALS), "token = \"old\"").unwrap();
         let text = "[registry]\ntoken = \"secret\"\n[net]\nretry = 3\n";
         let access = Access { cargo_home: cargo_home.clone(), config: Some(text.to_owned()) };
-        access.write(CONFIG, Some(text)).unwrap();
+        access.write(CONFIG, Some(text), 0o600).unwrap();
         drop(access);
         assert!(!cargo_home.join(CREDENTIALS).exists());
         assert_eq!(fs::read_to_string(cargo_home.join(CONFIG)).unwrap(), "[registry]\n\n[net]\nretry = 3\n");

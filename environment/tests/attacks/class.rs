@@ -86,17 +86,27 @@ impl Class {
 
     /// `lab grade` with these arguments, in this layer; without one, unsandboxed.
     pub fn grade(&self, layer: Option<&str>, args: &[&str]) -> Grades {
-        let out = self.path("out");
+        self.grades(&mut self.grading(layer, args))
+    }
+
+    /// The command for that.
+    pub fn grading(&self, layer: Option<&str>, args: &[&str]) -> Command {
         let mut command = lab();
         command.args(["grade", "--cell-timeout=20", "--time-limit=400", "--memory-limit=2500"]).args(args);
         match layer {
-            Some(layer) => drop(command.env("QUANTLAB_SANDBOX_LAYER", layer)),
-            None => drop(command.arg("--unsandboxed")),
-        }
+            Some(layer) => command.env("QUANTLAB_SANDBOX_LAYER", layer),
+            None => command.arg("--unsandboxed"),
+        };
         command.env("TEACHERS_SECRET", "canary-in-the-environment");
-        command.arg("--lessons").arg(self.path("course")).arg("--output").arg(&out).arg("--").arg(self.path("work"));
+        command.arg("--lessons").arg(self.path("course")).arg("--output").arg(self.path("out"));
+        command.arg("--").arg(self.path("work"));
+        command
+    }
+
+    /// What it came to.
+    pub fn grades(&self, command: &mut Command) -> Grades {
         let done = command.output().unwrap();
-        Grades { said: text(&done), out }
+        Grades { said: text(&done), out: self.path("out") }
     }
 }
 

@@ -6,3 +6,4 @@ mod files;
 mod leftovers;
 mod pages;
 mod reach;
+mod read_only;

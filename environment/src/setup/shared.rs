@@ -1,0 +1,267 @@
+//! `cargo lab setup --shared DIR`: one set-up for all users of a machine.
+//!
+//! ```text
+//! DIR/current                     names the set-up that kernels start from
+//! DIR/bin                         its programs
+//! DIR/releases/ID                 a set-up as `QUANTLAB_HOME` is one, for its users to read only; and in it
+//!     rust                        the toolchain, for the one that set it up may lie where nobody else can read
+//!     course-ID                   the library's sources and the starters; no solutions, no answers
+//! ```
+//!
+//! An update of the library builds it anew in the release, whose kernels each have the one they started with. Anything
+//! else makes another release; the one before is kept, and all that still have kernels.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::toolchain::Toolchain;
+use super::{Plan, Request, digest};
+use crate::checkout::Checkout;
+use crate::home::{CURRENT, Home, IN_USE, SHARED, non_empty_var, remove_if_there, write_atomically};
+use crate::kernel::links::copy_keeping_time;
+use crate::kernel::sources::sources;
+use crate::ui::{output_of, run_shown};
+
+const RELEASES: &str = "releases";
+
+/// What users of the shared set-up have no use for, or should not see.
+const NOT_COPIED: [&str; 6] = [".git", "target", "results", "solution.ipynb", "answers", "golden"];
+
+/// Makes or updates the set-up in `dir`, and makes it the one that is used.
+pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home> {
+    let dir = std::path::absolute(dir).with_context(|| format!("{} is not a usable path", dir.display()))?;
+    fs::create_dir_all(dir.join(RELEASES)).with_context(|| format!("cannot create {}", dir.display()))?;
+    let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
+    let place = Home::at(&dir);
+    super::room::check_place(&place)?;
+    open_to_readers(&dir)?;
+    let _lock =
+        place.lock("setup.lock", || eprintln!("waiting for another `cargo lab` that sets up {}", dir.display()))?;
+    let tools = Toolchain::find()?;
+    tools.ensure_rust_src();
+    check_readable(&tools, &dir)?;
+    let before = fs::read_link(dir.join(CURRENT)).ok();
+    // CUDA that was asked for once stays.
+    let has_cuda = before.as_ref().is_some_and(|release| Home::at(&dir.join(release)).libtorch().join("site").is_dir());
+    let request = &Request { cuda: request.cuda || has_cuda, verbose: request.verbose, shared: request.shared.clone() };
+    // A folder in which nothing is set up: an ID is not to depend on itself.
+    let release = Path::new(RELEASES).join(Plan::make(&place, checkout, request, tools.clone())?.id());
+    let home = Home::at(&dir.join(&release));
+    copy_rust(&tools, &home)?;
+    let course = copy_course(checkout, &home)?;
+    let tools = Toolchain { sysroot: home.rust(), ..tools };
+    Plan::make(&home, &course, request, tools)?.carry_out()?;
+    write_atomically(&home.root().join(SHARED), b"Changed by `cargo lab setup --shared` only.\n")?;
+    switch(&dir, CURRENT, &release)?;
+    switch(&dir, "bin", &Path::new(CURRENT).join("bin"))?;
+    let keep = [Some(release), before].map(|kept| kept.map(|kept| dir.join(kept)));
+    remove_unused(&dir.join(RELEASES), |path| keep.iter().flatten().any(|kept| kept == path))?;
+    Ok(home)
+}
+
+/// What is made from here on can be read by all who can read the folder, and changed by those who can change it.
+fn open_to_readers(dir: &Path) -> Result<()> {
+    let mode = fs::metadata(dir)?.mode();
+    // SAFETY: umask has no preconditions and touches no memory.
+    unsafe { libc::umask(if mode & 0o020 == 0 { 0o022 } else { 0o002 }) };
+    Ok(())
+}
+
+/// Errors if users could not read what the set-up takes from elsewhere.
+fn check_readable(tools: &Toolchain, dir: &Path) -> Result<()> {
+    let python = output_of(Command::new(&tools.python).args(["-c", "import sys; print(sys.base_prefix)"]))?;
+    let libtorch = non_empty_var("LIBTORCH").map(PathBuf::from);
+    for (path, what, hint) in [
+        (Some(dir.to_owned()), "the shared folder", "name one below folders that all may enter, such as /srv/quantlab"),
+        (Some(PathBuf::from(python.trim())), "Python", "install the system's, and name it with QUANTLAB_PYTHON"),
+        (libtorch, "LIBTORCH", "unset it, and set-up gets libtorch from the package registry"),
+    ] {
+        if let Some(path) = path
+            && let Some(closed) = closed(&path, dir)?
+        {
+            bail!(
+                "{what}, {}, cannot be read by other users, for {} is closed to them\n  try: {hint}",
+                path.display(),
+                closed.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The folder on the way to a path that users of `dir` cannot enter: its group, if others may not read it, else all.
+fn closed(path: &Path, dir: &Path) -> Result<Option<PathBuf>> {
+    let ours = fs::metadata(dir)?;
+    let for_all = ours.mode() & 0o005 == 0o005;
+    for folder in path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?.ancestors() {
+        let meta = fs::metadata(folder)?;
+        let open = meta.mode() & 0o001 != 0 || !for_all && meta.gid() == ours.gid() && meta.mode() & 0o010 != 0;
+        if !open {
+            return Ok(Some(folder.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// The toolchain, without its manuals.
+fn copy_rust(tools: &Toolchain, home: &Home) -> Result<()> {
+    if home.rust().exists() {
+        return Ok(());
+    }
+    eprintln!("Copying Rust from {}", tools.sysroot.display());
+    let side = home.root().join("rust.partial");
+    remove_if_there(&side)?;
+    fs::create_dir_all(&side).with_context(|| format!("cannot create {}", side.display()))?;
+    for part in ["bin", "lib", "libexec"].map(|name| tools.sysroot.join(name)).iter().filter(|part| part.exists()) {
+        run_shown(Command::new("cp").args(["-R", "--preserve=mode,timestamps,links"]).args([part, &side]))?;
+    }
+    fs::rename(&side, home.rust()).with_context(|| format!("cannot name {}", home.rust().display()))
+}
+
+/// The checkout's files, in a folder of their own for each state of the library: kernels look at its sources.
+fn copy_course(checkout: &Checkout, home: &Home) -> Result<Checkout> {
+    let sources = sources(&checkout.support_crate())?;
+    let contents: Vec<String> =
+        sources.iter().map(|(path, source)| format!("{} {}", path.display(), source.sha256)).collect();
+    let course = home.root().join(format!("course-{}", &digest(&contents.join("\n"))[..12]));
+    copy(checkout.root(), &course)
+        .with_context(|| format!("cannot copy {} to {}", checkout.root().display(), course.display()))?;
+    Checkout::around(&course).context("the copy of the checkout has no lessons")
+}
+
+/// Copies what is not there yet, or other than here.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if NOT_COPIED.iter().any(|name| entry.file_name() == *name) {
+            continue;
+        }
+        if kind.is_dir() {
+            copy(&source, &target)?;
+        } else if kind.is_file() && fs::read(&source)? != fs::read(&target).unwrap_or_default() {
+            copy_keeping_time(&source, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a symbolic link name something else, at once.
+fn switch(dir: &Path, name: &str, to: &Path) -> Result<()> {
+    let side = dir.join(format!(".{name}.{}", std::process::id()));
+    let make = || {
+        symlink(to, &side)?;
+        fs::rename(&side, dir.join(name))
+    };
+    make().with_context(|| format!("cannot make {} name {}", dir.join(name).display(), to.display()))
+}
+
+/// Removes releases that no kernel runs from.
+fn remove_unused(releases: &Path, is_kept: impl Fn(&Path) -> bool) -> Result<()> {
+    for entry in fs::read_dir(releases).with_context(|| format!("cannot read {}", releases.display()))?.flatten() {
+        let path = entry.path();
+        let in_use = File::open(path.join(IN_USE)).is_ok_and(|lock| lock.try_lock().is_err());
+        if !is_kept(&path) && !in_use {
+            eprintln!("Removing {}, which is no longer used", path.display());
+            remove_if_there(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn users_get_starters_and_sources_but_no_solutions_and_no_answers() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("checkout");
+        for file in [
+            ".git/config",
+            "notebooks/01-a/solution.ipynb",
+            "notebooks/01-a/starter.ipynb",
+            "notebooks/01-a/results/x.csv",
+            "support-crate/Cargo.toml",
+            "support-crate/src/lib.rs",
+            "support-crate/tests/course/answers/a.rs",
+            "target/debug/x",
+        ] {
+            write(&root.join(file), "x");
+        }
+        let home = Home::at(&dir.path().join("home"));
+        let checkout = Checkout::around(&root).unwrap();
+        let course = copy_course(&checkout, &home).unwrap();
+        let there = |file: &str| course.root().join(file).exists();
+        assert!(there("notebooks/01-a/starter.ipynb") && there("support-crate/src/lib.rs"));
+        for hidden in [
+            ".git",
+            "target",
+            "notebooks/01-a/solution.ipynb",
+            "notebooks/01-a/results",
+            "support-crate/tests/course/answers",
+        ] {
+            assert!(!there(hidden), "{hidden}");
+        }
+        let key = sources(&course.support_crate()).unwrap();
+        assert_eq!(sources(&checkout.support_crate()).unwrap(), key, "times are part of what Cargo looks at");
+        // Lessons change in place, the library in a folder of its own.
+        write(&root.join("notebooks/01-a/starter.ipynb"), "better");
+        assert_eq!(copy_course(&checkout, &home).unwrap().root(), course.root());
+        assert_eq!(fs::read_to_string(course.root().join("notebooks/01-a/starter.ipynb")).unwrap(), "better");
+        write(&root.join("support-crate/src/lib.rs"), "better");
+        assert_ne!(copy_course(&checkout, &home).unwrap().root(), course.root());
+        assert_eq!(sources(&course.support_crate()).unwrap(), key);
+    }
+
+    #[test]
+    fn a_release_is_removed_only_when_nobody_uses_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let releases = dir.path().join(RELEASES);
+        for name in ["now", "used", "old"] {
+            write(&releases.join(name).join(IN_USE), "");
+            write(&releases.join(name).join(SHARED), "");
+        }
+        switch(dir.path(), CURRENT, Path::new("releases/old")).unwrap();
+        switch(dir.path(), CURRENT, Path::new("releases/now")).unwrap();
+        assert_eq!(fs::read_link(dir.path().join(CURRENT)).unwrap(), Path::new("releases/now"));
+        let kernel = File::open(releases.join("used").join(IN_USE)).unwrap();
+        kernel.lock_shared().unwrap();
+        let sweep = || remove_unused(&releases, |path| path.ends_with("now")).unwrap();
+        sweep();
+        assert!(releases.join("used").exists() && releases.join("now").exists() && !releases.join("old").exists());
+        drop(kernel);
+        sweep();
+        assert!(!releases.join("used").exists());
+    }
+
+    #[test]
+    fn a_folder_that_is_closed_to_the_users_is_named() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let [private, shared] = ["private", "shared"].map(|name| dir.path().join(name));
+        fs::create_dir_all(private.join("python")).unwrap();
+        fs::create_dir(&shared).unwrap();
+        let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        open(dir.path(), 0o755);
+        open(&shared, 0o755);
+        open(&private, 0o750);
+        assert_eq!(closed(&private.join("python"), &shared).unwrap(), Some(private.canonicalize().unwrap()));
+        // A group's folder needs to be open to the group only.
+        open(&shared, 0o2770);
+        assert_eq!(closed(&private.join("python"), &shared).unwrap(), None);
+        open(&private, 0o700);
+        assert!(closed(&private.join("python"), &shared).unwrap().is_some());
+    }
+}
