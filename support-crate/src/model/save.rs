@@ -79,7 +79,8 @@ impl Loaded {
 
     /// The config that the model was loaded with, and what became of it.
     fn config_json(&self, source: &ModelFile) -> Result<Vec<u8>> {
-        let mut config: Map<String, Value> = serde_json::from_slice(&source.read()?).context(|| source.to_string())?;
+        let mut config: Map<String, Value> =
+            serde_json::from_slice(&source.read_config()?).context(|| source.to_string())?;
         // What older versions of transformers call it.
         let dtype = if config.contains_key("torch_dtype") { "torch_dtype" } else { "dtype" };
         config.insert(dtype.to_owned(), self.model.info().dtype.to_string().into());

@@ -7,17 +7,19 @@ mod embedded;
 mod folder;
 mod hub;
 mod id;
+mod open;
 mod random;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::error::{Context, Result};
+use crate::error::Result;
 
 pub use embedded::{Fact, embedded_facts, held_out_text};
 pub(crate) use folder::{CONFIG, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
 pub use id::{ModelId, RandomShape};
+pub(crate) use open::{check_is_content, open};
 
 /// One file of a model: on disk, or inside this library.
 #[derive(Clone)]
@@ -32,6 +34,11 @@ pub enum ModelFile {
         bytes: Cow<'static, [u8]>,
     },
 }
+
+/// Bytes of a config, an index or any other file that is read whole: many times what the largest models have. Where
+/// there are more, it is another file, and reading it would take all memory.
+const LONGEST_CONFIG: u64 = 64 << 20;
+const LONGEST: u64 = 512 << 20;
 
 /// Everything that makes up a model.
 #[derive(Debug, Clone)]
@@ -64,8 +71,8 @@ pub enum WeightSource {
 impl ModelId {
     /// Finds the model's files; downloads them if they are on the Hub and not yet in its cache.
     ///
-    /// The download of a large file reports its progress on stdout. If it was interrupted, in whatever way, the next call
-    /// resumes it where it stopped.
+    /// The download of a large file, or of one that is slow, reports its progress on stdout. If it was interrupted, in
+    /// whatever way, the next call resumes it where it stopped. A file is kept if it has the hash that the Hub lists.
     ///
     /// # Errors
     /// A folder or repository that is not there, lacks a file, or cannot be read or reached.
@@ -86,15 +93,22 @@ impl ModelFile {
         Self::Bytes { name, bytes: Cow::Borrowed(bytes) }
     }
 
-    /// Reads the whole file.
+    /// Reads the whole file, which is not meant for weights.
     ///
     /// # Errors
-    /// The file cannot be read; the message names it.
+    /// The file cannot be read, is no regular one or has more than 512 MiB; the message names it.
     pub fn read(&self) -> Result<Cow<'_, [u8]>> {
+        self.read_up_to(LONGEST)
+    }
+
+    /// Reads a `config.json`.
+    pub(crate) fn read_config(&self) -> Result<Cow<'_, [u8]>> {
+        self.read_up_to(LONGEST_CONFIG)
+    }
+
+    fn read_up_to(&self, limit: u64) -> Result<Cow<'_, [u8]>> {
         match self {
-            Self::Path(path) => {
-                Ok(Cow::Owned(std::fs::read(path).context(|| format!("cannot read {}", path.display()))?))
-            }
+            Self::Path(path) => Ok(Cow::Owned(open::read(path, limit)?)),
             Self::Bytes { bytes, .. } => Ok(Cow::Borrowed(bytes)),
         }
     }

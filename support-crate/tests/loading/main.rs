@@ -4,6 +4,7 @@
 mod common;
 mod config;
 mod family;
+mod files;
 mod shards;
 mod sources;
 mod tensors;

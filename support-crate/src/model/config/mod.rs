@@ -113,7 +113,7 @@ impl DecoderConfig {
     /// Not JSON, a model of another architecture, a key that is missing or out of range, or a quantization
     /// that is not known.
     pub fn read(file: &ModelFile) -> Result<Self> {
-        Self::parse(&file.read()?).context(|| file.to_string())
+        Self::parse(&file.read_config()?).context(|| file.to_string())
     }
 
     fn parse(json: &[u8]) -> Result<Self> {

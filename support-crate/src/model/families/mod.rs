@@ -72,7 +72,7 @@ pub(super) fn names() -> String {
 /// A file that cannot be read; a family that only candle-transformers knows, on another engine or quantized, or
 /// with a config that it cannot compute.
 pub(super) fn choose(file: &ModelFile, dtype: Precision, options: &LoadOptions) -> Result<Option<FamilyConfig>> {
-    let Ok(keys) = serde_json::from_slice::<Map<String, Value>>(&file.read()?) else { return Ok(None) };
+    let Ok(keys) = serde_json::from_slice::<Map<String, Value>>(&file.read_config()?) else { return Ok(None) };
     let Some(family) = keys.get("model_type").and_then(Value::as_str).and_then(table::find) else { return Ok(None) };
     let name = family.model_type;
     let exact = dtype == Precision::Float32 || family.exact_positions_in_half;

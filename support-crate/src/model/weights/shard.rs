@@ -14,7 +14,7 @@ use safetensors::{Dtype, SafeTensors};
 use super::buffer::{Buffer, Mapped};
 use super::convert::{self, Wanted};
 use crate::error::{Context, Error, Result};
-use crate::source::ModelFile;
+use crate::source::{ModelFile, check_is_content, open};
 
 /// A file whose header has been read and checked.
 pub(super) struct Shard {
@@ -37,13 +37,14 @@ impl Shard {
         let bytes = match file {
             ModelFile::Bytes { bytes, .. } => Bytes::Held(bytes.clone()),
             ModelFile::Path(path) => {
-                let handle = std::fs::File::open(path).context(|| format!("cannot open {name}"))?;
+                let handle = open(path)?;
                 // SAFETY: the map is read-only. Like every program that maps weights, this relies on nobody cutting
                 // the file short while it is mapped, which no program can prevent; this library never does, because
                 // it saves into new files only.
                 Bytes::Mapped(Arc::new(unsafe { Mmap::map(&handle) }.context(|| format!("cannot map {name}"))?))
             }
         };
+        check_is_content(&name, bytes.as_slice())?;
         let (header_len, metadata) = SafeTensors::read_metadata(bytes.as_slice()).map_err(|cause| {
             Error::from(cause)
                 .context(format!("{name} is not a whole safetensors file"))
