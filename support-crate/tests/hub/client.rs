@@ -87,7 +87,7 @@ impl Client {
 
     /// Bytes in the only partial download, if there is one.
     pub fn partial(&self, repo: &str) -> Option<u64> {
-        let entries = std::fs::read_dir(self.cache(repo).join("blobs")).unwrap().map(Result::unwrap);
+        let entries = std::fs::read_dir(self.cache(repo).join("blobs")).into_iter().flatten().map(Result::unwrap);
         let mut partial = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".incomplete"));
         let bytes = partial.next().map(|entry| entry.metadata().unwrap().len());
         assert!(partial.next().is_none());

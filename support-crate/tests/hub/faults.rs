@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::client::{Client, TOKEN};
 use super::server::{Request, Response, Server, etag};
-use super::{SMALLEST_PIECE, TINY, WEIGHTS, assert_complete, serve, serve_with, tiny_repository};
+use super::{MIDDLE, TINY, WEIGHTS, assert_complete, serve, serve_with, tiny_repository};
 
 #[test]
 fn each_refusal_of_the_hub_has_its_own_message() {
@@ -64,7 +64,7 @@ fn a_hub_with_problems_is_asked_again_but_not_forever() {
     let client = Client::of(&hub);
     let error = client.error(TINY);
     assert!(error.contains("(500)") && error.contains(WEIGHTS) && error.contains("in a few minutes"), "{error}");
-    assert_eq!(hub.ranges(WEIGHTS).len(), 4);
+    assert_eq!(hub.firsts(WEIGHTS), [0; 4]);
     assert!(!client.file(TINY, WEIGHTS).exists(), "an error page is not the file");
     assert_eq!(client.partial(TINY), Some(0));
 }
@@ -129,15 +129,13 @@ fn a_cut_connection_is_made_again_from_the_same_byte() {
     let repository = tiny_repository();
     let (cuts, served) = (AtomicUsize::new(0), repository.clone());
     let hub = serve_with(move |request| {
-        let cut = request.gets(WEIGHTS) && request.range()?.0 > 0 && cuts.fetch_add(1, Ordering::SeqCst) == 0;
-        cut.then(|| Response { cut: Some(1000), ..served.answer(request) })
+        let cut = request.gets(WEIGHTS) && cuts.fetch_add(1, Ordering::SeqCst) == 0;
+        cut.then(|| Response { cut: Some(MIDDLE), ..served.answer(request) })
     });
     let client = Client::of(&hub);
     client.fetch(&[TINY]).result.unwrap();
     assert_complete(&client, &repository);
-    let ranges = hub.ranges(WEIGHTS);
-    assert_eq!(ranges[1].0, SMALLEST_PIECE);
-    assert_eq!(ranges[2], (SMALLEST_PIECE, 2 * SMALLEST_PIECE - 1), "the same bytes again, in a smaller piece");
+    assert_eq!(hub.firsts(WEIGHTS), [0, MIDDLE]);
 }
 
 #[test]
@@ -146,20 +144,21 @@ fn a_download_that_failed_goes_on_where_it_stopped() {
     let (healed, served) = (Arc::new(AtomicBool::new(false)), repository.clone());
     let heal = Arc::clone(&healed);
     let hub = serve_with(move |request| {
-        let cut = request.gets(WEIGHTS) && request.range()?.0 > 0 && !healed.load(Ordering::SeqCst);
-        cut.then(|| Response { cut: Some(10), ..served.answer(request) })
+        let cut = if request.first() == Some(0) { MIDDLE } else { 0 };
+        let is_cut = request.gets(WEIGHTS) && !healed.load(Ordering::SeqCst);
+        is_cut.then(|| Response { cut: Some(cut), ..served.answer(request) })
     });
     let client = Client::of(&hub);
     let error = client.error(TINY);
     assert!(error.contains("the connection to the Hub broke") && error.contains("resumes where it stopped"), "{error}");
-    assert_eq!(client.partial(TINY), Some(SMALLEST_PIECE as u64));
+    assert_eq!(client.partial(TINY), Some(MIDDLE as u64));
     assert!(!client.file(TINY, WEIGHTS).exists());
 
     heal.store(true, Ordering::SeqCst);
-    let before = hub.ranges(WEIGHTS).len();
+    let before = hub.firsts(WEIGHTS).len();
     client.fetch(&[TINY]).result.unwrap();
     assert_complete(&client, &repository);
-    assert!(hub.ranges(WEIGHTS)[before..].iter().all(|(first, _)| *first >= SMALLEST_PIECE));
+    assert_eq!(hub.firsts(WEIGHTS)[before..], [MIDDLE]);
 }
 
 #[test]
@@ -168,24 +167,24 @@ fn a_process_that_is_killed_leaves_what_the_next_one_goes_on_with() {
     let (healed, served) = (Arc::new(AtomicBool::new(false)), repository.clone());
     let heal = Arc::clone(&healed);
     let hub = serve_with(move |request| {
-        let hangs = request.gets(WEIGHTS) && request.range()?.0 > 0 && !healed.load(Ordering::SeqCst);
-        hangs.then(|| Response { cut: Some(10), hangs: true, ..served.answer(request) })
+        let hangs = request.gets(WEIGHTS) && !healed.load(Ordering::SeqCst);
+        hangs.then(|| Response { cut: Some(MIDDLE), hangs: true, ..served.answer(request) })
     });
     let client = Client::of(&hub);
     let mut killed = client.start(&[TINY]);
-    while hub.ranges(WEIGHTS).len() < 2 {
+    while client.partial(TINY) != Some(MIDDLE as u64) {
         assert!(killed.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(10));
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
     assert!(!client.file(TINY, WEIGHTS).exists());
-    assert_eq!(client.partial(TINY), Some(SMALLEST_PIECE as u64));
+    assert_eq!(client.partial(TINY), Some(MIDDLE as u64));
 
     heal.store(true, Ordering::SeqCst);
     client.fetch(&[TINY]).result.unwrap();
     assert_complete(&client, &repository);
-    assert_eq!(hub.ranges(WEIGHTS).iter().filter(|(first, _)| *first == 0).count(), 1);
+    assert_eq!(hub.firsts(WEIGHTS), [0, MIDDLE]);
 }
 
 #[test]

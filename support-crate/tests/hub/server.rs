@@ -1,14 +1,15 @@
 //! A Hub on loopback: it serves one repository, and remembers what it was asked.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
 
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -25,10 +26,11 @@ impl Request {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// First and last byte that are asked for.
-    pub fn range(&self) -> Option<(usize, usize)> {
+    /// The first byte that is asked for, with all that follow.
+    pub fn first(&self) -> Option<usize> {
         let (first, last) = self.header("Range")?.strip_prefix("bytes=")?.split_once('-')?;
-        Some((first.parse().unwrap(), last.parse().unwrap()))
+        assert_eq!(last, "");
+        Some(first.parse().unwrap())
     }
 
     /// Whether this asks for bytes of the file.
@@ -46,11 +48,15 @@ pub struct Response {
     pub cut: Option<usize>,
     /// Whether the connection stays open, with nothing more to come.
     pub hangs: bool,
+    /// So many bytes at a time, with a pause behind them.
+    pub pace: Option<(usize, Duration)>,
+    /// Whether the body is sent over and over, without saying how long it is.
+    pub endless: bool,
 }
 
 impl Response {
     pub fn new(status: u16, body: &[u8]) -> Self {
-        Self { status, headers: Vec::new(), body: body.to_owned(), cut: None, hangs: false }
+        Self { status, headers: Vec::new(), body: body.to_owned(), cut: None, hangs: false, pace: None, endless: false }
     }
 
     pub fn with(mut self, header: &'static str, value: impl Into<String>) -> Self {
@@ -60,12 +66,12 @@ impl Response {
 
     /// The bytes that are asked for, as a server that knows ranges answers.
     pub fn bytes(request: &Request, body: &[u8]) -> Self {
-        let Some((first, last)) = request.range() else { return Self::new(200, body) };
+        let Some(first) = request.first() else { return Self::new(200, body) };
         if first >= body.len() {
             return Self::new(416, b"").with("Content-Range", format!("bytes */{}", body.len()));
         }
-        let last = last.min(body.len() - 1);
-        Self::new(206, &body[first..=last]).with("Content-Range", format!("bytes {first}-{last}/{}", body.len()))
+        let (last, length) = (body.len() - 1, body.len());
+        Self::new(206, &body[first..]).with("Content-Range", format!("bytes {first}-{last}/{length}"))
     }
 }
 
@@ -114,12 +120,14 @@ impl Repository {
     }
 }
 
-/// What stands in for the hash of a file: of the same length, and different for different bytes.
+/// The hash of a file: SHA-256 of the large ones, the names that git gives to the others.
 pub fn etag(name: &str, bytes: &[u8]) -> String {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    let width = if name.ends_with(".safetensors") { 64 } else { 40 };
-    format!("{:0width$x}", hasher.finish())
+    let hash = if name.ends_with(".safetensors") {
+        Sha256::digest(bytes).to_vec()
+    } else {
+        Sha1::digest([format!("blob {}\0", bytes.len()).as_bytes(), bytes].concat()).to_vec()
+    };
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A server on loopback, until it is stopped.
@@ -127,23 +135,25 @@ pub struct Server {
     pub address: String,
     stopped: Arc<AtomicBool>,
     requests: Arc<Mutex<Vec<Request>>>,
+    sent: Arc<AtomicUsize>,
 }
 
 impl Server {
     pub fn start(answer: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let server = Self { address, stopped: Arc::default(), requests: Arc::default() };
+        let server = Self { address, stopped: Arc::default(), requests: Arc::default(), sent: Arc::default() };
         let (stopped, requests) = (Arc::clone(&server.stopped), Arc::clone(&server.requests));
+        let sent = Arc::clone(&server.sent);
         let answer = Arc::new(answer);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if stopped.load(Ordering::SeqCst) {
                     return;
                 }
-                let (answer, requests) = (Arc::clone(&answer), Arc::clone(&requests));
+                let (answer, requests, sent) = (Arc::clone(&answer), Arc::clone(&requests), Arc::clone(&sent));
                 // An error here is the client's doing: it left.
-                std::thread::spawn(move || serve(&stream.unwrap(), &*answer, &requests));
+                std::thread::spawn(move || serve(&stream.unwrap(), &*answer, &requests, &sent));
             }
         });
         server
@@ -169,9 +179,14 @@ impl Server {
         self.requests().into_iter().filter(|request| request.method != "HEAD").collect()
     }
 
-    /// The ranges of the file that were asked for so far.
-    pub fn ranges(&self, file: &str) -> Vec<(usize, usize)> {
-        self.requests().iter().filter(|request| request.gets(file)).filter_map(Request::range).collect()
+    /// From which bytes of the file on it was asked for so far.
+    pub fn firsts(&self, file: &str) -> Vec<usize> {
+        self.requests().iter().filter(|request| request.gets(file)).filter_map(Request::first).collect()
+    }
+
+    /// Bytes of answers that clients took so far.
+    pub fn sent(&self) -> usize {
+        self.sent.load(Ordering::SeqCst)
     }
 }
 
@@ -179,6 +194,7 @@ fn serve(
     mut stream: &TcpStream,
     answer: &(dyn Fn(&Request) -> Response + Send + Sync),
     requests: &Mutex<Vec<Request>>,
+    sent: &AtomicUsize,
 ) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream).lines();
     let head: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
@@ -195,13 +211,27 @@ fn serve(
     };
     requests.lock().unwrap().push(request.clone());
     let response = answer(&request);
-    write!(stream, "HTTP/1.1 {} x\r\nContent-Length: {}\r\n", response.status, response.body.len())?;
+    write!(stream, "HTTP/1.1 {} x\r\n", response.status)?;
+    if !response.endless {
+        write!(stream, "Content-Length: {}\r\n", response.body.len())?;
+    }
     for (name, value) in &response.headers {
         write!(stream, "{name}: {value}\r\n")?;
     }
     write!(stream, "Connection: close\r\n\r\n")?;
     if request.method != "HEAD" {
-        stream.write_all(&response.body[..response.cut.unwrap_or(response.body.len())])?;
+        let body = &response.body[..response.cut.unwrap_or(response.body.len())];
+        let (piece, pause) = response.pace.unwrap_or((body.len().max(1), Duration::ZERO));
+        loop {
+            for piece in body.chunks(piece) {
+                stream.write_all(piece)?;
+                sent.fetch_add(piece.len(), Ordering::SeqCst);
+                std::thread::sleep(pause);
+            }
+            if !response.endless {
+                break;
+            }
+        }
         if response.hangs {
             loop {
                 std::thread::park();

@@ -1,18 +1,22 @@
 //! A model on the Hugging Face Hub, through its cache.
 //!
 //! The ecosystem's conventions hold: `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`,
-//! `HF_HUB_OFFLINE`. A file in the cache is used without asking the network, and the other files are
-//! then taken from the same commit, so that a model is never put together from two versions. A download
-//! that was interrupted resumes where it stopped.
+//! `HF_HUB_OFFLINE`, `HF_HUB_DOWNLOAD_TIMEOUT`. A file in the cache is used without asking the network, and
+//! the other files are then taken from the same commit, so that a model is never put together from two
+//! versions. A download that was interrupted resumes where it stopped.
 
 mod cache;
+mod check;
 mod download;
+mod fault;
 mod progress;
 mod redact;
 mod remote;
 mod settings;
 
+use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::thread;
 
 use self::cache::{Cache, is_commit};
 use self::download::download;
@@ -24,6 +28,11 @@ use crate::error::{Error, Result};
 
 /// The files of `repo` at `revision`, downloaded where they are not in the cache.
 pub(super) fn files(repo: &str, revision: Option<&str>) -> Result<ModelFiles> {
+    // The caller's thread may be one of an asynchronous runtime, on which one cannot wait for the network.
+    thread::scope(|scope| scope.spawn(|| fetch_all(repo, revision)).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn fetch_all(repo: &str, revision: Option<&str>) -> Result<ModelFiles> {
     let mut repository = Repository::new(Settings::from_env(), repo, revision.unwrap_or("main"))?;
     let config = repository.fetch(CONFIG)?;
     let tokenizer = repository.fetch(TOKENIZER)?;
@@ -71,9 +80,12 @@ impl Repository {
             return Ok(vec![path]);
         }
         let Some(index) = self.fetch_if_there(WEIGHTS_INDEX)? else {
-            return Err(self
-                .missing(WEIGHTS)
-                .hint("only safetensors weights are read; this repository may hold pickles only"));
+            let error = self.missing(WEIGHTS);
+            return Err(if self.listed().any(folder::is_pickle) {
+                error.hint("it has pickles, which are not read; save it with safe_serialization=True, or take another")
+            } else {
+                error
+            });
         };
         folder::shard_names(&index)?.iter().map(|name| self.fetch(name)).collect()
     }
@@ -128,7 +140,16 @@ impl Repository {
     }
 
     fn missing(&self, name: &str) -> Error {
-        Error::source(format!("the Hub has no {name} for {}", self.repo))
-            .hint("a model needs config.json, tokenizer.json and weights as safetensors")
+        let error = Error::source(format!("the Hub has no {name} for {}", self.repo));
+        if name == TOKENIZER {
+            return error.hint(folder::how_to_get_tokenizer(&self.repo, |name| self.listed().any(|file| file == name)));
+        }
+        error.hint("a model needs config.json, tokenizer.json and weights as safetensors")
+    }
+
+    /// The names of the files that the Hub has, if it was asked.
+    fn listed(&self) -> impl Iterator<Item = &str> {
+        let files = self.remote.as_ref().map(|(_, listing)| &listing.files);
+        files.into_iter().flatten().map(|file| file.name.as_str())
     }
 }

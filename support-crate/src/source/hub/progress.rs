@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Smaller files are there before anybody wonders.
+/// Smaller files are mostly there before anybody wonders: they are not announced.
 const SHOWN_FROM: u64 = 8 * 1024 * 1024;
 
-/// Lines come at least this far apart, and at most one for each of this many parts of the file: a slow download has no
-/// more to say than a fast one.
+/// Lines come at least this far apart: one for each of this many parts of the file, for a slow download has no more to
+/// say than a fast one, and one whenever it has taken twice as long as at the last line, so that it is never silent.
 const INTERVAL: Duration = Duration::from_secs(5);
 const PARTS: u64 = 20;
 
@@ -19,19 +19,31 @@ const PARTS: u64 = 20;
 pub(super) struct Progress<'a> {
     name: &'a str,
     size: u64,
+    /// The unit of all amounts, in bytes.
+    unit: (u64, &'static str),
     /// Bytes that were there at the start.
     start_at: u64,
     start: Instant,
     /// Bytes and time of the last line.
     last: (u64, Duration),
+    /// Whether there is to be a last word.
+    spoke: bool,
 }
 
 impl<'a> Progress<'a> {
     /// Announces the download of the bytes of `name` after the first `at`, to a file in `folder`.
     pub fn start(name: &'a str, at: u64, size: u64, folder: &Path) -> Self {
-        let progress = Self { name, size, start_at: at, start: Instant::now(), last: (at, Duration::ZERO) };
-        let act = if at > 0 { format!("resuming at {} of", mib(at)) } else { "downloading".to_owned() };
-        progress.say(&format!("{act} {} MiB, to {}", mib(size), folder.display()));
+        let unit = match size {
+            SHOWN_FROM.. => (1 << 20, "MiB"),
+            0x1_0000.. => (1 << 10, "KiB"),
+            _ => (1, "bytes"),
+        };
+        let last = (at, Duration::ZERO);
+        let mut progress = Self { name, size, unit, start_at: at, start: Instant::now(), last, spoke: false };
+        if size >= SHOWN_FROM {
+            let act = if at > 0 { format!("resuming at {} of", progress.amount(at)) } else { "downloading".to_owned() };
+            progress.say(&format!("{act} {}, to {}", progress.whole(), folder.display()));
+        }
         progress
     }
 
@@ -45,37 +57,76 @@ impl<'a> Progress<'a> {
     }
 
     /// Says that a request failed and is being repeated.
-    pub fn interrupted(&self, at: u64) {
-        self.say(&format!("interrupted at {} of {} MiB; trying again", mib(at), mib(self.size)));
+    pub fn interrupted(&mut self, at: u64) {
+        self.last = (at, self.start.elapsed());
+        self.say(&format!("interrupted at {} of {}; trying again", self.amount(at), self.whole()));
+    }
+
+    /// Says that what came is of no use.
+    pub fn restarted(&mut self) {
+        (self.start_at, self.last) = (0, (0, self.start.elapsed()));
+        self.say("what came is something else; trying again from the start");
     }
 
     /// Says that everything is there.
-    pub fn finish(&self) {
-        self.say(&format!("complete, {} MiB in {:.0} s", mib(self.size), self.start.elapsed().as_secs_f64()));
+    pub fn finish(&mut self) {
+        if self.spoke {
+            self.say(&format!("complete, {} in {:.0} s", self.whole(), self.start.elapsed().as_secs_f64()));
+        }
     }
 
     fn is_due(&self, at: u64, time: Duration) -> bool {
         let (last_at, last_time) = self.last;
-        at < self.size && time - last_time >= INTERVAL && at - last_at >= self.size / PARTS
+        let has_come = at.saturating_sub(last_at) >= self.size / PARTS;
+        at < self.size && time - last_time >= INTERVAL && (has_come || time >= 2 * last_time)
     }
 
     /// `124 of 498 MiB (24 %), 31 MiB/s, about 12 s left`
     fn state(&self, at: u64, time: Duration) -> String {
+        let state =
+            format!("{} of {} ({} %)", self.amount(at), self.whole(), 100 * u128::from(at) / u128::from(self.size));
+        if at <= self.start_at {
+            return format!("{state}, nothing new in {}", duration(time.as_secs_f64()));
+        }
         let rate = (at - self.start_at) as f64 / time.as_secs_f64();
-        let left = (self.size - at) as f64 / rate;
-        let percent = 100 * at / self.size;
-        format!(
-            "{} of {} MiB ({percent} %), {:.1} MiB/s, about {} left",
-            mib(at),
-            mib(self.size),
-            rate / f64::from(1 << 20),
-            duration(left)
-        )
+        let (unit, name) = self.unit;
+        let left = duration((self.size - at) as f64 / rate);
+        format!("{state}, {:.1} {name}/s, about {left} left", rate / unit as f64)
     }
 
-    fn say(&self, what: &str) {
-        if self.size >= SHOWN_FROM {
-            say(&format!("{}: {what}", self.name));
+    fn amount(&self, bytes: u64) -> u64 {
+        let (unit, _) = self.unit;
+        bytes.saturating_add(unit / 2) / unit
+    }
+
+    fn whole(&self) -> String {
+        format!("{} {}", self.amount(self.size), self.unit.1)
+    }
+
+    fn say(&mut self, what: &str) {
+        self.spoke = true;
+        say(&format!("{}: {what}", self.name));
+    }
+}
+
+/// The lines about an answer of unknown length.
+pub(super) struct Waiting {
+    what: String,
+    start: Instant,
+    next: Duration,
+}
+
+impl Waiting {
+    /// `what` begins each line.
+    pub fn new(what: String) -> Self {
+        Self { what, start: Instant::now(), next: INTERVAL }
+    }
+
+    /// Says that it still takes, if it is time for a line.
+    pub fn tick(&mut self) {
+        if self.start.elapsed() >= self.next {
+            say(&format!("{} ({} so far)", self.what, duration(self.next.as_secs_f64())));
+            self.next *= 2;
         }
     }
 }
@@ -84,10 +135,6 @@ impl<'a> Progress<'a> {
 pub(super) fn say(line: &str) {
     // `println!` would panic where nobody reads; the download is wanted all the same.
     let _ = writeln!(io::stdout(), "{line}");
-}
-
-fn mib(bytes: u64) -> u64 {
-    (bytes + (1 << 19)) >> 20
 }
 
 fn duration(seconds: f64) -> String {
@@ -101,7 +148,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn progress(start_at: u64) -> Progress<'static> {
-        Progress { name: "w", size: 498 * MIB, start_at, start: Instant::now(), last: (start_at, Duration::ZERO) }
+        Progress::start("w", start_at, 498 * MIB, Path::new("cache"))
     }
 
     #[test]
@@ -110,14 +157,29 @@ mod tests {
         assert_eq!(state, "124 of 498 MiB (24 %), 31.0 MiB/s, about 12 s left");
         let resumed = progress(100 * MIB).state(124 * MIB, Duration::from_secs(12));
         assert_eq!(resumed, "124 of 498 MiB (24 %), 2.0 MiB/s, about 3 min left");
+        let small = |size, at| Progress::start("c", 0, size, Path::new("cache")).state(at, Duration::from_secs(5));
+        assert_eq!(small(665, 5), "5 of 665 bytes (0 %), 1.0 bytes/s, about 11 min left");
+        assert_eq!(small(665, 0), "0 of 665 bytes (0 %), nothing new in 5 s");
+        assert_eq!(small(2 * MIB, MIB / 10), "102 of 2048 KiB (4 %), 20.5 KiB/s, about 95 s left");
     }
 
     #[test]
     fn lines_are_sparse() {
-        let progress = progress(0);
-        assert!(progress.is_due(30 * MIB, Duration::from_secs(6)));
-        assert!(!progress.is_due(30 * MIB, Duration::from_secs(4)), "too soon");
+        let mut progress = progress(0);
+        progress.last = (0, Duration::from_secs(5));
+        assert!(progress.is_due(30 * MIB, Duration::from_secs(11)));
+        assert!(!progress.is_due(30 * MIB, Duration::from_secs(9)), "too soon");
+        progress.last = (0, Duration::from_secs(40));
         assert!(!progress.is_due(20 * MIB, Duration::from_secs(60)), "too little");
-        assert!(!progress.is_due(498 * MIB, Duration::from_secs(60)), "the last line is another");
+        assert!(progress.is_due(20 * MIB, Duration::from_secs(80)), "but it goes on");
+        assert!(!progress.is_due(498 * MIB, Duration::from_secs(80)), "the last line is another");
+    }
+
+    #[test]
+    fn a_small_file_speaks_only_when_it_is_slow() {
+        let mut small = Progress::start("c", 0, 665, Path::new("cache"));
+        assert!(!small.spoke && !small.is_due(5, Duration::from_secs(4)) && small.is_due(5, Duration::from_secs(5)));
+        small.interrupted(5);
+        assert!(small.spoke);
     }
 }

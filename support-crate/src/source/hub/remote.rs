@@ -1,23 +1,23 @@
 //! A repository on the Hub: which files it has, and their bytes.
 //!
-//! hf-hub's own download starts again from the first byte when it was interrupted, does not look at sizes, and
-//! stores the page of an error as if it were the file. Its requests are good, though, and made here one range at
-//! a time; what is done with the bytes is in `download`.
+//! hf-hub reads an answer to its end, into memory, however much comes and however slowly, and a call of its that nobody
+//! waits for any more goes on. So the requests are made here, with the HTTP client below it: an answer is read bit by
+//! bit, and its connection ends with it.
 
-use std::io;
-use std::ops::Range;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use hf_hub::repository::RepoTypeModel;
-use hf_hub::{HFClient, HFClientSync, HFError, HFRepositorySync, HFResult, split_id};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RANGE};
+use reqwest::{Client, Method, Response, StatusCode, Url};
 use serde::Deserialize;
+use tokio::runtime::{Builder, Runtime};
 
 use super::cache::{is_commit, is_hash};
+use super::fault::{Fault, Patience, Refusal};
+use super::progress::Waiting;
 use super::redact::redact;
 use super::settings::Settings;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::interrupt;
 use crate::source::folder::CONFIG;
 
@@ -25,21 +25,21 @@ use crate::source::folder::CONFIG;
 /// than two seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// hf-hub waits forever; a list of files should be there within this time, and a piece of a file within the other.
-const LIST_TIMEOUT: Duration = Duration::from_secs(10);
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// A network that brings fewer bytes per second than this, on average over [`Settings::timeout`], brings nothing.
+const SLOWEST: u64 = 1024;
 
-/// How many times a request is tried that fails for a reason that may pass, and the pause before the second try; each
-/// further pause is twice as long.
-const ATTEMPTS: u32 = 4;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Bytes of a list of files: that of a hundred thousand files has fewer.
+const LONGEST_LIST: usize = 32 << 20;
 
 /// A connection to one repository.
 pub(super) struct Remote {
     repo: String,
+    endpoint: String,
     token: Option<String>,
-    client: HFClientSync,
-    model: HFRepositorySync<RepoTypeModel>,
+    timeout: Duration,
+    client: Client,
+    /// Taken out when this is dropped.
+    runtime: Option<Runtime>,
 }
 
 /// The files of a repository at one commit.
@@ -57,6 +57,9 @@ pub(super) struct RemoteFile {
     pub etag: String,
 }
 
+/// What takes the bytes of an answer; it gets none each moment in which none came.
+pub(super) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Fault>;
+
 impl Remote {
     /// Connects to the Hub for the sake of `repo`.
     ///
@@ -64,30 +67,36 @@ impl Remote {
     /// The Hub does not answer, or its address is not one.
     pub fn connect(settings: &Settings, repo: &str) -> Result<Self> {
         let token = settings.token.clone();
-        let endpoint = redact(&settings.endpoint, token.as_deref());
-        let mut builder = HFClient::builder().endpoint(&settings.endpoint).retry_max_attempts(0);
-        if let Some(token) = &token {
-            builder = builder.token(token);
-        }
-        let client = builder.build_sync().map_err(|cause| {
-            let cause = redact(&cause.to_string(), token.as_deref());
+        let cannot = |cause: String| {
+            let endpoint = redact(&settings.endpoint, token.as_deref());
             Error::source(format!("cannot talk to the Hub at {endpoint}: {cause}")).hint("check HF_ENDPOINT")
-        })?;
-        let (owner, name) = split_id(repo);
-        let model = client.model(owner, name);
-        let remote = Self { repo: repo.to_owned(), token, client, model };
-        remote.check_answers(&endpoint)?;
+        };
+        Url::parse(&settings.endpoint).map_err(|cause| cannot(cause.to_string()))?;
+        let client = Client::builder().user_agent(concat!("quantlab/", env!("CARGO_PKG_VERSION"))).build();
+        let client = client.map_err(|cause| cannot(cause.to_string()))?;
+        let runtime = Builder::new_current_thread().enable_all().build().context(|| "cannot use the network")?;
+        let remote = Self {
+            repo: repo.to_owned(),
+            endpoint: settings.endpoint.trim_end_matches('/').to_owned(),
+            token,
+            timeout: settings.timeout,
+            client,
+            runtime: Some(runtime),
+        };
+        remote.check_answers()?;
         Ok(remote)
     }
 
     /// Asks for something small, once. A resolver, a proxy or a gateway without a network behind it may take
     /// connections and then be silent for minutes, or say that it cannot; only a Hub is worth more patience.
-    fn check_answers(&self, endpoint: &str) -> Result<()> {
-        let model = self.model.clone();
-        match in_time(ANSWER_TIMEOUT, move || model.get_file_metadata().filepath(CONFIG).send()) {
-            Err(cause @ HFError::Http { .. }) if passes(&cause) => Err(self.explain(CONFIG, &cause)),
-            Err(cause) if passes(&cause) => {
-                let (repo, cause) = (&self.repo, self.redact(&innermost(&cause).to_string()));
+    fn check_answers(&self) -> Result<()> {
+        let mut pace = Pace::new(ANSWER_TIMEOUT);
+        match self.send(Method::HEAD, &self.address_of("main", CONFIG), None, &mut pace, &mut |_| Ok(())) {
+            Err(fault @ (Fault::Here(_) | Fault::Refused(Refusal { status: 500.., .. }))) => {
+                Err(self.explain(CONFIG, fault))
+            }
+            Err(Fault::Broken(cause) | Fault::Slow(cause)) => {
+                let (repo, endpoint, cause) = (&self.repo, self.redact(&self.endpoint), self.redact(&cause));
                 Err(Error::source(format!(
                     "{repo} is not complete in the Hub's cache, and {endpoint} does not answer: {cause}"
                 ))
@@ -100,141 +109,198 @@ impl Remote {
 
     /// What the repository has at `revision`: a branch, a tag or a commit.
     pub fn list(&self, revision: &str) -> Result<Listing> {
-        // hf-hub has no call that tells the hash of every file. This makes its call for the text of a comparison ask
-        // for something else: what it adds comes after a `#`, and that part of an address is never sent.
-        let path = format!("{}/revision/{}?blobs=true#", self.repo, percent_encoded(revision));
-        let text = persist(|_| {
-            let request = self.client.model("", path.as_str());
-            in_time(LIST_TIMEOUT, move || request.get_commit_diff().compare("").send())
-        })
-        .map_err(|cause| match &cause {
-            HFError::RepoNotFound { context: Some(context), .. }
-                if context.error_code.as_deref() == Some("RevisionNotFound") =>
-            {
-                Error::source(format!("{} has no revision `{revision}` (404)", self.repo))
-                    .hint("leave out what follows the `@` to get the newest")
+        let (endpoint, repo) = (&self.endpoint, &self.repo);
+        let address = format!("{endpoint}/api/models/{repo}/revision/{}?blobs=true", percent_encoded(revision));
+        let mut waiting = Waiting::new(format!("{repo}: waiting for the list of its files"));
+        let mut patience = Patience::default();
+        let text = loop {
+            let mut text = Vec::new();
+            let outcome = self.get(&address, None, &mut |bytes| {
+                waiting.tick();
+                text.extend_from_slice(bytes);
+                if text.len() > LONGEST_LIST {
+                    return Err(Fault::Wrong(format!("it has more than {} MiB", LONGEST_LIST >> 20)));
+                }
+                Ok(())
+            });
+            match outcome {
+                Ok(()) => break text,
+                Err(fault) => patience.pause_after(fault).map_err(|fault| match fault {
+                    Fault::Refused(refusal) if refusal.code.as_deref() == Some("RevisionNotFound") => {
+                        Error::source(format!("{repo} has no revision `{revision}` (404)"))
+                            .hint("leave out what follows the `@` to get the newest")
+                    }
+                    fault => self.explain("the list of files", fault),
+                })?,
             }
-            _ => self.explain("the list of files", &cause),
-        })?;
+        };
         parse_listing(&text).ok_or_else(|| {
-            Error::source(format!("cannot understand the Hub's list of the files of {}", self.repo))
+            Error::source(format!("cannot understand the Hub's list of the files of {repo}"))
                 .hint("check HF_ENDPOINT: is it a Hub?")
         })
     }
 
-    /// Some of the bytes of a file. Where the Hub sends the request on to another host, the token does not go there.
-    pub fn read(&self, commit: &str, name: &str, range: Range<u64>) -> HFResult<Vec<u8>> {
-        let (model, commit, name) = (self.model.clone(), commit.to_owned(), name.to_owned());
-        in_time(READ_TIMEOUT, move || {
-            model.download_file_to_bytes().filename(name).revision(commit).range(range).send().map(Vec::from)
-        })
+    /// The bytes of a file from `at` on. Where the Hub sends the request on to another host, the token does not go
+    /// there.
+    pub fn read(&self, commit: &str, name: &str, at: u64, sink: Sink) -> Result<(), Fault> {
+        self.get(&self.address_of(commit, name), Some(at), sink)
+    }
+
+    fn address_of(&self, revision: &str, name: &str) -> String {
+        let parts: Vec<String> = name.split('/').map(percent_encoded).collect();
+        format!("{}/{}/resolve/{revision}/{}", self.endpoint, self.repo, parts.join("/"))
+    }
+
+    fn get(&self, address: &str, from: Option<u64>, sink: Sink) -> Result<(), Fault> {
+        let mut pace = Pace::new(self.timeout);
+        let mut response = self.send(Method::GET, address, from, &mut pace, sink)?;
+        // A server that knows no ranges sends everything.
+        let is_part = response.status() == StatusCode::PARTIAL_CONTENT;
+        let mut skipped = if is_part { 0 } else { from.unwrap_or(0) as usize };
+        while let Some(bytes) = self.wait(&pace, sink, response.chunk())? {
+            pace.came(bytes.len() as u64);
+            let there = skipped.min(bytes.len());
+            skipped -= there;
+            sink(&bytes[there..])?;
+        }
+        Ok(())
+    }
+
+    /// Makes a request; its answer is good, but not yet read.
+    fn send(
+        &self,
+        method: Method,
+        address: &str,
+        from: Option<u64>,
+        pace: &mut Pace,
+        sink: Sink,
+    ) -> Result<Response, Fault> {
+        let mut headers = HeaderMap::new();
+        if let Some(token) = &self.token
+            && let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}"))
+        {
+            headers.insert(AUTHORIZATION, value);
+        }
+        if let Some(from) = from {
+            headers.extend(HeaderValue::from_str(&format!("bytes={from}-")).map(|range| (RANGE, range)));
+        }
+        let response = self.wait(pace, sink, self.client.request(method, address).headers(headers).send())?;
+        if response.status().is_success() { Ok(response) } else { Err(Fault::Refused(Refusal::of(&response))) }
+    }
+
+    /// Waits for something from the network as long as the pace allows, or until the cell is interrupted.
+    fn wait<T>(&self, pace: &Pace, sink: Sink, coming: impl Future<Output = reqwest::Result<T>>) -> Result<T, Fault> {
+        let Some(runtime) = &self.runtime else { return Err(Fault::Broken("the connection is closed".to_owned())) };
+        let mut coming = pin!(coming);
+        let outcome = interrupt::until(|moment| {
+            let moment = moment.min(pace.left());
+            match runtime.block_on(async { tokio::time::timeout(moment, coming.as_mut()).await }) {
+                Ok(outcome) => Some(outcome.map_err(Fault::from)),
+                Err(_) if pace.left().is_zero() => Some(Err(pace.fault())),
+                Err(_) => sink(&[]).err().map(Err),
+            }
+        });
+        outcome.unwrap_or_else(|_| Err(Fault::interrupted()))
     }
 
     /// What went wrong with `what`, and what to try.
-    pub fn explain(&self, what: &str, cause: &HFError) -> Error {
+    pub fn explain(&self, what: &str, fault: Fault) -> Error {
         let repo = &self.repo;
-        match cause {
-            HFError::Io(cause) if cause.kind() == io::ErrorKind::Interrupted => {
-                Error::interrupted().hint("run the cell again: the download resumes where it stopped")
+        let resumes = "run it again: the download resumes where it stopped";
+        match fault {
+            Fault::Here(cause) => cause,
+            Fault::Refused(refusal) => self.explain_refusal(what, &refusal),
+            Fault::Broken(cause) => {
+                let cause = self.redact(&cause);
+                Error::source(format!("the connection to the Hub broke at {what} of {repo}: {cause}")).hint(resumes)
             }
-            HFError::AuthRequired { .. } => {
-                Error::source(format!("the Hub wants a token for {repo} (401): it is private, gated, or not there"))
-                    .hint("check the spelling; accept the model's terms on its page and set HF_TOKEN")
+            Fault::Slow(cause) => Error::source(format!("the Hub is too slow at {what} of {repo}: {cause}"))
+                .hint(format!("check the network and {resumes}; HF_HUB_DOWNLOAD_TIMEOUT=60 has more patience")),
+            Fault::Wrong(cause) => {
+                let cause = self.redact(&cause);
+                Error::source(format!("what came as {what} of {repo} is something else: {cause}"))
+                    .hint("is there a proxy or a login page on the way, or a mirror (HF_ENDPOINT) that is not whole?")
             }
-            HFError::Forbidden { .. } => Error::source(format!("the Hub does not let you read {repo} (403)"))
+            Fault::Impossible(cause) => {
+                let cause = self.redact(&cause);
+                Error::source(format!("cannot fetch {what} of {repo}: {cause}"))
+                    .hint("check HF_ENDPOINT; is there a proxy or a mirror on the way?")
+            }
+        }
+    }
+
+    fn explain_refusal(&self, what: &str, refusal: &Refusal) -> Error {
+        let (repo, status) = (&self.repo, refusal.status);
+        match status {
+            401 => Error::source(format!("the Hub wants a token for {repo} (401): it is private, gated, or not there"))
+                .hint("check the spelling; accept the model's terms on its page and set HF_TOKEN"),
+            403 => Error::source(format!("the Hub does not let you read {repo} (403)"))
                 .hint("accept the model's terms on its page, with the account that HF_TOKEN belongs to"),
-            HFError::RepoNotFound { .. } => Error::source(format!("the Hub has no model {repo} (404)"))
+            404 if refusal.url.contains("/api/models/") => Error::source(format!("the Hub has no model {repo} (404)"))
                 .hint("check the spelling of the id; it is `owner/name`"),
-            HFError::EntryNotFound { .. } => {
-                Error::source(format!("the Hub lists {what} of {repo}, but does not have it (404)"))
-                    .hint("the repository may be changing; try again in a minute")
-            }
-            HFError::RateLimited { retry_after, .. } => {
-                let time = retry_after.map_or_else(|| "a minute".to_owned(), |time| format!("{} s", time.as_secs()));
+            404 => Error::source(format!("the Hub lists {what} of {repo}, but does not have it (404)"))
+                .hint("the repository may be changing; try again in a minute"),
+            429 => {
+                let time = refusal.retry_after.map_or_else(|| "a minute".to_owned(), |time| format!("{time} s"));
                 Error::source(format!("the Hub asks for fewer requests (429) while reading {repo}"))
                     .hint(format!("wait {time} and run it again; with HF_TOKEN set, the Hub allows more"))
             }
-            HFError::Http { context } if context.status.is_server_error() => {
-                let status = context.status.as_u16();
-                Error::source(format!("the Hub failed on {what} of {repo} with an error of its own ({status})"))
-                    .hint("run it again in a few minutes: the download resumes where it stopped")
-            }
-            HFError::Request { .. } | HFError::Io(_) => {
-                let cause = self.redact(&innermost(cause).to_string());
-                Error::source(format!("the connection to the Hub broke at {what} of {repo}: {cause}"))
-                    .hint("run it again: the download resumes where it stopped")
-            }
-            other => {
-                let cause = self.redact(&other.to_string());
+            500.. => Error::source(format!("the Hub failed on {what} of {repo} with an error of its own ({status})"))
+                .hint("run it again in a few minutes: the download resumes where it stopped"),
+            _ => {
+                let message = refusal.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+                let cause = self.redact(&format!("status {status} from {}{message}", refusal.url));
                 Error::source(format!("cannot fetch {what} of {repo}: {cause}"))
                     .hint("run it again; if that does not help, is there a proxy or a mirror on the way?")
             }
         }
     }
 
-    fn redact(&self, message: &str) -> String {
+    pub fn redact(&self, message: &str) -> String {
         redact(message, self.token.as_deref())
     }
 }
 
-/// Makes a request until it succeeds, or fails for a reason that stays, or has failed too often. It is told how often
-/// it failed before.
-pub(super) fn persist<T>(mut request: impl FnMut(u32) -> HFResult<T>) -> HFResult<T> {
-    let mut pause = FIRST_PAUSE;
-    for failures in 0..ATTEMPTS - 1 {
-        match request(failures) {
-            Err(cause) if passes(&cause) => wait(pause)?,
-            outcome => return outcome,
+/// Does not wait for the system's resolver, which may hang, as the runtime itself would.
+impl Drop for Remote {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
         }
-        pause *= 2;
-    }
-    request(ATTEMPTS - 1)
-}
-
-fn wait(pause: Duration) -> HFResult<()> {
-    let start = Instant::now();
-    let is_over = |moment| {
-        thread::sleep(pause.min(moment));
-        (start.elapsed() >= pause).then_some(())
-    };
-    interrupt::until(is_over).map_err(|_| interrupted())
-}
-
-/// How an interruption passes through what returns hf-hub's errors; [`Remote::explain`] knows it again.
-fn interrupted() -> HFError {
-    HFError::Io(io::ErrorKind::Interrupted.into())
-}
-
-/// Whether the same request may succeed a moment later.
-fn passes(cause: &HFError) -> bool {
-    match cause {
-        HFError::Http { context } => context.status.is_server_error(),
-        HFError::Request { source, .. } => !source.is_builder() && !source.is_redirect(),
-        HFError::Io(cause) => cause.kind() == io::ErrorKind::TimedOut,
-        _ => false,
     }
 }
 
-/// Waits for `call` no longer than `limit`, or until the cell is interrupted; it then ends unheard, on its own thread.
-fn in_time<T: Send + 'static>(limit: Duration, call: impl FnOnce() -> HFResult<T> + Send + 'static) -> HFResult<T> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(call()));
-    let silence = || {
-        let message = format!("no answer within {} s", limit.as_secs_f32());
-        HFError::Io(io::Error::new(io::ErrorKind::TimedOut, message))
-    };
-    let start = Instant::now();
-    let answer = |moment: Duration| match receiver.recv_timeout(limit.min(moment)) {
-        Err(RecvTimeoutError::Timeout) if start.elapsed() < limit => None,
-        answer => Some(answer.unwrap_or_else(|_| Err(silence()))),
-    };
-    interrupt::until(answer).unwrap_or_else(|_| Err(interrupted()))
+/// Whether an answer comes fast enough to wait for more of it.
+struct Pace {
+    limit: Duration,
+    start: Instant,
+    bytes: u64,
 }
 
-fn innermost(error: &dyn std::error::Error) -> &dyn std::error::Error {
-    error.source().map_or(error, innermost)
-}
+impl Pace {
+    fn new(limit: Duration) -> Self {
+        Self { limit, start: Instant::now(), bytes: 0 }
+    }
 
+    fn came(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        if self.bytes >= SLOWEST * self.limit.as_secs() {
+            *self = Self::new(self.limit);
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.limit.saturating_sub(self.start.elapsed())
+    }
+
+    fn fault(&self) -> Fault {
+        let limit = self.limit.as_secs_f32();
+        Fault::Slow(match self.bytes {
+            0 => format!("no answer within {limit} s"),
+            bytes => format!("{bytes} bytes within {limit} s"),
+        })
+    }
+}
 /// The revision as one part of an address: a branch may have a `/` in its name.
 fn percent_encoded(revision: &str) -> String {
     let encode = |byte: u8| match byte {
@@ -245,7 +311,7 @@ fn percent_encoded(revision: &str) -> String {
 }
 
 /// Reads `GET /api/models/{repo}/revision/{revision}?blobs=true`.
-fn parse_listing(text: &str) -> Option<Listing> {
+fn parse_listing(text: &[u8]) -> Option<Listing> {
     #[derive(Deserialize)]
     struct Model {
         sha: String,
@@ -263,7 +329,7 @@ fn parse_listing(text: &str) -> Option<Listing> {
     struct Lfs {
         sha256: String,
     }
-    let model: Model = serde_json::from_str(text).ok()?;
+    let model: Model = serde_json::from_slice(text).ok()?;
     let files = model.siblings.into_iter().map(|file| RemoteFile {
         name: file.rfilename,
         size: file.size,
@@ -279,14 +345,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_hangs_is_given_up() {
-        let cause = in_time(Duration::from_millis(20), || {
-            thread::sleep(Duration::from_secs(5));
-            Ok(())
-        })
-        .unwrap_err();
-        assert!(passes(&cause), "{cause}");
-        assert_eq!(in_time(Duration::from_secs(5), || Ok(7)).unwrap(), 7);
+    fn an_answer_that_trickles_counts_as_none() {
+        let mut pace = Pace::new(Duration::from_secs(2));
+        pace.start -= Duration::from_secs(3);
+        pace.came(2047);
+        assert!(pace.left().is_zero() && matches!(pace.fault(), Fault::Slow(_)));
+        pace.came(1);
+        assert!(!pace.left().is_zero(), "two kilobytes in two seconds");
     }
 
     #[test]
@@ -300,12 +365,12 @@ mod tests {
     fn a_listing_with_names_that_lead_elsewhere_is_refused() {
         let listing = |sha: &str, blob: &str| {
             let file = format!(r#"{{"rfilename": "config.json", "size": 2, "blobId": "{blob}"}}"#);
-            parse_listing(&format!(r#"{{"sha": "{sha}", "siblings": [{file}]}}"#))
+            parse_listing(format!(r#"{{"sha": "{sha}", "siblings": [{file}]}}"#).as_bytes())
         };
         let commit = "0123456789abcdef0123456789abcdef01234567";
         assert_eq!(listing(commit, "0a1b").unwrap().files[0].etag, "0a1b");
         assert!(listing("../../etc", "0a1b").is_none());
         assert!(listing(commit, "../../../passwd").is_none());
-        assert!(parse_listing("<html>").is_none());
+        assert!(parse_listing(b"<html>").is_none());
     }
 }

@@ -1,6 +1,10 @@
 //! What the environment says about the Hub, read in one place.
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// As in `huggingface_hub`. Four times this, with the pauses between, is what a Hub that does not answer costs.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where the Hub is, where its cache is, and who asks.
 pub(super) struct Settings {
@@ -12,6 +16,8 @@ pub(super) struct Settings {
     pub token: Option<String>,
     /// Whether the network must not be asked.
     pub offline: bool,
+    /// How long too little may come from the Hub before it is asked again.
+    pub timeout: Duration,
 }
 
 impl Settings {
@@ -47,6 +53,10 @@ impl Settings {
             token: if text("HF_HUB_DISABLE_IMPLICIT_TOKEN").is_some() { None } else { token() }
                 .filter(|token| !token.is_empty()),
             offline: says_yes("HF_HUB_OFFLINE"),
+            timeout: text("HF_HUB_DOWNLOAD_TIMEOUT")
+                .and_then(|seconds| seconds.parse().ok())
+                .filter(|seconds| (1..=3600).contains(seconds))
+                .map_or(TIMEOUT, Duration::from_secs),
         }
     }
 }
@@ -84,6 +94,13 @@ mod tests {
         assert_eq!(read(&[home]).token.as_deref(), Some("from-the-file"));
         assert_eq!(read(&[home, ("HF_TOKEN", " given\n")]).token.as_deref(), Some("given"));
         assert_eq!(read(&[home, ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")]).token, None);
+    }
+
+    #[test]
+    fn patience_is_a_number_of_seconds() {
+        for (value, seconds) in [("60", 60), (" 1 ", 1), ("", 10), ("0", 10), ("-1", 10), ("long", 10), ("1e9", 10)] {
+            assert_eq!(read(&[("HF_HUB_DOWNLOAD_TIMEOUT", value)]).timeout.as_secs(), seconds, "{value}");
+        }
     }
 
     #[test]
