@@ -28,18 +28,22 @@ const ALSO_KEPT: [&str; 6] =
     ["num-traits", "plotters-backend", "plotters-svg", "polars-core", "polars-error", "polars-utils"];
 
 /// Direct dependencies whose types no cell holds: they are used inside, or only to set something up.
-const LEFT_OUT: [&str; 11] = [
+const LEFT_OUT: [&str; 15] = [
     "candle-transformers",
     "hf-hub",
     "libm",
     "memmap2",
     "num_cpus",
     "rand",
+    "reqwest",
     "resvg",
     "safetensors",
     "serde",
     "serde_json",
+    "sha1",
+    "sha2",
     "thiserror",
+    "tokio",
 ];
 
 /// The standard library's packages whose types cells name (`HashMap` is made of hashbrown's).
