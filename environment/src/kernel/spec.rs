@@ -42,7 +42,10 @@ pub fn write_jupyter_settings(home: &Home) -> Result<()> {
 /// Copies this program into the home, as `lab` and as the programs that it stands for in a kernel.
 pub fn install_lab(home: &Home) -> Result<()> {
     let me = std::env::current_exe().context("where is this program?")?;
-    let program = fs::read(&me).with_context(|| format!("cannot read {}", me.display()))?;
+    // Where it was started from, a newer build may have taken its place.
+    let program = fs::read("/proc/self/exe")
+        .or_else(|_| fs::read(&me))
+        .with_context(|| format!("cannot read {}", me.display()))?;
     let stand_ins = STAND_INS.map(|name| home.cargo_home().join("bin").join(name));
     for place in [home.lab()].into_iter().chain(stand_ins) {
         if me == place {

@@ -53,6 +53,8 @@ pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home>
     let home = Home::at(&dir.join(&release));
     copy_rust(&tools, &home)?;
     let course = copy_course(checkout, &home)?;
+    // What was copied may be closed to others where it lies.
+    run_shown(Command::new("chmod").args(["-R", "a+rX"]).args([home.rust().as_path(), course.root()]))?;
     let tools = Toolchain { sysroot: home.rust(), ..tools };
     Plan::make(&home, &course, request, tools)?.carry_out()?;
     write_atomically(&home.root().join(SHARED), b"Changed by `cargo lab setup --shared` only.\n")?;
