@@ -26,11 +26,15 @@ impl Request {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The first byte that is asked for, with all that follow.
-    pub fn first(&self) -> Option<usize> {
+    /// The first byte that is asked for, and the last.
+    fn range(&self) -> Option<(usize, usize)> {
         let (first, last) = self.header("Range")?.strip_prefix("bytes=")?.split_once('-')?;
-        assert_eq!(last, "");
-        Some(first.parse().unwrap())
+        Some((first.parse().unwrap(), last.parse().unwrap()))
+    }
+
+    /// The first of them.
+    pub fn first(&self) -> Option<usize> {
+        Some(self.range()?.0)
     }
 
     /// Whether this asks for bytes of the file.
@@ -66,12 +70,13 @@ impl Response {
 
     /// The bytes that are asked for, as a server that knows ranges answers.
     pub fn bytes(request: &Request, body: &[u8]) -> Self {
-        let Some(first) = request.first() else { return Self::new(200, body) };
+        let Some((first, last)) = request.range() else { return Self::new(200, body) };
         if first >= body.len() {
             return Self::new(416, b"").with("Content-Range", format!("bytes */{}", body.len()));
         }
-        let (last, length) = (body.len() - 1, body.len());
-        Self::new(206, &body[first..]).with("Content-Range", format!("bytes {first}-{last}/{length}"))
+        let length = body.len();
+        let last = last.min(length - 1);
+        Self::new(206, &body[first..=last]).with("Content-Range", format!("bytes {first}-{last}/{length}"))
     }
 }
 

@@ -70,7 +70,7 @@ fn fill(
     let mut patience = Patience::default();
     while at < size {
         let before = at;
-        let outcome = remote.read(commit, name, at, &mut |bytes| {
+        let outcome = remote.read(commit, name, at, size, &mut |bytes| {
             let (bytes, more) = bytes.split_at(bytes.len().min((size - at) as usize));
             output.write_all(bytes).context(cannot)?;
             at += bytes.len() as u64;

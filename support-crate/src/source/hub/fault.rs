@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hf_hub::HFError;
 use reqwest::Response;
 use reqwest::header::RETRY_AFTER;
 
@@ -74,6 +75,38 @@ impl From<reqwest::Error> for Fault {
     fn from(cause: reqwest::Error) -> Self {
         let text = innermost(&cause).to_string();
         if cause.is_builder() || cause.is_redirect() { Self::Impossible(text) } else { Self::Broken(text) }
+    }
+}
+
+impl From<HFError> for Fault {
+    fn from(cause: HFError) -> Self {
+        let context = match &cause {
+            HFError::Http { context }
+            | HFError::AuthRequired { context }
+            | HFError::Forbidden { context }
+            | HFError::RateLimited { context, .. }
+            | HFError::RepoNotFound { context: Some(context), .. }
+            | HFError::RevisionNotFound { context: Some(context), .. }
+            | HFError::EntryNotFound { context: Some(context), .. } => context,
+            HFError::Request { source, .. } if source.is_builder() || source.is_redirect() => {
+                return Self::Impossible(innermost(&cause).to_string());
+            }
+            HFError::Request { .. } | HFError::Io(_) | HFError::Xet { .. } => {
+                return Self::Broken(innermost(&cause).to_string());
+            }
+            other => return Self::Impossible(other.to_string()),
+        };
+        let retry_after = match &cause {
+            HFError::RateLimited { retry_after: Some(time), .. } => Some(time.as_secs()),
+            _ => None,
+        };
+        Self::Refused(Refusal {
+            status: context.status.as_u16(),
+            url: context.url.clone(),
+            code: context.error_code.clone(),
+            message: context.server_message.clone(),
+            retry_after,
+        })
     }
 }
 

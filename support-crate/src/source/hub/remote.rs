@@ -1,14 +1,17 @@
 //! A repository on the Hub: which files it has, and their bytes.
 //!
-//! hf-hub reads an answer to its end, into memory, however much comes and however slowly, and a call of its that nobody
-//! waits for any more goes on. So the requests are made here, with the HTTP client below it: an answer is read bit by
-//! bit, and its connection ends with it.
+//! hf-hub streams a file, and its large ones come in the Hub's own protocol (Xet). It reads any other answer to its end,
+//! into memory, however much comes: so the list of files is asked for here, with the HTTP client that both use. Either
+//! way an answer is read bit by bit, for as long as it comes fast enough, and its connection ends with it.
 
-use std::pin::pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RANGE};
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use hf_hub::repository::RepoTypeModel;
+use hf_hub::{HFClient, HFRepository, split_id};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::{Client, Method, Response, Url};
 use serde::Deserialize;
 use tokio::runtime::{Builder, Runtime};
 
@@ -38,6 +41,7 @@ pub(super) struct Remote {
     token: Option<String>,
     timeout: Duration,
     client: Client,
+    model: HFRepository<RepoTypeModel>,
     /// Taken out when this is dropped.
     runtime: Option<Runtime>,
 }
@@ -74,6 +78,12 @@ impl Remote {
         Url::parse(&settings.endpoint).map_err(|cause| cannot(cause.to_string()))?;
         let client = Client::builder().user_agent(concat!("quantlab/", env!("CARGO_PKG_VERSION"))).build();
         let client = client.map_err(|cause| cannot(cause.to_string()))?;
+        let mut hub = HFClient::builder().endpoint(&settings.endpoint).client(client.clone()).retry_max_attempts(0);
+        if let Some(token) = &token {
+            hub = hub.token(token);
+        }
+        let (owner, name) = split_id(repo);
+        let model = hub.build().map_err(|cause| cannot(cause.to_string()))?.model(owner, name);
         let runtime = Builder::new_current_thread().enable_all().build().context(|| "cannot use the network")?;
         let remote = Self {
             repo: repo.to_owned(),
@@ -81,6 +91,7 @@ impl Remote {
             token,
             timeout: settings.timeout,
             client,
+            model,
             runtime: Some(runtime),
         };
         remote.check_answers()?;
@@ -90,8 +101,8 @@ impl Remote {
     /// Asks for something small, once. A resolver, a proxy or a gateway without a network behind it may take
     /// connections and then be silent for minutes, or say that it cannot; only a Hub is worth more patience.
     fn check_answers(&self) -> Result<()> {
-        let mut pace = Pace::new(ANSWER_TIMEOUT);
-        match self.send(Method::HEAD, &self.address_of("main", CONFIG), None, &mut pace, &mut |_| Ok(())) {
+        let address = format!("{}/{}/resolve/main/{CONFIG}", self.endpoint, self.repo);
+        match self.send(Method::HEAD, &address, &Pace::new(ANSWER_TIMEOUT), &mut |_| Ok(())) {
             Err(fault @ (Fault::Here(_) | Fault::Refused(Refusal { status: 500.., .. }))) => {
                 Err(self.explain(CONFIG, fault))
             }
@@ -115,7 +126,7 @@ impl Remote {
         let mut patience = Patience::default();
         let text = loop {
             let mut text = Vec::new();
-            let outcome = self.get(&address, None, &mut |bytes| {
+            let outcome = self.get(&address, &mut |bytes| {
                 waiting.tick();
                 text.extend_from_slice(bytes);
                 if text.len() > LONGEST_LIST {
@@ -140,62 +151,60 @@ impl Remote {
         })
     }
 
-    /// The bytes of a file from `at` on. Where the Hub sends the request on to another host, the token does not go
-    /// there.
-    pub fn read(&self, commit: &str, name: &str, at: u64, sink: Sink) -> Result<(), Fault> {
-        self.get(&self.address_of(commit, name), Some(at), sink)
-    }
-
-    fn address_of(&self, revision: &str, name: &str) -> String {
-        let parts: Vec<String> = name.split('/').map(percent_encoded).collect();
-        format!("{}/{}/resolve/{revision}/{}", self.endpoint, self.repo, parts.join("/"))
-    }
-
-    fn get(&self, address: &str, from: Option<u64>, sink: Sink) -> Result<(), Fault> {
+    /// The bytes of a file of `size` from `at` on, and one more if it has more. Where the Hub sends the request on to
+    /// another host, the token does not go there.
+    pub fn read(&self, commit: &str, name: &str, at: u64, size: u64, sink: Sink) -> Result<(), Fault> {
         let mut pace = Pace::new(self.timeout);
-        let mut response = self.send(Method::GET, address, from, &mut pace, sink)?;
+        let request = self.model.download_file_stream().filename(name).revision(commit).range(at..size + 1);
+        let (length, mut bytes) = self.wait(&pace, sink, request.send())?;
         // A server that knows no ranges sends everything.
-        let is_part = response.status() == StatusCode::PARTIAL_CONTENT;
-        let mut skipped = if is_part { 0 } else { from.unwrap_or(0) as usize };
+        let mut skipped = if length == Some(size) { at as usize } else { 0 };
+        loop {
+            let next = poll_fn(|context| Pin::new(&mut *bytes).poll_next(context).map(Option::transpose));
+            let Some(more) = self.wait(&pace, sink, next)? else { return Ok(()) };
+            pace.came(more.len() as u64);
+            let there = skipped.min(more.len());
+            skipped -= there;
+            sink(&more[there..])?;
+        }
+    }
+
+    /// The whole of what is at an address.
+    fn get(&self, address: &str, sink: Sink) -> Result<(), Fault> {
+        let mut pace = Pace::new(self.timeout);
+        let mut response = self.send(Method::GET, address, &pace, sink)?;
         while let Some(bytes) = self.wait(&pace, sink, response.chunk())? {
             pace.came(bytes.len() as u64);
-            let there = skipped.min(bytes.len());
-            skipped -= there;
-            sink(&bytes[there..])?;
+            sink(&bytes)?;
         }
         Ok(())
     }
 
     /// Makes a request; its answer is good, but not yet read.
-    fn send(
-        &self,
-        method: Method,
-        address: &str,
-        from: Option<u64>,
-        pace: &mut Pace,
-        sink: Sink,
-    ) -> Result<Response, Fault> {
+    fn send(&self, method: Method, address: &str, pace: &Pace, sink: Sink) -> Result<Response, Fault> {
         let mut headers = HeaderMap::new();
         if let Some(token) = &self.token
             && let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}"))
         {
             headers.insert(AUTHORIZATION, value);
         }
-        if let Some(from) = from {
-            headers.extend(HeaderValue::from_str(&format!("bytes={from}-")).map(|range| (RANGE, range)));
-        }
         let response = self.wait(pace, sink, self.client.request(method, address).headers(headers).send())?;
         if response.status().is_success() { Ok(response) } else { Err(Fault::Refused(Refusal::of(&response))) }
     }
 
     /// Waits for something from the network as long as the pace allows, or until the cell is interrupted.
-    fn wait<T>(&self, pace: &Pace, sink: Sink, coming: impl Future<Output = reqwest::Result<T>>) -> Result<T, Fault> {
+    fn wait<T, E: Into<Fault>>(
+        &self,
+        pace: &Pace,
+        sink: Sink,
+        coming: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Fault> {
         let Some(runtime) = &self.runtime else { return Err(Fault::Broken("the connection is closed".to_owned())) };
         let mut coming = pin!(coming);
         let outcome = interrupt::until(|moment| {
             let moment = moment.min(pace.left());
             match runtime.block_on(async { tokio::time::timeout(moment, coming.as_mut()).await }) {
-                Ok(outcome) => Some(outcome.map_err(Fault::from)),
+                Ok(outcome) => Some(outcome.map_err(E::into)),
                 Err(_) if pace.left().is_zero() => Some(Err(pace.fault())),
                 Err(_) => sink(&[]).err().map(Err),
             }
