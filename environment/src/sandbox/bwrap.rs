@@ -46,15 +46,16 @@ pub fn probe() -> Result<()> {
 pub fn command(plan: &Plan, program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("bwrap");
     command.args(ALONE);
-    show(&mut command, &plan.visible);
     command.args(["--proc", "/proc", "--dev", "/dev"]);
-    let mut room = |mib: u64, at: &Path| {
+    let room = |command: &mut Command, mib: u64, at: &Path| {
         command.args(["--size", &(mib << 20).to_string(), "--tmpfs"]).arg(at);
     };
-    room(SMALL_MIB, Path::new("/dev/shm"));
-    room(SMALL_MIB, Path::new("/tmp"));
+    room(&mut command, SMALL_MIB, Path::new("/dev/shm"));
+    room(&mut command, SMALL_MIB, Path::new("/tmp"));
+    // After these: what is shown may lie below.
+    show(&mut command, &plan.visible);
     // All that a kernel writes lies in memory, below the folder in which kernels live, and ends with it.
-    room(plan.request.disk_mib.into(), plan.dir.parent().unwrap_or(&plan.dir));
+    room(&mut command, plan.request.disk_mib.into(), plan.dir.parent().unwrap_or(&plan.dir));
     if plan.request.keeps_answers
         && let Some(answers) = plan.visible.iter().find(|path| path.ends_with("answers"))
     {

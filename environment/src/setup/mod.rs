@@ -85,6 +85,12 @@ pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
 
 /// Somebody else's set-up, if kernels can start from it in this checkout.
 fn usable(home: &Home, checkout: &Checkout) -> Result<Installed> {
+    if !Installed::path(home).exists() {
+        bail!(
+            "nothing is set up in {}, and it is read-only for you\n  try: ask its owner for `cargo lab setup`, or set QUANTLAB_HOME to a folder of your own",
+            home.root().display()
+        );
+    }
     let installed = Installed::read(home)?;
     warm::refresh(home, &installed, &installed.library_for(home, checkout))?;
     Ok(installed)
