@@ -21,7 +21,8 @@ use crate::{disk_used, human_size, python};
 pub fn doctor(as_json: bool, time: bool) -> Result<()> {
     let home = Home::find()?;
     let timing = if time { Some(measure_kernel(&home)?) } else { None };
-    let mut report = examine(&home);
+    let set_up = Checkout::find().and_then(|checkout| setup::check_finished(&checkout));
+    let mut report = examine(&home, set_up.is_ok());
     if let Some(timing) = timing {
         report.extend(timing);
     }
@@ -31,19 +32,14 @@ pub fn doctor(as_json: bool, time: bool) -> Result<()> {
         for (key, value) in &report {
             println!("{key:<19} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         }
-        if let Err(error) = setup_here() {
+        if let Err(error) = set_up {
             println!("\n{}", plain(&described(&error)));
         }
     }
     Ok(())
 }
 
-/// Errors unless a kernel can start here.
-fn setup_here() -> Result<()> {
-    setup::check_finished(&Checkout::find()?)
-}
-
-fn examine(home: &Home) -> Map<String, Value> {
+fn examine(home: &Home, set_up: bool) -> Map<String, Value> {
     let mut report = Map::new();
     let mut add = |key: &str, value: Value| report.insert(key.to_owned(), value);
     add("home", json!(home.root()));
@@ -65,7 +61,7 @@ fn examine(home: &Home) -> Map<String, Value> {
     let group = Cgroup::create(1000, 0).is_some();
     add("sandbox_cgroup", json!(if group { "holds" } else { "no: this user may make no control groups" }));
     let installed = Installed::read(home);
-    add("set_up", json!(setup_here().is_ok()));
+    add("set_up", json!(set_up));
     add("shared", json!(home.root().join(SHARED).exists()));
     if let Ok(installed) = &installed {
         add(

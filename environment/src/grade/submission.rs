@@ -53,10 +53,10 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
         .map(|file| {
             let inner = file.strip_prefix(folder).unwrap_or(&file);
             // Whether it is a notebook shows when it is graded, where it gets a line of its own.
-            let read = read(&file).map_err(|error| anyhow!("not a notebook: {error}"));
+            let read = read(&file)
+                .map_err(|error| anyhow!("not a notebook: {error}"))
+                .and_then(|notebook| if is_foreign(&notebook, lessons) { bail!(FOREIGN) } else { Ok(notebook) });
             let modified = fs::symlink_metadata(&file).and_then(|meta| meta.modified());
-            let read =
-                read.and_then(|notebook| if is_foreign(&notebook, lessons) { bail!(FOREIGN) } else { Ok(notebook) });
             let lesson = lesson_of(read.as_ref().unwrap_or(&Value::Null), inner, lessons);
             Submission {
                 student: student_of(inner, &names, lesson.as_deref()),
