@@ -1,4 +1,4 @@
-# JupyterHub for a class on one machine, run as root. docs/class.md says how to set it up, try.py tries it.
+# JupyterHub for a class on one machine, run as root. docs/class.md says how to set it up, and trial/ tries it.
 import fcntl
 import json
 import os

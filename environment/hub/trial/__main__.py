@@ -1,0 +1,81 @@
+"""Tries the hub as a class would use it: as root, on a machine that has nothing else to do for ten minutes,
+
+    DIR/current/python/bin/python environment/hub/trial DIR
+
+where DIR is what `cargo lab setup --shared DIR` made. Six new users of the system, who are removed at the end, log in,
+start servers and kernels and run lesson 1, all at once; one then takes all the memory, one loops for ever, one is idle.
+As one of them, it tries to read and reach what is another's. Then a teacher releases the lesson, and a learner hands it
+in. It prints what it measured, and fails if something does not hold. The hub is alone in a network of its own.
+
+It needs Debian's packages of docs/class.md, and requests and websocket, which that Python has. Where there is no
+configurable-http-proxy, npm fetches it.
+"""
+
+import argparse
+import grp
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from classroom import hold_class
+from common import GROUP, all_at_once, failures, step
+from exchange import exchange
+from hub import OWN_NETWORK, Hub, into_own_network
+from users import User
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dir", type=Path)
+    parser.add_argument("--learners", type=int, default=6)
+    parser.add_argument("--only", choices=["class", "nbgrader"])
+    parser.add_argument(
+        "--scratch", type=Path, help="a folder that all may enter [default: a new one, removed at the end]"
+    )
+    arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("as root: it makes users")
+    if OWN_NETWORK not in os.environ:
+        into_own_network(arguments.scratch or Path(tempfile.mkdtemp(prefix="quantlab-hub-")))
+    scratch = Path(os.environ[OWN_NETWORK])
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    # So that a time-out's signal, too, leaves no users behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
+
+    (scratch / "home").mkdir(exist_ok=True)
+    subprocess.run(["groupadd", "--force", GROUP], check=True)
+    users, hub = [], Hub(arguments.dir.resolve(), scratch)
+    try:
+        # The first is the teacher, whom the hub knows by name, and who may read the solutions.
+        owners = CHECKOUT.stat().st_gid
+        users.append(User(0, scratch, grp.getgrgid(owners).gr_name if owners else "users"))
+        for number in range(1, arguments.learners + 1):
+            users.append(User(number, scratch, GROUP))
+        step("the hub starts")
+        hub.start()
+        if arguments.only != "nbgrader":
+            hold_class(users[1:], hub)
+        if arguments.only != "class":
+            step("nbgrader's round")
+            all_at_once(User.log_in, users[:2])
+            exchange(users[0], users[1], hub, CHECKOUT)
+    finally:
+        hub.stop()
+        for user in users:
+            user.remove()
+        subprocess.run(["groupdel", GROUP], capture_output=True)
+        for name in ["home", "state", "exchange"] if arguments.scratch else ["."]:
+            shutil.rmtree(scratch / name, ignore_errors=True)
+    print()
+    print(f"{len(failures)} FAILED: " + "; ".join(failures) if failures else "All of it holds.")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
