@@ -10,6 +10,65 @@ use super::cargo::STAND_INS;
 use super::installed::Installed;
 use crate::home::{Home, remove_if_there, write_atomically, write_with_mode};
 
+/// What only runs while something is compiled: macros, build scripts and what they are made of. Not optimised, they
+/// take minutes less to compile.
+const BUILD_TOOLS: [&str; 54] = [
+    "ar_archive_writer",
+    "async-trait",
+    "autocfg",
+    "bon-macros",
+    "bytemuck_derive",
+    "cc",
+    "cmake",
+    "darling",
+    "darling_core",
+    "darling_macro",
+    "derive_builder_core",
+    "derive_builder_macro",
+    "displaydoc",
+    "dunce",
+    "dyn-stack-macros",
+    "find-msvc-tools",
+    "fs_extra",
+    "futures-macro",
+    "git-version-macro",
+    "heck",
+    "ident_case",
+    "jobserver",
+    "konst_proc_macros",
+    "linktime-proc-macro",
+    "macro_rules_attribute-proc_macro",
+    "monostate-impl",
+    "multiversion_no_op",
+    "num-derive",
+    "object",
+    "paste",
+    "pastey",
+    "pin-project-internal",
+    "pkg-config",
+    "prettyplease",
+    "proc-macro2",
+    "quote",
+    "rustversion",
+    "seq-macro",
+    "serde_derive",
+    "serde_repr",
+    "shlex",
+    "strsim",
+    "strum_macros",
+    "syn",
+    "synstructure",
+    "thiserror-impl",
+    "tokio-macros",
+    "tracing-attributes",
+    "unicode-ident",
+    "version_check",
+    "yoke-derive",
+    "zerocopy-derive",
+    "zerofrom-derive",
+    "zerovec-derive",
+];
+
 /// Writes the kernelspec `quantlab` into the virtual environment, where its Jupyter finds it.
 pub fn write_kernelspec(home: &Home) -> Result<()> {
     let spec = json!({
@@ -82,6 +141,7 @@ pub fn cargo_config(home: &Home, installed: &Installed) -> String {
     let (host, shim, libtorch) = (&installed.host, home.shim(), installed.libtorch.join("lib"));
     let (shim, libtorch) = (shim.display(), libtorch.display());
     let cuda = if installed.cuda { r#""dylib=torch_cuda", "# } else { "" };
+    let build_tools = BUILD_TOOLS.map(|name| format!("[profile.dev.package.{name}]\nopt-level = 0\n")).concat();
     format!(
         r#"# Written by `cargo lab setup`.
 
@@ -113,6 +173,25 @@ overflow-checks = false
 # Some 130 models of which a dozen are used; what they compute with is in candle-core, at full speed.
 [profile.dev.package.candle-transformers]
 opt-level = 1
-"#
+
+# What fetches models; its C is compiled in half the time.
+[profile.dev.package.aws-lc-sys]
+opt-level = 1
+
+# Macros and build scripts.
+{build_tools}"#
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_build_tool_is_among_the_crates() {
+        let lock = include_str!("../../../Cargo.lock");
+        for name in BUILD_TOOLS {
+            assert!(lock.contains(&format!("name = \"{name}\"\n")), "{name}: Cargo would warn in every build");
+        }
+    }
 }
