@@ -61,6 +61,8 @@ def before_spawn(spawner):
         "QUANTLAB_EXCHANGE": str(EXCHANGE),
         # It comes before all others. Here nbgrader's menu is on again, which a set-up turns off.
         "JUPYTER_CONFIG_PATH": ":".join(map(str, settings)),
+        # Memory for one more kernel each is not there.
+        "QUANTLAB_SPARE_KERNEL": "0",
     }
     if FIREWALL == "yes":
         spawner.environment["QUANTLAB_KERNEL_ADDRESS"] = keep_address(user.pw_uid)

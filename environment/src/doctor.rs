@@ -99,7 +99,7 @@ fn gpu() -> Value {
 fn measure_kernel(home: &Home) -> Result<Map<String, Value>> {
     setup::setup(&Checkout::find()?, &setup::Request::default())?;
     let mut timing = Map::new();
-    python::follow(&mut python::script(home, "time"), |event| {
+    python::follow(&mut python::script(home, "time")?, |event| {
         if event["event"] == "timing" {
             timing = event.as_object().cloned().unwrap_or_default();
             timing.remove("event");

@@ -114,6 +114,9 @@ enum Task {
     /// Run a kernel (kernel.json calls this)
     #[command(hide = true)]
     Kernel { connection_file: PathBuf },
+    /// Say what a kernel of this folder would be made from (the keeper of the spare kernel calls this)
+    #[command(hide = true)]
+    KernelState,
     /// Become the first process of a sandbox (`lab kernel` calls this)
     #[command(hide = true)]
     Sandboxed,
@@ -159,6 +162,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Unpack { file } => pack::unpack(&file)?,
         Task::Clean { yes } => clean::clean(yes)?,
         Task::Kernel { connection_file } => return kernel::launch::launch(&connection_file),
+        Task::KernelState => println!("{}", kernel::launch::state()?),
         Task::Sandboxed => return sandbox::run_inside(),
         Task::Janitor { dir, driver } => kernel::live::janitor(&dir, driver)?,
     }

@@ -1,53 +1,78 @@
-//! The Python script that speaks Jupyter's protocol, and the events it prints.
+//! The Python package that speaks Jupyter's protocol, and the events it prints.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::home::{Home, path_behind};
+use crate::home::{Home, path_behind, write_atomically};
 use crate::ui::plain;
 
-const KERNEL_PY: &str = include_str!("../python/kernel.py");
 /// What grades notebooks.
-pub const GRADE_PY: &str = include_str!("../python/grade.py");
+pub const GRADE_PY: &str = include_str!("../python/quantlab_jupyter/grade.py");
 /// What runs one of them.
-pub const EXECUTE_PY: &str = include_str!("../python/execute.py");
+pub const EXECUTE_PY: &str = include_str!("../python/quantlab_jupyter/execute.py");
 /// nbgrader's configuration, for course directories too.
-pub const NBGRADER_CONFIG_PY: &str = include_str!("../nbgrader_config.py");
+pub const NBGRADER_CONFIG_PY: &str = include_str!("../python/quantlab_jupyter/nbgrader_config.py");
 
-/// Makes modules of the first three arguments, which the fourth, the program, imports.
-const WITH_MODULES: &str = r#"
-import sys, types
-from traitlets.config import Config
-for name in ("kernel", "nbgrader_config", "execute"):
-    module = sys.modules[name] = types.ModuleType(name)
-    module.get_config = Config
-    exec(sys.argv.pop(1), module.__dict__)
-exec(compile(sys.argv.pop(1), "grade.py", "exec"))
-"#;
+/// The package's files as pip would lay them out, by their path in `site-packages`.
+const PACKAGE: [(&str, &str); 8] = [
+    ("quantlab_jupyter/__init__.py", include_str!("../python/quantlab_jupyter/__init__.py")),
+    ("quantlab_jupyter/kernel.py", include_str!("../python/quantlab_jupyter/kernel.py")),
+    ("quantlab_jupyter/execute.py", EXECUTE_PY),
+    ("quantlab_jupyter/grade.py", GRADE_PY),
+    ("quantlab_jupyter/nbgrader_config.py", NBGRADER_CONFIG_PY),
+    ("quantlab_jupyter/spare.py", include_str!("../python/quantlab_jupyter/spare.py")),
+    ("quantlab_jupyter-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: quantlab-jupyter\nVersion: 1\n"),
+    (
+        "quantlab_jupyter-1.dist-info/entry_points.txt",
+        "[jupyter_client.kernel_provisioners]\nquantlab = quantlab_jupyter.spare:Provisioner\n",
+    ),
+];
 
 /// `kernel.py COMMAND` in the virtual environment.
-pub fn script(home: &Home, command: &str) -> Command {
-    let mut python = python(home);
-    python.args(["-c", KERNEL_PY, command]);
-    python
+pub fn script(home: &Home, command: &str) -> Result<Command> {
+    module(home, "kernel", command)
 }
 
 /// `grade.py COMMAND` in the virtual environment.
-pub fn grader(home: &Home, command: &str) -> Command {
-    let mut python = python(home);
+pub fn grader(home: &Home, command: &str) -> Result<Command> {
+    let mut python = module(home, "grade", command)?;
     // nbgrader starts `alembic` from the search path.
-    python.args(["-c", WITH_MODULES, KERNEL_PY, NBGRADER_CONFIG_PY, EXECUTE_PY, GRADE_PY, command]);
     python.env("PATH", path_behind([home.python().join("bin")]));
-    python
+    Ok(python)
 }
 
-fn python(home: &Home) -> Command {
+/// Puts the package into the virtual environment; where that is somebody else's and may hold another version, into the
+/// user's own cache. Returns the folder.
+pub fn install(home: &Home) -> Result<PathBuf> {
+    let place = if home.is_ours() { site_packages(home)? } else { home.own_kernels().join("python") };
+    for (path, text) in PACKAGE {
+        write_atomically(&place.join(path), text.as_bytes())?;
+    }
+    Ok(place)
+}
+
+fn site_packages(home: &Home) -> Result<PathBuf> {
+    let lib = home.python().join("lib");
+    let versions = fs::read_dir(&lib).into_iter().flatten().flatten();
+    let found = versions.map(|entry| entry.path().join("site-packages")).find(|path| path.is_dir());
+    found.with_context(|| format!("no Python environment in {}\n  try: cargo lab setup", home.python().display()))
+}
+
+fn module(home: &Home, name: &str, command: &str) -> Result<Command> {
+    let place = install(home)?;
     let mut python = Command::new(home.python_bin("python"));
+    // Not from the working directory, where a learner may have a json.py.
+    python.args(["-P", "-m", &format!("quantlab_jupyter.{name}"), command]);
     python.env("QUANTLAB_HOME", home.root()).env("PYTHONUTF8", "1").env_remove("JUPYTER_PATH").stdin(Stdio::null());
-    python
+    if !home.is_ours() {
+        python.env("PYTHONPATH", place);
+    }
+    Ok(python)
 }
 
 /// How a script ended.
@@ -94,4 +119,22 @@ pub fn follow(command: &mut Command, mut on_event: impl FnMut(&Value)) -> Result
     }
     let status = child.wait().context("cannot wait for the kernel's driver")?;
     Ok(Ended { status, failure })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_module_is_in_the_package() {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("python");
+        for entry in fs::read_dir(folder.join("quantlab_jupyter")).unwrap().flatten() {
+            let path = entry.path();
+            let inner = path.strip_prefix(&folder).unwrap().to_str().unwrap();
+            if inner.ends_with(".py") {
+                let text = PACKAGE.iter().find(|(name, _)| *name == inner).map(|(_, text)| *text);
+                assert_eq!(text, fs::read_to_string(&path).ok().as_deref(), "{inner}");
+            }
+        }
+    }
 }

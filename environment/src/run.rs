@@ -119,7 +119,7 @@ fn heed_no_interrupts() {
 
 fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Result<Ran> {
     println!("{}", plain(&notebook.display().to_string()));
-    let mut command: Command = python::script(home, "run");
+    let mut command: Command = python::script(home, "run")?;
     command.arg(notebook).arg(target).args(["--timeout", &timeout_s.to_string()]);
     let mut first_line = String::new();
     let mut started = 0.0;

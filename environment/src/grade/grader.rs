@@ -37,7 +37,7 @@ impl Grader {
     /// Makes the output folder a course directory with these lessons.
     pub fn prepare<'a>(&self, lessons: impl Iterator<Item = &'a Lesson> + Clone) -> Result<()> {
         write_course(&self.output, lessons.clone())?;
-        let mut command = python::grader(&self.home, "prepare");
+        let mut command = python::grader(&self.home, "prepare")?;
         command.arg(&self.output).args(lessons.map(|lesson| &lesson.name));
         python::follow(&mut command, |_| ())?.into_result().with_context(|| {
             format!(
@@ -72,7 +72,7 @@ impl Grader {
             return Ok(());
         }
         println!("Starting a first kernel in a sandbox ({}), once after each change of the library", layer.name());
-        let mut command = python::grader(&self.home, "prime");
+        let mut command = python::grader(&self.home, "prime")?;
         self.limit(&mut command);
         let request = self.request(layer, None, None, true);
         command.env(sandbox::VARIABLE, request.to_variable()?);
@@ -134,7 +134,7 @@ impl Grader {
         let log = place.with_added_extension("log");
         fs::create_dir_all(place.parent().unwrap_or(&place))?;
         let log_file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = python::grader(&self.home, "grade");
+        let mut command = python::grader(&self.home, "grade")?;
         command.arg(&self.output).arg(&lesson.name).arg(&submission.file).arg(&executed);
         self.limit(&mut command);
         // Gone with its processes when the notebook has been graded.
@@ -200,7 +200,7 @@ impl Grader {
         println!("Writing the gradebook and the feedback of {} notebooks", waiting.len());
         let list_file = self.output.join("results/to-record");
         write_atomically(&list_file, list.as_bytes())?;
-        let mut command = python::grader(&self.home, "record");
+        let mut command = python::grader(&self.home, "record")?;
         command.arg(&self.output).stdin(Stdio::from(File::open(&list_file)?));
         let mut failed: Result<()> = Ok(());
         let ended = python::follow(&mut command, |event| {
@@ -246,7 +246,7 @@ impl Grader {
     /// What the gradebook holds; points that a person gave meanwhile are in it.
     pub fn scores(&self) -> Result<Scores> {
         let mut scores = Scores::new();
-        let mut command = python::grader(&self.home, "scores");
+        let mut command = python::grader(&self.home, "scores")?;
         python::follow(command.arg(&self.output), |event| {
             if event["event"] == "score" {
                 let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();

@@ -11,6 +11,7 @@ use super::cargo::{STD_CARGO_HOME, TOOLCHAIN_BIN, skeleton};
 use super::installed::Installed;
 use super::interrupt::{self, Flag};
 use super::signals::{Signals, leave_interrupts_to_parent};
+use super::sources::source_key;
 use super::{live, spec, warm};
 use crate::checkout::Checkout;
 use crate::home::{Home, write_atomically};
@@ -24,6 +25,8 @@ const LIBRARY_SOURCES: &str = "RUST_SRC_PATH";
 
 /// Runs evcxr_jupyter, in a build folder of its own, until it ends.
 pub fn launch(connection_file: &Path) -> Result<ExitCode> {
+    // First of all: if it has ended meanwhile, another process is the parent.
+    let driver = std::os::unix::process::parent_id();
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
     installed.check_tools()?;
@@ -49,7 +52,7 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
         let live = live::clone_warm(&home)?;
         drop(unchanged);
         // In this order: the process that waits for the lock must not hold it itself.
-        spawn_janitor(&live.dir)?;
+        spawn_janitor(&live.dir, driver)?;
         inherit(&live.lock)?;
         drop(starting);
         // Open until the kernel's last process ends: that is what the janitor waits for.
@@ -67,6 +70,20 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
     let evcxr =
         command.spawn().with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.evcxr().display()))?;
     interrupt::supervise(evcxr, &mut signals, &flag)
+}
+
+/// What a kernel of the current folder would be made from, for one that was started ahead; `null` while its library is
+/// yet to be built.
+pub fn state() -> Result<serde_json::Value> {
+    let home = Home::find()?;
+    let installed = Installed::read(&home)?;
+    installed.check_tools()?;
+    let support_crate = support_crate(&home, &installed)?;
+    let sources = source_key(&support_crate)?;
+    let program = std::env::current_exe().and_then(std::fs::metadata).and_then(|meta| meta.modified())?;
+    let key =
+        warm::is_fresh(&home, &support_crate)?.then(|| format!("{sources} {program:?} {:?}", home.stamp("kernel")));
+    Ok(serde_json::json!({"key": key, "lock": home.own_kernels().join("spare.lock")}))
 }
 
 /// evcxr_jupyter, with `dir` as its build folder.
@@ -130,10 +147,15 @@ pub fn inherit(open: &impl AsRawFd) -> Result<()> {
 
 /// Starts the process that ends the kernel if whoever started it ends, and removes the folder after the kernel's end;
 /// in a session of its own, so that what kills the kernel's process group does not kill it.
-fn spawn_janitor(dir: &Path) -> Result<()> {
+fn spawn_janitor(dir: &Path, driver: u32) -> Result<()> {
     let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
-    let driver = std::os::unix::process::parent_id().to_string();
-    command.arg("janitor").arg(dir).arg(driver).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg("janitor")
+        .arg(dir)
+        .arg(driver.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     // SAFETY: the closure runs between fork and exec; setsid is async-signal-safe and touches no memory.
     unsafe {
         command.pre_exec(|| {

@@ -86,12 +86,22 @@ pub fn janitor(dir: &Path, driver: u32) -> Result<()> {
         std::thread::sleep(GRACE);
         loop {
             holders(&held).into_iter().for_each(|pid| processes::send(pid, libc::SIGKILL));
+            continue_supervisor();
             std::thread::sleep(Duration::from_millis(200));
         }
     });
     lock.lock()?;
     remove_if_there(dir)?;
     remove_if_there(&lock_file)
+}
+
+/// A spare kernel may have been standing still; its supervisor, which is this process's parent, ends once it goes on.
+fn continue_supervisor() {
+    let parent = std::os::unix::process::parent_id();
+    let program = |process: &str| fs::read_link(Path::new("/proc").join(process).join("exe")).ok();
+    if program(&parent.to_string()).is_some_and(|theirs| Some(theirs) == program("self")) {
+        processes::send(parent, libc::SIGCONT);
+    }
 }
 
 const GRACE: Duration = Duration::from_secs(2);

@@ -84,7 +84,7 @@ pub fn write_kernelspec(home: &Home) -> Result<()> {
 }
 
 /// Keeps JupyterLab from asking servers outside for news and updates, and its users whether it may; and
-/// from showing what is of no use to a learner.
+/// from showing what is of no use to a learner. Has its server keep a spare kernel.
 pub fn write_jupyter_settings(home: &Home) -> Result<()> {
     let settings = json!({
         "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false},
@@ -95,7 +95,9 @@ pub fn write_jupyter_settings(home: &Home) -> Result<()> {
         let path = home.python().join("share/jupyter/lab/settings").join(name);
         write_atomically(&path, serde_json::to_string_pretty(&value)?.as_bytes())?;
     }
-    Ok(())
+    let server = json!({"ServerApp": {"jpserver_extensions": {"quantlab_jupyter.spare": true}}});
+    let path = home.python().join("etc/jupyter/jupyter_server_config.d/quantlab.json");
+    write_atomically(&path, serde_json::to_string_pretty(&server)?.as_bytes())
 }
 
 /// Copies this program into the home, as `lab` and as the programs that it stands for in a kernel.

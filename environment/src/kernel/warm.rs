@@ -30,7 +30,7 @@ pub fn make(home: &Home, installed: &Installed) -> Result<()> {
     links::gather(&home.target(), &home.warm().join("target"), &Current::of_messages(&messages))
         .with_context(|| format!("cannot link the built dependencies into {}", home.warm().display()))?;
     let key = source_key(&installed.support_crate)?;
-    let mut command = python::script(home, "warm");
+    let mut command = python::script(home, "warm")?;
     // evcxr takes the support crate of the folder that the kernel runs in.
     command.current_dir(&installed.support_crate).env(launch::WARMING, "1");
     python::follow(&mut command, |event| {

@@ -75,7 +75,7 @@ fn ready_made(home: &Home, folders: impl Iterator<Item = PathBuf>) -> Option<Pat
 /// What it says as a kernel; it has no option that tells.
 fn version(home: &Home, program: &Path) -> Option<String> {
     let mut found = None;
-    let mut command = python::script(home, "version");
+    let mut command = python::script(home, "version").ok()?;
     let ended = python::follow(command.arg(program), |event| {
         if event["event"] == "version" {
             found = event["version"].as_str().map(str::to_owned);

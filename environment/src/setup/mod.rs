@@ -25,6 +25,7 @@ use crate::home::{Home, remove_if_there};
 use crate::kernel::installed::{Installed, rustflags};
 use crate::kernel::{spec, warm};
 use crate::progress::{View, run_build};
+use crate::python;
 use crate::ui::{Steps, human_time, run_shown};
 use crates::{locked_version, prune};
 use libtorch::Choice;
@@ -281,6 +282,7 @@ impl<'a> Plan<'a> {
     /// What must be right however fresh everything is: this program's copies, and the record.
     fn finish(self) -> Result<Installed> {
         spec::install_lab(self.home)?;
+        python::install(self.home)?;
         spec::write_kernelspec(self.home)?;
         spec::write_jupyter_settings(self.home)?;
         spec::write_cargo_config(self.home, &self.installed)?;

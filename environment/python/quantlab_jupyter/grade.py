@@ -21,9 +21,8 @@ from nbgrader.api import Gradebook
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SAWarning
 
-from execute import execute, first_text
-from kernel import ANSI, say
-from nbgrader_config import c as CONFIG
+from .execute import CONFIG, execute, first_text
+from .kernel import ANSI, say
 
 # An SVG is shown as a picture, in which no script runs.
 SHOWN = ("text/plain", "text/html", "image/png", "image/jpeg", "image/svg+xml")

@@ -39,8 +39,15 @@ LATE_OUTPUT_S = 0.06
 STDERR_TAG = "allow-stderr"
 # What a terminal would have shown for a moment, before the next piece of the line.
 OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
-PR_SET_PDEATHSIG = 1
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent():
+    """`cargo lab` may be killed, or its terminal closed: no kernel shall outlive it, though each has a session of its own."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def say(event, **fields):
@@ -426,8 +433,7 @@ def main():
     commands.add_parser("warm")
     commands.add_parser("time")
     args = parser.parse_args()
-    # `cargo lab` may be killed, or its terminal closed: no kernel shall outlive it, though each has a session of its own.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    end_with_parent()
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, stop)
     if args.command == "run":

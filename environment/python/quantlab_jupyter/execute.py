@@ -22,8 +22,12 @@ from nbgrader import utils
 from nbgrader.preprocessors import Execute as NbgraderExecute
 from traitlets.config import Config
 
-from kernel import ANSI, KERNEL, PR_SET_PDEATHSIG, Client, Streams, descendants, error_text, resident_mib
-from nbgrader_config import Execute, c as CONFIG
+from .kernel import ANSI, KERNEL, Client, Streams, descendants, end_with_parent, error_text, resident_mib
+
+# As nbgrader itself reads a course's copy of it.
+course = {"get_config": Config, "__name__": "nbgrader_config"}
+exec(Path(__file__).with_name("nbgrader_config.py").read_text(), course)
+CONFIG, Execute = course["c"], course["Execute"]
 
 MEMORY_POLL_S = 0.1
 LATE_OUTPUT_AT_MOST_S = 2
@@ -372,11 +376,9 @@ def keep_score(cell, index, run, seal):
 def execute(notebook, companions, limits):
     """Runs a notebook beside these files; its `Run`."""
     Limited.run = run = Run(*limits)
-    libc = ctypes.CDLL(None)
     # Processes that a cell leaves behind stay below this one, where their memory counts.
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
-    # `cargo lab` may be killed; no kernel shall outlive it.
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    end_with_parent()
     config = Config(CONFIG)
     # Another kernel that a notebook asks for would not be in the sandbox.
     notebook.metadata["kernelspec"] = {"name": KERNEL, "display_name": "Rust (quantlab)", "language": "rust"}

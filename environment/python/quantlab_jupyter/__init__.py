@@ -1,0 +1,1 @@
+"""What `cargo lab` has run by the Python environment: notebooks, grading, and a spare kernel for its Jupyter."""

@@ -1,0 +1,230 @@
+"""A Jupyter server's spare kernel: where it is started, to whom it is handed, when it stands still, and how it ends.
+
+Prints nothing if all is well; an assertion says what is not.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from jupyter_client.session import Session
+from quantlab_jupyter import spare
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.websocket import websocket_connect
+
+LONGEST_S = 100
+TOKEN = "for-this-test"
+
+
+class Server:
+    """A Jupyter server of this user's on a folder."""
+
+    def __init__(self, root):
+        self.runtime = tempfile.TemporaryDirectory(prefix="spare-")
+        environment = {**os.environ, "JUPYTER_RUNTIME_DIR": self.runtime.name}
+        settings = ["--port=0", "--no-browser", "--allow-root", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"]
+        jupyter = Path(sys.executable).with_name("jupyter")
+        self.process = subprocess.Popen([jupyter, "server", "--log-level=WARN", *settings], env=environment, cwd=root)
+
+    async def ready(self):
+        file = await until("the server is ready", lambda: next(Path(self.runtime.name).glob("jpserver-*.json"), None))
+        await asyncio.sleep(0.5)
+        self.url = json.loads(file.read_text())["url"]
+        return self
+
+    async def ask(self, method, address, **body):
+        request = HTTPRequest(
+            f"{self.url}api/{address}", method=method, headers={"Authorization": f"token {TOKEN}"}, request_timeout=LONGEST_S,
+            body=json.dumps(body) if method == "POST" else None,
+        )
+        reply = await AsyncHTTPClient().fetch(request)
+        return json.loads(reply.body or "null")
+
+    async def open(self, notebook):
+        return (await self.ask("POST", "kernels", name="quantlab", path=notebook))["id"]
+
+    async def execute(self, kernel, code):
+        """What the cell printed, by a connection of its own, as a notebook's is after a restart."""
+        address = f"{self.url.replace('http', 'ws', 1)}api/kernels/{kernel}/channels?session_id={uuid.uuid4().hex}&token={TOKEN}"
+        channel = await websocket_connect(address)
+        request = {**Session().msg("execute_request", {"code": code, "silent": False}), "channel": "shell"}
+        await channel.write_message(json.dumps(request, default=str))
+        said = ""
+        while True:
+            message = json.loads(await asyncio.wait_for(channel.read_message(), LONGEST_S))
+            if message["parent_header"].get("msg_id") != request["header"]["msg_id"]:
+                continue
+            content = message["content"]
+            said += content.get("text", "") + "\n".join(content.get("traceback", []))
+            if message["msg_type"] == "status" and content["execution_state"] == "idle":
+                channel.close()
+                return said
+
+    def kernels(self):
+        """The programs that it runs kernels by, and their folders."""
+        found = {}
+        for pid in children(self.process.pid):
+            with contextlib.suppress(OSError):
+                if "kernel" in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+                    found[pid] = os.readlink(f"/proc/{pid}/cwd")
+        return found
+
+
+def children(pid):
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+async def until(what, holds, longest=LONGEST_S):
+    end = time.monotonic() + longest
+    while time.monotonic() < end:
+        found = holds()
+        found = await found if asyncio.iscoroutine(found) else found
+        if found:
+            return found
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"not within {longest} s: {what}")
+
+
+async def spare_one(server, known, folder):
+    """The kernel that is there beside the known ones."""
+    new = await until("there is a spare kernel", lambda: set(server.kernels()) - set(known))
+    (pid,) = new
+    await until("it is in its folder", lambda: server.kernels()[pid] == str(folder))
+    return pid
+
+
+def stands_still(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+async def whole_life(root):
+    old, new = root / "old", root / "new"
+    server = await Server(root).ready()
+    other = None
+    try:
+        # Where notebooks were changed last.
+        first = await spare_one(server, [], new)
+        kernel = await server.open("new/two.ipynb")
+        assert set(server.kernels()) == {first}, "the spare kernel is the notebook's, and no other was started"
+        said = await server.execute(kernel, 'println!("{}", std::env::current_dir()?.display());\nlet kept = 1;')
+        assert said.strip() == str(new), said
+
+        # A restart takes the next one, where the notebook's new connection finds it.
+        second = await spare_one(server, [first], new)
+        other = await Server(root).ready()
+        await asyncio.sleep(spare.QUIET_S + 3)
+        assert not other.kernels(), "one user has one spare kernel"
+        await server.ask("POST", f"kernels/{kernel}/restart")
+        assert second in server.kernels() and first not in server.kernels(), server.kernels()
+        said = await server.execute(kernel, 'println!("{}", kept);')
+        assert "cannot find value `kept`" in said, said
+        other.process.kill()
+
+        # A kernel that dies is started anew at the ports that its notebook is connected to.
+        third = await spare_one(server, [second], new)
+        file = Path(server.runtime.name) / f"kernel-{kernel}.json"
+        ports = json.loads(file.read_text())
+        os.killpg(second, signal.SIGKILL)
+        await until("it is started again", lambda: set(server.kernels()) - {second, third})
+        assert json.loads(file.read_text()) == ports and third in server.kernels()
+        await server.execute(kernel, "let one = 1;")
+
+        # Another folder's notebook is not for it; and while a cell runs, it does nothing.
+        elsewhere = await server.open("old/one.ipynb")
+        await until("it has ended", lambda: third not in server.kernels())
+        await server.execute(elsewhere, "let one = 1;")
+        known = list(server.kernels())
+        fourth = await spare_one(server, known, old)
+        cell = asyncio.ensure_future(
+            server.execute(elsewhere, "std::thread::sleep(std::time::Duration::from_secs(4));")
+        )
+        await until("it stands still", lambda: stands_still(fourth))
+        await cell
+        await until("it goes on", lambda: not stands_still(fourth))
+
+        # However the server ends.
+        server.process.kill()
+        server.process.wait()
+        await until("all kernels have ended", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in [*known, fourth]))
+    finally:
+        for one in (server, other):
+            if one:
+                one.process.kill()
+
+
+async def not_what_a_new_one_would_be():
+    """A spare kernel that was made from another library is not handed out."""
+
+    class Other:
+        folder, key, ended = "/there", "before the edit", False
+        process = is_alive = lambda self: True
+
+        def end(self):
+            self.ended = True
+
+    async def state(_folder):
+        return {"key": "after the edit"}
+
+    keeper = spare.Keeper.__new__(spare.Keeper)
+    keeper.state, keeper.spare = state, (other := Other())
+    assert await keeper.take("/there") is None and other.ended and keeper.spare is None
+
+
+def memory(root):
+    """The machine's memory counts, or the group's."""
+    proc, groups = root / "proc", root / "groups"
+    (proc / "self").mkdir(parents=True)
+    (groups / "mine").mkdir(parents=True)
+    (proc / "meminfo").write_text("MemTotal:  1000 kB\nMemAvailable:  500 kB\nHugePages_Total: 0\n")
+    assert spare.free_memory(proc, groups) == 0.5
+    (proc / "self/cgroup").write_text("0::/mine\n")
+    for name, text in {"memory.max": "100", "memory.current": "95", "memory.stat": "anon 85\ninactive_file 10\n"}.items():
+        (groups / "mine" / name).write_text(text)
+    assert spare.free_memory(proc, groups) == 0.15
+    (groups / "mine/memory.max").write_text("max\n")
+    assert spare.free_memory(proc, groups) == 0.5
+
+
+def folders(root):
+    """Where notebooks were changed last; if all are as old, the first by name."""
+    assert spare.likely_folder(root) is None
+    for at, name in enumerate(["b/one.ipynb", "a/two.ipynb", "c/three.ipynb"]):
+        (root / name).parent.mkdir()
+        (root / name).write_text("{}")
+        os.utime(root / name, (at, at))
+    assert spare.likely_folder(root) == str(root / "a")
+    os.utime(root / "c/three.ipynb", (1e6, 1e6))
+    assert spare.likely_folder(root) == str(root / "c")
+
+
+def off():
+    """By the setting."""
+    os.environ[spare.SETTING] = "0"
+    spare._load_jupyter_server_extension(None)
+    assert spare.keeper is None
+
+
+with tempfile.TemporaryDirectory() as name:
+    place = Path(name).resolve()
+    for part in ("memory", "folders", "root/old", "root/new"):
+        (place / part).mkdir(parents=True)
+    memory(place / "memory")
+    folders(place / "folders")
+    asyncio.run(not_what_a_new_one_would_be())
+    for notebook in ("old/one.ipynb", "new/two.ipynb"):
+        (place / "root" / notebook).write_text("{}")
+    os.utime(place / "root/old/one.ipynb", (0, 0))
+    asyncio.run(whole_life(place / "root"))
+    off()
