@@ -176,19 +176,6 @@ fn install_cuda(home: &Home) -> Result<()> {
     pip(&CUDA_LIBRARIES)
 }
 
-/// A name without a version for the OpenMP library, which libtorch has under some versioned name.
-fn link_openmp(libtorch: &Path, shim: &Path) -> Result<()> {
-    let lib = libtorch.join("lib");
-    if lib.join("libgomp.so").exists() {
-        return Ok(());
-    }
-    let entries = fs::read_dir(&lib).with_context(|| format!("cannot read {}", lib.display()))?;
-    let found = entries.flatten().find(|entry| entry.file_name().to_string_lossy().starts_with("libgomp"));
-    let Some(found) = found else { return Ok(()) };
-    std::os::unix::fs::symlink(found.path(), shim.join("libgomp.so"))
-        .with_context(|| format!("cannot link libgomp.so in {}", shim.display()))
-}
-
 /// Builds torch-sys's C++ shim as a shared library, once.
 ///
 /// rustc does not export the symbols of a C library that is linked statically into a Rust shared
@@ -199,10 +186,6 @@ pub fn build_shim(choice: &Choice, home: &Home, tools: &Toolchain, torch_sys: &P
     let shim = home.shim();
     remove_if_there(&shim)?;
     fs::create_dir_all(&shim).with_context(|| format!("cannot create {}", shim.display()))?;
-    link_openmp(&folder, &shim)?;
-    if *choice == Choice::Cpu {
-        build_libtorch_stub(home, tools)?;
-    }
     let source = torch_sys.join("libtch");
     let mut command = Command::new(&tools.cxx);
     command
@@ -219,27 +202,8 @@ pub fn build_shim(choice: &Choice, home: &Home, tools: &Toolchain, torch_sys: &P
         // Nothing in the shim names a CUDA symbol; the library registers its kernels when it is loaded.
         command.args(["-Wl,--no-as-needed", "-ltorch_cuda", "-Wl,--as-needed"]);
     }
-    command.args(["-ltorch_cpu", "-ltorch", "-lc10"]);
+    command.args(["-ltorch_cpu", "-lc10"]);
     run_logged(&mut command, &home.logs().join("shim.log"), "compiling 2 MB of C++")
-}
-
-/// The wheel's own `libtorch.so` needs the CUDA libraries; for a CPU an empty one takes its place.
-fn build_libtorch_stub(home: &Home, tools: &Toolchain) -> Result<()> {
-    let lib = home.libtorch().join("lib");
-    let mut command = Command::new(&tools.cxx);
-    command
-        .args(["-shared", "-fPIC", "-x", "c++", "/dev/null", "-o"])
-        .arg(lib.join("libtorch.so"))
-        .arg(format!("-L{}", lib.display()))
-        .args([
-            "-Wl,--no-as-needed",
-            "-ltorch_cpu",
-            "-lc10",
-            "-Wl,-soname,libtorch.so",
-            "-Wl,-rpath,$ORIGIN",
-            "-Wl,--allow-shlib-undefined",
-        ]);
-    run_logged(&mut command, &home.logs().join("libtorch-stub.log"), "linking libtorch.so")
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use crate::checkout::Checkout;
 use crate::home::{Home, remove_if_there};
 use crate::kernel::installed::{Installed, rustflags};
-use crate::kernel::{spec, warm};
+use crate::kernel::{links, spec, warm};
 use crate::progress::{View, run_build};
 use crate::python;
 use crate::ui::{Steps, human_time, run_shown};
@@ -396,6 +396,7 @@ impl<'a> Plan<'a> {
         spec::write_cargo_config(self.home, &self.installed)?;
         // The kernel is warmed from what is built here.
         self.home.mark_undone("kernel")?;
+        links::let_cargo_replace(&self.home.target()).context("the built libraries cannot be made writable")?;
         let package = warm::first_package(self.home, &self.installed)?;
         let mut command = self.installed.cargo(self.home, &package, "build")?;
         let log = self.home.logs().join("build.log");
