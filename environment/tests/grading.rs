@@ -37,6 +37,7 @@ fn hand_in(work: &Path, starter: &Value) {
     }
     right["metadata"].as_object_mut().unwrap().remove("quantlab");
     put("right/01-mini/01-mini.ipynb", right.to_string());
+    put("right/01-mini/timestamp.txt", "2026-01-01 00:00:00.000000 UTC".into());
 
     // 1 of the mean's 1.5 points: NaN for an empty slice.
     let half = answered(
@@ -123,6 +124,7 @@ fn each_learner_gets_their_points_whatever_the_others_hand_in() {
     assert!(csv.contains("\nright,01-mini,why,0,1,by hand\n"), "{csv}");
     let feedback = fs::read_to_string(output.join("feedback/half/01-mini/01-mini.html")).unwrap();
     assert!(feedback.contains("<b>1 points</b>"), "the check's card is in the feedback");
+    assert!(output.join("feedback/right/01-mini/timestamp.txt").exists(), "nbgrader releases the feedback by it");
 
     let (_, said) = grade();
     assert_eq!(said.matches("unchanged since it was graded").count(), 8, "{said}");

@@ -21,28 +21,38 @@ import sys
 import tempfile
 from pathlib import Path
 
+# A set-up for many copies this folder.
+sys.dont_write_bytecode = True
+
 from classroom import hold_class
 from common import GROUP, all_at_once, failures, step
 from exchange import exchange
-from hub import OWN_NETWORK, Hub, into_own_network
+from hub import OWN_NETWORK, Hub, into_own_network, release_in
 from users import User
 
 CHECKOUT = Path(__file__).resolve().parents[3]
+LEAST_LEARNERS = 4
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=Path)
-    parser.add_argument("--learners", type=int, default=6)
+    parser.add_argument("--learners", type=int, default=6, help="four or more [default: 6]")
     parser.add_argument("--only", choices=["class", "nbgrader"])
     parser.add_argument(
         "--scratch", type=Path, help="a folder that all may enter [default: a new one, removed at the end]"
     )
     arguments = parser.parse_args()
+    if arguments.learners < LEAST_LEARNERS:
+        parser.error(f"--learners: {LEAST_LEARNERS} or more, since three misbehave")
+    release = release_in(arguments.dir.resolve())
+    if not (release / "python/bin/jupyterhub").exists():
+        parser.error(f"{release} is no shared set-up with a hub: see docs/class.md")
     if os.geteuid() != 0:
         sys.exit("as root: it makes users")
     if OWN_NETWORK not in os.environ:
-        into_own_network(arguments.scratch or Path(tempfile.mkdtemp(prefix="quantlab-hub-")))
+        scratch = arguments.scratch and arguments.scratch.resolve()
+        into_own_network(scratch or Path(tempfile.mkdtemp(prefix="quantlab-hub-")))
     scratch = Path(os.environ[OWN_NETWORK])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     # So that a time-out's signal, too, leaves no users behind.
@@ -50,7 +60,7 @@ def main():
 
     (scratch / "home").mkdir(exist_ok=True)
     subprocess.run(["groupadd", "--force", GROUP], check=True)
-    users, hub = [], Hub(arguments.dir.resolve(), scratch)
+    users, hub = [], Hub(arguments.dir.resolve(), release, scratch)
     try:
         # The first is the teacher, whom the hub knows by name, and who may read the solutions.
         owners = CHECKOUT.stat().st_gid

@@ -6,6 +6,8 @@ import requests
 
 from common import ADDRESS, LESSON, holds
 
+# Other failures, such as a command that is not there, would prove nothing.
+REFUSALS = ["Permission denied", "Operation not permitted", "Read-only file system", "Connection refused", "timed out"]
 CONNECT = "import socket; socket.create_connection(('{}', {}), 5); print('connected')"
 
 
@@ -25,7 +27,8 @@ def attack_on_machine(thief, victim, hub):
 
     def refused(what, command):
         done = thief.run_as(["sh", "-c", command], timeout=60)
-        holds(f"cannot {what}", done.returncode != 0 and not done.stdout.strip(), done.stdout[:80])
+        is_refused = done.returncode and not done.stdout.strip() and any(text in done.stderr for text in REFUSALS)
+        holds(f"cannot {what}", is_refused, done.stdout[:80] or done.stderr[-80:])
 
     refused("list another's home", f"ls {victim.home}")
     refused("read another's notebook", f"cat {victim.home}/notebooks/{LESSON}/starter.ipynb")

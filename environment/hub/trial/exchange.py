@@ -42,7 +42,6 @@ def exchange(teacher, learner, hub, checkout):
     print(f"  graded in {time.monotonic() - start:.0f} s")
     grades = (teacher.home / "course/grades.csv").read_text()
     print("   ", "\n    ".join(grades.splitlines()))
-    by_teacher(f"cp --parents */{LESSON}/*.txt ~/course/feedback", "~/submitted")
     by_teacher(f"nbgrader release_feedback {LESSON}")
     listed = learner.ask("POST", "assignments/fetch_feedback", json=what)
     pages = list((learner.home / LESSON / "feedback").rglob("*.html"))

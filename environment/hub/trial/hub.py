@@ -34,12 +34,16 @@ def into_own_network(scratch):
     os.execvp(again[0], again)
 
 
+def release_in(shared):
+    """The set-up that kernels take now, of those that a shared folder keeps."""
+    current = shared / "current"
+    return current.resolve() if current.exists() else shared
+
+
 class Hub:
-    def __init__(self, shared, scratch):
-        self.shared, self.scratch, self.process = shared, scratch, None
+    def __init__(self, shared, release, scratch):
+        self.shared, self.release, self.scratch, self.process = shared, release, scratch, None
         self.state = scratch / "state"
-        current = shared / "current"
-        self.release = current.resolve() if current.exists() else shared
 
     def start(self, **settings):
         environment = {

@@ -54,7 +54,8 @@ def check_limits(user):
         in_group.update(map(int, (folder / "cgroup.procs").read_text().split()))
         for name in ("memory.max", "memory.limit_in_bytes", "cpu.max", "cpu.cfs_quota_us", "pids.max"):
             if (folder / name).exists():
-                limits.add((name.split(".")[0], int((folder / name).read_text().split()[0])))
+                limit = (folder / name).read_text().split()[0]
+                limits.add((name.split(".")[0], limit if limit == "max" else int(limit)))
     outside = [line for pid, line in user.processes().items() if pid not in in_group]
     what = f"all of {user.name}'s {len(in_group)} processes are in their control group"
     holds(what, in_group and not outside, "; ".join(outside))

@@ -13,6 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::course::{Lesson, cells, grade_id, is_python};
+use crate::home::write_atomically;
 use crate::run::find_notebooks;
 
 /// A notebook that was handed in.
@@ -34,6 +35,10 @@ pub struct Submission {
 
 /// What no notebook of a lesson comes near; a larger file is not read.
 const MAX_BYTES: u64 = 50 << 20;
+
+/// nbgrader's, of a notebook that came by its exchange: it returns the feedback by them.
+const NOTES: [&str; 2] = ["timestamp.txt", "submission_secret.txt"];
+const MAX_NOTE_BYTES: u64 = 1000;
 
 /// All notebooks below `folder`, but not in `output`; by student and lesson, the newest of each first.
 pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Submission>> {
@@ -81,8 +86,27 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
     Ok(found)
 }
 
-/// A notebook's JSON. A pipe would be waited for, a device read without end, and a link may lead anywhere.
+impl Submission {
+    /// Puts what nbgrader noted of it, when it was handed in, beside its feedback.
+    pub fn pass_on_notes(&self, feedback: &Path) -> Result<()> {
+        for name in NOTES {
+            if let Ok(note) = read_regular(&self.file.with_file_name(name), MAX_NOTE_BYTES)
+                && feedback.is_dir()
+            {
+                write_atomically(&feedback.join(name), &note)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A notebook's JSON.
 fn read(file: &Path) -> Result<Value> {
+    serde_json::from_slice(&read_regular(file, MAX_BYTES)?).ok().context("it is not JSON")
+}
+
+/// A pipe would be waited for, a device read without end, and a link may lead anywhere.
+fn read_regular(file: &Path, most: u64) -> Result<Vec<u8>> {
     // Opened without waiting, so that what was opened can be looked at.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let opened = match fs::File::options().read(true).custom_flags(flags).open(file) {
@@ -93,12 +117,12 @@ fn read(file: &Path) -> Result<Value> {
     if !meta.is_file() {
         bail!("it is not a regular file");
     }
-    if meta.len() > MAX_BYTES {
+    if meta.len() > most {
         bail!("it has {} MB, and is not read", meta.len() / 1_000_000);
     }
     let mut text = Vec::new();
-    opened.take(MAX_BYTES).read_to_end(&mut text)?;
-    serde_json::from_slice(&text).ok().context("it is not JSON")
+    opened.take(most).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// Students whose names differ only in what a folder's name cannot have get different ones.
@@ -243,6 +267,33 @@ mod tests {
         notebook["cells"][1]["id"] = json!("ppl-cell");
         notebook["metadata"] = python;
         assert!(!is_foreign(&notebook, &lessons));
+    }
+
+    #[test]
+    fn only_nbgraders_own_notes_are_passed_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let [work, feedback, none] = ["work", "feedback", "none"].map(|name| dir.path().join(name));
+        fs::create_dir_all(&work).unwrap();
+        fs::create_dir(&feedback).unwrap();
+        fs::write(work.join("x.ipynb"), "{}").unwrap();
+        let submission = find(&work, &none, &[]).unwrap().remove(0);
+        let passed_on = || {
+            submission.pass_on_notes(&feedback).unwrap();
+            NOTES.map(|name| fs::read_to_string(feedback.join(name)).unwrap_or_default())
+        };
+        fs::write(work.join("other.txt"), "mine").unwrap();
+        fs::write(work.join("timestamp.txt"), "2026-01-01").unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", work.join("submission_secret.txt")).unwrap();
+        assert_eq!(passed_on(), ["2026-01-01", ""]);
+        fs::remove_file(work.join("submission_secret.txt")).unwrap();
+        fs::write(work.join("submission_secret.txt"), "s".repeat(2000)).unwrap();
+        assert_eq!(passed_on(), ["2026-01-01", ""]);
+        fs::write(work.join("timestamp.txt"), "2026-02-02").unwrap();
+        fs::write(work.join("submission_secret.txt"), "secret").unwrap();
+        assert_eq!(passed_on(), ["2026-02-02", "secret"]);
+        assert_eq!(fs::read_dir(&feedback).unwrap().count(), 2);
+        submission.pass_on_notes(&none).unwrap();
+        assert!(!none.exists(), "what was not graded has no feedback");
     }
 
     #[test]
