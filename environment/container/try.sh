@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the image where there is neither a registry of images nor a container engine, and tries it as strangers would:
-#   environment/container/try.sh FOLDER
+#   environment/container/try.sh FOLDER          the image: from its users to a packed set-up
+#   environment/container/try.sh FOLDER fresh    the README's first command, on a Debian where nothing is set up
 # FOLDER (20 GB) keeps the base and the image's layers between calls. As root, on Debian with the packages buildah and
 # debootstrap, and with Rust from rustup. An evcxr_jupyter on the PATH is put into the base.
 set -euo pipefail
@@ -50,6 +51,7 @@ inside() {
         mount -t proc proc "$root/proc"
         mount --rbind /dev "$root/dev"
         mount -t tmpfs tmpfs "$root/tmp"
+        [ -z "${WORKSPACE-}" ] || mount --bind "$WORKSPACE" "$root/opt/quantlab/checkout"
         [ -z "${READ_ONLY-}" ] || mount -o remount,bind,ro "$root"
         exec chroot --userspec="$user:0" "$root" env -i -C /home/quantlab "$@"
     ' inside "$1" "$2" "$3" "${image_env[@]}" "${@:4}"
@@ -68,9 +70,33 @@ sys.exit(not (report["set_up"] and report["kernel_fresh"] and report["ready_s"] 
     [ -z "$(find "$1/opt/quantlab/home" -name '*.rlib' -newer before -print -quit)" ] || fail "something was compiled again"
 }
 
+copy_checkout() {
+    rm -rf "$1"
+    tar -C "$checkout" --exclude=./target -c . | tar -x --one-top-level="$1"
+    chown -R 1000:0 "$1"
+}
+
 empty_home() { rm -rf home; install -d -o 1000 -g 0 -m 2775 home; realpath home; }
 
 buildah inspect --type image quantlab-base > /dev/null 2>&1 || { step "base: Debian, and Rust as in the official image"; make_base; }
+
+if [ "${2-}" = fresh ]; then
+    step "a Debian with Rust, a C++ compiler and Python: the lessons, by the README's command"
+    buildah bud --quiet --layers --build-arg BASE=localhost/quantlab-base --target tools --tag quantlab-tools \
+        --file "$checkout/environment/container/Containerfile" \
+        --ignorefile "$checkout/environment/container/Containerfile.dockerignore" "$checkout"
+    container=$(buildah from quantlab-tools)
+    trap 'buildah rm "$container" > /dev/null' EXIT
+    root=$(buildah mount "$container")
+    rm -f "$root/usr/local/bin/evcxr_jupyter"
+    image_env=(HOME=/home/quantlab PATH=/usr/local/cargo/bin:/usr/bin:/bin RUSTUP_HOME=/usr/local/rustup)
+    home=$(empty_home)
+    copy_checkout "$home/checkout"
+    start=$SECONDS
+    inside "$root" 1000 "$home" sh -c 'cd checkout && cargo lab run notebooks/01-latency-and-precision/solution.ipynb'
+    echo "from nothing to the lesson's last cell in $(((SECONDS - start) / 60)) min $(((SECONDS - start) % 60)) s"
+    exit
+fi
 
 step "image"
 buildah bud --quiet --layers --build-arg BASE=localhost/quantlab-base --tag quantlab \
@@ -108,6 +134,22 @@ for _ in range(50):
 print(*sorted(lessons), *ask("kernelspecs")["kernelspecs"])
 server.terminate()' | tee answer
 grep -q '01-latency-and-precision.* quantlab' answer || fail "no lessons, or no kernel"
+
+step "a development container: one's own checkout where the image has its"
+settings=$checkout/.devcontainer/devcontainer.json
+setting() { sed -n "s/^ *\"$1\": \"\(.*\)\",*\$/\1/p" "$settings"; }
+grep -E '"(image|workspaceMount|remoteUser|postCreateCommand)":' "$settings"
+[ "$(setting workspaceFolder)" = /opt/quantlab/checkout ] || fail "its folder is not where the image has its checkout"
+copy_checkout workspace
+WORKSPACE=$(realpath workspace)
+export WORKSPACE
+uid=$(chroot "$root" id -u "$(setting remoteUser)")
+home=$(empty_home)
+start=$SECONDS
+inside "$root" "$uid" "$home" sh -c "cd $(setting workspaceFolder) && $(setting postCreateCommand)"
+echo "ready after $((SECONDS - start)) s"
+timed "$root" "$uid" "$home"
+unset WORKSPACE
 
 step "packed there, and unpacked where nothing is set up"
 home=$(empty_home)
