@@ -38,6 +38,7 @@ fn hand_in(work: &Path, starter: &Value) {
     right["metadata"].as_object_mut().unwrap().remove("quantlab");
     put("right/01-mini/01-mini.ipynb", right.to_string());
     put("right/01-mini/timestamp.txt", "2026-01-01 00:00:00.000000 UTC".into());
+    put("right/01-mini/submission_secret.txt", "secret".into());
 
     // 1 of the mean's 1.5 points: NaN for an empty slice.
     let half = answered(

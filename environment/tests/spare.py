@@ -188,18 +188,21 @@ def memory(root):
     (proc / "self").mkdir(parents=True)
     (groups / "mine").mkdir(parents=True)
     (proc / "meminfo").write_text("MemTotal:  1000 kB\nMemAvailable:  500 kB\nHugePages_Total: 0\n")
-    assert spare.free_memory(proc, groups) == 0.5
+    assert spare.free_memory(proc, groups) == (0.5, 1000 << 10)
     (proc / "self/cgroup").write_text("0::/mine\n")
     for name, text in {"memory.max": "100", "memory.current": "95", "memory.stat": "anon 85\ninactive_file 10\n"}.items():
         (groups / "mine" / name).write_text(text)
-    assert spare.free_memory(proc, groups) == 0.15
+    assert spare.free_memory(proc, groups) == (0.15, 100)
     (groups / "mine/memory.max").write_text("max\n")
-    assert spare.free_memory(proc, groups) == 0.5
+    assert spare.free_memory(proc, groups)[0] == 0.5
+    # What it takes would have to be given back at once.
+    assert not spare.has_room(0.3, 4 << 30) and spare.has_room(0.4, 4 << 30) and spare.has_room(0.3, 24 << 30)
 
 
 def folders(root):
     """Where notebooks were changed last; if all are as old, the first by name."""
     assert spare.likely_folder(root) is None
+    (root / ".#one.ipynb").symlink_to("nothing")
     for at, name in enumerate(["b/one.ipynb", "a/two.ipynb", "c/three.ipynb"]):
         (root / name).parent.mkdir()
         (root / name).write_text("{}")

@@ -26,8 +26,12 @@ SETTING = "QUANTLAB_SPARE_KERNEL"
 PROVISIONER = "quantlab"
 # All kernels have been idle for so long before the spare one starts, or goes on starting.
 QUIET_S = 3
-# Of the memory, free.
-LEAST_FREE = 0.25
+# Of the memory, free; and what it takes itself must be free beside that.
+LEAST_FREE, ITS_OWN_BYTES = 0.25, 500 << 20
+# After one that had to end, or could not start; longer each time.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 60, 3600
+# Others wait for these, which a kernel holds for the first moment of its start.
+LOCKS = ("kernel-start.lock", "warm.lock")
 # How often it looks, while nothing and while something starts.
 LOOKS_EVERY_S, STARTING_LOOKS_EVERY_S = 1, 0.1
 # Notebooks changed in one session are of one age.
@@ -48,8 +52,10 @@ class Provisioner(LocalProvisioner):
         self.restart_asked = restart
 
     async def launch_kernel(self, cmd, **kwargs):
-        # One that died is started again where its clients look for it: at the same ports.
-        may_move = self.restart_asked or not self.started
+        # One that died is started again where its clients look for it: at the same ports. So is one that is restarted
+        # for several of them, since only the one that asked for it connects anew.
+        clients = getattr(self.parent.parent, "_kernel_connections", {}).get(self.kernel_id, 0)
+        may_move = not self.started or (self.restart_asked and clients <= 1)
         self.started, self.restart_asked = True, False
         if keeper is None or self.parent.kernel_name != KERNEL or isinstance(self.parent, SpareManager):
             return await super().launch_kernel(cmd, **kwargs)
@@ -63,6 +69,8 @@ class Provisioner(LocalProvisioner):
         self.manager, there = spare.manager, spare.manager.provisioner
         self.process, self.pid, self.pgid, self.cwd = there.process, there.pid, there.pgid, folder
         self.connection_info = spare.manager.get_connection_info()
+        # What the last one was doing when it ended is over.
+        self.parent.execution_state = "starting"
         return self.connection_info
 
 
@@ -111,7 +119,16 @@ class Spare:
         """Or go on, if it is not to."""
         if self.process() and still != self.stands_still:
             self.send(signal.SIGSTOP if still else signal.SIGCONT)
-            self.stands_still = still
+            if still and self.holds_lock():
+                # At the next look, then.
+                self.send(signal.SIGCONT)
+            else:
+                self.stands_still = still
+
+    def holds_lock(self):
+        with contextlib.suppress(OSError):
+            return any(os.readlink(fd).endswith(LOCKS) for fd in Path(f"/proc/{self.process().pid}/fd").iterdir())
+        return False
 
     def leave(self):
         """Ends what is about it being spare."""
@@ -133,6 +150,7 @@ class Keeper:
         self.spare = None
         self.folder = likely_folder(Path(server.root_dir))
         self.quiet_since = time.monotonic()
+        self.not_before, self.pause = 0, FIRST_PAUSE_S
 
     def next_folder(self, folder):
         self.folder, self.quiet_since = folder, time.monotonic()
@@ -142,10 +160,12 @@ class Keeper:
         spare, self.spare = self.spare, None
         if spare is None:
             return None
-        if spare.folder == folder and spare.process() and spare.is_alive() and spare.key == (await self.state(folder))["key"]:
-            spare.stand_still(False)
-            spare.leave()
-            return spare
+        with contextlib.suppress(OSError, ValueError):
+            if spare.folder == folder and spare.process() and spare.is_alive() and spare.key == (await self.state(folder))["key"]:
+                spare.stand_still(False)
+                spare.leave()
+                self.pause = FIRST_PAUSE_S
+                return spare
         spare.end()
         return None
 
@@ -166,17 +186,23 @@ class Keeper:
             self.quiet_since = now
         quiet = now - self.quiet_since >= QUIET_S
         if self.spare:
-            if not self.spare.is_alive() or free_memory() < LEAST_FREE:
+            if not self.spare.is_alive() or free_memory()[0] < LEAST_FREE:
                 self.end()
+                self.not_before, self.pause = now + self.pause, min(2 * self.pause, LONGEST_PAUSE_S)
             elif not self.spare.starting.done():
                 self.spare.stand_still(not quiet)
-        elif self.folder and quiet and free_memory() >= LEAST_FREE:
-            await self.make()
+        elif self.folder and quiet and now >= self.not_before and has_room(*free_memory()):
+            try:
+                await self.make()
+            except OSError as error:
+                self.log.warning("no spare kernel in %s: %s", self.folder, error)
+                self.folder = None
 
     async def make(self):
         state = await self.state(self.folder)
         if state["key"] is None:
             return
+        os.makedirs(os.path.dirname(state["lock"]), exist_ok=True)
         lock = open(state["lock"], "a")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -205,22 +231,29 @@ class Keeper:
 
 def likely_folder(root):
     """Where notebooks were changed last; of a course that nobody has touched, the first."""
-    found = sorted({*root.glob("*.ipynb"), *root.glob("*/*.ipynb")})
-    age = lambda path: path.stat().st_mtime // SESSION_S
-    return os.path.realpath(max(found, key=age).parent) if found else None
+    ages = {}
+    for path in sorted({*root.glob("*.ipynb"), *root.glob("*/*.ipynb")}):
+        # Some editors' locks are links to nothing.
+        with contextlib.suppress(OSError):
+            ages[path] = path.stat().st_mtime // SESSION_S
+    return os.path.realpath(max(ages, key=ages.get).parent) if ages else None
+
+
+def has_room(free, total):
+    return free - ITS_OWN_BYTES / total >= LEAST_FREE
 
 
 def free_memory(proc=Path("/proc"), cgroups=Path("/sys/fs/cgroup")):
-    """The part of the memory that this user's programs may still take: of the machine's, or of their group's if that is less."""
+    """What part of the memory this user's programs may still take, and of how many bytes: the machine's, or their group's."""
     sizes = {name: int(rest.split()[0]) for name, rest in map(lambda line: line.split(":"), (proc / "meminfo").read_text().splitlines())}
-    free = [sizes["MemAvailable"] / sizes["MemTotal"]]
+    free = [(sizes["MemAvailable"] / sizes["MemTotal"], sizes["MemTotal"] << 10)]
     with contextlib.suppress(OSError, ValueError, KeyError):
         group = next(line[3:] for line in (proc / "self/cgroup").read_text().splitlines() if line.startswith("0::"))
         folder = cgroups / group.strip("/")
         limit = int((folder / "memory.max").read_text())
         used = int((folder / "memory.current").read_text())
         facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        free.append((limit - used + int(facts["inactive_file"])) / limit)
+        free.append(((limit - used + int(facts["inactive_file"])) / limit, limit))
     return min(free)
 
 
@@ -231,7 +264,11 @@ def _jupyter_server_extension_points():
 def _load_jupyter_server_extension(server):
     global keeper
     if os.environ.get(SETTING) != "0":
-        KernelProvisionerFactory.instance(parent=server).default_provisioner_name = PROVISIONER
+        factory = KernelProvisionerFactory.instance(parent=server)
+        if factory.default_provisioner_name != "local-provisioner":
+            server.log.info("no spare kernel: kernels are started by %s", factory.default_provisioner_name)
+            return
+        factory.default_provisioner_name = PROVISIONER
         keeper = Keeper(server)
         atexit.register(keeper.end)
         server.io_loop.add_callback(keeper.run)

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::course::{Lesson, cells, grade_id, is_python};
-use crate::home::write_atomically;
+use crate::home::{remove_if_there, write_atomically};
 use crate::run::find_notebooks;
 
 /// A notebook that was handed in.
@@ -87,13 +87,15 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
 }
 
 impl Submission {
-    /// Puts what nbgrader noted of it, when it was handed in, beside its feedback.
+    /// Puts what nbgrader noted of it, when it was handed in, beside its feedback: all or nothing.
     pub fn pass_on_notes(&self, feedback: &Path) -> Result<()> {
-        for name in NOTES {
-            if let Ok(note) = read_regular(&self.file.with_file_name(name), MAX_NOTE_BYTES)
-                && feedback.is_dir()
-            {
-                write_atomically(&feedback.join(name), &note)?;
+        let note = |name| read_regular(&self.file.with_file_name(name), MAX_NOTE_BYTES).ok();
+        let notes = NOTES.map(|name| note(name).filter(|text| str::from_utf8(text).is_ok()));
+        let is_whole = feedback.is_dir() && notes.iter().all(Option::is_some);
+        for (name, text) in NOTES.iter().zip(notes) {
+            match text.filter(|_| is_whole) {
+                Some(text) => write_atomically(&feedback.join(name), &text)?,
+                None => remove_if_there(&feedback.join(name))?,
             }
         }
         Ok(())
@@ -284,14 +286,15 @@ mod tests {
         fs::write(work.join("other.txt"), "mine").unwrap();
         fs::write(work.join("timestamp.txt"), "2026-01-01").unwrap();
         std::os::unix::fs::symlink("/etc/hostname", work.join("submission_secret.txt")).unwrap();
-        assert_eq!(passed_on(), ["2026-01-01", ""]);
+        assert_eq!(passed_on(), ["", ""], "nbgrader needs both");
         fs::remove_file(work.join("submission_secret.txt")).unwrap();
-        fs::write(work.join("submission_secret.txt"), "s".repeat(2000)).unwrap();
-        assert_eq!(passed_on(), ["2026-01-01", ""]);
-        fs::write(work.join("timestamp.txt"), "2026-02-02").unwrap();
         fs::write(work.join("submission_secret.txt"), "secret").unwrap();
-        assert_eq!(passed_on(), ["2026-02-02", "secret"]);
+        assert_eq!(passed_on(), ["2026-01-01", "secret"]);
         assert_eq!(fs::read_dir(&feedback).unwrap().count(), 2);
+        for wrong in ["s".repeat(2000).into_bytes(), vec![0xff]] {
+            fs::write(work.join("submission_secret.txt"), wrong).unwrap();
+            assert_eq!(passed_on(), ["", ""], "not those of an earlier one");
+        }
         submission.pass_on_notes(&none).unwrap();
         assert!(!none.exists(), "what was not graded has no feedback");
     }

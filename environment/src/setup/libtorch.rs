@@ -198,6 +198,10 @@ pub fn build_shim(choice: &Choice, home: &Home, tools: &Toolchain, torch_sys: &P
         .arg(format!("-L{}", folder.join("lib").display()))
         .arg(format!("-Wl,-rpath,{}", folder.join("lib").display()))
         .args(["-Wl,-soname,libtch.so", "-Wl,--allow-shlib-undefined"]);
+    if matches!(choice, Choice::Own(_)) && folder.join("lib/libtorch.so").is_file() {
+        // It brings what is for other kinds of GPU.
+        command.args(["-Wl,--no-as-needed", "-ltorch", "-Wl,--as-needed"]);
+    }
     if *choice == Choice::Cuda || folder.join("lib/libtorch_cuda.so").is_file() {
         // Nothing in the shim names a CUDA symbol; the library registers its kernels when it is loaded.
         command.args(["-Wl,--no-as-needed", "-ltorch_cuda", "-Wl,--as-needed"]);
