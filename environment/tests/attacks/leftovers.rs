@@ -57,7 +57,7 @@ fn a_kernel_ends_when_its_driver_is_killed() {
     wait_until("the cell runs", || path.with_extension("started").exists());
     // `cargo lab run`, then its Python: whichever is killed, the rest must go.
     let drivers: Vec<String> =
-        with(&mark).into_iter().filter(|line| line.contains("Drives the quantlab kernel")).collect();
+        with(&mark).into_iter().filter(|line| line.contains("quantlab_jupyter.kernel")).collect();
     assert_eq!(drivers.len(), 1, "{drivers:?}");
     run.kill().unwrap();
     run.wait().unwrap();
