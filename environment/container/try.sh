@@ -76,18 +76,27 @@ copy_checkout() {
     chown -R 1000:0 "$1"
 }
 
+build() {
+    buildah bud --quiet --layers --build-arg BASE=localhost/quantlab-base "$@" \
+        --file "$checkout/environment/container/Containerfile" \
+        --ignorefile "$checkout/environment/container/Containerfile.dockerignore" "$checkout"
+}
+
+# Sets `container` and `root`, where its files are.
+open_image() {
+    container=$(buildah from "$1")
+    trap 'buildah rm "$container" > /dev/null' EXIT
+    root=$(buildah mount "$container")
+}
+
 empty_home() { rm -rf home; install -d -o 1000 -g 0 -m 2775 home; realpath home; }
 
 buildah inspect --type image quantlab-base > /dev/null 2>&1 || { step "base: Debian, and Rust as in the official image"; make_base; }
 
 if [ "${2-}" = fresh ]; then
     step "a Debian with Rust, a C++ compiler and Python: the lessons, by the README's command"
-    buildah bud --quiet --layers --build-arg BASE=localhost/quantlab-base --target tools --tag quantlab-tools \
-        --file "$checkout/environment/container/Containerfile" \
-        --ignorefile "$checkout/environment/container/Containerfile.dockerignore" "$checkout"
-    container=$(buildah from quantlab-tools)
-    trap 'buildah rm "$container" > /dev/null' EXIT
-    root=$(buildah mount "$container")
+    build --target tools --tag quantlab-tools
+    open_image quantlab-tools
     rm -f "$root/usr/local/bin/evcxr_jupyter"
     image_env=(HOME=/home/quantlab PATH=/usr/local/cargo/bin:/usr/bin:/bin RUSTUP_HOME=/usr/local/rustup)
     home=$(empty_home)
@@ -99,12 +108,8 @@ if [ "${2-}" = fresh ]; then
 fi
 
 step "image"
-buildah bud --quiet --layers --build-arg BASE=localhost/quantlab-base --tag quantlab \
-    --file "$checkout/environment/container/Containerfile" \
-    --ignorefile "$checkout/environment/container/Containerfile.dockerignore" "$checkout"
-container=$(buildah from quantlab)
-trap 'buildah rm "$container" > /dev/null' EXIT
-root=$(buildah mount "$container")
+build --tag quantlab
+open_image quantlab
 mapfile -t image_env < <(buildah inspect --format '{{range .OCIv1.Config.Env}}{{println .}}{{end}}' "$container" | grep =)
 size=$(du -sx --block-size=1M "$root" | cut -f1)
 echo "unpacked: $size MB"

@@ -19,12 +19,13 @@ pub const EXECUTE_PY: &str = include_str!("../python/quantlab_jupyter/execute.py
 pub const NBGRADER_CONFIG_PY: &str = include_str!("../python/quantlab_jupyter/nbgrader_config.py");
 
 /// The package's files as pip would lay them out, by their path in `site-packages`.
-const PACKAGE: [(&str, &str); 8] = [
+const PACKAGE: [(&str, &str); 9] = [
     ("quantlab_jupyter/__init__.py", include_str!("../python/quantlab_jupyter/__init__.py")),
     ("quantlab_jupyter/kernel.py", include_str!("../python/quantlab_jupyter/kernel.py")),
     ("quantlab_jupyter/execute.py", EXECUTE_PY),
     ("quantlab_jupyter/grade.py", GRADE_PY),
     ("quantlab_jupyter/nbgrader_config.py", NBGRADER_CONFIG_PY),
+    ("quantlab_jupyter/processes.py", include_str!("../python/quantlab_jupyter/processes.py")),
     ("quantlab_jupyter/spare.py", include_str!("../python/quantlab_jupyter/spare.py")),
     ("quantlab_jupyter-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: quantlab-jupyter\nVersion: 1\n"),
     (

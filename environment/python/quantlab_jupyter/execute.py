@@ -19,10 +19,10 @@ from jupyter_core.utils import run_sync
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_output
 from nbgrader import utils
-from nbgrader.preprocessors import Execute as NbgraderExecute
 from traitlets.config import Config
 
-from .kernel import ANSI, KERNEL, Client, Streams, descendants, end_with_parent, error_text, resident_mib
+from .kernel import ANSI, KERNEL, Client, Streams, error_text
+from .processes import descendants, end_with_parent, resident_mib
 
 # As nbgrader itself reads a course's copy of it.
 course = {"get_config": Config, "__name__": "nbgrader_config"}

@@ -6,7 +6,6 @@ Reports to standard output as JSON lines, one event a line; `cargo lab` turns th
 import argparse
 import asyncio
 import contextlib
-import ctypes
 import functools
 import json
 import math
@@ -28,6 +27,8 @@ from jupyter_client.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
+from .processes import descendants, end_with_parent, memory_mib
+
 KERNEL = "quantlab"
 # A kernel loads its dependency before it answers; after an edit of the support crate that is a build.
 STARTUP_TIMEOUT_S = 1200
@@ -40,14 +41,6 @@ STDERR_TAG = "allow-stderr"
 # What a terminal would have shown for a moment, before the next piece of the line.
 OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-
-
-PR_SET_PDEATHSIG = 1
-
-
-def end_with_parent():
-    """`cargo lab` may be killed, or its terminal closed: no kernel shall outlive it, though each has a session of its own."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def say(event, **fields):
@@ -277,42 +270,6 @@ async def run_notebook(source, target, timeout):
         os.replace(side, target)
     say("done", ok=status == 0, seconds=time.monotonic() - start)
     return status
-
-
-def descendants(root):
-    """Process ids of all processes below one."""
-    children = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, IndexError, ValueError):  # it has ended meanwhile
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
-    family, new = set(), [root]
-    while new:
-        new = [child for pid in new for child in children.get(pid, [])]
-        family.update(new)
-    return family
-
-
-def resident_mib(pid):
-    """Resident memory of one process, MiB; nothing if it has ended."""
-    try:
-        found = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
-    except OSError:
-        return 0
-    return int(found[1]) / 1024 if found else 0
-
-
-def memory_mib(pid):
-    """Memory of one process, MiB: resident, and private (shared with no other process); nothing if it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:
-        return 0, 0
-    kib = {name: int(size) for name, size in re.findall(r"^(\w+):\s+(\d+) kB", text, re.M)}
-    return kib["Rss"] / 1024, (kib["Private_Clean"] + kib["Private_Dirty"]) / 1024
 
 
 class Kernel:

@@ -11,7 +11,6 @@ use super::cargo::{STD_CARGO_HOME, TOOLCHAIN_BIN, skeleton};
 use super::installed::Installed;
 use super::interrupt::{self, Flag};
 use super::signals::{Signals, leave_interrupts_to_parent};
-use super::sources::source_key;
 use super::{live, spec, warm};
 use crate::checkout::Checkout;
 use crate::home::{Home, write_atomically};
@@ -79,10 +78,9 @@ pub fn state() -> Result<serde_json::Value> {
     let installed = Installed::read(&home)?;
     installed.check_tools()?;
     let support_crate = support_crate(&home, &installed)?;
-    let sources = source_key(&support_crate)?;
     let program = std::env::current_exe().and_then(std::fs::metadata).and_then(|meta| meta.modified())?;
-    let key =
-        warm::is_fresh(&home, &support_crate)?.then(|| format!("{sources} {program:?} {:?}", home.stamp("kernel")));
+    let made_from = || [warm::STAMP, "kernel"].map(|step| home.stamp(step));
+    let key = warm::is_fresh(&home, &support_crate)?.then(|| format!("{:?} {program:?}", made_from()));
     Ok(serde_json::json!({"key": key, "lock": home.own_kernels().join("spare.lock")}))
 }
 

@@ -91,13 +91,15 @@ pub fn write_jupyter_settings(home: &Home) -> Result<()> {
     });
     // nbgrader's menu is for its own courses; formgrader is a page of the server's and needs no menu.
     let page = json!({"disabledExtensions": {"@jupyter/nbgrader": true}});
-    for (name, value) in [("overrides.json", settings), ("page_config.json", page)] {
-        let path = home.python().join("share/jupyter/lab/settings").join(name);
-        write_atomically(&path, serde_json::to_string_pretty(&value)?.as_bytes())?;
-    }
     let server = json!({"ServerApp": {"jpserver_extensions": {"quantlab_jupyter.spare": true}}});
-    let path = home.python().join("etc/jupyter/jupyter_server_config.d/quantlab.json");
-    write_atomically(&path, serde_json::to_string_pretty(&server)?.as_bytes())
+    for (path, value) in [
+        ("share/jupyter/lab/settings/overrides.json", settings),
+        ("share/jupyter/lab/settings/page_config.json", page),
+        ("etc/jupyter/jupyter_server_config.d/quantlab.json", server),
+    ] {
+        write_atomically(&home.python().join(path), serde_json::to_string_pretty(&value)?.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Copies this program into the home, as `lab` and as the programs that it stands for in a kernel.

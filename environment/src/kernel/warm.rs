@@ -15,7 +15,8 @@ use crate::home::{Home, remove_if_there, write_atomically};
 use crate::python;
 use crate::ui::output_of;
 
-const STAMP: &str = "warm";
+/// Of the step that makes the warm folder; it names the library's sources.
+pub const STAMP: &str = "warm";
 
 /// Makes the warm folder anew: the workspace's built dependencies, linked, and a cell run through evcxr.
 pub fn make(home: &Home, installed: &Installed) -> Result<()> {

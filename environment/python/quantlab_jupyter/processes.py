@@ -1,0 +1,49 @@
+"""Processes: which there are below one, what memory they take, and that they end with who started them."""
+
+import ctypes
+import re
+import signal
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent():
+    """`cargo lab` may be killed, or its terminal closed: no kernel shall outlive it, though each has a session of its own."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def descendants(root):
+    """Process ids of all processes below one."""
+    children = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError, ValueError):  # it has ended meanwhile
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    family, new = set(), [root]
+    while new:
+        new = [child for pid in new for child in children.get(pid, [])]
+        family.update(new)
+    return family
+
+
+def resident_mib(pid):
+    """Resident memory of one process, MiB; nothing if it has ended."""
+    try:
+        found = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    except OSError:
+        return 0
+    return int(found[1]) / 1024 if found else 0
+
+
+def memory_mib(pid):
+    """Memory of one process, MiB: resident, and private (shared with no other process); nothing if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0, 0
+    kib = {name: int(size) for name, size in re.findall(r"^(\w+):\s+(\d+) kB", text, re.M)}
+    return kib["Rss"] / 1024, (kib["Private_Clean"] + kib["Private_Dirty"]) / 1024
