@@ -19,8 +19,9 @@ pub const EXECUTE_PY: &str = include_str!("../python/quantlab_jupyter/execute.py
 pub const NBGRADER_CONFIG_PY: &str = include_str!("../python/quantlab_jupyter/nbgrader_config.py");
 
 /// The package's files as pip would lay them out, by their path in `site-packages`.
-const PACKAGE: [(&str, &str); 9] = [
+const PACKAGE: [(&str, &str); 10] = [
     ("quantlab_jupyter/__init__.py", include_str!("../python/quantlab_jupyter/__init__.py")),
+    ("quantlab_jupyter/connection.py", include_str!("../python/quantlab_jupyter/connection.py")),
     ("quantlab_jupyter/kernel.py", include_str!("../python/quantlab_jupyter/kernel.py")),
     ("quantlab_jupyter/execute.py", EXECUTE_PY),
     ("quantlab_jupyter/grade.py", GRADE_PY),

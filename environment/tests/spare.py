@@ -1,4 +1,5 @@
-"""A Jupyter server's spare kernel: where it is started, to whom it is handed, when it stands still, and how it ends.
+"""A Jupyter server's kernels: how it asks them, and the spare one: where it is started, to whom it is handed, when it
+stands still, and how it ends.
 
 Prints nothing if all is well; an assertion says what is not.
 """
@@ -16,7 +17,8 @@ import uuid
 from pathlib import Path
 
 from jupyter_client.session import Session
-from quantlab_jupyter import spare
+from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
+from quantlab_jupyter import connection, spare
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import websocket_connect
 
@@ -164,6 +166,52 @@ async def whole_life(root):
                 one.process.kill()
 
 
+async def nobody_leaves_before_the_answer():
+    """The control channel is not asked at all, and the shell channel stays open until all that was asked is answered."""
+    requests = []
+
+    class Stream:
+        heard = left = None
+
+        def on_recv(self, heard):
+            self.heard = heard
+
+        def close(self):
+            self.left = len(requests)
+
+        closed = stop_on_recv = lambda self: False
+
+    class Manager:
+        execution_state, ports = "idle", [1, 2]
+        connect_shell = lambda self: shell
+
+    class Connection(connection.Connection):
+        kernel_manager, kernel_id, multi_kernel_manager = Manager(), "one", {"one"}
+        kernel_info_timeout, channels = 10, {}
+        session = type("Session", (), {"send": lambda self, stream, kind: requests.append((stream, kind))})()
+
+    shell, iopub = Stream(), Stream()
+    asking = Connection.__new__(Connection)
+    asking.channels = {"iopub": iopub}
+    asked = asyncio.ensure_future(asking.is_heard())
+    await until("it has asked twice", lambda: len(requests) == 2)
+    assert requests == [(shell, "kernel_info_request")] * 2
+    iopub.heard("busy")
+    shell.heard("the first answer")
+    await asyncio.sleep(1)
+    assert shell.left is None and not asked.done(), "an answer is still to come"
+    shell.heard("the second answer")
+    await asked
+    assert shell.left == 2
+
+    # Jupyter's own class gives way, a gateway's does not.
+    for before, after in [(ZMQChannelsWebsocketConnection, connection.Connection), (int, int)]:
+        settings = {"kernel_websocket_connection_class": before}
+        application = type("Application", (), {"settings": settings})
+        connection._load_jupyter_server_extension(type("Server", (), {"web_app": application}))
+        assert settings["kernel_websocket_connection_class"] is after
+
+
 async def not_what_a_new_one_would_be():
     """A spare kernel that was made from another library is not handed out."""
 
@@ -225,6 +273,7 @@ with tempfile.TemporaryDirectory() as name:
         (place / part).mkdir(parents=True)
     memory(place / "memory")
     folders(place / "folders")
+    asyncio.run(nobody_leaves_before_the_answer())
     asyncio.run(not_what_a_new_one_would_be())
     for notebook in ("old/one.ipynb", "new/two.ipynb"):
         (place / "root" / notebook).write_text("{}")

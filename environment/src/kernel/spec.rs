@@ -84,14 +84,15 @@ pub fn write_kernelspec(home: &Home) -> Result<()> {
 }
 
 /// Keeps JupyterLab from asking servers outside for news and updates, and its users whether it may; and
-/// from showing what is of no use to a learner. Has its server keep a spare kernel.
+/// from showing what is of no use to a learner. Has its server ask kernels in a way that they survive, and keep a spare one.
 pub fn write_jupyter_settings(home: &Home) -> Result<()> {
     let settings = json!({
         "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false},
     });
     // nbgrader's menu is for its own courses; formgrader is a page of the server's and needs no menu.
     let page = json!({"disabledExtensions": {"@jupyter/nbgrader": true}});
-    let server = json!({"ServerApp": {"jpserver_extensions": {"quantlab_jupyter.spare": true}}});
+    let extensions = json!({"quantlab_jupyter.connection": true, "quantlab_jupyter.spare": true});
+    let server = json!({"ServerApp": {"jpserver_extensions": extensions}});
     for (path, value) in [
         ("share/jupyter/lab/settings/overrides.json", settings),
         ("share/jupyter/lab/settings/page_config.json", page),
