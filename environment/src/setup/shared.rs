@@ -11,8 +11,8 @@
 //! An update of the library builds it anew in the release, whose kernels each have the one they started with. Anything
 //! else makes another release; the one before is kept, and all that still have kernels.
 
-use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,11 +34,12 @@ const NOT_COPIED: [&str; 6] = [".git", "target", "results", "solution.ipynb", "a
 /// Makes or updates the set-up in `dir`, and makes it the one that is used.
 pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home> {
     let dir = std::path::absolute(dir).with_context(|| format!("{} is not a usable path", dir.display()))?;
-    fs::create_dir_all(dir.join(RELEASES)).with_context(|| format!("cannot create {}", dir.display()))?;
+    fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
     let place = Home::at(&dir);
     super::room::check_place(&place)?;
     open_to_readers(&dir)?;
+    fs::create_dir_all(dir.join(RELEASES)).with_context(|| format!("cannot write to {}", dir.display()))?;
     let _lock =
         place.lock("setup.lock", || eprintln!("waiting for another `cargo lab` that sets up {}", dir.display()))?;
     let tools = Toolchain::find()?;
@@ -53,8 +54,6 @@ pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home>
     let home = Home::at(&dir.join(&release));
     copy_rust(&tools, &home)?;
     let course = copy_course(checkout, &home)?;
-    // What was copied may be closed to others where it lies.
-    run_shown(Command::new("chmod").args(["-R", "a+rX"]).args([home.rust().as_path(), course.root()]))?;
     let tools = Toolchain { sysroot: home.rust(), ..tools };
     Plan::make(&home, &course, request, tools)?.carry_out()?;
     write_atomically(&home.root().join(SHARED), b"Changed by `cargo lab setup --shared` only.\n")?;
@@ -121,6 +120,8 @@ fn copy_rust(tools: &Toolchain, home: &Home) -> Result<()> {
     for part in ["bin", "lib", "libexec"].map(|name| tools.sysroot.join(name)).iter().filter(|part| part.exists()) {
         run_shown(Command::new("cp").args(["-R", "--preserve=mode,timestamps,links"]).args([part, &side]))?;
     }
+    // It may be closed to others where it lies.
+    run_shown(Command::new("chmod").args(["-R", "a+rX"]).arg(&side))?;
     fs::rename(&side, home.rust()).with_context(|| format!("cannot name {}", home.rust().display()))
 }
 
@@ -147,8 +148,16 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
         }
         if kind.is_dir() {
             copy(&source, &target)?;
-        } else if kind.is_file() && fs::read(&source)? != fs::read(&target).unwrap_or_default() {
-            copy_keeping_time(&source, &target)?;
+        } else if kind.is_file()
+            && !fs::read(&target).is_ok_and(|there| fs::read(&source).is_ok_and(|new| new == there))
+        {
+            // One that another of the group has made cannot be changed, but replaced.
+            let side = target.with_added_extension("partial");
+            copy_keeping_time(&source, &side)?;
+            let mode = entry.metadata()?.mode();
+            let runs = mode & 0o100;
+            fs::set_permissions(&side, Permissions::from_mode(mode | 0o444 | runs >> 3 | runs >> 6))?;
+            fs::rename(&side, &target)?;
         }
     }
     Ok(())
@@ -202,6 +211,8 @@ mod tests {
         ] {
             write(&root.join(file), "x");
         }
+        write(&root.join("tool"), "");
+        fs::set_permissions(root.join("tool"), Permissions::from_mode(0o700)).unwrap();
         let home = Home::at(&dir.path().join("home"));
         let checkout = Checkout::around(&root).unwrap();
         let course = copy_course(&checkout, &home).unwrap();
@@ -216,6 +227,8 @@ mod tests {
         ] {
             assert!(!there(hidden), "{hidden}");
         }
+        let tool = fs::metadata(course.root().join("tool")).unwrap();
+        assert_eq!(tool.mode() & 0o777, 0o755, "what is closed to others here, and empty at that, is not closed there");
         let key = sources(&course.support_crate()).unwrap();
         assert_eq!(sources(&checkout.support_crate()).unwrap(), key, "times are part of what Cargo looks at");
         // Lessons change in place, the library in a folder of its own.
@@ -250,12 +263,11 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_closed_to_the_users_is_named() {
-        use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let [private, shared] = ["private", "shared"].map(|name| dir.path().join(name));
         fs::create_dir_all(private.join("python")).unwrap();
         fs::create_dir(&shared).unwrap();
-        let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let open = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         open(dir.path(), 0o755);
         open(&shared, 0o755);
         open(&private, 0o750);
