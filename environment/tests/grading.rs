@@ -192,3 +192,61 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
     assert!(said.contains("defines `check_resolve_dtype`") && said.contains("defines `quantlab`"), "{said}");
     assert!(said.contains("no exercise cell was touched: the answers stand in other cells"), "{said}");
 }
+
+#[test]
+fn only_what_checks_need_is_run_and_the_rest_keeps_what_it_came_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let (course, work, output) = (dir.path().join("course"), dir.path().join("work"), dir.path().join("out"));
+    fs::create_dir_all(course.join("01-dtype")).unwrap();
+    fs::create_dir_all(&work).unwrap();
+    let code = |id: &str, source: &str| json!({"cell_type": "code", "id": id, "metadata": {}, "source": source, "outputs": [], "execution_count": null});
+    let mut lesson = dtype_lesson();
+    let cells = lesson["cells"].as_array_mut().unwrap();
+    cells.insert(1, code("helper", "let mut named = \"float\".to_owned();"));
+    cells.insert(2, code("change", "named.push_str(\"32\");"));
+    cells.insert(
+        3,
+        code(
+            "trait",
+            "trait Twice { fn twice(&self) -> i64; }\nimpl Twice for i64 { fn twice(&self) -> i64 { 2 * self } }",
+        ),
+    );
+    cells.insert(4, code("measure", "let measured = 6 * 7;\nprintln!(\"measured here: {measured}\");"));
+    fs::write(course.join("01-dtype/solution.ipynb"), lesson.to_string()).unwrap();
+    assert!(lab(&["release"], &[("--lessons", &course)]).status.success());
+    let starter: Value = serde_json::from_slice(&fs::read(course.join("01-dtype/starter.ipynb")).unwrap()).unwrap();
+    let hand_in = |name: &str, first: &str, own: &str| {
+        let mut notebook = starter.clone();
+        let answer = format!(
+            "fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> {{ {first} quantlab::model::resolve_dtype(requested, device) }}"
+        );
+        *cell(&mut notebook, "dtype") = json!(answer);
+        let cells = notebook["cells"].as_array_mut().unwrap();
+        cells[4]["outputs"] = json!([{"output_type": "stream", "name": "stdout", "text": "measured at home"}]);
+        cells.push(code("mine", own));
+        fs::write(work.join(format!("{name}.ipynb")), notebook.to_string()).unwrap();
+    };
+    hand_in("plain", "", "println!(\"of my own: {named}\");");
+    // A trait's method does not name the trait: what does not compile is run again with all cells.
+    hand_in("method", "if 1.twice() != 2 { panic!() }", "");
+    let grade = |options: &[&str]| {
+        let done =
+            lab(&[&["grade"], options].concat(), &[("--lessons", &course), ("--output", &output), ("--", &work)]);
+        let page = |name| fs::read_to_string(output.join(format!("feedback/{name}/01-dtype/01-dtype.html"))).unwrap();
+        let csv = fs::read_to_string(output.join("exercises.csv")).unwrap();
+        for name in ["plain", "method"] {
+            assert!(
+                csv.contains(&format!("\n{name},01-dtype,dtype-check,7,7,graded\n")),
+                "{csv}\n{}",
+                text(&done.stdout)
+            );
+        }
+        [page("plain"), page("method")]
+    };
+    let [plain, method] = grade(&["--checks-only"]);
+    assert!(plain.contains("measured at home") && !plain.contains("measured here: 42"));
+    assert!(plain.contains("of my own: float32"), "a learner's own cell is run, after what it needs");
+    assert!(method.contains("measured here: 42"));
+    let [plain, _] = grade(&[]);
+    assert!(plain.contains("measured here: 42") && !plain.contains("measured at home"), "it is graded again");
+}

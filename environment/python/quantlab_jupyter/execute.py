@@ -80,7 +80,7 @@ class Run:
 
     def watch_memory(self):
         """Kills the largest process below this one whenever all of them together exceed the limit."""
-        while True:
+        while Limited.run is self:
             sizes = {pid: resident_mib(pid) for pid in descendants(os.getpid())}
             if sum(sizes.values()) > self.memory_limit_mib:
                 self.over_memory = True
@@ -112,6 +112,8 @@ class Limited(Streams, Execute):
     """nbgrader's, with limits; no cell's failure ends the notebook, and only a number is a score."""
 
     run = None
+    # Of the cells to run, if not all; the others keep the outputs that they came with.
+    indexes = None
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -130,7 +132,7 @@ class Limited(Streams, Execute):
         return manager
 
     def preprocess_cell(self, cell, resources, index):
-        if cell.cell_type != "code" or not cell.source.strip():
+        if cell.cell_type != "code" or not cell.source.strip() or (self.indexes is not None and index not in self.indexes):
             return cell, resources
         run, seal = self.run, None
         is_check = utils.is_grade(cell) and not utils.is_solution(cell)
@@ -373,9 +375,9 @@ def keep_score(cell, index, run, seal):
     run.unscored[grade_id] = reason
 
 
-def execute(notebook, companions, limits):
-    """Runs a notebook beside these files; its `Run`."""
-    Limited.run = run = Run(*limits)
+def execute(notebook, companions, limits, indexes=None):
+    """Runs a notebook beside these files, or these of its cells; its `Run`."""
+    Limited.run, Limited.indexes = (run := Run(*limits)), indexes
     # Processes that a cell leaves behind stay below this one, where their memory counts.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     end_with_parent()

@@ -31,6 +31,7 @@ pub struct Grader {
     /// What keeps kernels in, if anything does.
     pub layer: Option<Layer>,
     pub again: bool,
+    pub checks_only: bool,
 }
 
 impl Grader {
@@ -136,6 +137,9 @@ impl Grader {
         let log_file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = python::grader(&self.home, "grade")?;
         command.arg(&self.output).arg(&lesson.name).arg(&submission.file).arg(&executed);
+        if self.checks_only {
+            command.arg("--checks-only");
+        }
         self.limit(&mut command);
         // Gone with its processes when the notebook has been graded.
         let group = self.layer.and_then(|_| Cgroup::create(self.limits.memory_limit, number));
@@ -247,7 +251,7 @@ impl Grader {
         for path in [&submission.file, &lesson.source()] {
             hash.update(Sha256::digest(fs::read(path).with_context(|| format!("cannot read {}", path.display()))?));
         }
-        hash.update(format!("{:?} {:?}", self.limits, self.layer));
+        hash.update(format!("{:?} {:?} {}", self.limits, self.layer, self.checks_only));
         hash.update(&self.library);
         hash.update(python::GRADE_PY);
         hash.update(python::EXECUTE_PY);

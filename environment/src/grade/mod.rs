@@ -52,6 +52,9 @@ pub struct Request {
     /// Also grade again what has not changed since the last run
     #[arg(long)]
     again: bool,
+    /// Run only what checks need; cells that are as they were handed out keep the outputs that they came with
+    #[arg(long)]
+    checks_only: bool,
     /// So many notebooks at a time, as far as the memory goes; points for speed suffer from more than one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
@@ -126,7 +129,8 @@ pub fn grade(request: &Request) -> Result<()> {
     let home = Home::find()?;
     let support_crate = Installed::read(&home)?.library_for(&home, &Checkout::find()?);
     let library = source_key(&support_crate)?;
-    let grader = Grader { home, output, limits: request.limits, library, support_crate, layer, again: request.again };
+    let Request { limits, again, checks_only, .. } = *request;
+    let grader = Grader { home, output, limits, library, support_crate, layer, again, checks_only };
     grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
     let work: Vec<Work> = with_what_to_do(&found, lesson_of);
     let mut outcomes = run_all(&grader, &work, request.jobs)?;
