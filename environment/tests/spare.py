@@ -187,7 +187,7 @@ async def nobody_leaves_before_the_answer():
 
     class Connection(connection.Connection):
         kernel_manager, kernel_id, multi_kernel_manager = Manager(), "one", {"one"}
-        kernel_info_timeout, channels = 10, {}
+        kernel_info_timeout, channels, _close_future = 10, {}, asyncio.Future()
         session = type("Session", (), {"send": lambda self, stream, kind: requests.append((stream, kind))})()
 
     shell, iopub = Stream(), Stream()
@@ -203,6 +203,15 @@ async def nobody_leaves_before_the_answer():
     shell.heard("the second answer")
     await asked
     assert shell.left == 2
+
+    # A page that was closed or loaded again meanwhile.
+    shell.left, asking = None, Connection.__new__(Connection)
+    asking.channels = kept = {"iopub": iopub}
+    asked = asyncio.ensure_future(asking.is_heard())
+    await asyncio.sleep(0.1)
+    Connection._close_future.set_result(None)
+    await asyncio.wait_for(asked, 1)
+    assert shell.left and asking.channels == {} and kept, "the streams are not its own any more"
 
     # Jupyter's own class gives way, a gateway's does not.
     for before, after in [(ZMQChannelsWebsocketConnection, connection.Connection), (int, int)]:

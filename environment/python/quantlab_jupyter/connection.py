@@ -20,20 +20,27 @@ class Connection(ZMQChannelsWebsocketConnection):
         return asyncio.ensure_future(self.is_heard())
 
     async def is_heard(self):
-        """Returns once the kernel has answered and what it publishes arrives; or if it is another one now, or time is up."""
+        """Returns once the kernel has answered and what it publishes arrives; or if it is busy, or another one now, or if
+        nobody listens any more, or time is up."""
         manager, iopub = self.kernel_manager, self.channels["iopub"]
         state = lambda: getattr(manager, "execution_state", None)
-        if state() == "busy":
-            # It would answer after the cell.
-            return
         published, answers = [], []
         ports, shell = list(manager.ports), manager.connect_shell()
+
+        def hear(message):
+            # What follows is for the notebook.
+            iopub.stop_on_recv()
+            published.append(message)
+
         shell.on_recv(answers.append)
-        iopub.on_recv(published.append)
+        iopub.on_recv(hear)
         now = heard = time.monotonic()
         end, asked, next_ask = now + self.kernel_info_timeout, 0, now
         try:
             while now < end and self.kernel_id in self.multi_kernel_manager and list(manager.ports) == ports:
+                # A busy one would answer after the cell.
+                if state() == "busy" or self._close_future.done():
+                    break
                 if published and state() != "starting" and (len(answers) == asked or now > heard + LONGEST_WAIT_S):
                     break
                 if not published:
@@ -45,7 +52,10 @@ class Connection(ZMQChannelsWebsocketConnection):
                 now = time.monotonic()
         finally:
             shell.close()
-            if not iopub.closed():
+            if self._close_future.done():
+                # They are closed, or kept for the notebook's next connection.
+                self.channels = {}
+            elif not iopub.closed():
                 iopub.stop_on_recv()
 
 

@@ -52,7 +52,7 @@ pub struct Request {
     /// Also grade again what has not changed since the last run
     #[arg(long)]
     again: bool,
-    /// Run only what checks need; cells that are as they were handed out keep the outputs that they came with
+    /// Run only what checks need, and learners' own cells; the course's other cells keep the outputs that they came with
     #[arg(long)]
     checks_only: bool,
     /// So many notebooks at a time, as far as the memory goes; points for speed suffer from more than one

@@ -23,7 +23,7 @@ pub fn gather(from: &Path, to: &Path, current: &Current) -> io::Result<()> {
             Kind::Note if source.iter().any(|part| part == ".fingerprint") => copy_keeping_time(source, target)?,
             Kind::Note | Kind::Library | Kind::Own => link_or_copy(source, target)?,
         }
-        if kind == Kind::Library {
+        if kind == Kind::Library && !fs::metadata(target)?.permissions().readonly() {
             fs::set_permissions(target, Permissions::from_mode(0o444))?;
         }
         Ok(true)

@@ -120,8 +120,9 @@ fn copy_rust(tools: &Toolchain, home: &Home) -> Result<()> {
     for part in ["bin", "lib", "libexec"].map(|name| tools.sysroot.join(name)).iter().filter(|part| part.exists()) {
         run_shown(Command::new("cp").args(["-R", "--preserve=mode,timestamps,links"]).args([part, &side]))?;
     }
-    // It may be closed to others where it lies.
-    run_shown(Command::new("chmod").args(["-R", "a+rX"]).arg(&side))?;
+    // It may be closed to others where it lies; and whoever may write to the folder may remove it.
+    let group = if fs::metadata(&side)?.mode() & 0o020 == 0 { "g+r" } else { "g+rw" };
+    run_shown(Command::new("chmod").args(["-R", &format!("a+rX,{group}")]).arg(&side))?;
     fs::rename(&side, home.rust()).with_context(|| format!("cannot name {}", home.rust().display()))
 }
 
@@ -153,6 +154,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
         {
             // One that another of the group has made cannot be changed, but replaced.
             let side = target.with_added_extension("partial");
+            let _ = fs::remove_file(&side);
             copy_keeping_time(&source, &side)?;
             let mode = entry.metadata()?.mode();
             let runs = mode & 0o100;
@@ -180,7 +182,9 @@ fn remove_unused(releases: &Path, is_kept: impl Fn(&Path) -> bool) -> Result<()>
         let in_use = File::open(path.join(IN_USE)).is_ok_and(|lock| lock.try_lock().is_err());
         if !is_kept(&path) && !in_use {
             eprintln!("Removing {}, which is no longer used", path.display());
-            remove_if_there(&path)?;
+            if let Err(error) = remove_if_there(&path) {
+                eprintln!("      left to who made it: {error:#}");
+            }
         }
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! What a teacher looks at: her terminal, her spreadsheet, and pages in her browser, with her rights.
 
+use serde_json::json;
+
 use crate::class::{Class, MEAN, SQUARE, layers};
 
 const SCRIPT: &str = "<script>alert('canary-script')</script>";
@@ -13,7 +15,16 @@ fn nothing_that_a_learner_wrote_does_anything_to_who_reads_it() {
         "println!(\"EVCXR_BEGIN_CONTENT application/javascript\\nalert('canary-{}')\\nEVCXR_END_CONTENT\", \"mime\");";
     let panic = "panic!(\"\\u{1b}[2J\\u{1b}]0;canary-title\\u{7}\");";
     let text = format!("# Mine\n{SCRIPT} <img src=x onerror=\"alert('canary-text')\">");
-    class.hand_in("=1+1.ipynb", &[&text, html, script, panic], MEAN, SQUARE);
+    let mut notebook = class.notebook(&[&text, html, script, panic], MEAN, SQUARE);
+    // Without a source it is not run, and keeps the output that it came with.
+    let picture = json!({
+        "output_type": "display_data", "data": {"image/png": "AAAA"},
+        "metadata": {"image/png": {"width": "1 onerror=alert('canary-width')"}},
+    });
+    notebook["cells"].as_array_mut().unwrap().push(json!({
+        "cell_type": "code", "id": "picture", "metadata": {}, "source": "", "outputs": [picture], "execution_count": 1,
+    }));
+    std::fs::write(class.path("work/=1+1.ipynb"), notebook.to_string()).unwrap();
     let grades = class.grade(layers().first().map(String::as_str), &["--format=moodle"]);
     assert!(grades.said.contains("panicked: ") && grades.said.contains("canary-title"), "{}", grades.said);
     assert!(!grades.said.contains('\u{1b}') && !grades.said.contains('\u{7}'), "{:?}", grades.said);
@@ -37,6 +48,7 @@ fn nothing_that_a_learner_wrote_does_anything_to_who_reads_it() {
         assert!(!page.contains(canary), "{canary}");
     }
     assert!(!page.contains("canary-mime"), "only what is shown");
+    assert!(page.contains("base64,AAAA") && !page.contains("canary-width"), "nothing but the picture");
     assert!(page.contains("<b>1.5 points</b>"), "the check's card is in the feedback");
 }
 
