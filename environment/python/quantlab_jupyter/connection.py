@@ -1,8 +1,8 @@
 """A notebook's connection to its kernel: Jupyter's own, except for how it makes sure that the kernel hears and is heard.
 
 Jupyter's server asks over the shell and the control channel at once, and closes both at the first answer. evcxr_jupyter
-ends when one who asked over the control channel has gone before the answer: on a busy machine kernels died when their
-notebook was opened. So only the shell channel is asked here, and closed when all that was asked has been answered.
+ends when one who asked over the control channel has gone before the answer: kernels died when a notebook connected while
+they were starting. So only the shell channel is asked here, and closed when all that was asked has been answered.
 """
 
 import asyncio
