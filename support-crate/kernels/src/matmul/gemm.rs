@@ -27,6 +27,8 @@ pub struct Operands<'a, T> {
 pub trait Factor<S: Simd>: Copy {
     /// Numbers that are multiplied at once.
     const STEP: usize;
+    /// Rows of inputs, and of weights, that the micro-kernel takes at once.
+    const TILE: (usize, usize) = S::TILE;
     /// Numbers along K that are multiplied before vectors of sums become numbers: a panel of weights then stays in
     /// the first-level cache.
     const K_BLOCK: usize = 1024;
@@ -58,7 +60,7 @@ pub fn gemm<S: Simd, T: Factor<S>>(
 ) {
     // For few inputs, more rows of weights: enough sums that additions need not wait for each other. The constants
     // decide while compiling: no tile is built that the instruction set has no use for.
-    if const { S::TILE.0 == 4 } {
+    if const { T::TILE.0 == 4 } {
         match operands.m {
             0 => (),
             1 => blocked::<S, T, 1, 8>(simd, operands, rows, out),
@@ -68,8 +70,13 @@ pub fn gemm<S: Simd, T: Factor<S>>(
         }
     } else if operands.m == 1 {
         blocked::<S, T, 1, 8>(simd, operands, rows, out);
-    } else if const { S::TILE.0 == 3 } {
+    } else if const { T::TILE.1 == 4 } {
         blocked::<S, T, 3, 4>(simd, operands, rows, out);
+    } else if const { T::TILE.1 == 3 } {
+        match operands.m {
+            2 => blocked::<S, T, 2, 4>(simd, operands, rows, out),
+            _ => blocked::<S, T, 3, 3>(simd, operands, rows, out),
+        }
     } else {
         blocked::<S, T, 2, 2>(simd, operands, rows, out);
     }
@@ -304,6 +311,7 @@ impl<S: Simd> Factor<S> for bf16 {
 /// The first factor is an input, without sign where the instructions want it so.
 impl<S: Simd> Factor<S> for i8 {
     const STEP: usize = S::BYTES;
+    const TILE: (usize, usize) = S::BYTE_TILE;
     const K_BLOCK: usize = 4096;
     type Vector = S::Bytes;
     type Sums = S::I32;

@@ -1,5 +1,6 @@
 //! [`Simd`] for x86 processors with vectors of 256 bits.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use half::bf16;
@@ -68,15 +69,15 @@ unsafe impl Simd for Avx2 {
     vectorize!();
     avx2!();
 
-    /// Widened to 16 bits.
     type Bytes = __m256i;
-    const BYTES: usize = 16;
+    const BYTES: usize = 32;
+    const BYTE_TILE: (usize, usize) = (3, 3);
     const UNSIGNED: bool = false;
     intrinsics! {
-        fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = _mm256_add_epi32(_mm256_madd_epi16(a, b), c);
-        unsafe fn load_bytes(from: *const i8) -> __m256i = _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast()));
+        fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = byte_dot(a, b, c);
+        unsafe fn load_bytes(from: *const i8) -> __m256i = _mm256_loadu_si256(from.cast());
         unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m256i =
-            _mm256_cvtepi8_epi16(_mm_loadu_si128(padded::<i8, 16>(from, count).as_ptr().cast()));
+            _mm256_loadu_si256(padded::<i8, 32>(from, count).as_ptr().cast());
     }
 }
 
@@ -102,6 +103,32 @@ unsafe impl Simd for Avx2Vnni {
 fn mask(count: usize) -> __m256i {
     let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes)
+}
+
+/// The instruction for bytes takes one without sign and one with, and clips sums of two products to 16 bits. |b| times
+/// `a` with the sign of `b` is exact: two of them are at most 2 * 128 * 127, as `a` is not -128.
+///
+/// Not by intrinsics: the compiler would multiply all of a tile first, for which it has not enough registers.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn byte_dot(a: __m256i, b: __m256i, mut c: __m256i) -> __m256i {
+    // SAFETY: the instructions belong to the feature, and touch these registers only.
+    unsafe {
+        asm!(
+            "vpsignb {t}, {a}, {b}",
+            "vpmaddubsw {t}, {size}, {t}",
+            "vpmaddwd {t}, {t}, {ones}",
+            "vpaddd {c}, {c}, {t}",
+            a = in(ymm_reg) a,
+            b = in(ymm_reg) b,
+            size = in(ymm_reg) _mm256_abs_epi8(b),
+            ones = in(ymm_reg) _mm256_set1_epi16(1),
+            c = inout(ymm_reg) c,
+            t = out(ymm_reg) _,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    c
 }
 
 /// A bfloat16 is the upper half of a float32.

@@ -174,6 +174,8 @@ pub unsafe trait Simd: Copy + Send + Sync {
     /// [`BYTES`](Self::BYTES) bytes, in whatever form they are multiplied.
     type Bytes: Copy;
     const BYTES: usize;
+    /// [`TILE`](Self::TILE) of products of bytes.
+    const BYTE_TILE: (usize, usize) = Self::TILE;
     /// Whether the first factor of [`byte_dot`](Self::byte_dot) is taken as a number from 0 to 255.
     const UNSIGNED: bool;
     /// Sums of products of bytes, in int32.
