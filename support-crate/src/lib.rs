@@ -27,6 +27,8 @@ pub mod quant;
 pub mod report;
 pub mod source;
 
+pub use progress::progress_on_stderr;
+
 // A cell links this one shared library. What it wants from these crates it takes from here; a `:dep` on
 // one of them would bring in a second copy with statics of its own.
 pub use {candle_core, candle_nn, hf_hub, plotters, polars, tch, tokenizers};

@@ -1,6 +1,7 @@
 //! How far something long is, for whoever waits for it.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A short run needs no line.
@@ -8,6 +9,13 @@ const FIRST: Duration = Duration::from_secs(2);
 
 /// A line at most this often: a notebook keeps every line.
 const INTERVAL: Duration = Duration::from_secs(5);
+
+static ON_STDERR: AtomicBool = AtomicBool::new(false);
+
+/// Prints lines of progress to standard error from now on: for programs whose output is data.
+pub fn progress_on_stderr() {
+    ON_STDERR.store(true, Ordering::Relaxed);
+}
 
 /// Prints from time to time how much of something is done.
 pub(crate) struct Progress {
@@ -28,7 +36,11 @@ impl Progress {
     pub fn advance(&mut self, more: usize) {
         if let Some(line) = self.line(more, self.start.elapsed()) {
             // Nobody who reads along is no reason to stop.
-            let _ = writeln!(std::io::stdout().lock(), "{line}");
+            let _ = if ON_STDERR.load(Ordering::Relaxed) {
+                writeln!(io::stderr(), "{line}")
+            } else {
+                writeln!(io::stdout(), "{line}")
+            };
         }
     }
 

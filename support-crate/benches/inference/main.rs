@@ -76,6 +76,7 @@ fn check_context(model: &str, arguments: &Arguments) -> Result<()> {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
+    quantlab::progress_on_stderr();
     if let Some(threads) = arguments.threads {
         set_threads(threads)?;
     }
