@@ -163,6 +163,15 @@ kernel! {
 }
 
 kernel! {
+    /// The nearest numbers that float16 has, ties to even, as float32.
+    fn round_to_f16<S>(x: &'a [f32], out: &'a mut [f32]) {
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = nearest_f16(*x);
+        }
+    }
+}
+
+kernel! {
     /// `x * factor` to the nearest integer, ties to even, at most 127 in size; any integer for NaN.
     fn to_bytes<S>(x: &'a [f32], factor: f32, out: &'a mut [i8]) {
         for (out, x) in out.iter_mut().zip(x) {
@@ -254,6 +263,27 @@ pub fn nearest_bf16(x: f32) -> bf16 {
     // Rounding up must not turn a NaN into an infinity.
     let bits = if x.is_nan() { (bits >> 16) | 0x40 } else { nearest };
     bf16::from_bits(bits as u16)
+}
+
+/// The nearest number that float16 has, ties to even, in a form that compilers turn into vector code.
+#[inline(always)]
+fn nearest_f16(x: f32) -> f32 {
+    /// The smallest size with all 11 bits of precision, and the one from which on the nearest is infinite.
+    const NORMAL: f32 = 6.103_515_6e-5;
+    const TOO_LARGE: f32 = 65_520.0;
+    let bits = x.to_bits();
+    let nearest = f32::from_bits(bits.wrapping_add(0xFFF + ((bits >> 13) & 1)) & !0x1FFF);
+    // Below, numbers lie 2^-24 apart, as float32 does from 0.5 to 1: adding rounds.
+    let subnormal = (x.abs() + 0.5 - 0.5).copysign(x);
+    let infinite = f32::INFINITY.copysign(x);
+    let finite = if x.abs() < NORMAL { subnormal } else { nearest };
+    if x.is_nan() {
+        x
+    } else if x.abs() >= TOO_LARGE {
+        infinite
+    } else {
+        finite
+    }
 }
 
 /// `a * b + c`, in one instruction where there is one.

@@ -1,5 +1,6 @@
 //! Each function against double precision, with every instruction set that this processor has.
 
+use half::f16;
 use proptest::prelude::*;
 
 use super::*;
@@ -33,6 +34,27 @@ fn activations_keep_what_is_no_number() {
         activate(isa, &mut x, function);
         assert_eq!((x[0], x[2]), (f32::INFINITY, 1e30), "{function:?}");
         assert!(x[1].is_nan() || function == Activation::Relu);
+    }
+}
+
+#[test]
+fn float16_is_rounded_as_its_crate_does() {
+    // All of its numbers, what lies in the middle to the next, and float32's numbers beside both.
+    let all = (0..=u16::MAX).map(|bits| f16::from_bits(bits).to_f32().to_bits());
+    let x: Vec<f32> = all
+        .flat_map(|bits| [0, 1, 0x0FFF, 0x1000, 0x1001, 0x1FFF].map(|more| f32::from_bits(bits.wrapping_add(more))))
+        .chain((0..1 << 16).map(|bits| f32::from_bits(bits << 16 | 0x8000)))
+        .collect();
+    for isa in Isa::available() {
+        let mut out = vec![0.0; x.len()];
+        round_to_f16(isa, &x, &mut out);
+        for (x, out) in x.iter().zip(&out) {
+            let expected = f16::from_f32(*x).to_f32();
+            assert!(
+                expected.to_bits() == out.to_bits() || expected.is_nan() && out.is_nan(),
+                "{isa}: {x:e} is {out:e}"
+            );
+        }
     }
 }
 

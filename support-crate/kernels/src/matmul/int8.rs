@@ -10,9 +10,6 @@ use std::num::Wrapping;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use half::f16;
-use half::slice::HalfFloatSliceExt;
-
 use super::gemm::{INPUT_BLOCK, Operands, blocks};
 use super::{Epilogue, divide};
 #[cfg(target_arch = "x86_64")]
@@ -95,9 +92,9 @@ struct Rounded {
     /// that has no 8 bits.
     scales: Scratch<f32>,
     /// Columns that are multiplied as they are, in ascending order.
-    outliers: Vec<usize>,
+    outliers: Scratch<i32>,
     /// The inputs of these columns, (m, outliers).
-    kept: Vec<f32>,
+    kept: Scratch<f32>,
 }
 
 /// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
@@ -120,7 +117,8 @@ pub fn matmul(
             round_by(isa, x, factors, scale, shifted, scope)
         }
     };
-    let product = &Product { weights, inputs: &inputs, m, k };
+    let kept = weights_of(&inputs.outliers, weights, (n, k), scope);
+    let product = &Product { weights, inputs: &inputs, kept: &kept, m, k };
     #[cfg(target_arch = "x86_64")]
     if let Isa::Amx(amx) = isa {
         return amx::matmul(amx, scope, &inputs.values, product, k, epilogue, out);
@@ -133,11 +131,15 @@ fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, shifted: bool, scope: &T
     let flipped = if shifted { i8::MIN } else { 0 };
     let mut values = Scratch::<i8>::any(x.len());
     let mut narrow = Scratch::<f32>::any(if threshold > 0.0 { x.len() } else { 0 });
-    scope.split_mut(&mut narrow, 1, 8, &|first, out| through_float16(&x[first..first + out.len()], out));
+    scope.split_mut(&mut narrow, 1, 8, &|first, out| {
+        elementwise::round_to_f16(isa, &x[first..first + out.len()], out);
+    });
     let exact = x;
     let x = if threshold > 0.0 { &*narrow } else { x };
-    let outliers = if threshold > 0.0 { columns_that_reach(x, k, threshold) } else { Vec::new() };
-    let kept = exact.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column])).collect();
+    let outliers = if threshold > 0.0 { columns_that_reach(x, k, threshold) } else { Scratch::any(0) };
+    let mut kept = Scratch::<f32>::any(x.len() / k * outliers.len());
+    let of_rows = exact.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column as usize]));
+    kept.iter_mut().zip(of_rows).for_each(|(kept, x)| *kept = x);
     // Without a threshold an infinity counts too: it makes the row NaN, where it can be seen.
     let largest = if threshold > 0.0 { threshold.next_down() } else { f32::INFINITY };
     let mut scales = Scratch::<f32>::any(x.len() / k);
@@ -149,7 +151,7 @@ fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, shifted: bool, scope: &T
     scope.split_mut(&mut values, k, 4 * k, &|first, out| {
         for (row, out) in (first..).zip(out.chunks_exact_mut(k)) {
             elementwise::to_bytes(isa, &x[row * k..(row + 1) * k], int8_factor(scales[row]), out);
-            outliers.iter().for_each(|&column| out[column] = 0);
+            outliers.iter().for_each(|&column| out[column as usize] = 0);
             out.iter_mut().for_each(|value| *value ^= flipped);
         }
     });
@@ -173,33 +175,52 @@ fn round_by(isa: Isa, x: &[f32], factors: &[f32], scale: f32, shifted: bool, sco
     for (out, finite) in scales.iter_mut().zip(is_finite) {
         *out = if finite.into_inner() { scale } else { f32::NAN };
     }
-    Rounded { values, scales, outliers: Vec::new(), kept: Vec::new() }
+    Rounded { values, scales, outliers: Scratch::any(0), kept: Scratch::any(0) }
 }
 
-fn through_float16(x: &[f32], out: &mut [f32]) {
-    let mut narrow = [f16::ZERO; 1024];
-    for (x, out) in x.chunks(narrow.len()).zip(out.chunks_mut(narrow.len())) {
-        let narrow = &mut narrow[..x.len()];
-        narrow.convert_from_f32_slice(x);
-        narrow.convert_to_f32_slice(out);
-    }
-}
-
-fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Vec<usize> {
+fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Scratch<i32> {
     // Almost always there are none, and nothing need be kept.
     if !x.iter().any(|x| x.abs() >= threshold) {
-        return Vec::new();
+        return Scratch::any(0);
     }
-    let mut reached = vec![false; k];
+    let mut columns = Scratch::<i32>::any(k);
+    columns.fill(0);
     for row in x.chunks_exact(k) {
-        reached.iter_mut().zip(row).for_each(|(reached, x)| *reached |= x.abs() >= threshold);
+        columns.iter_mut().zip(row).for_each(|(reached, x)| *reached |= i32::from(x.abs() >= threshold));
     }
-    (0..k).filter(|&column| reached[column]).collect()
+    let mut count = 0;
+    for column in 0..k {
+        if columns[column] != 0 {
+            columns[count] = column as i32;
+            count += 1;
+        }
+    }
+    columns.truncate(count);
+    columns
+}
+
+/// The weights of some columns as the numbers that they stand for, (columns, n): those that are added to neighbouring
+/// outputs lie together.
+fn weights_of(columns: &[i32], weights: PackedInt8<'_>, (n, k): (usize, usize), scope: &ThreadScope) -> Scratch<f32> {
+    let mut numbers = Scratch::<f32>::any(columns.len() * n);
+    if !columns.is_empty() {
+        scope.split_columns(&mut numbers, n, 16, columns.len(), &|rows, mut out| {
+            for (at, row) in rows.enumerate() {
+                let (values, absmax) = (&weights.values[row * k..(row + 1) * k], weights.absmax[row]);
+                for (i, &column) in columns.iter().enumerate() {
+                    out.row(i)[at] = f32::from(values[column as usize]) * absmax * PER_STEP;
+                }
+            }
+        });
+    }
+    numbers
 }
 
 struct Product<'a> {
     weights: PackedInt8<'a>,
     inputs: &'a Rounded,
+    /// The weights of the columns that are kept out of it, (outliers, n).
+    kept: &'a [f32],
     m: usize,
     k: usize,
 }
@@ -215,7 +236,7 @@ impl<S: Simd> Kernel<S> for Part<'_> {
     #[inline(always)]
     fn run(self, simd: S) {
         let Self { product, rows, mut out } = self;
-        let Product { weights, inputs, m, k } = *product;
+        let Product { weights, inputs, m, k, .. } = *product;
         let mut sums = Scratch::<i32>::any(INPUT_BLOCK.min(m) * rows.len());
         for block in blocks(0..m, INPUT_BLOCK) {
             let sums = &mut sums[..block.len() * rows.len()];
@@ -240,7 +261,7 @@ impl Product<'_> {
     /// what was kept out of them. Inputs were shifted by `shift`.
     #[inline(always)]
     fn add_to(&self, shift: i32, m: usize, rows: Range<usize>, sums: &[i32], out: &mut [f32]) {
-        let Self { weights, inputs, k, .. } = self;
+        let Self { weights, inputs, kept, .. } = self;
         let (absmax, row_sums) = (&weights.absmax[rows.clone()], &weights.sums[rows.clone()]);
         let scale = inputs.scales[m];
         // Modulo 2^32, as the sums are: the difference fits.
@@ -255,15 +276,9 @@ impl Product<'_> {
             }),
         }
         let count = inputs.outliers.len();
-        if count == 0 {
-            return;
-        }
-        let kept = &inputs.kept[m * count..(m + 1) * count];
-        for ((row, absmax), out) in rows.zip(absmax).zip(out) {
-            let weights = &weights.values[row * k..(row + 1) * k];
-            for (x, &column) in kept.iter().zip(&inputs.outliers) {
-                *out += x * (f32::from(weights[column]) * absmax * PER_STEP);
-            }
+        let weights = kept.chunks_exact(weights.absmax.len());
+        for (x, weights) in inputs.kept[m * count..(m + 1) * count].iter().zip(weights) {
+            out.iter_mut().zip(&weights[rows.clone()]).for_each(|(out, weight)| *out += x * weight);
         }
     }
 }
