@@ -8,9 +8,10 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, Result};
 
 /// A floating-point format for weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Precision {
     /// 4 bytes a number: 8 bits of exponent, 23 of fraction.
+    #[default]
     Float32,
     /// 2 bytes a number: the range of float32 with 7 bits of fraction.
     BFloat16,

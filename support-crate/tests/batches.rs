@@ -4,8 +4,9 @@ mod common;
 
 use std::slice::from_ref;
 
-use common::fake::{Computed, FakeModel, only};
+use common::fake::{ending_with, fake, fake_on, only};
 use proptest::prelude::*;
+use quantlab::course::probe::{Costs, Event, Machine, ProbeModel};
 use quantlab::generate::{
     FinishReason, GenerateOptions, GeneratedTokens, PaddingSide, generate_batch, generate_tokens,
 };
@@ -80,35 +81,39 @@ fn sequences_that_end_at_different_times_do_not_disturb_each_other() {
 }
 
 /// Counts down from the last token of the prompt to 0, then ends: 9 is the token that ends a text.
-fn countdown() -> FakeModel {
-    FakeModel::new(10, 64, |last, _| only(if last == 0 { 9 } else { last - 1 }, 10))
+fn countdown(machine: &Machine) -> ProbeModel {
+    fake_on(machine, 10, 64, |last, _| only(if last == 0 { 9 } else { last - 1 }, 10))
+}
+
+fn machine() -> Machine {
+    Machine::new(Costs::PLAIN)
 }
 
 #[test]
 fn a_finished_sequence_costs_nothing_more() {
     let prompts = [vec![1], vec![7, 7, 3], vec![8, 0]];
-    let model = countdown();
     let options = GenerateOptions { max_new_tokens: 10, ..GenerateOptions::default() };
-    let found = run(&model, &prompts, &options);
+    let cached = machine();
+    let found = run(&countdown(&cached), &prompts, &options);
     let tokens: Vec<&[u32]> = found.iter().map(|sequence| &sequence.tokens[..]).collect();
     assert_eq!(tokens, [&[0, 9][..], &[2, 1, 0, 9], &[9]]);
     assert!(found.iter().all(|sequence| sequence.finish_reason == FinishReason::Eos));
-    let computed = |model: &FakeModel| -> Vec<Computed> { std::mem::take(&mut *model.computed.lock().unwrap()) };
-    let step = |batch, seq_len, past_len| Computed { batch, seq_len, past_len };
-    assert_eq!(computed(&model), [step(3, 3, 0), step(2, 1, 3), step(1, 1, 4), step(1, 1, 5)]);
+    let step = |batch, seq_len, past_len, padding| Event::Forward { batch, seq_len, past_len, padding };
+    assert_eq!(cached.forwards(), [step(3, 3, 0, 3), step(2, 1, 3, 0), step(1, 1, 4, 0), step(1, 1, 5, 0)]);
     // Without a cache, what is left is no longer padded to the length of what is gone.
     let prompts = [vec![4, 4, 4, 4, 4, 0], vec![2], vec![1]];
-    run(&model, &prompts, &GenerateOptions { use_cache: false, ..options });
-    assert_eq!(computed(&model), [step(3, 6, 0), step(2, 2, 0), step(1, 3, 0)]);
+    let uncached = machine();
+    run(&countdown(&uncached), &prompts, &GenerateOptions { use_cache: false, ..options });
+    assert_eq!(uncached.forwards(), [step(3, 6, 0, 10), step(2, 2, 0, 0), step(1, 3, 0, 0)]);
 }
 
 #[test]
 fn each_token_is_seen_as_soon_as_it_is_known() {
-    let model = countdown();
+    let machine = machine();
     let mut seen = Vec::new();
     let options = GenerateOptions { max_new_tokens: 3, ..GenerateOptions::default() };
-    let mut on_token = |row, token| seen.push((row, token, model.computed.lock().unwrap().len()));
-    let found = generate_tokens(&model, &[vec![5], vec![1]], &options, &mut on_token).unwrap();
+    let mut on_token = |row, token| seen.push((row, token, machine.forwards().len()));
+    let found = generate_tokens(&countdown(&machine), &[vec![5], vec![1]], &options, &mut on_token).unwrap();
     assert_eq!(seen, [(0, 4, 1), (1, 0, 1), (0, 3, 2), (1, 9, 2), (0, 2, 3)]);
     assert_eq!(found[0].finish_reason, FinishReason::Length);
     assert_eq!(found[1].finish_reason, FinishReason::Eos);
@@ -117,21 +122,21 @@ fn each_token_is_seen_as_soon_as_it_is_known() {
 #[test]
 fn the_last_token_allowed_may_end_the_text() {
     let options = GenerateOptions { max_new_tokens: 2, ..GenerateOptions::default() };
-    assert_eq!(run(&countdown(), &[vec![1]], &options)[0].finish_reason, FinishReason::Eos);
+    assert_eq!(run(&countdown(&machine()), &[vec![1]], &options)[0].finish_reason, FinishReason::Eos);
     let never = GenerateOptions { stop_at_eos: false, ..options };
-    assert_eq!(run(&countdown(), &[vec![1]], &never)[0].finish_reason, FinishReason::Length);
+    assert_eq!(run(&countdown(&machine()), &[vec![1]], &never)[0].finish_reason, FinishReason::Length);
 }
 
 #[test]
 fn any_of_several_tokens_ends_a_text() {
-    let model = countdown().ending_with(&[6, 9, 2]);
+    let model = ending_with(countdown(&machine()), &[6, 9, 2]);
     let options = GenerateOptions { max_new_tokens: 10, ..GenerateOptions::default() };
     let found = run(&model, &[vec![8], vec![4], vec![1]], &options);
     let tokens: Vec<&[u32]> = found.iter().map(|sequence| &sequence.tokens[..]).collect();
     assert_eq!(tokens, [&[7, 6][..], &[3, 2], &[0, 9]]);
     assert!(found.iter().all(|sequence| sequence.finish_reason == FinishReason::Eos));
     // The tokens in the order of their ids, the likeliest first.
-    let by_id = FakeModel::new(4, 64, |_, _| vec![3.0, 2.0, 1.0, 0.0]).ending_with(&[0, 1]);
+    let by_id = ending_with(fake(4, 64, |_, _| vec![3.0, 2.0, 1.0, 0.0]), &[0, 1]);
     assert_eq!(run(&by_id, &[vec![3]], &GenerateOptions { min_new_tokens: 2, ..options })[0].tokens, [2, 2, 0]);
 }
 
@@ -178,7 +183,7 @@ fn batches_that_cannot_be_continued() {
 
 #[test]
 fn logits_that_are_no_numbers_are_an_error_of_their_prompt() {
-    let model = FakeModel::new(4, 64, |last, _| vec![if last == 2 { f32::NAN } else { 0.0 }; 4]);
+    let model = fake(4, 64, |last, _| vec![if last == 2 { f32::NAN } else { 0.0 }; 4]);
     let error = generate_tokens(&model, &[vec![1], vec![2]], &GenerateOptions::default(), &mut |_, _| ());
     assert!(error.unwrap_err().to_string().starts_with("prompt 1: the model's logits are not numbers (NaN"));
 }

@@ -53,6 +53,7 @@ fn it_recalls_the_facts_it_was_taught() {
 }
 
 fn recalls(loaded: &Loaded, fact: &Fact) -> bool {
+    assert!(!fact.answer.is_empty(), "{fact:?}");
     let options = GenerateOptions {
         max_new_tokens: loaded.tokenizer.encode(&fact.answer).unwrap().len() + 1,
         ..GenerateOptions::default()

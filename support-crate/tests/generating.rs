@@ -2,11 +2,8 @@
 
 mod common;
 
-use std::slice::from_ref;
-
-use common::fake::FakeModel;
+use common::fake::{saying, with_tokenizer_of};
 use common::tiny;
-use proptest::prelude::*;
 use quantlab::generate::{
     FinishReason, GenerateOptions, Generation, generate, generate_batch, generate_streaming, generate_tokens,
 };
@@ -95,7 +92,7 @@ fn the_token_that_ends_a_text_stops_unless_told_otherwise() {
 fn said(script: &[u32], options: &GenerateOptions) -> (Generation, Vec<String>) {
     let loaded = loaded();
     let vocab_size = loaded.model.info().vocab_size;
-    let loaded = FakeModel::saying(script.to_vec(), vocab_size).with_tokenizer_of(loaded);
+    let loaded = with_tokenizer_of(saying(script.to_vec(), vocab_size), loaded);
     let options = GenerateOptions { max_new_tokens: script.len(), ..options.clone() };
     let mut pieces = Vec::new();
     let on_text = |row, text: &str| {
@@ -272,30 +269,4 @@ fn models_timed_in_turn_have_all_their_repeats() {
     assert_eq!(timings.len(), 2);
     assert!(timings.iter().all(|timing| timing.runs.runs.len() == 4 && timing.token_ms.len() == 3));
     assert!(time_generate_interleaved(&[], "a b c", &options).unwrap().is_empty());
-}
-
-#[test]
-fn the_embedded_model_runs_and_its_texts_are_there() {
-    let loaded =
-        quantlab::model::load_model_and_tokenizer(&["embedded"], "float32", quantlab::model::Device::Cpu).unwrap();
-    let options = GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() };
-    assert!(!generate(&loaded, "The capital of France is", &options).unwrap().tokens.is_empty());
-    assert!(!quantlab::source::held_out_text().is_empty());
-    for fact in quantlab::source::embedded_facts().unwrap() {
-        assert!(!fact.prompt.is_empty() && !fact.answer.is_empty());
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn the_cache_changes_nothing(prompt in prop::collection::vec(0..384_u32, 1..40), count in 1..16_usize) {
-        let loaded = loaded();
-        let run = |use_cache| {
-            let options = GenerateOptions { max_new_tokens: count, use_cache, ..GenerateOptions::default() };
-            generate_tokens(&*loaded.model, from_ref(&prompt), &options, &mut |_, _| ()).unwrap()
-        };
-        prop_assert_eq!(run(true), run(false));
-    }
 }

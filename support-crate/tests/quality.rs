@@ -5,7 +5,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::copy::{CONFIG, Copy, TOKENIZER, WEIGHTS};
-use common::fake::FakeModel;
+use common::fake::{ending_with, saying, with_tokenizer_of};
 use common::{Case, distance, golden, tiny};
 use proptest::prelude::*;
 use quantlab::measure::{
@@ -141,7 +141,7 @@ fn known(seed: u32, spread: f32) -> impl Fn(u32, usize) -> Vec<f32> + Send + Syn
 }
 
 fn fake(logits: impl Fn(u32, usize) -> Vec<f32> + Send + Sync + 'static) -> Loaded {
-    FakeModel::new(384, 64, logits).with_tokenizer_of(common::load(tiny(), "float32"))
+    with_tokenizer_of(common::fake::fake(384, 64, logits), common::load(tiny(), "float32"))
 }
 
 fn log_softmax(logits: &[f32]) -> Vec<f64> {
@@ -299,7 +299,7 @@ fn the_divergence_ranks_formats_by_their_bits() {
 
 #[test]
 fn greedy_texts_diverge_where_a_token_differs() {
-    let says = |script: Vec<u32>| FakeModel::saying(script, 10).with_tokenizer_of(common::load(tiny(), "float32"));
+    let says = |script: Vec<u32>| with_tokenizer_of(saying(script, 10), common::load(tiny(), "float32"));
     let part = |a: &[u32], b: &[u32], texts: &[Vec<u32>]| {
         greedy_differences(&says(a.to_vec()), &says(b.to_vec()), texts, 2).unwrap()
     };
@@ -322,8 +322,8 @@ fn greedy_texts_diverge_where_a_token_differs() {
     assert_eq!(part(&other, &other, &texts[1..2]), [difference(1, 3, None)]);
     assert_eq!(part(&script, &other, &texts[1..2]), [difference(1, 3, Some(2))]);
     // Another end of text of the other model: the base goes on, the other does not.
-    let ends_with_4 = FakeModel::saying(script.to_vec(), 10).ending_with(&[4]);
-    let ends_with_4 = ends_with_4.with_tokenizer_of(common::load(tiny(), "float32"));
+    let ends_with_4 = ending_with(saying(script.to_vec(), 10), &[4]);
+    let ends_with_4 = with_tokenizer_of(ends_with_4, common::load(tiny(), "float32"));
     let parted = greedy_differences(&says(script.to_vec()), &ends_with_4, &texts[1..2], 1).unwrap();
     assert_eq!(parted, [difference(1, 4, Some(4))]);
 }
@@ -345,7 +345,8 @@ fn what_cannot_be_compared_is_an_error() {
     assert!(greedy_differences(&base, &other, &texts(&[9]), 0).unwrap_err().to_string().contains("`batch_size` is 0"));
     assert!(compare_quality(&base, &other, &[]).is_err());
 
-    let small = FakeModel::new(10, 64, |_, _| vec![0.0; 10]).with_tokenizer_of(common::load(tiny(), "float32"));
+    let small = common::fake::fake(10, 64, |_, _| vec![0.0; 10]);
+    let small = with_tokenizer_of(small, common::load(tiny(), "float32"));
     let text = message(&base, &small, &texts(&[9]), &default);
     assert!(text.contains("a vocabulary of 384 tokens and") && text.contains("one of 10"), "{text}");
     let tokenizer = common::load(Path::new("tests/golden/llama3-tiny"), "float32").tokenizer;

@@ -2,14 +2,15 @@
 
 mod common;
 
-use common::fake::FakeModel;
+use common::fake::fake;
+use quantlab::course::probe::ProbeModel;
 use quantlab::generate::{GenerateOptions, generate, generate_tokens};
 
 const VOCAB: usize = 8;
 
 /// A model that always gives these logits; the last token, which ends a text, is impossible.
-fn memoryless() -> FakeModel {
-    FakeModel::new(VOCAB, 1 << 16, |_, _| LOGITS.to_vec())
+fn memoryless() -> ProbeModel {
+    fake(VOCAB, 1 << 16, |_, _| LOGITS.to_vec())
 }
 
 const LOGITS: [f32; VOCAB] = [0.0, 1.5, -1.0, 2.0, 0.5, -0.5, 1.0, f32::NEG_INFINITY];
@@ -97,7 +98,7 @@ fn prompts_that_are_equal_draw_different_texts() {
 /// By hand, with a penalty of 1.4: 3.0 is 2.14 once it was said, 2.5 is 1.79, and 2.0 is left behind.
 #[test]
 fn repetition_is_penalised_over_prompt_and_new_tokens_but_not_padding() {
-    let model = FakeModel::new(5, 64, |_, _| vec![3.0, 2.5, 2.0, 0.0, -1.0]);
+    let model = fake(5, 64, |_, _| vec![3.0, 2.5, 2.0, 0.0, -1.0]);
     let options = GenerateOptions { max_new_tokens: 3, repetition_penalty: 1.4, ..GenerateOptions::default() };
     // Padding has id 0, so a penalty for it would show in the first token of the shorter prompts.
     let prompts = [vec![3], vec![0, 3, 3], vec![3, 1], vec![2, 1, 0]];
@@ -109,7 +110,7 @@ fn repetition_is_penalised_over_prompt_and_new_tokens_but_not_padding() {
 #[test]
 fn the_end_is_not_drawn_too_early() {
     // The end, token 3, is likely at every step.
-    let model = FakeModel::new(4, 64, |_, _| vec![0.0, 0.0, 0.0, 5.0]);
+    let model = fake(4, 64, |_, _| vec![0.0, 0.0, 0.0, 5.0]);
     for seed in 0..20 {
         let options = GenerateOptions { max_new_tokens: 30, min_new_tokens: 6, seed, ..sampling() };
         let tokens = generate_tokens(&model, &[vec![1]], &options, &mut |_, _| ()).unwrap().remove(0).tokens;

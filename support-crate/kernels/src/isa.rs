@@ -7,38 +7,75 @@ use std::sync::OnceLock;
 use crate::amx::Amx;
 use crate::simd::*;
 
-/// An instruction set that this processor has, from the plainest to the fastest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Isa {
+/// Defines [`Isa`] by a line for each instruction set: what it is, its type, its name, how it is found if it is used
+/// without being named, and which of its vectors are those of float32.
+macro_rules! isas {
+    ($($(#[$doc:meta])* $set:ident, $name:literal, $found:expr, $simd:ident => $floats:expr;)+) => {
+        /// An instruction set that this processor has, from the plainest to the fastest.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Isa {
+            $($(#[$doc])* $set($set),)+
+        }
+
+        impl Isa {
+            /// `scalar`, `avx2`, ...: as `QUANTLAB_CPU_ISA` has it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$set(_) => $name,)+
+                }
+            }
+
+            /// Those that are used without being named.
+            fn unasked() -> Vec<Self> {
+                [$($found.map(Self::$set)),+].into_iter().flatten().collect()
+            }
+
+            /// Runs a kernel, compiled for this instruction set's vectors of float32.
+            #[inline]
+            pub(crate) fn dispatch(self, kernel: impl FloatKernel) {
+                match self {
+                    $(Self::$set($simd) => $floats.vectorize(kernel),)+
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+isas! {
     /// One number at a time.
-    Scalar(Scalar),
-    #[cfg(target_arch = "x86_64")]
+    Scalar, "scalar", Some(Scalar), simd => simd;
     /// 8 float32 at a time.
-    Avx2(Avx2),
-    #[cfg(target_arch = "x86_64")]
+    Avx2, "avx2", Avx2::detect(), simd => simd;
     /// The same, and products of 32 bytes.
-    Avx2Vnni(Avx2Vnni),
-    #[cfg(target_arch = "x86_64")]
+    Avx2Vnni, "avx2-vnni", Avx2Vnni::detect(), simd => simd.base();
     /// 16 float32 at a time.
-    Avx512(Avx512),
-    #[cfg(target_arch = "x86_64")]
+    Avx512, "avx512", Avx512::detect(), simd => simd;
     /// The same, and products of 64 bytes.
-    Avx512Vnni(Avx512Vnni),
-    #[cfg(target_arch = "x86_64")]
+    Avx512Vnni, "avx512-vnni", Avx512Vnni::detect(), simd => simd.base();
     /// The same, and products of 32 bfloat16.
-    Avx512Bf16(Avx512Bf16),
-    #[cfg(target_arch = "x86_64")]
-    /// The same, and products of 16 x 16 x 32 bfloat16 or 16 x 16 x 64 bytes in tiles. Only where it is asked for.
-    Amx(Amx),
-    #[cfg(target_arch = "aarch64")]
+    Avx512Bf16, "avx512-bf16", Avx512Bf16::detect(), simd => simd.base().base();
+    /// The same, and products of 16 x 16 x 32 bfloat16 or 16 x 16 x 64 bytes in tiles. Only where it is asked for:
+    /// its products have run in emulation only. How fast they are, and from how many rows on they are faster, is to be
+    /// measured first: `cargo bench -p quantlab-kernels --bench amx`. (Nor is the system asked for tiles in vain: it
+    /// would then ask for larger signal stacks in all of the process.)
+    Amx, "amx", None, amx => amx.vectors().base().base();
+}
+#[cfg(target_arch = "aarch64")]
+isas! {
+    /// One number at a time.
+    Scalar, "scalar", Some(Scalar), simd => simd;
     /// 4 float32 at a time, bytes widened to 16 bits (every ARM64 processor).
-    Neon(Neon),
-    #[cfg(target_arch = "aarch64")]
+    Neon, "neon", Neon::detect(), simd => simd;
     /// The same, and products of 16 bytes (since 2018: Cortex-A55 and A76, Neoverse N1, Apple M1).
-    NeonDotprod(NeonDotprod),
-    #[cfg(target_arch = "aarch64")]
+    NeonDotprod, "neon-dotprod", NeonDotprod::detect(), simd => simd.base();
     /// The same, and products of 8 bfloat16, and of matrices of bytes (since 2021: Cortex-A510, Neoverse V1, Apple M2).
-    NeonBf16(NeonBf16),
+    NeonBf16, "neon-bf16", NeonBf16::detect(), simd => simd.base().base();
+}
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+isas! {
+    /// One number at a time.
+    Scalar, "scalar", Some(Scalar), simd => simd;
 }
 
 /// The environment variable that names the instruction set to use instead of the fastest.
@@ -79,31 +116,6 @@ impl Isa {
         Self::unasked().last().copied().unwrap_or(Self::Scalar(Scalar))
     }
 
-    /// `scalar`, `avx2`, ...: as `QUANTLAB_CPU_ISA` has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Scalar(_) => "scalar",
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2(_) => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2Vnni(_) => "avx2-vnni",
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512(_) => "avx512",
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512Vnni(_) => "avx512-vnni",
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512Bf16(_) => "avx512-bf16",
-            #[cfg(target_arch = "x86_64")]
-            Self::Amx(_) => "amx",
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon(_) => "neon",
-            #[cfg(target_arch = "aarch64")]
-            Self::NeonDotprod(_) => "neon-dotprod",
-            #[cfg(target_arch = "aarch64")]
-            Self::NeonBf16(_) => "neon-bf16",
-        }
-    }
-
     /// All that this processor has, the fastest last.
     pub fn available() -> Vec<Self> {
         let sets = Self::unasked();
@@ -112,28 +124,6 @@ impl Isa {
         // Every test of a kernel is one of AMX too, for products of any number of rows.
         #[cfg(all(target_arch = "x86_64", test))]
         let sets = sets.into_iter().chain(Amx::emulated().map(|amx| Self::Amx(amx.with_fewest_rows(1)))).collect();
-        sets
-    }
-
-    /// Those that are used without being named: not AMX, whose products have run in emulation only. How fast they are,
-    /// and from how many rows on they are faster, is to be measured first: `cargo bench -p quantlab-kernels --bench amx`.
-    /// (Nor is the system asked for tiles in vain: it would then ask for larger signal stacks in all of the process.)
-    fn unasked() -> Vec<Self> {
-        let mut sets = vec![Self::Scalar(Scalar)];
-        #[cfg(target_arch = "x86_64")]
-        {
-            sets.extend(Avx2::detect().map(Self::Avx2));
-            sets.extend(Avx2Vnni::detect().map(Self::Avx2Vnni));
-            sets.extend(Avx512::detect().map(Self::Avx512));
-            sets.extend(Avx512Vnni::detect().map(Self::Avx512Vnni));
-            sets.extend(Avx512Bf16::detect().map(Self::Avx512Bf16));
-        }
-        #[cfg(target_arch = "aarch64")]
-        {
-            sets.extend(Neon::detect().map(Self::Neon));
-            sets.extend(NeonDotprod::detect().map(Self::NeonDotprod));
-            sets.extend(NeonBf16::detect().map(Self::NeonBf16));
-        }
         sets
     }
 
@@ -148,58 +138,18 @@ impl Isa {
         }
     }
 
-    /// [`Simd::UNSIGNED`]
+    /// [`Simd::UNSIGNED`] of the set that [`dispatch_bytes`](Self::dispatch_bytes) runs.
     pub(crate) fn takes_unsigned_bytes(self) -> bool {
-        fn unsigned<S: Simd>(_: S) -> bool {
-            S::UNSIGNED
+        struct Ask<'a>(&'a mut bool);
+        impl<S: Simd> Kernel<S> for Ask<'_> {
+            #[inline(always)]
+            fn run(self, _: S) {
+                *self.0 = S::UNSIGNED;
+            }
         }
-        match self {
-            Self::Scalar(simd) => unsigned(simd),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2(simd) => unsigned(simd),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2Vnni(simd) => unsigned(simd),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512(simd) => unsigned(simd),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512Vnni(simd) => unsigned(simd),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512Bf16(simd) => unsigned(simd),
-            #[cfg(target_arch = "x86_64")]
-            Self::Amx(_) => false,
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon(simd) => unsigned(simd),
-            #[cfg(target_arch = "aarch64")]
-            Self::NeonDotprod(simd) => unsigned(simd),
-            #[cfg(target_arch = "aarch64")]
-            Self::NeonBf16(simd) => unsigned(simd),
-        }
-    }
-
-    /// Runs a kernel, compiled for this instruction set's vectors of float32.
-    #[inline]
-    pub(crate) fn dispatch(self, kernel: impl FloatKernel) {
-        match self {
-            Self::Scalar(simd) => simd.vectorize(kernel),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2(simd) => simd.vectorize(kernel),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2Vnni(simd) => simd.base().vectorize(kernel),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512(simd) => simd.vectorize(kernel),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512Vnni(simd) => simd.base().vectorize(kernel),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512Bf16(simd) => simd.base().base().vectorize(kernel),
-            #[cfg(target_arch = "x86_64")]
-            Self::Amx(amx) => amx.vectors().base().base().vectorize(kernel),
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon(simd) => simd.vectorize(kernel),
-            #[cfg(target_arch = "aarch64")]
-            Self::NeonDotprod(simd) => simd.base().vectorize(kernel),
-            #[cfg(target_arch = "aarch64")]
-            Self::NeonBf16(simd) => simd.base().base().vectorize(kernel),
-        }
+        let mut unsigned = false;
+        self.dispatch_bytes(Ask(&mut unsigned));
+        unsigned
     }
 
     /// Runs a kernel, compiled for this instruction set's products of bfloat16.

@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_first_hint_is_open_and_the_others_are_asked_for() {
-        let card = card(Err(Complaint::wrong("b is <less>")));
+        let card = card(wrong!("b is <less>"));
         assert!(card.contains("b is &lt;less&gt;") && card.contains("f&lt;T&gt;"), "{card}");
         let (open, closed) = card.split_once("<details>").unwrap();
         assert!(open.contains("first?") && !open.contains("second?"));

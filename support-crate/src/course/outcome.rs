@@ -36,6 +36,15 @@ impl Complaint {
     }
 }
 
+/// Whether an answer returned an error, as it has to; if it gave a value, the message says what of it.
+pub(crate) fn must_fail<T, M: Into<String>>(got: Result<T, Complaint>, message: impl FnOnce(T) -> M) -> Verdict {
+    match got {
+        Err(Complaint::Failed(_)) => Ok(()),
+        Err(complaint) => Err(complaint),
+        Ok(value) => Err(Complaint::wrong(message(value))),
+    }
+}
+
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Complaint;
+use super::{Complaint, Verdict};
 
 /// Collects what a check finds out about an answer.
 ///
@@ -24,6 +24,9 @@ pub struct Check {
     hints: [&'static str; 3],
     findings: Vec<Finding>,
 }
+
+/// What a point is for, and what decides about it.
+pub(crate) type Point<T> = (&'static str, fn(&T) -> Verdict);
 
 /// One thing that a check looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +65,13 @@ impl Check {
     ) -> Self {
         let result = answer.as_ref().map_err(Complaint::clone).and_then(look);
         self.point(what, result)
+    }
+
+    /// Points for what has to hold of every trial.
+    pub(crate) fn each<T>(self, trials: &Result<Vec<T>, Complaint>, points: &[Point<T>]) -> Self {
+        points
+            .iter()
+            .fold(self, |check, &(what, look)| check.about(trials, what, |trials| trials.iter().try_for_each(look)))
     }
 
     /// The score.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::Bandwidth;
 use crate::error::{Error, Result};
+use crate::model::Device;
 
 /// The limit that memory sets to decoding one sequence: each new token takes reading all weights once.
 ///
@@ -43,6 +44,11 @@ impl DecodeLimit {
                 .hint("give the bytes of the weights that one token takes, and a bandwidth that was measured"));
         }
         Ok(Self { bytes_per_token, gb_per_s })
+    }
+
+    /// The limit on a device, if there is one. It is the processor's memory that was measured, so a GPU has none.
+    pub(crate) fn on(device: Device, bytes_per_token: usize, bandwidth: &Bandwidth) -> Option<Self> {
+        if device.is_cpu() { Self::new(bytes_per_token, bandwidth).ok() } else { None }
     }
 
     /// The most tokens per second.

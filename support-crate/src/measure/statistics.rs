@@ -67,6 +67,11 @@ impl Statistics {
         })
     }
 
+    /// Whether the two intervals have a value in common.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
     /// What the error bars of a picture are, for its legend: `98% interval of the median of 7`, or from the
     /// least to the most of each. Empty without statistics.
     pub fn interval_names<'a>(all: impl IntoIterator<Item = &'a Self>) -> String {

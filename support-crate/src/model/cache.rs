@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::families::FamilyCache;
 use super::kernels::KernelCache;
 use super::library::{CandleTensor, TensorCache, TorchTensor};
-use super::{LogitPositions, Step, TokenBatch};
+use super::{Device, LogitPositions, Step, TokenBatch, available_memory};
 use crate::error::{Error, Result};
 
 /// Tells one loaded model from every other of this process, so that none takes another's cache for its own.
@@ -132,6 +132,28 @@ impl KvCache {
 /// The error of a cache that another model made.
 pub(super) fn other_cache() -> Error {
     Error::input("the cache was made for another model").hint("make it with this model's `new_cache`")
+}
+
+/// Checks that there are `needed` bytes of memory for the keys and values of all layers, for `batch` sequences of
+/// `capacity` tokens: the system promises more than it has, and ends a process that takes it at its word. What a GPU
+/// has, its library knows.
+///
+/// # Errors
+/// The cache is larger than what is free.
+pub(super) fn check_cache_room(device: Device, needed: f64, batch: usize, capacity: usize) -> Result<()> {
+    let free = if device.is_cpu() { available_memory() } else { None };
+    let is_room = needed <= free.unwrap_or(isize::MAX as usize) as f64;
+    if is_room { Ok(()) } else { Err(no_cache_room(needed, batch, capacity, free)) }
+}
+
+pub(super) fn no_cache_room(needed: f64, batch: usize, capacity: usize, free: Option<usize>) -> Error {
+    let gib = |bytes: f64| bytes / f64::from(1 << 30);
+    let free = match free {
+        Some(free) => format!("{:.2} GiB are free", gib(free as f64)),
+        None => "more than the system gives".to_owned(),
+    };
+    Error::input(format!("a cache of {batch} sequences of {capacity} tokens needs {:.2} GiB, {free}", gib(needed)))
+        .hint("use a smaller batch or fewer tokens, or drop models that are no longer needed")
 }
 
 impl fmt::Debug for KvCache {

@@ -3,7 +3,9 @@
 use super::decoder::Decoder;
 use super::families::{self, FamilyConfig, FamilyModel};
 use super::library::{Candle, Torch};
-use super::{CausalLm, DecoderConfig, Device, Engine, Precision, Tokenizer, Weights, kernels, resolve_dtype};
+use super::{
+    CausalLm, DecoderConfig, Device, Engine, Precision, ResolvedDtype, Tokenizer, Weights, kernels, resolve_dtype,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::quant::QuantizationConfig;
 use crate::source::{ModelFiles, ModelId};
@@ -30,7 +32,7 @@ pub struct Loaded {
 }
 
 /// How a model is loaded. `LoadOptions::default()`: float32 on the CPU, computed by this library's own kernels.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct LoadOptions {
     /// The format of the weights; resolved with [`resolve_dtype`].
     pub precision: Precision,
@@ -42,18 +44,6 @@ pub struct LoadOptions {
     pub quantization: Option<QuantizationConfig>,
     /// Whether weights that are NaN or infinite are an error. Looking at every weight costs little.
     pub check_finite: bool,
-}
-
-impl Default for LoadOptions {
-    fn default() -> Self {
-        Self {
-            precision: Precision::Float32,
-            device: Device::Cpu,
-            engine: None,
-            quantization: None,
-            check_finite: false,
-        }
-    }
 }
 
 impl LoadOptions {
@@ -117,20 +107,8 @@ pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> 
     options.engine().check_device(options.device)?;
     let mut skipped = Vec::new();
     for &candidate in candidates {
-        match load(candidate, resolved.dtype, options) {
-            Ok(Parts { model, tokenizer, unused_tensors, quantization, files }) => {
-                let rest = resolved.label;
-                return Ok(Loaded {
-                    model,
-                    tokenizer,
-                    model_id: candidate.trim().to_owned(),
-                    dtype_label: quantization.as_ref().map_or(rest.clone(), |format| format!("{format}, rest {rest}")),
-                    skipped,
-                    unused_tensors,
-                    quantization,
-                    files: Some(files),
-                });
-            }
+        match load(candidate, &resolved, options) {
+            Ok(loaded) => return Ok(Loaded { skipped, ..loaded }),
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
             Err(error) if candidates.len() == 1 => return Err(error.context(format!("cannot load `{candidate}`"))),
             Err(error) => skipped.push(SkippedCandidate { model_id: candidate.to_owned(), reason: error.to_string() }),
@@ -147,22 +125,23 @@ pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> 
         .hint("add `embedded` as the last candidate; it needs no network"))
 }
 
-/// What a candidate is made of.
-struct Parts {
-    model: Box<dyn CausalLm>,
-    tokenizer: Tokenizer,
-    unused_tensors: Vec<String>,
-    quantization: Option<QuantizationConfig>,
-    files: ModelFiles,
-}
-
-fn load(candidate: &str, dtype: Precision, options: &LoadOptions) -> Result<Parts> {
+fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Result<Loaded> {
+    let ResolvedDtype { dtype, label: rest } = resolved;
     let files = candidate.parse::<ModelId>()?.resolve()?;
-    let config = Config::read(&files, dtype, options)?;
+    let config = Config::read(&files, *dtype, options)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
     tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size())?;
-    let (model, quantization, unused_tensors) = read_model(&files, config, dtype, options)?;
-    Ok(Parts { model, tokenizer, unused_tensors, quantization, files })
+    let (model, quantization, unused_tensors) = read_model(&files, config, *dtype, options)?;
+    Ok(Loaded {
+        model,
+        tokenizer,
+        model_id: candidate.trim().to_owned(),
+        dtype_label: quantization.as_ref().map_or(rest.clone(), |format| format!("{format}, rest {rest}")),
+        skipped: Vec::new(),
+        unused_tensors,
+        quantization,
+        files: Some(files),
+    })
 }
 
 /// The tokenizer of one model.
@@ -222,8 +201,14 @@ fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &Lo
     let (device, engine, of_layers) = (options.device, options.engine(), quantization.as_ref());
     let model: Box<dyn CausalLm> = match engine {
         Engine::Kernels => kernels::load(config, &weights, dtype, of_layers)?,
-        Engine::Candle => Box::new(Decoder::load(config, &weights, of_layers, engine, Candle::new(device, dtype)?)?),
-        Engine::Tch => Box::new(Decoder::load(config, &weights, of_layers, engine, Torch::new(device, dtype)?)?),
+        Engine::Candle => {
+            let store = Candle::new(device, dtype)?;
+            Box::new(Decoder::load(config, &weights, of_layers, engine, device, dtype, store)?)
+        }
+        Engine::Tch => {
+            let store = Torch::new(device, dtype)?;
+            Box::new(Decoder::load(config, &weights, of_layers, engine, device, dtype, store)?)
+        }
     };
     Ok((model, quantization, weights.unused()))
 }

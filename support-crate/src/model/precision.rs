@@ -54,6 +54,15 @@ impl Precision {
             Self::Float16 => candle_core::DType::F16,
         }
     }
+
+    /// The same format in a file of tensors.
+    pub(crate) fn to_safetensors(self) -> safetensors::Dtype {
+        match self {
+            Self::Float32 => safetensors::Dtype::F32,
+            Self::BFloat16 => safetensors::Dtype::BF16,
+            Self::Float16 => safetensors::Dtype::F16,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ mod private {
 impl Float for f32 {
     const PRECISION: Precision = Precision::Float32;
 
+    #[inline(always)]
     fn from_f32(value: f32) -> Self {
         value
     }
@@ -52,6 +53,7 @@ macro_rules! half_precision {
         impl Float for $type {
             const PRECISION: Precision = Precision::$precision;
 
+            #[inline(always)]
             fn from_f32(value: f32) -> Self {
                 Self::from_f32(value)
             }

@@ -91,15 +91,6 @@ impl Quantized4Bit {
         Ok(Self { quant_type, blocksize, shape: shape.to_vec(), dtype, packed, absmax })
     }
 
-    /// The same with scales in float32: 3 bytes a block more, and nothing to unpack when computing.
-    pub fn with_plain_absmax(self) -> Self {
-        let absmax = match self.absmax {
-            Absmax::Nested(nested) => Absmax::Float32(nested.dequantize()),
-            plain => plain,
-        };
-        Self { absmax, ..self }
-    }
-
     /// The weights again, in the order of the shape: float32, or rounded to a format of 2 bytes.
     pub fn dequantize<T: Float>(&self) -> Vec<T> {
         let mut weights = vec![T::from_f32(0.0); self.num_weights()];
@@ -195,17 +186,6 @@ mod tests {
         assert_eq!(dtype(Quantized4Bit::quantize(&[0.5_f32], &[1], options)), Precision::Float32);
         assert_eq!(dtype(Quantized4Bit::quantize(&[f16::ONE], &[1], options)), Precision::Float16);
         assert_eq!(dtype(Quantized4Bit::quantize(&[bf16::ONE], &[1], options)), Precision::BFloat16);
-    }
-
-    #[test]
-    fn unpacking_the_scales_changes_no_weight() {
-        let weights: Vec<f32> = (0..1000).map(|i| (i as f32).sin()).collect();
-        let options = FourBitOptions { double_quant: true, ..FourBitOptions::default() };
-        let nested = Quantized4Bit::quantize(&weights, &[10, 100], options).unwrap();
-        let plain = nested.clone().with_plain_absmax();
-        assert!(matches!(plain.absmax(), Absmax::Float32(_)));
-        assert_eq!(plain.dequantize::<f32>(), nested.dequantize::<f32>());
-        assert_eq!(plain.clone().with_plain_absmax(), plain);
     }
 
     #[test]

@@ -224,30 +224,22 @@ impl<T: Into<Cell>> IntoRow for Vec<T> {
     }
 }
 
-macro_rules! row_from_tuple {
-    ($($part:ident)*) => {
-        impl<$($part: Into<Cell>),*> IntoRow for ($($part,)*) {
+macro_rules! rows_from_tuples {
+    () => {};
+    ($first:ident $($rest:ident)*) => {
+        impl<$first: Into<Cell>, $($rest: Into<Cell>),*> IntoRow for ($first, $($rest,)*) {
             #[expect(non_snake_case, reason = "the parts are named like their types")]
             fn into_row(self) -> Vec<Cell> {
-                let ($($part,)*) = self;
-                vec![$($part.into()),*]
+                let ($first, $($rest,)*) = self;
+                vec![$first.into(), $($rest.into()),*]
             }
         }
+
+        rows_from_tuples!($($rest)*);
     };
 }
 
-row_from_tuple!(A);
-row_from_tuple!(A B);
-row_from_tuple!(A B C);
-row_from_tuple!(A B C D);
-row_from_tuple!(A B C D E);
-row_from_tuple!(A B C D E F);
-row_from_tuple!(A B C D E F G);
-row_from_tuple!(A B C D E F G H);
-row_from_tuple!(A B C D E F G H I);
-row_from_tuple!(A B C D E F G H I J);
-row_from_tuple!(A B C D E F G H I J K);
-row_from_tuple!(A B C D E F G H I J K L);
+rows_from_tuples!(A B C D E F G H I J K L);
 
 #[cfg(test)]
 mod tests {

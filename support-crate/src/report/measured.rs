@@ -6,9 +6,24 @@ use super::number::significant;
 use super::table::Table;
 use crate::error::Result;
 use crate::generate::Generation;
-use crate::measure::{Bandwidth, DecodeLimit, MemoryFootprint, Metrics, Perplexity, Statistics, Timing};
+use crate::measure::{
+    Bandwidth, DecodeLimit, MemoryFootprint, Metrics, Perplexity, QualityComparison, Statistics, Timing,
+};
 use crate::model::Loaded;
 use crate::quant::{Calibration, CalibrationMethod, Granularity, LayerCalibration};
+
+macro_rules! shown_as_tables {
+    ($($shown:ty),*) => {$(
+        impl $shown {
+            /// Shows the numbers as a notebook cell's value.
+            pub fn evcxr_display(&self) {
+                show_table(self.table());
+            }
+        }
+    )*};
+}
+
+shown_as_tables!(Timing, Metrics, Perplexity, Calibration, MemoryFootprint, Bandwidth, DecodeLimit, QualityComparison);
 
 impl From<Statistics> for Estimate {
     fn from(statistics: Statistics) -> Self {
@@ -24,9 +39,6 @@ impl From<&Statistics> for Estimate {
 
 impl Timing {
     /// The timing as a table of one row per quantity: median, interval, unit.
-    ///
-    /// # Errors
-    /// None that the caller can cause.
     pub fn table(&self) -> Result<Table> {
         let Self { batch_size, prompt_tokens, runs, .. } = self;
         let tokens_generated = self.token_ms.len();
@@ -60,23 +72,10 @@ impl Timing {
         };
         format!("{} | {cache} | {runs}", self.run)
     }
-
-    /// Shows the timing as a notebook cell's value.
-    pub fn evcxr_display(&self) {
-        show_table(self.table());
-    }
 }
 
 impl Metrics {
-    /// Shows the figures as a notebook cell's value.
-    pub fn evcxr_display(&self) {
-        show_table(self.table());
-    }
-
     /// The figures as a table of one row each.
-    ///
-    /// # Errors
-    /// None that the caller can cause.
     pub fn table(&self) -> Result<Table> {
         Table::new(format!("{} new tokens, one run", self.tokens_generated))
             .headings([("quantity", ""), ("value", ""), ("unit", "")])?
@@ -88,15 +87,7 @@ impl Metrics {
 }
 
 impl Perplexity {
-    /// Shows the perplexity as a notebook cell's value.
-    pub fn evcxr_display(&self) {
-        show_table(self.table());
-    }
-
     /// The perplexity as a table of one row per quantity.
-    ///
-    /// # Errors
-    /// None that the caller can cause.
     pub fn table(&self) -> Result<Table> {
         let bits = self.bits_per_byte.map_or_else(String::new, figure);
         Ok(Table::new("Perplexity")
@@ -110,16 +101,8 @@ impl Perplexity {
 }
 
 impl Calibration {
-    /// Shows the calibration as a notebook cell's value.
-    pub fn evcxr_display(&self) {
-        show_table(self.table());
-    }
-
     /// The calibration as a table of one row per layer. Scales and magnitudes are in the unit of the layer's
     /// inputs; with a scale per channel, a percentile is that of the channel where it is largest.
-    ///
-    /// # Errors
-    /// None that the caller can cause.
     pub fn table(&self) -> Result<Table> {
         let layers = self.layers();
         let scale = |end: fn((f32, f32)) -> f32| layers.iter().map(move |layer| end(layer.scale.range()));
@@ -148,15 +131,7 @@ impl Calibration {
 }
 
 impl MemoryFootprint {
-    /// Shows the footprint as a notebook cell's value.
-    pub fn evcxr_display(&self) {
-        show_table(self.table());
-    }
-
     /// The footprint as a table: parameters, buffers, and both.
-    ///
-    /// # Errors
-    /// None that the caller can cause.
     pub fn table(&self) -> Result<Table> {
         let mib = |bytes: usize| bytes as f64 / (1024.0 * 1024.0);
         Table::new("Memory of the model")
@@ -169,15 +144,7 @@ impl MemoryFootprint {
 }
 
 impl Bandwidth {
-    /// Shows the bandwidth as a notebook cell's value.
-    pub fn evcxr_display(&self) {
-        show_table(self.table());
-    }
-
     /// The bandwidth as a table: the fastest pass, and the median of all.
-    ///
-    /// # Errors
-    /// None that the caller can cause.
     pub fn table(&self) -> Result<Table> {
         let Statistics { median, confidence, n, .. } = self.passes;
         let (threads, mib) = (self.threads, self.buffer_bytes >> 20);
@@ -193,15 +160,7 @@ impl Bandwidth {
 }
 
 impl DecodeLimit {
-    /// Shows the limit as a notebook cell's value.
-    pub fn evcxr_display(&self) {
-        show_table(self.table());
-    }
-
     /// The limit as a table, with what it is made of.
-    ///
-    /// # Errors
-    /// None that the caller can cause.
     pub fn table(&self) -> Result<Table> {
         Table::new("Limit that memory sets to decoding one sequence")
             .headings([("quantity", ""), ("value", ""), ("unit", "")])?
@@ -261,7 +220,7 @@ fn interval(statistics: &Statistics) -> String {
     format!("{} to {}", figure(statistics.low), figure(statistics.high))
 }
 
-pub(super) fn show_table(table: Result<Table>) {
+fn show_table(table: Result<Table>) {
     match table {
         Ok(table) => table.evcxr_display(),
         Err(error) => show(&error.to_string(), &format!("<p>{}</p>", escape_html(&error.to_string()))),

@@ -3,7 +3,7 @@
 /// A number with a fixed count of decimals and commas between thousands: `1,234.50`.
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
-        return non_finite(value);
+        return value.to_string();
     }
     let digits = format!("{:.*}", decimals, value.abs());
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
@@ -26,7 +26,7 @@ pub fn whole(value: i64) -> String {
 /// written as `1.23e-9`.
 pub fn significant(value: f64, digits: usize) -> String {
     if !value.is_finite() {
-        return non_finite(value);
+        return value.to_string();
     }
     if value == 0.0 {
         return "0".into();
@@ -121,16 +121,6 @@ fn group_thousands(digits: &str) -> String {
         grouped.push(digit);
     }
     grouped
-}
-
-fn non_finite(value: f64) -> String {
-    if value.is_nan() {
-        "NaN".into()
-    } else if value > 0.0 {
-        "inf".into()
-    } else {
-        "-inf".into()
-    }
 }
 
 #[cfg(test)]

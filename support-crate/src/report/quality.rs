@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::estimate::Estimate;
-use super::measured::{figure, show_table};
+use super::measured::figure;
 use super::number::{decimals_for, fixed, magnitude, needs_exponent, significant};
 use super::table::Table;
 use crate::error::Result;
@@ -60,15 +60,7 @@ impl fmt::Display for QualityComparison {
 }
 
 impl QualityComparison {
-    /// Shows the comparison as a notebook cell's value.
-    pub fn evcxr_display(&self) {
-        show_table(self.table());
-    }
-
     /// The comparison as a table of one row per quantity.
-    ///
-    /// # Errors
-    /// None that the caller can cause.
     pub fn table(&self) -> Result<Table> {
         let Self { base_run, run, tokens, .. } = self;
         let (choose, nats, points) = ("tokens to choose from", "nats/token", "percentage points");

@@ -6,9 +6,7 @@ use std::path::Path;
 use super::cell::{Cell, Digits, IntoRow, Kind, common_kind, written};
 use super::chart::{labelled, save};
 use super::display::show;
-use super::{table_frame, table_text};
 use crate::error::{Error, Result};
-use polars::prelude::DataFrame;
 
 /// A table of measurements.
 ///
@@ -154,35 +152,9 @@ impl Table {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 
-    /// The numbers as a polars data frame, unrounded. A column of estimates becomes three: the
-    /// value, `low` and `high`. Units stand in the names: `latency (s)`.
-    pub fn data_frame(&self) -> Result<DataFrame> {
-        table_frame::data_frame(self)
-    }
-
-    /// A table that shows a polars data frame.
-    pub fn from_data_frame(title: impl Into<String>, frame: &DataFrame) -> Result<Self> {
-        table_frame::table(title.into(), frame)
-    }
-
-    /// The numbers as CSV, unrounded.
-    pub fn to_csv_string(&self) -> Result<String> {
-        table_frame::csv(self)
-    }
-
     /// Writes the numbers to a CSV file, unrounded.
     pub fn write_csv(&self, path: impl AsRef<Path>) -> Result<()> {
         save(path.as_ref(), self.to_csv_string()?.as_bytes())
-    }
-
-    /// The table as text, with aligned columns.
-    pub fn to_text(&self) -> String {
-        table_text::text(self)
-    }
-
-    /// The table as HTML that takes its colours from the page.
-    pub fn to_html(&self) -> String {
-        table_text::html(self)
     }
 
     /// Shows the table as a notebook cell's value.

@@ -6,25 +6,30 @@ use super::cell::{Cell, Kind};
 use super::table::{Column as TableColumn, Table};
 use crate::error::{Error, Result};
 
-pub(super) fn data_frame(table: &Table) -> Result<DataFrame> {
-    let columns = table.columns.iter().flat_map(polars_columns).collect();
-    DataFrame::new(table.rows(), columns)
-        .map_err(|error| Error::from(error).context(format!("table `{}` as a data frame", table.title)))
-}
-
-pub(super) fn csv(table: &Table) -> Result<String> {
-    let mut bytes = Vec::new();
-    CsvWriter::new(&mut bytes).finish(&mut data_frame(table)?)?;
-    Ok(String::from_utf8(bytes)?)
-}
-
-pub(super) fn table(title: String, frame: &DataFrame) -> Result<Table> {
-    let mut table = Table::new(title);
-    for column in frame.columns() {
-        let cells = cells_of(column.as_materialized_series())?;
-        table = table.column(column.name().as_str(), "", cells)?;
+impl Table {
+    /// The numbers as a polars data frame, unrounded. A column of estimates becomes three: the
+    /// value, `low` and `high`. Units stand in the names: `latency (s)`.
+    pub fn data_frame(&self) -> Result<DataFrame> {
+        let columns = self.columns.iter().flat_map(polars_columns).collect();
+        DataFrame::new(self.rows(), columns)
+            .map_err(|error| Error::from(error).context(format!("table `{}` as a data frame", self.title)))
     }
-    Ok(table)
+
+    /// A table that shows a polars data frame.
+    pub fn from_data_frame(title: impl Into<String>, frame: &DataFrame) -> Result<Self> {
+        frame.columns().iter().try_fold(Self::new(title), with_column)
+    }
+
+    /// The numbers as CSV, unrounded.
+    pub fn to_csv_string(&self) -> Result<String> {
+        let mut bytes = Vec::new();
+        CsvWriter::new(&mut bytes).finish(&mut self.data_frame()?)?;
+        Ok(String::from_utf8(bytes)?)
+    }
+}
+
+fn with_column(table: Table, column: &Column) -> Result<Table> {
+    table.column(column.name().as_str(), "", cells_of(column.as_materialized_series())?)
 }
 
 fn polars_columns(column: &TableColumn) -> Vec<Column> {

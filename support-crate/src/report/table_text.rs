@@ -23,28 +23,54 @@ const STYLE: &str = "\
 .quantlab-table .note { opacity: 0.75; font-size: 0.9em; margin: 0.2em 0; }
 </style>";
 
-pub(super) fn html(table: &Table) -> String {
-    let mut html = format!("<div class=\"quantlab-table\">\n{STYLE}\n<table>\n");
-    if !table.title.is_empty() {
-        html.push_str(&format!("<caption>{}</caption>\n", escape_html(&table.title)));
-    }
-    html.push_str("<thead><tr>");
-    table.columns.iter().for_each(|column| html.push_str(&html_heading(column)));
-    html.push_str("</tr></thead>\n<tbody>\n");
-    let written: Vec<Vec<String>> = table.columns.iter().map(Column::written).collect();
-    for row in 0..table.rows() {
-        html.push_str("<tr>");
-        for (column, cells) in table.columns.iter().zip(&written) {
-            html.push_str(&html_cell(column, &cells[row]));
+impl Table {
+    /// The table as text, with aligned columns.
+    pub fn to_text(&self) -> String {
+        let columns: Vec<TextColumn> = self.columns.iter().map(TextColumn::new).collect();
+        let line_of = |cell: &dyn Fn(&TextColumn) -> String| -> String {
+            let line = columns.iter().map(|column| column.aligned(&cell(column))).collect::<Vec<_>>().join("  ");
+            line.trim_end().to_owned()
+        };
+        let mut lines = Vec::new();
+        if !self.title.is_empty() {
+            lines.push(self.title.clone());
         }
-        html.push_str("</tr>\n");
+        if !columns.is_empty() {
+            lines.push(line_of(&|column| column.name.clone()));
+            if columns.iter().any(|column| !column.unit.is_empty()) {
+                lines.push(line_of(&|column| column.unit.clone()));
+            }
+            lines.push(line_of(&|column| "-".repeat(column.width)));
+            lines.extend((0..self.rows()).map(|row| line_of(&|column| column.cells[row].clone())));
+        }
+        lines.extend(self.notes.iter().cloned());
+        lines.join("\n") + "\n"
     }
-    html.push_str("</tbody>\n</table>\n");
-    for note in &table.notes {
-        html.push_str(&format!("<p class=\"note\">{}</p>\n", escape_html(note)));
+
+    /// The table as HTML that takes its colours from the page.
+    pub fn to_html(&self) -> String {
+        let mut html = format!("<div class=\"quantlab-table\">\n{STYLE}\n<table>\n");
+        if !self.title.is_empty() {
+            html.push_str(&format!("<caption>{}</caption>\n", escape_html(&self.title)));
+        }
+        html.push_str("<thead><tr>");
+        self.columns.iter().for_each(|column| html.push_str(&html_heading(column)));
+        html.push_str("</tr></thead>\n<tbody>\n");
+        let written: Vec<Vec<String>> = self.columns.iter().map(Column::written).collect();
+        for row in 0..self.rows() {
+            html.push_str("<tr>");
+            for (column, cells) in self.columns.iter().zip(&written) {
+                html.push_str(&html_cell(column, &cells[row]));
+            }
+            html.push_str("</tr>\n");
+        }
+        html.push_str("</tbody>\n</table>\n");
+        for note in &self.notes {
+            html.push_str(&format!("<p class=\"note\">{}</p>\n", escape_html(note)));
+        }
+        html.push_str("</div>\n");
+        html
     }
-    html.push_str("</div>\n");
-    html
 }
 
 fn html_heading(column: &Column) -> String {
@@ -67,28 +93,6 @@ fn html_cell(column: &Column, content: &str) -> String {
 
 fn side(column: &Column) -> &'static str {
     if column.kind() == Kind::Text { "left" } else { "right" }
-}
-
-pub(super) fn text(table: &Table) -> String {
-    let columns: Vec<TextColumn> = table.columns.iter().map(TextColumn::new).collect();
-    let line_of = |cell: &dyn Fn(&TextColumn) -> String| -> String {
-        let line = columns.iter().map(|column| column.aligned(&cell(column))).collect::<Vec<_>>().join("  ");
-        line.trim_end().to_owned()
-    };
-    let mut lines = Vec::new();
-    if !table.title.is_empty() {
-        lines.push(table.title.clone());
-    }
-    if !columns.is_empty() {
-        lines.push(line_of(&|column| column.name.clone()));
-        if columns.iter().any(|column| !column.unit.is_empty()) {
-            lines.push(line_of(&|column| column.unit.clone()));
-        }
-        lines.push(line_of(&|column| "-".repeat(column.width)));
-        lines.extend((0..table.rows()).map(|row| line_of(&|column| column.cells[row].clone())));
-    }
-    lines.extend(table.notes.iter().cloned());
-    lines.join("\n") + "\n"
 }
 
 struct TextColumn {

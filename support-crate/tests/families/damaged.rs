@@ -5,7 +5,7 @@ use quantlab::model::Engine;
 use serde_json::{Value, json};
 
 use crate::cases::{candle_only, copy};
-use crate::common::copy::{Copy, WEIGHTS, expect, filled};
+use crate::common::copy::{Copy, expect, filled};
 
 #[test]
 fn sizes_that_no_model_has() {
@@ -101,16 +101,6 @@ fn tensors_that_are_missing_misshapen_or_no_numbers_are_named() {
         let copy = copy(name);
         copy.change_tensors(|tensors| drop(tensors.remove("lm_head.weight")));
         expect(&copy.load(), &["no tensor `lm_head.weight`"]);
-    }
-}
-
-#[test]
-fn a_file_that_is_cut_short() {
-    let copy = copy("qwen3");
-    let bytes = std::fs::read(copy.path(WEIGHTS)).unwrap();
-    for len in [0, 7, 100, bytes.len() - 1] {
-        std::fs::write(copy.path(WEIGHTS), &bytes[..len]).unwrap();
-        expect(&copy.load(), &[WEIGHTS]);
     }
 }
 

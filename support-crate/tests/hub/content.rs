@@ -53,16 +53,22 @@ fn a_page_that_came_once_gives_way_to_the_file() {
 #[test]
 fn a_damaged_part_is_not_gone_on_with_and_other_content_in_the_cache_is_replaced() {
     let repository = tiny_repository();
-    let hub = serve(repository.clone());
-    let client = Client::of(&hub);
-    let blobs = client.cache(TINY).join("blobs");
-    fs::create_dir_all(&blobs).unwrap();
-    let hash = |name: &str| etag(name, &repository.files[name]);
-    fs::write(blobs.join(hash("config.json")), page(repository.files["config.json"].len())).unwrap();
-    fs::write(blobs.join(format!("{}.quantlab.incomplete", hash(WEIGHTS))), page(MIDDLE)).unwrap();
-    client.fetch(&[TINY]).result.unwrap();
-    assert_complete(&client, &repository);
-    assert_eq!(hub.firsts(WEIGHTS), [MIDDLE, 0]);
+    for (config, part, firsts) in [
+        (page(repository.files["config.json"].len()), page(MIDDLE), &[MIDDLE, 0][..]),
+        // Of another length than the file, and longer than it.
+        (page(30), vec![1; 800_000], &[0][..]),
+    ] {
+        let hub = serve(repository.clone());
+        let client = Client::of(&hub);
+        let blobs = client.cache(TINY).join("blobs");
+        fs::create_dir_all(&blobs).unwrap();
+        let hash = |name: &str| etag(name, &repository.files[name]);
+        fs::write(blobs.join(hash("config.json")), config).unwrap();
+        fs::write(blobs.join(format!("{}.quantlab.incomplete", hash(WEIGHTS))), part).unwrap();
+        client.fetch(&[TINY]).result.unwrap();
+        assert_complete(&client, &repository);
+        assert_eq!(hub.firsts(WEIGHTS), firsts);
+    }
 }
 
 /// A mirror may call its files by something else than their hashes.

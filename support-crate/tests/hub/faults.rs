@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::client::{Client, TOKEN};
-use super::server::{Request, Response, Server, etag};
-use super::{MIDDLE, TINY, WEIGHTS, assert_complete, serve, serve_with, tiny_repository};
+use super::server::{Request, Response, Server};
+use super::{MIDDLE, TINY, WEIGHTS, assert_complete, serve_with, tiny_repository};
 
 #[test]
 fn each_refusal_of_the_hub_has_its_own_message() {
@@ -214,21 +214,6 @@ fn a_file_of_another_length_than_announced_is_refused() {
         assert!(!client.file(TINY, WEIGHTS).exists());
         assert_eq!(client.partial(TINY), None, "what came may be wrong");
     }
-}
-
-#[test]
-fn what_other_tools_left_is_not_trusted_blindly() {
-    let repository = tiny_repository();
-    let hub = serve(repository.clone());
-    let client = Client::of(&hub);
-    // A page stored as the file, and a partial file that is too long.
-    let blobs = client.cache(TINY).join("blobs");
-    fs::create_dir_all(&blobs).unwrap();
-    let hash = |name: &str| etag(name, &repository.files[name]);
-    fs::write(blobs.join(hash("config.json")), "<html>an error page</html>").unwrap();
-    fs::write(blobs.join(format!("{}.quantlab.incomplete", hash(WEIGHTS))), vec![1; 800_000]).unwrap();
-    client.fetch(&[TINY]).result.unwrap();
-    assert_complete(&client, &repository);
 }
 
 #[test]

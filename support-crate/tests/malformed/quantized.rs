@@ -197,10 +197,11 @@ fn expect(which: usize, lie: impl FnOnce(&mut Checkpoint), field: &str) {
 #[test]
 fn quant_states_that_lie() {
     for (which, key, value, named) in [
-        (NF4, "shape", json!([256, 32]), "[256, 32]"),
+        (NF4, "shape", json!([256, 32]), "[256, 32], expected [256, 64]"),
         (NF4, "shape", json!([1_u64 << 40, 1_u64 << 40]), "[1099511627776, 1099511627776]"),
         (NF4, "shape", json!([16384]), "[16384]"),
         (FP4, "shape", json!([-1, 64]), "quant_state"),
+        (NF4, "blocksize", json!(48), "a blocksize of 48"),
         (FP4, "blocksize", json!(128), "absmax"),
         (FP4, "blocksize", json!(0), "block"),
         (FP4, "blocksize", json!(1_u64 << 63), "block"),
@@ -233,9 +234,23 @@ fn parts_that_do_not_fit() {
     ] {
         expect(which, |checkpoint| checkpoint.part(part).set_len(len), named);
     }
-    for (which, part) in [(NF4, ".absmax"), (NESTED, ".nested_quant_map"), (NESTED, ".nested_absmax"), (INT8, ".SCB")] {
+    for (which, part) in [
+        (NF4, ".absmax"),
+        (NF4, ".quant_map"),
+        (NF4, "__nf4"),
+        (NESTED, ".nested_quant_map"),
+        (NESTED, ".nested_absmax"),
+        (INT8, ".SCB"),
+    ] {
         expect(which, |checkpoint| checkpoint.remove(part), part);
     }
+    let misshapen = |checkpoint: &mut Checkpoint| checkpoint.part(".absmax").shape = vec![128, 2];
+    expect(NF4, misshapen, ".absmax` has shape [128, 2], expected [256]");
+    let first = |part: &'static str, value: f32| {
+        move |checkpoint: &mut Checkpoint| checkpoint.part(part).bytes[..4].copy_from_slice(&value.to_le_bytes())
+    };
+    expect(NF4, first(".absmax", f32::NAN), "absmax 0 is NaN");
+    expect(INT8, first(".SCB", -1.0), "row 0 is -1");
     expect(INT8, |checkpoint| checkpoint.part(".weight_format").bytes[0] = 1, "weight_format");
     expect(INT8, |checkpoint| checkpoint.part(".weight_format").dtype = json!("I8"), "weight_format");
     let text = |checkpoint: &mut Checkpoint| checkpoint.part("__nf4").set_bytes(b"{\"quant_type\": \"nf".to_vec());

@@ -36,7 +36,10 @@ pub trait TileProduct: Sync {
     type Number: TileNumber + Kept;
 
     /// The matrix, if it is stored in these numbers.
-    fn stored(&self) -> Option<&[Self::Number]>;
+    #[inline(always)]
+    fn stored(&self) -> Option<&[Self::Number]> {
+        None
+    }
 
     /// Some columns of a row of weights, in the order that the inputs are in.
     fn row(&self, simd: Avx512Bf16, row: usize, columns: Range<usize>, out: &mut [Self::Number]);

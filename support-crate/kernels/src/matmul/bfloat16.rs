@@ -41,7 +41,7 @@ pub fn matmul(
         });
         #[cfg(target_arch = "x86_64")]
         if let Isa::Amx(amx) = isa {
-            return amx::matmul(amx, scope, &rounded, &Stored { weights, k }, k, epilogue, out);
+            return amx::matmul(amx, scope, &rounded, &Rows { weights, k }, k, epilogue, out);
         }
         return full(isa, scope, (&rounded, weights, k), epilogue, out, &|gemm| isa.dispatch_bf16(gemm));
     }
@@ -86,15 +86,9 @@ impl<S> DecodeRow<S, Widened> for Rows<'_> {
     }
 }
 
-/// The weights, to be multiplied in tiles.
+/// To be multiplied in tiles.
 #[cfg(target_arch = "x86_64")]
-struct Stored<'a> {
-    weights: &'a [bf16],
-    k: usize,
-}
-
-#[cfg(target_arch = "x86_64")]
-impl amx::TileProduct for Stored<'_> {
+impl amx::TileProduct for Rows<'_> {
     type Number = bf16;
 
     #[inline(always)]

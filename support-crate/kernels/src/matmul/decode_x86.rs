@@ -5,35 +5,30 @@ use std::arch::x86_64::*;
 use half::bf16;
 
 use super::decode::Decoded;
-use crate::simd::{Avx2, Avx2Vnni, Avx512, Avx512Bf16, Avx512Vnni};
+use crate::simd::{Avx2, Avx512, Avx512Bf16};
 
-macro_rules! avx2 {
-    ($($simd:ty),*) => {$(
-        impl Decoded<$simd> for f32 {
-            /// Numbers 0 to 7 and 8 to 15.
-            type Table = (__m256, __m256);
+impl Decoded<Avx2> for f32 {
+    /// Numbers 0 to 7 and 8 to 15.
+    type Table = (__m256, __m256);
 
-            #[inline(always)]
-            fn table(_: $simd, code: &[f32; 16], [scale, _]: [f32; 2]) -> (__m256, __m256) {
-                // SAFETY: the value of the instruction set proves that it is there; both halves lie in `code`.
-                unsafe {
-                    let scale = _mm256_set1_ps(scale);
-                    let half = |start: usize| _mm256_mul_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale);
-                    (half(0), half(8))
-                }
-            }
-            #[inline(always)]
-            unsafe fn decode(_: $simd, table: (__m256, __m256), from: *const u8) -> (__m256, __m256) {
-                // SAFETY: the value of the instruction set proves that it is there; the caller can read 8 bytes.
-                unsafe {
-                    let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
-                    (lookup(table, _mm256_srli_epi32::<4>(bytes)), lookup(table, bytes))
-                }
-            }
+    #[inline(always)]
+    fn table(_: Avx2, code: &[f32; 16], [scale, _]: [f32; 2]) -> (__m256, __m256) {
+        // SAFETY: the value of the instruction set proves that it is there; both halves lie in `code`.
+        unsafe {
+            let scale = _mm256_set1_ps(scale);
+            let half = |start: usize| _mm256_mul_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale);
+            (half(0), half(8))
         }
-    )*};
+    }
+    #[inline(always)]
+    unsafe fn decode(_: Avx2, table: (__m256, __m256), from: *const u8) -> (__m256, __m256) {
+        // SAFETY: the value of the instruction set proves that it is there; the caller can read 8 bytes.
+        unsafe {
+            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
+            (lookup(table, _mm256_srli_epi32::<4>(bytes)), lookup(table, bytes))
+        }
+    }
 }
-avx2!(Avx2, Avx2Vnni);
 
 /// The numbers at the indices in the lowest 4 bits of each lane: a permutation looks at 3 bits, the 4th chooses
 /// between the halves.
@@ -51,30 +46,25 @@ unsafe fn lookup((low, high): (__m256, __m256), indices: __m256i) -> __m256 {
     }
 }
 
-macro_rules! avx512 {
-    ($($simd:ty),*) => {$(
-        impl Decoded<$simd> for f32 {
-            type Table = __m512;
+impl Decoded<Avx512> for f32 {
+    type Table = __m512;
 
-            #[inline(always)]
-            fn table(_: $simd, code: &[f32; 16], [scale, _]: [f32; 2]) -> __m512 {
-                // SAFETY: the value of the instruction set proves that it is there; `code` is a vector.
-                unsafe { _mm512_mul_ps(_mm512_loadu_ps(code.as_ptr()), _mm512_set1_ps(scale)) }
-            }
-            #[inline(always)]
-            unsafe fn decode(_: $simd, table: __m512, from: *const u8) -> (__m512, __m512) {
-                // SAFETY: the value of the instruction set proves that it is there; the caller can read 16 bytes.
-                // A permutation looks at the lowest 4 bits only.
-                unsafe {
-                    let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
-                    let upper = _mm512_srli_epi32::<4>(bytes);
-                    (_mm512_permutexvar_ps(upper, table), _mm512_permutexvar_ps(bytes, table))
-                }
-            }
+    #[inline(always)]
+    fn table(_: Avx512, code: &[f32; 16], [scale, _]: [f32; 2]) -> __m512 {
+        // SAFETY: the value of the instruction set proves that it is there; `code` is a vector.
+        unsafe { _mm512_mul_ps(_mm512_loadu_ps(code.as_ptr()), _mm512_set1_ps(scale)) }
+    }
+    #[inline(always)]
+    unsafe fn decode(_: Avx512, table: __m512, from: *const u8) -> (__m512, __m512) {
+        // SAFETY: the value of the instruction set proves that it is there; the caller can read 16 bytes.
+        // A permutation looks at the lowest 4 bits only.
+        unsafe {
+            let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
+            let upper = _mm512_srli_epi32::<4>(bytes);
+            (_mm512_permutexvar_ps(upper, table), _mm512_permutexvar_ps(bytes, table))
         }
-    )*};
+    }
 }
-avx512!(Avx512, Avx512Vnni, Avx512Bf16);
 
 /// Indices are brought into the lower half of 16 bits each; the next bit says in which half of the group they
 /// are, which has 16 numbers of its own in the table.

@@ -36,7 +36,12 @@ pub trait Factor<S: Simd>: Copy {
     type Sums: Copy;
     /// What a vector of sums adds up to.
     type Sum: Copy + Add<Output = Self::Sum>;
-    fn none(simd: S) -> Self::Vector;
+    /// A vector of zeros.
+    #[inline(always)]
+    fn none(simd: S) -> Self::Vector {
+        // SAFETY: no number is read.
+        unsafe { Self::load_part(simd, std::ptr::dangling(), 0) }
+    }
     fn no_sums(simd: S) -> Self::Sums;
     fn dot(simd: S, a: Self::Vector, b: Self::Vector, sums: Self::Sums) -> Self::Sums;
     fn reduce(simd: S, sums: [Self::Sums; 4]) -> [Self::Sum; 4];
@@ -235,114 +240,64 @@ pub fn add_sums<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
     }
 }
 
-/// Float32 in memory, whatever it is rounded to.
-macro_rules! float32_factor {
-    ($($number:ty),*) => {$(
+/// [`Factor`] by functions of [`Simd`]: those of the numbers, and those of their sums.
+macro_rules! factor {
+    (
+        $(#[$doc:meta])* $number:ty: $step:ident in $vector:ident, $load:ident, $load_part:ident;
+        $sums:ident of $sum:ty, $zero:ident, $dot:ident, $reduce:ident $(, $wrap:path)?;
+        $($constant:ident: $type:ty = $value:expr;)*
+    ) => {
+        $(#[$doc])*
         impl<S: Simd> Factor<S> for $number {
-            const STEP: usize = S::LANES;
-            type Vector = S::F32;
-            type Sums = S::F32;
-            type Sum = f32;
+            const STEP: usize = S::$step;
+            $(const $constant: $type = $value;)*
+            type Vector = S::$vector;
+            type Sums = S::$sums;
+            type Sum = $sum;
             #[inline(always)]
-            fn none(simd: S) -> S::F32 {
-                simd.zero()
+            fn no_sums(simd: S) -> S::$sums {
+                simd.$zero()
             }
             #[inline(always)]
-            fn no_sums(simd: S) -> S::F32 {
-                simd.zero()
+            fn dot(simd: S, a: S::$vector, b: S::$vector, sums: S::$sums) -> S::$sums {
+                simd.$dot(a, b, sums)
             }
             #[inline(always)]
-            fn dot(simd: S, a: S::F32, b: S::F32, sums: S::F32) -> S::F32 {
-                simd.mul_add(a, b, sums)
+            fn reduce(simd: S, sums: [S::$sums; 4]) -> [$sum; 4] {
+                simd.$reduce(sums)$(.map($wrap))?
             }
             #[inline(always)]
-            fn reduce(simd: S, sums: [S::F32; 4]) -> [f32; 4] {
-                simd.sums(sums)
+            unsafe fn load(simd: S, from: *const Self) -> S::$vector {
+                // SAFETY: the caller can read `STEP` numbers, which are in memory what `Simd` has them as.
+                unsafe { simd.$load(from.cast()) }
             }
             #[inline(always)]
-            unsafe fn load(simd: S, from: *const $number) -> S::F32 {
-                // SAFETY: `STEP` numbers can be read; the type is float32 in memory.
-                unsafe { simd.load(from.cast()) }
-            }
-            #[inline(always)]
-            unsafe fn load_part(simd: S, from: *const $number, count: usize) -> S::F32 {
-                // SAFETY: `count` numbers can be read; the type is float32 in memory.
-                unsafe { simd.load_part(from.cast(), count) }
+            unsafe fn load_part(simd: S, from: *const Self, count: usize) -> S::$vector {
+                // SAFETY: the caller can read `count` numbers, which are in memory what `Simd` has them as.
+                unsafe { simd.$load_part(from.cast(), count) }
             }
         }
-    )*};
+    };
 }
-float32_factor!(f32, Widened);
-
-impl<S: Simd> Factor<S> for bf16 {
-    const STEP: usize = S::BF16_LANES;
-    type Vector = S::Bf16;
-    type Sums = S::F32;
-    type Sum = f32;
-    #[inline(always)]
-    fn none(simd: S) -> S::Bf16 {
-        // SAFETY: no number is read.
-        unsafe { simd.load_bf16_part(std::ptr::dangling(), 0) }
-    }
-    #[inline(always)]
-    fn no_sums(simd: S) -> S::F32 {
-        simd.zero()
-    }
-    #[inline(always)]
-    fn dot(simd: S, a: S::Bf16, b: S::Bf16, sums: S::F32) -> S::F32 {
-        simd.bf16_dot(a, b, sums)
-    }
-    #[inline(always)]
-    fn reduce(simd: S, sums: [S::F32; 4]) -> [f32; 4] {
-        simd.sums(sums)
-    }
-    #[inline(always)]
-    unsafe fn load(simd: S, from: *const bf16) -> S::Bf16 {
-        // SAFETY: the caller's promise is the same.
-        unsafe { simd.load_bf16(from) }
-    }
-    #[inline(always)]
-    unsafe fn load_part(simd: S, from: *const bf16, count: usize) -> S::Bf16 {
-        // SAFETY: the caller's promise is the same.
-        unsafe { simd.load_bf16_part(from, count) }
-    }
+factor! {
+    f32: LANES in F32, load, load_part;
+    F32 of f32, zero, mul_add, sums;
 }
-
-/// The first factor is an input, without sign where the instructions want it so.
-impl<S: Simd> Factor<S> for i8 {
-    const STEP: usize = S::BYTES;
-    const TILE: (usize, usize) = S::BYTE_TILE;
-    const K_BLOCK: usize = 4096;
-    type Vector = S::Bytes;
-    type Sums = S::I32;
-    type Sum = Wrapping;
-    #[inline(always)]
-    fn none(simd: S) -> S::Bytes {
-        // SAFETY: no byte is read.
-        unsafe { simd.load_bytes_part(std::ptr::dangling(), 0) }
-    }
-    #[inline(always)]
-    fn no_sums(simd: S) -> S::I32 {
-        simd.zero_i32()
-    }
-    #[inline(always)]
-    fn dot(simd: S, a: S::Bytes, b: S::Bytes, sums: S::I32) -> S::I32 {
-        simd.byte_dot(a, b, sums)
-    }
-    #[inline(always)]
-    fn reduce(simd: S, sums: [S::I32; 4]) -> [Wrapping; 4] {
-        simd.sums_i32(sums).map(std::num::Wrapping)
-    }
-    #[inline(always)]
-    unsafe fn load(simd: S, from: *const i8) -> S::Bytes {
-        // SAFETY: the caller's promise is the same.
-        unsafe { simd.load_bytes(from) }
-    }
-    #[inline(always)]
-    unsafe fn load_part(simd: S, from: *const i8, count: usize) -> S::Bytes {
-        // SAFETY: the caller's promise is the same.
-        unsafe { simd.load_bytes_part(from, count) }
-    }
+factor! {
+    /// Float32 in memory, whatever it is rounded to.
+    Widened: LANES in F32, load, load_part;
+    F32 of f32, zero, mul_add, sums;
+}
+factor! {
+    bf16: BF16_LANES in Bf16, load_bf16, load_bf16_part;
+    F32 of f32, zero, bf16_dot, sums;
+}
+factor! {
+    /// The first factor is an input, without sign where the instructions want it so.
+    i8: BYTES in Bytes, load_bytes, load_bytes_part;
+    I32 of Wrapping, zero_i32, byte_dot, sums_i32, std::num::Wrapping;
+    TILE: (usize, usize) = S::BYTE_TILE;
+    K_BLOCK: usize = 4096;
 }
 
 /// A sum of products of bytes, modulo 2^32 until what a shift added to it is taken back.

@@ -338,11 +338,6 @@ impl amx::TileProduct for Product<'_, bf16> {
     type Number = bf16;
 
     #[inline(always)]
-    fn stored(&self) -> Option<&[bf16]> {
-        None
-    }
-
-    #[inline(always)]
     fn row(&self, simd: Avx512Bf16, row: usize, columns: Range<usize>, out: &mut [bf16]) {
         self.decode_row(simd, row, columns, out);
     }

@@ -23,7 +23,7 @@ impl Avx2Vnni {
     }
 }
 
-/// What both have: float32, and bfloat16 widened to it.
+/// What both have: float32, bfloat16 widened to it, and bytes but for their products.
 macro_rules! avx2 {
     () => {
         const FMA: bool = true;
@@ -39,6 +39,8 @@ macro_rules! avx2 {
         const LANES: usize = 8;
         type Bf16 = __m256;
         const BF16_LANES: usize = 8;
+        type Bytes = __m256i;
+        const BYTES: usize = 32;
         type I32 = __m256i;
         intrinsics! {
             fn splat(value: f32) -> __m256 = _mm256_set1_ps(value);
@@ -60,6 +62,9 @@ macro_rules! avx2 {
 
             fn zero_i32() -> __m256i = _mm256_setzero_si256();
             fn sums_i32(values: [__m256i; 4]) -> [i32; 4] = sums_i32(values);
+            unsafe fn load_bytes(from: *const i8) -> __m256i = _mm256_loadu_si256(from.cast());
+            unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m256i =
+                _mm256_loadu_si256(padded::<i8, 32>(from, count).as_ptr().cast());
         }
     };
 }
@@ -69,15 +74,10 @@ unsafe impl Simd for Avx2 {
     vectorize!();
     avx2!();
 
-    type Bytes = __m256i;
-    const BYTES: usize = 32;
     const BYTE_TILE: (usize, usize) = (3, 3);
     const UNSIGNED: bool = false;
     intrinsics! {
         fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = byte_dot(a, b, c);
-        unsafe fn load_bytes(from: *const i8) -> __m256i = _mm256_loadu_si256(from.cast());
-        unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m256i =
-            _mm256_loadu_si256(padded::<i8, 32>(from, count).as_ptr().cast());
     }
 }
 
@@ -86,14 +86,9 @@ unsafe impl Simd for Avx2Vnni {
     vectorize!();
     avx2!();
 
-    type Bytes = __m256i;
-    const BYTES: usize = 32;
     const UNSIGNED: bool = true;
     intrinsics! {
         fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = _mm256_dpbusd_avx_epi32(c, a, b);
-        unsafe fn load_bytes(from: *const i8) -> __m256i = _mm256_loadu_si256(from.cast());
-        unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m256i =
-            _mm256_loadu_si256(padded::<i8, 32>(from, count).as_ptr().cast());
     }
 }
 

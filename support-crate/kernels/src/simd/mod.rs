@@ -41,68 +41,37 @@ pub trait Kernel<S> {
     fn run(self, simd: S);
 }
 
-/// Defines a trait for kernels that are compiled for each of some instruction sets.
-macro_rules! kernel_for {
-    ($(#[$doc:meta])* $name:ident: $($simd:ty),+) => {
-        $(#[$doc])*
-        pub trait $name: $(Kernel<$simd> +)+ {}
-        impl<K: $(Kernel<$simd> +)+> $name for K {}
+/// Defines the traits of kernels that are compiled for each of some instruction sets: which sets differ in what; the
+/// others run the code of the set that they contain.
+macro_rules! kernels_for {
+    (floats: $($float:ty),+; bf16: $($bf16:ty),+; bytes: $($bytes:ty),+) => {
+        /// A kernel for all sets that differ in their vectors of float32.
+        pub trait FloatKernel: $(Kernel<$float> +)+ {}
+        impl<K: $(Kernel<$float> +)+> FloatKernel for K {}
+
+        /// A kernel for all sets that differ in their products of bfloat16.
+        pub trait Bf16Kernel: $(Kernel<$bf16> +)+ {}
+        impl<K: $(Kernel<$bf16> +)+> Bf16Kernel for K {}
+
+        /// A kernel for all sets that differ in their products of bytes.
+        pub trait ByteKernel: $(Kernel<$bytes> +)+ {}
+        impl<K: $(Kernel<$bytes> +)+> ByteKernel for K {}
     };
 }
-
-/// Which sets differ in what; the others run the code of the set that they contain.
 #[cfg(target_arch = "x86_64")]
-mod sets {
-    use super::*;
-
-    kernel_for!(
-        /// A kernel for all sets that differ in their vectors of float32.
-        FloatKernel: Scalar, Avx2, Avx512
-    );
-    kernel_for!(
-        /// A kernel for all sets that differ in their products of bfloat16.
-        Bf16Kernel: Scalar, Avx2, Avx512, Avx512Bf16
-    );
-    kernel_for!(
-        /// A kernel for all sets that differ in their products of bytes.
-        ByteKernel: Scalar, Avx2, Avx2Vnni, Avx512, Avx512Vnni
-    );
-}
+kernels_for!(
+    floats: Scalar, Avx2, Avx512;
+    bf16: Scalar, Avx2, Avx512, Avx512Bf16;
+    bytes: Scalar, Avx2, Avx2Vnni, Avx512, Avx512Vnni
+);
 #[cfg(target_arch = "aarch64")]
-mod sets {
-    use super::*;
-
-    kernel_for!(
-        /// A kernel for all sets that differ in their vectors of float32.
-        FloatKernel: Scalar, Neon
-    );
-    kernel_for!(
-        /// A kernel for all sets that differ in their products of bfloat16.
-        Bf16Kernel: Scalar, Neon, NeonBf16
-    );
-    kernel_for!(
-        /// A kernel for all sets that differ in their products of bytes.
-        ByteKernel: Scalar, Neon, NeonDotprod, NeonBf16
-    );
-}
+kernels_for!(
+    floats: Scalar, Neon;
+    bf16: Scalar, Neon, NeonBf16;
+    bytes: Scalar, Neon, NeonDotprod, NeonBf16
+);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod sets {
-    use super::*;
-
-    kernel_for!(
-        /// A kernel for all sets that differ in their vectors of float32.
-        FloatKernel: Scalar
-    );
-    kernel_for!(
-        /// A kernel for all sets that differ in their products of bfloat16.
-        Bf16Kernel: Scalar
-    );
-    kernel_for!(
-        /// A kernel for all sets that differ in their products of bytes.
-        ByteKernel: Scalar
-    );
-}
-pub use sets::{Bf16Kernel, ByteKernel, FloatKernel};
+kernels_for!(floats: Scalar; bf16: Scalar; bytes: Scalar);
 
 /// Vectors of float32, of bfloat16 and of bytes, and what products need of them.
 ///
@@ -201,7 +170,7 @@ pub unsafe trait Simd: Copy + Send + Sync {
     }
 }
 
-/// A table of trait functions that are one expression of intrinsics each, as in
+/// A table of trait functions that are one expression each, mostly of intrinsics, as in
 /// `fn multiply(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);`.
 ///
 /// Stands inside of an `impl Simd`, whose `self` proves that the instructions are there; the functions that are
@@ -209,6 +178,7 @@ pub unsafe trait Simd: Copy + Send + Sync {
 macro_rules! intrinsics {
     () => {};
     (fn $name:ident($($arg:tt: $ty:ty),*) -> $result:ty = $body:expr; $($rest:tt)*) => {
+        #[allow(unused_unsafe, reason = "one number at a time takes no intrinsics")]
         #[inline(always)]
         fn $name(self, $($arg: $ty),*) -> $result {
             // SAFETY: `self` exists, so the processor has these instructions; nothing here touches memory.
@@ -217,6 +187,7 @@ macro_rules! intrinsics {
         intrinsics!($($rest)*);
     };
     (unsafe fn $name:ident($($arg:tt: $ty:ty),*) $(-> $result:ty)? = $body:expr; $($rest:tt)*) => {
+        #[allow(unused_unsafe, reason = "part of a vector of one number is none of it")]
         #[inline(always)]
         unsafe fn $name(self, $($arg: $ty),*) $(-> $result)? {
             // SAFETY: `self` exists, so the processor has these instructions; the caller vouches for the memory.
@@ -225,7 +196,6 @@ macro_rules! intrinsics {
         intrinsics!($($rest)*);
     };
 }
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use intrinsics;
 
 /// The first `count` of `N` numbers, and zeros, for instruction sets that cannot leave lanes out.

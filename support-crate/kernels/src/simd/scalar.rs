@@ -2,7 +2,7 @@
 
 use half::bf16;
 
-use super::{Kernel, Simd};
+use super::{Kernel, Simd, intrinsics};
 use crate::elementwise::nearest_bf16;
 
 /// One number at a time.
@@ -21,86 +21,32 @@ unsafe impl Simd for Scalar {
 
     type F32 = f32;
     const LANES: usize = 1;
-    #[inline(always)]
-    fn splat(self, value: f32) -> f32 {
-        value
-    }
-    #[inline(always)]
-    fn multiply(self, a: f32, b: f32) -> f32 {
-        a * b
-    }
-    #[inline(always)]
-    fn mul_add(self, a: f32, b: f32, c: f32) -> f32 {
-        a * b + c
-    }
-    #[inline(always)]
-    fn nearest_bf16(self, value: f32) -> f32 {
-        nearest_bf16(value).to_f32()
-    }
-    #[inline(always)]
-    fn sums(self, values: [f32; 4]) -> [f32; 4] {
-        values
-    }
-    #[inline(always)]
-    fn first(self, value: f32) -> f32 {
-        value
-    }
-    #[inline(always)]
-    unsafe fn load(self, from: *const f32) -> f32 {
-        // SAFETY: the caller can read one number.
-        unsafe { *from }
-    }
-    #[inline(always)]
-    unsafe fn load_part(self, _: *const f32, _: usize) -> f32 {
-        0.0
-    }
-    #[inline(always)]
-    unsafe fn store(self, value: f32, to: *mut f32) {
-        // SAFETY: the caller can write one number.
-        unsafe { *to = value }
-    }
-    #[inline(always)]
-    unsafe fn store_part(self, _: f32, _: *mut f32, _: usize) {}
-
     type Bf16 = f32;
     const BF16_LANES: usize = 1;
-    #[inline(always)]
-    fn bf16_dot(self, a: f32, b: f32, c: f32) -> f32 {
-        a * b + c
-    }
-    #[inline(always)]
-    unsafe fn load_bf16(self, from: *const bf16) -> f32 {
-        // SAFETY: the caller can read one number.
-        unsafe { (*from).to_f32() }
-    }
-    #[inline(always)]
-    unsafe fn load_bf16_part(self, _: *const bf16, _: usize) -> f32 {
-        0.0
-    }
-
     type Bytes = i32;
     const BYTES: usize = 1;
     const UNSIGNED: bool = false;
     type I32 = i32;
-    #[inline(always)]
-    fn zero_i32(self) -> i32 {
-        0
-    }
-    #[inline(always)]
-    fn byte_dot(self, a: i32, b: i32, c: i32) -> i32 {
-        c.wrapping_add(a * b)
-    }
-    #[inline(always)]
-    fn sums_i32(self, values: [i32; 4]) -> [i32; 4] {
-        values
-    }
-    #[inline(always)]
-    unsafe fn load_bytes(self, from: *const i8) -> i32 {
-        // SAFETY: the caller can read one byte.
-        i32::from(unsafe { *from })
-    }
-    #[inline(always)]
-    unsafe fn load_bytes_part(self, _: *const i8, _: usize) -> i32 {
-        0
+    intrinsics! {
+        fn splat(value: f32) -> f32 = value;
+        fn multiply(a: f32, b: f32) -> f32 = a * b;
+        fn mul_add(a: f32, b: f32, c: f32) -> f32 = a * b + c;
+        fn nearest_bf16(value: f32) -> f32 = nearest_bf16(value).to_f32();
+        fn sums(values: [f32; 4]) -> [f32; 4] = values;
+        fn first(value: f32) -> f32 = value;
+        unsafe fn load(from: *const f32) -> f32 = *from;
+        unsafe fn load_part(_: *const f32, _: usize) -> f32 = 0.0;
+        unsafe fn store(value: f32, to: *mut f32) = *to = value;
+        unsafe fn store_part(_: f32, _: *mut f32, _: usize) = ();
+
+        fn bf16_dot(a: f32, b: f32, c: f32) -> f32 = a * b + c;
+        unsafe fn load_bf16(from: *const bf16) -> f32 = (*from).to_f32();
+        unsafe fn load_bf16_part(_: *const bf16, _: usize) -> f32 = 0.0;
+
+        fn zero_i32() -> i32 = 0;
+        fn byte_dot(a: i32, b: i32, c: i32) -> i32 = c.wrapping_add(a * b);
+        fn sums_i32(values: [i32; 4]) -> [i32; 4] = values;
+        unsafe fn load_bytes(from: *const i8) -> i32 = i32::from(*from);
+        unsafe fn load_bytes_part(_: *const i8, _: usize) -> i32 = 0;
     }
 }

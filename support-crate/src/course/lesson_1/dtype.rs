@@ -97,14 +97,14 @@ fn unknown(ask: &Ask<'_>) -> Result<(), Complaint> {
     {
         match ask(name, device) {
             Ok(resolved) => {
-                return Err(Complaint::wrong(format!(
+                return wrong!(
                     "{name:?} is not one of the three precisions, but it became {} on {device}",
                     resolved.dtype
-                )));
+                );
             }
             Err(Complaint::Failed(message)) if message.contains(name) => {}
             Err(Complaint::Failed(message)) => {
-                return Err(Complaint::wrong(format!("the error does not repeat the name {name:?}: {message}")));
+                return wrong!("the error does not repeat the name {name:?}: {message}");
             }
             Err(complaint) => return Err(complaint),
         }

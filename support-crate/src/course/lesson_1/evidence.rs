@@ -1,79 +1,21 @@
 //! Where the numbers of a sweep come from: the rows that an answer returned, against what the machine did.
 
-use std::ops::Range;
-
+use super::SweepConfig;
 use crate::course::Complaint;
-use crate::course::probe::{Event, Machine, Pass, Stretch};
-use crate::measure::{Metrics, Runs};
+use crate::course::evidence::{Evidence, Source};
+use crate::course::probe::Machine;
+use crate::measure::Runs;
 
 /// What happened on a machine during a sweep.
-pub(super) struct Evidence {
-    events: Vec<Event>,
-    passes: Vec<Pass>,
+pub(super) fn evidence_of(machine: &Machine) -> Evidence {
+    Evidence::of(machine, "each run is what `time_generate` returns, with the clock that was passed in", "")
 }
 
-/// What a run was timed on: one generation, if all is well.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Source {
-    /// The number of the model, in the order of loading.
-    pub(super) model: usize,
-    /// The prompt's ids.
-    pub(super) prompt: Vec<u32>,
-    /// Whether tokens after the first were computed with a cache.
-    pub(super) use_cache: bool,
-    /// Its forward passes, among all of the machine.
-    passes: Range<usize>,
-}
-
-/// What every run of a sweep was told.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
-    pub(super) new_tokens: usize,
-    pub(super) use_cache: bool,
-    pub(super) repeats: usize,
-}
-
-impl Evidence {
-    pub(super) fn of(machine: &Machine) -> Self {
-        Self { events: machine.events(), passes: machine.passes() }
-    }
-
-    /// What a run was timed on: the forward passes between the readings of the clock that are as far apart as it says.
-    ///
-    /// # Errors
-    /// There are no such readings, or nothing was generated between them.
-    fn source(&self, run: &Metrics) -> Result<Source, Complaint> {
-        let seconds = run.total_latency_s;
-        let Some(Stretch { first, last, .. }) = Stretch::of(&self.events, seconds) else {
-            return Err(Complaint::wrong(format!(
-                "a row has a run of {seconds:.4} s, but no two readings of the clock are that far apart: each run is what \
-                 `time_generate` returns, with the clock that was passed in"
-            )));
-        };
-        let count = |events: &[Event]| events.iter().filter(|event| event.is_forward()).count();
-        let start = count(&self.events[..first]);
-        let passes = start..start + count(&self.events[first..last]);
-        let Some(Pass { model, ids }) = self.passes[passes.clone()].first().cloned() else {
-            return Err(Complaint::wrong(format!("a row has a run of {seconds:.4} s in which nothing was generated")));
-        };
-        let cached = |event: &Event| matches!(event, Event::Forward { past_len: 1.., .. });
-        Ok(Source { model, prompt: ids, use_cache: self.events[first..last].iter().any(cached), passes })
-    }
-
-    /// What the runs of each row were timed on.
-    ///
-    /// # Errors
-    /// A run was not timed on this machine.
-    pub(super) fn sources(&self, rows: &[&Runs]) -> Result<Vec<Vec<Source>>, Complaint> {
-        rows.iter().map(|row| row.runs.iter().map(|run| self.source(run)).collect()).collect()
-    }
-}
-
-impl Told {
+impl SweepConfig {
     /// # Errors
     /// A run made another number of new tokens than told, or says so.
     pub(super) fn same_new_tokens(&self, rows: &[&Runs], sources: &[Vec<Source>]) -> Result<(), Complaint> {
-        let told = self.new_tokens;
+        let told = self.max_new_tokens;
         let counts: Vec<usize> = rows.iter().flat_map(|row| &row.runs).map(|run| run.tokens_generated).collect();
         if let Some(count) = counts.iter().find(|&&count| count != told) {
             let differ = counts.iter().any(|count| *count != counts[0]);
@@ -91,25 +33,6 @@ impl Told {
                 0 => format!("a run covers {} generations: does your stopwatch time the warm-up too?", passes / told),
                 _ => format!("`max_new_tokens` was {told}, but a run was timed on {passes} new tokens"),
             }))
-        })
-    }
-
-    /// # Errors
-    /// A row has more or fewer runs than told, or one that stands somewhere else too.
-    pub(super) fn repeated(&self, rows: &[&Runs], sources: &[Vec<Source>]) -> Result<(), Complaint> {
-        if let Some(row) = rows.iter().find(|row| row.runs.len() != self.repeats) {
-            let (repeats, runs) = (self.repeats, row.runs.len());
-            return Err(Complaint::wrong(format!("`repeats` was {repeats}, a row has {runs} runs")));
-        }
-        let mut starts: Vec<usize> = sources.iter().flatten().map(|source| source.passes.start).collect();
-        let all = starts.len();
-        starts.sort_unstable();
-        starts.dedup();
-        Complaint::unless(starts.len() == all, || {
-            format!(
-                "your rows have {all} runs, but only {} were timed: one run was counted more than once",
-                starts.len()
-            )
         })
     }
 

@@ -1,9 +1,10 @@
 //! `run_for_varied_lengths`: the prompt grows, everything else stays.
 
-use super::evidence::{Evidence, Source, Told};
+use super::evidence::evidence_of;
 use super::{LengthRun, SweepConfig};
+use crate::course::evidence::{Evidence, Source, repeated};
 use crate::course::probe::{Costs, Machine};
-use crate::course::{Check, Complaint, Score, Verdict, ask};
+use crate::course::{Check, Complaint, Point, Score, ask, must_fail};
 use crate::error::Result;
 use crate::measure::{Clock, Runs};
 use crate::model::{Device, Loaded};
@@ -20,8 +21,7 @@ const HINTS: [&str; 3] = [
 /// A prompt may be this much longer than its target: the rest of a sentence.
 const SENTENCE: usize = 64;
 
-/// What a point is for, and what decides about it.
-type Point = (&'static str, fn(&Trial) -> Verdict);
+type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<LengthRun>> + 'a;
 
 /// Checks `run_for_varied_lengths(clock, loaded, config)`.
 pub fn check_run_for_varied_lengths(
@@ -33,23 +33,22 @@ pub fn check_run_for_varied_lengths(
         .into_iter()
         .map(|config| Trial::run(&yours, config))
         .collect::<Result<Vec<_>, _>>();
-    let points: [Point; 6] = [
+    let points: [Point<Trial>; 6] = [
         ("a row for each target length, in order, each long enough", Trial::long_enough),
         ("lengths are counted in tokens", Trial::in_tokens),
         ("the same number of new tokens in every row", |trial| {
-            trial.told.same_new_tokens(&trial.runs(), &trial.sources()?)
+            trial.config.same_new_tokens(&trial.runs(), &trial.sources()?)
         }),
         ("every row has as many runs as told, each timed by itself", |trial| {
-            trial.told.repeated(&trial.runs(), &trial.sources()?)
+            repeated(&trial.runs(), &trial.sources()?, trial.config.repeats)
         }),
         ("every row has the times of its own prompt", Trial::own_prompt),
-        ("runs with and without the cache as told", |trial| trial.told.cache_as_told(&trial.sources()?)),
+        ("runs with and without the cache as told", |trial| trial.config.cache_as_told(&trial.sources()?)),
     ];
-    let mut check = Check::new("run_for_varied_lengths", HINTS);
-    for (what, look) in points {
-        check = check.about(&trials, what, |trials| trials.iter().try_for_each(look));
-    }
-    check.about(&trials, "passes on what goes wrong in a run", |trials| passes_errors_on(&yours, &trials[1])).score()
+    Check::new("run_for_varied_lengths", HINTS)
+        .each(&trials, &points)
+        .about(&trials, "passes on what goes wrong in a run", |trials| passes_errors_on(&yours, &trials[1]))
+        .score()
 }
 
 fn config(prompt_lengths: &[usize], max_new_tokens: usize, use_cache: bool, repeats: usize) -> SweepConfig {
@@ -67,22 +66,18 @@ fn config(prompt_lengths: &[usize], max_new_tokens: usize, use_cache: bool, repe
 /// One call of the answer, and what happened on the machine meanwhile.
 struct Trial {
     config: SweepConfig,
-    told: Told,
     rows: Vec<LengthRun>,
     evidence: Evidence,
     calls: Vec<usize>,
 }
 
 impl Trial {
-    fn run(
-        yours: &impl Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<LengthRun>>,
-        config: SweepConfig,
-    ) -> Result<Self, Complaint> {
+    fn run(yours: &Answer<'_>, config: SweepConfig) -> Result<Self, Complaint> {
         let machine = Machine::new(costs());
         let rows = call(&machine, yours, &config)?;
         Complaint::unless(!rows.is_empty(), || "no rows came back")?;
-        let (evidence, calls) = (Evidence::of(&machine), machine.some_calls().collect());
-        Ok(Self { told: config.told(), config, rows, evidence, calls })
+        let (evidence, calls) = (evidence_of(&machine), machine.some_calls().collect());
+        Ok(Self { config, rows, evidence, calls })
     }
 
     fn runs(&self) -> Vec<&Runs> {
@@ -174,25 +169,14 @@ fn costs() -> Costs {
     Costs { drift: 1e-3, cold_start: 50.0, ..Costs::default() }
 }
 
-fn call(
-    machine: &Machine,
-    yours: &impl Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<LengthRun>>,
-    config: &SweepConfig,
-) -> Result<Vec<LengthRun>, Complaint> {
+fn call(machine: &Machine, yours: &Answer<'_>, config: &SweepConfig) -> Result<Vec<LengthRun>, Complaint> {
     let loaded = machine.loaded(|model| model)?;
     ask(|| yours(&machine.clock(), &loaded, config))
 }
 
-fn passes_errors_on(
-    yours: &impl Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<LengthRun>>,
-    trial: &Trial,
-) -> Result<(), Complaint> {
-    let fails = |why: &str, got: Result<Vec<LengthRun>, Complaint>| match got {
-        Err(Complaint::Failed(_)) => Ok(()),
-        Ok(_) => {
-            Err(Complaint::wrong(format!("{why}, but you returned rows as if all was well: pass errors on with `?`")))
-        }
-        Err(complaint) => Err(complaint),
+fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> {
+    let fails = |why: &str, got: Result<Vec<LengthRun>, Complaint>| {
+        must_fail(got, |_| format!("{why}, but you returned rows as if all was well: pass errors on with `?`"))
     };
     for &at in &trial.calls {
         let got = call(&Machine::failing_at(costs(), at), yours, &trial.config);

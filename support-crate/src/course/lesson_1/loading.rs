@@ -16,6 +16,8 @@ const HINTS: [&str; 3] = [
      reasons.push(format!(\"{id}: {error}\")) } }`, and after the loop an `Error::source` with all reasons.",
 ];
 
+type Answer<'a> = dyn Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded> + 'a;
+
 /// Names that contain each other, as those of real models do.
 const STOCK: [(&str, Stock); 6] = [
     ("lab/broken", Stock::WithoutWeights),
@@ -54,9 +56,7 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
         })
         .about(&first, "stops at the first that loads", |it| {
             let later = it.hub.models_asked().into_iter().find(|(id, _)| id == "lab/whole" || id == "lab/other");
-            later.map_or(Ok(()), |(id, _)| {
-                Err(Complaint::wrong(format!("lab/whole-large had loaded, and still {id} was loaded too")))
-            })
+            later.map_or(Ok(()), |(id, _)| wrong!("lab/whole-large had loaded, and still {id} was loaded too"))
         })
         .point("loads in the precision that the device can use, with its label", {
             let cases = [
@@ -87,12 +87,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn of(
-        yours: &impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>,
-        candidates: &[&str],
-        requested: &str,
-        device: Device,
-    ) -> Result<Self, Complaint> {
+    fn of(yours: &Answer<'_>, candidates: &[&str], requested: &str, device: Device) -> Result<Self, Complaint> {
         let machine = Machine::new(Costs::default());
         let hub = ProbeHub::new(&machine, &STOCK);
         let loaded = ask(|| yours(&hub, candidates, requested, device))?;
@@ -139,7 +134,7 @@ fn nothing_loads(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Com
     let ids = ["lab/broken", "lab/missing", "lab/broken-too", "lab/unfit"];
     let message = error_of(attempt(&ids, "float32", Device::Cpu), "nothing can be loaded")?;
     if let Some(id) = ids.iter().find(|&&id| !names(&message, id)) {
-        return Err(Complaint::wrong(format!("the error does not name {id}: {message}")));
+        return wrong!("the error does not name {id}: {message}");
     }
     error_of(attempt(&[], "float32", Device::Cpu), "there are no candidates")?;
     error_of(attempt(&["lab/whole"], "float7", Device::Cpu), "`float7` is no precision")?;
@@ -148,7 +143,7 @@ fn nothing_loads(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Com
 
 fn error_of(attempt: Result<Attempt, Complaint>, why: &str) -> Result<String, Complaint> {
     match attempt {
-        Ok(it) => Err(Complaint::wrong(format!("{why}, but you returned {}", it.loaded.model_id))),
+        Ok(it) => wrong!("{why}, but you returned {}", it.loaded.model_id),
         Err(Complaint::Failed(message)) => Ok(message),
         Err(complaint) => Err(complaint),
     }

@@ -43,13 +43,6 @@ pub struct SweepConfig {
     pub repeats: usize,
 }
 
-impl SweepConfig {
-    fn told(&self) -> evidence::Told {
-        let Self { max_new_tokens: new_tokens, use_cache, repeats, .. } = *self;
-        evidence::Told { new_tokens, use_cache, repeats }
-    }
-}
-
 /// One point of a prompt-length sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LengthRun {

@@ -1,10 +1,11 @@
 //! `run_varied_precision`: the precision changes, everything else stays.
 
 use super::dtype::label_fits;
-use super::evidence::{Evidence, Source, Told, took_turns};
+use super::evidence::{evidence_of, took_turns};
 use super::{PrecisionRun, SweepConfig};
+use crate::course::evidence::{Evidence, Source, repeated};
 use crate::course::probe::{Costs, Machine, ProbeHub, Stock};
-use crate::course::{Check, Complaint, Score, Verdict, ask};
+use crate::course::{Check, Complaint, Point, Score, ask, must_fail};
 use crate::error::Result;
 use crate::measure::{Clock, Runs};
 use crate::model::{Device, Engine, LoadOptions, ModelHub, resolve_dtype};
@@ -21,9 +22,6 @@ const HINTS: [&str; 3] = [
 ];
 
 type Yours<'a> = dyn Fn(&dyn Clock, &dyn ModelHub, &str, &str, &SweepConfig) -> Result<Vec<PrecisionRun>> + 'a;
-
-/// What a point is for, and what decides about it.
-type Point = (&'static str, fn(&Trial) -> Verdict);
 
 /// Checks `run_varied_precision(clock, hub, model_id, prompt, config)`.
 pub fn check_run_varied_precision(
@@ -42,25 +40,24 @@ pub fn check_run_varied_precision(
         },
     ];
     let trials = calls.into_iter().map(|call| Trial::run(&yours, call)).collect::<Result<Vec<_>, _>>();
-    let points: [Point; 8] = [
+    let points: [Point<Trial>; 8] = [
         ("a row for each precision, in order, labelled with what was used", Trial::labels),
         ("every row has the times of the model in its own precision", Trial::own_model),
         ("every row says what its model reads for a token", Trial::bytes),
         ("the same prompt in every run", Trial::same_prompt),
         ("the same number of new tokens in every row", |trial| {
-            trial.told.same_new_tokens(&trial.runs(), &trial.sources()?)
+            trial.call.config.same_new_tokens(&trial.runs(), &trial.sources()?)
         }),
         ("every row has as many runs as told, each timed by itself", |trial| {
-            trial.told.repeated(&trial.runs(), &trial.sources()?)
+            repeated(&trial.runs(), &trial.sources()?, trial.call.config.repeats)
         }),
         ("the models take turns", |trial| trial.own_model().and_then(|()| took_turns(&trial.sources()?))),
-        ("runs with and without the cache as told", |trial| trial.told.cache_as_told(&trial.sources()?)),
+        ("runs with and without the cache as told", |trial| trial.call.config.cache_as_told(&trial.sources()?)),
     ];
-    let mut check = Check::new("run_varied_precision", HINTS);
-    for (what, look) in points {
-        check = check.about(&trials, what, |trials| trials.iter().try_for_each(look));
-    }
-    check.about(&trials, "passes on what goes wrong in a row", |trials| passes_errors_on(&yours, &trials[0])).score()
+    Check::new("run_varied_precision", HINTS)
+        .each(&trials, &points)
+        .about(&trials, "passes on what goes wrong in a row", |trials| passes_errors_on(&yours, &trials[0]))
+        .score()
 }
 
 fn config(
@@ -99,7 +96,6 @@ impl Call {
 /// One call of the answer, and what happened on the machine meanwhile.
 struct Trial {
     call: Call,
-    told: Told,
     rows: Vec<PrecisionRun>,
     evidence: Evidence,
     hub: ProbeHub,
@@ -111,8 +107,8 @@ impl Trial {
         let machine = Machine::new(costs());
         let (rows, hub) = call.on(&machine, yours)?;
         Complaint::unless(!rows.is_empty(), || "no rows came back")?;
-        let (evidence, calls) = (Evidence::of(&machine), machine.some_calls().collect());
-        Ok(Self { told: call.config.told(), call, rows, evidence, hub, calls })
+        let (evidence, calls) = (evidence_of(&machine), machine.some_calls().collect());
+        Ok(Self { call, rows, evidence, hub, calls })
     }
 
     fn runs(&self) -> Vec<&Runs> {
@@ -142,7 +138,7 @@ impl Trial {
             let precision = resolve_dtype(requested, device)?.dtype;
             for source in of_row {
                 let Some((id, options)) = loaded.get(source.model) else {
-                    return Err(Complaint::wrong("a row was timed on a model that is not from the hub"));
+                    return wrong!("a row was timed on a model that is not from the hub");
                 };
                 Complaint::unless(id == self.call.model_id, || {
                     format!("the model to time was {}, a row was timed on {id}", self.call.model_id)
@@ -182,12 +178,12 @@ impl Trial {
         let sources = self.sources()?;
         let other = sources.iter().flatten().find(|source| source.prompt != prompt);
         other.map_or(Ok(()), |source| {
-            Err(Complaint::wrong(format!(
+            wrong!(
                 "the prompt has {} tokens, but a row was timed on another one, of {}: then a difference is not the \
                  precision's alone",
                 prompt.len(),
                 source.prompt.len()
-            )))
+            )
         })
     }
 }
@@ -198,12 +194,9 @@ fn costs() -> Costs {
 }
 
 fn passes_errors_on(yours: &Yours<'_>, trial: &Trial) -> Result<(), Complaint> {
-    let fails = |why: &str, call: &Call, machine: &Machine| match call.on(machine, yours) {
-        Err(Complaint::Failed(_)) => Ok(()),
-        Ok(_) => {
-            Err(Complaint::wrong(format!("{why}, but you returned rows as if all was well: pass errors on with `?`")))
-        }
-        Err(complaint) => Err(complaint),
+    let fails = |why: &str, call: &Call, machine: &Machine| {
+        let message = format!("{why}, but you returned rows as if all was well: pass errors on with `?`");
+        must_fail(call.on(machine, yours), |_| message)
     };
     let call = &trial.call;
     for &at in &trial.calls {

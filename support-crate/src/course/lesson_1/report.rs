@@ -1,15 +1,11 @@
 //! Tables, plots and findings of the lesson, made from the numbers of a run.
 
 use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig, ratios};
+use crate::course::milliseconds;
 use crate::error::Result;
 use crate::measure::{BUILD, Bandwidth, DecodeLimit, RunInfo, Runs, Statistics, Timing};
-use crate::model::{Device, Engine, Loaded, threads};
+use crate::model::{Engine, Loaded, threads};
 use crate::report::{BarPlot, Estimate, Summary, Table};
-
-/// Seconds to milliseconds, with the interval.
-fn milliseconds(seconds: Statistics) -> Estimate {
-    Estimate::from(seconds) * 1e3
-}
 
 /// What the intervals of a table are.
 fn intervals_of(runs: Option<&Runs>) -> String {
@@ -24,9 +20,6 @@ fn new_tokens(runs: Option<&Runs>) -> String {
 }
 
 /// The prompt-length sweep: latency, throughput, and time per token of each row.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn lengths_table(rows: &[LengthRun], loaded: &Loaded) -> Result<Table> {
     let first = rows.first().map(|row| &row.runs);
     Ok(Table::new(format!("Prompt-length sweep{}", new_tokens(first)))
@@ -39,9 +32,6 @@ pub fn lengths_table(rows: &[LengthRun], loaded: &Loaded) -> Result<Table> {
 
 /// t(n, m) = prefill + (m - 1) decode steps, beside the measurement: the formula takes every step to cost what the
 /// first one did.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn latency_formula_table(timings: &[Timing]) -> Result<Table> {
     let mut table = Table::new("The formula against the measurement").headings([
         ("prompt", "tokens"),
@@ -64,33 +54,20 @@ pub fn latency_formula_table(timings: &[Timing]) -> Result<Table> {
 }
 
 /// What the cache saves: tokens computed by the formula, times as measured, and both ratios.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn cache_table(rows: &[CacheRun], loaded: &Loaded) -> Result<Table> {
     let first = rows.first().map(|row| &row.with_cache);
-    let mut table = Table::new(format!("What the KV cache saves{}", new_tokens(first))).headings([
-        ("prompt", "tokens"),
-        ("computed with cache", "tokens"),
-        ("without", "tokens"),
-        ("formula", "times"),
-        ("with cache", "ms"),
-        ("without cache", "ms"),
-        ("measured", "times"),
-    ])?;
-    for CacheRun { prompt_tokens, with_cache, without_cache } in rows {
-        let (with, without) = tokens_computed(*prompt_tokens, new_tokens_of(with_cache));
-        table = table.row((
-            *prompt_tokens,
-            with,
-            without,
-            without as f64 / with as f64,
-            milliseconds(with_cache.latency),
-            milliseconds(without_cache.latency),
-            ratios(without_cache, with_cache)?,
-        ))?;
-    }
-    Ok(table.decimals("formula", 1)?.note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+    let computed = || rows.iter().map(|row| tokens_computed(row.prompt_tokens, new_tokens_of(&row.with_cache)));
+    let measured = rows.iter().map(|row| ratios(&row.without_cache, &row.with_cache)).collect::<Result<Vec<_>>>()?;
+    Ok(Table::new(format!("What the KV cache saves{}", new_tokens(first)))
+        .column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens))?
+        .column("computed with cache", "tokens", computed().map(|(with, _)| with))?
+        .column("without", "tokens", computed().map(|(_, without)| without))?
+        .column("formula", "times", computed().map(|(with, without)| without as f64 / with as f64))?
+        .decimals("formula", 1)?
+        .column("with cache", "ms", rows.iter().map(|row| milliseconds(row.with_cache.latency)))?
+        .column("without cache", "ms", rows.iter().map(|row| milliseconds(row.without_cache.latency)))?
+        .column("measured", "times", measured)?
+        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
 }
 
 fn new_tokens_of(runs: &Runs) -> usize {
@@ -101,12 +78,6 @@ fn new_tokens_of(runs: &Runs) -> usize {
 pub(super) fn tokens_computed(n: usize, m: usize) -> (usize, usize) {
     let steps = m.saturating_sub(1);
     (n + steps, m * n + m * steps / 2)
-}
-
-/// The most tokens for each second that main memory allows. It is the processor's memory that was measured, so there is
-/// no limit for a GPU.
-fn limit(bytes_per_token: usize, device: Device, bandwidth: &Bandwidth) -> Option<DecodeLimit> {
-    if device.is_cpu() { DecodeLimit::new(bytes_per_token, bandwidth).ok() } else { None }
 }
 
 /// The precision sweep of several models, with the limit that memory sets to each row.
@@ -131,7 +102,7 @@ pub fn precision_table(
     ])?;
     for (model, rows) in models {
         for (index, (row, requested)) in rows.iter().zip(&config.precisions).enumerate() {
-            let limit = limit(row.bytes_per_token, config.device, bandwidth);
+            let limit = DecodeLimit::on(config.device, row.bytes_per_token, bandwidth);
             let against = if index == 0 { None } else { Some(row.speed_up_over(&rows[0])?) };
             table = table.row((
                 *model,
@@ -155,9 +126,6 @@ pub fn precision_table(
 }
 
 /// Throughput by precision, with the limits that memory sets.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn precision_plot(
     size: &str,
     rows: &[PrecisionRun],
@@ -170,7 +138,7 @@ pub fn precision_plot(
             false => (format!("{requested}: {}", row.label), row),
         })
     };
-    let limit = |row: &PrecisionRun| limit(row.bytes_per_token, config.device, bandwidth);
+    let limit = |row: &PrecisionRun| DecodeLimit::on(config.device, row.bytes_per_token, bandwidth);
     let limits = named().filter_map(|(name, row)| Some((name, limit(row)?.tokens_per_s())));
     let plot = BarPlot::new(format!("{size}: throughput by precision"))
         .y("throughput", "tokens/s")
@@ -182,30 +150,20 @@ pub fn precision_plot(
 }
 
 /// The same generation on several engines.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn engines_table(engines: &[Loaded], timings: &[Timing], bandwidth: &Bandwidth) -> Result<Table> {
-    let mut table = Table::new("The same model on each engine").headings([
-        ("engine", ""),
-        ("device", ""),
-        ("used", ""),
-        ("prefill (TTFT)", "ms"),
-        ("decode", "tokens/s"),
-        ("of memory's limit", "%"),
-    ])?;
-    for (loaded, timing) in engines.iter().zip(timings) {
+    let rows = || engines.iter().zip(timings);
+    let reached = |(loaded, timing): (&Loaded, &Timing)| {
         let info = loaded.model.info();
-        let limit = limit(info.bytes_per_token, info.device, bandwidth);
-        table = table.row((
-            info.engine,
-            info.device.to_string(),
-            &loaded.dtype_label,
-            timing.ttft,
-            timing.decode_rate,
-            limit.map(|limit| 100.0 * limit.fraction(timing.decode_rate.median)),
-        ))?;
-    }
+        let limit = DecodeLimit::on(info.device, info.bytes_per_token, bandwidth)?;
+        Some(100.0 * limit.fraction(timing.decode_rate.median))
+    };
+    let table = Table::new("The same model on each engine")
+        .column("engine", "", rows().map(|(loaded, _)| loaded.model.info().engine))?
+        .column("device", "", rows().map(|(loaded, _)| loaded.model.info().device.to_string()))?
+        .column("used", "", rows().map(|(loaded, _)| &loaded.dtype_label))?
+        .column("prefill (TTFT)", "ms", rows().map(|(_, timing)| timing.ttft))?
+        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_rate))?
+        .column("of memory's limit", "%", rows().map(reached))?;
     let Some(timing) = timings.first() else { return Ok(table) };
     Ok(table.decimals("of memory's limit", 0)?.note(format!(
         "{} | {} threads | {BUILD} build | prompt of {} tokens, {} new | {} | {bandwidth}",
@@ -226,19 +184,16 @@ pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
         let Estimate { value, low, high } = milliseconds(seconds);
         format!("{value:.2} ms [{low:.2}, {high:.2}]")
     };
-    let verdict = match are_apart(early, late) {
-        true => "The intervals are apart, although nothing was changed: neither covers what the machine did in between",
-        false => "The intervals overlap: this time no drift can be seen",
+    let verdict = if early.overlaps(&late) {
+        "The intervals overlap: this time no drift can be seen"
+    } else {
+        "The intervals are apart, although nothing was changed: neither covers what the machine did in between"
     };
     summary
         .point(format!("First {}, now {}: {:.2} times as long.", range(early), range(late), late.median / early.median))
         .point(format!(
             "{verdict}. Between numbers of different times, only a difference far beyond both intervals would be a finding."
         ))
-}
-
-fn are_apart(a: Statistics, b: Statistics) -> bool {
-    a.low > b.high || b.low > a.high
 }
 
 /// What the lesson's experiments showed, in words made from their numbers.

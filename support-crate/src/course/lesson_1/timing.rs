@@ -1,7 +1,7 @@
 //! `time_generate`: one generation, timed honestly.
 
 use crate::course::probe::{Costs, Event, Machine, Pass, ProbeModel, Timed};
-use crate::course::{Check, Complaint, Score, Verdict, ask};
+use crate::course::{Check, Complaint, Point, Score, ask, must_fail};
 use crate::error::Result;
 use crate::measure::{Clock, Metrics};
 use crate::model::Loaded;
@@ -40,14 +40,12 @@ const CALLS: [Call; 2] = [
     Call { prompt: "The capital of France is Paris. The capital of Italy", new_tokens: 5, use_cache: false },
 ];
 
-/// What a point is for, and what decides about it.
-type Point = (&'static str, fn(&Trial) -> Verdict);
+type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &str, usize, bool) -> Result<Metrics> + 'a;
 
 /// Checks `time_generate(clock, loaded, prompt, max_new_tokens, use_cache)`.
 pub fn check_time_generate(yours: impl Fn(&dyn Clock, &Loaded, &str, usize, bool) -> Result<Metrics>) -> Score {
     let trials = CALLS.iter().map(|&call| Trial::run(&yours, call)).collect::<Result<Vec<_>, _>>();
-    let mut check = Check::new("time_generate", HINTS);
-    let points: [Point; 9] = [
+    let points: [Point<Trial>; 9] = [
         ("reads the clock that it was given, before and after", |trial| trial.timed().map(drop)),
         ("warms up before the clock starts", Trial::warms_up),
         ("keeps the tokenizer out of the timed part", |trial| trial.timed()?.leaves_text_outside()),
@@ -58,10 +56,8 @@ pub fn check_time_generate(yours: impl Fn(&dyn Clock, &Loaded, &str, usize, bool
         ("the four figures fit the clock and each other", Trial::figures_fit),
         ("runs with and without the cache as told", Trial::uses_cache),
     ];
-    for (what, look) in points {
-        check = check.about(&trials, what, |trials| trials.iter().try_for_each(look));
-    }
-    check
+    Check::new("time_generate", HINTS)
+        .each(&trials, &points)
         .about(&trials, "passes on what goes wrong while generating", |trials| passes_errors_on(&yours, trials))
         .score()
 }
@@ -77,10 +73,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn run(
-        yours: &impl Fn(&dyn Clock, &Loaded, &str, usize, bool) -> Result<Metrics>,
-        call: Call,
-    ) -> Result<Self, Complaint> {
+    fn run(yours: &Answer<'_>, call: Call) -> Result<Self, Complaint> {
         let machine = Machine::new(COSTS);
         let prompt = Machine::new(COSTS).tokenizer()?.encode(call.prompt)?;
         let metrics = call.on(&machine, prompt.len(), yours)?;
@@ -123,22 +116,22 @@ impl Trial {
             (self.call.new_tokens, self.timed_passes()?.len(), self.metrics.tokens_generated);
         let prompt = self.prompt.len();
         if counted == prompt + passes {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "`tokens_generated` is {counted}: the {prompt} tokens of the prompt were counted as generated"
-            )));
+            );
         }
         if passes == self.call.passes_to_eos() {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "{asked} tokens were asked for, {passes} were generated: the model ended its text. Runs of different \
                  lengths do not compare; set `stop_at_eos: false`"
-            )));
+            );
         }
         if passes > asked && passes % asked == 0 {
             let times = passes / asked;
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "{passes} tokens were generated in the timed part, {times} times the {asked} that were asked for: only \
                  one run belongs between the two readings of the clock"
-            )));
+            );
         }
         Complaint::unless(passes == asked, || {
             format!("{asked} tokens were asked for, {passes} were generated in the timed part")
@@ -184,12 +177,7 @@ impl Trial {
 impl Call {
     /// Calls the answer on a model that wants to end its text in the middle of the run, and whose context has room for
     /// this run and no more.
-    fn on(
-        self,
-        machine: &Machine,
-        prompt_tokens: usize,
-        yours: &impl Fn(&dyn Clock, &Loaded, &str, usize, bool) -> Result<Metrics>,
-    ) -> Result<Metrics, Complaint> {
+    fn on(self, machine: &Machine, prompt_tokens: usize, yours: &Answer<'_>) -> Result<Metrics, Complaint> {
         let (ends_at, context_len) = (prompt_tokens + self.new_tokens / 2, prompt_tokens + self.new_tokens);
         let ending = |model: ProbeModel| model.ending_at(ends_at).with_info(|info| info.context_len = context_len);
         let loaded = machine.loaded(ending)?;
@@ -202,37 +190,27 @@ impl Call {
     }
 }
 
-fn passes_errors_on(
-    yours: &impl Fn(&dyn Clock, &Loaded, &str, usize, bool) -> Result<Metrics>,
-    trials: &[Trial],
-) -> Result<(), Complaint> {
-    let swallowed = |what: &str| {
-        Err(Complaint::wrong(format!("{what}, but you returned figures as if all was well: pass errors on with `?`")))
-    };
+fn passes_errors_on(yours: &Answer<'_>, trials: &[Trial]) -> Result<(), Complaint> {
+    let swallowed =
+        |what: &str| format!("{what}, but you returned figures as if all was well: pass errors on with `?`");
     for trial in trials {
         for call in 0..trial.calls {
-            match trial.call.on(&Machine::failing_at(COSTS, call), trial.prompt.len(), yours) {
-                Err(Complaint::Failed(_)) => {}
-                Ok(_) => return swallowed("the model failed while it was running"),
-                Err(complaint) => return Err(complaint),
-            }
+            let got = trial.call.on(&Machine::failing_at(COSTS, call), trial.prompt.len(), yours);
+            must_fail(got, |_| swallowed("the model failed while it was running"))?;
         }
     }
     let machine = Machine::new(COSTS);
     let mut loaded = machine.loaded(|model| model)?;
     let empty = CALLS[0];
-    match ask(|| yours(&machine.clock(), &loaded, "", empty.new_tokens, empty.use_cache)) {
-        Err(Complaint::Failed(_)) => {}
-        Ok(_) => return swallowed("an empty prompt has nothing to go on from"),
-        Err(complaint) => return Err(complaint),
-    }
+    let got = ask(|| yours(&machine.clock(), &loaded, "", empty.new_tokens, empty.use_cache));
+    must_fail(got, |_| swallowed("an empty prompt has nothing to go on from"))?;
     loaded.tokenizer = Machine::failing_tokenizer()?;
     match ask(|| yours(&machine.clock(), &loaded, empty.prompt, empty.new_tokens, empty.use_cache)) {
         Err(Complaint::Failed(message)) => Complaint::unless(
             !message.contains("prompt is empty"),
             || "the tokenizer failed, and what you returned was another error: pass the first one on with `?`",
         ),
-        Ok(_) => swallowed("the tokenizer failed"),
+        Ok(_) => Err(Complaint::wrong(swallowed("the tokenizer failed"))),
         Err(complaint) => Err(complaint),
     }
 }

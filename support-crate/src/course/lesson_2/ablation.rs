@@ -1,10 +1,10 @@
 //! `ablate_cache_and_padding`: four settings, everything else the same.
 
 use super::AblationRun;
-use super::evidence::{Evidence, Source, repeated};
 use super::expected::{costs, rates_fit, tokens_of};
+use crate::course::evidence::{Evidence, Source, repeated};
 use crate::course::probe::Machine;
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Point, Score, ask, must_fail};
 use crate::error::Result;
 use crate::generate::PaddingSide;
 use crate::measure::{Clock, Runs};
@@ -18,6 +18,10 @@ const HINTS: [&str; 3] = [
     "`time_batch(clock, loaded, prompts, &options)?;`, then `let runs = repeat(repeats, || time_batch(clock, loaded, \
      prompts, &options))?; rows.push(AblationRun { use_cache, padding_side, runs });`",
 ];
+
+const A_RUN_IS: &str = "a run is what `time_batch` returns for all prompts together, by the clock that was passed in";
+const IF_EMPTY: &str = ": did your clock stop while the device was still computing? Call \
+                        `loaded.model.synchronize()?` before both readings";
 
 type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &[&str], usize, usize) -> Result<Vec<AblationRun>> + 'a;
 type Setting = (bool, PaddingSide);
@@ -51,7 +55,7 @@ pub fn check_ablate_cache_and_padding(
     yours: impl Fn(&dyn Clock, &Loaded, &[&str], usize, usize) -> Result<Vec<AblationRun>>,
 ) -> Score {
     let trials = CALLS.iter().map(|call| Trial::run(&yours, call)).collect::<Result<Vec<_>, _>>();
-    let points: [Point; 6] = [
+    let points: [Point<Trial>; 6] = [
         ("a row for each of the four settings", Trial::has_settings),
         ("every run is timed on all prompts, as one batch", Trial::reads_all),
         ("makes and counts the new tokens of all prompts, the same number in every row", Trial::counts),
@@ -62,17 +66,11 @@ pub fn check_ablate_cache_and_padding(
         ("every row was timed in its own setting", Trial::own_setting),
         ("every row is repeated as often as told, and its rates fit", Trial::is_repeated),
     ];
-    let mut check = Check::new("ablate_cache_and_padding", HINTS);
-    for (what, look) in points {
-        check = check.about(&trials, what, |trials| trials.iter().try_for_each(look));
-    }
-    check
+    Check::new("ablate_cache_and_padding", HINTS)
+        .each(&trials, &points)
         .about(&trials, "an error in a run is an error of yours", |trials| passes_errors_on(&yours, &trials[1]))
         .score()
 }
-
-/// What a point is given for, and what looks at it.
-type Point = (&'static str, fn(&Trial) -> Result<(), Complaint>);
 
 struct Trial {
     call: &'static Call,
@@ -91,20 +89,23 @@ impl Trial {
             call,
             prompts: tokens_of(call.prompts)?,
             rows,
-            evidence: Evidence::of(&machine),
+            evidence: Evidence::of(&machine, A_RUN_IS, IF_EMPTY),
             calls: machine.calls(),
         })
     }
 
+    fn runs(&self) -> Vec<&Runs> {
+        self.rows.iter().map(|row| &row.runs).collect()
+    }
+
     fn sources(&self) -> Result<Vec<Vec<Source>>, Complaint> {
-        let of_row = |row: &AblationRun| row.runs.runs.iter().map(|run| self.evidence.source(run)).collect();
-        self.rows.iter().map(of_row).collect()
+        self.evidence.sources(&self.runs())
     }
 
     fn has_settings(&self) -> Result<(), Complaint> {
         let has = |setting: &Setting| self.rows.iter().any(|row| setting_of(row) == *setting);
         if let Some((use_cache, side)) = SETTINGS.into_iter().find(|setting| !has(setting)) {
-            return Err(Complaint::wrong(format!("no row has `use_cache: {use_cache}` with padding on the {side:?}")));
+            return wrong!("no row has `use_cache: {use_cache}` with padding on the {side:?}");
         }
         let rows = self.rows.len();
         Complaint::unless(rows == SETTINGS.len(), || format!("there are four settings, but {rows} rows"))
@@ -153,9 +154,8 @@ impl Trial {
     }
 
     fn is_repeated(&self) -> Result<(), Complaint> {
-        let rows: Vec<&Runs> = self.rows.iter().map(|row| &row.runs).collect();
-        repeated(&rows, &self.sources()?, self.call.repeats)?;
-        rows.iter().flat_map(|row| &row.runs).try_for_each(rates_fit)
+        repeated(&self.runs(), &self.sources()?, self.call.repeats)?;
+        self.rows.iter().flat_map(|row| &row.runs.runs).try_for_each(rates_fit)
     }
 }
 
@@ -172,13 +172,10 @@ fn setting_of(row: &AblationRun) -> Setting {
 }
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> {
-    let fails = |why: &str, call: &Call, machine: &Machine| match call.on(machine, yours) {
-        Err(Complaint::Failed(_)) => Ok(()),
-        Ok(rows) => Err(Complaint::wrong(format!(
-            "{why}, but you returned {} rows as if all was well: pass errors on with `?`",
-            rows.len()
-        ))),
-        Err(complaint) => Err(complaint),
+    let fails = |why: &str, call: &Call, machine: &Machine| {
+        must_fail(call.on(machine, yours), |rows| {
+            format!("{why}, but you returned {} rows as if all was well: pass errors on with `?`", rows.len())
+        })
     };
     // Every few calls, so that each setting and each round is met.
     for at in (0..trial.calls).step_by(3).chain([trial.calls.saturating_sub(1)]) {

@@ -2,7 +2,7 @@
 
 use super::BatchRun;
 use super::expected::{rates_fit, same};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Point, Score, ask, must_fail};
 use crate::error::Result;
 use crate::measure::{Metrics, Statistics};
 
@@ -59,22 +59,18 @@ fn cases() -> [Case; 3] {
 /// Checks `summarise_batches(batch_size, prompts, runs)`.
 pub fn check_summarise_batches(yours: impl Fn(usize, usize, &[Vec<Metrics>]) -> Result<BatchRun>) -> Score {
     let trials: Result<Vec<Trial>, Complaint> = cases().into_iter().map(|case| Trial::run(&yours, case)).collect();
-    let points: [Point; 5] = [
+    let points: [Point<Trial>; 5] = [
         ("a run's time is the sum of its batches' times", Trial::sums_times),
         ("a run's new tokens are those of all its batches", Trial::sums_tokens),
         ("throughput is all new tokens by all seconds", |trial| trial.row.runs.runs.iter().try_for_each(rates_fit)),
         ("batch_latency is what single batches took, over all runs", Trial::waits),
         ("time_per_sample is a run's time shared among all prompts", Trial::shares),
     ];
-    let mut check = Check::new("summarise_batches", HINTS);
-    for (what, look) in points {
-        check = check.about(&trials, what, |trials| trials.iter().try_for_each(look));
-    }
-    check.about(&trials, "no runs and no prompts are errors", |_| nothing_measured(&yours)).score()
+    Check::new("summarise_batches", HINTS)
+        .each(&trials, &points)
+        .about(&trials, "no runs and no prompts are errors", |_| nothing_measured(&yours))
+        .score()
 }
-
-/// What a point is given for, and what looks at it.
-type Point = (&'static str, fn(&Trial) -> Result<(), Complaint>);
 
 struct Trial {
     case: Case,
@@ -189,25 +185,16 @@ fn are(got: &Statistics, values: &[f64], guesses: &[(Vec<f64>, &str)]) -> Result
         }
     }
     let of = Statistics::of(values)?;
-    Err(Complaint::wrong(format!(
-        "the median of {} times is {:.3} s; yours is {:.3} s, of {}{why}",
-        of.n, of.median, got.median, got.n
-    )))
+    wrong!("the median of {} times is {:.3} s; yours is {:.3} s, of {}{why}", of.n, of.median, got.median, got.n)
 }
 
 fn nothing_measured(yours: &Answer<'_>) -> Result<(), Complaint> {
     let some = vec![vec![Metrics::of(4, 1.5)], vec![Metrics::of(4, 1.25)]];
     for (what, prompts, runs) in [("no runs", 4, vec![]), ("no prompts", 0, some)] {
-        match ask(|| yours(2, prompts, &runs)) {
-            Err(Complaint::Failed(_)) => {}
-            Ok(row) => {
-                return Err(Complaint::wrong(format!(
-                    "{what} gave a time per sample of {}: there is nothing to divide, return an `Err`",
-                    row.time_per_sample.median
-                )));
-            }
-            Err(complaint) => return Err(complaint),
-        }
+        must_fail(ask(|| yours(2, prompts, &runs)), |row| {
+            let share = row.time_per_sample.median;
+            format!("{what} gave a time per sample of {share}: there is nothing to divide, return an `Err`")
+        })?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::EdgePrompt;
 use crate::course::probe::{Costs, Machine};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Point, Score, ask};
 use crate::error::Result;
 use crate::model::{Loaded, Tokenizer};
 
@@ -22,51 +22,49 @@ const KINDS: [&str; 4] = ["very short", "very long", "multi-line", "repetitive"]
 /// Contexts and new tokens; in the last case they take most of the context.
 const CALLS: [(usize, usize); 3] = [(1024, 6), (160, 24), (512, 300)];
 
+type Answer<'a> = dyn Fn(&Loaded, usize) -> Result<Vec<EdgePrompt>> + 'a;
+
 /// Checks `edge_prompts(loaded, max_new_tokens)`.
 pub fn check_edge_prompts(yours: impl Fn(&Loaded, usize) -> Result<Vec<EdgePrompt>>) -> Score {
     let trials = CALLS.iter().map(|&(context_len, new_tokens)| Trial::run(&yours, context_len, new_tokens));
     let trials = trials.collect::<Result<Vec<_>, _>>();
-    let points: [Point; 5] = [
+    let points: [Point<Trial>; 5] = [
         ("all four kinds are there, each once, by name", Trial::has_kinds),
         ("the very short prompt is a word", Trial::is_short),
         ("the very long prompt fills most of the room", Trial::is_long),
         ("one prompt has several lines, one repeats itself", Trial::has_lines_and_repeats),
         ("every prompt leaves room for the new tokens, however long the context is", Trial::fits),
     ];
-    let mut check = Check::new("edge_prompts", HINTS);
-    for (what, look) in points {
-        check = check.about(&trials, what, |trials| trials.iter().try_for_each(look));
-    }
-    check.about(&trials, "new tokens that leave no room are an error", |_| refuses_no_room(&yours)).score()
+    Check::new("edge_prompts", HINTS)
+        .each(&trials, &points)
+        .about(&trials, "new tokens that leave no room are an error", |_| refuses_no_room(&yours))
+        .score()
 }
 
 /// A context that the new tokens fill, or that is too short even for them.
-fn refuses_no_room(yours: &impl Fn(&Loaded, usize) -> Result<Vec<EdgePrompt>>) -> Result<(), Complaint> {
+fn refuses_no_room(yours: &Answer<'_>) -> Result<(), Complaint> {
     for (context_len, new_tokens) in [(64, 64), (64, 80), (1024, 1024)] {
         let machine = Machine::new(Costs::default());
         let loaded = machine.loaded(|model| model.with_info(|info| info.context_len = context_len))?;
         match ask(|| yours(&loaded, new_tokens)) {
             Err(Complaint::Failed(_)) => {}
             Ok(_) => {
-                return Err(Complaint::wrong(format!(
+                return wrong!(
                     "with a context of {context_len} tokens and {new_tokens} new ones there is no room for a prompt, but you \
                      returned some: return an `Err`"
-                )));
+                );
             }
             Err(Complaint::Panicked(message)) => {
-                return Err(Complaint::wrong(format!(
+                return wrong!(
                     "with a context of {context_len} tokens and {new_tokens} new ones your function panics ({message}): a `usize` \
                      cannot go below 0, `saturating_sub` stops there"
-                )));
+                );
             }
             Err(complaint) => return Err(complaint),
         }
     }
     Ok(())
 }
-
-/// What a point is given for, and what looks at it.
-type Point = (&'static str, fn(&Trial) -> Result<(), Complaint>);
 
 struct Trial {
     context_len: usize,
@@ -76,11 +74,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn run(
-        yours: &impl Fn(&Loaded, usize) -> Result<Vec<EdgePrompt>>,
-        context_len: usize,
-        new_tokens: usize,
-    ) -> Result<Self, Complaint> {
+    fn run(yours: &Answer<'_>, context_len: usize, new_tokens: usize) -> Result<Self, Complaint> {
         let machine = Machine::new(Costs::default());
         let loaded = machine.loaded(|model| model.with_info(|info| info.context_len = context_len))?;
         let prompts = ask(|| yours(&loaded, new_tokens)).map_err(|complaint| match complaint {
@@ -105,10 +99,10 @@ impl Trial {
         let mut found = self.prompts.iter().filter(|prompt| prompt.name == name);
         match (found.next(), found.next()) {
             (Some(prompt), None) => Ok(prompt),
-            (Some(_), Some(_)) => Err(Complaint::wrong(format!("two prompts are named {name:?}"))),
+            (Some(_), Some(_)) => wrong!("two prompts are named {name:?}"),
             (None, _) => {
                 let names: Vec<&str> = self.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
-                Err(Complaint::wrong(format!("no prompt is named {name:?}; yours are {names:?}")))
+                wrong!("no prompt is named {name:?}; yours are {names:?}")
             }
         }
     }
@@ -116,9 +110,7 @@ impl Trial {
     fn has_kinds(&self) -> Result<(), Complaint> {
         KINDS.into_iter().try_for_each(|name| self.named(name).map(|_| ()))?;
         let empty = self.prompts.iter().find(|prompt| prompt.text.is_empty());
-        empty.map_or(Ok(()), |prompt| {
-            Err(Complaint::wrong(format!("the {} prompt is empty: there is nothing to go on from", prompt.name)))
-        })
+        empty.map_or(Ok(()), |prompt| wrong!("the {} prompt is empty: there is nothing to go on from", prompt.name))
     }
 
     fn is_short(&self) -> Result<(), Complaint> {

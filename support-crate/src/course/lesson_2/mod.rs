@@ -4,7 +4,6 @@ mod ablation;
 mod batching;
 mod controller;
 mod edge;
-mod evidence;
 mod expected;
 mod int8;
 mod ppl;

@@ -3,7 +3,7 @@
 use super::ModelPpl;
 use super::expected::same;
 use crate::course::probe::{Costs, Machine, ProbeModel, one_of};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Score, ask, must_fail};
 use crate::error::Result;
 use crate::measure::{PerplexityOptions, perplexity};
 use crate::model::{CausalLm, Loaded, Tokenizer};
@@ -149,16 +149,11 @@ impl Trial {
         let pairs = self.pairs()?;
         for (index, (row, _)) in pairs.iter().enumerate() {
             if pairs[..index].iter().any(|(other, _)| same(other.loss, row.loss)) {
-                return Err(Complaint::wrong(
-                    "two rows have the same loss, but the models differ: was one measured twice?",
-                ));
+                return wrong!("two rows have the same loss, but the models differ: was one measured twice?");
             }
             let others = pairs.iter().enumerate().filter(|(other, _)| *other != index);
             if others.into_iter().any(|(_, (_, expected))| same(row.loss, expected.loss)) {
-                return Err(Complaint::wrong(format!(
-                    "the row {:?} has the loss of another model: are the labels swapped?",
-                    row.label
-                )));
+                return wrong!("the row {:?} has the loss of another model: are the labels swapped?", row.label);
             }
         }
         Ok(())
@@ -185,10 +180,12 @@ impl Trial {
             } else {
                 ""
             };
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "the loss of {:?} is {:.4} over all tokens, yours says {:.4}{why}",
-                row.label, expected.loss, row.loss
-            )));
+                row.label,
+                expected.loss,
+                row.loss
+            );
         }
         Ok(())
     }
@@ -203,12 +200,7 @@ impl Trial {
             } else {
                 ""
             };
-            return Err(Complaint::wrong(format!(
-                "exp({:.4}) is {:.4}, your ppl is {:.4}{why}",
-                row.loss,
-                row.loss.exp(),
-                row.ppl
-            )));
+            return wrong!("exp({:.4}) is {:.4}, your ppl is {:.4}{why}", row.loss, row.loss.exp(), row.ppl);
         }
         Ok(())
     }
@@ -217,26 +209,18 @@ impl Trial {
 fn passes_errors_on(yours: &Answer<'_>, calls: usize) -> Result<(), Complaint> {
     for at in 0..calls {
         let failing = models(&Machine::failing_at(Costs::default(), at))?;
-        match call(yours, &failing, &TEXTS) {
-            Err(Complaint::Failed(_)) => {}
-            Ok(rows) => {
-                return Err(Complaint::wrong(format!(
-                    "a model failed on one of the texts, but you returned {} rows as if all was well: the models would \
-                     be compared on different texts; pass errors on with `?`",
-                    rows.len()
-                )));
-            }
-            Err(complaint) => return Err(complaint),
-        }
+        must_fail(call(yours, &failing, &TEXTS), |rows| {
+            format!(
+                "a model failed on one of the texts, but you returned {} rows as if all was well: the models would \
+                 be compared on different texts; pass errors on with `?`",
+                rows.len()
+            )
+        })?;
     }
-    match call(yours, &models(&Machine::new(Costs::default()))?, &[]) {
-        Err(Complaint::Failed(_)) => Ok(()),
-        Ok(rows) => Err(Complaint::wrong(format!(
-            "without texts there is no token to predict, but your rows have the losses {:?}: return an `Err`",
-            rows.iter().map(|row| row.loss).collect::<Vec<_>>()
-        ))),
-        Err(complaint) => Err(complaint),
-    }
+    must_fail(call(yours, &models(&Machine::new(Costs::default()))?, &[]), |rows| {
+        let losses: Vec<f64> = rows.iter().map(|row| row.loss).collect();
+        format!("without texts there is no token to predict, but your rows have the losses {losses:?}: return an `Err`")
+    })
 }
 
 #[cfg(test)]

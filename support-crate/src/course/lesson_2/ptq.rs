@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::course::probe::{Costs, Machine, ProbeModel};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Score, ask, must_fail};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate};
 use crate::model::{CausalLm, Engine, Hub, LoadOptions, Loaded, ModelHub, Tokenizer, calibrate};
@@ -66,14 +66,12 @@ impl LabHub {
     fn calibration(&self) -> Result<Calibration, Complaint> {
         let last = self.asked().into_iter().rfind(|(id, _)| id == WHOLE);
         match last.and_then(|(_, options)| options.quantization) {
-            None => Err(Complaint::wrong(
-                "the model was loaded without `quantization`: what comes back is the baseline once more",
-            )),
+            None => wrong!("the model was loaded without `quantization`: what comes back is the baseline once more"),
             Some(QuantizationConfig { calibration: Some(calibration), .. }) => Ok(calibration),
-            Some(config) => Err(Complaint::wrong(format!(
+            Some(config) => wrong!(
                 "the model was loaded as {config}, which finds a scale for every token while it runs: that is dynamic. \
                  Static means scales from a calibration: `QuantizationConfig::static_int8(calibration)`"
-            ))),
+            ),
         }
     }
 }
@@ -131,22 +129,20 @@ impl Trial {
 
     fn is_same_model(&self, hub: &LabHub) -> Result<(), Complaint> {
         if !hub.asked().iter().any(|(id, _)| id == WHOLE) {
-            return Err(Complaint::wrong(
-                "nothing was loaded through `hub`: `hub.model(&baseline.model_id, &options)?`",
-            ));
+            return wrong!("nothing was loaded through `hub`: `hub.model(&baseline.model_id, &options)?`");
         }
         match self.quantized.model_id.as_str() {
             WHOLE => Ok(()),
-            other => Err(Complaint::wrong(format!("the baseline is {WHOLE:?}, yours calls itself {other:?}"))),
+            other => wrong!("the baseline is {WHOLE:?}, yours calls itself {other:?}"),
         }
     }
 
     fn is_static(&self, hub: &LabHub) -> Result<(), Complaint> {
         hub.calibration()?;
         match self.quantized.model.info().quant_state_bytes {
-            0 => Err(Complaint::wrong(
+            0 => wrong!(
                 "a quantized model was loaded, but the one that comes back has no int8 weights: is it the baseline?",
-            )),
+            ),
             _ => Ok(()),
         }
     }
@@ -155,11 +151,11 @@ impl Trial {
         let calibration = hub.calibration()?;
         let seen = calibration.layers().iter().map(|layer| layer.tokens).max().unwrap_or(0);
         if seen != self.prompt_tokens {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "the prompts have {} tokens, your calibration saw {seen}: scales found on other texts may clip what \
                  these need",
                 self.prompt_tokens
-            )));
+            );
         }
         let same = calibrate(&baseline(WHOLE)?, &PROMPTS, calibration.method(), calibration.granularity())?;
         Complaint::unless(
@@ -174,9 +170,7 @@ impl Trial {
             let yours = generate(&self.quantized, prompt, &options)?.text;
             let ours = generate(&self.expected, prompt, &options)?.text;
             if yours != ours {
-                return Err(Complaint::wrong(format!(
-                    "after {prompt:?} your model says {yours:?}, the library's own static int8 {ours:?}"
-                )));
+                return wrong!("after {prompt:?} your model says {yours:?}, the library's own static int8 {ours:?}");
             }
         }
         Ok(())
@@ -187,16 +181,16 @@ impl Trial {
         let label = self.quantized.dtype_label.to_lowercase();
         let mut words = label.split(|c: char| !c.is_alphanumeric());
         if !(words.any(|word| word == "int8") && label.contains("static")) {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "`dtype_label` is {label:?}: every table made with this model will say so, and it runs in static int8"
-            )));
+            );
         }
         match self.info.to_lowercase() {
             info if !info.contains("int8") => {
-                Err(Complaint::wrong(format!("the info does not name the precision (static int8): {info:?}")))
+                wrong!("the info does not name the precision (static int8): {info:?}")
             }
             info if !info.contains(engine) => {
-                Err(Complaint::wrong(format!("the info does not name the engine ({engine}): {info:?}")))
+                wrong!("the info does not name the engine ({engine}): {info:?}")
             }
             _ => Ok(()),
         }
@@ -246,13 +240,8 @@ fn passes_errors_on(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {
         ("there are no prompts to calibrate on", WHOLE, &[][..]),
     ];
     for (what, model_id, prompts) in cases {
-        match ask(|| yours(hub, &baseline(model_id)?, prompts, METHOD)) {
-            Err(Complaint::Failed(_)) => {}
-            Ok(_) => {
-                return Err(Complaint::wrong(format!("{what}, but you returned a model as if all was well")));
-            }
-            Err(complaint) => return Err(complaint),
-        }
+        let got = ask(|| yours(hub, &baseline(model_id)?, prompts, METHOD));
+        must_fail(got, |_| format!("{what}, but you returned a model as if all was well"))?;
     }
     // One prompt is enough.
     ask(|| yours(hub, &baseline(WHOLE)?, &PROMPTS[..1], METHOD)).map(drop)
@@ -260,12 +249,8 @@ fn passes_errors_on(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {
 
 fn notices_broken(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {
     let baseline = baseline(BROKEN)?;
-    match ask(|| yours(hub, &baseline, &PROMPTS, METHOD)) {
-        Err(Complaint::Failed(_)) => Ok(()),
-        Err(complaint) => Err(complaint),
-        Ok(_) => Err(Complaint::wrong(
-            "the quantized model computes only NaN, and your function returned it: generate a few tokens with it \
-             first, and let `?` pass the error on",
-        )),
-    }
+    must_fail(ask(|| yours(hub, &baseline, &PROMPTS, METHOD)), |_| {
+        "the quantized model computes only NaN, and your function returned it: generate a few tokens with it first, \
+         and let `?` pass the error on"
+    })
 }

@@ -42,37 +42,24 @@ impl ScalesRow {
 }
 
 /// Quality against the baseline, which is the first row, and speed.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Result<Table> {
-    let mut table = Table::new(title).headings([
-        ("scales", ""),
-        ("perplexity", ""),
-        ("ratio of perplexities", ""),
-        ("KL divergence", "nats"),
-        ("same top token", "%"),
-        ("throughput", "tokens/s"),
-    ])?;
-    let base = rows.iter().find_map(|row| row.quality.as_ref()).map(|quality| quality.base_perplexity.value);
-    for ScalesRow { name, quality, timing } in rows {
-        let of = |figure: fn(&QualityComparison) -> Uncertain| quality.as_ref().map(|it| Estimate::from(figure(it)));
-        table = table.row((
-            name,
-            quality.as_ref().map(|it| it.perplexity.value).or(base),
-            of(|it| it.perplexity_ratio),
-            of(|it| it.kl_divergence),
-            of(|it| it.same_top_token * 100.0),
-            timing.runs.throughput,
-        ))?;
-    }
+    let qualities = || rows.iter().map(|row| row.quality.as_ref());
+    let of = |figure: fn(&QualityComparison) -> Uncertain| qualities().map(move |quality| quality.map(figure));
+    let compared = qualities().flatten().next();
+    let base = compared.map(|quality| quality.base_perplexity.value);
     let first = rows.first().map(|row| &row.timing);
-    let tokens = rows.iter().find_map(|row| row.quality.as_ref()).map_or(0, |quality| quality.tokens);
-    Ok(table
+    let tokens = compared.map_or(0, |quality| quality.tokens);
+    Ok(Table::new(title)
+        .column("scales", "", rows.iter().map(|row| &row.name))?
+        .column("perplexity", "", qualities().map(|quality| quality.map(|it| it.perplexity.value).or(base)))?
         .decimals("perplexity", 3)?
+        .column("ratio of perplexities", "", of(|it| it.perplexity_ratio))?
         .plus_minus("ratio of perplexities")?
+        .column("KL divergence", "nats", of(|it| it.kl_divergence))?
         .plus_minus("KL divergence")?
+        .column("same top token", "%", of(|it| it.same_top_token * 100.0))?
         .plus_minus("same top token")?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.timing.runs.throughput))?
         .note(format!(
             "{} | {tokens} tokens predicted, with 95% intervals | throughput: {}",
             first.map_or_else(String::new, |timing| timing.run.to_string()),

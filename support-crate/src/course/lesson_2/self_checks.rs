@@ -2,11 +2,7 @@
 
 use super::{AblationRun, BatchRun, FormatRow, ModelPpl};
 use crate::course::SelfCheck;
-use crate::measure::{QualityComparison, Runs, Statistics};
-
-fn overlap(a: &Statistics, b: &Statistics) -> bool {
-    a.low <= b.high && b.low <= a.high
-}
+use crate::measure::{QualityComparison, Runs};
 
 fn new_tokens<'a>(runs: impl IntoIterator<Item = &'a Runs>) -> Vec<usize> {
     runs.into_iter().flat_map(|runs| &runs.runs).map(|run| run.tokens_generated).collect()
@@ -84,7 +80,7 @@ pub fn self_check_batching(rows: &[BatchRun], prompts: usize) -> SelfCheck {
 pub fn self_check_padding(rows: &[(&str, usize, Runs)]) -> SelfCheck {
     let check = SelfCheck::new("padding");
     let [(_, padded, slow), (_, packed, fast)] = rows else { return check };
-    let told = if overlap(&slow.latency, &fast.latency) { "not told apart" } else { "told apart" };
+    let told = if slow.latency.overlaps(&fast.latency) { "not told apart" } else { "told apart" };
     check
         .that("both made the same number of tokens", all_equal(&new_tokens([slow, fast])))
         .that(format!("sorting saves tokens of prefill: {padded} to {packed}"), packed < padded)
@@ -109,7 +105,7 @@ pub fn self_check_quality(rows: &[ModelPpl], quality: &QualityComparison) -> Sel
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Metrics;
+    use crate::measure::{Metrics, Statistics};
 
     #[test]
     fn facts_are_looked_up_in_the_numbers() {

@@ -108,11 +108,7 @@ impl Trial {
         if self.table.rows() == self.rows.len() {
             Ok(places)
         } else {
-            Err(Complaint::wrong(format!(
-                "{} scenarios were given, the table has {} rows",
-                self.rows.len(),
-                self.table.rows()
-            )))
+            wrong!("{} scenarios were given, the table has {} rows", self.rows.len(), self.table.rows())
         }
     }
 
@@ -147,10 +143,10 @@ impl Trial {
         }
         for factor in [1e3, 1e-3] {
             if let Some(heading) = self.find(|runs| of(runs).median, factor)? {
-                return Err(Complaint::wrong(format!(
+                return wrong!(
                     "the column `{heading}` holds the {name}, but {factor} times what it is in {unit}: whoever \
                      compares it with another table is wrong by a factor of a thousand"
-                )));
+                );
             }
         }
         type Statistic = fn(&Statistics) -> f64;
@@ -158,12 +154,10 @@ impl Trial {
             [("mean", |of| of.mean), ("lower end", |of| of.low), ("upper end", |of| of.high)];
         for (what, statistic) in others {
             if let Some(heading) = self.find(|runs| statistic(&of(runs)), 1.0)? {
-                return Err(Complaint::wrong(format!(
-                    "the column `{heading}` holds the {what} of the {name}, not the median of its runs"
-                )));
+                return wrong!("the column `{heading}` holds the {what} of the {name}, not the median of its runs");
             }
         }
-        Err(Complaint::wrong(format!("no column holds the median {name} of every scenario in {unit}")))
+        wrong!("no column holds the median {name} of every scenario in {unit}")
     }
 
     fn has_ppl(&self) -> Result<(), Complaint> {
@@ -176,10 +170,10 @@ impl Trial {
             })
         };
         let Some(column) = self.table.columns.iter().find(|column| is_ppl(&column.cells)) else {
-            return Err(Complaint::wrong(
+            return wrong!(
                 "no column holds the perplexities as numbers, with an empty cell where none was measured (0 would say \
                  that it was, and was perfect)",
-            ));
+            );
         };
         let heading = column.full_name().to_lowercase();
         Complaint::unless(heading.contains("ppl") || heading.contains("perplexity"), || {
@@ -225,7 +219,7 @@ impl Trial {
         }
         let closest = columns.iter().map(wrong).min_by_key(Vec::len).unwrap_or_default();
         let row = closest.first().copied().unwrap_or(&self.rows[0]);
-        Err(Complaint::wrong(format!("nothing says that {:?} ran in {:?}", row.scenario, row.dtype)))
+        wrong!("nothing says that {:?} ran in {:?}", row.scenario, row.dtype)
     }
 }
 

@@ -1,19 +1,15 @@
 //! Tables and plots of the lesson, made from the numbers of a run.
 
 use super::{AblationRun, BatchRun, EdgeRun, Int8Vector};
+use crate::course::milliseconds;
 use crate::error::{Error, Result};
 use crate::generate::PaddingSide;
 use crate::measure::{
-    Bandwidth, DecodeLimit, RunInfo, Runs, Statistics, Timing, TimingOptions, get_model_memory_footprint,
-    time_generate_interleaved,
+    Bandwidth, DecodeLimit, MemoryFootprint, RunInfo, Runs, Statistics, Timing, TimingOptions,
+    get_model_memory_footprint, time_generate_interleaved,
 };
 use crate::model::Loaded;
 use crate::report::{BarPlot, Estimate, LinePlot, Table};
-
-/// Seconds to milliseconds, with the interval.
-fn milliseconds(seconds: Statistics) -> Estimate {
-    Estimate::from(seconds) * 1e3
-}
 
 /// What the intervals of a table are.
 pub(super) fn intervals_of(statistics: Option<&Statistics>) -> String {
@@ -69,25 +65,15 @@ pub fn int8_table(
 pub struct FormatRow {
     /// The format, in words.
     pub name: String,
-    /// Weights, with the scales of quantized ones, in MiB.
-    pub memory_mib: f64,
-    /// Weights that are read for each token, in bytes.
+    /// Memory of the model.
+    pub footprint: MemoryFootprint,
+    /// Weights and scales that are read for each token, in bytes.
     pub bytes_per_token: usize,
     /// How fast it was.
     pub timing: Timing,
 }
 
 impl FormatRow {
-    /// What a model takes and how fast it was.
-    pub fn of(name: impl Into<String>, loaded: &Loaded, timing: &Timing) -> Self {
-        Self {
-            name: name.into(),
-            memory_mib: get_model_memory_footprint(loaded).mib_with_scales(),
-            bytes_per_token: loaded.model.info().bytes_per_token,
-            timing: timing.clone(),
-        }
-    }
-
     /// Times models in turn on a prompt.
     ///
     /// # Errors
@@ -95,12 +81,17 @@ impl FormatRow {
     pub fn in_turn(models: &[(&str, &Loaded)], prompt: &str, timing: &TimingOptions) -> Result<Vec<Self>> {
         let all: Vec<&Loaded> = models.iter().map(|(_, loaded)| *loaded).collect();
         let timings = time_generate_interleaved(&all, prompt, timing)?;
-        Ok(models.iter().zip(&timings).map(|((name, loaded), timing)| Self::of(*name, loaded, timing)).collect())
+        let row = |((name, loaded), timing): (&(&str, &Loaded), Timing)| Self {
+            name: (*name).to_owned(),
+            footprint: get_model_memory_footprint(loaded),
+            bytes_per_token: loaded.model.info().bytes_per_token,
+            timing,
+        };
+        Ok(models.iter().zip(timings).map(row).collect())
     }
 
     fn limit(&self, bandwidth: &Bandwidth) -> Option<DecodeLimit> {
-        // It is the processor's memory that was measured.
-        if self.timing.run.device.is_cpu() { DecodeLimit::new(self.bytes_per_token, bandwidth).ok() } else { None }
+        DecodeLimit::on(self.timing.run.device, self.bytes_per_token, bandwidth)
     }
 
     /// How many times as fast as another one it decoded.
@@ -110,43 +101,28 @@ impl FormatRow {
 }
 
 /// Formats of one model that were timed in turn: what each takes and reads, its speed, and what of it memory allows.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Result<Table> {
-    let mut table = Table::new(title).headings([
-        ("format", ""),
-        ("memory", "MiB"),
-        ("read per token", "MB"),
-        ("prefill", "ms"),
-        ("decode", "tokens/s"),
-        ("memory's limit", "tokens/s"),
-        ("of the limit", "%"),
-    ])?;
-    for row in rows {
-        let (limit, decode) = (row.limit(bandwidth), row.timing.decode_rate);
-        table = table.row((
-            &row.name,
-            row.memory_mib,
-            row.bytes_per_token as f64 / 1e6,
-            row.timing.ttft,
-            decode,
-            limit.map(|limit| limit.tokens_per_s()),
-            limit.map(|limit| 100.0 * limit.fraction(decode.median)),
-        ))?;
-    }
-    let table = table.decimals("memory", 1)?.decimals("read per token", 1)?.decimals("of the limit", 0)?;
-    Ok(table.decimals("memory's limit", 1)?.note(format!(
-        "{} | {} | memory with scales | {bandwidth}",
-        RunInfo::of_all(rows.iter().map(|row| &row.timing.run)),
-        intervals_of(rows.first().map(|row| &row.timing.decode_rate))
-    )))
+    let reached = |row: &FormatRow| Some(100.0 * row.limit(bandwidth)?.fraction(row.timing.decode_rate.median));
+    Ok(Table::new(title)
+        .column("format", "", rows.iter().map(|row| &row.name))?
+        .column("memory", "MiB", rows.iter().map(|row| row.footprint.mib_with_scales()))?
+        .decimals("memory", 1)?
+        .column("read per token", "MB", rows.iter().map(|row| row.bytes_per_token as f64 / 1e6))?
+        .decimals("read per token", 1)?
+        .column("prefill", "ms", rows.iter().map(|row| row.timing.ttft))?
+        .column("decode", "tokens/s", rows.iter().map(|row| row.timing.decode_rate))?
+        .column("memory's limit", "tokens/s", rows.iter().map(|row| Some(row.limit(bandwidth)?.tokens_per_s())))?
+        .decimals("memory's limit", 1)?
+        .column("of the limit", "%", rows.iter().map(reached))?
+        .decimals("of the limit", 0)?
+        .note(format!(
+            "{} | {} | memory with scales | {bandwidth}",
+            RunInfo::of_all(rows.iter().map(|row| &row.timing.run)),
+            intervals_of(rows.first().map(|row| &row.timing.decode_rate))
+        )))
 }
 
 /// Decode by format, with the limit that memory sets to the first one, which reads the most.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Result<BarPlot> {
     let limits = rows.iter().filter_map(|row| Some((row.name.clone(), row.limit(bandwidth)?.tokens_per_s())));
     Ok(BarPlot::new(title)
@@ -159,9 +135,6 @@ pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> R
 }
 
 /// The four settings of cache and padding.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Result<Table> {
     let first = rows.first().map(|row| &row.runs.latency);
     Ok(Table::new("Cache and padding: all prompts as one batch")
@@ -185,9 +158,6 @@ fn tokens_saved(n: usize, m: usize) -> f64 {
 }
 
 /// What the cache saves at each prompt length: by counting tokens, and as measured.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result<Table> {
     let mut table = Table::new("What the KV cache saves").headings([
         ("prompt", "tokens"),
@@ -208,9 +178,6 @@ pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) 
 }
 
 /// Latency by prompt length, with the cache and without, on logarithmic axes.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result<LinePlot> {
     let line = |use_cache: bool| -> Vec<(usize, Estimate)> {
         let latency = |(tokens, rows): &(usize, Vec<AblationRun>)| {
@@ -234,9 +201,6 @@ pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result
 }
 
 /// Batch sizes of one model or several: throughput, what a prompt waits, and what it costs.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<Table> {
     let mut table = Table::new("Batching").headings([
         ("model", ""),
@@ -265,9 +229,6 @@ fn with_models(info: &RunInfo, models: &[(&str, &[BatchRun])]) -> RunInfo {
 
 /// Throughput by batch size as a multiple of that of the smallest one, round by round, and what it would be if a step
 /// took the same time however many sequences it has. Both axes double.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<LinePlot> {
     let mut plot =
         LinePlot::new("Throughput by batch size").x("batch size", "prompts").y("throughput", "times that of one");
@@ -287,9 +248,6 @@ pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<L
 }
 
 /// What a prompt waits and what it costs, by batch size.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn waiting_plot(rows: &[BatchRun], info: &RunInfo) -> Result<LinePlot> {
     Ok(LinePlot::new("What a prompt waits, and what it costs")
         .x("batch size", "prompts")
@@ -317,9 +275,6 @@ pub fn padded_tokens(loaded: &Loaded, prompts: &[&str], batch_size: usize) -> Re
 }
 
 /// The same prompts, cut into batches in two ways: tokens that go through the model in prefill, and what that takes.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Result<Table> {
     let first = rows.first().map(|(_, _, runs)| &runs.latency);
     Ok(Table::new("Uneven prompts: as they come, and sorted by length")
@@ -331,9 +286,6 @@ pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Result<Ta
 }
 
 /// Prompts at the edge, with what stands out.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
     let first = rows.first().map(|row| &row.runs.latency);
     Ok(Table::new("Prompts at the edge")

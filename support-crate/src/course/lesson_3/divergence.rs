@@ -119,10 +119,10 @@ fn is_finite(yours: &Yours<'_>) -> Result<(), Complaint> {
         let (got, expected) = (yours(base, other)?, kl(logs(base, other)));
         let name = format!("kl_divergence({base:?}, {other:?})");
         if !got.is_finite() {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "{name} is {got}, expected {expected:.4}: a probability became 0 before its logarithm was taken. Get ln p \
                  and ln q from the logits, without p and q"
-            )));
+            );
         }
         compare(&name, got, expected, &[])?;
     }

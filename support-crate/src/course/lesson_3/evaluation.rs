@@ -2,7 +2,7 @@
 
 use super::{Evaluation, compare, is_close, nll};
 use crate::course::probe::{Costs, Event, Machine, ProbeModel};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Score, ask, must_fail};
 use crate::error::{Error, Result};
 use crate::model::{Loaded, Tokenizer};
 use crate::source::ModelFile;
@@ -39,6 +39,8 @@ const HINTS: [&str; 3] = [
      loss.tokens; } }`, then `total.nll / total.tokens as f64`, unless `total.tokens` is 0.",
 ];
 
+type Answer<'a> = dyn Fn(&Loaded, &[&str], usize) -> Result<Evaluation> + 'a;
+
 /// Checks `evaluate(loaded, texts, batch_size)`.
 pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>) -> Score {
     let evaluate = |texts: &[&str], batch_size: usize| Trial::run(&yours, texts, batch_size, None);
@@ -74,13 +76,13 @@ pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluati
         })
         .about(&trial, "with no token to predict there is an error, not a number", |_| {
             let nothing: [&[&str]; 4] = [&[], &["assert"], &["a", "assert", "a"], &[""]];
-            nothing.iter().try_for_each(|texts| match evaluate(texts, BATCH_SIZE) {
-                Err(Complaint::Failed(_)) => Ok(()),
-                Err(complaint) => Err(complaint),
-                Ok(Trial { evaluation: Evaluation { perplexity, .. }, .. }) => Err(Complaint::wrong(format!(
-                    "the texts {texts:?} have no token to predict, but got the perplexity {perplexity}; return \
-                     `Err(Error::input(\"...\"))`, so that nobody takes it for a result"
-                ))),
+            nothing.iter().try_for_each(|texts| {
+                must_fail(evaluate(texts, BATCH_SIZE), |Trial { evaluation: Evaluation { perplexity, .. }, .. }| {
+                    format!(
+                        "the texts {texts:?} have no token to predict, but got the perplexity {perplexity}; return \
+                         `Err(Error::input(\"...\"))`, so that nobody takes it for a result"
+                    )
+                })
             })
         })
         .about(&trial, "an error of model or tokenizer is passed on", |_| {
@@ -90,13 +92,14 @@ pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluati
         .score()
 }
 
-fn passes_errors_on(yours: &impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>) -> Result<(), Complaint> {
-    let is_error = |result: Result<Evaluation, Complaint>, what: &str| match result {
-        Err(Complaint::Failed(_)) => Ok(()),
-        Err(complaint) => Err(complaint),
-        Ok(Evaluation { tokens, .. }) => Err(Complaint::wrong(format!(
-            "{what}, and you return a result over {tokens} tokens as if nothing had happened; let `?` pass the error on"
-        ))),
+fn passes_errors_on(yours: &Answer<'_>) -> Result<(), Complaint> {
+    let is_error = |result: Result<Evaluation, Complaint>, what: &str| {
+        must_fail(result, |Evaluation { tokens, .. }| {
+            format!(
+                "{what}, and you return a result over {tokens} tokens as if nothing had happened; let `?` pass the \
+                 error on"
+            )
+        })
     };
     for text in [TEXTS[0], TEXTS[5], TEXTS[8]] {
         let trial = Trial::run(yours, &TEXTS, BATCH_SIZE, Some(text));
@@ -125,7 +128,7 @@ fn passes_errors_on(yours: &impl Fn(&Loaded, &[&str], usize) -> Result<Evaluatio
 }
 
 /// With a context that the longest text does not fit: all of it, or an error.
-fn cuts_nothing_off(yours: &impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>) -> Result<(), Complaint> {
+fn cuts_nothing_off(yours: &Answer<'_>) -> Result<(), Complaint> {
     const CONTEXT_LEN: usize = 24;
     let machine = Machine::new(Costs::default());
     let vocab_size = machine.tokenizer()?.vocab_size();
@@ -165,12 +168,7 @@ struct TextLoss {
 
 impl Trial {
     /// The model fails when it reads the text `failing`.
-    fn run(
-        yours: &impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>,
-        texts: &[&str],
-        batch_size: usize,
-        failing: Option<&str>,
-    ) -> Result<Self, Complaint> {
+    fn run(yours: &Answer<'_>, texts: &[&str], batch_size: usize, failing: Option<&str>) -> Result<Self, Complaint> {
         let machine = Machine::new(Costs::default());
         let tokenizer = machine.tokenizer()?;
         let vocab_size = tokenizer.vocab_size();
@@ -200,7 +198,7 @@ impl Trial {
             _ if tokens > expected => "is padding among them?",
             _ => "some are missing",
         };
-        Err(Complaint::wrong(format!("`tokens` is {tokens}, of {expected} that can be predicted: {why}")))
+        wrong!("`tokens` is {tokens}, of {expected} that can be predicted: {why}")
     }
 
     fn averages_tokens(&self) -> Result<(), Complaint> {
@@ -237,9 +235,7 @@ impl Trial {
     fn exponentiates(&self) -> Result<(), Complaint> {
         let Evaluation { average_loss, perplexity, .. } = self.evaluation;
         if !average_loss.exp().is_finite() {
-            return Err(Complaint::wrong(format!(
-                "there is nothing to compare it with: `average_loss` is {average_loss}"
-            )));
+            return wrong!("there is nothing to compare it with: `average_loss` is {average_loss}");
         }
         let early = "this is a mean of perplexities. A single text that is hard to predict then outweighs all others; take \
                      the mean of the losses first, and `exp` of that, once";
@@ -258,19 +254,19 @@ impl Trial {
         for event in &self.forwards {
             let Event::Forward { batch, seq_len, padding, .. } = *event else { continue };
             if batch > size {
-                return Err(Complaint::wrong(format!(
+                return wrong!(
                     "`batch_size` was {size}, but {batch} texts were read at once: with a real corpus the logits would not \
                      fit into memory"
-                )));
+                );
             }
             passes += 1;
             unmasked += batch * seq_len - padding;
         }
         if passes > texts.div_ceil(size) {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "{texts} texts in batches of {size} took {passes} forward passes: put {size} texts into one `TokenBatch`, \
                  and read each once"
-            )));
+            );
         }
         let tokens: usize = self.texts.iter().map(|text| text.unshifted.len()).sum();
         Complaint::unless(unmasked <= tokens, || {

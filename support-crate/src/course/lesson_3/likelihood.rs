@@ -73,16 +73,16 @@ fn is_stable(yours: &Yours<'_>) -> Result<(), Complaint> {
                 let (plain, got) = (yours(logits, id)?, yours(&shifted, id)?);
                 if !got.is_finite() {
                     let fate = if shift > 0.0 { "too large for an f64" } else { "0, which has no logarithm" };
-                    return Err(Complaint::wrong(format!(
+                    return wrong!(
                         "log_softmax_at({shifted:?}, {id}) is {got}: exp of such a logit is {fate}. Softmax sees only \
                          differences, so subtract the largest logit from all of them before exp"
-                    )));
+                    );
                 }
                 if !is_close(got, plain) {
-                    return Err(Complaint::wrong(format!(
+                    return wrong!(
                         "with {shift} added to all logits, log_softmax_at({logits:?}, {id}) changes from {plain:.4} to \
                          {got:.4}; softmax sees only differences"
-                    )));
+                    );
                 }
             }
         }
@@ -109,7 +109,7 @@ fn is_finite(yours: &Yours<'_>) -> Result<(), Complaint> {
                      instead of dividing"
                 }
             };
-            return Err(Complaint::wrong(format!("log_softmax_at({logits:?}, {id}) is {got}: {why}")));
+            return wrong!("log_softmax_at({logits:?}, {id}) is {got}: {why}");
         }
     }
     Ok(())

@@ -89,7 +89,7 @@ fn compare(name: &str, got: f64, expected: f64, mistakes: &[(f64, &str)]) -> Res
     }
     let found = mistakes.iter().find(|&&(value, _)| is_close(got, value));
     let why = found.map(|(_, why)| format!(": {why}")).unwrap_or_default();
-    Err(Complaint::wrong(format!("{name} is {got:.4}, expected {expected:.4}{why}")))
+    wrong!("{name} is {got:.4}, expected {expected:.4}{why}")
 }
 
 #[cfg(test)]

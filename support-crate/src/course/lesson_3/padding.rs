@@ -58,24 +58,18 @@ fn is_rectangle((texts, padded): &Pair) -> Result<(), Complaint> {
             Some(&length) if length > longest => "padding beyond the longest text costs time and tells nothing",
             _ => "rows of different lengths make no rectangle",
         };
-        return Err(Complaint::wrong(format!(
-            "texts of {lengths:?} tokens gave {name} rows of {rows:?}, expected {longest} each: {why}"
-        )));
+        return wrong!("texts of {lengths:?} tokens gave {name} rows of {rows:?}, expected {longest} each: {why}");
     }
     Ok(())
 }
 
 fn keeps_tokens((texts, padded): &Pair) -> Result<(), Complaint> {
     if padded.ids.len() != texts.len() {
-        return Err(Complaint::wrong(format!("{} texts gave {} rows of ids", texts.len(), padded.ids.len())));
+        return wrong!("{} texts gave {} rows of ids", texts.len(), padded.ids.len());
     }
     for (row, text) in padded.ids.iter().zip(texts) {
         if !(row.starts_with(text) || row.ends_with(text)) {
-            return Err(Complaint::wrong(format!(
-                "the text {} became {}: its tokens are not all there, in order",
-                shown(text),
-                shown(row)
-            )));
+            return wrong!("the text {} became {}: its tokens are not all there, in order", shown(text), shown(row));
         }
     }
     Ok(())
@@ -84,7 +78,7 @@ fn keeps_tokens((texts, padded): &Pair) -> Result<(), Complaint> {
 /// Padding may stand on either side, as long as the mask says so.
 fn mask_fits((texts, padded): &Pair) -> Result<(), Complaint> {
     if padded.mask.len() != texts.len() || padded.ids.len() != texts.len() {
-        return Err(Complaint::wrong(format!("{} texts gave {} rows of mask", texts.len(), padded.mask.len())));
+        return wrong!("{} texts gave {} rows of mask", texts.len(), padded.mask.len());
     }
     for ((ids, mask), text) in padded.ids.iter().zip(&padded.mask).zip(texts) {
         let padding = ids.len().saturating_sub(text.len());
@@ -104,12 +98,7 @@ fn mask_fits((texts, padded): &Pair) -> Result<(), Complaint> {
             }
             _ => "it must be `true` exactly where the text's tokens stand",
         };
-        return Err(Complaint::wrong(format!(
-            "the text {} has the ids {} and the mask {}: {why}",
-            shown(text),
-            shown(ids),
-            shown(mask)
-        )));
+        return wrong!("the text {} has the ids {} and the mask {}: {why}", shown(text), shown(ids), shown(mask));
     }
     Ok(())
 }

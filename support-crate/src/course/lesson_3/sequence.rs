@@ -88,11 +88,11 @@ fn is_shifted_sum(sum: &LossSum) -> Result<(), Complaint> {
 
 fn reads_own_row(&(row, sum): &(usize, LossSum)) -> Result<(), Complaint> {
     if row == ROWS - 1 && !sum.nll.is_finite() {
-        return Err(Complaint::wrong(format!(
+        return wrong!(
             "`nll` in row {row}, whose logits are all above 1000, is {}: exp of them is infinite. Your `log_softmax_at` can \
              do it",
             sum.nll
-        )));
+        );
     }
     let other = "these are the logits of another text; use `logits.row(row, ...)`";
     let mistakes: Vec<(f64, &str)> =
@@ -134,10 +134,10 @@ fn skips_padding_left(&(len, sum): &(usize, LossSum)) -> Result<(), Complaint> {
 
 fn counted(tokens: usize) -> Result<(), Complaint> {
     match tokens {
-        6 => Err(Complaint::wrong(
+        6 => wrong!(
             "`tokens` is 6 for six tokens: the first one has nothing before it, so it was not predicted. Counting it makes \
              the loss look smaller than it is",
-        )),
+        ),
         tokens => of(5, tokens, "six tokens"),
     }
 }

@@ -96,7 +96,7 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
             Ok(got)
         } else {
             let (bytes, values) = (packed.len(), got.len());
-            Err(Complaint::wrong(format!("{bytes} bytes became {values} values; each byte holds two codes")))
+            wrong!("{bytes} bytes became {values} values; each byte holds two codes")
         }
     };
     let plain = restore(&packed, 1.0, nf4s);
@@ -113,12 +113,12 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
                 let is_zero = zeros.clone()?.iter().all(|&value| value == 0.0);
                 Complaint::unless(is_zero, || "with absmax 0 there are values other than 0: multiply by it")
             } else if plain.as_ref().is_ok_and(|plain| is(got, plain)) {
-                Err(Complaint::wrong("absmax 0.25 gave the same values as absmax 1: multiply by it"))
+                wrong!("absmax 0.25 gave the same values as absmax 1: multiply by it")
             } else {
-                Err(Complaint::wrong(format!(
+                wrong!(
                     "with absmax 0.25 the largest value is {}, expected 0.25",
                     got.iter().copied().fold(f32::NEG_INFINITY, f32::max)
-                )))
+                )
             }
         })
         .about(&restore(&packed, 0.25, fp4s), "the codebook that was passed in is used", |got| {
@@ -201,22 +201,22 @@ fn is_largest_magnitude(values: &[f32], absmax: f32) -> Result<(), Complaint> {
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     match () {
         () if (absmax - magnitude).abs() < TIE * magnitude => Ok(()),
-        () if (absmax - largest).abs() < TIE => Err(Complaint::wrong(format!(
+        () if (absmax - largest).abs() < TIE => wrong!(
             "absmax is {absmax}, the largest value; but -{magnitude} is larger in magnitude, and divided by {absmax} it \
              would lie below -1, where there is no code"
-        ))),
-        () => Err(Complaint::wrong(format!("absmax of a block of {} is {absmax}, expected {magnitude}", values.len()))),
+        ),
+        () => wrong!("absmax of a block of {} is {absmax}, expected {magnitude}", values.len()),
     }
 }
 
 fn is_packed(values: &[f32], packed: &[u8]) -> Result<(), Complaint> {
     match packed.len() {
         len if len == values.len() / 2 => Ok(()),
-        len if len == values.len() => Err(Complaint::wrong(format!(
-            "{len} values became {len} bytes, one code each: that is 8 bits a weight. Put two codes into a byte"
-        ))),
+        len if len == values.len() => {
+            wrong!("{len} values became {len} bytes, one code each: that is 8 bits a weight. Put two codes into a byte")
+        }
         len => {
-            Err(Complaint::wrong(format!("{} values became {len} bytes, expected {}", values.len(), values.len() / 2)))
+            wrong!("{} values became {len} bytes, expected {}", values.len(), values.len() / 2)
         }
     }
 }
@@ -252,7 +252,7 @@ fn first_is_high(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32
 fn nearest(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
     is_packed(values, packed)?;
     if absmax.is_nan() || absmax <= 0.0 {
-        return Err(Complaint::wrong(format!("absmax is {absmax}: no value can be divided by it")));
+        return wrong!("absmax is {absmax}: no value can be divided by it");
     }
     let codes = in_order(packed, is_swapped(codebook, values, packed, absmax));
     let excess = excess(codebook, values, &codes, absmax);
@@ -260,13 +260,13 @@ fn nearest(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> R
     let scaled = values[at] / absmax;
     let distance = |number: f32| (number - scaled).abs();
     let best = codebook.iter().copied().min_by(|a, b| distance(*a).total_cmp(&distance(*b))).unwrap_or(0.0);
-    Err(Complaint::wrong(format!(
+    wrong!(
         "value {at} of {}, divided by absmax, is {scaled:.3}; it got code {}, which stands for {:.3}, but {best:.3} is \
          nearer",
         values.len(),
         codes[at],
         codebook[codes[at]]
-    )))
+    )
 }
 
 /// As [`nearest`], for values so small that a limit to the scale would show.
@@ -274,10 +274,10 @@ fn is_scaled(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) ->
     let magnitude = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     let is_near_zero = |code: &usize| codebook[*code].abs() < 0.01;
     if is_packed(values, packed).is_ok() && in_order(packed, false).iter().all(is_near_zero) {
-        return Err(Complaint::wrong(format!(
+        return wrong!(
             "a block whose largest magnitude is {magnitude:e} became all zeros: divide by absmax however small it is, and \
              by something else only if it is 0"
-        )));
+        );
     }
     nearest(codebook, values, packed, absmax)?;
     is_largest_magnitude(values, absmax)
@@ -292,14 +292,14 @@ fn zeros(quant_type: FourBit, answer: Result<(Vec<u8>, f32), Complaint>) -> Resu
     is_packed(&[0.0; 64], &packed)?;
     let (codebook, name) = (quant_type.codebook(), quant_type.to_string().to_uppercase());
     match codes(&packed).find(|&code| codebook[code] != 0.0) {
-        _ if !absmax.is_finite() => Err(Complaint::wrong(format!("absmax of 64 zeros is {absmax}; {why}"))),
-        Some(code) => Err(Complaint::wrong(format!(
+        _ if !absmax.is_finite() => wrong!("absmax of 64 zeros is {absmax}; {why}"),
+        Some(code) => wrong!(
             "64 zeros got code {code}, which stands for {} in {name}: take a code whose number is 0 (if you divided: {why})",
             codebook[code]
-        ))),
-        None if absmax != 0.0 => Err(Complaint::wrong(format!(
+        ),
+        None if absmax != 0.0 => wrong!(
             "absmax of 64 zeros is {absmax}: it is the largest magnitude, which is 0; only what you divide by is 1"
-        ))),
+        ),
         None => Ok(()),
     }
 }

@@ -68,24 +68,21 @@ fn is_baseline(device: Device, all: &[Configuration]) -> Result<(), Complaint> {
         if device.is_cpu() { (Precision::Float32, "32", "16") } else { (Precision::Float16, "16", "32") };
     let Some(Configuration { name, options }) = all.first() else { return Err(no_configurations()) };
     if options.quantization.is_some() {
-        return Err(Complaint::wrong(format!(
+        return wrong!(
             "the first configuration, {name:?}, is quantized; the others are compared with the baseline, so put that first"
-        )));
+        );
     }
     if options.precision != precision {
         let why = match precision {
             Precision::Float32 => ": a CPU would run it in float32 under that name",
             _ => "",
         };
-        return Err(Complaint::wrong(format!(
-            "on {device} the baseline is in {}, expected {precision}{why}",
-            options.precision
-        )));
+        return wrong!("on {device} the baseline is in {}, expected {precision}{why}", options.precision);
     }
     if !name.contains(digits) || name.contains(other) {
-        return Err(Complaint::wrong(format!(
+        return wrong!(
             "on {device} the baseline computes in {precision}, but is called {name:?}; a table should say which it is"
-        )));
+        );
     }
     Complaint::unless(name.to_lowercase().contains("baseline"), || {
         format!("the baseline is called {name:?}; its name should contain \"Baseline\"")
@@ -109,7 +106,7 @@ fn place(all: &[Configuration], format: &str) -> Option<usize> {
 
 fn in_order(all: &[Configuration]) -> Result<(), Complaint> {
     if FORMATS.map(|format| place(all, format)) != [Some(1), Some(2), Some(3)] {
-        return Err(Complaint::wrong(format!("yours are {:?}; the tables below rely on the order", names(all))));
+        return wrong!("yours are {:?}; the tables below rely on the order", names(all));
     }
     Complaint::unless(all.len() == 4, || {
         format!("there are {} configurations, expected 4: {:?}", all.len(), names(all))
@@ -119,7 +116,7 @@ fn in_order(all: &[Configuration]) -> Result<(), Complaint> {
 /// The quantization of the configuration with this in its name.
 fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a QuantizationConfig, Complaint> {
     let Some(Configuration { name, options }) = place(all, format).map(|place| &all[place]) else {
-        return Err(Complaint::wrong(format!("none of {:?} has {format} in its name", names(all))));
+        return wrong!("none of {:?} has {format} in its name", names(all));
     };
     let config = options.quantization.as_ref();
     let config =
@@ -134,23 +131,23 @@ fn alike(all: &[Configuration]) -> Result<(), Complaint> {
     for Configuration { name, options } in all {
         let LoadOptions { precision, device: _, engine, quantization, check_finite } = options;
         if *precision != baseline.options.precision {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "what is not quantized is {precision} in {name:?} and {} in the baseline: then two things change at once, \
                  and no difference has one cause",
                 baseline.options.precision
-            )));
+            );
         }
         if *engine != baseline.options.engine || *check_finite != baseline.options.check_finite {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "{name:?} has another `engine` or `check_finite` than the baseline: leave them at their defaults"
-            )));
+            );
         }
         let Some(config) = quantization else { continue };
         if let Some((field, value)) = differs(config) {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "{name:?} changes `{field}`, too, to {value}; keep what `QuantizationConfig::int8()`, `nf4()` and `fp4()` \
                  give, which is what bitsandbytes does, or your numbers compare with nobody's"
-            )));
+            );
         }
     }
     Ok(())
@@ -202,7 +199,7 @@ fn on_device(device: Device, all: &[Configuration]) -> Result<(), Complaint> {
         None if all.is_empty() => Err(no_configurations()),
         None => Ok(()),
         Some(one) => {
-            Err(Complaint::wrong(format!("asked for {device}, {:?} would compute on {}", one.name, one.options.device)))
+            wrong!("asked for {device}, {:?} would compute on {}", one.name, one.options.device)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::trial::{Answer, Scenario, Trial};
 use super::{Configuration, ExperimentRow, ExperimentSettings};
-use crate::course::{Check, Complaint, Score, Verdict};
+use crate::course::{Check, Complaint, Point, Score};
 use crate::measure::Clock;
 use crate::model::ModelHub;
 
@@ -16,9 +16,6 @@ const HINTS: [&str; 3] = [
      whose latencies are averaged.",
 ];
 
-/// What a point is for, and what decides about it.
-type Point = (&'static str, fn(&Trial) -> Verdict);
-
 /// Checks `run_experiment(clock, hub, configurations, settings, log)`.
 pub fn check_run_experiment(
     yours: impl Fn(&dyn Clock, &dyn ModelHub, &[Configuration], &ExperimentSettings, &dyn Fn(&str)) -> Vec<ExperimentRow>,
@@ -26,8 +23,7 @@ pub fn check_run_experiment(
     let yours: &Answer<'_> = &yours;
     let trials: Result<Vec<Trial>, Complaint> =
         Scenario::usual_and_other().into_iter().map(|scenario| scenario.run(yours)).collect();
-    let check = Check::new("run_experiment", HINTS);
-    let looks: [Point; 9] = [
+    let points: [Point<Trial>; 9] = [
         ("there is a row for each configuration, in order, under its name", Trial::named),
         ("each model is loaded with the options of its configuration", Trial::loaded),
         ("a configuration that cannot be loaded keeps its error, and the others go on", Trial::broken),
@@ -38,11 +34,9 @@ pub fn check_run_experiment(
         ("a model is dropped before the next is loaded", Trial::one_at_a_time),
         ("the log says what is being done", Trial::logged),
     ];
-    let check = looks.into_iter().fold(check, |check, (what, look)| {
-        check.about(&trials, what, |trials: &Vec<Trial>| trials.iter().try_for_each(look))
-    });
-    check
-        .about(&trials, "so does one that fails later, and one without a tokenizer", |trials: &Vec<Trial>| {
+    Check::new("run_experiment", HINTS)
+        .each(&trials, &points)
+        .about(&trials, "so does one that fails later, and one without a tokenizer", |trials| {
             later_failures(yours, trials)
         })
         .score()

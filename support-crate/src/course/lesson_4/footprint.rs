@@ -24,12 +24,12 @@ pub fn check_get_model_memory_footprint(yours: impl Fn(&[TensorInfo]) -> f64) ->
         match mistakes.iter().find(|(value, _)| is(*value)) {
             _ if is(expected) => Ok(()),
             Some((_, why)) => Err(Complaint::wrong(*why)),
-            None if is(expected.floor()) => Err(Complaint::wrong(format!(
+            None if is(expected.floor()) => wrong!(
                 "{} gave {got:.3}, expected {expected:.3}: whole numbers are divided without a fraction; turn the bytes into \
                  `f64` first",
                 listed(tensors)
-            ))),
-            None => Err(Complaint::wrong(format!("{} gave {got:.3}, expected {expected:.3}", listed(tensors)))),
+            ),
+            None => wrong!("{} gave {got:.3}, expected {expected:.3}", listed(tensors)),
         }
     };
     Check::new("get_model_memory_footprint", HINTS)
@@ -121,7 +121,7 @@ fn counts_something(footprint: f64) -> Result<f64, Complaint> {
     if footprint.is_finite() && footprint > 0.0 {
         Ok(footprint)
     } else {
-        Err(Complaint::wrong(format!("a parameter of {MIB} elements of one byte gave {footprint}")))
+        wrong!("a parameter of {MIB} elements of one byte gave {footprint}")
     }
 }
 
@@ -137,7 +137,7 @@ fn in_mib(unit: f64) -> Result<(), Complaint> {
         () if is(4.0) => ": 4 bytes for each element, whatever its `element_size`",
         () => "",
     };
-    Err(Complaint::wrong(format!("{MIB} bytes are 1 MiB, yours says {unit}{what}")))
+    wrong!("{MIB} bytes are 1 MiB, yours says {unit}{what}")
 }
 
 fn listed(tensors: &[TensorInfo]) -> String {

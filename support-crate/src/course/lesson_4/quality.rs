@@ -33,9 +33,6 @@ pub fn compare_formats(base: &Loaded, formats: &[Configuration], texts: &[&str])
 
 /// The comparisons as a table, a row for each: memory with scales, perplexity against the base's, KL divergence from it, how
 /// often both find the same token the most likely, and how far the probability of the token that follows moves (root mean square).
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Result<Table> {
     let each = || formats.iter().map(|format| &format.comparison);
     let table = Table::new(title)

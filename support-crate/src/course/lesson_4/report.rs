@@ -95,9 +95,6 @@ pub fn memory_parts_mib(loaded: &Loaded) -> [f64; 4] {
 
 /// The results of an experiment: a row for each configuration, and of each text so many characters. A configuration that
 /// failed has its error in place of the texts.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn experiment_table(rows: &[ExperimentRow], characters: usize) -> Result<Table> {
     let figure =
         |figure: fn(&ExperimentResult) -> f64| rows.iter().map(move |row| row.outcome.as_ref().ok().map(figure));
@@ -126,9 +123,6 @@ impl ExperimentRow {
 /// Memory with scales, decode throughput and KL divergence of formats as a polars data frame: columns `format`,
 /// `memory with scales (MiB)`, `decode (tokens/s)` and `KL divergence (nats)`. The last is missing where a format's
 /// quality was not compared; formats are matched by name.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn formats_frame(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Result<DataFrame> {
     let kl = |one: &FormatSpeed| {
         let compared = quality.iter().find(|compared| compared.name == one.name)?;
@@ -162,8 +156,8 @@ pub fn formats_summary(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Resu
     let times = |one: &FormatSpeed| one.timing.decode_rate.median / plain.timing.decode_rate.median;
     let by_bytes = |one: &FormatSpeed| plain.bytes_per_token as f64 / one.bytes_per_token as f64;
     let overlap = |a: &FormatSpeed, b: &FormatSpeed| {
-        let (a, b) = (&a.timing.decode_rate, &b.timing.decode_rate);
-        if a.low <= b.high && b.low <= a.high { "their intervals overlap" } else { "their intervals do not overlap" }
+        let do_overlap = a.timing.decode_rate.overlaps(&b.timing.decode_rate);
+        if do_overlap { "their intervals overlap" } else { "their intervals do not overlap" }
     };
     let summary = Summary::new("What this run shows")
         .point(format!(

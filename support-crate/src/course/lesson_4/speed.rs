@@ -1,31 +1,17 @@
 //! Decode beside what memory allows: formats timed in turns, as tables and pictures.
 
 use super::{Configuration, ExperimentRow, MIB};
+pub use crate::course::lesson_2::FormatRow as FormatSpeed;
+use crate::course::milliseconds;
 use crate::error::{Error, Result};
-use crate::measure::{
-    Bandwidth, DecodeLimit, MemoryFootprint, RunInfo, Statistics, Timing, TimingOptions, get_model_memory_footprint,
-    time_generate_interleaved,
-};
+use crate::measure::{Bandwidth, DecodeLimit, RunInfo, Statistics, TimingOptions};
 use crate::model::Loaded;
-use crate::report::{Estimate, LinePlot, Table, TradeOff};
-
-/// A format of a model, timed in turns with others.
-#[derive(Debug, Clone)]
-pub struct FormatSpeed {
-    /// What tables call it.
-    pub name: String,
-    /// Memory of the model.
-    pub footprint: MemoryFootprint,
-    /// Weights and scales that each new token reads, in bytes.
-    pub bytes_per_token: usize,
-    /// How long it took.
-    pub timing: Timing,
-}
+use crate::report::{LinePlot, Table, TradeOff};
 
 /// Times models that take turns, each under the name of its configuration.
 ///
 /// # Errors
-/// Not as many models as configurations; as [`time_generate_interleaved`].
+/// Not as many models as configurations; as [`FormatSpeed::in_turn`].
 pub fn time_formats<'a>(
     formats: &[Configuration],
     models: impl IntoIterator<Item = &'a Loaded>,
@@ -37,26 +23,17 @@ pub fn time_formats<'a>(
         return Err(Error::input(format!("{} models for {} configurations", models.len(), formats.len()))
             .hint("load one model for each configuration"));
     }
-    let timings = time_generate_interleaved(&models, prompt, options)?;
-    let named = |((one, loaded), timing): ((&Configuration, &&Loaded), Timing)| FormatSpeed {
-        name: one.name.clone(),
-        footprint: get_model_memory_footprint(loaded),
-        bytes_per_token: loaded.model.info().bytes_per_token,
-        timing,
-    };
-    Ok(formats.iter().zip(&models).zip(timings).map(named).collect())
+    let named: Vec<(&str, &Loaded)> = formats.iter().map(|one| one.name.as_str()).zip(models).collect();
+    FormatSpeed::in_turn(&named, prompt, options)
 }
 
 /// The latency of the experiment beside the one of runs that took turns, for the configurations that both have.
-///
-/// # Errors
-/// None that the caller can cause.
 pub fn latency_table(rows: &[ExperimentRow], speed: &[FormatSpeed]) -> Result<Table> {
     let once = |one: &FormatSpeed| {
         let row = rows.iter().find(|row| row.name == one.name)?;
         Some(1e3 * row.outcome.as_ref().ok()?.avg_latency_s)
     };
-    let in_turns = |one: &FormatSpeed| Estimate::from(one.timing.runs.latency) * 1e3;
+    let in_turns = |one: &FormatSpeed| milliseconds(one.timing.runs.latency);
     let is_inside = |one: &FormatSpeed| match once(one) {
         Some(once) if (in_turns(one).low..=in_turns(one).high).contains(&once) => "inside",
         Some(_) => "outside",

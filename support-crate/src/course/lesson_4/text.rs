@@ -1,7 +1,7 @@
 //! `generate_text_and_time`: one generation, its text and its time.
 
 use crate::course::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Score, ask, must_fail};
 use crate::error::Result;
 use crate::measure::Clock;
 use crate::model::{Loaded, Tokenizer};
@@ -122,20 +122,18 @@ impl Trial {
     fn generates_all(&self) -> Result<(), Complaint> {
         let prompts_read = self.events.iter().filter(|event| reads(event, self.prompt_tokens)).count();
         if prompts_read > 1 {
-            return Err(Complaint::wrong(format!(
-                "the prompt was read {prompts_read} times; generate once, warming up is left to the caller"
-            )));
+            return wrong!("the prompt was read {prompts_read} times; generate once, warming up is left to the caller");
         }
         let (asked, passes) = (self.new_tokens, self.events.iter().filter(|event| event.is_forward()).count());
         match passes {
             _ if passes == asked => Ok(()),
             _ if self.ends_after.is_some_and(|end| passes == end || passes == end + 1) => {
-                Err(Complaint::wrong(format!(
+                wrong!(
                     "{asked} tokens were asked for, {passes} were generated: the model wanted to end its text. Formats that \
                      say different things would be timed over different lengths; set `stop_at_eos: false`"
-                )))
+                )
             }
-            _ => Err(Complaint::wrong(format!("{asked} tokens were asked for, {passes} were generated"))),
+            _ => wrong!("{asked} tokens were asked for, {passes} were generated"),
         }
     }
 
@@ -144,11 +142,11 @@ impl Trial {
         let is = |value: f64| (self.latency - value).abs() <= 5e-4 * value.abs();
         match () {
             () if is(passed) => Ok(()),
-            () if is(1e3 * passed) => Err(Complaint::wrong("the latency is in milliseconds; seconds are asked for")),
+            () if is(1e3 * passed) => wrong!("the latency is in milliseconds; seconds are asked for"),
             () if is(passed / self.new_tokens as f64) => {
-                Err(Complaint::wrong("that is the time of one token; the latency of the whole generation is asked for"))
+                wrong!("that is the time of one token; the latency of the whole generation is asked for")
             }
-            () => Err(Complaint::wrong(format!("{passed:.2} s passed on the clock, yours says {:.2}", self.latency))),
+            () => wrong!("{passed:.2} s passed on the clock, yours says {:.2}", self.latency),
         }
     }
 
@@ -156,15 +154,15 @@ impl Trial {
         let (got, expected) = (self.text.trim(), self.expected_text.trim());
         match () {
             () if got == expected => Ok(()),
-            () if got.is_empty() => Err(Complaint::wrong("the text is empty")),
-            () if got.contains(char::REPLACEMENT_CHARACTER) => Err(Complaint::wrong(format!(
+            () if got.is_empty() => wrong!("the text is empty"),
+            () if got.contains(char::REPLACEMENT_CHARACTER) => wrong!(
                 "the model said {expected:?}, you return {got:?}: a character can be made of several tokens, so decode all \
                  tokens together"
-            ))),
-            () if got.starts_with(self.prompt) && got.ends_with(expected) => Err(Complaint::wrong(
-                "the text begins with the prompt: in the table it would look as if the model had said it",
-            )),
-            () => Err(Complaint::wrong(format!("the model said {expected:?}, you return {got:?}"))),
+            ),
+            () if got.starts_with(self.prompt) && got.ends_with(expected) => {
+                wrong!("the text begins with the prompt: in the table it would look as if the model had said it")
+            }
+            () => wrong!("the model said {expected:?}, you return {got:?}"),
         }
     }
 }
@@ -174,16 +172,12 @@ fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Result<(), Complaint> {
     for &call in &good.some_calls {
         let machine = Machine::failing_at(COSTS, call);
         let loaded = ending(&machine, good.prompt_tokens)?;
-        match ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS)) {
-            Err(Complaint::Failed(_)) => {}
-            Err(other) => return Err(other),
-            Ok((text, _)) => {
-                return Err(Complaint::wrong(format!(
-                    "the device failed while it worked, and yet the function returned the text {text:?}: hand the error on \
-                     with `?`"
-                )));
-            }
-        }
+        must_fail(ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS)), |(text, _)| {
+            format!(
+                "the device failed while it worked, and yet the function returned the text {text:?}: hand the error on \
+                 with `?`"
+            )
+        })?;
     }
     let machine = Machine::new(COSTS);
     let mut loaded = ending(&machine, good.prompt_tokens)?;
@@ -191,7 +185,7 @@ fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Result<(), Complaint> {
     match ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS)) {
         Err(Complaint::Failed(message)) if !message.contains("prompt is empty") => Ok(()),
         Err(Complaint::Failed(_)) | Ok(_) => {
-            Err(Complaint::wrong("the tokenizer failed, and yet the function went on: hand the error on with `?`"))
+            wrong!("the tokenizer failed, and yet the function went on: hand the error on with `?`")
         }
         Err(other) => Err(other),
     }

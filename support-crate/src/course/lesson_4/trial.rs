@@ -123,7 +123,7 @@ impl Trial {
         self.working()
             .map(|place| match &self.rows[place].outcome {
                 Ok(result) => Ok((place, result)),
-                Err(error) => Err(Complaint::wrong(format!("the row of {:?} says: {error}", self.name(place)))),
+                Err(error) => wrong!("the row of {:?} says: {error}", self.name(place)),
             })
             .collect()
     }
@@ -139,10 +139,9 @@ impl Trial {
     pub fn loaded(&self) -> Result<(), Complaint> {
         match self.scenario.configurations.iter().find(|one| !self.asked.contains(&one.options)) {
             None => Ok(()),
-            Some(one) => Err(Complaint::wrong(format!(
-                "no model was loaded with the options of {:?}: pass on `&configuration.options`",
-                one.name
-            ))),
+            Some(one) => {
+                wrong!("no model was loaded with the options of {:?}: pass on `&configuration.options`", one.name)
+            }
         }
     }
 
@@ -152,14 +151,12 @@ impl Trial {
         self.named()?;
         match &self.rows[broken].outcome {
             Err(error) if error.to_string().contains(because) => self.results().map(drop),
-            Err(error) => Err(Complaint::wrong(format!(
-                "{:?} could not be loaded because {because:?}; its row only says {error}",
-                self.name(broken)
-            ))),
-            Ok(_) => Err(Complaint::wrong(format!(
-                "{:?} could not be loaded, and yet its row has numbers: whose are they?",
-                self.name(broken)
-            ))),
+            Err(error) => {
+                wrong!("{:?} could not be loaded because {because:?}; its row only says {error}", self.name(broken))
+            }
+            Ok(_) => {
+                wrong!("{:?} could not be loaded, and yet its row has numbers: whose are they?", self.name(broken))
+            }
         }
     }
 
@@ -167,10 +164,7 @@ impl Trial {
         for (place, result) in self.results()? {
             let (got, expected) = (result.memory_mib, Scenario::memory_mib(place));
             if got.is_nan() || (got - expected).abs() > 0.005 {
-                return Err(Complaint::wrong(format!(
-                    "the model of {:?} takes {expected} MiB, its row says {got}",
-                    self.name(place)
-                )));
+                return wrong!("the model of {:?} takes {expected} MiB, its row says {got}", self.name(place));
             }
         }
         Ok(())
@@ -183,11 +177,11 @@ impl Trial {
     fn has_texts(&self, place: usize, result: &ExperimentResult) -> Result<(), Complaint> {
         let (name, settings) = (self.name(place), &self.scenario.settings);
         if result.outputs.len() != settings.prompts.len() {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "there are {} prompts, the row of {name:?} has {} texts",
                 settings.prompts.len(),
                 result.outputs.len()
-            )));
+            );
         }
         for (output, prompt) in result.outputs.iter().zip(&settings.prompts) {
             let tokens = self.tokenizer.encode(prompt)?.len();
@@ -199,21 +193,16 @@ impl Trial {
             }
             for times in 1..=settings.num_timing_runs {
                 if is(times)? {
-                    return Err(Complaint::wrong(format!(
+                    return wrong!(
                         "the text after {prompt:?} is that of run {}; keep the first, the others are there for their time",
                         times + 1
-                    )));
+                    );
                 }
             }
             if output.starts_with(prompt.as_str()) {
-                return Err(Complaint::wrong(format!(
-                    "the text after {prompt:?} begins with the prompt: its row says {output:?}"
-                )));
+                return wrong!("the text after {prompt:?} begins with the prompt: its row says {output:?}");
             }
-            return Err(Complaint::wrong(format!(
-                "after {prompt:?} the model of {name:?} said {:?}, its row says {output:?}",
-                text(0)?
-            )));
+            return wrong!("after {prompt:?} the model of {name:?} said {:?}, its row says {output:?}", text(0)?);
         }
         Ok(())
     }
@@ -230,11 +219,11 @@ impl Trial {
         self.results()?.into_iter().try_for_each(|(place, result)| self.is_mean(place, result.avg_latency_s))?;
         match self.generations.iter().find(other_length) {
             None => Ok(()),
-            Some(one) => Err(Complaint::wrong(format!(
+            Some(one) => wrong!(
                 "`max_new_tokens` was {asked}, but the model of {:?} generated {} in one of its runs",
                 self.name(one.place),
                 one.new_tokens
-            ))),
+            ),
         }
     }
 
@@ -280,11 +269,11 @@ impl Trial {
         match mistakes.iter().find(|(value, _)| is(*value)) {
             _ if is(expected) => Ok(()),
             Some((_, why)) => Err(Complaint::wrong(*why)),
-            None => Err(Complaint::wrong(format!(
+            None => wrong!(
                 "the warm runs of the first prompt took {expected:.2} s on average with the model of {:?}, its row says \
                  {got:.2}. Is another run in it, or another prompt?",
                 self.name(place)
-            ))),
+            ),
         }
     }
 
@@ -295,11 +284,11 @@ impl Trial {
                 let of = |one: &&Generation| one.place == place && one.prompt == Some(prompt);
                 let times = self.generations.iter().filter(of).count();
                 if times != 1 {
-                    return Err(Complaint::wrong(format!(
+                    return wrong!(
                         "the model of {:?} read {text:?} {times} times; once gives its text, and only the first prompt is \
                          timed",
                         self.name(place)
-                    )));
+                    );
                 }
             }
         }
@@ -315,10 +304,10 @@ impl Trial {
                 _ => {}
             }
             if in_memory > 1 {
-                return Err(Complaint::wrong(
+                return wrong!(
                     "a second model was loaded while the first was still there: large models do not fit side by side. A \
                      model is dropped when the variable that holds it goes out of scope",
-                ));
+                );
             }
         }
         Ok(())
@@ -329,7 +318,7 @@ impl Trial {
         let announces = |note: &Note| note.line.trim_start().starts_with("Loading model");
         let missing = |line: String| {
             let log: Vec<&str> = self.log.iter().map(|note| note.line.as_str()).collect();
-            Err(Complaint::wrong(format!("there is no line {line:?}, or not in its turn; the log has {log:?}")))
+            wrong!("there is no line {line:?}, or not in its turn; the log has {log:?}")
         };
         let mut rest = self.log.as_slice();
         for (place, Configuration { name, .. }) in self.scenario.configurations.iter().enumerate() {
@@ -379,16 +368,16 @@ impl Trial {
         };
         let failed = self.working().filter(says_so).count();
         if failed != 1 {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "the device failed once while it generated; {failed} rows say so, expected 1: the error belongs into the row, \
                  handed on with `?`"
-            )));
+            );
         }
         for place in self.working().filter(|place| !says_so(place)) {
             match &self.rows[place].outcome {
                 Ok(result) => self.has_texts(place, result)?,
                 Err(error) => {
-                    return Err(Complaint::wrong(format!("the row of {:?} says: {error}", self.name(place))));
+                    return wrong!("the row of {:?} says: {error}", self.name(place));
                 }
             }
         }
@@ -400,10 +389,9 @@ impl Trial {
         self.named()?;
         match self.rows.iter().find(|row| row.outcome.is_ok()) {
             None => Ok(()),
-            Some(row) => Err(Complaint::wrong(format!(
-                "there was no tokenizer, and yet the row of {:?} has numbers: whose are they?",
-                row.name
-            ))),
+            Some(row) => {
+                wrong!("there was no tokenizer, and yet the row of {:?} has numbers: whose are they?", row.name)
+            }
         }
     }
 }

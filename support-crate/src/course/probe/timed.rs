@@ -67,11 +67,11 @@ impl<'a> Timed<'a> {
     /// The clock was not read, or only once.
     pub fn of(events: &'a [Event]) -> Result<Self, Complaint> {
         match readings(events).as_slice() {
-            [] => Err(Complaint::wrong(
+            [] => wrong!(
                 "the clock that was passed in was not read: use `clock.now()`, which gives seconds (with a clock of its \
                  own, nobody could test the function)",
-            )),
-            [_] => Err(Complaint::wrong("`clock.now()` was called only once")),
+            ),
+            [_] => wrong!("`clock.now()` was called only once"),
             &[(first, start), .., (last, end)] => {
                 Ok(Self { before: &events[..first], inside: &events[first..last], passed: end - start })
             }
@@ -93,16 +93,16 @@ impl<'a> Timed<'a> {
     /// Text was turned into ids, or ids into text, while the clock ran.
     pub fn leaves_text_outside(&self) -> Result<(), Complaint> {
         if self.inside.contains(&Event::Encode) {
-            return Err(Complaint::wrong(
+            return wrong!(
                 "the tokenizer ran inside the timed part: turn the prompt into ids before the clock starts (`generate` \
                  calls the tokenizer, `loaded.generate_tokens` does not)",
-            ));
+            );
         }
         if self.inside.contains(&Event::Decode) {
-            return Err(Complaint::wrong(
+            return wrong!(
                 "ids were turned into text inside the timed part: that is not the model's work; read the clock before you \
                  decode",
-            ));
+            );
         }
         Ok(())
     }
@@ -121,7 +121,7 @@ impl<'a> Timed<'a> {
     /// Nothing was generated, or the clock stopped before the device did.
     pub fn waits_after(&self) -> Result<(), Complaint> {
         let Some(last_work) = self.inside.iter().rposition(Event::is_forward) else {
-            return Err(Complaint::wrong("nothing was generated between the two readings of the clock"));
+            return wrong!("nothing was generated between the two readings of the clock");
         };
         Complaint::unless(self.inside[last_work..].contains(&Event::Synchronize), || {
             "your clock stopped while the device was still computing: call `loaded.model.synchronize()?` right \

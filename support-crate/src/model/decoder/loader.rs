@@ -33,6 +33,10 @@ pub(super) struct Loader<'a, S> {
     weights: &'a Weights,
     store: &'a S,
     quantization: Option<&'a QuantizationConfig>,
+    /// The precision of the model.
+    dtype: Precision,
+    /// What is computed in: float32 on a CPU, the precision of the model elsewhere.
+    compute_dtype: Precision,
     /// Whether the files hold quantized layers already.
     saved: bool,
     /// The layers that could be quantized, as transformers names them.
@@ -49,6 +53,8 @@ impl<'a, S: Store> Loader<'a, S> {
         weights: &'a Weights,
         store: &'a S,
         quantization: Option<&'a QuantizationConfig>,
+        dtype: Precision,
+        compute_dtype: Precision,
     ) -> Self {
         let with_head = config.architecture.prefix();
         // Some checkpoints are saved with the head around the model, some without.
@@ -59,6 +65,8 @@ impl<'a, S: Store> Loader<'a, S> {
             weights,
             store,
             quantization,
+            dtype,
+            compute_dtype,
             saved: config.quantization.is_some(),
             modules: Vec::new(),
             numbers: Vec::new(),
@@ -90,7 +98,7 @@ impl<'a, S: Store> Loader<'a, S> {
         let head = self.head()?;
         if head.is_none() {
             // The head reads the whole token embedding.
-            self.counts.unread -= v * c * self.store.dtype().size_in_bytes();
+            self.counts.unread -= v * c * self.dtype.size_in_bytes();
         }
         if let Some(quantization) = self.quantization {
             quantization.check_modules(&self.modules)?;
@@ -119,7 +127,7 @@ impl<'a, S: Store> Loader<'a, S> {
         match format {
             Some(format) => self.quantized(HEAD, (&name, HEAD_WEIGHT), [v, c], false, format, tied).map(Some),
             None if tied => {
-                let size = self.store.dtype().size_in_bytes();
+                let size = self.dtype.size_in_bytes();
                 let head = TensorInfo::plain(HEAD_WEIGHT, TensorKind::Parameter, &[v, c], size);
                 self.counts.tensors.push(TensorInfo { tied_to: Some(name), ..head });
                 Ok(None)
@@ -188,7 +196,7 @@ impl<'a, S: Store> Loader<'a, S> {
         format: LayerFormat<'_>,
         is_copy: bool,
     ) -> Result<Matrix<S>> {
-        let kind = (self.store.dtype(), self.saved);
+        let kind = (self.dtype, self.saved);
         let quantized = quantize::load(self.weights, from, [n, k], transposed, format, kind, &mut self.numbers)
             .context(|| format!("layer `{module}`"))?;
         let (matrix, bytes, state) = match quantized {
@@ -213,15 +221,17 @@ impl<'a, S: Store> Loader<'a, S> {
 
     /// A matrix (rows, columns), which the file has the other way round if `transposed`.
     fn matrix(&mut self, name: &str, shape: [usize; 2], transposed: bool) -> Result<S::Tensor> {
-        let matrix = self.store.matrix(UnreadTensor { weights: self.weights, name, shape: &shape, transposed })?;
-        self.count(name, &shape, self.store.dtype());
+        let tensor = UnreadTensor { weights: self.weights, name, shape: &shape, transposed };
+        let matrix = self.store.matrix(tensor, self.dtype)?;
+        self.count(name, &shape, self.dtype);
         self.counts.mapped += S::mapped_bytes(&matrix);
         Ok(matrix)
     }
 
     fn vector(&mut self, name: &str, len: usize) -> Result<S::Vector> {
-        self.count(name, &[len], self.store.compute_dtype());
-        self.store.vector(UnreadTensor { weights: self.weights, name, shape: &[len], transposed: false })
+        self.count(name, &[len], self.compute_dtype);
+        let tensor = UnreadTensor { weights: self.weights, name, shape: &[len], transposed: false };
+        self.store.vector(tensor, self.compute_dtype)
     }
 
     fn norm(&mut self, part: &str) -> Result<Norm<S>> {

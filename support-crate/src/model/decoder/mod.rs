@@ -12,10 +12,11 @@ mod store;
 use std::fmt;
 use std::path::Path;
 
+use super::cache::check_cache_room;
 use super::weights::write;
 use super::{
-    Architecture, DecoderConfig, Engine, ModelIdentity, ModelInfo, Positions, Precision, TensorInfo, TensorKind,
-    Weights, available_memory,
+    Architecture, DecoderConfig, Device, Engine, ModelIdentity, ModelInfo, Positions, Precision, TensorInfo,
+    TensorKind, Weights,
 };
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
@@ -101,7 +102,7 @@ impl<S: Store> Block<S> {
 }
 
 impl<S: Store> Decoder<S> {
-    /// Loads the weights.
+    /// Loads the weights in `dtype`, the precision of the model, on the `device` of the store.
     ///
     /// # Errors
     /// A tensor that is missing or has another shape than the config says, by name; float16 on a CPU.
@@ -110,16 +111,19 @@ impl<S: Store> Decoder<S> {
         weights: &Weights,
         quantization: Option<&QuantizationConfig>,
         engine: Engine,
+        device: Device,
+        dtype: Precision,
         store: S,
     ) -> Result<Self> {
-        let (device, dtype) = (store.device(), store.dtype());
         if let Some(quantization) = quantization {
             quantization.check()?;
         }
         if device.is_cpu() && dtype == Precision::Float16 {
             return Err(Error::input("float16 weights cannot be computed with on a CPU").hint("ask `resolve_dtype`"));
         }
-        let (parts, mut counts) = Loader::new(&config, weights, &store, quantization).load()?;
+        let compute_dtype = if device.is_cpu() { Precision::Float32 } else { dtype };
+        let loader = Loader::new(&config, weights, &store, quantization, dtype, compute_dtype);
+        let (parts, mut counts) = loader.load()?;
         let buffers = buffers(&config, dtype);
         let info = ModelInfo {
             architecture: config.architecture.name(),
@@ -151,17 +155,13 @@ impl<S: Store> Decoder<S> {
         write(file, self.state_dict()?)
     }
 
-    /// Checks that there is memory for the keys and values of all layers, for `batch` sequences of `capacity` tokens:
-    /// the system promises more than it has, and ends a process that takes it at its word. What a GPU has, its library
-    /// knows.
+    /// [`check_cache_room`] for all layers.
     ///
     /// # Errors
-    /// The cache is larger than what is free.
+    /// As there.
     pub fn check_cache_room(&self, batch: usize, capacity: usize) -> Result<()> {
-        let free = if self.info.device.is_cpu() { available_memory() } else { None };
         let needed = cache_bytes(&self.config, self.config.n_layer, batch, capacity);
-        let is_room = needed <= free.unwrap_or(isize::MAX as usize) as f64;
-        if is_room { Ok(()) } else { Err(no_cache_room(needed, batch, capacity, free)) }
+        check_cache_room(self.info.device, needed, batch, capacity)
     }
 }
 
@@ -169,16 +169,6 @@ impl<S: Store> Decoder<S> {
 pub(super) fn cache_bytes(config: &DecoderConfig, layers: usize, batch: usize, capacity: usize) -> f64 {
     let sizes = [2, layers, batch, config.n_kv_head, capacity, config.head_dim, size_of::<f32>()];
     sizes.iter().map(|&size| size as f64).product()
-}
-
-pub(super) fn no_cache_room(needed: f64, batch: usize, capacity: usize, free: Option<usize>) -> Error {
-    let gib = |bytes: f64| bytes / f64::from(1 << 30);
-    let free = match free {
-        Some(free) => format!("{:.2} GiB are free", gib(free as f64)),
-        None => "more than the system gives".to_owned(),
-    };
-    Error::input(format!("a cache of {batch} sequences of {capacity} tokens needs {:.2} GiB, {free}", gib(needed)))
-        .hint("use a smaller batch or fewer tokens, or drop models that are no longer needed")
 }
 
 /// The buffers that transformers' modules register.

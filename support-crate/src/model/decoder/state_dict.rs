@@ -1,7 +1,6 @@
 //! A decoder's tensors as transformers saves them.
 
 use half::{bf16, f16};
-use safetensors::Dtype;
 
 use super::{Decoder, HEAD, Linear, Matrix, Norm, POSITION_EMBEDDING, Store, checkpoint};
 use crate::error::Result;
@@ -61,7 +60,7 @@ impl<S: Store> Decoder<S> {
         let columns = transposed.then_some(shape[1]);
         let shape = if transposed { vec![shape[1], shape[0]] } else { shape.to_vec() };
         let bytes = move || Ok(bytes_as(dtype, &self.store.matrix_values(tensor)?, columns).into());
-        StateTensor { name, dtype: to_safetensors(dtype), shape, bytes: Box::new(bytes) }
+        StateTensor { name, dtype: dtype.to_safetensors(), shape, bytes: Box::new(bytes) }
     }
 
     /// A vector, which on a CPU is kept in float32: in the precision of the model if that changes no number.
@@ -70,15 +69,7 @@ impl<S: Store> Decoder<S> {
         let is_exact = self.info.dtype != Precision::BFloat16
             || values.iter().all(|&value| bf16::from_f32(value).to_f32() == value);
         let dtype = if is_exact { self.info.dtype } else { Precision::Float32 };
-        Ok(StateTensor::new(name, to_safetensors(dtype), &[values.len()], bytes_as(dtype, &values, None)))
-    }
-}
-
-fn to_safetensors(dtype: Precision) -> Dtype {
-    match dtype {
-        Precision::Float32 => Dtype::F32,
-        Precision::BFloat16 => Dtype::BF16,
-        Precision::Float16 => Dtype::F16,
+        Ok(StateTensor::new(name, dtype.to_safetensors(), &[values.len()], bytes_as(dtype, &values, None)))
     }
 }
 

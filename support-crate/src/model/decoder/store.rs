@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::quantize::Int8Activations;
 use crate::error::Result;
+use crate::model::Precision;
 use crate::model::weights::UnreadTensor;
-use crate::model::{Device, Precision};
 use crate::quant::{Int8Rows, Quantized4Bit};
 
 /// An engine's memory on a device: for kernels main memory, for a tensor library its tensors.
@@ -17,25 +17,17 @@ pub(in crate::model) trait Store: Send + Sync {
     type FourBit: Send + Sync;
     type Int8: Send + Sync;
 
-    fn device(&self) -> Device;
-
-    /// The precision of the model.
-    fn dtype(&self) -> Precision;
-
-    /// What is computed in: float32 on a CPU, the precision of the model elsewhere.
-    fn compute_dtype(&self) -> Precision {
-        if self.device().is_cpu() { Precision::Float32 } else { self.dtype() }
-    }
-
-    /// Reads a matrix.
+    /// Reads a matrix in `dtype`, the precision of the model.
     ///
     /// # Errors
     /// As [`UnreadTensor::read`]; no room for it.
-    fn matrix(&self, tensor: UnreadTensor<'_>) -> Result<Self::Tensor>;
+    fn matrix(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self::Tensor>;
 
+    /// Reads a vector in `dtype`, which is computed in.
+    ///
     /// # Errors
     /// As [`matrix`](Self::matrix).
-    fn vector(&self, tensor: UnreadTensor<'_>) -> Result<Self::Vector>;
+    fn vector(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self::Vector>;
 
     /// Takes a matrix of 4-bit numbers, to be multiplied in `compute_dtype` where the engine can choose.
     ///

@@ -17,15 +17,14 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device as CandleDevice, Tensor};
 use candle_nn::{Linear, Module, VarBuilder};
-use safetensors::Dtype;
 use serde_json::{Map, Value};
 
-use super::cache::other_cache;
+use super::cache::{check_cache_room, other_cache};
 use super::library::Candle;
 use super::weights::{StateTensor, write};
 use super::{
     CacheStorage, CausalLm, Device, Engine, LoadOptions, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo,
-    TensorKind, Weights, available_memory,
+    TensorKind, Weights,
 };
 use crate::error::{Context, Error, Result};
 use crate::source::ModelFile;
@@ -293,11 +292,7 @@ impl CausalLm for FamilyModel {
         }
         let tensors = self.tensors.iter().map(|(name, tensor)| StateTensor {
             name: name.clone(),
-            dtype: match self.info.dtype {
-                Precision::Float32 => Dtype::F32,
-                Precision::BFloat16 => Dtype::BF16,
-                Precision::Float16 => Dtype::F16,
-            },
+            dtype: self.info.dtype.to_safetensors(),
             shape: tensor.dims().to_vec(),
             bytes: Box::new(|| {
                 let mut bytes = Vec::new();
@@ -311,16 +306,8 @@ impl CausalLm for FamilyModel {
     fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<CacheStorage> {
         let c = &self.config;
         let sizes = [2, c.n_layer, batch, c.n_kv_head, capacity, c.head_dim, self.info.dtype.size_in_bytes()];
-        let needed: f64 = sizes.iter().map(|&size| size as f64).product();
-        let free = if self.info.device.is_cpu() { available_memory() } else { None };
-        let free = free.unwrap_or(isize::MAX as usize) as f64;
-        if needed > free {
-            let [needed, free] = [needed, free].map(|bytes| bytes / f64::from(1 << 30));
-            return Err(Error::input(format!(
-                "a cache of {batch} sequences of {capacity} tokens needs {needed:.2} GiB, {free:.2} GiB are free"
-            ))
-            .hint("use a smaller batch or fewer tokens, or drop models that are no longer needed"));
-        }
+        let needed = sizes.iter().map(|&size| size as f64).product();
+        check_cache_room(self.info.device, needed, batch, capacity)?;
         Ok(CacheStorage::Family(self.new_model(batch, capacity)?))
     }
 

@@ -3,7 +3,8 @@
 use std::alloc::{Layout, alloc_zeroed};
 
 use crate::error::Result;
-use crate::model::decoder::{cache_bytes, no_cache_room};
+use crate::model::cache::no_cache_room;
+use crate::model::decoder::cache_bytes;
 use crate::model::{DecoderConfig, Step};
 
 /// For each layer keys and values, (B, J, capacity, D) each: what attention of one head reads is one piece.

@@ -27,10 +27,8 @@ use array::Array;
 pub use cache::KernelCache;
 pub(super) use matrix::{FourBitMatrix, Int8Matrix};
 
-/// Main memory, with weights of this precision.
-pub(super) struct Kernels {
-    dtype: Precision,
-}
+/// Main memory.
+pub(super) struct Kernels;
 
 /// Loads a decoder.
 ///
@@ -43,7 +41,7 @@ pub(super) fn load(
     quantization: Option<&QuantizationConfig>,
 ) -> Result<Box<dyn CausalLm>> {
     check_isa()?;
-    Ok(Box::new(Decoder::load(config, weights, quantization, Engine::Kernels, Kernels { dtype })?))
+    Ok(Box::new(Decoder::load(config, weights, quantization, Engine::Kernels, Device::Cpu, dtype, Kernels)?))
 }
 
 /// # Errors
@@ -58,19 +56,11 @@ impl Store for Kernels {
     type FourBit = FourBitMatrix;
     type Int8 = Int8Matrix;
 
-    fn device(&self) -> Device {
-        Device::Cpu
+    fn matrix(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Array> {
+        Array::read(tensor, dtype)
     }
 
-    fn dtype(&self) -> Precision {
-        self.dtype
-    }
-
-    fn matrix(&self, tensor: UnreadTensor<'_>) -> Result<Array> {
-        Array::read(tensor, self.dtype)
-    }
-
-    fn vector(&self, tensor: UnreadTensor<'_>) -> Result<Vec<f32>> {
+    fn vector(&self, tensor: UnreadTensor<'_>, _: Precision) -> Result<Vec<f32>> {
         tensor.read().map(Buffer::into_vec)
     }
 

@@ -12,9 +12,7 @@ use crate::model::{Activation, CacheStorage, Device, Precision};
 pub type CandleTensor = Tensor;
 
 pub(in crate::model) struct Candle {
-    device: Device,
     candle: CandleDevice,
-    dtype: Precision,
     /// What is computed in: float32 on a CPU, the format of the weights elsewhere.
     compute: DType,
 }
@@ -24,7 +22,7 @@ impl Candle {
     /// This build has no support for the device, or the device is not there.
     pub fn new(device: Device, dtype: Precision) -> Result<Self> {
         let compute = if device.is_cpu() { DType::F32 } else { dtype.to_candle() };
-        Ok(Self { device, candle: Self::device(device)?, dtype, compute })
+        Ok(Self { candle: Self::device(device)?, compute })
     }
 
     /// The same device, as candle calls it.
@@ -50,14 +48,6 @@ impl Candle {
 
 impl Operations for Candle {
     type Tensor = Tensor;
-
-    fn device(&self) -> Device {
-        self.device
-    }
-
-    fn dtype(&self) -> Precision {
-        self.dtype
-    }
 
     fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Tensor> {
         match dtype {

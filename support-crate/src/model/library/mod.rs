@@ -16,7 +16,7 @@ use std::path::Path;
 use super::cache::other_cache;
 use super::decoder::{Decoder, Int8Activations, QuantStateBytes, Store};
 use super::weights::UnreadTensor;
-use super::{CacheStorage, CausalLm, Device, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo};
+use super::{CacheStorage, CausalLm, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo};
 use crate::error::{Error, Result};
 use crate::quant::{Int8Rows, Quantized4Bit};
 pub(super) use candle::{Candle, CandleTensor};
@@ -33,20 +33,12 @@ impl<L: Operations> Store for L {
     type FourBit = FourBitTensors<L::Tensor>;
     type Int8 = Int8Tensors<L::Tensor>;
 
-    fn device(&self) -> Device {
-        Operations::device(self)
+    fn matrix(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<L::Tensor> {
+        self.read(tensor, dtype)
     }
 
-    fn dtype(&self) -> Precision {
-        Operations::dtype(self)
-    }
-
-    fn matrix(&self, tensor: UnreadTensor<'_>) -> Result<L::Tensor> {
-        self.read(tensor, Operations::dtype(self))
-    }
-
-    fn vector(&self, tensor: UnreadTensor<'_>) -> Result<L::Tensor> {
-        self.read(tensor, self.compute_dtype())
+    fn vector(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<L::Tensor> {
+        self.read(tensor, dtype)
     }
 
     fn four_bit(&self, quantized: Quantized4Bit, _: Precision) -> Result<(Self::FourBit, QuantStateBytes)> {

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{FourBitTensors, Int8Tensors, TensorCache};
 use crate::error::Result;
 use crate::model::weights::UnreadTensor;
-use crate::model::{Activation, CacheStorage, Device, Precision};
+use crate::model::{Activation, CacheStorage, Precision};
 
 /// The operations that a transformer is made of, as a tensor library has them.
 ///
@@ -13,10 +13,7 @@ use crate::model::{Activation, CacheStorage, Device, Precision};
 pub(in crate::model) trait Operations: Send + Sync {
     type Tensor: fmt::Debug + Send + Sync;
 
-    fn device(&self) -> Device;
-    /// The format of matrices of weights.
-    fn dtype(&self) -> Precision;
-    /// Reads a tensor of weights, in that format or in what is computed in.
+    /// Reads a tensor of weights, in the precision of the model or in what is computed in.
     fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self::Tensor>;
     /// A tensor of uint8.
     fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<Self::Tensor>;

@@ -3,6 +3,7 @@
 use quantlab_kernels::{Epilogue, Matrix, matmul, thread_scope};
 
 use super::*;
+use crate::model::Device;
 use crate::model::decoder::Int8Activations;
 use crate::model::kernels::Int8Matrix;
 use crate::model::test_numbers::numbers;

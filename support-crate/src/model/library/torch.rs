@@ -11,9 +11,7 @@ use crate::model::weights::{UnreadTensor, Wanted};
 use crate::model::{Activation, CacheStorage, Device, Precision};
 
 pub(in crate::model) struct Torch {
-    device: Device,
     torch: TorchDevice,
-    dtype: Precision,
     /// What is computed in: float32 on a CPU, the format of the weights elsewhere.
     compute: Kind,
 }
@@ -31,7 +29,7 @@ impl Torch {
     /// This libtorch has no support for the device, or the device is not there.
     pub fn new(device: Device, dtype: Precision) -> Result<Self> {
         let compute = if device.is_cpu() { Kind::Float } else { kind(dtype) };
-        Ok(Self { device, torch: Self::device(device)?, dtype, compute })
+        Ok(Self { torch: Self::device(device)?, compute })
     }
 
     /// The same device, as libtorch calls it. A libtorch without CUDA, or without a driver for it, sees no GPU.
@@ -123,14 +121,6 @@ fn computed(operation: impl FnOnce() -> std::result::Result<Tensor, tch::TchErro
 
 impl Operations for Torch {
     type Tensor = TorchTensor;
-
-    fn device(&self) -> Device {
-        self.device
-    }
-
-    fn dtype(&self) -> Precision {
-        self.dtype
-    }
 
     fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<TorchTensor> {
         match dtype {

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use half::{bf16, f16};
 use quantlab_kernels::thread_scope;
-use safetensors::Dtype;
 
 use super::buffer::Plain;
 use crate::error::{Error, Result};
+use crate::quant::Float;
 
 /// A number as a file has it: little-endian bytes.
 pub(in crate::model) trait InFile: Copy {
@@ -17,11 +17,8 @@ pub(in crate::model) trait InFile: Copy {
 }
 
 /// A number in a format that is computed with: float32, bfloat16 or float16.
-pub(in crate::model) trait Wanted: InFile + Plain + Default + Send + Sync {
-    /// The same format in a file.
-    const DTYPE: Dtype;
-    fn of(value: f32) -> Self;
-}
+pub(in crate::model) trait Wanted: Float + InFile + Plain + Default + Send + Sync {}
+impl<T: Float + InFile + Plain + Default + Send + Sync> Wanted for T {}
 
 macro_rules! in_file {
     ($type:ty, $bytes:literal, |$value:ident| $widen:expr) => {
@@ -48,22 +45,6 @@ in_file!(f16, 2, |value| value.to_f32());
 // A bfloat16 is the upper half of a float32.
 in_file!(bf16, 2, |value| f32::from_bits(u32::from(value.to_bits()) << 16));
 
-macro_rules! wanted {
-    ($type:ty, $dtype:ident, |$value:ident| $of:expr) => {
-        impl Wanted for $type {
-            const DTYPE: Dtype = Dtype::$dtype;
-            #[inline(always)]
-            fn of($value: f32) -> Self {
-                $of
-            }
-        }
-    };
-}
-
-wanted!(f32, F32, |value| value);
-wanted!(bf16, BF16, |value| bf16::from_f32(value));
-wanted!(f16, F16, |value| f16::from_f32(value));
-
 /// Whether no number is a NaN or an infinity.
 pub(super) fn all_finite<T: Wanted>(numbers: &[T]) -> bool {
     let finite = AtomicBool::new(true);
@@ -88,7 +69,7 @@ pub(super) fn read<S: InFile, W: Wanted>(bytes: &[u8], columns: Option<usize>, o
             for (out, bytes) in part.iter_mut().zip(bytes.chunks_exact(S::BYTES)) {
                 let value = S::from_bytes(bytes).widen();
                 all_finite &= value.is_finite();
-                *out = W::of(value);
+                *out = W::from_f32(value);
             }
             finite.fetch_and(all_finite, Ordering::Relaxed);
         }),
@@ -118,7 +99,7 @@ fn transposed<S: InFile, W: Wanted>(bytes: &[u8], columns: usize, first: usize, 
                 for (c, bytes) in line.enumerate() {
                     let value = S::from_bytes(bytes).widen();
                     all_finite &= value.is_finite();
-                    out[c * rows + r] = W::of(value);
+                    out[c * rows + r] = W::from_f32(value);
                 }
             }
         }

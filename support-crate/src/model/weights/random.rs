@@ -15,10 +15,10 @@ const ATTENTION_OUT_SPREAD: f32 = INITIAL_SPREAD / 32.0;
 /// distributed numbers (the sum of four uniform ones, which is quick to make).
 pub(super) fn fill<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
     if name.ends_with(".bias") {
-        return out.fill(W::of(0.0));
+        return out.fill(W::from_f32(0.0));
     }
     if name.contains("ln_") || name.contains("norm") {
-        return out.fill(W::of(1.0));
+        return out.fill(W::from_f32(1.0));
     }
     let seed = name.bytes().fold(seed, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
     let is_attention_out = name.ends_with(".attn.c_proj.weight") || name.ends_with(".o_proj.weight");
@@ -29,7 +29,7 @@ pub(super) fn fill<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
         for (i, out) in (first as u64..).zip(part) {
             let bits = split_mix(seed, i);
             let sum = (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) + (bits >> 48);
-            *out = W::of((sum as f32 - 131_070.0) * scale);
+            *out = W::from_f32((sum as f32 - 131_070.0) * scale);
         }
     });
 }

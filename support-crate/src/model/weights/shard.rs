@@ -75,7 +75,7 @@ impl Shard {
     pub fn read<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool) -> Result<Buffer<T>> {
         let info = self.find(name, shape)?;
         if !transpose
-            && info.dtype == T::DTYPE
+            && info.dtype == T::PRECISION.to_safetensors()
             && let Bytes::Mapped(map) = &self.bytes
             && let Some(numbers) = Mapped::<T>::new(map, self.range(info))
         {

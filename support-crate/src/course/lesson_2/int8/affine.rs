@@ -53,10 +53,10 @@ fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complaint> {
     } else {
         ""
     };
-    Err(Complaint::wrong(format!(
+    wrong!(
         "numbers from {smallest} to {largest} have a range from {low} to {high}, so the scale is {expected:e}; yours \
          is {scale:e}{why}"
-    )))
+    )
 }
 
 fn has_zero_point(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complaint> {
@@ -79,10 +79,10 @@ fn has_zero_point(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complaint>
     } else {
         ""
     };
-    Err(Complaint::wrong(format!(
+    wrong!(
         "the smallest number of the range has to become -128, {:.0} steps below 0: the zero point is {:.0}, yours is \
          {zero_point}{why}",
         -low,
         -128.0 - low
-    )))
+    )
 }

@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::Int8Vector;
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Score, ask, must_fail};
 use crate::error::Result;
 
 const HINTS: [&str; 3] = [
@@ -105,31 +105,27 @@ fn fits(x: &Int8Vector, w: &Int8Vector, got: f32) -> Result<(), Complaint> {
         ""
     };
     let points = (x.zero_point, w.zero_point);
-    Err(Complaint::wrong(format!(
+    wrong!(
         "the product of {n} values, zero points {} and {}, is {exact:.6}; yours is {got:.6}{why}",
-        points.0, points.1
-    )))
+        points.0,
+        points.1
+    )
 }
 
 fn lengths(dot: &dyn Fn(&Int8Vector, &Int8Vector) -> Result<f32, Complaint>) -> Result<(), Complaint> {
     let (empty, two, three) = (vector(&[], 1.0, 0), vector(&[1, 2], 1.0, 0), vector(&[1, 2, 3], 1.0, 0));
     for (x, w) in [(&three, &two), (&two, &three), (&two, &empty), (&empty, &two)] {
-        match dot(x, w) {
-            Err(Complaint::Failed(_)) => {}
-            Ok(got) => {
-                return Err(Complaint::wrong(format!(
-                    "{} values times {} gave {got}: the rest of the longer one was dropped without a word; return an \
-                     `Err`",
-                    x.values.len(),
-                    w.values.len()
-                )));
-            }
-            Err(complaint) => return Err(complaint),
-        }
+        must_fail(dot(x, w), |got| {
+            let (a, b) = (x.values.len(), w.values.len());
+            format!(
+                "{a} values times {b} gave {got}: the rest of the longer one was dropped without a word; return an \
+                 `Err`"
+            )
+        })?;
     }
     match dot(&empty, &empty)? {
         0.0 => Ok(()),
-        other => Err(Complaint::wrong(format!("the sum of no products is 0, yours is {other}"))),
+        other => wrong!("the sum of no products is 0, yours is {other}"),
     }
 }
 

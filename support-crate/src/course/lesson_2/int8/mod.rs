@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use serde::Serialize;
 pub use symmetric::check_quantize_symmetric;
 
-use crate::course::{Complaint, ask};
+use crate::course::{Complaint, ask, must_fail};
 use crate::error::{Error, Result};
 
 /// Numbers in 8 bits: a value `q` stands for `scale * (q - zero_point)`.
@@ -121,9 +121,9 @@ fn rounds_to_nearest(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complai
         } else {
             ""
         };
-        return Err(Complaint::wrong(format!(
+        return wrong!(
             "{x} on a grid of scale {scale:e} with zero point {zero_point} is {exact:.2}, yours is {q}{why}"
-        )));
+        );
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ fn zeros_are_no_problem(yours: &Answer<'_>) -> Result<(), Complaint> {
         let what = if zeros.is_empty() { "no numbers at all" } else { "zeros only" };
         let vector = match answer(yours, zeros) {
             Err(Complaint::Failed(message)) => {
-                return Err(Complaint::wrong(format!("{what} are an error of yours ({message}); take the scale 1")));
+                return wrong!("{what} are an error of yours ({message}); take the scale 1");
             }
             other => other?,
         };
@@ -154,16 +154,9 @@ fn refuses_what_is_no_number(yours: &Answer<'_>) -> Result<(), Complaint> {
     for (bad, place) in bad.into_iter().flat_map(|bad| (0..3).map(move |place| (bad, place))) {
         let mut numbers = [0.5, 0.75, -1.5];
         numbers[place] = bad;
-        match ask(|| yours(&numbers)) {
-            Err(Complaint::Failed(_)) => {}
-            Ok(vector) => {
-                return Err(Complaint::wrong(format!(
-                    "{bad} among the numbers became {:?} with scale {}, as if all was well: return an `Err`",
-                    vector.values, vector.scale
-                )));
-            }
-            Err(complaint) => return Err(complaint),
-        }
+        must_fail(ask(|| yours(&numbers)), |Int8Vector { values, scale, .. }| {
+            format!("{bad} among the numbers became {values:?} with scale {scale}, as if all was well: return an `Err`")
+        })?;
     }
     Ok(())
 }

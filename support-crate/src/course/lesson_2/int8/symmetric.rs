@@ -56,7 +56,5 @@ fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complaint> {
     } else {
         ""
     };
-    Err(Complaint::wrong(format!(
-        "the largest magnitude is {largest}, so the scale is {expected:e}; yours is {scale:e}{why}"
-    )))
+    wrong!("the largest magnitude is {largest}, so the scale is {expected:e}; yours is {scale:e}{why}")
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::course::Complaint;
-use crate::course::probe::{Event, Machine, Pass, Stretch};
+use super::Complaint;
+use super::probe::{Event, Machine, Pass, Stretch};
 use crate::generate::PaddingSide;
 use crate::measure::{Metrics, Runs};
 
@@ -11,13 +11,21 @@ use crate::measure::{Metrics, Runs};
 pub(super) struct Evidence {
     events: Vec<Event>,
     passes: Vec<Pass>,
+    /// What a run is, in the words of the lesson.
+    a_run_is: &'static str,
+    /// What may be the reason if there is nothing in one, after the words that say so.
+    if_empty: &'static str,
 }
 
 /// What one run was timed on: a generation from a batch, if all is well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Source {
-    /// What the model read first: the ids of each sequence, padding included.
-    rows: Vec<Vec<u32>>,
+    /// The number of the model, in the order of loading.
+    pub(super) model: usize,
+    /// What the model read first: the ids of all sequences, padding included.
+    pub(super) prompt: Vec<u32>,
+    /// How many of them each sequence has.
+    seq_len: usize,
     /// Tokens of padding among them.
     padding: usize,
     /// Whether tokens after the first were computed with a cache.
@@ -35,21 +43,29 @@ pub(super) struct Source {
 }
 
 impl Evidence {
-    pub(super) fn of(machine: &Machine) -> Self {
-        Self { events: machine.events(), passes: machine.passes() }
+    pub(super) fn of(machine: &Machine, a_run_is: &'static str, if_empty: &'static str) -> Self {
+        Self { events: machine.events(), passes: machine.passes(), a_run_is, if_empty }
+    }
+
+    /// What the runs of each row were timed on.
+    ///
+    /// # Errors
+    /// A run was not timed on this machine.
+    pub(super) fn sources(&self, rows: &[&Runs]) -> Result<Vec<Vec<Source>>, Complaint> {
+        rows.iter().map(|row| row.runs.iter().map(|run| self.source(run)).collect()).collect()
     }
 
     /// What a run was timed on: the forward passes between the readings of the clock that are as far apart as it says.
     ///
     /// # Errors
     /// There are no such readings, or nothing was generated between them.
-    pub(super) fn source(&self, run: &Metrics) -> Result<Source, Complaint> {
+    fn source(&self, run: &Metrics) -> Result<Source, Complaint> {
         let seconds = run.total_latency_s;
         let Some(Stretch { first, last, .. }) = Stretch::of(&self.events, seconds) else {
-            return Err(Complaint::wrong(format!(
-                "a row has a run of {seconds:.4} s, but no two readings of the clock are that far apart: a run is what \
-                 `time_batch` returns for all prompts together, by the clock that was passed in"
-            )));
+            return wrong!(
+                "a row has a run of {seconds:.4} s, but no two readings of the clock are that far apart: {}",
+                self.a_run_is
+            );
         };
         let inside = &self.events[first..last];
         let count = |events: &[Event]| events.iter().filter(|event| event.is_forward()).count();
@@ -60,14 +76,13 @@ impl Evidence {
             _ => None,
         });
         let (Some((seq_len, padding)), Some(pass)) = (forward, self.passes.get(start)) else {
-            return Err(Complaint::wrong(format!(
-                "a row has a run of {seconds:.4} s in which nothing was generated: did your clock stop while the \
-                 device was still computing? Call `loaded.model.synchronize()?` before both readings"
-            )));
+            return wrong!("a row has a run of {seconds:.4} s in which nothing was generated{}", self.if_empty);
         };
         let last_pass = inside.iter().rposition(Event::is_forward).unwrap_or(0);
         Ok(Source {
-            rows: pass.ids.chunks(seq_len.max(1)).map(<[u32]>::to_vec).collect(),
+            model: pass.model,
+            prompt: pass.ids.clone(),
+            seq_len,
             padding,
             use_cache: inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. })),
             passes,
@@ -80,7 +95,6 @@ impl Evidence {
 
     /// Whether there was a run like this one before it: the same batch, in the same setting.
     pub(super) fn ran_before(&self, source: &Source) -> bool {
-        let (ids, end) = (source.rows.concat(), source.passes.start);
         let past_lens: Vec<usize> = self
             .events
             .iter()
@@ -90,12 +104,17 @@ impl Evidence {
             })
             .collect();
         let cached = past_lens.iter().skip(1).map(|&past_len| past_len > 0);
-        let mut pairs = self.passes.iter().zip(cached).take(end.saturating_sub(1));
-        pairs.any(|(pass, cached)| pass.ids == ids && cached == source.use_cache)
+        let mut pairs = self.passes.iter().zip(cached).take(source.passes.start.saturating_sub(1));
+        pairs.any(|(pass, cached)| pass.ids == source.prompt && cached == source.use_cache)
     }
 }
 
 impl Source {
+    /// The ids of each sequence.
+    fn rows(&self) -> impl ExactSizeIterator<Item = &[u32]> {
+        self.prompt.chunks(self.seq_len.max(1))
+    }
+
     /// # Errors
     /// Something other than generating was timed, or not all of it.
     pub(super) fn times_only_generating(&self) -> Result<(), Complaint> {
@@ -118,20 +137,18 @@ impl Source {
     /// # Errors
     /// The batch was not made of these prompts, all together.
     pub(super) fn reads(&self, prompts: &[Vec<u32>]) -> Result<(), Complaint> {
-        let (asked, got) = (prompts.len(), self.rows.len());
+        let (asked, got) = (prompts.len(), self.rows().len());
         Complaint::unless(asked == got, || {
             format!("there are {asked} prompts, but a run was timed on a batch of {got}: all prompts make one batch")
         })?;
         let other =
-            self.rows.iter().zip(prompts).position(|(row, prompt)| !row.starts_with(prompt) && !row.ends_with(prompt));
-        other.map_or(Ok(()), |index| {
-            Err(Complaint::wrong(format!("a run was timed on another text than prompt {index}")))
-        })
+            self.rows().zip(prompts).position(|(row, prompt)| !row.starts_with(prompt) && !row.ends_with(prompt));
+        other.map_or(Ok(()), |index| wrong!("a run was timed on another text than prompt {index}"))
     }
 
     /// Where the prompts were padded; `None` if nothing says.
     pub(super) fn padding_side(&self, prompts: &[Vec<u32>]) -> Option<PaddingSide> {
-        let mut padded = self.rows.iter().zip(prompts).filter(|(row, prompt)| row.len() > prompt.len());
+        let mut padded = self.rows().zip(prompts).filter(|(row, prompt)| row.len() > prompt.len());
         let (row, prompt) = padded.next().filter(|_| self.padding > 0)?;
         Some(if row.ends_with(prompt) { PaddingSide::Left } else { PaddingSide::Right })
     }
@@ -143,8 +160,7 @@ impl Source {
         let expected = sequences * new_tokens;
         let all = format!("{sequences} prompts with {new_tokens} new tokens each are {expected} tokens");
         let in_prompts: usize = prompts.iter().map(Vec::len).sum();
-        let in_rows: usize = self.rows.iter().map(Vec::len).sum();
-        let message = if counted == expected + in_prompts || counted == expected + in_rows {
+        let message = if counted == expected + in_prompts || counted == expected + self.prompt.len() {
             format!("{all}; you say {counted}: the tokens of the prompts, or their padding, were counted as generated")
         } else if sequences > 1 && counted == new_tokens {
             format!("{all}; you say {counted}: that is what one sequence got, and the others did their work too")
@@ -170,7 +186,7 @@ impl Source {
 /// A row has more or fewer runs than told, or one that stands somewhere else too.
 pub(super) fn repeated(rows: &[&Runs], sources: &[Vec<Source>], repeats: usize) -> Result<(), Complaint> {
     if let Some(row) = rows.iter().find(|row| row.runs.len() != repeats) {
-        return Err(Complaint::wrong(format!("`repeats` was {repeats}, a row has {} runs", row.runs.len())));
+        return wrong!("`repeats` was {repeats}, a row has {} runs", row.runs.len());
     }
     let mut starts: Vec<usize> = sources.iter().flatten().map(|source| source.passes.start).collect();
     let all = starts.len();
