@@ -45,3 +45,10 @@ use crate::report::Estimate;
 fn milliseconds(seconds: Statistics) -> Estimate {
     Estimate::from(seconds) * 1e3
 }
+
+/// How many tokens go through the model for m new ones after a prompt of n: n + m - 1 with the cache, and the sum of n,
+/// n + 1, ... n + m - 1 without.
+fn tokens_computed(n: usize, m: usize) -> (usize, usize) {
+    let steps = m.saturating_sub(1);
+    (n + steps, m * n + m * steps / 2)
+}

@@ -55,6 +55,11 @@ impl Precision {
         }
     }
 
+    /// What a model of this precision computes in on a device: float32 on a CPU, its own precision elsewhere.
+    pub(crate) fn computed_on(self, device: Device) -> Self {
+        if device.is_cpu() { Self::Float32 } else { self }
+    }
+
     /// The same format in a file of tensors.
     pub(crate) fn to_safetensors(self) -> safetensors::Dtype {
         match self {

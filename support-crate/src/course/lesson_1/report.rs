@@ -1,7 +1,7 @@
 //! Tables, plots and findings of the lesson, made from the numbers of a run.
 
 use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig, ratios};
-use crate::course::milliseconds;
+use crate::course::{milliseconds, tokens_computed};
 use crate::error::Result;
 use crate::measure::{BUILD, Bandwidth, DecodeLimit, RunInfo, Runs, Statistics, Timing};
 use crate::model::{Engine, Loaded, threads};
@@ -72,12 +72,6 @@ pub fn cache_table(rows: &[CacheRun], loaded: &Loaded) -> Result<Table> {
 
 fn new_tokens_of(runs: &Runs) -> usize {
     runs.runs.first().map_or(0, |run| run.tokens_generated)
-}
-
-/// How many tokens go through the model for m new ones after a prompt of n: with the cache, and without.
-pub(super) fn tokens_computed(n: usize, m: usize) -> (usize, usize) {
-    let steps = m.saturating_sub(1);
-    (n + steps, m * n + m * steps / 2)
 }
 
 /// The precision sweep of several models, with the limit that memory sets to each row.

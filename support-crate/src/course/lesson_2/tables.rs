@@ -1,7 +1,7 @@
 //! Tables and plots of the lesson, made from the numbers of a run.
 
 use super::{AblationRun, BatchRun, EdgeRun, Int8Vector};
-use crate::course::milliseconds;
+use crate::course::{milliseconds, tokens_computed};
 use crate::error::{Error, Result};
 use crate::generate::PaddingSide;
 use crate::measure::{
@@ -150,11 +150,10 @@ fn with_cache(rows: &[AblationRun], use_cache: bool) -> Option<&Runs> {
     rows.iter().find(wanted).map(|row| &row.runs)
 }
 
-/// How many times as many tokens go through the model without the cache: m new ones after a prompt of n cost n + m - 1
-/// tokens with it, and the sum of n, n + 1, ... n + m - 1 without.
+/// How many times as many tokens go through the model without the cache, for m new ones after a prompt of n.
 fn tokens_saved(n: usize, m: usize) -> f64 {
-    let steps = m.saturating_sub(1);
-    (m * n + m * steps / 2) as f64 / (n + steps) as f64
+    let (with, without) = tokens_computed(n, m);
+    without as f64 / with as f64
 }
 
 /// What the cache saves at each prompt length: by counting tokens, and as measured.

@@ -13,7 +13,7 @@ pub type CandleTensor = Tensor;
 
 pub(in crate::model) struct Candle {
     candle: CandleDevice,
-    /// What is computed in: float32 on a CPU, the format of the weights elsewhere.
+    /// [`Precision::computed_on`] the device.
     compute: DType,
 }
 
@@ -21,7 +21,7 @@ impl Candle {
     /// # Errors
     /// This build has no support for the device, or the device is not there.
     pub fn new(device: Device, dtype: Precision) -> Result<Self> {
-        let compute = if device.is_cpu() { DType::F32 } else { dtype.to_candle() };
+        let compute = dtype.computed_on(device).to_candle();
         Ok(Self { candle: Self::device(device)?, compute })
     }
 

@@ -12,7 +12,7 @@ use crate::model::{Activation, CacheStorage, Device, Precision};
 
 pub(in crate::model) struct Torch {
     torch: TorchDevice,
-    /// What is computed in: float32 on a CPU, the format of the weights elsewhere.
+    /// [`Precision::computed_on`] the device.
     compute: Kind,
 }
 
@@ -28,7 +28,7 @@ impl Torch {
     /// # Errors
     /// This libtorch has no support for the device, or the device is not there.
     pub fn new(device: Device, dtype: Precision) -> Result<Self> {
-        let compute = if device.is_cpu() { Kind::Float } else { kind(dtype) };
+        let compute = kind(dtype.computed_on(device));
         Ok(Self { torch: Self::device(device)?, compute })
     }
 
