@@ -164,7 +164,7 @@ kernel! {
 
 kernel! {
     /// The nearest numbers that float16 has, ties to even, as float32.
-    fn round_to_f16<S>(x: &'a [f32], out: &'a mut [f32]) {
+    pub fn round_to_f16, round_to_f16_with<S>(x: &'a [f32], out: &'a mut [f32]) {
         for (out, x) in out.iter_mut().zip(x) {
             *out = nearest_f16(*x);
         }

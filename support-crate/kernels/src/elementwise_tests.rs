@@ -47,7 +47,7 @@ fn float16_is_rounded_as_its_crate_does() {
         .collect();
     for isa in Isa::available() {
         let mut out = vec![0.0; x.len()];
-        round_to_f16(isa, &x, &mut out);
+        round_to_f16_with(isa, &x, &mut out);
         for (x, out) in x.iter().zip(&out) {
             let expected = f16::from_f32(*x).to_f32();
             assert!(

@@ -38,7 +38,7 @@ mod test_numbers;
 mod threads;
 
 pub use attention::{Attention, first_seen};
-pub use elementwise::{Activation, layer_norm, multiply, rms_norm, rotate};
+pub use elementwise::{Activation, layer_norm, multiply, rms_norm, rotate, round_to_f16};
 pub use isa::{Isa, UnknownIsa};
 pub use matmul::{
     ActivationQuant, Compute, Epilogue, INTEGERS, LARGEST, Matrix, MatrixData, PER_PRODUCT, PER_STEP, Packed4Bit,

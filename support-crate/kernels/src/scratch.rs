@@ -3,15 +3,24 @@
 //! A prompt of a thousand tokens needs some ten MiB in every operation. Fresh from the system, each page
 //! of that is zeroed when it is first touched, which takes as long as a quarter of the arithmetic.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Mutex, PoisonError};
 
 use half::bf16;
 
+#[cfg(target_arch = "x86_64")]
+use crate::matmul::InWords;
 use crate::matmul::Widened;
 
-/// A slice that goes back to the process's store when it is dropped.
-pub struct Scratch<T: Kept>(Vec<T>);
+/// A slice that goes back to the process's store when it is dropped. It begins with a line of the cache: vectors that
+/// lie in two lines take twice as long to load.
+pub struct Scratch<T: Kept> {
+    memory: Vec<T>,
+    slice: Range<usize>,
+}
+
+/// Bytes in a line of the cache, and in the widest vector.
+const LINE: usize = 64;
 
 /// Numbers that there is a store for.
 pub trait Kept: Copy + Default + 'static {
@@ -35,6 +44,8 @@ macro_rules! kept {
     };
 }
 kept!(f32, bf16, Widened, i8, i32);
+#[cfg(target_arch = "x86_64")]
+kept!(InWords);
 // For the test, which no other one shall disturb.
 #[cfg(test)]
 kept!(u64);
@@ -42,30 +53,32 @@ kept!(u64);
 impl<T: Kept> Scratch<T> {
     /// A slice of `len` numbers that are left over from something else.
     pub fn any(len: usize) -> Self {
+        let room = len + LINE / size_of::<T>();
         let mut kept = T::with_store(|store| {
             // The smallest that is large enough, else the largest.
-            let large_enough = store.iter().enumerate().filter(|(_, kept)| kept.capacity() >= len);
+            let large_enough = store.iter().enumerate().filter(|(_, kept)| kept.capacity() >= room);
             let best = large_enough.min_by_key(|(_, kept)| kept.capacity()).map(|(index, _)| index);
             let best = best.or_else(|| (0..store.len()).max_by_key(|&index| store[index].capacity()));
             best.map(|index| store.swap_remove(index)).unwrap_or_default()
         });
-        if kept.capacity() < len {
+        if kept.capacity() < room {
             // What is in it need not be copied.
             kept = Vec::new();
         }
-        kept.resize(len, T::default());
-        Self(kept)
+        kept.resize(room, T::default());
+        let start = kept.as_ptr().align_offset(LINE).min(room - len);
+        Self { memory: kept, slice: start..start + len }
     }
 
     /// Forgets all but the first `len` numbers.
     pub fn truncate(&mut self, len: usize) {
-        self.0.truncate(len);
+        self.slice.end = self.slice.end.min(self.slice.start + len);
     }
 }
 
 impl<T: Kept> Drop for Scratch<T> {
     fn drop(&mut self) {
-        let kept = std::mem::take(&mut self.0);
+        let kept = std::mem::take(&mut self.memory);
         T::with_store(|store| {
             let numbers: usize = store.iter().map(Vec::capacity).sum();
             if store.len() < KEPT && size_of::<T>() * (numbers + kept.capacity()) <= MOST {
@@ -79,13 +92,13 @@ impl<T: Kept> Deref for Scratch<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        &self.0
+        &self.memory[self.slice.clone()]
     }
 }
 
 impl<T: Kept> DerefMut for Scratch<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.0
+        &mut self.memory[self.slice.clone()]
     }
 }
 
@@ -100,6 +113,7 @@ mod tests {
         b.fill(2);
         assert!(a.iter().all(|&x| x == 1) && b.iter().all(|&x| x == 2));
         let place = a.as_ptr();
+        assert_eq!((place.align_offset(LINE), b.as_ptr().align_offset(LINE)), (0, 0));
         drop(a);
         let again = Scratch::<u64>::any(500);
         assert_eq!((again.as_ptr(), again.len()), (place, 500));

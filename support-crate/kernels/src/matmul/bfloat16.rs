@@ -6,7 +6,7 @@ use half::bf16;
 
 use super::decode::{Target, Widened};
 use super::decoded::DecodeRow;
-use super::{Epilogue, decoded, divide, full};
+use super::{Epilogue, Operands, decoded, divide, full, row_stride, split_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::elementwise;
@@ -35,15 +35,17 @@ pub fn matmul(
     let m = x.len() / k;
     assert_eq!(weights.len() * m, out.len() * k, "weights of another shape than ({}, {k})", out.len() / m);
     if m < WIDENED_ONCE || isa.multiplies_bf16() {
-        let mut rounded = Scratch::<bf16>::any(x.len());
-        scope.split_mut(&mut rounded, 1, 4, &|first, out| {
-            elementwise::round_to_bf16(isa, &x[first..first + out.len()], out);
+        let stride = row_stride::<bf16>(isa, k);
+        let mut rounded = Scratch::<bf16>::any(m * stride);
+        split_rows(scope, &mut rounded, (stride, k), &|row, out| {
+            elementwise::round_to_bf16(isa, &x[row * k..(row + 1) * k], out);
         });
         #[cfg(target_arch = "x86_64")]
         if let Isa::Amx(amx) = isa {
             return amx::matmul(amx, scope, &rounded, &Rows { weights, k }, k, epilogue, out);
         }
-        return full(isa, scope, (&rounded, weights, k), epilogue, out, &|gemm| isa.dispatch_bf16(gemm));
+        let operands = Operands { weights, x: &rounded, x_stride: stride, m, k };
+        return full(isa, scope, operands, epilogue, out, &|gemm| isa.dispatch_bf16(gemm));
     }
     let mut rounded = Scratch::<Widened>::any(x.len());
     scope.split_mut(&mut rounded, 1, 4, &|first, out| {

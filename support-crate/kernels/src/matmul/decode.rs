@@ -1,7 +1,8 @@
 //! 4-bit numbers to vectors of float32 or bfloat16, as each instruction set does it fastest.
 //!
 //! Two neighbours share a byte, the first in the upper half. A vector of bytes gives one vector of first
-//! and one of second numbers: nothing is interleaved, because inputs can be brought into this order once.
+//! and one of second numbers: nothing is interleaved, because inputs can be brought into this order once. (Words of two
+//! bytes give four vectors, each of every fourth number.)
 
 use half::bf16;
 
@@ -51,7 +52,9 @@ impl Target for bf16 {
 
 /// How an instruction set decodes.
 pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Target {
-    /// Numbers that are decoded at once.
+    /// Each vector has every so manieth number.
+    const APART: usize = 2;
+    /// Numbers of two vectors.
     const PAIR: usize = 2 * Self::STEP;
     /// Numbers that share a table. No block is smaller than 32.
     const GROUP: usize = if Self::PAIR < 32 { 32 } else { Self::PAIR };
@@ -60,11 +63,11 @@ pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Targ
 
     /// `code[index] * scale`, for both halves of a group; a group of 32 numbers takes the first scale for all.
     fn table(simd: S, code: &[f32; 16], scales: [f32; 2]) -> Self::Table;
-    /// The first numbers of the bytes of a pair of vectors, and the second.
+    /// Two vectors of a group: those that stand for its inputs from number `pair` on, a multiple of `PAIR`.
     ///
     /// # Safety
-    /// `PAIR / 2` bytes can be read.
-    unsafe fn decode(simd: S, table: Self::Table, from: *const u8) -> (Self::Vector, Self::Vector);
+    /// The `GROUP / 2` bytes of the group can be read.
+    unsafe fn decode(simd: S, table: Self::Table, group: *const u8, pair: usize) -> (Self::Vector, Self::Vector);
     /// # Safety
     /// `STEP` numbers can be written.
     #[inline(always)]
@@ -83,9 +86,9 @@ impl Decoded<Scalar> for f32 {
         code.map(|number| number * scale)
     }
     #[inline(always)]
-    unsafe fn decode(_: Scalar, table: [f32; 16], from: *const u8) -> (f32, f32) {
-        // SAFETY: the caller can read one byte.
-        let byte = usize::from(unsafe { *from });
+    unsafe fn decode(_: Scalar, table: [f32; 16], group: *const u8, pair: usize) -> (f32, f32) {
+        // SAFETY: the caller can read the group's bytes.
+        let byte = usize::from(unsafe { *group.add(pair / 2) });
         (table[byte >> 4], table[byte & 15])
     }
 }
@@ -112,8 +115,8 @@ where
         <f32 as Decoded<S>>::table(simd, &rounded, [1.0; 2])
     }
     #[inline(always)]
-    unsafe fn decode(simd: S, table: Self::Table, from: *const u8) -> (S::F32, S::F32) {
+    unsafe fn decode(simd: S, table: Self::Table, group: *const u8, pair: usize) -> (S::F32, S::F32) {
         // SAFETY: the caller's promise is the same: a rounded number is as long in memory.
-        unsafe { <f32 as Decoded<S>>::decode(simd, table, from) }
+        unsafe { <f32 as Decoded<S>>::decode(simd, table, group, pair) }
     }
 }

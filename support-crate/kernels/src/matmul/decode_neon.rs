@@ -21,10 +21,10 @@ impl Decoded<Neon> for f32 {
         }
     }
     #[inline(always)]
-    unsafe fn decode(_: Neon, table: uint8x16x4_t, from: *const u8) -> (float32x4_t, float32x4_t) {
-        // SAFETY: the value of the instruction set proves that it is there; the caller can read 4 bytes.
+    unsafe fn decode(_: Neon, table: uint8x16x4_t, group: *const u8, pair: usize) -> (float32x4_t, float32x4_t) {
+        // SAFETY: the value of the instruction set proves that it is there; the caller can read the group's bytes.
         unsafe {
-            let bytes = vreinterpretq_u8_u32(vdupq_n_u32(from.cast::<u32>().read_unaligned()));
+            let bytes = vreinterpretq_u8_u32(vdupq_n_u32(group.add(pair / 2).cast::<u32>().read_unaligned()));
             let lower = vandq_u8(bytes, vdupq_n_u8(15));
             (lookup(table, vshrq_n_u8::<4>(bytes)), lookup(table, lower))
         }
@@ -67,10 +67,10 @@ impl Decoded<NeonBf16> for bf16 {
         }
     }
     #[inline(always)]
-    unsafe fn decode(_: NeonBf16, table: uint8x16x2_t, from: *const u8) -> (uint16x8_t, uint16x8_t) {
-        // SAFETY: the value of the instruction set proves that it is there; the caller can read 8 bytes.
+    unsafe fn decode(_: NeonBf16, table: uint8x16x2_t, group: *const u8, pair: usize) -> (uint16x8_t, uint16x8_t) {
+        // SAFETY: the value of the instruction set proves that it is there; the caller can read the group's bytes.
         unsafe {
-            let bytes = vld1_u8(from);
+            let bytes = vld1_u8(group.add(pair / 2));
             let indices = vcombine_u8(vshr_n_u8::<4>(bytes), vand_u8(bytes, vdup_n_u8(15)));
             let (lower, upper) = (vqtbl1q_u8(table.0, indices), vqtbl1q_u8(table.1, indices));
             (vreinterpretq_u16_u8(vzip1q_u8(lower, upper)), vreinterpretq_u16_u8(vzip2q_u8(lower, upper)))

@@ -46,6 +46,7 @@ pub fn multiply<S: Simd, T: Factor<S, Sum = f32> + Default>(
                     x: &x[along.start..],
                     x_stride: k,
                     len: along.len(),
+                    next: None,
                 };
                 let column = some.start - rows.start;
                 if const { S::TILE.1 == 6 } && some.len() == 6 {

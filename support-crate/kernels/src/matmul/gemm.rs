@@ -5,11 +5,23 @@ use std::ops::{Add, Range};
 use half::bf16;
 
 use super::decode::Widened;
+#[cfg(target_arch = "x86_64")]
+use super::decode_x86::InWords;
 use crate::simd::Simd;
 use crate::strided::Block;
 
 /// Rows of inputs that stay in the second-level cache while weights go by.
 pub const INPUT_BLOCK: usize = 128;
+
+/// Rows of weights that stay in a cache while blocks of inputs go by: a multiple of the rows in every tile.
+const ROW_BLOCK: usize = 240;
+
+/// Bytes of inputs that stay in the second-level cache whole: weights then go by in the order of memory, which is what
+/// the processor foresees best.
+const INPUTS_IN_CACHE: usize = 1 << 19;
+
+/// How many bytes after the end of a tile those begin that are asked for while it is read: they come from main memory.
+const AHEAD: usize = 2048;
 
 /// The factors of a product.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +99,8 @@ pub fn gemm<S: Simd, T: Factor<S>>(
     }
 }
 
-/// Goes through the product in blocks of inputs and of K, and through these in panels of `N` rows of weights.
+/// Goes through the product in blocks of inputs and of K, and through these in panels of `N` rows of weights; for few
+/// inputs, through one panel after the other from its beginning to its end.
 #[inline(always)]
 fn blocked<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
     simd: S,
@@ -96,23 +109,29 @@ fn blocked<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
     out: &mut Block<'_, T::Sum>,
 ) {
     let Operands { weights, x, x_stride, m, k } = operands;
-    for inputs in blocks(0..m, INPUT_BLOCK) {
-        for along in blocks(0..k, T::K_BLOCK) {
-            let panel = |n: usize| Panel {
-                weights: &weights[n * k + along.start..],
-                weights_stride: k,
-                x: &x[along.start..],
-                x_stride,
-                len: along.len(),
-            };
-            let mut n = rows.start;
-            while n + N <= rows.end {
-                panel(n).multiply::<S, M, N>(simd, inputs.clone(), n - rows.start, out);
-                n += N;
-            }
-            while n < rows.end {
-                panel(n).multiply::<S, M, 1>(simd, inputs.clone(), n - rows.start, out);
-                n += 1;
+    let in_order = m * k * size_of::<T>() <= INPUTS_IN_CACHE;
+    let together = if in_order { N } else { ROW_BLOCK };
+    for some in blocks(rows.clone(), together) {
+        for inputs in blocks(0..m, INPUT_BLOCK) {
+            for along in blocks(0..k, T::K_BLOCK) {
+                let next = |n: usize| weights.as_ptr().wrapping_add((n + N) * k + along.start * N);
+                let panel = |n: usize| Panel {
+                    weights: &weights[n * k + along.start..],
+                    weights_stride: k,
+                    x: &x[along.start..],
+                    x_stride,
+                    len: along.len(),
+                    next: in_order.then(|| next(n).wrapping_byte_add(AHEAD)),
+                };
+                let mut n = some.start;
+                while n + N <= some.end {
+                    panel(n).multiply::<S, M, N>(simd, inputs.clone(), n - rows.start, out);
+                    n += N;
+                }
+                while n < some.end {
+                    panel(n).multiply::<S, M, 1>(simd, inputs.clone(), n - rows.start, out);
+                    n += 1;
+                }
             }
         }
     }
@@ -134,6 +153,8 @@ pub struct Panel<'a, T> {
     pub x_stride: usize,
     /// Numbers of each row that are multiplied.
     pub len: usize,
+    /// As many weights as these that will be read soon, one after the other in memory.
+    pub next: Option<*const T>,
 }
 
 impl<T: Copy> Panel<'_, T> {
@@ -148,32 +169,29 @@ impl<T: Copy> Panel<'_, T> {
     ) where
         T: Factor<S>,
     {
-        let mut m = inputs.start;
+        let (mut m, mut next) = (inputs.start, self.next);
         while m + M <= inputs.end {
-            self.micro_kernel::<S, M, N>(simd, m, m == inputs.start, column, out);
+            self.micro_kernel::<S, M, N>(simd, m, next.take(), column, out);
             m += M;
         }
-        let (rest, first) = (inputs.end - m, m == inputs.start);
+        let rest = inputs.end - m;
         if const { M > 3 } && rest == 3 {
-            self.micro_kernel::<S, 3, N>(simd, m, first, column, out);
+            self.micro_kernel::<S, 3, N>(simd, m, next, column, out);
         } else if const { M > 2 } && rest == 2 {
-            self.micro_kernel::<S, 2, N>(simd, m, first, column, out);
+            self.micro_kernel::<S, 2, N>(simd, m, next, column, out);
         } else if const { M > 1 } && rest == 1 {
-            self.micro_kernel::<S, 1, N>(simd, m, first, column, out);
+            self.micro_kernel::<S, 1, N>(simd, m, next, column, out);
         }
     }
 
-    /// `M` rows of inputs from `m` on with `N` rows of weights.
-    ///
-    /// The first inputs of a panel ask for the weights of the next one: they come from main memory, in too many streams
-    /// for the processor to foresee.
+    /// `M` rows of inputs from `m` on with `N` rows of weights. The first inputs of a panel ask for what comes `next`.
     #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
     #[inline(always)]
     fn micro_kernel<S: Simd, const M: usize, const N: usize>(
         &self,
         simd: S,
         m: usize,
-        first: bool,
+        next: Option<*const T>,
         column: usize,
         out: &mut Block<'_, T::Sum>,
     ) where
@@ -196,8 +214,8 @@ impl<T: Copy> Panel<'_, T> {
                 }
                 for j in 0..N {
                     let weight = T::load(simd, weights.add(j * weights_stride + at));
-                    if first {
-                        simd.prefetch(weights.wrapping_add((j + N) * weights_stride + at));
+                    if let Some(next) = next {
+                        simd.prefetch(next.wrapping_add(at * N + j * T::STEP));
                     }
                     for i in 0..M {
                         sums[i][j] = T::dot(simd, inputs[i], weight, sums[i][j]);
@@ -290,6 +308,11 @@ factor! {
 }
 factor! {
     bf16: BF16_LANES in Bf16, load_bf16, load_bf16_part;
+    F32 of f32, zero, bf16_dot, sums;
+}
+#[cfg(target_arch = "x86_64")]
+factor! {
+    InWords: BF16_LANES in Bf16, load_bf16, load_bf16_part;
     F32 of f32, zero, bf16_dot, sums;
 }
 factor! {

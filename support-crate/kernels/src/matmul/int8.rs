@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::gemm::{INPUT_BLOCK, Operands, blocks};
-use super::{Epilogue, divide};
+use super::{Epilogue, divide, row_stride, split_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::elementwise;
@@ -86,8 +86,9 @@ pub fn round_to_int8(value: f32) -> i8 {
 
 /// Rows of inputs in 8 bits.
 struct Rounded {
-    /// (m, k), shifted by 128 if the instructions want them without sign.
+    /// (m, k), rows `stride` apart, shifted by 128 if the instructions want them without sign.
     values: Scratch<i8>,
+    stride: usize,
     /// One for each row: its largest absolute value, 127 in 8 bits, or the scale that was fixed. NaN for a row
     /// that has no 8 bits.
     scales: Scratch<f32>,
@@ -117,8 +118,8 @@ pub fn matmul(
             round_by(isa, x, factors, scale, shifted, scope)
         }
     };
-    let kept = weights_of(&inputs.outliers, weights, (n, k), scope);
-    let product = &Product { weights, inputs: &inputs, kept: &kept, m, k };
+    let outlier_weights = &weights_of(&inputs.outliers, weights, (n, k), scope);
+    let product = &Product { weights, inputs: &inputs, outlier_weights, m, k };
     #[cfg(target_arch = "x86_64")]
     if let Isa::Amx(amx) = isa {
         return amx::matmul(amx, scope, &inputs.values, product, k, epilogue, out);
@@ -129,10 +130,11 @@ pub fn matmul(
 /// Each row by its largest absolute value, and then `shifted` by 128 if that is wanted.
 fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, shifted: bool, scope: &ThreadScope) -> Rounded {
     let flipped = if shifted { i8::MIN } else { 0 };
-    let mut values = Scratch::<i8>::any(x.len());
+    let stride = row_stride::<i8>(isa, k);
+    let mut values = Scratch::<i8>::any(x.len() / k * stride);
     let mut narrow = Scratch::<f32>::any(if threshold > 0.0 { x.len() } else { 0 });
     scope.split_mut(&mut narrow, 1, 8, &|first, out| {
-        elementwise::round_to_f16(isa, &x[first..first + out.len()], out);
+        elementwise::round_to_f16_with(isa, &x[first..first + out.len()], out);
     });
     let exact = x;
     let x = if threshold > 0.0 { &*narrow } else { x };
@@ -148,34 +150,31 @@ fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, shifted: bool, scope: &T
             *out = elementwise::absmax_up_to(isa, &x[row * k..(row + 1) * k], largest);
         }
     });
-    scope.split_mut(&mut values, k, 4 * k, &|first, out| {
-        for (row, out) in (first..).zip(out.chunks_exact_mut(k)) {
-            elementwise::to_bytes(isa, &x[row * k..(row + 1) * k], int8_factor(scales[row]), out);
-            outliers.iter().for_each(|&column| out[column as usize] = 0);
-            out.iter_mut().for_each(|value| *value ^= flipped);
-        }
+    split_rows(scope, &mut values, (stride, k), &|row, out| {
+        elementwise::to_bytes(isa, &x[row * k..(row + 1) * k], int8_factor(scales[row]), out);
+        outliers.iter().for_each(|&column| out[column as usize] = 0);
+        out.iter_mut().for_each(|value| *value ^= flipped);
     });
-    Rounded { values, scales, outliers, kept }
+    Rounded { values, stride, scales, outliers, kept }
 }
 
 /// Each column by its factor, and then `shifted` by 128 if that is wanted: one pass over the inputs.
 fn round_by(isa: Isa, x: &[f32], factors: &[f32], scale: f32, shifted: bool, scope: &ThreadScope) -> Rounded {
     let k = factors.len();
     let flip = if shifted { i8::MIN } else { 0 };
-    let mut values = Scratch::<i8>::any(x.len());
+    let stride = row_stride::<i8>(isa, k);
+    let mut values = Scratch::<i8>::any(x.len() / k * stride);
     let is_finite: Vec<AtomicBool> = (0..x.len() / k).map(|_| AtomicBool::new(false)).collect();
-    scope.split_mut(&mut values, k, 4 * k, &|first, out| {
-        for (row, out) in (first..).zip(out.chunks_exact_mut(k)) {
-            let finite = elementwise::to_bytes_by(isa, &x[row * k..(row + 1) * k], factors, flip, out);
-            is_finite[row].store(finite, Ordering::Relaxed);
-        }
+    split_rows(scope, &mut values, (stride, k), &|row, out| {
+        let finite = elementwise::to_bytes_by(isa, &x[row * k..(row + 1) * k], factors, flip, out);
+        is_finite[row].store(finite, Ordering::Relaxed);
     });
     // Clipping would hide what is not: such rows become NaN, as they do with scales of their own.
     let mut scales = Scratch::any(is_finite.len());
     for (out, finite) in scales.iter_mut().zip(is_finite) {
         *out = if finite.into_inner() { scale } else { f32::NAN };
     }
-    Rounded { values, scales, outliers: Scratch::any(0), kept: Scratch::any(0) }
+    Rounded { values, stride, scales, outliers: Scratch::any(0), kept: Scratch::any(0) }
 }
 
 fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Scratch<i32> {
@@ -219,8 +218,8 @@ fn weights_of(columns: &[i32], weights: PackedInt8<'_>, (n, k): (usize, usize), 
 struct Product<'a> {
     weights: PackedInt8<'a>,
     inputs: &'a Rounded,
-    /// The weights of the columns that are kept out of it, (outliers, n).
-    kept: &'a [f32],
+    /// As [`weights_of`] the outliers, (outliers, n).
+    outlier_weights: &'a [f32],
     m: usize,
     k: usize,
 }
@@ -241,8 +240,8 @@ impl<S: Simd> Kernel<S> for Part<'_> {
         for block in blocks(0..m, INPUT_BLOCK) {
             let sums = &mut sums[..block.len() * rows.len()];
             sums.fill(0);
-            let x = &inputs.values[block.start * k..];
-            let operands = Operands { weights: weights.values, x, x_stride: k, m: block.len(), k };
+            let x = &inputs.values[block.start * inputs.stride..];
+            let operands = Operands { weights: weights.values, x, x_stride: inputs.stride, m: block.len(), k };
             simd.int8_gemm(operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
             for (m, sums) in block.zip(sums.chunks_exact(rows.len())) {
                 product.add_to(if S::UNSIGNED { 128 } else { 0 }, m, rows.clone(), sums, out.row(m));
@@ -261,7 +260,7 @@ impl Product<'_> {
     /// what was kept out of them. Inputs were shifted by `shift`.
     #[inline(always)]
     fn add_to(&self, shift: i32, m: usize, rows: Range<usize>, sums: &[i32], out: &mut [f32]) {
-        let Self { weights, inputs, kept, .. } = self;
+        let Self { weights, inputs, outlier_weights, .. } = self;
         let (absmax, row_sums) = (&weights.absmax[rows.clone()], &weights.sums[rows.clone()]);
         let scale = inputs.scales[m];
         // Modulo 2^32, as the sums are: the difference fits.
@@ -276,7 +275,7 @@ impl Product<'_> {
             }),
         }
         let count = inputs.outliers.len();
-        let weights = kept.chunks_exact(weights.absmax.len());
+        let weights = outlier_weights.chunks_exact(weights.absmax.len());
         for (x, weights) in inputs.kept[m * count..(m + 1) * count].iter().zip(weights) {
             out.iter_mut().zip(&weights[rows.clone()]).for_each(|(out, weight)| *out += x * weight);
         }

@@ -8,6 +8,8 @@ use std::ops::Range;
 use half::bf16;
 
 use super::decode::{Decoded, Target, Widened};
+#[cfg(target_arch = "x86_64")]
+use super::decode_x86::InWords;
 use super::decoded::{self, DecodeRow, K_BLOCK};
 use super::gemm::{add_sums, blocks};
 use super::{Epilogue, divide};
@@ -48,6 +50,9 @@ pub enum Compute {
 /// Up to this many rows of inputs, a tile keeps these in registers while weights go by, and for more the weights.
 const INPUTS_KEPT: usize = 4;
 
+/// How many bytes after the end of a tile those begin that are asked for while it is read: they come from main memory.
+const AHEAD: usize = 4096;
+
 /// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
 pub fn matmul(
     isa: Isa,
@@ -66,6 +71,12 @@ pub fn matmul(
         (Compute::Float32, _) => {
             multiply::<f32>(isa, scope, x, (weights, k), epilogue, out, &|order| isa.dispatch(order), &|part| {
                 isa.dispatch(part)
+            });
+        }
+        #[cfg(target_arch = "x86_64")]
+        (Compute::BFloat16, Isa::Avx512Bf16(simd)) if InWords::fits(k, blocksize) => {
+            multiply::<InWords>(isa, scope, x, (weights, k), epilogue, out, &|order| simd.vectorize(order), &|part| {
+                simd.vectorize(part)
             });
         }
         #[cfg(target_arch = "x86_64")]
@@ -133,8 +144,8 @@ struct Product<'a, T> {
     k: usize,
 }
 
-/// Brings rows of inputs into the format that they are multiplied in. Where rows consist of whole groups, the first,
-/// third, fifth ... number of each pair of vectors comes first: decoding has them so.
+/// Brings rows of inputs into the format that they are multiplied in. Where rows consist of whole groups, also into the
+/// order that decoding has numbers in: the first, third, fifth ... number of each pair of vectors come first.
 struct Order<'a, T> {
     x: &'a [f32],
     k: usize,
@@ -148,10 +159,10 @@ impl<S: Simd, T: Decoded<S>> Kernel<S> for Order<'_, T> {
         if !k.is_multiple_of(T::GROUP) {
             return x.iter().zip(out).for_each(|(x, out)| *out = T::nearest(*x));
         }
-        for (x, out) in x.chunks_exact(T::PAIR).zip(out.chunks_exact_mut(T::PAIR)) {
-            let (firsts, seconds) = out.split_at_mut(T::STEP);
-            for ((pair, first), second) in x.chunks_exact(2).zip(firsts).zip(seconds) {
-                (*first, *second) = (T::nearest(pair[0]), T::nearest(pair[1]));
+        let together = T::APART * T::STEP;
+        for (x, out) in x.chunks_exact(together).zip(out.chunks_exact_mut(together)) {
+            for (first, out) in out.chunks_exact_mut(T::STEP).enumerate() {
+                out.iter_mut().zip(x[first..].iter().step_by(T::APART)).for_each(|(out, x)| *out = T::nearest(*x));
             }
         }
     }
@@ -171,25 +182,15 @@ impl<S: Simd, T: Decoded<S>> Kernel<S> for Part<'_, T> {
         let out = &mut out;
         let whole = product.k.is_multiple_of(T::GROUP);
         match product.m {
-            1 if whole => product.fused::<S, 1, 8>(simd, rows, out),
-            3 if whole => product.fused::<S, 3, 6>(simd, rows, out),
+            1 if whole => product.fused::<S, 1, 4>(simd, rows, out),
+            2 if whole => product.fused::<S, 2, 4>(simd, rows, out),
+            3 if whole => product.fused::<S, 3, 4>(simd, rows, out),
             4 if whole => product.fused::<S, 4, 4>(simd, rows, out),
-            2 | 5..=8 if whole => {
-                // As many sums as there are registers for.
-                if const { S::TILE.0 == 4 } {
-                    match product.m {
-                        2 => product.fused::<S, 2, 8>(simd, rows, out),
-                        5 => product.fused::<S, 5, 3>(simd, rows, out),
-                        6 => product.fused::<S, 6, 3>(simd, rows, out),
-                        7 => product.fused::<S, 7, 3>(simd, rows, out),
-                        _ => product.fused::<S, 8, 3>(simd, rows, out),
-                    }
-                } else if product.m == 2 {
-                    product.fused::<S, 2, 4>(simd, rows, out);
-                } else {
-                    product.decoded(simd, rows, out);
-                }
-            }
+            // Where there are registers for so many sums.
+            5 if whole && const { S::TILE.0 == 4 } => product.fused::<S, 5, 3>(simd, rows, out),
+            6 if whole && const { S::TILE.0 == 4 } => product.fused::<S, 6, 3>(simd, rows, out),
+            7 if whole && const { S::TILE.0 == 4 } => product.fused::<S, 7, 3>(simd, rows, out),
+            8 if whole && const { S::TILE.0 == 4 } => product.fused::<S, 8, 3>(simd, rows, out),
             _ => product.decoded(simd, rows, out),
         }
     }
@@ -202,16 +203,18 @@ impl<T: Copy> Product<'_, T> {
     where
         T: Decoded<S>,
     {
-        for along in blocks(0..self.k, K_BLOCK) {
-            let mut n = rows.start;
-            while n + N <= rows.end {
-                self.fused_tile::<S, M, N>(simd, n, along.clone(), n - rows.start, out);
-                n += N;
+        let mut n = rows.start;
+        while n + N <= rows.end {
+            for along in blocks(0..self.k, K_BLOCK) {
+                self.fused_tile::<S, M, N>(simd, n, along, n - rows.start, out);
             }
-            while n < rows.end {
-                self.fused_tile::<S, M, 1>(simd, n, along.clone(), n - rows.start, out);
-                n += 1;
+            n += N;
+        }
+        while n < rows.end {
+            for along in blocks(0..self.k, K_BLOCK) {
+                self.fused_tile::<S, M, 1>(simd, n, along, n - rows.start, out);
             }
+            n += 1;
         }
     }
 
@@ -231,19 +234,20 @@ impl<T: Copy> Product<'_, T> {
         let Self { weights, x, k, .. } = *self;
         assert!(weights.packed.len() >= (n + N) * k / 2 && x.len() >= M * k && along.end <= k);
         let packed = weights.packed.as_ptr();
+        // As much as this tile will read, in the order of memory.
+        let next = packed.wrapping_add((n + N) * k / 2 + AHEAD);
         let mut sums = [[simd.zero(); N]; M];
         for at in along.step_by(T::GROUP) {
             if M <= INPUTS_KEPT {
                 for j in 0..N {
                     let number = (n + j) * k + at;
-                    // Two tiles ahead: one of packed numbers is only a few KiB.
-                    simd.prefetch(packed.wrapping_add((number + 2 * N * k) / 2));
+                    simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
                     let table = self.table(simd, number);
                     for pair in (0..T::GROUP).step_by(T::PAIR) {
                         // SAFETY: whole groups of these rows of weights and inputs begin at `at`, as was checked before
                         // the loop, and both vectors of the pair lie within them.
                         unsafe {
-                            let numbers = T::decode(simd, table, packed.add((number + pair) / 2));
+                            let numbers = T::decode(simd, table, packed.add(number / 2), pair);
                             for i in 0..M {
                                 let inputs = load_pair::<S, T>(simd, x.as_ptr().add(i * k + at + pair));
                                 sums[i][j] = add_products::<S, T>(simd, numbers, inputs, sums[i][j]);
@@ -257,11 +261,11 @@ impl<T: Copy> Product<'_, T> {
                     for j in 0..N {
                         let number = (n + j) * k + at;
                         if pair == 0 {
-                            simd.prefetch(packed.wrapping_add((number + 2 * N * k) / 2));
+                            simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
                         }
                         let table = self.table(simd, number);
                         // SAFETY: as was checked before the loop, a whole group of this row begins at `at`.
-                        numbers[j] = unsafe { T::decode(simd, table, packed.add((number + pair) / 2)) };
+                        numbers[j] = unsafe { T::decode(simd, table, packed.add(number / 2), pair) };
                     }
                     for i in 0..M {
                         // SAFETY: as was checked before the loop, a whole group of this input begins at `at`.
@@ -313,10 +317,10 @@ impl<S: Simd, T: Decoded<S>> DecodeRow<S, T> for Product<'_, T> {
             for (at, (packed, out)) in packed.chunks_exact(T::GROUP / 2).zip(out.chunks_exact_mut(T::GROUP)).enumerate()
             {
                 let table = self.table(simd, first + at * T::GROUP);
-                for (packed, out) in packed.chunks_exact(T::PAIR / 2).zip(out.chunks_exact_mut(T::PAIR)) {
-                    // SAFETY: there are the bytes of a pair of vectors, and there is room for both.
+                for (pair, out) in (0..T::GROUP).step_by(T::PAIR).zip(out.chunks_exact_mut(T::PAIR)) {
+                    // SAFETY: there are the bytes of a group, and there is room for both vectors.
                     unsafe {
-                        let (firsts, seconds) = T::decode(simd, table, packed.as_ptr());
+                        let (firsts, seconds) = T::decode(simd, table, packed.as_ptr(), pair);
                         T::store(firsts, out.as_mut_ptr());
                         T::store(seconds, out.as_mut_ptr().add(T::STEP));
                     }

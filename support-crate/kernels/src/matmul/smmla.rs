@@ -28,6 +28,7 @@ pub fn gemm(simd: NeonBf16, operands: Operands<'_, i8>, rows: Range<usize>, out:
                 x: &x[along.start..],
                 x_stride,
                 len: along.len(),
+                next: None,
             };
             let columns = n.start - rows.start..n.end - rows.start;
             for inputs in blocks(0..m, 2 * PAIRS) {
@@ -51,7 +52,7 @@ fn micro_kernel<const P: usize>(
     columns: Range<usize>,
     out: &mut Block<'_, Wrapping<i32>>,
 ) {
-    let Panel { weights, weights_stride, x, x_stride, len } = panel;
+    let Panel { weights, weights_stride, x, x_stride, len, .. } = panel;
     let (m, n) = (inputs.len(), columns.len());
     assert!(weights.len() >= (n - 1) * weights_stride + len, "rows of weights");
     assert!(x.len() >= (inputs.end - 1) * x_stride + len, "rows of inputs");

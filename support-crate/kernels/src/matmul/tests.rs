@@ -31,7 +31,7 @@ fn as_float(values: &[bf16]) -> Vec<f32> {
 
 /// Sizes around those of tiles and blocks.
 fn shape() -> impl Strategy<Value = (usize, usize, usize)> {
-    let k = prop_oneof![1..70_usize, 1000..1100_usize, 2040..2060_usize];
+    let k = prop_oneof![1..70_usize, 1000..1100_usize, 2040..2060_usize, Just(1024), Just(2048)];
     (prop_oneof![1..12_usize, 126..134_usize], 1..80_usize, k)
 }
 
