@@ -35,13 +35,13 @@ pub(super) struct Loader<'a, S> {
     quantization: Option<&'a QuantizationConfig>,
     /// The precision of the model.
     dtype: Precision,
-    /// What is computed in: float32 on a CPU, the precision of the model elsewhere.
+    /// [`Precision::computed_on`] the device.
     compute_dtype: Precision,
     /// Whether the files hold quantized layers already.
     saved: bool,
     /// The layers that could be quantized, as transformers names them.
     modules: Vec<String>,
-    /// A layer's weights while they are quantized.
+    /// Weights while they are quantized.
     numbers: Vec<f32>,
     counts: Counts,
     prefix: &'static str,
@@ -196,8 +196,8 @@ impl<'a, S: Store> Loader<'a, S> {
         format: LayerFormat<'_>,
         is_copy: bool,
     ) -> Result<Matrix<S>> {
-        let kind = (self.dtype, self.saved);
-        let quantized = quantize::load(self.weights, from, [n, k], transposed, format, kind, &mut self.numbers)
+        let tensor = UnreadTensor { weights: self.weights, name: from, shape: &[n, k], transposed };
+        let quantized = quantize::load(tensor, format, (self.dtype, self.saved), &mut self.numbers)
             .context(|| format!("layer `{module}`"))?;
         let (matrix, bytes, state) = match quantized {
             Quantized::FourBit(quantized, compute_dtype) => {

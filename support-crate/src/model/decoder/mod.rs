@@ -21,7 +21,7 @@ use super::{
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
 use loader::Loader;
-pub(super) use quantize::{Int8Activations, quantize_4bit, quantize_int8};
+pub(super) use quantize::{FullPrecision, Int8Activations, quantize_4bit, quantize_int8};
 pub(super) use store::{QuantStateBytes, Store};
 
 /// The head's module as transformers names it.
@@ -121,8 +121,7 @@ impl<S: Store> Decoder<S> {
         if device.is_cpu() && dtype == Precision::Float16 {
             return Err(Error::input("float16 weights cannot be computed with on a CPU").hint("ask `resolve_dtype`"));
         }
-        let compute_dtype = if device.is_cpu() { Precision::Float32 } else { dtype };
-        let loader = Loader::new(&config, weights, &store, quantization, dtype, compute_dtype);
+        let loader = Loader::new(&config, weights, &store, quantization, dtype, dtype.computed_on(device));
         let (parts, mut counts) = loader.load()?;
         let buffers = buffers(&config, dtype);
         let info = ModelInfo {

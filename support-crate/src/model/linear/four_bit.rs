@@ -7,7 +7,7 @@ use tch::Tensor;
 use super::{Layer, dtype_of};
 use crate::error::Result;
 use crate::interrupt;
-use crate::model::decoder::quantize_4bit;
+use crate::model::decoder::{FullPrecision, quantize_4bit};
 use crate::model::kernels::FourBitMatrix;
 use crate::model::library::{FourBitTensors, Operations, Torch, TorchTensor};
 use crate::quant::{Absmax, FourBitOptions, Quantized4Bit, check_blocksize};
@@ -51,7 +51,7 @@ impl Linear4bit {
         check_blocksize(options.blocksize)?;
         let (layer, weight) = Layer::new(weight, bias)?;
         let shape = (layer.out_features, layer.in_features);
-        let quantized = quantize_4bit(&weight, "weight", shape, options, layer.dtype)?;
+        let quantized = quantize_4bit(FullPrecision::InMemory(&weight), "weight", shape, options, layer.dtype)?;
         let matrix = FourBitMatrix::new(quantized, layer.dtype);
         let on_cpu = Self { layer, matrix, tensors: None };
         if on_cpu.layer.device == tch::Device::Cpu { Ok(on_cpu) } else { on_cpu.in_tensors() }

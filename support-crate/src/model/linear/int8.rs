@@ -7,7 +7,7 @@ use tch::Tensor;
 use super::Layer;
 use crate::error::Result;
 use crate::interrupt;
-use crate::model::decoder::{Int8Activations, quantize_int8};
+use crate::model::decoder::{FullPrecision, Int8Activations, quantize_int8};
 use crate::model::kernels::Int8Matrix;
 use crate::model::library::{Int8Tensors, Operations, Torch, TorchTensor};
 use crate::quant::{Int8Rows, check_threshold};
@@ -53,7 +53,8 @@ impl Linear8bitLt {
     pub fn from_float(weight: &Tensor, bias: Option<&Tensor>, threshold: f32) -> Result<Self> {
         check_threshold(threshold)?;
         let (layer, weight) = Layer::new(weight, bias)?;
-        let rows = quantize_int8(&weight, "weight", layer.in_features)?;
+        let shape = (layer.out_features, layer.in_features);
+        let rows = quantize_int8(FullPrecision::InMemory(&weight), "weight", shape)?;
         let matrix = Int8Matrix::new(rows, Int8Activations::Dynamic { threshold });
         let on_cpu = Self { layer, matrix, tensors: None, threshold };
         if on_cpu.layer.device == tch::Device::Cpu { Ok(on_cpu) } else { on_cpu.in_tensors() }

@@ -55,16 +55,23 @@ pub(super) fn all_finite<T: Wanted>(numbers: &[T]) -> bool {
     finite.into_inner()
 }
 
-/// Reads a tensor into `out`; a matrix of that many `columns` is transposed on the way. Says whether
-/// all numbers are finite.
-pub(super) fn read<S: InFile, W: Wanted>(bytes: &[u8], columns: Option<usize>, out: &mut [W]) -> Result<bool> {
-    if bytes.len() != out.len() * S::BYTES {
-        return Err(Error::system(format!("{} bytes for {} numbers of {}", bytes.len(), out.len(), S::BYTES)));
-    }
+/// Reads the numbers of a tensor from `start` on that `out` has room for; a matrix of that many `columns` is transposed
+/// on the way, and whole rows of the transpose are read. Says whether all numbers are finite.
+pub(super) fn read<S: InFile, W: Wanted>(
+    bytes: &[u8],
+    columns: Option<usize>,
+    start: usize,
+    out: &mut [W],
+) -> Result<bool> {
+    let wanted = start * S::BYTES..(start + out.len()) * S::BYTES;
+    let Some(in_order) = bytes.get(wanted) else {
+        let end = start + out.len();
+        return Err(Error::system(format!("numbers {start} to {end} of {} bytes, {} each", bytes.len(), S::BYTES)));
+    };
     let finite = AtomicBool::new(true);
     match columns {
         None => thread_scope().split_mut(out, 1, 8, &|first, part| {
-            let bytes = &bytes[first * S::BYTES..(first + part.len()) * S::BYTES];
+            let bytes = &in_order[first * S::BYTES..(first + part.len()) * S::BYTES];
             let mut all_finite = true;
             for (out, bytes) in part.iter_mut().zip(bytes.chunks_exact(S::BYTES)) {
                 let value = S::from_bytes(bytes).widen();
@@ -74,9 +81,9 @@ pub(super) fn read<S: InFile, W: Wanted>(bytes: &[u8], columns: Option<usize>, o
             finite.fetch_and(all_finite, Ordering::Relaxed);
         }),
         Some(columns) => {
-            let rows = out.len() / columns;
+            let rows = bytes.len() / (S::BYTES * columns);
             thread_scope().split_mut(out, rows, 16 * rows, &|first, part| {
-                finite.fetch_and(transposed::<S, W>(bytes, columns, first, part), Ordering::Relaxed);
+                finite.fetch_and(transposed::<S, W>(bytes, columns, start / rows + first, part), Ordering::Relaxed);
             });
         }
     }
@@ -115,12 +122,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_transpose_is_one_whatever_its_shape(rows in 1..100_usize, columns in 1..200_usize) {
+        fn a_transpose_is_one_whatever_its_shape(rows in 1..100_usize, columns in 1..200_usize, skipped in 0..100_usize) {
             let values: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            let mut out = vec![0.0_f32; values.len()];
-            prop_assert!(read::<f32, f32>(&bytes, Some(columns), &mut out).unwrap());
-            for (i, &value) in out.iter().enumerate() {
+            // Some rows of it, or of the matrix as it is.
+            let start = skipped % columns * rows;
+            let mut out = vec![0.0_f32; values.len() - start];
+            prop_assert!(read::<f32, f32>(&bytes, None, start, &mut out).unwrap());
+            prop_assert_eq!(&out, &values[start..]);
+            prop_assert!(read::<f32, f32>(&bytes, Some(columns), start, &mut out).unwrap());
+            for (i, &value) in (start..).zip(&out) {
                 prop_assert_eq!(value, values[i % rows * columns + i / rows]);
             }
         }
@@ -131,11 +142,11 @@ mod tests {
         let values = [1.0_f32, -2.5, 3.25, 65_504.0];
         let bytes: Vec<u8> = values.iter().flat_map(|value| f64::from(*value).to_le_bytes()).collect();
         let mut narrow = [bf16::ZERO; 4];
-        assert!(read::<f64, _>(&bytes, None, &mut narrow).unwrap());
+        assert!(read::<f64, _>(&bytes, None, 0, &mut narrow).unwrap());
         assert_eq!(narrow, values.map(bf16::from_f32));
         let bytes: Vec<u8> = narrow.iter().flat_map(|value| value.to_le_bytes()).collect();
         let mut wide = [0.0_f32; 4];
-        assert!(read::<bf16, _>(&bytes, None, &mut wide).unwrap());
+        assert!(read::<bf16, _>(&bytes, None, 0, &mut wide).unwrap());
         assert_eq!(wide, narrow.map(bf16::to_f32));
     }
 
@@ -148,7 +159,7 @@ mod tests {
             assert!(!all_finite(&values));
             for columns in [None, Some(100)] {
                 let mut out = vec![0.0_f32; values.len()];
-                assert!(!read::<f32, f32>(&bytes, columns, &mut out).unwrap());
+                assert!(!read::<f32, f32>(&bytes, columns, 0, &mut out).unwrap());
             }
         }
     }

@@ -12,6 +12,7 @@ mod write;
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -137,35 +138,39 @@ impl UnreadTensor<'_> {
     /// that is asked for.
     pub fn read<T: Wanted>(&self) -> Result<Buffer<T>> {
         if let Origin::Random { .. } = self.weights.origin {
-            let mut numbers = Vec::new();
-            self.read_into(&mut numbers)?;
+            let mut numbers = vec![T::default(); self.shape.iter().product()];
+            self.read_to(&mut numbers)?;
             return Ok(Buffer::Owned(numbers));
         }
         self.weights.shard_with(self.name)?.read(self.name, &self.shape_in_files(), self.transposed)
     }
 
-    /// As [`read`](Self::read), into memory that can be used again.
-    pub fn read_into<T: Wanted>(&self, numbers: &mut Vec<T>) -> Result<()> {
-        self.check()?;
-        let len = self.shape.iter().product();
+    /// As [`read`](Self::read), some rows of a matrix, into memory that can be used again.
+    pub fn read_rows<T: Wanted>(&self, rows: Range<usize>, numbers: &mut Vec<T>) -> Result<()> {
+        let width: usize = self.shape[1..].iter().product();
+        let len = rows.len() * width;
         if numbers.capacity() < len {
             // The old memory goes first, and zeros that come from the system need not be written again.
             drop(std::mem::take(numbers));
             *numbers = vec![T::default(); len];
         }
         numbers.resize(len, T::default());
-        self.read_to(numbers)
+        self.read_from(rows.start * width, numbers)
     }
 
     /// As [`read`](Self::read), into memory for as many numbers.
     pub fn read_to<T: Wanted>(&self, numbers: &mut [T]) -> Result<()> {
+        self.read_from(0, numbers)
+    }
+
+    fn read_from<T: Wanted>(&self, start: usize, numbers: &mut [T]) -> Result<()> {
         let Self { weights, name, transposed, .. } = *self;
         if let Origin::Random { seed } = weights.origin {
             interrupt::check()?;
-            random::fill(seed, name, numbers);
+            random::fill(seed, name, start, numbers);
             return Ok(());
         }
-        weights.shard_with(name)?.read_to(name, &self.shape_in_files(), transposed, numbers)
+        weights.shard_with(name)?.read_to(name, &self.shape_in_files(), transposed, start, numbers)
     }
 
     /// Checks that there is such a tensor, before memory of the size that a config asks for is set aside: a file is as

@@ -12,8 +12,9 @@ const INITIAL_SPREAD: f32 = 0.02;
 const ATTENTION_OUT_SPREAD: f32 = INITIAL_SPREAD / 32.0;
 
 /// As training starts, but for attention's output: norms that change nothing, biases of 0, and matrices of about normally
-/// distributed numbers (the sum of four uniform ones, which is quick to make).
-pub(super) fn fill<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
+/// distributed numbers (the sum of four uniform ones, which is quick to make). `out` begins with the tensor's number
+/// `start`.
+pub(super) fn fill<W: Wanted>(seed: u64, name: &str, start: usize, out: &mut [W]) {
     if name.ends_with(".bias") {
         return out.fill(W::from_f32(0.0));
     }
@@ -26,7 +27,7 @@ pub(super) fn fill<W: Wanted>(seed: u64, name: &str, out: &mut [W]) {
     // The sum of four uniform 16-bit numbers has this spread around twice their range.
     let scale = spread / (65_536.0 / 3.0_f32.sqrt());
     thread_scope().split_mut(out, 1, 32, &|first, part| {
-        for (i, out) in (first as u64..).zip(part) {
+        for (i, out) in ((start + first) as u64..).zip(part) {
             let bits = split_mix(seed, i);
             let sum = (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) + (bits >> 48);
             *out = W::from_f32((sum as f32 - 131_070.0) * scale);
@@ -52,7 +53,7 @@ mod tests {
     fn random_weights_have_the_promised_spread_and_repeat() {
         let load = |name: &str| {
             let mut values = vec![0.0_f32; 64 * 512];
-            fill(1, name, &mut values);
+            fill(1, name, 0, &mut values);
             values
         };
         let values = load("transformer.wte.weight");
@@ -61,6 +62,9 @@ mod tests {
         let spread = (values.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / n).sqrt();
         assert!(mean.abs() < 5e-4 && (spread - INITIAL_SPREAD).abs() < 5e-4, "{mean} {spread}");
         assert_eq!(values, load("transformer.wte.weight"));
+        let mut part = [0.0_f32; 100];
+        fill(1, "transformer.wte.weight", 5_000, &mut part);
+        assert_eq!(part, values[5_000..5_100]);
         assert_ne!(values, load("transformer.wpe.weight"));
     }
 }

@@ -84,20 +84,28 @@ impl Shard {
             return Ok(Buffer::Mapped(numbers));
         }
         let mut numbers = vec![T::default(); shape.iter().product()];
-        self.read_to(name, shape, transpose, &mut numbers)?;
+        self.read_to(name, shape, transpose, 0, &mut numbers)?;
         Ok(Buffer::Owned(numbers))
     }
 
-    /// As [`read`](Self::read), into memory for as many numbers.
-    pub fn read_to<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool, to: &mut [T]) -> Result<()> {
+    /// As [`read`](Self::read), the numbers from `start` on that `to` has room for; of a matrix that is transposed,
+    /// whole rows.
+    pub fn read_to<T: Wanted>(
+        &self,
+        name: &str,
+        shape: &[usize],
+        transpose: bool,
+        start: usize,
+        to: &mut [T],
+    ) -> Result<()> {
         let info = self.find(name, shape)?;
         let (bytes, _pages) = self.part(name, info)?;
         let columns = info.shape.last().copied().filter(|_| transpose);
         let finite = match info.dtype {
-            Dtype::F32 => convert::read::<f32, T>(bytes, columns, to),
-            Dtype::BF16 => convert::read::<half::bf16, T>(bytes, columns, to),
-            Dtype::F16 => convert::read::<half::f16, T>(bytes, columns, to),
-            Dtype::F64 => convert::read::<f64, T>(bytes, columns, to),
+            Dtype::F32 => convert::read::<f32, T>(bytes, columns, start, to),
+            Dtype::BF16 => convert::read::<half::bf16, T>(bytes, columns, start, to),
+            Dtype::F16 => convert::read::<half::f16, T>(bytes, columns, start, to),
+            Dtype::F64 => convert::read::<f64, T>(bytes, columns, start, to),
             other => Err(Error::format(format!("it holds {other:?}, expected floating-point numbers"))),
         };
         let finite = finite.context(|| format!("{self}: tensor `{name}`"))?;
