@@ -1,9 +1,8 @@
 //! Inputs of products in the order in which tiles are multiplied.
 
 use std::arch::x86_64::*;
-use std::ops::{Deref, DerefMut, Range};
 
-use super::{Amx, BLOCK, TILE_BYTES, TILE_ROWS, TileNumber};
+use super::{Amx, BLOCK, TILE_ROWS, TileNumber};
 use crate::scratch::{Kept, Scratch};
 use crate::threads::ThreadScope;
 
@@ -11,7 +10,7 @@ use crate::threads::ThreadScope;
 /// there are more than these, one of the others. A tile's columns are inputs, its rows are groups of 4 bytes: pairs of
 /// bfloat16, or four bytes. What is missing of a tile is 0.
 pub struct TileInputs<T: Kept> {
-    numbers: AlignedScratch<T>,
+    numbers: Scratch<T>,
     m: usize,
     /// Rows of tiles along K.
     steps: usize,
@@ -32,7 +31,7 @@ impl<T: TileNumber + Kept> TileInputs<T> {
     pub fn new(_: Amx, scope: &ThreadScope, x: &[T], k: usize) -> Self {
         let (m, steps) = (x.len() / k, k.div_ceil(T::PER_ROW));
         let group = 2 * steps * Self::TILE;
-        let mut numbers = AlignedScratch::any(m.div_ceil(BLOCK) * group);
+        let mut numbers = Scratch::any(m.div_ceil(BLOCK) * group);
         scope.split_mut(&mut numbers, group, 4 * BLOCK * k, &|first, out| {
             for (x, out) in x[first * BLOCK * k..].chunks(BLOCK * k).zip(out.chunks_exact_mut(group)) {
                 // SAFETY: the processor has AVX-512, which the value of `Amx` proves.
@@ -131,32 +130,4 @@ const fn from_two(bit: usize, kept: usize) -> [u32; TILE_ROWS] {
         column += 1;
     }
     columns
-}
-
-/// [`Scratch`] that begins with a cache line: tiles whose rows lie in two each take twice as long to load.
-pub struct AlignedScratch<T: Kept> {
-    scratch: Scratch<T>,
-    range: Range<usize>,
-}
-
-impl<T: Kept> AlignedScratch<T> {
-    pub fn any(len: usize) -> Self {
-        let scratch = Scratch::<T>::any(len + TILE_BYTES / size_of::<T>());
-        let start = scratch.as_ptr().align_offset(TILE_BYTES);
-        Self { scratch, range: start..start + len }
-    }
-}
-
-impl<T: Kept> Deref for AlignedScratch<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        &self.scratch[self.range.clone()]
-    }
-}
-
-impl<T: Kept> DerefMut for AlignedScratch<T> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.scratch[self.range.clone()]
-    }
 }

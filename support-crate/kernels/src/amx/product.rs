@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::inputs::{AlignedScratch, TileInputs, transpose};
+use super::inputs::{TileInputs, transpose};
 use super::{Amx, BLOCK, Operands, Sums, TILE_ROWS, TileNumber, Tiles};
 use crate::isa::Isa;
 use crate::matmul::{Epilogue, blocks, divide};
-use crate::scratch::Kept;
+use crate::scratch::{Kept, Scratch};
 use crate::simd::{Avx512Bf16, Kernel, Simd};
 use crate::strided::Block;
 use crate::threads::ThreadScope;
@@ -89,7 +89,7 @@ impl<P: TileProduct> Kernel<Avx512Bf16> for Part<'_, P> {
         let in_cache = INPUT_BYTES / (BLOCK * self.k * size_of::<P::Number>());
         let at_once = in_cache.clamp(LEAST_GROUPS, MOST_GROUPS);
         let mut sums = vec![Sums::ZERO; at_once.min(groups)];
-        let mut panel = AlignedScratch::any(BLOCK * PANEL_STEPS * P::Number::PER_ROW);
+        let mut panel = Scratch::any(BLOCK * PANEL_STEPS * P::Number::PER_ROW);
         for groups in blocks(0..groups, at_once) {
             for rows in blocks(self.rows.clone(), BLOCK) {
                 let sums = &mut sums[..groups.len()];

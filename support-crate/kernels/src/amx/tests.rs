@@ -1,9 +1,10 @@
 //! Tiles, emulated where the processor lacks them, and what products by them promise.
 
-use super::inputs::{AlignedScratch, TileInputs, transpose};
+use super::inputs::{TileInputs, transpose};
 use super::*;
 use crate::isa::Isa;
 use crate::matmul::{ActivationQuant, Compute, Epilogue, Matrix, MatrixData, Packed4Bit, PackedInt8, matmul_with};
+use crate::scratch::Scratch;
 use crate::test_numbers::{assert_close, numbers};
 use crate::threads::thread_scope;
 
@@ -48,7 +49,7 @@ fn inputs_are_where_tiles_want_them_and_padding_is_zero() {
     for (m, k) in [(1, 1), (16, 64), (17, 65), (33, 100), (50, 130)] {
         let x: Vec<i8> = (0..m * k).map(|i| (i % 127) as i8 + 1).collect();
         // What is left over from something else is overwritten.
-        AlignedScratch::<i8>::any(1 << 16).fill(99);
+        Scratch::<i8>::any(1 << 16).fill(99);
         let inputs = TileInputs::new(amx, &thread_scope(), &x, k);
         for group in 0..inputs.groups() {
             let tiles = inputs.group(group).tiles;
@@ -312,7 +313,7 @@ fn nothing_is_read_beyond_the_weights_and_no_tile_stays_configured() {
     for (m, n, k) in [(1, 1, 1), (3, 32, 64), (17, 33, 100), (40, 50, 64), (2, 64, 31), (1, 65, 576), (70, 64, 90)] {
         let (weights, x) = (Weights::new(n, k), numbers(m * k, 5));
         // What is left over in the panel is no number, and must not be multiplied even by 0.
-        AlignedScratch::<bf16>::any(BLOCK * product::PANEL_STEPS * 32).fill(bf16::NAN);
+        Scratch::<bf16>::any(BLOCK * product::PANEL_STEPS * 32).fill(bf16::NAN);
         let at_end = [AtEnd::new(&weights.bf16), AtEnd::new(&weights.bytes), AtEnd::new(&weights.packed)];
         let PackedInt8 { absmax, sums, activations, .. } = match weights.int8(n) {
             MatrixData::Int8(int8) => int8,

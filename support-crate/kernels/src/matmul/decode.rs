@@ -1,8 +1,7 @@
 //! 4-bit numbers to vectors of float32 or bfloat16, as each instruction set does it fastest.
 //!
 //! Two neighbours share a byte, the first in the upper half. A vector of bytes gives one vector of first
-//! and one of second numbers: nothing is interleaved, because inputs can be brought into this order once. (Words of two
-//! bytes give four vectors, each of every fourth number.)
+//! and one of second numbers: nothing is interleaved, because inputs can be brought into this order once.
 
 use half::bf16;
 
@@ -52,7 +51,7 @@ impl Target for bf16 {
 
 /// How an instruction set decodes.
 pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Target {
-    /// Each vector has every so manieth number.
+    /// How far apart the numbers are that are neighbours in a vector: 2 where bytes are taken apart.
     const APART: usize = 2;
     /// Numbers of two vectors.
     const PAIR: usize = 2 * Self::STEP;
@@ -63,10 +62,10 @@ pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Targ
 
     /// `code[index] * scale`, for both halves of a group; a group of 32 numbers takes the first scale for all.
     fn table(simd: S, code: &[f32; 16], scales: [f32; 2]) -> Self::Table;
-    /// Two vectors of a group: those that stand for its inputs from number `pair` on, a multiple of `PAIR`.
+    /// Two vectors of a group: those that are multiplied with its inputs from number `pair` on.
     ///
     /// # Safety
-    /// The `GROUP / 2` bytes of the group can be read.
+    /// The `GROUP / 2` bytes of the group can be read; `pair` is a multiple of `PAIR` and less than `GROUP`.
     unsafe fn decode(simd: S, table: Self::Table, group: *const u8, pair: usize) -> (Self::Vector, Self::Vector);
     /// # Safety
     /// `STEP` numbers can be written.

@@ -99,8 +99,8 @@ pub fn gemm<S: Simd, T: Factor<S>>(
     }
 }
 
-/// Goes through the product in blocks of inputs and of K, and through these in panels of `N` rows of weights; for few
-/// inputs, through one panel after the other from its beginning to its end.
+/// Goes through the product in blocks of rows of weights, of inputs and of K, and through these in panels of `N` rows;
+/// where all inputs stay in the cache, through one panel after the other from its beginning to its end.
 #[inline(always)]
 fn blocked<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
     simd: S,
@@ -114,22 +114,24 @@ fn blocked<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
     for some in blocks(rows.clone(), together) {
         for inputs in blocks(0..m, INPUT_BLOCK) {
             for along in blocks(0..k, T::K_BLOCK) {
-                let next = |n: usize| weights.as_ptr().wrapping_add((n + N) * k + along.start * N);
-                let panel = |n: usize| Panel {
+                let next = |n: usize, count: usize| {
+                    weights.as_ptr().wrapping_add((n + count) * k + along.start * count).wrapping_byte_add(AHEAD)
+                };
+                let panel = |n: usize, count: usize| Panel {
                     weights: &weights[n * k + along.start..],
                     weights_stride: k,
                     x: &x[along.start..],
                     x_stride,
                     len: along.len(),
-                    next: in_order.then(|| next(n).wrapping_byte_add(AHEAD)),
+                    next: in_order.then(|| next(n, count)),
                 };
                 let mut n = some.start;
                 while n + N <= some.end {
-                    panel(n).multiply::<S, M, N>(simd, inputs.clone(), n - rows.start, out);
+                    panel(n, N).multiply::<S, M, N>(simd, inputs.clone(), n - rows.start, out);
                     n += N;
                 }
                 while n < some.end {
-                    panel(n).multiply::<S, M, 1>(simd, inputs.clone(), n - rows.start, out);
+                    panel(n, 1).multiply::<S, M, 1>(simd, inputs.clone(), n - rows.start, out);
                     n += 1;
                 }
             }

@@ -77,8 +77,8 @@ pub struct Epilogue<'a> {
     pub activation: Option<Activation>,
 }
 
-/// Rows of inputs that are converted to another format, or brought into another order, at once: of thousands, the
-/// copy would be memory fresh from the system each time.
+/// Rows of inputs that are converted to another format, brought into another order, or copied apart at once: of
+/// thousands, the copy would be memory fresh from the system each time.
 const CONVERTED: usize = 512;
 
 /// Rows of a thread's part are a multiple of this, so that tiles come out even.
@@ -121,10 +121,12 @@ pub fn matmul_with(
     match data {
         MatrixData::Float32(weights) => in_parts(x, out, (n, k), &mut |x, out| {
             let (m, stride) = (x.len() / k, row_stride::<f32>(isa, k));
-            let apart = stride != k && m >= COPIED_APART;
-            let mut copy = Scratch::<f32>::any(if apart { m * stride } else { 0 });
-            split_rows(scope, &mut copy, (stride, k), &|row, out| out.copy_from_slice(&x[row * k..(row + 1) * k]));
-            let (x, x_stride) = if apart { (&*copy, stride) } else { (x, k) };
+            let copy = (stride != k && m >= COPIED_APART).then(|| {
+                let mut copy = Scratch::<f32>::any(m * stride);
+                split_rows(scope, &mut copy, (stride, k), &|row, out| out.copy_from_slice(&x[row * k..(row + 1) * k]));
+                copy
+            });
+            let (x, x_stride) = copy.as_ref().map_or((x, k), |copy| (&**copy, stride));
             full(isa, scope, Operands { weights, x, x_stride, m, k }, epilogue, out, &|gemm| isa.dispatch(gemm));
         }),
         // All inputs of an int8 product have a say in which columns are kept out of it.
@@ -140,6 +142,9 @@ pub fn matmul_with(
 
 /// Calls `run` for some rows of inputs at a time, and the outputs that belong to them.
 fn in_parts(x: &[f32], out: &mut [f32], (n, k): (usize, usize), run: &mut dyn FnMut(&[f32], &mut [f32])) {
+    if out.is_empty() {
+        return;
+    }
     x.chunks(CONVERTED * k).zip(out.chunks_mut(CONVERTED * n)).for_each(|(x, out)| run(x, out));
 }
 

@@ -145,7 +145,8 @@ struct Product<'a, T> {
 }
 
 /// Brings rows of inputs into the format that they are multiplied in. Where rows consist of whole groups, also into the
-/// order that decoding has numbers in: the first, third, fifth ... number of each pair of vectors come first.
+/// order that decoding has numbers in: of those that some vectors hold together, every `APART`th comes first, beginning
+/// with the first, and then those that begin with the second.
 struct Order<'a, T> {
     x: &'a [f32],
     k: usize,

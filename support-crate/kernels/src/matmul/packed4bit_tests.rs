@@ -65,20 +65,22 @@ proptest! {
     }
 }
 
-/// Two blocks, and two scales, in what the widest vectors decode at once.
+/// Two blocks, and two scales, in what the widest vectors decode at once, and in twice as much.
 #[test]
 fn small_blocks_have_scales_of_their_own() {
-    let (n, k, code) = (9, 64, code());
-    let Packed { bytes, absmax, plain } = packed(n * k, 32, 3);
-    let plain: Vec<bf16> = plain.into_iter().map(bf16::from_f32).collect();
-    let compute = Compute::BFloat16;
-    let weights = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 32, compute };
-    for m in [1, 8, 9] {
-        let x = numbers(m * k, 4);
-        let full = product(Isa::Scalar(Scalar), &x, MatrixData::BFloat16(&plain), n, k);
-        let expected: Vec<f64> = full.into_iter().map(f64::from).collect();
-        for isa in Isa::available() {
-            assert_close(&product(isa, &x, MatrixData::Packed4Bit(weights), n, k), &expected, 1e-5);
+    let (n, code) = (9, code());
+    for (k, blocksize) in [(64, 32), (128, 32), (128, 64)] {
+        let Packed { bytes, absmax, plain } = packed(n * k, blocksize, 3);
+        let plain: Vec<bf16> = plain.into_iter().map(bf16::from_f32).collect();
+        let compute = Compute::BFloat16;
+        let weights = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize, compute };
+        for m in [1, 8, 9] {
+            let x = numbers(m * k, 4);
+            let full = product(Isa::Scalar(Scalar), &x, MatrixData::BFloat16(&plain), n, k);
+            let expected: Vec<f64> = full.into_iter().map(f64::from).collect();
+            for isa in Isa::available() {
+                assert_close(&product(isa, &x, MatrixData::Packed4Bit(weights), n, k), &expected, 1e-5);
+            }
         }
     }
 }
