@@ -103,7 +103,7 @@ impl ThreadScope {
             return run(0..count);
         };
         let size = count.div_ceil(parts).next_multiple_of(multiple);
-        let run = |part| run(part * size..count.min((part + 1) * size));
+        let run = |parts: Range<usize>| run(parts.start * size..count.min(parts.end * size));
         turn.run(count.div_ceil(size), self.threads, &run);
     }
 
