@@ -87,13 +87,10 @@ pub fn gemm<S: Simd, T: Factor<S>>(
         }
     } else if operands.m == 1 {
         blocked::<S, T, 1, 8>(simd, operands, rows, out);
-    } else if const { T::TILE.1 == 4 } {
+    } else if const { T::TILE.0 == 3 } {
         blocked::<S, T, 3, 4>(simd, operands, rows, out);
-    } else if const { T::TILE.1 == 3 } {
-        match operands.m {
-            2 => blocked::<S, T, 2, 4>(simd, operands, rows, out),
-            _ => blocked::<S, T, 3, 3>(simd, operands, rows, out),
-        }
+    } else if const { T::TILE.1 == 4 } {
+        blocked::<S, T, 2, 4>(simd, operands, rows, out);
     } else {
         blocked::<S, T, 2, 2>(simd, operands, rows, out);
     }

@@ -244,7 +244,9 @@ impl<S: Simd> Kernel<S> for Part<'_> {
             let operands = Operands { weights: weights.values, x, x_stride: inputs.stride, m: block.len(), k };
             simd.int8_gemm(operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
             for (m, sums) in block.zip(sums.chunks_exact(rows.len())) {
-                product.add_to(if S::UNSIGNED { 128 } else { 0 }, m, rows.clone(), sums, out.row(m));
+                let negatives = inputs.values[m * inputs.stride..][..k].iter().map(|&x| i32::from(x.min(0)));
+                let (shift, more) = (if S::UNSIGNED { 128 } else { 0 }, if S::INVERTS { negatives.sum() } else { 0 });
+                product.add_to((shift, more), m, rows.clone(), sums, out.row(m));
             }
         }
     }
@@ -257,14 +259,14 @@ fn wrapping(sums: &mut [i32]) -> &mut [Wrapping<i32>] {
 
 impl Product<'_> {
     /// Adds sums of products of bytes to the output of input `m`, as the numbers that they stand for, and
-    /// what was kept out of them. Inputs were shifted by `shift`.
+    /// what was kept out of them. Inputs were shifted by `shift`, and sums are too large by `more`.
     #[inline(always)]
-    fn add_to(&self, shift: i32, m: usize, rows: Range<usize>, sums: &[i32], out: &mut [f32]) {
+    fn add_to(&self, (shift, more): (i32, i32), m: usize, rows: Range<usize>, sums: &[i32], out: &mut [f32]) {
         let Self { weights, inputs, outlier_weights, .. } = self;
         let (absmax, row_sums) = (&weights.absmax[rows.clone()], &weights.sums[rows.clone()]);
         let scale = inputs.scales[m];
         // Modulo 2^32, as the sums are: the difference fits.
-        let exact = |sum: i32, row_sum: i32| sum.wrapping_sub(row_sum.wrapping_mul(shift)) as f32;
+        let exact = |sum: i32, row_sum: i32| sum.wrapping_sub(row_sum.wrapping_mul(shift)).wrapping_sub(more) as f32;
         let numbers = out.iter_mut().zip(sums).zip(row_sums).zip(absmax);
         match weights.activations {
             ActivationQuant::Dynamic { .. } => numbers.for_each(|(((out, sum), row_sum), absmax)| {
@@ -298,7 +300,7 @@ impl amx::TileProduct for Product<'_> {
 
     #[inline(always)]
     fn add_to(&self, m: usize, rows: Range<usize>, sums: &[u32; amx::BLOCK], out: &mut [f32]) {
-        self.add_to(0, m, rows.clone(), &sums.map(u32::cast_signed)[..rows.len()], out);
+        self.add_to((0, 0), m, rows.clone(), &sums.map(u32::cast_signed)[..rows.len()], out);
     }
 }
 

@@ -74,8 +74,9 @@ unsafe impl Simd for Avx2 {
     vectorize!();
     avx2!();
 
-    const BYTE_TILE: (usize, usize) = (3, 3);
+    const BYTE_TILE: (usize, usize) = (2, 4);
     const UNSIGNED: bool = false;
+    const INVERTS: bool = true;
     intrinsics! {
         fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = byte_dot(a, b, c);
     }
@@ -100,8 +101,9 @@ fn mask(count: usize) -> __m256i {
     _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes)
 }
 
-/// The instruction for bytes takes one without sign and one with, and clips sums of two products to 16 bits. |b| times
-/// `a` with the sign of `b` is exact: two of them are at most 2 * 128 * 127, as `a` is not -128.
+/// The instruction for bytes takes one without sign and one with, and clips sums of two products to 16 bits. The size of
+/// `a` times `b`, or `b` with inverted bits, is exact: two of them are at most 2 * 127 * 128, as `a` is not -128. (To
+/// change the sign of `b` would take one of the two places that multiply.)
 ///
 /// Not by intrinsics: the compiler would multiply all of a tile first, for which it has not enough registers.
 #[target_feature(enable = "avx2")]
@@ -110,13 +112,13 @@ fn byte_dot(a: __m256i, b: __m256i, mut c: __m256i) -> __m256i {
     // SAFETY: the instructions belong to the feature, and touch these registers only.
     unsafe {
         asm!(
-            "vpsignb {t}, {a}, {b}",
+            "vpxor {t}, {b}, {negative}",
             "vpmaddubsw {t}, {size}, {t}",
             "vpmaddwd {t}, {t}, {ones}",
             "vpaddd {c}, {c}, {t}",
-            a = in(ymm_reg) a,
             b = in(ymm_reg) b,
-            size = in(ymm_reg) _mm256_abs_epi8(b),
+            negative = in(ymm_reg) _mm256_cmpgt_epi8(_mm256_setzero_si256(), a),
+            size = in(ymm_reg) _mm256_abs_epi8(a),
             ones = in(ymm_reg) _mm256_set1_epi16(1),
             c = inout(ymm_reg) c,
             t = out(ymm_reg) _,

@@ -147,11 +147,15 @@ pub unsafe trait Simd: Copy + Send + Sync {
     const BYTE_TILE: (usize, usize) = Self::TILE;
     /// Whether the first factor of [`byte_dot`](Self::byte_dot) is taken as a number from 0 to 255.
     const UNSIGNED: bool;
+    /// Whether [`byte_dot`](Self::byte_dot) inverts `b` where `a` is negative, which makes it -`b` - 1: what it adds for
+    /// these is too small by the size of `a`.
+    const INVERTS: bool = false;
     /// Sums of products of bytes, in int32.
     type I32: Copy;
     fn zero_i32(self) -> Self::I32;
     /// Adds the products of `a`, which has no sign where [`UNSIGNED`](Self::UNSIGNED) says so, and `b` to the sums in
-    /// `c`, exactly (modulo 2^32); with a sign it is at least -127, as rounding leaves it.
+    /// `c`, exactly (modulo 2^32) but for what [`INVERTS`](Self::INVERTS) says; with a sign it is at least -127, as
+    /// rounding leaves it.
     fn byte_dot(self, a: Self::Bytes, b: Self::Bytes, c: Self::I32) -> Self::I32;
     /// The sum of the lanes of each.
     fn sums_i32(self, values: [Self::I32; 4]) -> [i32; 4];
