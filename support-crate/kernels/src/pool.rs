@@ -5,11 +5,11 @@
 //! the system is not running (on a busy machine, or in a second notebook) takes no part, and nobody waits
 //! for it.
 //!
-//! Each takes two thirds of its share of the parts that are left: many at first and one by one at the end. What begins
-//! anew with each range, such as a stream from memory, begins seldom, and all are done at about the same time; a thread
-//! of half the speed holds nobody up for long.
+//! Where n threads compute, each takes one of 2 n - 1 equal shares of the parts that are left: many at first and single
+//! ones at the end. What begins anew with each range, such as a stream from memory, begins seldom, and yet all are done
+//! at about the same time, also where one has half the speed of the others.
 //!
-//! Source: Polychronopoulos and Kuck 1987, "Guided Self-Scheduling".
+//! After Polychronopoulos and Kuck 1987, "Guided Self-Scheduling", where it is one of n.
 
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
@@ -139,7 +139,7 @@ impl Pool {
     fn claim(&self, number: u64, parts: usize, threads: usize) -> Option<Range<usize>> {
         let open = |ticket: u64| ticket >> 32 == number && (ticket & CLOSED) < parts as u64;
         let first = |ticket: u64| (ticket & CLOSED) as usize;
-        let count = |ticket: u64| (2 * (parts - first(ticket))).div_ceil(3 * threads);
+        let count = |ticket: u64| (parts - first(ticket)).div_ceil(2 * threads - 1);
         let taken = |ticket: u64| open(ticket).then(|| ticket + count(ticket) as u64);
         let ticket = self.ticket.fetch_update(SeqCst, SeqCst, taken).ok()?;
         Some(first(ticket)..first(ticket) + count(ticket))

@@ -16,7 +16,7 @@ static WANTED: AtomicUsize = AtomicUsize::new(0);
 /// More threads than this are a mistake.
 pub const MAX_THREADS: usize = 1024;
 
-/// More parts than threads, so that a thread that is held up is not waited for long.
+/// More parts than threads: the last ones are small, so that nobody waits long for another's.
 const PARTS_PER_THREAD: usize = 8;
 
 /// A part with fewer multiplications than this is done before another thread could take it over.

@@ -14,7 +14,7 @@ use crate::strided::Block;
 pub const INPUT_BLOCK: usize = 128;
 
 /// Rows of weights that stay in a cache while blocks of inputs go by: a multiple of the rows in every tile.
-const ROW_BLOCK: usize = 240;
+pub const ROW_BLOCK: usize = 240;
 
 /// Bytes of inputs that stay in the second-level cache whole: weights then go by in the order of memory, which is what
 /// the processor foresees best.
@@ -322,5 +322,5 @@ factor! {
     K_BLOCK: usize = 4096;
 }
 
-/// A sum of products of bytes, modulo 2^32 until what a shift added to it is taken back.
+/// A sum of products of bytes, modulo 2^32 until what a shift or an inversion changed is taken back.
 type Wrapping = std::num::Wrapping<i32>;

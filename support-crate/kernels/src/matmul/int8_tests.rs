@@ -149,7 +149,7 @@ fn a_static_row_that_is_not_finite_is_nan_and_alone_in_it() {
 fn sums_of_the_largest_bytes_do_not_overflow() {
     let (m, n, k) = (3, 8, 4096);
     // No rounding makes a -128, but a file may hold it.
-    for (value, x) in [(-127, 1.0), (-128, 1.0), (-128, -1.0), (127, 1.0)] {
+    for (value, x) in [(-127, 1.0), (-128, 1.0), (-128, -1.0), (127, 1.0), (127, -1.0)] {
         let rows =
             Rows { values: vec![value; n * k], absmax: vec![127.0; n], sums: vec![i32::from(value) * k as i32; n] };
         for isa in Isa::available() {

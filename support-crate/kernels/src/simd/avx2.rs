@@ -102,8 +102,8 @@ fn mask(count: usize) -> __m256i {
 }
 
 /// The instruction for bytes takes one without sign and one with, and clips sums of two products to 16 bits. The size of
-/// `a` times `b`, or `b` with inverted bits, is exact: two of them are at most 2 * 127 * 128, as `a` is not -128. (To
-/// change the sign of `b` would take one of the two places that multiply.)
+/// `a` times `b`, inverted where `a` is negative, is exact: two of them are at most 2 * 127 * 128, as `a` is not -128.
+/// (To change the sign of `b` would take one of the two places that multiply.)
 ///
 /// Not by intrinsics: the compiler would multiply all of a tile first, for which it has not enough registers.
 #[target_feature(enable = "avx2")]
