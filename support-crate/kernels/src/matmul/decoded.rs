@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::gemm::{Factor, INPUT_BLOCK, Panel, ROW_BLOCK, blocks};
+use super::gemm::{Factor, INPUT_BLOCK, Panel, blocks};
 use crate::simd::Simd;
 use crate::strided::Block;
 
@@ -34,30 +34,28 @@ pub fn multiply<S: Simd, T: Factor<S, Sum = f32> + Default>(
     weights: &impl DecodeRow<S, T>,
 ) {
     let mut numbers = Aligned([T::default(); ROWS * K_BLOCK]);
-    for near in blocks(rows.clone(), ROW_BLOCK) {
-        for inputs in blocks(0..m, INPUT_BLOCK) {
-            for along in blocks(0..k, K_BLOCK) {
-                for some in blocks(near.clone(), S::TILE.1) {
-                    for (row, numbers) in some.clone().zip(numbers.0.chunks_exact_mut(K_BLOCK)) {
-                        weights.decode_row(simd, row, along.clone(), &mut numbers[..along.len()]);
-                    }
-                    let panel = |j: usize| Panel {
-                        weights: &numbers.0[j * K_BLOCK..],
-                        weights_stride: K_BLOCK,
-                        x: &x[along.start..],
-                        x_stride: k,
-                        len: along.len(),
-                        next: None,
-                    };
-                    let column = some.start - rows.start;
-                    if const { S::TILE.1 == 6 } && some.len() == 6 {
-                        panel(0).multiply::<S, 4, 6>(simd, inputs.clone(), column, out);
-                    } else if const { S::TILE.1 == 4 } && some.len() == 4 {
-                        panel(0).multiply::<S, 3, 4>(simd, inputs.clone(), column, out);
-                    } else {
-                        for j in 0..some.len() {
-                            panel(j).multiply::<S, 4, 1>(simd, inputs.clone(), column + j, out);
-                        }
+    for inputs in blocks(0..m, INPUT_BLOCK) {
+        for along in blocks(0..k, K_BLOCK) {
+            for some in blocks(rows.clone(), S::TILE.1) {
+                for (row, numbers) in some.clone().zip(numbers.0.chunks_exact_mut(K_BLOCK)) {
+                    weights.decode_row(simd, row, along.clone(), &mut numbers[..along.len()]);
+                }
+                let panel = |j: usize| Panel {
+                    weights: &numbers.0[j * K_BLOCK..],
+                    weights_stride: K_BLOCK,
+                    x: &x[along.start..],
+                    x_stride: k,
+                    len: along.len(),
+                    next: None,
+                };
+                let column = some.start - rows.start;
+                if const { S::TILE.1 == 6 } && some.len() == 6 {
+                    panel(0).multiply::<S, 4, 6>(simd, inputs.clone(), column, out);
+                } else if const { S::TILE.1 == 4 } && some.len() == 4 {
+                    panel(0).multiply::<S, 3, 4>(simd, inputs.clone(), column, out);
+                } else {
+                    for j in 0..some.len() {
+                        panel(j).multiply::<S, 4, 1>(simd, inputs.clone(), column + j, out);
                     }
                 }
             }

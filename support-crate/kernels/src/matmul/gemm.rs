@@ -13,9 +13,6 @@ use crate::strided::Block;
 /// Rows of inputs that stay in the second-level cache while weights go by.
 pub const INPUT_BLOCK: usize = 128;
 
-/// Rows of weights that stay in a cache while blocks of inputs go by: a multiple of the rows in every tile.
-pub const ROW_BLOCK: usize = 240;
-
 /// Bytes of inputs that stay in the second-level cache whole: weights then go by in the order of memory, which is what
 /// the processor foresees best.
 const INPUTS_IN_CACHE: usize = 1 << 19;
@@ -96,8 +93,8 @@ pub fn gemm<S: Simd, T: Factor<S>>(
     }
 }
 
-/// Goes through the product in blocks of rows of weights, of inputs and of K, and through these in panels of `N` rows;
-/// where all inputs stay in the cache, through one panel after the other from its beginning to its end.
+/// Goes through the product in blocks of inputs and of K, and through these in panels of `N` rows of weights; where all
+/// inputs stay in the cache, through one panel after the other from its beginning to its end.
 #[inline(always)]
 fn blocked<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
     simd: S,
@@ -107,7 +104,7 @@ fn blocked<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
 ) {
     let Operands { weights, x, x_stride, m, k } = operands;
     let in_order = m * k * size_of::<T>() <= INPUTS_IN_CACHE;
-    let together = if in_order { N } else { ROW_BLOCK };
+    let together = if in_order { N } else { rows.len().max(1) };
     for some in blocks(rows.clone(), together) {
         for inputs in blocks(0..m, INPUT_BLOCK) {
             for along in blocks(0..k, T::K_BLOCK) {

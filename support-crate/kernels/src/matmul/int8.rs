@@ -10,7 +10,7 @@ use std::num::Wrapping;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::gemm::{INPUT_BLOCK, Operands, ROW_BLOCK, blocks};
+use super::gemm::{INPUT_BLOCK, Operands, blocks};
 use super::{Epilogue, divide, row_stride, split_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
@@ -236,21 +236,18 @@ impl<S: Simd> Kernel<S> for Part<'_> {
     fn run(self, simd: S) {
         let Self { product, rows, mut out } = self;
         let Product { weights, inputs, m, k, .. } = *product;
-        let mut sums = Scratch::<i32>::any(INPUT_BLOCK.min(m) * ROW_BLOCK.min(rows.len()));
-        for some in blocks(rows.clone(), ROW_BLOCK) {
-            let columns = some.start - rows.start..some.end - rows.start;
-            for block in blocks(0..m, INPUT_BLOCK) {
-                let sums = &mut sums[..block.len() * some.len()];
-                sums.fill(0);
-                let x = &inputs.values[block.start * inputs.stride..];
-                let operands = Operands { weights: weights.values, x, x_stride: inputs.stride, m: block.len(), k };
-                simd.int8_gemm(operands, some.clone(), &mut Block::new(wrapping(sums), some.len()));
-                for (m, sums) in block.zip(sums.chunks_exact(some.len())) {
-                    let negatives = inputs.values[m * inputs.stride..][..k].iter().map(|&x| i32::from(x.min(0)));
-                    let more = if S::INVERTS { negatives.sum() } else { 0 };
-                    let shift = if S::UNSIGNED { 128 } else { 0 };
-                    product.add_to((shift, more), m, some.clone(), sums, &mut out.row(m)[columns.clone()]);
-                }
+        let mut sums = Scratch::<i32>::any(INPUT_BLOCK.min(m) * rows.len());
+        for block in blocks(0..m, INPUT_BLOCK) {
+            let sums = &mut sums[..block.len() * rows.len()];
+            sums.fill(0);
+            let x = &inputs.values[block.start * inputs.stride..];
+            let operands = Operands { weights: weights.values, x, x_stride: inputs.stride, m: block.len(), k };
+            simd.int8_gemm(operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
+            for (m, sums) in block.zip(sums.chunks_exact(rows.len())) {
+                let negatives = inputs.values[m * inputs.stride..][..k].iter().map(|&x| i32::from(x.min(0)));
+                let more = if S::INVERTS { negatives.sum() } else { 0 };
+                let shift = if S::UNSIGNED { 128 } else { 0 };
+                product.add_to((shift, more), m, rows.clone(), sums, out.row(m));
             }
         }
     }

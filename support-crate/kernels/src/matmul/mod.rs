@@ -26,9 +26,7 @@ use half::bf16;
 pub use decode::Widened;
 #[cfg(target_arch = "x86_64")]
 pub use decode_x86::InWords;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use gemm::blocks;
-pub(crate) use gemm::{Operands, gemm};
+pub(crate) use gemm::{Operands, blocks, gemm};
 pub use int8::{ActivationQuant, INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, PackedInt8, int8_factor, round_to_int8};
 pub use packed4bit::{Compute, Packed4Bit};
 
@@ -206,7 +204,10 @@ impl<S: Simd, T: Factor<S, Sum = f32>> Kernel<S> for Gemm<'_, T> {
     }
 }
 
-/// Divides the rows of weights, which are the columns of `out` (m, n), among the threads: calls `run` for ranges of
+/// So many times [`rows_together`] stay in a cache while blocks of inputs go by.
+const IN_CACHE: usize = 10;
+
+/// Divides the rows of weights, which are the columns of `out` (m, n), among the threads: calls `run` for blocks of
 /// them, between what comes before and after the product. `work` is the number of multiplications for each row.
 pub(crate) fn divide(
     isa: Isa,
@@ -223,7 +224,10 @@ pub(crate) fn divide(
     let n = out.len() / m;
     scope.split_columns(out, n, rows_together(isa), work, &|rows, mut out| {
         (0..m).for_each(|m| epilogue.begin(out.row(m), rows.clone()));
-        run(rows, out.reborrow());
+        for some in blocks(rows.clone(), IN_CACHE * rows_together(isa)) {
+            let columns = some.start - rows.start..some.end - rows.start;
+            run(some, out.reborrow().into_columns(columns));
+        }
         if let Some(activation) = epilogue.activation {
             (0..m).for_each(|m| elementwise::activate(isa, out.row(m), activation));
         }
