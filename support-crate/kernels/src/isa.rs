@@ -121,9 +121,14 @@ impl Isa {
         let sets = Self::unasked();
         #[cfg(all(target_arch = "x86_64", not(test)))]
         let sets = sets.into_iter().chain(Amx::detect().map(Self::Amx)).collect();
-        // Every test of a kernel is one of AMX too, for products of any number of rows.
+        // Every test of a kernel is also one of a set that the processor has in another encoding, and of AMX, for
+        // products of any number of rows.
         #[cfg(all(target_arch = "x86_64", test))]
-        let sets = sets.into_iter().chain(Amx::emulated().map(|amx| Self::Amx(amx.with_fewest_rows(1)))).collect();
+        let sets = sets
+            .into_iter()
+            .chain(Avx2Vnni::encoded_as_avx512().map(Self::Avx2Vnni))
+            .chain(Amx::emulated().map(|amx| Self::Amx(amx.with_fewest_rows(1))))
+            .collect();
         sets
     }
 

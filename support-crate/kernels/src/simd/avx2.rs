@@ -21,6 +21,14 @@ impl Avx2Vnni {
     pub fn base(self) -> Avx2 {
         Avx2(())
     }
+
+    /// Where the processor lacks it and has its one instruction in AVX-512's encoding, which [`byte_dot`](Simd::byte_dot)
+    /// then uses.
+    #[cfg(test)]
+    pub fn encoded_as_avx512() -> Option<Self> {
+        let encoded = is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512vl");
+        (encoded && Self::detect().is_none()).then_some(Self(()))
+    }
 }
 
 /// What both have: float32, bfloat16 widened to it, and bytes but for their products.
@@ -82,15 +90,36 @@ unsafe impl Simd for Avx2 {
     }
 }
 
-// SAFETY: `Avx2Vnni::detect` is the only constructor.
+// SAFETY: `Avx2Vnni::detect` is the only constructor, but for tests.
 unsafe impl Simd for Avx2Vnni {
     vectorize!();
     avx2!();
 
     const UNSIGNED: bool = true;
     intrinsics! {
-        fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = _mm256_dpbusd_avx_epi32(c, a, b);
+        fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = {
+            #[cfg(test)]
+            if !is_x86_feature_detected!("avxvnni") {
+                return byte_dot_encoded_as_avx512(a, b, c);
+            }
+            _mm256_dpbusd_avx_epi32(c, a, b)
+        };
     }
+}
+
+/// For [`Avx2Vnni::encoded_as_avx512`].
+#[cfg(test)]
+#[target_feature(enable = "avx2")]
+fn byte_dot_encoded_as_avx512(a: __m256i, b: __m256i, mut c: __m256i) -> __m256i {
+    // SAFETY: the only caller's instruction set is there in this encoding if not in its own.
+    unsafe {
+        asm!(
+            "{{evex}} vpdpbusd {c}, {a}, {b}",
+            a = in(ymm_reg) a, b = in(ymm_reg) b, c = inout(ymm_reg) c,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    c
 }
 
 /// A mask of the first `count` lanes, at most 8.
