@@ -184,11 +184,14 @@ fn load_in(case: &Case, engine: Engine, precision: Precision) -> Loaded {
     load_model(&[case.folder.to_str().unwrap()], &options).unwrap()
 }
 
-/// With the cache or without, in one step or in many: the same additions in the same order.
+/// With the cache or without, in one step or in many: the same additions in the same order. Not so bfloat16 under AMX,
+/// if it is asked for: its tiles add in another order than the vectors that compute a few rows.
 #[test]
 fn a_step_with_the_cache_is_the_same_to_the_bit() {
+    let in_tiles = std::env::var("QUANTLAB_CPU_ISA").is_ok_and(|isa| isa == "amx");
+    let same = [Precision::Float32, Precision::BFloat16].into_iter().take(if in_tiles { 1 } else { 2 });
     for case in cases() {
-        for precision in [Precision::Float32, Precision::BFloat16] {
+        for precision in same.clone() {
             let loaded = load_in(&case, Engine::Kernels, precision);
             let ids = &case.ids("input_ids")[0];
             let whole = loaded.model.forward(&TokenBatch::single(ids).unwrap(), None, LogitPositions::All).unwrap();
