@@ -35,7 +35,7 @@ const BUFFER: usize = 512 << 20;
 /// A buffer is at least this many times the cache, so that little of it is still there in the next pass.
 const TIMES_CACHE: usize = 4;
 
-/// A buffer may take at most one part in this many of the free memory.
+/// A buffer takes at most one part in this many of the free memory, unless the cache asks for a larger one.
 const PART_OF_FREE: usize = 8;
 
 /// Where Linux describes the caches of a processor.
@@ -100,16 +100,17 @@ fn measure() -> Result<Bandwidth> {
 /// The size of the buffer, given that of the cache and of the free memory, all in bytes.
 fn buffer_bytes(cache: Option<usize>, free: Option<usize>) -> Result<usize> {
     let needed = TIMES_CACHE * cache.unwrap_or(USUAL_CACHE);
-    let allowed = free.map_or(usize::MAX, |free| free / PART_OF_FREE);
-    if allowed < needed {
+    let free = free.unwrap_or(usize::MAX);
+    if free / 2 < needed {
         return Err(Error::system(format!(
-            "measuring the memory bandwidth takes {} MiB, and only {} MiB are free",
+            "measuring the memory bandwidth takes {} MiB, {TIMES_CACHE} times the processor's cache; only {} MiB are \
+             free, of which it takes half at most",
             needed >> 20,
-            free.unwrap_or(0) >> 20
+            free >> 20
         ))
-        .hint(format!("free {} MiB: drop models that are no longer needed", (needed * PART_OF_FREE) >> 20)));
+        .hint("drop models that are no longer needed"));
     }
-    Ok(needed.max(BUFFER).min(allowed))
+    Ok(needed.max(BUFFER.min(free / PART_OF_FREE)))
 }
 
 /// A buffer of ones. Zeros would not do: the system maps fresh zeros to one and the same page.
@@ -202,10 +203,15 @@ mod tests {
         assert_eq!(buffer_bytes(Some(mib(8)), Some(mib(16_000))).unwrap(), BUFFER);
         assert_eq!(buffer_bytes(Some(mib(384)), Some(mib(64_000))).unwrap(), mib(4 * 384));
         assert_eq!(buffer_bytes(Some(mib(8)), Some(mib(2048))).unwrap(), mib(256));
+        // A part of a server: little memory, and all of a large cache.
+        assert_eq!(buffer_bytes(Some(mib(105)), Some(mib(2048))).unwrap(), mib(420));
         assert_eq!(buffer_bytes(None, None).unwrap(), BUFFER);
-        let error = buffer_bytes(Some(mib(32)), Some(mib(1000))).unwrap_err();
-        assert!(error.to_string().contains("takes 128 MiB, and only 1000 MiB are free"), "{error}");
-        assert!(error.hint_text().is_some_and(|hint| hint.contains("1024 MiB")));
+        let error = buffer_bytes(Some(mib(105)), Some(mib(800))).unwrap_err();
+        assert!(
+            error.to_string().contains("takes 420 MiB") && error.to_string().contains("800 MiB are free"),
+            "{error}"
+        );
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("drop models")));
     }
 
     #[test]
