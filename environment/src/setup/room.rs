@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::libtorch::Choice;
 use crate::home::Home;
+use crate::sandbox::cgroup;
 use crate::ui::output_of;
 
 /// What set-up takes at its widest, while evcxr is being built.
@@ -19,9 +20,11 @@ pub fn for_two_builds() -> bool {
     processors >= 4 && available_kb().is_some_and(|kb| kb >= 8_000_000)
 }
 
-/// How much memory programs can have without anything being moved out of it.
+/// How much memory this process's programs can have without anything being moved out of it: on this machine, and within
+/// the limits of its control groups.
 pub fn available_kb() -> Option<u64> {
-    available_in(&fs::read_to_string("/proc/meminfo").ok()?)
+    let machine = available_in(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    Some(cgroup::memory_left().map_or(machine, |bytes| machine.min(bytes >> 10)))
 }
 
 /// `MemAvailable:   12345678 kB`.

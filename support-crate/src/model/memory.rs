@@ -14,51 +14,31 @@ const MEMINFO: &str = "/proc/meminfo";
 pub fn available_memory() -> Option<usize> {
     let machine = entry(MEMINFO, "MemAvailable").ok()?;
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    Some(machine.min(left_by_groups(&groups, Path::new("/sys/fs/cgroup"))))
+    Some(left_by_groups(&groups, Path::new("/sys/fs/cgroup")).map_or(machine, |left| machine.min(left)))
 }
 
-/// What the limits of control groups leave: of those that `groups` names, as `/proc/self/cgroup` does, and of those
-/// around them. `root` is where the system shows them; to a container it may show its own group there.
-fn left_by_groups(groups: &str, root: &Path) -> usize {
-    let group = |controller: &str| {
+/// What the limits of control groups leave, in bytes: of the one that `groups` names, as `/proc/self/cgroup` does, and of
+/// those around it. `root` is where the system shows them, and to a container its own. `None` without a limit.
+fn left_by_groups(groups: &str, root: &Path) -> Option<usize> {
+    let own = |controller: &str| {
         let mut groups = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
         groups.find(|(names, _)| names.split(',').any(|name| name == controller)).map(|(_, path)| path)
     };
-    let (root, path, files) = match (group("memory"), group("")) {
-        (Some(path), _) => (root.join("memory"), path, VERSION_1),
-        (None, Some(path)) => (root.to_owned(), path, VERSION_2),
-        (None, None) => return usize::MAX,
+    let (root, own, [limit, used], read) = match own("memory") {
+        Some(own) => (root.join("memory"), own, ["memory.limit_in_bytes", "memory.usage_in_bytes"], "total_"),
+        None => (root.to_owned(), own("")?, ["memory.max", "memory.current"], ""),
     };
-    let folder = root.join(path.trim_start_matches('/'));
-    let folders = folder.ancestors().take_while(|folder| folder.starts_with(&root));
-    folders.filter_map(|folder| left_by_group(folder, &files)).min().unwrap_or(usize::MAX)
-}
-
-/// Where a control group says what may be used and what is, and in which lines of `memory.stat` what is only there
-/// until something else needs the room: files that were read.
-struct GroupFiles {
-    limit: &'static str,
-    used: &'static str,
-    caches: [&'static str; 2],
-}
-
-const VERSION_1: GroupFiles = GroupFiles {
-    limit: "memory.limit_in_bytes",
-    used: "memory.usage_in_bytes",
-    caches: ["total_inactive_file", "total_active_file"],
-};
-const VERSION_2: GroupFiles =
-    GroupFiles { limit: "memory.max", used: "memory.current", caches: ["inactive_file", "active_file"] };
-
-/// `None` without a limit.
-fn left_by_group(folder: &Path, files: &GroupFiles) -> Option<usize> {
-    let number = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<usize>().ok();
-    let (limit, used) = (number(files.limit)?, number(files.used)?);
-    let facts = fs::read_to_string(folder.join("memory.stat")).ok()?;
-    let of_files = facts.lines().filter_map(|line| line.split_once(' '));
-    let of_files =
-        of_files.filter(|(name, _)| files.caches.contains(name)).filter_map(|(_, n)| n.parse::<usize>().ok());
-    Some(limit.saturating_sub(used.saturating_sub(of_files.sum())))
+    let left = |folder: &Path| {
+        let number = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<usize>().ok();
+        let facts = fs::read_to_string(folder.join("memory.stat")).ok()?;
+        let facts = facts.lines().filter_map(|line| line.strip_prefix(read)?.split_once(' '));
+        // Files that were read are only there until something else needs the room.
+        let files = facts.filter(|(name, _)| ["inactive_file", "active_file"].contains(name));
+        let files: usize = files.filter_map(|(_, bytes)| bytes.parse::<usize>().ok()).sum();
+        Some(number(limit)?.saturating_sub(number(used)?.saturating_sub(files)))
+    };
+    let folder = root.join(own.trim_start_matches('/'));
+    folder.ancestors().take_while(|folder| folder.starts_with(&root)).filter_map(left).min()
 }
 
 /// The amount that a file of `/proc` names `key`, in bytes.
@@ -93,12 +73,12 @@ mod tests {
     }
 
     /// A folder for each group, with its limit, what is used, and `memory.stat`.
-    fn system(files: &GroupFiles, groups: &[(&str, &str, &str, &str)]) -> tempfile::TempDir {
+    fn system(files: [&str; 2], groups: &[(&str, [&str; 3])]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        for (folder, limit, used, stat) in groups {
+        for (folder, contents) in groups {
             let folder = root.path().join(folder);
             fs::create_dir_all(&folder).unwrap();
-            for (file, content) in [(files.limit, limit), (files.used, used), ("memory.stat", stat)] {
+            for (file, content) in [files[0], files[1], "memory.stat"].into_iter().zip(contents) {
                 fs::write(folder.join(file), format!("{content}\n")).unwrap();
             }
         }
@@ -108,28 +88,29 @@ mod tests {
     #[test]
     fn the_tightest_limit_around_a_process_counts() {
         let stat = "anon 700\ninactive_file 100\nactive_file 50\nfile 900";
-        let limits = [("a", "2000", "1900", stat), ("a/b", "max", "800", stat), ("a/b/c", "1000", "800", stat)];
-        let left = |group: &str, root: &tempfile::TempDir| left_by_groups(group, root.path());
-        let root = system(&VERSION_2, &limits);
-        assert_eq!(left("0::/a/b/c\n", &root), 2000 - (1900 - 150));
-        assert_eq!(left("0::/a/b\n", &root), 2000 - (1900 - 150));
-        let root = system(&VERSION_2, &limits[2..]);
-        assert_eq!(left("0::/a/b/c\n", &root), 1000 - (800 - 150));
-        assert_eq!(left("0::/elsewhere\n", &root), usize::MAX);
-        assert_eq!(left("", &root), usize::MAX);
+        let groups = [("a", ["2000", "1900", stat]), ("a/b", ["max", "800", stat]), ("a/b/c", ["1000", "800", stat])];
+        let version_2 = ["memory.max", "memory.current"];
+        let root = system(version_2, &groups);
+        assert_eq!(left_by_groups("0::/a/b/c\n", root.path()), Some(2000 - (1900 - 150)));
+        assert_eq!(left_by_groups("0::/a/b\n", root.path()), Some(2000 - (1900 - 150)));
+        let root = system(version_2, &groups[2..]);
+        assert_eq!(left_by_groups("0::/a/b/c\n", root.path()), Some(1000 - (800 - 150)));
+        assert_eq!(left_by_groups("0::/elsewhere\n", root.path()), None);
+        assert_eq!(left_by_groups("", root.path()), None);
         // More than is allowed is used for a moment when a limit is lowered.
-        let root = system(&VERSION_2, &[("", "1000", "5000", "inactive_file 0")]);
-        assert_eq!(left("0::/\n", &root), 0);
+        let root = system(version_2, &[("", ["1000", "5000", "inactive_file 0"])]);
+        assert_eq!(left_by_groups("0::/\n", root.path()), Some(0));
     }
 
     #[test]
     fn version_1_and_containers_that_see_their_own_group_as_the_root() {
         let stat = "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 50";
         let groups = "9:name=systemd:/\n4:cpu,memory:/docker/0123\n0::/\n";
-        let root = system(&VERSION_1, &[("memory", "1000", "800", stat)]);
-        assert_eq!(left_by_groups(groups, root.path()), 1000 - (800 - 150));
-        let root = system(&VERSION_1, &[("memory", "9223372036854771712", "800", stat)]);
-        assert!(left_by_groups(groups, root.path()) > 1 << 60);
+        let version_1 = ["memory.limit_in_bytes", "memory.usage_in_bytes"];
+        let root = system(version_1, &[("memory", ["1000", "800", stat])]);
+        assert_eq!(left_by_groups(groups, root.path()), Some(1000 - (800 - 150)));
+        let root = system(version_1, &[("memory", ["9223372036854771712", "800", stat])]);
+        assert!(left_by_groups(groups, root.path()).unwrap() > 1 << 60);
     }
 
     #[test]
