@@ -256,7 +256,7 @@ fn widened(low: f64, high: f64, from_zero: bool) -> (f64, f64) {
         return (low, high);
     }
     if size <= SMALLEST_SPAN {
-        return if from_zero { (0.0, 1.0) } else { (-1.0, 1.0) };
+        return if from_zero && low >= 0.0 { (0.0, 1.0) } else { (-1.0, 1.0) };
     }
     let room = if low.fract() == 0.0 && size < 1e6 { (size * 0.1).max(1.0) } else { size * 0.1 };
     (low - room, high + room)
