@@ -184,14 +184,13 @@ fn load_in(case: &Case, engine: Engine, precision: Precision) -> Loaded {
     load_model(&[case.folder.to_str().unwrap()], &options).unwrap()
 }
 
-/// With the cache or without, in one step or in many: the same additions in the same order. Not so bfloat16 under AMX,
-/// if it is asked for: its tiles add in another order than the vectors that compute a few rows.
+/// With the cache or without, in one step or in many: the same additions in the same order. Bfloat16 is only close under
+/// AMX, if it is asked for: its tiles add in another order than the vectors that compute a few rows.
 #[test]
 fn a_step_with_the_cache_is_the_same_to_the_bit() {
     let in_tiles = std::env::var("QUANTLAB_CPU_ISA").is_ok_and(|isa| isa == "amx");
-    let same = [Precision::Float32, Precision::BFloat16].into_iter().take(if in_tiles { 1 } else { 2 });
     for case in cases() {
-        for precision in same.clone() {
+        for precision in [Precision::Float32, Precision::BFloat16] {
             let loaded = load_in(&case, Engine::Kernels, precision);
             let ids = &case.ids("input_ids")[0];
             let whole = loaded.model.forward(&TokenBatch::single(ids).unwrap(), None, LogitPositions::All).unwrap();
@@ -199,7 +198,10 @@ fn a_step_with_the_cache_is_the_same_to_the_bit() {
             for (t, &id) in ids.iter().enumerate() {
                 let tokens = TokenBatch::single(&[id]).unwrap();
                 let one = loaded.model.forward(&tokens, Some(&mut cache), LogitPositions::Last).unwrap();
-                assert_eq!(one.row(0, 0), whole.row(0, t), "{} in {precision}, token {t}", case.name);
+                let (one, whole) = (one.row(0, 0), whole.row(0, t));
+                let spread = whole.iter().map(|logit| logit.abs()).fold(0.0, f32::max);
+                let is_close = in_tiles && precision == Precision::BFloat16 && distance(one, whole) < 0.02 * spread;
+                assert!(is_close || one == whole, "{} in {precision}, token {t}: {one:?} and {whole:?}", case.name);
             }
         }
     }

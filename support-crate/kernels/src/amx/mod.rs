@@ -5,9 +5,9 @@
 //! with 32 inputs, which [`TileInputs`](inputs::TileInputs) has brought into the order that the instruction wants.
 //!
 //! Stable Rust knows neither these instructions nor how to detect them: the former are `asm!`, and [`Amx`] is the proof
-//! that they may be used. Written on a processor without AMX and tested by emulation, of these instructions and of a
-//! whole Sapphire Rapids (by Bochs) under Linux, with the layout that reached 500 to 970 GFLOP/s for bfloat16 on a core
-//! of a real one, where AVX-512 reaches 50 to 100.
+//! that they may be used. Written on a processor without AMX and tested by emulation: of these instructions, and of a
+//! whole Sapphire Rapids (by Bochs) under Linux. On a core of a real one, the layout reached 500 to 970 GFLOP/s for
+//! bfloat16, where AVX-512 reaches 50 to 100.
 //!
 //! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18, and volume 2.
 

@@ -22,8 +22,9 @@ impl Avx2Vnni {
         Avx2(())
     }
 
-    /// Where the processor lacks it and has its one instruction in AVX-512's encoding, which [`byte_dot`](Simd::byte_dot)
-    /// then uses.
+    /// Where the processor lacks it and has the one instruction that kernels use of it in AVX-512's encoding, which
+    /// [`byte_dot`](Simd::byte_dot) then takes. Not sound, and for tests only: kernels are compiled for AVX-VNNI all the
+    /// same, and should the compiler choose one of its instructions by itself, the processor ends the tests.
     #[cfg(test)]
     pub fn encoded_as_avx512() -> Option<Self> {
         let encoded = is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512vl");
