@@ -252,6 +252,15 @@ def memory(root):
     assert spare.free_memory(proc, groups) == (0.15, 100)
     (groups / "mine/memory.max").write_text("max\n")
     assert spare.free_memory(proc, groups)[0] == 0.5
+    # One around it counts, and files that were read make room; so do those of version 1.
+    (proc / "self/cgroup").write_text("0::/mine/inner\n")
+    (groups / "mine/memory.max").write_text("100\n")
+    assert spare.free_memory(proc, groups) == (0.15, 100)
+    (proc / "self/cgroup").write_text("4:cpu,memory:/docker/0123\n0::/\n")
+    (groups / "memory").mkdir()
+    for name, text in {"limit_in_bytes": "200", "usage_in_bytes": "180", "stat": "inactive_file 1\ntotal_active_file 10\n"}.items():
+        (groups / "memory" / f"memory.{name}").write_text(text)
+    assert spare.free_memory(proc, groups) == (0.15, 200)
     # What it takes would have to be given back at once.
     assert not spare.has_room(0.3, 4 << 30) and spare.has_room(0.4, 4 << 30) and spare.has_room(0.3, 24 << 30)
 

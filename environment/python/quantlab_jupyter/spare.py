@@ -244,16 +244,27 @@ def has_room(free, total):
 
 
 def free_memory(proc=Path("/proc"), cgroups=Path("/sys/fs/cgroup")):
-    """What part of the memory this user's programs may still take, and of how many bytes: the machine's, or their group's."""
+    """What part of the memory this user's programs may still take, and of how many bytes: the machine's, or that of a group
+    around them."""
     sizes = {name: int(rest.split()[0]) for name, rest in map(lambda line: line.split(":"), (proc / "meminfo").read_text().splitlines())}
     free = [(sizes["MemAvailable"] / sizes["MemTotal"], sizes["MemTotal"] << 10)]
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        group = next(line[3:] for line in (proc / "self/cgroup").read_text().splitlines() if line.startswith("0::"))
-        folder = cgroups / group.strip("/")
-        limit = int((folder / "memory.max").read_text())
-        used = int((folder / "memory.current").read_text())
-        facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        free.append(((limit - used + int(facts["inactive_file"])) / limit, limit))
+    groups = {}
+    with contextlib.suppress(OSError):
+        for line in (proc / "self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            groups.update((name, path.strip("/")) for name in controllers.split(","))
+    if "memory" in groups:
+        root, own, limit, used, read = cgroups / "memory", groups["memory"], "limit_in_bytes", "usage_in_bytes", "total_"
+    else:
+        root, own, limit, used, read = cgroups, groups.get("", ""), "max", "current", ""
+    folder = root / own
+    while folder.is_relative_to(root):
+        with contextlib.suppress(OSError, ValueError):
+            most, taken = (int((folder / f"memory.{name}").read_text()) for name in (limit, used))
+            facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            read_files = sum(int(facts.get(read + name, 0)) for name in ("inactive_file", "active_file", "slab_reclaimable"))
+            free.append(((most - taken + read_files) / most, most))
+        folder = folder.parent
     return min(free)
 
 

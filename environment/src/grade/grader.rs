@@ -51,11 +51,17 @@ impl Grader {
     /// How many notebooks at a time the memory is enough for.
     pub fn jobs_that_fit(&self, wanted: u8) -> Result<u8> {
         let available_mib = room::available_kb().context("the memory's size cannot be read")? >> 10;
-        let fitting = (available_mib / u64::from(self.limits.memory_limit)).clamp(1, u8::MAX.into()) as u8;
+        let limit = self.limits.memory_limit;
+        let fitting = (available_mib / u64::from(limit)).min(u8::MAX.into()) as u8;
+        if fitting == 0 {
+            println!(
+                "{available_mib} MiB of memory are free, and one notebook may take {limit}: it may be ended before"
+            );
+        }
+        let fitting = fitting.max(1);
         if fitting < wanted {
             println!(
-                "{fitting} at a time, not {wanted}: {available_mib} MiB of memory are free, and each may take {} MiB",
-                self.limits.memory_limit
+                "{fitting} at a time, not {wanted}: {available_mib} MiB of memory are free, and each may take {limit} MiB"
             );
         }
         Ok(wanted.min(fitting))

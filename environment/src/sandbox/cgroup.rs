@@ -78,7 +78,7 @@ pub fn memory_left() -> Option<u64> {
     memory_left_in(&fs::read_to_string(OWN).ok()?, Path::new(ROOT))
 }
 
-/// As `quantlab::model::available_memory` counts it: files that were read make room.
+/// As `quantlab::model::available_memory` counts it: files that were read make room, and what is kept about them.
 fn memory_left_in(groups: &str, root: &Path) -> Option<u64> {
     let (root, own, [limit, used], read) = match own_group(groups, "memory") {
         Some(own) => (root.join("memory"), own, ["memory.limit_in_bytes", "memory.usage_in_bytes"], "total_"),
@@ -88,7 +88,7 @@ fn memory_left_in(groups: &str, root: &Path) -> Option<u64> {
         let number = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
         let facts = fs::read_to_string(folder.join("memory.stat")).ok()?;
         let facts = facts.lines().filter_map(|line| line.strip_prefix(read)?.split_once(' '));
-        let files = facts.filter(|(name, _)| ["inactive_file", "active_file"].contains(name));
+        let files = facts.filter(|(name, _)| ["inactive_file", "active_file", "slab_reclaimable"].contains(name));
         let files: u64 = files.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum();
         Some(number(limit)?.saturating_sub(number(used)?.saturating_sub(files)))
     };
@@ -158,13 +158,17 @@ mod tests {
             fs::create_dir_all(&folder).unwrap();
             contents.iter().for_each(|(file, content)| fs::write(folder.join(file), content).unwrap());
         };
-        let stat = ("memory.stat", "anon 1\ninactive_file 100\nactive_file 50\n");
+        let stat = ("memory.stat", "anon 1\ninactive_file 100\nactive_file 40\nslab_reclaimable 10\n");
         group("hub", [("memory.max", "2000\n"), ("memory.current", "1900\n"), stat]);
-        group("hub/learner", [("memory.max", "max\n"), ("memory.current", "800\n"), stat]);
-        assert_eq!(memory_left_in("0::/hub/learner\n", root.path()), Some(250));
+        group("hub/any", [("memory.max", "max\n"), ("memory.current", "800\n"), stat]);
+        group("hub/one", [("memory.max", "850\n"), ("memory.current", "800\n"), stat]);
+        assert_eq!(memory_left_in("0::/hub/any\n", root.path()), Some(250));
+        assert_eq!(memory_left_in("0::/hub/one\n", root.path()), Some(200));
         assert_eq!(memory_left_in("0::/\n", root.path()), None);
         let stat = ("memory.stat", "inactive_file 7\ntotal_inactive_file 100\ntotal_active_file 50\n");
         group("memory", [("memory.limit_in_bytes", "1000\n"), ("memory.usage_in_bytes", "800\n"), stat]);
         assert_eq!(memory_left_in("4:cpu,memory:/docker/0123\n0::/\n", root.path()), Some(350));
+        group("memory/one", [("memory.limit_in_bytes", "900\n"), ("memory.usage_in_bytes", "800\n"), stat]);
+        assert_eq!(memory_left_in("4:cpu,memory:/one\n0::/\n", root.path()), Some(250));
     }
 }

@@ -101,14 +101,13 @@ fn measure() -> Result<Bandwidth> {
 fn buffer_bytes(cache: Option<usize>, free: Option<usize>) -> Result<usize> {
     let needed = TIMES_CACHE * cache.unwrap_or(USUAL_CACHE);
     let free = free.unwrap_or(usize::MAX);
-    if free / 2 < needed {
+    if free < 2 * needed {
         return Err(Error::system(format!(
-            "measuring the memory bandwidth takes {} MiB, {TIMES_CACHE} times the processor's cache; only {} MiB are \
-             free, of which it takes half at most",
+            "measuring the memory bandwidth takes {} MiB and leaves as many free: {} MiB are free",
             needed >> 20,
             free >> 20
         ))
-        .hint("drop models that are no longer needed"));
+        .hint(format!("free {} MiB: drop models that are no longer needed", (2 * needed) >> 20)));
     }
     Ok(needed.max(BUFFER.min(free / PART_OF_FREE)))
 }
@@ -206,12 +205,10 @@ mod tests {
         // A part of a server: little memory, and all of a large cache.
         assert_eq!(buffer_bytes(Some(mib(105)), Some(mib(2048))).unwrap(), mib(420));
         assert_eq!(buffer_bytes(None, None).unwrap(), BUFFER);
-        let error = buffer_bytes(Some(mib(105)), Some(mib(800))).unwrap_err();
-        assert!(
-            error.to_string().contains("takes 420 MiB") && error.to_string().contains("800 MiB are free"),
-            "{error}"
-        );
-        assert!(error.hint_text().is_some_and(|hint| hint.contains("drop models")));
+        assert_eq!(buffer_bytes(Some(mib(105)), Some(mib(840))).unwrap(), mib(420));
+        let error = buffer_bytes(Some(mib(105)), Some(mib(839))).unwrap_err();
+        assert!(error.to_string().contains("takes 420 MiB and leaves as many free: 839 MiB are free"), "{error}");
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("free 840 MiB")));
     }
 
     #[test]
