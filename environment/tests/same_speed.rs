@@ -62,7 +62,7 @@ fn benchmark() -> String {
 /// The median time of a token of each turn, in milliseconds: in a cell, and in the binary that it starts and
 /// takes turns with; `TURNS` for each model.
 fn take_turns(binary: &str) -> Vec<[f64; 2]> {
-    let load = "use quantlab::prelude::*;
+    let begin = "use quantlab::prelude::*;
         quantlab::model::set_threads(1)?;";
     let measure = format!(
         "use std::io::{{BufRead, BufReader, Write}};
@@ -88,7 +88,7 @@ fn take_turns(binary: &str) -> Vec<[f64; 2]> {
             binary.wait()?;
         }}"
     );
-    let run = run(&[load, &measure], 300);
+    let run = run(&[begin, &measure], 300);
     assert!(run.succeeded, "{}", run.report);
     let notebook: Value = serde_json::from_str(&run.copy).unwrap();
     let outputs = notebook["cells"][1]["outputs"].as_array().unwrap();

@@ -254,16 +254,16 @@ def free_memory(proc=Path("/proc"), cgroups=Path("/sys/fs/cgroup")):
             _, controllers, path = line.split(":", 2)
             groups.update((name, path.strip("/")) for name in controllers.split(","))
     if "memory" in groups:
-        root, own, limit, used, read = cgroups / "memory", groups["memory"], "limit_in_bytes", "usage_in_bytes", "total_"
+        root, own, limit, used, prefix = cgroups / "memory", groups["memory"], "limit_in_bytes", "usage_in_bytes", "total_"
     else:
-        root, own, limit, used, read = cgroups, groups.get("", ""), "max", "current", ""
+        root, own, limit, used, prefix = cgroups, groups.get("", ""), "max", "current", ""
     folder = root / own
     while folder.is_relative_to(root):
         with contextlib.suppress(OSError, ValueError):
             most, taken = (int((folder / f"memory.{name}").read_text()) for name in (limit, used))
             facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-            read_files = sum(int(facts.get(read + name, 0)) for name in ("inactive_file", "active_file", "slab_reclaimable"))
-            free.append(((most - taken + read_files) / most, most))
+            reclaimable = sum(int(facts.get(prefix + name, 0)) for name in ("inactive_file", "active_file", "slab_reclaimable"))
+            free.append(((most - taken + reclaimable) / most, most))
         folder = folder.parent
     return min(free)
 

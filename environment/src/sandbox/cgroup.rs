@@ -80,17 +80,17 @@ pub fn memory_left() -> Option<u64> {
 
 /// As `quantlab::model::available_memory` counts it: files that were read make room, and what is kept about them.
 fn memory_left_in(groups: &str, root: &Path) -> Option<u64> {
-    let (root, own, [limit, used], read) = match own_group(groups, "memory") {
+    let (root, own, [limit, used], prefix) = match own_group(groups, "memory") {
         Some(own) => (root.join("memory"), own, ["memory.limit_in_bytes", "memory.usage_in_bytes"], "total_"),
         None => (root.to_owned(), own_group(groups, "")?, ["memory.max", "memory.current"], ""),
     };
     let left = |folder: &Path| {
         let number = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
         let facts = fs::read_to_string(folder.join("memory.stat")).ok()?;
-        let facts = facts.lines().filter_map(|line| line.strip_prefix(read)?.split_once(' '));
-        let files = facts.filter(|(name, _)| ["inactive_file", "active_file", "slab_reclaimable"].contains(name));
-        let files: u64 = files.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum();
-        Some(number(limit)?.saturating_sub(number(used)?.saturating_sub(files)))
+        let facts = facts.lines().filter_map(|line| line.strip_prefix(prefix)?.split_once(' '));
+        let reclaimable = facts.filter(|(name, _)| ["inactive_file", "active_file", "slab_reclaimable"].contains(name));
+        let reclaimable: u64 = reclaimable.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum();
+        Some(number(limit)?.saturating_sub(number(used)?.saturating_sub(reclaimable)))
     };
     let folder = below(&root, own);
     folder.ancestors().take_while(|folder| folder.starts_with(&root)).filter_map(left).min()

@@ -26,19 +26,19 @@ fn left_by_groups(groups: &str, root: &Path) -> Option<usize> {
         let mut groups = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
         groups.find(|(names, _)| names.split(',').any(|name| name == controller)).map(|(_, path)| path)
     };
-    let (root, own, [limit, used], read) = match own("memory") {
+    let (root, own, [limit, used], prefix) = match own("memory") {
         Some(own) => (root.join("memory"), own, ["memory.limit_in_bytes", "memory.usage_in_bytes"], "total_"),
         None => (root.to_owned(), own("")?, ["memory.max", "memory.current"], ""),
     };
     let left = |folder: &Path| {
         let number = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<usize>().ok();
         let facts = fs::read_to_string(folder.join("memory.stat")).ok()?;
-        let facts = facts.lines().filter_map(|line| line.strip_prefix(read)?.split_once(' '));
+        let facts = facts.lines().filter_map(|line| line.strip_prefix(prefix)?.split_once(' '));
         // Files that were read are only there until something else needs the room, and so is what the system keeps
         // about them (version 1 does not say how much that is, and leaves too little by it).
-        let files = facts.filter(|(name, _)| ["inactive_file", "active_file", "slab_reclaimable"].contains(name));
-        let files: usize = files.filter_map(|(_, bytes)| bytes.parse::<usize>().ok()).sum();
-        Some(number(limit)?.saturating_sub(number(used)?.saturating_sub(files)))
+        let reclaimable = facts.filter(|(name, _)| ["inactive_file", "active_file", "slab_reclaimable"].contains(name));
+        let reclaimable: usize = reclaimable.filter_map(|(_, bytes)| bytes.parse::<usize>().ok()).sum();
+        Some(number(limit)?.saturating_sub(number(used)?.saturating_sub(reclaimable)))
     };
     let folder = root.join(own.trim_start_matches('/'));
     folder.ancestors().take_while(|folder| folder.starts_with(&root)).filter_map(left).min()
