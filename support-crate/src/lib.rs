@@ -14,6 +14,7 @@
 //!
 //! A notebook's first cell says `use quantlab::prelude::*;`.
 
+mod buffer;
 pub mod course;
 pub mod error;
 pub mod generate;

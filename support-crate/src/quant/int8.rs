@@ -3,6 +3,7 @@
 use quantlab_kernels::{PER_STEP, int8_factor, round_to_int8};
 
 use super::float::{Float, absolute_maximum, check_finite, count_rows};
+use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 
 /// With longer rows, a sum of products might not fit into int32: some instructions take one factor without
@@ -16,7 +17,7 @@ const MAX_COLUMNS: usize = i32::MAX as usize / (255 * 128);
 /// where checkpoints call the scales `SCB`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Int8Rows {
-    values: Vec<i8>,
+    values: Buffer<i8>,
     scb: Vec<f32>,
     columns: usize,
 }
@@ -31,7 +32,7 @@ impl Int8Rows {
         let mut values = vec![0; weights.len()];
         let mut scb = vec![0.0; rows];
         quantize_rows_int8(weights, columns, &mut values, &mut scb)?;
-        Ok(Self { values, scb, columns })
+        Ok(Self { values: Buffer::Owned(values), scb, columns })
     }
 
     /// Puts together what a file holds, or what several threads quantized: `scb` has one scale for each row
@@ -41,6 +42,11 @@ impl Int8Rows {
     /// Values that are not whole rows, scales that are missing, too few or too many, a scale that is
     /// negative, NaN or infinite.
     pub fn new(values: Vec<i8>, scb: Vec<f32>, columns: usize) -> Result<Self> {
+        Self::with_values(Buffer::Owned(values), scb, columns)
+    }
+
+    /// As [`new`](Self::new), wherever the values lie.
+    pub(crate) fn with_values(values: Buffer<i8>, scb: Vec<f32>, columns: usize) -> Result<Self> {
         let rows = count_rows("int8 weights", values.len(), columns)?;
         check_columns(columns)?;
         if scb.is_empty() {

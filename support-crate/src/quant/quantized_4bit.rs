@@ -4,6 +4,7 @@ use super::blockwise::{check_blocksize, check_lengths, dequantize_4bit_blocks, q
 use super::codebook::FourBit;
 use super::float::{Float, check_finite};
 use super::nested::{Absmax, NestedAbsmax};
+use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::precision::Precision;
 
@@ -45,7 +46,7 @@ pub struct Quantized4Bit {
     blocksize: usize,
     shape: Vec<usize>,
     dtype: Precision,
-    packed: Vec<u8>,
+    packed: Buffer<u8>,
     absmax: Absmax,
 }
 
@@ -67,7 +68,8 @@ impl Quantized4Bit {
         quantize_4bit_blocks(quant_type, blocksize, weights, &mut packed, &mut absmax)?;
         let absmax =
             if double_quant { Absmax::Nested(NestedAbsmax::quantize(&absmax)?) } else { Absmax::Float32(absmax) };
-        Ok(Self { quant_type, blocksize, shape: shape.to_vec(), dtype: T::PRECISION, packed, absmax })
+        let (shape, dtype, packed) = (shape.to_vec(), T::PRECISION, Buffer::Owned(packed));
+        Ok(Self { quant_type, blocksize, shape, dtype, packed, absmax })
     }
 
     /// Puts together what a file holds, or what several threads quantized. `dtype` is the format that the
@@ -82,6 +84,18 @@ impl Quantized4Bit {
         shape: &[usize],
         dtype: Precision,
         packed: Vec<u8>,
+        absmax: Absmax,
+    ) -> Result<Self> {
+        Self::with_packed(quant_type, blocksize, shape, dtype, Buffer::Owned(packed), absmax)
+    }
+
+    /// As [`new`](Self::new), wherever the packed bytes lie.
+    pub(crate) fn with_packed(
+        quant_type: FourBit,
+        blocksize: usize,
+        shape: &[usize],
+        dtype: Precision,
+        packed: Buffer<u8>,
         absmax: Absmax,
     ) -> Result<Self> {
         check_lengths(blocksize, count_elements(shape)?, packed.len(), absmax.len())?;

@@ -9,8 +9,9 @@ use std::rc::Rc;
 use safetensors::Dtype;
 use serde::Deserialize;
 
+use crate::buffer::Buffer;
 use crate::error::{Context, Error, Result};
-use crate::model::weights::{Buffer, StateTensor, UnreadTensor};
+use crate::model::weights::{StateTensor, UnreadTensor};
 use crate::model::{Precision, Weights};
 use crate::quant::{Absmax, FourBit, Int8Rows, NESTED_BLOCKSIZE, NestedAbsmax, Quantized4Bit, check_blocksize};
 
@@ -39,13 +40,13 @@ pub(super) fn four_bit(weights: &Weights, name: &str, (n, k): (usize, usize)) ->
     if code != quant_type.codebook() {
         return Err(Error::format(format!("its `quant_map` is not that of {quant_type}")));
     }
-    let packed = weights.bytes(name, false)?;
+    let packed = weights.bytes_to_stay(name, false, |byte| byte)?;
     let absmax = match state.nested_blocksize {
         None => Absmax::Float32(floats(weights, &format!("{name}.absmax"), (n * k).div_ceil(state.blocksize))?),
         Some(nested_blocksize) => nested(weights, name, nested_blocksize, &state)?,
     };
     let dtype: Precision = state.dtype.parse().context(|| "its quant state")?;
-    Quantized4Bit::new(quant_type, state.blocksize, &[n, k], dtype, packed, absmax)
+    Quantized4Bit::with_packed(quant_type, state.blocksize, &[n, k], dtype, packed, absmax)
 }
 
 fn quant_state(weights: &Weights, name: &str) -> Result<QuantState> {
@@ -85,8 +86,8 @@ pub(super) fn int8(weights: &Weights, name: &str, (n, k): (usize, usize)) -> Res
     if !weights.contains(&scb_name) {
         return Err(Error::format(format!("int8 weights without the scales of their rows, `{scb_name}`")));
     }
-    let values = weights.bytes(name, true)?.into_iter().map(|byte| byte as i8).collect();
-    Int8Rows::new(values, floats(weights, &scb_name, n)?, k)
+    let values = weights.bytes_to_stay(name, true, u8::cast_signed)?;
+    Int8Rows::with_values(values, floats(weights, &scb_name, n)?, k)
 }
 
 fn floats(weights: &Weights, name: &str, len: usize) -> Result<Vec<f32>> {

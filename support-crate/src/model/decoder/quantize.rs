@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use quantlab_kernels::{round_to_f16, thread_scope};
 
 use super::checkpoint;
+use crate::buffer::{Buffer, Plain, Pooled};
 use crate::error::{Error, Result};
 use crate::model::Precision;
 use crate::model::weights::UnreadTensor;
@@ -85,7 +86,7 @@ pub(super) fn load(
                 Ok(())
             })?;
             let (factors, scale) = (scale.factors(k), scale.of_products());
-            Ok(Quantized::Int8(Int8Rows::new(values, scb, k)?, Int8Activations::Static { factors, scale }))
+            Ok(Quantized::Int8(Int8Rows::with_values(values, scb, k)?, Int8Activations::Static { factors, scale }))
         }
     }
 }
@@ -106,7 +107,7 @@ pub(in crate::model) fn quantize_4bit(
         quantize_4bit_blocks(quant_type, blocksize, numbers, packed, absmax)
     })?;
     let absmax = if double_quant { Absmax::Nested(NestedAbsmax::quantize(&absmax)?) } else { Absmax::Float32(absmax) };
-    Quantized4Bit::new(quant_type, blocksize, &[n, k], dtype, packed, absmax)
+    Quantized4Bit::with_packed(quant_type, blocksize, &[n, k], dtype, packed, absmax)
 }
 
 /// The weights of `n` outputs and `k` inputs to 8 bits each; `name` is for messages.
@@ -124,7 +125,7 @@ pub(in crate::model) fn quantize_int8(
         round_to_f16(rows, &mut narrow);
         quantize_rows_int8(&narrow, k, values, scb)
     })?;
-    Int8Rows::new(values, scb, k)
+    Int8Rows::with_values(values, scb, k)
 }
 
 /// Rows that are read and quantized before the next are read: as many as the largest block has numbers, so that no
@@ -136,15 +137,15 @@ const PART: usize = 1 << 16;
 
 /// Quantizes weights (n, k) in parts, shared among threads: `quantize` makes bytes, each of `in_byte` numbers, and
 /// scales, each for `in_block` numbers.
-fn in_parts<B: Copy + Default + Send>(
+fn in_parts<B: Plain + Send>(
     mut weights: FullPrecision<'_>,
     name: &str,
     (n, k): (usize, usize),
     (in_byte, in_block): (usize, usize),
     quantize: impl Fn(&[f32], &mut [B], &mut [f32]) -> Result<()> + Sync,
-) -> Result<(Vec<B>, Vec<f32>)> {
+) -> Result<(Buffer<B>, Vec<f32>)> {
     let part = (PART / in_block).max(1) * in_block;
-    let mut bytes = vec![B::default(); (n * k).div_ceil(in_byte)];
+    let mut bytes = Pooled::zeroed((n * k).div_ceil(in_byte))?;
     let mut scales = vec![0.0; (n * k).div_ceil(in_block)];
     let outputs = bytes.chunks_mut(ROWS * k / in_byte).zip(scales.chunks_mut(ROWS * k / in_block));
     for (first, (bytes, scales)) in (0..n).step_by(ROWS).zip(outputs) {
@@ -153,7 +154,7 @@ fn in_parts<B: Copy + Default + Send>(
         for_each(numbers.chunks(part).zip(outputs), |(numbers, (bytes, scales))| quantize(numbers, bytes, scales))
             .map_err(|error| place(numbers, name, (first, k), error))?;
     }
-    Ok((bytes, scales))
+    Ok((Buffer::Pooled(bytes), scales))
 }
 
 impl FullPrecision<'_> {

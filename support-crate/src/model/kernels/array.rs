@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use half::bf16;
 use quantlab_kernels::MatrixData;
 
+use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::model::Precision;
-use crate::model::weights::{Buffer, UnreadTensor};
+use crate::model::weights::UnreadTensor;
 
 /// The numbers of a matrix in a format that kernels multiply, row by row.
 #[derive(Debug)]
@@ -23,8 +24,8 @@ impl Array {
     /// As [`UnreadTensor::read`]; float16, which no kernel multiplies.
     pub fn read(tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self> {
         match dtype {
-            Precision::Float32 => tensor.read().map(Self::Float32),
-            Precision::BFloat16 => tensor.read().map(Self::BFloat16),
+            Precision::Float32 => tensor.read_to_stay().map(Self::Float32),
+            Precision::BFloat16 => tensor.read_to_stay().map(Self::BFloat16),
             Precision::Float16 => Err(Error::input("there are no kernels for float16 weights")),
         }
     }

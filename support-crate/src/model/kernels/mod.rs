@@ -16,11 +16,12 @@ use quantlab_kernels::Isa;
 
 use super::cache::other_cache;
 use super::decoder::{Decoder, Int8Activations, QuantStateBytes, Store};
-use super::weights::{Buffer, UnreadTensor};
+use super::weights::UnreadTensor;
 use super::{
     CacheStorage, CausalLm, DecoderConfig, Device, Engine, InputObserver, Logits, ModelIdentity, ModelInfo, Precision,
     Step, TensorInfo, Weights,
 };
+use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::quant::{Int8Rows, QuantizationConfig, Quantized4Bit};
 use array::Array;

@@ -5,8 +5,9 @@ use quantlab_kernels::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP};
 
 use super::quantized::SHIFT;
 use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
+use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::model::weights::{Buffer, UnreadTensor, Wanted};
+use crate::model::weights::{UnreadTensor, Wanted};
 use crate::model::{Activation, CacheStorage, Device, Precision};
 
 pub type CandleTensor = Tensor;
@@ -41,7 +42,7 @@ impl Candle {
     fn tensor<T: Wanted + WithDType>(&self, numbers: Buffer<T>, shape: &[usize]) -> Result<Tensor> {
         Ok(match numbers {
             Buffer::Owned(numbers) => Tensor::from_vec(numbers, shape, &self.candle)?,
-            Buffer::Mapped(numbers) => Tensor::from_slice(&numbers, shape, &self.candle)?,
+            numbers => Tensor::from_slice(&numbers, shape, &self.candle)?,
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use half::{bf16, f16};
 use quantlab_kernels::thread_scope;
 
-use super::buffer::Plain;
+use crate::buffer::Plain;
 use crate::error::{Error, Result};
 use crate::quant::Float;
 

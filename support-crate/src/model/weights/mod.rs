@@ -4,7 +4,6 @@
 //! into the memory that it is computed from, converted and transposed on the way, and the pages of the file that held
 //! it are given back at once: loading needs little more memory than the weights themselves.
 
-mod buffer;
 mod convert;
 mod random;
 mod shard;
@@ -14,11 +13,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
+use crate::buffer::{Buffer, Mapped, Plain, Pooled};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::source::WeightSource;
 
-pub(in crate::model) use buffer::Buffer;
 pub(in crate::model) use convert::Wanted;
 use shard::Shard;
 pub(in crate::model) use write::{StateTensor, write};
@@ -106,7 +105,20 @@ impl Weights {
     /// # Errors
     /// No tensor of that name, or one of other numbers.
     pub(in crate::model) fn bytes(&self, name: &str, signed: bool) -> Result<Vec<u8>> {
-        self.shard_with(name)?.bytes_of(name, signed)
+        self.shard_with(name)?.bytes_of(name, signed).map(|(bytes, _pages)| bytes.to_vec())
+    }
+
+    /// As [`bytes`](Self::bytes), as numbers that are read again and again.
+    pub(in crate::model) fn bytes_to_stay<T: Plain>(
+        &self,
+        name: &str,
+        signed: bool,
+        number: impl Fn(u8) -> T,
+    ) -> Result<Buffer<T>> {
+        let (bytes, _pages) = self.shard_with(name)?.bytes_of(name, signed)?;
+        let mut numbers = Pooled::zeroed(bytes.len())?;
+        numbers.iter_mut().zip(bytes).for_each(|(to, &byte)| *to = number(byte));
+        Ok(Buffer::Pooled(numbers))
     }
 
     /// The file that has this tensor.
@@ -137,12 +149,28 @@ impl UnreadTensor<'_> {
     /// No tensor of that name, another shape, or numbers that are not floating-point, or not finite when
     /// that is asked for.
     pub fn read<T: Wanted>(&self) -> Result<Buffer<T>> {
-        if let Origin::Random { .. } = self.weights.origin {
-            let mut numbers = vec![T::default(); self.shape.iter().product()];
-            self.read_to(&mut numbers)?;
-            return Ok(Buffer::Owned(numbers));
+        if let Some(numbers) = self.mapped()? {
+            return Ok(Buffer::Mapped(numbers));
         }
-        self.weights.shard_with(self.name)?.read(self.name, &self.shape_in_files(), self.transposed)
+        let mut numbers = vec![T::default(); self.shape.iter().product()];
+        self.read_to(&mut numbers)?;
+        Ok(Buffer::Owned(numbers))
+    }
+
+    /// As [`read`](Self::read), to be read again and again: what does not stay in the file is [`Pooled`].
+    pub fn read_to_stay<T: Wanted>(&self) -> Result<Buffer<T>> {
+        if let Some(numbers) = self.mapped()? {
+            return Ok(Buffer::Mapped(numbers));
+        }
+        let mut numbers = Pooled::zeroed(self.shape.iter().product())?;
+        self.read_to(&mut numbers)?;
+        Ok(Buffer::Pooled(numbers))
+    }
+
+    /// The numbers where they lie in the file, if they are there as they are wanted.
+    fn mapped<T: Wanted>(&self) -> Result<Option<Mapped<T>>> {
+        let Origin::Files { .. } = self.weights.origin else { return Ok(None) };
+        self.weights.shard_with(self.name)?.mapped(self.name, &self.shape_in_files(), self.transposed)
     }
 
     /// As [`read`](Self::read), some rows of a matrix, into memory that can be used again.

@@ -11,8 +11,8 @@ use memmap2::Mmap;
 use safetensors::tensor::{Metadata, TensorInfo};
 use safetensors::{Dtype, SafeTensors};
 
-use super::buffer::{Buffer, Mapped};
 use super::convert::{self, Wanted};
+use crate::buffer::Mapped;
 use crate::error::{Context, Error, Result};
 use crate::source::{ModelFile, check_is_content, open};
 
@@ -70,9 +70,9 @@ impl Shard {
         Ok(info)
     }
 
-    /// The numbers of a tensor of this shape: where they lie in the file, if they are so there, else converted. A
-    /// matrix is transposed if `transpose`.
-    pub fn read<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool) -> Result<Buffer<T>> {
+    /// The numbers of a tensor of this shape where they lie in the file, if they are so there, and not to be
+    /// transposed.
+    pub fn mapped<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool) -> Result<Option<Mapped<T>>> {
         let info = self.find(name, shape)?;
         if !transpose
             && info.dtype == T::PRECISION.to_safetensors()
@@ -81,15 +81,13 @@ impl Shard {
         {
             numbers.read_ahead();
             self.check(name, !self.check_finite || convert::all_finite(&numbers))?;
-            return Ok(Buffer::Mapped(numbers));
+            return Ok(Some(numbers));
         }
-        let mut numbers = vec![T::default(); shape.iter().product()];
-        self.read_to(name, shape, transpose, 0, &mut numbers)?;
-        Ok(Buffer::Owned(numbers))
+        Ok(None)
     }
 
-    /// As [`read`](Self::read), the numbers from `start` on that `to` has room for; of a matrix that is transposed,
-    /// whole rows.
+    /// The numbers of a tensor of this shape from `start` on that `to` has room for, converted; a matrix is transposed
+    /// if `transpose`, whole rows of it.
     pub fn read_to<T: Wanted>(
         &self,
         name: &str,
@@ -120,8 +118,8 @@ impl Shard {
             .hint("the file is damaged, or the model's training went wrong; get it again or take another"))
     }
 
-    /// The content of a tensor of bytes.
-    pub fn bytes_of(&self, name: &str, signed: bool) -> Result<Vec<u8>> {
+    /// The content of a tensor of bytes, and what gives its pages back when it is dropped.
+    pub fn bytes_of(&self, name: &str, signed: bool) -> Result<(&[u8], Option<Mapped<u8>>)> {
         let info = self.info(name)?;
         let expected = if signed { Dtype::I8 } else { Dtype::U8 };
         if info.dtype != expected {
@@ -130,8 +128,7 @@ impl Shard {
                 info.dtype
             )));
         }
-        let (bytes, _pages) = self.part(name, info)?;
-        Ok(bytes.to_vec())
+        self.part(name, info)
     }
 
     fn info(&self, name: &str) -> Result<&TensorInfo> {
@@ -184,8 +181,8 @@ mod tests {
             "cut": { "dtype": "U8", "shape": [1048576], "data_offsets": [48, 1048624] } }"#;
         let metadata = serde_json::from_str(header).unwrap();
         let shard = Shard { name: "short".to_owned(), bytes, metadata, data_start: 16, check_finite: false };
-        assert_eq!(shard.bytes_of("whole", false).unwrap(), [7; 48]);
-        let error = shard.bytes_of("cut", false).unwrap_err().to_string();
+        assert_eq!(shard.bytes_of("whole", false).unwrap().0, [7; 48]);
+        let error = shard.bytes_of("cut", false).err().unwrap().to_string();
         assert!(error.contains("`cut` lies beyond the end"), "{error}");
     }
 }

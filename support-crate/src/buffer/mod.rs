@@ -1,5 +1,7 @@
 //! Numbers of a tensor in main memory.
 
+mod pooled;
+
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -7,16 +9,19 @@ use std::sync::Arc;
 use half::{bf16, f16};
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 
+pub(crate) use pooled::Pooled;
+
 /// The numbers of a tensor, in memory of this process or where a mapped file has them.
 #[derive(Debug)]
-pub(in crate::model) enum Buffer<T: Plain> {
+pub(crate) enum Buffer<T: Plain> {
     Owned(Vec<T>),
+    Pooled(Pooled<T>),
     Mapped(Mapped<T>),
 }
 
 /// Part of a mapped file, as numbers. When it is dropped, the system may take its pages back.
 #[derive(Debug)]
-pub(in crate::model) struct Mapped<T: Plain> {
+pub(crate) struct Mapped<T: Plain> {
     map: Arc<Mmap>,
     range: Range<usize>,
     of: PhantomData<T>,
@@ -24,7 +29,7 @@ pub(in crate::model) struct Mapped<T: Plain> {
 
 /// # Safety
 /// Any bytes are a number of this type.
-pub(in crate::model) unsafe trait Plain: Copy {}
+pub(crate) unsafe trait Plain: Copy {}
 
 macro_rules! plain {
     ($($type:ty),*) => {
@@ -34,7 +39,7 @@ macro_rules! plain {
         )*
     };
 }
-plain!(u8, f32, bf16, f16);
+plain!(u8, i8, f32, bf16, f16);
 
 impl<T: Plain> Buffer<T> {
     /// Bytes that are read from a mapped file.
@@ -46,7 +51,7 @@ impl<T: Plain> Buffer<T> {
     pub fn into_vec(self) -> Vec<T> {
         match self {
             Self::Owned(numbers) => numbers,
-            Self::Mapped(numbers) => numbers.to_vec(),
+            other => other.to_vec(),
         }
     }
 }
@@ -73,8 +78,21 @@ impl<T: Plain> Deref for Buffer<T> {
     fn deref(&self) -> &[T] {
         match self {
             Self::Owned(numbers) => numbers,
+            Self::Pooled(numbers) => numbers,
             Self::Mapped(numbers) => numbers,
         }
+    }
+}
+
+impl<T: Plain> Clone for Buffer<T> {
+    fn clone(&self) -> Self {
+        Self::Owned(self.to_vec())
+    }
+}
+
+impl<T: Plain + PartialEq> PartialEq for Buffer<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
     }
 }
 
