@@ -1,11 +1,11 @@
 //! What a cell measures is what a binary measures. Alone in this file, so that no other kernel runs meanwhile.
 //!
 //! Speeds are not for tests, but a ratio can be one, even where other programs take processors and bandwidth
-//! by turns: cell and binary take turns every few milliseconds, so that both see the same machine; one
-//! thread each, for a second processor is the first thing that a busy machine lacks; and what counts is
-//! the median of single tokens, most of which nothing interrupts. Where its weights happen to lie in memory
-//! makes a process up to a tenth faster or slower, in cell and binary alike; so both load the model anew again
-//! and again, and what counts of these ratios is the median. What noise is left, more of them even out.
+//! by turns: cell and binary take turns every few milliseconds, so that both see the same machine; both on the same
+//! processor (on Linux), for what else runs on a host makes one of its processors up to a fifth slower for a while;
+//! and what counts is the median of single tokens, most of which nothing interrupts. The weights of both together
+//! leave much of a third-level cache free: where they fill it, who gets how much of it is chance. So is where
+//! a model lies in memory; both load it again and again.
 
 mod common;
 
@@ -20,7 +20,7 @@ const DIFFERENCE: f64 = 0.03;
 /// Kernels that are started, at most.
 const ATTEMPTS: usize = 5;
 /// Models that a kernel loads, each with a binary of its own beside it.
-const MODELS: usize = 10;
+const MODELS: usize = 5;
 /// Decodes of 64 tokens of each side with one model.
 const TURNS: usize = 20;
 
@@ -67,12 +67,24 @@ fn take_turns(binary: &str) -> Vec<[f64; 2]> {
     let measure = format!(
         "use std::io::{{BufRead, BufReader, Write}};
         use std::process::{{Command, Stdio}};
+        #[cfg(target_os = \"linux\")]
+        {{
+            unsafe extern \"C\" {{
+                fn sched_getcpu() -> i32;
+                fn sched_setaffinity(process: i32, size: usize, processors: *const [u64; 16]) -> i32;
+            }}
+            // The thread that computes, and the binary that it starts.
+            let processor = unsafe {{ sched_getcpu() }} as usize;
+            let mut processors = [0; 16];
+            processors[processor / 64] |= 1 << (processor % 64);
+            assert_eq!(unsafe {{ sched_setaffinity(0, size_of_val(&processors), &processors) }}, 0);
+        }}
         let mut models = Vec::new();
         for _ in 0..{MODELS} {{
-            // Those before stay: another place in memory.
-            models.push(load_model_and_tokenizer(&[\"embedded\"], \"float32\", Device::Cpu)?);
+            // Those before stay, so that each lies elsewhere.
+            models.push(load_model_and_tokenizer(&[\"embedded\"], \"bfloat16\", Device::Cpu)?);
             let loaded = models.last().unwrap();
-            let of_binary = [\"--model=embedded\", \"--engine=kernels\", \"--precision=float32\", \"--batch=1\", \"--threads=1\"];
+            let of_binary = [\"--model=embedded\", \"--engine=kernels\", \"--precision=bfloat16\", \"--batch=1\", \"--threads=1\"];
             let mut binary = Command::new({binary:?}).arg(\"--on-request\").args(of_binary)
                 .stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
             let (mut ask, answers) = (binary.stdin.take().unwrap(), binary.stdout.take().unwrap());
