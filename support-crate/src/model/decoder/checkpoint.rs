@@ -56,7 +56,7 @@ fn quant_state(weights: &Weights, name: &str) -> Result<QuantState> {
         return Err(Error::format(format!("there is no `{}` and no `{}`", names[0], names[1]))
             .hint("the checkpoint is damaged, or was not saved by bitsandbytes"));
     };
-    serde_json::from_slice(&weights.bytes(found, false)?).context(|| format!("`{found}`"))
+    serde_json::from_slice(&weights.bytes(found)?).context(|| format!("`{found}`"))
 }
 
 fn nested(weights: &Weights, name: &str, blocksize: usize, state: &QuantState) -> Result<Absmax> {
@@ -67,7 +67,7 @@ fn nested(weights: &Weights, name: &str, blocksize: usize, state: &QuantState) -
         return Err(Error::format(format!("its `nested_dtype` is {dtype:?}, expected \"float32\"")));
     }
     let offset = state.nested_offset.ok_or_else(|| Error::format("its quant state has no `nested_offset`"))?;
-    let quantized = weights.bytes(&format!("{name}.absmax"), false)?;
+    let quantized = weights.bytes(&format!("{name}.absmax"))?;
     let absmax = floats(weights, &format!("{name}.nested_absmax"), quantized.len().div_ceil(blocksize))?;
     let code = floats(weights, &format!("{name}.nested_quant_map"), 256)?;
     Ok(Absmax::Nested(NestedAbsmax::new(quantized, absmax, &code, offset)?))
@@ -77,7 +77,7 @@ fn nested(weights: &Weights, name: &str, blocksize: usize, state: &QuantState) -
 pub(super) fn int8(weights: &Weights, name: &str, (n, k): (usize, usize)) -> Result<Int8Rows> {
     let module = name.strip_suffix(".weight").unwrap_or(name);
     let format_name = format!("{module}.weight_format");
-    if weights.contains(&format_name) && weights.bytes(&format_name, false)?.iter().any(|&byte| byte != 0) {
+    if weights.contains(&format_name) && weights.bytes(&format_name)?.iter().any(|&byte| byte != 0) {
         return Err(Error::format(format!("`{format_name}` is not 0: the weights are not row by row"))
             .hint("save the checkpoint with a newer version of bitsandbytes"));
     }

@@ -100,15 +100,15 @@ impl Weights {
         tensor.read().map(Buffer::into_vec)
     }
 
-    /// The bytes of a tensor of any shape that holds them, with or without sign.
+    /// The bytes of a tensor of any shape that holds them, without sign.
     ///
     /// # Errors
     /// No tensor of that name, or one of other numbers.
-    pub(in crate::model) fn bytes(&self, name: &str, signed: bool) -> Result<Vec<u8>> {
-        self.shard_with(name)?.bytes_of(name, signed).map(|(bytes, _pages)| bytes.to_vec())
+    pub(in crate::model) fn bytes(&self, name: &str) -> Result<Vec<u8>> {
+        self.shard_with(name)?.bytes_of(name, false).map(|(bytes, _pages)| bytes.to_vec())
     }
 
-    /// As [`bytes`](Self::bytes), as numbers that are read again and again.
+    /// As [`bytes`](Self::bytes), if `signed` of bytes with a sign, as numbers that are read again and again.
     pub(in crate::model) fn bytes_to_stay<T: Plain>(
         &self,
         name: &str,

@@ -182,7 +182,7 @@ mod tests {
         let metadata = serde_json::from_str(header).unwrap();
         let shard = Shard { name: "short".to_owned(), bytes, metadata, data_start: 16, check_finite: false };
         assert_eq!(shard.bytes_of("whole", false).unwrap().0, [7; 48]);
-        let error = shard.bytes_of("cut", false).err().unwrap().to_string();
+        let error = shard.bytes_of("cut", false).unwrap_err().to_string();
         assert!(error.contains("`cut` lies beyond the end"), "{error}");
     }
 }
