@@ -10,7 +10,8 @@ use crate::checkout::Checkout;
 use crate::home::Home;
 use crate::kernel::claim::claim;
 use crate::kernel::installed::{Installed, on_path};
-use crate::ui::{output_of, run_shown};
+use crate::parts::Parts;
+use crate::ui::output_of;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
@@ -22,16 +23,32 @@ const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 const PROCESSORS: [(&str, &str); 3] =
     [("max", "dotprod, i8mm and bf16"), ("neoverse-n1", "dotprod"), ("cortex-a53", "nothing")];
 
+/// What the crate refuses, in a build without overflow checks, as notebooks have it: with them, a product of sizes that
+/// wraps panics by itself.
+const UNCHECKED: [&str; 6] = [
+    "--test",
+    "soundness",
+    "--config",
+    "profile.dev.package.quantlab-kernels.overflow-checks=false",
+    "--config",
+    "profile.dev.package.quantlab-kernels.debug-assertions=false",
+];
+
 /// Runs the tests once for each instruction set; says so where those of ARM64 cannot be run.
-pub fn run(home: &Home, installed: &Installed, checkout: &Checkout) -> Result<()> {
+pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, parts: &mut Parts) -> Result<()> {
     let cargo = |subcommand: &str, args: &[&str]| -> Result<Command> {
         let mut command = installed.cargo(home, checkout.root(), subcommand)?;
-        command.args(["--locked", "--quiet", "--package", "quantlab-kernels"]).args(args);
+        command.args(["--locked", "--package", "quantlab-kernels"]).args(args);
         Ok(command)
     };
-    for isa in output_of(&mut cargo("run", &["--example", "isas"])?)?.lines() {
+    for isa in output_of(&mut cargo("run", &["--quiet", "--example", "isas"])?)?.lines() {
         eprintln!("      {isa}");
-        run_shown(cargo("test", &["--lib", "--tests"])?.env("QUANTLAB_CPU_ISA", isa))?;
+        let mut tests = cargo("test", &["--lib", "--tests", "--", "--quiet"])?;
+        tests.env("QUANTLAB_CPU_ISA", isa);
+        parts.tests(&format!("kernels, {isa}"), tests)?;
+        let mut unchecked = cargo("test", &UNCHECKED)?;
+        unchecked.env("QUANTLAB_CPU_ISA", isa);
+        parts.tests(&format!("kernels without overflow checks, {isa}"), unchecked)?;
     }
     let missing = missing(installed);
     if !missing.is_empty() {
@@ -43,18 +60,15 @@ pub fn run(home: &Home, installed: &Installed, checkout: &Checkout) -> Result<()
     claim(&target, &checkout.support_crate())?;
     for (processor, features) in PROCESSORS {
         eprintln!("      {EMULATOR} -cpu {processor} ({features})");
-        run_shown(
-            cargo("test", &["--lib", "--tests", "--target", TARGET])?
-                .env("CARGO_TARGET_DIR", &target)
-                .env("CARGO_BUILD_BUILD_DIR", &target)
-                .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)
-                .env(
-                    "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
-                    format!("{EMULATOR} -L {LIBRARIES} -cpu {processor}"),
-                )
-                .env_remove("RUSTFLAGS")
-                .env_remove("LD_LIBRARY_PATH"),
-        )?;
+        let mut tests = cargo("test", &["--lib", "--tests", "--target", TARGET, "--", "--quiet"])?;
+        tests
+            .env("CARGO_TARGET_DIR", &target)
+            .env("CARGO_BUILD_BUILD_DIR", &target)
+            .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)
+            .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", format!("{EMULATOR} -L {LIBRARIES} -cpu {processor}"))
+            .env_remove("RUSTFLAGS")
+            .env_remove("LD_LIBRARY_PATH");
+        parts.tests(&format!("kernels, {processor}"), tests)?;
     }
     Ok(())
 }

@@ -83,7 +83,7 @@ impl CausalLm for Fake {
 
     fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<CacheStorage> {
         self.clock.charge(NEW_CACHE);
-        Ok(CacheStorage::Other(Box::new(FakeCache(self.clock.clone()))))
+        Ok(CacheStorage::other(FakeCache(self.clock.clone())))
     }
 
     fn retain_rows(&self, _storage: &mut CacheStorage, _rows: &[usize], _past_len: usize) -> Result<()> {

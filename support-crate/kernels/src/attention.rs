@@ -6,6 +6,7 @@ use crate::isa::Isa;
 use crate::matmul::{Gemm, Operands};
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
+use crate::sizes;
 use crate::softmax::masked_exp;
 use crate::strided::{Block, Divided};
 use crate::threads::ThreadScope;
@@ -69,22 +70,43 @@ impl Attention<'_> {
     /// `out` (B T, H D).
     ///
     /// # Panics
-    /// Slices whose lengths contradict the sizes.
+    /// Sizes of 0, but for `past_len`; heads that are no whole groups; rows of queries that overlap; more tokens than
+    /// there is room for; slices whose lengths contradict the sizes.
     pub fn compute(&self, scope: &ThreadScope, out: &mut [f32]) {
         self.compute_with(Isa::best(), scope, out);
     }
 
     fn compute_with(&self, isa: Isa, scope: &ThreadScope, out: &mut [f32]) {
-        let (rows, keys, width) = (self.batch * self.queries, self.past_len + self.queries, self.heads * self.head_dim);
-        let kv_len = self.batch * (self.heads / self.group) * self.capacity * self.head_dim;
-        assert!(self.q.len() >= (rows - 1) * self.q_stride + width && self.q_stride >= width, "queries");
-        assert!(self.k.len() >= kv_len && self.v.len() >= kv_len && keys <= self.capacity, "keys and values");
-        assert!(self.key_mask.is_none_or(|mask| mask.len() == self.batch * keys), "mask");
-        assert_eq!(out.len(), rows * width, "outputs");
-        let out = &Divided::new(out, width);
+        self.check(out.len());
+        let out = &Divided::new(out, self.heads * self.head_dim);
         let tasks = self.batch * self.tasks_of_a_sequence();
-        let work = 2 * keys * self.head_dim * TOGETHER.min(self.queries.max(self.group));
+        let work = 2 * (self.past_len + self.queries) * self.head_dim * TOGETHER.min(self.queries.max(self.group));
         scope.split(tasks, 1, work, &|tasks| isa.dispatch(Part { attention: self, tasks, out }));
+    }
+
+    /// Refuses sizes that contradict each other, the slices, or `out` numbers of output.
+    fn check(&self, out: usize) {
+        let Self { q, q_stride, k, v, capacity, batch, queries, past_len, heads, group, head_dim, window, .. } = *self;
+        let sizes = [batch, queries, heads, group, head_dim, window];
+        let names = ["batch", "queries", "heads", "group", "head_dim", "window"];
+        for (name, size) in names.into_iter().zip(sizes) {
+            assert!(size > 0, "attention with {name} = 0");
+        }
+        assert!(heads.is_multiple_of(group), "{heads} heads in groups of {group}");
+        let keys = past_len.checked_add(queries).filter(|&keys| keys <= capacity);
+        let keys = keys.unwrap_or_else(|| panic!("keys: room for {capacity}, not for {queries} after {past_len}"));
+        let kv = sizes::product("keys", &[batch, heads / group, capacity, head_dim]);
+        assert!(k.len() >= kv && v.len() >= kv, "keys: {} and {} values, not {kv}", k.len(), v.len());
+        let (rows, width) = (sizes::product("queries", &[batch, queries]), sizes::product("heads", &[heads, head_dim]));
+        assert!(
+            q_stride >= width && sizes::hold_rows(q.len(), rows, q_stride, width),
+            "queries: {}, not {rows} rows of {width} that begin {q_stride} apart",
+            q.len()
+        );
+        if let Some(mask) = self.key_mask {
+            sizes::check("mask", mask.len(), &[batch, keys]);
+        }
+        sizes::check("outputs", out, &[rows, width]);
     }
 
     fn tasks_of_a_sequence(&self) -> usize {
@@ -136,12 +158,19 @@ impl Attention<'_> {
 ///
 /// Padding takes nothing of the window, wherever it lies: a prompt that was filled up at its end leaves it
 /// between its tokens and those that follow.
+///
+/// # Panics
+/// A window of 0; a position beyond the mask.
 pub fn first_seen(mask: Option<&[bool]>, position: usize, window: usize) -> usize {
+    assert!(window > 0, "a window of 0 tokens");
+    if let Some(mask) = mask {
+        assert!(position < mask.len(), "position {position} in a mask of {}", mask.len());
+    }
     match mask {
         Some(mask) if window <= position => {
             (0..=position).rev().filter(|&key| mask[key]).take(window).last().unwrap_or(0)
         }
-        _ => (position + 1).saturating_sub(window),
+        _ => position.saturating_sub(window - 1),
     }
 }
 

@@ -10,6 +10,7 @@ use half::bf16;
 use crate::isa::Isa;
 use crate::matmul::round_to_int8;
 use crate::simd::{Kernel, Simd};
+use crate::sizes;
 use crate::softmax::exp;
 
 /// The function inside a feed-forward part.
@@ -89,11 +90,22 @@ kernel! {
     }
 }
 
+/// The width of the rows that `x` and `out` have, as `scale` says it.
+fn check_rows(x: &[f32], scale: &[f32], out: &[f32]) -> usize {
+    let width = scale.len();
+    assert!(width > 0 && x.len().is_multiple_of(width), "inputs: {}, not whole rows of {width}", x.len());
+    sizes::check("outputs", out.len(), &[x.len()]);
+    width
+}
+
 kernel! {
     /// Normalises each row of `x` (rows, C) to mean 0 and variance 1, then scales and shifts it by
     /// `scale` and `shift` (C), into `out` (rows, C).
     ///
     /// Source: Ba, Kiros and Hinton 2016, arXiv:1607.06450.
+    ///
+    /// # Panics
+    /// Rows of no numbers, or slices whose lengths contradict these shapes.
     pub fn layer_norm, layer_norm_with<S>(
         x: &'a [f32],
         scale: &'a [f32],
@@ -101,7 +113,8 @@ kernel! {
         epsilon: f32,
         out: &'a mut [f32],
     ) {
-        let width = scale.len();
+        let width = check_rows(x, scale, out);
+        sizes::check("shifts", shift.len(), &[width]);
         for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
             let mean = lane_sum(x, |value| value) / width as f32;
             let variance = lane_sum(x, |value| (value - mean) * (value - mean)) / width as f32;
@@ -118,8 +131,11 @@ kernel! {
     /// (rows, C).
     ///
     /// Source: Zhang and Sennrich 2019, arXiv:1910.07467.
+    ///
+    /// # Panics
+    /// As [`layer_norm`].
     pub fn rms_norm, rms_norm_with<S>(x: &'a [f32], scale: &'a [f32], epsilon: f32, out: &'a mut [f32]) {
-        let width = scale.len();
+        let width = check_rows(x, scale, out);
         for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
             let mean_square = lane_sum(x, |value| value * value) / width as f32;
             let factor = 1.0 / (mean_square + epsilon).sqrt();
@@ -134,7 +150,11 @@ kernel! {
     /// `gate[i] *= up[i]`
     ///
     /// Source: Shazeer 2020, arXiv:2002.05202 (SwiGLU).
+    ///
+    /// # Panics
+    /// Slices of different lengths.
     pub fn multiply, multiply_with<S>(gate: &'a mut [f32], up: &'a [f32]) {
+        sizes::check("factors", up.len(), &[gate.len()]);
         for (gate, up) in gate.iter_mut().zip(up) {
             *gate *= up;
         }
@@ -145,7 +165,12 @@ kernel! {
     /// Turns the pairs (i, i + D/2) of a head's D numbers by the angles whose cosines and sines (D/2) are given.
     ///
     /// Source: Su et al. 2021, arXiv:2104.09864; `apply_rotary_pos_emb` in transformers.
+    ///
+    /// # Panics
+    /// Slices whose lengths contradict these sizes.
     pub fn rotate, rotate_with<S>(head: &'a mut [f32], cos: &'a [f32], sin: &'a [f32]) {
+        sizes::check("sines", sin.len(), &[cos.len()]);
+        sizes::check("head", head.len(), &[2, cos.len()]);
         let (first, second) = head.split_at_mut(cos.len());
         for (((a, b), cos), sin) in first.iter_mut().zip(second).zip(cos).zip(sin) {
             (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
@@ -164,7 +189,11 @@ kernel! {
 
 kernel! {
     /// The nearest numbers that float16 has, ties to even, as float32.
+    ///
+    /// # Panics
+    /// Slices of different lengths.
     pub fn round_to_f16, round_to_f16_with<S>(x: &'a [f32], out: &'a mut [f32]) {
+        sizes::check("outputs", out.len(), &[x.len()]);
         for (out, x) in out.iter_mut().zip(x) {
             *out = nearest_f16(*x);
         }

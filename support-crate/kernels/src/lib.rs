@@ -9,9 +9,9 @@
 //! 2. [`gemm`](matmul::gemm) goes through a thread's part in blocks that fit the caches;
 //! 3. its micro-kernel multiplies some rows of inputs by some rows of weights, with a vector of sums for each pair.
 //!
-//! Everything is written once over [`Simd`](simd::Simd), and compiled for each instruction set by
-//! [`Isa::dispatch`]. The value of an instruction set can only be had from a processor that has it, and so it is the
-//! proof that its instructions may be used.
+//! All but the products in tiles (`amx`, `smmla`) and the decoding of 4-bit codes is written once over
+//! [`Simd`](simd::Simd), and compiled for each instruction set by [`Isa::dispatch`] and its like. The value of an
+//! instruction set can only be had from a processor that has it, and so it is the proof that its instructions may be used.
 //!
 //! **Exactness.** Each sum is made of the same additions in the same order whatever the shape of the product. So a
 //! row's numbers depend neither on its neighbours in a batch nor on whether its tokens came together or one by one;
@@ -31,6 +31,7 @@ mod matmul;
 mod pool;
 mod scratch;
 mod simd;
+mod sizes;
 mod softmax;
 mod strided;
 #[cfg(test)]

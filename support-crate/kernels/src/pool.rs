@@ -12,7 +12,6 @@
 //! After Polychronopoulos and Kuck 1987, "Guided Self-Scheduling", where it is one of n.
 
 use std::cell::{Cell, UnsafeCell};
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -25,26 +24,33 @@ const LOOKS: usize = 4000;
 pub struct Turn {
     pool: &'static Pool,
     _held: MutexGuard<'static, ()>,
-    /// A part must not post a job of its own: without `Sync`, no part can hold this.
-    _alone: PhantomData<Cell<()>>,
+    /// Whether a job is on offer. Without `Sync`, only the caller's thread has this; parts that run there may reach it,
+    /// through a `thread_local!`, and must not post a job of their own.
+    running: Cell<bool>,
 }
 
 impl Turn {
     /// Calls `run` for ranges that together make up `0..parts`, on the caller's thread and at most
     /// `threads - 1` others, and returns when all calls have returned.
+    ///
+    /// # Panics
+    /// `run` panicked, on whatever thread, or posts a job by this same turn; more parts than a ticket counts.
     pub fn run(&self, parts: usize, threads: usize, run: &(dyn Fn(Range<usize>) + Sync)) {
         let pool = self.pool;
+        assert!((parts as u64) < CLOSED, "{parts} parts of a job");
+        assert!(!self.running.replace(true), "a part of a job must not post a job of its own");
         // SAFETY: only the lifetime changes. Helpers call `run` only while they are inside, and `Open`
         // waits until none is before this function is left, also by a panic.
         let run: &'static (dyn Fn(Range<usize>) + Sync) = unsafe { std::mem::transmute(run) };
-        // SAFETY: this is the only turn, no part can call this, and no other job is on offer: the ticket is closed and
-        // nobody is inside, `Open` saw to it for the last job.
+        // SAFETY: this is the only turn, and it was not running: no job is on offer, the ticket is closed and nobody is
+        // inside, `Open` saw to it for the last job.
         unsafe { *pool.job.get() = Job { run, parts, helpers: threads - 1 } };
-        let open = Open::new(pool);
+        let open = Open::new(self);
         while let Some(some) = pool.claim(open.number, parts, threads) {
             run(some);
         }
         drop(open);
+        assert!(!pool.panicked.load(SeqCst), "a part of a computation panicked");
     }
 }
 
@@ -115,7 +121,7 @@ impl Pool {
         };
         self.grow(helpers);
         self.limit_to(helpers);
-        Some(Turn { pool: self, _held: held, _alone: PhantomData })
+        Some(Turn { pool: self, _held: held, running: Cell::new(false) })
     }
 
     /// Starts helpers until there are `wanted`; a system that refuses threads leaves fewer, not an error.
@@ -162,8 +168,10 @@ impl Pool {
                 while helper < *helpers
                     && let Some(some) = self.claim(seen, *parts, helpers + 1)
                 {
-                    if catch_unwind(AssertUnwindSafe(|| run(some))).is_err() {
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(some))) {
                         self.panicked.store(true, SeqCst);
+                        // To drop what it panicked with may panic again, and this helper would never leave.
+                        std::mem::forget(panic);
                     }
                 }
             }
@@ -204,12 +212,17 @@ impl Pool {
 
 /// A job that is on offer; dropping it takes it back and waits for the parts in work.
 struct Open<'a> {
-    pool: &'a Pool,
+    turn: &'a Turn,
     number: u64,
 }
 
 impl<'a> Open<'a> {
-    fn new(pool: &'a Pool) -> Self {
+    fn new(turn: &'a Turn) -> Self {
+        let pool = turn.pool;
+        // Looked at before it is written: helpers that wait read beside it.
+        if pool.panicked.load(SeqCst) {
+            pool.panicked.store(false, SeqCst);
+        }
         // Job numbers return after 2^32 jobs; no helper sleeps through so many with a part in hand.
         let number = ((pool.ticket.load(SeqCst) >> 32) + 1) & u64::from(u32::MAX);
         pool.ticket.store(number << 32, SeqCst);
@@ -218,22 +231,21 @@ impl<'a> Open<'a> {
             let _asleep = pool.lock();
             pool.wake.notify_all();
         }
-        Self { pool, number }
+        Self { turn, number }
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.pool.ticket.store(self.number << 32 | CLOSED, SeqCst);
+        let pool = self.turn.pool;
+        pool.ticket.store(self.number << 32 | CLOSED, SeqCst);
         let mut looks = 0;
-        while self.pool.inside.load(SeqCst) > 0 {
+        while pool.inside.load(SeqCst) > 0 {
             looks += 1;
             // The helper may be waiting for this very processor.
             if looks < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
-        if self.pool.panicked.swap(false, SeqCst) && !std::thread::panicking() {
-            panic!("a part of a computation panicked");
-        }
+        self.turn.running.set(false);
     }
 }
 
@@ -274,9 +286,10 @@ mod tests {
     #[test]
     fn ranges_shrink_to_single_parts_and_leave_none_out() {
         let pool = pool();
+        let turn = pool.take_turn(0).expect("nobody else has this pool");
         for threads in 2..=7 {
             for parts in 0..60 {
-                let open = Open::new(pool);
+                let open = Open::new(&turn);
                 let ranges: Vec<_> = std::iter::from_fn(|| pool.claim(open.number, parts, threads))
                     .map(|some| (some.start, some.len()))
                     .collect();

@@ -52,8 +52,11 @@ kept!(u64);
 
 impl<T: Kept> Scratch<T> {
     /// A slice of `len` numbers that are left over from something else.
+    ///
+    /// # Panics
+    /// There is no memory for them.
     pub fn any(len: usize) -> Self {
-        let room = len + LINE / size_of::<T>();
+        let room = len.saturating_add(LINE / size_of::<T>());
         let mut kept = T::with_store(|store| {
             // The smallest that is large enough, else the largest.
             let large_enough = store.iter().enumerate().filter(|(_, kept)| kept.capacity() >= room);
@@ -64,6 +67,7 @@ impl<T: Kept> Scratch<T> {
         if kept.capacity() < room {
             // What is in it need not be copied.
             kept = Vec::new();
+            kept.try_reserve_exact(room).unwrap_or_else(|_| panic!("no memory for {len} numbers"));
         }
         kept.resize(room, T::default());
         let start = kept.as_ptr().align_offset(LINE).min(room - len);
@@ -72,7 +76,7 @@ impl<T: Kept> Scratch<T> {
 
     /// Forgets all but the first `len` numbers.
     pub fn truncate(&mut self, len: usize) {
-        self.slice.end = self.slice.end.min(self.slice.start + len);
+        self.slice.end = self.slice.start + len.min(self.slice.len());
     }
 }
 

@@ -35,9 +35,8 @@ impl<'a, T> Block<'a, T> {
     #[inline(always)]
     pub fn into_columns(self, columns: Range<usize>) -> Self {
         assert!(columns.start <= columns.end && columns.end <= self.width, "columns beyond a block");
-        // SAFETY: the first of them is at most just behind the first row, which exists or is empty.
-        let start = unsafe { self.start.add(columns.start) };
-        Self { start, width: columns.len(), ..self }
+        // Wrapping, for there need be no rows to step along.
+        Self { start: self.start.wrapping_add(columns.start), width: columns.len(), ..self }
     }
 
     #[inline(always)]
@@ -53,8 +52,9 @@ impl<'a, T> Block<'a, T> {
     #[inline(always)]
     pub fn row(&mut self, row: usize) -> &mut [T] {
         assert!(row < self.rows, "row {row} of {}", self.rows);
-        // SAFETY: the row is one of the block's, whose numbers are borrowed exclusively through it.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.stride), self.width) }
+        // SAFETY: the row is one of the block's, whose numbers are borrowed exclusively through it; if it has any, they lie
+        // within the matrix.
+        unsafe { std::slice::from_raw_parts_mut(self.start.wrapping_add(row * self.stride), self.width) }
     }
 }
 
@@ -87,8 +87,8 @@ impl<'a, T> Divided<'a, T> {
                 && columns.end <= self.columns,
             "a block beyond its matrix"
         );
-        // SAFETY: both ranges lie within the matrix, as was just checked.
-        let start = unsafe { self.start.add(rows.start * self.columns + columns.start) };
+        // Wrapping, for a range that is empty may begin at the end of the matrix.
+        let start = self.start.wrapping_add(rows.start * self.columns).wrapping_add(columns.start);
         Block { start, rows: rows.len(), width: columns.len(), stride: self.columns, _borrow: PhantomData }
     }
 }

@@ -97,24 +97,33 @@ impl ThreadScope {
     /// Calls `run` for ranges that together make up `0..count`, on several threads if it is worth it;
     /// returns when all calls have. A range's length is a multiple of `multiple`, but for the last;
     /// `work` is the number of multiplications for each of `count`.
+    ///
+    /// # Panics
+    /// `run` panicked, on whatever thread; `run` splits by this same scope, to which a `thread_local!` can lead, while
+    /// helpers share its calls; a `multiple` of 0.
     pub fn split(&self, count: usize, multiple: usize, work: usize, run: &(dyn Fn(Range<usize>) + Sync)) {
+        assert!(multiple > 0, "ranges of a multiple of 0");
         let parts = (count.saturating_mul(work) / WORTH_HANDING_OVER).min(self.threads * PARTS_PER_THREAD);
         let Some(turn) = self.turn.as_ref().filter(|_| parts > 1) else {
             return run(0..count);
         };
         let size = count.div_ceil(parts).next_multiple_of(multiple);
-        let run = |parts: Range<usize>| run(parts.start * size..count.min(parts.end * size));
+        let run = |parts: Range<usize>| run(parts.start * size..count.min(parts.end.saturating_mul(size)));
         turn.run(count.div_ceil(size), self.threads, &run);
     }
 
     /// As [`split`](Self::split), for parts of `out` that are whole numbers of units: calls
     /// `run(first, part)`, where `first` is the number of the part's first unit.
+    ///
+    /// # Panics
+    /// As [`split`](Self::split); a slice that is not whole units.
     pub fn split_mut<T: Send>(&self, out: &mut [T], unit: usize, work: usize, run: &(dyn Fn(usize, &mut [T]) + Sync)) {
-        let count = out.len() / unit;
-        if count == 0 {
+        let len = out.len();
+        assert!(unit > 0 && len.is_multiple_of(unit), "{len} numbers are not whole units of {unit}");
+        if len == 0 {
             return;
         }
-        let out = Divided::new(&mut out[..count * unit], count * unit);
+        let (count, out) = (len / unit, Divided::new(out, len));
         self.split(count, 1, work, &|units| {
             // SAFETY: the ranges of different calls do not overlap.
             let mut part = unsafe { out.block(0..1, units.start * unit..units.end * unit) };

@@ -21,21 +21,37 @@ impl ModelIdentity {
     }
 }
 
-/// Keys and values, as the engine that computes with them keeps them.
+/// Keys and values, as the engine that computes with them keeps them. Nobody else gets at them.
 #[derive(Debug)]
-pub enum CacheStorage {
-    /// Those of a model that needs none, such as one of a test.
+pub struct CacheStorage(pub(super) Stored);
+
+/// What an engine keeps.
+#[derive(Debug)]
+pub(super) enum Stored {
+    /// Those of a model that needs none.
     Nothing,
     /// In a model of candle-transformers.
     Family(FamilyCache),
-    /// What a caller's own model keeps for as long as the cache lives.
-    Other(Box<dyn fmt::Debug + Send + Sync>),
+    /// What a caller's own model keeps.
+    Other(#[expect(dead_code, reason = "it is kept until it is dropped")] Box<dyn fmt::Debug + Send + Sync>),
     /// In main memory.
     Kernels(KernelCache),
     /// In candle's tensors.
     Candle(TensorCache<CandleTensor>),
     /// In libtorch's tensors.
     Tch(TensorCache<TorchTensor>),
+}
+
+impl CacheStorage {
+    /// That of a model that needs none, such as one of a test.
+    pub fn nothing() -> Self {
+        Self(Stored::Nothing)
+    }
+
+    /// What a caller's own model keeps for as long as the cache lives.
+    pub fn other(kept: impl fmt::Debug + Send + Sync + 'static) -> Self {
+        Self(Stored::Other(Box::new(kept)))
+    }
 }
 
 /// Keys and values of every layer for the tokens so far. Memory for `capacity` tokens is set aside at
@@ -253,7 +269,7 @@ mod tests {
 
     #[test]
     fn positions_and_padding_go_on_from_the_cache() {
-        let mut cache = KvCache::new(ModelIdentity::new(), 2, 8, CacheStorage::Nothing);
+        let mut cache = KvCache::new(ModelIdentity::new(), 2, 8, CacheStorage::nothing());
         let prompt = batch(&[&[1, 1, 1], &[1, 1, 0]]);
         let layout = cache.layout_of(&prompt);
         cache.advance(&prompt, layout);
@@ -267,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_full_cache_says_so() {
-        let cache = KvCache::new(ModelIdentity::new(), 1, 2, CacheStorage::Nothing);
+        let cache = KvCache::new(ModelIdentity::new(), 1, 2, CacheStorage::nothing());
         let error = cache.check_room(&batch(&[&[1, 1, 1]])).unwrap_err();
         assert!(error.to_string().contains("3 tokens are more than the cache's capacity of 2"), "{error}");
         assert!(cache.check_room(&batch(&[&[1], &[1]])).is_err());

@@ -100,7 +100,7 @@ pub struct ModelInfo {
 /// A model that predicts the next token of each sequence in a batch.
 ///
 /// Callers use [`new_cache`](Self::new_cache) and [`forward`](Self::forward), which check their
-/// arguments; engines implement the rest. A model of a test has a cache of [`CacheStorage::Nothing`].
+/// arguments; engines implement the rest. A model of a test has a cache of [`CacheStorage::nothing`].
 pub trait CausalLm: fmt::Debug + Send + Sync {
     /// What there is to know about the model.
     fn info(&self) -> &ModelInfo;

@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use super::{Amx, BLOCK, TILE_ROWS, TileNumber};
 use crate::scratch::{Kept, Scratch};
+use crate::sizes;
 use crate::threads::ThreadScope;
 
 /// Rows of inputs (m, k) for tiles: in groups of 32, for each 64 bytes along K, a tile of the first 16 inputs and, if
@@ -31,7 +32,7 @@ impl<T: TileNumber + Kept> TileInputs<T> {
     pub fn new(_: Amx, scope: &ThreadScope, x: &[T], k: usize) -> Self {
         let (m, steps) = (x.len() / k, k.div_ceil(T::PER_ROW));
         let group = 2 * steps * Self::TILE;
-        let mut numbers = Scratch::any(m.div_ceil(BLOCK) * group);
+        let mut numbers = Scratch::any(sizes::product("tiles", &[m.div_ceil(BLOCK), group]));
         scope.split_mut(&mut numbers, group, 4 * BLOCK * k, &|first, out| {
             for (x, out) in x[first * BLOCK * k..].chunks(BLOCK * k).zip(out.chunks_exact_mut(group)) {
                 // SAFETY: the processor has AVX-512, which the value of `Amx` proves.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::gemm::{Factor, INPUT_BLOCK, Panel, blocks};
 use crate::simd::Simd;
+use crate::sizes::hold_rows;
 use crate::strided::Block;
 
 /// The most rows of weights that are decoded at once.
@@ -33,6 +34,7 @@ pub fn multiply<S: Simd, T: Factor<S, Sum = f32> + Default>(
     out: &mut Block<'_, f32>,
     weights: &impl DecodeRow<S, T>,
 ) {
+    assert!(hold_rows(x.len(), m, k, k), "rows of inputs");
     let mut numbers = Aligned([T::default(); ROWS * K_BLOCK]);
     for inputs in blocks(0..m, INPUT_BLOCK) {
         for along in blocks(0..k, K_BLOCK) {

@@ -8,6 +8,7 @@ use super::decode::Widened;
 #[cfg(target_arch = "x86_64")]
 use super::decode_x86::InWords;
 use crate::simd::Simd;
+use crate::sizes::hold_rows;
 use crate::strided::Block;
 
 /// Rows of inputs that stay in the second-level cache while weights go by.
@@ -72,17 +73,19 @@ pub fn gemm<S: Simd, T: Factor<S>>(
     rows: Range<usize>,
     out: &mut Block<'_, T::Sum>,
 ) {
+    let Operands { weights, x, x_stride, m, k } = operands;
+    assert!(hold_rows(weights.len(), rows.end, k, k) && hold_rows(x.len(), m, x_stride, k), "factors of a product");
     // For few inputs, more rows of weights: enough sums that additions need not wait for each other. The constants
     // decide while compiling: no tile is built that the instruction set has no use for.
     if const { T::TILE.0 == 4 } {
-        match operands.m {
+        match m {
             0 => (),
             1 => blocked::<S, T, 1, 8>(simd, operands, rows, out),
             2 => blocked::<S, T, 2, 8>(simd, operands, rows, out),
             3 => blocked::<S, T, 3, 8>(simd, operands, rows, out),
             _ => blocked::<S, T, 4, 6>(simd, operands, rows, out),
         }
-    } else if operands.m == 1 {
+    } else if m == 1 {
         blocked::<S, T, 1, 8>(simd, operands, rows, out);
     } else if const { T::TILE.0 == 3 } {
         blocked::<S, T, 3, 4>(simd, operands, rows, out);
@@ -194,6 +197,7 @@ impl<T: Copy> Panel<'_, T> {
         T: Factor<S>,
     {
         let Self { weights_stride, x_stride, len, .. } = *self;
+        // Whoever makes a panel has checked that all rows of inputs and weights exist: neither product wraps.
         assert!(self.weights.len() >= (N - 1) * weights_stride + len, "rows of weights");
         assert!(self.x.len() >= (m + M - 1) * x_stride + len, "rows of inputs");
         let (weights, x) = (self.weights.as_ptr(), self.x[m * x_stride..].as_ptr());

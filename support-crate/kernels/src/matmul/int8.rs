@@ -18,6 +18,7 @@ use crate::elementwise;
 use crate::isa::Isa;
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
+use crate::sizes;
 use crate::strided::Block;
 use crate::threads::ThreadScope;
 
@@ -84,6 +85,22 @@ pub fn round_to_int8(value: f32) -> i8 {
     (value + INTEGERS).to_bits() as i8
 }
 
+/// So many products of bytes, of at most 127 and 128 in size, add up to an int32.
+const MOST_COLUMNS: usize = i32::MAX as usize / (127 * 128);
+
+impl PackedInt8<'_> {
+    /// Refuses what is not a matrix (n, k).
+    pub(super) fn check(&self, n: usize, k: usize) {
+        assert!(k <= MOST_COLUMNS, "sums of {k} products of bytes, int32 has room for {MOST_COLUMNS}");
+        sizes::check("weights", self.values.len(), &[n, k]);
+        sizes::check("scales", self.absmax.len(), &[n]);
+        sizes::check("sums", self.sums.len(), &[n]);
+        if let ActivationQuant::Static { factors, .. } = self.activations {
+            sizes::check("factors", factors.len(), &[k]);
+        }
+    }
+}
+
 /// Rows of inputs in 8 bits.
 struct Rounded {
     /// (m, k), rows `stride` apart, shifted by 128 if the instructions want them without sign.
@@ -108,15 +125,10 @@ pub fn matmul(
     epilogue: Epilogue<'_>,
     out: &mut [f32],
 ) {
-    assert_eq!(weights.values.len(), n * k, "bytes of ({n}, {k}) numbers");
-    assert!(weights.absmax.len() == n && weights.sums.len() == n, "a scale and a sum for each of {n} rows");
     let (m, shifted) = (x.len() / k, isa.takes_unsigned_bytes());
     let inputs = match weights.activations {
         ActivationQuant::Dynamic { threshold } => round(isa, x, k, threshold, shifted, scope),
-        ActivationQuant::Static { factors, scale } => {
-            assert_eq!(factors.len(), k, "a factor for each of {k} columns");
-            round_by(isa, x, factors, scale, shifted, scope)
-        }
+        ActivationQuant::Static { factors, scale } => round_by(isa, x, factors, scale, shifted, scope),
     };
     let outlier_weights = &weights_of(&inputs.outliers, weights, (n, k), scope);
     let product = &Product { weights, inputs: &inputs, outlier_weights, m, k };

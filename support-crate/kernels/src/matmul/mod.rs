@@ -36,6 +36,7 @@ use crate::elementwise::{self, Activation};
 use crate::isa::Isa;
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
+use crate::sizes;
 use crate::strided::Block;
 use crate::threads::ThreadScope;
 use gemm::Factor;
@@ -64,6 +65,19 @@ pub enum MatrixData<'a> {
     Int8(PackedInt8<'a>),
 }
 
+impl Matrix<'_> {
+    /// Refuses numbers that are not (n, k).
+    fn check(&self) {
+        let Self { data, n, k } = *self;
+        match data {
+            MatrixData::Float32(weights) => sizes::check("weights", weights.len(), &[n, k]),
+            MatrixData::BFloat16(weights) => sizes::check("weights", weights.len(), &[n, k]),
+            MatrixData::Packed4Bit(weights) => weights.check(n, k),
+            MatrixData::Int8(weights) => weights.check(n, k),
+        }
+    }
+}
+
 /// What becomes of the products.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Epilogue<'a> {
@@ -90,10 +104,11 @@ fn rows_together(isa: Isa) -> usize {
 
 /// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
 ///
-/// `x` (M, K) and `out` (M, N).
+/// `x` (M, K) and `out` (M, N). Of no inputs, or no outputs, nothing is computed.
 ///
 /// # Panics
-/// Slices whose lengths contradict these shapes, or the matrix its own.
+/// Slices whose lengths contradict these shapes, or the matrix its own; rows of no numbers, and of more bytes than
+/// int32 has room for the products of; blocks that are not a power of two from 32 on.
 pub fn matmul(scope: &ThreadScope, x: &[f32], matrix: Matrix<'_>, epilogue: Epilogue<'_>, out: &mut [f32]) {
     matmul_with(Isa::best(), scope, x, matrix, epilogue, out);
 }
@@ -111,9 +126,16 @@ pub fn matmul_with(
     out: &mut [f32],
 ) {
     let Matrix { data, n, k } = matrix;
+    assert!(k > 0 && x.len().is_multiple_of(k), "inputs: {}, not whole rows of {k}", x.len());
     let m = x.len() / k;
-    assert_eq!((x.len(), out.len()), (m * k, m * n), "inputs or outputs of another shape than ({m}, {k}), ({m}, {n})");
-    assert!(epilogue.bias.is_none_or(|bias| bias.len() == n), "a bias of another length than {n}");
+    sizes::check("outputs", out.len(), &[m, n]);
+    matrix.check();
+    if let Some(bias) = epilogue.bias {
+        sizes::check("bias", bias.len(), &[n]);
+    }
+    if out.is_empty() {
+        return;
+    }
     #[cfg(target_arch = "x86_64")]
     let isa = if let Isa::Amx(amx) = isa { amx.for_product(m, data) } else { isa };
     match data {
@@ -133,16 +155,13 @@ pub fn matmul_with(
             bfloat16::matmul(isa, scope, x, weights, k, epilogue, out);
         }),
         MatrixData::Packed4Bit(weights) => in_parts(x, out, (n, k), &mut |x, out| {
-            packed4bit::matmul(isa, scope, x, weights, (n, k), epilogue, out);
+            packed4bit::matmul(isa, scope, x, weights, k, epilogue, out);
         }),
     }
 }
 
 /// Calls `run` for some rows of inputs at a time, and the outputs that belong to them.
 fn in_parts(x: &[f32], out: &mut [f32], (n, k): (usize, usize), run: &mut dyn FnMut(&[f32], &mut [f32])) {
-    if out.is_empty() {
-        return;
-    }
     x.chunks(CONVERTED * k).zip(out.chunks_mut(CONVERTED * n)).for_each(|(x, out)| run(x, out));
 }
 
@@ -185,8 +204,7 @@ fn full<T: Copy + Sync>(
     out: &mut [f32],
     run: &(dyn Fn(Gemm<'_, T>) + Sync),
 ) {
-    let Operands { weights, m, k, .. } = operands;
-    assert_eq!(weights.len() * m, out.len() * k, "weights of another shape than ({}, {k})", out.len() / m.max(1));
+    let Operands { m, k, .. } = operands;
     divide(isa, scope, out, m, m * k, epilogue, &|rows, out| run(Gemm { operands, rows, out }));
 }
 
@@ -218,9 +236,6 @@ pub(crate) fn divide(
     epilogue: Epilogue<'_>,
     run: &(dyn Fn(Range<usize>, Block<'_, f32>) + Sync),
 ) {
-    if out.is_empty() {
-        return;
-    }
     let n = out.len() / m;
     scope.split_columns(out, n, rows_together(isa), work, &|rows, mut out| {
         (0..m).for_each(|m| epilogue.begin(out.row(m), rows.clone()));

@@ -20,6 +20,7 @@ use crate::scratch::{Kept, Scratch};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Avx512Bf16;
 use crate::simd::{Kernel, Simd};
+use crate::sizes;
 use crate::strided::Block;
 use crate::threads::ThreadScope;
 
@@ -53,28 +54,40 @@ const INPUTS_KEPT: usize = 4;
 /// How many bytes after the end of a tile those begin that are asked for while it is read: they come from main memory.
 const AHEAD: usize = 4096;
 
+impl Packed4Bit<'_> {
+    /// Refuses what is not a matrix (n, k).
+    pub(super) fn check(&self, n: usize, k: usize) {
+        let Self { packed, absmax, blocksize, .. } = *self;
+        assert!(blocksize.is_power_of_two() && blocksize >= 32, "a block of {blocksize} numbers");
+        let numbers = sizes::product("weights", &[n, k]);
+        let (bytes, scales) = (numbers.div_ceil(2), numbers.div_ceil(blocksize));
+        assert!(
+            (packed.len(), absmax.len()) == (bytes, scales),
+            "weights: {} bytes and {} scales, not {bytes} and {scales}, for {n} x {k} in blocks of {blocksize}",
+            packed.len(),
+            absmax.len()
+        );
+    }
+}
+
 /// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
 pub fn matmul(
     isa: Isa,
     scope: &ThreadScope,
     x: &[f32],
     weights: Packed4Bit<'_>,
-    (n, k): (usize, usize),
+    k: usize,
     epilogue: Epilogue<'_>,
     out: &mut [f32],
 ) {
-    let Packed4Bit { packed, absmax, blocksize, compute, .. } = weights;
-    assert!(blocksize.is_power_of_two() && blocksize >= 32, "a block of {blocksize} numbers");
-    assert_eq!(packed.len(), (n * k).div_ceil(2), "bytes of ({n}, {k}) numbers");
-    assert_eq!(absmax.len(), (n * k).div_ceil(blocksize), "blocks of ({n}, {k}) numbers");
-    match (compute, isa) {
+    match (weights.compute, isa) {
         (Compute::Float32, _) => {
             multiply::<f32>(isa, scope, x, (weights, k), epilogue, out, &|order| isa.dispatch(order), &|part| {
                 isa.dispatch(part)
             });
         }
         #[cfg(target_arch = "x86_64")]
-        (Compute::BFloat16, Isa::Avx512Bf16(simd)) if InWords::fits(k, blocksize) => {
+        (Compute::BFloat16, Isa::Avx512Bf16(simd)) if InWords::fits(k, weights.blocksize) => {
             multiply::<InWords>(isa, scope, x, (weights, k), epilogue, out, &|order| simd.vectorize(order), &|part| {
                 simd.vectorize(part)
             });
@@ -290,7 +303,7 @@ impl<T: Copy> Product<'_, T> {
         let Packed4Bit { absmax, code, blocksize, .. } = self.weights;
         let shift = blocksize.trailing_zeros();
         debug_assert!((number + T::GROUP / 2) >> shift < absmax.len());
-        // SAFETY: a whole group begins here, and `absmax` has a number for every block, as `matmul` has checked.
+        // SAFETY: a whole group begins here, and `absmax` has a number for every block, as `Packed4Bit::check` has seen.
         let scales = unsafe {
             [*absmax.get_unchecked(number >> shift), *absmax.get_unchecked((number + T::GROUP / 2) >> shift)]
         };

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::gemm::{self, Factor, Operands, Panel, blocks};
 use crate::simd::{NeonBf16, Simd};
+use crate::sizes::hold_rows;
 use crate::strided::Block;
 
 /// Pairs of inputs, and of rows of weights, that the micro-kernel takes at once: 16 of 32 registers for sums, 8 for
@@ -20,6 +21,7 @@ pub fn gemm(simd: NeonBf16, operands: Operands<'_, i8>, rows: Range<usize>, out:
     if m == 1 {
         return gemm::gemm(simd, operands, rows, out);
     }
+    assert!(hold_rows(weights.len(), rows.end, k, k) && hold_rows(x.len(), m, x_stride, k), "factors of a product");
     for along in blocks(0..k, <i8 as Factor<NeonBf16>>::K_BLOCK) {
         for n in blocks(rows.clone(), 2 * PAIRS) {
             let panel = Panel {
@@ -54,6 +56,7 @@ fn micro_kernel<const P: usize>(
 ) {
     let Panel { weights, weights_stride, x, x_stride, len, .. } = panel;
     let (m, n) = (inputs.len(), columns.len());
+    // That all rows exist was checked before the panels were made: neither product wraps.
     assert!(weights.len() >= (n - 1) * weights_stride + len, "rows of weights");
     assert!(x.len() >= (inputs.end - 1) * x_stride + len, "rows of inputs");
     let x = &x[inputs.start * x_stride..];

@@ -19,7 +19,7 @@ use candle_core::{DType, Device as CandleDevice, Tensor};
 use candle_nn::{Linear, Module, VarBuilder};
 use serde_json::{Map, Value};
 
-use super::cache::{check_cache_room, other_cache};
+use super::cache::{Stored, check_cache_room, other_cache};
 use super::library::Candle;
 use super::weights::{StateTensor, write};
 use super::{
@@ -200,7 +200,7 @@ impl FamilyModel {
 
 fn cache_of(storage: &mut CacheStorage) -> Result<&mut FamilyCache> {
     match storage {
-        CacheStorage::Family(cache) => Ok(cache),
+        CacheStorage(Stored::Family(cache)) => Ok(cache),
         _ => Err(other_cache()),
     }
 }
@@ -308,7 +308,7 @@ impl CausalLm for FamilyModel {
         let sizes = [2, c.n_layer, batch, c.n_kv_head, capacity, c.head_dim, self.info.dtype.size_in_bytes()];
         let needed = sizes.iter().map(|&size| size as f64).product();
         check_cache_room(self.info.device, needed, batch, capacity)?;
-        Ok(CacheStorage::Family(self.new_model(batch, capacity)?))
+        Ok(CacheStorage(Stored::Family(self.new_model(batch, capacity)?)))
     }
 
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], _past_len: usize) -> Result<()> {

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use quantlab_kernels::Isa;
 
-use super::cache::other_cache;
+use super::cache::{Stored, other_cache};
 use super::decoder::{Decoder, Int8Activations, QuantStateBytes, Store};
 use super::weights::UnreadTensor;
 use super::{
@@ -117,7 +117,7 @@ impl CausalLm for Decoder<Kernels> {
 
     fn compute(&self, step: &Step<'_>, storage: Option<&mut CacheStorage>) -> Result<Logits> {
         match storage {
-            Some(CacheStorage::Kernels(cache)) => self.forward(step, cache),
+            Some(CacheStorage(Stored::Kernels(cache))) => self.forward(step, cache),
             Some(_) => Err(other_cache()),
             None => self.forward(step, &mut KernelCache::for_one_step(&self.config, step.batch, step.seq_len)?),
         }
@@ -133,11 +133,11 @@ impl CausalLm for Decoder<Kernels> {
 
     fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<CacheStorage> {
         self.check_cache_room(batch, capacity)?;
-        KernelCache::new(&self.config, batch, capacity).map(CacheStorage::Kernels)
+        KernelCache::new(&self.config, batch, capacity).map(Stored::Kernels).map(CacheStorage)
     }
 
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], past_len: usize) -> Result<()> {
-        let CacheStorage::Kernels(cache) = storage else { return Err(other_cache()) };
+        let CacheStorage(Stored::Kernels(cache)) = storage else { return Err(other_cache()) };
         cache.retain(rows, past_len);
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::quantized::SHIFT;
 use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::model::cache::Stored;
 use crate::model::weights::{UnreadTensor, Wanted};
 use crate::model::{Activation, CacheStorage, Device, Precision};
 
@@ -71,11 +72,11 @@ impl Operations for Candle {
     }
 
     fn into_storage(cache: TensorCache<Tensor>) -> CacheStorage {
-        CacheStorage::Candle(cache)
+        CacheStorage(Stored::Candle(cache))
     }
 
     fn in_storage(storage: &mut CacheStorage) -> Option<&mut TensorCache<Tensor>> {
-        if let CacheStorage::Candle(cache) = storage { Some(cache) } else { None }
+        if let CacheStorage(Stored::Candle(cache)) = storage { Some(cache) } else { None }
     }
 
     fn synchronize(&self) -> Result<()> {

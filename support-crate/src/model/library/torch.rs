@@ -7,6 +7,7 @@ use tch::{Cuda, Device as TorchDevice, IndexOp, Kind, Tensor};
 use super::quantized::SHIFT;
 use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
 use crate::error::{Error, Result};
+use crate::model::cache::Stored;
 use crate::model::weights::{UnreadTensor, Wanted};
 use crate::model::{Activation, CacheStorage, Device, Precision};
 
@@ -18,10 +19,11 @@ pub(in crate::model) struct Torch {
 
 /// A tensor that is only read once it is filled.
 #[derive(Debug)]
-pub struct TorchTensor(pub Tensor);
+pub(in crate::model) struct TorchTensor(pub(in crate::model) Tensor);
 
-// SAFETY: libtorch's tensors may be read, and new ones made from them, on several threads at once; caches,
-// the only ones that are written to, are written through `&mut`.
+// SAFETY: libtorch's tensors may be read, and new ones made from them, on several threads at once. Caches, the only
+// ones that are written to, are written through `&mut`. Nobody outside of `model` gets the tensor itself, of which even
+// `&Tensor` gives a shallow clone that may be written to and resized.
 unsafe impl Sync for TorchTensor {}
 
 impl Torch {
@@ -77,10 +79,15 @@ impl Torch {
         tensor.check()?;
         let x = computed(|| Tensor::f_zeros(sizes(tensor.shape), (kind(dtype), TorchDevice::Cpu)))?.0;
         let (len, size) = (tensor.shape.iter().product(), kind(dtype).elt_size_in_bytes());
-        if x.device() != TorchDevice::Cpu || !x.is_contiguous() || x.numel() != len || size != size_of::<T>() {
+        if len == 0
+            || x.device() != TorchDevice::Cpu
+            || !x.is_contiguous()
+            || x.numel() != len
+            || size != size_of::<T>()
+        {
             return Err(Error::system(format!("libtorch made {x:?} for {dtype} of the shape {:?}", tensor.shape)));
         }
-        // SAFETY: this tensor is on the CPU, `len` numbers of this size one after the other, as was just looked at; zeros
+        // SAFETY: this tensor is on the CPU, `len` numbers, at least one, of this size one after the other, as was just looked at; zeros
         // have been written to all of it, and any bytes are a number of a `Wanted` type. Nobody else has it yet.
         tensor.read_to(unsafe { std::slice::from_raw_parts_mut(x.data_ptr().cast::<T>(), len) })?;
         computed(|| x.f_to_device(self.torch))
@@ -143,11 +150,11 @@ impl Operations for Torch {
     }
 
     fn into_storage(cache: TensorCache<TorchTensor>) -> CacheStorage {
-        CacheStorage::Tch(cache)
+        CacheStorage(Stored::Tch(cache))
     }
 
     fn in_storage(storage: &mut CacheStorage) -> Option<&mut TensorCache<TorchTensor>> {
-        if let CacheStorage::Tch(cache) = storage { Some(cache) } else { None }
+        if let CacheStorage(Stored::Tch(cache)) = storage { Some(cache) } else { None }
     }
 
     fn synchronize(&self) -> Result<()> {

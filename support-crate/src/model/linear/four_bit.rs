@@ -92,9 +92,12 @@ impl Linear4bit {
         self.matrix.quantized()
     }
 
-    /// The bias, (out_features) in float32.
-    pub fn bias(&self) -> Option<&Tensor> {
-        self.layer.bias()
+    /// A copy of the bias, (out_features) in float32.
+    ///
+    /// # Errors
+    /// No room for it.
+    pub fn bias(&self) -> Result<Option<Tensor>> {
+        self.layer.copy_of_bias()
     }
 
     /// Numbers of an input.

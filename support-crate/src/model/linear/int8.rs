@@ -102,9 +102,12 @@ impl Linear8bitLt {
         self.threshold
     }
 
-    /// The bias, (out_features) in float32.
-    pub fn bias(&self) -> Option<&Tensor> {
-        self.layer.bias()
+    /// A copy of the bias, (out_features) in float32.
+    ///
+    /// # Errors
+    /// No room for it.
+    pub fn bias(&self) -> Result<Option<Tensor>> {
+        self.layer.copy_of_bias()
     }
 
     /// Numbers of an input.

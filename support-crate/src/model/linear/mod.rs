@@ -56,6 +56,11 @@ impl Layer {
         self.bias.as_ref().map(|bias| &bias.0)
     }
 
+    /// A copy: what is written to a shallow clone of the tensor itself, another thread could be reading.
+    fn copy_of_bias(&self) -> Result<Option<Tensor>> {
+        Ok(self.bias().map(|bias| tch::no_grad(|| bias.f_detach_copy())).transpose()?)
+    }
+
     fn bias_bytes(&self) -> usize {
         self.bias().map_or(0, |bias| size_of::<f32>() * bias.numel())
     }

@@ -128,7 +128,7 @@ fn llm_int8(input: &Tensor, layer: &Linear8bitLt) -> Vec<Output> {
     let narrow = |x: &f32| if layer.threshold() > 0.0 { half::f16::from_f32(*x).to_f32() } else { *x };
     let tokens = Int8Tokens::quantize(&x.iter().map(narrow).collect::<Vec<f32>>(), k, layer.threshold()).unwrap();
     let products = int8_matmul_reference(&tokens.values, layer.weight().values(), k).unwrap();
-    let bias = layer.bias().map_or(vec![0.0; n], values);
+    let bias = layer.bias().unwrap().map_or(vec![0.0; n], |bias| values(&bias));
     let output = |(i, &product): (usize, &i32)| {
         let (token, row) = (i / n, i % n);
         let scb = f64::from(layer.scb()[row]);
@@ -142,6 +142,22 @@ fn llm_int8(input: &Tensor, layer: &Linear8bitLt) -> Vec<Output> {
         }
     };
     products.iter().enumerate().map(output).collect()
+}
+
+#[test]
+fn a_bias_that_is_handed_out_is_a_copy() {
+    let (weight, bias, input) = (random(&[5, 64], 1), random(&[5], 2), random(&[3, 64], 3));
+    let spoil = |bias: Result<Option<Tensor>>| bias.unwrap().unwrap().fill_(f64::NAN).resize_([1 << 20]);
+    for layer in four_bit(&weight, Some(&bias), FourBitOptions::default()) {
+        let before = values(&layer.forward(&input).unwrap());
+        let _ = spoil(layer.bias());
+        assert_eq!(values(&layer.forward(&input).unwrap()), before);
+    }
+    for layer in int8(&weight, Some(&bias), 6.0) {
+        let before = values(&layer.forward(&input).unwrap());
+        let _ = spoil(layer.bias());
+        assert_eq!(values(&layer.forward(&input).unwrap()), before);
+    }
 }
 
 fn golden(file: &str) -> std::collections::HashMap<String, Tensor> {

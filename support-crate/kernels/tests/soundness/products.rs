@@ -1,0 +1,229 @@
+//! Products of any sizes with weights of any lengths, in every format and with every instruction set.
+
+use half::bf16;
+use proptest::prelude::*;
+use quantlab_kernels::*;
+
+use super::{apply, assert_close, change, integers, length, outcome, product};
+
+/// What else a format is told or has besides its weights, by its index in [`Lengths`] and [`Sizes`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Format {
+    Float32,
+    BFloat16,
+    FourBit(Compute),
+    Dynamic { threshold: f32 },
+    Static,
+}
+
+const FORMATS: [Format; 7] = [
+    Format::Float32,
+    Format::BFloat16,
+    Format::FourBit(Compute::Float32),
+    Format::FourBit(Compute::BFloat16),
+    Format::Dynamic { threshold: 0.0 },
+    Format::Dynamic { threshold: 6.0 },
+    Format::Static,
+];
+
+/// n, k, blocksize
+type Sizes = [usize; 3];
+
+/// The lengths of inputs, outputs, bias, weights, scales, sums of rows and factors of columns.
+type Lengths = [usize; 7];
+
+/// The lengths that belong to `m` rows of inputs and these sizes.
+fn lengths(format: Format, m: usize, [n, k, blocksize]: Sizes) -> Lengths {
+    let (weights, scales) = match format {
+        Format::FourBit(_) => ((n * k).div_ceil(2), (n * k).div_ceil(blocksize)),
+        _ => (n * k, n),
+    };
+    [m * k, m * n, n, weights, scales, n, k]
+}
+
+/// Products of bytes that fit into int32 when they are added up.
+const MOST_BYTES: usize = i32::MAX as usize / (127 * 128);
+
+fn is_valid(format: Format, [n, k, blocksize]: Sizes, lengths: Lengths, biased: bool) -> bool {
+    let [x, out, bias, weights, scales, sums, factors] = lengths.map(|length| length as u128);
+    let (n, numbers) = (n as u128, product(&[n, k]));
+    let is_format = match format {
+        Format::Float32 | Format::BFloat16 => weights == numbers,
+        Format::FourBit(_) => {
+            let is_block = blocksize >= 32 && blocksize.is_power_of_two();
+            is_block && weights == numbers.div_ceil(2) && scales == numbers.div_ceil(blocksize as u128)
+        }
+        Format::Dynamic { .. } => weights == numbers && scales == n && sums == n,
+        Format::Static => weights == numbers && scales == n && sums == n && factors == k as u128,
+    };
+    let is_shape = k > 0 && x % k as u128 == 0 && (x / k as u128).checked_mul(n) == Some(out);
+    let is_int8 = matches!(format, Format::Dynamic { .. } | Format::Static);
+    let fits = !is_int8 || k <= MOST_BYTES;
+    is_format && is_shape && fits && (!biased || bias == n)
+}
+
+/// Numbers that every format has as they are: integers up to 7 in size, and inputs that are 1 in size, or 8 where a
+/// threshold keeps them out of the rounding.
+struct Numbers {
+    format: Format,
+    x: Vec<f32>,
+    bias: Vec<f32>,
+    weights: Vec<i32>,
+    float32: Vec<f32>,
+    bf16: Vec<bf16>,
+    packed: Vec<u8>,
+    int8: Vec<i8>,
+    sums: Vec<i32>,
+    scales: Vec<f32>,
+    factors: Vec<f32>,
+    code: [f32; 16],
+}
+
+impl Numbers {
+    fn new(format: Format, [n, k, _]: Sizes, lengths: Lengths, seed: u32) -> Self {
+        let [x, _, bias, weights, scales, sums, factors] = lengths;
+        let outlier = if format == (Format::Dynamic { threshold: 6.0 }) { 8 } else { 1 };
+        let x = integers(x, 1, seed).into_iter().enumerate();
+        let x = x.map(|(i, x)| (if i % 11 == 3 { x * outlier } else { x }) as f32).collect();
+        let count = if let Format::FourBit(_) = format { 2 * weights } else { weights };
+        let values = integers(count, 7, seed ^ 1);
+        let mut of_rows: Vec<i32> =
+            if k == 0 { vec![] } else { values.chunks(k).map(|row| row.iter().sum()).collect() };
+        of_rows.truncate(n);
+        of_rows.resize(sums, 0);
+        let index = |value: i32| (value + 8) as u8;
+        let scale = |i: usize| if let Format::FourBit(_) = format { [1.0, 2.0][i % 2] } else { LARGEST };
+        Self {
+            format,
+            x,
+            bias: integers(bias, 7, seed ^ 2).into_iter().map(|value| value as f32).collect(),
+            float32: values.iter().map(|&value| value as f32).collect(),
+            bf16: values.iter().map(|&value| bf16::from_f32(value as f32)).collect(),
+            packed: values.chunks(2).map(|pair| index(pair[0]) << 4 | index(*pair.last().unwrap())).collect(),
+            int8: values.iter().map(|&value| value as i8).collect(),
+            weights: values,
+            sums: of_rows,
+            scales: (0..scales).map(scale).collect(),
+            factors: vec![LARGEST; factors],
+            code: std::array::from_fn(|i| i as f32 - 8.0),
+        }
+    }
+
+    fn matrix(&self, [n, k, blocksize]: Sizes) -> Matrix<'_> {
+        let Self { packed, int8: values, sums, scales: absmax, factors, code, .. } = self;
+        let int8 = |activations| MatrixData::Int8(PackedInt8 { values, absmax, sums, activations });
+        let data = match self.format {
+            Format::Float32 => MatrixData::Float32(&self.float32),
+            Format::BFloat16 => MatrixData::BFloat16(&self.bf16),
+            Format::FourBit(compute) => MatrixData::Packed4Bit(Packed4Bit { packed, absmax, code, blocksize, compute }),
+            Format::Dynamic { threshold } => int8(ActivationQuant::Dynamic { threshold }),
+            Format::Static => int8(ActivationQuant::Static { factors, scale: 1.0 / LARGEST }),
+        };
+        Matrix { data, n, k }
+    }
+
+    /// The outputs, and how large what was added up is.
+    fn naive(&self, [n, k, blocksize]: Sizes, epilogue: Epilogue<'_>, before: f32) -> Vec<(f64, f64)> {
+        let number = |i: usize| {
+            let scale = if let Format::FourBit(_) = self.format { self.scales[i / blocksize] } else { 1.0 };
+            f64::from(self.weights[i] as f32 * scale)
+        };
+        let output = |(x, row): (&[f32], usize)| {
+            let before = if epilogue.accumulate { f64::from(before) } else { 0.0 };
+            let bias = epilogue.bias.map_or(0.0, |bias| f64::from(bias[row]));
+            let products = (0..k).map(|i| f64::from(x[i]) * number(row * k + i)).chain([before, bias]);
+            let y = products.clone().sum::<f64>();
+            (if epilogue.activation.is_some() { y.max(0.0) } else { y }, products.map(f64::abs).sum())
+        };
+        self.x.chunks_exact(k).flat_map(|x| (0..n).map(move |row| (x, row))).map(output).collect()
+    }
+}
+
+/// Computes it with every instruction set, and compares with the loop, or is refused by every one.
+fn check(format: Format, sizes: Sizes, lengths: Lengths, biased: bool, seed: u32) {
+    let numbers = Numbers::new(format, sizes, lengths, seed);
+    let valid = is_valid(format, sizes, lengths, biased);
+    let bias = biased.then_some(&numbers.bias[..]);
+    let epilogue =
+        Epilogue { bias, accumulate: seed % 2 == 1, activation: (seed % 3 == 1).then_some(Activation::Relu) };
+    let reasons =
+        ["inputs: ", "outputs: ", "bias: ", "weights: ", "scales: ", "sums: ", "factors: ", "a block of ", "sums of "];
+    for isa in Isa::available() {
+        let mut out = vec![3.0; lengths[1]];
+        let matrix = numbers.matrix(sizes);
+        let product = || matmul_with(isa, &thread_scope(), &numbers.x, matrix, epilogue, &mut out);
+        if outcome(valid, &reasons, product).is_some() {
+            let expected = numbers.naive(sizes, epilogue, 3.0);
+            assert_eq!(out.len(), expected.len());
+            for (found, (expected, size)) in out.into_iter().zip(expected) {
+                // What int8 multiplies by is 2 parts in 100,000 more than it should be (`PER_PRODUCT`).
+                let near = (f64::from(found) - expected).abs() <= 3e-5 * size;
+                assert!(near, "{isa}: {found} instead of {expected}, of {size}");
+            }
+        }
+    }
+}
+
+/// Widths of whole blocks and groups, and others.
+fn width() -> impl Strategy<Value = usize> {
+    prop_oneof![0..70_usize, (0..9_u32).prop_map(|bit| 1 << bit)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    #[test]
+    fn products_compute_or_refuse(
+        (m, n, k, log_block) in (0..12_usize, 0..40_usize, width(), 5..9_u32),
+        of_sizes in change(3),
+        of_lengths in change(7),
+        format in prop::sample::select(&FORMATS[..]),
+        biased: bool,
+        seed: u32,
+    ) {
+        let mut sizes = [n, k, 1 << log_block];
+        let mut lengths = lengths(format, m, sizes);
+        apply(&mut sizes, of_sizes);
+        apply(&mut lengths, of_lengths);
+        check(format, sizes, lengths.map(length), biased, seed);
+    }
+}
+
+/// Sizes whose product wraps to that of the slices.
+#[test]
+fn products_of_sizes_that_wrap_are_refused() {
+    for format in FORMATS {
+        for (m, [n, k, blocksize]) in [(0, [1 << 63, 2, 64]), (2, [1 << 63, 2, 64]), (4, [(1 << 62) + 1, 4, 64])] {
+            let small = lengths(format, m, [n & 1, k, blocksize]);
+            check(format, [n, k, blocksize], small, false, 1);
+        }
+    }
+}
+
+#[test]
+fn a_product_of_nothing_computes_nothing_in_every_format() {
+    for format in FORMATS {
+        for (m, sizes) in [(0, [3, 5, 64]), (2, [0, 8, 32]), (0, [0, 1, 32])] {
+            check(format, sizes, lengths(format, m, sizes), true, 1);
+        }
+        // Rows of no numbers: nobody knows how many.
+        for (m, sizes) in [(2, [3, 0, 64]), (0, [0, 0, 64])] {
+            check(format, sizes, lengths(format, m, sizes), false, 1);
+        }
+    }
+}
+
+#[test]
+fn sums_of_bytes_that_do_not_fit_are_refused() {
+    for (k, fits) in [(MOST_BYTES, true), (MOST_BYTES + 1, false)] {
+        let (values, x) = (vec![-128; k], vec![1.0; k]);
+        let activations = ActivationQuant::Dynamic { threshold: 0.0 };
+        let int8 = PackedInt8 { values: &values, absmax: &[LARGEST], sums: &[-128 * k as i32], activations };
+        let matrix = Matrix { data: MatrixData::Int8(int8), n: 1, k };
+        let mut out = [0.0];
+        let product = || matmul(&thread_scope(), &x, matrix, Epilogue::default(), &mut out);
+        if outcome(fits, &["sums of "], product).is_some() {
+            assert_close(&out, &[-128.0 * k as f64], 1e-4);
+        }
+    }
+}
