@@ -33,7 +33,7 @@ pub struct Installed {
 }
 
 /// Variables of the user's that would change what is built, or where.
-const FOREIGN: [&str; 27] = [
+const FOREIGN: [&str; 26] = [
     "RUSTFLAGS",
     "CARGO_ENCODED_RUSTFLAGS",
     "CARGO_BUILD_RUSTFLAGS",
@@ -41,7 +41,6 @@ const FOREIGN: [&str; 27] = [
     "CARGO_BUILD_TARGET_DIR",
     "CARGO_TARGET_DIR",
     "CARGO_INCREMENTAL",
-    "CARGO_MANIFEST_DIR",
     "RUSTC_WRAPPER",
     "CARGO_BUILD_RUSTC_WRAPPER",
     "RUSTUP_TOOLCHAIN_SOURCE",
@@ -93,7 +92,7 @@ impl Installed {
 
     /// The environment that kernels, tests and benches run in.
     pub fn apply(&self, home: &Home, command: &mut Command) {
-        for name in FOREIGN {
+        for name in FOREIGN.map(OsString::from).into_iter().chain(of_package()) {
             command.env_remove(name);
         }
         command
@@ -182,6 +181,15 @@ impl Installed {
     }
 }
 
+/// What `cargo run`, which `cargo lab` is, says of its package to the program that it runs. Build scripts of crates with C
+/// in them run again where a kernel is started without.
+fn of_package() -> impl Iterator<Item = OsString> {
+    std::env::vars_os().map(|(name, _)| name).filter(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    })
+}
+
 /// The `RUSTFLAGS` that evcxr 0.22 sets: other flags would mean another build of everything.
 pub fn rustflags() -> &'static str {
     if on_path("mold") || !on_path("lld") { "-Cprefer-dynamic" } else { "-Cprefer-dynamic -Clink-arg=-fuse-ld=lld" }
@@ -189,6 +197,24 @@ pub fn rustflags() -> &'static str {
 
 /// Whether a program is in one of the folders of `PATH`.
 pub fn on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+    find_on(&std::env::var_os("PATH").unwrap_or_default(), program).is_some()
+}
+
+/// The first program of this name in the folders of a search path.
+pub fn find_on(path: &OsStr, program: &str) -> Option<PathBuf> {
+    std::env::split_paths(path).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cargo_says_of_this_package_does_not_reach_what_is_built() {
+        // Cargo says it to tests too.
+        let names: Vec<OsString> = of_package().collect();
+        for name in ["CARGO_PKG_NAME", "CARGO_PKG_VERSION_PRE", "CARGO_MANIFEST_DIR"] {
+            assert!(std::env::var_os(name).is_some() && names.contains(&name.into()), "{name}");
+        }
+    }
 }

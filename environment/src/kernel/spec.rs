@@ -12,61 +12,45 @@ use crate::home::{Home, remove_if_there, write_atomically, write_with_mode};
 
 /// What only runs while something is compiled: macros, build scripts and what they are made of. Not optimised, they
 /// take minutes less to compile.
-const BUILD_TOOLS: [&str; 54] = [
+const BUILD_TOOLS: [&str; 38] = [
     "ar_archive_writer",
-    "async-trait",
     "autocfg",
-    "bon-macros",
     "bytemuck_derive",
     "cc",
-    "cmake",
     "darling",
     "darling_core",
     "darling_macro",
     "derive_builder_core",
     "derive_builder_macro",
-    "displaydoc",
-    "dunce",
     "dyn-stack-macros",
     "find-msvc-tools",
-    "fs_extra",
-    "futures-macro",
-    "git-version-macro",
     "heck",
     "ident_case",
     "jobserver",
-    "konst_proc_macros",
-    "linktime-proc-macro",
     "macro_rules_attribute-proc_macro",
     "monostate-impl",
-    "multiversion_no_op",
     "num-derive",
     "object",
     "paste",
     "pastey",
-    "pin-project-internal",
     "pkg-config",
-    "prettyplease",
     "proc-macro2",
     "quote",
     "rustversion",
     "seq-macro",
     "serde_derive",
-    "serde_repr",
     "shlex",
     "strsim",
     "strum_macros",
     "syn",
     "synstructure",
     "thiserror-impl",
-    "tokio-macros",
     "tracing-attributes",
     "unicode-ident",
     "version_check",
     "yoke-derive",
     "zerocopy-derive",
     "zerofrom-derive",
-    "zerovec-derive",
 ];
 
 /// Writes the kernelspec `quantlab` into the virtual environment, where its Jupyter finds it.
@@ -179,9 +163,9 @@ overflow-checks = false
 [profile.dev.package.candle-transformers]
 opt-level = 1
 
-# What fetches models; its C is compiled in half the time.
-[profile.dev.package.aws-lc-sys]
-opt-level = 1
+# C for archives that tch could read and nobody here does; it takes as long to compile as it is optimised.
+[profile.dev.package.zstd-sys]
+opt-level = 0
 
 # Macros and build scripts.
 {build_tools}"#

@@ -206,6 +206,27 @@ fn redirects_are_followed_but_the_token_stays_at_the_hub() {
     assert!(there.iter().all(|request| request.header("Authorization").is_none()));
 }
 
+/// Many let tunnels lead to port 443 only.
+#[test]
+fn what_is_asked_for_by_http_a_proxy_fetches_without_a_tunnel() {
+    let repository = tiny_repository();
+    let served = repository.clone();
+    let proxy = Server::start(move |request| {
+        let mut at_hub = request.clone();
+        at_hub.path = request.path.strip_prefix("http://hub.invalid:81").unwrap_or_default().to_owned();
+        served.answer(&at_hub)
+    });
+    let mut client = Client::of(&proxy);
+    client.set("HF_ENDPOINT", "http://hub.invalid:81");
+    client.set("HTTP_PROXY", &proxy.address.replace("//", "//me:secret@"));
+    client.fetch(&[TINY]).result.unwrap();
+    assert_complete(&client, &repository);
+    for request in proxy.requests() {
+        assert_eq!(request.header("Proxy-Authorization"), Some("Basic bWU6c2VjcmV0"));
+        assert_eq!(request.header("Host"), Some("hub.invalid:81"));
+    }
+}
+
 #[test]
 fn a_server_without_ranges_will_do() {
     let repository = tiny_repository();

@@ -1,6 +1,6 @@
 //! `cargo metadata`, with the packages left out whose types no cell ever names.
 //!
-//! rust-analyzer loads the sources of every package that `cargo metadata` lists: some 370, most of them
+//! rust-analyzer loads the sources of every package that `cargo metadata` lists: some 300, most of them
 //! (TLS, HTTP, async, procedural macros) of types that no cell ever names. Leaving those out of the answer
 //! halves the kernel's memory and takes seconds off its start.
 //!
@@ -28,14 +28,15 @@ const ALSO_KEPT: [&str; 6] =
     ["num-traits", "plotters-backend", "plotters-svg", "polars-core", "polars-error", "polars-utils"];
 
 /// Direct dependencies whose types no cell holds: they are used inside, or only to set something up.
-const LEFT_OUT: [&str; 15] = [
+const LEFT_OUT: [&str; 16] = [
+    "base64",
     "candle-transformers",
     "hf-hub",
     "libm",
     "memmap2",
     "num_cpus",
+    "polars-io",
     "rand",
-    "reqwest",
     "resvg",
     "safetensors",
     "serde",
@@ -43,7 +44,7 @@ const LEFT_OUT: [&str; 15] = [
     "sha1",
     "sha2",
     "thiserror",
-    "tokio",
+    "ureq",
 ];
 
 /// The standard library's packages whose types cells name (`HashMap` is made of hashbrown's).

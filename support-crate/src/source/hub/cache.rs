@@ -14,6 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use hf_hub::{Repo, RepoType};
+
 use super::progress::say;
 use crate::error::{Context, Result};
 use crate::interrupt;
@@ -22,6 +24,7 @@ use crate::interrupt;
 pub(super) struct Cache {
     /// The cache of all models.
     pub root: PathBuf,
+    repo: String,
     folder: PathBuf,
     locks: PathBuf,
 }
@@ -29,8 +32,9 @@ pub(super) struct Cache {
 impl Cache {
     /// The cache of `repo` in the folder `root`.
     pub fn new(root: &Path, repo: &str) -> Self {
-        let name = format!("models--{}", repo.replace('/', "--"));
-        Self { root: root.to_owned(), folder: root.join(&name), locks: root.join(".locks").join(name) }
+        let name = Repo::model(repo.to_owned()).folder_name();
+        let (folder, locks) = (root.join(&name), root.join(".locks").join(name));
+        Self { root: root.to_owned(), repo: repo.to_owned(), folder, locks }
     }
 
     /// The commit that `revision` was at when it was last asked for; a commit is its own.
@@ -44,8 +48,9 @@ impl Cache {
 
     /// Remembers which commit `revision` is at.
     pub fn remember(&self, revision: &str, commit: &str) -> Result<()> {
-        let path = self.folder.join("refs").join(revision);
-        create_parent(&path).and_then(|()| fs::write(&path, commit)).context(|| cannot("write", &path))
+        let repo = Repo::with_revision(self.repo.clone(), RepoType::Model, revision.to_owned());
+        let written = hf_hub::Cache::new(self.root.clone()).repo(repo).create_ref(commit);
+        written.context(|| cannot("write", &self.folder.join("refs").join(revision)))
     }
 
     /// Where the file is, if it is there.

@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hf_hub::HFError;
-use reqwest::Response;
-use reqwest::header::RETRY_AFTER;
+use ureq::Body;
+use ureq::http::header::RETRY_AFTER;
+use ureq::http::{Response, Uri};
 
 use crate::error::Error;
 use crate::interrupt;
@@ -44,11 +44,11 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    pub fn of(response: &Response) -> Self {
+    pub fn of(response: &Response<Body>, address: &Uri) -> Self {
         let header = |name| response.headers().get(name)?.to_str().ok().map(str::to_owned);
         Self {
             status: response.status().as_u16(),
-            url: response.url().to_string(),
+            url: address.to_string(),
             code: header("X-Error-Code"),
             message: header("X-Error-Message"),
             retry_after: header(RETRY_AFTER.as_str()).and_then(|text| text.trim().parse().ok()),
@@ -71,42 +71,13 @@ impl Fault {
     }
 }
 
-impl From<reqwest::Error> for Fault {
-    fn from(cause: reqwest::Error) -> Self {
-        let text = innermost(&cause).to_string();
-        if cause.is_builder() || cause.is_redirect() { Self::Impossible(text) } else { Self::Broken(text) }
-    }
-}
-
-impl From<HFError> for Fault {
-    fn from(cause: HFError) -> Self {
-        let context = match &cause {
-            HFError::Http { context }
-            | HFError::AuthRequired { context }
-            | HFError::Forbidden { context }
-            | HFError::RateLimited { context, .. }
-            | HFError::RepoNotFound { context: Some(context), .. }
-            | HFError::RevisionNotFound { context: Some(context), .. }
-            | HFError::EntryNotFound { context: Some(context), .. } => context,
-            HFError::Request { source, .. } if source.is_builder() || source.is_redirect() => {
-                return Self::Impossible(innermost(&cause).to_string());
-            }
-            HFError::Request { .. } | HFError::Io(_) | HFError::Xet { .. } => {
-                return Self::Broken(innermost(&cause).to_string());
-            }
-            other => return Self::Impossible(other.to_string()),
-        };
-        let retry_after = match &cause {
-            HFError::RateLimited { retry_after: Some(time), .. } => Some(time.as_secs()),
-            _ => None,
-        };
-        Self::Refused(Refusal {
-            status: context.status.as_u16(),
-            url: context.url.clone(),
-            code: context.error_code.clone(),
-            message: context.server_message.clone(),
-            retry_after,
-        })
+impl From<ureq::Error> for Fault {
+    fn from(cause: ureq::Error) -> Self {
+        match cause {
+            ureq::Error::Io(cause) => Self::Broken(cause.to_string()),
+            ureq::Error::BadUri(_) | ureq::Error::Http(_) => Self::Impossible(cause.to_string()),
+            _ => Self::Broken(cause.to_string()),
+        }
     }
 }
 
@@ -114,10 +85,6 @@ impl From<Error> for Fault {
     fn from(cause: Error) -> Self {
         Self::Here(cause)
     }
-}
-
-fn innermost<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
-    error.source().map_or(error, innermost)
 }
 
 /// How often in a row a request has failed.

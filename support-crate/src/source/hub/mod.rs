@@ -7,16 +7,16 @@
 
 mod cache;
 mod check;
+mod client;
 mod download;
 mod fault;
 mod progress;
+mod proxy;
 mod redact;
 mod remote;
 mod settings;
 
-use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::thread;
 
 use self::cache::{Cache, is_commit};
 use self::download::download;
@@ -28,11 +28,6 @@ use crate::error::{Error, Result};
 
 /// The files of `repo` at `revision`, downloaded where they are not in the cache.
 pub(super) fn files(repo: &str, revision: Option<&str>) -> Result<ModelFiles> {
-    // The caller's thread may be one of an asynchronous runtime, on which one cannot wait for the network.
-    thread::scope(|scope| scope.spawn(|| fetch_all(repo, revision)).join()).unwrap_or_else(|panic| resume_unwind(panic))
-}
-
-fn fetch_all(repo: &str, revision: Option<&str>) -> Result<ModelFiles> {
     let mut repository = Repository::new(Settings::from_env(), repo, revision.unwrap_or("main"))?;
     let config = repository.fetch(CONFIG)?;
     let tokenizer = repository.fetch(TOKENIZER)?;

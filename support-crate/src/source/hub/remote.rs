@@ -1,26 +1,18 @@
 //! A repository on the Hub: which files it has, and their bytes.
-//!
-//! hf-hub streams a file, and its large ones come in the Hub's own protocol (Xet). It reads any other answer to its end,
-//! into memory, however much comes: so the list of files is asked for here, with the HTTP client that both use. Either
-//! way an answer is read bit by bit, for as long as it comes fast enough, and its connection ends with it.
 
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use hf_hub::repository::RepoTypeModel;
-use hf_hub::{HFClient, HFRepository, split_id};
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use reqwest::{Client, Method, Response, Url};
 use serde::Deserialize;
-use tokio::runtime::{Builder, Runtime};
+use ureq::http::{Method, Uri};
 
 use super::cache::{is_commit, is_hash};
+use super::client::{Client, Piece};
 use super::fault::{Fault, Patience, Refusal};
 use super::progress::Waiting;
 use super::redact::redact;
 use super::settings::Settings;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::source::folder::CONFIG;
 
@@ -41,9 +33,6 @@ pub(super) struct Remote {
     token: Option<String>,
     timeout: Duration,
     client: Client,
-    model: HFRepository<RepoTypeModel>,
-    /// Taken out when this is dropped.
-    runtime: Option<Runtime>,
 }
 
 /// The files of a repository at one commit.
@@ -71,28 +60,17 @@ impl Remote {
     /// The Hub does not answer, or its address is not one.
     pub fn connect(settings: &Settings, repo: &str) -> Result<Self> {
         let token = settings.token.clone();
-        let cannot = |cause: String| {
+        if !settings.endpoint.parse::<Uri>().is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https"))) {
             let endpoint = redact(&settings.endpoint, token.as_deref());
-            Error::source(format!("cannot talk to the Hub at {endpoint}: {cause}")).hint("check HF_ENDPOINT")
-        };
-        Url::parse(&settings.endpoint).map_err(|cause| cannot(cause.to_string()))?;
-        let client = Client::builder().user_agent(concat!("quantlab/", env!("CARGO_PKG_VERSION"))).build();
-        let client = client.map_err(|cause| cannot(cause.to_string()))?;
-        let mut hub = HFClient::builder().endpoint(&settings.endpoint).client(client.clone()).retry_max_attempts(0);
-        if let Some(token) = &token {
-            hub = hub.token(token);
+            return Err(Error::source(format!("cannot talk to the Hub at {endpoint}: it is no address"))
+                .hint("check HF_ENDPOINT: it is `https://`, a host, and nothing else"));
         }
-        let (owner, name) = split_id(repo);
-        let model = hub.build().map_err(|cause| cannot(cause.to_string()))?.model(owner, name);
-        let runtime = Builder::new_current_thread().enable_all().build().context(|| "cannot use the network")?;
         let remote = Self {
             repo: repo.to_owned(),
             endpoint: settings.endpoint.trim_end_matches('/').to_owned(),
+            client: Client::new(settings),
             token,
             timeout: settings.timeout,
-            client,
-            model,
-            runtime: Some(runtime),
         };
         remote.check_answers()?;
         Ok(remote)
@@ -102,7 +80,9 @@ impl Remote {
     /// connections and then be silent for minutes, or say that it cannot; only a Hub is worth more patience.
     fn check_answers(&self) -> Result<()> {
         let address = format!("{}/{}/resolve/main/{CONFIG}", self.endpoint, self.repo);
-        match self.send(Method::HEAD, &address, &Pace::new(ANSWER_TIMEOUT), &mut |_| Ok(())) {
+        let pace = Pace::new(ANSWER_TIMEOUT);
+        let answer = self.client.ask(Method::HEAD, &address, None);
+        match answer.and_then(|pieces| self.next(&pieces, &pace, &mut |_| Ok(()))) {
             Err(fault @ (Fault::Here(_) | Fault::Refused(Refusal { status: 500.., .. }))) => {
                 Err(self.explain(CONFIG, fault))
             }
@@ -121,12 +101,12 @@ impl Remote {
     /// What the repository has at `revision`: a branch, a tag or a commit.
     pub fn list(&self, revision: &str) -> Result<Listing> {
         let (endpoint, repo) = (&self.endpoint, &self.repo);
-        let address = format!("{endpoint}/api/models/{repo}/revision/{}?blobs=true", percent_encoded(revision));
+        let address = format!("{endpoint}/api/models/{repo}/revision/{}?blobs=true", percent_encoded(revision, ""));
         let mut waiting = Waiting::new(format!("{repo}: waiting for the list of its files"));
         let mut patience = Patience::default();
         let text = loop {
             let mut text = Vec::new();
-            let outcome = self.get(&address, &mut |bytes| {
+            let outcome = self.get(&address, None, &mut |bytes| {
                 waiting.tick();
                 text.extend_from_slice(bytes);
                 if text.len() > LONGEST_LIST {
@@ -154,60 +134,39 @@ impl Remote {
     /// The bytes of a file of `size` from `at` on, and one more if it has more. Where the Hub sends the request on to
     /// another host, the token does not go there.
     pub fn read(&self, commit: &str, name: &str, at: u64, size: u64, sink: Sink) -> Result<(), Fault> {
+        let (endpoint, repo) = (&self.endpoint, &self.repo);
+        let address = format!("{endpoint}/{repo}/resolve/{commit}/{}", percent_encoded(name, "/"));
+        self.get(&address, Some((at, size)), sink)
+    }
+
+    /// What is at an address: the whole, or the bytes from the first of `range` to the second.
+    fn get(&self, address: &str, range: Option<(u64, u64)>, sink: Sink) -> Result<(), Fault> {
         let mut pace = Pace::new(self.timeout);
-        let request = self.model.download_file_stream().filename(name).revision(commit).range(at..size + 1);
-        let (length, mut bytes) = self.wait(&pace, sink, request.send())?;
-        // A server that knows no ranges sends everything.
-        let mut skipped = if length == Some(size) { at as usize } else { 0 };
+        let pieces = self.client.ask(Method::GET, address, range)?;
+        let mut skipped = 0;
         loop {
-            let next = poll_fn(|context| Pin::new(&mut *bytes).poll_next(context).map(Option::transpose));
-            let Some(more) = self.wait(&pace, sink, next)? else { return Ok(()) };
-            pace.came(more.len() as u64);
-            let there = skipped.min(more.len());
-            skipped -= there;
-            sink(&more[there..])?;
-        }
-    }
-
-    /// The whole of what is at an address.
-    fn get(&self, address: &str, sink: Sink) -> Result<(), Fault> {
-        let mut pace = Pace::new(self.timeout);
-        let mut response = self.send(Method::GET, address, &pace, sink)?;
-        while let Some(bytes) = self.wait(&pace, sink, response.chunk())? {
-            pace.came(bytes.len() as u64);
-            sink(&bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Makes a request; its answer is good, but not yet read.
-    fn send(&self, method: Method, address: &str, pace: &Pace, sink: Sink) -> Result<Response, Fault> {
-        let mut headers = HeaderMap::new();
-        if let Some(token) = &self.token
-            && let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}"))
-        {
-            headers.insert(AUTHORIZATION, value);
-        }
-        let response = self.wait(pace, sink, self.client.request(method, address).headers(headers).send())?;
-        if response.status().is_success() { Ok(response) } else { Err(Fault::Refused(Refusal::of(&response))) }
-    }
-
-    /// Waits for something from the network as long as the pace allows, or until the cell is interrupted.
-    fn wait<T, E: Into<Fault>>(
-        &self,
-        pace: &Pace,
-        sink: Sink,
-        coming: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, Fault> {
-        let Some(runtime) = &self.runtime else { return Err(Fault::Broken("the connection is closed".to_owned())) };
-        let mut coming = pin!(coming);
-        let outcome = interrupt::until(|moment| {
-            let moment = moment.min(pace.left());
-            match runtime.block_on(async { tokio::time::timeout(moment, coming.as_mut()).await }) {
-                Ok(outcome) => Some(outcome.map_err(E::into)),
-                Err(_) if pace.left().is_zero() => Some(Err(pace.fault())),
-                Err(_) => sink(&[]).err().map(Err),
+            match self.next(&pieces, &pace, sink)? {
+                Piece::Start { partial: true } => {}
+                // A server that knows no ranges sends everything.
+                Piece::Start { partial: false } => skipped = range.map_or(0, |(at, _)| at as usize),
+                Piece::Bytes(bytes) => {
+                    pace.came(bytes.len() as u64);
+                    let there = skipped.min(bytes.len());
+                    skipped -= there;
+                    sink(&bytes[there..])?;
+                }
+                Piece::End => return Ok(()),
             }
+        }
+    }
+
+    /// Waits for the next piece as long as the pace allows, or until the cell is interrupted.
+    fn next(&self, pieces: &Receiver<Result<Piece, Fault>>, pace: &Pace, sink: Sink) -> Result<Piece, Fault> {
+        let outcome = interrupt::until(|moment| match pieces.recv_timeout(moment.min(pace.left())) {
+            Ok(piece) => Some(piece),
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Fault::Broken("it ended without a word".to_owned()))),
+            Err(RecvTimeoutError::Timeout) if pace.left().is_zero() => Some(Err(pace.fault())),
+            Err(RecvTimeoutError::Timeout) => sink(&[]).err().map(Err),
         });
         outcome.unwrap_or_else(|_| Err(Fault::interrupted()))
     }
@@ -270,15 +229,6 @@ impl Remote {
     }
 }
 
-/// Does not wait for the system's resolver, which may hang, as the runtime itself would.
-impl Drop for Remote {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// Whether an answer comes fast enough to wait for more of it.
 struct Pace {
     limit: Duration,
@@ -310,13 +260,15 @@ impl Pace {
         })
     }
 }
-/// The revision as one part of an address: a branch may have a `/` in its name.
-fn percent_encoded(revision: &str) -> String {
+
+/// The text as a part of an address, in which it keeps the characters of `kept`: a branch may have a `/` in its name.
+fn percent_encoded(text: &str, kept: &str) -> String {
     let encode = |byte: u8| match byte {
         b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        other if kept.as_bytes().contains(&other) => char::from(other).to_string(),
         other => format!("%{other:02X}"),
     };
-    revision.bytes().map(encode).collect()
+    text.bytes().map(encode).collect()
 }
 
 /// Reads `GET /api/models/{repo}/revision/{revision}?blobs=true`.
@@ -365,9 +317,10 @@ mod tests {
 
     #[test]
     fn revisions_become_one_part_of_an_address() {
-        assert_eq!(percent_encoded("main"), "main");
-        assert_eq!(percent_encoded("refs/pr/1"), "refs%2Fpr%2F1");
-        assert_eq!(percent_encoded("ä#?"), "%C3%A4%23%3F");
+        assert_eq!(percent_encoded("main", ""), "main");
+        assert_eq!(percent_encoded("refs/pr/1", ""), "refs%2Fpr%2F1");
+        assert_eq!(percent_encoded("ä#?", ""), "%C3%A4%23%3F");
+        assert_eq!(percent_encoded("deep/part 2", "/"), "deep/part%202");
     }
 
     #[test]

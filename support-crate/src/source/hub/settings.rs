@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::proxy::Proxies;
+
 /// As in `huggingface_hub`. Four times this, with the pauses between, is what a Hub that does not answer costs.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -18,6 +20,8 @@ pub(super) struct Settings {
     pub offline: bool,
     /// How long too little may come from the Hub before it is asked again.
     pub timeout: Duration,
+    /// What stands between here and other hosts.
+    pub proxies: Proxies,
 }
 
 impl Settings {
@@ -25,8 +29,7 @@ impl Settings {
         Self::read(|name| std::env::var(name).ok())
     }
 
-    /// The rules are those of `huggingface_hub` (`constants.py`, `utils/_auth.py`). hf-hub knows them too, but keeps
-    /// the token to itself, which then cannot be kept out of messages.
+    /// The rules are those of `huggingface_hub` (`constants.py`, `utils/_auth.py`), of which hf-hub knows `HF_HOME`.
     fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let text = |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let says_yes = |name: &str| {
@@ -57,6 +60,7 @@ impl Settings {
                 .and_then(|seconds| seconds.parse().ok())
                 .filter(|seconds| (1..=3600).contains(seconds))
                 .map_or(TIMEOUT, Duration::from_secs),
+            proxies: Proxies::read(text),
         }
     }
 }
