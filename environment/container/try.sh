@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the image where there is neither a registry of images nor a container engine, and tries it as strangers would:
 #   environment/container/try.sh FOLDER          the image: from its users to a packed set-up
-#   environment/container/try.sh FOLDER fresh    the README's first command, on a Debian where nothing is set up
+#   environment/container/try.sh FOLDER fresh    lesson 1 by `cargo lab run`, on a Debian where nothing is set up
 # FOLDER (20 GB) keeps the base and the image's layers between calls. As root, on Debian with the packages buildah and
 # debootstrap, and with Rust from rustup. An evcxr_jupyter on the PATH is put into the base.
 set -euo pipefail
@@ -94,7 +94,7 @@ empty_home() { rm -rf home; install -d -o 1000 -g 0 -m 2775 home; realpath home;
 buildah inspect --type image quantlab-base > /dev/null 2>&1 || { step "base: Debian, and Rust as in the official image"; make_base; }
 
 if [ "${2-}" = fresh ]; then
-    step "a Debian with Rust, a C++ compiler and Python: the lessons, by the README's command"
+    step "a Debian with Rust, a C++ compiler and Python: lesson 1, by \`cargo lab run\`"
     build --target tools --tag quantlab-tools
     open_image quantlab-tools
     rm -f "$root/usr/local/bin/evcxr_jupyter"

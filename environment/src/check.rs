@@ -12,9 +12,10 @@ use crate::course::{self, Lesson, STARTER, release};
 use crate::home::Home;
 use crate::isa_tests;
 use crate::kernel::installed::Installed;
+use crate::parts::Parts;
 use crate::run::{self, Destination, Score};
 use crate::setup;
-use crate::ui::{Steps, run_shown, took};
+use crate::ui::{Steps, human_time, run_shown, took};
 
 /// Time limit for one cell of a lesson.
 const CELL_TIMEOUT_S: u64 = 600;
@@ -23,7 +24,8 @@ const CELL_TIMEOUT_S: u64 = 600;
 pub fn check(full: bool) -> Result<()> {
     let checkout = Checkout::find()?;
     let root = checkout.root().to_owned();
-    let installed = setup::setup(&checkout, &setup::Request::default())?;
+    let (begin, mut parts) = (Instant::now(), Parts::default());
+    let installed = parts.time("set-up", || setup::setup(&checkout, &setup::Request::default()))?;
     let home = Home::find()?;
     let cargo = |subcommand: &str, args: &[&str]| {
         let mut command = installed.cargo(&home, &root, subcommand)?;
@@ -37,34 +39,37 @@ pub fn check(full: bool) -> Result<()> {
     took(start);
 
     let start = steps.begin("lints", "clippy on all targets, no warnings");
-    run_shown(&mut cargo("clippy", &["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?)?;
+    let mut clippy = cargo("clippy", &["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    parts.time("lints", || run_shown(&mut clippy))?;
     took(start);
 
     let start =
         steps.begin("instruction sets", "the tests of quantlab-kernels, for each that this machine has or can emulate");
-    isa_tests::run(&home, &installed, &checkout)?;
+    isa_tests::run(&home, &installed, &checkout, &mut parts)?;
     took(start);
 
     let start = steps.begin("library tests", "unit, parity and property tests of the library and the trainer");
     let packages = ["--package", "quantlab", "--package", "quantlab-embedded-model"];
-    let targets = ["--lib", "--bins", "--tests", "--quiet"];
-    run_shown(&mut cargo("test", &[packages.as_slice(), &targets].concat())?)?;
+    let targets = ["--lib", "--bins", "--tests", "--", "--quiet"];
+    parts.tests("library", cargo("test", &[packages.as_slice(), &targets].concat())?)?;
     took(start);
 
     let start =
         steps.begin("kernel tests", "this tool's own, some through the real kernel: failures, two at once, speed");
     // Not with the kernel's flags: the program that is tested becomes the one that kernels are started by.
     let mut own = Command::new("cargo");
-    own.args(["test", "--locked", "--package", "quantlab-environment", "--quiet", "--", "--test-threads=2"]);
+    own.args(["test", "--locked", "--package", "quantlab-environment", "--", "--quiet", "--test-threads=2"]);
     if full {
         own.arg("--include-ignored");
         own.env("QUANTLAB_FULL", "1");
     }
-    run_shown(own.current_dir(&root).env("QUANTLAB_HOME", home.root()))?;
+    own.current_dir(&root).env("QUANTLAB_HOME", home.root());
+    parts.tests("kernel", own)?;
     took(start);
 
     let start = steps.begin("doc tests", "the examples in the library's documentation");
-    run_shown(&mut cargo("test", &["--package", "quantlab", "--package", "quantlab-kernels", "--doc", "--quiet"])?)?;
+    let packages = ["--package", "quantlab", "--package", "quantlab-kernels"];
+    parts.tests("documentation", cargo("test", &[packages.as_slice(), &["--doc", "--", "--quiet"]].concat())?)?;
     took(start);
 
     let start = steps.begin("starters", "each is what `cargo lab release` makes of its solution");
@@ -72,13 +77,22 @@ pub fn check(full: bool) -> Result<()> {
     release::write_starters(&lessons, true)?;
     took(start);
 
-    let start: Instant = steps.begin("notebooks", "solutions get all points, starters run and get none");
+    let start = steps.begin("notebooks", "solutions get all points, starters run and get none; two side by side");
     let solutions: Vec<PathBuf> = lessons.iter().map(Lesson::source).collect();
     let starters: Vec<PathBuf> = lessons.iter().map(|lesson| lesson.dir.join(STARTER)).collect();
     let copies = Destination::Folder(home.executed());
-    expect_points(&solutions, &run::run(&solutions, &copies, CELL_TIMEOUT_S)?, |score| score.max)?;
-    expect_points(&starters, &run::run(&starters, &copies, CELL_TIMEOUT_S)?, |_| 0.0)?;
+    let all = [solutions.as_slice(), &starters].concat();
+    let ran = run::run_side_by_side(&all, &copies, CELL_TIMEOUT_S)?;
+    for (notebook, ran) in all.iter().zip(&ran) {
+        let name = notebook.strip_prefix(checkout.notebooks()).unwrap_or(notebook);
+        parts.add(name.to_string_lossy(), ran.time);
+    }
+    let scores: Vec<Vec<Score>> = ran.into_iter().map(|ran| ran.scores).collect();
+    let (of_solutions, of_starters) = scores.split_at(solutions.len());
+    expect_points(&solutions, of_solutions, |score| score.max)?;
+    expect_points(&starters, of_starters, |_| 0.0)?;
     took(start);
+    eprintln!("The longest parts of {}:\n{}", human_time(begin.elapsed()), parts.longest(10));
     eprintln!("All checks passed.");
     Ok(())
 }

@@ -1,23 +1,28 @@
-//! `cargo lab doctor`: what is installed, where, in which versions, and how fast a kernel is.
+//! `cargo lab doctor`: what is installed, where, in which versions, how fast a kernel is, and whether sandboxes grade.
 
+use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 
 use crate::checkout::Checkout;
-use crate::home::{Home, SHARED};
+use crate::home::{Home, SHARED, remove_if_there, write_atomically};
 use crate::kernel::installed::Installed;
 use crate::kernel::warm;
-use crate::sandbox::Layer;
 use crate::sandbox::cgroup::Cgroup;
+use crate::sandbox::{self, LAYERS, Layer};
 use crate::setup::libtorch::{self, TORCH_VERSION};
 use crate::setup::toolchain::Toolchain;
 use crate::setup::{self, EVCXR_VERSION};
 use crate::ui::{described, output_of, plain};
 use crate::{disk_used, human_size, python};
 
-/// Prints the report; with `time`, starts a kernel and measures it.
+/// A lesson of one exercise, with the answer.
+const LESSON: &str = include_str!("doctor-lesson.ipynb");
+
+/// Prints the report; with `time`, starts a kernel and measures it, and grades a notebook in each sandbox that holds.
 pub fn doctor(as_json: bool, time: bool) -> Result<()> {
     let home = Home::find()?;
     let timing = if time { Some(measure_kernel(&home)?) } else { None };
@@ -54,7 +59,7 @@ fn examine(home: &Home, set_up: bool) -> Map<String, Value> {
         Err(error) => drop(add("toolchain", json!(format!("{error:#}")))),
     }
     add("gpu", gpu());
-    for layer in [Layer::Bubblewrap, Layer::Landlock] {
+    for layer in LAYERS {
         let holds = layer.probe().map_or_else(|why| format!("no: {why:#}"), |()| "holds".to_owned());
         add(&format!("sandbox_{}", layer.name()), json!(holds));
     }
@@ -106,5 +111,39 @@ fn measure_kernel(home: &Home) -> Result<Map<String, Value>> {
         }
     })?
     .into_result()?;
+    for layer in LAYERS.into_iter().filter(|layer| layer.probe().is_ok()) {
+        let graded = measure_grading(home, layer).unwrap_or_else(|error| json!(format!("no: {error:#}")));
+        timing.insert(format!("grade_{}_s", layer.name()), graded);
+    }
     Ok(timing)
+}
+
+/// Seconds in which a notebook with a right answer gets all points in this sandbox: that a layer can be entered does not
+/// say that what a kernel needs can be reached from there.
+fn measure_grading(home: &Home, layer: Layer) -> Result<Value> {
+    let dir = home.own_kernels().join(format!("doctor-{}", std::process::id()));
+    let measured = grade_in(&dir, layer);
+    remove_if_there(&dir)?;
+    measured
+}
+
+fn grade_in(dir: &Path, layer: Layer) -> Result<Value> {
+    let [course, work, out] = ["course", "work", "out"].map(|name| dir.join(name));
+    write_atomically(&course.join("01-doctor/solution.ipynb"), LESSON.as_bytes())?;
+    write_atomically(&work.join("doctor.ipynb"), LESSON.as_bytes())?;
+    let lab = |command: &str| {
+        let mut lab = Command::new(std::env::current_exe()?);
+        lab.arg(command).arg("--lessons").arg(&course).env(sandbox::CHOSEN, layer.name());
+        anyhow::Ok(lab)
+    };
+    output_of(&mut lab("release")?)?;
+    let start = Instant::now();
+    output_of(lab("grade")?.arg("--output").arg(&out).arg(&work))?;
+    let seconds = start.elapsed().as_secs_f64();
+    let grades = std::fs::read_to_string(out.join("grades.csv"))?;
+    let line = grades.lines().nth(1).unwrap_or_default();
+    if !line.starts_with("doctor,01-doctor,7,7,0,graded,") {
+        bail!("a right answer is not graded as one: {line}");
+    }
+    Ok(json!((seconds * 1000.0).round() / 1000.0))
 }

@@ -42,7 +42,7 @@ impl Home {
             user.join(".cache").join("quantlab")
         } else {
             bail!(
-                "no folder for what set-up makes: neither QUANTLAB_HOME nor HOME is set\n  try: export QUANTLAB_HOME=/some/folder with 12 GB free"
+                "no folder for what set-up makes: neither QUANTLAB_HOME nor HOME is set\n  try: export QUANTLAB_HOME=/some/folder with 8 GB free"
             );
         };
         let root = std::path::absolute(&root)

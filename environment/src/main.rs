@@ -11,6 +11,7 @@ mod isa_tests;
 mod kernel;
 mod mutants;
 mod pack;
+mod parts;
 mod progress;
 mod python;
 mod run;
@@ -77,7 +78,7 @@ enum Task {
         /// As JSON
         #[arg(long)]
         json: bool,
-        /// Start a kernel and time it
+        /// Start a kernel and time it, and grade a notebook in each sandbox that holds
         #[arg(long)]
         time: bool,
     },
@@ -100,7 +101,7 @@ enum Task {
         /// The archive, such as quantlab.tar.zst
         file: PathBuf,
     },
-    /// Set up from a file that `cargo lab pack` wrote, without network or compiling
+    /// Set up from a file that `cargo lab pack` wrote, without a network; only an edited library is compiled
     Unpack {
         /// The archive
         file: PathBuf,
@@ -120,6 +121,9 @@ enum Task {
     /// Become the first process of a sandbox (`lab kernel` calls this)
     #[command(hide = true)]
     Sandboxed,
+    /// Print what a notebook's cells do that its starter's do not (`lab grade` calls this)
+    #[command(hide = true)]
+    Remarks { notebook: PathBuf, starter: PathBuf },
     /// End a kernel with its driver, and remove its build folder once it has ended (a kernel's start calls this)
     #[command(hide = true)]
     Janitor { dir: PathBuf, driver: u32 },
@@ -164,6 +168,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Kernel { connection_file } => return kernel::launch::launch(&connection_file),
         Task::KernelState => println!("{}", kernel::launch::state()?),
         Task::Sandboxed => return sandbox::run_inside(),
+        Task::Remarks { notebook, starter } => grade::print_remarks(&notebook, &starter)?,
         Task::Janitor { dir, driver } => kernel::live::janitor(&dir, driver)?,
     }
     Ok(ExitCode::SUCCESS)

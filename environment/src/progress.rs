@@ -1,10 +1,12 @@
 //! A Cargo build as one line that changes, or a line a minute where there is no terminal.
 
 use std::fs::{self, File};
-use std::io::{IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +16,12 @@ use crate::ui::{describe, end_of, run_shown};
 
 /// How often a line is printed where there is no terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
+
+/// When no crate was finished for so long, those that are being compiled are named.
+const STANDS_STILL: Duration = Duration::from_secs(15);
+
+/// How often a silent build is looked at.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// What a person sees of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,37 +42,27 @@ pub fn run_build(command: &mut Command, log: &Path, view: View, stop: &AtomicBoo
     if let Some(parent) = log.parent() {
         fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     }
-    let mut file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let line = describe(command);
     command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "100");
     command.env("CARGO_TERM_COLOR", "never").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {line}"))?;
     let mut shown = Shown::begin(view);
-    if let Some(mut messages) = child.stderr.take() {
-        let (mut piece, mut buffer) = (Vec::new(), [0; 4096]);
+    if let Some(messages) = child.stderr.take() {
+        let (sender, states) = channel();
+        let reader = thread::spawn(move || read_messages(messages, file, &sender));
         loop {
-            let count = messages.read(&mut buffer)?;
-            for &byte in &buffer[..count] {
-                // Cargo overwrites its progress bar by carriage returns.
-                if byte != b'\n' && byte != b'\r' {
-                    piece.push(byte);
-                    continue;
-                }
-                let text = String::from_utf8_lossy(&piece);
-                match done_of_total(&text) {
-                    Some((done, total)) => shown.update(done, total),
-                    None if byte == b'\n' => writeln!(file, "{}", text.trim_start_matches("\u{1b}[K"))?,
-                    None => {}
-                }
-                piece.clear();
+            match states.recv_timeout(LOOK) {
+                Ok(state) => shown.reached(state),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
             }
-            if count == 0 {
-                break;
-            }
+            shown.show();
             if stop.load(Ordering::Relaxed) {
                 child.kill()?;
             }
         }
+        reader.join().unwrap_or_else(|_| bail!("what reads Cargo's messages panicked"))?;
     }
     let status = child.wait()?;
     shown.bar.finish_and_clear();
@@ -74,13 +72,54 @@ pub fn run_build(command: &mut Command, log: &Path, view: View, stop: &AtomicBoo
     Ok(())
 }
 
-/// `Building [====>   ] 123/456: crates being compiled`.
-fn done_of_total(text: &str) -> Option<(u64, u64)> {
-    let (_, rest) = text.split_once("Building [")?;
-    let (_, rest) = rest.split_once("] ")?;
-    let (done, rest) = rest.split_once('/')?;
-    let total = rest.split(|c: char| !c.is_ascii_digit()).next()?;
-    Some((done.trim().parse().ok()?, total.parse().ok()?))
+/// Where Cargo's bar is.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct State {
+    done: u64,
+    total: u64,
+    /// The crates that are being compiled, as many as Cargo had room for.
+    compiling: String,
+}
+
+/// Cargo's bars become states, all else goes to `log`.
+fn read_messages(mut messages: impl Read, mut log: impl Write, states: &Sender<State>) -> Result<()> {
+    let (mut piece, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = match messages.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => count,
+        };
+        for &byte in &buffer[..count] {
+            // Cargo overwrites its progress bar by carriage returns.
+            if byte != b'\n' && byte != b'\r' {
+                piece.push(byte);
+                continue;
+            }
+            let text = String::from_utf8_lossy(&piece);
+            match State::of(&text) {
+                // An error means that nobody watches any more.
+                Some(state) => drop(states.send(state)),
+                None if byte == b'\n' => writeln!(log, "{}", text.trim_start_matches("\u{1b}[K"))?,
+                None => {}
+            }
+            piece.clear();
+        }
+    }
+}
+
+impl State {
+    /// `Building [====>   ] 123/456: crates being compiled`.
+    fn of(text: &str) -> Option<Self> {
+        let (_, rest) = text.split_once("Building [")?;
+        let (_, rest) = rest.split_once("] ")?;
+        let (done, rest) = rest.split_once('/')?;
+        let (total, compiling) = rest.split_once(": ").unwrap_or((rest, ""));
+        Some(Self {
+            done: done.trim().parse().ok()?,
+            total: total.trim().parse().ok()?,
+            compiling: compiling.trim().to_owned(),
+        })
+    }
 }
 
 /// What a person sees of it.
@@ -89,31 +128,54 @@ struct Shown {
     name: String,
     start: Instant,
     last_line: Instant,
+    state: State,
+    /// Since when so many crates are done.
+    since: Instant,
 }
 
 impl Shown {
     fn begin(view: View) -> Self {
         let name = if let View::Lines(name) = view { format!("{name}: ") } else { String::new() };
-        let has_bar = view == View::Bar && std::io::stderr().is_terminal();
+        let has_bar = view == View::Bar && io::stderr().is_terminal();
         let bar = if has_bar { ProgressBar::new(0) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template("      {bar:30} {pos} of {len} crates, {elapsed}{msg}") {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(500));
         let now = Instant::now();
-        Self { bar, name, start: now, last_line: now }
+        Self { bar, name, start: now, last_line: now, state: State::default(), since: now }
     }
 
-    fn update(&mut self, done: u64, total: u64) {
+    fn reached(&mut self, state: State) {
+        if state.done != self.state.done {
+            self.since = Instant::now();
+        }
+        self.state = state;
+    }
+
+    fn show(&mut self) {
+        let State { done, total, .. } = self.state;
+        if total == 0 {
+            return;
+        }
         self.bar.set_length(total);
         self.bar.set_position(done);
-        let left = time_left(self.start.elapsed(), done, total).map_or_else(String::new, |left| format!(", {left}"));
+        let rest = self.rest();
         if self.bar.is_hidden() && self.last_line.elapsed() >= BETWEEN_LINES {
             self.last_line = Instant::now();
             let minutes = self.start.elapsed().as_secs() / 60;
-            eprintln!("      {}{done} of {total} crates after {minutes} min{left}", self.name);
+            eprintln!("      {}{done} of {total} crates after {minutes} min{rest}", self.name);
         }
-        self.bar.set_message(left);
+        self.bar.set_message(rest);
+    }
+
+    /// What there is to say but how far it is: how long it takes, and what it waits for.
+    fn rest(&self) -> String {
+        let State { done, total, compiling } = &self.state;
+        let left = time_left(self.start.elapsed(), *done, *total).map(|left| format!(", {left}"));
+        let stands_still = self.since.elapsed() >= STANDS_STILL && !compiling.is_empty();
+        let names = stands_still.then(|| format!("; compiling {compiling}"));
+        left.into_iter().chain(names).collect()
     }
 }
 
@@ -130,11 +192,29 @@ fn time_left(elapsed: Duration, done: u64, total: u64) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn state(done: u64, total: u64, compiling: &str) -> State {
+        State { done, total, compiling: compiling.to_owned() }
+    }
+
     #[test]
     fn cargos_bar_is_read() {
-        assert_eq!(done_of_total("    Building [====>      ] 123/456: polars, tch(build.rs)"), Some((123, 456)));
-        assert_eq!(done_of_total("\u{1b}[K    Building [=======>] 455/456"), Some((455, 456)));
-        assert_eq!(done_of_total("   Compiling serde v1.0.0"), None);
+        let bar = "    Building [====>      ] 123/456: polars, tch(build.rs)";
+        assert_eq!(State::of(bar), Some(state(123, 456, "polars, tch(build.rs)")));
+        assert_eq!(State::of("\u{1b}[K    Building [=======>] 455/456"), Some(state(455, 456, "")));
+        assert_eq!(State::of("   Compiling serde v1.0.0"), None);
+    }
+
+    #[test]
+    fn a_count_that_stands_still_names_what_is_compiled() {
+        let mut shown = Shown::begin(View::Lines("a"));
+        shown.reached(state(325, 552, "polars-core, candle-core"));
+        assert!(!shown.rest().contains("polars-core"), "it has just moved");
+        shown.since -= STANDS_STILL;
+        assert!(shown.rest().ends_with("; compiling polars-core, candle-core"));
+        shown.reached(state(325, 552, "polars-core"));
+        assert!(shown.rest().ends_with("; compiling polars-core"), "another crate was begun, none is done");
+        shown.reached(state(326, 552, "polars-io"));
+        assert!(!shown.rest().contains("polars"));
     }
 
     #[test]
@@ -159,9 +239,12 @@ mod tests {
     fn a_build_ends_when_another_step_has_failed() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("build.log");
-        let script = "while :; do echo '   Compiling a v1' >&2; sleep 0.05; done";
-        let mut command = Command::new("sh");
-        let error = run_build(command.args(["-c", script]), &log, View::Lines("a"), &AtomicBool::new(true));
-        assert!(error.unwrap_err().to_string().contains("signal: 9"));
+        // The second says nothing for as long as a large crate takes.
+        for script in ["while :; do echo '   Compiling a v1' >&2; sleep 0.05; done", "exec sleep 60"] {
+            let (mut command, start) = (Command::new("sh"), Instant::now());
+            let error = run_build(command.args(["-c", script]), &log, View::Lines("a"), &AtomicBool::new(true));
+            assert!(error.unwrap_err().to_string().contains("signal: 9"));
+            assert!(start.elapsed() < Duration::from_secs(30));
+        }
     }
 }

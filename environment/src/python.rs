@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -15,16 +16,22 @@ use crate::ui::plain;
 pub const GRADE_PY: &str = include_str!("../python/quantlab_jupyter/grade.py");
 /// What runs one of them.
 pub const EXECUTE_PY: &str = include_str!("../python/quantlab_jupyter/execute.py");
+/// What keeps of their outputs as much as they may have.
+pub const OUTPUTS_PY: &str = include_str!("../python/quantlab_jupyter/outputs.py");
+/// What makes them harmless to who reads them.
+pub const HARMLESS_PY: &str = include_str!("../python/quantlab_jupyter/harmless.py");
 /// nbgrader's configuration, for course directories too.
 pub const NBGRADER_CONFIG_PY: &str = include_str!("../python/quantlab_jupyter/nbgrader_config.py");
 
 /// The package's files as pip would lay them out, by their path in `site-packages`.
-const PACKAGE: [(&str, &str); 10] = [
+const PACKAGE: [(&str, &str); 12] = [
     ("quantlab_jupyter/__init__.py", include_str!("../python/quantlab_jupyter/__init__.py")),
     ("quantlab_jupyter/connection.py", include_str!("../python/quantlab_jupyter/connection.py")),
     ("quantlab_jupyter/kernel.py", include_str!("../python/quantlab_jupyter/kernel.py")),
     ("quantlab_jupyter/execute.py", EXECUTE_PY),
     ("quantlab_jupyter/grade.py", GRADE_PY),
+    ("quantlab_jupyter/harmless.py", HARMLESS_PY),
+    ("quantlab_jupyter/outputs.py", OUTPUTS_PY),
     ("quantlab_jupyter/nbgrader_config.py", NBGRADER_CONFIG_PY),
     ("quantlab_jupyter/processes.py", include_str!("../python/quantlab_jupyter/processes.py")),
     ("quantlab_jupyter/spare.py", include_str!("../python/quantlab_jupyter/spare.py")),
@@ -93,6 +100,9 @@ impl Ended {
     pub fn into_result(self) -> Result<()> {
         if let Some(failure) = self.failure {
             bail!("{}", failure["message"].as_str().unwrap_or("the kernel failed"));
+        }
+        if let Some(libc::SIGXCPU | libc::SIGALRM) = self.status.signal() {
+            bail!("it took longer than one notebook may");
         }
         if !self.status.success() {
             bail!("the kernel's driver ended with {}; its messages are above", self.status);

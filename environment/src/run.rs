@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -33,29 +36,78 @@ pub struct Score {
     pub max: f64,
 }
 
-/// Runs each notebook, and returns what its checks gave; the error counts those that failed.
-pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> Result<Vec<Vec<Score>>> {
+/// A notebook that ran to its end.
+#[derive(Debug)]
+pub struct Ran {
+    /// What its checks gave.
+    pub scores: Vec<Score>,
+    /// With its kernel's start.
+    pub time: Duration,
+}
+
+/// Runs each notebook; the error counts those that failed.
+pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> Result<()> {
+    let home = ready(notebooks)?;
+    let mut endings = Vec::new();
+    for notebook in notebooks {
+        let target = target_of(notebook, destination)?;
+        let ending = run_one(&home, notebook, &target, timeout_s, &mut |line| println!("{line}"))?;
+        if let Ending::Interrupted = ending {
+            bail!("interrupted at {}", notebook.display());
+        }
+        endings.push(ending);
+    }
+    all_whole(notebooks, endings).map(drop)
+}
+
+/// As [`run`], two at a time, for what is not to be timed: what each prints is shown when it has ended.
+pub fn run_side_by_side(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> Result<Vec<Ran>> {
+    let home = ready(notebooks)?;
+    let targets = notebooks.iter().map(|notebook| target_of(notebook, destination)).collect::<Result<Vec<_>>>()?;
+    let (next, endings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let take = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(notebook), Some(target)) = (notebooks.get(at), targets.get(at)) else { return };
+            let mut printed = String::new();
+            let ending = run_one(&home, notebook, target, timeout_s, &mut |line| {
+                printed.push_str(line);
+                printed.push('\n');
+            });
+            print!("{printed}");
+            endings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, ending));
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(take))));
+    let mut endings = endings.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    endings.sort_by_key(|(at, _)| *at);
+    all_whole(notebooks, endings.into_iter().map(|(_, ending)| ending).collect::<Result<_>>()?)
+}
+
+/// What is to hold before notebooks are run.
+fn ready(notebooks: &[PathBuf]) -> Result<Home> {
     let checkout = Checkout::find()?;
     for notebook in notebooks {
         check_notebook(notebook, &checkout)?;
     }
     setup::setup(&checkout, &setup::Request::default())?;
-    let home = Home::find()?;
     // Ctrl-C is for the cell: the script beside this program interrupts the kernel, and reports how the cell ended.
     heed_no_interrupts();
-    let (mut scores, mut failed) = (Vec::new(), Vec::new());
-    for notebook in notebooks {
-        let target = target_of(notebook, destination)?;
-        match run_one(&home, notebook, &target, timeout_s)? {
-            Ran::Whole(of_notebook) => scores.push(of_notebook),
-            Ran::Failed => failed.push(notebook.display().to_string()),
-            Ran::Interrupted => bail!("interrupted at {}", notebook.display()),
+    Home::find()
+}
+
+fn all_whole(notebooks: &[PathBuf], endings: Vec<Ending>) -> Result<Vec<Ran>> {
+    let (mut whole, mut failed) = (Vec::new(), Vec::new());
+    for (notebook, ending) in notebooks.iter().zip(endings) {
+        match ending {
+            Ending::Whole(ran) => whole.push(ran),
+            Ending::Failed | Ending::Interrupted => failed.push(notebook.display().to_string()),
         }
     }
     if !failed.is_empty() {
         bail!("{} of {} notebooks failed: {}", failed.len(), notebooks.len(), failed.join(", "));
     }
-    Ok(scores)
+    Ok(whole)
 }
 
 /// A notebook that does not exist is answered with those that do; one that no kernel here runs, with the reason.
@@ -102,10 +154,9 @@ fn target_of(notebook: &Path, destination: &Destination) -> Result<PathBuf> {
     Ok(lesson.map_or_else(|| folder.join(name), |lesson| folder.join(lesson).join(name)))
 }
 
-/// How a notebook ran.
-enum Ran {
-    /// To its end; this is what the checks gave.
-    Whole(Vec<Score>),
+/// How a notebook's run ended.
+enum Ending {
+    Whole(Ran),
     Failed,
     Interrupted,
 }
@@ -117,8 +168,9 @@ fn heed_no_interrupts() {
     unsafe { libc::signal(libc::SIGINT, heed_not as *const () as libc::sighandler_t) };
 }
 
-fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Result<Ran> {
-    println!("{}", plain(&notebook.display().to_string()));
+fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64, show: &mut dyn FnMut(&str)) -> Result<Ending> {
+    let begin = Instant::now();
+    show(&plain(&notebook.display().to_string()));
     let mut command: Command = python::script(home, "run")?;
     command.arg(notebook).arg(target).args(["--timeout", &timeout_s.to_string()]);
     let mut first_line = String::new();
@@ -130,38 +182,38 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64) -> Resul
         match text("event") {
             "ready" => {
                 started = seconds;
-                println!("  kernel ready after {seconds:.1} s");
+                show(&format!("  kernel ready after {seconds:.1} s"));
             }
             "cell_start" => first_line = text("first_line").to_owned(),
-            "cell_end" => println!(
+            "cell_end" => show(&format!(
                 "  cell {:>3} {seconds:>7.2} s  {}",
                 event["cell"].as_u64().unwrap_or_default(),
                 plain(&shorten(&first_line, 60))
-            ),
+            )),
             "score" => {
                 let max = event["max"].as_f64().unwrap_or_default();
                 scores.push(Score { check: text("check").to_owned(), points: event["points"].as_f64(), max });
             }
             "done" if event["ok"] == true => {
-                println!("  all cells ran, {seconds:.1} s in all ({started:.1} s of it the kernel's start)")
+                show(&format!("  all cells ran, {seconds:.1} s in all ({started:.1} s of it the kernel's start)"))
             }
             _ => {}
         }
     })?;
     if let Some(failure) = ended.failure() {
-        println!("{}", plain(&describe_failure(failure)));
+        show(&plain(&describe_failure(failure)));
         if target.is_file() {
-            println!("  the copy so far: {}", target.display());
+            show(&format!("  the copy so far: {}", target.display()));
         }
-        return Ok(if failure["kind"] == "interrupted" { Ran::Interrupted } else { Ran::Failed });
+        return Ok(if failure["kind"] == "interrupted" { Ending::Interrupted } else { Ending::Failed });
     }
     ended.into_result()?;
     if !scores.is_empty() {
         let points: f64 = scores.iter().filter_map(|score| score.points).sum();
-        println!("  checks: {points} of {} points", scores.iter().map(|score| score.max).sum::<f64>());
+        show(&format!("  checks: {points} of {} points", scores.iter().map(|score| score.max).sum::<f64>()));
     }
-    println!("  executed copy: {}", target.display());
-    Ok(Ran::Whole(scores))
+    show(&format!("  executed copy: {}", target.display()));
+    Ok(Ending::Whole(Ran { scores, time: begin.elapsed() }))
 }
 
 /// Number, first line and error of the cell that stopped a run.

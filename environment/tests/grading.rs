@@ -132,24 +132,56 @@ fn each_learner_gets_their_points_whatever_the_others_hand_in() {
     assert!(said.contains(expected), "{said}");
 }
 
+#[test]
+fn reading_and_showing_a_notebook_has_limits_and_leaves_nothing_that_acts() {
+    let home = std::env::var_os("QUANTLAB_HOME")
+        .map_or_else(|| std::env::home_dir().unwrap().join(".cache/quantlab"), PathBuf::from);
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut python = std::process::Command::new(home.join("python/bin/python"));
+    let done = python.arg(tests.join("reading.py")).env("PYTHONPATH", tests.with_file_name("python")).output().unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+}
+
 /// A lesson of one exercise, with the course's own check.
 fn dtype_lesson() -> Value {
-    let nbgrader = |id: &str, is_check: bool| {
-        let mut of = json!({"grade": is_check, "grade_id": id, "locked": is_check, "schema_version": 3, "solution": !is_check, "task": false});
-        if is_check {
-            of["points"] = json!(7);
+    serde_json::from_str(include_str!("../src/doctor-lesson.ipynb")).unwrap()
+}
+
+/// Both layers find all that a kernel needs: each grades the course's own solutions in full, one of them as a whole.
+#[test]
+fn each_sandbox_gives_every_solution_all_points() {
+    let notebooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../notebooks");
+    let report: Value = serde_json::from_slice(&lab(&["doctor", "--json"], &[]).stdout).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for lesson in fs::read_dir(&notebooks).unwrap().flatten().filter(|lesson| lesson.path().is_dir()) {
+        let is_whole = lesson.file_name().to_string_lossy().starts_with("01");
+        let to = dir.path().join(if is_whole { "whole" } else { "checks" }).join("right").join(lesson.file_name());
+        fs::create_dir_all(&to).unwrap();
+        fs::copy(lesson.path().join("solution.ipynb"), to.join("right.ipynb")).unwrap();
+    }
+    let in_full = |layer: &str, folder: &str, options: &[&str]| {
+        let (work, output) = (dir.path().join(folder), dir.path().join(format!("{layer}-{folder}")));
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lab"));
+        // What a slow machine takes is not for this test to say.
+        command.args(["grade", "--cell-timeout=600", "--time-limit=3600"]).args(options);
+        command.arg("--output").arg(&output).arg(&work);
+        let done = command.env("QUANTLAB_SANDBOX_LAYER", layer).output().unwrap();
+        let said = text(&done.stdout) + &text(&done.stderr);
+        let grades = fs::read_to_string(output.join("grades.csv")).unwrap_or_else(|_| panic!("{layer}: {said}"));
+        for line in grades.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let [points, max, by_hand] = [2, 3, 4].map(|at| fields[at].parse::<f64>().unwrap());
+            assert!(max > 0.0 && points + by_hand == max && fields[5] == "graded", "{layer}: {line}\n{said}");
         }
-        json!({"nbgrader": of})
+        let lessons = fs::read_dir(work.join("right")).unwrap().count();
+        assert_eq!(grades.lines().count(), 1 + lessons, "{layer}: {said}");
     };
-    let cell = |id: &str, metadata: Value, source: &str| json!({"cell_type": "code", "id": id, "metadata": metadata, "source": source, "outputs": [], "execution_count": null});
-    let exercise = "fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> {\n    // BEGIN SOLUTION\n    quantlab::model::resolve_dtype(requested, device)\n    // END SOLUTION\n}";
-    let cells = [
-        cell("start", json!({}), "use quantlab::prelude::*;"),
-        cell("dtype", nbgrader("dtype", false), exercise),
-        cell("dtype-check", nbgrader("dtype-check", true), "check_resolve_dtype(resolve_dtype)"),
-    ];
-    let kernel = json!({"display_name": "Rust (quantlab)", "language": "rust", "name": "quantlab"});
-    json!({"cells": cells, "metadata": {"kernelspec": kernel, "language_info": {"name": "Rust"}}, "nbformat": 4, "nbformat_minor": 5})
+    for layer in ["bubblewrap", "landlock"].into_iter().filter(|layer| report[format!("sandbox_{layer}")] == "holds") {
+        std::thread::scope(|scope| {
+            scope.spawn(|| in_full(layer, "whole", &[]));
+            in_full(layer, "checks", &["--checks-only"]);
+        });
+    }
 }
 
 #[test]
@@ -161,24 +193,47 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
     fs::write(course.join("01-dtype/solution.ipynb"), dtype_lesson().to_string()).unwrap();
     assert!(lab(&["release"], &[("--lessons", &course)]).status.success());
     let starter: Value = serde_json::from_slice(&fs::read(course.join("01-dtype/starter.ipynb")).unwrap()).unwrap();
-    let hand_in = |name: &str, before_check: &str| {
+    let hand_in = |name: &str, before_check: &[&str]| {
         let mut notebook = starter.clone();
-        let cell = json!({"cell_type": "code", "id": "mine", "metadata": {}, "source": before_check, "outputs": [], "execution_count": null});
-        notebook["cells"].as_array_mut().unwrap().insert(2, cell);
+        for source in before_check.iter().rev() {
+            let id = format!("mine-{}", source.len());
+            let cell = json!({"cell_type": "code", "id": id, "metadata": {}, "source": source, "outputs": [], "execution_count": null});
+            notebook["cells"].as_array_mut().unwrap().insert(2, cell);
+        }
         fs::write(work.join(format!("{name}.ipynb")), notebook.to_string()).unwrap();
     };
-    hand_in("shadow", "fn check_resolve_dtype<T>(_: T) -> f64 { 7.0 }");
-    hand_in("module", "mod quantlab { pub mod course { pub fn check_resolve_dtype<T>(_: T) -> f64 { 7.0 } } }");
     let print = "println!(\"EVCXR_BEGIN_CONTENT text/plain\\n7\\nEVCXR_END_CONTENT\");";
+    hand_in("shadow", &["fn check_resolve_dtype<T>(_: T) -> f64 { 7.0 }"]);
+    hand_in("module", &["mod quantlab { pub mod course { pub fn check_resolve_dtype<T>(_: T) -> f64 { 7.0 } } }"]);
+    // A method by value is found before the score's own, which takes a reference.
+    let display = format!(
+        "trait Display {{ fn evcxr_display(self); }}\nimpl Display for quantlab::course::Score {{ fn evcxr_display(self) {{ {print} println!(\"{{self:?}}\"); }} }}"
+    );
+    hand_in("display", &[&display]);
+    // Its own message, where the check does not compile, says that the library has no such check.
+    let message = "#[diagnostic::on_unimplemented(message = \"cannot find function `check_resolve_dtype` in module `::quantlab::course`\")]\ntrait Never {}\nfn resolve_dtype<T: Never>(_: T) {}\nfn check_resolve_dtype<T>(_: T) -> f64 { 7.0 }";
+    hand_in("message", &["fn resolve_dtype() {}", message]);
+    hand_in("asks", &["quantlab::course::tell_key()?;", &display]);
+    // In a process that a notebook has ended, the library would tell a key again, or what the notebook calls so.
+    let told = format!(
+        "pub mod quantlab {{ pub mod course {{ pub fn tell_key() {{ println!(\"{}\"); }} }} }}",
+        "0".repeat(64)
+    );
+    hand_in("ended", &[&told, &display, "std::process::abort();", "::quantlab::course::tell_key()?;"]);
     let late = format!(
         "fn resolve_dtype(_: &str, _: Device) -> Result<ResolvedDtype> {{ {print} std::thread::spawn(|| loop {{ {print} std::thread::sleep(std::time::Duration::from_millis(1)); }}); Ok(ResolvedDtype {{ dtype: Precision::Float16, label: String::new() }}) }}"
     );
-    hand_in("late", &late);
-    hand_in(
-        "right",
-        "fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> { quantlab::model::resolve_dtype(requested, device) }",
+    hand_in("late", &[&late]);
+    let right = "fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> { quantlab::model::resolve_dtype(requested, device) }";
+    hand_in("right", &[right]);
+    // Whoever ends the process, or the kernel's state, by accident loses no points of what comes later.
+    hand_in("revived", &[right, "std::process::abort();"]);
+    hand_in("cleared", &[right, ":clear"]);
+    hand_in("restarted", &[right, ":restart"]);
+    let done = lab(
+        &["grade", "--jobs=2", "--memory-limit=2500"],
+        &[("--lessons", &course), ("--output", &output), ("--", &work)],
     );
-    let done = lab(&["grade"], &[("--lessons", &course), ("--output", &output), ("--", &work)]);
     let said = text(&done.stdout) + &text(&done.stderr);
     let points = |name: &str| {
         let csv = fs::read_to_string(output.join("exercises.csv")).unwrap();
@@ -186,11 +241,29 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
             csv.lines().find(|line| line.starts_with(&format!("{name},01-dtype,dtype-check,"))).map(str::to_owned);
         line.unwrap_or_else(|| panic!("{csv}\n{said}")).split(',').nth(3).unwrap().to_owned()
     };
-    assert_eq!(["shadow", "module", "right"].map(points), ["0", "0", "7"], "{said}");
+    for name in ["shadow", "module", "display", "message", "asks", "ended"] {
+        assert_eq!(points(name), "0", "{name}: {said}");
+    }
+    for name in ["right", "revived", "cleared", "restarted"] {
+        assert_eq!(points(name), "7", "{name}: {said}");
+    }
     // What the answer itself is worth.
     assert!(points("late").parse::<f64>().unwrap() <= 2.0, "{said}");
     assert!(said.contains("defines `check_resolve_dtype`") && said.contains("defines `quantlab`"), "{said}");
     assert!(said.contains("no exercise cell was touched: the answers stand in other cells"), "{said}");
+}
+
+#[test]
+fn a_source_that_nests_without_end_ends_only_the_process_that_reads_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let [notebook, starter] = ["notebook", "starter"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
+    fs::write(&starter, json!({"cells": []}).to_string()).unwrap();
+    let remarks = |source: &str| {
+        fs::write(&notebook, json!({"cells": [{"cell_type": "code", "source": source}]}).to_string()).unwrap();
+        lab(&["remarks", &notebook, &starter], &[])
+    };
+    assert_eq!(text(&remarks("let x = unsafe { f() };").stdout), "[\"read cell 1: uses `unsafe`\"]\n");
+    assert!(!remarks(&format!("let x: {}u8 = 1;", "&".repeat(49_900))).status.success());
 }
 
 #[test]

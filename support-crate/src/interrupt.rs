@@ -1,7 +1,7 @@
 //! Long work ends when whoever waits for it has had enough.
 //!
 //! The notebook's stop button, and Ctrl-C in `cargo lab run`, set a flag in a file that the kernel shares with its cells.
-//! Long work looks at it every few milliseconds ([`check`]) and returns an error, as it would for any other reason, so
+//! Long work looks at it again and again ([`check`]) and returns an error, as it would for any other reason, so
 //! that the variables of earlier cells survive. Outside of a notebook there is no such file, and nothing is interrupted.
 
 use std::fs::File;

@@ -2,10 +2,11 @@
 
     DIR/current/python/bin/python environment/hub/trial DIR
 
-where DIR is what `cargo lab setup --shared DIR` made. Six new users of the system, who are removed at the end, log in,
-start servers and kernels and run lesson 1, all at once; one then takes all the memory, one loops for ever, one is idle.
-As one of them, it tries to read and reach what is another's. Then a teacher releases the lesson, and a learner hands it
-in. It prints what it measured, and fails if something does not hold. The hub is alone in a network of its own.
+where DIR is what `cargo lab setup --shared DIR` made. It makes a teacher and six learners, users of the system who are
+removed at the end. The learners log in, start servers and kernels and run lesson 1, all at once; one then takes all the
+memory, one loops for ever, one is idle. As one of them, it tries to read and reach what is another's. Then the teacher
+releases the lesson, and a learner hands it in. It prints what it measured, and fails if something does not hold. The
+hub is alone in a network of its own.
 
 It needs Debian's packages of docs/class.md, and requests and websocket, which that Python has. Where there is no
 configurable-http-proxy, npm fetches it.

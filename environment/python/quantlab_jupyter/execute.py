@@ -1,28 +1,31 @@
-"""Runs one notebook that was handed in, for grade.py: each cell with limits, each check with its score sealed."""
+"""Runs one notebook that was handed in, for grade.py: each cell with limits, each check with a proof of its score."""
 
 import asyncio
 import contextlib
 import ctypes
+import functools
+import hashlib
 import json
+import math
 import os
 import re
-import secrets
 import shutil
 import signal
 import tempfile
 import threading
 import time
 from pathlib import Path
+from queue import Empty
 
 import zmq
 from jupyter_core.utils import run_sync
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbformat.v4 import new_output
 from nbgrader import utils
 from traitlets.config import Config
 
 from .kernel import ANSI, KERNEL, Client, Streams, error_text
-from .processes import descendants, end_with_parent, resident_mib
+from .outputs import Outputs, Room, failure
+from .processes import descendants, end_with_parent, lift, resident_mib
 
 # As nbgrader itself reads a course's copy of it.
 course = {"get_config": Config, "__name__": "nbgrader_config"}
@@ -31,19 +34,19 @@ CONFIG, Execute = course["c"], course["Execute"]
 
 MEMORY_POLL_S = 0.1
 LATE_OUTPUT_AT_MOST_S = 2
-# What a cell prints beyond this is not kept, and a cell that has sent so many messages will not end by itself.
-MAX_OUTPUT_CHARS, MAX_MESSAGES = 200_000, 20_000
-# Pictures and tables; of a larger one, only that it was too large.
-MAX_RESULT_CHARS = 5_000_000
 # A kernel that sends more at once is cut off.
 MAX_MESSAGE_BYTES = 64 << 20
-# After its process was ended, a kernel still sends what that had printed, far more slowly than it was printed. One that
-# needs longer is started again.
-SETTLES_WITHIN_S = 10
-SILENCE_S = 1
+# Told within a second; a busy machine may take longer to compile the cell that asks.
+KEY_WITHIN_S = 60
 PR_SET_CHILD_SUBREAPER = 36
-# A check of the course's, as lessons call it.
-CHECK = re.compile(r"check_\w+\(.*\)\s*", re.S)
+# A check of the library's, as lessons call it.
+CHECK = re.compile(r"check_(\w+)\(.*\)\s*", re.S)
+# In brackets, for evcxr takes what begins with a colon for a command.
+TELL_KEY, KEY = "(::quantlab::course::tell_key()?);", re.compile(r"^([0-9a-f]{64})$", re.M)
+# No trait of the notebook's gets hold of the score: its own function shows it, called by its whole name.
+SHOW_SCORE = "(::quantlab::course::Score::evcxr_display(&::quantlab::course::{}));"
+# evcxr's own, some of which end the process, and a shell's.
+COMMAND = re.compile(r"^\s*(:[a-z]|!).*$", re.M)
 # The worst comes first: it names the notebook's status.
 KINDS = ["forged", "out of memory", "out of time", "hung", "kernel died", "crashed", "does not compile", "panicked", "failed", "incomplete"]
 # `cargo lab grade` says there how kernels are kept in; empty without a sandbox.
@@ -63,6 +66,7 @@ class Run:
         self.problems = []
         self.unscored = {}
         self.earned = 0
+        self.room = Room()
 
     def left_s(self):
         return self.deadline - time.monotonic()
@@ -100,7 +104,8 @@ class Run:
         for kind, cell, message in self.problems:
             seen.setdefault(kind, [f"{kind}: {cell}{': ' + message if message else ''}", 0])[1] += 1
         more = {1: "", 2: " (and 1 more cell)"}
-        return [text + more.get(count, f" (and {count - 1} more cells)") for text, count in seen.values()]
+        notes = [text + more.get(count, f" (and {count - 1} more cells)") for text, count in seen.values()]
+        return notes + self.room.notes()
 
     def status(self, untouched):
         kinds = {kind for kind, _, _ in self.problems}
@@ -108,19 +113,24 @@ class Run:
         return "untouched" if untouched and not self.earned and worst in ("incomplete", "graded") else worst
 
 
-class Limited(Streams, Execute):
+class Limited(Outputs, Streams, Execute):
     """nbgrader's, with limits; no cell's failure ends the notebook, and only a number is a score."""
 
     run = None
-    # Of the cells to run, if not all; the others keep the outputs that they came with.
-    indexes = None
+    # Checks that the lesson itself defines; the others are the library's.
+    own_checks = frozenset()
+    # Cells that checks need, by their index; and whether only they are run, and the others keep the outputs that they came
+    # with.
+    needed, only_needed = frozenset(), False
+    # With which the library proves scores, in the process that runs the cells now; none if that was ended.
+    key = None
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.timeout_func = self.run.cell_s
         # What a flood of output left behind is read before the cell's end is seen.
         self.iopub_timeout = 10
-        # The cells that ran as they should, for a kernel that has to be started again.
+        # The cells that checks need and that ran as they should, for a kernel that has to be started again.
         self.ran = []
 
     def create_kernel_manager(self):
@@ -131,12 +141,21 @@ class Limited(Streams, Execute):
             manager.kernel_spec.interrupt_mode = "message"
         return manager
 
+    def start_new_kernel(self, **kwargs):
+        super().start_new_kernel(preexec_fn=lift, **kwargs)
+
     def preprocess_cell(self, cell, resources, index):
-        if cell.cell_type != "code" or not cell.source.strip() or (self.indexes is not None and index not in self.indexes):
+        if cell.cell_type != "code":
             return cell, resources
-        run, seal = self.run, None
+        if not cell.source.strip() or (self.only_needed and index not in self.needed):
+            if not self.run.room.takes(cell.outputs):
+                cell.outputs = []
+                self.run.room.leave_out(cell)
+            return cell, resources
+        run, prove = self.run, None
         is_check = utils.is_grade(cell) and not utils.is_solution(cell)
         if run.deadline is None:
+            self.key = self.take_key()
             # From here on: the kernel's start may have built the support crate.
             run.deadline = time.monotonic() + run.time_limit_s
             if not SANDBOX.get("cgroups"):
@@ -144,40 +163,41 @@ class Limited(Streams, Execute):
         if run.stopped is None and run.left_s() <= 0:
             run.stopped = f"the notebook's {run.time_limit_s} s were over"
             run.note("out of time", cell, index, run.stopped)
+        if not run.stopped and not self.key and not self.start_again():
+            run.stopped = "the kernel no longer answered"
         if run.stopped:
             cell.outputs = [failure("NotRun", f"not run: {run.stopped}")]
         elif is_check:
-            seal = self.run_check(cell, index)
+            prove = self.run_check(cell, index)
+            # Not by forgery alone: a command of evcxr's, or a thread, may have ended the process that knew the key.
+            if prove and is_number(result_of(cell)) and self.start_again():
+                prove = self.run_check(cell, index)
         else:
             self.run_cell(cell, index)
         if is_check:
-            keep_score(cell, index, run, seal)
+            keep_score(cell, index, run, prove)
         return cell, resources
 
     def run_check(self, cell, index):
-        """Runs a check as the course's own function, whatever the notebook calls so, and has its score sealed."""
-        seal, source = secrets.token_hex(16), cell.source
-        if CHECK.fullmatch(source):
-            # In brackets, for evcxr takes what begins with a colon for a command.
-            cell.source = f'(::quantlab::course::{source.rstrip()}).sealed("{seal}")'
-            try:
-                self.run_cell(cell, index)
-            finally:
-                cell.source = source
-            if not re.search(r"cannot find function `check_\w+` in module `::quantlab", ANSI.sub("", error_text(cell))):
-                return seal
-            # A teacher's own lesson with a check of its own. (No notebook can take a function out of the library.)
-            self.run.problems.pop()
-        self.run_cell(cell, index)
-        return None
+        """Runs a check, of the library's checks its own function, whatever the notebook calls so; how these prove points."""
+        source, check = cell.source, CHECK.fullmatch(cell.source)
+        if not check or check[1] in self.own_checks:
+            return self.run_cell(cell, index)
+        prove = functools.partial(proof, self.key, check[1])
+        cell.source = SHOW_SCORE.format(source.rstrip())
+        try:
+            self.run_cell(cell, index)
+        finally:
+            cell.source = source
+        return prove
 
     def run_cell(self, cell, index):
         run = self.run
         allowed = run.cell_s()
         start = time.monotonic()
         died = False
-        self.printed = self.messages = 0
-        self.flooded, self.timed_out, self.pieces = False, False, {}
+        self.begin_outputs()
+        self.timed_out, self.pieces = False, {}
         try:
             self.execute_cell(cell, index, store_history=True)
             answered = True
@@ -185,10 +205,14 @@ class Limited(Streams, Execute):
             answered = False
         except DeadKernelError:
             answered, died = False, True
-        if (self.flooded or not answered) and (died or not self.settle()) and not self.start_again():
-            run.stopped = "the kernel had died" if died else "the kernel no longer answered"
         self.join_streams(cell)
-        if run.was_over_memory(cell):
+        problem = problem_of(cell)
+        over_memory = run.was_over_memory(cell)
+        if self.flooded or not answered or over_memory or (problem and problem[0] == "crashed"):
+            # The process that knew the key has ended, or shall. To another one in which the notebook's own items are, its
+            # traits and modules, the key is not told.
+            self.key = None
+        if over_memory:
             run.note("out of memory", cell, index, f"more than {run.memory_limit_mib} MiB")
         elif self.flooded and not self.timed_out:
             run.hangs += 1
@@ -200,14 +224,16 @@ class Limited(Streams, Execute):
             cell.outputs.append(failure("TimedOut", f"{how} after {allowed:.0f} s"))
             whole = allowed < run.cell_timeout_s / 2 ** (run.hangs - 1)
             run.note("out of time" if whole else "hung", cell, index, f"{how} after {allowed:.0f} s")
-        elif died or run.stopped:
+        elif died:
             run.note("kernel died", cell, index, "")
-        elif problem := problem_of(cell):
+        elif problem:
             run.note(problem[0], cell, index, problem[1])
-        elif not utils.is_grade(cell):
-            self.ran.append(cell.source)
-        if died or run.stopped:
-            cell.outputs.append(failure("KernelDied", run.stopped or "the kernel had died"))
+        elif index in self.needed and not utils.is_grade(cell):
+            self.ran.append(COMMAND.sub("", cell.source))
+        if died:
+            cell.outputs.append(failure("KernelDied", "the kernel had died"))
+        if self.leaves_out:
+            run.room.leave_out(cell)
 
     async def async_execute_cell(self, cell, cell_index, *args, **kwargs):
         self.read_quickly()
@@ -224,38 +250,31 @@ class Limited(Streams, Execute):
         self.flooded = self.timed_out = True
         return await super()._async_handle_timeout(*args)
 
-    async def async_settle(self):
-        """Ends what the kernel has started (the process in which cells run, and compilers) until it answers again, and
-        has sent what is left of their output; whether it does."""
-        self.flooded = True
-        deadline = time.monotonic() + SETTLES_WITHIN_S
-        asked = self.kc.execute("()", store_history=False, silent=True)
-        while time.monotonic() < deadline and await self.km.is_alive():
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.is_idle_after(asked), 5)
-                return await self.is_silent(deadline)
-            end_below_kernel()
-        return False
+    async def async_take_key(self):
+        """Has the library tell the key with which it proves scores, before any of the learner's code is in the process."""
+        asked, printed = self.kc.execute(TELL_KEY, store_history=False), ""
+        while not (key := KEY.search(printed)):
+            message = await self.kc.iopub_channel.get_msg(timeout=KEY_WITHIN_S)
+            if message["parent_header"].get("msg_id") == asked and message["msg_type"] in ("stream", "error"):
+                content = message["content"]
+                printed += content.get("text", "") + "\n".join(content.get("traceback", []))
+                if message["msg_type"] == "error":
+                    raise RuntimeError(f"the library tells no key for proofs of scores: {first_text(ANSI.sub('', printed))}")
+        return key[1]
 
-    settle = run_sync(async_settle)
-
-    async def is_silent(self, deadline):
-        socket = self.kc.iopub_channel.socket
-        while time.monotonic() < deadline:
-            if not await socket.poll(SILENCE_S * 1000):
-                return True
-            await socket.recv_multipart()
-        return False
+    take_key = run_sync(async_take_key)
 
     async def async_start_again(self):
-        """A new kernel, in which the cells that ran are run again; whether it answers."""
+        """A new kernel, in which the cells that ran and that checks need are run again; whether it answers."""
+        self.flooded = False
         await self.km.restart_kernel(now=True)
         try:
             await self.kc.wait_for_ready(timeout=self.startup_timeout)
+            self.key = await self.async_take_key()
             for source in self.ran:
                 asked = self.kc.execute(source, store_history=False)
-                await asyncio.wait_for(self.is_idle_after(asked), self.run.cell_timeout_s)
-        except (RuntimeError, DeadKernelError, asyncio.TimeoutError):
+                await asyncio.wait_for(self.is_idle_after(asked), self.run.cell_s())
+        except (RuntimeError, DeadKernelError, asyncio.TimeoutError, Empty):
             return False
         return True
 
@@ -266,38 +285,6 @@ class Limited(Streams, Execute):
             message = await self.kc.iopub_channel.get_msg(timeout=None)
             if message["parent_header"].get("msg_id") == request and message["content"].get("execution_state") == "idle":
                 return True
-
-    def process_message(self, msg, cell, cell_index):
-        content = msg["content"]
-        if msg["msg_type"] == "stream":
-            room = MAX_OUTPUT_CHARS - self.printed
-            self.printed += len(content["text"])
-            self.messages += 1
-            if self.messages == MAX_MESSAGES:
-                self.flooded = True
-                end_below_kernel()
-            content["text"] = content["text"][: max(0, room)]
-            if room <= 0:
-                return None
-        for kind, data in content.get("data", {}).items() if isinstance(content.get("data"), dict) else ():
-            if len(data) > MAX_RESULT_CHARS:
-                content["data"][kind] = f"left out: {len(data)} characters"
-        return super().process_message(msg, cell, cell_index)
-
-
-def end_below_kernel():
-    """Ends the processes that the kernel has started."""
-    kernels = [pid for pid in descendants(os.getpid()) if name_of(pid) == "evcxr_jupyter"]
-    for pid in set().union(*(descendants(pid) for pid in kernels)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def name_of(pid):
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:  # it has ended meanwhile
-        return ""
 
 
 def ended_for_memory():
@@ -311,10 +298,6 @@ def ended_for_memory():
     return 0
 
 
-def failure(name, text):
-    return new_output("error", ename=name, evalue=text, traceback=[text])
-
-
 def problem_of(cell):
     """(kind, first line) of what went wrong in a cell, else None."""
     error = ANSI.sub("", error_text(cell))
@@ -322,7 +305,7 @@ def problem_of(cell):
     panic = re.search(r"panicked at [^\n]*\n?([^\n]*)", error + stderr)
     if panic:
         # What `todo!()` says: the exercise is not answered, which is no fault of the notebook's.
-        return "incomplete" if panic[1].startswith("not yet implemented") else "panicked", panic[1].strip()
+        return "incomplete" if panic[1].startswith("not yet implemented") else "panicked", first_text(panic[1])
     if "Subprocess terminated" in error:
         return "crashed", first_text(error)
     if error:
@@ -342,26 +325,44 @@ def compiler_line(text):
     return first_text(found[0] if found else text)
 
 
-def keep_score(cell, index, run, seal):
+def proof(key, exercise, points):
+    """That the library's check gave an exercise so many points: as `course/proof.rs` computes it."""
+
+    def keyed(data):
+        return hashlib.sha256(bytes.fromhex(key) + data)
+
+    return keyed(keyed(f"{exercise}\n{points}".encode()).digest()).hexdigest()
+
+
+def result_of(cell):
+    """A cell's value, as text."""
+    results = [out for out in cell.outputs if out.output_type == "execute_result"]
+    return "".join(results[-1].data.get("text/plain", "")).strip() if results else ""
+
+
+def is_number(text):
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def keep_score(cell, index, run, prove):
     """nbgrader gives full points to a check without a result; here only a number from 0 to the points is a score.
 
-    Behind `seal`, if there is one: a number without it is not from the check.
+    Behind its proof, where checks `prove` their points: another number is not from the check.
     """
     points, grade_id = cell.metadata.nbgrader.points, cell.metadata.nbgrader.grade_id
     results = [out for out in cell.outputs if out.output_type == "execute_result"]
-    text = "".join(results[-1].data.get("text/plain", "")).strip() if results else ""
-    if seal and text:
+    text = result_of(cell)
+    if prove and text:
         found, _, text = text.rpartition(" ")
-        if found != seal:
+        if found != prove(text):
             run.note("forged", cell, index, "the score is not from the check")
             text = ""
         else:
             results[-1].data["text/plain"] = text
-    try:
-        valid = 0 <= float(text) <= points
-    except ValueError:
-        valid = False
-    if valid:
+    if is_number(text) and 0 <= float(text) <= points:
         run.earned += float(text)
         # What the learner's code wrote there must not cost the points, as it would in nbgrader.
         cell.outputs = [out for out in cell.outputs if out.output_type == "stream"] + results[-1:]
@@ -375,9 +376,9 @@ def keep_score(cell, index, run, seal):
     run.unscored[grade_id] = reason
 
 
-def execute(notebook, companions, limits, indexes=None):
-    """Runs a notebook beside these files, or these of its cells; its `Run`."""
-    Limited.run, Limited.indexes = (run := Run(*limits)), indexes
+def execute(notebook, companions, limits, needed=frozenset(), only_needed=False, own_checks=frozenset()):
+    """Runs a notebook beside these files, or only the cells that checks need; its `Run`."""
+    Limited.run, Limited.needed, Limited.only_needed, Limited.own_checks = (run := Run(*limits)), needed, only_needed, own_checks
     # Processes that a cell leaves behind stay below this one, where their memory counts.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     end_with_parent()

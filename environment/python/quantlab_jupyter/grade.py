@@ -7,15 +7,14 @@ import argparse
 import copy
 import json
 import logging
+import os
 import re
 import signal
 import sys
 import warnings
 from pathlib import Path
 
-import bleach
 import nbformat
-from bleach.css_sanitizer import CSSSanitizer
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader import converters, preprocessors, utils
 from nbgrader.api import Gradebook
@@ -23,21 +22,24 @@ from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SAWarning
 
 from .execute import CONFIG, execute, first_text
-from .kernel import ANSI, say
+from .harmless import make_harmless
+from .kernel import ANSI, STARTUP_TIMEOUT_S, say
+from .processes import MEMORY_MIB, end_with_parent, hold
 
-# An SVG is shown as a picture, in which no script runs.
-SHOWN = ("text/plain", "text/html", "image/png", "image/jpeg", "image/svg+xml")
-TAGS = {
-    "a", "b", "blockquote", "br", "caption", "code", "col", "colgroup", "dd", "details", "div", "dl", "dt", "em", "h1", "h2", "h3",
-    "h4", "h5", "h6", "hr", "i", "img", "li", "ol", "p", "pre", "s", "small", "span", "strong", "sub", "summary", "sup", "table",
-    "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul",
-}
-ATTRIBUTES = {"*": ["align", "class", "colspan", "rowspan", "style", "title"], "a": ["href"], "img": ["alt", "height", "src", "width"]}
 # Learners' notebooks show what they wrote and what their code printed, and nothing in them runs.
 WITHOUT_SCRIPTS = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; font-src data:; '
     "style-src 'unsafe-inline'\">"
 )
+
+
+# For the gradebook and the feedback of one notebook, which take 5 s; and for reading one, in processor time.
+RECORD_WITHIN_S, READ_WITHIN_S = 120, 60
+MAX_ERROR_BYTES = 4000
+
+
+def read_starter(course, lesson):
+    return nbformat.read(course / "release" / lesson / f"{lesson}.ipynb", as_version=4)
 
 
 def release(sources):
@@ -146,6 +148,8 @@ BINDING = re.compile(
 BOUND = re.compile(r"\b\w+\b(?!::)")
 MUTABLE = re.compile(r"^let\s+mut\s+(\w+)", re.M)
 WORD = re.compile(r"\w+")
+# A lesson's own check, of which the library knows nothing.
+OWN_CHECK = re.compile(r"\bfn check_(\w+)")
 
 
 def read_submission(path):
@@ -158,9 +162,14 @@ def read_submission(path):
 
 def grade(args):
     """Runs a notebook and says how that went; the executed copy goes to a file, for `record`."""
-    starter = nbformat.read(args.course / "release" / args.lesson / f"{args.lesson}.ipynb", as_version=4)
+    hold(READ_WITHIN_S)
+    # Whatever it waits for; the first of these is for a kernel that is built before it starts.
+    signal.alarm(STARTUP_TIMEOUT_S + 3 * args.time_limit)
+    starter = read_starter(args.course, args.lesson)
     try:
         notebook = read_submission(args.file)
+    except MemoryError:
+        raise
     except Exception as error:
         say("graded", status="unreadable", notes=[f"not a notebook: {first_text(str(error))}"], unscored={})
         return
@@ -168,11 +177,15 @@ def grade(args):
     companions = [path for path in (args.course / "release" / args.lesson).iterdir() if path.suffix != ".ipynb" and path.is_file()]
     limits = (args.cell_timeout, args.time_limit, args.memory_limit)
     whole = copy.deepcopy(notebook)
-    run = execute(notebook, companions, limits, needed(notebook, starter) if args.checks_only else None)
+    own_checks = frozenset(name for cell in starter.cells for name in OWN_CHECK.findall(cell.source))
+    cells = needed(notebook, starter)
+    # What the notebook may take is counted there; the driver itself mostly waits.
+    hold(2 * args.time_limit + READ_WITHIN_S)
+    run = execute(notebook, companions, limits, cells, args.checks_only, own_checks)
     if args.checks_only and any(kind == "does not compile" for kind, _, _ in run.problems):
         # Perhaps for want of a cell that was left out: a trait's method does not name the trait.
         notebook = whole
-        run = execute(notebook, companions, limits)
+        run = execute(notebook, companions, limits, cells, False, own_checks)
     nbformat.write(notebook, args.executed)
     if untouched and run.earned:
         notes.append("no exercise cell was touched: the answers stand in other cells")
@@ -192,49 +205,57 @@ def record(course):
     Feedback.course = course
     for line in sys.stdin:
         one = json.loads(line)
-        student, lesson = one["student"], one["lesson"]
+        error = in_process(RECORD_WITHIN_S, record_one, course, **one)
+        say("recorded", student=one["student"], lesson=one["lesson"], error=error)
+
+
+def record_one(course, student, lesson, executed):
+    submitted = course / "submitted" / student / lesson
+    submitted.mkdir(parents=True, exist_ok=True)
+    notebook = nbformat.read(executed, as_version=4)
+    make_harmless(notebook, read_starter(course, lesson))
+    nbformat.write(notebook, submitted / f"{lesson}.ipynb")
+    # It has been executed; what came of that is kept.
+    kept = {
+        name: [step for step in getattr(converters.Autograde, name).default() if step not in (preprocessors.ClearOutput, preprocessors.Execute)]
+        for name in ("sanitize_preprocessors", "autograde_preprocessors")
+    }
+    converter(converters.Autograde, course, lesson, student, **kept)
+    steps = [*converters.GenerateFeedback.preprocessors.default(), Feedback]
+    converter(converters.GenerateFeedback, course, lesson, student, preprocessors=steps)
+    for page in (course / "feedback" / student / lesson).glob("*.html"):
+        page.write_text(page.read_text().replace("<head>", f"<head>{WITHOUT_SCRIPTS}", 1))
+
+
+def in_process(within_s, work, *args, **kwargs):
+    """Does it in a process of its own, which ends if it takes too long or too much memory; what went wrong, if anything."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = ""
         try:
-            submitted = course / "submitted" / student / lesson
-            submitted.mkdir(parents=True, exist_ok=True)
-            notebook = nbformat.read(one["executed"], as_version=4)
-            make_harmless(notebook)
-            nbformat.write(notebook, submitted / f"{lesson}.ipynb")
-            # It has been executed; what came of that is kept.
-            kept = {
-                name: [step for step in getattr(converters.Autograde, name).default() if step not in (preprocessors.ClearOutput, preprocessors.Execute)]
-                for name in ("sanitize_preprocessors", "autograde_preprocessors")
-            }
-            converter(converters.Autograde, course, lesson, student, **kept)
-            steps = [*converters.GenerateFeedback.preprocessors.default(), Feedback]
-            converter(converters.GenerateFeedback, course, lesson, student, preprocessors=steps)
-            for page in (course / "feedback" / student / lesson).glob("*.html"):
-                page.write_text(page.read_text().replace("<head>", f"<head>{WITHOUT_SCRIPTS}", 1))
-            say("recorded", student=student, lesson=lesson, error=None)
-        except Exception as error:
-            say("recorded", student=student, lesson=lesson, error=f"{type(error).__name__}: {error}")
+            end_with_parent()
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(within_s)
+            hold(within_s)
+            work(*args, **kwargs)
+        except BaseException as error:
+            said = in_words(error)
+        finally:
+            os.write(writer, said.encode(errors="replace")[-MAX_ERROR_BYTES:])
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        said = pipe.read().decode(errors="replace")
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return f"it took more than {within_s} s" if number in (signal.SIGALRM, signal.SIGXCPU) else f"its process was ended by signal {number}"
+    return said or None
 
 
-def make_harmless(notebook):
-    """Leaves of HTML what shows something and runs nothing: in formgrader it would have the rights of a Jupyter server."""
-    for cell in notebook.cells:
-        if cell.cell_type != "code":
-            # What has no tags is left as it is: a `<` is not always one.
-            if re.search(r"<[a-zA-Z/!?]", cell.source):
-                cell.source = harmless(cell.source)
-            continue
-        for out in cell.outputs:
-            if "data" in out:
-                # A picture's width becomes part of its tag, whatever it is.
-                out.metadata = {}
-                out.data = {kind: data for kind, data in out.data.items() if kind in SHOWN}
-                if "text/html" in out.data:
-                    out.data["text/html"] = harmless("".join(out.data["text/html"]))
-
-
-def harmless(html):
-    # Tags that are not known go, and what stood between them stays; of these, that is not for reading.
-    html = re.sub(r"<(style|script)\b.*?</\1\s*>", "", html, flags=re.S | re.I)
-    return bleach.clean(html, tags=TAGS, attributes=ATTRIBUTES, protocols=["http", "https", "data"], css_sanitizer=CSSSanitizer(), strip=True)
+def in_words(error):
+    return f"it took more than {MEMORY_MIB} MiB" if isinstance(error, MemoryError) else f"{type(error).__name__}: {error}"
 
 
 class Feedback(preprocessors.NbGraderPreprocessor):
@@ -244,7 +265,7 @@ class Feedback(preprocessors.NbGraderPreprocessor):
 
     def preprocess(self, nb, resources):
         lesson = resources["nbgrader"]["assignment"]
-        starter = nbformat.read(self.course / "release" / lesson / f"{lesson}.ipynb", as_version=4)
+        starter = read_starter(self.course, lesson)
         handed_out = {cell.metadata.nbgrader.grade_id: cell.source for cell in starter.cells if utils.is_locked(cell)}
         for cell in nb.cells:
             if utils.is_grade(cell) and not utils.is_solution(cell) and cell.cell_type == "code":
@@ -309,7 +330,7 @@ def main():
         else:
             scores(args.course)
     except Exception as error:
-        say("failure", kind="grader", cell=None, first_line="", message=f"{type(error).__name__}: {error}")
+        say("failure", kind="grader", cell=None, first_line="", message=in_words(error))
         sys.exit(1)
 
 

@@ -38,8 +38,6 @@ VERSION_TIMEOUT_S = 60
 LATE_OUTPUT_S = 0.06
 # Cells that write to standard error on purpose carry this tag.
 STDERR_TAG = "allow-stderr"
-# What a terminal would have shown for a moment, before the next piece of the line.
-OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -137,7 +135,9 @@ class Streams:
     def join_streams(self, cell):
         for out in cell.outputs:
             if out.output_type == "stream" and self.pieces.get(out.name):
-                out.text = OVERWRITTEN.sub("", out.text + "".join(self.pieces[out.name]))
+                lines = (out.text + "".join(self.pieces[out.name])).split("\n")
+                # Not what a terminal would have shown for a moment, before the next piece of the line.
+                out.text = "\n".join(line[line.rfind("\r", 0, max(0, len(line) - 1)) + 1 :] for line in lines)
         self.pieces = {}
 
 

@@ -1,7 +1,8 @@
-"""Processes: which there are below one, what memory they take, and that they end with who started them."""
+"""Processes: which there are below one, what they may take and take, and that they end with who started them."""
 
 import ctypes
 import re
+import resource
 import signal
 from pathlib import Path
 
@@ -11,6 +12,26 @@ PR_SET_PDEATHSIG = 1
 def end_with_parent():
     """`cargo lab` may be killed, or its terminal closed: no kernel shall outlive it, though each has a session of its own."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+# What a process that reads a notebook, talks with its kernel or shows it may take.
+MEMORY_MIB = 1024
+
+
+def hold(more_s):
+    """Holds this process to so many more seconds of processor time, and to its memory; `lift` is for what it starts."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limits = {resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime) + more_s, resource.RLIMIT_DATA: MEMORY_MIB << 20}
+    for kind, limit in limits.items():
+        _, most = resource.getrlimit(kind)
+        resource.setrlimit(kind, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
+
+
+def lift():
+    """Takes such limits away again, as far as this user's own go."""
+    for kind in (resource.RLIMIT_CPU, resource.RLIMIT_DATA):
+        _, most = resource.getrlimit(kind)
+        resource.setrlimit(kind, (most, most))
 
 
 def descendants(root):

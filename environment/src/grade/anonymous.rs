@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::report::is_formula;
 use super::submission::Submission;
 use crate::home::write_with_mode;
 
@@ -25,15 +26,16 @@ pub fn rename(found: &mut [Submission], key_file: &Path, output: &Path) -> Resul
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", key_file.display())),
     };
     for submission in found.iter() {
-        while !ids.contains_key(&submission.student) {
+        while !ids.contains_key(known_as(submission)) {
             let id = new_id()?;
             if !ids.values().any(|there| *there == id) {
-                ids.insert(submission.student.clone(), id);
+                ids.insert(known_as(submission).to_owned(), id);
             }
         }
     }
     for submission in found.iter_mut() {
-        submission.student.clone_from(&ids[&submission.student]);
+        submission.student = ids[known_as(submission)].clone();
+        submission.id.clone_from(&submission.student);
         submission.shown.clone_from(&submission.student);
     }
     // By id, as the grades are; a list by name would be the order in which they were made.
@@ -42,7 +44,13 @@ pub fn rename(found: &mut [Submission], key_file: &Path, output: &Path) -> Resul
     write_with_mode(key_file, format!("id,student\n{lines}").as_bytes(), 0o600)
 }
 
-/// Names of students have no commas here.
+/// In the key file: the name, but for one that would break the line or be a spreadsheet's formula.
+fn known_as(submission: &Submission) -> &str {
+    let name = &submission.student;
+    if name.contains(char::is_control) || is_formula(name) { &submission.id } else { name }
+}
+
+/// An id has no comma; a name may.
 fn entry(line: &str, key_file: &Path) -> Result<(String, String)> {
     let (id, student) = line
         .split_once(',')
@@ -67,6 +75,7 @@ mod tests {
     fn of(student: &str) -> Submission {
         Submission {
             student: student.into(),
+            id: crate::grade::names::ids([student])[student].clone(),
             lesson: None,
             problem: None,
             file: student.into(),
@@ -79,7 +88,7 @@ mod tests {
     fn ids_stay_and_only_the_key_file_has_names() {
         let dir = tempfile::tempdir().unwrap();
         let key = dir.path().join("key.csv");
-        let mut found = [of("smith"), of("jones"), of("smith")];
+        let mut found = [of("smith"), of("jones"), of("smith"), of("o'hara, j"), of("a\nlearner-0,smith"), of("=1+1")];
         rename(&mut found, &key, &dir.path().join("out")).unwrap();
         let text = fs::read_to_string(&key).unwrap();
         for one in &found {
@@ -87,6 +96,8 @@ mod tests {
         }
         let smiths = found.iter().filter(|one| text.contains(&format!("{},smith\n", one.student)));
         assert_eq!(smiths.count(), 2, "{text}");
+        assert!(text.contains(",o'hara, j\n") && !text.contains(",="), "{text}");
+        assert_eq!(text.lines().count(), 6, "{text}");
         assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
         let mut again = [of("smith"), of("new")];
         rename(&mut again, &key, &dir.path().join("out")).unwrap();

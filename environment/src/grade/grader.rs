@@ -1,24 +1,27 @@
 //! Runs notebooks, keeps what came of them, and writes the gradebook.
 
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use anyhow::{Context, Result};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::submission::Submission;
 use super::{GRADER_FAILED, Limits, Outcome, Scores, Todo, Work, inspect};
+use crate::course::Lesson;
 use crate::course::release::write_course;
-use crate::course::{Lesson, STARTER};
 use crate::home::{Home, remove_if_there, write_atomically};
 use crate::kernel::live;
 use crate::python;
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::{self, Layer};
 use crate::setup::room;
+
+/// Of what a kernel and its driver say of themselves.
+const MAX_LOG_BYTES: u64 = 1 << 20;
 
 /// Where a run's results go, and what it may take.
 pub struct Grader {
@@ -83,8 +86,8 @@ impl Grader {
         self.limit(&mut command);
         let request = self.request(layer, None, None, true);
         command.env(sandbox::VARIABLE, request.to_variable()?);
-        let log = self.output.join("results/first-kernel.log");
-        fs::create_dir_all(self.output.join("results"))?;
+        // Not among the results, where any name may be a student's.
+        let log = self.output.join("first-kernel.log");
         command.stderr(File::create(&log).with_context(|| format!("cannot write {}", log.display()))?);
         fs::create_dir_all(self.home.answers())?;
         let ended = python::follow(&mut command, |_| ())?;
@@ -123,11 +126,17 @@ impl Grader {
 
     /// The place of a notebook's results, without an extension.
     fn place(&self, submission: &Submission, lesson: &Lesson) -> PathBuf {
-        self.output.join("results").join(&submission.student).join(&lesson.name)
+        self.output.join("results").join(&submission.id).join(&lesson.name)
     }
 
-    /// How the notebook's grading went, and whether that was known already.
-    pub fn outcome(&self, submission: &Submission, lesson: &Lesson, number: usize) -> Result<(Outcome, bool)> {
+    /// How the notebook's grading went, and whether that was known already. What fails is this notebook's, and stops no
+    /// other.
+    pub fn outcome(&self, submission: &Submission, lesson: &Lesson, number: usize) -> (Outcome, bool) {
+        let outcome = self.graded(submission, lesson, number);
+        outcome.unwrap_or_else(|error| (Outcome::of(GRADER_FAILED, &one_line(&error)), false))
+    }
+
+    fn graded(&self, submission: &Submission, lesson: &Lesson, number: usize) -> Result<(Outcome, bool)> {
         let place = self.place(submission, lesson);
         let record = place.with_added_extension("json");
         let key = self.key(submission, lesson)?;
@@ -156,8 +165,16 @@ impl Grader {
             }
             None => drop(command.env_remove(sandbox::VARIABLE)),
         }
-        // The kernel's own messages, which a reader of the table has no use for.
-        command.stderr(log_file.try_clone()?);
+        // The kernel's own messages, which a reader of the table has no use for. A file would be open in the kernel's
+        // process, and a cell could open it once more and write to it without end.
+        let (said, says) = std::io::pipe()?;
+        command.stderr(says);
+        let mut log_of_kernel = log_file.try_clone()?;
+        std::thread::spawn(move || {
+            let (mut kept, mut rest) = (said.take(MAX_LOG_BYTES), std::io::sink());
+            let _: std::io::Result<u64> = std::io::copy(&mut kept, &mut log_of_kernel);
+            let _: std::io::Result<u64> = std::io::copy(&mut kept.into_inner(), &mut rest);
+        });
         let mut graded: Option<Outcome> = None;
         let ended = python::follow(&mut command, |event| {
             if event["event"] == "graded" {
@@ -170,10 +187,13 @@ impl Grader {
         live::sweep(&self.home)?;
         match (ended.into_result(), graded) {
             (Ok(()), Some(mut outcome)) => {
-                let read = |path: &Path| anyhow::Ok(serde_json::from_slice::<Value>(&fs::read(path)?)?);
-                outcome.notes.extend(inspect::remarks(&read(&submission.file)?, &read(&lesson.dir.join(STARTER))?)?);
                 // What is no notebook has nothing to record.
                 outcome.recorded = !executed.exists();
+                if !outcome.recorded {
+                    // As it was run, whatever format it came in.
+                    let starter = self.output.join("release").join(&lesson.name).join(format!("{}.ipynb", lesson.name));
+                    outcome.notes.extend(inspect::remarks(&executed, &starter));
+                }
                 write_atomically(&record, &serde_json::to_vec_pretty(&outcome)?)?;
                 Ok((outcome, false))
             }
@@ -186,37 +206,46 @@ impl Grader {
         }
     }
 
-    /// Puts what was run, now or in a run that was interrupted, into the gradebook, and writes its feedback.
-    pub fn record(&self, work: &[Work], outcomes: &mut [Outcome]) -> Result<()> {
+    /// Puts what was run, now or in a run that was interrupted, into the gradebook, and writes its feedback. The outcome of
+    /// what cannot be recorded says so.
+    pub fn record(&self, work: &[Work], outcomes: &mut [Outcome]) {
         let mut waiting = Vec::new();
         for (Work { submission, todo }, outcome) in work.iter().zip(outcomes) {
             if let Todo::Run(lesson) = todo
                 && !outcome.recorded
                 && outcome.status != GRADER_FAILED
             {
-                waiting.push((submission, *lesson, outcome));
+                waiting.push((*submission, *lesson, outcome));
             }
         }
         if waiting.is_empty() {
-            return Ok(());
+            return;
         }
+        println!("Writing the gradebook and the feedback of {} notebooks", waiting.len());
+        let done = self.record_all(&mut waiting);
+        let why = done.map_or_else(|error| one_line(&error), |()| "nothing was said of it".to_owned());
+        for (_, _, outcome) in waiting.into_iter().filter(|(_, _, o)| !o.recorded && o.status != GRADER_FAILED) {
+            *outcome = Outcome::of(GRADER_FAILED, &format!("not in the gradebook: {why}"));
+        }
+    }
+
+    fn record_all(&self, waiting: &mut [(&Submission, &Lesson, &mut Outcome)]) -> Result<()> {
         let list: String = waiting
             .iter()
             .map(|(submission, lesson, _)| {
                 let executed = self.place(submission, lesson).with_added_extension("ipynb");
-                format!("{}\n", json!({"student": submission.student, "lesson": lesson.name, "executed": executed}))
+                format!("{}\n", json!({"student": submission.id, "lesson": lesson.name, "executed": executed}))
             })
             .collect();
-        println!("Writing the gradebook and the feedback of {} notebooks", waiting.len());
-        let list_file = self.output.join("results/to-record");
+        // Not among the results, where any name may be a student's.
+        let list_file = self.output.join("to-record");
         write_atomically(&list_file, list.as_bytes())?;
         let mut command = python::grader(&self.home, "record")?;
         command.arg(&self.output).stdin(Stdio::from(File::open(&list_file)?));
-        let mut failed: Result<()> = Ok(());
         let ended = python::follow(&mut command, |event| {
-            let of = |(submission, lesson, _): &&mut (&&Submission, &Lesson, &mut Outcome)| {
+            let of = |(submission, lesson, _): &&mut (&Submission, &Lesson, &mut Outcome)| {
                 event["event"] == "recorded"
-                    && event["student"] == submission.student.as_str()
+                    && event["student"] == submission.id.as_str()
                     && event["lesson"] == lesson.name.as_str()
             };
             let Some((submission, lesson, outcome)) = waiting.iter_mut().find(of) else { return };
@@ -229,26 +258,24 @@ impl Grader {
             let record = self.place(submission, lesson).with_added_extension("json");
             let text = serde_json::to_vec_pretty(outcome).context("an outcome is not JSON");
             if let Err(error) = text.and_then(|text| write_atomically(&record, &text)) {
-                failed = Err(error);
+                **outcome = Outcome::of(GRADER_FAILED, &one_line(&error));
             }
         })?;
         ended.into_result()?;
-        failed?;
-        if let Some((submission, ..)) = waiting.iter().find(|(_, _, o)| !o.recorded && o.status != GRADER_FAILED) {
-            bail!("the gradebook has nothing of {}\n  try: the same command again", submission.student);
-        }
         remove_if_there(&list_file)
     }
 
     /// So that nbgrader can return the feedback of what came by its exchange. They are new each time that somebody
     /// hands in, if only the same once more.
-    pub fn pass_on_notes(&self, work: &[Work]) -> Result<()> {
-        for Work { submission, todo } in work {
+    pub fn pass_on_notes(&self, work: &[Work], outcomes: &mut [Outcome]) {
+        for (Work { submission, todo }, outcome) in work.iter().zip(outcomes) {
             if let Todo::Run(lesson) = todo {
-                submission.pass_on_notes(&self.output.join("feedback").join(&submission.student).join(&lesson.name))?;
+                let feedback = self.output.join("feedback").join(&submission.id).join(&lesson.name);
+                if let Err(error) = submission.pass_on_notes(&feedback) {
+                    outcome.notes.push(format!("nbgrader cannot return the feedback: {}", one_line(&error)));
+                }
             }
         }
-        Ok(())
     }
 
     /// Changes with whatever an outcome depends on.
@@ -259,8 +286,9 @@ impl Grader {
         }
         hash.update(format!("{:?} {:?} {}", self.limits, self.layer, self.checks_only));
         hash.update(&self.library);
-        hash.update(python::GRADE_PY);
-        hash.update(python::EXECUTE_PY);
+        for module in [python::GRADE_PY, python::EXECUTE_PY, python::HARMLESS_PY, python::OUTPUTS_PY] {
+            hash.update(module);
+        }
         Ok(format!("{:x}", hash.finalize()))
     }
 
@@ -279,4 +307,9 @@ impl Grader {
         .into_result()?;
         Ok(scores)
     }
+}
+
+/// An error as a note in a table.
+fn one_line(error: &anyhow::Error) -> String {
+    format!("{error:#}").lines().next().unwrap_or_default().to_owned()
 }

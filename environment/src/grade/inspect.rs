@@ -1,11 +1,17 @@
 //! What a teacher should know of a notebook's source, read without running it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
+use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
-use syn::{ExprUnsafe, ItemExternCrate, ItemFn, ItemForeignMod, ItemMod, Macro, Path, Safety, TypePtr, UseTree};
+use syn::{
+    Attribute, ExprUnsafe, Ident, Item, ItemExternCrate, ItemForeignMod, ItemImpl, ItemTrait, Macro, PatIdent, Safety,
+    Signature, Stmt, Type, TypePtr, UseTree,
+};
 
 use crate::course::{cells, text_of};
 use crate::mutants::code::statements;
@@ -21,19 +27,53 @@ const OUTSIDE: [(&str, &str); 6] = [
     ("libc", "the operating system"),
 ];
 
-/// Parsing nests as deeply as the source does. Of a cell of this size, even one of nothing but brackets fits into the
-/// stack.
+/// By whichever of these names; a cell may say any.
+const STD: [&str; 3] = ["std", "core", "alloc"];
+/// Macros that read a file, or the environment, or write machine code, when a cell is compiled.
+const MACROS: [(&str, &str); 7] = [
+    ("include", "files"),
+    ("include_str", "files"),
+    ("include_bytes", "files"),
+    ("env", "environment variables"),
+    ("option_env", "environment variables"),
+    ("asm", "machine code"),
+    ("global_asm", "machine code"),
+];
+
+/// Parsing nests as deeply as the source does. Of a cell of this size, one of nothing but brackets fits into the stack; of
+/// what does not, the process that reads it ends.
 const MAX_CHARS: usize = 50_000;
 const STACK: usize = 512 << 20;
+/// Characters about one cell, and cells: names may be as long as a cell.
+const LONGEST: usize = 300;
+const MOST: usize = 20;
+/// Cells of lessons take milliseconds.
+const WITHIN_S: u32 = 60;
 
-/// [`remarks_here`] where a source that is made to overflow the stack does not.
-pub fn remarks(notebook: &Value, starter: &Value) -> Result<Vec<String>> {
-    std::thread::scope(|scope| {
-        let reader =
-            std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || remarks_here(notebook, starter));
-        let reader = reader.context("no memory is left to read a notebook's source")?;
-        reader.join().map_err(|_| anyhow!("a notebook's source cannot be read"))
-    })
+/// Remarks on a notebook, made by a process of its own: a source can end or delay whoever reads it.
+pub fn remarks(notebook: &Path, starter: &Path) -> Vec<String> {
+    // By this name it is the same program, also where another one has taken its place meanwhile.
+    let mut lab = Command::new("/proc/self/exe");
+    let said = lab.arg("remarks").args([notebook, starter]).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let said = said.ok().filter(|said| said.status.success());
+    let remarks = said.and_then(|said| serde_json::from_slice(&said.stdout).ok());
+    remarks
+        .unwrap_or_else(|| vec!["could not read the cells: they nest too deeply, or reading takes too long".to_owned()])
+}
+
+/// Prints them for [`remarks`].
+pub fn print_remarks(notebook: &Path, starter: &Path) -> Result<()> {
+    // SAFETY: it takes a number.
+    unsafe { libc::alarm(WITHIN_S) };
+    let read = |path: &Path| anyhow::Ok(serde_json::from_slice::<Value>(&std::fs::read(path)?)?);
+    println!("{}", serde_json::to_string(&remarks_on(read(notebook)?, read(starter)?)?)?);
+    Ok(())
+}
+
+fn remarks_on(notebook: Value, starter: Value) -> Result<Vec<String>> {
+    let reader = std::thread::Builder::new().stack_size(STACK).spawn(move || remarks_here(&notebook, &starter));
+    let reader = reader.context("no memory is left to read a notebook's source")?;
+    reader.join().map_err(|_| anyhow!("a notebook's source cannot be read"))
 }
 
 /// What the code cells do that no exercise asks for and the starter's do not do: definitions under a check's name, unsafe
@@ -50,14 +90,20 @@ fn remarks_here(notebook: &Value, starter: &Value) -> Vec<String> {
             remarks.push(format!("did not read cell {number}: it has {} characters", source.len()));
             continue;
         }
-        // What is no Rust does not compile either.
-        let Ok(statements) = statements(&source) else { continue };
         let mut found = Found::default();
-        statements.iter().for_each(|statement| found.visit_stmt(statement));
+        match found.code(&source) {
+            Some(statements) => statements.iter().for_each(|statement| found.visit_stmt(statement)),
+            None => found.note("cannot be read as Rust"),
+        }
         if !found.0.is_empty() {
             let list: Vec<&str> = found.0.iter().map(String::as_str).collect();
-            remarks.push(format!("read cell {number}: {}", list.join(", ")));
+            remarks.push(format!("read cell {number}: {:.LONGEST$}", list.join(", ")));
         }
+    }
+    let more = remarks.len().saturating_sub(MOST);
+    if more > 0 {
+        remarks.truncate(MOST);
+        remarks.push(format!("read {more} more cells of which there is something to say"));
     }
     remarks
 }
@@ -67,8 +113,40 @@ fn remarks_here(notebook: &Value, starter: &Value) -> Vec<String> {
 struct Found(BTreeSet<String>);
 
 impl Found {
+    fn note(&mut self, what: &str) {
+        self.0.insert(what.to_owned());
+    }
+
+    /// A cell without evcxr's commands. They stand before the code; where they stand in it, nothing of it compiles.
+    fn code(&mut self, source: &str) -> Option<Vec<Stmt>> {
+        let mut is_before_code = true;
+        let first = source.lines().map(|line| {
+            is_before_code &= is_command(line) || line.starts_with("//") || line.trim().is_empty();
+            if is_before_code && self.takes_command(line) { "" } else { line }
+        });
+        let code = first.collect::<Vec<_>>().join("\n");
+        statements(&code).ok().or_else(|| {
+            let rest: Vec<&str> = code.lines().filter(|line| !self.takes_command(line)).collect();
+            statements(&rest.join("\n")).ok()
+        })
+    }
+
+    fn takes_command(&mut self, line: &str) -> bool {
+        let is_command = is_command(line);
+        if is_command {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            self.0.insert(if name.starts_with('!') {
+                "runs a shell command".into()
+            } else {
+                format!("runs evcxr's `{name}`")
+            });
+        }
+        is_command
+    }
+
+    /// A path that is named, or that a `use` brings in.
     fn path(&mut self, names: &[String]) {
-        let is_std = names.first().is_some_and(|first| ["std", "core", "alloc"].contains(&first.as_str()));
+        let is_std = names.first().is_some_and(|first| STD.contains(&first.as_str()));
         let named = if is_std { names.get(1) } else { names.first() };
         // `fs::write` after `use std::fs` is found by the `use`.
         let outside = OUTSIDE
@@ -77,85 +155,169 @@ impl Found {
         if let Some((_, what)) = outside {
             self.0.insert(format!("uses {what}"));
         }
+        if let Some(last) = names.last().filter(|_| is_std) {
+            self.macro_named(last);
+        }
+    }
+
+    fn macro_named(&mut self, name: &str) {
+        for (_, what) in MACROS.iter().filter(|(known, _)| *known == name) {
+            self.0.insert(format!("uses {what}"));
+        }
     }
 
     fn tree(&mut self, before: &[String], tree: &UseTree) {
-        let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
+        let with = |name: &Ident| [before, &[name.unraw().to_string()]].concat();
+        // Of std as a whole, whatever is in it has other names then.
+        let is_whole = |path: &[String]| path.len() == 1 && STD.contains(&path[0].as_str());
         match tree {
             UseTree::Path(path) => self.tree(&with(&path.ident), &path.tree),
             UseTree::Name(name) => self.path(&with(&name.ident)),
             UseTree::Rename(name) => {
                 self.defined(&name.rename);
-                self.path(&with(&name.ident));
+                let path = if name.ident == "self" { before.to_vec() } else { with(&name.ident) };
+                if is_whole(&path) {
+                    self.0.insert(format!("gives `{}` another name", path[0]));
+                }
+                self.path(&path);
             }
-            UseTree::Glob(_) => self.path(before),
+            UseTree::Glob(_) => {
+                if is_whole(before) {
+                    self.0.insert(format!("brings in all of `{}`", before[0]));
+                }
+                self.path(before);
+            }
             UseTree::Group(group) => group.items.iter().for_each(|tree| self.tree(before, tree)),
         }
     }
 
-    fn defined(&mut self, name: &syn::Ident) {
-        let name = name.to_string();
+    fn defined(&mut self, name: &Ident) {
+        let name = name.unraw().to_string();
         if name.starts_with("check_") || ["quantlab", "std", "core"].contains(&name.as_str()) {
             self.0.insert(format!("defines `{name}`"));
         }
     }
 }
 
+/// evcxr itself takes `::` for the beginning of one too.
+fn is_command(line: &str) -> bool {
+    line.trim_start().starts_with(':') || line.starts_with('!')
+}
+
 impl<'ast> Visit<'ast> for Found {
-    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
-        self.defined(&item.sig.ident);
-        if matches!(item.sig.safety, Safety::Unsafe(_)) {
-            self.0.insert("uses `unsafe`".to_owned());
+    fn visit_item(&mut self, item: &'ast Item) {
+        let name = match item {
+            Item::Const(item) => Some(&item.ident),
+            Item::Enum(item) => Some(&item.ident),
+            Item::Fn(item) => Some(&item.sig.ident),
+            Item::Macro(item) => item.ident.as_ref(),
+            Item::Mod(item) => Some(&item.ident),
+            Item::Static(item) => Some(&item.ident),
+            Item::Struct(item) => Some(&item.ident),
+            Item::Trait(item) => Some(&item.ident),
+            Item::Type(item) => Some(&item.ident),
+            _ => None,
+        };
+        if let Some(name) = name {
+            self.defined(name);
         }
-        visit::visit_item_fn(self, item);
+        visit::visit_item(self, item);
     }
 
-    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
-        self.defined(&item.ident);
-        visit::visit_item_mod(self, item);
+    fn visit_pat_ident(&mut self, pattern: &'ast PatIdent) {
+        if pattern.ident.to_string().starts_with("check_") {
+            self.defined(&pattern.ident);
+        }
+        visit::visit_pat_ident(self, pattern);
+    }
+
+    fn visit_signature(&mut self, signature: &'ast Signature) {
+        if matches!(signature.safety, Safety::Unsafe(_)) {
+            self.note("uses `unsafe`");
+        }
+        if signature.ident == "evcxr_display" {
+            self.note("shows values its own way");
+        }
+        visit::visit_signature(self, signature);
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
+        if let (Some(_), Type::Path(on)) = (&item.trait_, &*item.self_ty)
+            && on.path.segments.last().is_some_and(|last| last.ident == "Score")
+        {
+            self.note("gives the course's `Score` a trait");
+        }
+        if item.unsafety.is_some() {
+            self.note("uses `unsafe`");
+        }
+        visit::visit_item_impl(self, item);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+        if item.unsafety.is_some() {
+            self.note("uses `unsafe`");
+        }
+        visit::visit_item_trait(self, item);
     }
 
     fn visit_item_extern_crate(&mut self, item: &'ast ItemExternCrate) {
         self.0.insert(format!("names the crate `{}`", item.ident));
+        if let Some((_, name)) = &item.rename {
+            self.defined(name);
+        }
     }
 
     fn visit_item_foreign_mod(&mut self, _: &'ast ItemForeignMod) {
-        self.0.insert("calls foreign functions".to_owned());
+        self.note("calls foreign functions");
     }
 
     fn visit_expr_unsafe(&mut self, expr: &'ast ExprUnsafe) {
-        self.0.insert("uses `unsafe`".to_owned());
+        self.note("uses `unsafe`");
         visit::visit_expr_unsafe(self, expr);
     }
 
     fn visit_type_ptr(&mut self, _: &'ast TypePtr) {
-        self.0.insert("uses raw pointers".to_owned());
+        self.note("uses raw pointers");
+    }
+
+    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
+        let name = attribute.path().segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
+        match name.as_str() {
+            "path" => self.note("uses files"),
+            "unsafe" | "no_mangle" | "export_name" | "link_section" | "global_allocator" => self.note("uses `unsafe`"),
+            _ => {}
+        }
     }
 
     fn visit_use_tree(&mut self, tree: &'ast UseTree) {
         self.tree(&[], tree);
     }
 
-    fn visit_path(&mut self, path: &'ast Path) {
-        let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.unraw().to_string()).collect();
         self.path(&names);
         visit::visit_path(self, path);
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        let name = mac.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
-        if ["include", "include_str", "include_bytes"].contains(&name.as_str()) {
-            self.0.insert("uses files".to_owned());
+        let name = mac.path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default();
+        self.macro_named(&name);
+        if name == "macro_rules" {
+            self.note("defines a macro");
         }
         // What a macro makes of its tokens is not known here; that `unsafe` and names of crates stand in them is.
-        let tokens = mac.tokens.to_string();
+        let tokens = mac.tokens.to_string().replace("r#", "");
         if tokens.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe") {
-            self.0.insert("uses `unsafe`".to_owned());
+            self.note("uses `unsafe`");
         }
-        for (module, what) in OUTSIDE {
-            if tokens.replace(' ', "").contains(&format!("std::{module}::")) {
+        let joined = tokens.replace(char::is_whitespace, "");
+        for (crate_name, (module, what)) in STD.iter().flat_map(|name| OUTSIDE.map(|outside| (name, outside))) {
+            if joined.contains(&format!("{crate_name}::{module}")) {
                 self.0.insert(format!("uses {what}"));
             }
+        }
+        if STD.iter().any(|name| ["{", "*", "$"].iter().any(|next| joined.contains(&format!("{name}::{next}")))) {
+            self.note("brings in parts of `std` by a macro");
         }
         visit::visit_macro(self, mac);
     }
@@ -171,7 +333,7 @@ mod tests {
             let cells: Vec<Value> = cells.iter().map(|cell| json!({"cell_type": "code", "source": cell})).collect();
             json!({"cells": cells})
         };
-        remarks(&notebook(cells), &notebook(&["std::fs::create_dir_all(\"results\")?;"])).unwrap()
+        super::remarks_on(notebook(cells), notebook(&["std::fs::create_dir_all(\"results\")?;"])).unwrap()
     }
 
     #[test]
@@ -189,6 +351,56 @@ mod tests {
     }
 
     #[test]
+    fn another_way_to_say_it_is_named_too() {
+        for (cell, expected) in [
+            ("use std::*;\nfs::read(\"/etc/passwd\")?;", "brings in all of `std`"),
+            ("use core::{*};", "brings in all of `core`"),
+            ("use std as s;\ns::fs::read(\"x\")?;", "gives `std` another name"),
+            ("use std::{self as s};", "gives `std` another name"),
+            ("let text = r#std::r#fs::read_to_string(\"x\")?;", "uses files"),
+            ("use std::include_str as text;", "uses files"),
+            ("let home = env!(\"HOME\");", "uses environment variables"),
+            ("#[path = \"/etc/passwd\"]\nmod passwd;", "uses files"),
+            ("extern crate self as quantlab;", "defines `quantlab`, names the crate `self`"),
+            ("extern crate std as s;", "names the crate `std`"),
+            ("struct check_it(f64);", "defines `check_it`"),
+            ("let check_it = |_: f64| 7.0;", "defines `check_it`"),
+            ("macro_rules! check_it { () => { 7.0 } }", "defines `check_it`, defines a macro"),
+            (
+                "macro_rules! m { ($m:ident) => { std::$m::read(\"x\") } }",
+                "brings in parts of `std` by a macro, defines a macro",
+            ),
+            ("println!(\"{:?}\", { use std::{fs}; fs::read(\"x\") });", "brings in parts of `std` by a macro"),
+            ("struct A(u8);\nunsafe impl Send for A {}", "uses `unsafe`"),
+            ("impl A { unsafe fn f(&self) {} }", "uses `unsafe`"),
+            ("#[no_mangle]\npub extern \"C\" fn malloc() {}", "uses `unsafe`"),
+            ("std::arch::global_asm!(\"nop\");", "uses machine code"),
+            (
+                "trait Shine { fn evcxr_display(self); }\nimpl Shine for quantlab::course::Score { fn evcxr_display(self) {} }",
+                "gives the course's `Score` a trait, shows values its own way",
+            ),
+        ] {
+            assert_eq!(remarks_on(&[cell]).join("; "), format!("read cell 1: {expected}"), "{cell}");
+        }
+    }
+
+    #[test]
+    fn commands_are_named_and_do_not_hide_what_stands_behind_them() {
+        for (cell, expected) in [
+            (":opt 0\nstd::fs::read(\"x\")?;", "runs evcxr's `:opt`, uses files"),
+            ("// First\n\n   :dep libc = \"0.2\"\n:clear\nlet x = 1;", "runs evcxr's `:clear`, runs evcxr's `:dep`"),
+            ("let x = 1;\n:opt 0\nstd::process::exit(0);", "runs evcxr's `:opt`, uses processes"),
+            ("!cat /etc/passwd", "runs a shell command"),
+            (":opt 0\nfn (", "cannot be read as Rust, runs evcxr's `:opt`"),
+            ("fn (", "cannot be read as Rust"),
+        ] {
+            assert_eq!(remarks_on(&[cell]).join("; "), format!("read cell 1: {expected}"), "{cell}");
+        }
+        let many = remarks_on(&[format!(":{}", "o".repeat(1000)).as_str(); 100]);
+        assert!(many.len() == MOST + 1 && many.iter().all(|remark| remark.len() < 2 * LONGEST), "{many:?}");
+    }
+
+    #[test]
     fn a_source_that_nests_without_end_is_read_like_any_other() {
         let nested = format!("let x = {}1{};", "(".repeat(20_000), ")".repeat(20_000));
         assert!(remarks_on(&[&nested, &format!("let x = {}1;", "!".repeat(40_000))]).is_empty());
@@ -198,7 +410,7 @@ mod tests {
     #[test]
     fn answers_and_the_starters_own_cells_are_not_remarked_on() {
         let answer = "fn mean(values: &[f64]) -> f64 {\n    let process = values.iter().sum::<f64>();\n    process / values.len() as f64\n}";
-        let cells = [answer, "std::fs::create_dir_all(\"results\")?;", ":dep rand", "fn (", "let env = 3; env + 1"];
+        let cells = [answer, "std::fs::create_dir_all(\"results\")?;", "", "// :opt 0", "let env = 3; env + 1"];
         assert!(remarks_on(&cells).is_empty(), "{:?}", remarks_on(&cells));
     }
 }

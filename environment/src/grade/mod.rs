@@ -8,6 +8,7 @@
 mod anonymous;
 mod grader;
 mod inspect;
+mod names;
 mod platform;
 mod report;
 mod submission;
@@ -29,6 +30,7 @@ use crate::kernel::sources::source_key;
 use crate::sandbox::Layer;
 use crate::ui::plain;
 use grader::Grader;
+pub use inspect::print_remarks;
 use platform::Platform;
 use report::{BY_HAND, Row, Score};
 use submission::Submission;
@@ -134,16 +136,22 @@ pub fn grade(request: &Request) -> Result<()> {
     grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
     let work: Vec<Work> = with_what_to_do(&found, lesson_of);
     let mut outcomes = run_all(&grader, &work, request.jobs)?;
-    grader.record(&work, &mut outcomes)?;
+    grader.record(&work, &mut outcomes);
     if request.anonymous.is_none() {
-        grader.pass_on_notes(&work)?;
+        grader.pass_on_notes(&work, &mut outcomes);
     }
-    let scores = grader.scores()?;
+    let scores = grader.scores().unwrap_or_else(|error| {
+        for outcome in outcomes.iter_mut().filter(|outcome| outcome.recorded) {
+            *outcome = Outcome::of(GRADER_FAILED, &format!("the gradebook cannot be read: {error:#}"));
+        }
+        Scores::new()
+    });
     let rows: Vec<Row> = work
         .iter()
         .zip(outcomes)
         .map(|(work, outcome)| row(work.submission, lesson_of(work.submission), outcome, &scores))
         .collect();
+    println!("\n{}", report::table(&rows));
     write_atomically(&grader.output.join("grades.csv"), report::grades_csv(&rows).as_bytes())?;
     write_atomically(&grader.output.join("exercises.csv"), report::exercises_csv(&rows).as_bytes())?;
     let mut files = "grades.csv, exercises.csv, ".to_owned();
@@ -152,7 +160,6 @@ pub fn grade(request: &Request) -> Result<()> {
         write_atomically(&grader.output.join(&name), platform::table(platform, &rows).as_bytes())?;
         files = format!("{files}{name}, ");
     }
-    println!("\n{}", report::table(&rows));
     println!("In {}: {files}feedback/STUDENT/LESSON/LESSON.html", grader.output.display());
     match rows.iter().filter(|row| NOT_GRADED.contains(&row.status.as_str())).count() {
         0 => Ok(()),
@@ -184,7 +191,7 @@ fn with_what_to_do<'a>(
         None => {
             Todo::Nothing(Outcome::of(NO_LESSON, "it has none of the course's cells, and its path names no lesson"))
         }
-        Some(_) if !seen.insert((&submission.student, &submission.lesson)) => Todo::Nothing(Outcome::of(
+        Some(_) if !seen.insert((&submission.id, &submission.lesson)) => Todo::Nothing(Outcome::of(
             SUPERSEDED,
             "the same student handed in a newer one for this lesson; that one counts",
         )),
@@ -200,37 +207,30 @@ fn run_all(grader: &Grader, work: &[Work], jobs: u8) -> Result<Vec<Outcome>> {
         grader.make_ready()?;
     }
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Mutex<Vec<(usize, Result<Outcome>)>> = Mutex::default();
+    let results: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
     let take = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(Work { submission, todo }) = work.get(at) else { return };
             let start = Instant::now();
-            let result = match todo {
-                Todo::Nothing(outcome) => Ok((outcome.clone(), false)),
+            let (outcome, kept) = match todo {
+                Todo::Nothing(outcome) => (outcome.clone(), false),
                 Todo::Run(lesson) => grader.outcome(submission, lesson, at),
             };
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            let result = result.map(|(outcome, kept)| {
-                let took = if kept {
-                    "unchanged since it was graded".into()
-                } else {
-                    format!("{:.0} s", start.elapsed().as_secs_f64())
-                };
-                println!("[{done}/{}] {}: {} ({took})", work.len(), plain(&submission.shown), outcome.status);
-                outcome
-            });
-            if result.is_err() {
-                // What is running ends; nothing more begins.
-                next.store(work.len(), Ordering::Relaxed);
-            }
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+            let took = if kept {
+                "unchanged since it was graded".into()
+            } else {
+                format!("{:.0} s", start.elapsed().as_secs_f64())
+            };
+            println!("[{done}/{}] {}: {} ({took})", work.len(), plain(&submission.shown), outcome.status);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((at, outcome));
         }
     };
     std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(take))));
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(at, _)| *at);
-    results.into_iter().map(|(_, result)| result).collect()
+    Ok(results.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
 /// `work` becomes `work-grades`: not inside, where it would be taken for more of the same.
@@ -249,8 +249,7 @@ fn row(submission: &Submission, lesson: Option<&Lesson>, outcome: Outcome, score
     };
     let graded = !NOT_GRADED.contains(&outcome.status.as_str());
     let score = |exercise: Exercise| {
-        let key =
-            [submission.student.clone(), submission.lesson.clone().unwrap_or_default(), exercise.grade_id.clone()];
+        let key = [submission.id.clone(), submission.lesson.clone().unwrap_or_default(), exercise.grade_id.clone()];
         let (points, by_hand) = scores.get(&key).copied().filter(|_| graded).unwrap_or_default();
         let status = match outcome.unscored.get(&exercise.grade_id) {
             _ if !graded => outcome.status.clone(),

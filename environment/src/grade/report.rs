@@ -34,6 +34,9 @@ pub struct Row {
     pub scores: Vec<Score>,
 }
 
+/// Characters of a column of the table.
+const LONGEST_CELL: usize = 60;
+
 /// A score that waits for a person.
 pub const BY_HAND: &str = "by hand";
 
@@ -75,7 +78,8 @@ pub fn table(rows: &[Row]) -> String {
             let [points, max, by_hand] = sums.map(shown);
             [format!("{points} of {max}"), if by_hand == "0" { String::new() } else { by_hand }]
         });
-        [row.student.clone(), row.lesson.clone(), points, by_hand, row.status.clone()].map(|cell| plain(&cell))
+        let cells = [row.student.clone(), row.lesson.clone(), points, by_hand, row.status.clone()];
+        cells.map(|cell| shortened(&plain(&cell).replace('\n', "\\n")))
     }));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);
@@ -92,6 +96,14 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
+/// For a column that people read; the files have all of it.
+fn shortened(cell: &str) -> String {
+    match cell.char_indices().nth(LONGEST_CELL) {
+        Some((end, _)) => format!("{}…", &cell[..end]),
+        None => cell.to_owned(),
+    }
+}
+
 /// Without the tail that sums of decimal fractions have.
 pub fn shown(points: f64) -> String {
     ((points * 1000.0).round() / 1000.0).to_string()
@@ -101,12 +113,19 @@ fn csv<const N: usize>(header: [&str; N], lines: impl Iterator<Item = [String; N
     csv_lines(std::iter::once(header.map(str::to_owned).to_vec()).chain(lines.map(|line| line.to_vec())))
 }
 
+/// Whether a spreadsheet may compute it; some read signs of full width as the same.
+pub fn is_formula(field: &str) -> bool {
+    field.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
+}
+
 /// Lines of comma-separated values, none of which a spreadsheet takes for a formula.
 pub fn csv_lines(lines: impl IntoIterator<Item = Vec<String>>) -> String {
     let quoted = |field: &String| {
         let field = plain(field);
-        let field = if field.starts_with(['=', '+', '-', '@']) { format!("'{field}") } else { field };
-        if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
+        let field = if is_formula(&field) { format!("'{field}") } else { field };
+        // In many countries, the semicolon separates.
+        let is_quoted = field.contains([',', ';', '"', '\n']);
+        if is_quoted { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
     };
     lines.into_iter().map(|line| line.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n").collect()
 }
@@ -152,7 +171,13 @@ o\"hara, j          -                  unreadable
         let mut rows = rows();
         rows[0].student = "=HYPERLINK(\"http://x\")".into();
         rows[1].notes = vec!["@SUM(1)\u{1b}[2J".into()];
+        rows[1].student = "a;=1+1\nsmith,01-x,10".into();
+        rows[1].file = " ＝1+1".into();
         let text = grades_csv(&rows);
+        assert!(text.contains("\n\"a;=1+1\nsmith,01-x,10\",") && text.contains(",' ＝1+1,"), "{text}");
+        assert_eq!(table(&rows).lines().count(), 4, "a name is no line of its own");
+        rows[1].student = "n".repeat(250);
+        assert!(table(&rows).lines().all(|line| line.chars().count() < 120), "{}", table(&rows));
         assert!(
             text.contains("\n\"'=HYPERLINK(\"\"http://x\"\")\",01-x") && text.contains(",'@SUM(1)\\u{1b}[2J\n"),
             "{text}"

@@ -1,7 +1,8 @@
 //! Which notebook is whose, and for which lesson: from an nbgrader folder, or loose files as learning
 //! platforms export them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,8 +11,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
+use super::names;
 use crate::course::{Lesson, cells, grade_id, is_python};
 use crate::home::{remove_if_there, write_atomically};
 use crate::run::find_notebooks;
@@ -21,6 +22,8 @@ use crate::run::find_notebooks;
 pub struct Submission {
     /// The student's name, as far as the file's place tells it.
     pub student: String,
+    /// What stands for it in folders and in the gradebook.
+    pub id: String,
     /// The lesson's name, if it is one of the course's.
     pub lesson: Option<String>,
     /// Why it cannot be a notebook at all, if so.
@@ -35,6 +38,9 @@ pub struct Submission {
 
 /// What no notebook of a lesson comes near; a larger file is not read.
 const MAX_BYTES: u64 = 50 << 20;
+const MAX_CELLS: usize = 2000;
+/// Each stands between two values, of which each takes far more memory than the file.
+const MAX_COMMAS: usize = 1_000_000;
 
 /// nbgrader's, of a notebook that came by its exchange: it returns the feedback by them.
 const NOTES: [&str; 2] = ["timestamp.txt", "submission_secret.txt"];
@@ -65,6 +71,7 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
             let lesson = lesson_of(read.as_ref().unwrap_or(&Value::Null), inner, lessons);
             Submission {
                 student: student_of(inner, &names, lesson.as_deref()),
+                id: String::new(),
                 lesson,
                 problem: read.err().map(|error| error.to_string()),
                 modified: modified.unwrap_or(SystemTime::UNIX_EPOCH),
@@ -73,7 +80,7 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
             }
         })
         .collect::<Vec<_>>();
-    tell_apart(&mut found);
+    name_folders(&mut found);
     if found.is_empty() {
         bail!("there is no notebook (*.ipynb) in {}", folder.display());
     }
@@ -104,7 +111,15 @@ impl Submission {
 
 /// A notebook's JSON.
 fn read(file: &Path) -> Result<Value> {
-    serde_json::from_slice(&read_regular(file, MAX_BYTES)?).ok().context("it is not JSON")
+    let text = read_regular(file, MAX_BYTES)?;
+    if text.iter().filter(|byte| **byte == b',').count() > MAX_COMMAS {
+        bail!("it has more than {MAX_COMMAS} values, and is not read");
+    }
+    let notebook: Value = serde_json::from_slice(&text).ok().context("it is not JSON")?;
+    match cells(&notebook).len() {
+        number if number > MAX_CELLS => bail!("it has {number} cells, and is not read"),
+        _ => Ok(notebook),
+    }
 }
 
 /// A pipe would be waited for, a device read without end, and a link may lead anywhere.
@@ -127,30 +142,24 @@ fn read_regular(file: &Path, most: u64) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Students whose names differ only in what a folder's name cannot have get different ones.
-fn tell_apart(found: &mut [Submission]) {
-    let mut names: HashMap<String, BTreeSet<String>> = HashMap::new();
-    for student in found.iter().map(|submission| &submission.student) {
-        names.entry(folder_name(student)).or_default().insert(student.clone());
-    }
-    for submission in found {
-        let name = folder_name(&submission.student);
-        let alone = names[&name].len() == 1 || name == submission.student;
-        let digest = Sha256::digest(&submission.student);
-        submission.student =
-            if alone { name } else { format!("{name}_{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2]) };
+/// Gives each student an id.
+pub fn name_folders(found: &mut [Submission]) {
+    let students: Vec<String> = found.iter().map(|submission| submission.student.clone()).collect();
+    let ids = names::ids(students.iter().map(String::as_str));
+    for (submission, student) in found.iter_mut().zip(&students) {
+        submission.id.clone_from(&ids[student.as_str()]);
     }
 }
 
 /// The first folder, else the file's name without what names the lesson: `smith_01-latency.ipynb` is smith's.
 fn student_of(inner: &Path, lessons: &[&str], own: Option<&str>) -> String {
-    let parts: Vec<String> = inner.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let parts: Vec<String> = inner.iter().map(text).collect();
     match parts.as_slice() {
         // LESSON/STUDENT.ipynb and LESSON/STUDENT/x.ipynb, as some platforms sort it.
         [first, .., _] if !lessons.contains(&first.as_str()) => first.clone(),
         [_, student, _, ..] => student.clone(),
         _ => {
-            let stem = inner.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let stem = text(inner.file_stem().unwrap_or_default());
             let lesson = |rest: &str| {
                 // Short forms are those of the notebook's own lesson: `group_01` to `group_04` are four groups.
                 let is_short = |lesson: &str| own == Some(lesson) && rest.len() > 1 && lesson.starts_with(rest);
@@ -163,13 +172,9 @@ fn student_of(inner: &Path, lessons: &[&str], own: Option<&str>) -> String {
     }
 }
 
-/// A student's name as nbgrader, folders and arguments take it.
-fn folder_name(student: &str) -> String {
-    // nbgrader looks students up by file patterns, and takes a plus for a separator.
-    let student = student.replace(|c: char| !(c.is_alphanumeric() || "._@- ".contains(c)), "_");
-    // It becomes a folder's name and an argument.
-    let student = student.trim().trim_start_matches(['.', '-']);
-    if student.is_empty() { "_".to_owned() } else { student.to_owned() }
+/// A name that is not UTF-8 with its bytes, for no two may look the same.
+fn text(name: &OsStr) -> String {
+    name.to_str().map_or_else(|| name.as_encoded_bytes().escape_ascii().to_string(), str::to_owned)
 }
 
 /// From what the release wrote, else the nbgrader names of its cells, else their ids, else its path.
@@ -230,14 +235,13 @@ mod tests {
             ("01-latency-and-precision/smith.ipynb", "smith"),
             ("03-perplexity/smith/x.ipynb", "smith"),
             ("müller_7.ipynb", "müller_7"),
-            ("a[1]*+b.ipynb", "a_1___b"),
+            ("a[1]*+b.ipynb", "a[1]*+b"),
             // Groups, of which only one is called like the lesson.
             ("group_01.ipynb", "group_01"),
             ("group_03.ipynb", "group"),
-            ("-smith.ipynb", "smith"),
-            ("...ipynb", "_"),
+            ("-smith.ipynb", "-smith"),
         ] {
-            assert_eq!(folder_name(&student_of(Path::new(path), &NAMES, Some("03-perplexity"))), student, "{path}");
+            assert_eq!(student_of(Path::new(path), &NAMES, Some("03-perplexity")), student, "{path}");
         }
     }
 

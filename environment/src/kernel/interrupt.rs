@@ -2,7 +2,7 @@
 //!
 //! evcxr ends a cell by killing the process that runs it, and every variable is gone with it. So this program stays
 //! between Jupyter and evcxr_jupyter: it alone heeds SIGINT, and asks the cell first. A flag in a file tells the library,
-//! whose long work looks at it every few milliseconds and returns an error. A cell that is not over [`PATIENCE`] later,
+//! whose long work looks at it again and again and returns an error. A cell that is not over [`PATIENCE`] later,
 //! or is interrupted again, is ended as evcxr does it. A build is ended at once: no variable is in it.
 
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! `lab kernel CONNECTION_FILE`: what `kernel.json` starts.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -136,9 +136,18 @@ fn evcxr_toml(support_crate: &Path) -> String {
 
 /// Leaves a descriptor open in the programs that this one starts or becomes.
 pub fn inherit(open: &impl AsRawFd) -> Result<()> {
-    // SAFETY: fcntl on a descriptor that its owner keeps open; F_SETFD takes an int and touches no memory.
-    if unsafe { libc::fcntl(open.as_raw_fd(), libc::F_SETFD, 0) } == -1 {
-        return Err(std::io::Error::last_os_error()).context("cannot hand a descriptor on");
+    set_flags(open.as_raw_fd(), 0).context("cannot hand a descriptor on")
+}
+
+/// Closes a descriptor, which this process was handed, in the programs that it starts.
+pub fn keep(open: RawFd) -> Result<()> {
+    set_flags(open, libc::FD_CLOEXEC).context("cannot keep a descriptor")
+}
+
+fn set_flags(open: RawFd, flags: i32) -> std::io::Result<()> {
+    // SAFETY: fcntl with F_SETFD takes a number and an int, and touches no memory; a number that is none is an error.
+    if unsafe { libc::fcntl(open, libc::F_SETFD, flags) } == -1 {
+        return Err(std::io::Error::last_os_error());
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! The first layer: bubblewrap makes namespaces in which there is nothing but what it is told to show.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use super::Plan;
+use crate::kernel::installed::find_on;
 
 /// Temporary files that ask for no folder, and shared memory.
 const SMALL_MIB: u64 = 256;
@@ -27,14 +28,26 @@ const ALONE: [&str; 12] = [
     "ALL",
 ];
 
+/// The program by its full path: what is inside gets a search path of its own, by which the system would look for it.
+fn program(search_path: &OsStr) -> Result<PathBuf> {
+    let found = find_on(search_path, "bwrap").context("bubblewrap is not installed, or in no folder of PATH")?;
+    Ok(std::path::absolute(found)?)
+}
+
+fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_default()
+}
+
 /// Whether it is there and may make namespaces.
 pub fn probe() -> Result<()> {
     let shown = ["/usr", "/bin", "/lib", "/lib64"].map(PathBuf::from);
-    let mut command = Command::new("bwrap");
+    let program = program(&search_path())?;
+    let mut command = Command::new(&program);
     command.args(ALONE);
     show(&mut command, &shown.into_iter().filter(|path| path.exists()).collect::<Vec<_>>());
     command.args(["--size", "4096", "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev", "true"]);
-    let done = command.stdin(Stdio::null()).output().context("bubblewrap is not installed")?;
+    let done = command.stdin(Stdio::null()).output();
+    let done = done.with_context(|| format!("{} cannot be started", program.display()))?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
         bail!("bubblewrap does not run here: {}", said.lines().next().unwrap_or("it says nothing"));
@@ -43,8 +56,8 @@ pub fn probe() -> Result<()> {
 }
 
 /// `PROGRAM ARGUMENTS` in namespaces as the plan says.
-pub fn command(plan: &Plan, program: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new("bwrap");
+pub fn command(plan: &Plan, inside: &Path, arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new(program(&search_path())?);
     command.args(ALONE);
     command.args(["--proc", "/proc", "--dev", "/dev"]);
     let room = |command: &mut Command, mib: u64, at: &Path| {
@@ -63,8 +76,8 @@ pub fn command(plan: &Plan, program: &Path, arguments: &[&str]) -> Command {
     }
     // Root's settings of the system stay root's in a namespace of root's own: none is written to from here.
     command.args(["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]);
-    command.arg(program).args(arguments);
-    command
+    command.arg(inside).args(arguments);
+    Ok(command)
 }
 
 /// At the same places, read-only; a link as the link that it is.
@@ -74,5 +87,19 @@ fn show(command: &mut Command, paths: &[PathBuf]) {
             Ok(target) => command.args([OsStr::new("--symlink"), target.as_os_str(), path.as_os_str()]),
             Err(_) => command.args([OsStr::new("--ro-bind"), path.as_os_str(), path.as_os_str()]),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_called_by_its_full_path() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("bwrap"), "").unwrap();
+        let path = std::env::join_paths([Path::new("/nowhere"), dir.path()]).unwrap();
+        assert_eq!(program(&path).unwrap(), dir.path().join("bwrap"));
+        assert!(program(OsStr::new("/nowhere")).unwrap_err().to_string().contains("no folder of PATH"));
     }
 }

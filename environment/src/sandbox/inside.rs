@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
+use super::visible::listed;
 use super::{Layer, Plan, landlock, relay, seccomp, work};
 use crate::home::{Home, write_with_mode};
 use crate::kernel::installed::Installed;
@@ -24,12 +25,14 @@ pub fn run() -> Result<ExitCode> {
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
+    // Whoever holds these sockets can answer the driver in the kernel's place.
+    plan.sockets.iter().try_for_each(|(socket, _)| launch::keep(*socket))?;
     furnish(&plan, &home)?;
     if plan.request.layer == Layer::Landlock {
         let ports: Vec<u16> = plan.sockets.iter().map(|(_, port)| *port).collect();
         let answers = home.answers();
         let own = if plan.request.keeps_answers { vec![&*plan.dir, &*answers] } else { vec![&*plan.dir] };
-        landlock::enter(&plan.visible, &own, &ports)?;
+        landlock::enter(&plan.visible, &listed(&plan.request.support_crate), &own, &ports)?;
     }
     let connection_file = plan.dir.join("connection.json");
     write_with_mode(&connection_file, &serde_json::to_vec(&plan.connection)?, 0o600)?;

@@ -22,9 +22,9 @@ fn ruleset() -> Result<RulesetCreated> {
     Ok(rules.scope(Scope::from_all(NEEDED))?.create()?)
 }
 
-/// Restricts this process and all that it starts, for good: to reading `visible`, to writing below `own`, and to these
-/// ports.
-pub fn enter(visible: &[PathBuf], own: &[&Path], ports: &[u16]) -> Result<()> {
+/// Restricts this process and all that it starts, for good: to reading `visible`, to the names of files below `listed`, to
+/// writing below `own`, and to these ports.
+pub fn enter(visible: &[PathBuf], listed: &[PathBuf], own: &[&Path], ports: &[u16]) -> Result<()> {
     drop_capabilities()?;
     let files = AccessFs::from_file(NEEDED);
     let read = AccessFs::from_read(NEEDED);
@@ -34,7 +34,8 @@ pub fn enter(visible: &[PathBuf], own: &[&Path], ports: &[u16]) -> Result<()> {
     // A process finds itself only by its number, and lessons measure memory there. Of processes outside, Landlock shows
     // names and sizes, but neither memory, environment nor open files.
     let processes = [PathBuf::from("/proc")];
-    let rules = visible.iter().chain(&processes).map(|path| (path, read));
+    let names = listed.iter().map(|path| (path, AccessFs::ReadDir.into()));
+    let rules = visible.iter().chain(&processes).map(|path| (path, read)).chain(names);
     let rules = rules.chain(devices.iter().map(|path| (path, read | AccessFs::WriteFile)));
     let rules = rules.map(|(path, access)| (path.as_path(), access)).chain(own.iter().map(|path| (*path, write)));
     let mut set = ruleset()?;

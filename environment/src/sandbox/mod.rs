@@ -43,8 +43,11 @@ pub enum Layer {
     Landlock,
 }
 
+/// The best one first.
+pub const LAYERS: [Layer; 2] = [Layer::Bubblewrap, Layer::Landlock];
+
 /// Overrides the choice of a layer; for tests of the second one.
-const CHOSEN: &str = "QUANTLAB_SANDBOX_LAYER";
+pub const CHOSEN: &str = "QUANTLAB_SANDBOX_LAYER";
 
 impl Layer {
     /// The best layer that runs here.
@@ -54,7 +57,7 @@ impl Layer {
     pub fn best() -> Result<Self> {
         let chosen = std::env::var(CHOSEN).ok();
         let mut reasons = Vec::new();
-        for layer in [Self::Bubblewrap, Self::Landlock] {
+        for layer in LAYERS {
             if chosen.as_ref().is_some_and(|name| *name != layer.name()) {
                 continue;
             }

@@ -42,7 +42,7 @@ pub fn launch(home: &Home, installed: &Installed, request: Request, connection_f
     let lab = home.lab();
     let inside = ["sandboxed"];
     let mut command = match layer {
-        Layer::Bubblewrap => bwrap::command(&plan, &lab, &inside),
+        Layer::Bubblewrap => bwrap::command(&plan, &lab, &inside)?,
         Layer::Landlock => {
             let mut command = Command::new(lab);
             command.args(inside);

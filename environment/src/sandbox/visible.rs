@@ -41,6 +41,12 @@ pub fn visible(home: &Home, installed: &Installed, support_crate: &Path) -> Vec<
     paths
 }
 
+/// Folders of which only some entries are shown, and whose names may be read: rust-analyzer looks for a package's sources
+/// from its root on, and where it may not, knows no type of the library's.
+pub fn listed(support_crate: &Path) -> Vec<PathBuf> {
+    vec![support_crate.to_owned()]
+}
+
 fn entries_but(folder: &Path, names: &[&str]) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter(|entry| !names.iter().any(|name| entry.file_name() == *name)).map(|entry| entry.path()).collect()

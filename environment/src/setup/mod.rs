@@ -240,7 +240,7 @@ impl<'a> Plan<'a> {
             step(
                 "evcxr",
                 "evcxr_jupyter",
-                "the Rust kernel for Jupyter (2 to 6 minutes, beside the next steps)",
+                "the Rust kernel for Jupyter (a quarter of the time, beside the next steps)",
                 &keys.evcxr,
                 home.evcxr().join("bin/evcxr_jupyter"),
                 |plan| evcxr::install(plan.home, plan.verbose, &plan.failed),
@@ -248,7 +248,7 @@ impl<'a> Plan<'a> {
             step(
                 "build",
                 "the support crate and its dependencies",
-                "built once, for tests and kernel alike (6 to 15 minutes)",
+                "built once, for tests and kernel alike (more than half of the time)",
                 &keys.build,
                 home.target().join(&self.tools.host),
                 |plan| plan.build(),
@@ -297,7 +297,7 @@ impl<'a> Plan<'a> {
         if self.is_finished() {
             return self.finish();
         }
-        eprintln!("Setting up in {} (once: 10 to 30 minutes and 4 GB)", self.home.root().display());
+        eprintln!("Setting up in {} (once: 15 to 35 minutes on two processors, and 5 GB)", self.home.root().display());
         room::check_disk(self.home, &self.choice)?;
         let start = Instant::now();
         let steps = self.steps();

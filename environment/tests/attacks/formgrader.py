@@ -40,6 +40,9 @@ with tempfile.TemporaryDirectory() as runtime:
         one = json.loads(get("formgrader/api/submitted_notebooks/01-mini/01-mini"))[0]
         page = get(f"formgrader/submissions/{one['id']}/")
         assert "square" in page and "nbgrader" in page, page[:2000]
+        assert "the plots</a>" in page and "covers" in page
+        for canary in ("javascript:alert", "elsewhere.example", "position: fixed"):
+            assert canary not in page, page[page.index(canary) - 300 :][:600]
         print("formgrader shows it", one["score"], "of", one["max_score"])
     finally:
         server.terminate()

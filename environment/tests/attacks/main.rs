@@ -4,6 +4,7 @@ mod class;
 mod exhaust;
 mod files;
 mod leftovers;
+mod neighbours;
 mod pages;
 mod reach;
 mod read_only;

@@ -16,6 +16,7 @@ unsafe extern "C" {
     fn kill(pid: i32, signal: i32) -> i32;
     fn unshare(flags: i32) -> i32;
     fn chmod(path: *const i8, mode: u32) -> i32;
+    fn getsockopt(socket: i32, level: i32, name: i32, value: *mut i32, len: *mut u32) -> i32;
     fn syscall(number: i64, ...) -> i64;
 }"##,
     r##"use std::fs;
@@ -69,9 +70,16 @@ for entry in fs::read_dir("/proc")?.flatten() {
     environments += bytes.windows(canary.len()).any(|part| part == canary) as u32;
 }
 attempt("read the teacher's environment", environments > 0);
-fn is_first(e: &fs::DirEntry) -> bool { fs::read_to_string(e.path().join("cmdline")).is_ok_and(|c| !c.starts_with("bwrap") && c.ends_with("\0sandboxed\0")) }
+fn is_first(e: &fs::DirEntry) -> bool { fs::read_to_string(e.path().join("cmdline")).is_ok_and(|c| !c.contains("bwrap\0") && c.ends_with("\0sandboxed\0")) }
 fn opens(e: fs::DirEntry) -> bool { fs::read_dir(e.path().join("fd")).is_ok_and(|d| d.flatten().any(|f| fs::read_link(f.path()).is_ok())) }
 attempt("files of the sandbox's first process", fs::read_dir("/proc")?.flatten().filter(is_first).any(opens));
+fn listens(socket: i32) -> bool { let (mut is, mut len) = (0, 4); unsafe { getsockopt(socket, 1, 30, &mut is, &mut len) == 0 && is == 1 } }
+attempt("answer the driver on the sockets at which it connects", (0..1024).any(listens));
+fn is_log(e: &fs::DirEntry) -> bool {
+    let open = |path| fs::metadata(&path).is_ok_and(|of| of.is_file()) && fs::OpenOptions::new().append(true).open(&path).is_ok();
+    ["fd/1", "fd/2"].iter().any(|fd| open(e.path().join(fd)))
+}
+attempt("write to a log outside", fs::read_dir("/proc")?.flatten().any(|e| is_log(&e)));
 println!("all tried");"##,
 ];
 

@@ -16,7 +16,9 @@ macro_rules! wrong {
 }
 
 mod card;
+mod cases;
 mod evidence;
+mod figure;
 mod lesson_1;
 mod lesson_2;
 mod lesson_3;
@@ -24,6 +26,7 @@ mod lesson_4;
 mod outcome;
 mod prediction;
 pub mod probe;
+mod proof;
 mod score;
 mod self_check;
 
@@ -32,10 +35,11 @@ pub use lesson_2::*;
 pub use lesson_3::*;
 pub use lesson_4::*;
 pub use outcome::{Complaint, ask, attempt, attempt_or};
-pub(crate) use outcome::{Verdict, must_fail};
+pub(crate) use outcome::{Verdict, must_fail, taken_for_success};
 pub use prediction::Prediction;
-pub(crate) use score::Point;
-pub use score::{Check, Score, Sealed};
+pub use proof::tell_key;
+pub use score::Score;
+pub(crate) use score::{Check, Point};
 pub use self_check::SelfCheck;
 
 use crate::measure::Statistics;

@@ -45,6 +45,13 @@ pub(crate) fn must_fail<T, M: Into<String>>(got: Result<T, Complaint>, message: 
     }
 }
 
+/// What has to be said of an answer that took a `failure` for a success: one that it was told of by an `Err`, or (if it
+/// was not `told`) one that it has to notice.
+pub(crate) fn taken_for_success(failure: &str, told: bool, returned: &str) -> String {
+    let what = if told { "pass errors on with `?`" } else { "return an `Err`" };
+    format!("{failure}, but you returned {returned} as if all was well: {what}")
+}
+
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -2,24 +2,13 @@
 
 use std::fmt;
 
-use super::{Complaint, Verdict};
+use super::{Complaint, Verdict, proof};
 
 /// Collects what a check finds out about an answer.
 ///
-/// ```
-/// use quantlab::course::{Check, Complaint, ask};
-///
-/// let double = |x: i32| x + x;
-/// let score = Check::new("double", ["What is twice something?", "Add it to itself.", "x + x"])
-///     .point("doubles 3", ask(|| Ok(double(3))).and_then(|six| match six {
-///         6 => Ok(()),
-///         other => Err(Complaint::wrong(format!("3 became {other}"))),
-///     }))
-///     .score();
-/// assert_eq!((score.points(), score.max_points()), (1, 1));
-/// ```
+/// Not for notebooks: whoever can make a [`Score`] gives points.
 #[derive(Debug, Clone)]
-pub struct Check {
+pub(crate) struct Check {
     exercise: &'static str,
     hints: [&'static str; 3],
     findings: Vec<Finding>,
@@ -107,29 +96,11 @@ impl Score {
         different
     }
 
-    /// The same, with a seal before the number of points. A grader that has made the seal for this one run can tell the
-    /// score from a number that a cell has printed.
-    pub fn sealed(self, seal: &str) -> Sealed {
-        Sealed { seal: seal.to_owned(), score: self }
-    }
-
-    /// Shows the score as a notebook cell's value.
+    /// Shows the score as a notebook cell's value: the number of points, behind its proof where a grader wants one.
     pub fn evcxr_display(&self) {
-        crate::report::show(&self.points().to_string(), &self.card());
-    }
-}
-
-/// A [`Score`] that bears a grader's seal.
-#[derive(Debug)]
-pub struct Sealed {
-    seal: String,
-    score: Score,
-}
-
-impl Sealed {
-    /// Shows the score as a notebook cell's value, `SEAL POINTS`.
-    pub fn evcxr_display(&self) {
-        crate::report::show(&format!("{} {}", self.seal, self.score.points()), &self.score.card());
+        let points = self.points();
+        let proof = proof::of(self.exercise, points).map_or_else(String::new, |proof| proof + " ");
+        crate::report::show(&format!("{proof}{points}"), &self.card());
     }
 }
 

@@ -1,6 +1,10 @@
 //! `load_model_and_tokenizer`: the first candidate that loads, whole.
 
+use rand::Rng;
+use rand::seq::IndexedRandom;
+
 use super::dtype::label_fits;
+use crate::course::cases::random;
 use crate::course::probe::{Costs, Machine, ProbeHub, Stock};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::error::Result;
@@ -19,14 +23,21 @@ const HINTS: [&str; 3] = [
 type Answer<'a> = dyn Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded> + 'a;
 
 /// Names that contain each other, as those of real models do.
-const STOCK: [(&str, Stock); 6] = [
+const STOCK: [(&str, Stock); 9] = [
     ("lab/broken", Stock::WithoutWeights),
     ("lab/broken-too", Stock::WithoutTokenizer),
     ("lab/unfit", Stock::Unfit),
     ("lab/whole", Stock::Whole),
     ("lab/whole-large", Stock::Whole),
     ("lab/other", Stock::Whole),
+    // Nobody asks for these.
+    ("embedded", Stock::Whole),
+    ("openai-community/gpt2", Stock::Whole),
+    ("random:gpt2", Stock::Whole),
 ];
+
+/// How many of them are candidates.
+const CANDIDATES: usize = 6;
 
 /// Checks `load_model_and_tokenizer(hub, candidates, requested, device)`.
 pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>) -> Score {
@@ -48,7 +59,8 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
         .about(&first, "takes the first candidate that is there, and says which", |it| it.is_called("lab/whole-large"))
         .about(&both, "goes on when a candidate's halves are missing or do not fit", |(weights, tokenizer)| {
             weights.is_called("lab/other")?;
-            tokenizer.is_called("lab/whole")
+            tokenizer.is_called("lab/whole")?;
+            any_candidates(&attempt)
         })
         .about(&both, "tokenizer and model come from the same id", |(weights, tokenizer)| {
             weights.is_of_one_piece("lab/other")?;
@@ -130,14 +142,49 @@ impl Attempt {
     }
 }
 
-fn nothing_loads(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Complaint>) -> Result<(), Complaint> {
-    let ids = ["lab/broken", "lab/missing", "lab/broken-too", "lab/unfit"];
-    let message = error_of(attempt(&ids, "float32", Device::Cpu), "nothing can be loaded")?;
-    if let Some(id) = ids.iter().find(|&&id| !names(&message, id)) {
-        return wrong!("the error does not name {id}: {message}");
+/// Lists of candidates of any length and order, some of which come twice, in any precision, on any device.
+fn any_candidates(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Complaint>) -> Result<(), Complaint> {
+    let mut rng = random(11);
+    let ids: Vec<&str> = STOCK[..CANDIDATES].iter().map(|(id, _)| *id).chain(["lab/missing"]).collect();
+    for _ in 0..40 {
+        let candidates: Vec<&str> = (0..rng.random_range(1..8)).filter_map(|_| ids.choose(&mut rng).copied()).collect();
+        let requested = ["float32", "bfloat16", "float16", "Float16"][rng.random_range(0..4)];
+        let device = [Device::Cpu, Device::Cuda(0), Device::Cuda(2)][rng.random_range(0..3)];
+        let loads = |id: &&str| STOCK.contains(&(*id, Stock::Whole));
+        let got = attempt(&candidates, requested, device);
+        let Some(first) = candidates.iter().copied().find(loads) else {
+            names_each(&candidates, &error_of(got, "nothing can be loaded")?)?;
+            continue;
+        };
+        let it = got.map_err(|complaint| match complaint {
+            Complaint::Failed(message) => Complaint::wrong(format!(
+                "of {candidates:?} {first} can be loaded, but you returned an error: {message}"
+            )),
+            other => other,
+        })?;
+        it.is_called(first)?;
+        it.is_of_one_piece(first)?;
     }
+    Ok(())
+}
+
+fn names_each(ids: &[&str], message: &str) -> Result<(), Complaint> {
+    let missing = ids.iter().find(|&&id| !names(message, id));
+    missing.map_or(Ok(()), |id| wrong!("the error does not name {id}: {message}"))
+}
+
+fn nothing_loads(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Complaint>) -> Result<(), Complaint> {
+    let ids =
+        ["lab/broken", "lab/missing", "lab/broken-too", "lab/unfit", "lab/gone", "lab/missing-too", "lab/gone-too"];
+    let message = error_of(attempt(&ids, "float32", Device::Cpu), "nothing can be loaded")?;
+    names_each(&ids, &message)?;
     error_of(attempt(&[], "float32", Device::Cpu), "there are no candidates")?;
-    error_of(attempt(&["lab/whole"], "float7", Device::Cpu), "`float7` is no precision")?;
+    for candidates in [&["lab/whole"][..], &["lab/missing", "lab/whole"]] {
+        let message = error_of(attempt(candidates, "float7", Device::Cpu), "`float7` is no precision")?;
+        Complaint::unless(message.contains("float7"), || {
+            format!("`float7` is no precision, and your error does not say so: {message}")
+        })?;
+    }
     Ok(())
 }
 

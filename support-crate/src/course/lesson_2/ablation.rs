@@ -2,9 +2,10 @@
 
 use super::AblationRun;
 use super::expected::{costs, rates_fit, tokens_of};
+use crate::course::cases::LONG_PROMPT;
 use crate::course::evidence::{Evidence, Source, repeated};
 use crate::course::probe::Machine;
-use crate::course::{Check, Complaint, Point, Score, ask, must_fail};
+use crate::course::{Check, Complaint, Point, Score, ask, must_fail, taken_for_success};
 use crate::error::Result;
 use crate::generate::PaddingSide;
 use crate::measure::{Clock, Runs};
@@ -37,7 +38,7 @@ struct Call {
     repeats: usize,
 }
 
-const CALLS: [Call; 2] = [
+const CALLS: [Call; 5] = [
     Call {
         prompts: &[
             "Once",
@@ -48,6 +49,25 @@ const CALLS: [Call; 2] = [
         repeats: 2,
     },
     Call { prompts: &["A vector stores its elements", "Water"], new_tokens: 4, repeats: 3 },
+    // Nothing to pad, with spaces around it; many prompts, of which one comes again and one is long; a single run.
+    Call { prompts: &["  Once upon a time "], new_tokens: 40, repeats: 5 },
+    Call {
+        prompts: &[
+            "Yes!",
+            "One day Sam found a seed",
+            LONG_PROMPT,
+            "Yes!",
+            "\tThe king",
+            "A",
+            "Yes!",
+            "na\u{ef}ve",
+            "The end.\n",
+            "Why?",
+        ],
+        new_tokens: 2,
+        repeats: 6,
+    },
+    Call { prompts: &["Water", "Water"], new_tokens: 3, repeats: 1 },
 ];
 
 /// Checks `ablate_cache_and_padding(clock, loaded, prompts, max_new_tokens, repeats)`.
@@ -139,7 +159,9 @@ impl Trial {
         for (row, sources) in self.rows.iter().zip(self.sources()?) {
             for source in sources {
                 let (side, cached) = (source.padding_side(&self.prompts), source.use_cache);
-                Complaint::unless(side == Some(row.padding_side) && cached == row.use_cache, || {
+                let all_alike = self.prompts.iter().all(|prompt| prompt.len() == self.prompts[0].len());
+                let fits = side == Some(row.padding_side) || all_alike && side.is_none();
+                Complaint::unless(fits && cached == row.use_cache, || {
                     let cache = if cached { "on" } else { "off" };
                     let side = side.map_or_else(|| "nowhere".to_owned(), |side| format!("on the {side:?}"));
                     format!(
@@ -172,15 +194,17 @@ fn setting_of(row: &AblationRun) -> Setting {
 }
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> {
-    let fails = |why: &str, call: &Call, machine: &Machine| {
-        must_fail(call.on(machine, yours), |rows| {
-            format!("{why}, but you returned {} rows as if all was well: pass errors on with `?`", rows.len())
-        })
+    let fails = |failure: &str, told: bool, call: &Call, machine: &Machine| {
+        must_fail(call.on(machine, yours), |rows| taken_for_success(failure, told, &format!("{} rows", rows.len())))
     };
     // Every few calls, so that each setting and each round is met.
     for at in (0..trial.calls).step_by(3).chain([trial.calls.saturating_sub(1)]) {
-        fails("the model failed in one of the runs", trial.call, &Machine::failing_at(costs(), at))?;
+        let machine = Machine::failing_at(costs(), at);
+        let verdict = fails("the model failed in one of the runs", true, trial.call, &machine);
+        if machine.has_failed() {
+            verdict?;
+        }
     }
     let none = Call { prompts: trial.call.prompts, new_tokens: trial.call.new_tokens, repeats: 0 };
-    fails("no runs were asked for, of which nothing can be said", &none, &Machine::new(costs()))
+    fails("no runs were asked for, of which nothing can be said", false, &none, &Machine::new(costs()))
 }

@@ -1,7 +1,10 @@
 //! `summarise_batches`: what batches took, to throughput, waiting and cost.
 
+use rand::Rng;
+
 use super::BatchRun;
 use super::expected::{rates_fit, same};
+use crate::course::cases::{random, size};
 use crate::course::{Check, Complaint, Point, Score, ask, must_fail};
 use crate::error::Result;
 use crate::measure::{Metrics, Statistics};
@@ -28,12 +31,12 @@ struct Case {
 }
 
 /// Numbers of which no mean is a median, no total is another's, and no run has as many batches as there are runs.
-fn cases() -> [Case; 3] {
+fn cases() -> Vec<Case> {
     let runs = |runs: &[&[(usize, f64)]]| {
         let run = |run: &&[(usize, f64)]| run.iter().map(|&(tokens, seconds)| Metrics::of(tokens, seconds)).collect();
         runs.iter().map(run).collect()
     };
-    [
+    let mut cases = vec![
         // Seven prompts of 6 new tokens, 3 at a time, four runs.
         Case {
             prompts: 7,
@@ -53,7 +56,27 @@ fn cases() -> [Case; 3] {
         },
         // A batch with room for more prompts than there are.
         Case { prompts: 5, batch_size: 8, runs: runs(&[&[(20, 3.1)], &[(20, 2.7)], &[(20, 3.9)]]) },
-    ]
+    ];
+    let sizes = [(1, 1, 1), (6, 2, 1), (9, 4, 12), (16, 16, 7), (40, 3, 5), (100, 1, 2), (2, 64, 30), (24, 8, 9)];
+    cases.extend(sizes.into_iter().enumerate().map(any_case));
+    cases
+}
+
+/// Prompts, batch size and runs as told; times of any magnitude, some of them equal, some far longer than the others.
+fn any_case((number, (prompts, batch_size, runs)): (usize, (usize, usize, usize))) -> Case {
+    let mut rng = random(51 + number as u64);
+    let (magnitude, new_tokens) = (10_f64.powi(rng.random_range(-4..4)), size(&mut rng, 300));
+    let mut batch = |prompts: usize| {
+        let seconds = match rng.random_range(0..6) {
+            0 => 1.0,
+            1 => rng.random_range(3.0..20.0),
+            _ => rng.random_range(0.8..1.3),
+        };
+        Metrics::of(prompts * new_tokens, magnitude * seconds)
+    };
+    let starts = || (0..prompts).step_by(batch_size);
+    let mut run = || starts().map(|start| batch(batch_size.min(prompts - start))).collect();
+    Case { prompts, batch_size, runs: (0..runs).map(|_| run()).collect() }
 }
 
 /// Checks `summarise_batches(batch_size, prompts, runs)`.
@@ -190,7 +213,8 @@ fn are(got: &Statistics, values: &[f64], guesses: &[(Vec<f64>, &str)]) -> Result
 
 fn nothing_measured(yours: &Answer<'_>) -> Result<(), Complaint> {
     let some = vec![vec![Metrics::of(4, 1.5)], vec![Metrics::of(4, 1.25)]];
-    for (what, prompts, runs) in [("no runs", 4, vec![]), ("no prompts", 0, some)] {
+    let nothing = [("no runs", 4, vec![]), ("no prompts", 0, some), ("neither prompts nor runs", 0, vec![])];
+    for (what, prompts, runs) in nothing {
         must_fail(ask(|| yours(2, prompts, &runs)), |row| {
             let share = row.time_per_sample.median;
             format!("{what} gave a time per sample of {share}: there is nothing to divide, return an `Err`")

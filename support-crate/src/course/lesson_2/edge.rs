@@ -19,8 +19,9 @@ const HINTS: [&str; 3] = [
 /// The names of the four kinds.
 const KINDS: [&str; 4] = ["very short", "very long", "multi-line", "repetitive"];
 
-/// Contexts and new tokens; in the last case they take most of the context.
-const CALLS: [(usize, usize); 3] = [(1024, 6), (160, 24), (512, 300)];
+/// Contexts and new tokens, which take most of the context now and then; the least room is 100 tokens.
+const CALLS: [(usize, usize); 8] =
+    [(1024, 6), (160, 24), (512, 300), (124, 24), (228, 128), (2600, 100), (2048, 1942), (130, 30)];
 
 type Answer<'a> = dyn Fn(&Loaded, usize) -> Result<Vec<EdgePrompt>> + 'a;
 
@@ -43,7 +44,7 @@ pub fn check_edge_prompts(yours: impl Fn(&Loaded, usize) -> Result<Vec<EdgePromp
 
 /// A context that the new tokens fill, or that is too short even for them.
 fn refuses_no_room(yours: &Answer<'_>) -> Result<(), Complaint> {
-    for (context_len, new_tokens) in [(64, 64), (64, 80), (1024, 1024)] {
+    for (context_len, new_tokens) in [(64, 64), (64, 80), (1024, 1024), (512, 100_000), (1, 2)] {
         let machine = Machine::new(Costs::default());
         let loaded = machine.loaded(|model| model.with_info(|info| info.context_len = context_len))?;
         match ask(|| yours(&loaded, new_tokens)) {
@@ -117,8 +118,9 @@ impl Trial {
         let prompt = self.named(KINDS[0])?;
         // A long word can be many tokens.
         let (words, tokens) = (prompt.text.split_whitespace().count(), self.tokens(prompt)?.len());
-        Complaint::unless(tokens >= 1 && words <= 2 && tokens <= 12, || {
-            format!("the very short prompt has {words} words in {tokens} tokens")
+        let is_word = words == 1 && tokens <= 12 && prompt.text.contains(char::is_alphanumeric);
+        Complaint::unless(is_word, || {
+            format!("the very short prompt has {words} words in {tokens} tokens; it is to be one word")
         })
     }
 
@@ -139,14 +141,11 @@ impl Trial {
             let raw = if lines.text.contains("\\n") { " (in a raw string, `\\n` is a backslash and an n)" } else { "" };
             format!("the multi-line prompt has no line break inside{raw}")
         })?;
-        let mut ids = self.tokens(self.named(KINDS[3])?)?;
-        let n = ids.len();
-        ids.sort_unstable();
-        ids.dedup();
-        Complaint::unless(n >= 6 && 3 * ids.len() <= n, || {
+        let text = &self.named(KINDS[3])?.text;
+        Complaint::unless(repeats_ten_times(text), || {
+            let words = text.split_whitespace().count();
             format!(
-                "the repetitive prompt has {n} tokens, of which {} differ: repeat a few words more often",
-                ids.len()
+                "the repetitive prompt has {words} words, but not the same few ten times or more: repeat them more often"
             )
         })
     }
@@ -161,5 +160,41 @@ impl Trial {
                 )
             })
         })
+    }
+}
+
+/// Whether a text repeats itself ten times, or has ten words or more of which few differ.
+fn repeats_ten_times(text: &str) -> bool {
+    let letters: Vec<char> = text.trim().to_lowercase().chars().collect();
+    // Where text repeats itself after so many letters; that many times over, less what stands between two repetitions.
+    let repeats = |period: usize| {
+        let mut same = letters.iter().zip(&letters[period..]).map(|(a, b)| a == b).collect::<Vec<_>>();
+        same.push(false);
+        let longest = same.split(|same| !same).map(<[bool]>::len).max().unwrap_or(0);
+        longest > 8 * period
+    };
+    let words: Vec<String> =
+        text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
+    let mut different = words.clone();
+    different.sort_unstable();
+    different.dedup();
+    (1..=letters.len() / 9).any(repeats) || words.len() >= 10.max(6 * different.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_times_is_enough_and_five_is_not() {
+        for (unit, between) in [("ha", " "), ("ha", ""), ("the cat sat", ", "), ("no", "\n"), ("x", " - ")] {
+            let times = |n: usize| vec![unit; n].join(between);
+            assert!(repeats_ten_times(&times(10)) && !repeats_ten_times(&times(5)), "{unit:?} {between:?}");
+        }
+        assert!(repeats_ten_times(&"Yes no. no, yes! ".repeat(5)));
+        assert!(!repeats_ten_times(
+            "In the evening the cat sat at the window, and when the moon rose it began to sing."
+        ));
+        assert!(!repeats_ten_times(""));
     }
 }

@@ -8,6 +8,7 @@ use crate::measure::Metrics;
 pub(super) fn costs() -> Costs {
     Costs {
         drift: 1e-3,
+        pause: 20.0,
         cold_start: 1e3,
         encode: 1e4,
         decode: 1e6,

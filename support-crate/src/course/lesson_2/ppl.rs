@@ -2,6 +2,8 @@
 
 use super::ModelPpl;
 use super::expected::same;
+use crate::course::cases::{as_strs, texts};
+use crate::course::figure::{Figure, all_right};
 use crate::course::probe::{Costs, Machine, ProbeModel, one_of};
 use crate::course::{Check, Complaint, Score, ask, must_fail};
 use crate::error::Result;
@@ -10,7 +12,7 @@ use crate::model::{CausalLm, Loaded, Tokenizer};
 use crate::source::ModelFile;
 
 /// A short text that is hard for the probe's models, a long one of which they know a part, and two of middle length:
-/// not as many as there are models.
+/// not as many as there are models. Texts of other kinds come after these.
 const TEXTS: [&str; 4] = [
     "A fox",
     "the the the the the the the the the the the the",
@@ -37,14 +39,26 @@ type Answer<'a> = dyn Fn(&[(&str, &Loaded)], &[&str]) -> Result<Vec<ModelPpl>> +
 
 /// Checks `compare_ppl(models, texts)`.
 pub fn check_compare_ppl(yours: impl Fn(&[(&str, &Loaded)], &[&str]) -> Result<Vec<ModelPpl>>) -> Score {
-    let trial = Trial::run(&yours);
+    let texts = texts();
+    let long = texts[3].repeat(6);
+    let trials = Trial::run(&yours, &TEXTS, LABELS.len()).and_then(|first| {
+        // Of every kind, for a single model; a long one with a short one, and one text for two.
+        let others: [(&[&str], usize); 3] = [(&as_strs(&texts), 1), (&[TEXTS[0], &long], 1), (&TEXTS[2..3], 2)];
+        let others = others.into_iter().map(|(texts, models)| Trial::run(&yours, texts, models));
+        [Ok(first)].into_iter().chain(others).collect()
+    });
     Check::new("compare_ppl", HINTS)
-        .about(&trial, "a row for each model, under its label", Trial::is_labelled)
-        .about(&trial, "each row is that of its own model", Trial::is_own)
-        .about(&trial, "the loss is the mean over all tokens of all texts", Trial::is_token_weighted)
-        .about(&trial, "ppl is exp(loss)", Trial::is_exp)
-        .about(&trial, "a model that fails on a text is an error, and so is nothing to predict", |trial| {
-            passes_errors_on(&yours, trial.calls)
+        .each(
+            &trials,
+            &[
+                ("a row for each model, under its label", Trial::is_labelled),
+                ("each row is that of its own model", Trial::is_own),
+                ("the loss is the mean over all tokens of all texts", Trial::is_token_weighted),
+                ("ppl is exp(loss)", Trial::is_exp),
+            ],
+        )
+        .about(&trials, "a model that fails on a text is an error, and so is nothing to predict", |trials| {
+            passes_errors_on(&yours, &trials[0])
         })
         .score()
 }
@@ -52,43 +66,103 @@ pub fn check_compare_ppl(yours: impl Fn(&[(&str, &Loaded)], &[&str]) -> Result<V
 struct Trial {
     rows: Vec<ModelPpl>,
     expected: Vec<Expected>,
-    /// Calls of models, each of which can fail.
-    calls: usize,
+    /// Some of the calls of models, each of which can fail.
+    some_calls: Vec<usize>,
 }
 
 /// What a model's row should say, and what it may say instead.
 struct Expected {
     loss: f64,
-    mean_of_means: f64,
-    mean_of_ppl: f64,
     /// All texts joined to one.
-    joined: f64,
-    /// Of each text alone, and how many tokens of it are predicted.
-    single: Vec<f64>,
-    tokens: Vec<usize>,
+    joined: Vec<f64>,
+    /// Those of different texts only, each once.
+    distinct: f64,
+    /// Without the spaces around them.
+    trimmed: f64,
+    texts: Vec<TextLoss>,
+}
+
+/// Of a text by itself.
+struct TextLoss {
+    loss: f64,
+    /// How many tokens of it are predicted.
+    tokens: usize,
+    characters: usize,
+    bytes: usize,
+    words: usize,
 }
 
 impl Expected {
-    fn of(loaded: &Loaded) -> Result<Self, Complaint> {
+    fn of(loaded: &Loaded, texts: &[&str]) -> Result<Self, Complaint> {
         let measure = |texts: &[&str]| perplexity(loaded, texts, &PerplexityOptions::default());
         let loss_of = |texts: &[&str]| Ok::<_, Complaint>(measure(texts)?.mean_nll);
-        let of_texts = TEXTS.iter().map(|text| measure(&[text])).collect::<Result<Vec<_>>>()?;
-        let (single, tokens): (Vec<f64>, Vec<usize>) = of_texts.iter().map(|one| (one.mean_nll, one.tokens)).unzip();
-        let n = TEXTS.len() as f64;
+        let of_text = |text: &&str| {
+            let one = measure(&[text])?;
+            Ok(TextLoss {
+                loss: one.mean_nll,
+                tokens: one.tokens,
+                characters: text.chars().count(),
+                bytes: text.len(),
+                words: text.split_whitespace().count(),
+            })
+        };
+        let distinct: Vec<&str> =
+            texts.iter().enumerate().filter(|(at, text)| !texts[..*at].contains(text)).map(|(_, text)| *text).collect();
         Ok(Self {
-            loss: loss_of(&TEXTS)?,
-            mean_of_means: single.iter().sum::<f64>() / n,
-            mean_of_ppl: single.iter().map(|loss| loss.exp()).sum::<f64>() / n,
-            joined: loss_of(&[&TEXTS.join("\n\n")])?,
-            single,
-            tokens,
+            loss: loss_of(texts)?,
+            joined: ["\n\n", "\n", " ", ""].iter().map(|by| loss_of(&[&texts.join(by)])).collect::<Result<_, _>>()?,
+            distinct: loss_of(&distinct)?,
+            trimmed: loss_of(&texts.iter().map(|text| text.trim()).collect::<Vec<_>>())?,
+            texts: texts.iter().map(of_text).collect::<Result<_>>()?,
         })
     }
 
-    /// The loss if another model's tokens are what a text counts for.
-    fn weighted_by(&self, tokens: &[usize]) -> f64 {
-        let nll: f64 = self.single.iter().zip(tokens).map(|(loss, &tokens)| loss * tokens as f64).sum();
-        nll / tokens.iter().sum::<usize>() as f64
+    /// The mean of the texts' losses, each of such a weight.
+    fn weighted(&self, weights: impl Iterator<Item = usize>) -> f64 {
+        let weights: Vec<usize> = weights.collect();
+        let nll: f64 = self.texts.iter().zip(&weights).map(|(text, &weight)| text.loss * weight as f64).sum();
+        nll / weights.iter().sum::<usize>() as f64
+    }
+
+    fn mean_of_ppl(&self) -> f64 {
+        self.texts.iter().map(|text| text.loss.exp()).sum::<f64>() / self.texts.len() as f64
+    }
+
+    /// What well-known mistakes give in place of the loss; `others` are the models.
+    fn mistakes(&self, others: &[Self]) -> Vec<(f64, &'static str)> {
+        let by = |weight: fn(&TextLoss) -> usize| self.weighted(self.texts.iter().map(weight));
+        let by_length = "each text was weighted with its length in characters, bytes or words; its weight is the number of \
+                         tokens that are predicted";
+        let joined = "that is the loss of all texts joined to one, in which each but the first is predicted after another \
+                      text";
+        let mut mistakes = vec![
+            (
+                by(|_| 1),
+                "that is the mean of the texts' means, in which a token of a short text counts for more than one of a long \
+                 text",
+            ),
+            (by(|text| text.characters), by_length),
+            (by(|text| text.bytes), by_length),
+            (by(|text| text.words), by_length),
+            (
+                by(|text| text.tokens + 1),
+                "each text was weighted with all its tokens, of which the first is not predicted",
+            ),
+            (
+                self.mean_of_ppl().ln(),
+                "that comes from the mean of the texts' perplexities, which one hard text decides alone",
+            ),
+            (self.loss / std::f64::consts::LN_2, "that is in bits; perplexity's exp needs nats"),
+            (self.distinct, "a text that comes twice was counted once"),
+            (self.trimmed, "the spaces around the texts were cut off, and they are tokens too"),
+        ];
+        mistakes.extend(self.joined.iter().map(|&loss| (loss, joined)));
+        mistakes.extend(self.texts.iter().map(|text| (text.loss, "that is one text's loss, where are the others?")));
+        mistakes.extend(others.iter().map(|other| {
+            let theirs = self.weighted(other.texts.iter().map(|text| text.tokens));
+            (theirs, "its texts were weighted with the tokens of another model, whose tokenizer may be another one")
+        }));
+        mistakes
     }
 }
 
@@ -115,12 +189,14 @@ fn call(yours: &Answer<'_>, models: &[Loaded], texts: &[&str]) -> Result<Vec<Mod
 }
 
 impl Trial {
-    fn run(yours: &Answer<'_>) -> Result<Self, Complaint> {
+    /// With the first few models.
+    fn run(yours: &Answer<'_>, texts: &[&str], models: usize) -> Result<Self, Complaint> {
         let machine = Machine::new(Costs::default());
-        let models = models(&machine)?;
-        let rows = call(yours, &models, &TEXTS)?;
-        let calls = machine.calls();
-        Ok(Self { rows, expected: models.iter().map(Expected::of).collect::<Result<_, _>>()?, calls })
+        let models = &self::models(&machine)?[..models];
+        let rows = call(yours, models, texts)?;
+        let some_calls = machine.some_calls().collect();
+        let expected = models.iter().map(|loaded| Expected::of(loaded, texts)).collect::<Result<_, _>>()?;
+        Ok(Self { rows, expected, some_calls })
     }
 
     fn row(&self, label: &str) -> Result<&ModelPpl, Complaint> {
@@ -136,11 +212,10 @@ impl Trial {
 
     fn is_labelled(&self) -> Result<(), Complaint> {
         self.pairs()?;
-        Complaint::unless(self.rows.len() == LABELS.len(), || {
-            format!("{} models make {} rows", LABELS.len(), self.rows.len())
-        })?;
+        let models = self.expected.len();
+        Complaint::unless(self.rows.len() == models, || format!("{models} models make {} rows", self.rows.len()))?;
         Complaint::unless(
-            self.rows.iter().map(|row| row.label.as_str()).eq(LABELS),
+            self.rows.iter().map(|row| row.label.as_str()).eq(LABELS.into_iter().take(models)),
             || "the rows are not in the order of the models",
         )
     }
@@ -160,67 +235,58 @@ impl Trial {
     }
 
     fn is_token_weighted(&self) -> Result<(), Complaint> {
-        for (row, expected) in self.pairs()? {
-            if same(row.loss, expected.loss) {
-                continue;
-            }
-            let others = self.expected.iter().map(|other| expected.weighted_by(&other.tokens));
-            let why = if same(row.loss, expected.mean_of_means) {
-                ": that is the mean of the texts' means, in which a token of a short text counts for more than one of \
-                 a long text"
-            } else if expected.single.iter().any(|&loss| same(row.loss, loss)) {
-                ": that is one text's loss, where are the others?"
-            } else if same(row.loss, expected.joined) {
-                ": that is the loss of all texts joined to one, in which each but the first is predicted after another \
-                 text"
-            } else if same(row.loss, expected.loss / std::f64::consts::LN_2) {
-                ": that is in bits; perplexity's exp needs nats"
-            } else if others.into_iter().any(|loss| same(row.loss, loss)) {
-                ": its texts were weighted with the tokens of another model, whose tokenizer may be another one"
-            } else {
-                ""
-            };
-            return wrong!(
-                "the loss of {:?} is {:.4} over all tokens, yours says {:.4}{why}",
-                row.label,
-                expected.loss,
-                row.loss
-            );
-        }
-        Ok(())
+        let figure = |(row, expected): (&ModelPpl, &Expected)| Figure {
+            what: format!("the loss of {:?} over all tokens", row.label),
+            got: row.loss,
+            expected: expected.loss,
+            mistakes: expected.mistakes(&self.expected),
+        };
+        all_right(&self.pairs()?.into_iter().map(figure).collect::<Vec<_>>(), same)
     }
 
     fn is_exp(&self) -> Result<(), Complaint> {
-        for (row, expected) in self.pairs()? {
-            if same(row.ppl, row.loss.exp()) {
-                continue;
-            }
-            let why = if same(row.ppl, expected.mean_of_ppl) {
-                ": that is the mean of the texts' perplexities, which one hard text decides alone"
-            } else {
-                ""
-            };
-            return wrong!("exp({:.4}) is {:.4}, your ppl is {:.4}{why}", row.loss, row.loss.exp(), row.ppl);
-        }
-        Ok(())
+        let figure = |(row, expected): (&ModelPpl, &Expected)| Figure {
+            what: format!("the ppl of {:?}, whose loss is {:.4},", row.label, row.loss),
+            got: row.ppl,
+            expected: row.loss.exp(),
+            mistakes: vec![
+                (
+                    expected.mean_of_ppl(),
+                    "that is the mean of the texts' perplexities, which one hard text decides alone",
+                ),
+                (row.loss.exp2(), "the loss is in nats, so the base is e, not 2"),
+                (row.loss, "that is the loss itself; ppl is exp of it"),
+            ],
+        };
+        all_right(&self.pairs()?.into_iter().map(figure).collect::<Vec<_>>(), same)
     }
 }
 
-fn passes_errors_on(yours: &Answer<'_>, calls: usize) -> Result<(), Complaint> {
-    for at in 0..calls {
-        let failing = models(&Machine::failing_at(Costs::default(), at))?;
-        must_fail(call(yours, &failing, &TEXTS), |rows| {
+fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> {
+    for &at in &trial.some_calls {
+        let machine = Machine::failing_at(Costs::default(), at);
+        let got = call(yours, &models(&machine)?, &TEXTS);
+        if machine.has_failed() {
+            must_fail(got, |rows| {
+                format!(
+                    "a model failed on one of the texts, but you returned {} rows as if all was well: the models would \
+                     be compared on different texts; pass errors on with `?`",
+                    rows.len()
+                )
+            })?;
+        }
+    }
+    // No text, and none with more than one token.
+    for texts in [&[][..], &["a"], &["", "a"]] {
+        must_fail(call(yours, &models(&Machine::new(Costs::default()))?, texts), |rows| {
+            let losses: Vec<f64> = rows.iter().map(|row| row.loss).collect();
             format!(
-                "a model failed on one of the texts, but you returned {} rows as if all was well: the models would \
-                 be compared on different texts; pass errors on with `?`",
-                rows.len()
+                "in the texts {texts:?} there is no token to predict, but your rows have the losses {losses:?}: return an \
+                 `Err`"
             )
         })?;
     }
-    must_fail(call(yours, &models(&Machine::new(Costs::default()))?, &[]), |rows| {
-        let losses: Vec<f64> = rows.iter().map(|row| row.loss).collect();
-        format!("without texts there is no token to predict, but your rows have the losses {losses:?}: return an `Err`")
-    })
+    Ok(())
 }
 
 #[cfg(test)]
@@ -229,13 +295,14 @@ mod tests {
 
     #[test]
     fn the_ways_to_average_differ() {
-        let machine = Machine::new(Costs::default());
-        let [first, other, _] = &models(&machine).unwrap()[..] else { panic!() };
-        let expected = Expected::of(first).unwrap();
-        let by_other = expected.weighted_by(&Expected::of(other).unwrap().tokens);
-        let Expected { loss, mean_of_means, mean_of_ppl, joined, .. } = expected;
-        assert!((loss - by_other).abs() > 0.01);
-        assert!((loss - mean_of_means).abs() > 0.1 && (loss.exp() - mean_of_ppl).abs() > 1.0);
-        assert!((loss - joined).abs() > 0.01);
+        let models = models(&Machine::new(Costs::default())).unwrap();
+        let all: Vec<Expected> = models.iter().map(|loaded| Expected::of(loaded, &TEXTS).unwrap()).collect();
+        let Expected { loss, .. } = all[0];
+        let but_equal = |value: &f64| same(*value, loss);
+        // TEXTS has neither a text that comes twice nor spaces around one, and one model's tokens are its own.
+        assert_eq!(all[0].mistakes(&all).iter().filter(|(value, _)| but_equal(value)).count(), 4);
+        let texts = texts();
+        let of_all = Expected::of(&models[0], &as_strs(&texts)).unwrap();
+        assert!(of_all.mistakes(&[]).iter().all(|(value, _)| (value - of_all.loss).abs() > 1e-4));
     }
 }

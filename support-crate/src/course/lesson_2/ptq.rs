@@ -1,7 +1,9 @@
 //! `run_static_ptq`: calibrate, load in static int8, see that it generates.
 
+use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 
+use crate::course::cases::LONG_PROMPT;
 use crate::course::probe::{Costs, Machine, ProbeModel};
 use crate::course::{Check, Complaint, Score, ask, must_fail};
 use crate::error::{Error, Result};
@@ -9,7 +11,15 @@ use crate::generate::{GenerateOptions, generate};
 use crate::model::{CausalLm, Engine, Hub, LoadOptions, Loaded, ModelHub, Tokenizer, calibrate};
 use crate::quant::{Calibration, CalibrationMethod, Granularity, QuantizationConfig};
 
-const PROMPTS: [&str; 2] = ["The capital of France is", "Once upon a time there was a fox who"];
+/// More than a few, of which one is long, one comes again, and one has spaces around it.
+const PROMPTS: [&str; 6] = [
+    "The capital of France is",
+    "Once upon a time there was a fox who",
+    LONG_PROMPT,
+    "  The door stood open.\n",
+    "The capital of France is",
+    "na\u{ef}ve caf\u{e9}",
+];
 const METHOD: CalibrationMethod = CalibrationMethod::Percentile(99.0);
 
 const HINTS: [&str; 3] = [
@@ -29,19 +39,37 @@ pub fn check_run_static_ptq(
     yours: impl Fn(&dyn ModelHub, &Loaded, &[&str], CalibrationMethod) -> Result<(Loaded, String)>,
 ) -> Score {
     let hub = LabHub::default();
-    let trial = Trial::run(&hub, &yours);
+    let calls = baseline().map(|baseline| Calls { yours: &yours, baseline: RefCell::new(baseline) });
+    let calls = calls.as_ref().map_err(|error| Complaint::wrong(error.to_string()));
+    let trial = calls.clone().and_then(|calls| Trial::run(&hub, calls));
     Check::new("run_static_ptq", HINTS)
         .about(&trial, "loads the model that the baseline is, and says which", |trial| trial.is_same_model(&hub))
         .about(&trial, "what comes back is quantized, with fixed scales", |trial| trial.is_static(&hub))
-        .about(&trial, "calibrates on the prompts that it was given, each whole", |trial| trial.saw_prompts(&hub))
+        .about(&trial, "calibrates on the prompts that it was given, each whole", |trial| {
+            trial.saw_prompts(&hub.calibration()?, &calls.clone()?.baseline.borrow())
+        })
         .about(&trial, "calibrates by the method that it was given", |_| {
-            hub.calibration().and_then(|it| by_method(&it))
+            by_method(&hub.calibration()?, METHOD)?;
+            let (other, hub) = (CalibrationMethod::AbsMax, LabHub::default());
+            calls.clone()?.call(&hub, WHOLE, &PROMPTS[..2], other)?;
+            by_method(&hub.calibration()?, other)
         })
         .about(&trial, "generates what the library's own pipeline generates", Trial::generates_the_same)
         .about(&trial, "everything else is loaded as the baseline is", |_| all_else_the_same(&hub))
-        .about(&trial, "the label and the info say engine and precision", Trial::is_labelled)
+        .about(&trial, "the label and the info say engine and precision", |trial| {
+            trial.is_labelled()?;
+            let (_, info) = calls.clone()?.call(&hub, OTHER_ENGINE, &PROMPTS[..1], METHOD)?;
+            Complaint::unless(info.contains("probe"), || {
+                format!(
+                    "a model that `probe` computes got the info {info:?}: name the engine of the model that was loaded"
+                )
+            })
+        })
         .point("a quantized model that cannot generate is an error, and so is what cannot be loaded", {
-            notices_broken(&hub, &yours).and_then(|()| passes_errors_on(&hub, &yours))
+            calls.clone().and_then(|calls| {
+                notices_broken(&hub, calls)?;
+                passes_errors_on(&hub, calls)
+            })
         })
         .score()
 }
@@ -54,6 +82,8 @@ struct LabHub {
 
 const WHOLE: &str = "lab/whole";
 const BROKEN: &str = "lab/broken";
+/// Computed by another engine than the baseline is.
+const OTHER_ENGINE: &str = "lab/other";
 const WITHOUT_WEIGHTS: &str = "lab/without-weights";
 const EMBEDDED: &str = "embedded";
 
@@ -79,7 +109,7 @@ impl LabHub {
 impl ModelHub for LabHub {
     fn tokenizer(&self, model_id: &str) -> Result<Tokenizer> {
         match model_id {
-            WHOLE | BROKEN | WITHOUT_WEIGHTS => Hub.tokenizer(EMBEDDED),
+            WHOLE | BROKEN | OTHER_ENGINE | WITHOUT_WEIGHTS => Hub.tokenizer(EMBEDDED),
             other => Err(Error::source(format!("there is no model `{other}` here; the baseline is `{WHOLE}`"))),
         }
     }
@@ -87,10 +117,11 @@ impl ModelHub for LabHub {
     fn model(&self, model_id: &str, options: &LoadOptions) -> Result<Box<dyn CausalLm>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((model_id.to_owned(), options.clone()));
         match model_id {
-            BROKEN => {
+            BROKEN | OTHER_ENGINE => {
                 let machine = Machine::new(Costs::default());
                 let vocab_size = machine.tokenizer()?.vocab_size();
-                let model = ProbeModel::new(&machine, vocab_size).saying(move |_, _| vec![f32::NAN; vocab_size]);
+                let logit = if model_id == BROKEN { f32::NAN } else { 0.5 };
+                let model = ProbeModel::new(&machine, vocab_size).saying(move |_, _| vec![logit; vocab_size]);
                 Ok(Box::new(model.with_info(|info| info.quant_state_bytes = 1)))
             }
             WITHOUT_WEIGHTS => Err(Error::source(format!("the weights of `{model_id}` cannot be read"))),
@@ -99,9 +130,29 @@ impl ModelHub for LabHub {
     }
 }
 
-/// The embedded model in full precision, called by another name.
-fn baseline(model_id: &str) -> Result<Loaded> {
-    Loaded::new(Hub.tokenizer(EMBEDDED)?, Hub.model(EMBEDDED, &LoadOptions::default())?, model_id, "float32")
+/// The embedded model in full precision.
+fn baseline() -> Result<Loaded> {
+    Loaded::new(Hub.tokenizer(EMBEDDED)?, Hub.model(EMBEDDED, &LoadOptions::default())?, WHOLE, "float32")
+}
+
+/// The answer, and a baseline to call it with.
+struct Calls<'a> {
+    yours: &'a Answer<'a>,
+    baseline: RefCell<Loaded>,
+}
+
+impl Calls<'_> {
+    /// Calls the answer with the baseline under a name.
+    fn call(
+        &self,
+        hub: &LabHub,
+        model_id: &str,
+        prompts: &[&str],
+        method: CalibrationMethod,
+    ) -> Result<(Loaded, String), Complaint> {
+        self.baseline.borrow_mut().model_id = model_id.to_owned();
+        ask(|| (self.yours)(hub, &self.baseline.borrow(), prompts, method))
+    }
 }
 
 /// One call of the answer.
@@ -110,20 +161,20 @@ struct Trial {
     info: String,
     /// What the library makes of the same.
     expected: Loaded,
-    prompt_tokens: usize,
+    /// Of each prompt.
+    prompt_tokens: Vec<usize>,
 }
 
 type Answer<'a> = dyn Fn(&dyn ModelHub, &Loaded, &[&str], CalibrationMethod) -> Result<(Loaded, String)> + 'a;
 
 impl Trial {
-    fn run(hub: &LabHub, yours: &Answer<'_>) -> Result<Self, Complaint> {
-        let baseline = baseline(WHOLE)?;
-        let (quantized, info) = ask(|| yours(hub, &baseline, &PROMPTS, METHOD))?;
-        let calibration = calibrate(&baseline, &PROMPTS, METHOD, Granularity::PerTensor)?;
+    fn run(hub: &LabHub, calls: &Calls<'_>) -> Result<Self, Complaint> {
+        let (quantized, info) = calls.call(hub, WHOLE, &PROMPTS, METHOD)?;
+        let calibration = calibrate(&calls.baseline.borrow(), &PROMPTS, METHOD, Granularity::PerTensor)?;
         let quantization = Some(QuantizationConfig::static_int8(calibration));
         let options = LoadOptions { quantization, ..LoadOptions::default() };
         let expected = Loaded::new(Hub.tokenizer(EMBEDDED)?, Hub.model(EMBEDDED, &options)?, WHOLE, "static int8")?;
-        let prompt_tokens = super::expected::tokens_of(&PROMPTS)?.iter().map(Vec::len).sum();
+        let prompt_tokens = super::expected::tokens_of(&PROMPTS)?.iter().map(Vec::len).collect();
         Ok(Self { quantized, info, expected, prompt_tokens })
     }
 
@@ -147,19 +198,21 @@ impl Trial {
         }
     }
 
-    fn saw_prompts(&self, hub: &LabHub) -> Result<(), Complaint> {
-        let calibration = hub.calibration()?;
+    fn saw_prompts(&self, calibration: &Calibration, baseline: &Loaded) -> Result<(), Complaint> {
         let seen = calibration.layers().iter().map(|layer| layer.tokens).max().unwrap_or(0);
-        if seen != self.prompt_tokens {
+        let all: usize = self.prompt_tokens.iter().sum();
+        if seen != all {
+            let firsts = (1..PROMPTS.len()).find(|&n| self.prompt_tokens[..n].iter().sum::<usize>() == seen);
+            let which =
+                firsts.map(|n| format!(", those of the first {n} of {} prompts", PROMPTS.len())).unwrap_or_default();
             return wrong!(
-                "the prompts have {} tokens, your calibration saw {seen}: scales found on other texts may clip what \
-                 these need",
-                self.prompt_tokens
+                "the prompts have {all} tokens, your calibration saw {seen}{which}: scales found on other texts may clip \
+                 what these need"
             );
         }
-        let same = calibrate(&baseline(WHOLE)?, &PROMPTS, calibration.method(), calibration.granularity())?;
+        let same = calibrate(baseline, &PROMPTS, calibration.method(), calibration.granularity())?;
         Complaint::unless(
-            same == calibration,
+            same == *calibration,
             || "the calibration is not one of these prompts: did others of the same length run?",
         )
     }
@@ -186,7 +239,7 @@ impl Trial {
             );
         }
         match self.info.to_lowercase() {
-            info if !info.contains("int8") => {
+            info if !info.contains("int8") || !info.contains("static") => {
                 wrong!("the info does not name the precision (static int8): {info:?}")
             }
             info if !info.contains(engine) => {
@@ -225,31 +278,30 @@ fn all_else_the_same(hub: &LabHub) -> Result<(), Complaint> {
     })
 }
 
-fn by_method(calibration: &Calibration) -> Result<(), Complaint> {
-    Complaint::unless(calibration.method() == METHOD, || {
-        format!("`method` was {METHOD}, your calibration is by {}", calibration.method())
+fn by_method(calibration: &Calibration, method: CalibrationMethod) -> Result<(), Complaint> {
+    Complaint::unless(calibration.method() == method, || {
+        format!("`method` was {method}, your calibration is by {}", calibration.method())
     })
 }
 
 /// A tokenizer or a model that cannot be had, and no prompts to calibrate on.
-fn passes_errors_on(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {
+fn passes_errors_on(hub: &LabHub, calls: &Calls<'_>) -> Result<(), Complaint> {
     let unknown = "lab/unknown";
     let cases = [
-        ("the hub does not have the model", unknown, &PROMPTS[..]),
-        ("the hub has the tokenizer, but no weights", WITHOUT_WEIGHTS, &PROMPTS[..]),
+        ("the hub does not have the model", unknown, &PROMPTS[..1]),
+        ("the hub has the tokenizer, but no weights", WITHOUT_WEIGHTS, &PROMPTS[..1]),
         ("there are no prompts to calibrate on", WHOLE, &[][..]),
     ];
     for (what, model_id, prompts) in cases {
-        let got = ask(|| yours(hub, &baseline(model_id)?, prompts, METHOD));
+        let got = calls.call(hub, model_id, prompts, METHOD);
         must_fail(got, |_| format!("{what}, but you returned a model as if all was well"))?;
     }
     // One prompt is enough.
-    ask(|| yours(hub, &baseline(WHOLE)?, &PROMPTS[..1], METHOD)).map(drop)
+    calls.call(hub, WHOLE, &PROMPTS[..1], METHOD).map(drop)
 }
 
-fn notices_broken(hub: &LabHub, yours: &Answer<'_>) -> Result<(), Complaint> {
-    let baseline = baseline(BROKEN)?;
-    must_fail(ask(|| yours(hub, &baseline, &PROMPTS, METHOD)), |_| {
+fn notices_broken(hub: &LabHub, calls: &Calls<'_>) -> Result<(), Complaint> {
+    must_fail(calls.call(hub, BROKEN, &PROMPTS[..2], METHOD), |_| {
         "the quantized model computes only NaN, and your function returned it: generate a few tokens with it first, \
          and let `?` pass the error on"
     })

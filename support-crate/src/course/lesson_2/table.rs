@@ -1,9 +1,12 @@
 //! `build_results_table`: all scenarios in one table, in units that it names.
 
+use rand::Rng;
+
 use super::ScenarioRun;
 use super::expected::close;
-use crate::course::{Check, Complaint, Score, ask};
-use crate::error::{Error, Result};
+use crate::course::cases::random;
+use crate::course::{Check, Complaint, Point, Score, ask};
+use crate::error::Result;
 use crate::measure::{Metrics, RunInfo, Runs, Statistics};
 use crate::model::Device;
 use crate::report::{Cell, Table};
@@ -19,19 +22,28 @@ const HINTS: [&str; 3] = [
 
 /// Checks `build_results_table(rows, info)`.
 pub fn check_build_results_table(yours: impl Fn(&[ScenarioRun], &RunInfo) -> Result<Table>) -> Score {
-    let given = given().map_err(Complaint::from);
-    let trial = given.and_then(|(rows, info)| {
+    let trial = |(rows, info): (Vec<ScenarioRun>, RunInfo)| {
         let table = ask(|| yours(&rows, &info))?;
         Ok(Trial { rows, info, table })
-    });
+    };
+    let trials: Result<Vec<Trial>, Complaint> =
+        given().map_err(Complaint::from).and_then(|all| all.into_iter().map(trial).collect());
+    let points: [Point<Trial>; 6] = [
+        ("latency in seconds", |trial| trial.has(&LATENCY)),
+        ("throughput in tokens/s", |trial| trial.has(&THROUGHPUT)),
+        ("time per token in ms", |trial| trial.has(&PER_TOKEN)),
+        ("perplexity where it was measured, and nothing where it was not", Trial::has_ppl),
+        ("the caption names model and device", Trial::has_caption),
+        ("says which dtype each row ran in", Trial::has_dtypes),
+    ];
     Check::new("build_results_table", HINTS)
-        .about(&trial, "a row for every scenario", |trial| trial.places().map(|_| ()))
-        .about(&trial, "latency in seconds", |trial| trial.has(&LATENCY))
-        .about(&trial, "throughput in tokens/s", |trial| trial.has(&THROUGHPUT))
-        .about(&trial, "time per token in ms", |trial| trial.has(&PER_TOKEN))
-        .about(&trial, "perplexity where it was measured, and nothing where it was not", Trial::has_ppl)
-        .about(&trial, "the caption names model and device", Trial::has_caption)
-        .about(&trial, "says which dtype each row ran in", Trial::has_dtypes)
+        .about(&trials, "a row for every scenario", |trials| {
+            trials.iter().try_for_each(|trial| trial.places().map(drop))?;
+            // Two of one name were measured by themselves, too.
+            let twice = [&trials[0].rows[..], &trials[0].rows[1..3]].concat();
+            has_rows(&twice, &ask(|| yours(&twice, &trials[0].info))?)
+        })
+        .each(&trials, &points)
         .score()
 }
 
@@ -70,11 +82,26 @@ struct Trial {
     table: Table,
 }
 
-fn given() -> Result<(Vec<ScenarioRun>, RunInfo)> {
-    let row = |scenario: &str, dtype: &str, tokens_generated: usize, seconds: &[f64], ppl| {
-        let runs = Runs::of(seconds.iter().map(|&seconds| Metrics::of(tokens_generated, seconds)).collect())?;
-        Ok::<_, Error>(ScenarioRun { scenario: scenario.to_owned(), dtype: dtype.to_owned(), runs, ppl })
-    };
+fn row(scenario: &str, dtype: &str, tokens: usize, seconds: &[f64], ppl: Option<f64>) -> Result<ScenarioRun> {
+    let runs = Runs::of(seconds.iter().map(|&seconds| Metrics::of(tokens, seconds)).collect())?;
+    Ok(ScenarioRun { scenario: scenario.to_owned(), dtype: dtype.to_owned(), runs, ppl })
+}
+
+/// Rows of any number, from fast to slow, in which the gaps of the perplexities are anywhere.
+fn any_rows(number: u64, ppl: &[Option<f64>]) -> Result<Vec<ScenarioRun>> {
+    let mut rng = random(61 + number);
+    let rows = ppl.iter().enumerate().map(|(place, &ppl)| {
+        let magnitude = 10_f64.powf(rng.random_range(0.3..2.0));
+        let tokens = (magnitude * rng.random_range(20.0..300.0)) as usize;
+        let runs = rng.random_range(1..12);
+        let seconds: Vec<f64> = (0..runs).map(|_| magnitude * rng.random_range(0.7..4.0)).collect();
+        let dtype = ["float32", "bfloat16", "static int8, rest float32", "nf4"][rng.random_range(0..4)];
+        row(&format!("scenario {}", 17 * (place + 1) % 100), dtype, tokens, &seconds, ppl)
+    });
+    rows.collect()
+}
+
+fn given() -> Result<Vec<(Vec<ScenarioRun>, RunInfo)>> {
     // No median is a mean, the first run, the last, the middle one, the fastest or the slowest, nor is it the inverse
     // of another one where the runs are four; names contain each other.
     let rows = vec![
@@ -93,7 +120,21 @@ fn given() -> Result<(Vec<ScenarioRun>, RunInfo)> {
         threads_granted: 7,
         build: "optimised".to_owned(),
     };
-    Ok((rows, info))
+    let other = RunInfo {
+        model: "lab/other".to_owned(),
+        device: Device::Cuda(1),
+        dtype: "bfloat16".to_owned(),
+        ..info.clone()
+    };
+    let gaps: [&[Option<f64>]; 5] = [
+        &[Some(23.4), None, Some(10.7), None, None, Some(345.6), None],
+        &[Some(17.5)],
+        &[Some(61.5), Some(62.25), Some(60.1)],
+        &[None, None, None, None, None, None, None, None, None, None, None, Some(50_257.0)],
+        &[Some(18.1), None],
+    ];
+    let others = gaps.iter().zip(0..).map(|(gaps, number)| Ok((any_rows(number, gaps)?, other.clone())));
+    [Ok((rows, info))].into_iter().chain(others).collect()
 }
 
 impl Trial {
@@ -105,11 +146,7 @@ impl Trial {
             found.ok_or_else(|| Complaint::wrong(format!("there is no row for the scenario {:?}", row.scenario)))
         };
         let places: Vec<usize> = self.rows.iter().map(place).collect::<Result<_, _>>()?;
-        if self.table.rows() == self.rows.len() {
-            Ok(places)
-        } else {
-            wrong!("{} scenarios were given, the table has {} rows", self.rows.len(), self.table.rows())
-        }
+        has_rows(&self.rows, &self.table).map(|()| places)
     }
 
     /// Whether a column holds one of a run's statistics, times a factor; rounded, or as text, if need be.
@@ -165,11 +202,31 @@ impl Trial {
         let is_ppl = |cells: &[Cell]| {
             self.rows.iter().zip(&places).all(|(row, &place)| match (row.ppl, number(&cells[place])) {
                 (Some(ppl), Some(value)) => close(value, ppl),
-                (None, Some(value)) => value.is_nan(),
-                (ppl, None) => ppl.is_none(),
+                (None, Some(_)) => false,
+                (ppl, None) => ppl.is_none() && is_empty(&cells[place]),
             })
         };
+        // Of a column that is the right one but for its empty cells.
+        let but_empty = |cells: &[Cell]| {
+            let measured = self.rows.iter().zip(&places).filter_map(|(row, &place)| Some((row.ppl?, place)));
+            measured.into_iter().all(|(ppl, place)| number(&cells[place]).is_some_and(|value| close(value, ppl)))
+        };
         let Some(column) = self.table.columns.iter().find(|column| is_ppl(&column.cells)) else {
+            if let Some(filled) = self.table.columns.iter().find(|column| but_empty(&column.cells)) {
+                let gap = self
+                    .rows
+                    .iter()
+                    .zip(&places)
+                    .find(|(row, place)| row.ppl.is_none() && !is_empty(&filled.cells[**place]));
+                if let Some((row, &place)) = gap {
+                    return wrong!(
+                        "the perplexity of {:?} was not measured, but its row says {:?}: leave the cell empty, as a `None` \
+                         does",
+                        row.scenario,
+                        filled.written()[place]
+                    );
+                }
+            }
             return wrong!(
                 "no column holds the perplexities as numbers, with an empty cell where none was measured (0 would say \
                  that it was, and was perfect)",
@@ -223,6 +280,23 @@ impl Trial {
     }
 }
 
+fn has_rows(rows: &[ScenarioRun], table: &Table) -> Result<(), Complaint> {
+    let (given, got) = (rows.len(), table.rows());
+    Complaint::unless(given == got, || format!("{given} scenarios were given, the table has {got} rows"))
+}
+
+/// Whether a cell is empty, or says with a dash or in words that there is nothing.
+fn is_empty(cell: &Cell) -> bool {
+    match cell {
+        Cell::Missing => true,
+        Cell::Text(text) => {
+            let text = text.trim().to_lowercase();
+            !text.contains("nan") && !text.contains("inf") && !text.contains(|c: char| c.is_ascii_digit())
+        }
+        _ => false,
+    }
+}
+
 /// The number of a cell; of one that is text, the first number in it.
 fn number(cell: &Cell) -> Option<f64> {
     let Cell::Text(text) = cell else { return cell.estimate().map(|estimate| estimate.value) };
@@ -243,7 +317,7 @@ mod tests {
 
     #[test]
     fn no_statistic_of_the_rows_is_another_one() {
-        for row in given().unwrap().0 {
+        for row in given().unwrap().swap_remove(0).0 {
             let Statistics { median, mean, low, high, .. } = row.runs.latency;
             let all = &row.runs.runs;
             let runs = [&all[0], &all[all.len() / 2], &all[all.len() - 1]].map(|run| run.total_latency_s);

@@ -2,7 +2,9 @@
 
 use std::f64::consts::LN_2;
 
-use super::{compare, is_close, nll};
+use super::{is_close, nll, shown};
+use crate::course::cases::{KINDS, random, row, size};
+use crate::course::figure::{Figure, all_right};
 use crate::course::{Check, Complaint, Score, ask};
 
 /// Pairs of rows: two predictions of four tokens, one that is sure against one that is not, and a vocabulary of two.
@@ -13,10 +15,12 @@ const PAIRS: [(&[f32], &[f32]); 3] = [
 ];
 
 /// Most probabilities are too small for a float. The likeliest token of both stands in different places.
-const FAR_APART: [(&[f32], &[f32]); 3] = [
+const FAR_APART: [(&[f32], &[f32]); 4] = [
     (&[0.0, -2000.0], &[0.0, -2000.0]),
     (&[-2000.0, 0.0], &[0.0, -2000.0]),
     (&[-1500.0, 900.0, 0.0], &[10.0, 20.0, 3000.0]),
+    // Small, but not too small to count.
+    (&[-20.0, 0.0, -17.0], &[-1e7, 0.0, -3e6]),
 ];
 
 const HINTS: [&str; 3] = [
@@ -41,9 +45,22 @@ pub fn check_kl_divergence(yours: impl Fn(&[f32], &[f32]) -> f64) -> Score {
 
 type Yours<'a> = dyn Fn(&[f32], &[f32]) -> Result<f64, Complaint> + 'a;
 
+/// Pairs of rows of every kind, each with every other; of thousands of tokens a few.
+fn any_pairs() -> Vec<(Vec<f32>, Vec<f32>)> {
+    let mut rng = random(33);
+    let mut pair = |(base, other), n| (row(&mut rng, base, n), row(&mut rng, other, n));
+    let mut sizes = random(34);
+    let kinds = (0..KINDS).flat_map(|base| (0..KINDS).map(move |other| (base, other)));
+    let small = kinds.map(|kinds| (kinds, 1 + size(&mut sizes, 200)));
+    let large = [(0, 2), (1, 0), (2, 1), (2, 4), (4, 5)].map(|kinds| (kinds, 1500));
+    small.chain(large).map(|(kinds, n)| pair(kinds, n)).collect()
+}
+
 /// ln p and ln q of each token.
 fn logs(base: &[f32], other: &[f32]) -> Vec<(f64, f64)> {
-    (0..).zip(base).map(|(id, _)| (-nll(base, id), -nll(other, id))).collect()
+    let shift = |row: &[f32]| row.first().map_or(0.0, |&first| nll(row, 0) + f64::from(first));
+    let (of_base, of_other) = (shift(base), shift(other));
+    base.iter().zip(other).map(|(&z, &w)| (f64::from(z) - of_base, f64::from(w) - of_other)).collect()
 }
 
 fn kl(logs: impl IntoIterator<Item = (f64, f64)>) -> f64 {
@@ -51,14 +68,14 @@ fn kl(logs: impl IntoIterator<Item = (f64, f64)>) -> f64 {
 }
 
 /// What common mistakes give, and what to say about them.
-fn wrong_divergences(base: &[f32], other: &[f32]) -> [(f64, &'static str); 12] {
+fn wrong_divergences(base: &[f32], other: &[f32]) -> Vec<(f64, &'static str)> {
     let logs = logs(base, other);
     let over = |term: fn(f64, f64) -> f64| logs.iter().map(|&(ln_p, ln_q)| term(ln_p, ln_q)).sum::<f64>();
     let expected = kl(logs.iter().copied());
     let raw: f64 =
         logs.iter().zip(base.iter().zip(other)).map(|((ln_p, _), (z, w))| ln_p.exp() * f64::from(z - w)).sum();
     let reverse = over(|ln_p, ln_q| ln_q.exp() * (ln_q - ln_p));
-    [
+    vec![
         (
             reverse,
             "base and other are exchanged: each token counts as much as the base model, the first row, expects it",
@@ -80,21 +97,30 @@ fn wrong_divergences(base: &[f32], other: &[f32]) -> [(f64, &'static str); 12] {
     ]
 }
 
+fn figure(base: &[f32], other: &[f32], got: f64, mistakes: Vec<(f64, &'static str)>) -> Figure {
+    let what = format!("kl_divergence({}, {})", shown(base), shown(other));
+    Figure { what, got, expected: kl(logs(base, other)), mistakes }
+}
+
 fn is_divergence(yours: &Yours<'_>) -> Result<(), Complaint> {
-    for (base, other) in PAIRS {
-        let name = format!("kl_divergence({base:?}, {other:?})");
-        compare(&name, yours(base, other)?, kl(logs(base, other)), &wrong_divergences(base, other))?;
-    }
-    Ok(())
+    let pairs = PAIRS.into_iter().map(|(base, other)| (base.to_vec(), other.to_vec())).chain(any_pairs());
+    let figures = pairs.map(|(base, other)| {
+        let got = yours(&base, &other)?;
+        let mut mistakes = wrong_divergences(&base, &other);
+        // However few terms were left out.
+        if base.len() > 100 && got.is_finite() {
+            mistakes.push((got, "are all tokens in it, and in the sums over the vocabulary?"));
+        }
+        Ok(figure(&base, &other, got, mistakes))
+    });
+    all_right(&figures.collect::<Result<Vec<_>, Complaint>>()?, is_close)
 }
 
 fn vanishes(yours: &Yours<'_>) -> Result<(), Complaint> {
-    for (base, other) in PAIRS {
-        for row in [base, other] {
-            compare(&format!("kl_divergence of {row:?} and the same row"), yours(row, row)?, 0.0, &[])?;
-        }
-    }
-    Ok(())
+    let rows = PAIRS.into_iter().flat_map(|(base, other)| [base.to_vec(), other.to_vec()]);
+    let any = any_pairs().into_iter().step_by(5).map(|(base, _)| base);
+    let figures = rows.chain(any).map(|row| Ok(figure(&row, &row, yours(&row, &row)?, Vec::new())));
+    all_right(&figures.collect::<Result<Vec<_>, Complaint>>()?, is_close)
 }
 
 fn is_stable(yours: &Yours<'_>) -> Result<(), Complaint> {
@@ -117,14 +143,13 @@ fn is_stable(yours: &Yours<'_>) -> Result<(), Complaint> {
 fn is_finite(yours: &Yours<'_>) -> Result<(), Complaint> {
     for (base, other) in FAR_APART {
         let (got, expected) = (yours(base, other)?, kl(logs(base, other)));
-        let name = format!("kl_divergence({base:?}, {other:?})");
         if !got.is_finite() {
             return wrong!(
-                "{name} is {got}, expected {expected:.4}: a probability became 0 before its logarithm was taken. Get ln p \
+                "kl_divergence({base:?}, {other:?}) is {got}, expected {expected:.4}: a probability became 0 before its logarithm was taken. Get ln p \
                  and ln q from the logits, without p and q"
             );
         }
-        compare(&name, got, expected, &[])?;
+        all_right(&[figure(base, other, got, wrong_divergences(base, other))], is_close)?;
     }
     Ok(())
 }

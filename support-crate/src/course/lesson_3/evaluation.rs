@@ -1,26 +1,15 @@
 //! `evaluate`: the loss of a set of texts, batch by batch, every token with the same weight.
 
-use super::{Evaluation, compare, is_close, nll};
+use std::cell::OnceCell;
+
+use super::{Evaluation, is_close, nll};
+use crate::course::cases::{as_strs, texts};
+use crate::course::figure::{Figure, all_right};
 use crate::course::probe::{Costs, Event, Machine, ProbeModel};
 use crate::course::{Check, Complaint, Score, ask, must_fail};
 use crate::error::{Error, Result};
 use crate::model::{Loaded, Tokenizer};
 use crate::source::ModelFile;
-
-/// Of different lengths, so that a mean of means is not the mean; the last batch of two is not full. One text comes
-/// twice, one has several lines and spaces at its ends, and one is a single character of several tokens.
-const TEXTS: [&str; 9] = [
-    "The fox slept.",
-    "Once upon a time there lived a fisher who had a small boat, a large family, and a cat that could not swim. In the \
-     evening the cat sat at the window, and when the moon rose over the sea it began to sing, and nobody could sleep.",
-    "It rained.",
-    "\nA borrow ends where its value is used for the last time,\n\nand only then may the value be changed again. ",
-    "Yes!",
-    "In the morning the boat was gone, and so was the cat.",
-    "\u{1f98a}",
-    "It rained.",
-    "Nobody knew why, and nobody asked.",
-];
 
 const BATCH_SIZE: usize = 2;
 
@@ -44,24 +33,35 @@ type Answer<'a> = dyn Fn(&Loaded, &[&str], usize) -> Result<Evaluation> + 'a;
 /// Checks `evaluate(loaded, texts, batch_size)`.
 pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluation>) -> Score {
     let evaluate = |texts: &[&str], batch_size: usize| Trial::run(&yours, texts, batch_size, None);
-    let trial = evaluate(&TEXTS, BATCH_SIZE);
+    let texts = texts();
+    let texts = as_strs(&texts);
+    let long = texts[3].repeat(6);
+    // Then one text seven times, and a long one with a short one.
+    let sets: [(&[&str], usize); 3] = [(&texts, BATCH_SIZE), (&["It rained."; 7], 3), (&[&long, texts[0]], 1)];
+    let trials = sets.iter().map(|&(texts, batch_size)| evaluate(texts, batch_size));
+    let trials: Result<Vec<Trial>, Complaint> = trials.collect();
+    let trial = trials.as_ref().map(|trials| &trials[0]).map_err(Complaint::clone);
+    let other_sizes: Result<Vec<Trial>, Complaint> =
+        [1, 3, 4, 16].map(|size| evaluate(&texts, size)).into_iter().collect();
+    let others = trial.as_ref().map_err(Complaint::clone).and_then(|_| other_sizes.as_ref().map_err(Complaint::clone));
     Check::new("evaluate", HINTS)
-        .about(&trial, "it counts the tokens that are predicted, and nothing else", Trial::counts_tokens)
-        .about(&trial, "average_loss is the mean over all tokens", Trial::averages_tokens)
-        .about(&trial, "perplexity is exp(average_loss)", |trial| {
-            // Of a short text it is smaller, so that a difference of 1 shows.
-            trial.exponentiates().and_then(|()| evaluate(&["The fox ran."], BATCH_SIZE)?.exponentiates())
+        .about(&trials, "it counts the tokens that are predicted, and nothing else", |trials| {
+            trials.iter().try_for_each(Trial::counts_tokens)
         })
+        .about(&trials, "average_loss is the mean over all tokens", |trials| {
+            all_right(&trials.iter().map(Trial::average).collect::<Vec<_>>(), is_close)
+        })
+        .about(&trials, "perplexity is exp(average_loss)", |trials| trials.iter().try_for_each(Trial::exponentiates))
         .about(&trial, "it reads batch_size texts at once, and says what is padding", |trial| {
             trial.reads_batches()?;
-            [1, 4, 16].iter().try_for_each(|&size| evaluate(&TEXTS, size)?.reads_batches())
+            others.clone()?.iter().try_for_each(Trial::reads_batches)
         })
         .about(&trial, "the batch size changes nothing", |trial| {
-            [1, 3, 5, 16].iter().try_for_each(|&size| trial.agrees_with(&evaluate(&TEXTS, size)?))
+            others.clone()?.iter().try_for_each(|other| trial.agrees_with(other))
         })
         .about(&trial, "a text with nothing to predict adds nothing", |trial| {
             // One token or none, beside a text that fills the batch.
-            let with: Vec<&str> = ["assert"].into_iter().chain(TEXTS).chain([""]).collect();
+            let with: Vec<&str> = ["assert"].into_iter().chain(texts.iter().copied()).chain([""]).collect();
             for size in [BATCH_SIZE, 1] {
                 let with = evaluate(&with, size).map_err(|complaint| match complaint {
                     Complaint::Failed(error) => Complaint::wrong(format!(
@@ -101,8 +101,10 @@ fn passes_errors_on(yours: &Answer<'_>) -> Result<(), Complaint> {
             )
         })
     };
-    for text in [TEXTS[0], TEXTS[5], TEXTS[8]] {
-        let trial = Trial::run(yours, &TEXTS, BATCH_SIZE, Some(text));
+    let texts = texts();
+    let texts = as_strs(&texts);
+    for text in [texts[1], texts[6], texts[12]] {
+        let trial = Trial::run(yours, &texts, BATCH_SIZE, Some(text));
         is_error(trial.map(|trial| trial.evaluation), &format!("the model failed on the batch with {text:?}"))?;
     }
     for batch_size in [1, 2] {
@@ -136,9 +138,11 @@ fn cuts_nothing_off(yours: &Answer<'_>) -> Result<(), Complaint> {
         let model = model.saying(move |id, t| next_logits(id, t, vocab_size));
         model.with_info(|info| info.context_len = CONTEXT_LEN)
     })?;
-    let tokens = TEXTS.iter().map(|text| Ok(loaded.tokenizer.encode(text)?.len() - 1));
+    let texts = texts();
+    let texts = as_strs(&texts);
+    let tokens = texts.iter().map(|text| Ok(loaded.tokenizer.encode(text)?.len() - 1));
     let expected: usize = tokens.sum::<Result<_, Error>>()?;
-    match ask(|| yours(&loaded, &TEXTS, BATCH_SIZE)) {
+    match ask(|| yours(&loaded, &texts, BATCH_SIZE)) {
         Err(Complaint::Failed(_)) => Ok(()),
         Err(complaint) => Err(complaint),
         Ok(Evaluation { tokens, .. }) => Complaint::unless(tokens == expected, || {
@@ -158,12 +162,14 @@ struct Trial {
     texts: Vec<TextLoss>,
 }
 
-/// What the probe's logits make of a text.
+/// A text, and what the probe's logits make of it, once somebody asks.
 struct TextLoss {
-    /// Of each token but the first.
-    nll: Vec<f64>,
-    /// Of each token, by the logits at its own position instead of those before it.
-    unshifted: Vec<f64>,
+    ids: Vec<u32>,
+    vocab_size: usize,
+    /// In characters, bytes and words.
+    lengths: [usize; 3],
+    /// Of each token but the first, and of each token by the logits at its own position instead of those before it.
+    losses: OnceCell<[Vec<f64>; 2]>,
 }
 
 impl Trial {
@@ -179,7 +185,7 @@ impl Trial {
                 failing.as_ref().is_some_and(|text| ids.windows(text.len()).any(|part| part == text.as_slice()))
             })
         })?;
-        let losses = texts.iter().map(|text| Ok(TextLoss::of(&tokenizer.encode(text)?, vocab_size)));
+        let losses = texts.iter().map(|text| Ok(TextLoss::of(text, tokenizer.encode(text)?, vocab_size)));
         let losses: Vec<TextLoss> = losses.collect::<Result<_, Error>>()?;
         let evaluation = ask(|| yours(&loaded, texts, batch_size))?;
         Ok(Self { evaluation, batch_size, forwards: machine.forwards(), texts: losses })
@@ -201,18 +207,34 @@ impl Trial {
         wrong!("`tokens` is {tokens}, of {expected} that can be predicted: {why}")
     }
 
-    fn averages_tokens(&self) -> Result<(), Complaint> {
-        compare("`average_loss`", self.evaluation.average_loss, token_mean(&self.texts), &self.wrong_averages())
+    fn average(&self) -> Figure {
+        let (texts, size) = (self.texts.len(), self.batch_size);
+        Figure {
+            what: format!("`average_loss` of {texts} texts in batches of {size}"),
+            got: self.evaluation.average_loss,
+            expected: token_mean(&self.texts),
+            mistakes: self.wrong_averages(),
+        }
     }
 
     /// What common mistakes give, and what to say about them.
-    fn wrong_averages(&self) -> [(f64, &'static str); 8] {
+    fn wrong_averages(&self) -> Vec<(f64, &'static str)> {
         let nll = sum(&self.texts);
-        let all_tokens = self.texts.iter().map(|text| text.unshifted.len()).sum::<usize>() as f64;
-        let unshifted: f64 = self.texts.iter().flat_map(|text| &text.unshifted).sum();
-        [
+        let all_tokens = self.texts.iter().map(|text| text.ids.len()).sum::<usize>() as f64;
+        let unshifted: f64 = self.texts.iter().flat_map(|text| &text.losses()[1]).sum();
+        let by_length = "each text's mean was weighted with its length in characters, bytes or words; its weight is the number \
+                         of tokens that were predicted";
+        let lengths = |length: fn(&TextLoss) -> usize| self.texts.iter().map(length).collect::<Vec<_>>();
+        vec![
+            (self.weighted(&lengths(|text| text.lengths[0])), by_length),
+            (self.weighted(&lengths(|text| text.lengths[1])), by_length),
+            (self.weighted(&lengths(|text| text.lengths[2])), by_length),
             (
-                mean(self.means(BATCH_SIZE)),
+                self.weighted(&lengths(|text| text.ids.len())),
+                "each text's mean was weighted with all its tokens, but the first one is not predicted",
+            ),
+            (
+                mean(self.means(self.batch_size)),
                 "this is the mean of the batches' means. A token in a batch of short texts then counts for more than one in \
                  a batch of long texts; add up, and divide once",
             ),
@@ -221,7 +243,7 @@ impl Trial {
                 "this is the mean of the texts' means. A token of a short text then counts for more than one of a long text",
             ),
             (
-                mean(self.texts.chunks(BATCH_SIZE).flat_map(|texts| texts.iter().map(|_| token_mean(texts)))),
+                mean(self.texts.chunks(self.batch_size).flat_map(|texts| texts.iter().map(|_| token_mean(texts)))),
                 "each batch's mean was weighted with its texts; its weight is the number of tokens that were predicted",
             ),
             (nll, "this is the sum; divide it by the number of tokens"),
@@ -240,12 +262,14 @@ impl Trial {
         let early = "this is a mean of perplexities. A single text that is hard to predict then outweighs all others; take \
                      the mean of the losses first, and `exp` of that, once";
         let mistakes = [
-            (mean(self.means(BATCH_SIZE).map(f64::exp)), early),
+            (mean(self.means(self.batch_size).map(f64::exp)), early),
             (mean(self.means(1).map(f64::exp)), early),
             (average_loss.exp2(), "the loss is in nats, so the base is e, not 2"),
             (average_loss, "this is the loss itself"),
         ];
-        compare("`perplexity`", perplexity, average_loss.exp(), &mistakes)
+        let what = format!("`perplexity` of a loss of {average_loss:.4}");
+        let expected = average_loss.exp();
+        all_right(&[Figure { what, got: perplexity, expected, mistakes: mistakes.to_vec() }], is_close)
     }
 
     fn reads_batches(&self) -> Result<(), Complaint> {
@@ -268,7 +292,7 @@ impl Trial {
                  and read each once"
             );
         }
-        let tokens: usize = self.texts.iter().map(|text| text.unshifted.len()).sum();
+        let tokens: usize = self.texts.iter().map(|text| text.ids.len()).sum();
         Complaint::unless(unmasked <= tokens, || {
             format!(
                 "in batches of {size}, the model took {unmasked} tokens for text where there are {tokens}, for nothing told \
@@ -301,7 +325,13 @@ impl Trial {
 
     /// The texts without those of the last batch, which is not full.
     fn full_batches(&self) -> &[TextLoss] {
-        &self.texts[..self.texts.len() / BATCH_SIZE * BATCH_SIZE]
+        &self.texts[..self.texts.len() / self.batch_size * self.batch_size]
+    }
+
+    /// The mean of the texts' own losses, each of such a weight.
+    fn weighted(&self, weights: &[usize]) -> f64 {
+        let all: f64 = self.means(1).zip(weights).map(|(loss, &weight)| loss * weight as f64).sum();
+        all / weights.iter().sum::<usize>() as f64
     }
 
     /// The loss of each batch in order, as the mean over its tokens.
@@ -311,28 +341,34 @@ impl Trial {
 }
 
 impl TextLoss {
-    fn of(ids: &[u32], vocab_size: usize) -> Self {
-        let loss = |position: usize, id: u32| nll(&next_logits(ids[position], position, vocab_size), id);
-        Self {
-            nll: (1..ids.len()).map(|t| loss(t - 1, ids[t])).collect(),
-            unshifted: (0..ids.len()).map(|t| loss(t, ids[t])).collect(),
-        }
+    fn of(text: &str, ids: Vec<u32>, vocab_size: usize) -> Self {
+        let lengths = [text.chars().count(), text.len(), text.split_whitespace().count()];
+        Self { ids, vocab_size, lengths, losses: OnceCell::new() }
+    }
+
+    fn losses(&self) -> &[Vec<f64>; 2] {
+        self.losses.get_or_init(|| {
+            let logits: Vec<Vec<f32>> =
+                self.ids.iter().enumerate().map(|(t, &id)| next_logits(id, t, self.vocab_size)).collect();
+            let next = self.ids.iter().skip(1).zip(&logits).map(|(&id, logits)| nll(logits, id)).collect();
+            [next, self.ids.iter().zip(&logits).map(|(&id, logits)| nll(logits, id)).collect()]
+        })
     }
 }
 
-/// What the probe says after a token at a position. The further on, the surer it is of itself, and the more
+/// What the probe says after a token at a position. The further on, the surer it is of itself up to a point, and the more
 /// often wrong: long texts have a higher loss.
 fn next_logits(id: u32, position: usize, vocab_size: usize) -> Vec<f32> {
-    let sureness = 0.3 * position as f32;
+    let sureness = (0.3 * position as f32).min(12.0);
     (0..vocab_size).map(|v| sureness * ((id as usize * 31 + v * 17 + position * 7) % 101) as f32 / 100.0).collect()
 }
 
 fn sum(texts: &[TextLoss]) -> f64 {
-    texts.iter().flat_map(|text| &text.nll).sum()
+    texts.iter().flat_map(|text| &text.losses()[0]).sum()
 }
 
 fn predicted(texts: &[TextLoss]) -> usize {
-    texts.iter().map(|text| text.nll.len()).sum()
+    texts.iter().map(|text| text.ids.len().saturating_sub(1)).sum()
 }
 
 fn token_mean(texts: &[TextLoss]) -> f64 {
@@ -352,7 +388,7 @@ mod tests {
     fn no_two_mistakes_give_the_same_average() {
         let anything =
             |_: &Loaded, _: &[&str], _: usize| Ok(Evaluation { tokens: 0, average_loss: 0.0, perplexity: 1.0 });
-        let trial = Trial::run(&anything, &TEXTS, BATCH_SIZE, None).unwrap();
+        let trial = Trial::run(&anything, &as_strs(&texts()), BATCH_SIZE, None).unwrap();
         let mut averages: Vec<f64> = trial.wrong_averages().iter().map(|(average, _)| *average).collect();
         averages.push(token_mean(&trial.texts));
         averages.sort_by(f64::total_cmp);

@@ -2,7 +2,11 @@
 
 use std::f64::consts::{LN_2, LN_10};
 
-use super::{compare, is_close, nll};
+use rand::Rng;
+
+use super::{is_close, nll, shown};
+use crate::course::cases::{KINDS, random, row, size};
+use crate::course::figure::{Figure, all_right};
 use crate::course::{Check, Complaint, Score, ask};
 
 /// The largest logit stands in the middle, at either end, twice, and below zero; and a vocabulary of one token.
@@ -42,27 +46,55 @@ fn by_likelihood(logits: &[f32]) -> Vec<(u32, f32)> {
     tokens
 }
 
+/// A few tokens of each row: all of a short one, the ends of a long one, and the likeliest and the unlikeliest.
+fn some_tokens(logits: &[f32]) -> Vec<u32> {
+    let tokens = by_likelihood(logits);
+    let (Some((likeliest, _)), Some((unlikeliest, _)), n) = (tokens.first(), tokens.last(), logits.len()) else {
+        return Vec::new();
+    };
+    if n <= 9 { (0..n as u32).collect() } else { vec![0, n as u32 / 2, n as u32 - 1, *likeliest, *unlikeliest] }
+}
+
+/// Rows of up to as many tokens as a vocabulary has, of every kind.
+fn any_rows() -> Vec<Vec<f32>> {
+    let mut rng = random(31);
+    let mut any = |kind: usize, n: usize| {
+        let offset = rng.random_range(-40.0..40.0);
+        row(&mut rng, kind, n).into_iter().map(|logit| logit + offset).collect()
+    };
+    let mut sizes = random(32);
+    (0..3 * KINDS).map(|kind| any(kind, if kind < KINDS { 20_000 } else { size(&mut sizes, 3000) })).collect()
+}
+
 fn is_log_probability(yours: &Yours<'_>) -> Result<(), Complaint> {
-    for logits in ROWS {
-        for (id, &logit) in (0..).zip(logits) {
-            let expected = -nll(logits, id);
-            let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let log_sum = f64::from(logit - largest) - expected;
-            let mistakes = [
-                (expected.exp(), "this is the probability itself; return its logarithm"),
-                (expected / LN_2, "this counts in bits; the loss is in nats, so take the natural logarithm, `ln`"),
-                (expected / LN_10, "this is the logarithm to base 10; take the natural one, `ln`"),
-                (-expected, "the sign is wrong: a probability is at most 1, so its logarithm is at most 0"),
-                (
-                    expected + log_sum - log_sum / LN_2,
-                    "the logarithm of the sum is to base 2; take the natural one, `ln`",
-                ),
-                (f64::from(logit), "this is the logit; subtract the logarithm of the sum over all tokens"),
-            ];
-            compare(&format!("log_softmax_at({logits:?}, {id})"), yours(logits, id)?, expected, &mistakes)?;
+    let rows = ROWS.into_iter().map(<[f32]>::to_vec).chain(any_rows());
+    let mut figures = Vec::new();
+    for logits in rows {
+        for id in some_tokens(&logits) {
+            figures.push(figure(&logits, id, yours(&logits, id)?));
         }
     }
-    Ok(())
+    all_right(&figures, is_close)
+}
+
+fn figure(logits: &[f32], id: u32, got: f64) -> Figure {
+    let (expected, logit) = (-nll(logits, id), logits[id as usize]);
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let log_sum = f64::from(logit - largest) - expected;
+    let mut mistakes = vec![
+        (expected.exp(), "this is the probability itself; return its logarithm"),
+        (expected / LN_2, "this counts in bits; the loss is in nats, so take the natural logarithm, `ln`"),
+        (expected / LN_10, "this is the logarithm to base 10; take the natural one, `ln`"),
+        (-expected, "the sign is wrong: a probability is at most 1, so its logarithm is at most 0"),
+        (expected + log_sum - log_sum / LN_2, "the logarithm of the sum is to base 2; take the natural one, `ln`"),
+        (f64::from(logit), "this is the logit; subtract the logarithm of the sum over all tokens"),
+        (f64::from(logit - largest), "the logarithm of the sum over all tokens has to be subtracted as well"),
+    ];
+    // However few terms were left out.
+    if logits.len() > 100 && got > expected {
+        mistakes.push((got, "the sum over all tokens came out too small: are some of them left out of it?"));
+    }
+    Figure { what: format!("log_softmax_at({}, {id})", shown(logits)), got, expected, mistakes }
 }
 
 fn is_stable(yours: &Yours<'_>) -> Result<(), Complaint> {
@@ -96,7 +128,7 @@ fn is_finite(yours: &Yours<'_>) -> Result<(), Complaint> {
             let (got, expected) = (yours(logits, id)?, -nll(logits, id));
             let why = match got {
                 _ if got.is_finite() => {
-                    compare(&format!("log_softmax_at({logits:?}, {id})"), got, expected, &[])?;
+                    all_right(&[figure(logits, id, got)], is_close)?;
                     continue;
                 }
                 // Of the likeliest token, no probability can vanish.

@@ -22,8 +22,6 @@ pub use report::{quality_in_words, speed_against_first};
 pub use sequence::check_sequence_loss;
 pub use texts::kinds_of_text;
 
-use super::Complaint;
-
 /// Texts of different lengths as a rectangle. Both have a row for each text, all of the same length.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PaddedBatch {
@@ -81,30 +79,18 @@ fn is_close(got: f64, expected: f64) -> bool {
     got == expected || (got - expected).abs() <= 1e-4 * expected.abs().max(1.0)
 }
 
-/// Compares a figure with the right one; if it is wrong, with those that common mistakes give, each with
-/// what to say about it.
-fn compare(name: &str, got: f64, expected: f64, mistakes: &[(f64, &str)]) -> Result<(), Complaint> {
-    if is_close(got, expected) {
-        return Ok(());
+/// The values, or of many the first ones.
+fn shown<T: std::fmt::Debug>(values: &[T]) -> String {
+    const MOST: usize = 12;
+    match values.get(..MOST) {
+        Some(first) if values.len() > MOST => format!("{first:?} and {} more", values.len() - MOST),
+        _ => format!("{values:?}"),
     }
-    let found = mistakes.iter().find(|&&(value, _)| is_close(got, value));
-    let why = found.map(|(_, why)| format!(": {why}")).unwrap_or_default();
-    wrong!("{name} is {got:.4}, expected {expected:.4}{why}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_are_right_known_mistakes_or_just_wrong() {
-        let mistakes = [(2.0, "twice"), (f64::NAN, "never equal")];
-        assert_eq!(compare("x", 1.00005, 1.0, &mistakes), Ok(()));
-        let message = |got| compare("x", got, 1.0, &mistakes).unwrap_err().to_string();
-        assert_eq!(message(2.0), "x is 2.0000, expected 1.0000: twice");
-        assert_eq!(message(3.0), "x is 3.0000, expected 1.0000");
-        assert_eq!(message(f64::NAN), "x is NaN, expected 1.0000");
-    }
 
     #[test]
     fn a_mean_over_texts_is_one_over_tokens() {

@@ -1,6 +1,9 @@
 //! `pad_batch`: texts of different lengths become a rectangle.
 
-use super::PaddedBatch;
+use rand::Rng;
+
+use super::{PaddedBatch, shown};
+use crate::course::cases::{random, size};
 use crate::course::{Check, Complaint, Score, ask};
 
 const HINTS: [&str; 3] = [
@@ -24,7 +27,26 @@ fn batches() -> Vec<Vec<Vec<u32>>> {
         // Longer than any limit that someone might think of.
         vec![vec![1; 3], (0..1500).collect()],
         vec![],
+        // No token at all.
+        vec![vec![], vec![], vec![]],
     ]
+}
+
+/// Batches of any size: some texts come again, some are empty, and their ids are few or any that there are.
+fn any_batches() -> Vec<Vec<Vec<u32>>> {
+    let mut rng = random(35);
+    let mut text = |number: usize, ids: u32| {
+        let n = if number % 5 == 3 { 0 } else { size(&mut rng, 60) };
+        (0..n).map(|_| rng.random_range(0..=ids)).collect::<Vec<u32>>()
+    };
+    [(3, 1), (40, 50_000), (17, u32::MAX), (9, 2), (1, 0), (100, 300)]
+        .into_iter()
+        .map(|(texts, ids)| {
+            let mut batch: Vec<Vec<u32>> = (0..texts).map(|number| text(number, ids)).collect();
+            batch.extend_from_within(..texts / 2);
+            batch
+        })
+        .collect()
 }
 
 /// A batch before padding and after.
@@ -33,7 +55,7 @@ type Pair = (Vec<Vec<u32>>, PaddedBatch);
 /// Checks `pad_batch(sequences)`.
 pub fn check_pad_batch(yours: impl Fn(&[Vec<u32>]) -> PaddedBatch) -> Score {
     let pad = |texts: Vec<Vec<u32>>| ask(|| Ok(yours(&texts))).map(|padded| (texts, padded));
-    let padded: Result<Vec<Pair>, Complaint> = batches().into_iter().map(pad).collect();
+    let padded: Result<Vec<Pair>, Complaint> = batches().into_iter().chain(any_batches()).map(pad).collect();
     let each = |look: fn(&Pair) -> Result<(), Complaint>| move |pairs: &Vec<Pair>| pairs.iter().try_for_each(look);
     Check::new("pad_batch", HINTS)
         .about(&padded, "every row is as long as the longest text", each(is_rectangle))
@@ -76,7 +98,9 @@ fn keeps_tokens((texts, padded): &Pair) -> Result<(), Complaint> {
 }
 
 /// Padding may stand on either side, as long as the mask says so.
-fn mask_fits((texts, padded): &Pair) -> Result<(), Complaint> {
+fn mask_fits(pair: &Pair) -> Result<(), Complaint> {
+    keeps_tokens(pair)?;
+    let (texts, padded) = pair;
     if padded.mask.len() != texts.len() || padded.ids.len() != texts.len() {
         return wrong!("{} texts gave {} rows of mask", texts.len(), padded.mask.len());
     }
@@ -101,13 +125,4 @@ fn mask_fits((texts, padded): &Pair) -> Result<(), Complaint> {
         return wrong!("the text {} has the ids {} and the mask {}: {why}", shown(text), shown(ids), shown(mask));
     }
     Ok(())
-}
-
-/// The values, or of many the first ones.
-fn shown<T: std::fmt::Debug>(values: &[T]) -> String {
-    const MOST: usize = 12;
-    match values.get(..MOST) {
-        Some(first) if values.len() > MOST => format!("{first:?} and {} more", values.len() - MOST),
-        _ => format!("{values:?}"),
-    }
 }

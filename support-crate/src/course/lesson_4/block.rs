@@ -1,5 +1,8 @@
 //! `quantize_block` and `dequantize_block`: one block of 4-bit weights by hand.
 
+use rand::Rng;
+
+use crate::course::cases::{random, size};
 use crate::course::{Check, Complaint, Score, ask};
 use crate::quant::FourBit;
 
@@ -32,54 +35,42 @@ const DEQUANTIZE_HINTS: [&str; 3] = [
 pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32)) -> Score {
     let quantize = |values: &[f32], codebook: &Codebook| ask(|| Ok(yours(values, codebook)));
     let [nf4s, fp4s] = [FourBit::Nf4, FourBit::Fp4].map(FourBit::codebook);
-    // The largest magnitude is a negative one.
-    let values = weights();
+    let (values, blocks) = (weights(), blocks());
     let nf4 = quantize(&values, nf4s);
-    // Shorter, and the largest magnitude is the first value, a positive one.
-    let short = short_block();
-    // Or the last one.
-    let last: Vec<f32> = short.iter().rev().copied().collect();
-    // Far below the smallest number that one would add to be on the safe side.
-    let tiny: Vec<f32> = values.iter().map(|value| value * 1e-9).collect();
-    let all_nearest = |values: &[f32], codebook| {
+    let each = |look: &dyn Fn(&[f32]) -> Result<(), Complaint>| blocks.iter().try_for_each(|values| look(values));
+    let all_nearest = |values: &[f32], codebook: &Codebook| {
         let (packed, absmax) = quantize(values, codebook)?;
         nearest(codebook, values, &packed, absmax)
     };
     Check::new("quantize_block", QUANTIZE_HINTS)
         .point(
             "absmax is the largest magnitude",
-            [&values, &short, &last].into_iter().try_for_each(|values| {
-                let (_, absmax) = quantize(values, nf4s)?;
-                is_largest_magnitude(values, absmax)
-            }),
+            each(&|values| is_largest_magnitude(values, quantize(values, nf4s)?.1)),
         )
-        .about(&nf4, "two codes share a byte", |(packed, _)| is_packed(&values, packed))
+        .about(&nf4, "two codes share a byte", |_| each(&|values| is_packed(values, &quantize(values, nf4s)?.0)))
         .about(&nf4, "the first value is in the high half of the byte", |(packed, absmax)| {
             first_is_high(nf4s, &values, packed, *absmax)
         })
-        .point(
-            "each value gets the nearest of NF4's numbers",
-            [&values, &short].into_iter().try_for_each(|values| all_nearest(values, nf4s)),
-        )
+        .point("each value gets the nearest of NF4's numbers", each(&|values| all_nearest(values, nf4s)))
         .point(
             "and of FP4's, which do not ascend",
-            [fp4s, &UNEVEN].into_iter().try_for_each(|codebook| {
-                [&values, &short].into_iter().try_for_each(|values| all_nearest(values, codebook))
-            }),
+            each(&|values| [fp4s, &UNEVEN].into_iter().try_for_each(|codebook| all_nearest(values, codebook))),
         )
         .point(
             "the size of the weights makes no difference",
             FourBit::ALL.into_iter().try_for_each(|quant_type| {
-                let (packed, absmax) = quantize(&tiny, quant_type.codebook())?;
-                is_scaled(quant_type.codebook(), &tiny, &packed, absmax)
+                // Far below the smallest number that one would add to be on the safe side, and far above 1.
+                [1e-9, 1e-30, 1e12].into_iter().try_for_each(|factor| {
+                    let scaled: Vec<f32> = values.iter().map(|value| value * factor).collect();
+                    let (packed, absmax) = quantize(&scaled, quant_type.codebook())?;
+                    is_scaled(quant_type.codebook(), &scaled, &packed, absmax)
+                })
             }),
         )
-        .point(
-            "a block of zeros becomes zeros",
-            FourBit::ALL
-                .into_iter()
-                .try_for_each(|quant_type| zeros(quant_type, quantize(&[0.0; 64], quant_type.codebook()))),
-        )
+        .point("a block of zeros becomes zeros", {
+            let mut cases = FourBit::ALL.into_iter().flat_map(|quant_type| [64, 2, 128].map(|n| (quant_type, n)));
+            cases.try_for_each(|(quant_type, n)| zeros(quant_type, n, quantize(&vec![0.0; n], quant_type.codebook())))
+        })
         .score()
 }
 
@@ -87,8 +78,6 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
 pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>) -> Score {
     // Every code, in both halves.
     let packed: Vec<u8> = (0..32).map(|i| ((i * 7 % 16) << 4) | ((i * 5 + 3) % 16)).collect();
-    // A large block.
-    let long: Vec<u8> = packed.iter().copied().cycle().take(150).collect();
     let [nf4s, fp4s] = [FourBit::Nf4, FourBit::Fp4].map(FourBit::codebook);
     let restore = |packed: &[u8], absmax: f32, codebook: &Codebook| {
         let got = ask(|| Ok(yours(packed, absmax, codebook)))?;
@@ -100,34 +89,37 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
         }
     };
     let plain = restore(&packed, 1.0, nf4s);
-    let zeros = restore(&packed, 0.0, nf4s);
     Check::new("dequantize_block", DEQUANTIZE_HINTS)
-        .about(&plain, "each byte gives its high half first, then its low half", |got| {
-            in_pairs(&packed, got)?;
-            in_pairs(&packed[..5], &restore(&packed[..5], 1.0, nf4s)?)?;
-            in_pairs(&long, &restore(&long, 1.0, nf4s)?)
+        .about(&plain, "each byte gives its high half first, then its low half", |_| {
+            let mut rng = random(42);
+            let of_any_length = [0, 1, 5, 150, 2048].map(|n| (0..n).map(|_| rng.random()).collect::<Vec<u8>>());
+            // Nothing but one byte, and runs of it; zeros at either end.
+            let runs = [vec![0x77; 40], vec![0; 8], [[0x70_u8; 20], [0; 20]].concat(), [[0; 20], [0x07; 20]].concat()];
+            let all = [packed.clone()].into_iter().chain(of_any_length).chain(runs);
+            all.into_iter().try_for_each(|packed| in_pairs(&packed, &restore(&packed, 1.0, nf4s)?))
         })
         .about(&restore(&packed, 0.25, nf4s), "values are scaled by absmax", |got| {
             // The order of the two halves is another point's business.
-            if same_numbers(got, &restored(&packed, 0.25, nf4s)) {
-                let is_zero = zeros.clone()?.iter().all(|&value| value == 0.0);
-                Complaint::unless(is_zero, || "with absmax 0 there are values other than 0: multiply by it")
-            } else if plain.as_ref().is_ok_and(|plain| is(got, plain)) {
-                wrong!("absmax 0.25 gave the same values as absmax 1: multiply by it")
-            } else {
-                wrong!(
-                    "with absmax 0.25 the largest value is {}, expected 0.25",
-                    got.iter().copied().fold(f32::NEG_INFINITY, f32::max)
-                )
+            if plain.as_ref().is_ok_and(|plain| is(got, plain, 1.0)) {
+                return wrong!("absmax 0.25 gave the same values as absmax 1: multiply by it");
             }
+            for absmax in [0.25, 3.75, 3e-20, 7e15] {
+                let got = restore(&packed, absmax, nf4s)?;
+                let largest = got.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                Complaint::unless(same_numbers(&got, &restored(&packed, absmax, nf4s), absmax), || {
+                    format!("with absmax {absmax} the largest value is {largest}, expected {absmax}")
+                })?;
+            }
+            let is_zero = restore(&packed, 0.0, nf4s)?.iter().all(|&value| value == 0.0);
+            Complaint::unless(is_zero, || "with absmax 0 there are values other than 0: multiply by it")
         })
         .about(&restore(&packed, 0.25, fp4s), "the codebook that was passed in is used", |got| {
             Complaint::unless(
-                same_numbers(got, &restored(&packed, 0.25, fp4s)),
+                same_numbers(got, &restored(&packed, 0.25, fp4s), 0.25),
                 || "with FP4's codebook, the values are not the numbers that its codes stand for",
             )?;
             let uneven = restore(&packed, 2.5, &UNEVEN)?;
-            Complaint::unless(same_numbers(&uneven, &restored(&packed, 2.5, &UNEVEN)), || {
+            Complaint::unless(same_numbers(&uneven, &restored(&packed, 2.5, &UNEVEN), 2.5), || {
                 format!(
                     "with a codebook that ends neither at -1 nor at 1, {UNEVEN:?}, the values are not its numbers \
                          times absmax"
@@ -152,6 +144,25 @@ fn short_block() -> Vec<f32> {
     block
 }
 
+/// Blocks of many sizes: the largest magnitude anywhere in them, of either sign, from hardly larger than the others to
+/// thirty times as large; and blocks of few different values.
+fn blocks() -> Vec<Vec<f32>> {
+    let mut rng = random(41);
+    let short = short_block();
+    let mut blocks = vec![weights(), short.clone(), short.into_iter().rev().collect()];
+    for n in [2, 6, 32, 64, 64, 64, 64, 100, 128, 256, 256, 1024, 4096] {
+        let rms = 0.001 * size(&mut rng, 10_000) as f32;
+        let mut block: Vec<f32> = (0..n).map(|_| rms * rng.random_range(-1.7..1.7)).collect();
+        let outlier = rms * rng.random_range(1.8..30.0);
+        block[rng.random_range(0..n)] = if rng.random() { outlier } else { -outlier };
+        blocks.push(block);
+    }
+    let mut one = vec![0.0; 64];
+    one[45] = -0.37;
+    blocks.extend([one, vec![-0.02; 64], [0.5, -0.5].repeat(16), vec![0.0, 3e-3]]);
+    blocks
+}
+
 fn codes(packed: &[u8]) -> impl Iterator<Item = usize> {
     packed.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(usize::from)
 }
@@ -160,8 +171,9 @@ fn restored(packed: &[u8], absmax: f32, codebook: &Codebook) -> Vec<f32> {
     codes(packed).map(|code| codebook[code] * absmax).collect()
 }
 
-fn is(got: &[f32], expected: &[f32]) -> bool {
-    got.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < TIE)
+/// Whether these are the same numbers, as multiples of absmax.
+fn is(got: &[f32], expected: &[f32], absmax: f32) -> bool {
+    got.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < TIE * absmax)
 }
 
 /// Whether these are NF4's numbers for the codes, with absmax 1.
@@ -170,20 +182,22 @@ fn in_pairs(packed: &[u8], got: &[f32]) -> Result<(), Complaint> {
     let (pairs, _) = expected.as_chunks::<2>();
     let swapped: Vec<f32> = pairs.iter().flat_map(|&[high, low]| [low, high]).collect();
     let halves: Vec<f32> = (0..2).flat_map(|half| pairs.iter().map(move |pair| pair[half])).collect();
-    if is(got, &expected) {
+    if is(got, &expected, 1.0) {
         return Ok(());
     }
     Err(Complaint::wrong(match () {
-        () if is(got, &swapped) => "the two values of each byte came out in the wrong order: the first is in the high \
+        () if is(got, &swapped, 1.0) => {
+            "the two values of each byte came out in the wrong order: the first is in the high \
                                     half (`byte >> 4`)"
-            .to_owned(),
-        () if is(got, &halves) => {
+                .to_owned()
+        }
+        () if is(got, &halves, 1.0) => {
             "all high halves came first, then all low halves; the two values of a byte belong next \
                                    to each other"
                 .to_owned()
         }
         () => {
-            let at = (0..packed.len()).find(|at| !is(&got[2 * at..2 * at + 2], &pairs[*at])).unwrap_or(0);
+            let at = (0..packed.len()).find(|at| !is(&got[2 * at..2 * at + 2], &pairs[*at], 1.0)).unwrap_or(0);
             format!(
                 "with absmax 1, the byte {:#04x} became {} and {}, expected {} and {}",
                 packed[at],
@@ -201,11 +215,18 @@ fn is_largest_magnitude(values: &[f32], absmax: f32) -> Result<(), Complaint> {
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     match () {
         () if (absmax - magnitude).abs() < TIE * magnitude => Ok(()),
-        () if (absmax - largest).abs() < TIE => wrong!(
+        () if (absmax - largest).abs() < TIE * magnitude => wrong!(
             "absmax is {absmax}, the largest value; but -{magnitude} is larger in magnitude, and divided by {absmax} it \
              would lie below -1, where there is no code"
         ),
-        () => wrong!("absmax of a block of {} is {absmax}, expected {magnitude}", values.len()),
+        () => {
+            let is_at = |value: &f32| (value.abs() - magnitude).abs() < TIE * magnitude;
+            let at = values.iter().position(is_at).unwrap_or(0);
+            wrong!(
+                "absmax of a block of {} is {absmax}, expected {magnitude}, the magnitude of value {at}",
+                values.len()
+            )
+        }
     }
 }
 
@@ -283,34 +304,34 @@ fn is_scaled(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) ->
     is_largest_magnitude(values, absmax)
 }
 
-fn zeros(quant_type: FourBit, answer: Result<(Vec<u8>, f32), Complaint>) -> Result<(), Complaint> {
+fn zeros(quant_type: FourBit, n: usize, answer: Result<(Vec<u8>, f32), Complaint>) -> Result<(), Complaint> {
     let why = "the largest magnitude is 0 then, and 0 / 0 is NaN: divide by 1 instead";
     let (packed, absmax) = answer.map_err(|complaint| match complaint {
-        Complaint::Panicked(message) => Complaint::wrong(format!("it panicked: {message}. For 64 zeros, {why}")),
+        Complaint::Panicked(message) => Complaint::wrong(format!("it panicked: {message}. For {n} zeros, {why}")),
         other => other,
     })?;
-    is_packed(&[0.0; 64], &packed)?;
+    is_packed(&vec![0.0; n], &packed)?;
     let (codebook, name) = (quant_type.codebook(), quant_type.to_string().to_uppercase());
     match codes(&packed).find(|&code| codebook[code] != 0.0) {
-        _ if !absmax.is_finite() => wrong!("absmax of 64 zeros is {absmax}; {why}"),
+        _ if !absmax.is_finite() => wrong!("absmax of {n} zeros is {absmax}; {why}"),
         Some(code) => wrong!(
-            "64 zeros got code {code}, which stands for {} in {name}: take a code whose number is 0 (if you divided: {why})",
+            "{n} zeros got code {code}, which stands for {} in {name}: take a code whose number is 0 (if you divided: {why})",
             codebook[code]
         ),
         None if absmax != 0.0 => wrong!(
-            "absmax of 64 zeros is {absmax}: it is the largest magnitude, which is 0; only what you divide by is 1"
+            "absmax of {n} zeros is {absmax}: it is the largest magnitude, which is 0; only what you divide by is 1"
         ),
         None => Ok(()),
     }
 }
 
-fn same_numbers(got: &[f32], expected: &[f32]) -> bool {
+fn same_numbers(got: &[f32], expected: &[f32], absmax: f32) -> bool {
     let sorted = |numbers: &[f32]| {
         let mut numbers = numbers.to_vec();
         numbers.sort_by(f32::total_cmp);
         numbers
     };
-    sorted(got).iter().zip(sorted(expected)).all(|(got, expected)| (got - expected).abs() < TIE)
+    is(&sorted(got), &sorted(expected), absmax)
 }
 
 #[cfg(test)]
@@ -328,14 +349,15 @@ mod tests {
                 let Absmax::Float32(absmax) = quantized.absmax() else { unreachable!("not nested") };
                 (quantized.packed().to_vec(), absmax[0])
             };
-            for values in [weights(), short_block()] {
+            // The library's own blocks have 64 values.
+            for values in blocks().into_iter().filter(|values| values.len() <= 64) {
                 let (packed, absmax) = quantize(&values);
                 assert_eq!(is_largest_magnitude(&values, absmax), Ok(()));
                 assert_eq!(nearest(quant_type.codebook(), &values, &packed, absmax), Ok(()));
             }
             let (packed, absmax) = quantize(&weights());
             assert_eq!(first_is_high(quant_type.codebook(), &weights(), &packed, absmax), Ok(()));
-            assert_eq!(zeros(quant_type, Ok(quantize(&[0.0; 64]))), Ok(()));
+            assert_eq!(zeros(quant_type, 64, Ok(quantize(&[0.0; 64]))), Ok(()));
         }
     }
 

@@ -5,8 +5,8 @@ use crate::course::{Check, Complaint, Score, Verdict, ask};
 use crate::model::{Device, LoadOptions, Precision};
 use crate::quant::{FourBit, QuantizationConfig};
 
-/// Not only the first GPU.
-const DEVICES: [Device; 3] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1)];
+/// Not only the first GPUs.
+const DEVICES: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1), Device::Cuda(7)];
 
 const FORMATS: [&str; 3] = ["INT8", "NF4", "FP4"];
 
@@ -22,9 +22,9 @@ const HINTS: [&str; 3] = [
 
 /// Checks `configurations(device)`.
 pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Score {
-    let [cpu, gpu, second_gpu] = DEVICES.map(|device| (device, ask(|| Ok(yours(device)))));
+    let [cpu, gpus @ ..] = DEVICES.map(|device| (device, ask(|| Ok(yours(device)))));
     let everywhere = |look: &dyn Fn(Device, &[Configuration]) -> Verdict| {
-        [&cpu, &gpu, &second_gpu].into_iter().try_for_each(|(device, all)| match all {
+        [&cpu].into_iter().chain(&gpus).try_for_each(|(device, all)| match all {
             Ok(all) => look(*device, all),
             Err(complaint) => Err(complaint.clone()),
         })
@@ -43,7 +43,7 @@ pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Sco
         })
         .point(
             "on a GPU it is in float16, and says so",
-            [&gpu, &second_gpu].into_iter().try_for_each(|(device, all)| match all {
+            gpus.iter().try_for_each(|(device, all)| match all {
                 Ok(all) => is_baseline(*device, all),
                 Err(complaint) => Err(complaint.clone()),
             }),

@@ -22,7 +22,7 @@ pub fn check_run_experiment(
 ) -> Score {
     let yours: &Answer<'_> = &yours;
     let trials: Result<Vec<Trial>, Complaint> =
-        Scenario::usual_and_other().into_iter().map(|scenario| scenario.run(yours)).collect();
+        Scenario::all().into_iter().map(|scenario| scenario.run(yours)).collect();
     let points: [Point<Trial>; 9] = [
         ("there is a row for each configuration, in order, under its name", Trial::named),
         ("each model is loaded with the options of its configuration", Trial::loaded),
@@ -44,7 +44,7 @@ pub fn check_run_experiment(
 
 /// Lets one call of a model fail, from the first wait to the last timed run; and the tokenizer.
 fn later_failures(yours: &Answer<'_>, trials: &[Trial]) -> Result<(), Complaint> {
-    let [scenario, _] = Scenario::usual_and_other();
+    let [scenario, ..] = Scenario::all();
     for &call in trials.first().map_or(&[][..], |usual| &usual.some_calls) {
         scenario.clone().failing_at(call).run(yours)?.fails_in_one_row()?;
     }

@@ -4,6 +4,7 @@ mod block;
 mod configurations;
 mod experiment;
 mod footprint;
+mod generations;
 mod quality;
 mod report;
 mod scenario;

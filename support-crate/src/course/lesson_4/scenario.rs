@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use super::{Configuration, ExperimentSettings};
+use crate::course::cases::LONG_PROMPT;
 use crate::course::probe::{Costs, Event, Machine, ProbeClock, ProbeModel, one_of};
 use crate::error::{Error, Result};
 use crate::measure::Clock;
@@ -28,8 +29,8 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    /// Two that differ in everything: the configurations and their names, prompts, counts, and which of them fails.
-    pub fn usual_and_other() -> [Self; 2] {
+    /// These differ in everything: the configurations and their names, prompts, counts, and which of them fails, if any.
+    pub fn all() -> [Self; 4] {
         let configurations = |precision: Precision, formats: &[(&str, Option<QuantizationConfig>)]| {
             let configuration = |(name, quantization): &(&str, Option<QuantizationConfig>)| Configuration {
                 name: (*name).to_owned(),
@@ -38,6 +39,8 @@ impl Scenario {
             formats.iter().map(configuration).collect()
         };
         let double = QuantizationConfig { bnb_4bit_use_double_quant: true, ..QuantizationConfig::nf4() };
+        let plain = QuantizationConfig { llm_int8_threshold: 0.0, ..QuantizationConfig::int8() };
+        let small = QuantizationConfig { bnb_4bit_blocksize: 128, ..QuantizationConfig::nf4() };
         [
             Self {
                 configurations: configurations(
@@ -81,6 +84,39 @@ impl Scenario {
                 fails_at: None,
                 has_tokenizer: true,
             },
+            // As little as there can be.
+            Self {
+                configurations: configurations(Precision::Float32, &[("FP4", Some(QuantizationConfig::fp4()))]),
+                settings: settings("lab/whole", 1, 1, &["  The door stood open.\n"]),
+                broken: None,
+                broken_because: "",
+                fails_at: None,
+                has_tokenizer: true,
+            },
+            // Many, of which one prompt comes again, and one is longer than most.
+            Self {
+                configurations: configurations(
+                    Precision::Float16,
+                    &[
+                        ("FP16 (Baseline GPU)", None),
+                        ("NF4", Some(QuantizationConfig::nf4())),
+                        ("INT8", Some(QuantizationConfig::int8())),
+                        ("FP4", Some(QuantizationConfig::fp4())),
+                        ("INT8, no outliers", Some(plain)),
+                        ("NF4, small blocks", Some(small)),
+                    ],
+                ),
+                settings: settings(
+                    "lab/other",
+                    60,
+                    8,
+                    &["A", "Sam had a cat", "The king", "Sam had a cat", "Yes!", LONG_PROMPT, "Why?"],
+                ),
+                broken: Some(0),
+                broken_because: "there is no such device",
+                fails_at: None,
+                has_tokenizer: true,
+            },
         ]
     }
 
@@ -109,12 +145,15 @@ impl Scenario {
         mib / f64::from(1 << 20)
     }
 
-    /// A token that says which configuration's model speaks, after a prompt of how many tokens, and how often it has read
-    /// that before.
-    pub fn token(place: usize, prompt_tokens: usize, times: usize) -> u32 {
-        600 + (800 * place + 20 * prompt_tokens + times.min(19)) as u32
+    /// A token that says which configuration's model speaks, after which prompt, and how often it has read that before.
+    pub fn token(place: usize, prompt: &[u32], times: usize) -> u32 {
+        let of_prompt = prompt.iter().map(|&id| id as usize).sum::<usize>() + prompt.len();
+        621 + (place * 560 + of_prompt % 28 * 20 + times.min(19)) as u32
     }
 }
+
+/// Mebibytes of scales, which the footprint leaves out.
+pub(super) const SCALES_MIB: f64 = 0.75;
 
 fn settings(model_id: &str, max_new_tokens: usize, num_timing_runs: usize, prompts: &[&str]) -> ExperimentSettings {
     ExperimentSettings {
@@ -126,7 +165,7 @@ fn settings(model_id: &str, max_new_tokens: usize, num_timing_runs: usize, promp
 }
 
 fn tensors(place: usize) -> Vec<TensorInfo> {
-    let rows = [1408, 320, 704, 192][place % 4];
+    let rows = [1408, 320, 704, 192, 1000, 448][place % 6];
     let embedding = TensorInfo::plain("wte.weight", TensorKind::Parameter, &[512, 1024], 4);
     let head =
         TensorInfo { name: "lm_head.weight".to_owned(), tied_to: Some(embedding.name.clone()), ..embedding.clone() };
@@ -205,6 +244,7 @@ impl ModelHub for FormatHub {
         let model = ProbeModel::new(&self.machine, vocab_size).with_tensors(tensors(place)).with_info(|info| {
             info.parameter_bytes = bytes(TensorKind::Parameter);
             info.buffer_bytes = bytes(TensorKind::Buffer);
+            info.quant_state_bytes = (SCALES_MIB * f64::from(1 << 20)) as usize;
         });
         Ok(Box::new(model.saying(move |_, _| one_of(said(place, &machine), vocab_size))))
     }
@@ -212,16 +252,15 @@ impl ModelHub for FormatHub {
 
 /// What is said in the generation that goes on: its prompt was the last to be read, and may have been read before.
 fn said(place: usize, machine: &Machine) -> u32 {
-    let events = machine.events();
-    let loaded = events.iter().rposition(|event| *event == Event::Load).unwrap_or(0);
-    let length = |event: &Event| match *event {
-        Event::Forward { past_len: 0, seq_len, .. } => Some(seq_len),
-        _ => None,
-    };
-    let prompts: Vec<usize> = events[loaded..].iter().filter_map(length).collect();
-    let last = prompts.last().copied().unwrap_or(0);
-    let times = prompts.iter().filter(|&&tokens| tokens == last).count();
-    Scenario::token(place, last, times.saturating_sub(1))
+    machine.look(|events, passes| {
+        let loaded = events.iter().rposition(|event| *event == Event::Load).unwrap_or(0);
+        let own = events[loaded..].iter().filter(|event| event.is_forward());
+        let before = passes.len() - own.clone().count();
+        let begins = |event: &Event| matches!(event, Event::Forward { past_len: 0, .. });
+        let prompts = own.zip(&passes[before..]).filter(|(event, _)| begins(event)).map(|(_, pass)| &pass.ids);
+        let Some(last) = prompts.clone().last() else { return Scenario::token(place, &[], 0) };
+        Scenario::token(place, last, prompts.filter(|prompt| *prompt == last).count() - 1)
+    })
 }
 
 /// A machine's clock that runs unevenly, so that no two runs take the same time, and that remembers what it showed.
@@ -263,13 +302,16 @@ mod tests {
     #[test]
     fn every_text_is_one_of_its_own() {
         let tokenizer = Machine::new(COSTS).tokenizer().unwrap();
-        for Scenario { configurations, settings, .. } in Scenario::usual_and_other() {
+        for Scenario { configurations, settings, .. } in Scenario::all() {
             let mut texts = HashSet::new();
             for place in 0..configurations.len() {
-                for prompt in &settings.prompts {
+                let mut prompts = settings.prompts.clone();
+                prompts.sort();
+                prompts.dedup();
+                for prompt in &prompts {
                     for times in 0..=settings.num_timing_runs {
-                        let tokens = tokenizer.encode(prompt).unwrap().len();
-                        let said = vec![Scenario::token(place, tokens, times); settings.max_new_tokens];
+                        let ids = tokenizer.encode(prompt).unwrap();
+                        let said = vec![Scenario::token(place, &ids, times); settings.max_new_tokens];
                         let text = tokenizer.decode(&said).unwrap();
                         assert!(!text.trim().is_empty());
                         assert!(texts.insert(text.trim().to_owned()), "{text:?} twice");

@@ -1,5 +1,6 @@
 //! `generate_text_and_time`: one generation, its text and its time.
 
+use crate::course::cases::LONG_PROMPT;
 use crate::course::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
 use crate::course::{Check, Complaint, Score, ask, must_fail};
 use crate::error::Result;
@@ -31,7 +32,10 @@ pub fn check_generate_text_and_time(
 ) -> Score {
     // One that would like to end its text in the middle, and one that says another token each time.
     let ending = Trial::of_ending(&yours);
-    let talking = Trial::of_talking(&yours);
+    let talking = [(OTHER_PROMPT, SAYING.to_owned()), (LONG_PROMPT, SAYING.repeat(9)), (OTHER_PROMPT, "!".to_owned())]
+        .into_iter()
+        .map(|(prompt, saying)| Trial::of_talking(&yours, prompt, &saying))
+        .collect::<Result<Vec<_>, _>>();
     Check::new("generate_text_and_time", HINTS)
         .about(&ending, "the clock that was passed in is read before and after", |trial| trial.timed().map(drop))
         .about(&ending, "the tokenizer stays out of the timed part", |trial| trial.timed()?.leaves_text_outside())
@@ -39,10 +43,12 @@ pub fn check_generate_text_and_time(
         .about(&ending, "the device is waited for before the clock stops", |trial| trial.timed()?.waits_after())
         .about(&ending, "exactly max_new_tokens tokens are generated, once", |trial| {
             trial.generates_all()?;
-            talking.as_ref().map_err(Complaint::clone)?.generates_all()
+            talking.as_ref().map_err(Complaint::clone)?.iter().try_for_each(Trial::generates_all)
         })
         .about(&ending, "the latency is the time between the two readings, in seconds", Trial::latency_fits)
-        .about(&talking, "the text is that of the new tokens, without the prompt", Trial::text_is_new)
+        .about(&talking, "the text is that of the new tokens, without the prompt", |trials| {
+            trials.iter().try_for_each(Trial::text_is_new)
+        })
         .about(&ending, "an error is handed on", |trial| hands_on_errors(&yours, trial))
         .score()
 }
@@ -55,6 +61,8 @@ struct Trial {
     /// Some of the calls of the model, each of which can fail.
     some_calls: Vec<usize>,
     prompt_tokens: usize,
+    /// What the model read first.
+    read: Vec<u32>,
     new_tokens: usize,
     /// After how many new tokens the model wants to end its text.
     ends_after: Option<usize>,
@@ -80,9 +88,9 @@ impl Trial {
         Ok(Self { ends_after: Some(ENDS_AFTER), ..trial })
     }
 
-    fn of_talking(yours: &Answer<'_>) -> Result<Self, Complaint> {
+    fn of_talking(yours: &Answer<'_>, prompt: &'static str, saying: &str) -> Result<Self, Complaint> {
         let machine = Machine::new(COSTS);
-        let (prompt_tokens, said) = (tokenizer()?.encode(OTHER_PROMPT)?.len(), tokenizer()?.encode(SAYING)?);
+        let (prompt_tokens, said) = (tokenizer()?.encode(prompt)?.len(), tokenizer()?.encode(saying)?);
         let (new_tokens, expected_text) = (said.len(), tokenizer()?.decode(&said)?);
         let vocab_size = tokenizer()?.vocab_size();
         let says = move |_, position: usize| {
@@ -90,7 +98,7 @@ impl Trial {
             one_of(said[place], vocab_size)
         };
         let loaded = machine.loaded(|model: ProbeModel| model.saying(says))?;
-        let trial = Self::run(yours, &machine, &loaded, OTHER_PROMPT, new_tokens)?;
+        let trial = Self::run(yours, &machine, &loaded, prompt, new_tokens)?;
         Ok(Self { expected_text, ..trial })
     }
 
@@ -108,6 +116,7 @@ impl Trial {
             events: machine.events(),
             some_calls: machine.some_calls().collect(),
             prompt_tokens: tokenizer()?.encode(prompt)?.len(),
+            read: machine.passes().into_iter().next().map(|pass| pass.ids).unwrap_or_default(),
             new_tokens,
             ends_after: None,
             expected_text: String::new(),
@@ -124,6 +133,15 @@ impl Trial {
         if prompts_read > 1 {
             return wrong!("the prompt was read {prompts_read} times; generate once, warming up is left to the caller");
         }
+        let (prompt, read) = (tokenizer()?.encode(self.prompt)?, self.read.len());
+        Complaint::unless(read == 0 || self.read == prompt, || {
+            let all = prompt.len();
+            if read == all {
+                format!("the prompt has {all} tokens; the model was given as many, but others")
+            } else {
+                format!("the prompt has {all} tokens, the model was given {read}")
+            }
+        })?;
         let (asked, passes) = (self.new_tokens, self.events.iter().filter(|event| event.is_forward()).count());
         match passes {
             _ if passes == asked => Ok(()),
@@ -172,7 +190,11 @@ fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Result<(), Complaint> {
     for &call in &good.some_calls {
         let machine = Machine::failing_at(COSTS, call);
         let loaded = ending(&machine, good.prompt_tokens)?;
-        must_fail(ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS)), |(text, _)| {
+        let got = ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS));
+        if !machine.has_failed() {
+            continue;
+        }
+        must_fail(got, |(text, _)| {
             format!(
                 "the device failed while it worked, and yet the function returned the text {text:?}: hand the error on \
                  with `?`"

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 
+use super::generations::{Generation, generations};
 pub(super) use super::scenario::Scenario;
-use super::scenario::{DEVICE_FAILED, FormatHub, UnevenClock};
+use super::scenario::{DEVICE_FAILED, FormatHub, SCALES_MIB, UnevenClock};
 use super::{Configuration, ExperimentResult, ExperimentRow, ExperimentSettings};
-use crate::course::probe::{Event, Machine, Pass};
+use crate::course::probe::Event;
 use crate::course::{Complaint, ask};
 use crate::measure::{Clock, Statistics};
 use crate::model::{LoadOptions, ModelHub, Tokenizer};
@@ -25,6 +26,8 @@ pub(super) struct Trial {
     tokenizer: Tokenizer,
     /// Some of the calls of models, each of which can fail.
     pub some_calls: Vec<usize>,
+    /// Whether the call that was to fail was made.
+    has_failed: bool,
 }
 
 /// A line of the log, and how many events there were before it.
@@ -32,18 +35,6 @@ pub(super) struct Trial {
 struct Note {
     line: String,
     after: usize,
-}
-
-/// One generation: which configuration's model, from which prompt, and how long it took by the answer's readings of the
-/// clock around it.
-#[derive(Debug, Clone, PartialEq)]
-struct Generation {
-    place: usize,
-    prompt: Option<usize>,
-    new_tokens: usize,
-    seconds: Option<f64>,
-    /// The place of its first forward pass among the events.
-    begins: usize,
 }
 
 impl Scenario {
@@ -66,44 +57,13 @@ impl Scenario {
             asked: hub.asked(),
             events: machine.events(),
             some_calls: machine.some_calls().collect(),
+            has_failed: machine.has_failed(),
             generations,
             log: log.into_inner(),
             tokenizer,
             scenario: self,
         })
     }
-}
-
-/// The generations of a machine, from its forward passes: one begins with a pass that does not go on from the one before.
-fn generations(machine: &Machine, prompts: &[Vec<u32>], loaded: &[usize], shown: &[f64]) -> Vec<Generation> {
-    let mut generations: Vec<Generation> = Vec::new();
-    let (mut passes, mut shown) = (machine.passes().into_iter(), shown.iter());
-    let (mut before, mut start, mut is_running): (Option<Pass>, Option<f64>, bool) = (None, None, false);
-    for (begins, event) in machine.events().into_iter().enumerate() {
-        match event {
-            Event::Forward { past_len, .. } => {
-                let Some(pass) = passes.next() else { break };
-                let goes_on = past_len > 0
-                    || before.as_ref().is_some_and(|before| is_running && pass.ids.starts_with(&before.ids));
-                if !goes_on {
-                    let place = loaded.get(pass.model).copied().unwrap_or(usize::MAX);
-                    let prompt = prompts.iter().position(|prompt| *prompt == pass.ids);
-                    generations.push(Generation { place, prompt, new_tokens: 0, seconds: None, begins });
-                }
-                generations.iter_mut().last().into_iter().for_each(|last| last.new_tokens += 1);
-                (before, is_running) = (Some(pass), true);
-            }
-            Event::Clock { .. } => {
-                let now = shown.next().copied();
-                if let (true, Some(last), Some(now), Some(start)) = (is_running, generations.last_mut(), now, start) {
-                    last.seconds = Some(now - start);
-                }
-                (start, is_running) = (now, false);
-            }
-            _ => {}
-        }
-    }
-    generations
 }
 
 impl Trial {
@@ -164,7 +124,9 @@ impl Trial {
         for (place, result) in self.results()? {
             let (got, expected) = (result.memory_mib, Scenario::memory_mib(place));
             if got.is_nan() || (got - expected).abs() > 0.005 {
-                return wrong!("the model of {:?} takes {expected} MiB, its row says {got}", self.name(place));
+                let scales = (got - expected - SCALES_MIB).abs() < 0.005;
+                let why = if scales { ", which is with the scales of its weights: the footprint has none" } else { "" };
+                return wrong!("the model of {:?} takes {expected} MiB, its row says {got}{why}", self.name(place));
             }
         }
         Ok(())
@@ -183,13 +145,20 @@ impl Trial {
                 result.outputs.len()
             );
         }
-        for (output, prompt) in result.outputs.iter().zip(&settings.prompts) {
-            let tokens = self.tokenizer.encode(prompt)?.len();
+        for (index, (output, prompt)) in result.outputs.iter().zip(&settings.prompts).enumerate() {
+            let ids = self.tokenizer.encode(prompt)?;
             let text =
-                |times| self.tokenizer.decode(&vec![Scenario::token(place, tokens, times); settings.max_new_tokens]);
+                |times| self.tokenizer.decode(&vec![Scenario::token(place, &ids, times); settings.max_new_tokens]);
             let is = |times| Ok::<_, Complaint>(output.trim() == text(times)?.trim());
-            if is(0)? {
+            let before = settings.prompts[..index].iter().filter(|other| *other == prompt).count();
+            if is(before)? {
                 continue;
+            }
+            if before > 0 && is(0)? {
+                return wrong!(
+                    "{prompt:?} is there {} times, and one text was used again: each takes a generation",
+                    before + 1
+                );
             }
             for times in 1..=settings.num_timing_runs {
                 if is(times)? {
@@ -202,7 +171,7 @@ impl Trial {
             if output.starts_with(prompt.as_str()) {
                 return wrong!("the text after {prompt:?} begins with the prompt: its row says {output:?}");
             }
-            return wrong!("after {prompt:?} the model of {name:?} said {:?}, its row says {output:?}", text(0)?);
+            return wrong!("after {prompt:?} the model of {name:?} said {:?}, its row says {output:?}", text(before)?);
         }
         Ok(())
     }
@@ -280,10 +249,11 @@ impl Trial {
     pub fn others_once(&self) -> Result<(), Complaint> {
         self.results()?;
         for place in self.working() {
-            for (prompt, text) in self.scenario.settings.prompts.iter().enumerate().skip(1) {
-                let of = |one: &&Generation| one.place == place && one.prompt == Some(prompt);
+            for text in self.scenario.settings.prompts.iter().skip(1) {
+                let prompts = &self.scenario.settings.prompts;
+                let of = |one: &&Generation| one.place == place && one.prompt.is_some_and(|at| prompts[at] == *text);
                 let times = self.generations.iter().filter(of).count();
-                if times != 1 {
+                if times != prompts.iter().filter(|other| *other == text).count() {
                     return wrong!(
                         "the model of {:?} read {text:?} {times} times; once gives its text, and only the first prompt is \
                          timed",
@@ -340,7 +310,7 @@ impl Trial {
                 return missing(format!("Memory Footprint: {memory} MiB"));
             }
             for (index, prompt) in self.scenario.settings.prompts.iter().enumerate() {
-                let beginning: String = prompt.chars().take(12).collect();
+                let beginning: String = prompt.trim().chars().take(12).collect();
                 let Some(note) = said("Processing prompt", &beginning) else {
                     return missing(format!("  Processing prompt: '{beginning}...'"));
                 };
@@ -361,6 +331,9 @@ impl Trial {
 
     /// After one call of a model failed: its row has the error, the others are whole.
     pub fn fails_in_one_row(&self) -> Result<(), Complaint> {
+        if !self.has_failed {
+            return Ok(());
+        }
         self.named()?;
         let says_so = |place: &usize| match &self.rows[*place].outcome {
             Err(error) => error.to_string().contains(DEVICE_FAILED),

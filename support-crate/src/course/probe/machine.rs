@@ -31,6 +31,9 @@ pub struct Costs {
     /// How much more each forward pass costs than the one before, as on a machine that gets warmer: no two runs
     /// then take the same time, so that each can be told from its repeats.
     pub drift: f64,
+    /// One forward pass in every 23, besides: of runs of a few passes, some take several times as long as their
+    /// neighbours, as on a machine that is shared.
+    pub pause: f64,
     /// Whether the device works on while the caller goes on, as a GPU does: passes are then paid for when the
     /// device is waited for.
     pub is_asynchronous: bool,
@@ -48,6 +51,7 @@ impl Costs {
         encode: 0.0,
         decode: 0.0,
         drift: 0.0,
+        pause: 0.0,
         is_asynchronous: false,
     };
 }
@@ -57,6 +61,9 @@ impl Default for Costs {
         Self::PLAIN
     }
 }
+
+/// How many forward passes have a [pause](Costs::pause) among them.
+const PAUSES: usize = 23;
 
 /// Something that was done on the machine, in order.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -152,9 +159,21 @@ impl Machine {
         self.state().passes.clone()
     }
 
+    /// Looks at what has happened so far, and at what the forward passes computed.
+    pub fn look<T>(&self, look: impl FnOnce(&[Event], &[Pass]) -> T) -> T {
+        let state = self.state();
+        look(&state.events, &state.passes)
+    }
+
     /// How many calls of models there were so far, each of which can fail.
     pub fn calls(&self) -> usize {
         self.state().calls
+    }
+
+    /// Whether the call that was to fail was made: another answer, or another way of an answer, may not get there.
+    pub fn has_failed(&self) -> bool {
+        let state = self.state();
+        state.fails_at.is_some_and(|call| call < state.calls)
     }
 
     /// A few of these calls, from the first to the last: enough to find out whether an error gets lost on its way.
@@ -219,7 +238,8 @@ impl Machine {
         let drift = self.costs.drift * state.passes.len() as f64;
         let cold_start = if state.is_warm { 0.0 } else { self.costs.cold_start };
         state.is_warm = true;
-        state.pending += cold_start + self.costs.step + drift + self.costs.token * (batch * seq_len) as f64;
+        let pause = if state.passes.len().is_multiple_of(PAUSES) { self.costs.pause } else { 0.0 };
+        state.pending += pause + cold_start + self.costs.step + drift + self.costs.token * (batch * seq_len) as f64;
         state.pending += self.costs.left_padding * left_padding as f64;
         if !self.costs.is_asynchronous {
             state.settle();

@@ -130,7 +130,7 @@ impl CausalLm for ProbeModel {
     }
 
     fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<CacheStorage> {
-        Ok(CacheStorage::Nothing)
+        Ok(CacheStorage::nothing())
     }
 
     fn retain_rows(&self, _: &mut CacheStorage, _rows: &[usize], _past_len: usize) -> Result<()> {

@@ -1,9 +1,9 @@
 //! `int8_dot`: a dot product of whole numbers.
 
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::Rng;
 
 use super::Int8Vector;
+use crate::course::cases::random;
 use crate::course::{Check, Complaint, Score, ask, must_fail};
 use crate::error::Result;
 
@@ -51,7 +51,7 @@ fn affine() -> Vec<(Int8Vector, Int8Vector)> {
 
 /// Of any length, scale and zero point: the same ones each time.
 fn any() -> Vec<(Int8Vector, Int8Vector)> {
-    let mut rng = StdRng::seed_from_u64(9);
+    let mut rng = random(9);
     let mut vector = |n: usize| Int8Vector {
         values: (0..n).map(|_| rng.random()).collect(),
         scale: 10_f32.powf(rng.random_range(-4.0..1.0)),
@@ -64,7 +64,9 @@ fn long() -> Vec<(Int8Vector, Int8Vector)> {
     // One product beyond an int8, sums beyond an int16.
     let ends = |n: usize| (vector(&vec![-128; n], 0.5, 0), vector(&vec![127; n], 0.25, 0));
     let one_sided = (vector(&[127; 1000], 0.5, -128), vector(&[-128; 1000], 0.25, 127));
-    vec![ends(1), ends(1000), one_sided]
+    // Nearly as large as an i32 can be.
+    let most = (vector(&[127; 30_000], 0.5, -128), vector(&[-128; 30_000], 0.25, 127));
+    vec![ends(1), ends(1000), one_sided, most]
 }
 
 /// Large sums that cancel but for the last product: float32 has 24 bits, and loses what is left.
@@ -112,9 +114,20 @@ fn fits(x: &Int8Vector, w: &Int8Vector, got: f32) -> Result<(), Complaint> {
     )
 }
 
+/// Vectors of a length each: neither one more, nor a multiple, nor none will do.
 fn lengths(dot: &dyn Fn(&Int8Vector, &Int8Vector) -> Result<f32, Complaint>) -> Result<(), Complaint> {
     let (empty, two, three) = (vector(&[], 1.0, 0), vector(&[1, 2], 1.0, 0), vector(&[1, 2, 3], 1.0, 0));
-    for (x, w) in [(&three, &two), (&two, &three), (&two, &empty), (&empty, &two)] {
+    let (long, longer) = (vector(&[3; 64], 1.0, 0), vector(&[3; 65], 1.0, 0));
+    let pairs = [
+        (&three, &two),
+        (&two, &three),
+        (&two, &empty),
+        (&empty, &two),
+        (&long, &longer),
+        (&longer, &long),
+        (&long, &two),
+    ];
+    for (x, w) in pairs {
         must_fail(dot(x, w), |got| {
             let (a, b) = (x.values.len(), w.values.len());
             format!(

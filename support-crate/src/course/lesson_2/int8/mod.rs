@@ -6,11 +6,11 @@ mod symmetric;
 
 pub use affine::check_quantize_affine;
 pub use dot::check_int8_dot;
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::Rng;
 use serde::Serialize;
 pub use symmetric::check_quantize_symmetric;
 
+use crate::course::cases::{KINDS, random, row, size};
 use crate::course::{Complaint, ask, must_fail};
 use crate::error::{Error, Result};
 
@@ -77,19 +77,38 @@ const HUGE: [f32; 4] = [1.5e38, 3.1e38, 2.2e38, 0.9e38];
 
 const CASES: [&[f32]; 9] = [&MIXED, &ONE_SIDED, &POSITIVE, &NEGATIVE, &TINY, &LARGE, &HALVES, &CONSTANT, &HUGE];
 
-/// Numbers of any count, size and place: the same ones each time.
-fn any_numbers() -> impl Iterator<Item = Vec<f32>> {
-    let mut rng = StdRng::seed_from_u64(8);
-    (0..40).map(move |_| {
+/// Numbers of any count, size, order and place, some of them zeros: the same ones each time.
+fn any_numbers() -> Vec<Vec<f32>> {
+    let mut rng = random(8);
+    let mut numbers = |number: usize| {
+        let n = size(&mut rng, if number < KINDS { 5000 } else { 200 });
         let (size, place) = (10_f32.powi(rng.random_range(-30..30)), rng.random_range(-2.0..2.0));
-        (0..rng.random_range(1..200)).map(|_| size * (place + rng.random_range(-1.0_f32..1.0))).collect()
-    })
+        row(&mut rng, number, n).into_iter().map(|x| size * (place + x)).collect::<Vec<f32>>()
+    };
+    let mut all: Vec<Vec<f32>> = (0..6 * KINDS).map(&mut numbers).collect();
+    all.extend([vec![-4.2], vec![1e-20], vec![0.0, -0.0, 2.5, 0.0], vec![-7.5; 3]]);
+    all
 }
 
 /// The answer's vectors of the cases, with as many values as there are numbers.
 fn answers(yours: &Answer<'_>) -> Result<Vec<(Vec<f32>, Int8Vector)>, Complaint> {
     let cases = CASES.into_iter().map(<[f32]>::to_vec).chain(any_numbers());
-    cases.map(|numbers| answer(yours, &numbers).map(|vector| (numbers, vector))).collect()
+    let refused = |numbers: &[f32], complaint| match complaint {
+        Complaint::Failed(message) => {
+            let [low, high] = [f32::min, f32::max].map(|end| numbers.iter().copied().reduce(end).unwrap_or(0.0));
+            Complaint::wrong(format!(
+                "{} numbers from {low} to {high}, each of them finite, are an error of yours: {message}",
+                numbers.len()
+            ))
+        }
+        other => other,
+    };
+    cases
+        .map(|numbers| match answer(yours, &numbers) {
+            Ok(vector) => Ok((numbers, vector)),
+            Err(complaint) => Err(refused(&numbers, complaint)),
+        })
+        .collect()
 }
 
 fn answer(yours: &Answer<'_>, numbers: &[f32]) -> Result<Int8Vector, Complaint> {
@@ -129,33 +148,43 @@ fn rounds_to_nearest(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complai
 }
 
 /// Zeros, and no numbers at all: there is no range to divide by, and still an answer.
-fn zeros_are_no_problem(yours: &Answer<'_>) -> Result<(), Complaint> {
-    for zeros in [&[0.0_f32; 3][..], &[]] {
+fn zeros_are_no_problem(yours: &Answer<'_>, zero_points: std::ops::RangeInclusive<i32>) -> Result<(), Complaint> {
+    for zeros in [vec![0.0; 3], vec![], vec![-0.0], vec![0.0; 300]] {
         let what = if zeros.is_empty() { "no numbers at all" } else { "zeros only" };
-        let vector = match answer(yours, zeros) {
+        let vector = match answer(yours, &zeros) {
             Err(Complaint::Failed(message)) => {
                 return wrong!("{what} are an error of yours ({message}); take the scale 1");
             }
             other => other?,
         };
-        Complaint::unless(vector.scale.is_finite() && vector.scale > 0.0, || {
-            format!("{what} give the scale {}: dividing by it gives NaN; take 1 there", vector.scale)
+        let Int8Vector { scale, zero_point, .. } = vector;
+        Complaint::unless(scale.is_finite() && scale > 0.0, || {
+            format!("{what} give the scale {scale}: dividing by it gives NaN; take 1 there")
         })?;
         Complaint::unless(vector.dequantize().iter().all(|&x| x == 0.0), || {
             format!("{what} become {:?}, which do not stand for 0", vector.values)
+        })?;
+        Complaint::unless(zero_points.contains(&zero_point), || {
+            format!("{what} give the zero point {zero_point}, which is none of this grid's")
         })?;
     }
     Ok(())
 }
 
-/// What is no number has no place on a grid.
+/// What is no number has no place on a grid, wherever it stands.
 fn refuses_what_is_no_number(yours: &Answer<'_>) -> Result<(), Complaint> {
-    let bad = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
-    for (bad, place) in bad.into_iter().flat_map(|bad| (0..3).map(move |place| (bad, place))) {
-        let mut numbers = [0.5, 0.75, -1.5];
+    let bad = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+    let places: [(usize, usize); 7] = [(1, 0), (3, 0), (3, 1), (3, 2), (100, 71), (1000, 999), (1000, 300)];
+    for (bad, (n, place)) in bad.into_iter().flat_map(|bad| places.map(|at| (bad, at))) {
+        let mut numbers = [0.5, 0.75, -1.5].repeat(n.div_ceil(3));
+        numbers.truncate(n);
         numbers[place] = bad;
         must_fail(ask(|| yours(&numbers)), |Int8Vector { values, scale, .. }| {
-            format!("{bad} among the numbers became {values:?} with scale {scale}, as if all was well: return an `Err`")
+            let values = &values[..values.len().min(3)];
+            format!(
+                "{bad} in place {place} of {n} numbers became {values:?} with scale {scale}, as if all was well: return \
+                 an `Err`"
+            )
         })?;
     }
     Ok(())

@@ -1,5 +1,5 @@
 // Knows the names in lower case only.
-// wrong: Float16
+// wrong: FLOAT32
 fn resolve_dtype(requested: &str, device: Device) -> Result<ResolvedDtype> {
     let (dtype, label) = match (requested, device) {
         ("float32", _) => (Precision::Float32, "float32"),

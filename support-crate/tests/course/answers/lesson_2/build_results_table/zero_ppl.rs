@@ -1,5 +1,5 @@
 // Zero where nothing was measured.
-// wrong: 0 would say
+// wrong: leave the cell empty
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     Ok(Table::new("[6] Summary table")
         .column("scenario", "", rows.iter().map(|row| &row.scenario))?

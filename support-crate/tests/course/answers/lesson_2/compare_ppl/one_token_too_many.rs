@@ -1,5 +1,5 @@
 // Weights each text by the length of its ids.
-// wrong: over all tokens, yours says
+// wrong: of which the first is not predicted
 fn compare_ppl(models: &[(&str, &Loaded)], texts: &[&str]) -> Result<Vec<ModelPpl>> {
     models
         .iter()

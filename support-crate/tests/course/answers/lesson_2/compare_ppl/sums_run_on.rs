@@ -1,5 +1,5 @@
 // Sets the two sums to zero once, before the loop over the models.
-// wrong: over all tokens, yours says
+// wrong: the loss of "int8" over all tokens is
 fn compare_ppl(models: &[(&str, &Loaded)], texts: &[&str]) -> Result<Vec<ModelPpl>> {
     let options = PerplexityOptions::default();
     let mut total = 0.0;

@@ -1,5 +1,5 @@
 // Two to the loss.
-// wrong: your ppl is
+// wrong: the base is e, not 2
 fn compare_ppl(models: &[(&str, &Loaded)], texts: &[&str]) -> Result<Vec<ModelPpl>> {
     let mut rows = Vec::new();
     for &(label, loaded) in models {

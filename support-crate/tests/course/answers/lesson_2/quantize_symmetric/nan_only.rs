@@ -1,5 +1,5 @@
 // Finds NaN and overlooks infinity.
-// wrong: inf among the numbers
+// wrong: inf in place
 fn quantize_symmetric(numbers: &[f32]) -> Result<Int8Vector> {
     if let Some(bad) = numbers.iter().find(|x| x.is_nan()) {
         return Err(Error::input(format!("{bad} cannot be quantized")));

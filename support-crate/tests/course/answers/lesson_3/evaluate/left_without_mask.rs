@@ -1,5 +1,5 @@
 // Pads on the left and does not tell the model.
-// wrong: `average_loss` is
+// wrong: `average_loss` of
 fn evaluate(loaded: &Loaded, texts: &[&str], batch_size: usize) -> Result<Evaluation> {
     let mut total = LossSum::default();
     for texts in texts.chunks(batch_size) {

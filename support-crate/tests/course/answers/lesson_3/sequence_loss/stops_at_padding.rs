@@ -1,5 +1,5 @@
 // Ends at the first padding.
-// wrong: 2 tokens after 4 of padding
+// wrong: tokens after
 fn sequence_loss(logits: &Logits, row: usize, ids: &[u32], mask: &[bool]) -> LossSum {
     let mut sum = LossSum::default();
     for t in 1..ids.len() {

@@ -1,0 +1,81 @@
+"""Leaves of what learners wrote, and of what their code printed, what shows something and does nothing.
+
+In formgrader it stands on a page that has the rights of the teacher's Jupyter server, and that renders Markdown by itself.
+"""
+
+import html
+import re
+
+import nh3
+from nbconvert.filters.markdown_mistune import InvalidNotebook, IPythonRenderer, MarkdownWithMath
+
+# An SVG is shown as a picture, in which no script runs.
+SHOWN = ("text/plain", "text/html", "image/png", "image/jpeg", "image/svg+xml")
+TAGS = {
+    "a", "b", "blockquote", "br", "caption", "code", "col", "colgroup", "dd", "del", "details", "div", "dl", "dt", "em", "h1", "h2",
+    "h3", "h4", "h5", "h6", "hr", "i", "img", "li", "ol", "p", "pre", "s", "small", "span", "strong", "sub", "summary", "sup",
+    "table", "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul",
+}
+ATTRIBUTES = {
+    "*": {"align", "style", "title"}, "td": {"colspan", "rowspan"}, "th": {"colspan", "rowspan"}, "a": {"href"},
+    "img": {"alt", "height", "src", "width"},
+}
+# What the library's own tables and cards are styled by. No value is negative, none a function: text stays in its place, and
+# nothing is loaded.
+STYLE = re.compile(
+    r"(?:(?:background-)?color|border(?:-\w+)?|padding|margin-(?:top|left)|max-width|opacity|text-align|font-(?:style|weight)) *: *[\w#%. ]+"
+    r"|white-space *: *pre(?:-wrap)?|height *: *auto|line-height *: *1\.\d|font-size *: *\d\d%",
+    re.A,
+)
+
+
+def attribute(_tag, name, value):
+    if name == "style":
+        return "; ".join(part for part in map(str.strip, value.split(";")) if STYLE.fullmatch(part)) or None
+    # A picture from elsewhere would tell who reads when; a place on the teacher's own server is hers.
+    places = {"src": r"data:image/", "href": r"https?://|mailto:"}
+    return value if name not in places or re.match(places[name], value, re.I) else None
+
+
+CLEANER = nh3.Cleaner(
+    tags=TAGS, attributes=ATTRIBUTES, attribute_filter=attribute, url_schemes={"http", "https", "mailto", "data"},
+    clean_content_tags={"script", "style"},
+)
+
+
+def make_harmless(notebook, starter):
+    """Cells that are as they were handed out stay so, and all else is sanitised."""
+    handed_out = {cell.source: cell for cell in starter.cells if cell.cell_type == "markdown"}
+    notebook.metadata = starter.metadata
+    for cell in notebook.cells:
+        # Tags and widths become parts of the page, whatever they are.
+        cell.metadata = {name: value for name, value in cell.metadata.items() if name == "nbgrader"}
+        if cell.cell_type == "code":
+            for out in cell.outputs:
+                if "data" in out:
+                    out.metadata = {}
+                    out.data = {kind: data for kind, data in out.data.items() if kind in SHOWN}
+                    if "text/html" in out.data:
+                        out.data["text/html"] = CLEANER.clean("".join(out.data["text/html"]))
+            continue
+        attachments = cell.pop("attachments", {})
+        if cell.cell_type == "markdown" and cell.source in handed_out:
+            if "attachments" in handed_out[cell.source]:
+                cell.attachments = handed_out[cell.source].attachments
+        elif cell.source.strip():
+            is_raw = cell.cell_type == "raw"
+            cell.source = as_markdown(cell.source if is_raw else rendered(cell.source, attachments))
+
+
+def rendered(source, attachments):
+    """Markdown as nbconvert shows it."""
+    renderer = IPythonRenderer(escape=False, attachments=attachments, exclude_anchor_links=True)
+    try:
+        return MarkdownWithMath(renderer=renderer).render(source)
+    except (InvalidNotebook, RecursionError):
+        return f"<pre>{html.escape(source)}</pre>"
+
+
+def as_markdown(page):
+    """The page, sanitised, as Markdown of one line, which is a block of HTML: Markdown looks for nothing of its own in it."""
+    return f"<div>{CLEANER.clean(page)}</div>".replace("\r", "").replace("\n", "&#10;")

@@ -1,0 +1,120 @@
+"""What reads, records and shows a notebook that somebody handed in: with limits, and so that the page does nothing."""
+
+import resource
+import sys
+import time
+from html.parser import HTMLParser
+
+import nbformat
+from nbconvert import HTMLExporter
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
+
+from quantlab_jupyter import execute, grade, kernel, outputs, processes
+from quantlab_jupyter.harmless import make_harmless
+
+LINKS = """[the plots](javascript:alert(1)) and [more][x], <a href='jav&#x09;ascript:alert(2)'>tab</a>, [mine](/api/shutdown)
+
+\\[escaped\\](javascript:alert(3)) `[code](javascript:alert(4))`
+
+\\[y]: javascript:alert(5)
+
+![far](https://elsewhere.example/a.png) <img src="//elsewhere.example/b.png" onerror="alert(6)"> ![near](attachment:a.png)
+
+<div style="position: fixed; top: 0; color: red; background: url(https://elsewhere.example/c.png); margin-left: -9px">covers</div>
+<style>body { display: none }</style><script>alert(7)</script><svg onload="alert(8)"></svg><iframe src="https://elsewhere.example"></iframe>
+
+[good](https://example.org/) $a < b$
+
+[x]: javascript:alert(9)
+"""
+
+
+class Page(HTMLParser):
+    """Whatever on a page leads or loads."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.places, self.tags, self.styles, self.words = [], [], [], page
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        for name, value in attributes:
+            assert not name.startswith("on"), f"<{tag} {name}>"
+            if name in ("href", "src", "srcset", "action"):
+                self.places.append(value)
+            if name == "style":
+                self.styles.append(value)
+
+
+def as_formgrader_shows(cells):
+    notebook = new_notebook(cells=cells, metadata={"title": "</title><script>alert(10)</script>"})
+    make_harmless(notebook, new_notebook(cells=[new_markdown_cell("[ours](../README.md)")]))
+    exporter = HTMLExporter(template_name="basic")
+    return Page(exporter.from_notebook_node(nbformat.from_dict(notebook))[0])
+
+
+def links_lead_nowhere():
+    picture = {"a.png": {"image/png": "AAAA"}}
+    markdown = new_markdown_cell(LINKS, attachments=picture, metadata={"tags": ['x" onclick="alert(11)']})
+    output = new_output("display_data", {"text/html": LINKS, "application/javascript": "alert(12)"}, metadata={"isolated": True})
+    code = new_code_cell("let x = 1;", outputs=[output])
+    page = as_formgrader_shows([markdown, new_raw_cell(LINKS), code, new_markdown_cell("[ours](../README.md)")])
+    allowed = {"https://example.org/", "data:image/png;base64,AAAA", "../README.md"}
+    assert set(page.places) == allowed, page.places
+    assert not {"script", "style", "svg", "iframe"} & set(page.tags), page.tags
+    assert page.styles and set(page.styles) == {"color: red"}, page.styles
+    for shown in ("the plots", "covers", "[escaped](javascript:alert(3))", "$a &lt; b$"):
+        assert shown in page.words, shown
+
+
+def much_text_takes_little_time():
+    for text in ("<script>" * 200_000, "<b>" * 5000, "[" * 5000, "<" * 50_000):
+        start = time.process_time()
+        as_formgrader_shows([new_markdown_cell(text), new_code_cell(outputs=[new_output("display_data", {"text/html": text})])])
+        assert time.process_time() - start < 10, text[:9]
+    streams = kernel.Streams()
+    cell = new_code_cell(outputs=[new_output("stream", text="a" * 200_000)])
+    streams.pieces = {"stdout": ["b\rc\n", "d\r\n", "e\rf\r"]}
+    start = time.process_time()
+    streams.join_streams(cell)
+    assert cell.outputs[0].text == "c\nd\r\nf\r" and time.process_time() - start < 1
+
+
+def recording_ends():
+    def takes(megabytes):
+        return len(bytearray(megabytes << 20))
+
+    def raises(text):
+        raise ValueError(text)
+
+    # One that computes for ever looks at no signal, nor does one that sleeps.
+    assert "1 s" in grade.in_process(1, lambda: sum(iter(int, 1)))
+    assert "1 s" in grade.in_process(1, time.sleep, 100)
+    assert f"{processes.MEMORY_MIB} MiB" in grade.in_process(10, takes, 2 * processes.MEMORY_MIB)
+    assert grade.in_process(10, raises, "why" * 10_000).endswith("why")
+    assert grade.in_process(10, sys.exit) == "SystemExit: "
+    assert grade.in_process(10, takes, 1) is None
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    processes.hold(60)
+    assert resource.getrlimit(resource.RLIMIT_DATA)[0] <= processes.MEMORY_MIB << 20
+    processes.lift()
+    assert resource.getrlimit(resource.RLIMIT_DATA) == (before[1], before[1])
+
+
+def outputs_have_room_together():
+    room = outputs.Room()
+    half = {"data": {"text/plain": "x" * (outputs.MAX_NOTEBOOK_CHARS // 2), "text/html": ""}}
+    assert room.takes(half) and room.takes([half]) and not room.takes(["x"])
+    assert room.takes("7 proof", outputs.RESERVED_CHARS), "a check's score"
+    run = execute.Run(1, 1, 1)
+    assert (run.status(True), run.status(False), run.notes()) == ("untouched", "graded", [])
+    run.room.leave_out(new_code_cell())
+    assert run.status(False) == "graded" and "outputs of 1 cells" in run.notes()[0]
+
+
+if __name__ == "__main__":
+    links_lead_nowhere()
+    much_text_takes_little_time()
+    recording_ends()
+    outputs_have_room_together()

@@ -1,0 +1,77 @@
+//! Figures of an answer, against the right ones and those that well-known mistakes give.
+
+use super::Verdict;
+
+/// One number that an answer gave.
+pub(super) struct Figure {
+    /// What it is of, for the message.
+    pub what: String,
+    pub got: f64,
+    pub expected: f64,
+    /// What mistakes give in its place, each with what to say about it.
+    pub mistakes: Vec<(f64, &'static str)>,
+}
+
+/// # Errors
+/// The first figure that is wrong; of the mistakes that give it, the one that explains most of the other figures too is
+/// named, for here and there two mistakes give the same number.
+pub(super) fn all_right(figures: &[Figure], is_close: fn(f64, f64) -> bool) -> Verdict {
+    let Some(wrong) = figures.iter().find(|figure| !is_close(figure.got, figure.expected)) else { return Ok(()) };
+    let gives = |figure: &Figure, why: &str| {
+        figure.mistakes.iter().any(|(value, mistake)| *mistake == why && is_close(figure.got, *value))
+    };
+    let explained = |why: &str| figures.iter().filter(|figure| gives(figure, why)).count();
+    let possible = wrong.mistakes.iter().map(|(_, why)| *why).filter(|why| gives(wrong, why));
+    // Of equals the first one, which `max_by_key` gives last.
+    let found = possible.rev().max_by_key(|why| explained(why));
+    let why = found.map(|why| format!(": {why}")).unwrap_or_default();
+    let Figure { what, got, expected, .. } = wrong;
+    wrong!("{what} is {}, expected {}{why}", shown(*got), shown(*expected))
+}
+
+/// Four digits behind the point, or four in all where these would be zeros.
+fn shown(number: f64) -> String {
+    // Nor is there a zero below zero.
+    let number = number + 0.0;
+    if number == 0.0 || number.abs() >= 1e-2 { format!("{number:.4}") } else { format!("{number:.3e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A figure, the right one, and what two mistakes give.
+    type Case = (f64, f64, [(f64, &'static str); 2]);
+
+    fn message(figures: &[Case]) -> String {
+        let figures: Vec<Figure> = figures
+            .iter()
+            .map(|&(got, expected, mistakes)| Figure {
+                what: "x".to_owned(),
+                got,
+                expected,
+                mistakes: mistakes.to_vec(),
+            })
+            .collect();
+        let verdict = all_right(&figures, |a, b| (a - b).abs() < 1e-9);
+        verdict.map_or_else(|complaint| complaint.to_string(), |()| "right".to_owned())
+    }
+
+    #[test]
+    fn figures_are_right_known_mistakes_or_just_wrong() {
+        let one = |got| message(&[(got, 1.0, [(2.0, "twice"), (f64::NAN, "never equal")])]);
+        assert_eq!(one(1.0), "right");
+        assert_eq!(one(2.0), "x is 2.0000, expected 1.0000: twice");
+        assert_eq!(one(3.0), "x is 3.0000, expected 1.0000");
+        assert_eq!(one(f64::NAN), "x is NaN, expected 1.0000");
+        assert_eq!(one(2e-7), "x is 2.000e-7, expected 1.0000");
+    }
+
+    #[test]
+    fn the_mistake_that_explains_more_is_named() {
+        let twice_or_squared = |got, x: f64| (got, x, [(2.0 * x, "twice"), (x * x, "squared")]);
+        assert!(message(&[twice_or_squared(4.0, 2.0), twice_or_squared(9.0, 3.0)]).ends_with("squared"));
+        assert!(message(&[twice_or_squared(4.0, 2.0), twice_or_squared(6.0, 3.0)]).ends_with("twice"));
+        assert!(message(&[twice_or_squared(4.0, 2.0)]).ends_with("twice"));
+    }
+}

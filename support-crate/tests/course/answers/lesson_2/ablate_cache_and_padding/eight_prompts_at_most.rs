@@ -1,0 +1,20 @@
+// Puts eight prompts into the batch at most.
+// wrong: a batch of 8
+fn ablate_cache_and_padding(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompts: &[&str],
+    max_new_tokens: usize,
+    repeats: usize,
+) -> Result<Vec<AblationRun>> {
+    let mut rows = Vec::new();
+    for use_cache in [true, false] {
+        for padding_side in [PaddingSide::Left, PaddingSide::Right] {
+            let options = GenerateOptions { max_new_tokens, use_cache, padding_side, ..GenerateOptions::default() };
+            time_batch(clock, loaded, &prompts[..prompts.len().min(8)], &options)?;
+            let runs = repeat(repeats, || time_batch(clock, loaded, &prompts[..prompts.len().min(8)], &options))?;
+            rows.push(AblationRun { use_cache, padding_side, runs });
+        }
+    }
+    Ok(rows)
+}

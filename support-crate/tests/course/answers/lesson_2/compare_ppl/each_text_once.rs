@@ -1,0 +1,22 @@
+// Measures a text that comes twice once.
+// wrong: a text that comes twice was counted once
+fn compare_ppl(models: &[(&str, &Loaded)], texts: &[&str]) -> Result<Vec<ModelPpl>> {
+    let mut texts = texts.to_vec();
+    texts.sort();
+    texts.dedup();
+    let mut rows = Vec::new();
+    for &(label, loaded) in models {
+        let (mut nll, mut tokens) = (0.0, 0);
+        for text in &texts {
+            let one = perplexity(loaded, &[text], &PerplexityOptions::default())?;
+            nll += one.mean_nll * one.tokens as f64;
+            tokens += one.tokens;
+        }
+        if tokens == 0 {
+            return Err(Error::input("there is no token to predict"));
+        }
+        let loss = nll / tokens as f64;
+        rows.push(ModelPpl { label: label.to_owned(), loss, ppl: loss.exp() });
+    }
+    Ok(rows)
+}

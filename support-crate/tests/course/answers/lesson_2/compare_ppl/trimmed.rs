@@ -1,0 +1,20 @@
+// Cuts off the space around the texts.
+// wrong: the spaces around the texts were cut off
+fn compare_ppl(models: &[(&str, &Loaded)], texts: &[&str]) -> Result<Vec<ModelPpl>> {
+    let texts: Vec<&str> = texts.iter().map(|text| text.trim()).collect();
+    let mut rows = Vec::new();
+    for &(label, loaded) in models {
+        let (mut nll, mut tokens) = (0.0, 0);
+        for text in &texts {
+            let one = perplexity(loaded, &[text], &PerplexityOptions::default())?;
+            nll += one.mean_nll * one.tokens as f64;
+            tokens += one.tokens;
+        }
+        if tokens == 0 {
+            return Err(Error::input("there is no token to predict"));
+        }
+        let loss = nll / tokens as f64;
+        rows.push(ModelPpl { label: label.to_owned(), loss, ppl: loss.exp() });
+    }
+    Ok(rows)
+}

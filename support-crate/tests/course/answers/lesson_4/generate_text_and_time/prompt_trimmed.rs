@@ -1,0 +1,17 @@
+// Cuts off the space around the prompt.
+// wrong: the model was given
+fn generate_text_and_time(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompt: &str,
+    max_new_tokens: usize,
+) -> Result<(String, f64)> {
+    let ids = loaded.tokenizer.encode(prompt.trim())?;
+    let options = GenerateOptions { max_new_tokens, stop_at_eos: false, ..GenerateOptions::default() };
+    loaded.model.synchronize()?;
+    let start = clock.now();
+    let generated = generate_tokens(&*loaded.model, &[ids], &options, &mut |_, _| ())?;
+    loaded.model.synchronize()?;
+    let latency = clock.now() - start;
+    Ok((loaded.tokenizer.decode(&generated[0].tokens)?, latency))
+}

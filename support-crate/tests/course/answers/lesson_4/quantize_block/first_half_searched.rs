@@ -1,0 +1,12 @@
+// Looks for the largest magnitude in the first half.
+// wrong: absmax of a block of
+fn quantize_block(values: &[f32], codebook: &[f32; 16]) -> (Vec<u8>, f32) {
+    let absmax = values[..values.len() / 2].iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    let scale = if absmax > 0.0 { absmax } else { 1.0 };
+    let nearest = |value: f32| {
+        let distance = |code: u8| (codebook[usize::from(code)] - value / scale).abs();
+        (0..16_u8).min_by(|&a, &b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
+    };
+    let packed = values.chunks(2).map(|pair| nearest(pair[0]) << 4 | nearest(pair[1])).collect();
+    (packed, absmax)
+}

@@ -1,0 +1,13 @@
+// Takes what is above three times the root of the mean square for an error.
+// wrong: absmax of a block of
+fn quantize_block(values: &[f32], codebook: &[f32; 16]) -> (Vec<u8>, f32) {
+    let rms = (values.iter().map(|value| value * value).sum::<f32>() / values.len() as f32).sqrt();
+    let absmax = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs())).min(3.0 * rms);
+    let scale = if absmax > 0.0 { absmax } else { 1.0 };
+    let nearest = |value: f32| {
+        let distance = |code: u8| (codebook[usize::from(code)] - value / scale).abs();
+        (0..16_u8).min_by(|&a, &b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
+    };
+    let packed = values.chunks(2).map(|pair| nearest(pair[0]) << 4 | nearest(pair[1])).collect();
+    (packed, absmax)
+}

@@ -1,0 +1,32 @@
+// Adds the scales to the footprint.
+// wrong: which is with the scales of its weights
+fn run_experiment(
+    clock: &dyn Clock,
+    hub: &dyn ModelHub,
+    configurations: &[Configuration],
+    settings: &ExperimentSettings,
+    log: &dyn Fn(&str),
+) -> Vec<ExperimentRow> {
+    let ExperimentSettings { model_id, prompts, max_new_tokens, num_timing_runs } = settings;
+    let (max_new_tokens, num_timing_runs) = (*max_new_tokens, *num_timing_runs);
+    let measure = |configuration: &Configuration| -> Result<ExperimentResult> {
+        log(&format!("Loading model with configuration: {}", configuration.name));
+        let model = hub.model(model_id, &configuration.options)?;
+        let loaded = Loaded::new(hub.tokenizer(model_id)?, model, model_id, &configuration.name)?;
+        let scales = loaded.model.info().quant_state_bytes as f64 / (1024.0 * 1024.0);
+        let memory_mib = get_model_memory_footprint(loaded.model.tensors()) + scales;
+        log(&format!("Memory Footprint: {memory_mib:.2} MiB"));
+        let mut outputs = Vec::new();
+        for prompt in prompts {
+            log(&format!("  Processing prompt: '{:.30}...'", prompt));
+            outputs.push(generate_text_and_time(clock, &loaded, prompt, max_new_tokens)?.0);
+        }
+        let mut total_s = 0.0;
+        for _ in 0..num_timing_runs {
+            total_s += generate_text_and_time(clock, &loaded, &prompts[0], max_new_tokens)?.1;
+        }
+        Ok(ExperimentResult { memory_mib, avg_latency_s: total_s / num_timing_runs as f64, outputs })
+    };
+    let row = |one: &Configuration| ExperimentRow { name: one.name.clone(), outcome: measure(one) };
+    configurations.iter().map(row).collect()
+}
