@@ -132,6 +132,8 @@ class Limited(Outputs, Streams, Execute):
         self.iopub_timeout = 10
         # The cells that checks need and that ran as they should, for a kernel that has to be started again.
         self.ran = []
+        # Whether one of them gave evcxr a command.
+        self.commanded = False
 
     def create_kernel_manager(self):
         manager = super().create_kernel_manager()
@@ -168,9 +170,12 @@ class Limited(Outputs, Streams, Execute):
         if run.stopped:
             cell.outputs = [failure("NotRun", f"not run: {run.stopped}")]
         elif is_check:
+            noted = len(run.problems)
             prove = self.run_check(cell, index)
-            # Not by forgery alone: a command of evcxr's, or a thread, may have ended the process that knew the key.
-            if prove and is_number(result_of(cell)) and self.start_again():
+            # Not by forgery alone: a command of evcxr's, or a thread, may have ended the process that knew the key, or
+            # taken what the check needs.
+            if prove and (is_number(result_of(cell)) or (self.commanded and not result_of(cell))) and self.start_again():
+                del run.problems[noted:]
                 prove = self.run_check(cell, index)
         else:
             self.run_cell(cell, index)
@@ -229,7 +234,9 @@ class Limited(Outputs, Streams, Execute):
         elif problem:
             run.note(problem[0], cell, index, problem[1])
         elif index in self.needed and not utils.is_grade(cell):
-            self.ran.append(COMMAND.sub("", cell.source))
+            source = COMMAND.sub("", cell.source)
+            self.ran.append(source)
+            self.commanded |= source != cell.source
         if died:
             cell.outputs.append(failure("KernelDied", "the kernel had died"))
         if self.leaves_out:
@@ -266,7 +273,7 @@ class Limited(Outputs, Streams, Execute):
 
     async def async_start_again(self):
         """A new kernel, in which the cells that ran and that checks need are run again; whether it answers."""
-        self.flooded = False
+        self.flooded = self.commanded = False
         await self.km.restart_kernel(now=True)
         try:
             await self.kc.wait_for_ready(timeout=self.startup_timeout)
