@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use common::{run, run_and};
@@ -121,4 +122,32 @@ fn the_types_of_variables_are_found() {
     ];
     let run = run(&cells, 120);
     assert!(run.succeeded && run.copy.contains("1 2 3 2 2 1 2 "), "{} {}", run.report, run.copy);
+}
+
+/// Else each run of the tests builds every macro crate, and what depends on one, once more: minutes.
+#[test]
+fn set_up_and_tests_build_each_dependency_with_the_same_features() {
+    let built = |packages: &[&str], edges: &str| -> BTreeSet<String> {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+        lab.args([
+            "exec",
+            "cargo",
+            "tree",
+            "--locked",
+            "--offline",
+            "--prefix=none",
+            "--format={p} [{f}]",
+            "--edges",
+            edges,
+        ]);
+        lab.args(packages.iter().flat_map(|package| ["--package", package])).current_dir(env!("CARGO_MANIFEST_DIR"));
+        let output = lab.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let tree = String::from_utf8(output.stdout).unwrap();
+        tree.lines().map(|line| line.replace(" (*)", "").replace(" (proc-macro)", "")).collect()
+    };
+    let (set_up, tests) =
+        (built(&["quantlab"], "normal,build"), built(&["quantlab", "quantlab-embedded-model"], "normal,build,dev"));
+    let otherwise: Vec<&String> = set_up.difference(&tests).collect();
+    assert!(set_up.len() > 100 && otherwise.is_empty(), "built with other features for the tests: {otherwise:#?}");
 }
