@@ -67,10 +67,10 @@ fn with_code(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Check, Complaint};
+    use super::super::{Check, Complaint, Verdict};
     use super::*;
 
-    fn card(result: Result<(), Complaint>) -> String {
+    fn card(result: Verdict) -> String {
         Check::new("f<T>", ["first?", "second?", "third?"]).point("a < b", result).score().card()
     }
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::Complaint;
 use super::probe::{Event, Machine, Pass, Stretch};
+use super::{Complaint, Verdict};
 use crate::generate::PaddingSide;
 use crate::measure::{Metrics, Runs};
 
@@ -117,7 +117,7 @@ impl Source {
 
     /// # Errors
     /// Something other than generating was timed, or not all of it.
-    pub(super) fn times_only_generating(&self) -> Result<(), Complaint> {
+    pub(super) fn times_only_generating(&self) -> Verdict {
         let message = if self.decodes {
             "ids were turned into text between the readings of the clock: that is not the model's work"
         } else if self.encodes {
@@ -136,7 +136,7 @@ impl Source {
 
     /// # Errors
     /// The batch was not made of these prompts, all together.
-    pub(super) fn reads(&self, prompts: &[Vec<u32>]) -> Result<(), Complaint> {
+    pub(super) fn reads(&self, prompts: &[Vec<u32>]) -> Verdict {
         let (asked, got) = (prompts.len(), self.rows().len());
         Complaint::unless(asked == got, || {
             format!("there are {asked} prompts, but a run was timed on a batch of {got}: all prompts make one batch")
@@ -155,7 +155,7 @@ impl Source {
 
     /// # Errors
     /// The runs were timed on another number of new tokens than told, or say so.
-    pub(super) fn makes(&self, run: &Metrics, prompts: &[Vec<u32>], new_tokens: usize) -> Result<(), Complaint> {
+    pub(super) fn makes(&self, run: &Metrics, prompts: &[Vec<u32>], new_tokens: usize) -> Verdict {
         let (sequences, passes, counted) = (prompts.len(), self.passes.len(), run.tokens_generated);
         let expected = sequences * new_tokens;
         let all = format!("{sequences} prompts with {new_tokens} new tokens each are {expected} tokens");
@@ -184,7 +184,7 @@ impl Source {
 
 /// # Errors
 /// A row has more or fewer runs than told, or one that stands somewhere else too.
-pub(super) fn repeated(rows: &[&Runs], sources: &[Vec<Source>], repeats: usize) -> Result<(), Complaint> {
+pub(super) fn repeated(rows: &[&Runs], sources: &[Vec<Source>], repeats: usize) -> Verdict {
     if let Some(row) = rows.iter().find(|row| row.runs.len() != repeats) {
         return wrong!("`repeats` was {repeats}, a row has {} runs", row.runs.len());
     }

@@ -21,7 +21,7 @@ pub(crate) type Point<T> = (&'static str, fn(&T) -> Verdict);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) what: &'static str,
-    pub(super) result: Result<(), Complaint>,
+    pub(super) result: Verdict,
 }
 
 /// What an answer is worth, and why. As a cell's value: the number of points as text (nbgrader reads it), a
@@ -40,18 +40,13 @@ impl Check {
     }
 
     /// One point: given if `result` is `Ok`. `what` says what is right then.
-    pub fn point(mut self, what: &'static str, result: Result<(), Complaint>) -> Self {
+    pub fn point(mut self, what: &'static str, result: Verdict) -> Self {
         self.findings.push(Finding { what, result });
         self
     }
 
     /// One point for something about an answer that several points are about.
-    pub fn about<T>(
-        self,
-        answer: &Result<T, Complaint>,
-        what: &'static str,
-        look: impl FnOnce(&T) -> Result<(), Complaint>,
-    ) -> Self {
+    pub fn about<T>(self, answer: &Result<T, Complaint>, what: &'static str, look: impl FnOnce(&T) -> Verdict) -> Self {
         let result = answer.as_ref().map_err(Complaint::clone).and_then(look);
         self.point(what, result)
     }
@@ -128,7 +123,7 @@ impl fmt::Display for Score {
 mod tests {
     use super::*;
 
-    fn wrong(text: &str) -> Result<(), Complaint> {
+    fn wrong(text: &str) -> Verdict {
         Err(Complaint::wrong(text))
     }
 

@@ -51,7 +51,7 @@ type Ask<'a> = dyn Fn(&str, Device) -> Result<ResolvedDtype, Complaint> + 'a;
 
 /// # Errors
 /// The label does not say what a request (a name in lower case) becomes on a device.
-pub(super) fn label_fits(label: &str, requested: &str, device: Device) -> Result<(), Complaint> {
+pub(super) fn label_fits(label: &str, requested: &str, device: Device) -> Verdict {
     if requested != "float16" || !device.is_cpu() {
         return Complaint::unless(label == requested, || {
             format!("the label of `{requested}` on {device} is {label:?}, not {requested:?}")

@@ -1,9 +1,9 @@
 //! Where the numbers of a sweep come from: the rows that an answer returned, against what the machine did.
 
 use super::SweepConfig;
-use crate::course::Complaint;
 use crate::course::evidence::{Evidence, Source};
 use crate::course::probe::Machine;
+use crate::course::{Complaint, Verdict};
 use crate::measure::Runs;
 
 /// What happened on a machine during a sweep.
@@ -14,7 +14,7 @@ pub(super) fn evidence_of(machine: &Machine) -> Evidence {
 impl SweepConfig {
     /// # Errors
     /// A run made another number of new tokens than told, or says so.
-    pub(super) fn same_new_tokens(&self, rows: &[&Runs], sources: &[Vec<Source>]) -> Result<(), Complaint> {
+    pub(super) fn same_new_tokens(&self, rows: &[&Runs], sources: &[Vec<Source>]) -> Verdict {
         let told = self.max_new_tokens;
         let counts: Vec<usize> = rows.iter().flat_map(|row| &row.runs).map(|run| run.tokens_generated).collect();
         if let Some(count) = counts.iter().find(|&&count| count != told) {
@@ -38,7 +38,7 @@ impl SweepConfig {
 
     /// # Errors
     /// The cache was used where it was not to be, or the other way round.
-    pub(super) fn cache_as_told(&self, sources: &[Vec<Source>]) -> Result<(), Complaint> {
+    pub(super) fn cache_as_told(&self, sources: &[Vec<Source>]) -> Verdict {
         let told = self.use_cache;
         Complaint::unless(sources.iter().flatten().all(|source| source.use_cache == told), || {
             format!("`use_cache` was {told}, but a row ran {} the cache", if told { "without" } else { "with" })
@@ -48,7 +48,7 @@ impl SweepConfig {
 
 /// # Errors
 /// The rows were not measured in turn, one run of each before the next round.
-pub(super) fn took_turns(sources: &[Vec<Source>]) -> Result<(), Complaint> {
+pub(super) fn took_turns(sources: &[Vec<Source>]) -> Verdict {
     let starts = sources.iter().enumerate().flat_map(|(row, of_row)| of_row.iter().map(move |s| (s.passes.start, row)));
     let mut order: Vec<(usize, usize)> = starts.collect();
     order.sort_unstable();

@@ -4,7 +4,7 @@ use super::evidence::evidence_of;
 use super::{LengthRun, SweepConfig};
 use crate::course::evidence::{Evidence, Source, repeated};
 use crate::course::probe::{Costs, Machine};
-use crate::course::{Check, Complaint, Point, Score, ask, must_fail, taken_for_success};
+use crate::course::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
 use crate::error::Result;
 use crate::measure::{Clock, Runs};
 use crate::model::{Device, Loaded};
@@ -93,7 +93,7 @@ impl Trial {
         self.evidence.sources(&self.runs())
     }
 
-    fn long_enough(&self) -> Result<(), Complaint> {
+    fn long_enough(&self) -> Verdict {
         let targets = &self.config.prompt_lengths;
         let (asked, got) = (targets.len(), self.rows.len());
         Complaint::unless(got == asked, || format!("{asked} lengths were asked for, {got} came back"))?;
@@ -124,7 +124,7 @@ impl Trial {
         Ok(())
     }
 
-    fn in_tokens(&self) -> Result<(), Complaint> {
+    fn in_tokens(&self) -> Verdict {
         let sources = self.sources()?;
         let read: Vec<usize> = sources.iter().flatten().map(|source| source.prompt.len()).collect();
         let unread =
@@ -144,7 +144,7 @@ impl Trial {
         }))
     }
 
-    fn own_prompt(&self) -> Result<(), Complaint> {
+    fn own_prompt(&self) -> Verdict {
         let sources = self.sources()?;
         for ((row, of_row), &target) in self.rows.iter().zip(&sources).zip(&self.config.prompt_lengths) {
             for read in of_row.iter().map(|source| source.prompt.len()) {
@@ -179,7 +179,7 @@ fn call(machine: &Machine, yours: &Answer<'_>, config: &SweepConfig) -> Result<V
     ask(|| yours(&machine.clock(), &loaded, config))
 }
 
-fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> {
+fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     let fails = |failure: &str, told: bool, got: Result<Vec<LengthRun>, Complaint>| {
         must_fail(got, |_| taken_for_success(failure, told, "rows"))
     };
@@ -193,5 +193,7 @@ fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> 
     let none = call(&Machine::new(costs()), yours, &config(&[17, 70], 3, false, 0));
     fails("no runs were asked for, of which nothing can be said", false, none)?;
     let too_long = call(&Machine::new(costs()), yours, &config(&[17, 4000, 70], 3, true, 2));
-    fails("a prompt of 4000 tokens does not fit into the model's context", false, too_long)
+    fails("a prompt of 4000 tokens does not fit into the model's context", false, too_long)?;
+    let too_tight = call(&Machine::new(costs()), yours, &config(&[17, 1000], 60, true, 2));
+    fails("1000 tokens and 60 new ones do not fit into the model's context of 1024", false, too_tight)
 }

@@ -6,10 +6,10 @@ use rand::seq::IndexedRandom;
 use super::dtype::label_fits;
 use crate::course::cases::random;
 use crate::course::probe::{Costs, Machine, ProbeHub, Stock};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Score, Verdict, ask};
 use crate::error::Result;
 use crate::generate::{GenerateOptions, generate_tokens};
-use crate::model::{Device, Engine, LoadOptions, Loaded, ModelHub, Precision};
+use crate::model::{Device, Engine, LoadOptions, Loaded, ModelHub, Precision, resolve_dtype};
 
 const HINTS: [&str; 3] = [
     "What has to happen for a candidate before you can call it loaded, and where does the loop go on if one of \
@@ -23,10 +23,11 @@ const HINTS: [&str; 3] = [
 type Answer<'a> = dyn Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded> + 'a;
 
 /// Names that contain each other, as those of real models do.
-const STOCK: [(&str, Stock); 9] = [
+const STOCK: [(&str, Stock); 10] = [
     ("lab/broken", Stock::WithoutWeights),
     ("lab/broken-too", Stock::WithoutTokenizer),
     ("lab/unfit", Stock::Unfit),
+    ("lab/float32-only", Stock::Float32Only),
     ("lab/whole", Stock::Whole),
     ("lab/whole-large", Stock::Whole),
     ("lab/other", Stock::Whole),
@@ -37,7 +38,7 @@ const STOCK: [(&str, Stock); 9] = [
 ];
 
 /// How many of them are candidates.
-const CANDIDATES: usize = 6;
+const CANDIDATES: usize = 7;
 
 /// Checks `load_model_and_tokenizer(hub, candidates, requested, device)`.
 pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>) -> Score {
@@ -87,7 +88,10 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
                 Complaint::unless(on == device, || format!("asked for {device}, the model is on {on}"))
             })
         })
-        .point("when nothing can be loaded, one error lists each id", nothing_loads(&attempt))
+        .point(
+            "when nothing can be loaded, one error lists each id; a precision that there is not is one at once",
+            nothing_loads(&attempt).and_then(|()| refuses_precisions(&yours)),
+        )
         .score()
 }
 
@@ -106,7 +110,7 @@ impl Attempt {
         Ok(Self { machine, hub, loaded })
     }
 
-    fn is_called(&self, model_id: &str) -> Result<(), Complaint> {
+    fn is_called(&self, model_id: &str) -> Verdict {
         let called = &self.loaded.model_id;
         Complaint::unless(called == model_id, || format!("`model_id` is {called:?}, not {model_id:?}"))
     }
@@ -120,7 +124,7 @@ impl Attempt {
         loaded.ok_or_else(|| Complaint::wrong("the model is not one of the hub's"))
     }
 
-    fn is_of_one_piece(&self, id: &str) -> Result<(), Complaint> {
+    fn is_of_one_piece(&self, id: &str) -> Verdict {
         let (model, _) = self.model()?;
         Complaint::unless(model == id, || format!("`model_id` is {id:?}, but the model is {model}'s"))?;
         let owner = self.hub.owner_of(&self.loaded.tokenizer)?.unwrap_or_else(|| "another hub".to_owned());
@@ -129,7 +133,7 @@ impl Attempt {
         })
     }
 
-    fn is_loaded_in(&self, precision: Precision, requested: &str, device: Device) -> Result<(), Complaint> {
+    fn is_loaded_in(&self, precision: Precision, requested: &str, device: Device) -> Verdict {
         let (_, options) = self.model()?;
         Complaint::unless(options.precision == precision, || {
             format!("{requested} on {device} was loaded as {}; resolve the precision first", options.precision)
@@ -143,14 +147,17 @@ impl Attempt {
 }
 
 /// Lists of candidates of any length and order, some of which come twice, in any precision, on any device.
-fn any_candidates(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Complaint>) -> Result<(), Complaint> {
+fn any_candidates(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Complaint>) -> Verdict {
     let mut rng = random(11);
     let ids: Vec<&str> = STOCK[..CANDIDATES].iter().map(|(id, _)| *id).chain(["lab/missing"]).collect();
     for _ in 0..40 {
         let candidates: Vec<&str> = (0..rng.random_range(1..8)).filter_map(|_| ids.choose(&mut rng).copied()).collect();
         let requested = ["float32", "bfloat16", "float16", "Float16"][rng.random_range(0..4)];
         let device = [Device::Cpu, Device::Cuda(0), Device::Cuda(2)][rng.random_range(0..3)];
-        let loads = |id: &&str| STOCK.contains(&(*id, Stock::Whole));
+        let is_float32 = resolve_dtype(requested, device)?.dtype == Precision::Float32;
+        let loads = |id: &&str| {
+            STOCK.contains(&(*id, Stock::Whole)) || (is_float32 && STOCK.contains(&(*id, Stock::Float32Only)))
+        };
         let got = attempt(&candidates, requested, device);
         let Some(first) = candidates.iter().copied().find(loads) else {
             names_each(&candidates, &error_of(got, "nothing can be loaded")?)?;
@@ -158,7 +165,7 @@ fn any_candidates(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Co
         };
         let it = got.map_err(|complaint| match complaint {
             Complaint::Failed(message) => Complaint::wrong(format!(
-                "of {candidates:?} {first} can be loaded, but you returned an error: {message}"
+                "of {candidates:?} {first} can be loaded in {requested} on {device}, but you returned an error: {message}"
             )),
             other => other,
         })?;
@@ -168,21 +175,39 @@ fn any_candidates(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Co
     Ok(())
 }
 
-fn names_each(ids: &[&str], message: &str) -> Result<(), Complaint> {
+fn names_each(ids: &[&str], message: &str) -> Verdict {
     let missing = ids.iter().find(|&&id| !names(message, id));
     missing.map_or(Ok(()), |id| wrong!("the error does not name {id}: {message}"))
 }
 
-fn nothing_loads(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Complaint>) -> Result<(), Complaint> {
+fn nothing_loads(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Complaint>) -> Verdict {
     let ids =
         ["lab/broken", "lab/missing", "lab/broken-too", "lab/unfit", "lab/gone", "lab/missing-too", "lab/gone-too"];
     let message = error_of(attempt(&ids, "float32", Device::Cpu), "nothing can be loaded")?;
     names_each(&ids, &message)?;
     error_of(attempt(&[], "float32", Device::Cpu), "there are no candidates")?;
+    Ok(())
+}
+
+/// Before anything is fetched.
+fn refuses_precisions(yours: &Answer<'_>) -> Verdict {
     for candidates in [&["lab/whole"][..], &["lab/missing", "lab/whole"]] {
-        let message = error_of(attempt(candidates, "float7", Device::Cpu), "`float7` is no precision")?;
+        let hub = ProbeHub::new(&Machine::new(Costs::default()), &STOCK);
+        let message = match ask(|| yours(&hub, candidates, "float7", Device::Cpu)) {
+            Ok(loaded) => return wrong!("`float7` is no precision, but you returned {}", loaded.model_id),
+            Err(Complaint::Failed(message)) => message,
+            Err(complaint) => return Err(complaint),
+        };
         Complaint::unless(message.contains("float7"), || {
             format!("`float7` is no precision, and your error does not say so: {message}")
+        })?;
+        let asked = hub.ids_asked();
+        Complaint::unless(asked.is_empty(), || {
+            format!(
+                "`float7` is no precision, whatever the model, and still {} was fetched: resolve the precision before you \
+                 ask the hub for anything",
+                asked[0]
+            )
         })?;
     }
     Ok(())

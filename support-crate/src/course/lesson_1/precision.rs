@@ -6,7 +6,7 @@ use super::{PrecisionRun, SweepConfig};
 use crate::course::cases::LONG_PROMPT;
 use crate::course::evidence::{Evidence, Source, repeated};
 use crate::course::probe::{Costs, Machine, ProbeHub, Stock};
-use crate::course::{Check, Complaint, Point, Score, ask, must_fail, taken_for_success};
+use crate::course::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
 use crate::error::Result;
 use crate::measure::{Clock, Runs};
 use crate::model::{Device, Engine, LoadOptions, ModelHub, resolve_dtype};
@@ -135,16 +135,16 @@ impl Trial {
         Ok(self.rows.iter().zip(precisions.iter().copied()))
     }
 
-    fn labels(&self) -> Result<(), Complaint> {
+    fn labels(&self) -> Verdict {
         let device = self.call.config.device;
         self.requested()?.try_for_each(|(row, requested)| label_fits(&row.label, &requested.to_lowercase(), device))
     }
 
-    fn own_model(&self) -> Result<(), Complaint> {
+    fn own_model(&self) -> Verdict {
         let (device, loaded) = (self.call.config.device, self.hub.models_loaded());
         for ((_, requested), of_row) in self.requested()?.zip(self.sources()?) {
             let precision = resolve_dtype(requested, device)?.dtype;
-            for source in of_row {
+            for source in &of_row {
                 let Some((id, options)) = loaded.get(source.model) else {
                     return wrong!("a row was timed on a model that is not from the hub");
                 };
@@ -163,11 +163,19 @@ impl Trial {
                     format!("the row for {requested} differs from the others by more than its precision: {options:?}")
                 })?;
             }
+            let mut models = of_row.iter().map(|source| source.model);
+            let first = models.next();
+            Complaint::unless(models.all(|model| Some(model) == first), || {
+                format!(
+                    "the runs of the row for {requested} were made on several models: load each once, before the first \
+                     run, or loading is part of what the runs see"
+                )
+            })?;
         }
         Ok(())
     }
 
-    fn bytes(&self) -> Result<(), Complaint> {
+    fn bytes(&self) -> Verdict {
         let device = self.call.config.device;
         self.requested()?.try_for_each(|(row, requested)| {
             let precision = resolve_dtype(requested, device)?.dtype;
@@ -181,7 +189,7 @@ impl Trial {
         })
     }
 
-    fn same_prompt(&self) -> Result<(), Complaint> {
+    fn same_prompt(&self) -> Verdict {
         let prompt = Machine::new(costs()).tokenizer()?.encode(self.call.prompt)?;
         let sources = self.sources()?;
         let other = sources.iter().flatten().find(|source| source.prompt != prompt);
@@ -201,7 +209,7 @@ fn costs() -> Costs {
     Costs { byte: 1e-4, drift: 1e-3, pause: 20.0, cold_start: 50.0, ..Costs::default() }
 }
 
-fn passes_errors_on(yours: &Yours<'_>, trial: &Trial) -> Result<(), Complaint> {
+fn passes_errors_on(yours: &Yours<'_>, trial: &Trial) -> Verdict {
     let fails = |failure: &str, told: bool, call: &Call, machine: &Machine| {
         must_fail(call.on(machine, yours), |_| taken_for_success(failure, told, "rows"))
     };

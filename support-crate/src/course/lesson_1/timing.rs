@@ -2,7 +2,7 @@
 
 use crate::course::cases::LONG_PROMPT;
 use crate::course::probe::{Costs, Event, Machine, Pass, ProbeModel, Timed};
-use crate::course::{Check, Complaint, Point, Score, ask, must_fail, taken_for_success};
+use crate::course::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
 use crate::error::Result;
 use crate::measure::{Clock, Metrics};
 use crate::model::Loaded;
@@ -95,7 +95,8 @@ struct Trial {
 
 impl Trial {
     fn run(yours: &Answer<'_>, call: Call) -> Result<Self, Complaint> {
-        let machine = Machine::new(costs(call.pace));
+        // As many clocks do, it counts from when the machine was started.
+        let machine = Machine::running_for(costs(call.pace), 86_400.0);
         let prompt = Machine::new(costs(call.pace)).tokenizer()?.encode(call.prompt)?;
         let metrics = call.on(&machine, prompt.len(), CONTEXT_LEN, yours)?;
         Ok(Self { call, metrics, events: machine.events(), passes: machine.passes(), calls: machine.calls(), prompt })
@@ -114,14 +115,14 @@ impl Trial {
         Ok(&self.passes[first..first + passes])
     }
 
-    fn warms_up(&self) -> Result<(), Complaint> {
+    fn warms_up(&self) -> Verdict {
         Complaint::unless(self.timed()?.before.iter().any(Event::is_forward), || {
             "nothing was generated before the clock started, so the first run's extra costs (page faults, caches, \
              threads that wake) are in your number"
         })
     }
 
-    fn reads_the_prompt(&self) -> Result<(), Complaint> {
+    fn reads_the_prompt(&self) -> Verdict {
         let read = &self.timed_passes()?[0].ids;
         Complaint::unless(*read == self.prompt, || {
             let (prompt, read) = (self.prompt.len(), read.len());
@@ -132,7 +133,7 @@ impl Trial {
         })
     }
 
-    fn counts_new_tokens(&self) -> Result<(), Complaint> {
+    fn counts_new_tokens(&self) -> Verdict {
         let (asked, passes, counted) =
             (self.call.new_tokens, self.timed_passes()?.len(), self.metrics.tokens_generated);
         let prompt = self.prompt.len();
@@ -161,7 +162,7 @@ impl Trial {
     }
 
     /// One run to warm up, perhaps another one, and then the one that counts.
-    fn times_one_run(&self) -> Result<(), Complaint> {
+    fn times_one_run(&self) -> Verdict {
         let Timed { before, inside, .. } = self.timed()?;
         let later = self.events[before.len() + inside.len()..].iter().any(Event::is_forward);
         let runs = self.passes.iter().filter(|pass| pass.ids == self.prompt).count();
@@ -173,7 +174,7 @@ impl Trial {
         })
     }
 
-    fn figures_fit(&self) -> Result<(), Complaint> {
+    fn figures_fit(&self) -> Verdict {
         let passed = self.timed()?.passed;
         let Metrics { total_latency_s, tokens_generated, tokens_per_sec, avg_latency_per_token_ms } = self.metrics;
         Complaint::unless(total_latency_s > 0.0, || {
@@ -197,7 +198,7 @@ impl Trial {
         })
     }
 
-    fn uses_cache(&self) -> Result<(), Complaint> {
+    fn uses_cache(&self) -> Verdict {
         let inside = self.timed()?.inside;
         let cached = inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. }));
         let use_cache = self.call.use_cache;
@@ -230,7 +231,7 @@ impl Call {
 }
 
 /// A context with room for this run and no more.
-fn fits_into_context(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> {
+fn fits_into_context(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     let (prompt, new) = (trial.prompt.len(), trial.call.new_tokens);
     match trial.call.on(&Machine::new(costs(1.0)), prompt, prompt + new, yours) {
         Err(Complaint::Failed(message)) => wrong!(
@@ -241,7 +242,21 @@ fn fits_into_context(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint>
     }
 }
 
-fn passes_errors_on(yours: &Answer<'_>, trials: &[Trial]) -> Result<(), Complaint> {
+/// A context too short for the last step, which the last but one of the new tokens goes into.
+fn refuses_too_little_room(yours: &Answer<'_>, trial: &Trial) -> Verdict {
+    let (prompt, new) = (trial.prompt.len(), trial.call.new_tokens);
+    must_fail(trial.call.on(&Machine::new(costs(1.0)), prompt, prompt + new - 2, yours), |metrics| {
+        format!(
+            "{prompt} prompt tokens and {new} new ones do not fit into a context of {}, but you returned figures of {} \
+             tokens: runs of different lengths do not compare, so that is an `Err`",
+            prompt + new - 2,
+            metrics.tokens_generated
+        )
+    })
+}
+
+fn passes_errors_on(yours: &Answer<'_>, trials: &[Trial]) -> Verdict {
+    trials[..2].iter().try_for_each(|trial| refuses_too_little_room(yours, trial))?;
     let swallowed = |failure: &str, told: bool| taken_for_success(failure, told, "figures");
     for trial in &trials[..2] {
         for call in 0..trial.calls {

@@ -5,7 +5,7 @@ use super::expected::{costs, rates_fit, tokens_of};
 use crate::course::cases::LONG_PROMPT;
 use crate::course::evidence::{Evidence, Source, repeated};
 use crate::course::probe::Machine;
-use crate::course::{Check, Complaint, Point, Score, ask, must_fail, taken_for_success};
+use crate::course::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
 use crate::error::Result;
 use crate::generate::PaddingSide;
 use crate::measure::{Clock, Runs};
@@ -122,7 +122,7 @@ impl Trial {
         self.evidence.sources(&self.runs())
     }
 
-    fn has_settings(&self) -> Result<(), Complaint> {
+    fn has_settings(&self) -> Verdict {
         let has = |setting: &Setting| self.rows.iter().any(|row| setting_of(row) == *setting);
         if let Some((use_cache, side)) = SETTINGS.into_iter().find(|setting| !has(setting)) {
             return wrong!("no row has `use_cache: {use_cache}` with padding on the {side:?}");
@@ -131,17 +131,17 @@ impl Trial {
         Complaint::unless(rows == SETTINGS.len(), || format!("there are four settings, but {rows} rows"))
     }
 
-    fn reads_all(&self) -> Result<(), Complaint> {
+    fn reads_all(&self) -> Verdict {
         self.sources()?.iter().flatten().try_for_each(|source| source.reads(&self.prompts))
     }
 
-    fn counts(&self) -> Result<(), Complaint> {
+    fn counts(&self) -> Verdict {
         let sources = self.sources()?;
         let runs = self.rows.iter().flat_map(|row| &row.runs.runs).zip(sources.iter().flatten());
         runs.into_iter().try_for_each(|(run, source)| source.makes(run, &self.prompts, self.call.new_tokens))
     }
 
-    fn drops_first_runs(&self) -> Result<(), Complaint> {
+    fn drops_first_runs(&self) -> Verdict {
         self.rows.iter().zip(self.sources()?).try_for_each(|(row, sources)| {
             let first = sources.iter().min_by_key(|source| source.passes.start);
             Complaint::unless(first.is_none_or(|first| self.evidence.ran_before(first)), || {
@@ -154,7 +154,7 @@ impl Trial {
         })
     }
 
-    fn own_setting(&self) -> Result<(), Complaint> {
+    fn own_setting(&self) -> Verdict {
         self.reads_all()?;
         for (row, sources) in self.rows.iter().zip(self.sources()?) {
             for source in sources {
@@ -175,7 +175,7 @@ impl Trial {
         Ok(())
     }
 
-    fn is_repeated(&self) -> Result<(), Complaint> {
+    fn is_repeated(&self) -> Verdict {
         repeated(&self.runs(), &self.sources()?, self.call.repeats)?;
         self.rows.iter().flat_map(|row| &row.runs.runs).try_for_each(rates_fit)
     }
@@ -193,7 +193,7 @@ fn setting_of(row: &AblationRun) -> Setting {
     (row.use_cache, row.padding_side)
 }
 
-fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> {
+fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     let fails = |failure: &str, told: bool, call: &Call, machine: &Machine| {
         must_fail(call.on(machine, yours), |rows| taken_for_success(failure, told, &format!("{} rows", rows.len())))
     };

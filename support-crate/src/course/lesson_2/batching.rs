@@ -5,7 +5,7 @@ use rand::Rng;
 use super::BatchRun;
 use super::expected::{rates_fit, same};
 use crate::course::cases::{random, size};
-use crate::course::{Check, Complaint, Point, Score, ask, must_fail};
+use crate::course::{Check, Complaint, Point, Score, Verdict, ask, must_fail};
 use crate::error::Result;
 use crate::measure::{Metrics, Statistics};
 
@@ -114,7 +114,7 @@ impl Trial {
         self.case.runs.iter().map(|run| run.iter().map(|batch| batch.total_latency_s).sum()).collect()
     }
 
-    fn sums_times(&self) -> Result<(), Complaint> {
+    fn sums_times(&self) -> Verdict {
         self.row.runs.runs.iter().zip(self.totals()).zip(&self.case.runs).try_for_each(|((run, total), batches)| {
             let got = run.total_latency_s;
             Complaint::unless(same(got, total), || {
@@ -133,7 +133,7 @@ impl Trial {
         })
     }
 
-    fn sums_tokens(&self) -> Result<(), Complaint> {
+    fn sums_tokens(&self) -> Verdict {
         self.row.runs.runs.iter().zip(&self.case.runs).try_for_each(|(run, batches)| {
             let got = run.tokens_generated;
             let expected: usize = batches.iter().map(|batch| batch.tokens_generated).sum();
@@ -150,7 +150,7 @@ impl Trial {
         })
     }
 
-    fn waits(&self) -> Result<(), Complaint> {
+    fn waits(&self) -> Verdict {
         let times =
             |runs: &[Vec<Metrics>]| runs.iter().flatten().map(|batch| batch.total_latency_s).collect::<Vec<_>>();
         let (all, by) = (times(&self.case.runs), self.case.batch_size as f64);
@@ -180,7 +180,7 @@ impl Trial {
         are(&self.row.batch_latency, &all, &guesses)
     }
 
-    fn shares(&self) -> Result<(), Complaint> {
+    fn shares(&self) -> Verdict {
         let by = |n: usize| self.totals().iter().map(|total| total / n as f64).collect::<Vec<_>>();
         let guesses = [
             (by(self.case.batch_size), ": a run answers all prompts, not one batch of them"),
@@ -192,7 +192,7 @@ impl Trial {
 }
 
 /// Field by field; `guesses` are what the statistics may be of instead.
-fn are(got: &Statistics, values: &[f64], guesses: &[(Vec<f64>, &str)]) -> Result<(), Complaint> {
+fn are(got: &Statistics, values: &[f64], guesses: &[(Vec<f64>, &str)]) -> Verdict {
     let fits = |values: &[f64]| -> Result<bool, Complaint> {
         let of = Statistics::of(values)?;
         let fields = |of: &Statistics| [of.median, of.mean, of.sd, of.low, of.high];
@@ -211,7 +211,7 @@ fn are(got: &Statistics, values: &[f64], guesses: &[(Vec<f64>, &str)]) -> Result
     wrong!("the median of {} times is {:.3} s; yours is {:.3} s, of {}{why}", of.n, of.median, got.median, got.n)
 }
 
-fn nothing_measured(yours: &Answer<'_>) -> Result<(), Complaint> {
+fn nothing_measured(yours: &Answer<'_>) -> Verdict {
     let some = vec![vec![Metrics::of(4, 1.5)], vec![Metrics::of(4, 1.25)]];
     let nothing = [("no runs", 4, vec![]), ("no prompts", 0, some), ("neither prompts nor runs", 0, vec![])];
     for (what, prompts, runs) in nothing {

@@ -2,7 +2,7 @@
 
 use super::EdgePrompt;
 use crate::course::probe::{Costs, Machine};
-use crate::course::{Check, Complaint, Point, Score, ask};
+use crate::course::{Check, Complaint, Point, Score, Verdict, ask};
 use crate::error::Result;
 use crate::model::{Loaded, Tokenizer};
 
@@ -43,7 +43,7 @@ pub fn check_edge_prompts(yours: impl Fn(&Loaded, usize) -> Result<Vec<EdgePromp
 }
 
 /// A context that the new tokens fill, or that is too short even for them.
-fn refuses_no_room(yours: &Answer<'_>) -> Result<(), Complaint> {
+fn refuses_no_room(yours: &Answer<'_>) -> Verdict {
     for (context_len, new_tokens) in [(64, 64), (64, 80), (1024, 1024), (512, 100_000), (1, 2)] {
         let machine = Machine::new(Costs::default());
         let loaded = machine.loaded(|model| model.with_info(|info| info.context_len = context_len))?;
@@ -108,13 +108,13 @@ impl Trial {
         }
     }
 
-    fn has_kinds(&self) -> Result<(), Complaint> {
+    fn has_kinds(&self) -> Verdict {
         KINDS.into_iter().try_for_each(|name| self.named(name).map(|_| ()))?;
         let empty = self.prompts.iter().find(|prompt| prompt.text.is_empty());
         empty.map_or(Ok(()), |prompt| wrong!("the {} prompt is empty: there is nothing to go on from", prompt.name))
     }
 
-    fn is_short(&self) -> Result<(), Complaint> {
+    fn is_short(&self) -> Verdict {
         let prompt = self.named(KINDS[0])?;
         // A long word can be many tokens.
         let (words, tokens) = (prompt.text.split_whitespace().count(), self.tokens(prompt)?.len());
@@ -124,7 +124,7 @@ impl Trial {
         })
     }
 
-    fn is_long(&self) -> Result<(), Complaint> {
+    fn is_long(&self) -> Verdict {
         let (tokens, room) = (self.tokens(self.named(KINDS[1])?)?.len(), self.room());
         Complaint::unless(2 * tokens >= room, || {
             format!(
@@ -135,7 +135,7 @@ impl Trial {
         })
     }
 
-    fn has_lines_and_repeats(&self) -> Result<(), Complaint> {
+    fn has_lines_and_repeats(&self) -> Verdict {
         let lines = self.named(KINDS[2])?;
         Complaint::unless(lines.text.trim().contains('\n'), || {
             let raw = if lines.text.contains("\\n") { " (in a raw string, `\\n` is a backslash and an n)" } else { "" };
@@ -150,7 +150,7 @@ impl Trial {
         })
     }
 
-    fn fits(&self) -> Result<(), Complaint> {
+    fn fits(&self) -> Verdict {
         self.prompts.iter().try_for_each(|prompt| {
             let (tokens, room) = (self.tokens(prompt)?.len(), self.room());
             Complaint::unless(tokens <= room, || {
@@ -163,7 +163,7 @@ impl Trial {
     }
 }
 
-/// Whether a text repeats itself ten times, or has ten words or more of which few differ.
+/// Whether a text repeats itself ten times, or has so few different words that each comes ten times.
 fn repeats_ten_times(text: &str) -> bool {
     let letters: Vec<char> = text.trim().to_lowercase().chars().collect();
     // Where text repeats itself after so many letters; that many times over, less what stands between two repetitions.
@@ -178,7 +178,7 @@ fn repeats_ten_times(text: &str) -> bool {
     let mut different = words.clone();
     different.sort_unstable();
     different.dedup();
-    (1..=letters.len() / 9).any(repeats) || words.len() >= 10.max(6 * different.len())
+    (1..=letters.len() / 9).any(repeats) || !words.is_empty() && words.len() >= 10 * different.len()
 }
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
             let times = |n: usize| vec![unit; n].join(between);
             assert!(repeats_ten_times(&times(10)) && !repeats_ten_times(&times(5)), "{unit:?} {between:?}");
         }
-        assert!(repeats_ten_times(&"Yes no. no, yes! ".repeat(5)));
+        assert!(repeats_ten_times(&"Yes no. no, yes! ".repeat(5)) && !repeats_ten_times(&"ding dong ".repeat(9)));
         assert!(!repeats_ten_times(
             "In the evening the cat sat at the window, and when the moon rose it began to sing."
         ));

@@ -1,7 +1,7 @@
 //! What the checks of the lesson share: costs, tokens, and numbers that fit each other.
 
-use crate::course::Complaint;
 use crate::course::probe::{Costs, Machine};
+use crate::course::{Complaint, Verdict};
 use crate::measure::Metrics;
 
 /// Costs of which no two runs take the same time, so that each can be told from its repeats.
@@ -35,7 +35,7 @@ pub(super) fn close(a: f64, b: f64) -> bool {
 }
 
 /// The rates of a run fit its time and its tokens.
-pub(super) fn rates_fit(run: &Metrics) -> Result<(), Complaint> {
+pub(super) fn rates_fit(run: &Metrics) -> Verdict {
     let Metrics { total_latency_s, tokens_generated, tokens_per_sec, avg_latency_per_token_ms } = *run;
     let tokens = tokens_generated as f64;
     let figures = [

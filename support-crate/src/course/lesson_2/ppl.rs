@@ -5,7 +5,7 @@ use super::expected::same;
 use crate::course::cases::{as_strs, texts};
 use crate::course::figure::{Figure, all_right};
 use crate::course::probe::{Costs, Machine, ProbeModel, one_of};
-use crate::course::{Check, Complaint, Score, ask, must_fail};
+use crate::course::{Check, Complaint, Score, Verdict, ask, must_fail};
 use crate::error::Result;
 use crate::measure::{PerplexityOptions, perplexity};
 use crate::model::{CausalLm, Loaded, Tokenizer};
@@ -210,7 +210,7 @@ impl Trial {
         LABELS.iter().zip(&self.expected).map(|(label, expected)| Ok((self.row(label)?, expected))).collect()
     }
 
-    fn is_labelled(&self) -> Result<(), Complaint> {
+    fn is_labelled(&self) -> Verdict {
         self.pairs()?;
         let models = self.expected.len();
         Complaint::unless(self.rows.len() == models, || format!("{models} models make {} rows", self.rows.len()))?;
@@ -220,7 +220,7 @@ impl Trial {
         )
     }
 
-    fn is_own(&self) -> Result<(), Complaint> {
+    fn is_own(&self) -> Verdict {
         let pairs = self.pairs()?;
         for (index, (row, _)) in pairs.iter().enumerate() {
             if pairs[..index].iter().any(|(other, _)| same(other.loss, row.loss)) {
@@ -234,7 +234,7 @@ impl Trial {
         Ok(())
     }
 
-    fn is_token_weighted(&self) -> Result<(), Complaint> {
+    fn is_token_weighted(&self) -> Verdict {
         let figure = |(row, expected): (&ModelPpl, &Expected)| Figure {
             what: format!("the loss of {:?} over all tokens", row.label),
             got: row.loss,
@@ -244,7 +244,7 @@ impl Trial {
         all_right(&self.pairs()?.into_iter().map(figure).collect::<Vec<_>>(), same)
     }
 
-    fn is_exp(&self) -> Result<(), Complaint> {
+    fn is_exp(&self) -> Verdict {
         let figure = |(row, expected): (&ModelPpl, &Expected)| Figure {
             what: format!("the ppl of {:?}, whose loss is {:.4},", row.label, row.loss),
             got: row.ppl,
@@ -262,7 +262,7 @@ impl Trial {
     }
 }
 
-fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Result<(), Complaint> {
+fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     for &at in &trial.some_calls {
         let machine = Machine::failing_at(Costs::default(), at);
         let got = call(yours, &models(&machine)?, &TEXTS);

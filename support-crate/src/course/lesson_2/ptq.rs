@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::course::cases::LONG_PROMPT;
 use crate::course::probe::{Costs, Machine, ProbeModel};
-use crate::course::{Check, Complaint, Score, ask, must_fail};
+use crate::course::{Check, Complaint, Score, Verdict, ask, must_fail};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate};
 use crate::model::{CausalLm, Engine, Hub, LoadOptions, Loaded, ModelHub, Tokenizer, calibrate};
@@ -159,6 +159,7 @@ impl Calls<'_> {
 struct Trial {
     quantized: Loaded,
     info: String,
+    models_loaded: usize,
     /// What the library makes of the same.
     expected: Loaded,
     /// Of each prompt.
@@ -170,25 +171,33 @@ type Answer<'a> = dyn Fn(&dyn ModelHub, &Loaded, &[&str], CalibrationMethod) -> 
 impl Trial {
     fn run(hub: &LabHub, calls: &Calls<'_>) -> Result<Self, Complaint> {
         let (quantized, info) = calls.call(hub, WHOLE, &PROMPTS, METHOD)?;
+        let models_loaded = hub.asked().len();
         let calibration = calibrate(&calls.baseline.borrow(), &PROMPTS, METHOD, Granularity::PerTensor)?;
         let quantization = Some(QuantizationConfig::static_int8(calibration));
         let options = LoadOptions { quantization, ..LoadOptions::default() };
         let expected = Loaded::new(Hub.tokenizer(EMBEDDED)?, Hub.model(EMBEDDED, &options)?, WHOLE, "static int8")?;
         let prompt_tokens = super::expected::tokens_of(&PROMPTS)?.iter().map(Vec::len).collect();
-        Ok(Self { quantized, info, expected, prompt_tokens })
+        Ok(Self { quantized, info, models_loaded, expected, prompt_tokens })
     }
 
-    fn is_same_model(&self, hub: &LabHub) -> Result<(), Complaint> {
+    fn is_same_model(&self, hub: &LabHub) -> Verdict {
         if !hub.asked().iter().any(|(id, _)| id == WHOLE) {
             return wrong!("nothing was loaded through `hub`: `hub.model(&baseline.model_id, &options)?`");
         }
+        let loaded = self.models_loaded;
+        Complaint::unless(loaded == 1, || {
+            format!(
+                "the model was loaded {loaded} times: hand out the one that you have seen generate, not another one of its \
+                 kind"
+            )
+        })?;
         match self.quantized.model_id.as_str() {
             WHOLE => Ok(()),
             other => wrong!("the baseline is {WHOLE:?}, yours calls itself {other:?}"),
         }
     }
 
-    fn is_static(&self, hub: &LabHub) -> Result<(), Complaint> {
+    fn is_static(&self, hub: &LabHub) -> Verdict {
         hub.calibration()?;
         match self.quantized.model.info().quant_state_bytes {
             0 => wrong!(
@@ -198,7 +207,7 @@ impl Trial {
         }
     }
 
-    fn saw_prompts(&self, calibration: &Calibration, baseline: &Loaded) -> Result<(), Complaint> {
+    fn saw_prompts(&self, calibration: &Calibration, baseline: &Loaded) -> Verdict {
         let seen = calibration.layers().iter().map(|layer| layer.tokens).max().unwrap_or(0);
         let all: usize = self.prompt_tokens.iter().sum();
         if seen != all {
@@ -217,7 +226,7 @@ impl Trial {
         )
     }
 
-    fn generates_the_same(&self) -> Result<(), Complaint> {
+    fn generates_the_same(&self) -> Verdict {
         let options = GenerateOptions { max_new_tokens: 12, ..GenerateOptions::default() };
         for prompt in PROMPTS {
             let yours = generate(&self.quantized, prompt, &options)?.text;
@@ -229,7 +238,7 @@ impl Trial {
         Ok(())
     }
 
-    fn is_labelled(&self) -> Result<(), Complaint> {
+    fn is_labelled(&self) -> Verdict {
         let engine = self.quantized.model.info().engine;
         let label = self.quantized.dtype_label.to_lowercase();
         let mut words = label.split(|c: char| !c.is_alphanumeric());
@@ -251,7 +260,7 @@ impl Trial {
 }
 
 /// Field by field: precision, device, engine, head, and what is left out.
-fn all_else_the_same(hub: &LabHub) -> Result<(), Complaint> {
+fn all_else_the_same(hub: &LabHub) -> Verdict {
     let calibration = hub.calibration()?;
     Complaint::unless(
         calibration.granularity() == Granularity::PerTensor,
@@ -278,14 +287,14 @@ fn all_else_the_same(hub: &LabHub) -> Result<(), Complaint> {
     })
 }
 
-fn by_method(calibration: &Calibration, method: CalibrationMethod) -> Result<(), Complaint> {
+fn by_method(calibration: &Calibration, method: CalibrationMethod) -> Verdict {
     Complaint::unless(calibration.method() == method, || {
         format!("`method` was {method}, your calibration is by {}", calibration.method())
     })
 }
 
 /// A tokenizer or a model that cannot be had, and no prompts to calibrate on.
-fn passes_errors_on(hub: &LabHub, calls: &Calls<'_>) -> Result<(), Complaint> {
+fn passes_errors_on(hub: &LabHub, calls: &Calls<'_>) -> Verdict {
     let unknown = "lab/unknown";
     let cases = [
         ("the hub does not have the model", unknown, &PROMPTS[..1]),
@@ -300,7 +309,7 @@ fn passes_errors_on(hub: &LabHub, calls: &Calls<'_>) -> Result<(), Complaint> {
     calls.call(hub, WHOLE, &PROMPTS[..1], METHOD).map(drop)
 }
 
-fn notices_broken(hub: &LabHub, calls: &Calls<'_>) -> Result<(), Complaint> {
+fn notices_broken(hub: &LabHub, calls: &Calls<'_>) -> Verdict {
     must_fail(calls.call(hub, BROKEN, &PROMPTS[..2], METHOD), |_| {
         "the quantized model computes only NaN, and your function returned it: generate a few tokens with it first, \
          and let `?` pass the error on"

@@ -5,7 +5,7 @@ use rand::Rng;
 use super::ScenarioRun;
 use super::expected::close;
 use crate::course::cases::random;
-use crate::course::{Check, Complaint, Point, Score, ask};
+use crate::course::{Check, Complaint, Point, Score, Verdict, ask};
 use crate::error::Result;
 use crate::measure::{Metrics, RunInfo, Runs, Statistics};
 use crate::model::Device;
@@ -168,7 +168,7 @@ impl Trial {
         Ok(None)
     }
 
-    fn has(&self, quantity: &Quantity) -> Result<(), Complaint> {
+    fn has(&self, quantity: &Quantity) -> Verdict {
         let Quantity { name, unit, of, is_named } = quantity;
         if let Some(heading) = self.find(|runs| of(runs).median, 1.0)? {
             Complaint::unless(!["s", "ms"].contains(&heading.trim_matches(['(', ')', '[', ']', ' '])), || {
@@ -197,7 +197,7 @@ impl Trial {
         wrong!("no column holds the median {name} of every scenario in {unit}")
     }
 
-    fn has_ppl(&self) -> Result<(), Complaint> {
+    fn has_ppl(&self) -> Verdict {
         let places = self.places()?;
         let is_ppl = |cells: &[Cell]| {
             self.rows.iter().zip(&places).all(|(row, &place)| match (row.ppl, number(&cells[place])) {
@@ -242,7 +242,7 @@ impl Trial {
         format!("{}\n{}", self.table.title, self.table.notes.join("\n"))
     }
 
-    fn has_caption(&self) -> Result<(), Complaint> {
+    fn has_caption(&self) -> Verdict {
         let caption = self.caption();
         let RunInfo { model, device, .. } = &self.info;
         let device = device.to_string();
@@ -255,7 +255,7 @@ impl Trial {
     }
 
     /// A column has the dtype in its row, or the caption says it after the scenario's name.
-    fn has_dtypes(&self) -> Result<(), Complaint> {
+    fn has_dtypes(&self) -> Verdict {
         let places = self.places()?;
         let caption = self.caption();
         let is_after = |text: &str, dtype: &str| {
@@ -280,7 +280,7 @@ impl Trial {
     }
 }
 
-fn has_rows(rows: &[ScenarioRun], table: &Table) -> Result<(), Complaint> {
+fn has_rows(rows: &[ScenarioRun], table: &Table) -> Verdict {
     let (given, got) = (rows.len(), table.rows());
     Complaint::unless(given == got, || format!("{given} scenarios were given, the table has {got} rows"))
 }

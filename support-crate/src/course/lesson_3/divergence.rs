@@ -2,10 +2,12 @@
 
 use std::f64::consts::LN_2;
 
+use rand::Rng;
+
 use super::{is_close, nll, shown};
 use crate::course::cases::{KINDS, random, row, size};
 use crate::course::figure::{Figure, all_right};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Score, Verdict, ask};
 
 /// Pairs of rows: two predictions of four tokens, one that is sure against one that is not, and a vocabulary of two.
 const PAIRS: [(&[f32], &[f32]); 3] = [
@@ -36,7 +38,10 @@ const HINTS: [&str; 3] = [
 pub fn check_kl_divergence(yours: impl Fn(&[f32], &[f32]) -> f64) -> Score {
     let yours = |base: &[f32], other: &[f32]| ask(|| Ok(yours(base, other)));
     Check::new("kl_divergence", HINTS)
-        .point("it is the sum of p (ln p - ln q), in nats, with p from the first row", is_divergence(&yours))
+        .point(
+            "it is the sum of p (ln p - ln q), in nats, with p from the first row",
+            is_divergence(&yours).and_then(|()| is_small(&yours)),
+        )
         .point("equal predictions are 0 apart", vanishes(&yours))
         .point("adding a number to all logits of a row changes nothing", is_stable(&yours))
         .point("tokens without a probability to speak of give neither infinity nor NaN", is_finite(&yours))
@@ -54,6 +59,41 @@ fn any_pairs() -> Vec<(Vec<f32>, Vec<f32>)> {
     let small = kinds.map(|kinds| (kinds, 1 + size(&mut sizes, 200)));
     let large = [(0, 2), (1, 0), (2, 1), (2, 4), (4, 5)].map(|kinds| (kinds, 1500));
     small.chain(large).map(|(kinds, n)| pair(kinds, n)).collect()
+}
+
+/// Predictions that hardly differ, as those of a model and of the same in another format. Their logits are multiples of
+/// 1/1024, so that differences of them are exact in float32 too.
+fn close_pairs() -> Vec<(Vec<f32>, Vec<f32>)> {
+    let mut rng = random(36);
+    let mut pair = |n: usize, steps: i32| {
+        let base: Vec<i32> = (0..n).map(|_| rng.random_range(-6000..6000)).collect();
+        let other: Vec<i32> = base.iter().map(|logit| logit + rng.random_range(-steps..=steps)).collect();
+        let logits = |steps: &[i32]| steps.iter().map(|&steps| steps as f32 / 1024.0).collect();
+        (logits(&base), logits(&other))
+    };
+    // So little that some would take it for rounding, and enough that sums in float32 do not drown it.
+    let little = |(base, other): &(Vec<f32>, Vec<f32>)| (5e-7..9.5e-7).contains(&kl(logs(base, other)));
+    std::iter::repeat_with(|| pair(8, 2)).filter(little).take(5).collect()
+}
+
+/// However little two predictions differ, the divergence is above 0 and says how much.
+fn is_small(yours: &Yours<'_>) -> Verdict {
+    for (base, other) in close_pairs() {
+        let (got, expected) = (yours(&base, &other)?, kl(logs(&base, &other)));
+        let why = match got {
+            // Float32 rounds off some of it, and that is all right.
+            _ if (got - expected).abs() <= 0.4 * expected => continue,
+            0.0 => "only equal predictions are 0 apart",
+            _ if got < 0.0 => "it is never negative",
+            _ => "what is small counts too",
+        };
+        return wrong!(
+            "two rows of {} logits that differ by {:.4} at most are {got:.3e} apart, expected {expected:.3e}: {why}",
+            base.len(),
+            base.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+        );
+    }
+    Ok(())
 }
 
 /// ln p and ln q of each token.
@@ -102,7 +142,7 @@ fn figure(base: &[f32], other: &[f32], got: f64, mistakes: Vec<(f64, &'static st
     Figure { what, got, expected: kl(logs(base, other)), mistakes }
 }
 
-fn is_divergence(yours: &Yours<'_>) -> Result<(), Complaint> {
+fn is_divergence(yours: &Yours<'_>) -> Verdict {
     let pairs = PAIRS.into_iter().map(|(base, other)| (base.to_vec(), other.to_vec())).chain(any_pairs());
     let figures = pairs.map(|(base, other)| {
         let got = yours(&base, &other)?;
@@ -116,14 +156,14 @@ fn is_divergence(yours: &Yours<'_>) -> Result<(), Complaint> {
     all_right(&figures.collect::<Result<Vec<_>, Complaint>>()?, is_close)
 }
 
-fn vanishes(yours: &Yours<'_>) -> Result<(), Complaint> {
+fn vanishes(yours: &Yours<'_>) -> Verdict {
     let rows = PAIRS.into_iter().flat_map(|(base, other)| [base.to_vec(), other.to_vec()]);
     let any = any_pairs().into_iter().step_by(5).map(|(base, _)| base);
     let figures = rows.chain(any).map(|row| Ok(figure(&row, &row, yours(&row, &row)?, Vec::new())));
     all_right(&figures.collect::<Result<Vec<_>, Complaint>>()?, is_close)
 }
 
-fn is_stable(yours: &Yours<'_>) -> Result<(), Complaint> {
+fn is_stable(yours: &Yours<'_>) -> Verdict {
     for (base, other) in PAIRS {
         let plain = yours(base, other)?;
         for (base_shift, other_shift) in [(1000.0, 0.0), (0.0, -1000.0), (-1000.0, 1000.0)] {
@@ -140,7 +180,7 @@ fn is_stable(yours: &Yours<'_>) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn is_finite(yours: &Yours<'_>) -> Result<(), Complaint> {
+fn is_finite(yours: &Yours<'_>) -> Verdict {
     for (base, other) in FAR_APART {
         let (got, expected) = (yours(base, other)?, kl(logs(base, other)));
         if !got.is_finite() {

@@ -6,7 +6,7 @@ use super::{Evaluation, is_close, nll};
 use crate::course::cases::{as_strs, texts};
 use crate::course::figure::{Figure, all_right};
 use crate::course::probe::{Costs, Event, Machine, ProbeModel};
-use crate::course::{Check, Complaint, Score, ask, must_fail};
+use crate::course::{Check, Complaint, Score, Verdict, ask, must_fail};
 use crate::error::{Error, Result};
 use crate::model::{Loaded, Tokenizer};
 use crate::source::ModelFile;
@@ -92,7 +92,7 @@ pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluati
         .score()
 }
 
-fn passes_errors_on(yours: &Answer<'_>) -> Result<(), Complaint> {
+fn passes_errors_on(yours: &Answer<'_>) -> Verdict {
     let is_error = |result: Result<Evaluation, Complaint>, what: &str| {
         must_fail(result, |Evaluation { tokens, .. }| {
             format!(
@@ -130,7 +130,7 @@ fn passes_errors_on(yours: &Answer<'_>) -> Result<(), Complaint> {
 }
 
 /// With a context that the longest text does not fit: all of it, or an error.
-fn cuts_nothing_off(yours: &Answer<'_>) -> Result<(), Complaint> {
+fn cuts_nothing_off(yours: &Answer<'_>) -> Verdict {
     const CONTEXT_LEN: usize = 24;
     let machine = Machine::new(Costs::default());
     let vocab_size = machine.tokenizer()?.vocab_size();
@@ -191,7 +191,7 @@ impl Trial {
         Ok(Self { evaluation, batch_size, forwards: machine.forwards(), texts: losses })
     }
 
-    fn counts_tokens(&self) -> Result<(), Complaint> {
+    fn counts_tokens(&self) -> Verdict {
         let tokens = self.evaluation.tokens;
         let expected = predicted(&self.texts);
         let why = match tokens {
@@ -254,7 +254,7 @@ impl Trial {
         ]
     }
 
-    fn exponentiates(&self) -> Result<(), Complaint> {
+    fn exponentiates(&self) -> Verdict {
         let Evaluation { average_loss, perplexity, .. } = self.evaluation;
         if !average_loss.exp().is_finite() {
             return wrong!("there is nothing to compare it with: `average_loss` is {average_loss}");
@@ -272,7 +272,7 @@ impl Trial {
         all_right(&[Figure { what, got: perplexity, expected, mistakes: mistakes.to_vec() }], is_close)
     }
 
-    fn reads_batches(&self) -> Result<(), Complaint> {
+    fn reads_batches(&self) -> Verdict {
         let (size, texts) = (self.batch_size, self.texts.len());
         let (mut passes, mut unmasked) = (0, 0);
         for event in &self.forwards {
@@ -301,7 +301,7 @@ impl Trial {
         })
     }
 
-    fn agrees_with(&self, other: &Self) -> Result<(), Complaint> {
+    fn agrees_with(&self, other: &Self) -> Verdict {
         let (a, b) = (self.evaluation.average_loss, other.evaluation.average_loss);
         Complaint::unless(is_close(a, b), || {
             format!(
@@ -312,7 +312,7 @@ impl Trial {
         })
     }
 
-    fn is_unmoved(&self, with: &Self) -> Result<(), Complaint> {
+    fn is_unmoved(&self, with: &Self) -> Verdict {
         let (a, b) = (self.evaluation, with.evaluation);
         Complaint::unless(a.tokens == b.tokens && is_close(b.average_loss, a.average_loss), || {
             format!(

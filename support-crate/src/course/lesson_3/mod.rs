@@ -81,9 +81,9 @@ fn is_close(got: f64, expected: f64) -> bool {
 
 /// The values, or of many the first ones.
 fn shown<T: std::fmt::Debug>(values: &[T]) -> String {
-    const MOST: usize = 12;
-    match values.get(..MOST) {
-        Some(first) if values.len() > MOST => format!("{first:?} and {} more", values.len() - MOST),
+    const MAX_SHOWN: usize = 12;
+    match values.get(..MAX_SHOWN) {
+        Some(first) if values.len() > MAX_SHOWN => format!("{first:?} and {} more", values.len() - MAX_SHOWN),
         _ => format!("{values:?}"),
     }
 }

@@ -4,7 +4,7 @@ use rand::Rng;
 
 use super::{PaddedBatch, shown};
 use crate::course::cases::{random, size};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "How long must every row be, so that no text loses a token and none is computed in vain?",
@@ -49,6 +49,9 @@ fn any_batches() -> Vec<Vec<Vec<u32>>> {
         .collect()
 }
 
+/// Of all models' vocabularies.
+const LARGEST_VOCABULARY: u32 = 1 << 20;
+
 /// A batch before padding and after.
 type Pair = (Vec<Vec<u32>>, PaddedBatch);
 
@@ -56,7 +59,7 @@ type Pair = (Vec<Vec<u32>>, PaddedBatch);
 pub fn check_pad_batch(yours: impl Fn(&[Vec<u32>]) -> PaddedBatch) -> Score {
     let pad = |texts: Vec<Vec<u32>>| ask(|| Ok(yours(&texts))).map(|padded| (texts, padded));
     let padded: Result<Vec<Pair>, Complaint> = batches().into_iter().chain(any_batches()).map(pad).collect();
-    let each = |look: fn(&Pair) -> Result<(), Complaint>| move |pairs: &Vec<Pair>| pairs.iter().try_for_each(look);
+    let each = |look: fn(&Pair) -> Verdict| move |pairs: &Vec<Pair>| pairs.iter().try_for_each(look);
     Check::new("pad_batch", HINTS)
         .about(&padded, "every row is as long as the longest text", each(is_rectangle))
         .about(&padded, "every text keeps all its tokens, in order", each(keeps_tokens))
@@ -64,7 +67,7 @@ pub fn check_pad_batch(yours: impl Fn(&[Vec<u32>]) -> PaddedBatch) -> Score {
         .score()
 }
 
-fn is_rectangle((texts, padded): &Pair) -> Result<(), Complaint> {
+fn is_rectangle((texts, padded): &Pair) -> Verdict {
     let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
     let longest = lengths.iter().copied().max().unwrap_or(0);
     for (name, rows) in [
@@ -85,11 +88,17 @@ fn is_rectangle((texts, padded): &Pair) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn keeps_tokens((texts, padded): &Pair) -> Result<(), Complaint> {
+fn keeps_tokens((texts, padded): &Pair) -> Verdict {
     if padded.ids.len() != texts.len() {
         return wrong!("{} texts gave {} rows of ids", texts.len(), padded.ids.len());
     }
     for (row, text) in padded.ids.iter().zip(texts) {
+        let is_none = |id: &&u32| **id > LARGEST_VOCABULARY && !text.contains(id);
+        if let Some(id) = row.iter().find(is_none) {
+            return wrong!(
+                "{id} is no token of any vocabulary, so no model takes it for padding: fill up with token 0"
+            );
+        }
         if !(row.starts_with(text) || row.ends_with(text)) {
             return wrong!("the text {} became {}: its tokens are not all there, in order", shown(text), shown(row));
         }
@@ -98,7 +107,7 @@ fn keeps_tokens((texts, padded): &Pair) -> Result<(), Complaint> {
 }
 
 /// Padding may stand on either side, as long as the mask says so.
-fn mask_fits(pair: &Pair) -> Result<(), Complaint> {
+fn mask_fits(pair: &Pair) -> Verdict {
     keeps_tokens(pair)?;
     let (texts, padded) = pair;
     if padded.mask.len() != texts.len() || padded.ids.len() != texts.len() {

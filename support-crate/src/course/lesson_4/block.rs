@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use crate::course::cases::{random, size};
-use crate::course::{Check, Complaint, Score, ask};
+use crate::course::{Check, Complaint, Score, Verdict, ask};
 use crate::quant::FourBit;
 
 type Codebook = [f32; 16];
@@ -37,7 +37,7 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
     let [nf4s, fp4s] = [FourBit::Nf4, FourBit::Fp4].map(FourBit::codebook);
     let (values, blocks) = (weights(), blocks());
     let nf4 = quantize(&values, nf4s);
-    let each = |look: &dyn Fn(&[f32]) -> Result<(), Complaint>| blocks.iter().try_for_each(|values| look(values));
+    let each = |look: &dyn Fn(&[f32]) -> Verdict| blocks.iter().try_for_each(|values| look(values));
     let all_nearest = |values: &[f32], codebook: &Codebook| {
         let (packed, absmax) = quantize(values, codebook)?;
         nearest(codebook, values, &packed, absmax)
@@ -68,8 +68,12 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
             }),
         )
         .point("a block of zeros becomes zeros", {
-            let mut cases = FourBit::ALL.into_iter().flat_map(|quant_type| [64, 2, 128].map(|n| (quant_type, n)));
-            cases.try_for_each(|(quant_type, n)| zeros(quant_type, n, quantize(&vec![0.0; n], quant_type.codebook())))
+            // In another order, the number next to 0 comes before it.
+            let mut turned = *fp4s;
+            turned.reverse();
+            let codebooks = [("NF4", nf4s), ("FP4", fp4s), ("FP4 from its end", &turned)];
+            let mut cases = codebooks.into_iter().flat_map(|codebook| [64, 2, 128].map(|n| (codebook, n)));
+            cases.try_for_each(|((name, codebook), n)| zeros(name, codebook, n, quantize(&vec![0.0; n], codebook)))
         })
         .score()
 }
@@ -118,6 +122,9 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
                 same_numbers(got, &restored(&packed, 0.25, fp4s), 0.25),
                 || "with FP4's codebook, the values are not the numbers that its codes stand for",
             )?;
+            // Code 0 once, code 1 twice, ...: an order of one's own would show in how often each number comes.
+            let codes: Vec<u8> = (0..16).flat_map(|code| vec![code; usize::from(code) + 1]).collect();
+            let packed: Vec<u8> = codes.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
             let uneven = restore(&packed, 2.5, &UNEVEN)?;
             Complaint::unless(same_numbers(&uneven, &restored(&packed, 2.5, &UNEVEN), 2.5), || {
                 format!(
@@ -177,7 +184,7 @@ fn is(got: &[f32], expected: &[f32], absmax: f32) -> bool {
 }
 
 /// Whether these are NF4's numbers for the codes, with absmax 1.
-fn in_pairs(packed: &[u8], got: &[f32]) -> Result<(), Complaint> {
+fn in_pairs(packed: &[u8], got: &[f32]) -> Verdict {
     let expected = restored(packed, 1.0, FourBit::Nf4.codebook());
     let (pairs, _) = expected.as_chunks::<2>();
     let swapped: Vec<f32> = pairs.iter().flat_map(|&[high, low]| [low, high]).collect();
@@ -210,7 +217,7 @@ fn in_pairs(packed: &[u8], got: &[f32]) -> Result<(), Complaint> {
     }))
 }
 
-fn is_largest_magnitude(values: &[f32], absmax: f32) -> Result<(), Complaint> {
+fn is_largest_magnitude(values: &[f32], absmax: f32) -> Verdict {
     let magnitude = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     match () {
@@ -230,7 +237,7 @@ fn is_largest_magnitude(values: &[f32], absmax: f32) -> Result<(), Complaint> {
     }
 }
 
-fn is_packed(values: &[f32], packed: &[u8]) -> Result<(), Complaint> {
+fn is_packed(values: &[f32], packed: &[u8]) -> Verdict {
     match packed.len() {
         len if len == values.len() / 2 => Ok(()),
         len if len == values.len() => {
@@ -262,7 +269,7 @@ fn is_swapped(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -
     sum(true) < 0.5 * sum(false)
 }
 
-fn first_is_high(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
+fn first_is_high(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Verdict {
     is_packed(values, packed)?;
     Complaint::unless(!is_swapped(codebook, values, packed, absmax), || {
         "the first value of each pair is in the low half of the byte. bitsandbytes has it in the high half \
@@ -270,7 +277,7 @@ fn first_is_high(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32
     })
 }
 
-fn nearest(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
+fn nearest(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Verdict {
     is_packed(values, packed)?;
     if absmax.is_nan() || absmax <= 0.0 {
         return wrong!("absmax is {absmax}: no value can be divided by it");
@@ -291,7 +298,7 @@ fn nearest(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> R
 }
 
 /// As [`nearest`], for values so small that a limit to the scale would show.
-fn is_scaled(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Result<(), Complaint> {
+fn is_scaled(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Verdict {
     let magnitude = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     let is_near_zero = |code: &usize| codebook[*code].abs() < 0.01;
     if is_packed(values, packed).is_ok() && in_order(packed, false).iter().all(is_near_zero) {
@@ -304,14 +311,13 @@ fn is_scaled(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) ->
     is_largest_magnitude(values, absmax)
 }
 
-fn zeros(quant_type: FourBit, n: usize, answer: Result<(Vec<u8>, f32), Complaint>) -> Result<(), Complaint> {
+fn zeros(name: &str, codebook: &Codebook, n: usize, answer: Result<(Vec<u8>, f32), Complaint>) -> Verdict {
     let why = "the largest magnitude is 0 then, and 0 / 0 is NaN: divide by 1 instead";
     let (packed, absmax) = answer.map_err(|complaint| match complaint {
         Complaint::Panicked(message) => Complaint::wrong(format!("it panicked: {message}. For {n} zeros, {why}")),
         other => other,
     })?;
     is_packed(&vec![0.0; n], &packed)?;
-    let (codebook, name) = (quant_type.codebook(), quant_type.to_string().to_uppercase());
     match codes(&packed).find(|&code| codebook[code] != 0.0) {
         _ if !absmax.is_finite() => wrong!("absmax of {n} zeros is {absmax}; {why}"),
         Some(code) => wrong!(
@@ -357,7 +363,7 @@ mod tests {
             }
             let (packed, absmax) = quantize(&weights());
             assert_eq!(first_is_high(quant_type.codebook(), &weights(), &packed, absmax), Ok(()));
-            assert_eq!(zeros(quant_type, 64, Ok(quantize(&[0.0; 64]))), Ok(()));
+            assert_eq!(zeros("it", quant_type.codebook(), 64, Ok(quantize(&[0.0; 64]))), Ok(()));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Configuration;
 use crate::course::{Check, Complaint, Score, Verdict, ask};
-use crate::model::{Device, LoadOptions, Precision};
+use crate::model::{Device, Engine, LoadOptions, Precision};
 use crate::quant::{FourBit, QuantizationConfig};
 
 /// Not only the first GPUs.
@@ -63,7 +63,7 @@ pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Sco
         .score()
 }
 
-fn is_baseline(device: Device, all: &[Configuration]) -> Result<(), Complaint> {
+fn is_baseline(device: Device, all: &[Configuration]) -> Verdict {
     let (precision, digits, other) =
         if device.is_cpu() { (Precision::Float32, "32", "16") } else { (Precision::Float16, "16", "32") };
     let Some(Configuration { name, options }) = all.first() else { return Err(no_configurations()) };
@@ -104,7 +104,7 @@ fn place(all: &[Configuration], format: &str) -> Option<usize> {
     all.iter().position(|one| named(one, format) && only(one)).or_else(|| all.iter().position(|one| named(one, format)))
 }
 
-fn in_order(all: &[Configuration]) -> Result<(), Complaint> {
+fn in_order(all: &[Configuration]) -> Verdict {
     if FORMATS.map(|format| place(all, format)) != [Some(1), Some(2), Some(3)] {
         return wrong!("yours are {:?}; the tables below rely on the order", names(all));
     }
@@ -126,7 +126,7 @@ fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a Quantization
 }
 
 /// Whether nothing differs but the format, field by field.
-fn alike(all: &[Configuration]) -> Result<(), Complaint> {
+fn alike(all: &[Configuration]) -> Verdict {
     let Some(baseline) = all.first() else { return Err(no_configurations()) };
     for Configuration { name, options } in all {
         let LoadOptions { precision, device: _, engine, quantization, check_finite } = options;
@@ -141,6 +141,9 @@ fn alike(all: &[Configuration]) -> Result<(), Complaint> {
             return wrong!(
                 "{name:?} has another `engine` or `check_finite` than the baseline: leave them at their defaults"
             );
+        }
+        if engine.is_some_and(|engine| engine != Engine::for_device(options.device)) {
+            return wrong!("{name:?} names an `engine` that is not {}'s: leave it at its default", options.device);
         }
         let Some(config) = quantization else { continue };
         if let Some((field, value)) = differs(config) {
@@ -194,7 +197,7 @@ fn differs(config: &QuantizationConfig) -> Option<(&'static str, String)> {
     fields.into_iter().find(|(_, differs, _)| *differs).map(|(field, _, value)| (field, value))
 }
 
-fn on_device(device: Device, all: &[Configuration]) -> Result<(), Complaint> {
+fn on_device(device: Device, all: &[Configuration]) -> Verdict {
     match all.iter().find(|one| one.options.device != device) {
         None if all.is_empty() => Err(no_configurations()),
         None => Ok(()),

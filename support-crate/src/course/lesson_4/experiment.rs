@@ -2,7 +2,7 @@
 
 use super::trial::{Answer, Scenario, Trial};
 use super::{Configuration, ExperimentRow, ExperimentSettings};
-use crate::course::{Check, Complaint, Point, Score};
+use crate::course::{Check, Complaint, Point, Score, Verdict};
 use crate::measure::Clock;
 use crate::model::ModelHub;
 
@@ -43,7 +43,7 @@ pub fn check_run_experiment(
 }
 
 /// Lets one call of a model fail, from the first wait to the last timed run; and the tokenizer.
-fn later_failures(yours: &Answer<'_>, trials: &[Trial]) -> Result<(), Complaint> {
+fn later_failures(yours: &Answer<'_>, trials: &[Trial]) -> Verdict {
     let [scenario, ..] = Scenario::all();
     for &call in trials.first().map_or(&[][..], |usual| &usual.some_calls) {
         scenario.clone().failing_at(call).run(yours)?.fails_in_one_row()?;

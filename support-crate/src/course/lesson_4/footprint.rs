@@ -180,7 +180,7 @@ fn counts_something(footprint: f64) -> Result<f64, Complaint> {
     }
 }
 
-fn in_mib(unit: f64) -> Result<(), Complaint> {
+fn in_mib(unit: f64) -> Verdict {
     let is = |value: f64| (unit / value - 1.0).abs() < 1e-6;
     let bytes = MIB as f64;
     let what = match () {
@@ -200,11 +200,11 @@ fn listed(tensors: &[TensorInfo]) -> String {
         let tied = tensor.tied_to.as_ref().map_or_else(String::new, |owner| format!(", tied to {owner}"));
         format!("{} ({} elements of {} bytes{tied})", tensor.name, tensor.numel, tensor.element_size)
     };
-    const MOST: usize = 4;
-    let all: Vec<String> = tensors.iter().take(MOST).map(one).collect();
+    const MAX_SHOWN: usize = 4;
+    let all: Vec<String> = tensors.iter().take(MAX_SHOWN).map(one).collect();
     match tensors.len() {
         0 => "no tensors".to_owned(),
-        n if n > MOST => format!("{} and {} more", all.join(", "), n - MOST),
+        n if n > MAX_SHOWN => format!("{} and {} more", all.join(", "), n - MAX_SHOWN),
         _ => all.join(" and "),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::course::cases::LONG_PROMPT;
 use crate::course::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
-use crate::course::{Check, Complaint, Score, ask, must_fail};
+use crate::course::{Check, Complaint, Score, Verdict, ask, must_fail};
 use crate::error::Result;
 use crate::measure::Clock;
 use crate::model::{Loaded, Tokenizer};
@@ -13,6 +13,8 @@ const NEW_TOKENS: usize = 8;
 const ENDS_AFTER: usize = NEW_TOKENS / 2;
 
 const OTHER_PROMPT: &str = "Sam";
+/// Its first token, which ends a text, has no text of its own.
+const SPECIAL_PROMPT: &str = "<|endoftext|>Once upon a time";
 /// What the model says after the other prompt: some of its characters are made of several tokens.
 const SAYING: &str = " na\u{ef}ve caf\u{e9} \u{2014} \u{20ac}";
 
@@ -32,10 +34,15 @@ pub fn check_generate_text_and_time(
 ) -> Score {
     // One that would like to end its text in the middle, and one that says another token each time.
     let ending = Trial::of_ending(&yours);
-    let talking = [(OTHER_PROMPT, SAYING.to_owned()), (LONG_PROMPT, SAYING.repeat(9)), (OTHER_PROMPT, "!".to_owned())]
-        .into_iter()
-        .map(|(prompt, saying)| Trial::of_talking(&yours, prompt, &saying))
-        .collect::<Result<Vec<_>, _>>();
+    let talking = [
+        (OTHER_PROMPT, SAYING.to_owned()),
+        (LONG_PROMPT, SAYING.repeat(9)),
+        (OTHER_PROMPT, "!".to_owned()),
+        (SPECIAL_PROMPT, SAYING.repeat(2)),
+    ]
+    .into_iter()
+    .map(|(prompt, saying)| Trial::of_talking(&yours, prompt, &saying))
+    .collect::<Result<Vec<_>, _>>();
     Check::new("generate_text_and_time", HINTS)
         .about(&ending, "the clock that was passed in is read before and after", |trial| trial.timed().map(drop))
         .about(&ending, "the tokenizer stays out of the timed part", |trial| trial.timed()?.leaves_text_outside())
@@ -128,7 +135,7 @@ impl Trial {
         Timed::lasting(&self.events, self.latency)
     }
 
-    fn generates_all(&self) -> Result<(), Complaint> {
+    fn generates_all(&self) -> Verdict {
         let prompts_read = self.events.iter().filter(|event| reads(event, self.prompt_tokens)).count();
         if prompts_read > 1 {
             return wrong!("the prompt was read {prompts_read} times; generate once, warming up is left to the caller");
@@ -155,7 +162,7 @@ impl Trial {
         }
     }
 
-    fn latency_fits(&self) -> Result<(), Complaint> {
+    fn latency_fits(&self) -> Verdict {
         let passed = self.timed()?.passed;
         let is = |value: f64| (self.latency - value).abs() <= 5e-4 * value.abs();
         match () {
@@ -168,7 +175,7 @@ impl Trial {
         }
     }
 
-    fn text_is_new(&self) -> Result<(), Complaint> {
+    fn text_is_new(&self) -> Verdict {
         let (got, expected) = (self.text.trim(), self.expected_text.trim());
         match () {
             () if got == expected => Ok(()),
@@ -186,7 +193,7 @@ impl Trial {
 }
 
 /// Lets the first call of the model fail, the last one, and some between.
-fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Result<(), Complaint> {
+fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Verdict {
     for &call in &good.some_calls {
         let machine = Machine::failing_at(COSTS, call);
         let loaded = ending(&machine, good.prompt_tokens)?;
@@ -230,5 +237,11 @@ mod tests {
         let pieces: String = ids.iter().map(|id| tokenizer.decode(&[*id]).unwrap()).collect();
         assert!(pieces.contains(char::REPLACEMENT_CHARACTER), "{pieces:?}");
         assert_ne!(ids.len(), NEW_TOKENS);
+    }
+
+    #[test]
+    fn a_prompt_with_a_special_token_is_not_the_text_of_its_tokens() {
+        let tokenizer = tokenizer().unwrap();
+        assert_ne!(tokenizer.decode(&tokenizer.encode(SPECIAL_PROMPT).unwrap()).unwrap(), SPECIAL_PROMPT);
     }
 }

@@ -7,7 +7,7 @@ pub(super) use super::scenario::Scenario;
 use super::scenario::{DEVICE_FAILED, FormatHub, SCALES_MIB, UnevenClock};
 use super::{Configuration, ExperimentResult, ExperimentRow, ExperimentSettings};
 use crate::course::probe::Event;
-use crate::course::{Complaint, ask};
+use crate::course::{Complaint, Verdict, ask};
 use crate::measure::{Clock, Statistics};
 use crate::model::{LoadOptions, ModelHub, Tokenizer};
 
@@ -88,7 +88,7 @@ impl Trial {
             .collect()
     }
 
-    pub fn named(&self) -> Result<(), Complaint> {
+    pub fn named(&self) -> Verdict {
         let expected: Vec<&str> = self.scenario.configurations.iter().map(|one| one.name.as_str()).collect();
         let names: Vec<&str> = self.rows.iter().map(|row| row.name.as_str()).collect();
         Complaint::unless(names == expected, || {
@@ -96,7 +96,7 @@ impl Trial {
         })
     }
 
-    pub fn loaded(&self) -> Result<(), Complaint> {
+    pub fn loaded(&self) -> Verdict {
         match self.scenario.configurations.iter().find(|one| !self.asked.contains(&one.options)) {
             None => Ok(()),
             Some(one) => {
@@ -105,7 +105,7 @@ impl Trial {
         }
     }
 
-    pub fn broken(&self) -> Result<(), Complaint> {
+    pub fn broken(&self) -> Verdict {
         let Some(broken) = self.scenario.broken else { return Ok(()) };
         let because = self.scenario.broken_because;
         self.named()?;
@@ -120,7 +120,7 @@ impl Trial {
         }
     }
 
-    pub fn memory(&self) -> Result<(), Complaint> {
+    pub fn memory(&self) -> Verdict {
         for (place, result) in self.results()? {
             let (got, expected) = (result.memory_mib, Scenario::memory_mib(place));
             if got.is_nan() || (got - expected).abs() > 0.005 {
@@ -132,11 +132,11 @@ impl Trial {
         Ok(())
     }
 
-    pub fn texts(&self) -> Result<(), Complaint> {
+    pub fn texts(&self) -> Verdict {
         self.results()?.into_iter().try_for_each(|(place, result)| self.has_texts(place, result))
     }
 
-    fn has_texts(&self, place: usize, result: &ExperimentResult) -> Result<(), Complaint> {
+    fn has_texts(&self, place: usize, result: &ExperimentResult) -> Verdict {
         let (name, settings) = (self.name(place), &self.scenario.settings);
         if result.outputs.len() != settings.prompts.len() {
             return wrong!(
@@ -182,7 +182,7 @@ impl Trial {
         of.filter_map(|one| one.seconds).collect()
     }
 
-    pub fn latency(&self) -> Result<(), Complaint> {
+    pub fn latency(&self) -> Verdict {
         let asked = self.scenario.settings.max_new_tokens;
         let other_length = |one: &&Generation| one.prompt.is_some() && one.new_tokens != asked;
         self.results()?.into_iter().try_for_each(|(place, result)| self.is_mean(place, result.avg_latency_s))?;
@@ -197,7 +197,7 @@ impl Trial {
     }
 
     /// Whether this is the mean of the warm runs of the first prompt; if not, which other number it is.
-    fn is_mean(&self, place: usize, got: f64) -> Result<(), Complaint> {
+    fn is_mean(&self, place: usize, got: f64) -> Verdict {
         let (runs, seconds) = (self.scenario.settings.num_timing_runs, self.seconds(place, 0));
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let is = |value: f64| (got - value).abs() <= 5e-4 * value.abs();
@@ -246,7 +246,7 @@ impl Trial {
         }
     }
 
-    pub fn others_once(&self) -> Result<(), Complaint> {
+    pub fn others_once(&self) -> Verdict {
         self.results()?;
         for place in self.working() {
             for text in self.scenario.settings.prompts.iter().skip(1) {
@@ -265,7 +265,7 @@ impl Trial {
         Ok(())
     }
 
-    pub fn one_at_a_time(&self) -> Result<(), Complaint> {
+    pub fn one_at_a_time(&self) -> Verdict {
         let mut in_memory = 0_usize;
         for event in &self.events {
             match event {
@@ -284,7 +284,7 @@ impl Trial {
     }
 
     /// Whether each configuration is announced, in order, and after that its memory and its prompts.
-    pub fn logged(&self) -> Result<(), Complaint> {
+    pub fn logged(&self) -> Verdict {
         let announces = |note: &Note| note.line.trim_start().starts_with("Loading model");
         let missing = |line: String| {
             let log: Vec<&str> = self.log.iter().map(|note| note.line.as_str()).collect();
@@ -330,7 +330,7 @@ impl Trial {
     }
 
     /// After one call of a model failed: its row has the error, the others are whole.
-    pub fn fails_in_one_row(&self) -> Result<(), Complaint> {
+    pub fn fails_in_one_row(&self) -> Verdict {
         if !self.has_failed {
             return Ok(());
         }
@@ -358,7 +358,7 @@ impl Trial {
     }
 
     /// Where there is no tokenizer.
-    pub fn fails_in_each_row(&self) -> Result<(), Complaint> {
+    pub fn fails_in_each_row(&self) -> Verdict {
         self.named()?;
         match self.rows.iter().find(|row| row.outcome.is_ok()) {
             None => Ok(()),

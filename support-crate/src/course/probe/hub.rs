@@ -17,6 +17,8 @@ pub enum Stock {
     WithoutTokenizer,
     /// Both are there, but the tokenizer has more tokens than the model.
     Unfit,
+    /// The model loads in float32 only.
+    Float32Only,
 }
 
 /// A hub with a few models; every other id is unknown to it. It notes what it was asked for.
@@ -30,6 +32,8 @@ pub struct ProbeHub {
 /// What a hub was asked for, in order.
 #[derive(Debug, Clone, Default)]
 struct Asked {
+    /// Whatever was asked for by them.
+    ids: Vec<String>,
     models: Vec<(String, LoadOptions)>,
     /// Those of them that were loaded.
     loaded: Vec<(String, LoadOptions)>,
@@ -42,6 +46,11 @@ impl ProbeHub {
     pub fn new(machine: &Machine, models: &[(&str, Stock)]) -> Self {
         let models = models.iter().map(|&(id, stock)| (id.to_owned(), stock)).collect();
         Self { machine: machine.clone(), models, asked: Arc::default() }
+    }
+
+    /// The ids that a tokenizer or a model was asked for by, in order.
+    pub fn ids_asked(&self) -> Vec<String> {
+        self.asked().ids.clone()
     }
 
     /// The models that were asked for, with their options.
@@ -90,6 +99,7 @@ fn unknown(model_id: &str) -> Error {
 
 impl ModelHub for ProbeHub {
     fn tokenizer(&self, model_id: &str) -> Result<Tokenizer> {
+        self.asked().ids.push(model_id.to_owned());
         if self.stock(model_id)? == Stock::WithoutTokenizer {
             // Not every error names the model that it is about.
             return Err(Error::source("there is no tokenizer.json"));
@@ -103,9 +113,13 @@ impl ModelHub for ProbeHub {
     }
 
     fn model(&self, model_id: &str, options: &LoadOptions) -> Result<Box<dyn CausalLm>> {
+        self.asked().ids.push(model_id.to_owned());
         self.asked().models.push((model_id.to_owned(), options.clone()));
         match self.stock(model_id)? {
-            stock @ (Stock::Whole | Stock::WithoutTokenizer | Stock::Unfit) => {
+            Stock::Float32Only if options.precision != Precision::Float32 => {
+                Err(Error::source(format!("there are no kernels for `{model_id}` in {}", options.precision)))
+            }
+            stock @ (Stock::Whole | Stock::WithoutTokenizer | Stock::Unfit | Stock::Float32Only) => {
                 self.asked().loaded.push((model_id.to_owned(), options.clone()));
                 let bytes_per_token = self.bytes_per_token(model_id, options.precision)?;
                 let vocab_size = match stock {

@@ -132,6 +132,13 @@ impl Machine {
         Self { costs, state: Arc::default() }
     }
 
+    /// One whose clock has run for so many seconds: only differences of its readings mean anything.
+    pub fn running_for(costs: Costs, seconds: f64) -> Self {
+        let machine = Self::new(costs);
+        machine.state().now = seconds;
+        machine
+    }
+
     /// A machine on which one call of a model fails: the forward pass or wait number `call`, counted from 0.
     pub fn failing_at(costs: Costs, call: usize) -> Self {
         let machine = Self::new(costs);

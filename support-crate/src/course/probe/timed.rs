@@ -1,7 +1,7 @@
 //! What an answer timed: the stretch of work between its readings of the clock.
 
 use super::Event;
-use crate::course::Complaint;
+use crate::course::{Complaint, Verdict};
 
 /// What happened on a machine, cut at two readings of its clock.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +91,7 @@ impl<'a> Timed<'a> {
 
     /// # Errors
     /// Text was turned into ids, or ids into text, while the clock ran.
-    pub fn leaves_text_outside(&self) -> Result<(), Complaint> {
+    pub fn leaves_text_outside(&self) -> Verdict {
         if self.inside.contains(&Event::Encode) {
             return wrong!(
                 "the tokenizer ran inside the timed part: turn the prompt into ids before the clock starts (`generate` \
@@ -109,7 +109,7 @@ impl<'a> Timed<'a> {
 
     /// # Errors
     /// The device may still have been busy with something else when the clock started.
-    pub fn waits_before(&self) -> Result<(), Complaint> {
+    pub fn waits_before(&self) -> Verdict {
         let last_work = self.before.iter().rposition(Event::is_forward).unwrap_or(0);
         Complaint::unless(self.before[last_work..].contains(&Event::Synchronize), || {
             "when your clock starts, a GPU may still be busy with earlier work, and you would time that too: call \
@@ -119,7 +119,7 @@ impl<'a> Timed<'a> {
 
     /// # Errors
     /// Nothing was generated, or the clock stopped before the device did.
-    pub fn waits_after(&self) -> Result<(), Complaint> {
+    pub fn waits_after(&self) -> Verdict {
         let Some(last_work) = self.inside.iter().rposition(Event::is_forward) else {
             return wrong!("nothing was generated between the two readings of the clock");
         };

@@ -1,7 +1,7 @@
 //! `quantize_affine`: a grid from the smallest number to the largest.
 
 use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
-use crate::course::{Check, Complaint, Score};
+use crate::course::{Check, Score, Verdict};
 use crate::error::Result;
 
 const HINTS: [&str; 3] = [
@@ -35,7 +35,7 @@ fn range(numbers: &[f32]) -> [f32; 2] {
     [numbers.iter().copied().fold(0.0, f32::min), numbers.iter().copied().fold(0.0, f32::max)]
 }
 
-fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complaint> {
+fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Verdict {
     let [low, high] = range(numbers);
     let (scale, expected) = (vector.scale, (high - low) / 255.0);
     if near(scale, expected) {
@@ -59,7 +59,7 @@ fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complaint> {
     )
 }
 
-fn has_zero_point(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complaint> {
+fn has_zero_point(numbers: &[f32], vector: &Int8Vector) -> Verdict {
     let Int8Vector { zero_point, scale, .. } = *vector;
     let [low, high] = range(numbers).map(|end| f64::from(end) / f64::from(scale));
     // Counted from either end.

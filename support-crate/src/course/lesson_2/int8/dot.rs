@@ -4,7 +4,7 @@ use rand::Rng;
 
 use super::Int8Vector;
 use crate::course::cases::random;
-use crate::course::{Check, Complaint, Score, ask, must_fail};
+use crate::course::{Check, Complaint, Score, Verdict, ask, must_fail};
 use crate::error::Result;
 
 const HINTS: [&str; 3] = [
@@ -84,7 +84,7 @@ fn expected(x: &Int8Vector, w: &Int8Vector, zero_points: bool) -> f64 {
     f64::from(x.scale) * f64::from(w.scale) * sum as f64
 }
 
-fn fits(x: &Int8Vector, w: &Int8Vector, got: f32) -> Result<(), Complaint> {
+fn fits(x: &Int8Vector, w: &Int8Vector, got: f32) -> Verdict {
     let exact = expected(x, w, true);
     let same = |value: f64| (f64::from(got) - value).abs() <= 1e-6 * value.abs();
     if same(exact) {
@@ -115,7 +115,7 @@ fn fits(x: &Int8Vector, w: &Int8Vector, got: f32) -> Result<(), Complaint> {
 }
 
 /// Vectors of a length each: neither one more, nor a multiple, nor none will do.
-fn lengths(dot: &dyn Fn(&Int8Vector, &Int8Vector) -> Result<f32, Complaint>) -> Result<(), Complaint> {
+fn lengths(dot: &dyn Fn(&Int8Vector, &Int8Vector) -> Result<f32, Complaint>) -> Verdict {
     let (empty, two, three) = (vector(&[], 1.0, 0), vector(&[1, 2], 1.0, 0), vector(&[1, 2, 3], 1.0, 0));
     let (long, longer) = (vector(&[3; 64], 1.0, 0), vector(&[3; 65], 1.0, 0));
     let pairs = [

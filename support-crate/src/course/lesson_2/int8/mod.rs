@@ -7,11 +7,12 @@ mod symmetric;
 pub use affine::check_quantize_affine;
 pub use dot::check_int8_dot;
 use rand::Rng;
+use rand::rngs::StdRng;
 use serde::Serialize;
 pub use symmetric::check_quantize_symmetric;
 
 use crate::course::cases::{KINDS, random, row, size};
-use crate::course::{Complaint, ask, must_fail};
+use crate::course::{Complaint, Verdict, ask, must_fail};
 use crate::error::{Error, Result};
 
 /// Numbers in 8 bits: a value `q` stands for `scale * (q - zero_point)`.
@@ -80,12 +81,18 @@ const CASES: [&[f32]; 9] = [&MIXED, &ONE_SIDED, &POSITIVE, &NEGATIVE, &TINY, &LA
 /// Numbers of any count, size, order and place, some of them zeros: the same ones each time.
 fn any_numbers() -> Vec<Vec<f32>> {
     let mut rng = random(8);
-    let mut numbers = |number: usize| {
-        let n = size(&mut rng, if number < KINDS { 5000 } else { 200 });
+    let numbers = |rng: &mut StdRng, number: usize| {
+        let n = size(rng, if number < KINDS { 5000 } else { 200 });
         let (size, place) = (10_f32.powi(rng.random_range(-30..30)), rng.random_range(-2.0..2.0));
-        row(&mut rng, number, n).into_iter().map(|x| size * (place + x)).collect::<Vec<f32>>()
+        row(rng, number, n).into_iter().map(|x| size * (place + x)).collect::<Vec<f32>>()
     };
-    let mut all: Vec<Vec<f32>> = (0..6 * KINDS).map(&mut numbers).collect();
+    let mut all: Vec<Vec<f32>> = (0..6 * KINDS).map(|number| numbers(&mut rng, number)).collect();
+    // Thousands of them, with one far above the others, where nobody looks who looks at some.
+    for (place, outlier) in [(4567, 9.75), (1, -8.5), (7_501, 12.0), (9_998, -11.25)] {
+        let mut many = row(&mut rng, 1, 10_000);
+        many[place] = outlier;
+        all.push(many);
+    }
     all.extend([vec![-4.2], vec![1e-20], vec![0.0, -0.0, 2.5, 0.0], vec![-7.5; 3]]);
     all
 }
@@ -124,7 +131,7 @@ fn near(a: f32, b: f32) -> bool {
 }
 
 /// Each value is the nearest one on the vector's own grid, and within its ends.
-fn rounds_to_nearest(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complaint> {
+fn rounds_to_nearest(numbers: &[f32], vector: &Int8Vector) -> Verdict {
     let Int8Vector { values, scale, zero_point } = vector;
     for (&x, &q) in numbers.iter().zip(values) {
         let exact = f64::from(x) / f64::from(*scale) + f64::from(*zero_point);
@@ -148,7 +155,7 @@ fn rounds_to_nearest(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complai
 }
 
 /// Zeros, and no numbers at all: there is no range to divide by, and still an answer.
-fn zeros_are_no_problem(yours: &Answer<'_>, zero_points: std::ops::RangeInclusive<i32>) -> Result<(), Complaint> {
+fn zeros_are_no_problem(yours: &Answer<'_>, zero_points: std::ops::RangeInclusive<i32>) -> Verdict {
     for zeros in [vec![0.0; 3], vec![], vec![-0.0], vec![0.0; 300]] {
         let what = if zeros.is_empty() { "no numbers at all" } else { "zeros only" };
         let vector = match answer(yours, &zeros) {
@@ -172,7 +179,7 @@ fn zeros_are_no_problem(yours: &Answer<'_>, zero_points: std::ops::RangeInclusiv
 }
 
 /// What is no number has no place on a grid, wherever it stands.
-fn refuses_what_is_no_number(yours: &Answer<'_>) -> Result<(), Complaint> {
+fn refuses_what_is_no_number(yours: &Answer<'_>) -> Verdict {
     let bad = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
     let places: [(usize, usize); 7] = [(1, 0), (3, 0), (3, 1), (3, 2), (100, 71), (1000, 999), (1000, 300)];
     for (bad, (n, place)) in bad.into_iter().flat_map(|bad| places.map(|at| (bad, at))) {

@@ -1,7 +1,7 @@
 //! `quantize_symmetric`: a grid with a line at 0, as far to both sides.
 
 use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
-use crate::course::{Check, Complaint, Score};
+use crate::course::{Check, Complaint, Score, Verdict};
 use crate::error::Result;
 
 const HINTS: [&str; 3] = [
@@ -35,7 +35,7 @@ pub fn check_quantize_symmetric(yours: impl Fn(&[f32]) -> Result<Int8Vector>) ->
         .score()
 }
 
-fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Result<(), Complaint> {
+fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Verdict {
     let largest = numbers.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
     let (scale, expected) = (vector.scale, largest / 127.0);
     if near(scale, expected) {

@@ -16,7 +16,7 @@ fn edge_prompts(loaded: &Loaded, max_new_tokens: usize) -> Result<Vec<EdgePrompt
     }
     let mut prompts = Vec::new();
     for (name, text) in [
-        ("repetitive", "again and again and again and again and again and again and"),
+        ("repetitive", "again and again and again and again and again and again and again and again and again and again and"),
         ("very short", "Incomprehensible"),
         ("very long", long.as_str()),
         ("code", "fn main() {\n    let x = 1;\n}\n"),
