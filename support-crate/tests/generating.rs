@@ -189,7 +189,7 @@ fn a_cache_of_another_model_is_refused() {
 #[test]
 fn a_timing_adds_up_and_says_what_it_is_of() {
     let loaded = loaded();
-    let options = TimingOptions { max_new_tokens: 12, use_cache: true, warmup: 1, repeats: 5 };
+    let options = TimingOptions { max_new_tokens: 12, repeats: 5, ..TimingOptions::default() };
     let timing = time_generate(&loaded, "the quick brown fox", &options).unwrap();
     let Runs { runs, latency, throughput, per_token } = &timing.runs;
     assert_eq!((runs.len(), timing.token_ms.len()), (5, 12));
@@ -264,7 +264,7 @@ fn perplexity_of_text_counts_bytes_and_windows() {
 #[test]
 fn models_timed_in_turn_have_all_their_repeats() {
     let (one, two) = (loaded(), loaded());
-    let options = TimingOptions { max_new_tokens: 3, warmup: 1, repeats: 4, use_cache: true };
+    let options = TimingOptions { max_new_tokens: 3, repeats: 4, ..TimingOptions::default() };
     let timings = time_generate_interleaved(&[&one, &two], "a b c", &options).unwrap();
     assert_eq!(timings.len(), 2);
     assert!(timings.iter().all(|timing| timing.runs.runs.len() == 4 && timing.token_ms.len() == 3));

@@ -13,7 +13,7 @@ use quantlab::measure::{
     reset_peak_memory, resident_memory, threads, time_generate, time_generate_batch, time_generate_tokens,
     time_in_turn,
 };
-use quantlab::model::{CacheStorage, CausalLm, Loaded, Logits, ModelInfo, Step};
+use quantlab::model::{CacheStorage, CausalLm, Loaded, Logits, ModelInfo, Precision, Step};
 use serde_json::Value;
 
 const LOSS: f64 = 1e-5;
@@ -81,9 +81,9 @@ impl CausalLm for Fake {
         Logits::new(values, step.batch, self.info.vocab_size)
     }
 
-    fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<CacheStorage> {
+    fn allocate_cache(&self, _batch: usize, _capacity: usize, _dtype: Option<Precision>) -> Result<CacheStorage> {
         self.clock.charge(NEW_CACHE);
-        Ok(CacheStorage::other(FakeCache(self.clock.clone())))
+        Ok(CacheStorage::new(FakeCache(self.clock.clone())))
     }
 
     fn retain_rows(&self, _storage: &mut CacheStorage, _rows: &[usize], _past_len: usize) -> Result<()> {

@@ -46,7 +46,7 @@ const MAX_CHARS: usize = 50_000;
 const STACK: usize = 512 << 20;
 /// Characters about one cell, and cells: names may be as long as a cell.
 const LONGEST: usize = 300;
-const MOST: usize = 20;
+const MAX_REMARKS: usize = 20;
 /// Cells of lessons take milliseconds.
 const WITHIN_S: u32 = 60;
 
@@ -100,9 +100,9 @@ fn remarks_here(notebook: &Value, starter: &Value) -> Vec<String> {
             remarks.push(format!("read cell {number}: {:.LONGEST$}", list.join(", ")));
         }
     }
-    let more = remarks.len().saturating_sub(MOST);
+    let more = remarks.len().saturating_sub(MAX_REMARKS);
     if more > 0 {
-        remarks.truncate(MOST);
+        remarks.truncate(MAX_REMARKS);
         remarks.push(format!("read {more} more cells of which there is something to say"));
     }
     remarks
@@ -397,7 +397,7 @@ mod tests {
             assert_eq!(remarks_on(&[cell]).join("; "), format!("read cell 1: {expected}"), "{cell}");
         }
         let many = remarks_on(&[format!(":{}", "o".repeat(1000)).as_str(); 100]);
-        assert!(many.len() == MOST + 1 && many.iter().all(|remark| remark.len() < 2 * LONGEST), "{many:?}");
+        assert!(many.len() == MAX_REMARKS + 1 && many.iter().all(|remark| remark.len() < 2 * LONGEST), "{many:?}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ use report::Row;
 use run::Verdict;
 
 /// Longest time for one check.
-const MOST_TIME: Duration = Duration::from_secs(30);
+const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// What a person asks for.
 #[derive(clap::Args)]
@@ -77,7 +77,7 @@ pub fn mutants(request: &Request) -> Result<ExitCode> {
     let compiled = compiled(&subjects, &built);
     eprintln!("{} compile; running ...", compiled.iter().map(Vec::len).sum::<usize>());
     let counts: Vec<usize> = compiled.iter().map(Vec::len).collect();
-    let verdicts = run::run(&counts, MOST_TIME, || Ok(program(&installed, &home, &built.executable, &scratch)))?;
+    let verdicts = run::run(&counts, MAX_TIME, || Ok(program(&installed, &home, &built.executable, &scratch)))?;
     tell(&subjects, &compiled, &verdicts, &mut allowed)
 }
 

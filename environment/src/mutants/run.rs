@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 /// Most data that a process may have: what it maps of libraries does not count.
-const MOST_BYTES: u64 = 6 << 30;
+const MAX_BYTES: u64 = 6 << 30;
 
 /// What a check made of a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ fn start(mut program: Command, numbers: [usize; 3]) -> Result<(Child, Receiver<S
     // SAFETY: between fork and exec, the closure only makes a system call, which is async-signal-safe.
     unsafe {
         program.pre_exec(|| {
-            let limit = libc::rlimit { rlim_cur: MOST_BYTES, rlim_max: MOST_BYTES };
+            let limit = libc::rlimit { rlim_cur: MAX_BYTES, rlim_max: MAX_BYTES };
             match libc::setrlimit(libc::RLIMIT_DATA, &limit) {
                 0 => Ok(()),
                 _ => Err(std::io::Error::last_os_error()),

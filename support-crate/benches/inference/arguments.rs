@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Arg, ArgAction, Command, value_parser};
-use quantlab::model::Engine;
+use quantlab::model::{Engine, Precision};
 
 use crate::Variant;
 use crate::format::Format;
@@ -51,6 +51,8 @@ pub struct Arguments {
     pub prompts: Vec<usize>,
     /// Length of the prompt that decode starts from, in tokens.
     pub context: usize,
+    /// The format of keys and values.
+    pub cache: Option<Precision>,
     pub threads: Option<usize>,
     pub repeats: usize,
     pub json: bool,
@@ -77,6 +79,7 @@ impl Arguments {
             batches: matches.remove_many("batch").into_iter().flatten().collect(),
             prompts: matches.remove_many("prompt").into_iter().flatten().collect(),
             context: matches.remove_one("context").unwrap_or_default(),
+            cache: matches.remove_one("cache"),
             threads: matches.remove_one("threads"),
             repeats: matches.remove_one("repeats").unwrap_or_default(),
             json: matches.get_flag("json"),
@@ -123,6 +126,11 @@ fn command() -> Command {
                 .value_parser(at_least_one)
                 .default_value("16")
                 .help("Tokens of the prompt that decode starts from"),
+        )
+        .arg(
+            option("cache", "FORMAT")
+                .value_parser(value_parser!(Precision))
+                .help("Format of keys and values: float32 or float16 [default: what the model computes in]"),
         )
         .arg(
             option("threads", "N")

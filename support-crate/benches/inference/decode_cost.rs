@@ -17,7 +17,7 @@ const DECODE_TOKENS: usize = 128;
 /// The longest sequence, in tokens: the prompt, the first new token and those after it.
 pub const CONTEXT_NEEDED: usize = PROMPT_TOKENS + 1 + DECODE_TOKENS;
 /// A run without the cache takes long; noise shows less in it.
-const MOST_REPEATS: usize = 3;
+const MAX_REPEATS: usize = 3;
 /// Measured points that are drawn of a curve.
 const POINTS: usize = 16;
 
@@ -34,8 +34,9 @@ pub fn plot(loaded: &Loaded, path: &Path, arguments: &Arguments) -> Result<()> {
             ("twice the tokens take", "times the time"),
         ])?;
     for (name, use_cache) in [("without KV cache", false), ("with KV cache", true)] {
-        let repeats = arguments.repeats.min(MOST_REPEATS);
-        let options = TimingOptions { max_new_tokens: DECODE_TOKENS + 1, use_cache, warmup: 1, repeats };
+        let repeats = arguments.repeats.min(MAX_REPEATS);
+        let options =
+            TimingOptions { max_new_tokens: DECODE_TOKENS + 1, use_cache, repeats, ..TimingOptions::default() };
         let timing = time_generate_tokens(loaded, &prompts(loaded, 1, PROMPT_TOKENS), &options)?;
         let cost = Cost::of(&timing);
         let (each_ms, growth_us) = (cost.linear * 1e3, 2.0 * cost.quadratic * 1e6);

@@ -2,7 +2,7 @@
 
 use quantlab::error::Result;
 use quantlab::measure::BUILD;
-use quantlab::model::threads;
+use quantlab::model::{Precision, threads};
 use quantlab::report::Table;
 use serde::Serialize;
 
@@ -29,6 +29,8 @@ struct Line<'a> {
     prompt: usize,
     prefill_ms: f64,
     context: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<Precision>,
     decode_tok_s: f64,
     load_s: f64,
     weights_mib: f64,
@@ -56,6 +58,7 @@ impl Row {
             prompt,
             prefill_ms: rounded(prefill_ms.median),
             context: arguments.context,
+            cache: arguments.cache,
             decode_tok_s: rounded(speed.decode_tok_s.median),
             load_s: rounded(load.load_s),
             weights_mib: rounded(load.weights_mib),
@@ -85,6 +88,10 @@ pub fn print(rows: &[Row], model: &str, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+fn cache(arguments: &Arguments) -> String {
+    arguments.cache.map_or_else(String::new, |dtype| format!(", keys and values in {dtype}"))
+}
+
 fn table(rows: &[Row], model: &str, arguments: &Arguments) -> Result<Table> {
     let mut table = Table::new(format!("Inference of {model}"))
         .column("engine", "", rows.iter().map(|row| row.variant.engine.name()))?
@@ -101,7 +108,7 @@ fn table(rows: &[Row], model: &str, arguments: &Arguments) -> Result<Table> {
         .column("peak RSS", "MiB", rows.iter().map(|row| row.load.peak_rss_mib))?
         .column("bandwidth", "GB/s", rows.iter().map(|row| row.speed.bandwidth_gb_s))?
         .column("fraction of limit", "", rows.iter().map(|row| row.speed.fraction_of_limit))?
-        .note(format!("prefill of so many tokens, decode after {}", arguments.context))
+        .note(format!("prefill of so many tokens, decode after {}{}", arguments.context, cache(arguments)))
         .note("limit: reading the weights from memory once for each step of decode")
         .note(format!("cpu | {} threads | {BUILD} build | medians of {} runs", threads(), arguments.repeats)))
 }

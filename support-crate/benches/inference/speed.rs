@@ -92,7 +92,8 @@ impl<'a> Runs<'a> {
     }
 
     fn time(&self, prompt_tokens: usize, max_new_tokens: usize) -> Result<Timing> {
-        let options = TimingOptions { max_new_tokens, warmup: 0, repeats: 1, ..TimingOptions::default() };
+        let cache_dtype = self.arguments.cache;
+        let options = TimingOptions { max_new_tokens, cache_dtype, warmup: 0, repeats: 1, ..TimingOptions::default() };
         time_generate_tokens(self.loaded, &prompts(self.loaded, self.batch, prompt_tokens), &options)
     }
 

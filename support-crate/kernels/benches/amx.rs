@@ -1,4 +1,4 @@
-//! AMX against AVX-512, to choose from how many rows of inputs on a product is one for AMX (`FEWEST_ROWS` in
+//! AMX against AVX-512, to choose from how many rows of inputs on a product is one for AMX (`MIN_ROWS` in
 //! `src/amx/mod.rs`): `cargo bench -p quantlab-kernels --bench amx`, on a machine that does nothing else. With
 //! `RAYON_NUM_THREADS=1`, of one core.
 
@@ -9,7 +9,7 @@ fn main() {
     #[cfg(target_arch = "x86_64")]
     match Isa::available().last() {
         Some(&Isa::Amx(amx)) => {
-            return measure::compare(Isa::Avx512Bf16(amx.vectors()), Isa::Amx(amx.with_fewest_rows(1)));
+            return measure::compare(Isa::Avx512Bf16(amx.vectors()), Isa::Amx(amx.with_min_rows(1)));
         }
         _ => eprintln!("The processor is {:?}.", processor()),
     }
@@ -84,12 +84,12 @@ mod measure {
     fn speed(isa: Isa, numbers: &Numbers, format: &str, (n, k): (usize, usize), x: &[f32]) -> f64 {
         let m = x.len() / k;
         let mut out = vec![0.0; m * n];
-        let (scope, start) = (thread_scope(), Instant::now());
+        let (scope, start) = (thread_scope().with_isa(isa), Instant::now());
         let (mut best, mut products) = (Duration::MAX, 0);
         while start.elapsed() < TIME || products < PRODUCTS {
-            let data = matrix(numbers, format, (n, k), products);
+            let weights = &*stored(numbers, format, (n, k), products);
             let start = Instant::now();
-            matmul_with(isa, &scope, x, Matrix { data, n, k }, Epilogue::default(), &mut out);
+            matmul(&scope, x, Matrix { weights, n, k }, Epilogue::default(), &mut out);
             best = best.min(start.elapsed());
             products += 1;
         }
@@ -97,22 +97,30 @@ mod measure {
     }
 
     /// A part of the numbers as a matrix: the next one for each product, and the first after the last.
-    fn matrix<'a>(numbers: &'a Numbers, format: &str, (n, k): (usize, usize), product: usize) -> MatrixData<'a> {
+    fn stored<'a>(numbers: &'a Numbers, format: &str, (n, k): (usize, usize), product: usize) -> Box<dyn Weights + 'a> {
         let Numbers { bf16, bytes, packed, scales, sums, code } = numbers;
         let part = |len: usize| {
             let first = product % (len / (n * k)) * n * k;
             first..first + n * k
         };
         match format {
-            "bfloat16" => MatrixData::BFloat16(&bf16[part(bf16.len())]),
+            "bfloat16" => Box::new(&bf16[part(bf16.len())]),
             "int8" => {
                 let (values, activations) = (&bytes[part(bytes.len())], ActivationQuant::Dynamic { threshold: 0.0 });
-                MatrixData::Int8(PackedInt8 { values, absmax: &scales[..n], sums: &sums[..n], activations })
+                Box::new(PackedInt8 { values, absmax: &scales[..n], sums: &sums[..n], activations })
             }
             _ => {
                 let Range { start, end } = part(2 * packed.len());
                 let (packed, absmax) = (&packed[start / 2..end / 2], &scales[..n * k / 64]);
-                MatrixData::Packed4Bit(Packed4Bit { packed, absmax, code, blocksize: 64, compute: Compute::BFloat16 })
+                Box::new(Packed4Bit {
+                    packed,
+                    absmax,
+                    minimum: None,
+                    code,
+                    blocksize: 64,
+                    compute: Compute::BFloat16,
+                    columns: None,
+                })
             }
         }
     }

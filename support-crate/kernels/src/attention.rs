@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use crate::isa::Isa;
-use crate::matmul::{Gemm, Operands};
+use half::f16;
+
+use crate::matmul::{Gemm, Operands, Stored};
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
 use crate::sizes;
@@ -21,11 +22,9 @@ pub struct Attention<'a> {
     pub q: &'a [f32],
     /// From the beginning of a row of `q` to that of the next.
     pub q_stride: usize,
-    /// Keys, (B, H / G, capacity, D), of which the first `past_len` + T of each head are there.
-    pub k: &'a [f32],
-    /// Values, as the keys.
-    pub v: &'a [f32],
-    /// Tokens that there is room for in `k` and `v`.
+    /// Keys and values, (B, H / G, capacity, D) each, of which the first `past_len` + T of each head are there.
+    pub kv: KeysValues<'a>,
+    /// Tokens that there is room for in `kv`.
     pub capacity: usize,
     /// B
     pub batch: usize,
@@ -47,8 +46,37 @@ pub struct Attention<'a> {
     pub key_mask: Option<&'a [bool]>,
 }
 
+/// Keys and values, as a cache stores them. They are multiplied in float32.
+#[derive(Debug, Clone, Copy)]
+pub enum KeysValues<'a> {
+    /// 4 bytes a number.
+    Float32 {
+        /// Keys.
+        k: &'a [f32],
+        /// Values.
+        v: &'a [f32],
+    },
+    /// 2 bytes a number.
+    Float16 {
+        /// Keys.
+        k: &'a [f16],
+        /// Values.
+        v: &'a [f16],
+    },
+}
+
+impl KeysValues<'_> {
+    /// Numbers of keys, and of values.
+    fn lens(&self) -> (usize, usize) {
+        match self {
+            Self::Float32 { k, v } => (k.len(), v.len()),
+            Self::Float16 { k, v } => (k.len(), v.len()),
+        }
+    }
+}
+
 /// Queries that are computed together; each key and value is then read once for all of them.
-const TOGETHER: usize = 4;
+const QUERIES_AT_ONCE: usize = 4;
 
 /// Queries of one head of a sequence, or, when there is one new token, of the heads of one group.
 struct Task {
@@ -73,20 +101,24 @@ impl Attention<'_> {
     /// Sizes of 0, but for `past_len`; heads that are no whole groups; rows of queries that overlap; more tokens than
     /// there is room for; slices whose lengths contradict the sizes.
     pub fn compute(&self, scope: &ThreadScope, out: &mut [f32]) {
-        self.compute_with(Isa::best(), scope, out);
-    }
-
-    fn compute_with(&self, isa: Isa, scope: &ThreadScope, out: &mut [f32]) {
         self.check(out.len());
-        let out = &Divided::new(out, self.heads * self.head_dim);
+        let (isa, out) = (scope.isa(), &Divided::new(out, self.heads * self.head_dim));
         let tasks = self.batch * self.tasks_of_a_sequence();
-        let work = 2 * (self.past_len + self.queries) * self.head_dim * TOGETHER.min(self.queries.max(self.group));
-        scope.split(tasks, 1, work, &|tasks| isa.dispatch(Part { attention: self, tasks, out }));
+        let work =
+            2 * (self.past_len + self.queries) * self.head_dim * QUERIES_AT_ONCE.min(self.queries.max(self.group));
+        match self.kv {
+            KeysValues::Float32 { k, v } => {
+                scope.split(tasks, 1, work, &|tasks| isa.dispatch(Part { attention: self, k, v, tasks, out }));
+            }
+            KeysValues::Float16 { k, v } => {
+                scope.split(tasks, 1, work, &|tasks| isa.dispatch(Part { attention: self, k, v, tasks, out }));
+            }
+        }
     }
 
     /// Refuses sizes that contradict each other, the slices, or `out` numbers of output.
     fn check(&self, out: usize) {
-        let Self { q, q_stride, k, v, capacity, batch, queries, past_len, heads, group, head_dim, window, .. } = *self;
+        let Self { q, q_stride, capacity, batch, queries, past_len, heads, group, head_dim, window, .. } = *self;
         let sizes = [batch, queries, heads, group, head_dim, window];
         let names = ["batch", "queries", "heads", "group", "head_dim", "window"];
         for (name, size) in names.into_iter().zip(sizes) {
@@ -96,7 +128,8 @@ impl Attention<'_> {
         let keys = past_len.checked_add(queries).filter(|&keys| keys <= capacity);
         let keys = keys.unwrap_or_else(|| panic!("keys: room for {capacity}, not for {queries} after {past_len}"));
         let kv = sizes::product("keys", &[batch, heads / group, capacity, head_dim]);
-        assert!(k.len() >= kv && v.len() >= kv, "keys: {} and {} values, not {kv}", k.len(), v.len());
+        let (k, v) = self.kv.lens();
+        assert!(k >= kv && v >= kv, "keys: {k} and {v} values, not {kv}");
         let (rows, width) = (sizes::product("queries", &[batch, queries]), sizes::product("heads", &[heads, head_dim]));
         assert!(
             q_stride >= width && sizes::hold_rows(q.len(), rows, q_stride, width),
@@ -111,8 +144,8 @@ impl Attention<'_> {
 
     fn tasks_of_a_sequence(&self) -> usize {
         match self.queries {
-            1 => (self.heads / self.group) * self.group.div_ceil(TOGETHER),
-            _ => self.heads * self.queries.div_ceil(TOGETHER),
+            1 => (self.heads / self.group) * self.group.div_ceil(QUERIES_AT_ONCE),
+            _ => self.heads * self.queries.div_ceil(QUERIES_AT_ONCE),
         }
     }
 
@@ -121,9 +154,9 @@ impl Attention<'_> {
         let (sequence, index) = (index / self.tasks_of_a_sequence(), index % self.tasks_of_a_sequence());
         let d = self.head_dim;
         if self.queries == 1 {
-            let per_group = self.group.div_ceil(TOGETHER);
-            let (kv_head, first) = (index / per_group, index % per_group * TOGETHER);
-            let (head, count) = (kv_head * self.group + first, TOGETHER.min(self.group - first));
+            let per_group = self.group.div_ceil(QUERIES_AT_ONCE);
+            let (kv_head, first) = (index / per_group, index % per_group * QUERIES_AT_ONCE);
+            let (head, count) = (kv_head * self.group + first, QUERIES_AT_ONCE.min(self.group - first));
             return Task {
                 sequence,
                 kv_head,
@@ -136,9 +169,9 @@ impl Attention<'_> {
                 step: 0,
             };
         }
-        let per_head = self.queries.div_ceil(TOGETHER);
-        let (head, first) = (index / per_head, index % per_head * TOGETHER);
-        let (row, count) = (sequence * self.queries + first, TOGETHER.min(self.queries - first));
+        let per_head = self.queries.div_ceil(QUERIES_AT_ONCE);
+        let (head, first) = (index / per_head, index % per_head * QUERIES_AT_ONCE);
+        let (row, count) = (sequence * self.queries + first, QUERIES_AT_ONCE.min(self.queries - first));
         Task {
             sequence,
             kv_head: head / self.group,
@@ -175,20 +208,22 @@ pub fn first_seen(mask: Option<&[bool]>, position: usize, window: usize) -> usiz
 }
 
 /// A thread's tasks.
-struct Part<'a> {
+struct Part<'a, W> {
     attention: &'a Attention<'a>,
+    k: &'a [W],
+    v: &'a [W],
     tasks: Range<usize>,
     out: &'a Divided<'a, f32>,
 }
 
-impl<S: Simd> Kernel<S> for Part<'_> {
+impl<S: Simd, W: Stored<S, f32>> Kernel<S> for Part<'_, W> {
     #[inline(always)]
     fn run(self, simd: S) {
-        let Self { attention, tasks, out } = self;
+        let Self { attention, k, v, tasks, out } = self;
         let keys = attention.past_len + attention.queries;
         let d = attention.head_dim;
         // Of the size that they have at the end, or each new key would ask for new memory.
-        let mut scores = Scratch::<f32>::any(TOGETHER * attention.capacity);
+        let mut scores = Scratch::<f32>::uninit(QUERIES_AT_ONCE * attention.capacity);
         for task in tasks.map(|index| attention.task(index)) {
             let past = (task.sequence * (attention.heads / attention.group) + task.kv_head) * attention.capacity * d;
             let mask = attention.key_mask.map(|mask| &mask[task.sequence * keys..(task.sequence + 1) * keys]);
@@ -197,7 +232,7 @@ impl<S: Simd> Kernel<S> for Part<'_> {
             let scores = &mut scores[..task.count * keys];
             scores.fill(0.0);
             let queries = Operands {
-                weights: &attention.k[past..past + keys * d],
+                weights: &k[past..past + keys * d],
                 x: &attention.q[task.q..],
                 x_stride: task.q_stride,
                 m: task.count,
@@ -211,15 +246,15 @@ impl<S: Simd> Kernel<S> for Part<'_> {
                 let seen = first_seen(mask, position, attention.window)..position + 1;
                 masked_exp(simd, scores, seen, attention.scale, mask);
             }
-            let values = &attention.v[past..past + keys * d];
+            let values = &v[past..past + keys * d];
             // SAFETY: no other task has these numbers, and this one takes its block once.
             let mut out = unsafe { out.block(task.rows, task.columns) };
             let mut out = if task.step == 0 { Block::new(out.row(0), d) } else { out.reborrow() };
             match task.count {
-                1 => weighted_mean::<S, 1>(simd, scores, values, seen, &mut out),
-                2 => weighted_mean::<S, 2>(simd, scores, values, seen, &mut out),
-                3 => weighted_mean::<S, 3>(simd, scores, values, seen, &mut out),
-                _ => weighted_mean::<S, 4>(simd, scores, values, seen, &mut out),
+                1 => weighted_mean::<S, W, 1>(simd, scores, values, seen, &mut out),
+                2 => weighted_mean::<S, W, 2>(simd, scores, values, seen, &mut out),
+                3 => weighted_mean::<S, W, 3>(simd, scores, values, seen, &mut out),
+                _ => weighted_mean::<S, W, 4>(simd, scores, values, seen, &mut out),
             }
         }
     }
@@ -231,10 +266,10 @@ impl<S: Simd> Kernel<S> for Part<'_> {
 /// result does not depend on where padding is. (Unless a value is infinite or NaN: that is seen by all queries
 /// that are computed together with one that sees it.)
 #[inline(always)]
-fn weighted_mean<S: Simd, const M: usize>(
+fn weighted_mean<S: Simd, W: Stored<S, f32>, const M: usize>(
     simd: S,
     scores: &[f32],
-    values: &[f32],
+    values: &[W],
     keys: Range<usize>,
     out: &mut Block<'_, f32>,
 ) {
@@ -256,12 +291,12 @@ fn weighted_mean<S: Simd, const M: usize>(
                 let row = values.as_ptr().add(s * d + column);
                 if wide {
                     for (j, value) in value.iter_mut().enumerate() {
-                        *value = simd.load(row.add(j * S::LANES));
+                        *value = W::load(simd, row.add(j * S::LANES));
                     }
                 } else if left >= S::LANES {
-                    value[0] = simd.load(row);
+                    value[0] = W::load(simd, row);
                 } else {
-                    value[0] = simd.load_part(row, left);
+                    value[0] = W::load_part(simd, row, left);
                 }
             }
             for m in 0..M {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::isa::Isa;
 use crate::test_numbers::{assert_close, numbers};
 use crate::threads::thread_scope;
 
@@ -39,6 +40,8 @@ struct Inputs {
     q: Vec<f32>,
     k: Vec<f32>,
     v: Vec<f32>,
+    /// The same in float16.
+    narrow: [Vec<f16>; 2],
     mask: Option<Vec<bool>>,
 }
 
@@ -46,10 +49,13 @@ fn inputs(sizes: &Sizes, seed: u32) -> Inputs {
     let Sizes { batch, queries, past_len, kv_heads, group, head_dim, .. } = *sizes;
     let kv = batch * kv_heads * (past_len + queries + 3) * head_dim;
     let mask = numbers(batch * (past_len + queries), seed ^ 4).iter().map(|number| *number > -0.4).collect();
+    let narrow = [1, 2].map(|of| numbers(kv, seed ^ of).into_iter().map(f16::from_f32).collect::<Vec<_>>());
+    let [k, v] = narrow.each_ref().map(|numbers| numbers.iter().map(|number| number.to_f32()).collect());
     Inputs {
         q: numbers(batch * queries * (kv_heads * group * head_dim + 5), seed),
-        k: numbers(kv, seed ^ 1),
-        v: numbers(kv, seed ^ 2),
+        k,
+        v,
+        narrow,
         mask: sizes.padded.then_some(mask),
     }
 }
@@ -58,8 +64,7 @@ fn attention<'a>(sizes: &Sizes, inputs: &'a Inputs) -> Attention<'a> {
     Attention {
         q: &inputs.q,
         q_stride: sizes.kv_heads * sizes.group * sizes.head_dim + 5,
-        k: &inputs.k,
-        v: &inputs.v,
+        kv: KeysValues::Float32 { k: &inputs.k, v: &inputs.v },
         capacity: sizes.past_len + sizes.queries + 3,
         batch: sizes.batch,
         queries: sizes.queries,
@@ -73,7 +78,12 @@ fn attention<'a>(sizes: &Sizes, inputs: &'a Inputs) -> Attention<'a> {
     }
 }
 
-fn naive(a: &Attention<'_>) -> Vec<f64> {
+fn in_float16<'a>(inputs: &'a Inputs, attention: &Attention<'a>) -> Attention<'a> {
+    let [k, v] = &inputs.narrow;
+    Attention { kv: KeysValues::Float16 { k, v }, ..*attention }
+}
+
+fn naive(a: &Attention<'_>, inputs: &Inputs) -> Vec<f64> {
     let (d, keys) = (a.head_dim, a.past_len + a.queries);
     let mut out = Vec::new();
     for row in 0..a.batch * a.queries {
@@ -85,13 +95,13 @@ fn naive(a: &Attention<'_>) -> Vec<f64> {
                 (0..=position).filter(|&s| a.key_mask.is_none_or(|mask| mask[sequence * keys + s])).collect();
             seen.drain(..seen.len().saturating_sub(a.window));
             let score = |s: usize| -> f64 {
-                let k = &a.k[(past + s) * d..][..d];
+                let k = &inputs.k[(past + s) * d..][..d];
                 q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>() * f64::from(a.scale)
             };
             let weights: Vec<f64> = seen.iter().map(|&s| score(s).exp()).collect();
             let total: f64 = weights.iter().sum();
             out.extend((0..d).map(|i| {
-                let value = |s: usize| f64::from(a.v[(past + s) * d + i]);
+                let value = |s: usize| f64::from(inputs.v[(past + s) * d + i]);
                 let sum: f64 = seen.iter().zip(&weights).map(|(&s, weight)| weight * value(s)).sum();
                 if seen.is_empty() { 0.0 } else { sum / total }
             }));
@@ -107,11 +117,15 @@ proptest! {
     fn attention_of_any_shape(sizes in sizes(), seed: u32) {
         let inputs = inputs(&sizes, seed);
         let attention = attention(&sizes, &inputs);
-        let expected = naive(&attention);
+        let expected = naive(&attention, &inputs);
         for isa in Isa::available() {
             let mut out = vec![f32::NAN; expected.len()];
-            attention.compute_with(isa, &thread_scope(), &mut out);
+            attention.compute(&thread_scope().with_isa(isa), &mut out);
             assert_close(&out, &expected, 1e-5);
+            // The same numbers in fewer bytes.
+            let mut narrow = vec![f32::NAN; expected.len()];
+            in_float16(&inputs, &attention).compute(&thread_scope().with_isa(isa), &mut narrow);
+            prop_assert!(narrow == out, "{isa}: not the same to the bit");
         }
     }
 
@@ -122,7 +136,7 @@ proptest! {
         let width = all.heads * all.head_dim;
         for isa in Isa::available() {
             let mut together = vec![f32::NAN; all.batch * all.queries * width];
-            all.compute_with(isa, &thread_scope(), &mut together);
+            all.compute(&thread_scope().with_isa(isa), &mut together);
             // The last token of the first sequence, after the others.
             let last = all.queries - 1;
             let one = Attention {
@@ -133,7 +147,7 @@ proptest! {
                 ..all
             };
             let mut alone = vec![f32::NAN; width];
-            one.compute_with(isa, &thread_scope(), &mut alone);
+            one.compute(&thread_scope().with_isa(isa), &mut alone);
             prop_assert!(together[last * width..][..width] == alone, "{isa}: not the same to the bit");
         }
     }

@@ -5,7 +5,7 @@
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
-use half::bf16;
+use half::{bf16, f16};
 
 use crate::isa::Isa;
 use crate::matmul::round_to_int8;
@@ -201,6 +201,19 @@ kernel! {
 }
 
 kernel! {
+    /// Float32 as the nearest float16, ties to even.
+    ///
+    /// # Panics
+    /// Slices of different lengths.
+    pub fn to_f16, to_f16_with<S>(x: &'a [f32], out: &'a mut [f16]) {
+        sizes::check("outputs", out.len(), &[x.len()]);
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = f16::from_bits(f16_bits(nearest_f16(*x)));
+        }
+    }
+}
+
+kernel! {
     /// `x * factor` to the nearest integer, ties to even, at most 127 in size; any integer for NaN.
     fn to_bytes<S>(x: &'a [f32], factor: f32, out: &'a mut [i8]) {
         for (out, x) in out.iter_mut().zip(x) {
@@ -294,18 +307,20 @@ pub fn nearest_bf16(x: f32) -> bf16 {
     bf16::from_bits(bits as u16)
 }
 
+/// The smallest size that float16 has with all 11 bits of precision.
+const SMALLEST_NORMAL_F16: f32 = 6.103_515_6e-5;
+
 /// The nearest number that float16 has, ties to even, in a form that compilers turn into vector code.
 #[inline(always)]
 fn nearest_f16(x: f32) -> f32 {
-    /// The smallest size with all 11 bits of precision, and the one from which on the nearest is infinite.
-    const NORMAL: f32 = 6.103_515_6e-5;
+    /// From this size on, the nearest is infinite.
     const TOO_LARGE: f32 = 65_520.0;
     let bits = x.to_bits();
     let nearest = f32::from_bits(bits.wrapping_add(0xFFF + ((bits >> 13) & 1)) & !0x1FFF);
     // Below, numbers lie 2^-24 apart, as float32 does from 0.5 to 1: adding rounds.
     let subnormal = (x.abs() + 0.5 - 0.5).copysign(x);
     let infinite = f32::INFINITY.copysign(x);
-    let finite = if x.abs() < NORMAL { subnormal } else { nearest };
+    let finite = if x.abs() < SMALLEST_NORMAL_F16 { subnormal } else { nearest };
     if x.is_nan() {
         x
     } else if x.abs() >= TOO_LARGE {
@@ -313,6 +328,18 @@ fn nearest_f16(x: f32) -> f32 {
     } else {
         finite
     }
+}
+
+/// How float16 has a number that it has, in a form that compilers turn into vector code.
+#[inline(always)]
+fn f16_bits(x: f32) -> u16 {
+    let (size, sign) = (x.abs().to_bits(), x.to_bits() >> 16 & 0x8000);
+    // Exponents count from 112 less; below the normal numbers, numbers are multiples of 2^-24, as from 0.5 on here.
+    let normal = (size >> 13).wrapping_sub(112 << 10);
+    let subnormal = (x.abs() + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
+    let finite = if size < SMALLEST_NORMAL_F16.to_bits() { subnormal } else { normal };
+    let special = if x.is_nan() { 0x7E00 } else { 0x7C00 };
+    (sign | if size >= f32::INFINITY.to_bits() { special } else { finite }) as u16
 }
 
 /// `a * b + c`, in one instruction where there is one.

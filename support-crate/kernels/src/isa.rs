@@ -127,9 +127,18 @@ impl Isa {
         let sets = sets
             .into_iter()
             .chain(Avx2Vnni::encoded_as_avx512().map(Self::Avx2Vnni))
-            .chain(Amx::emulated().map(|amx| Self::Amx(amx.with_fewest_rows(1))))
+            .chain(Amx::emulated().map(|amx| Self::Amx(amx.with_min_rows(1))))
             .collect();
         sets
+    }
+
+    /// What a product of `m` rows of inputs is computed with: tiles only from so many rows on.
+    pub(crate) fn for_rows(self, #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))] m: usize) -> Self {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(amx) if !amx.takes(m) => Self::Avx512Bf16(amx.vectors()),
+            _ => self,
+        }
     }
 
     /// Whether there is an instruction for products of bfloat16.

@@ -3,11 +3,15 @@
 //! Decoding one token reads every weight once and does little with it, so its limit is the speed of memory. A
 //! block of a transformer is therefore a handful of operations here, shared among threads that wait for the next one.
 //!
-//! From a call to its multiply-add in three hops:
+//! From a call to its multiply-add:
 //!
-//! 1. [`matmul`] checks shapes, brings inputs into the weights' format and divides the weights' rows among threads;
-//! 2. [`gemm`](matmul::gemm) goes through a thread's part in blocks that fit the caches;
-//! 3. its micro-kernel multiplies some rows of inputs by some rows of weights, with a vector of sums for each pair.
+//! 1. [`matmul`] checks shapes and calls [`Weights::multiply`] of the format, a file of `matmul/`, which brings inputs into
+//!    the format's numbers;
+//! 2. [`Product`]'s `divide` gives threads rows of weights ([`ThreadScope::split`], and `run` in `pool.rs`);
+//! 3. [`Isa`]'s `dispatch` runs a kernel that is compiled for the scope's instruction set (`Simd::vectorize`);
+//! 4. [`gemm`](matmul::gemm) goes through a thread's rows in blocks that fit the caches, and its micro-kernel multiplies
+//!    some rows of inputs by some rows of weights, with a vector of sums for each pair. 4-bit weights have a micro-kernel
+//!    of their own (`fused_tile` in `packed4bit.rs`), which decodes them on the way.
 //!
 //! All but the products in tiles (`amx`, `smmla`) and the decoding of 4-bit codes is written once over
 //! [`Simd`](simd::Simd), and compiled for each instruction set by [`Isa::dispatch`] and its like. The value of an
@@ -38,12 +42,12 @@ mod strided;
 mod test_numbers;
 mod threads;
 
-pub use attention::{Attention, first_seen};
-pub use elementwise::{Activation, layer_norm, multiply, rms_norm, rotate, round_to_f16};
+pub use attention::{Attention, KeysValues, first_seen};
+pub use elementwise::{Activation, layer_norm, multiply, rms_norm, rotate, round_to_f16, to_f16};
 pub use isa::{Isa, UnknownIsa};
 pub use matmul::{
-    ActivationQuant, Compute, Epilogue, INTEGERS, LARGEST, Matrix, MatrixData, PER_PRODUCT, PER_STEP, Packed4Bit,
-    PackedInt8, int8_factor, matmul, matmul_with, round_to_int8,
+    ActivationQuant, Compute, Epilogue, INTEGERS, LARGEST, Matrix, PER_PRODUCT, PER_STEP, Packed4Bit, PackedInt8,
+    Product, Weights, int8_factor, matmul, round_to_int8,
 };
 pub use scratch::Scratch;
 pub use softmax::negative_log_likelihood;

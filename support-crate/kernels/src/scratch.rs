@@ -14,7 +14,7 @@ use crate::matmul::Widened;
 
 /// A slice that goes back to the process's store when it is dropped. It begins with a line of the cache: vectors that
 /// lie in two lines take twice as long to load.
-pub struct Scratch<T: Kept> {
+pub struct Scratch<T: Reused> {
     memory: Vec<T>,
     slice: Range<usize>,
 }
@@ -22,18 +22,18 @@ pub struct Scratch<T: Kept> {
 /// Bytes in a line of the cache, and in the widest vector.
 const LINE: usize = 64;
 
-/// Numbers that there is a store for.
-pub trait Kept: Copy + Default + 'static {
+/// A type of numbers whose slices are used again.
+pub trait Reused: Copy + Default + 'static {
     fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R;
 }
 
-/// How many slices of a kind are kept, and how many bytes they may have together.
-const KEPT: usize = 16;
-const MOST: usize = 64 << 20;
+/// How many slices of a type are kept, and how many bytes they may have in total.
+const MAX_SLICES: usize = 16;
+const MAX_BYTES: usize = 64 << 20;
 
-macro_rules! kept {
+macro_rules! reused {
     ($($type:ty),*) => {
-        $(impl Kept for $type {
+        $(impl Reused for $type {
             fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R {
                 // Not one for each thread: where the library was loaded by `dlopen`, as a notebook's kernel does, glibc
                 // before 2.39 takes long to find a thread's own variables (its bug 19924).
@@ -43,19 +43,19 @@ macro_rules! kept {
         })*
     };
 }
-kept!(f32, bf16, Widened, i8, i32);
+reused!(f32, bf16, Widened, i8, i32);
 #[cfg(target_arch = "x86_64")]
-kept!(InWords);
+reused!(InWords);
 // For the test, which no other one shall disturb.
 #[cfg(test)]
-kept!(u64);
+reused!(u64);
 
-impl<T: Kept> Scratch<T> {
-    /// A slice of `len` numbers that are left over from something else.
+impl<T: Reused> Scratch<T> {
+    /// A slice of `len` numbers, whose values are unspecified: what an earlier use left there.
     ///
     /// # Panics
     /// There is no memory for them.
-    pub fn any(len: usize) -> Self {
+    pub fn uninit(len: usize) -> Self {
         let room = len.saturating_add(LINE / size_of::<T>());
         let mut kept = T::with_store(|store| {
             // The smallest that is large enough, else the largest.
@@ -80,19 +80,19 @@ impl<T: Kept> Scratch<T> {
     }
 }
 
-impl<T: Kept> Drop for Scratch<T> {
+impl<T: Reused> Drop for Scratch<T> {
     fn drop(&mut self) {
         let kept = std::mem::take(&mut self.memory);
         T::with_store(|store| {
             let numbers: usize = store.iter().map(Vec::capacity).sum();
-            if store.len() < KEPT && size_of::<T>() * (numbers + kept.capacity()) <= MOST {
+            if store.len() < MAX_SLICES && size_of::<T>() * (numbers + kept.capacity()) <= MAX_BYTES {
                 store.push(kept);
             }
         });
     }
 }
 
-impl<T: Kept> Deref for Scratch<T> {
+impl<T: Reused> Deref for Scratch<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -100,7 +100,7 @@ impl<T: Kept> Deref for Scratch<T> {
     }
 }
 
-impl<T: Kept> DerefMut for Scratch<T> {
+impl<T: Reused> DerefMut for Scratch<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.memory[self.slice.clone()]
     }
@@ -112,15 +112,15 @@ mod tests {
 
     #[test]
     fn memory_comes_back_and_two_never_share_it() {
-        let (mut a, mut b) = (Scratch::<u64>::any(1000), Scratch::<u64>::any(1000));
+        let (mut a, mut b) = (Scratch::<u64>::uninit(1000), Scratch::<u64>::uninit(1000));
         a.fill(1);
         b.fill(2);
         assert!(a.iter().all(|&x| x == 1) && b.iter().all(|&x| x == 2));
         let place = a.as_ptr();
         assert_eq!((place.align_offset(LINE), b.as_ptr().align_offset(LINE)), (0, 0));
         drop(a);
-        let again = Scratch::<u64>::any(500);
+        let again = Scratch::<u64>::uninit(500);
         assert_eq!((again.as_ptr(), again.len()), (place, 500));
-        assert_eq!(Scratch::<u64>::any(2000).len(), 2000);
+        assert_eq!(Scratch::<u64>::uninit(2000).len(), 2000);
     }
 }

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::isa::Isa;
 use crate::pool::{Pool, Turn};
-use crate::strided::{Block, Divided};
+use crate::strided::Divided;
 
 static POOL: Pool = Pool::new();
 
@@ -73,12 +74,14 @@ pub fn threads_granted<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, inside.min(threads()))
 }
 
-/// The right to use the pool's threads for a while, or none of them if another caller has it.
+/// The right to use the pool's threads for a while, or none of them if another caller has it; and the instruction set
+/// that they use.
 ///
 /// While another caller computes, this one works alone rather than wait.
 pub struct ThreadScope {
     turn: Option<Turn>,
     threads: usize,
+    isa: Isa,
 }
 
 impl ThreadScope {
@@ -86,7 +89,17 @@ impl ThreadScope {
     pub(crate) fn of(pool: &'static Pool, threads: usize) -> Self {
         let turn = if threads > 1 { pool.take_turn(threads - 1) } else { None };
         let threads = if turn.is_some() { threads } else { 1 };
-        Self { turn, threads }
+        Self { turn, threads, isa: Isa::best() }
+    }
+
+    /// The same threads with another instruction set, to measure it.
+    pub fn with_isa(self, isa: Isa) -> Self {
+        Self { isa, ..self }
+    }
+
+    /// The instruction set that computes.
+    pub fn isa(&self) -> Isa {
+        self.isa
     }
 
     /// Threads that compute: 1 where another caller has the others.
@@ -128,24 +141,6 @@ impl ThreadScope {
             // SAFETY: the ranges of different calls do not overlap.
             let mut part = unsafe { out.block(0..1, units.start * unit..units.end * unit) };
             run(units.start, part.row(0));
-        });
-    }
-
-    /// As [`split`](Self::split), for the columns of a matrix with so many: calls `run(columns, block)`.
-    pub(crate) fn split_columns<T: Send>(
-        &self,
-        out: &mut [T],
-        columns: usize,
-        multiple: usize,
-        work: usize,
-        run: &(dyn Fn(Range<usize>, Block<'_, T>) + Sync),
-    ) {
-        let rows = out.len() / columns;
-        let out = Divided::new(out, columns);
-        self.split(columns, multiple, work, &|columns| {
-            // SAFETY: the ranges of different calls do not overlap.
-            let block = unsafe { out.block(0..rows, columns.clone()) };
-            run(columns, block);
         });
     }
 }

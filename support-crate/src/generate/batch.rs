@@ -205,7 +205,7 @@ fn new_cache(
 ) -> Result<KvCache> {
     let longest = rows.iter().map(|&row| sequences[row].prompt_tokens).max().unwrap_or(0);
     // The last new token is returned, not fed back.
-    model.new_cache(rows.len(), longest + options.max_new_tokens - 1)
+    model.new_cache_in(options.cache_dtype, rows.len(), longest + options.max_new_tokens - 1)
 }
 
 /// The logits for the next token of each active sequence: (active, 1, V). What a cache holds already is

@@ -9,7 +9,7 @@ use super::metrics::rate;
 use super::{Clock, Metrics, RunInfo, Runs, Statistics, WallClock};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate_tokens};
-use crate::model::{CausalLm, Loaded, threads};
+use crate::model::{CausalLm, Loaded, Precision, threads};
 
 /// What is timed. `TimingOptions::default()`: 50 tokens with the cache, 1 warm-up, 3 repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct TimingOptions {
     pub max_new_tokens: usize,
     /// Whether keys and values of earlier tokens are kept.
     pub use_cache: bool,
+    /// The format of these keys and values; `None` for what the model computes in.
+    pub cache_dtype: Option<Precision>,
     /// Runs before the first one that counts: caches fill, threads start, memory is mapped.
     pub warmup: usize,
     /// Runs that count.
@@ -26,7 +28,7 @@ pub struct TimingOptions {
 
 impl Default for TimingOptions {
     fn default() -> Self {
-        Self { max_new_tokens: 50, use_cache: true, warmup: 1, repeats: 3 }
+        Self { max_new_tokens: 50, use_cache: true, cache_dtype: None, warmup: 1, repeats: 3 }
     }
 }
 
@@ -42,6 +44,8 @@ pub struct Timing {
     pub prompt_tokens: usize,
     /// Whether keys and values of earlier tokens were kept.
     pub use_cache: bool,
+    /// The format of these, if it was not left to the model.
+    pub cache_dtype: Option<Precision>,
     /// Prefill and decode together, of each run that counts.
     pub runs: Runs,
     /// Time to the first new token, in milliseconds.
@@ -159,6 +163,7 @@ fn timed_run(clock: &dyn Clock, model: &dyn CausalLm, prompts: &[Vec<u32>], opti
     let generate = GenerateOptions {
         max_new_tokens: options.max_new_tokens,
         use_cache: options.use_cache,
+        cache_dtype: options.cache_dtype,
         stop_at_eos: false,
         ..GenerateOptions::default()
     };
@@ -187,6 +192,7 @@ fn summarise(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions, run
         batch_size,
         prompt_tokens: prompts.iter().map(Vec::len).max().unwrap_or(0),
         use_cache: options.use_cache,
+        cache_dtype: options.cache_dtype.filter(|_| options.use_cache),
         runs: Runs::of(runs.iter().map(|run| Metrics::of(batch_size * n, run.moments[n - 1])).collect())?,
         ttft: token_ms(0)?,
         decode_rate: statistics(&|moments| rate(batch_size * (n - 1), moments[n - 1] - moments[0]))?,
@@ -197,7 +203,11 @@ fn summarise(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions, run
 
 impl fmt::Display for Timing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cache = if self.use_cache { "with cache" } else { "without cache" };
+        let cache = match (self.use_cache, self.cache_dtype) {
+            (false, _) => "without cache".to_owned(),
+            (true, None) => "with cache".to_owned(),
+            (true, Some(dtype)) => format!("with {dtype} cache"),
+        };
         let batch = if self.batch_size > 1 { format!("{} x ", self.batch_size) } else { String::new() };
         let (prompt, new, repeats) = (self.prompt_tokens, self.token_ms.len(), self.runs.runs.len());
         writeln!(f, "{batch}{prompt} prompt tokens + {new} new, {cache}, {repeats} repeats")?;

@@ -21,6 +21,31 @@ pub enum LogitPositions {
     All,
     /// After each sequence's last token that is not padding: for generating.
     Last,
+    /// After each of so many last tokens of a sequence that are not padding: to check what was guessed. Of a sequence
+    /// that has fewer, after its last positions, whatever they are.
+    LastN(usize),
+}
+
+impl LogitPositions {
+    /// How many of `seq_len` positions those are.
+    pub(super) fn of_each(self, seq_len: usize) -> usize {
+        match self {
+            Self::All => seq_len,
+            Self::Last => 1,
+            Self::LastN(count) => count,
+        }
+    }
+
+    /// # Errors
+    /// None of `seq_len` positions, or more than there are.
+    pub(super) fn check(self, seq_len: usize) -> Result<()> {
+        match self {
+            Self::LastN(count) if !(1..=seq_len).contains(&count) => {
+                Err(Error::input(format!("logits of the last {count} positions of {seq_len}")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// For each position the unnormalised log-probability of every token to come next, in float32 on the
@@ -107,17 +132,17 @@ impl TokenBatch {
     }
 }
 
-/// Memory for logits that are kept for the next ones, in bytes: enough for those of a batch after one token each.
-const MOST_KEPT: usize = 16 << 20;
+/// The most memory for logits, in bytes, that is used again for the next ones: enough for those of a batch after one token each.
+const MAX_REUSED_BYTES: usize = 16 << 20;
 
-thread_local!(static KEPT: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
+thread_local!(static REUSED: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
 
 /// So that a step of one token need not allocate, the memory stays with the thread.
 impl Drop for Logits {
     fn drop(&mut self) {
-        if size_of::<f32>() * self.values.capacity() <= MOST_KEPT {
+        if size_of::<f32>() * self.values.capacity() <= MAX_REUSED_BYTES {
             // A thread that ends has no use for it.
-            let _ = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.values)));
+            let _ = REUSED.try_with(|kept| kept.set(std::mem::take(&mut self.values)));
         }
     }
 }
@@ -125,7 +150,7 @@ impl Drop for Logits {
 impl Logits {
     /// Memory for `len` logits: that of earlier ones, if there are.
     pub(super) fn memory(len: usize) -> Vec<f32> {
-        let mut values = KEPT.take();
+        let mut values = REUSED.take();
         values.clear();
         values.resize(len, 0.0);
         values

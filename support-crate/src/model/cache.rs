@@ -1,11 +1,9 @@
 //! What a model remembers of the tokens it has seen, so that it need not compute them again.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::families::FamilyCache;
-use super::kernels::KernelCache;
-use super::library::{CandleTensor, TensorCache, TorchTensor};
 use super::{Device, LogitPositions, Step, TokenBatch, available_memory};
 use crate::error::{Error, Result};
 
@@ -23,34 +21,31 @@ impl ModelIdentity {
 
 /// Keys and values, as the engine that computes with them keeps them. Nobody else gets at them.
 #[derive(Debug)]
-pub struct CacheStorage(pub(super) Stored);
+pub struct CacheStorage(Box<dyn Kept>);
 
-/// What an engine keeps.
-#[derive(Debug)]
-pub(super) enum Stored {
-    /// Those of a model that needs none.
-    Nothing,
-    /// In a model of candle-transformers.
-    Family(FamilyCache),
-    /// What a caller's own model keeps.
-    Other(#[expect(dead_code, reason = "it is kept until it is dropped")] Box<dyn fmt::Debug + Send + Sync>),
-    /// In main memory.
-    Kernels(KernelCache),
-    /// In candle's tensors.
-    Candle(TensorCache<CandleTensor>),
-    /// In libtorch's tensors.
-    Tch(TensorCache<TorchTensor>),
-}
+/// What an engine keeps: any type, which the engine knows again.
+trait Kept: Any + fmt::Debug + Send + Sync {}
+
+impl<T: Any + fmt::Debug + Send + Sync> Kept for T {}
 
 impl CacheStorage {
-    /// That of a model that needs none, such as one of a test.
-    pub fn nothing() -> Self {
-        Self(Stored::Nothing)
+    /// Of an engine: what it keeps for as long as the cache lives.
+    pub fn new(kept: impl fmt::Debug + Send + Sync + 'static) -> Self {
+        Self(Box::new(kept))
     }
 
-    /// What a caller's own model keeps for as long as the cache lives.
-    pub fn other(kept: impl fmt::Debug + Send + Sync + 'static) -> Self {
-        Self(Stored::Other(Box::new(kept)))
+    /// That of a model that needs none, such as one of a test.
+    pub fn nothing() -> Self {
+        Self::new(())
+    }
+
+    /// What the engine that keeps a `T` has put here.
+    ///
+    /// # Errors
+    /// It is another engine's.
+    pub(super) fn get_mut<T: 'static>(&mut self) -> Result<&mut T> {
+        let kept: &mut dyn Any = &mut *self.0;
+        kept.downcast_mut().ok_or_else(other_cache)
     }
 }
 
@@ -134,6 +129,15 @@ impl KvCache {
         self.past_len += tokens.seq_len();
         self.layout = layout;
         std::mem::swap(&mut self.mask, &mut self.layout.key_mask);
+    }
+
+    /// Forgets all but the first `len` tokens of each sequence.
+    pub(super) fn keep_tokens(&mut self, len: usize) {
+        if !self.mask.is_empty() {
+            let rows = self.mask.chunks_exact(self.past_len);
+            self.mask = rows.flat_map(|row| &row[..len]).copied().collect();
+        }
+        self.past_len = len;
     }
 
     pub(super) fn keep_rows(&mut self, rows: &[usize]) {
@@ -227,16 +231,14 @@ impl Layout {
 
     pub(super) fn step<'a>(&'a self, tokens: &'a TokenBatch, positions: LogitPositions) -> Step<'a> {
         let (batch, seq_len) = (tokens.batch(), tokens.seq_len());
-        let last_token = |row: usize| {
-            let of_row =
-                |mask: &[bool]| mask[row * seq_len..(row + 1) * seq_len].iter().rposition(|&is_token| is_token);
-            let last = tokens.attention_mask().and_then(of_row).unwrap_or(seq_len - 1);
-            (row * seq_len + last) as u32
+        let count = positions.of_each(seq_len);
+        let last_of = |row: usize| {
+            let is_token = |&t: &usize| tokens.attention_mask().is_none_or(|mask| mask[row * seq_len + t]);
+            let all: Vec<usize> = (0..seq_len).filter(is_token).collect();
+            let last = all.len().checked_sub(count).map_or((seq_len - count..seq_len).collect(), |n| all[n..].to_vec());
+            last.into_iter().map(move |t| (row * seq_len + t) as u32)
         };
-        let wanted = match positions {
-            LogitPositions::Last if seq_len > 1 => Some((0..batch).map(last_token).collect()),
-            _ => None,
-        };
+        let wanted = (count < seq_len).then(|| (0..batch).flat_map(last_of).collect());
         Step {
             ids: tokens.ids(),
             batch,
@@ -264,7 +266,13 @@ mod tests {
         let tokens = batch(&[&[1, 1, 1], &[0, 1, 1], &[1, 1, 0]]);
         let layout = Layout::of(&tokens);
         assert_eq!(layout.position_ids, [0, 1, 2, 0, 0, 1, 0, 1, 1]);
-        assert_eq!(layout.step(&tokens, LogitPositions::Last).wanted, Some(vec![2, 5, 7]));
+        let wanted = |positions| layout.step(&tokens, positions).wanted;
+        assert_eq!(wanted(LogitPositions::Last), Some(vec![2, 5, 7]));
+        assert_eq!(wanted(LogitPositions::LastN(2)), Some(vec![1, 2, 4, 5, 6, 7]));
+        assert_eq!((wanted(LogitPositions::LastN(3)), wanted(LogitPositions::All)), (None, None));
+        // A sequence of padding only has no token to go on from.
+        let tokens = batch(&[&[0, 0], &[1, 1]]);
+        assert_eq!(Layout::of(&tokens).step(&tokens, LogitPositions::Last).wanted, Some(vec![1, 3]));
     }
 
     #[test]
@@ -276,6 +284,11 @@ mod tests {
         let next = batch(&[&[1], &[1]]);
         let layout = cache.layout_of(&next);
         assert_eq!(layout.position_ids, [3, 2]);
+        assert_eq!(layout.key_mask, [true, true, true, true, true, true, false, true]);
+        cache.advance(&next, layout);
+        cache.keep_tokens(3);
+        let layout = cache.layout_of(&next);
+        assert_eq!(layout.position_ids, [3, 2], "as if the last token had not been");
         assert_eq!(layout.key_mask, [true, true, true, true, true, true, false, true]);
         cache.reset();
         assert_eq!(cache.layout_of(&next).position_ids, [0, 0]);

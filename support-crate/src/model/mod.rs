@@ -145,11 +145,12 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         Err(cannot_be_observed(self.info()))
     }
 
-    /// Memory for the keys and values of `batch` sequences of at most `capacity` tokens.
+    /// Memory for the keys and values, in `dtype`, of `batch` sequences of at most `capacity` tokens; none for what the
+    /// model computes in.
     ///
     /// # Errors
-    /// What the engine reports.
-    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<CacheStorage>;
+    /// What the engine reports; a format that it has no keys and values in ([`no_cache_in`]).
+    fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage>;
 
     /// Makes sequence `rows[i]` of a cache its sequence `i`, of `past_len` tokens each; the others are
     /// forgotten. `rows` ascends, is not empty, and lies within the cache.
@@ -157,6 +158,14 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// # Errors
     /// What the engine reports.
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], past_len: usize) -> Result<()>;
+
+    /// Makes a cache ready to go on after the first `len` of its tokens.
+    ///
+    /// # Errors
+    /// What the engine reports; a model that cannot.
+    fn truncate_storage(&self, _storage: &mut CacheStorage, _len: usize) -> Result<()> {
+        Ok(())
+    }
 
     /// Writes the weights as a safetensors file, under the names that transformers has for them; only
     /// [`save_pretrained`](Loaded::save_pretrained) makes a checkpoint of it.
@@ -172,6 +181,16 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// # Errors
     /// A batch or a capacity of zero, or a capacity beyond the model's context.
     fn new_cache(&self, batch: usize, capacity: usize) -> Result<KvCache> {
+        self.new_cache_in(None, batch, capacity)
+    }
+
+    /// As [`new_cache`](Self::new_cache), with keys and values in a format of one's choice: in float16, a step reads half
+    /// as many bytes of them. Logits then differ from those of a step without a cache. None for what the model computes
+    /// in.
+    ///
+    /// # Errors
+    /// As there; a format that the engine has no keys and values in.
+    fn new_cache_in(&self, dtype: Option<Precision>, batch: usize, capacity: usize) -> Result<KvCache> {
         let context_len = self.info().context_len;
         if batch == 0 || capacity == 0 {
             return Err(Error::input(format!("a cache for {batch} sequences of {capacity} tokens holds nothing")));
@@ -181,7 +200,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
                 "a cache of {capacity} tokens is longer than the model's context of {context_len}"
             )));
         }
-        Ok(KvCache::new(self.identity(), batch, capacity, self.allocate_cache(batch, capacity)?))
+        Ok(KvCache::new(self.identity(), batch, capacity, self.allocate_cache(batch, capacity, dtype)?))
     }
 
     /// Keeps the sequences `rows` of a cache, in this order, and forgets the others: a sequence that is
@@ -204,7 +223,26 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// The logits for the token after each position of `tokens`, or after the last one only.
+    /// Forgets all but the first `len` tokens of each sequence, as if the others had not been: what was guessed and
+    /// turned out wrong.
+    ///
+    /// # Errors
+    /// More tokens than the cache holds; a cache of another model; a model of candle-transformers, whose cache can only
+    /// be emptied.
+    fn truncate(&self, cache: &mut KvCache, len: usize) -> Result<()> {
+        cache.check_model(self.identity())?;
+        let past_len = cache.past_len();
+        if len > past_len {
+            return Err(Error::input(format!("a cache of {past_len} tokens cannot be cut to {len}")));
+        }
+        if len < past_len {
+            self.truncate_storage(cache.storage_mut(), len)?;
+            cache.keep_tokens(len);
+        }
+        Ok(())
+    }
+
+    /// The logits for the token after each position of `tokens`, or after the last ones only.
     ///
     /// With a cache, `tokens` continue what the cache holds, and are added to it; without, they are the
     /// whole sequences. A batch element's result does not depend on its neighbours or its padding, with one
@@ -212,12 +250,13 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// ([`llm_int8_threshold`](crate::quant::QuantizationConfig::llm_int8_threshold)).
     ///
     /// # Errors
-    /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; a
-    /// cache made for another batch size or another model; padding, where there is none in
+    /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; logits of more last
+    /// positions than there are; a cache made for another batch size or another model; padding, where there is none in
     /// [`padded_batches`](Self::padded_batches).
     fn forward(&self, tokens: &TokenBatch, cache: Option<&mut KvCache>, positions: LogitPositions) -> Result<Logits> {
         interrupt::check()?;
         check_tokens(self.info(), tokens, cache.as_ref().map_or(0, |cache| cache.past_len()))?;
+        positions.check(tokens.seq_len())?;
         if tokens.attention_mask().is_some() && !self.padded_batches() {
             let info = self.info();
             return Err(Error::input(format!("{} on {} takes no padding", info.architecture, info.engine))
@@ -239,6 +278,12 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
 /// Looks at what goes into a linear layer: the layer's name as transformers has it (`lm_head` for the head),
 /// its inputs, (tokens, in_features) row by row, and in_features.
 pub type InputObserver<'a> = dyn Fn(&str, &[f32], usize) -> Result<()> + 'a;
+
+/// The error of a format that an engine has no keys and values in.
+fn no_cache_in(dtype: Precision, info: &ModelInfo) -> Error {
+    Error::input(format!("there are no keys and values in {dtype} in {} on {}", info.engine, info.device))
+        .hint("leave it to the model, or take `Engine::Kernels` on the CPU, which has float32 and float16")
+}
 
 fn cannot_be_observed(info: &ModelInfo) -> Error {
     Error::input(format!("the inputs of layers cannot be seen in {} on {}", info.engine, info.device))

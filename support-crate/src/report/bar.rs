@@ -13,7 +13,7 @@ use super::text::{Anchor, text_width};
 use crate::error::{Error, Result};
 
 /// More bars stand upright and share fewer names; fewer lie down if their names are long.
-const MOST_LYING: usize = 24;
+const MAX_LYING: usize = 24;
 
 /// Bars side by side, one per category, or one per category and series, with their values written
 /// beyond them and error bars where the values have intervals. They lie down if their names are too
@@ -225,7 +225,7 @@ impl Layout {
     pub fn of(names: &[String], series: usize) -> Self {
         let slot = ACROSS / names.len() as f64;
         let longest = names.iter().map(|name| text_width(name, LABEL_SIZE)).fold(0.0, f64::max);
-        let lying = longest + 8.0 > slot && names.len() <= MOST_LYING;
+        let lying = longest + 8.0 > slot && names.len() <= MAX_LYING;
         let length = if lying { WIDTH - 2.5 * MARGIN - longest.min(LONGEST_NAME) } else { HEIGHT };
         Self { lying, categories: names.len(), series, length }
     }

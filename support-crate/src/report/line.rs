@@ -17,10 +17,10 @@ use crate::error::{Error, Result};
 use crate::measure::Statistics;
 
 /// Beyond this many points a line is a curve, and markers would hide it.
-const MOST_MARKERS: usize = 40;
+const MAX_MARKERS: usize = 40;
 /// Independent runs leave so much room to those before them, and have about so many numbers on the axis.
 const BETWEEN_RUNS: f64 = 3.0;
-const MOST_RUN_TICKS: usize = 10;
+const MAX_RUN_TICKS: usize = 10;
 
 /// One or more lines of measured points, with error bars where the points have intervals.
 ///
@@ -219,7 +219,7 @@ impl LinePlot {
 
     /// The axis of a plot of nothing but runs: those of each series are numbered from 1.
     fn runs_axis(&self) -> Option<Axis> {
-        let most = MOST_RUN_TICKS.div_ceil(self.series.len().max(1));
+        let most = MAX_RUN_TICKS.div_ceil(self.series.len().max(1));
         let mut axis = Axis::bare(0.3, 0.0);
         for series in &self.series {
             series.runs().filter(|_| !self.chart.x.log)?;
@@ -247,7 +247,7 @@ impl Series {
     fn has_markers(&self, scene: &Scene) -> bool {
         let gap = |pair: &[Point]| (scene.x.position(pair[1].x) - scene.x.position(pair[0].x)) * ACROSS;
         let close = self.points.windows(2).filter(|pair| gap(pair) < 2.0 * RADIUS).count();
-        let few = self.points.len() <= MOST_MARKERS && close <= self.points.len() / 4;
+        let few = self.points.len() <= MAX_MARKERS && close <= self.points.len() / 4;
         self.runs().is_some() || (few && self.kind != Kind::Theory)
     }
 

@@ -65,7 +65,11 @@ impl Timing {
     /// The small print of a table or plot: what this was measured on, and what the interval is.
     pub fn note(&self) -> String {
         let Statistics { confidence, n, .. } = self.runs.latency;
-        let cache = if self.use_cache { "KV cache" } else { "no KV cache" };
+        let cache = match (self.use_cache, self.cache_dtype) {
+            (false, _) => "no KV cache".to_owned(),
+            (true, None) => "KV cache".to_owned(),
+            (true, Some(dtype)) => format!("{dtype} KV cache"),
+        };
         let runs = match n {
             1 => "1 run".to_owned(),
             _ => format!("median of {n} runs with its {:.0}% interval", confidence * 100.0),

@@ -22,7 +22,7 @@ pub(crate) const LONGEST_NAME: f64 = 280.0;
 /// The dashes of lines to compare with: the first, second, third of a picture.
 const REFERENCE_DASHES: [Dash; 3] = [(6, 4), (2, 4), (11, 3)];
 /// How far markers that would hide each other are moved apart, in pixels.
-const APART: f64 = 9.0;
+const MIN_DISTANCE: f64 = 9.0;
 /// Half the width of the caps at the ends of an interval.
 pub(crate) const CAP: f64 = 5.2;
 /// A line of the legend: from one entry to the next, and from one row to the next.
@@ -148,11 +148,11 @@ impl Scene {
         let near = |a: Xy, b: Xy| {
             let (across, up) =
                 (self.x.position(a.0) - self.x.position(b.0), self.y.position(a.1) - self.y.position(b.1));
-            (across * ACROSS).abs() < APART / 2.0 && (up * self.height).abs() < APART
+            (across * ACROSS).abs() < MIN_DISTANCE / 2.0 && (up * self.height).abs() < MIN_DISTANCE
         };
         let moved = |(index, at): (usize, &Xy)| {
             let count = |others: &[Xy]| others.iter().filter(|other| near(*at, **other)).count() as f64;
-            let away = (count(&places[..index]) - count(&places[index + 1..])) * APART / 2.0;
+            let away = (count(&places[..index]) - count(&places[index + 1..])) * MIN_DISTANCE / 2.0;
             if away == 0.0 { *at } else { (self.x.value(self.x.position(at.0) + away / ACROSS), at.1) }
         };
         places.iter().enumerate().map(moved).collect()

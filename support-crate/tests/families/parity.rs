@@ -66,6 +66,12 @@ fn logits_of_pieces_of_any_length() {
         let loaded = candle(&case);
         let mut cache = loaded.model.new_cache(case.ids("input_ids").len(), 15).unwrap();
         (1..=5).for_each(|len| step(&case, &loaded, &mut cache, len, LogitPositions::All));
+        cache.reset();
+        (2..=4).for_each(|len| step(&case, &loaded, &mut cache, len, LogitPositions::LastN(len - 1)));
+        let error = loaded.model.truncate(&mut cache, 3).unwrap_err().to_string();
+        assert!(error.contains("candle-transformers"), "{error}");
+        loaded.model.truncate(&mut cache, 0).unwrap();
+        step(&case, &loaded, &mut cache, 5, LogitPositions::Last);
     }
 }
 
@@ -75,7 +81,12 @@ fn step(case: &Case, loaded: &Loaded, cache: &mut KvCache, len: usize, positions
     let piece: Vec<Vec<u32>> = rows.iter().map(|row| row[start..start + len].to_vec()).collect();
     let logits = loaded.model.forward(&TokenBatch::new(&piece).unwrap(), Some(cache), positions).unwrap();
     let (expected, vocab) = (case.values("logits"), logits.vocab_size());
-    assert_eq!(logits.positions(), if positions == LogitPositions::All { len } else { 1 });
+    let expected_positions = match positions {
+        LogitPositions::All => len,
+        LogitPositions::Last => 1,
+        LogitPositions::LastN(count) => count,
+    };
+    assert_eq!(logits.positions(), expected_positions);
     for (b, row) in rows.iter().enumerate() {
         for position in 0..logits.positions() {
             let token = start + len - logits.positions() + position;

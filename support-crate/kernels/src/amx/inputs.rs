@@ -3,14 +3,14 @@
 use std::arch::x86_64::*;
 
 use super::{Amx, BLOCK, TILE_ROWS, TileNumber};
-use crate::scratch::{Kept, Scratch};
+use crate::scratch::{Reused, Scratch};
 use crate::sizes;
 use crate::threads::ThreadScope;
 
 /// Rows of inputs (m, k) for tiles: in groups of 32, for each 64 bytes along K, a tile of the first 16 inputs and, if
 /// there are more than these, one of the others. A tile's columns are inputs, its rows are groups of 4 bytes: pairs of
 /// bfloat16, or four bytes. What is missing of a tile is 0.
-pub struct TileInputs<T: Kept> {
+pub struct TileInputs<T: Reused> {
     numbers: Scratch<T>,
     m: usize,
     /// Rows of tiles along K.
@@ -25,14 +25,14 @@ pub struct Group<'a, T> {
     pub tiles: usize,
 }
 
-impl<T: TileNumber + Kept> TileInputs<T> {
+impl<T: TileNumber + Reused> TileInputs<T> {
     const TILE: usize = TILE_ROWS * T::PER_ROW;
 
     /// Of `x` (m, k), once per product.
     pub fn new(_: Amx, scope: &ThreadScope, x: &[T], k: usize) -> Self {
         let (m, steps) = (x.len() / k, k.div_ceil(T::PER_ROW));
         let group = 2 * steps * Self::TILE;
-        let mut numbers = Scratch::any(sizes::product("tiles", &[m.div_ceil(BLOCK), group]));
+        let mut numbers = Scratch::uninit(sizes::product("tiles", &[m.div_ceil(BLOCK), group]));
         scope.split_mut(&mut numbers, group, 4 * BLOCK * k, &|first, out| {
             for (x, out) in x[first * BLOCK * k..].chunks(BLOCK * k).zip(out.chunks_exact_mut(group)) {
                 // SAFETY: the processor has AVX-512, which the value of `Amx` proves.

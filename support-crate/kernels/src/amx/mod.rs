@@ -1,6 +1,6 @@
 //! Products with Intel's AMX: tile registers of 16 rows of 64 bytes, of which one instruction multiplies two.
 //!
-//! From a product's entry to its tile instruction: [`matmul`] divides the rows of weights among threads, a thread's
+//! From a product's entry to its tile instruction: [`multiply`] divides the rows of weights among threads, a thread's
 //! part takes 32 rows at a time, as they are stored or decoded to a panel, and [`Tiles::multiply_add`] multiplies them
 //! with 32 inputs, which [`TileInputs`](inputs::TileInputs) has brought into the order that the instruction wants.
 //!
@@ -26,11 +26,9 @@ use std::sync::OnceLock;
 
 use half::bf16;
 
-use crate::isa::Isa;
-use crate::matmul::{Compute, MatrixData};
 use crate::simd::Avx512Bf16;
 
-pub use product::{TileProduct, matmul};
+pub use product::{TileProduct, multiply};
 
 /// Products of fewer rows of inputs than this are left to AVX-512.
 ///
@@ -38,14 +36,14 @@ pub use product::{TileProduct, matmul};
 /// row must not get slower. At 8 it no longer is: on two cores of a Sapphire Rapids, bfloat16 decoded 8 sequences at
 /// 0.28 of what the memory allows, one at 0.85. Where exactly AMX begins to win has not been measured:
 /// `cargo bench -p quantlab-kernels --bench amx` measures it.
-const FEWEST_ROWS: usize = 8;
+const MIN_ROWS: usize = 8;
 
 /// Proof that the processor has AMX for bfloat16 and bytes, and that this process may use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amx {
     /// What is not multiplied in tiles is computed with these.
     vectors: Avx512Bf16,
-    fewest_rows: usize,
+    min_rows: usize,
 }
 
 impl Amx {
@@ -72,23 +70,18 @@ impl Amx {
     }
 
     fn new(vectors: Avx512Bf16) -> Self {
-        Self { vectors, fewest_rows: FEWEST_ROWS }
+        Self { vectors, min_rows: MIN_ROWS }
     }
 
     /// The same for products from `rows` rows of inputs on, to measure and to test.
-    pub fn with_fewest_rows(self, rows: usize) -> Self {
-        Self { fewest_rows: rows, ..self }
+    pub fn with_min_rows(self, rows: usize) -> Self {
+        Self { min_rows: rows, ..self }
     }
 
-    /// What a product of `m` rows of inputs is computed with. This is decided by all rows of a product, not by those of
+    /// Whether a product of `m` rows of inputs is one for tiles. This is decided by all rows of a product, not by those of
     /// a part of it, because what the numbers of a row are depends on it.
-    pub fn for_product(self, m: usize, data: MatrixData<'_>) -> Isa {
-        let has_tiles = match data {
-            MatrixData::BFloat16(_) | MatrixData::Int8(_) => true,
-            MatrixData::Packed4Bit(weights) => weights.compute == Compute::BFloat16,
-            MatrixData::Float32(_) => false,
-        };
-        if has_tiles && m >= self.fewest_rows { Isa::Amx(self) } else { Isa::Avx512Bf16(self.vectors) }
+    pub fn takes(self, m: usize) -> bool {
+        m >= self.min_rows
     }
 
     /// The vectors that this processor has besides.

@@ -4,12 +4,10 @@ use std::ops::Range;
 
 use super::inputs::{TileInputs, transpose};
 use super::{Amx, BLOCK, Operands, Sums, TILE_ROWS, TileNumber, Tiles};
-use crate::isa::Isa;
-use crate::matmul::{Epilogue, blocks, divide};
-use crate::scratch::{Kept, Scratch};
+use crate::matmul::{Product, blocks};
+use crate::scratch::{Reused, Scratch};
 use crate::simd::{Avx512Bf16, Kernel, Simd};
 use crate::strided::Block;
-use crate::threads::ThreadScope;
 
 /// Rows of tiles along K that are copied, or decoded, at once: 32 rows of weights then take 32 KiB, which stay in the
 /// first-level cache.
@@ -19,11 +17,11 @@ pub const PANEL_STEPS: usize = 16;
 /// measured without such a limit: 768 x 3072 weights took 512 inputs, which are 3 MiB, at two thirds of the speed of 128.
 const INPUT_BYTES: usize = 1 << 20;
 
-/// At least so many groups of 32 inputs are multiplied at once, whatever their bytes: the weights go by for all of them.
-const LEAST_GROUPS: usize = 4;
+/// At least this many groups of 32 inputs are multiplied at once, whatever their bytes: the weights go by for all of them.
+const MIN_GROUPS: usize = 4;
 
 /// At most so many are: their sums take 64 KiB.
-const MOST_GROUPS: usize = 16;
+const MAX_GROUPS: usize = 16;
 
 /// For products of so few groups the limit is reading the weights, and they are copied to the panel, one row after the
 /// other: loading tiles jumps among 32 rows, which processors do not foresee. The layout was measured without copies:
@@ -33,7 +31,7 @@ const GROUPS_TO_COPY_FOR: usize = 2;
 /// A matrix of weights (n, k) that is multiplied with inputs by tiles.
 pub trait TileProduct: Sync {
     /// What is multiplied.
-    type Number: TileNumber + Kept;
+    type Number: TileNumber + Reused;
 
     /// The matrix, if it is stored in these numbers.
     #[inline(always)]
@@ -51,29 +49,21 @@ pub trait TileProduct: Sync {
     }
 }
 
-/// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
-pub fn matmul<P: TileProduct>(
-    amx: Amx,
-    scope: &ThreadScope,
-    x: &[P::Number],
-    product: &P,
-    k: usize,
-    epilogue: Epilogue<'_>,
-    out: &mut [f32],
-) {
-    let m = x.len() / k;
-    let inputs = &TileInputs::new(amx, scope, x, k);
+/// Computes a product, whose inputs `x` (m, k) have been brought into the numbers of `weights`.
+pub fn multiply<P: TileProduct>(amx: Amx, x: &[P::Number], weights: &P, product: Product<'_>) {
+    let Product { scope, k, .. } = product;
+    let (m, inputs) = (x.len() / k, &TileInputs::new(amx, scope, x, k));
     // In the time of a product of float32, tiles multiply some 8 times as many bfloat16, and 16 times as many bytes.
     let work = m * k / (P::Number::PER_ROW / 4);
-    divide(Isa::Amx(amx), scope, out, m, work, epilogue, &|rows, out| {
-        amx.vectors().vectorize(Part { amx, product, inputs, m, k, rows, out });
+    product.divide(work, &|rows, out| {
+        amx.vectors().vectorize(Part { amx, weights, inputs, m, k, rows, out });
     });
 }
 
 /// A thread's rows of weights.
 struct Part<'a, P: TileProduct> {
     amx: Amx,
-    product: &'a P,
+    weights: &'a P,
     inputs: &'a TileInputs<P::Number>,
     m: usize,
     k: usize,
@@ -87,9 +77,9 @@ impl<P: TileProduct> Kernel<Avx512Bf16> for Part<'_, P> {
         let tiles = self.amx.tiles();
         let groups = self.inputs.groups();
         let in_cache = INPUT_BYTES / (BLOCK * self.k * size_of::<P::Number>());
-        let at_once = in_cache.clamp(LEAST_GROUPS, MOST_GROUPS);
+        let at_once = in_cache.clamp(MIN_GROUPS, MAX_GROUPS);
         let mut sums = vec![Sums::ZERO; at_once.min(groups)];
-        let mut panel = Scratch::any(BLOCK * PANEL_STEPS * P::Number::PER_ROW);
+        let mut panel = Scratch::uninit(BLOCK * PANEL_STEPS * P::Number::PER_ROW);
         for groups in blocks(0..groups, at_once) {
             for rows in blocks(self.rows.clone(), BLOCK) {
                 let sums = &mut sums[..groups.len()];
@@ -114,7 +104,7 @@ impl<P: TileProduct> Part<'_, P> {
         panel: &mut [P::Number],
         sums: &mut [Sums],
     ) {
-        let Self { product, inputs, k, .. } = *self;
+        let Self { weights: matrix, inputs, k, .. } = *self;
         let mut multiply_add = |weights: &[P::Number], weights_stride: usize, column: usize, steps: usize| {
             for (group, sums) in groups.clone().zip(&mut *sums) {
                 let group = inputs.group(group);
@@ -124,7 +114,7 @@ impl<P: TileProduct> Part<'_, P> {
         };
         let whole = k / P::Number::PER_ROW;
         let many = inputs.groups() > GROUPS_TO_COPY_FOR;
-        let stored = product.stored().filter(|_| many && rows.len() == BLOCK && whole > 0);
+        let stored = matrix.stored().filter(|_| many && rows.len() == BLOCK && whole > 0);
         if let Some(weights) = stored {
             multiply_add(&weights[rows.start * k..rows.end * k], k, 0, whole);
         }
@@ -135,7 +125,7 @@ impl<P: TileProduct> Part<'_, P> {
             // Rows beyond the last have sums that nobody looks at.
             for (row, out) in rows.clone().zip(panel.chunks_exact_mut(stride)) {
                 let (out, padding) = out[..steps * P::Number::PER_ROW].split_at_mut(columns.len());
-                product.row(simd, row, columns.clone(), out);
+                matrix.row(simd, row, columns.clone(), out);
                 padding.fill(P::Number::default());
             }
             multiply_add(panel, stride, columns.start, steps);
@@ -158,9 +148,9 @@ impl<P: TileProduct> Part<'_, P> {
                 let out = &mut self.out.row(m)[columns.clone()];
                 // As many as there almost always are, known to the compiler, become two vectors.
                 if let Ok(out) = <&mut [f32; BLOCK]>::try_from(&mut *out) {
-                    self.product.add_to(m, rows.start..rows.start + BLOCK, &sums, out);
+                    self.weights.add_to(m, rows.start..rows.start + BLOCK, &sums, out);
                 } else {
-                    self.product.add_to(m, rows.clone(), &sums, out);
+                    self.weights.add_to(m, rows.clone(), &sums, out);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::inputs::{TileInputs, transpose};
 use super::*;
 use crate::isa::Isa;
-use crate::matmul::{ActivationQuant, Compute, Epilogue, Matrix, MatrixData, Packed4Bit, PackedInt8, matmul_with};
+use crate::matmul::{self, ActivationQuant, Compute, Epilogue, Matrix, Packed4Bit, PackedInt8};
 use crate::scratch::Scratch;
 use crate::test_numbers::{assert_close, numbers};
 use crate::threads::thread_scope;
@@ -17,7 +17,7 @@ fn rounded(x: &[f32]) -> Vec<bf16> {
 }
 
 /// The sums, as bits, of 32 rows of weights with up to 32 inputs: (m, 32).
-fn tile_sums<T: TileNumber + crate::scratch::Kept>(amx: Amx, weights: &[T], x: &[T], k: usize) -> Vec<u32> {
+fn tile_sums<T: TileNumber + crate::scratch::Reused>(amx: Amx, weights: &[T], x: &[T], k: usize) -> Vec<u32> {
     let inputs = TileInputs::new(amx, &thread_scope(), x, k);
     let group = inputs.group(0);
     let operands = Operands {
@@ -49,7 +49,7 @@ fn inputs_are_where_tiles_want_them_and_padding_is_zero() {
     for (m, k) in [(1, 1), (16, 64), (17, 65), (33, 100), (50, 130)] {
         let x: Vec<i8> = (0..m * k).map(|i| (i % 127) as i8 + 1).collect();
         // What is left over from something else is overwritten.
-        Scratch::<i8>::any(1 << 16).fill(99);
+        Scratch::<i8>::uninit(1 << 16).fill(99);
         let inputs = TileInputs::new(amx, &thread_scope(), &x, k);
         for group in 0..inputs.groups() {
             let tiles = inputs.group(group).tiles;
@@ -203,27 +203,27 @@ impl Weights {
         }
     }
 
-    fn packed_4_bit(&self, n: usize, k: usize, compute: Compute) -> MatrixData<'_> {
+    fn packed_4_bit(&self, n: usize, k: usize, compute: Compute) -> Packed4Bit<'_> {
         let Self { packed, absmax, code, .. } = self;
         let absmax = &absmax[..(n * k).div_ceil(32)];
-        MatrixData::Packed4Bit(Packed4Bit { packed, absmax, code, blocksize: 32, compute })
+        Packed4Bit { packed, absmax, minimum: None, code, blocksize: 32, compute, columns: None }
     }
 
-    fn int8(&self, n: usize) -> MatrixData<'_> {
+    fn int8(&self, n: usize) -> PackedInt8<'_> {
         let activations = ActivationQuant::Dynamic { threshold: 0.0 };
         let Self { bytes: values, absmax, sums, .. } = self;
-        MatrixData::Int8(PackedInt8 { values, absmax: &absmax[..n], sums, activations })
+        PackedInt8 { values, absmax: &absmax[..n], sums, activations }
     }
 
     /// The formats whose sums AMX rounds in another order than AVX-512.
-    fn rounded_otherwise(&self, n: usize, k: usize) -> [MatrixData<'_>; 2] {
-        [MatrixData::BFloat16(&self.bf16), self.packed_4_bit(n, k, Compute::BFloat16)]
+    fn rounded_otherwise(&self, n: usize, k: usize) -> [Box<dyn matmul::Weights + '_>; 2] {
+        [Box::new(&self.bf16[..]), Box::new(self.packed_4_bit(n, k, Compute::BFloat16))]
     }
 }
 
-fn product(isa: Isa, x: &[f32], data: MatrixData<'_>, (n, k): (usize, usize)) -> Vec<f32> {
+fn product(isa: Isa, x: &[f32], weights: &dyn matmul::Weights, (n, k): (usize, usize)) -> Vec<f32> {
     let mut out = vec![f32::NAN; x.len() / k * n];
-    matmul_with(isa, &thread_scope(), x, Matrix { data, n, k }, Epilogue::default(), &mut out);
+    matmul::matmul(&thread_scope().with_isa(isa), x, Matrix { weights, n, k }, Epilogue::default(), &mut out);
     out
 }
 
@@ -234,10 +234,10 @@ fn a_row_does_not_depend_on_the_others_of_a_product_by_tiles() {
     let (weights, x) = (Weights::new(n, k), numbers(m * k, 5));
     for data in weights.rounded_otherwise(n, k) {
         // 512 rows are converted at once: the last 3 are a product by tiles nevertheless.
-        let together = product(isa, &x, data, (n, k));
-        for first in [0, 13, 250, m - FEWEST_ROWS] {
-            let some = product(isa, &x[first * k..(first + FEWEST_ROWS) * k], data, (n, k));
-            assert_eq!(some, together[first * n..(first + FEWEST_ROWS) * n], "rows from {first} on");
+        let together = product(isa, &x, &*data, (n, k));
+        for first in [0, 13, 250, m - MIN_ROWS] {
+            let some = product(isa, &x[first * k..(first + MIN_ROWS) * k], &*data, (n, k));
+            assert_eq!(some, together[first * n..(first + MIN_ROWS) * n], "rows from {first} on");
         }
     }
 }
@@ -249,17 +249,18 @@ fn fewer_rows_and_other_formats_are_as_without_amx() {
     let (n, k) = (70, 100);
     let weights = Weights::new(n, k);
     // Of 600 rows, 512 are multiplied at once.
-    for m in [1, FEWEST_ROWS - 1, FEWEST_ROWS, 20, 600] {
+    for m in [1, MIN_ROWS - 1, MIN_ROWS, 20, 600] {
         let x = numbers(m * k, 5);
-        let compare = |data| (product(isa, &x, data, (n, k)), product(without, &x, data, (n, k)));
-        let float32 = MatrixData::Float32(&weights.float32);
-        for data in [float32, weights.packed_4_bit(n, k, Compute::Float32), weights.int8(n)] {
+        let compare = |data: &dyn matmul::Weights| (product(isa, &x, data, (n, k)), product(without, &x, data, (n, k)));
+        let same: [&dyn matmul::Weights; 3] =
+            [&&weights.float32[..], &weights.packed_4_bit(n, k, Compute::Float32), &weights.int8(n)];
+        for data in same {
             let (with, without) = compare(data);
             assert_eq!(with, without, "{m} rows");
         }
         for data in weights.rounded_otherwise(n, k) {
-            let (with, without) = compare(data);
-            assert_eq!(with == without, m < FEWEST_ROWS, "{m} rows");
+            let (with, without) = compare(&*data);
+            assert_eq!(with == without, m < MIN_ROWS, "{m} rows");
             let without: Vec<f64> = without.into_iter().map(f64::from).collect();
             assert_close(&with, &without, 1e-5);
         }
@@ -309,28 +310,32 @@ impl Drop for AtEnd {
 #[test]
 fn nothing_is_read_beyond_the_weights_and_no_tile_stays_configured() {
     let Some(amx) = Amx::emulated() else { return };
-    let isa = Isa::Amx(amx.with_fewest_rows(1));
+    let isa = Isa::Amx(amx.with_min_rows(1));
     for (m, n, k) in [(1, 1, 1), (3, 32, 64), (17, 33, 100), (40, 50, 64), (2, 64, 31), (1, 65, 576), (70, 64, 90)] {
         let (weights, x) = (Weights::new(n, k), numbers(m * k, 5));
         // What is left over in the panel is no number, and must not be multiplied even by 0.
-        Scratch::<bf16>::any(BLOCK * product::PANEL_STEPS * 32).fill(bf16::NAN);
+        Scratch::<bf16>::uninit(BLOCK * product::PANEL_STEPS * 32).fill(bf16::NAN);
         let at_end = [AtEnd::new(&weights.bf16), AtEnd::new(&weights.bytes), AtEnd::new(&weights.packed)];
-        let PackedInt8 { absmax, sums, activations, .. } = match weights.int8(n) {
-            MatrixData::Int8(int8) => int8,
-            _ => unreachable!(),
-        };
-        let int8 = PackedInt8 { values: at_end[1].get(n * k), absmax, sums, activations };
-        let bf16 = MatrixData::BFloat16(at_end[0].get(n * k));
-        let out = product(isa, &x, bf16, (n, k));
+        let int8 = PackedInt8 { values: at_end[1].get(n * k), ..weights.int8(n) };
+        let bf16: &[bf16] = at_end[0].get(n * k);
+        let out = product(isa, &x, &bf16, (n, k));
         assert!(out.iter().all(|x| x.is_finite()), "({m}, {n}, {k})");
-        assert_eq!(out, product(isa, &x, MatrixData::BFloat16(&weights.bf16), (n, k)));
-        assert_eq!(product(isa, &x, MatrixData::Int8(int8), (n, k)), product(isa, &x, weights.int8(n), (n, k)));
+        assert_eq!(out, product(isa, &x, &&weights.bf16[..], (n, k)));
+        assert_eq!(product(isa, &x, &int8, (n, k)), product(isa, &x, &weights.int8(n), (n, k)));
         let Weights { absmax, code, .. } = &weights;
         let absmax = &absmax[..(n * k).div_ceil(32)];
         let packed = at_end[2].get((n * k).div_ceil(2));
-        let packed = Packed4Bit { packed, absmax, code, blocksize: 32, compute: Compute::BFloat16 };
-        let expected = product(isa, &x, weights.packed_4_bit(n, k, Compute::BFloat16), (n, k));
-        assert_eq!(product(isa, &x, MatrixData::Packed4Bit(packed), (n, k)), expected);
+        let packed = Packed4Bit {
+            packed,
+            absmax,
+            minimum: None,
+            code,
+            blocksize: 32,
+            compute: Compute::BFloat16,
+            columns: None,
+        };
+        let expected = product(isa, &x, &weights.packed_4_bit(n, k, Compute::BFloat16), (n, k));
+        assert_eq!(product(isa, &x, &packed, (n, k)), expected);
         assert!(!emulator::is_configured());
     }
 }

@@ -6,52 +6,53 @@ use half::bf16;
 
 use super::decode::{Target, Widened};
 use super::decoded::DecodeRow;
-use super::{Epilogue, Operands, decoded, divide, full, row_stride, split_rows};
+use super::{Gemm, Operands, Product, Weights, decoded, row_stride, split_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::elementwise;
+#[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
 use crate::scratch::Scratch;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Avx512Bf16;
 use crate::simd::{Kernel, Simd};
+use crate::sizes;
 use crate::strided::Block;
-use crate::threads::ThreadScope;
 
 /// From so many rows of inputs on, processors that multiply bfloat16 as float32 widen weights once for all of them
 /// and not with each load. Fewer rows would not pay for writing the weights to memory and reading them back.
 const WIDENED_ONCE: usize = 12;
 
-/// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
-pub fn matmul(
-    isa: Isa,
-    scope: &ThreadScope,
-    x: &[f32],
-    weights: &[bf16],
-    k: usize,
-    epilogue: Epilogue<'_>,
-    out: &mut [f32],
-) {
-    let m = x.len() / k;
+/// 2 bytes a number.
+impl Weights for &[bf16] {
+    fn multiply(&self, mut product: Product<'_>) {
+        sizes::check("weights", self.len(), &[product.n, product.k]);
+        product.parts().for_each(|part| multiply(self, part));
+    }
+}
+
+fn multiply(weights: &[bf16], product: Product<'_>) {
+    let Product { scope, isa, x, k, .. } = product;
+    let m = product.m();
     if m < WIDENED_ONCE || isa.multiplies_bf16() {
         let stride = row_stride::<bf16>(isa, k);
-        let mut rounded = Scratch::<bf16>::any(m * stride);
+        let mut rounded = Scratch::<bf16>::uninit(m * stride);
         split_rows(scope, &mut rounded, (stride, k), &|row, out| {
             elementwise::round_to_bf16(isa, &x[row * k..(row + 1) * k], out);
         });
         #[cfg(target_arch = "x86_64")]
         if let Isa::Amx(amx) = isa {
-            return amx::matmul(amx, scope, &rounded, &Rows { weights, k }, k, epilogue, out);
+            return amx::multiply(amx, &rounded, &Rows { weights, k }, product);
         }
         let operands = Operands { weights, x: &rounded, x_stride: stride, m, k };
-        return full(isa, scope, operands, epilogue, out, &|gemm| isa.dispatch_bf16(gemm));
+        return product.divide(m * k, &|rows, out| isa.dispatch_bf16(Gemm { operands, rows, out }));
     }
-    let mut rounded = Scratch::<Widened>::any(x.len());
+    let mut rounded = Scratch::<Widened>::uninit(x.len());
     scope.split_mut(&mut rounded, 1, 4, &|first, out| {
         out.iter_mut().zip(&x[first..]).for_each(|(out, x)| *out = Widened::nearest(*x));
     });
     let x = &*rounded;
-    divide(isa, scope, out, m, m * k, epilogue, &|rows, out| isa.dispatch(Part { x, weights, m, k, rows, out }));
+    product.divide(m * k, &|rows, out| isa.dispatch(Part { x, weights, m, k, rows, out }));
 }
 
 /// A thread's rows of weights.

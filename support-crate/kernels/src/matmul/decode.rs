@@ -22,6 +22,13 @@ impl Widened {
     }
 }
 
+/// What a 4-bit index stands for, rounded once.
+#[inline(always)]
+pub fn number_of(code: f32, scale: f32, minimum: f32) -> f32 {
+    // Without an instruction for it, multiplying and adding at once is a slow call.
+    if minimum == 0.0 { code * scale } else { code.mul_add(scale, minimum) }
+}
+
 /// A format that 4-bit numbers are decoded to, and inputs are brought into.
 pub trait Target: Copy + Default {
     /// The number of this format that is nearest to `x`.
@@ -51,8 +58,8 @@ impl Target for bf16 {
 
 /// How an instruction set decodes.
 pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Target {
-    /// How far apart the numbers are that are neighbours in a vector: 2 where bytes are taken apart.
-    const APART: usize = 2;
+    /// Distance in memory between adjacent lanes, in numbers: 2 where a vector takes one half of each byte.
+    const LANE_STRIDE: usize = 2;
     /// Numbers of two vectors.
     const PAIR: usize = 2 * Self::STEP;
     /// Numbers that share a table. No block is smaller than 32.
@@ -60,8 +67,9 @@ pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Targ
     /// What the 16 indices stand for in a group.
     type Table: Copy;
 
-    /// `code[index] * scale`, for both halves of a group; a group of 32 numbers takes the first scale for all.
-    fn table(simd: S, code: &[f32; 16], scales: [f32; 2]) -> Self::Table;
+    /// `code[index] * scale + minimum`, rounded once, for both halves of a group; a group of 32 numbers takes the first
+    /// scale and minimum for all.
+    fn table(simd: S, code: &[f32; 16], scales: [f32; 2], minima: [f32; 2]) -> Self::Table;
     /// Two vectors of a group: those that are multiplied with its inputs from number `pair` on.
     ///
     /// # Safety
@@ -81,8 +89,8 @@ impl Decoded<Scalar> for f32 {
     type Table = [f32; 16];
 
     #[inline(always)]
-    fn table(_: Scalar, code: &[f32; 16], [scale, _]: [f32; 2]) -> [f32; 16] {
-        code.map(|number| number * scale)
+    fn table(_: Scalar, code: &[f32; 16], [scale, _]: [f32; 2], [minimum, _]: [f32; 2]) -> [f32; 16] {
+        code.map(|number| number_of(number, scale, minimum))
     }
     #[inline(always)]
     unsafe fn decode(_: Scalar, table: [f32; 16], group: *const u8, pair: usize) -> (f32, f32) {
@@ -100,18 +108,18 @@ where
     type Table = <f32 as Decoded<S>>::Table;
 
     #[inline(always)]
-    fn table(simd: S, code: &[f32; 16], scales: [f32; 2]) -> Self::Table {
+    fn table(simd: S, code: &[f32; 16], [scale, _]: [f32; 2], [minimum, _]: [f32; 2]) -> Self::Table {
         const { assert!(16 % S::LANES == 0) };
         let mut rounded = [0.0; 16];
-        let scale = simd.splat(scales[0]);
+        let (scale, minimum) = (simd.splat(scale), simd.splat(minimum));
         for start in (0..16).step_by(S::LANES) {
             // SAFETY: 16 is a multiple of `LANES`, so a whole vector lies in both tables from `start` on.
             unsafe {
-                let numbers = simd.multiply(simd.load(code.as_ptr().add(start)), scale);
+                let numbers = simd.mul_add(simd.load(code.as_ptr().add(start)), scale, minimum);
                 simd.store(simd.nearest_bf16(numbers), rounded.as_mut_ptr().add(start));
             }
         }
-        <f32 as Decoded<S>>::table(simd, &rounded, [1.0; 2])
+        <f32 as Decoded<S>>::table(simd, &rounded, [1.0; 2], [0.0; 2])
     }
     #[inline(always)]
     unsafe fn decode(simd: S, table: Self::Table, group: *const u8, pair: usize) -> (S::F32, S::F32) {

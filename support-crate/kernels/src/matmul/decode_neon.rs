@@ -12,10 +12,11 @@ impl Decoded<Neon> for f32 {
     type Table = uint8x16x4_t;
 
     #[inline(always)]
-    fn table(_: Neon, code: &[f32; 16], [scale, _]: [f32; 2]) -> uint8x16x4_t {
+    fn table(_: Neon, code: &[f32; 16], [scale, _]: [f32; 2], [minimum, _]: [f32; 2]) -> uint8x16x4_t {
         // SAFETY: the value of the instruction set proves that it is there; four vectors lie in `code`.
         unsafe {
-            let numbers = |start: usize| vmulq_n_f32(vld1q_f32(code.as_ptr().add(start)), scale);
+            let minimum = vdupq_n_f32(minimum);
+            let numbers = |start: usize| vfmaq_n_f32(minimum, vld1q_f32(code.as_ptr().add(start)), scale);
             let bytes = |start: usize| vreinterpretq_u8_f32(numbers(start));
             uint8x16x4_t(bytes(0), bytes(4), bytes(8), bytes(12))
         }
@@ -53,11 +54,12 @@ impl Decoded<NeonBf16> for bf16 {
     type Table = uint8x16x2_t;
 
     #[inline(always)]
-    fn table(simd: NeonBf16, code: &[f32; 16], [scale, _]: [f32; 2]) -> uint8x16x2_t {
+    fn table(simd: NeonBf16, code: &[f32; 16], [scale, _]: [f32; 2], [minimum, _]: [f32; 2]) -> uint8x16x2_t {
         // SAFETY: the value of the instruction set proves that it is there; four vectors lie in `code`.
         unsafe {
+            let minimum = vdupq_n_f32(minimum);
             let rounded = |start: usize| {
-                let numbers = vmulq_n_f32(vld1q_f32(code.as_ptr().add(start)), scale);
+                let numbers = vfmaq_n_f32(minimum, vld1q_f32(code.as_ptr().add(start)), scale);
                 vreinterpretq_u16_f32(simd.nearest_bf16(numbers))
             };
             // The upper halves of float32 numbers; that of a NaN is one too, for a product is never a signalling one.

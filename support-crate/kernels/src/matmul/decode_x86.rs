@@ -13,11 +13,11 @@ impl Decoded<Avx2> for f32 {
     type Table = (__m256, __m256);
 
     #[inline(always)]
-    fn table(_: Avx2, code: &[f32; 16], [scale, _]: [f32; 2]) -> (__m256, __m256) {
+    fn table(_: Avx2, code: &[f32; 16], [scale, _]: [f32; 2], [minimum, _]: [f32; 2]) -> (__m256, __m256) {
         // SAFETY: the value of the instruction set proves that it is there; both halves lie in `code`.
         unsafe {
-            let scale = _mm256_set1_ps(scale);
-            let half = |start: usize| _mm256_mul_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale);
+            let (scale, minimum) = (_mm256_set1_ps(scale), _mm256_set1_ps(minimum));
+            let half = |start: usize| _mm256_fmadd_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale, minimum);
             (half(0), half(8))
         }
     }
@@ -51,9 +51,9 @@ impl Decoded<Avx512> for f32 {
     type Table = __m512;
 
     #[inline(always)]
-    fn table(_: Avx512, code: &[f32; 16], [scale, _]: [f32; 2]) -> __m512 {
+    fn table(_: Avx512, code: &[f32; 16], [scale, _]: [f32; 2], [minimum, _]: [f32; 2]) -> __m512 {
         // SAFETY: the value of the instruction set proves that it is there; `code` is a vector.
-        unsafe { _mm512_mul_ps(_mm512_loadu_ps(code.as_ptr()), _mm512_set1_ps(scale)) }
+        unsafe { _mm512_fmadd_ps(_mm512_loadu_ps(code.as_ptr()), _mm512_set1_ps(scale), _mm512_set1_ps(minimum)) }
     }
     #[inline(always)]
     unsafe fn decode(_: Avx512, table: __m512, group: *const u8, pair: usize) -> (__m512, __m512) {
@@ -73,13 +73,13 @@ impl Decoded<Avx512Bf16> for bf16 {
     type Table = __m512i;
 
     #[inline(always)]
-    fn table(_: Avx512Bf16, code: &[f32; 16], [first, second]: [f32; 2]) -> __m512i {
+    fn table(_: Avx512Bf16, code: &[f32; 16], scales: [f32; 2], minima: [f32; 2]) -> __m512i {
         // SAFETY: the value of the instruction set proves that it is there; `code` is a vector. The types of the
         // result differ in name only.
         unsafe {
             let code = _mm512_loadu_ps(code.as_ptr());
-            let (first, second) =
-                (_mm512_mul_ps(code, _mm512_set1_ps(first)), _mm512_mul_ps(code, _mm512_set1_ps(second)));
+            let half = |i: usize| _mm512_fmadd_ps(code, _mm512_set1_ps(scales[i]), _mm512_set1_ps(minima[i]));
+            let (first, second) = (half(0), half(1));
             std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first))
         }
     }
@@ -108,20 +108,21 @@ impl Target for InWords {
 impl InWords {
     /// Whether rows of `k` numbers are whole groups, and each half of one belongs to one block.
     pub fn fits(k: usize, blocksize: usize) -> bool {
-        k.is_multiple_of(<Self as Decoded<Avx512Bf16>>::GROUP) && blocksize >= <Self as Decoded<Avx512Bf16>>::GROUP / 2
+        let group = <Self as Decoded<Avx512Bf16>>::GROUP;
+        k.is_multiple_of(group) && blocksize.is_multiple_of(group / 2)
     }
 }
 
 /// As of bfloat16, of twice as many numbers: the bytes of a word need not be taken apart, and there is half as often a
 /// table to be made. (0.82 of the time where memory is no limit.)
 impl Decoded<Avx512Bf16> for InWords {
-    const APART: usize = 4;
+    const LANE_STRIDE: usize = 4;
     const GROUP: usize = 128;
     type Table = __m512i;
 
     #[inline(always)]
-    fn table(simd: Avx512Bf16, code: &[f32; 16], scales: [f32; 2]) -> __m512i {
-        <bf16 as Decoded<Avx512Bf16>>::table(simd, code, scales)
+    fn table(simd: Avx512Bf16, code: &[f32; 16], scales: [f32; 2], minima: [f32; 2]) -> __m512i {
+        <bf16 as Decoded<Avx512Bf16>>::table(simd, code, scales, minima)
     }
     #[inline(always)]
     unsafe fn decode(_: Avx512Bf16, table: __m512i, group: *const u8, pair: usize) -> (__m512i, __m512i) {

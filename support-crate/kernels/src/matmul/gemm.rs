@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Range};
 
-use half::bf16;
+use half::{bf16, f16};
 
 use super::decode::Widened;
 #[cfg(target_arch = "x86_64")]
@@ -23,9 +23,9 @@ const AHEAD: usize = 2048;
 
 /// The factors of a product.
 #[derive(Debug, Clone, Copy)]
-pub struct Operands<'a, T> {
+pub struct Operands<'a, T, W = T> {
     /// Rows of `k` numbers, one after the other.
-    pub weights: &'a [T],
+    pub weights: &'a [W],
     /// `m` rows of `k` numbers, `x_stride` apart.
     pub x: &'a [T],
     pub x_stride: usize,
@@ -50,7 +50,7 @@ pub trait Factor<S: Simd>: Copy {
     #[inline(always)]
     fn none(simd: S) -> Self::Vector {
         // SAFETY: no number is read.
-        unsafe { Self::load_part(simd, std::ptr::dangling(), 0) }
+        unsafe { <Self as Factor<S>>::load_part(simd, std::ptr::dangling(), 0) }
     }
     fn no_sums(simd: S) -> Self::Sums;
     fn dot(simd: S, a: Self::Vector, b: Self::Vector, sums: Self::Sums) -> Self::Sums;
@@ -65,11 +65,47 @@ pub trait Factor<S: Simd>: Copy {
     unsafe fn load_part(simd: S, from: *const Self, count: usize) -> Self::Vector;
 }
 
+/// A number format that weights are stored in and that is loaded as `T`.
+pub trait Stored<S: Simd, T: Factor<S>>: Copy {
+    /// # Safety
+    /// As [`Factor::load`].
+    unsafe fn load(simd: S, from: *const Self) -> T::Vector;
+    /// # Safety
+    /// As [`Factor::load_part`].
+    unsafe fn load_part(simd: S, from: *const Self, count: usize) -> T::Vector;
+}
+
+impl<S: Simd, T: Factor<S>> Stored<S, T> for T {
+    #[inline(always)]
+    unsafe fn load(simd: S, from: *const T) -> T::Vector {
+        // SAFETY: the caller's promise is the same.
+        unsafe { <T as Factor<S>>::load(simd, from) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(simd: S, from: *const T, count: usize) -> T::Vector {
+        // SAFETY: the caller's promise is the same.
+        unsafe { <T as Factor<S>>::load_part(simd, from, count) }
+    }
+}
+
+impl<S: Simd> Stored<S, f32> for f16 {
+    #[inline(always)]
+    unsafe fn load(simd: S, from: *const f16) -> S::F32 {
+        // SAFETY: the caller can read `STEP` numbers, a vector of float32.
+        unsafe { simd.load_f16(from) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(simd: S, from: *const f16, count: usize) -> S::F32 {
+        // SAFETY: the caller's promise is the same.
+        unsafe { simd.load_f16_part(from, count) }
+    }
+}
+
 /// Adds the products of all inputs with the rows `rows` of weights to `out`, (m, rows).
 #[inline(always)]
-pub fn gemm<S: Simd, T: Factor<S>>(
+pub fn gemm<S: Simd, T: Factor<S>, W: Stored<S, T>>(
     simd: S,
-    operands: Operands<'_, T>,
+    operands: Operands<'_, T, W>,
     rows: Range<usize>,
     out: &mut Block<'_, T::Sum>,
 ) {
@@ -80,28 +116,28 @@ pub fn gemm<S: Simd, T: Factor<S>>(
     if const { T::TILE.0 == 4 } {
         match m {
             0 => (),
-            1 => blocked::<S, T, 1, 8>(simd, operands, rows, out),
-            2 => blocked::<S, T, 2, 8>(simd, operands, rows, out),
-            3 => blocked::<S, T, 3, 8>(simd, operands, rows, out),
-            _ => blocked::<S, T, 4, 6>(simd, operands, rows, out),
+            1 => blocked::<S, T, W, 1, 8>(simd, operands, rows, out),
+            2 => blocked::<S, T, W, 2, 8>(simd, operands, rows, out),
+            3 => blocked::<S, T, W, 3, 8>(simd, operands, rows, out),
+            _ => blocked::<S, T, W, 4, 6>(simd, operands, rows, out),
         }
     } else if m == 1 {
-        blocked::<S, T, 1, 8>(simd, operands, rows, out);
+        blocked::<S, T, W, 1, 8>(simd, operands, rows, out);
     } else if const { T::TILE.0 == 3 } {
-        blocked::<S, T, 3, 4>(simd, operands, rows, out);
+        blocked::<S, T, W, 3, 4>(simd, operands, rows, out);
     } else if const { T::TILE.1 == 4 } {
-        blocked::<S, T, 2, 4>(simd, operands, rows, out);
+        blocked::<S, T, W, 2, 4>(simd, operands, rows, out);
     } else {
-        blocked::<S, T, 2, 2>(simd, operands, rows, out);
+        blocked::<S, T, W, 2, 2>(simd, operands, rows, out);
     }
 }
 
 /// Goes through the product in blocks of inputs and of K, and through these in panels of `N` rows of weights; where all
 /// inputs stay in the cache, through one panel after the other from its beginning to its end.
 #[inline(always)]
-fn blocked<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
+fn blocked<S: Simd, T: Factor<S>, W: Stored<S, T>, const M: usize, const N: usize>(
     simd: S,
-    operands: Operands<'_, T>,
+    operands: Operands<'_, T, W>,
     rows: Range<usize>,
     out: &mut Block<'_, T::Sum>,
 ) {
@@ -144,8 +180,8 @@ pub fn blocks(range: Range<usize>, size: usize) -> impl Iterator<Item = Range<us
 
 /// Some rows of weights, and the inputs that they are multiplied with.
 #[derive(Clone, Copy)]
-pub struct Panel<'a, T> {
-    pub weights: &'a [T],
+pub struct Panel<'a, T, W = T> {
+    pub weights: &'a [W],
     pub weights_stride: usize,
     /// From the first row of inputs on.
     pub x: &'a [T],
@@ -153,10 +189,10 @@ pub struct Panel<'a, T> {
     /// Numbers of each row that are multiplied.
     pub len: usize,
     /// As many weights as these that will be read soon, one after the other in memory.
-    pub next: Option<*const T>,
+    pub next: Option<*const W>,
 }
 
-impl<T: Copy> Panel<'_, T> {
+impl<T: Copy, W: Copy> Panel<'_, T, W> {
     /// Adds the products of `N` rows of weights with all of `inputs`, `M` at a time, to the columns from `column` on.
     #[inline(always)]
     pub fn multiply<S: Simd, const M: usize, const N: usize>(
@@ -167,6 +203,7 @@ impl<T: Copy> Panel<'_, T> {
         out: &mut Block<'_, T::Sum>,
     ) where
         T: Factor<S>,
+        W: Stored<S, T>,
     {
         let (mut m, mut next) = (inputs.start, self.next);
         while m + M <= inputs.end {
@@ -190,11 +227,12 @@ impl<T: Copy> Panel<'_, T> {
         &self,
         simd: S,
         m: usize,
-        next: Option<*const T>,
+        next: Option<*const W>,
         column: usize,
         out: &mut Block<'_, T::Sum>,
     ) where
         T: Factor<S>,
+        W: Stored<S, T>,
     {
         let Self { weights_stride, x_stride, len, .. } = *self;
         // Whoever makes a panel has checked that all rows of inputs and weights exist: neither product wraps.
@@ -210,10 +248,10 @@ impl<T: Copy> Panel<'_, T> {
             let mut at = 0;
             while at < whole {
                 for i in 0..M {
-                    inputs[i] = T::load(simd, x.add(i * x_stride + at));
+                    inputs[i] = <T as Factor<S>>::load(simd, x.add(i * x_stride + at));
                 }
                 for j in 0..N {
-                    let weight = T::load(simd, weights.add(j * weights_stride + at));
+                    let weight = W::load(simd, weights.add(j * weights_stride + at));
                     if let Some(next) = next {
                         simd.prefetch(next.wrapping_add(at * N + j * T::STEP));
                     }
@@ -225,10 +263,10 @@ impl<T: Copy> Panel<'_, T> {
             }
             if whole < len {
                 for i in 0..M {
-                    inputs[i] = T::load_part(simd, x.add(i * x_stride + whole), len - whole);
+                    inputs[i] = <T as Factor<S>>::load_part(simd, x.add(i * x_stride + whole), len - whole);
                 }
                 for j in 0..N {
-                    let weight = T::load_part(simd, weights.add(j * weights_stride + whole), len - whole);
+                    let weight = W::load_part(simd, weights.add(j * weights_stride + whole), len - whole);
                     for i in 0..M {
                         sums[i][j] = T::dot(simd, inputs[i], weight, sums[i][j]);
                     }

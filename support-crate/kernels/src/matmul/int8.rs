@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::gemm::{INPUT_BLOCK, Operands, blocks};
-use super::{Epilogue, divide, row_stride, split_rows};
+use super::{Product, Weights, row_stride, split_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::elementwise;
@@ -19,7 +19,7 @@ use crate::isa::Isa;
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
 use crate::sizes;
-use crate::strided::Block;
+use crate::strided::{Block, Divided};
 use crate::threads::ThreadScope;
 
 /// The largest int8 in use; -128 is not, so that the numbers lie evenly around 0.
@@ -86,12 +86,12 @@ pub fn round_to_int8(value: f32) -> i8 {
 }
 
 /// So many products of bytes, of at most 127 and 128 in size, add up to an int32.
-const MOST_COLUMNS: usize = i32::MAX as usize / (127 * 128);
+const MAX_COLUMNS: usize = i32::MAX as usize / (127 * 128);
 
 impl PackedInt8<'_> {
     /// Refuses what is not a matrix (n, k).
-    pub(super) fn check(&self, n: usize, k: usize) {
-        assert!(k <= MOST_COLUMNS, "sums of {k} products of bytes, int32 has room for {MOST_COLUMNS}");
+    fn check(&self, n: usize, k: usize) {
+        assert!(k <= MAX_COLUMNS, "sums of {k} products of bytes, int32 has room for {MAX_COLUMNS}");
         sizes::check("weights", self.values.len(), &[n, k]);
         sizes::check("scales", self.absmax.len(), &[n]);
         sizes::check("sums", self.sums.len(), &[n]);
@@ -115,48 +115,47 @@ struct Rounded {
     kept: Scratch<f32>,
 }
 
-/// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
-pub fn matmul(
-    isa: Isa,
-    scope: &ThreadScope,
-    x: &[f32],
-    weights: PackedInt8<'_>,
-    (n, k): (usize, usize),
-    epilogue: Epilogue<'_>,
-    out: &mut [f32],
-) {
-    let (m, shifted) = (x.len() / k, isa.takes_unsigned_bytes());
-    let inputs = match weights.activations {
-        ActivationQuant::Dynamic { threshold } => round(isa, x, k, threshold, shifted, scope),
-        ActivationQuant::Static { factors, scale } => round_by(isa, x, factors, scale, shifted, scope),
-    };
-    let outlier_weights = &weights_of(&inputs.outliers, weights, (n, k), scope);
-    let product = &Product { weights, inputs: &inputs, outlier_weights, m, k };
-    #[cfg(target_arch = "x86_64")]
-    if let Isa::Amx(amx) = isa {
-        return amx::matmul(amx, scope, &inputs.values, product, k, epilogue, out);
+/// All rows of inputs at once: which columns are outliers depends on every one of them.
+impl Weights for PackedInt8<'_> {
+    fn multiply(&self, product: Product<'_>) {
+        let Product { scope, isa, x, n, k, .. } = product;
+        self.check(n, k);
+        if product.out.is_empty() {
+            return;
+        }
+        let (m, shifted) = (product.m(), isa.takes_unsigned_bytes());
+        let inputs = &match self.activations {
+            ActivationQuant::Dynamic { threshold } => round(isa, x, k, threshold, shifted, scope),
+            ActivationQuant::Static { factors, scale } => round_by(isa, x, factors, scale, shifted, scope),
+        };
+        let outlier_weights = &weights_of(&inputs.outliers, *self, (n, k), scope);
+        let factors = &Factors { weights: *self, inputs, outlier_weights, m, k };
+        #[cfg(target_arch = "x86_64")]
+        if let Isa::Amx(amx) = isa {
+            return amx::multiply(amx, &inputs.values, factors, product);
+        }
+        product.divide(m * k / 4, &|rows, out| isa.dispatch_bytes(Part { factors, rows, out }));
     }
-    divide(isa, scope, out, m, m * k / 4, epilogue, &|rows, out| isa.dispatch_bytes(Part { product, rows, out }));
 }
 
 /// Each row by its largest absolute value, and then `shifted` by 128 if that is wanted.
 fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, shifted: bool, scope: &ThreadScope) -> Rounded {
     let flipped = if shifted { i8::MIN } else { 0 };
     let stride = row_stride::<i8>(isa, k);
-    let mut values = Scratch::<i8>::any(x.len() / k * stride);
-    let mut narrow = Scratch::<f32>::any(if threshold > 0.0 { x.len() } else { 0 });
+    let mut values = Scratch::<i8>::uninit(x.len() / k * stride);
+    let mut narrow = Scratch::<f32>::uninit(if threshold > 0.0 { x.len() } else { 0 });
     scope.split_mut(&mut narrow, 1, 8, &|first, out| {
         elementwise::round_to_f16_with(isa, &x[first..first + out.len()], out);
     });
     let exact = x;
     let x = if threshold > 0.0 { &*narrow } else { x };
-    let outliers = if threshold > 0.0 { columns_that_reach(x, k, threshold) } else { Scratch::any(0) };
-    let mut kept = Scratch::<f32>::any(x.len() / k * outliers.len());
+    let outliers = if threshold > 0.0 { columns_that_reach(x, k, threshold) } else { Scratch::uninit(0) };
+    let mut kept = Scratch::<f32>::uninit(x.len() / k * outliers.len());
     let of_rows = exact.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column as usize]));
     kept.iter_mut().zip(of_rows).for_each(|(kept, x)| *kept = x);
     // Without a threshold an infinity counts too: it makes the row NaN, where it can be seen.
     let largest = if threshold > 0.0 { threshold.next_down() } else { f32::INFINITY };
-    let mut scales = Scratch::<f32>::any(x.len() / k);
+    let mut scales = Scratch::<f32>::uninit(x.len() / k);
     scope.split_mut(&mut scales, 1, 2 * k, &|first, out| {
         for (row, out) in (first..).zip(out) {
             *out = elementwise::absmax_up_to(isa, &x[row * k..(row + 1) * k], largest);
@@ -175,26 +174,26 @@ fn round_by(isa: Isa, x: &[f32], factors: &[f32], scale: f32, shifted: bool, sco
     let k = factors.len();
     let flip = if shifted { i8::MIN } else { 0 };
     let stride = row_stride::<i8>(isa, k);
-    let mut values = Scratch::<i8>::any(x.len() / k * stride);
+    let mut values = Scratch::<i8>::uninit(x.len() / k * stride);
     let is_finite: Vec<AtomicBool> = (0..x.len() / k).map(|_| AtomicBool::new(false)).collect();
     split_rows(scope, &mut values, (stride, k), &|row, out| {
         let finite = elementwise::to_bytes_by(isa, &x[row * k..(row + 1) * k], factors, flip, out);
         is_finite[row].store(finite, Ordering::Relaxed);
     });
     // Clipping would hide what is not: such rows become NaN, as they do with scales of their own.
-    let mut scales = Scratch::any(is_finite.len());
+    let mut scales = Scratch::uninit(is_finite.len());
     for (out, finite) in scales.iter_mut().zip(is_finite) {
         *out = if finite.into_inner() { scale } else { f32::NAN };
     }
-    Rounded { values, stride, scales, outliers: Scratch::any(0), kept: Scratch::any(0) }
+    Rounded { values, stride, scales, outliers: Scratch::uninit(0), kept: Scratch::uninit(0) }
 }
 
 fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Scratch<i32> {
     // Almost always there are none, and nothing need be kept.
     if !x.iter().any(|x| x.abs() >= threshold) {
-        return Scratch::any(0);
+        return Scratch::uninit(0);
     }
-    let mut columns = Scratch::<i32>::any(k);
+    let mut columns = Scratch::<i32>::uninit(k);
     columns.fill(0);
     for row in x.chunks_exact(k) {
         columns.iter_mut().zip(row).for_each(|(reached, x)| *reached |= i32::from(x.abs() >= threshold));
@@ -213,9 +212,12 @@ fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Scratch<i32> {
 /// The weights of some columns as the numbers that they stand for, (columns, n): those that are added to neighbouring
 /// outputs lie together.
 fn weights_of(columns: &[i32], weights: PackedInt8<'_>, (n, k): (usize, usize), scope: &ThreadScope) -> Scratch<f32> {
-    let mut numbers = Scratch::<f32>::any(columns.len() * n);
+    let mut numbers = Scratch::<f32>::uninit(columns.len() * n);
     if !columns.is_empty() {
-        scope.split_columns(&mut numbers, n, 16, columns.len(), &|rows, mut out| {
+        let numbers = &Divided::new(&mut numbers, n);
+        scope.split(n, 16, columns.len(), &|rows| {
+            // SAFETY: the ranges of different calls do not overlap.
+            let mut out = unsafe { numbers.block(0..columns.len(), rows.clone()) };
             for (at, row) in rows.enumerate() {
                 let (values, absmax) = (&weights.values[row * k..(row + 1) * k], weights.absmax[row]);
                 for (i, &column) in columns.iter().enumerate() {
@@ -227,7 +229,7 @@ fn weights_of(columns: &[i32], weights: PackedInt8<'_>, (n, k): (usize, usize), 
     numbers
 }
 
-struct Product<'a> {
+struct Factors<'a> {
     weights: PackedInt8<'a>,
     inputs: &'a Rounded,
     /// As [`weights_of`] the outliers, (outliers, n).
@@ -238,7 +240,7 @@ struct Product<'a> {
 
 /// A thread's rows of weights.
 struct Part<'a> {
-    product: &'a Product<'a>,
+    factors: &'a Factors<'a>,
     rows: Range<usize>,
     out: Block<'a, f32>,
 }
@@ -246,9 +248,9 @@ struct Part<'a> {
 impl<S: Simd> Kernel<S> for Part<'_> {
     #[inline(always)]
     fn run(self, simd: S) {
-        let Self { product, rows, mut out } = self;
-        let Product { weights, inputs, m, k, .. } = *product;
-        let mut sums = Scratch::<i32>::any(INPUT_BLOCK.min(m) * rows.len());
+        let Self { factors, rows, mut out } = self;
+        let Factors { weights, inputs, m, k, .. } = *factors;
+        let mut sums = Scratch::<i32>::uninit(INPUT_BLOCK.min(m) * rows.len());
         for block in blocks(0..m, INPUT_BLOCK) {
             let sums = &mut sums[..block.len() * rows.len()];
             sums.fill(0);
@@ -259,7 +261,7 @@ impl<S: Simd> Kernel<S> for Part<'_> {
                 let negatives = inputs.values[m * inputs.stride..][..k].iter().map(|&x| i32::from(x.min(0)));
                 let more = if S::INVERTS { negatives.sum() } else { 0 };
                 let shift = if S::UNSIGNED { 128 } else { 0 };
-                product.add_to((shift, more), m, rows.clone(), sums, out.row(m));
+                factors.add_to((shift, more), m, rows.clone(), sums, out.row(m));
             }
         }
     }
@@ -270,7 +272,7 @@ fn wrapping(sums: &mut [i32]) -> &mut [Wrapping<i32>] {
     unsafe { &mut *(std::ptr::from_mut(sums) as *mut [Wrapping<i32>]) }
 }
 
-impl Product<'_> {
+impl Factors<'_> {
     /// Adds sums of products of bytes to the output of input `m`, as the numbers that they stand for, and
     /// what was kept out of them. Inputs were shifted by `shift`, and `more` has been added to the sums.
     #[inline(always)]
@@ -298,7 +300,7 @@ impl Product<'_> {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl amx::TileProduct for Product<'_> {
+impl amx::TileProduct for Factors<'_> {
     type Number = i8;
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::tests::product as product_of;
-use super::super::{Matrix, MatrixData, matmul_with};
+use super::super::{Epilogue, Matrix, matmul};
 use super::*;
 use crate::simd::Scalar;
 use crate::test_numbers::{assert_close, numbers};
@@ -23,14 +23,14 @@ fn rows(n: usize, k: usize, seed: u32) -> Rows {
 }
 
 impl Rows {
-    fn data<'a>(&'a self, activations: ActivationQuant<'a>) -> MatrixData<'a> {
+    fn weights<'a>(&'a self, activations: ActivationQuant<'a>) -> PackedInt8<'a> {
         let Self { values, absmax, sums } = self;
-        MatrixData::Int8(PackedInt8 { values, absmax, sums, activations })
+        PackedInt8 { values, absmax, sums, activations }
     }
 }
 
 fn product(isa: Isa, x: &[f32], rows: &Rows, threshold: f32, k: usize) -> Vec<f32> {
-    product_of(isa, x, rows.data(ActivationQuant::Dynamic { threshold }), rows.absmax.len(), k)
+    product_of(isa, x, &rows.weights(ActivationQuant::Dynamic { threshold }), rows.absmax.len(), k)
 }
 
 /// A layer whose inputs have fixed scales.
@@ -43,10 +43,10 @@ struct Static {
 impl Static {
     fn product(&self, isa: Isa, x: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
         let (n, k) = (self.rows.absmax.len(), self.factors.len());
-        let data = self.rows.data(ActivationQuant::Static { factors: &self.factors, scale: self.scale });
+        let weights = &self.rows.weights(ActivationQuant::Static { factors: &self.factors, scale: self.scale });
         let mut out = vec![f32::NAN; x.len() / k * n];
         let epilogue = Epilogue { bias, ..Epilogue::default() };
-        matmul_with(isa, &thread_scope(), x, Matrix { data, n, k }, epilogue, &mut out);
+        matmul(&thread_scope().with_isa(isa), x, Matrix { weights, n, k }, epilogue, &mut out);
         out
     }
 

@@ -11,6 +11,7 @@ mod decode_neon;
 #[cfg(target_arch = "x86_64")]
 mod decode_x86;
 mod decoded;
+mod float32;
 mod gemm;
 mod int8;
 mod packed4bit;
@@ -20,8 +21,6 @@ pub(crate) mod smmla;
 mod tests;
 
 use std::ops::Range;
-
-use half::bf16;
 
 pub use decode::Widened;
 #[cfg(target_arch = "x86_64")]
@@ -34,48 +33,46 @@ pub use packed4bit::{Compute, Packed4Bit};
 use crate::amx;
 use crate::elementwise::{self, Activation};
 use crate::isa::Isa;
-use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
 use crate::sizes;
-use crate::strided::Block;
+use crate::strided::{Block, Divided};
 use crate::threads::ThreadScope;
 use gemm::Factor;
+pub(crate) use gemm::Stored;
 
 /// A matrix of weights, (n, k) row by row.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Matrix<'a> {
     /// Its numbers.
-    pub data: MatrixData<'a>,
+    pub weights: &'a dyn Weights,
     /// Outputs.
     pub n: usize,
     /// Inputs.
     pub k: usize,
 }
 
-/// What a matrix is stored as.
-#[derive(Debug, Clone, Copy)]
-pub enum MatrixData<'a> {
-    /// 4 bytes a number.
-    Float32(&'a [f32]),
-    /// 2 bytes a number. Inputs of products are rounded to bfloat16 too; sums are float32.
-    BFloat16(&'a [bf16]),
-    /// Half a byte a number, and a scale for each block of them: NF4 and FP4.
-    Packed4Bit(Packed4Bit<'a>),
-    /// A byte a number, and a scale for each row; inputs are rounded to bytes too.
-    Int8(PackedInt8<'a>),
+/// Weights in the format that they are stored in, each of which is a file of this folder: `&[f32]`, `&[bf16]`,
+/// [`Packed4Bit`], [`PackedInt8`]. What owns such weights implements this by calling theirs.
+pub trait Weights: Sync {
+    /// Computes a product.
+    ///
+    /// # Panics
+    /// The weights are not (n, k), as the product has it.
+    fn multiply(&self, product: Product<'_>);
 }
 
-impl Matrix<'_> {
-    /// Refuses numbers that are not (n, k).
-    fn check(&self) {
-        let Self { data, n, k } = *self;
-        match data {
-            MatrixData::Float32(weights) => sizes::check("weights", weights.len(), &[n, k]),
-            MatrixData::BFloat16(weights) => sizes::check("weights", weights.len(), &[n, k]),
-            MatrixData::Packed4Bit(weights) => weights.check(n, k),
-            MatrixData::Int8(weights) => weights.check(n, k),
-        }
-    }
+/// A product to be computed: inputs and outputs whose sizes agree, and how. Only [`matmul`] makes one.
+pub struct Product<'a> {
+    pub(crate) scope: &'a ThreadScope,
+    /// Of the scope; tiles only if there are enough rows for them.
+    pub(crate) isa: Isa,
+    /// (m, k)
+    pub(crate) x: &'a [f32],
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) epilogue: Epilogue<'a>,
+    /// (m, n)
+    pub(crate) out: &'a mut [f32],
 }
 
 /// What becomes of the products.
@@ -108,65 +105,53 @@ fn rows_together(isa: Isa) -> usize {
 ///
 /// # Panics
 /// Slices whose lengths contradict these shapes, or the matrix its own; rows of no numbers, and of more bytes than
-/// int32 has room for the products of; blocks that are not a power of two from 32 on.
+/// int32 has room for the products of; blocks that are not a multiple of 32; columns that there are not.
 pub fn matmul(scope: &ThreadScope, x: &[f32], matrix: Matrix<'_>, epilogue: Epilogue<'_>, out: &mut [f32]) {
-    matmul_with(Isa::best(), scope, x, matrix, epilogue, out);
-}
-
-/// As [`matmul`], with an instruction set of one's choice, to measure it.
-///
-/// # Panics
-/// As [`matmul`].
-pub fn matmul_with(
-    isa: Isa,
-    scope: &ThreadScope,
-    x: &[f32],
-    matrix: Matrix<'_>,
-    epilogue: Epilogue<'_>,
-    out: &mut [f32],
-) {
-    let Matrix { data, n, k } = matrix;
+    let Matrix { weights, n, k } = matrix;
     assert!(k > 0 && x.len().is_multiple_of(k), "inputs: {}, not whole rows of {k}", x.len());
     let m = x.len() / k;
     sizes::check("outputs", out.len(), &[m, n]);
-    matrix.check();
     if let Some(bias) = epilogue.bias {
         sizes::check("bias", bias.len(), &[n]);
     }
-    if out.is_empty() {
-        return;
+    weights.multiply(Product { scope, isa: scope.isa().for_rows(m), x, n, k, epilogue, out });
+}
+
+impl Product<'_> {
+    fn m(&self) -> usize {
+        self.x.len() / self.k
     }
-    #[cfg(target_arch = "x86_64")]
-    let isa = if let Isa::Amx(amx) = isa { amx.for_product(m, data) } else { isa };
-    match data {
-        MatrixData::Float32(weights) => in_parts(x, out, (n, k), &mut |x, out| {
-            let (m, stride) = (x.len() / k, row_stride::<f32>(isa, k));
-            let copy = (stride != k && m >= COPIED_APART).then(|| {
-                let mut copy = Scratch::<f32>::any(m * stride);
-                split_rows(scope, &mut copy, (stride, k), &|row, out| out.copy_from_slice(&x[row * k..(row + 1) * k]));
-                copy
-            });
-            let (x, x_stride) = copy.as_ref().map_or((x, k), |copy| (&**copy, stride));
-            full(isa, scope, Operands { weights, x, x_stride, m, k }, epilogue, out, &|gemm| isa.dispatch(gemm));
-        }),
-        // All inputs of an int8 product have a say in which columns are kept out of it.
-        MatrixData::Int8(weights) => int8::matmul(isa, scope, x, weights, (n, k), epilogue, out),
-        MatrixData::BFloat16(weights) => in_parts(x, out, (n, k), &mut |x, out| {
-            bfloat16::matmul(isa, scope, x, weights, k, epilogue, out);
-        }),
-        MatrixData::Packed4Bit(weights) => in_parts(x, out, (n, k), &mut |x, out| {
-            packed4bit::matmul(isa, scope, x, weights, k, epilogue, out);
-        }),
+
+    /// The same for some rows of inputs at a time, one after the other; of no outputs, none.
+    fn parts(&mut self) -> impl Iterator<Item = Product<'_>> {
+        let Self { scope, isa, x, n, k, epilogue, ref mut out } = *self;
+        let (inputs, outputs) = (x.chunks(CONVERTED * k), out.chunks_mut((CONVERTED * n).max(1)));
+        inputs.zip(outputs).map(move |(x, out)| Product { scope, isa, x, n, k, epilogue, out })
+    }
+
+    /// Divides the rows of weights, which are the columns of the outputs, among the threads: calls `run` for blocks of
+    /// them, between what comes before and after the product. `work` is the number of multiplications for each row.
+    pub(crate) fn divide(self, work: usize, run: &(dyn Fn(Range<usize>, Block<'_, f32>) + Sync)) {
+        let (m, together) = (self.m(), rows_together(self.isa));
+        let Self { scope, isa, n, epilogue, out, .. } = self;
+        let out = &Divided::new(out, n);
+        scope.split(n, together, work, &|rows| {
+            // SAFETY: the ranges of different calls do not overlap.
+            let mut out = unsafe { out.block(0..m, rows.clone()) };
+            (0..m).for_each(|m| epilogue.begin(out.row(m), rows.clone()));
+            for some in blocks(rows.clone(), IN_CACHE * together) {
+                let columns = some.start - rows.start..some.end - rows.start;
+                run(some, out.reborrow().into_columns(columns));
+            }
+            if let Some(activation) = epilogue.activation {
+                (0..m).for_each(|m| elementwise::activate(isa, out.row(m), activation));
+            }
+        });
     }
 }
 
-/// Calls `run` for some rows of inputs at a time, and the outputs that belong to them.
-fn in_parts(x: &[f32], out: &mut [f32], (n, k): (usize, usize), run: &mut dyn FnMut(&[f32], &mut [f32])) {
-    x.chunks(CONVERTED * k).zip(out.chunks_mut(CONVERTED * n)).for_each(|(x, out)| run(x, out));
-}
-
-/// From so many rows of inputs on, it pays to copy them for [`row_stride`]'s sake.
-const COPIED_APART: usize = 12;
+/// So many times [`rows_together`] stay in a cache while blocks of inputs go by.
+const IN_CACHE: usize = 10;
 
 /// How far apart rows of `k` inputs begin best. Where rows are a multiple of 4 KiB long, the lines that a tile reads at
 /// once, of inputs and, if those lie so by chance, of weights, belong to one set of the first-level cache, which has not
@@ -195,58 +180,18 @@ fn split_rows<T: Send>(
     });
 }
 
-/// A product of numbers of one format, as they are; `run` runs the kernel.
-fn full<T: Copy + Sync>(
-    isa: Isa,
-    scope: &ThreadScope,
-    operands: Operands<'_, T>,
-    epilogue: Epilogue<'_>,
-    out: &mut [f32],
-    run: &(dyn Fn(Gemm<'_, T>) + Sync),
-) {
-    let Operands { m, k, .. } = operands;
-    divide(isa, scope, out, m, m * k, epilogue, &|rows, out| run(Gemm { operands, rows, out }));
-}
-
 /// A thread's rows of weights.
-pub(crate) struct Gemm<'a, T> {
-    pub operands: Operands<'a, T>,
+pub(crate) struct Gemm<'a, T, W = T> {
+    pub operands: Operands<'a, T, W>,
     pub rows: Range<usize>,
     pub out: Block<'a, f32>,
 }
 
-impl<S: Simd, T: Factor<S, Sum = f32>> Kernel<S> for Gemm<'_, T> {
+impl<S: Simd, T: Factor<S, Sum = f32>, W: Stored<S, T>> Kernel<S> for Gemm<'_, T, W> {
     #[inline(always)]
     fn run(mut self, simd: S) {
         gemm(simd, self.operands, self.rows, &mut self.out);
     }
-}
-
-/// So many times [`rows_together`] stay in a cache while blocks of inputs go by.
-const IN_CACHE: usize = 10;
-
-/// Divides the rows of weights, which are the columns of `out` (m, n), among the threads: calls `run` for blocks of
-/// them, between what comes before and after the product. `work` is the number of multiplications for each row.
-pub(crate) fn divide(
-    isa: Isa,
-    scope: &ThreadScope,
-    out: &mut [f32],
-    m: usize,
-    work: usize,
-    epilogue: Epilogue<'_>,
-    run: &(dyn Fn(Range<usize>, Block<'_, f32>) + Sync),
-) {
-    let n = out.len() / m;
-    scope.split_columns(out, n, rows_together(isa), work, &|rows, mut out| {
-        (0..m).for_each(|m| epilogue.begin(out.row(m), rows.clone()));
-        for some in blocks(rows.clone(), IN_CACHE * rows_together(isa)) {
-            let columns = some.start - rows.start..some.end - rows.start;
-            run(some, out.reborrow().into_columns(columns));
-        }
-        if let Some(activation) = epilogue.activation {
-            (0..m).for_each(|m| elementwise::activate(isa, out.row(m), activation));
-        }
-    });
 }
 
 impl Epilogue<'_> {

@@ -1,40 +1,47 @@
 //! Products with weights of 4 bits, which are decoded on the way.
 //!
-//! Each number is `code[index] * absmax` in float32, as bitsandbytes dequantizes it, whatever the shape of
-//! the product; for products in bfloat16 it is rounded to that, as are the inputs. Sums are float32.
+//! Each number is `code[index] * absmax + minimum` in float32, rounded once, whatever the shape of the product; without
+//! minima that is how bitsandbytes dequantizes it. For products in bfloat16 it is rounded to that, as are the inputs.
+//! Sums are float32.
 
 use std::ops::Range;
 
 use half::bf16;
 
-use super::decode::{Decoded, Target, Widened};
+use super::decode::{Decoded, Widened, number_of};
 #[cfg(target_arch = "x86_64")]
 use super::decode_x86::InWords;
 use super::decoded::{self, DecodeRow, K_BLOCK};
 use super::gemm::{add_sums, blocks};
-use super::{Epilogue, divide};
+use super::{Product, Weights, split_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::isa::Isa;
-use crate::scratch::{Kept, Scratch};
+use crate::scratch::{Reused, Scratch};
+#[cfg(target_arch = "aarch64")]
+use crate::simd::NeonBf16 as WithBf16;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::Avx512Bf16;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Avx512Bf16, Avx512Bf16 as WithBf16};
+use crate::simd::{FloatKernel, Kernel, Simd};
 use crate::sizes;
 use crate::strided::Block;
-use crate::threads::ThreadScope;
 
-/// A matrix (n, k) in blocks of 4-bit numbers that run over its rows.
+/// A matrix (n, k) in blocks of 4-bit numbers that run over its rows: NF4 and FP4 by a code, and affine int4, whose code
+/// is 0 to 15, with a minimum for each block (of GPTQ, AWQ and HQQ: `-scale * zero`).
 #[derive(Debug, Clone, Copy)]
 pub struct Packed4Bit<'a> {
     /// Two numbers each: the first in the upper half.
     pub packed: &'a [u8],
-    /// What the largest number of each block stands for.
+    /// What a code of 1 stands for in each block.
     pub absmax: &'a [f32],
+    /// What a code of 0 stands for in each block; none where that is 0.
+    pub minimum: Option<&'a [f32]>,
     /// What each of the 16 indices stands for, as a part of `absmax`.
     pub code: &'a [f32; 16],
-    /// Numbers in a block: a power of two, at least 32.
+    /// Numbers in a block: a multiple of 32.
     pub blocksize: usize,
+    /// Which input each column of weights is multiplied with, where they are in another order (GPTQ's `desc_act`): (k).
+    pub columns: Option<&'a [u32]>,
     /// What numbers are multiplied in.
     pub compute: Compute,
 }
@@ -56,9 +63,9 @@ const AHEAD: usize = 4096;
 
 impl Packed4Bit<'_> {
     /// Refuses what is not a matrix (n, k).
-    pub(super) fn check(&self, n: usize, k: usize) {
-        let Self { packed, absmax, blocksize, .. } = *self;
-        assert!(blocksize.is_power_of_two() && blocksize >= 32, "a block of {blocksize} numbers");
+    fn check(&self, n: usize, k: usize) {
+        let Self { packed, absmax, minimum, blocksize, columns, .. } = *self;
+        assert!(blocksize > 0 && blocksize.is_multiple_of(32), "a block of {blocksize} numbers");
         let numbers = sizes::product("weights", &[n, k]);
         let (bytes, scales) = (numbers.div_ceil(2), numbers.div_ceil(blocksize));
         assert!(
@@ -67,89 +74,115 @@ impl Packed4Bit<'_> {
             packed.len(),
             absmax.len()
         );
+        if let Some(minimum) = minimum {
+            sizes::check("minima", minimum.len(), &[scales]);
+        }
+        if let Some(columns) = columns {
+            sizes::check("columns", columns.len(), &[k]);
+            let beyond = columns.iter().find(|&&column| column as usize >= k);
+            assert!(beyond.is_none(), "columns: {beyond:?} of {k}");
+        }
     }
-}
 
-/// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
-pub fn matmul(
-    isa: Isa,
-    scope: &ThreadScope,
-    x: &[f32],
-    weights: Packed4Bit<'_>,
-    k: usize,
-    epilogue: Epilogue<'_>,
-    out: &mut [f32],
-) {
-    match (weights.compute, isa) {
-        (Compute::Float32, _) => {
-            multiply::<f32>(isa, scope, x, (weights, k), epilogue, out, &|order| isa.dispatch(order), &|part| {
-                isa.dispatch(part)
-            });
-        }
-        #[cfg(target_arch = "x86_64")]
-        (Compute::BFloat16, Isa::Avx512Bf16(simd)) if InWords::fits(k, weights.blocksize) => {
-            multiply::<InWords>(isa, scope, x, (weights, k), epilogue, out, &|order| simd.vectorize(order), &|part| {
-                simd.vectorize(part)
-            });
-        }
-        #[cfg(target_arch = "x86_64")]
-        (Compute::BFloat16, Isa::Avx512Bf16(simd)) => {
-            multiply::<bf16>(isa, scope, x, (weights, k), epilogue, out, &|order| simd.vectorize(order), &|part| {
-                simd.vectorize(part)
-            });
-        }
-        #[cfg(target_arch = "x86_64")]
-        (Compute::BFloat16, Isa::Amx(amx)) => {
-            let x = &*ordered::<bf16>(scope, x, k, &|order| amx.vectors().vectorize(order));
-            let product = Product { weights, x, m: x.len() / k, k };
-            amx::matmul(amx, scope, x, &product, k, epilogue, out);
-        }
-        #[cfg(target_arch = "aarch64")]
-        (Compute::BFloat16, Isa::NeonBf16(simd)) => {
-            multiply::<bf16>(isa, scope, x, (weights, k), epilogue, out, &|order| simd.vectorize(order), &|part| {
-                simd.vectorize(part)
-            });
-        }
-        (Compute::BFloat16, _) => {
-            multiply::<Widened>(isa, scope, x, (weights, k), epilogue, out, &|order| isa.dispatch(order), &|part| {
-                isa.dispatch(part)
-            });
+    /// The block that a number belongs to.
+    #[inline(always)]
+    fn block(&self, number: usize) -> usize {
+        // Almost always, and a division takes as long as all else that a block needs.
+        if self.blocksize.is_power_of_two() {
+            number >> self.blocksize.trailing_zeros()
+        } else {
+            number / self.blocksize
         }
     }
 }
 
-/// The product in the format `T`; `order` and `part` run the kernels of these names.
-#[expect(clippy::too_many_arguments, reason = "those of a product, and how to run its two kernels")]
-fn multiply<T: Target + Kept + Send + Sync>(
-    isa: Isa,
-    scope: &ThreadScope,
-    x: &[f32],
-    (weights, k): (Packed4Bit<'_>, usize),
-    epilogue: Epilogue<'_>,
-    out: &mut [f32],
-    order: &(dyn Fn(Order<'_, T>) + Sync),
-    part: &(dyn Fn(Part<'_, T>) + Sync),
-) {
-    let m = x.len() / k;
-    let product = &Product { weights, x: &ordered(scope, x, k, order), m, k };
-    divide(isa, scope, out, m, m * k, epilogue, &|rows, out| part(Part { product, rows, out }));
+impl Weights for Packed4Bit<'_> {
+    fn multiply(&self, mut product: Product<'_>) {
+        self.check(product.n, product.k);
+        product.parts().for_each(|part| self.multiply_part(part));
+    }
 }
 
-/// All inputs as `order` leaves them.
-fn ordered<T: Kept + Send>(
-    scope: &ThreadScope,
-    x: &[f32],
-    k: usize,
-    order: &(dyn Fn(Order<'_, T>) + Sync),
-) -> Scratch<T> {
-    let mut ordered = Scratch::<T>::any(x.len());
+impl Packed4Bit<'_> {
+    fn multiply_part(self, product: Product<'_>) {
+        let isa = product.isa;
+        match (self.compute, isa) {
+            (Compute::Float32, _) => self.multiply_in::<f32, _>(isa, product),
+            #[cfg(target_arch = "x86_64")]
+            (Compute::BFloat16, Isa::Avx512Bf16(simd)) if InWords::fits(product.k, self.blocksize) => {
+                self.multiply_in::<InWords, _>(simd, product);
+            }
+            #[cfg(target_arch = "x86_64")]
+            (Compute::BFloat16, Isa::Avx512Bf16(simd)) => self.multiply_in::<bf16, _>(simd, product),
+            #[cfg(target_arch = "x86_64")]
+            (Compute::BFloat16, Isa::Amx(amx)) => {
+                let x = &*ordered::<bf16, _>(amx.vectors(), &product, self.columns);
+                let factors = Factors { weights: self, x, m: product.m(), k: product.k };
+                amx::multiply(amx, x, &factors, product);
+            }
+            #[cfg(target_arch = "aarch64")]
+            (Compute::BFloat16, Isa::NeonBf16(simd)) => self.multiply_in::<bf16, _>(simd, product),
+            (Compute::BFloat16, _) => self.multiply_in::<Widened, _>(isa, product),
+        }
+    }
+
+    /// As numbers `T`, by kernels that run on `vectors`.
+    fn multiply_in<T: Reused + Send + Sync, V: Runs<T>>(self, vectors: V, product: Product<'_>) {
+        let (m, k) = (product.m(), product.k);
+        let factors = &Factors { weights: self, x: &ordered::<T, V>(vectors, &product, self.columns), m, k };
+        product.divide(m * k, &|rows, out| vectors.multiply(Part { factors, rows, out }));
+    }
+}
+
+/// What kernels of the numbers `T` run on: an instruction set that is found out for each call, or one that is known.
+trait Runs<T>: Copy + Sync {
+    fn order(self, rows: Order<'_, T>);
+    fn multiply(self, part: Part<'_, T>);
+}
+
+impl<T> Runs<T> for Isa
+where
+    for<'a> Order<'a, T>: FloatKernel,
+    for<'a> Part<'a, T>: FloatKernel,
+{
+    fn order(self, rows: Order<'_, T>) {
+        self.dispatch(rows);
+    }
+    fn multiply(self, part: Part<'_, T>) {
+        self.dispatch(part);
+    }
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+impl<T: Decoded<WithBf16>> Runs<T> for WithBf16 {
+    fn order(self, rows: Order<'_, T>) {
+        self.vectorize(rows);
+    }
+    fn multiply(self, part: Part<'_, T>) {
+        self.vectorize(part);
+    }
+}
+
+/// All inputs as [`Order`] leaves them, each row in the order of `columns` first.
+fn ordered<T: Reused + Send, V: Runs<T>>(vectors: V, product: &Product<'_>, columns: Option<&[u32]>) -> Scratch<T> {
+    let Product { scope, x, k, .. } = *product;
+    let permuted = columns.map(|columns| {
+        let mut permuted = Scratch::<f32>::uninit(x.len());
+        split_rows(scope, &mut permuted, (k, k), &|row, out| {
+            let x = &x[row * k..(row + 1) * k];
+            out.iter_mut().zip(columns).for_each(|(out, &column)| *out = x[column as usize]);
+        });
+        permuted
+    });
+    let x = permuted.as_deref().unwrap_or(x);
+    let mut ordered = Scratch::<T>::uninit(x.len());
     scope.split_mut(&mut ordered, k, 4 * k, &|first, out| {
-        order(Order { x: &x[first * k..first * k + out.len()], k, out });
+        vectors.order(Order { x: &x[first * k..first * k + out.len()], k, out });
     });
     ordered
 }
 
-struct Product<'a, T> {
+struct Factors<'a, T> {
     weights: Packed4Bit<'a>,
     /// (m, k), each row as [`Order`] leaves it.
     x: &'a [T],
@@ -158,7 +191,7 @@ struct Product<'a, T> {
 }
 
 /// Brings rows of inputs into the format that they are multiplied in. Where rows consist of whole groups, also into the
-/// order that decoding has numbers in: of those that some vectors hold together, every `APART`th comes first, beginning
+/// order that decoding has numbers in: of those that some vectors hold together, every `LANE_STRIDE`th comes first, beginning
 /// with the first, and then those that begin with the second.
 struct Order<'a, T> {
     x: &'a [f32],
@@ -173,10 +206,12 @@ impl<S: Simd, T: Decoded<S>> Kernel<S> for Order<'_, T> {
         if !k.is_multiple_of(T::GROUP) {
             return x.iter().zip(out).for_each(|(x, out)| *out = T::nearest(*x));
         }
-        let together = T::APART * T::STEP;
+        let together = T::LANE_STRIDE * T::STEP;
         for (x, out) in x.chunks_exact(together).zip(out.chunks_exact_mut(together)) {
             for (first, out) in out.chunks_exact_mut(T::STEP).enumerate() {
-                out.iter_mut().zip(x[first..].iter().step_by(T::APART)).for_each(|(out, x)| *out = T::nearest(*x));
+                out.iter_mut()
+                    .zip(x[first..].iter().step_by(T::LANE_STRIDE))
+                    .for_each(|(out, x)| *out = T::nearest(*x));
             }
         }
     }
@@ -184,7 +219,7 @@ impl<S: Simd, T: Decoded<S>> Kernel<S> for Order<'_, T> {
 
 /// A thread's rows of weights.
 struct Part<'a, T> {
-    product: &'a Product<'a, T>,
+    factors: &'a Factors<'a, T>,
     rows: Range<usize>,
     out: Block<'a, f32>,
 }
@@ -192,25 +227,25 @@ struct Part<'a, T> {
 impl<S: Simd, T: Decoded<S>> Kernel<S> for Part<'_, T> {
     #[inline(always)]
     fn run(self, simd: S) {
-        let Self { product, rows, mut out } = self;
+        let Self { factors, rows, mut out } = self;
         let out = &mut out;
-        let whole = product.k.is_multiple_of(T::GROUP);
-        match product.m {
-            1 if whole => product.fused::<S, 1, 4>(simd, rows, out),
-            2 if whole => product.fused::<S, 2, 4>(simd, rows, out),
-            3 if whole => product.fused::<S, 3, 4>(simd, rows, out),
-            4 if whole => product.fused::<S, 4, 4>(simd, rows, out),
+        let whole = factors.k.is_multiple_of(T::GROUP);
+        match factors.m {
+            1 if whole => factors.fused::<S, 1, 4>(simd, rows, out),
+            2 if whole => factors.fused::<S, 2, 4>(simd, rows, out),
+            3 if whole => factors.fused::<S, 3, 4>(simd, rows, out),
+            4 if whole => factors.fused::<S, 4, 4>(simd, rows, out),
             // Where there are registers for so many sums.
-            5 if whole && const { S::TILE.0 == 4 } => product.fused::<S, 5, 3>(simd, rows, out),
-            6 if whole && const { S::TILE.0 == 4 } => product.fused::<S, 6, 3>(simd, rows, out),
-            7 if whole && const { S::TILE.0 == 4 } => product.fused::<S, 7, 3>(simd, rows, out),
-            8 if whole && const { S::TILE.0 == 4 } => product.fused::<S, 8, 3>(simd, rows, out),
-            _ => product.decoded(simd, rows, out),
+            5 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 5, 3>(simd, rows, out),
+            6 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 6, 3>(simd, rows, out),
+            7 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 7, 3>(simd, rows, out),
+            8 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 8, 3>(simd, rows, out),
+            _ => factors.decoded(simd, rows, out),
         }
     }
 }
 
-impl<T: Copy> Product<'_, T> {
+impl<T: Copy> Factors<'_, T> {
     /// All `M` inputs, of rows that are whole groups: numbers are multiplied as they are decoded.
     #[inline(always)]
     fn fused<S: Simd, const M: usize, const N: usize>(&self, simd: S, rows: Range<usize>, out: &mut Block<'_, f32>)
@@ -300,14 +335,13 @@ impl<T: Copy> Product<'_, T> {
     where
         T: Decoded<S>,
     {
-        let Packed4Bit { absmax, code, blocksize, .. } = self.weights;
-        let shift = blocksize.trailing_zeros();
-        debug_assert!((number + T::GROUP / 2) >> shift < absmax.len());
-        // SAFETY: a whole group begins here, and `absmax` has a number for every block, as `Packed4Bit::check` has seen.
-        let scales = unsafe {
-            [*absmax.get_unchecked(number >> shift), *absmax.get_unchecked((number + T::GROUP / 2) >> shift)]
-        };
-        T::table(simd, code, scales)
+        let Packed4Bit { absmax, minimum, code, .. } = self.weights;
+        let [first, second] = [number, number + T::GROUP / 2].map(|number| self.weights.block(number));
+        debug_assert!(second < absmax.len());
+        // SAFETY: a whole group begins here, and there is a scale, and if there are any a minimum, for every block, as
+        // `Packed4Bit::check` has seen.
+        let of_halves = |each: &[f32]| unsafe { [*each.get_unchecked(first), *each.get_unchecked(second)] };
+        T::table(simd, code, of_halves(absmax), minimum.map_or([0.0; 2], of_halves))
     }
 
     /// Many inputs, or rows that begin in the middle of a group.
@@ -320,11 +354,11 @@ impl<T: Copy> Product<'_, T> {
     }
 }
 
-impl<S: Simd, T: Decoded<S>> DecodeRow<S, T> for Product<'_, T> {
+impl<S: Simd, T: Decoded<S>> DecodeRow<S, T> for Factors<'_, T> {
     /// In the order of the inputs.
     #[inline(always)]
     fn decode_row(&self, simd: S, row: usize, along: Range<usize>, out: &mut [T]) {
-        let Packed4Bit { packed, absmax, code, blocksize, .. } = self.weights;
+        let Packed4Bit { packed, absmax, minimum, code, .. } = self.weights;
         let (first, out) = (row * self.k + along.start, &mut out[..along.len()]);
         if self.k.is_multiple_of(T::GROUP) {
             let packed = &packed[first / 2..(first + out.len()) / 2];
@@ -345,14 +379,16 @@ impl<S: Simd, T: Decoded<S>> DecodeRow<S, T> for Product<'_, T> {
         for (number, out) in (first..).zip(out) {
             let byte = packed[number / 2];
             let index = if number.is_multiple_of(2) { byte >> 4 } else { byte & 15 };
-            *out = T::nearest(code[usize::from(index)] * absmax[number >> blocksize.trailing_zeros()]);
+            let block = self.weights.block(number);
+            let minimum = minimum.map_or(0.0, |minimum| minimum[block]);
+            *out = T::nearest(number_of(code[usize::from(index)], absmax[block], minimum));
         }
     }
 }
 
 /// Many inputs: 32 rows at a time are decoded.
 #[cfg(target_arch = "x86_64")]
-impl amx::TileProduct for Product<'_, bf16> {
+impl amx::TileProduct for Factors<'_, bf16> {
     type Number = bf16;
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::tests::product;
-use super::super::{Matrix, MatrixData, matmul_with};
+use super::super::{Epilogue, Matrix, matmul};
 use super::*;
 use crate::elementwise::Activation;
 use crate::simd::Scalar;
@@ -47,19 +47,69 @@ proptest! {
         let Packed { bytes, absmax, plain } = packed(n * k, blocksize, seed);
         let x = numbers(m * k, seed ^ 2);
         let nearest: Vec<bf16> = plain.iter().copied().map(bf16::from_f32).collect();
-        let (compute, plain) = if rounded {
-            (Compute::BFloat16, MatrixData::BFloat16(&nearest))
-        } else {
-            (Compute::Float32, MatrixData::Float32(&plain))
-        };
-        let weights = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize, compute };
-        let four_bit = MatrixData::Packed4Bit(weights);
+        let (compute, plain): (_, &dyn Weights) =
+            if rounded { (Compute::BFloat16, &&nearest[..]) } else { (Compute::Float32, &&plain[..]) };
+        let weights = Packed4Bit { packed: &bytes, absmax: &absmax, minimum: None, code: &code, blocksize, columns: None, compute };
         let full = product(Isa::Scalar(Scalar), &x, plain, n, k);
         let expected: Vec<f64> = full.iter().map(|&value| f64::from(value)).collect();
         for isa in Isa::available() {
-            let together = product(isa, &x, four_bit, n, k);
+            let together = product(isa, &x, &weights, n, k);
             assert_close(&together, &expected, 1e-6 + 1e-7 * k as f64);
-            let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(isa, x, four_bit, n, k)).collect();
+            let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(isa, x, &weights, n, k)).collect();
+            prop_assert!(together == alone, "{isa}: not the same to the bit");
+        }
+    }
+}
+
+/// A minimum for each block, blocks of any multiple of 32, and columns in another order: affine int4.
+fn affine_shape() -> impl Strategy<Value = (usize, usize, usize)> {
+    let k = prop_oneof![1..200_usize, (1..30_usize).prop_map(|k| 32 * k), (1..8_usize).prop_map(|k| 128 * k)];
+    (prop_oneof![1..10_usize, Just(130)], 1..30_usize, k)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn products_with_minima_and_columns_in_another_order(
+        (m, n, k) in affine_shape(),
+        units in 1..9_usize,
+        rounded: bool,
+        permuted: bool,
+        seed: u32,
+    ) {
+        let (blocksize, code) = (32 * units, std::array::from_fn(|i| i as f32));
+        let Packed { bytes, absmax, .. } = packed(n * k, blocksize, seed);
+        let minimum = numbers(absmax.len(), seed ^ 7);
+        let index = |i: usize| if i.is_multiple_of(2) { bytes[i / 2] >> 4 } else { bytes[i / 2] & 15 };
+        let number = |i: usize| f32::from(index(i)).mul_add(absmax[i / blocksize], minimum[i / blocksize]);
+        let plain: Vec<f32> = (0..n * k).map(number).collect();
+        let nearest: Vec<bf16> = plain.iter().copied().map(bf16::from_f32).collect();
+        let (compute, plain): (_, &dyn Weights) =
+            if rounded { (Compute::BFloat16, &&nearest[..]) } else { (Compute::Float32, &&plain[..]) };
+        // Some order: every column comes once.
+        let mut columns: Vec<u32> = (0..k as u32).collect();
+        columns.sort_by_key(|&column| column.wrapping_mul(2_654_435_761) ^ seed);
+        let x = numbers(m * k, seed ^ 2);
+        let in_order: Vec<f32> = match permuted {
+            true => x.chunks_exact(k).flat_map(|x| columns.iter().map(|&column| x[column as usize])).collect(),
+            false => x.clone(),
+        };
+        let weights = Packed4Bit {
+            packed: &bytes,
+            absmax: &absmax,
+            minimum: Some(&minimum),
+            code: &code,
+            blocksize,
+            columns: permuted.then_some(&columns[..]),
+            compute,
+        };
+        let expected: Vec<f64> =
+            product(Isa::Scalar(Scalar), &in_order, plain, n, k).into_iter().map(f64::from).collect();
+        for isa in Isa::available() {
+            let together = product(isa, &x, &weights, n, k);
+            assert_close(&together, &expected, 1e-6 + 2e-6 * k as f64);
+            let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(isa, x, &weights, n, k)).collect();
             prop_assert!(together == alone, "{isa}: not the same to the bit");
         }
     }
@@ -73,13 +123,21 @@ fn small_blocks_have_scales_of_their_own() {
         let Packed { bytes, absmax, plain } = packed(n * k, blocksize, 3);
         let plain: Vec<bf16> = plain.into_iter().map(bf16::from_f32).collect();
         let compute = Compute::BFloat16;
-        let weights = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize, compute };
+        let weights = Packed4Bit {
+            packed: &bytes,
+            absmax: &absmax,
+            minimum: None,
+            code: &code,
+            blocksize,
+            columns: None,
+            compute,
+        };
         for m in [1, 8, 9] {
             let x = numbers(m * k, 4);
-            let full = product(Isa::Scalar(Scalar), &x, MatrixData::BFloat16(&plain), n, k);
+            let full = product(Isa::Scalar(Scalar), &x, &&plain[..], n, k);
             let expected: Vec<f64> = full.into_iter().map(f64::from).collect();
             for isa in Isa::available() {
-                assert_close(&product(isa, &x, MatrixData::Packed4Bit(weights), n, k), &expected, 1e-5);
+                assert_close(&product(isa, &x, &weights, n, k), &expected, 1e-5);
             }
         }
     }
@@ -93,21 +151,29 @@ fn rows_of_a_long_prompt_are_those_of_short_ones() {
     let plain: Vec<bf16> = plain.into_iter().map(bf16::from_f32).collect();
     let (x, bias, before) = (numbers(m * k, 8), numbers(n, 9), numbers(m * n, 10));
     let epilogue = Epilogue { bias: Some(&bias), accumulate: true, activation: Some(Activation::GeluNew) };
-    let four_bit = |compute| Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64, compute };
-    let formats = [
-        MatrixData::BFloat16(&plain),
-        MatrixData::Packed4Bit(four_bit(Compute::BFloat16)),
-        MatrixData::Packed4Bit(four_bit(Compute::Float32)),
+    let four_bit = |compute| Packed4Bit {
+        packed: &bytes,
+        absmax: &absmax,
+        minimum: None,
+        code: &code,
+        blocksize: 64,
+        columns: None,
+        compute,
+    };
+    let formats: [(&str, &dyn Weights); 3] = [
+        ("bfloat16", &&plain[..]),
+        ("4 bits in bfloat16", &four_bit(Compute::BFloat16)),
+        ("4 bits in float32", &four_bit(Compute::Float32)),
     ];
-    for data in formats {
+    for (name, weights) in formats {
         let run = |x: &[f32], out: &mut [f32]| {
-            matmul_with(Isa::best(), &thread_scope(), x, Matrix { data, n, k }, epilogue, out);
+            matmul(&thread_scope(), x, Matrix { weights, n, k }, epilogue, out);
         };
         let mut together = before.clone();
         run(&x, &mut together);
         let mut alone = before.clone();
         x.chunks_exact(k).zip(alone.chunks_exact_mut(n)).for_each(|(x, out)| run(x, out));
-        assert!(together == alone, "{data:?}");
+        assert!(together == alone, "{name}");
     }
 }
 
@@ -118,11 +184,19 @@ fn what_is_no_number_stays_visible() {
     absmax[4] = f32::NAN;
     let code = code();
     let compute = Compute::Float32;
-    let four_bit = Packed4Bit { packed: &bytes, absmax: &absmax, code: &code, blocksize: 64, compute };
+    let four_bit = Packed4Bit {
+        packed: &bytes,
+        absmax: &absmax,
+        minimum: None,
+        code: &code,
+        blocksize: 64,
+        columns: None,
+        compute,
+    };
     for isa in Isa::available() {
         for (m, compute) in [1, 6].into_iter().flat_map(|m| [(m, Compute::Float32), (m, Compute::BFloat16)]) {
-            let data = MatrixData::Packed4Bit(Packed4Bit { compute, ..four_bit });
-            let out = product(isa, &numbers(m * k, 6), data, n, k);
+            let weights = Packed4Bit { compute, ..four_bit };
+            let out = product(isa, &numbers(m * k, 6), &weights, n, k);
             assert!(out.iter().enumerate().all(|(i, value)| value.is_nan() == (i % n == 4)), "{isa}, {compute:?}");
         }
     }

@@ -1,5 +1,6 @@
 //! Products against a plain double-precision loop, with every instruction set that this processor has.
 
+use half::bf16;
 use proptest::prelude::*;
 
 use super::*;
@@ -7,9 +8,9 @@ use crate::test_numbers::{assert_close, numbers};
 use crate::threads::thread_scope;
 
 /// The product alone.
-pub fn product(isa: Isa, x: &[f32], data: MatrixData<'_>, n: usize, k: usize) -> Vec<f32> {
+pub fn product(isa: Isa, x: &[f32], weights: &dyn Weights, n: usize, k: usize) -> Vec<f32> {
     let mut out = vec![f32::NAN; x.len() / k * n];
-    matmul_with(isa, &thread_scope(), x, Matrix { data, n, k }, Epilogue::default(), &mut out);
+    matmul(&thread_scope().with_isa(isa), x, Matrix { weights, n, k }, Epilogue::default(), &mut out);
     out
 }
 
@@ -49,9 +50,10 @@ proptest! {
         for isa in Isa::available() {
             let mut out = vec![f32::NAN; m * n];
             let epilogue = Epilogue { bias: Some(&bias), ..Epilogue::default() };
-            matmul_with(isa, &thread_scope(), &x, Matrix { data: MatrixData::Float32(&weights), n, k }, epilogue, &mut out);
+            let scope = thread_scope().with_isa(isa);
+            matmul(&scope, &x, Matrix { weights: &&weights[..], n, k }, epilogue, &mut out);
             assert_close(&out, &expected, tolerance);
-            matmul_with(isa, &thread_scope(), &x, Matrix { data: MatrixData::BFloat16(&narrow), n, k }, epilogue, &mut out);
+            matmul(&scope, &x, Matrix { weights: &&narrow[..], n, k }, epilogue, &mut out);
             assert_close(&out, &expected_narrow, tolerance);
         }
     }
@@ -61,9 +63,9 @@ proptest! {
         let (weights, x) = (numbers(n * k, seed), numbers(m * k, seed ^ 1));
         let narrow = rounded(&weights);
         for isa in Isa::available() {
-            for data in [MatrixData::Float32(&weights), MatrixData::BFloat16(&narrow)] {
-                let together = product(isa, &x, data, n, k);
-                let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(isa, x, data, n, k)).collect();
+            for weights in [&&weights[..] as &dyn Weights, &&narrow[..]] {
+                let together = product(isa, &x, weights, n, k);
+                let alone: Vec<f32> = x.chunks_exact(k).flat_map(|x| product(isa, x, weights, n, k)).collect();
                 prop_assert!(together == alone, "{isa}: not the same to the bit");
             }
         }
@@ -74,7 +76,7 @@ proptest! {
 fn what_comes_after_the_product() {
     let (m, n, k) = (5, 50, 33);
     let (weights, x, bias) = (numbers(n * k, 1), numbers(m * k, 2), numbers(n, 3));
-    let matrix = Matrix { data: MatrixData::Float32(&weights), n, k };
+    let matrix = Matrix { weights: &&weights[..], n, k };
     let product = |epilogue: Epilogue<'_>| {
         let mut out = vec![10.0; m * n];
         matmul(&thread_scope(), &x, matrix, epilogue, &mut out);
@@ -95,8 +97,8 @@ fn what_is_no_number_stays_visible_and_in_its_row() {
     x[3 * k + 7] = f32::NAN;
     let narrow = rounded(&weights);
     for isa in Isa::available() {
-        for data in [MatrixData::Float32(&weights), MatrixData::BFloat16(&narrow)] {
-            let out = product(isa, &x, data, n, k);
+        for weights in [&&weights[..] as &dyn Weights, &&narrow[..]] {
+            let out = product(isa, &x, weights, n, k);
             assert!(out.chunks_exact(n).enumerate().all(|(row, out)| out.iter().all(|y| y.is_nan() == (row == 3))));
         }
     }

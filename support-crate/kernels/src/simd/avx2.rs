@@ -3,17 +3,17 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use half::bf16;
+use half::{bf16, f16};
 
 use super::{Kernel, Simd, intrinsics, padded, vectorize, vectors_of};
 
 vectors_of!(
     /// Vectors of 8 float32 (x86 since 2013).
-    Avx2, "avx2", "fma"
+    Avx2, "avx2", "fma", "f16c"
 );
 vectors_of!(
     /// The same, and products of 32 bytes (Intel since 2021, AMD since 2024).
-    Avx2Vnni, "avx2", "fma", "avxvnni"
+    Avx2Vnni, "avx2", "fma", "f16c", "avxvnni"
 );
 
 impl Avx2Vnni {
@@ -53,13 +53,15 @@ macro_rules! avx2 {
         type I32 = __m256i;
         intrinsics! {
             fn splat(value: f32) -> __m256 = _mm256_set1_ps(value);
-            fn multiply(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
             fn mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
             fn nearest_bf16(value: __m256) -> __m256 = nearest(value);
             fn sums(values: [__m256; 4]) -> [f32; 4] = sums(values);
             fn first(value: __m256) -> f32 = _mm256_cvtss_f32(value);
             unsafe fn load(from: *const f32) -> __m256 = _mm256_loadu_ps(from);
             unsafe fn load_part(from: *const f32, count: usize) -> __m256 = _mm256_maskload_ps(from, mask(count));
+            unsafe fn load_f16(from: *const f16) -> __m256 = _mm256_cvtph_ps(_mm_loadu_si128(from.cast()));
+            unsafe fn load_f16_part(from: *const f16, count: usize) -> __m256 =
+                _mm256_cvtph_ps(_mm_loadu_si128(padded::<f16, 8>(from, count).as_ptr().cast()));
             unsafe fn store(value: __m256, to: *mut f32) = _mm256_storeu_ps(to, value);
             unsafe fn store_part(value: __m256, to: *mut f32, count: usize) =
                 _mm256_maskstore_ps(to, mask(count), value);

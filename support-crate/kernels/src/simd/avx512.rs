@@ -2,21 +2,21 @@
 
 use std::arch::x86_64::*;
 
-use half::bf16;
+use half::{bf16, f16};
 
 use super::{Kernel, Simd, intrinsics, vectorize, vectors_of};
 
 vectors_of!(
     /// Vectors of 16 float32 (Intel servers since 2017).
-    Avx512, "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"
+    Avx512, "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"
 );
 vectors_of!(
     /// The same, and products of 64 bytes (Intel since 2019).
-    Avx512Vnni, "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni"
+    Avx512Vnni, "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni"
 );
 vectors_of!(
     /// The same, and products of 32 bfloat16 (Intel servers since 2023, AMD since 2022).
-    Avx512Bf16, "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"
+    Avx512Bf16, "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"
 );
 
 impl Avx512Vnni {
@@ -50,13 +50,15 @@ macro_rules! float32 {
         type I32 = __m512i;
         intrinsics! {
             fn splat(value: f32) -> __m512 = _mm512_set1_ps(value);
-            fn multiply(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
             fn mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
             fn nearest_bf16(value: __m512) -> __m512 = nearest(value);
             fn sums(values: [__m512; 4]) -> [f32; 4] = sums(values);
             fn first(value: __m512) -> f32 = _mm512_cvtss_f32(value);
             unsafe fn load(from: *const f32) -> __m512 = _mm512_loadu_ps(from);
             unsafe fn load_part(from: *const f32, count: usize) -> __m512 = _mm512_maskz_loadu_ps(mask16(count), from);
+            unsafe fn load_f16(from: *const f16) -> __m512 = _mm512_cvtph_ps(_mm256_loadu_si256(from.cast()));
+            unsafe fn load_f16_part(from: *const f16, count: usize) -> __m512 =
+                _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask16(count), from.cast()));
             unsafe fn store(value: __m512, to: *mut f32) = _mm512_storeu_ps(to, value);
             unsafe fn store_part(value: __m512, to: *mut f32, count: usize) =
                 _mm512_mask_storeu_ps(to, mask16(count), value);

@@ -18,7 +18,7 @@ pub(crate) use std::arch::is_x86_feature_detected as is_feature_detected;
 use std::num::Wrapping;
 use std::ops::Range;
 
-use half::bf16;
+use half::{bf16, f16};
 
 #[cfg(target_arch = "x86_64")]
 pub use {
@@ -100,7 +100,6 @@ pub unsafe trait Simd: Copy + Send + Sync {
     fn zero(self) -> Self::F32 {
         self.splat(0.0)
     }
-    fn multiply(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// `a * b + c`
     fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
     /// The nearest bfloat16 numbers, ties to even; NaN stays NaN.
@@ -117,6 +116,16 @@ pub unsafe trait Simd: Copy + Send + Sync {
     /// # Safety
     /// `count` numbers can be read.
     unsafe fn load_part(self, from: *const f32, count: usize) -> Self::F32;
+    /// As [`load`](Self::load), of float16.
+    ///
+    /// # Safety
+    /// [`LANES`](Self::LANES) numbers can be read.
+    unsafe fn load_f16(self, from: *const f16) -> Self::F32;
+    /// As [`load_part`](Self::load_part), of float16.
+    ///
+    /// # Safety
+    /// `count` numbers can be read.
+    unsafe fn load_f16_part(self, from: *const f16, count: usize) -> Self::F32;
     /// # Safety
     /// [`LANES`](Self::LANES) numbers can be written.
     unsafe fn store(self, value: Self::F32, to: *mut f32);
@@ -175,7 +184,6 @@ pub unsafe trait Simd: Copy + Send + Sync {
 }
 
 /// A table of trait functions that are one expression each, mostly of intrinsics, as in
-/// `fn multiply(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);`.
 ///
 /// Stands inside of an `impl Simd`, whose `self` proves that the instructions are there; the functions that are
 /// marked `unsafe` read or write the memory that their contract in [`Simd`] names, and no other.

@@ -7,7 +7,7 @@ use std::arch::asm;
 use std::num::Wrapping;
 use std::ops::Range;
 
-use half::bf16;
+use half::{bf16, f16};
 
 use super::{Kernel, Simd, intrinsics, padded, vectorize, vectors_of};
 use crate::matmul::{Operands, smmla};
@@ -51,7 +51,6 @@ macro_rules! float32 {
         const LANES: usize = 4;
         intrinsics! {
             fn splat(value: f32) -> float32x4_t = vdupq_n_f32(value);
-            fn multiply(a: float32x4_t, b: float32x4_t) -> float32x4_t = vmulq_f32(a, b);
             fn mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t = vfmaq_f32(c, a, b);
             fn nearest_bf16(value: float32x4_t) -> float32x4_t = nearest(value);
             fn sums(values: [float32x4_t; 4]) -> [f32; 4] = sums(values);
@@ -59,6 +58,9 @@ macro_rules! float32 {
             unsafe fn load(from: *const f32) -> float32x4_t = vld1q_f32(from);
             unsafe fn load_part(from: *const f32, count: usize) -> float32x4_t =
                 vld1q_f32(padded::<f32, 4>(from, count).as_ptr());
+            unsafe fn load_f16(from: *const f16) -> float32x4_t = widen_f16(vld1_u16(from.cast()));
+            unsafe fn load_f16_part(from: *const f16, count: usize) -> float32x4_t =
+                widen_f16(vld1_u16(padded::<f16, 4>(from, count).as_ptr().cast()));
             unsafe fn store(value: float32x4_t, to: *mut f32) = vst1q_f32(to, value);
             unsafe fn store_part(value: float32x4_t, to: *mut f32, count: usize) = store_part(value, to, count);
         }
@@ -177,6 +179,22 @@ fn bfdot(a: uint16x8_t, b: uint16x8_t, mut c: float32x4_t) -> float32x4_t {
         );
     }
     c
+}
+
+/// Float16 as float32. (Stable Rust's intrinsic wants a type of vectors that it lacks.)
+#[target_feature(enable = "neon")]
+#[inline]
+fn widen_f16(narrow: uint16x4_t) -> float32x4_t {
+    let wide: float32x4_t;
+    // SAFETY: the instruction belongs to the feature, and touches these registers only.
+    unsafe {
+        asm!(
+            "fcvtl {wide:v}.4s, {narrow:v}.4h",
+            wide = out(vreg) wide, narrow = in(vreg) narrow,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    wide
 }
 
 /// A bfloat16 is the upper half of a float32.

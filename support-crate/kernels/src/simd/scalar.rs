@@ -1,6 +1,6 @@
 //! One number at a time, on any processor: what the other instruction sets are tested against.
 
-use half::bf16;
+use half::{bf16, f16};
 
 use super::{Kernel, Simd, intrinsics};
 use crate::elementwise::nearest_bf16;
@@ -29,13 +29,14 @@ unsafe impl Simd for Scalar {
     type I32 = i32;
     intrinsics! {
         fn splat(value: f32) -> f32 = value;
-        fn multiply(a: f32, b: f32) -> f32 = a * b;
         fn mul_add(a: f32, b: f32, c: f32) -> f32 = a * b + c;
         fn nearest_bf16(value: f32) -> f32 = nearest_bf16(value).to_f32();
         fn sums(values: [f32; 4]) -> [f32; 4] = values;
         fn first(value: f32) -> f32 = value;
         unsafe fn load(from: *const f32) -> f32 = *from;
         unsafe fn load_part(_: *const f32, _: usize) -> f32 = 0.0;
+        unsafe fn load_f16(from: *const f16) -> f32 = (*from).to_f32();
+        unsafe fn load_f16_part(_: *const f16, _: usize) -> f32 = 0.0;
         unsafe fn store(value: f32, to: *mut f32) = *to = value;
         unsafe fn store_part(_: f32, _: *mut f32, _: usize) = ();
 

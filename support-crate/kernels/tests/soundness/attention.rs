@@ -1,7 +1,8 @@
 //! Attention of any sizes to slices of any lengths.
 
+use half::f16;
 use proptest::prelude::*;
-use quantlab_kernels::{Attention, thread_scope};
+use quantlab_kernels::{Attention, KeysValues, thread_scope};
 
 use super::{apply, assert_close, change, floats, length, outcome, product};
 
@@ -15,24 +16,32 @@ struct Numbers {
     q: Vec<f32>,
     k: Vec<f32>,
     v: Vec<f32>,
+    /// The same in float16, exactly: they are eighths.
+    narrow: Option<[Vec<f16>; 2]>,
     mask: Option<Vec<bool>>,
     out: usize,
 }
 
 fn numbers([q, k, v, mask, out]: Lengths, masked: bool, seed: u32) -> Numbers {
     let mask = floats(mask, seed ^ 3).into_iter().map(|number| number > -0.5).collect();
-    Numbers { q: floats(q, seed), k: floats(k, seed ^ 1), v: floats(v, seed ^ 2), mask: masked.then_some(mask), out }
+    let (k, v) = (floats(k, seed ^ 1), floats(v, seed ^ 2));
+    let narrow = || [&k, &v].map(|numbers| numbers.iter().copied().map(f16::from_f32).collect());
+    let narrow = (seed % 2 == 1).then(narrow);
+    Numbers { q: floats(q, seed), k, v, narrow, mask: masked.then_some(mask), out }
 }
 
 fn attention(sizes: Sizes, numbers: &Numbers) -> Attention<'_> {
     let [q_stride, capacity, batch, queries, past_len, heads, group, head_dim, window] = sizes;
-    let Numbers { q, k, v, mask, .. } = numbers;
+    let Numbers { q, k, v, narrow, mask, .. } = numbers;
     let key_mask = mask.as_deref();
+    let kv = match narrow {
+        Some([k, v]) => KeysValues::Float16 { k, v },
+        None => KeysValues::Float32 { k, v },
+    };
     Attention {
         q,
         q_stride,
-        k,
-        v,
+        kv,
         capacity,
         batch,
         queries,
@@ -46,7 +55,7 @@ fn attention(sizes: Sizes, numbers: &Numbers) -> Attention<'_> {
     }
 }
 
-fn is_valid(a: &Attention<'_>, out: usize) -> bool {
+fn is_valid(a: &Attention<'_>, numbers: &Numbers) -> bool {
     let sizes = [a.batch, a.queries, a.heads, a.group, a.head_dim, a.window];
     if sizes.contains(&0) || !a.heads.is_multiple_of(a.group) {
         return false;
@@ -59,13 +68,13 @@ fn is_valid(a: &Attention<'_>, out: usize) -> bool {
     keys <= a.capacity as u128
         && a.q_stride as u128 >= width
         && has(q, a.q.len())
-        && has(kv, a.k.len())
-        && has(kv, a.v.len())
+        && has(kv, numbers.k.len())
+        && has(kv, numbers.v.len())
         && a.key_mask.is_none_or(|mask| Some(mask.len() as u128) == keys.checked_mul(a.batch as u128))
-        && rows.checked_mul(width) == Some(out as u128)
+        && rows.checked_mul(width) == Some(numbers.out as u128)
 }
 
-fn naive(a: &Attention<'_>) -> Vec<f64> {
+fn naive(a: &Attention<'_>, numbers: &Numbers) -> Vec<f64> {
     let (d, keys) = (a.head_dim, a.past_len + a.queries);
     let mut out = Vec::new();
     for row in 0..a.batch * a.queries {
@@ -77,10 +86,12 @@ fn naive(a: &Attention<'_>) -> Vec<f64> {
             let mut seen: Vec<usize> = (0..=position).filter(is_token).collect();
             seen.drain(..seen.len().saturating_sub(a.window));
             let dot = |k: &[f32]| q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>();
-            let weights: Vec<f64> = seen.iter().map(|&s| (dot(&a.k[(past + s) * d..][..d]) * 0.7).exp()).collect();
+            let weights: Vec<f64> =
+                seen.iter().map(|&s| (dot(&numbers.k[(past + s) * d..][..d]) * 0.7).exp()).collect();
             let total: f64 = weights.iter().sum();
             out.extend((0..d).map(|i| {
-                let values = seen.iter().zip(&weights).map(|(&s, weight)| weight * f64::from(a.v[(past + s) * d + i]));
+                let values =
+                    seen.iter().zip(&weights).map(|(&s, weight)| weight * f64::from(numbers.v[(past + s) * d + i]));
                 if seen.is_empty() { 0.0 } else { values.sum::<f64>() / total }
             }));
         }
@@ -93,9 +104,9 @@ fn check(sizes: Sizes, numbers: &Numbers) {
     let attention = attention(sizes, numbers);
     let mut out = vec![f32::NAN; numbers.out];
     let reasons = ["attention with ", " heads in groups of ", "heads: ", "keys: ", "queries: ", "mask: ", "outputs: "];
-    let valid = is_valid(&attention, out.len());
+    let valid = is_valid(&attention, numbers);
     if outcome(valid, &reasons, || attention.compute(&thread_scope(), &mut out)).is_some() {
-        assert_close(&out, &naive(&attention), 1e-5);
+        assert_close(&out, &naive(&attention, numbers), 1e-5);
     }
 }
 
@@ -138,7 +149,7 @@ fn strides_that_wrap_are_refused() {
         let numbers = numbers(lengths(small), false, 1);
         let mut sizes = small;
         sizes[0] = q_stride;
-        assert!(!is_valid(&attention(sizes, &numbers), numbers.out));
+        assert!(!is_valid(&attention(sizes, &numbers), &numbers));
         check(sizes, &numbers);
         check(small, &numbers);
     }
@@ -151,7 +162,7 @@ fn heads_that_are_no_whole_groups_are_refused() {
         let (heads, group) = (3, 2);
         let sizes = [heads * 4, queries, 2, queries, 0, heads, group, 4, usize::MAX];
         let numbers = numbers(lengths(sizes), false, 2);
-        assert!(!is_valid(&attention(sizes, &numbers), numbers.out));
+        assert!(!is_valid(&attention(sizes, &numbers), &numbers));
         check(sizes, &numbers);
     }
 }

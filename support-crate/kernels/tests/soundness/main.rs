@@ -94,7 +94,7 @@ fn outcome<T>(valid: bool, reasons: &[&str], call: impl FnOnce() -> T) -> Option
 proptest! {
     #[test]
     fn scratch_is_as_long_as_it_says(len in prop_oneof![0..3000_usize, size()], cut in size()) {
-        let slice = outcome(len < 1 << 20, &["no memory for"], || Scratch::<f32>::any(len));
+        let slice = outcome(len < 1 << 20, &["no memory for"], || Scratch::<f32>::uninit(len));
         if let Some(mut slice) = slice {
             slice.fill(1.0);
             prop_assert_eq!(slice.len(), len);
@@ -102,7 +102,7 @@ proptest! {
             prop_assert_eq!(slice.len(), len.min(cut));
             slice.fill(2.0);
         }
-        outcome(len < 1 << 20, &["no memory for"], || Scratch::<i8>::any(len));
+        outcome(len < 1 << 20, &["no memory for"], || Scratch::<i8>::uninit(len));
     }
 
     #[test]

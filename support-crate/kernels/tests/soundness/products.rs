@@ -12,15 +12,21 @@ enum Format {
     Float32,
     BFloat16,
     FourBit(Compute),
-    Dynamic { threshold: f32 },
+    /// The same with a minimum for each block, and columns in another order.
+    Affine(Compute),
+    Dynamic {
+        threshold: f32,
+    },
     Static,
 }
 
-const FORMATS: [Format; 7] = [
+const FORMATS: [Format; 9] = [
     Format::Float32,
     Format::BFloat16,
     Format::FourBit(Compute::Float32),
     Format::FourBit(Compute::BFloat16),
+    Format::Affine(Compute::Float32),
+    Format::Affine(Compute::BFloat16),
     Format::Dynamic { threshold: 0.0 },
     Format::Dynamic { threshold: 6.0 },
     Format::Static,
@@ -35,30 +41,35 @@ type Lengths = [usize; 7];
 /// The lengths that belong to `m` rows of inputs and these sizes.
 fn lengths(format: Format, m: usize, [n, k, blocksize]: Sizes) -> Lengths {
     let (weights, scales) = match format {
-        Format::FourBit(_) => ((n * k).div_ceil(2), (n * k).div_ceil(blocksize)),
+        Format::FourBit(_) | Format::Affine(_) => ((n * k).div_ceil(2), (n * k).div_ceil(blocksize)),
         _ => (n * k, n),
     };
-    [m * k, m * n, n, weights, scales, n, k]
+    // What int8 has as sums of rows, affine numbers have as minima.
+    let sums = if let Format::Affine(_) = format { scales } else { n };
+    [m * k, m * n, n, weights, scales, sums, k]
 }
 
 /// Products of bytes that fit into int32 when they are added up.
-const MOST_BYTES: usize = i32::MAX as usize / (127 * 128);
+const MAX_BYTES: usize = i32::MAX as usize / (127 * 128);
 
 fn is_valid(format: Format, [n, k, blocksize]: Sizes, lengths: Lengths, biased: bool) -> bool {
     let [x, out, bias, weights, scales, sums, factors] = lengths.map(|length| length as u128);
     let (n, numbers) = (n as u128, product(&[n, k]));
     let is_format = match format {
         Format::Float32 | Format::BFloat16 => weights == numbers,
-        Format::FourBit(_) => {
-            let is_block = blocksize >= 32 && blocksize.is_power_of_two();
-            is_block && weights == numbers.div_ceil(2) && scales == numbers.div_ceil(blocksize as u128)
+        Format::FourBit(_) | Format::Affine(_) => {
+            let is_block = blocksize > 0 && blocksize.is_multiple_of(32);
+            let blocks = is_block.then(|| numbers.div_ceil(blocksize as u128));
+            let is_affine = matches!(format, Format::Affine(_));
+            let fits = !is_affine || (Some(sums) == blocks && factors == k as u128);
+            weights == numbers.div_ceil(2) && Some(scales) == blocks && fits
         }
         Format::Dynamic { .. } => weights == numbers && scales == n && sums == n,
         Format::Static => weights == numbers && scales == n && sums == n && factors == k as u128,
     };
     let is_shape = k > 0 && x % k as u128 == 0 && (x / k as u128).checked_mul(n) == Some(out);
     let is_int8 = matches!(format, Format::Dynamic { .. } | Format::Static);
-    let fits = !is_int8 || k <= MOST_BYTES;
+    let fits = !is_int8 || k <= MAX_BYTES;
     is_format && is_shape && fits && (!biased || bias == n)
 }
 
@@ -75,6 +86,8 @@ struct Numbers {
     int8: Vec<i8>,
     sums: Vec<i32>,
     scales: Vec<f32>,
+    minima: Vec<f32>,
+    columns: Vec<u32>,
     factors: Vec<f32>,
     code: [f32; 16],
 }
@@ -85,14 +98,15 @@ impl Numbers {
         let outlier = if format == (Format::Dynamic { threshold: 6.0 }) { 8 } else { 1 };
         let x = integers(x, 1, seed).into_iter().enumerate();
         let x = x.map(|(i, x)| (if i % 11 == 3 { x * outlier } else { x }) as f32).collect();
-        let count = if let Format::FourBit(_) = format { 2 * weights } else { weights };
+        let is_four_bit = matches!(format, Format::FourBit(_) | Format::Affine(_));
+        let count = if is_four_bit { 2 * weights } else { weights };
         let values = integers(count, 7, seed ^ 1);
         let mut of_rows: Vec<i32> =
             if k == 0 { vec![] } else { values.chunks(k).map(|row| row.iter().sum()).collect() };
         of_rows.truncate(n);
         of_rows.resize(sums, 0);
         let index = |value: i32| (value + 8) as u8;
-        let scale = |i: usize| if let Format::FourBit(_) = format { [1.0, 2.0][i % 2] } else { LARGEST };
+        let scale = |i: usize| if is_four_bit { [1.0, 2.0][i % 2] } else { LARGEST };
         Self {
             format,
             x,
@@ -104,34 +118,51 @@ impl Numbers {
             weights: values,
             sums: of_rows,
             scales: (0..scales).map(scale).collect(),
+            minima: (0..sums).map(|i| [-1.0, 0.0, 3.0][i % 3]).collect(),
+            // From the last to the first.
+            columns: (0..factors as u32).rev().collect(),
             factors: vec![LARGEST; factors],
             code: std::array::from_fn(|i| i as f32 - 8.0),
         }
     }
 
-    fn matrix(&self, [n, k, blocksize]: Sizes) -> Matrix<'_> {
+    fn stored(&self, blocksize: usize) -> Box<dyn Weights + '_> {
         let Self { packed, int8: values, sums, scales: absmax, factors, code, .. } = self;
-        let int8 = |activations| MatrixData::Int8(PackedInt8 { values, absmax, sums, activations });
-        let data = match self.format {
-            Format::Float32 => MatrixData::Float32(&self.float32),
-            Format::BFloat16 => MatrixData::BFloat16(&self.bf16),
-            Format::FourBit(compute) => MatrixData::Packed4Bit(Packed4Bit { packed, absmax, code, blocksize, compute }),
+        let int8 = |activations| Box::new(PackedInt8 { values, absmax, sums, activations });
+        match self.format {
+            Format::Float32 => Box::new(&self.float32[..]),
+            Format::BFloat16 => Box::new(&self.bf16[..]),
+            Format::FourBit(compute) => {
+                Box::new(Packed4Bit { packed, absmax, minimum: None, code, blocksize, compute, columns: None })
+            }
+            Format::Affine(compute) => Box::new(Packed4Bit {
+                packed,
+                absmax,
+                minimum: Some(&self.minima),
+                code,
+                blocksize,
+                columns: Some(&self.columns),
+                compute,
+            }),
             Format::Dynamic { threshold } => int8(ActivationQuant::Dynamic { threshold }),
             Format::Static => int8(ActivationQuant::Static { factors, scale: 1.0 / LARGEST }),
-        };
-        Matrix { data, n, k }
+        }
     }
 
     /// The outputs, and how large what was added up is.
     fn naive(&self, [n, k, blocksize]: Sizes, epilogue: Epilogue<'_>, before: f32) -> Vec<(f64, f64)> {
-        let number = |i: usize| {
-            let scale = if let Format::FourBit(_) = self.format { self.scales[i / blocksize] } else { 1.0 };
-            f64::from(self.weights[i] as f32 * scale)
+        let number = |i: usize| match self.format {
+            Format::FourBit(_) => f64::from(self.weights[i] as f32 * self.scales[i / blocksize]),
+            Format::Affine(_) => {
+                f64::from(self.weights[i] as f32 * self.scales[i / blocksize] + self.minima[i / blocksize])
+            }
+            _ => f64::from(self.weights[i]),
         };
+        let column = |i: usize| if let Format::Affine(_) = self.format { k - 1 - i } else { i };
         let output = |(x, row): (&[f32], usize)| {
             let before = if epilogue.accumulate { f64::from(before) } else { 0.0 };
             let bias = epilogue.bias.map_or(0.0, |bias| f64::from(bias[row]));
-            let products = (0..k).map(|i| f64::from(x[i]) * number(row * k + i)).chain([before, bias]);
+            let products = (0..k).map(|i| f64::from(x[column(i)]) * number(row * k + i)).chain([before, bias]);
             let y = products.clone().sum::<f64>();
             (if epilogue.activation.is_some() { y.max(0.0) } else { y }, products.map(f64::abs).sum())
         };
@@ -146,12 +177,24 @@ fn check(format: Format, sizes: Sizes, lengths: Lengths, biased: bool, seed: u32
     let bias = biased.then_some(&numbers.bias[..]);
     let epilogue =
         Epilogue { bias, accumulate: seed % 2 == 1, activation: (seed % 3 == 1).then_some(Activation::Relu) };
-    let reasons =
-        ["inputs: ", "outputs: ", "bias: ", "weights: ", "scales: ", "sums: ", "factors: ", "a block of ", "sums of "];
+    let reasons = [
+        "inputs: ",
+        "outputs: ",
+        "bias: ",
+        "weights: ",
+        "scales: ",
+        "sums: ",
+        "factors: ",
+        "minima: ",
+        "columns: ",
+        "a block of ",
+        "sums of ",
+    ];
     for isa in Isa::available() {
         let mut out = vec![3.0; lengths[1]];
-        let matrix = numbers.matrix(sizes);
-        let product = || matmul_with(isa, &thread_scope(), &numbers.x, matrix, epilogue, &mut out);
+        let [n, k, blocksize] = sizes;
+        let matrix = Matrix { weights: &*numbers.stored(blocksize), n, k };
+        let product = || matmul(&thread_scope().with_isa(isa), &numbers.x, matrix, epilogue, &mut out);
         if outcome(valid, &reasons, product).is_some() {
             let expected = numbers.naive(sizes, epilogue, 3.0);
             assert_eq!(out.len(), expected.len());
@@ -215,15 +258,36 @@ fn a_product_of_nothing_computes_nothing_in_every_format() {
 
 #[test]
 fn sums_of_bytes_that_do_not_fit_are_refused() {
-    for (k, fits) in [(MOST_BYTES, true), (MOST_BYTES + 1, false)] {
+    for (k, fits) in [(MAX_BYTES, true), (MAX_BYTES + 1, false)] {
         let (values, x) = (vec![-128; k], vec![1.0; k]);
         let activations = ActivationQuant::Dynamic { threshold: 0.0 };
         let int8 = PackedInt8 { values: &values, absmax: &[LARGEST], sums: &[-128 * k as i32], activations };
-        let matrix = Matrix { data: MatrixData::Int8(int8), n: 1, k };
+        let matrix = Matrix { weights: &int8, n: 1, k };
         let mut out = [0.0];
         let product = || matmul(&thread_scope(), &x, matrix, Epilogue::default(), &mut out);
         if outcome(fits, &["sums of "], product).is_some() {
             assert_close(&out, &[-128.0 * k as f64], 1e-4);
         }
+    }
+}
+
+#[test]
+fn columns_that_there_are_not_are_refused() {
+    let (packed, absmax, code) = ([0x21; 16], [1.0], [1.0; 16]);
+    for (columns, valid) in [([0, 31], true), ([7, 32], false), ([u32::MAX, 0], false)] {
+        let columns: Vec<u32> = columns.into_iter().chain([0; 30]).collect();
+        let compute = Compute::Float32;
+        let weights = Packed4Bit {
+            packed: &packed,
+            absmax: &absmax,
+            minimum: None,
+            code: &code,
+            blocksize: 32,
+            columns: Some(&columns),
+            compute,
+        };
+        let mut out = [0.0];
+        let matrix = Matrix { weights: &weights, n: 1, k: 32 };
+        outcome(valid, &["columns: "], || matmul(&thread_scope(), &[1.0; 32], matrix, Epilogue::default(), &mut out));
     }
 }

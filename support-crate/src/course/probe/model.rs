@@ -129,7 +129,7 @@ impl CausalLm for ProbeModel {
         Logits::new(wanted.iter().flat_map(logits).collect(), step.batch, self.info.vocab_size)
     }
 
-    fn allocate_cache(&self, _batch: usize, _capacity: usize) -> Result<CacheStorage> {
+    fn allocate_cache(&self, _batch: usize, _capacity: usize, _dtype: Option<Precision>) -> Result<CacheStorage> {
         Ok(CacheStorage::nothing())
     }
 

@@ -8,7 +8,7 @@ use crate::model::{CausalLm, Loaded};
 use crate::progress::Progress;
 
 /// The prompt is the first half of a text, but no longer than this.
-const MOST_PROMPT_TOKENS: usize = 32;
+const MAX_PROMPT_TOKENS: usize = 32;
 
 /// New tokens that are compared.
 const NEW_TOKENS: usize = 64;
@@ -43,7 +43,7 @@ pub fn greedy_differences(
         return Err(Error::input("`batch_size` is 0").hint("continue at least one text at a time"));
     }
     let context_len = base.model.info().context_len.min(other.model.info().context_len);
-    let most_prompt_tokens = MOST_PROMPT_TOKENS.min(context_len / 2);
+    let most_prompt_tokens = MAX_PROMPT_TOKENS.min(context_len / 2);
     let options = GenerateOptions {
         max_new_tokens: NEW_TOKENS.min(context_len - most_prompt_tokens),
         ..GenerateOptions::default()

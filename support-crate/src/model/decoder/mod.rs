@@ -158,15 +158,21 @@ impl<S: Store> Decoder<S> {
     ///
     /// # Errors
     /// As there.
-    pub fn check_cache_room(&self, batch: usize, capacity: usize) -> Result<()> {
-        let needed = cache_bytes(&self.config, self.config.n_layer, batch, capacity);
+    pub fn check_cache_room(&self, batch: usize, capacity: usize, dtype: Precision) -> Result<()> {
+        let needed = cache_bytes(&self.config, self.config.n_layer, batch, capacity, dtype);
         check_cache_room(self.info.device, needed, batch, capacity)
     }
 }
 
 /// Bytes of keys and values. In floating point, since `batch` may be any number.
-pub(super) fn cache_bytes(config: &DecoderConfig, layers: usize, batch: usize, capacity: usize) -> f64 {
-    let sizes = [2, layers, batch, config.n_kv_head, capacity, config.head_dim, size_of::<f32>()];
+pub(super) fn cache_bytes(
+    config: &DecoderConfig,
+    layers: usize,
+    batch: usize,
+    capacity: usize,
+    dtype: Precision,
+) -> f64 {
+    let sizes = [2, layers, batch, config.n_kv_head, capacity, config.head_dim, dtype.size_in_bytes()];
     sizes.iter().map(|&size| size as f64).product()
 }
 

@@ -19,12 +19,12 @@ use candle_core::{DType, Device as CandleDevice, Tensor};
 use candle_nn::{Linear, Module, VarBuilder};
 use serde_json::{Map, Value};
 
-use super::cache::{Stored, check_cache_room, other_cache};
+use super::cache::check_cache_room;
 use super::library::Candle;
 use super::weights::{StateTensor, write};
 use super::{
     CacheStorage, CausalLm, Device, Engine, LoadOptions, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo,
-    TensorKind, Weights,
+    TensorKind, Weights, no_cache_in,
 };
 use crate::error::{Context, Error, Result};
 use crate::source::ModelFile;
@@ -198,13 +198,6 @@ impl FamilyModel {
     }
 }
 
-fn cache_of(storage: &mut CacheStorage) -> Result<&mut FamilyCache> {
-    match storage {
-        CacheStorage(Stored::Family(cache)) => Ok(cache),
-        _ => Err(other_cache()),
-    }
-}
-
 /// The weights, as they are listed.
 fn list(config: &FamilyConfig, needed: &[(String, Vec<usize>)], dtype: Precision) -> Vec<TensorInfo> {
     let parameter =
@@ -259,7 +252,7 @@ impl CausalLm for FamilyModel {
     fn compute(&self, step: &Step<'_>, storage: Option<&mut CacheStorage>) -> Result<Logits> {
         let mut own;
         let cache = match storage {
-            Some(storage) => cache_of(storage)?,
+            Some(storage) => storage.get_mut()?,
             None => {
                 own = self.new_model(step.batch, step.seq_len)?;
                 &mut own
@@ -272,7 +265,8 @@ impl CausalLm for FamilyModel {
             return Err(Error::input("a step before this one failed").hint("`reset` the cache and start again"));
         }
         cache.past_len = None;
-        let all = step.wanted.is_none();
+        let last_only = step.wanted.as_ref().is_some_and(|wanted| wanted.len() == step.batch);
+        let all = !last_only;
         let mut logits = Vec::new();
         for piece in self.pieces(step, all) {
             let of_piece = self.piece(step, cache, piece, all)?;
@@ -282,7 +276,11 @@ impl CausalLm for FamilyModel {
             logits.push(of_piece);
         }
         cache.past_len = Some(step.past_len + step.seq_len);
-        Logits::new(Tensor::cat(&logits, 1)?.flatten_all()?.to_vec1()?, step.batch, self.config.vocab_size)
+        let mut logits = Tensor::cat(&logits, 1)?;
+        if let Some(wanted) = step.wanted.as_ref().filter(|_| all) {
+            logits = logits.flatten(0, 1)?.index_select(&Tensor::new(wanted.as_slice(), &self.device)?, 0)?;
+        }
+        Logits::new(logits.flatten_all()?.to_vec1()?, step.batch, self.config.vocab_size)
     }
 
     fn save_weights(&self, file: &Path) -> Result<()> {
@@ -303,18 +301,32 @@ impl CausalLm for FamilyModel {
         write(file, tensors.collect())
     }
 
-    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<CacheStorage> {
+    fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage> {
+        if let Some(dtype) = dtype.filter(|&dtype| dtype != self.info.dtype) {
+            return Err(no_cache_in(dtype, &self.info));
+        }
         let c = &self.config;
         let sizes = [2, c.n_layer, batch, c.n_kv_head, capacity, c.head_dim, self.info.dtype.size_in_bytes()];
         let needed = sizes.iter().map(|&size| size as f64).product();
         check_cache_room(self.info.device, needed, batch, capacity)?;
-        Ok(CacheStorage(Stored::Family(self.new_model(batch, capacity)?)))
+        self.new_model(batch, capacity).map(CacheStorage::new)
     }
 
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], _past_len: usize) -> Result<()> {
-        let cache = cache_of(storage)?;
+        let cache: &mut FamilyCache = storage.get_mut()?;
         cache.rows = rows.iter().map(|&row| cache.rows[row]).collect();
         Ok(())
+    }
+
+    fn truncate_storage(&self, _: &mut CacheStorage, len: usize) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let family = self.info.architecture;
+        Err(Error::input(format!(
+            "the cache of a {family} cannot be cut to {len} tokens: it belongs to candle-transformers"
+        ))
+        .hint("`reset` it and start again"))
     }
 }
 

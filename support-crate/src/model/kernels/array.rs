@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use half::bf16;
-use quantlab_kernels::MatrixData;
+use quantlab_kernels::{Product, Weights};
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -30,13 +30,6 @@ impl Array {
         }
     }
 
-    pub fn data(&self) -> MatrixData<'_> {
-        match self {
-            Self::Float32(numbers) => MatrixData::Float32(numbers),
-            Self::BFloat16(numbers) => MatrixData::BFloat16(numbers),
-        }
-    }
-
     /// The numbers in float32.
     pub fn values(&self) -> Cow<'_, [f32]> {
         match self {
@@ -59,6 +52,15 @@ impl Array {
         match self {
             Self::Float32(numbers) => numbers.mapped_bytes(),
             Self::BFloat16(numbers) => numbers.mapped_bytes(),
+        }
+    }
+}
+
+impl Weights for Array {
+    fn multiply(&self, product: Product<'_>) {
+        match self {
+            Self::Float32(numbers) => (&numbers[..]).multiply(product),
+            Self::BFloat16(numbers) => (&numbers[..]).multiply(product),
         }
     }
 }

@@ -6,13 +6,13 @@
 //! Source: Radford et al. 2019 and `GPT2LMHeadModel` in transformers; Touvron et al. 2023,
 //! arXiv:2302.13971, and `LlamaForCausalLM` in transformers.
 
-use quantlab_kernels::{self as cpu, Attention, Epilogue, Scratch, ThreadScope, matmul, thread_scope};
+use quantlab_kernels::{self as cpu, Attention, Epilogue, Scratch, ThreadScope, Weights, matmul, thread_scope};
 
 use super::array::Array;
 use super::{KernelCache, Kernels};
 use crate::error::Result;
 use crate::interrupt;
-use crate::model::decoder::{self, Decoder, HEAD};
+use crate::model::decoder::{self, Decoder, HEAD, Matrix};
 use crate::model::{InputObserver, Logits, Positions, Step};
 
 type Block = decoder::Block<Kernels>;
@@ -25,9 +25,9 @@ impl Decoder<Kernels> {
         let pass = Pass::new(self, step, None);
         let x = pass.hidden(cache)?;
         let (c, v) = (self.config.hidden_size, self.config.vocab_size);
-        let data = self.parts.head.as_ref().map_or_else(|| self.parts.token_embedding.data(), |head| head.data());
+        let weights = self.parts.head.as_ref().map_or(&self.parts.token_embedding as &dyn Weights, Matrix::weights);
         let mut logits = Logits::memory(x.len() / c * v);
-        matmul(&pass.scope, &x, cpu::Matrix { data, n: v, k: c }, Epilogue::default(), &mut logits);
+        matmul(&pass.scope, &x, cpu::Matrix { weights, n: v, k: c }, Epilogue::default(), &mut logits);
         Logits::new(logits, step.batch, v)
     }
 
@@ -63,7 +63,7 @@ impl<'a> Pass<'a> {
     fn hidden(&self, cache: &mut KernelCache) -> Result<Scratch<f32>> {
         let c = self.model.config.hidden_size;
         let mut x = self.embed(); // (M, C)
-        let mut normed = Scratch::any(x.len());
+        let mut normed = Scratch::uninit(x.len());
         for (layer, block) in self.model.parts.blocks.iter().enumerate() {
             interrupt::check()?;
             self.attention(layer, block, &mut x, &mut normed, cache)?;
@@ -84,7 +84,7 @@ impl<'a> Pass<'a> {
     /// The sum of each token's embedding and its position's.
     fn embed(&self) -> Scratch<f32> {
         let (parts, c) = (&self.model.parts, self.model.config.hidden_size);
-        let mut x = Scratch::any(self.step.ids.len() * c);
+        let mut x = Scratch::uninit(self.step.ids.len() * c);
         x.fill(0.0);
         let mut add = |table: &Array, rows: &[u32]| {
             x.chunks_exact_mut(c).zip(rows).for_each(|(out, &row)| table.add_row(row as usize, out));
@@ -115,12 +115,10 @@ impl<'a> Pass<'a> {
             self.rotate(rotations, width, &mut qkv);
         }
         cache.append(layer, step, &qkv, width, heads * d);
-        let (k, v) = cache.layer(layer);
         let attention = Attention {
             q: &qkv,
             q_stride: width,
-            k,
-            v,
+            kv: cache.layer(layer),
             capacity: cache.capacity(),
             batch: step.batch,
             queries: step.seq_len,
@@ -132,7 +130,7 @@ impl<'a> Pass<'a> {
             window: config.sliding_window.unwrap_or(usize::MAX),
             key_mask: step.key_mask,
         };
-        let mut attended = Scratch::any(rows * heads * d);
+        let mut attended = Scratch::uninit(rows * heads * d);
         attention.compute(scope, &mut attended);
         let epilogue = Epilogue { accumulate: true, ..Epilogue::default() };
         self.linear(&block.attention_out, &attended, heads * d, epilogue, x)
@@ -143,11 +141,11 @@ impl<'a> Pass<'a> {
         let config = &self.model.config;
         let (c, inner) = (config.hidden_size, config.intermediate_size);
         self.norm(&block.mlp_norm, x, normed);
-        let mut hidden = Scratch::any(self.step.ids.len() * inner);
+        let mut hidden = Scratch::uninit(self.step.ids.len() * inner);
         let epilogue = Epilogue { activation: Some(config.activation), ..Epilogue::default() };
         self.linear(&block.mlp_in, normed, c, epilogue, &mut hidden)?;
         if let Some(mlp_up) = &block.mlp_up {
-            let mut up = Scratch::any(hidden.len());
+            let mut up = Scratch::uninit(hidden.len());
             self.linear(mlp_up, normed, c, Epilogue::default(), &mut up)?;
             self.scope.split_mut(&mut hidden, 1, 1, &|first, part| {
                 cpu::multiply(part, &up[first..first + part.len()]);
@@ -160,7 +158,7 @@ impl<'a> Pass<'a> {
     /// The outputs of several layers (M, ...) side by side: (M, width).
     fn joined(&self, layers: &[Linear], x: &[f32], rows: usize, width: usize) -> Result<Scratch<f32>> {
         let config = &self.model.config;
-        let (c, mut joined) = (config.hidden_size, Scratch::any(rows * width));
+        let (c, mut joined) = (config.hidden_size, Scratch::uninit(rows * width));
         if let [layer] = layers {
             self.linear(layer, x, c, Epilogue::default(), &mut joined)?;
             return Ok(joined);
@@ -168,7 +166,7 @@ impl<'a> Pass<'a> {
         let (queries, d) = (config.n_head * config.head_dim, config.n_kv_head * config.head_dim);
         let mut start = 0;
         for (layer, n) in layers.iter().zip([queries, d, d]) {
-            let mut out = Scratch::any(rows * n);
+            let mut out = Scratch::uninit(rows * n);
             self.linear(layer, x, c, Epilogue::default(), &mut out)?;
             for (joined, out) in joined.chunks_exact_mut(width).zip(out.chunks_exact(n)) {
                 joined[start..start + n].copy_from_slice(out);
@@ -183,7 +181,7 @@ impl<'a> Pass<'a> {
             observer(&linear.name, x, k)?;
         }
         let n = out.len() / (x.len() / k);
-        let matrix = cpu::Matrix { data: linear.weight.data(), n, k };
+        let matrix = cpu::Matrix { weights: linear.weight.weights(), n, k };
         matmul(&self.scope, x, matrix, Epilogue { bias: linear.bias.as_deref(), ..epilogue }, out);
         Ok(())
     }
@@ -217,7 +215,7 @@ impl<'a> Pass<'a> {
 /// See [`Pass::rotations`].
 fn rotations(scope: &ThreadScope, frequencies: &[f32], positions: &[u32]) -> Scratch<f32> {
     let half = frequencies.len();
-    let mut rotations = Scratch::any(positions.len() * 2 * half);
+    let mut rotations = Scratch::uninit(positions.len() * 2 * half);
     scope.split_mut(&mut rotations, 2 * half, 64 * half, &|first, rows| {
         for (row, &position) in rows.chunks_exact_mut(2 * half).zip(&positions[first..]) {
             let (cos, sin) = row.split_at_mut(half);

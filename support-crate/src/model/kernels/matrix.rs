@@ -1,6 +1,6 @@
 //! Quantized matrices as kernels read them.
 
-use quantlab_kernels::{ActivationQuant, Compute, MatrixData, Packed4Bit, PackedInt8};
+use quantlab_kernels::{ActivationQuant, Compute, Packed4Bit, PackedInt8, Product, Weights};
 
 use super::Kernels;
 use crate::model::Precision;
@@ -8,13 +8,25 @@ use crate::model::decoder::{Int8Activations, Matrix, QuantStateBytes};
 use crate::quant::{Absmax, Int8Rows, Quantized4Bit};
 
 impl Matrix<Kernels> {
-    /// What kernels read.
-    pub fn data(&self) -> MatrixData<'_> {
+    /// What kernels multiply.
+    pub fn weights(&self) -> &dyn Weights {
         match self {
-            Self::Full(array) => array.data(),
-            Self::FourBit(matrix) => matrix.data(matrix.compute_dtype),
-            Self::Int8(matrix) => matrix.data(),
+            Self::Full(array) => array,
+            Self::FourBit(matrix) => matrix,
+            Self::Int8(matrix) => matrix,
         }
+    }
+}
+
+impl Weights for FourBitMatrix {
+    fn multiply(&self, product: Product<'_>) {
+        self.view(self.compute_dtype).multiply(product);
+    }
+}
+
+impl Weights for Int8Matrix {
+    fn multiply(&self, product: Product<'_>) {
+        self.view().multiply(product);
     }
 }
 
@@ -68,14 +80,16 @@ impl FourBitMatrix {
     }
 
     /// What kernels read, to multiply in `compute_dtype`; what is neither float32 nor bfloat16 is float32.
-    pub fn data(&self, compute_dtype: Precision) -> MatrixData<'_> {
-        MatrixData::Packed4Bit(Packed4Bit {
+    pub fn view(&self, compute_dtype: Precision) -> Packed4Bit<'_> {
+        Packed4Bit {
             packed: self.quantized.packed(),
             absmax: self.absmax(),
+            minimum: None,
             code: self.quantized.quant_type().codebook(),
             blocksize: self.quantized.blocksize(),
+            columns: None,
             compute: if compute_dtype == Precision::BFloat16 { Compute::BFloat16 } else { Compute::Float32 },
-        })
+        }
     }
 }
 
@@ -100,12 +114,12 @@ impl Int8Matrix {
     }
 
     /// What kernels read.
-    pub fn data(&self) -> MatrixData<'_> {
+    pub fn view(&self) -> PackedInt8<'_> {
         let activations = match &self.activations {
             Int8Activations::Dynamic { threshold } => ActivationQuant::Dynamic { threshold: *threshold },
             Int8Activations::Static { factors, scale } => ActivationQuant::Static { factors, scale: *scale },
         };
         let (values, absmax) = (self.rows.values(), self.rows.scb());
-        MatrixData::Int8(PackedInt8 { values, absmax, sums: &self.sums, activations })
+        PackedInt8 { values, absmax, sums: &self.sums, activations }
     }
 }

@@ -14,12 +14,11 @@ use std::path::Path;
 
 use quantlab_kernels::Isa;
 
-use super::cache::{Stored, other_cache};
 use super::decoder::{Decoder, Int8Activations, QuantStateBytes, Store};
 use super::weights::UnreadTensor;
 use super::{
     CacheStorage, CausalLm, DecoderConfig, Device, Engine, InputObserver, Logits, ModelIdentity, ModelInfo, Precision,
-    Step, TensorInfo, Weights,
+    Step, TensorInfo, Weights, no_cache_in,
 };
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -117,8 +116,7 @@ impl CausalLm for Decoder<Kernels> {
 
     fn compute(&self, step: &Step<'_>, storage: Option<&mut CacheStorage>) -> Result<Logits> {
         match storage {
-            Some(CacheStorage(Stored::Kernels(cache))) => self.forward(step, cache),
-            Some(_) => Err(other_cache()),
+            Some(storage) => self.forward(step, storage.get_mut()?),
             None => self.forward(step, &mut KernelCache::for_one_step(&self.config, step.batch, step.seq_len)?),
         }
     }
@@ -131,14 +129,17 @@ impl CausalLm for Decoder<Kernels> {
         self.save(file)
     }
 
-    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<CacheStorage> {
-        self.check_cache_room(batch, capacity)?;
-        KernelCache::new(&self.config, batch, capacity).map(Stored::Kernels).map(CacheStorage)
+    fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage> {
+        let dtype = dtype.unwrap_or(Precision::Float32);
+        if dtype == Precision::BFloat16 {
+            return Err(no_cache_in(dtype, &self.info));
+        }
+        self.check_cache_room(batch, capacity, dtype)?;
+        KernelCache::new(&self.config, batch, capacity, dtype).map(CacheStorage::new)
     }
 
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], past_len: usize) -> Result<()> {
-        let CacheStorage(Stored::Kernels(cache)) = storage else { return Err(other_cache()) };
-        cache.retain(rows, past_len);
+        storage.get_mut::<KernelCache>()?.retain(rows, past_len);
         Ok(())
     }
 }

@@ -4,14 +4,11 @@ use candle_core::{DType, Device as CandleDevice, Tensor, WithDType};
 use quantlab_kernels::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP};
 
 use super::quantized::SHIFT;
-use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
+use super::{FourBitTensors, Int8Tensors, Operations};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::model::cache::Stored;
 use crate::model::weights::{UnreadTensor, Wanted};
-use crate::model::{Activation, CacheStorage, Device, Precision};
-
-pub type CandleTensor = Tensor;
+use crate::model::{Activation, Device, Precision};
 
 pub(in crate::model) struct Candle {
     candle: CandleDevice,
@@ -69,14 +66,6 @@ impl Operations for Candle {
 
     fn float32(&self, values: &[f32], shape: &[usize]) -> Result<Tensor> {
         Ok(Tensor::from_slice(values, shape, &self.candle)?)
-    }
-
-    fn into_storage(cache: TensorCache<Tensor>) -> CacheStorage {
-        CacheStorage(Stored::Candle(cache))
-    }
-
-    fn in_storage(storage: &mut CacheStorage) -> Option<&mut TensorCache<Tensor>> {
-        if let CacheStorage(Stored::Candle(cache)) = storage { Some(cache) } else { None }
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -13,13 +13,12 @@ mod torch;
 use std::borrow::Cow;
 use std::path::Path;
 
-use super::cache::other_cache;
 use super::decoder::{Decoder, Int8Activations, QuantStateBytes, Store};
 use super::weights::UnreadTensor;
-use super::{CacheStorage, CausalLm, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo};
+use super::{CacheStorage, CausalLm, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo, no_cache_in};
 use crate::error::{Error, Result};
 use crate::quant::{Int8Rows, Quantized4Bit};
-pub(super) use candle::{Candle, CandleTensor};
+pub(super) use candle::Candle;
 pub(super) use operations::Operations;
 pub(super) use quantized::{FourBitTensors, Int8Tensors};
 pub(super) use torch::{Torch, TorchTensor, kind, numbers_of, precision};
@@ -91,7 +90,7 @@ impl<L: Operations> CausalLm for Decoder<L> {
     }
 
     fn compute(&self, step: &Step<'_>, storage: Option<&mut CacheStorage>) -> Result<Logits> {
-        let cache = storage.map(|storage| L::in_storage(storage).ok_or_else(other_cache)).transpose()?;
+        let cache = storage.map(CacheStorage::get_mut).transpose()?;
         forward::forward(self, step, cache)
     }
 
@@ -99,16 +98,21 @@ impl<L: Operations> CausalLm for Decoder<L> {
         self.save(file)
     }
 
-    fn allocate_cache(&self, batch: usize, capacity: usize) -> Result<CacheStorage> {
-        self.check_cache_room(batch, capacity)?;
+    fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage> {
+        let computed = self.info.dtype.computed_on(self.info.device);
+        if let Some(dtype) = dtype.filter(|&dtype| dtype != computed) {
+            return Err(no_cache_in(dtype, &self.info));
+        }
+        self.check_cache_room(batch, capacity, computed)?;
         let zeros = || self.store.zeros(&[batch, self.config.n_kv_head, capacity, self.config.head_dim]);
-        let layers = (0..self.config.n_layer).map(|_| Ok((zeros()?, zeros()?))).collect::<Result<_>>()?;
-        Ok(L::into_storage(layers))
+        let layers: Result<TensorCache<L::Tensor>> =
+            (0..self.config.n_layer).map(|_| Ok((zeros()?, zeros()?))).collect();
+        layers.map(CacheStorage::new)
     }
 
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], _past_len: usize) -> Result<()> {
         let rows: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
-        for (k, v) in L::in_storage(storage).ok_or_else(other_cache)? {
+        for (k, v) in storage.get_mut::<TensorCache<L::Tensor>>()? {
             *k = self.store.rows(k, &rows)?;
             *v = self.store.rows(v, &rows)?;
         }

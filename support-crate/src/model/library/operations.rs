@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use super::{FourBitTensors, Int8Tensors, TensorCache};
+use super::{FourBitTensors, Int8Tensors};
 use crate::error::Result;
 use crate::model::weights::UnreadTensor;
-use crate::model::{Activation, CacheStorage, Precision};
+use crate::model::{Activation, Precision};
 
 /// The operations that a transformer is made of, as a tensor library has them.
 ///
 /// Tensors are what is computed in, but for matrices of weights.
 pub(in crate::model) trait Operations: Send + Sync {
-    type Tensor: fmt::Debug + Send + Sync;
+    type Tensor: fmt::Debug + Send + Sync + 'static;
 
     /// Reads a tensor of weights, in the precision of the model or in what is computed in.
     fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self::Tensor>;
@@ -21,10 +21,6 @@ pub(in crate::model) trait Operations: Send + Sync {
     fn bytes_of(&self, x: &Self::Tensor) -> Result<Vec<u8>>;
     /// Numbers that are float32 on the device, whatever is computed in.
     fn float32(&self, values: &[f32], shape: &[usize]) -> Result<Self::Tensor>;
-    /// A cache as the callers of [`CausalLm`](crate::model::CausalLm) hold it.
-    fn into_storage(cache: TensorCache<Self::Tensor>) -> CacheStorage;
-    /// The cache in it, if it is one of this library.
-    fn in_storage(storage: &mut CacheStorage) -> Option<&mut TensorCache<Self::Tensor>>;
 
     /// Waits until everything that was started has been computed.
     fn synchronize(&self) -> Result<()>;

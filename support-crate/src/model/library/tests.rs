@@ -52,7 +52,7 @@ fn int8_of_any_row_is_that_of_the_kernels() {
         let matrix = Int8Matrix::new(rows.clone(), Int8Activations::Dynamic { threshold });
         let mut expected = vec![0.0; 6 * N];
         let epilogue = Epilogue { bias: Some(&bias), ..Epilogue::default() };
-        matmul(&thread_scope(), &x, Matrix { data: matrix.data(), n: N, k: K }, epilogue, &mut expected);
+        matmul(&thread_scope(), &x, Matrix { weights: &matrix, n: N, k: K }, epilogue, &mut expected);
         let candle = Candle::new(Device::Cpu, Precision::Float32).unwrap();
         let torch = Torch::new(Device::Cpu, Precision::Float32).unwrap();
         let found = [product(&candle, &x, &rows, threshold, &bias), product(&torch, &x, &rows, threshold, &bias)];

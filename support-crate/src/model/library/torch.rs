@@ -5,11 +5,10 @@ use tch::kind::Element;
 use tch::{Cuda, Device as TorchDevice, IndexOp, Kind, Tensor};
 
 use super::quantized::SHIFT;
-use super::{FourBitTensors, Int8Tensors, Operations, TensorCache};
+use super::{FourBitTensors, Int8Tensors, Operations};
 use crate::error::{Error, Result};
-use crate::model::cache::Stored;
 use crate::model::weights::{UnreadTensor, Wanted};
-use crate::model::{Activation, CacheStorage, Device, Precision};
+use crate::model::{Activation, Device, Precision};
 
 pub(in crate::model) struct Torch {
     torch: TorchDevice,
@@ -147,14 +146,6 @@ impl Operations for Torch {
 
     fn float32(&self, values: &[f32], shape: &[usize]) -> Result<TorchTensor> {
         self.tensor(values, shape)
-    }
-
-    fn into_storage(cache: TensorCache<TorchTensor>) -> CacheStorage {
-        CacheStorage(Stored::Tch(cache))
-    }
-
-    fn in_storage(storage: &mut CacheStorage) -> Option<&mut TensorCache<TorchTensor>> {
-        if let CacheStorage(Stored::Tch(cache)) = storage { Some(cache) } else { None }
     }
 
     fn synchronize(&self) -> Result<()> {

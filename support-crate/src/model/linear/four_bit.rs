@@ -71,7 +71,7 @@ impl Linear4bit {
     pub fn forward(&self, input: &Tensor) -> Result<Tensor> {
         interrupt::check()?;
         match &self.tensors {
-            None => self.layer.with_kernels(input, self.matrix.data(dtype_of("input", input)?)),
+            None => self.layer.with_kernels(input, &self.matrix.view(dtype_of("input", input)?)),
             Some(weight) => self
                 .layer
                 .with_operations(input, |torch, x, bias| torch.linear(x, &torch.dequantize_4bit(weight)?, bias)),

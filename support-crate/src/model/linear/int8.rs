@@ -74,7 +74,7 @@ impl Linear8bitLt {
     pub fn forward(&self, input: &Tensor) -> Result<Tensor> {
         interrupt::check()?;
         match &self.tensors {
-            None => self.layer.with_kernels(input, self.matrix.data()),
+            None => self.layer.with_kernels(input, &self.matrix),
             Some(weight) => self.layer.with_operations(input, |torch, x, bias| torch.linear_int8(x, weight, bias)),
         }
     }

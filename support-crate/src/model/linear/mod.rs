@@ -11,7 +11,7 @@ mod tests;
 
 use std::fmt;
 
-use quantlab_kernels::{Epilogue, Matrix, MatrixData, matmul, thread_scope};
+use quantlab_kernels::{Epilogue, Matrix, Weights, matmul, thread_scope};
 use tch::{Device as TorchDevice, Kind, Tensor};
 
 use super::Precision;
@@ -66,13 +66,13 @@ impl Layer {
     }
 
     /// The product of `input` (.., in_features) with weights in main memory: (.., out_features).
-    fn with_kernels(&self, input: &Tensor, data: MatrixData<'_>) -> Result<Tensor> {
+    fn with_kernels(&self, input: &Tensor, weights: &dyn Weights) -> Result<Tensor> {
         let (kind, shape) = self.check(input)?;
         check_isa()?;
         let x = numbers(input).context(|| "`input`")?;
         let bias = self.bias().map(numbers).transpose()?;
         let mut out = vec![0.0; shape.iter().product()];
-        let matrix = Matrix { data, n: self.out_features, k: self.in_features };
+        let matrix = Matrix { weights, n: self.out_features, k: self.in_features };
         let epilogue = Epilogue { bias: bias.as_deref(), ..Epilogue::default() };
         matmul(&thread_scope(), &x, matrix, epilogue, &mut out);
         Ok(Torch::on(self.device, Precision::Float32)?.tensor(&out, &shape)?.0.f_to_kind(kind)?)

@@ -22,7 +22,7 @@ const PIECE: usize = 64 * 1024;
 const AHEAD: usize = 4;
 
 /// As many as browsers follow, and more than any Hub has.
-const MOST_REDIRECTS: usize = 10;
+const MAX_REDIRECTS: usize = 10;
 
 /// A redirect's text up to this length is read, so that its connection can be used again.
 const REDIRECT_TEXT: u64 = 16 * 1024;
@@ -118,7 +118,7 @@ impl Client {
     /// The good answer at the end of all redirects. Only where the first request goes does the token go.
     fn follow(&self, method: &Method, address: Uri, range: Option<(u64, u64)>) -> Result<Response<Body>, Fault> {
         let mut at = address.clone();
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let mut request = Request::builder().method(method).uri(&at);
             if let Some((first, last)) = range {
                 request = request.header(RANGE, format!("bytes={first}-{last}"));
@@ -139,7 +139,7 @@ impl Client {
             at = next.ok_or_else(|| Fault::Impossible(format!("it is redirected to {location:?}")))?;
             let _ = copy(&mut response.into_body().into_reader().take(REDIRECT_TEXT), &mut sink());
         }
-        Err(Fault::Impossible(format!("it is redirected more than {MOST_REDIRECTS} times")))
+        Err(Fault::Impossible(format!("it is redirected more than {MAX_REDIRECTS} times")))
     }
 }
 

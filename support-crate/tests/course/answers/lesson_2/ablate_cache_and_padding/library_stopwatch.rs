@@ -11,7 +11,7 @@ fn ablate_cache_and_padding(
     let mut rows = Vec::new();
     for use_cache in [true, false] {
         for padding_side in [PaddingSide::Left, PaddingSide::Right] {
-            let timing = TimingOptions { max_new_tokens, use_cache, warmup: 1, repeats };
+            let timing = TimingOptions { max_new_tokens, use_cache, repeats, ..TimingOptions::default() };
             let runs = time_generate_batch(loaded, prompts, &timing)?.runs;
             rows.push(AblationRun { use_cache, padding_side, runs });
         }
