@@ -132,7 +132,8 @@ impl TokenBatch {
     }
 }
 
-/// The most memory for logits, in bytes, that is used again for the next ones: enough for those of a batch after one token each.
+/// The most memory for logits, in bytes, that is used again for the next ones: enough for those of a batch after one
+/// token each.
 const MAX_REUSED_BYTES: usize = 16 << 20;
 
 thread_local!(static REUSED: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
