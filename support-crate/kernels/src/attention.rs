@@ -6,7 +6,7 @@ use half::f16;
 
 use crate::matmul::{Gemm, Operands, Stored};
 use crate::scratch::Scratch;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Dispatch, Kernel, Simd};
 use crate::sizes;
 use crate::softmax::masked_exp;
 use crate::strided::{Block, Divided};

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 
 use crate::isa::Isa;
 use crate::matmul::round_to_int8;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Dispatch, Kernel, Simd};
 use crate::sizes;
 use crate::softmax::exp;
 

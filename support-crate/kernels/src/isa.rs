@@ -29,10 +29,12 @@ macro_rules! isas {
             fn unasked() -> Vec<Self> {
                 [$($found.map(Self::$set)),+].into_iter().flatten().collect()
             }
+        }
 
-            /// Runs a kernel, compiled for this instruction set's vectors of float32.
+        /// By its vectors of float32.
+        impl<K: FloatKernel> Dispatch<K> for Isa {
             #[inline]
-            pub(crate) fn dispatch(self, kernel: impl FloatKernel) {
+            fn dispatch(self, kernel: K) {
                 match self {
                     $(Self::$set($simd) => $floats.vectorize(kernel),)+
                 }

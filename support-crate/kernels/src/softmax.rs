@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::elementwise::multiply_add;
 use crate::isa::Isa;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Dispatch, Kernel, Simd};
 
 /// `e^x` to within two units in the last place, in a form that compilers turn into vector code.
 ///

@@ -15,7 +15,7 @@ use crate::isa::Isa;
 use crate::scratch::Scratch;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Avx512Bf16;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Dispatch, Kernel, Simd};
 use crate::sizes;
 use crate::strided::Block;
 

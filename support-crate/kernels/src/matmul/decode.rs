@@ -7,6 +7,10 @@ use half::bf16;
 
 use super::gemm::Factor;
 use crate::elementwise::nearest_bf16;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Avx512;
+#[cfg(target_arch = "aarch64")]
+use crate::simd::Neon;
 use crate::simd::{Scalar, Simd};
 
 /// A bfloat16 number in the memory of a float32, for processors that multiply no others.
@@ -58,14 +62,19 @@ impl Target for bf16 {
 
 /// How an instruction set decodes.
 pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Target {
-    /// Distance in memory between adjacent lanes, in numbers: 2 where a vector takes one half of each byte.
-    const LANE_STRIDE: usize = 2;
     /// Numbers of two vectors.
     const PAIR: usize = 2 * Self::STEP;
     /// Numbers that share a table. No block is smaller than 32.
     const GROUP: usize = if Self::PAIR < 32 { 32 } else { Self::PAIR };
     /// What the 16 indices stand for in a group.
     type Table: Copy;
+
+    /// Which number of a group is the one at this place of its vectors, one after the other. A vector takes one half of
+    /// each byte, unless an instruction set has another order.
+    #[inline(always)]
+    fn number_at(place: usize) -> usize {
+        strided::<2>(place, Self::STEP)
+    }
 
     /// `code[index] * scale + minimum`, rounded once, for both halves of a group; a group of 32 numbers takes the first
     /// scale and minimum for all.
@@ -85,6 +94,13 @@ pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Targ
     }
 }
 
+/// Vectors of `step` numbers that lie `STRIDE` apart: those from the first on, from the second, ...
+#[inline(always)]
+pub const fn strided<const STRIDE: usize>(place: usize, step: usize) -> usize {
+    let together = STRIDE * step;
+    place / together * together + place % together / step + place % step * STRIDE
+}
+
 impl Decoded<Scalar> for f32 {
     type Table = [f32; 16];
 
@@ -100,30 +116,41 @@ impl Decoded<Scalar> for f32 {
     }
 }
 
-/// Numbers are rounded once, in the table.
-impl<S: Simd> Decoded<S> for Widened
-where
-    f32: Decoded<S, Vector = S::F32>,
-{
-    type Table = <f32 as Decoded<S>>::Table;
+/// Numbers are rounded once, in the table of float32.
+macro_rules! widened {
+    ($simd:ty) => {
+        impl Decoded<$simd> for Widened {
+            type Table = <f32 as Decoded<$simd>>::Table;
 
-    #[inline(always)]
-    fn table(simd: S, code: &[f32; 16], [scale, _]: [f32; 2], [minimum, _]: [f32; 2]) -> Self::Table {
-        const { assert!(16 % S::LANES == 0) };
-        let mut rounded = [0.0; 16];
-        let (scale, minimum) = (simd.splat(scale), simd.splat(minimum));
-        for start in (0..16).step_by(S::LANES) {
-            // SAFETY: 16 is a multiple of `LANES`, so a whole vector lies in both tables from `start` on.
-            unsafe {
-                let numbers = simd.mul_add(simd.load(code.as_ptr().add(start)), scale, minimum);
-                simd.store(simd.nearest_bf16(numbers), rounded.as_mut_ptr().add(start));
+            #[inline(always)]
+            fn table(simd: $simd, code: &[f32; 16], [scale, _]: [f32; 2], [minimum, _]: [f32; 2]) -> Self::Table {
+                const { assert!(16_usize.is_multiple_of(<$simd>::LANES)) };
+                let mut rounded = [0.0; 16];
+                let (scale, minimum) = (simd.splat(scale), simd.splat(minimum));
+                for start in (0..16).step_by(<$simd>::LANES) {
+                    // SAFETY: 16 is a multiple of `LANES`, so a whole vector lies in both tables from `start` on.
+                    unsafe {
+                        let numbers = simd.mul_add(simd.load(code.as_ptr().add(start)), scale, minimum);
+                        simd.store(simd.nearest_bf16(numbers), rounded.as_mut_ptr().add(start));
+                    }
+                }
+                <f32 as Decoded<$simd>>::table(simd, &rounded, [1.0; 2], [0.0; 2])
+            }
+            #[inline(always)]
+            unsafe fn decode(
+                simd: $simd,
+                table: Self::Table,
+                group: *const u8,
+                pair: usize,
+            ) -> (<$simd as Simd>::F32, <$simd as Simd>::F32) {
+                // SAFETY: the caller's promise is the same: a rounded number is as long in memory.
+                unsafe { <f32 as Decoded<$simd>>::decode(simd, table, group, pair) }
             }
         }
-        <f32 as Decoded<S>>::table(simd, &rounded, [1.0; 2], [0.0; 2])
-    }
-    #[inline(always)]
-    unsafe fn decode(simd: S, table: Self::Table, group: *const u8, pair: usize) -> (S::F32, S::F32) {
-        // SAFETY: the caller's promise is the same: a rounded number is as long in memory.
-        unsafe { <f32 as Decoded<S>>::decode(simd, table, group, pair) }
-    }
+    };
 }
+widened!(Scalar);
+#[cfg(target_arch = "x86_64")]
+widened!(Avx512);
+#[cfg(target_arch = "aarch64")]
+widened!(Neon);

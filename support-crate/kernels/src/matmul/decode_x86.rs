@@ -4,46 +4,167 @@ use std::arch::x86_64::*;
 
 use half::bf16;
 
-use super::decode::{Decoded, Target};
+use super::decode::{Decoded, Target, Widened, strided};
+use super::gemm::Factor;
 use crate::elementwise::nearest_bf16;
-use crate::simd::{Avx2, Avx512, Avx512Bf16};
+use crate::simd::{Avx2, Avx512, Avx512Bf16, Simd};
 
+/// No register of AVX2 holds 16 float32, but half of one holds their 16 bytes of one place, and a shuffle looks 32 bytes
+/// up at once: those of each place, which are then interleaved.
 impl Decoded<Avx2> for f32 {
-    /// Numbers 0 to 7 and 8 to 15.
-    type Table = (__m256, __m256);
+    const GROUP: usize = 64;
+    /// The bytes of 16 numbers, beginning with the lowest; those of the group's second half in the upper half.
+    type Table = [__m256i; 4];
 
     #[inline(always)]
-    fn table(_: Avx2, code: &[f32; 16], [scale, _]: [f32; 2], [minimum, _]: [f32; 2]) -> (__m256, __m256) {
-        // SAFETY: the value of the instruction set proves that it is there; both halves lie in `code`.
+    fn number_at(place: usize) -> usize {
+        // Even numbers come first; of each half of the group, 4 at a time.
+        let (vector, lane) = (place / 8, place % 8);
+        lane / 4 * 32 + vector % 4 * 8 + lane % 4 * 2 + vector / 4
+    }
+    #[inline(always)]
+    fn table(_: Avx2, code: &[f32; 16], scales: [f32; 2], minima: [f32; 2]) -> [__m256i; 4] {
+        // SAFETY: the value of the instruction set proves that it is there.
         unsafe {
-            let (scale, minimum) = (_mm256_set1_ps(scale), _mm256_set1_ps(minimum));
-            let half = |start: usize| _mm256_fmadd_ps(_mm256_loadu_ps(code.as_ptr().add(start)), scale, minimum);
-            (half(0), half(8))
+            let first = bytes_of_float32(numbers_of(code, scales[0], minima[0]));
+            if one_block(scales, minima) {
+                return first;
+            }
+            let second = bytes_of_float32(numbers_of(code, scales[1], minima[1]));
+            [
+                _mm256_blend_epi32::<0xF0>(first[0], second[0]),
+                _mm256_blend_epi32::<0xF0>(first[1], second[1]),
+                _mm256_blend_epi32::<0xF0>(first[2], second[2]),
+                _mm256_blend_epi32::<0xF0>(first[3], second[3]),
+            ]
         }
     }
     #[inline(always)]
-    unsafe fn decode(_: Avx2, table: (__m256, __m256), group: *const u8, pair: usize) -> (__m256, __m256) {
-        // SAFETY: the value of the instruction set proves that it is there; the caller can read the group's bytes.
+    unsafe fn decode(_: Avx2, table: [__m256i; 4], group: *const u8, pair: usize) -> (__m256, __m256) {
+        // SAFETY: the value of the instruction set proves that it is there; the caller can read the group's 32 bytes.
         unsafe {
-            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(group.add(pair / 2).cast()));
-            (lookup(table, _mm256_srli_epi32::<4>(bytes)), lookup(table, bytes))
+            let indices = half_bytes(group, pair / 32);
+            let (a, b) = (_mm256_shuffle_epi8(table[0], indices), _mm256_shuffle_epi8(table[1], indices));
+            let (c, d) = (_mm256_shuffle_epi8(table[2], indices), _mm256_shuffle_epi8(table[3], indices));
+            let (lower, upper) = match pair % 32 {
+                0 => (_mm256_unpacklo_epi8(a, b), _mm256_unpacklo_epi8(c, d)),
+                _ => (_mm256_unpackhi_epi8(a, b), _mm256_unpackhi_epi8(c, d)),
+            };
+            let (first, second) = (_mm256_unpacklo_epi16(lower, upper), _mm256_unpackhi_epi16(lower, upper));
+            (_mm256_castsi256_ps(first), _mm256_castsi256_ps(second))
         }
     }
 }
 
-/// The numbers at the indices in the lowest 4 bits of each lane: a permutation looks at 3 bits, the 4th chooses
-/// between the halves.
+/// Two bytes a number are half the work; where they lie decides which of two neighbours a shift or a mask leaves.
+impl Decoded<Avx2> for Widened {
+    const GROUP: usize = 64;
+    /// The lower and the upper bytes of 16 bfloat16; those of the group's second half in the upper half.
+    type Table = [__m256i; 2];
+
+    #[inline(always)]
+    fn number_at(place: usize) -> usize {
+        // Even numbers come first; of each half of the group, every other one of 8.
+        let (vector, lane) = (place / 8, place % 8);
+        lane / 4 * 32 + vector % 4 / 2 * 16 + lane % 4 * 4 + vector % 2 * 2 + vector / 4
+    }
+    #[inline(always)]
+    fn table(simd: Avx2, code: &[f32; 16], scales: [f32; 2], minima: [f32; 2]) -> [__m256i; 2] {
+        // SAFETY: the value of the instruction set proves that it is there.
+        unsafe {
+            let first = bytes_of_bfloat16(simd, numbers_of(code, scales[0], minima[0]));
+            if one_block(scales, minima) {
+                return first;
+            }
+            let second = bytes_of_bfloat16(simd, numbers_of(code, scales[1], minima[1]));
+            [_mm256_blend_epi32::<0xF0>(first[0], second[0]), _mm256_blend_epi32::<0xF0>(first[1], second[1])]
+        }
+    }
+    #[inline(always)]
+    unsafe fn decode(_: Avx2, table: [__m256i; 2], group: *const u8, pair: usize) -> (__m256, __m256) {
+        // SAFETY: the value of the instruction set proves that it is there; the caller can read the group's 32 bytes.
+        unsafe {
+            let indices = half_bytes(group, pair / 32);
+            let (lower, upper) = (_mm256_shuffle_epi8(table[0], indices), _mm256_shuffle_epi8(table[1], indices));
+            let numbers = match pair % 32 {
+                0 => _mm256_unpacklo_epi8(lower, upper),
+                _ => _mm256_unpackhi_epi8(lower, upper),
+            };
+            let mask = _mm256_set1_epi32(0xFFFF_0000_u32.cast_signed());
+            let (even, odd) = (_mm256_slli_epi32::<16>(numbers), _mm256_and_si256(numbers, mask));
+            (_mm256_castsi256_ps(even), _mm256_castsi256_ps(odd))
+        }
+    }
+}
+
+/// What 16 indices stand for: numbers 0 to 3 and 8 to 11, 4 to 7 and 12 to 15.
 ///
 /// # Safety
-/// The processor has AVX2. (Without the attribute that would say so to the compiler, which may not be combined with
-/// inlining in every case.)
+/// The processor has AVX2.
 #[inline(always)]
-unsafe fn lookup((low, high): (__m256, __m256), indices: __m256i) -> __m256 {
+unsafe fn numbers_of(code: &[f32; 16], scale: f32, minimum: f32) -> (__m256, __m256) {
+    // SAFETY: the caller vouches for AVX2; four vectors of 4 lie in `code`.
+    unsafe {
+        let (scale, minimum, code) = (_mm256_set1_ps(scale), _mm256_set1_ps(minimum), code.as_ptr());
+        let (first, second) = (_mm256_loadu2_m128(code.add(8), code), _mm256_loadu2_m128(code.add(12), code.add(4)));
+        (_mm256_fmadd_ps(first, scale, minimum), _mm256_fmadd_ps(second, scale, minimum))
+    }
+}
+
+/// The bytes of each place of what [`numbers_of`] makes, in both halves.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn bytes_of_float32((a, b): (__m256, __m256)) -> [__m256i; 4] {
     // SAFETY: the caller vouches for AVX2.
     unsafe {
-        let choose_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(indices));
-        let low = _mm256_permutevar8x32_ps(low, indices);
-        _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(high, indices), choose_high)
+        let gather = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+        let a = _mm256_shuffle_epi8(_mm256_castps_si256(a), gather);
+        let b = _mm256_shuffle_epi8(_mm256_castps_si256(b), gather);
+        let (lower, upper) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+        [
+            _mm256_permute4x64_epi64::<0x88>(lower),
+            _mm256_permute4x64_epi64::<0xDD>(lower),
+            _mm256_permute4x64_epi64::<0x88>(upper),
+            _mm256_permute4x64_epi64::<0xDD>(upper),
+        ]
+    }
+}
+
+/// The same of the nearest bfloat16.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn bytes_of_bfloat16(simd: Avx2, (a, b): (__m256, __m256)) -> [__m256i; 2] {
+    // SAFETY: the caller vouches for AVX2.
+    unsafe {
+        let gather = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+        let a = _mm256_srli_epi32::<16>(_mm256_castps_si256(simd.nearest_bf16(a)));
+        let b = _mm256_srli_epi32::<16>(_mm256_castps_si256(simd.nearest_bf16(b)));
+        let bytes = _mm256_shuffle_epi8(_mm256_packus_epi32(a, b), gather);
+        [_mm256_permute4x64_epi64::<0x88>(bytes), _mm256_permute4x64_epi64::<0xDD>(bytes)]
+    }
+}
+
+/// Whether both halves of a group stand for the same numbers, as they mostly do. (By their bits, for the sake of NaN.)
+#[inline(always)]
+fn one_block(scales: [f32; 2], minima: [f32; 2]) -> bool {
+    scales[0].to_bits() == scales[1].to_bits() && minima[0].to_bits() == minima[1].to_bits()
+}
+
+/// The upper halves of 32 bytes, or the lower ones.
+///
+/// # Safety
+/// The processor has AVX2, and the bytes can be read.
+#[inline(always)]
+unsafe fn half_bytes(group: *const u8, lower: usize) -> __m256i {
+    // SAFETY: the caller vouches for AVX2 and the bytes.
+    unsafe {
+        let bytes = _mm256_loadu_si256(group.cast());
+        let halves = if lower == 0 { _mm256_srli_epi16::<4>(bytes) } else { bytes };
+        _mm256_and_si256(halves, _mm256_set1_epi8(15))
     }
 }
 
@@ -116,9 +237,13 @@ impl InWords {
 /// As of bfloat16, of twice as many numbers: the bytes of a word need not be taken apart, and there is half as often a
 /// table to be made. (0.82 of the time where memory is no limit.)
 impl Decoded<Avx512Bf16> for InWords {
-    const LANE_STRIDE: usize = 4;
     const GROUP: usize = 128;
     type Table = __m512i;
+
+    #[inline(always)]
+    fn number_at(place: usize) -> usize {
+        strided::<4>(place, <Self as Factor<Avx512Bf16>>::STEP)
+    }
 
     #[inline(always)]
     fn table(simd: Avx512Bf16, code: &[f32; 16], scales: [f32; 2], minima: [f32; 2]) -> __m512i {

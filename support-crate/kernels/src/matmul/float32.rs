@@ -2,6 +2,7 @@
 
 use super::{Gemm, Operands, Product, Weights, row_stride, split_rows};
 use crate::scratch::Scratch;
+use crate::simd::Dispatch;
 use crate::sizes;
 
 /// From so many rows of inputs on, it pays to copy them for [`row_stride`]'s sake.

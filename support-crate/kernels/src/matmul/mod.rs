@@ -125,7 +125,9 @@ impl Product<'_> {
     /// The same for some rows of inputs at a time, one after the other; of no outputs, none.
     fn parts(&mut self) -> impl Iterator<Item = Product<'_>> {
         let Self { scope, isa, x, n, k, epilogue, ref mut out } = *self;
-        let (inputs, outputs) = (x.chunks(CONVERTED * k), out.chunks_mut((CONVERTED * n).max(1)));
+        // Where there are no inputs, their rows may be of any length.
+        let (inputs, outputs) = [k, n].map(|of_rows| CONVERTED.saturating_mul(of_rows).max(1)).into();
+        let (inputs, outputs) = (x.chunks(inputs), out.chunks_mut(outputs));
         inputs.zip(outputs).map(move |(x, out)| Product { scope, isa, x, n, k, epilogue, out })
     }
 

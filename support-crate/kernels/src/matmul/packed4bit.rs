@@ -18,11 +18,9 @@ use super::{Product, Weights, split_rows};
 use crate::amx;
 use crate::isa::Isa;
 use crate::scratch::{Reused, Scratch};
-#[cfg(target_arch = "aarch64")]
-use crate::simd::NeonBf16 as WithBf16;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{Avx512Bf16, Avx512Bf16 as WithBf16};
-use crate::simd::{FloatKernel, Kernel, Simd};
+use crate::simd::Avx512Bf16;
+use crate::simd::{Dispatch, Kernel, Simd};
 use crate::sizes;
 use crate::strided::Block;
 
@@ -98,15 +96,9 @@ impl Packed4Bit<'_> {
 
 impl Weights for Packed4Bit<'_> {
     fn multiply(&self, mut product: Product<'_>) {
-        self.check(product.n, product.k);
-        product.parts().for_each(|part| self.multiply_part(part));
-    }
-}
-
-impl Packed4Bit<'_> {
-    fn multiply_part(self, product: Product<'_>) {
         let isa = product.isa;
-        match (self.compute, isa) {
+        self.check(product.n, product.k);
+        product.parts().for_each(|product| match (self.compute, isa) {
             (Compute::Float32, _) => self.multiply_in::<f32, _>(isa, product),
             #[cfg(target_arch = "x86_64")]
             (Compute::BFloat16, Isa::Avx512Bf16(simd)) if InWords::fits(product.k, self.blocksize) => {
@@ -117,51 +109,28 @@ impl Packed4Bit<'_> {
             #[cfg(target_arch = "x86_64")]
             (Compute::BFloat16, Isa::Amx(amx)) => {
                 let x = &*ordered::<bf16, _>(amx.vectors(), &product, self.columns);
-                let factors = Factors { weights: self, x, m: product.m(), k: product.k };
+                let factors = Factors { weights: *self, x, m: product.m(), k: product.k };
                 amx::multiply(amx, x, &factors, product);
             }
             #[cfg(target_arch = "aarch64")]
             (Compute::BFloat16, Isa::NeonBf16(simd)) => self.multiply_in::<bf16, _>(simd, product),
             (Compute::BFloat16, _) => self.multiply_in::<Widened, _>(isa, product),
-        }
+        });
     }
+}
 
+impl Packed4Bit<'_> {
     /// As numbers `T`, by kernels that run on `vectors`.
-    fn multiply_in<T: Reused + Send + Sync, V: Runs<T>>(self, vectors: V, product: Product<'_>) {
+    fn multiply_in<T: Reused + Send + Sync, V: Runs<T>>(&self, vectors: V, product: Product<'_>) {
         let (m, k) = (product.m(), product.k);
-        let factors = &Factors { weights: self, x: &ordered::<T, V>(vectors, &product, self.columns), m, k };
-        product.divide(m * k, &|rows, out| vectors.multiply(Part { factors, rows, out }));
+        let factors = &Factors { weights: *self, x: &ordered::<T, V>(vectors, &product, self.columns), m, k };
+        product.divide(m * k, &|rows, out| vectors.dispatch(Part { factors, rows, out }));
     }
 }
 
-/// What kernels of the numbers `T` run on: an instruction set that is found out for each call, or one that is known.
-trait Runs<T>: Copy + Sync {
-    fn order(self, rows: Order<'_, T>);
-    fn multiply(self, part: Part<'_, T>);
-}
-
-impl<T> Runs<T> for Isa
-where
-    for<'a> Order<'a, T>: FloatKernel,
-    for<'a> Part<'a, T>: FloatKernel,
-{
-    fn order(self, rows: Order<'_, T>) {
-        self.dispatch(rows);
-    }
-    fn multiply(self, part: Part<'_, T>) {
-        self.dispatch(part);
-    }
-}
-
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-impl<T: Decoded<WithBf16>> Runs<T> for WithBf16 {
-    fn order(self, rows: Order<'_, T>) {
-        self.vectorize(rows);
-    }
-    fn multiply(self, part: Part<'_, T>) {
-        self.vectorize(part);
-    }
-}
+/// What kernels of the numbers `T` run on.
+trait Runs<T>: Copy + Sync + for<'a> Dispatch<Order<'a, T>> + for<'a> Dispatch<Part<'a, T>> {}
+impl<T, V: Copy + Sync + for<'a> Dispatch<Order<'a, T>> + for<'a> Dispatch<Part<'a, T>>> Runs<T> for V {}
 
 /// All inputs as [`Order`] leaves them, each row in the order of `columns` first.
 fn ordered<T: Reused + Send, V: Runs<T>>(vectors: V, product: &Product<'_>, columns: Option<&[u32]>) -> Scratch<T> {
@@ -177,7 +146,7 @@ fn ordered<T: Reused + Send, V: Runs<T>>(vectors: V, product: &Product<'_>, colu
     let x = permuted.as_deref().unwrap_or(x);
     let mut ordered = Scratch::<T>::uninit(x.len());
     scope.split_mut(&mut ordered, k, 4 * k, &|first, out| {
-        vectors.order(Order { x: &x[first * k..first * k + out.len()], k, out });
+        vectors.dispatch(Order { x: &x[first * k..first * k + out.len()], k, out });
     });
     ordered
 }
@@ -191,8 +160,7 @@ struct Factors<'a, T> {
 }
 
 /// Brings rows of inputs into the format that they are multiplied in. Where rows consist of whole groups, also into the
-/// order that decoding has numbers in: of those that some vectors hold together, every `LANE_STRIDE`th comes first, beginning
-/// with the first, and then those that begin with the second.
+/// order that decoding has numbers in ([`Decoded::number_at`]).
 struct Order<'a, T> {
     x: &'a [f32],
     k: usize,
@@ -206,13 +174,8 @@ impl<S: Simd, T: Decoded<S>> Kernel<S> for Order<'_, T> {
         if !k.is_multiple_of(T::GROUP) {
             return x.iter().zip(out).for_each(|(x, out)| *out = T::nearest(*x));
         }
-        let together = T::LANE_STRIDE * T::STEP;
-        for (x, out) in x.chunks_exact(together).zip(out.chunks_exact_mut(together)) {
-            for (first, out) in out.chunks_exact_mut(T::STEP).enumerate() {
-                out.iter_mut()
-                    .zip(x[first..].iter().step_by(T::LANE_STRIDE))
-                    .for_each(|(out, x)| *out = T::nearest(*x));
-            }
+        for (x, out) in x.chunks_exact(T::GROUP).zip(out.chunks_exact_mut(T::GROUP)) {
+            out.iter_mut().enumerate().for_each(|(place, out)| *out = T::nearest(x[T::number_at(place)]));
         }
     }
 }
@@ -299,7 +262,8 @@ impl<T: Copy> Factors<'_, T> {
                             let numbers = T::decode(simd, table, packed.add(number / 2), pair);
                             for i in 0..M {
                                 let inputs = load_pair::<S, T>(simd, x.as_ptr().add(i * k + at + pair));
-                                sums[i][j] = add_products::<S, T>(simd, numbers, inputs, sums[i][j]);
+                                let sum = T::dot(simd, numbers.0, inputs.0, sums[i][j]);
+                                sums[i][j] = T::dot(simd, numbers.1, inputs.1, sum);
                             }
                         }
                     }
@@ -320,7 +284,8 @@ impl<T: Copy> Factors<'_, T> {
                         // SAFETY: as was checked before the loop, a whole group of this input begins at `at`.
                         let inputs = unsafe { load_pair::<S, T>(simd, x.as_ptr().add(i * k + at + pair)) };
                         for j in 0..N {
-                            sums[i][j] = add_products::<S, T>(simd, numbers[j], inputs, sums[i][j]);
+                            let sum = T::dot(simd, numbers[j].0, inputs.0, sums[i][j]);
+                            sums[i][j] = T::dot(simd, numbers[j].1, inputs.1, sum);
                         }
                     }
                 }
@@ -405,16 +370,6 @@ impl amx::TileProduct for Factors<'_, bf16> {
 unsafe fn load_pair<S: Simd, T: Decoded<S>>(simd: S, from: *const T) -> (T::Vector, T::Vector) {
     // SAFETY: each vector is half of the pair, which the caller vouches for.
     unsafe { (T::load(simd, from), T::load(simd, from.add(T::STEP))) }
-}
-
-#[inline(always)]
-fn add_products<S: Simd, T: Decoded<S>>(
-    simd: S,
-    numbers: (T::Vector, T::Vector),
-    inputs: (T::Vector, T::Vector),
-    sums: S::F32,
-) -> S::F32 {
-    T::dot(simd, numbers.1, inputs.1, T::dot(simd, numbers.0, inputs.0, sums))
 }
 
 #[cfg(test)]

@@ -41,6 +41,18 @@ pub trait Kernel<S> {
     fn run(self, simd: S);
 }
 
+/// What runs a kernel: an instruction set, which finds out its vectors, or vectors that are known already.
+pub trait Dispatch<K> {
+    fn dispatch(self, kernel: K);
+}
+
+impl<S: Simd, K: Kernel<S>> Dispatch<K> for S {
+    #[inline(always)]
+    fn dispatch(self, kernel: K) {
+        self.vectorize(kernel);
+    }
+}
+
 /// Defines the traits of kernels that are compiled for each of some instruction sets: which sets differ in what; the
 /// others run the code of the set that they contain.
 macro_rules! kernels_for {

@@ -253,6 +253,11 @@ fn a_product_of_nothing_computes_nothing_in_every_format() {
         for (m, sizes) in [(2, [3, 0, 64]), (0, [0, 0, 64])] {
             check(format, sizes, lengths(format, m, sizes), false, 1);
         }
+        // No rows, of more numbers than there can be of several.
+        for k in [usize::MAX, usize::MAX / 511] {
+            let sizes = [0, k, 64];
+            check(format, sizes, lengths(format, 0, sizes).map(length), false, 1);
+        }
     }
 }
 
