@@ -14,13 +14,13 @@ pub use crate::measure::{
     reset_peak_memory, resident_memory, stopwatch, time_generate, time_generate_batch, time_generate_interleaved,
 };
 pub use crate::model::{
-    CausalLm, Device, Engine, Hub, Linear4bit, Linear8bitLt, LoadOptions, Loaded, LogitPositions, Logits, ModelHub,
-    Precision, ResolvedDtype, TensorInfo, TensorKind, TokenBatch, Tokenizer, Weights, best_device, calibrate,
-    load_model, load_model_and_tokenizer, resolve_dtype, set_threads, threads,
+    CausalLm, Device, Engine, Hub, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Precision, ResolvedDtype,
+    TensorInfo, TensorKind, TokenBatch, Tokenizer, Weights, best_device, calibrate, load_model,
+    load_model_and_tokenizer, resolve_dtype, set_threads, threads,
 };
 pub use crate::quant::{
-    Absmax, Calibration, CalibrationMethod, E2M1, FourBit, FourBitOptions, Granularity, Head, INT4, Int8Rows,
-    QuantizationConfig, Quantized4Bit, round_to_codebook,
+    Absmax, AffineInt4, Calibration, CalibrationMethod, E2M1, FourBit, FourBitOptions, Granularity, Head, INT4,
+    Int8Rows, QuantizationConfig, QuantizationMethod, Quantized4Bit, round_to_codebook,
 };
 pub use crate::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Summary, Table, Timeline, TradeOff};
 pub use crate::source::{Fact, ModelId, embedded_facts, held_out_text};

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use quantlab::measure::{peak_memory_of, resident_memory};
 use quantlab::model::{Engine, LoadOptions, Loaded, load_model};
-use quantlab::quant::QuantizationConfig;
+use quantlab::quant::{FourBitOptions, QuantizationConfig};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -145,7 +145,7 @@ fn quantization() -> QuantizationConfig {
         "int8" => QuantizationConfig::int8(),
         "nf4" => QuantizationConfig::nf4(),
         "fp4" => QuantizationConfig::fp4(),
-        _ => QuantizationConfig { bnb_4bit_use_double_quant: true, ..QuantizationConfig::nf4() },
+        _ => QuantizationConfig::four_bit(FourBitOptions { double_quant: true, ..FourBitOptions::default() }),
     }
 }
 

@@ -70,7 +70,7 @@ fn every_layer_is_seen_by_its_name_and_for_every_token() {
         }
         // All of a model's layers, and no other: with all of them skipped, nothing is quantized.
         let names = calibration.layers().iter().map(|layer| layer.layer.clone()).collect();
-        let config = QuantizationConfig { llm_int8_skip_modules: Some(names), ..QuantizationConfig::int8() };
+        let config = QuantizationConfig { skip_modules: Some(names), ..QuantizationConfig::int8() };
         let skipping = try_load(&case.folder, Some(config)).unwrap();
         assert_eq!(skipping.model.info().quant_state_bytes, 0, "{}", case.name);
     }
@@ -232,17 +232,16 @@ fn calibrations_that_do_not_fit_the_model() {
     expect(message(&layers[1..]), &["calibration", "`transformer.h.0.attn.c_attn`"]);
     let mut wrong = layers.clone();
     (wrong[3].0, wrong[3].1) = ("transformer.h.0.mlp.c_proj", 64);
-    expect(message(&wrong), &["layer `transformer.h.0.mlp.c_proj`", "`calibration`", "64", "256"]);
+    expect(message(&wrong), &["layer `transformer.h.0.mlp.c_proj`", "calibration", "64", "256"]);
     let more = [&layers[..], &[("transformer.h.3.mlp.c_fc", 64, 1.0)]].concat();
-    expect(message(&more), &["`calibration`", "`transformer.h.3.mlp.c_fc`", "another model"]);
+    expect(message(&more), &["calibration", "`transformer.h.3.mlp.c_fc`", "another model"]);
     let of_llama = try_load(Path::new("tests/golden/llama-tiny"), None).unwrap();
     let config = QuantizationConfig::static_int8(absmax(&of_llama));
     let text = try_load(tiny(), Some(config)).unwrap_err().to_string();
     expect(text, &["calibration", "`transformer.h.0.attn.c_attn`"]);
     // Of a layer that stays as it is, nothing need be known.
     let skip = Some(vec!["transformer.h.0.attn.c_attn".to_owned()]);
-    let config =
-        QuantizationConfig { llm_int8_skip_modules: skip, ..QuantizationConfig::static_int8(made(&layers[1..])) };
+    let config = QuantizationConfig { skip_modules: skip, ..QuantizationConfig::static_int8(made(&layers[1..])) };
     assert!(try_load(tiny(), Some(config)).is_ok());
 }
 

@@ -85,7 +85,7 @@ fn a_step_of_one_token_allocates_nothing() {
         of_three().with_attention_mask(&whole).unwrap(),
         of_three().with_attention_mask(&padded.map(Vec::from)).unwrap(),
     ];
-    let int8 = || QuantizationConfig { llm_int8_threshold: 0.0, ..QuantizationConfig::int8() };
+    let int8 = || QuantizationConfig::llm_int8(0.0);
     for case in cases() {
         for (precision, quantization) in [
             (Precision::Float32, None),

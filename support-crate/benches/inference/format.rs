@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use quantlab::error::{Error, Result};
 use quantlab::model::{Loaded, Precision, calibrate};
-use quantlab::quant::{CalibrationMethod, Granularity, Head, QuantizationConfig};
+use quantlab::quant::{CalibrationMethod, FORMATS, Granularity, Head, QuantizationConfig};
 
 /// What static int8 is calibrated with.
 const PROMPTS: [&str; 4] = [
@@ -49,8 +49,9 @@ impl Format {
     }
 }
 
-/// Reads `float32`, `bfloat16`, `int8`, `static-int8`, `nf4`, `fp4`; of the last four also with `+head8`, the head in
-/// int8 too, and with `+float32`, the rest of the model and the products of 4-bit weights in float32.
+/// Reads `float32`, `bfloat16`, `static-int8`, and the names of [`FORMATS`](quantlab::quant::FORMATS); quantized formats also
+/// with `+head8`, the head in int8 too, `+head`, the head as the layers, and `+float32`, the rest of the model and the
+/// products of 4-bit weights in float32.
 impl FromStr for Format {
     type Err = Error;
 
@@ -65,26 +66,26 @@ impl FromStr for Format {
         for part in parts {
             match part {
                 "head8" => head = Head::Int8,
+                "head" => head = Head::AsLayers,
                 "float32" => precision = Precision::Float32,
                 _ => return Err(unknown(text)),
             }
         }
-        let quantized =
-            |config| Layers::Quantized(QuantizationConfig { head, bnb_4bit_compute_dtype: precision, ..config });
         let layers = match layers {
-            Some("int8") => quantized(QuantizationConfig::int8()),
             Some("static-int8") => Layers::StaticInt8(head),
-            Some("nf4") => quantized(QuantizationConfig::nf4()),
-            Some("fp4") => quantized(QuantizationConfig::fp4()),
-            _ => return Err(unknown(text)),
+            format => {
+                let config = format.unwrap_or_default().parse().map_err(|_| unknown(text))?;
+                Layers::Quantized(QuantizationConfig { head, compute_dtype: precision, ..config })
+            }
         };
         Ok(Self { name, precision, layers })
     }
 }
 
 fn unknown(text: &str) -> Error {
+    let quantized = FORMATS.iter().map(|format| format.name.replace(' ', "-")).collect::<Vec<_>>().join(", ");
     Error::input(format!("{text:?} is no format of weights"))
-        .hint("float32, bfloat16, int8, static-int8, nf4 or fp4, the last four also with +head8 or +float32")
+        .hint(format!("float32, bfloat16, or {quantized}, these also with +head8, +head or +float32"))
 }
 
 impl fmt::Display for Format {

@@ -3,7 +3,7 @@
 //! [`CausalLm`] is the one trait that generation and measuring know. `decoder` describes GPT-2 and the Llama
 //! family, once; two folders compute what it describes: `kernels`, this library's own engine, and `library`, the
 //! engines that are candle and libtorch. What a caller passes is checked here, once, for every [`Engine`].
-//! [`Linear4bit`] and [`Linear8bitLt`] are single quantized layers over libtorch's tensors.
+//! `quantized` holds a layer of each quantized format, for all engines.
 
 mod batch;
 mod cache;
@@ -16,10 +16,10 @@ mod families;
 mod hub;
 mod kernels;
 mod library;
-mod linear;
 mod load;
 pub(crate) mod memory;
 mod precision;
+mod quantized;
 mod save;
 mod tensor_info;
 #[cfg(test)]
@@ -44,7 +44,6 @@ pub use config::{Activation, Architecture, Biases, DecoderConfig, NormKind, Posi
 pub use device::{Device, best_device};
 pub use engine::Engine;
 pub use hub::{Hub, ModelHub};
-pub use linear::{Linear4bit, Linear8bitLt};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use memory::available_memory;
 pub use precision::{ResolvedDtype, resolve_dtype};
@@ -247,7 +246,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// With a cache, `tokens` continue what the cache holds, and are added to it; without, they are the
     /// whole sequences. A batch element's result does not depend on its neighbours or its padding, with one
     /// exception: a model in int8 with a threshold
-    /// ([`llm_int8_threshold`](crate::quant::QuantizationConfig::llm_int8_threshold)).
+    /// ([threshold](crate::quant::QuantizationMethod::LlmInt8)).
     ///
     /// # Errors
     /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; logits of more last

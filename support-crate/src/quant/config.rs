@@ -1,52 +1,63 @@
-//! Which layers of a model are quantized, and how: bitsandbytes' own configuration, and static int8.
+//! Which layers of a model are quantized, and how.
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use std::str::FromStr;
 
-use super::{Calibration, FourBit, FourBitOptions, LayerCalibration, check_blocksize};
-use crate::error::{Context, Error, Result};
+use serde_json::Value;
+
+use super::bitsandbytes;
+use super::format::{FORMATS, Format};
+use super::{AffineInt4, Calibration, FourBit, FourBitOptions, check_blocksize, check_threshold};
+use crate::error::{Error, Result};
 use crate::precision::Precision;
 
-/// How a model is quantized while it is loaded.
-///
-/// Mirrors `BitsAndBytesConfig` of transformers (`utils/quantization_config.py`): the same names and
-/// defaults, as far as they exist here. `bnb_4bit_blocksize`, `head` and `calibration` are additions.
+/// How a model is quantized while it is loaded, or how its checkpoint is quantized.
 ///
 /// ```
-/// use quantlab::quant::QuantizationConfig;
+/// use quantlab::quant::{FourBitOptions, Head, QuantizationConfig};
 ///
-/// let config = QuantizationConfig { bnb_4bit_use_double_quant: true, ..QuantizationConfig::nf4() };
-/// assert_eq!(config.to_string(), "nf4, double quantization");
+/// let double = FourBitOptions { double_quant: true, ..FourBitOptions::default() };
+/// let config = QuantizationConfig { head: Head::Int8, ..QuantizationConfig::four_bit(double) };
+/// assert_eq!(config.to_string(), "nf4, double quantization, head int8");
+/// assert_eq!("int8".parse::<QuantizationConfig>()?, QuantizationConfig::llm_int8(6.0));
+/// # Ok::<(), quantlab::error::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantizationConfig {
-    /// LLM.int8(): weights and inputs of 8 bits.
-    pub load_in_8bit: bool,
-    /// Weights of 4 bits.
-    pub load_in_4bit: bool,
-    /// Input columns that reach this size are multiplied in higher precision; 0 for none. Which columns these
-    /// are depends on all tokens that are computed together, as in bitsandbytes: with a threshold, a
-    /// sequence's numbers can change with its neighbours in a batch and with the cache.
-    pub llm_int8_threshold: f32,
-    /// Modules that stay as they are, by name (`c_attn`, `transformer.h.0`). The head always does unless
-    /// [`head`](Self::head) says otherwise.
-    pub llm_int8_skip_modules: Option<Vec<String>>,
-    /// The 4-bit data type.
-    pub bnb_4bit_quant_type: FourBit,
-    /// Whether the scales of blocks are quantized too.
-    pub bnb_4bit_use_double_quant: bool,
-    /// What 4-bit weights are dequantized to, and multiplied with inputs in. bfloat16 rounds both, as bitsandbytes
-    /// does, which rounds the sums too; where the processor has an instruction for it, many rows of inputs take
-    /// half the time. float32 rounds nothing. On the CPU, float16 is taken as float32, and the engines `tch` and
-    /// `candle` always compute in float32; on a GPU, in the precision of the model.
-    pub bnb_4bit_compute_dtype: Precision,
-    /// Weights that share a scale: a power of two from 32 to 4096. Always 64 in transformers.
-    pub bnb_4bit_blocksize: usize,
+    /// The method, with its settings.
+    pub method: QuantizationMethod,
+    /// Modules that stay as they are, by name (`c_attn`, `transformer.h.0`): `llm_int8_skip_modules` of bitsandbytes.
+    /// The head always does unless [`head`](Self::head) says otherwise.
+    pub skip_modules: Option<Vec<String>>,
     /// What becomes of the head, which transformers leaves in the precision of the model.
     pub head: Head,
-    /// Static int8: the inputs of 8-bit layers are quantized by these scales. Without them, every token
-    /// has a scale of its own, found while computing.
-    pub calibration: Option<Calibration>,
+    /// What weights of 4 bits are dequantized to, and multiplied with inputs in (`bnb_4bit_compute_dtype`). bfloat16
+    /// rounds both, as bitsandbytes does, which rounds the sums too; where the processor has an instruction for it, many
+    /// rows of inputs take half the time. float32 rounds nothing. On the CPU, float16 is taken as float32, and the engines
+    /// `tch` and `candle` always compute in float32; on a GPU, in the precision of the model. Layers of 8 bits have no
+    /// use for it.
+    pub compute_dtype: Precision,
+}
+
+/// How weights are quantized. Others will follow.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum QuantizationMethod {
+    /// LLM.int8(): weights and inputs of 8 bits (`load_in_8bit`).
+    LlmInt8 {
+        /// Input columns that reach this size are multiplied in higher precision; 0 for none. Which columns these
+        /// are depends on all tokens that are computed together, as in bitsandbytes: with a threshold, a
+        /// sequence's numbers can change with its neighbours in a batch and with the cache.
+        threshold: f32,
+    },
+    /// Weights of 8 bits, and inputs of 8 bits by scales that are fixed beforehand.
+    StaticInt8(Calibration),
+    /// Blocks of 4-bit weights by a codebook (`load_in_4bit`).
+    FourBit(FourBitOptions),
+    /// Groups of 4-bit weights, each with a scale and a zero point, by rounding to nearest ([`AffineInt4`]).
+    Int4 {
+        /// Weights of a row that share a scale and a zero point: a multiple of 32.
+        group_size: usize,
+    },
 }
 
 /// What becomes of the head (`lm_head`), the largest matrix of a small model.
@@ -63,173 +74,125 @@ pub enum Head {
     AsLayers,
 }
 
-/// How one layer is quantized.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum LayerFormat<'a> {
-    /// Blocks of 4-bit weights.
-    FourBit {
-        /// The format.
-        options: FourBitOptions,
-        /// What products are computed in.
-        compute_dtype: Precision,
-    },
-    /// Rows of 8-bit weights, inputs of 8 bits.
-    Int8 {
-        /// Input columns that reach this size are kept; 0 for none.
-        threshold: f32,
-    },
-    /// Rows of 8-bit weights, inputs of 8 bits by scales fixed beforehand.
-    StaticInt8(&'a LayerCalibration),
-}
-
-impl Default for QuantizationConfig {
-    fn default() -> Self {
-        Self {
-            load_in_8bit: false,
-            load_in_4bit: false,
-            llm_int8_threshold: 6.0,
-            llm_int8_skip_modules: None,
-            bnb_4bit_quant_type: FourBit::Fp4,
-            bnb_4bit_use_double_quant: false,
-            bnb_4bit_compute_dtype: Precision::Float32,
-            bnb_4bit_blocksize: 64,
-            head: Head::AsLoaded,
-            calibration: None,
-        }
+/// Everything else as transformers has it by default.
+impl From<QuantizationMethod> for QuantizationConfig {
+    fn from(method: QuantizationMethod) -> Self {
+        Self { method, skip_modules: None, head: Head::AsLoaded, compute_dtype: Precision::Float32 }
     }
 }
 
+/// What a head in int8 is.
+static INT8_HEAD: QuantizationMethod = QuantizationMethod::LlmInt8 { threshold: 0.0 };
+
 impl QuantizationConfig {
-    /// `load_in_8bit=True`
+    /// `load_in_8bit=True`: LLM.int8() with its usual threshold.
     pub fn int8() -> Self {
-        Self { load_in_8bit: true, ..Self::default() }
+        Self::llm_int8(6.0)
+    }
+
+    /// LLM.int8() that keeps input columns out that reach `threshold` (`llm_int8_threshold`); with 0, dynamic int8, which
+    /// keeps none.
+    pub fn llm_int8(threshold: f32) -> Self {
+        QuantizationMethod::LlmInt8 { threshold }.into()
     }
 
     /// Weights of 8 bits, and inputs of 8 bits by the scales of a calibration
     /// ([`calibrate`](crate::model::calibrate)). bitsandbytes has nothing like it.
     pub fn static_int8(calibration: Calibration) -> Self {
-        Self { llm_int8_threshold: 0.0, calibration: Some(calibration), ..Self::int8() }
+        QuantizationMethod::StaticInt8(calibration).into()
     }
 
     /// `load_in_4bit=True, bnb_4bit_quant_type="nf4"`
     pub fn nf4() -> Self {
-        Self { load_in_4bit: true, bnb_4bit_quant_type: FourBit::Nf4, ..Self::default() }
+        Self::four_bit(FourBitOptions { quant_type: FourBit::Nf4, ..FourBitOptions::default() })
     }
 
     /// `load_in_4bit=True, bnb_4bit_quant_type="fp4"`
     pub fn fp4() -> Self {
-        Self { load_in_4bit: true, ..Self::default() }
+        Self::four_bit(FourBitOptions { quant_type: FourBit::Fp4, ..FourBitOptions::default() })
+    }
+
+    /// `load_in_4bit=True` with options of one's own.
+    pub fn four_bit(options: FourBitOptions) -> Self {
+        QuantizationMethod::FourBit(options).into()
+    }
+
+    /// Affine int4 by rounding to nearest, in groups of `group_size` weights of a row; 128 and 32 are usual.
+    pub fn int4(group_size: usize) -> Self {
+        QuantizationMethod::Int4 { group_size }.into()
     }
 
     /// Reads `quantization_config` of a `config.json`.
     ///
     /// # Errors
-    /// Another method than bitsandbytes, or a value that is not understood, by its name.
+    /// Another `quant_method` than can be read, or a value that is not understood, by its name.
     pub fn from_json(value: &Value) -> Result<Self> {
-        let keys: Keys = serde_json::from_value(value.clone())
-            .map_err(|cause| Error::format(format!("`quantization_config`: {cause}")))?;
-        keys.into_config()
+        let config = match value.get("quant_method").and_then(Value::as_str) {
+            None | Some(bitsandbytes::METHOD) => bitsandbytes::read(value)?,
+            Some(other) => {
+                return Err(Error::format(format!("a checkpoint quantized with {other:?}"))
+                    .hint("only bitsandbytes checkpoints can be read"));
+            }
+        };
+        config.check()?;
+        Ok(config)
     }
 
-    /// The entry for a `config.json`, as transformers writes it. A head in int8 is a key of this library's own,
-    /// `head`; a block size other than 64 is in the layers' quant states only.
+    /// The entry for a `config.json`, as transformers writes it for bitsandbytes. A head in int8 is a key of this library's
+    /// own, `head`; a block size other than 64 is in the layers' quant states only.
     ///
     /// # Errors
-    /// Static int8, which bitsandbytes does not have: it would read the weights as those of another format.
+    /// A format that no checkpoint has.
     pub fn to_json(&self) -> Result<Value> {
-        if self.calibration.is_some() {
-            return Err(Error::input(
-                "`calibration`: bitsandbytes has no static int8, so a config.json cannot express it",
-            )
-            .hint("keep the model in full precision, and quantize it while it is loaded"));
-        }
-        let mut keys = Map::new();
-        let mut set = |name: &str, value: Value| keys.insert(name.to_owned(), value);
-        if self.head == Head::Int8 {
-            set("head", "int8".into());
-        }
-        set("_load_in_4bit", self.load_in_4bit.into());
-        set("_load_in_8bit", self.load_in_8bit.into());
-        set("bnb_4bit_compute_dtype", self.bnb_4bit_compute_dtype.to_string().into());
-        set("bnb_4bit_quant_storage", "uint8".into());
-        set("bnb_4bit_quant_type", self.bnb_4bit_quant_type.to_string().into());
-        set("bnb_4bit_use_double_quant", self.bnb_4bit_use_double_quant.into());
-        set("llm_int8_enable_fp32_cpu_offload", false.into());
-        set("llm_int8_has_fp16_weight", false.into());
-        set("llm_int8_skip_modules", self.skipped_with_head().into());
-        set("llm_int8_threshold", f64::from(self.llm_int8_threshold).into());
-        set("load_in_4bit", self.load_in_4bit.into());
-        set("load_in_8bit", self.load_in_8bit.into());
-        set("quant_method", "bitsandbytes".into());
-        Ok(Value::Object(keys))
-    }
-
-    /// The modules to skip, with the head or without it: a list that leaves it out means that it is quantized.
-    fn skipped_with_head(&self) -> Option<Vec<String>> {
-        let mut skipped = self.llm_int8_skip_modules.clone();
-        match (self.head, &mut skipped) {
-            (Head::AsLoaded, Some(skipped)) if !names_any(skipped, "lm_head") => skipped.push("lm_head".to_owned()),
-            (Head::AsLoaded, _) => (),
-            (Head::Int8 | Head::AsLayers, skipped) => skipped.get_or_insert_default().retain(|name| name != "lm_head"),
-        }
-        skipped
-    }
-
-    /// Makes sure that the values make sense together.
-    ///
-    /// # Errors
-    /// Both or neither of 4 and 8 bits, a threshold below 0, a calibration together with 4 bits or a threshold,
-    /// a block size that [`check_blocksize`] refuses.
-    pub fn check(&self) -> Result<()> {
-        if self.load_in_4bit == self.load_in_8bit {
-            return Err(Error::input(format!("`load_in_4bit` and `load_in_8bit` are both {}", self.load_in_4bit))
-                .hint("set one of them, or take `QuantizationConfig::nf4()`, `fp4()` or `int8()`"));
-        }
-        if !(self.llm_int8_threshold >= 0.0 && self.llm_int8_threshold.is_finite()) {
-            return Err(Error::input(format!("`llm_int8_threshold` is {}", self.llm_int8_threshold))
-                .hint("a size that inputs reach, 6 in the paper, or 0 for no threshold"));
-        }
-        if self.calibration.is_some() && (self.load_in_4bit || self.llm_int8_threshold > 0.0) {
-            return Err(Error::input("`calibration` goes with neither `load_in_4bit` nor `llm_int8_threshold`")
-                .hint("take `QuantizationConfig::static_int8(calibration)`"));
-        }
-        check_blocksize(self.bnb_4bit_blocksize)
-    }
-
-    /// How the layer of this name is quantized; `None` if it is not. The head is called `lm_head`.
-    ///
-    /// # Errors
-    /// Static int8, of a layer that the calibration does not have.
-    pub fn layer(&self, module: &str) -> Result<Option<LayerFormat<'_>>> {
-        match (module, self.head) {
-            ("lm_head", Head::AsLoaded) => Ok(None),
-            ("lm_head", Head::Int8) => Ok(Some(LayerFormat::Int8 { threshold: 0.0 })),
-            ("lm_head", Head::AsLayers) => self.format(module).map(Some),
-            _ if self.skips(module) => Ok(None),
-            _ => self.format(module).map(Some),
-        }
-    }
-
-    fn format(&self, module: &str) -> Result<LayerFormat<'_>> {
-        Ok(match &self.calibration {
-            Some(calibration) => LayerFormat::StaticInt8(calibration.layer(module)?),
-            None if self.load_in_4bit => LayerFormat::FourBit {
-                options: FourBitOptions {
-                    quant_type: self.bnb_4bit_quant_type,
-                    blocksize: self.bnb_4bit_blocksize,
-                    double_quant: self.bnb_4bit_use_double_quant,
-                },
-                compute_dtype: self.bnb_4bit_compute_dtype,
-            },
-            None => LayerFormat::Int8 { threshold: self.llm_int8_threshold },
+        bitsandbytes::write(self).ok_or_else(|| {
+            Error::input(format!("{self}: bitsandbytes has no such format, so a config.json cannot express it"))
+                .hint("keep the model in full precision, and quantize it while it is loaded")
         })
     }
 
-    fn skips(&self, module: &str) -> bool {
-        self.llm_int8_skip_modules.as_ref().is_some_and(|skipped| names_any(skipped, module))
+    /// The row of [`FORMATS`]; of a 4-bit format, whatever its blocks are.
+    pub fn format(&self) -> Option<&'static Format> {
+        FORMATS.iter().find(|format| self.name() == format.name)
     }
 
-    /// Makes sure that the names to skip, and the layers of the calibration, are those of a model with these
+    fn name(&self) -> String {
+        match &self.method {
+            QuantizationMethod::LlmInt8 { .. } => "int8".to_owned(),
+            QuantizationMethod::StaticInt8(_) => "static int8".to_owned(),
+            QuantizationMethod::FourBit(options) => options.quant_type.to_string(),
+            QuantizationMethod::Int4 { group_size } => format!("int4-{group_size}"),
+        }
+    }
+
+    /// Makes sure that the values can be.
+    ///
+    /// # Errors
+    /// A threshold below 0, a block size that [`check_blocksize`] refuses, a group that [`AffineInt4::check_group`] does.
+    pub fn check(&self) -> Result<()> {
+        match &self.method {
+            QuantizationMethod::LlmInt8 { threshold } => check_threshold(*threshold),
+            QuantizationMethod::StaticInt8(_) => Ok(()),
+            QuantizationMethod::FourBit(options) => check_blocksize(options.blocksize),
+            QuantizationMethod::Int4 { group_size } => AffineInt4::check_group(*group_size),
+        }
+    }
+
+    /// How the layer of this name is quantized; `None` if it is not. The head is called `lm_head`.
+    pub fn layer(&self, module: &str) -> Option<&QuantizationMethod> {
+        match (module, self.head) {
+            ("lm_head", Head::AsLoaded) => None,
+            ("lm_head", Head::Int8) => Some(&INT8_HEAD),
+            ("lm_head", Head::AsLayers) => Some(&self.method),
+            _ if self.skips(module) => None,
+            _ => Some(&self.method),
+        }
+    }
+
+    fn skips(&self, module: &str) -> bool {
+        self.skip_modules.as_ref().is_some_and(|skipped| names_any(skipped, module))
+    }
+
+    /// Makes sure that the names to skip, and the layers of a calibration, are those of a model with these
     /// layers, besides the head.
     ///
     /// # Errors
@@ -237,25 +200,25 @@ impl QuantizationConfig {
     pub fn check_modules(&self, modules: &[String]) -> Result<()> {
         let like = || format!("its layers are called like `{}`", modules.first().map_or("", String::as_str));
         let is_known = |skipped: &String| modules.iter().any(|module| names(skipped, module));
-        let mut skipped = self.llm_int8_skip_modules.iter().flatten();
+        let mut skipped = self.skip_modules.iter().flatten();
         if let Some(skipped) = skipped.find(|skipped| *skipped != "lm_head" && !is_known(skipped)) {
-            return Err(Error::input(format!(
-                "`llm_int8_skip_modules` names `{skipped}`, which the model does not have"
-            ))
-            .hint(like()));
+            return Err(
+                Error::input(format!("`skip_modules` names `{skipped}`, which the model does not have")).hint(like())
+            );
         }
-        let mut layers = self.calibration.iter().flat_map(Calibration::layers).map(|calibrated| &calibrated.layer);
+        let QuantizationMethod::StaticInt8(calibration) = &self.method else { return Ok(()) };
+        let mut layers = calibration.layers().iter().map(|calibrated| &calibrated.layer);
         match layers.find(|layer| *layer != "lm_head" && !modules.contains(layer)) {
             None => Ok(()),
             Some(layer) => Err(Error::input(format!(
-                "`calibration` has a layer `{layer}`, which the model does not have: it belongs to another model"
+                "the calibration has a layer `{layer}`, which the model does not have: it belongs to another model"
             ))
             .hint(like())),
         }
     }
 }
 
-fn names_any(skipped: &[String], module: &str) -> bool {
+pub(super) fn names_any(skipped: &[String], module: &str) -> bool {
     skipped.iter().any(|skipped| names(skipped, module))
 }
 
@@ -267,15 +230,25 @@ fn names(skipped: &str, module: &str) -> bool {
     skipped == module || Some(skipped) == last || module.contains(&format!("{skipped}."))
 }
 
-/// `nf4`, `fp4, double quantization`, `int8, head int8`, `static int8` ...
+/// Reads the names of [`FORMATS`] that can be made from weights alone.
+impl FromStr for QuantizationConfig {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let name = text.trim().to_ascii_lowercase();
+        let mut made = FORMATS.iter().filter_map(|format| Some((format.name, format.config?)));
+        made.clone().find(|(known, _)| *known == name).map(|(_, config)| config()).ok_or_else(|| {
+            let known: Vec<&str> = made.by_ref().map(|(name, _)| name).collect();
+            Error::input(format!("{text:?} is no format of weights")).hint(known.join(", "))
+        })
+    }
+}
+
+/// `nf4`, `fp4, double quantization`, `int8, head int8`, `static int8`, `int4-128` ...
 impl std::fmt::Display for QuantizationConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.load_in_4bit, &self.calibration) {
-            (true, _) => write!(f, "{}", self.bnb_4bit_quant_type)?,
-            (false, Some(_)) => f.write_str("static int8")?,
-            (false, None) => f.write_str("int8")?,
-        }
-        if self.load_in_4bit && self.bnb_4bit_use_double_quant {
+        f.write_str(&self.name())?;
+        if matches!(self.method, QuantizationMethod::FourBit(FourBitOptions { double_quant: true, .. })) {
             f.write_str(", double quantization")?;
         }
         match self.head {
@@ -283,78 +256,6 @@ impl std::fmt::Display for QuantizationConfig {
             Head::Int8 => f.write_str(", head int8"),
             Head::AsLayers => f.write_str(", head too"),
         }
-    }
-}
-
-/// The file's own keys.
-#[derive(Deserialize)]
-struct Keys {
-    quant_method: Option<String>,
-    #[serde(default)]
-    load_in_8bit: bool,
-    #[serde(default)]
-    load_in_4bit: bool,
-    llm_int8_threshold: Option<f32>,
-    llm_int8_skip_modules: Option<Vec<String>>,
-    #[serde(default)]
-    llm_int8_has_fp16_weight: bool,
-    bnb_4bit_quant_type: Option<String>,
-    #[serde(default)]
-    bnb_4bit_use_double_quant: bool,
-    bnb_4bit_compute_dtype: Option<String>,
-    bnb_4bit_quant_storage: Option<String>,
-    head: Option<String>,
-}
-
-impl Keys {
-    fn into_config(self) -> Result<QuantizationConfig> {
-        let default = QuantizationConfig::default();
-        if self.quant_method.as_deref().is_some_and(|method| method != "bitsandbytes") {
-            return Err(Error::format(format!(
-                "a checkpoint quantized with {:?}",
-                self.quant_method.unwrap_or_default()
-            ))
-            .hint("only bitsandbytes checkpoints can be read"));
-        }
-        if self.llm_int8_has_fp16_weight {
-            return Err(Error::format("`llm_int8_has_fp16_weight` keeps weights in float16, for training")
-                .hint("load the checkpoint in full precision"));
-        }
-        if self.bnb_4bit_quant_storage.as_deref().is_some_and(|storage| storage != "uint8") {
-            return Err(Error::format(format!(
-                "`bnb_4bit_quant_storage` is {:?}; only \"uint8\" can be read",
-                self.bnb_4bit_quant_storage.unwrap_or_default()
-            )));
-        }
-        let quant_type = match &self.bnb_4bit_quant_type {
-            Some(name) => name.parse()?,
-            None => default.bnb_4bit_quant_type,
-        };
-        let compute_dtype = match &self.bnb_4bit_compute_dtype {
-            Some(name) => name.parse().context(|| "`bnb_4bit_compute_dtype`")?,
-            None => default.bnb_4bit_compute_dtype,
-        };
-        // A list of one's own replaces transformers' default, which is the head.
-        let head_is_skipped = self.llm_int8_skip_modules.as_ref().is_none_or(|skipped| names_any(skipped, "lm_head"));
-        let head = match self.head.as_deref() {
-            None if head_is_skipped => Head::AsLoaded,
-            None => Head::AsLayers,
-            Some("int8") => Head::Int8,
-            Some(other) => return Err(Error::format(format!("`head` is {other:?}")).hint("only \"int8\" is known")),
-        };
-        let config = QuantizationConfig {
-            head,
-            bnb_4bit_compute_dtype: compute_dtype,
-            load_in_8bit: self.load_in_8bit,
-            load_in_4bit: self.load_in_4bit,
-            llm_int8_threshold: self.llm_int8_threshold.unwrap_or(default.llm_int8_threshold),
-            llm_int8_skip_modules: self.llm_int8_skip_modules,
-            bnb_4bit_quant_type: quant_type,
-            bnb_4bit_use_double_quant: self.bnb_4bit_use_double_quant,
-            ..default
-        };
-        config.check()?;
-        Ok(config)
     }
 }
 

@@ -79,6 +79,11 @@ impl Int8Rows {
         &self.values
     }
 
+    /// Forgets the weights, and keeps their scales.
+    pub(crate) fn forget_values(&mut self) {
+        self.values = Buffer::Owned(Vec::new());
+    }
+
     /// The largest magnitude of each row.
     pub fn scb(&self) -> &[f32] {
         &self.scb

@@ -1,23 +1,28 @@
-//! Weights to smaller ones: 4 bits or 8 bits each, in the formats of bitsandbytes, and static int8.
+//! Weights to smaller ones: 4 bits or 8 bits each.
 //!
 //! | format | bits a weight | scale | inputs |
 //! | --- | --- | --- | --- |
 //! | [`Quantized4Bit`]: NF4, FP4 | 4 | one for each block | as they are: weights are dequantized to compute |
+//! | [`AffineInt4`] | 4 | one for each group, with a zero point | as they are |
 //! | [`Int8Rows`] with [`Int8Tokens`]: LLM.int8() and dynamic int8 | 8 | one for each row | int8, one scale for each token, found while computing |
 //! | [`StaticInt8`] with a [`Calibrator`] | 8 | one for each row | int8, scales fixed beforehand |
 //!
-//! A [`QuantizationConfig`] says which layers of a model are quantized, and how.
+//! A [`QuantizationConfig`] says which layers of a model are quantized, and how; [`FORMATS`] is the table of what there
+//! is.
 //!
 //! Everything else here is a function of slices: no model, no threads. Blocks and rows do not depend on each
 //! other, so a caller with several threads gives each of them some
 //! ([`quantize_4bit_blocks`], [`quantize_rows_int8`]).
 
+mod affine_int4;
+mod bitsandbytes;
 mod blockwise;
 mod calibration;
 mod cascade_sum;
 mod codebook;
 mod config;
 mod float;
+mod format;
 mod histogram;
 mod int8;
 mod llm_int8;
@@ -25,11 +30,13 @@ mod nested;
 mod quantized_4bit;
 mod static_int8;
 
+pub use affine_int4::{AffineInt4, quantize_int4_groups};
 pub use blockwise::{check_blocksize, dequantize_4bit_blocks, quantize_4bit_blocks};
 pub use calibration::{Calibration, CalibrationMethod, Calibrator, Granularity, LayerCalibration};
 pub use codebook::{E2M1, FourBit, INT4, dynamic_map, round_to_codebook};
-pub use config::{Head, LayerFormat, QuantizationConfig};
+pub use config::{Head, QuantizationConfig, QuantizationMethod};
 pub use float::Float;
+pub use format::{FORMATS, Format};
 pub use int8::{Int8Rows, int8_matmul_reference, quantize_rows_int8};
 pub(crate) use llm_int8::check_threshold;
 pub use llm_int8::{Int8Tokens, llm_int8_linear_reference};

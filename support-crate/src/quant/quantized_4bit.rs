@@ -144,6 +144,11 @@ impl Quantized4Bit {
         &self.packed
     }
 
+    /// Forgets the codes.
+    pub(crate) fn forget_packed(&mut self) {
+        self.packed = Buffer::Owned(Vec::new());
+    }
+
     /// The scale of each block.
     pub fn absmax(&self) -> &Absmax {
         &self.absmax

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use common::copy::{CONFIG, Copy, INDEX, TOKENIZER, WEIGHTS, header_and_data, logits};
 use common::{Case, cases, load, quantized_cases, tiny};
 use quantlab::model::{Engine, LoadOptions, Loaded, Precision, load_model};
-use quantlab::quant::{Head, QuantizationConfig};
+use quantlab::quant::{FourBit, FourBitOptions, Head, QuantizationConfig};
 use quantlab::source::OTHERS;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -120,13 +120,20 @@ fn configs() -> Vec<QuantizationConfig> {
     let skipping = |name: &str| Some(vec![name.to_owned()]);
     vec![
         QuantizationConfig::nf4(),
-        QuantizationConfig { bnb_4bit_use_double_quant: true, head: Head::AsLayers, ..QuantizationConfig::nf4() },
-        QuantizationConfig { bnb_4bit_blocksize: 128, ..QuantizationConfig::fp4() },
+        QuantizationConfig {
+            head: Head::AsLayers,
+            ..QuantizationConfig::four_bit(FourBitOptions { double_quant: true, ..FourBitOptions::default() })
+        },
+        QuantizationConfig::four_bit(FourBitOptions {
+            quant_type: FourBit::Fp4,
+            blocksize: 128,
+            ..FourBitOptions::default()
+        }),
         QuantizationConfig { head: Head::Int8, ..QuantizationConfig::nf4() },
         QuantizationConfig { head: Head::AsLayers, ..QuantizationConfig::int8() },
-        QuantizationConfig { head: Head::Int8, llm_int8_threshold: 0.5, ..QuantizationConfig::int8() },
-        QuantizationConfig { llm_int8_skip_modules: skipping("mlp"), ..QuantizationConfig::int8() },
-        QuantizationConfig { llm_int8_skip_modules: skipping("attn"), head: Head::Int8, ..QuantizationConfig::fp4() },
+        QuantizationConfig { head: Head::Int8, ..QuantizationConfig::llm_int8(0.5) },
+        QuantizationConfig { skip_modules: skipping("mlp"), ..QuantizationConfig::int8() },
+        QuantizationConfig { skip_modules: skipping("attn"), head: Head::Int8, ..QuantizationConfig::fp4() },
     ]
 }
 
@@ -135,7 +142,7 @@ fn what_is_saved_computes_the_same_to_the_bit() {
     for case in cases() {
         let is_gpt2 = json(&case.folder.join(CONFIG))["model_type"] == "gpt2";
         // Names to skip are GPT-2's.
-        let fits = |config: &QuantizationConfig| is_gpt2 || config.llm_int8_skip_modules.is_none();
+        let fits = |config: &QuantizationConfig| is_gpt2 || config.skip_modules.is_none();
         let configs = configs().into_iter().filter(fits).map(Some).chain([None]);
         for (config, precision) in configs
             .flat_map(|config| [Precision::Float32, Precision::BFloat16].map(|precision| (config.clone(), precision)))

@@ -9,7 +9,7 @@ use crate::course::{Check, Complaint, Score, Verdict, ask, must_fail};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate};
 use crate::model::{CausalLm, Engine, Hub, LoadOptions, Loaded, ModelHub, Tokenizer, calibrate};
-use crate::quant::{Calibration, CalibrationMethod, Granularity, QuantizationConfig};
+use crate::quant::{Calibration, CalibrationMethod, Granularity, QuantizationConfig, QuantizationMethod};
 
 /// More than a few, of which one is long, one comes again, and one has spaces around it.
 const PROMPTS: [&str; 6] = [
@@ -97,7 +97,7 @@ impl LabHub {
         let last = self.asked().into_iter().rfind(|(id, _)| id == WHOLE);
         match last.and_then(|(_, options)| options.quantization) {
             None => wrong!("the model was loaded without `quantization`: what comes back is the baseline once more"),
-            Some(QuantizationConfig { calibration: Some(calibration), .. }) => Ok(calibration),
+            Some(QuantizationConfig { method: QuantizationMethod::StaticInt8(calibration), .. }) => Ok(calibration),
             Some(config) => wrong!(
                 "the model was loaded as {config}, which finds a scale for every token while it runs: that is dynamic. \
                  Static means scales from a calibration: `QuantizationConfig::static_int8(calibration)`"

@@ -3,7 +3,7 @@
 use super::Configuration;
 use crate::course::{Check, Complaint, Score, Verdict, ask};
 use crate::model::{Device, Engine, LoadOptions, Precision};
-use crate::quant::{FourBit, QuantizationConfig};
+use crate::quant::{FourBit, FourBitOptions, Head, QuantizationConfig, QuantizationMethod as Method};
 
 /// Not only the first GPUs.
 const DEVICES: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1), Device::Cuda(7)];
@@ -48,15 +48,12 @@ pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Sco
                 Err(complaint) => Err(complaint.clone()),
             }),
         )
-        .point("there is an INT8, in 8 bits", quantized("INT8", |config| config.load_in_8bit && !config.load_in_4bit))
         .point(
-            "there is an NF4, in 4 bits of that type",
-            quantized("NF4", |config| config.load_in_4bit && config.bnb_4bit_quant_type == FourBit::Nf4),
+            "there is an INT8, in 8 bits",
+            quantized("INT8", |config| matches!(config.method, Method::LlmInt8 { .. } | Method::StaticInt8(_))),
         )
-        .point(
-            "there is an FP4, in 4 bits of that type",
-            quantized("FP4", |config| config.load_in_4bit && config.bnb_4bit_quant_type == FourBit::Fp4),
-        )
+        .point("there is an NF4, in 4 bits of that type", quantized("NF4", |config| is_four_bit(config, FourBit::Nf4)))
+        .point("there is an FP4, in 4 bits of that type", quantized("FP4", |config| is_four_bit(config, FourBit::Fp4)))
         .point("they come in this order: baseline, INT8, NF4, FP4", everywhere(&|_, all| in_order(all)))
         .point("nothing else differs", everywhere(&|_, all| alike(all)))
         .point("all four compute on the device that was asked for", everywhere(&on_device))
@@ -87,6 +84,10 @@ fn is_baseline(device: Device, all: &[Configuration]) -> Verdict {
     Complaint::unless(name.to_lowercase().contains("baseline"), || {
         format!("the baseline is called {name:?}; its name should contain \"Baseline\"")
     })
+}
+
+fn is_four_bit(config: &QuantizationConfig, wanted: FourBit) -> bool {
+    matches!(&config.method, Method::FourBit(options) if options.quant_type == wanted)
 }
 
 fn no_configurations() -> Complaint {
@@ -156,45 +157,24 @@ fn alike(all: &[Configuration]) -> Verdict {
     Ok(())
 }
 
-/// The first field, besides bits and type, in which a configuration is not as bitsandbytes' own, and its value. Fields that
+/// The first setting, besides bits and type, in which a configuration is not as bitsandbytes' own, and its value. Those that
 /// the format has no use for do not count.
 fn differs(config: &QuantizationConfig) -> Option<(&'static str, String)> {
-    let QuantizationConfig {
-        load_in_8bit,
-        load_in_4bit,
-        llm_int8_threshold,
-        llm_int8_skip_modules,
-        bnb_4bit_quant_type: _,
-        bnb_4bit_use_double_quant,
-        bnb_4bit_compute_dtype,
-        bnb_4bit_blocksize,
-        head,
-        calibration,
-    } = config;
-    let usual = QuantizationConfig::default();
-    let skips_others = llm_int8_skip_modules.iter().flatten().any(|module| module != "lm_head");
-    let fields = [
-        ("head", *head != usual.head, format!("{head:?}")),
-        ("llm_int8_skip_modules", skips_others, format!("{llm_int8_skip_modules:?}")),
-        ("calibration", calibration.is_some(), "a calibration".to_owned()),
-        (
-            "llm_int8_threshold",
-            *load_in_8bit && *llm_int8_threshold != usual.llm_int8_threshold,
-            llm_int8_threshold.to_string(),
-        ),
-        (
-            "bnb_4bit_blocksize",
-            *load_in_4bit && *bnb_4bit_blocksize != usual.bnb_4bit_blocksize,
-            bnb_4bit_blocksize.to_string(),
-        ),
-        ("bnb_4bit_use_double_quant", *load_in_4bit && *bnb_4bit_use_double_quant, "true".to_owned()),
-        (
-            "bnb_4bit_compute_dtype",
-            *load_in_4bit && *bnb_4bit_compute_dtype != usual.bnb_4bit_compute_dtype,
-            bnb_4bit_compute_dtype.to_string(),
-        ),
+    let skipped = &config.skip_modules;
+    let mut settings = vec![
+        ("head", config.head != Head::AsLoaded, format!("{:?}", config.head)),
+        ("skip_modules", skipped.iter().flatten().any(|module| module != "lm_head"), format!("{skipped:?}")),
     ];
-    fields.into_iter().find(|(_, differs, _)| *differs).map(|(field, _, value)| (field, value))
+    match &config.method {
+        Method::LlmInt8 { threshold } => settings.push(("threshold", *threshold != 6.0, threshold.to_string())),
+        Method::FourBit(FourBitOptions { quant_type: _, blocksize, double_quant }) => settings.extend([
+            ("blocksize", *blocksize != 64, blocksize.to_string()),
+            ("double_quant", *double_quant, "true".to_owned()),
+            ("compute_dtype", config.compute_dtype != Precision::Float32, config.compute_dtype.to_string()),
+        ]),
+        _ => settings.push(("method", true, config.to_string())),
+    }
+    settings.into_iter().find(|(_, differs, _)| *differs).map(|(setting, _, value)| (setting, value))
 }
 
 fn on_device(device: Device, all: &[Configuration]) -> Verdict {

@@ -8,7 +8,7 @@ use crate::course::probe::{Costs, Event, Machine, ProbeClock, ProbeModel, one_of
 use crate::error::{Error, Result};
 use crate::measure::Clock;
 use crate::model::{CausalLm, LoadOptions, ModelHub, Precision, TensorInfo, TensorKind, Tokenizer};
-use crate::quant::QuantizationConfig;
+use crate::quant::{FourBitOptions, QuantizationConfig};
 
 const COSTS: Costs = Costs { cold_start: 50.0, encode: 1e4, decode: 1e5, is_asynchronous: true, ..Costs::PLAIN };
 
@@ -38,9 +38,9 @@ impl Scenario {
             };
             formats.iter().map(configuration).collect()
         };
-        let double = QuantizationConfig { bnb_4bit_use_double_quant: true, ..QuantizationConfig::nf4() };
-        let plain = QuantizationConfig { llm_int8_threshold: 0.0, ..QuantizationConfig::int8() };
-        let small = QuantizationConfig { bnb_4bit_blocksize: 128, ..QuantizationConfig::nf4() };
+        let double = QuantizationConfig::four_bit(FourBitOptions { double_quant: true, ..FourBitOptions::default() });
+        let plain = QuantizationConfig::llm_int8(0.0);
+        let small = QuantizationConfig::four_bit(FourBitOptions { blocksize: 128, ..FourBitOptions::default() });
         [
             Self {
                 configurations: configurations(

@@ -1,12 +1,12 @@
 //! Reads a decoder by the names that each family has for its tensors.
 
-use super::quantize::{self, Quantized};
 use super::{Block, HEAD, Linear, Matrix, Norm, POSITION_EMBEDDING, Parts, Store};
 use crate::error::{Context, Result};
+use crate::model::quantized::Source;
 use crate::model::weights::UnreadTensor;
 use crate::model::{Architecture, DecoderConfig, NormKind, Positions, Precision, TensorInfo, TensorKind, Weights};
 use crate::progress::Progress;
-use crate::quant::{LayerFormat, QuantizationConfig};
+use crate::quant::{QuantizationConfig, QuantizationMethod};
 
 /// What transformers calls the head's weight.
 const HEAD_WEIGHT: &str = "lm_head.weight";
@@ -119,13 +119,13 @@ impl<'a, S: Store> Loader<'a, S> {
     /// A tied head that is quantized has a copy of its own; the embedding stays as it is.
     fn head(&mut self) -> Result<Option<Matrix<S>>> {
         let (v, c) = (self.config.vocab_size, self.config.hidden_size);
-        let format = self.format(HEAD)?;
+        let method = self.method(HEAD);
         let tied = self.config.tie_word_embeddings;
         let name = if tied { self.own(self.config.architecture.token_embedding()) } else { HEAD_WEIGHT.to_owned() };
         // A checkpoint whose list of modules to skip leaves the head out has quantized it, unless it is tied.
-        let format = format.filter(|_| !(self.saved && tied));
-        match format {
-            Some(format) => self.quantized(HEAD, (&name, HEAD_WEIGHT), [v, c], false, format, tied).map(Some),
+        let method = method.filter(|_| !(self.saved && tied));
+        match method {
+            Some(method) => self.quantized(HEAD, (&name, HEAD_WEIGHT), [v, c], false, method, tied).map(Some),
             None if tied => {
                 let size = self.dtype.size_in_bytes();
                 let head = TensorInfo::plain(HEAD_WEIGHT, TensorKind::Parameter, &[v, c], size);
@@ -136,8 +136,8 @@ impl<'a, S: Store> Loader<'a, S> {
         }
     }
 
-    fn format(&self, module: &str) -> Result<Option<LayerFormat<'a>>> {
-        self.quantization.map_or(Ok(None), |config| config.layer(module))
+    fn method(&self, module: &str) -> Option<&'a QuantizationMethod> {
+        self.quantization.and_then(|config| config.layer(module))
     }
 
     fn gpt2_block(&mut self, layer: usize) -> Result<Block<S>> {
@@ -176,8 +176,8 @@ impl<'a, S: Store> Loader<'a, S> {
         let name = self.own(&format!("{part}.weight"));
         // GPT-2 stores (in, out).
         let transposed = self.config.architecture == Architecture::Gpt2;
-        let weight = match self.format(&module)? {
-            Some(format) => self.quantized(&module, (&name, &name), [n_out, n_in], transposed, format, false)?,
+        let weight = match self.method(&module) {
+            Some(method) => self.quantized(&module, (&name, &name), [n_out, n_in], transposed, method, false)?,
             None => Matrix::Full(self.matrix(&name, [n_out, n_in], transposed)?),
         };
         self.modules.push(module.clone());
@@ -193,30 +193,23 @@ impl<'a, S: Store> Loader<'a, S> {
         (from, name): (&str, &str),
         [n, k]: [usize; 2],
         transposed: bool,
-        format: LayerFormat<'_>,
+        method: &QuantizationMethod,
         is_copy: bool,
     ) -> Result<Matrix<S>> {
         let tensor = UnreadTensor { weights: self.weights, name: from, shape: &[n, k], transposed };
-        let quantized = quantize::load(tensor, format, (self.dtype, self.saved), &mut self.numbers)
-            .context(|| format!("layer `{module}`"))?;
-        let (matrix, bytes, state) = match quantized {
-            Quantized::FourBit(quantized, compute_dtype) => {
-                let bytes = quantized.packed().len();
-                let (matrix, state) = self.store.four_bit(quantized, compute_dtype)?;
-                (Matrix::FourBit(matrix), bytes, state)
-            }
-            Quantized::Int8(rows, activations) => {
-                let (matrix, state) = self.store.int8(rows, activations)?;
-                (Matrix::Int8(matrix), n * k, state)
-            }
-        };
+        let compute_dtype = self.quantization.map_or(self.dtype, |config| config.compute_dtype);
+        let source = Source { tensor, method, compute_dtype, dtype: self.dtype };
+        let made = if self.saved { source.read() } else { source.quantize(module, &mut self.numbers) };
+        let weight = made.context(|| format!("layer `{module}`"))?;
+        let bytes = weight.code_bytes();
+        let (matrix, state) = self.store.quantized(weight)?;
         self.counts.parameters += if is_copy { 0 } else { n * k };
         self.counts.bytes += bytes;
         self.counts.quant_state += state.all;
         self.counts.unread += state.unread;
         let tensor = TensorInfo::plain(name, TensorKind::Parameter, &[n, k], size_of::<u8>());
         self.counts.tensors.push(TensorInfo { numel: bytes, ..tensor });
-        Ok(matrix)
+        Ok(Matrix::Quantized(matrix))
     }
 
     /// A matrix (rows, columns), which the file has the other way round if `transposed`.

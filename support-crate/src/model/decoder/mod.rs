@@ -3,9 +3,7 @@
 //! Letters in shapes: V tokens in the vocabulary, C width of the hidden state, H heads, J heads of keys and values, D
 //! width of a head, I width inside the feed-forward part.
 
-mod checkpoint;
 mod loader;
-mod quantize;
 mod state_dict;
 mod store;
 
@@ -21,8 +19,7 @@ use super::{
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
 use loader::Loader;
-pub(super) use quantize::{FullPrecision, Int8Activations, quantize_4bit, quantize_int8};
-pub(super) use store::{QuantStateBytes, Store};
+pub(super) use store::Store;
 
 /// The head's module as transformers names it.
 pub(super) const HEAD: &str = "lm_head";
@@ -79,8 +76,7 @@ pub(super) struct Linear<S: Store> {
 /// A matrix of weights, (out, in), in the precision of the model or quantized.
 pub(super) enum Matrix<S: Store> {
     Full(S::Tensor),
-    FourBit(S::FourBit),
-    Int8(S::Int8),
+    Quantized(S::Quantized),
 }
 
 pub(super) struct Norm<S: Store> {
@@ -117,6 +113,10 @@ impl<S: Store> Decoder<S> {
     ) -> Result<Self> {
         if let Some(quantization) = quantization {
             quantization.check()?;
+            if engine != Engine::Kernels && quantization.format().is_some_and(|format| !format.in_libraries) {
+                return Err(Error::input(format!("{quantization} is computed by this library's own kernels only"))
+                    .hint("take the CPU and `Engine::Kernels`"));
+            }
         }
         if device.is_cpu() && dtype == Precision::Float16 {
             return Err(Error::input("float16 weights cannot be computed with on a CPU").hint("ask `resolve_dtype`"));

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::{Decoder, HEAD, Linear, Matrix, Norm, POSITION_EMBEDDING, Store, checkpoint};
+use super::{Decoder, HEAD, Linear, Matrix, Norm, POSITION_EMBEDDING, Store};
 use crate::error::Result;
 use crate::model::weights::StateTensor;
 use crate::model::{Architecture, Precision};
@@ -49,8 +49,7 @@ impl<S: Store> Decoder<S> {
     ) -> Result<Vec<StateTensor<'a>>> {
         Ok(match matrix {
             Matrix::Full(tensor) => vec![self.full(format!("{module}.weight"), tensor, shape, transposed)],
-            Matrix::FourBit(matrix) => checkpoint::four_bit_tensors(module, self.store.quantized_4bit(matrix)?),
-            Matrix::Int8(matrix) => checkpoint::int8_tensors(module, self.store.int8_rows(matrix)?),
+            Matrix::Quantized(matrix) => self.store.state_dict(matrix, module)?,
         })
     }
 

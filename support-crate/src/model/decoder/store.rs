@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::quantize::Int8Activations;
 use crate::error::Result;
 use crate::model::Precision;
-use crate::model::weights::UnreadTensor;
-use crate::quant::{Int8Rows, Quantized4Bit};
+use crate::model::quantized::{QuantizedWeight, StateBytes};
+use crate::model::weights::{StateTensor, UnreadTensor};
 
 /// An engine's memory on a device: for kernels main memory, for a tensor library its tensors.
 pub(in crate::model) trait Store: Send + Sync {
@@ -14,8 +13,8 @@ pub(in crate::model) trait Store: Send + Sync {
     type Tensor: Send + Sync;
     /// A bias, or the numbers of a norm, in what is computed in.
     type Vector: Send + Sync;
-    type FourBit: Send + Sync;
-    type Int8: Send + Sync;
+    /// A matrix in a quantized format.
+    type Quantized: Send + Sync;
 
     /// Reads a matrix in `dtype`, the precision of the model.
     ///
@@ -29,17 +28,11 @@ pub(in crate::model) trait Store: Send + Sync {
     /// As [`matrix`](Self::matrix).
     fn vector(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self::Vector>;
 
-    /// Takes a matrix of 4-bit numbers, to be multiplied in `compute_dtype` where the engine can choose.
+    /// Takes a quantized matrix, and says what memory it has besides the codes.
     ///
     /// # Errors
-    /// No room for it.
-    fn four_bit(&self, quantized: Quantized4Bit, compute_dtype: Precision) -> Result<(Self::FourBit, QuantStateBytes)>;
-
-    /// Takes a matrix of 8-bit numbers.
-    ///
-    /// # Errors
-    /// No room for it; static int8 where the engine has none.
-    fn int8(&self, rows: Int8Rows, activations: Int8Activations) -> Result<(Self::Int8, QuantStateBytes)>;
+    /// No room for it; a format that the engine does not compute.
+    fn quantized(&self, weight: Box<dyn QuantizedWeight>) -> Result<(Self::Quantized, StateBytes)>;
 
     /// How many bytes of a matrix are read from a mapped file.
     fn mapped_bytes(_matrix: &Self::Tensor) -> usize {
@@ -56,24 +49,9 @@ pub(in crate::model) trait Store: Send + Sync {
     /// What the engine reports.
     fn vector_values<'a>(&self, vector: &'a Self::Vector) -> Result<Cow<'a, [f32]>>;
 
-    /// What [`four_bit`](Self::four_bit) took.
+    /// The tensors of a quantized matrix as a checkpoint has them.
     ///
     /// # Errors
-    /// What the engine reports.
-    fn quantized_4bit<'a>(&self, matrix: &'a Self::FourBit) -> Result<Cow<'a, Quantized4Bit>>;
-
-    /// What [`int8`](Self::int8) took.
-    ///
-    /// # Errors
-    /// What the engine reports.
-    fn int8_rows<'a>(&self, matrix: &'a Self::Int8) -> Result<Cow<'a, Int8Rows>>;
-}
-
-/// Memory of a quantized matrix besides its codes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(in crate::model) struct QuantStateBytes {
-    /// Scales, sums of rows, and the like.
-    pub all: usize,
-    /// Those of them that no step reads.
-    pub unread: usize,
+    /// A format that no checkpoint has.
+    fn state_dict<'a>(&'a self, matrix: &'a Self::Quantized, module: &str) -> Result<Vec<StateTensor<'a>>>;
 }

@@ -7,25 +7,24 @@
 mod array;
 mod cache;
 mod forward;
-mod matrix;
 
 use std::borrow::Cow;
 use std::path::Path;
 
-use quantlab_kernels::Isa;
+use quantlab_kernels::{Isa, Weights as KernelWeights};
 
-use super::decoder::{Decoder, Int8Activations, QuantStateBytes, Store};
-use super::weights::UnreadTensor;
+use super::decoder::{Decoder, Matrix, Store};
+use super::quantized::{QuantizedWeight, StateBytes};
+use super::weights::{StateTensor, UnreadTensor};
 use super::{
     CacheStorage, CausalLm, DecoderConfig, Device, Engine, InputObserver, Logits, ModelIdentity, ModelInfo, Precision,
     Step, TensorInfo, Weights, no_cache_in,
 };
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::quant::{Int8Rows, QuantizationConfig, Quantized4Bit};
+use crate::quant::QuantizationConfig;
 use array::Array;
 pub use cache::KernelCache;
-pub(super) use matrix::{FourBitMatrix, Int8Matrix};
 
 /// Main memory.
 pub(super) struct Kernels;
@@ -46,15 +45,14 @@ pub(super) fn load(
 
 /// # Errors
 /// `QUANTLAB_CPU_ISA` names an instruction set that this processor does not have.
-pub(super) fn check_isa() -> Result<()> {
+fn check_isa() -> Result<()> {
     Isa::chosen().map(drop).map_err(|unknown| Error::input(unknown.to_string()))
 }
 
 impl Store for Kernels {
     type Tensor = Array;
     type Vector = Vec<f32>;
-    type FourBit = FourBitMatrix;
-    type Int8 = Int8Matrix;
+    type Quantized = Box<dyn QuantizedWeight>;
 
     fn matrix(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Array> {
         Array::read(tensor, dtype)
@@ -64,16 +62,9 @@ impl Store for Kernels {
         tensor.read().map(Buffer::into_vec)
     }
 
-    fn four_bit(&self, quantized: Quantized4Bit, compute: Precision) -> Result<(FourBitMatrix, QuantStateBytes)> {
-        let matrix = FourBitMatrix::new(quantized, compute);
-        let state = matrix.quant_state_bytes();
-        Ok((matrix, state))
-    }
-
-    fn int8(&self, rows: Int8Rows, activations: Int8Activations) -> Result<(Int8Matrix, QuantStateBytes)> {
-        let matrix = Int8Matrix::new(rows, activations);
-        let state = matrix.quant_state_bytes();
-        Ok((matrix, state))
+    fn quantized(&self, weight: Box<dyn QuantizedWeight>) -> Result<(Box<dyn QuantizedWeight>, StateBytes)> {
+        let state = weight.state_bytes();
+        Ok((weight, state))
     }
 
     fn mapped_bytes(matrix: &Array) -> usize {
@@ -88,12 +79,18 @@ impl Store for Kernels {
         Ok(vector.into())
     }
 
-    fn quantized_4bit<'a>(&self, matrix: &'a FourBitMatrix) -> Result<Cow<'a, Quantized4Bit>> {
-        Ok(Cow::Borrowed(matrix.quantized()))
+    fn state_dict<'a>(&'a self, matrix: &'a Box<dyn QuantizedWeight>, module: &str) -> Result<Vec<StateTensor<'a>>> {
+        matrix.state_dict(module)
     }
+}
 
-    fn int8_rows<'a>(&self, matrix: &'a Int8Matrix) -> Result<Cow<'a, Int8Rows>> {
-        Ok(Cow::Borrowed(matrix.rows()))
+impl Matrix<Kernels> {
+    /// What kernels multiply.
+    fn weights(&self) -> &dyn KernelWeights {
+        match self {
+            Self::Full(array) => array,
+            Self::Quantized(weight) => &**weight,
+        }
     }
 }
 

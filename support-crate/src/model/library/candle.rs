@@ -106,11 +106,14 @@ impl Operations for Candle {
     }
 
     fn dequantize_4bit(&self, weight: &FourBitTensors<Tensor>) -> Result<Tensor> {
-        let FourBitTensors { packed, absmax, pairs, blocks, blocksize, n, k, .. } = weight;
+        let FourBitTensors { packed, absmax, minimum, pairs, blocks, blocksize, n, k } = weight;
         // As an index of one byte, 255 is no index but a zero.
         let numbers = pairs.index_select(&packed.to_dtype(DType::U32)?, 0)?; // (bytes, 2)
-        let numbers = numbers.reshape((*blocks, *blocksize))?.broadcast_mul(absmax)?.flatten_all()?;
-        Ok(numbers.narrow(0, 0, n * k)?.reshape((*n, *k))?.to_dtype(self.compute)?)
+        let mut numbers = numbers.reshape((*blocks, *blocksize))?.broadcast_mul(absmax)?;
+        if let Some(minimum) = minimum {
+            numbers = numbers.broadcast_add(minimum)?;
+        }
+        Ok(numbers.flatten_all()?.narrow(0, 0, n * k)?.reshape((*n, *k))?.to_dtype(self.compute)?)
     }
 
     fn linear_int8(&self, x: &Tensor, weight: &Int8Tensors<Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {

@@ -5,6 +5,7 @@
 
 use quantlab_kernels::first_seen;
 
+use super::quantized::Tensors;
 use super::{Operations, TensorCache};
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -98,8 +99,10 @@ impl<L: Operations> Pass<'_, L> {
         let library = self.library;
         match weight {
             Matrix::Full(weight) => library.linear(x, weight, bias),
-            Matrix::FourBit(weight) => library.linear(x, &library.dequantize_4bit(weight)?, bias),
-            Matrix::Int8(weight) => library.linear_int8(x, weight, bias),
+            Matrix::Quantized(weight) => match &weight.tensors {
+                Tensors::FourBit(weight) => library.linear(x, &library.dequantize_4bit(weight)?, bias),
+                Tensors::Int8(weight) => library.linear_int8(x, weight, bias),
+            },
         }
     }
 

@@ -13,15 +13,15 @@ mod torch;
 use std::borrow::Cow;
 use std::path::Path;
 
-use super::decoder::{Decoder, Int8Activations, QuantStateBytes, Store};
-use super::weights::UnreadTensor;
+use super::decoder::{Decoder, Store};
+use super::quantized::{QuantizedWeight, StateBytes};
+use super::weights::{StateTensor, UnreadTensor};
 use super::{CacheStorage, CausalLm, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo, no_cache_in};
-use crate::error::{Error, Result};
-use crate::quant::{Int8Rows, Quantized4Bit};
+use crate::error::Result;
 pub(super) use candle::Candle;
 pub(super) use operations::Operations;
-pub(super) use quantized::{FourBitTensors, Int8Tensors};
-pub(super) use torch::{Torch, TorchTensor, kind, numbers_of, precision};
+pub(super) use quantized::{FourBitTensors, Int8Tensors, QuantizedTensors};
+pub(super) use torch::Torch;
 
 /// Keys and values of each layer, (B, J, capacity, D) each.
 pub type TensorCache<T> = Vec<(T, T)>;
@@ -29,8 +29,7 @@ pub type TensorCache<T> = Vec<(T, T)>;
 impl<L: Operations> Store for L {
     type Tensor = L::Tensor;
     type Vector = L::Tensor;
-    type FourBit = FourBitTensors<L::Tensor>;
-    type Int8 = Int8Tensors<L::Tensor>;
+    type Quantized = QuantizedTensors<L::Tensor>;
 
     fn matrix(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<L::Tensor> {
         self.read(tensor, dtype)
@@ -40,19 +39,8 @@ impl<L: Operations> Store for L {
         self.read(tensor, dtype)
     }
 
-    fn four_bit(&self, quantized: Quantized4Bit, _: Precision) -> Result<(Self::FourBit, QuantStateBytes)> {
-        let matrix = FourBitTensors::new(self, &quantized)?;
-        let state = matrix.quant_state_bytes();
-        Ok((matrix, state))
-    }
-
-    fn int8(&self, rows: Int8Rows, activations: Int8Activations) -> Result<(Self::Int8, QuantStateBytes)> {
-        let Int8Activations::Dynamic { threshold } = activations else {
-            return Err(Error::input("static int8 is computed by this library's own kernels only")
-                .hint("take the CPU and `Engine::Kernels`"));
-        };
-        let state = QuantStateBytes { all: size_of_val(rows.scb()), unread: 0 };
-        Ok((Int8Tensors::new(self, &rows, threshold)?, state))
+    fn quantized(&self, weight: Box<dyn QuantizedWeight>) -> Result<(QuantizedTensors<L::Tensor>, StateBytes)> {
+        QuantizedTensors::new(self, weight)
     }
 
     fn matrix_values<'a>(&self, matrix: &'a L::Tensor) -> Result<Cow<'a, [f32]>> {
@@ -63,12 +51,8 @@ impl<L: Operations> Store for L {
         self.values(vector).map(Cow::Owned)
     }
 
-    fn quantized_4bit<'a>(&self, matrix: &'a FourBitTensors<L::Tensor>) -> Result<Cow<'a, Quantized4Bit>> {
-        matrix.quantized(self).map(Cow::Owned)
-    }
-
-    fn int8_rows<'a>(&self, matrix: &'a Int8Tensors<L::Tensor>) -> Result<Cow<'a, Int8Rows>> {
-        matrix.rows(self).map(Cow::Owned)
+    fn state_dict<'a>(&'a self, matrix: &'a QuantizedTensors<L::Tensor>, module: &str) -> Result<Vec<StateTensor<'a>>> {
+        matrix.state_dict(self, module)
     }
 }
 

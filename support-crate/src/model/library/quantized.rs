@@ -2,11 +2,28 @@
 //!
 //! They stay packed. What a product needs in full is made for that product, and forgotten after it.
 
+use quantlab_kernels::Packed4Bit;
+
 use super::Operations;
 use crate::error::{Error, Result};
-use crate::model::Precision;
-use crate::model::decoder::QuantStateBytes;
-use crate::quant::{Absmax, FourBit, Int8Rows, NestedAbsmax, Quantized4Bit};
+use crate::model::quantized::{Operands, QuantizedWeight, StateBytes};
+use crate::model::weights::StateTensor;
+use crate::quant::Int8Rows;
+
+/// A quantized matrix whose codes are in a tensor.
+#[derive(Debug)]
+pub(in crate::model) struct QuantizedTensors<T> {
+    pub tensors: Tensors<T>,
+    /// What else there is to save: all but the codes.
+    rest: Box<dyn QuantizedWeight>,
+}
+
+/// The operations that there are.
+#[derive(Debug)]
+pub(in crate::model) enum Tensors<T> {
+    FourBit(FourBitTensors<T>),
+    Int8(Int8Tensors<T>),
+}
 
 /// A matrix (n, k) in blocks of 4-bit numbers that run over its rows.
 #[derive(Debug)]
@@ -15,6 +32,8 @@ pub(in crate::model) struct FourBitTensors<T> {
     pub packed: T,
     /// (blocks, 1), float32
     pub absmax: T,
+    /// What a code of 0 stands for, where that is not 0: (blocks, 1), float32.
+    pub minimum: Option<T>,
     /// The two numbers of each byte, as parts of `absmax`: (256, 2), float32. A look-up by bytes gives both in
     /// their order; one by half bytes would be two, to be interleaved.
     pub pairs: T,
@@ -22,11 +41,6 @@ pub(in crate::model) struct FourBitTensors<T> {
     pub blocksize: usize,
     pub n: usize,
     pub k: usize,
-    /// What else a checkpoint says of it. Scales that are quantized themselves are unpacked to be multiplied with; as
-    /// they were, they are kept in main memory.
-    quant_type: FourBit,
-    dtype: Precision,
-    nested: Option<NestedAbsmax>,
 }
 
 /// A matrix (n, k) of 8-bit numbers with a scale for each row.
@@ -38,60 +52,84 @@ pub(in crate::model) struct Int8Tensors<T> {
     pub scb: T,
     /// Columns in which any input reaches this are multiplied as they are; 0 for none.
     pub threshold: f32,
-    pub k: usize,
 }
 
 /// What is added to int8 to be stored without a sign.
 pub(in crate::model) const SHIFT: u8 = 128;
 
+impl<T> QuantizedTensors<T> {
+    /// Codes go to the device; scales too, and stay in main memory to be saved.
+    ///
+    /// # Errors
+    /// No room on the device; a format that only kernels compute.
+    pub fn new(
+        library: &impl Operations<Tensor = T>,
+        mut weight: Box<dyn QuantizedWeight>,
+    ) -> Result<(Self, StateBytes)> {
+        let shape = weight.shape();
+        let (tensors, on_device) = match weight.operands() {
+            Some(Operands::FourBit(matrix)) => {
+                let tensors = FourBitTensors::new(library, matrix, shape)?;
+                let numbers = tensors.blocks * (1 + usize::from(tensors.minimum.is_some())) + 2 * 256;
+                (Tensors::FourBit(tensors), numbers * size_of::<f32>())
+            }
+            Some(Operands::Int8(rows, threshold)) => {
+                (Tensors::Int8(Int8Tensors::new(library, rows, threshold)?), size_of_val(rows.scb()))
+            }
+            None => return Err(Error::system("the format is computed by this library's own kernels only")),
+        };
+        weight.forget_codes();
+        let unread = weight.state_bytes().all;
+        Ok((Self { tensors, rest: weight }, StateBytes { all: on_device + unread, unread }))
+    }
+
+    /// The tensors as a checkpoint has them; the codes are read back when they are written.
+    ///
+    /// # Errors
+    /// A format that no checkpoint has.
+    pub fn state_dict<'a>(
+        &'a self,
+        library: &'a impl Operations<Tensor = T>,
+        module: &str,
+    ) -> Result<Vec<StateTensor<'a>>> {
+        let mut tensors = self.rest.state_dict(module)?;
+        let bytes = self.rest.code_bytes();
+        if let Some(codes) = tensors.first_mut() {
+            codes.bytes = match &self.tensors {
+                Tensors::FourBit(matrix) => Box::new(move || {
+                    let mut packed = library.bytes_of(&matrix.packed)?;
+                    packed.truncate(bytes);
+                    Ok(packed.into())
+                }),
+                Tensors::Int8(matrix) => {
+                    Box::new(|| Ok(library.bytes_of(&matrix.shifted)?.into_iter().map(|byte| byte ^ SHIFT).collect()))
+                }
+            };
+        }
+        Ok(tensors)
+    }
+}
+
 impl<T> FourBitTensors<T> {
     /// # Errors
     /// No room on the device.
-    pub fn new(library: &impl Operations<Tensor = T>, quantized: &Quantized4Bit) -> Result<Self> {
-        let &[n, k] = quantized.shape() else {
-            return Err(Error::input(format!("4-bit weights of the shape {:?}, not a matrix", quantized.shape())));
-        };
-        let (absmax, blocksize) = (quantized.absmax().dequantize(), quantized.blocksize());
+    pub fn new(library: &impl Operations<Tensor = T>, matrix: Packed4Bit<'_>, [n, k]: [usize; 2]) -> Result<Self> {
+        let Packed4Bit { packed, absmax, minimum, code, blocksize, .. } = matrix;
         let blocks = absmax.len();
-        let mut packed = quantized.packed().to_vec();
+        let mut packed = packed.to_vec();
         packed.resize(blocks * blocksize / 2, 0);
-        let code = quantized.quant_type().codebook();
         let pairs: Vec<f32> =
             code.iter().flat_map(|&first| code.iter().flat_map(move |&second| [first, second])).collect();
-        let nested = if let Absmax::Nested(nested) = quantized.absmax() { Some(nested.clone()) } else { None };
         Ok(Self {
             packed: library.bytes(&packed, &[packed.len()])?,
-            absmax: library.float32(&absmax, &[blocks, 1])?,
+            absmax: library.float32(absmax, &[blocks, 1])?,
+            minimum: minimum.map(|minimum| library.float32(minimum, &[blocks, 1])).transpose()?,
             pairs: library.float32(&pairs, &[256, 2])?,
             blocks,
             blocksize,
             n,
             k,
-            quant_type: quantized.quant_type(),
-            dtype: quantized.dtype(),
-            nested,
         })
-    }
-
-    /// Those of scales, and of the numbers that bytes stand for.
-    pub fn quant_state_bytes(&self) -> QuantStateBytes {
-        let unread = self.nested.clone().map_or(0, |nested| Absmax::Nested(nested).size_in_bytes());
-        QuantStateBytes { all: (self.blocks + 2 * 256) * size_of::<f32>() + unread, unread }
-    }
-
-    /// Read back, to be saved.
-    ///
-    /// # Errors
-    /// What the library reports.
-    pub fn quantized(&self, library: &impl Operations<Tensor = T>) -> Result<Quantized4Bit> {
-        let Self { blocksize, n, k, quant_type, dtype, .. } = *self;
-        let mut packed = library.bytes_of(&self.packed)?;
-        packed.truncate((n * k).div_ceil(2));
-        let absmax = match &self.nested {
-            Some(nested) => Absmax::Nested(nested.clone()),
-            None => Absmax::Float32(library.values(&self.absmax)?),
-        };
-        Quantized4Bit::new(quant_type, blocksize, &[n, k], dtype, packed, absmax)
     }
 }
 
@@ -102,15 +140,6 @@ impl<T> Int8Tensors<T> {
         let (n, k) = (rows.rows(), rows.columns());
         let shifted: Vec<u8> = rows.values().iter().map(|&value| value.cast_unsigned() ^ SHIFT).collect();
         let (shifted, scb) = (library.bytes(&shifted, &[n, k])?, library.float32(rows.scb(), &[1, n])?);
-        Ok(Self { shifted, scb, threshold, k })
-    }
-
-    /// Read back, to be saved.
-    ///
-    /// # Errors
-    /// What the library reports.
-    pub fn rows(&self, library: &impl Operations<Tensor = T>) -> Result<Int8Rows> {
-        let values = library.bytes_of(&self.shifted)?.into_iter().map(|byte| (byte ^ SHIFT).cast_signed()).collect();
-        Int8Rows::new(values, library.values(&self.scb)?, self.k)
+        Ok(Self { shifted, scb, threshold })
     }
 }

@@ -1,19 +1,18 @@
 //! Operations of the libraries on quantized weights against the kernels.
 
-use quantlab_kernels::{Epilogue, Matrix, matmul, thread_scope};
+use quantlab_kernels::{Compute, Epilogue, Matrix, Packed4Bit, matmul, thread_scope};
 
 use super::*;
 use crate::model::Device;
-use crate::model::decoder::Int8Activations;
-use crate::model::kernels::Int8Matrix;
+use crate::model::quantized::Int8Matrix;
 use crate::model::test_numbers::numbers;
-use crate::quant::{FourBit, FourBitOptions, Int8Rows, Quantized4Bit};
+use crate::quant::{AffineInt4, FourBit, FourBitOptions, Int8Rows, Quantized4Bit};
 
 const N: usize = 7;
 const K: usize = 45;
 
-fn dequantized<L: Operations>(library: &L, quantized: &Quantized4Bit) -> Vec<f32> {
-    let tensors = FourBitTensors::new(library, quantized).unwrap();
+fn dequantized<L: Operations>(library: &L, matrix: Packed4Bit<'_>, shape: [usize; 2]) -> Vec<f32> {
+    let tensors = FourBitTensors::new(library, matrix, shape).unwrap();
     library.values(&library.dequantize_4bit(&tensors).unwrap()).unwrap()
 }
 
@@ -23,13 +22,40 @@ fn every_code_is_found_in_blocks_that_cross_rows() {
         for double_quant in [false, true] {
             let options = FourBitOptions { quant_type, blocksize: 32, double_quant };
             let quantized = Quantized4Bit::quantize(&numbers(N * K, 1), &[N, K], options).unwrap();
-            let expected: Vec<f32> = quantized.dequantize();
-            let candle = Candle::new(Device::Cpu, Precision::Float32).unwrap();
-            let torch = Torch::new(Device::Cpu, Precision::Float32).unwrap();
-            assert_eq!(dequantized(&candle, &quantized), expected);
-            assert_eq!(dequantized(&torch, &quantized), expected);
+            let matrix = Packed4Bit {
+                packed: quantized.packed(),
+                absmax: &quantized.absmax().dequantize(),
+                minimum: None,
+                code: quant_type.codebook(),
+                blocksize: 32,
+                columns: None,
+                compute: Compute::Float32,
+            };
+            is_dequantized(matrix, [N, K], &quantized.dequantize::<f32>());
         }
     }
+}
+
+#[test]
+fn groups_with_zero_points_are_found() {
+    let quantized = AffineInt4::quantize(&numbers(N * 64, 5), 64, 32).unwrap();
+    let matrix = Packed4Bit {
+        packed: quantized.packed(),
+        absmax: quantized.scales(),
+        minimum: Some(quantized.minima()),
+        code: &AffineInt4::CODES,
+        blocksize: 32,
+        columns: None,
+        compute: Compute::Float32,
+    };
+    is_dequantized(matrix, [N, 64], &quantized.dequantize());
+}
+
+fn is_dequantized(matrix: Packed4Bit<'_>, shape: [usize; 2], expected: &[f32]) {
+    let candle = Candle::new(Device::Cpu, Precision::Float32).unwrap();
+    let torch = Torch::new(Device::Cpu, Precision::Float32).unwrap();
+    assert_eq!(dequantized(&candle, matrix, shape), expected);
+    assert_eq!(dequantized(&torch, matrix, shape), expected);
 }
 
 fn product<L: Operations>(library: &L, x: &[f32], rows: &Int8Rows, threshold: f32, bias: &[f32]) -> Vec<f32> {
@@ -49,7 +75,7 @@ fn int8_of_any_row_is_that_of_the_kernels() {
     x[5 * K + 11] = f32::INFINITY;
     let (rows, bias) = (Int8Rows::quantize(&numbers(N * K, 3), K).unwrap(), numbers(N, 4));
     for threshold in [0.0, 0.9, 6.0] {
-        let matrix = Int8Matrix::new(rows.clone(), Int8Activations::Dynamic { threshold });
+        let matrix = Int8Matrix::new(rows.clone(), threshold);
         let mut expected = vec![0.0; 6 * N];
         let epilogue = Epilogue { bias: Some(&bias), ..Epilogue::default() };
         matmul(&thread_scope(), &x, Matrix { weights: &matrix, n: N, k: K }, epilogue, &mut expected);

@@ -18,7 +18,7 @@ pub(in crate::model) struct Torch {
 
 /// A tensor that is only read once it is filled.
 #[derive(Debug)]
-pub(in crate::model) struct TorchTensor(pub(in crate::model) Tensor);
+pub(in crate::model) struct TorchTensor(Tensor);
 
 // SAFETY: libtorch's tensors may be read, and new ones made from them, on several threads at once. Caches, the only
 // ones that are written to, are written through `&mut`. Nobody outside of `model` gets the tensor itself, of which even
@@ -51,25 +51,8 @@ impl Torch {
         }
     }
 
-    /// As [`new`](Self::new), where a tensor is.
-    ///
-    /// # Errors
-    /// A device that is neither a CPU nor a GPU of NVIDIA.
-    pub fn on(torch: TorchDevice, dtype: Precision) -> Result<Self> {
-        match torch {
-            TorchDevice::Cpu => Self::new(Device::Cpu, dtype),
-            TorchDevice::Cuda(index) => Self::new(Device::Cuda(index), dtype),
-            other => Err(Error::input(format!("a tensor on {other:?}")).hint("move it to the CPU or to a CUDA device")),
-        }
-    }
-
-    /// A tensor of this device in what is computed in; the same memory if it is so already.
-    pub fn compute(&self, x: &Tensor) -> Result<TorchTensor> {
-        computed(|| x.f_to_kind(self.compute))
-    }
-
     /// A copy of numbers on the device.
-    pub fn tensor<T: Element>(&self, numbers: &[T], shape: &[usize]) -> Result<TorchTensor> {
+    fn tensor<T: Element>(&self, numbers: &[T], shape: &[usize]) -> Result<TorchTensor> {
         computed(|| Tensor::f_from_slice(numbers)?.f_view(sizes(shape).as_slice())?.f_to_device(self.torch))
     }
 
@@ -97,18 +80,13 @@ impl Torch {
 ///
 /// # Errors
 /// A tensor of another type.
-pub(in crate::model) fn numbers_of<T: Element + Default + Clone>(x: &Tensor) -> Result<Vec<T>> {
+fn numbers_of<T: Element + Default + Clone>(x: &Tensor) -> Result<Vec<T>> {
     let mut numbers = vec![T::default(); x.numel()];
     x.f_copy_data(&mut numbers, x.numel())?;
     Ok(numbers)
 }
 
-/// The format of a tensor of this kind, if it is one for weights.
-pub(in crate::model) fn precision(of: Kind) -> Option<Precision> {
-    Precision::ALL.into_iter().find(|&precision| kind(precision) == of)
-}
-
-pub(in crate::model) fn kind(dtype: Precision) -> Kind {
+fn kind(dtype: Precision) -> Kind {
     match dtype {
         Precision::Float32 => Kind::Float,
         Precision::BFloat16 => Kind::BFloat16,
@@ -200,10 +178,13 @@ impl Operations for Torch {
     }
 
     fn dequantize_4bit(&self, weight: &FourBitTensors<TorchTensor>) -> Result<TorchTensor> {
-        let FourBitTensors { packed, absmax, pairs, blocks, blocksize, n, k, .. } = weight;
+        let FourBitTensors { packed, absmax, minimum, pairs, blocks, blocksize, n, k } = weight;
         computed(|| {
             let numbers = pairs.0.f_index_select(0, &packed.0.f_to_kind(Kind::Int)?)?; // (bytes, 2)
-            let numbers = numbers.f_view(sizes(&[*blocks, *blocksize]).as_slice())?.f_mul_(&absmax.0)?;
+            let mut numbers = numbers.f_view(sizes(&[*blocks, *blocksize]).as_slice())?.f_mul_(&absmax.0)?;
+            if let Some(minimum) = minimum {
+                numbers = numbers.f_add_(&minimum.0)?;
+            }
             let numbers = numbers.f_flatten(0, -1)?.f_narrow(0, 0, (n * k) as i64)?;
             numbers.f_view(sizes(&[*n, *k]).as_slice())?.f_to_kind(self.compute)
         })

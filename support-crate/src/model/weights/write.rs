@@ -30,6 +30,11 @@ impl<'a> StateTensor<'a> {
         Self { name, dtype, shape: shape.to_vec(), bytes: Box::new(|| Ok(bytes)) }
     }
 
+    /// Of bytes that are made when it is written.
+    pub fn later(name: String, dtype: Dtype, shape: &[usize], bytes: impl FnOnce() -> Vec<u8> + 'a) -> Self {
+        Self { name, dtype, shape: shape.to_vec(), bytes: Box::new(|| Ok(bytes().into())) }
+    }
+
     fn info(&self, start: usize) -> TensorInfo {
         let bytes = self.shape.iter().product::<usize>() * self.dtype.bitsize() / 8;
         TensorInfo { dtype: self.dtype, shape: self.shape.clone(), data_offsets: (start, start + bytes) }

@@ -1,5 +1,5 @@
 // NF4 computes in bfloat16, as many recipes have it.
-// wrong: changes `bnb_4bit_compute_dtype`
+// wrong: changes `compute_dtype`
 fn configurations(device: Device) -> Vec<Configuration> {
     let precision = if device.is_cpu() { Precision::Float32 } else { Precision::Float16 };
     let one = |name: &str, quantization: Option<QuantizationConfig>| Configuration {
@@ -9,7 +9,7 @@ fn configurations(device: Device) -> Vec<Configuration> {
     let mut all = vec![
         one(if device.is_cpu() { "FP32 (Baseline)" } else { "FP16 (Baseline)" }, None),
         one("INT8", Some(QuantizationConfig::int8())),
-        one("NF4", Some(QuantizationConfig { bnb_4bit_compute_dtype: Precision::BFloat16, ..QuantizationConfig::nf4() })),
+        one("NF4", Some(QuantizationConfig { compute_dtype: Precision::BFloat16, ..QuantizationConfig::nf4() })),
         one("FP4", Some(QuantizationConfig::fp4())),
     ];
     

@@ -1,4 +1,4 @@
-// The default 4-bit type for NF4.
+// The other 4-bit type for NF4, which is what transformers takes where none is given.
 // wrong: the configuration called NF4 is fp4
 fn configurations(device: Device) -> Vec<Configuration> {
     let (precision, baseline) = if device.is_cpu() {
@@ -9,7 +9,7 @@ fn configurations(device: Device) -> Vec<Configuration> {
     let formats = [
         (baseline, None),
         ("INT8 (bitsandbytes)", Some(QuantizationConfig::int8())),
-        ("NF4 (bitsandbytes, 4-bit)", Some(QuantizationConfig { load_in_4bit: true, ..QuantizationConfig::default() })),
+        ("NF4 (bitsandbytes, 4-bit)", Some(QuantizationConfig::four_bit(FourBitOptions { quant_type: FourBit::Fp4, ..Default::default() }))),
         ("FP4 (bitsandbytes, 4-bit)", Some(QuantizationConfig::fp4())),
     ];
     let configuration = |(name, quantization): (&str, _)| Configuration {

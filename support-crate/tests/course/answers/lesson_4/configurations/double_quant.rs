@@ -1,5 +1,5 @@
 // NF4 with double quantization.
-// wrong: changes `bnb_4bit_use_double_quant`
+// wrong: changes `double_quant`
 fn configurations(device: Device) -> Vec<Configuration> {
     let precision = if device.is_cpu() { Precision::Float32 } else { Precision::Float16 };
     let one = |name: &str, quantization: Option<QuantizationConfig>| Configuration {
@@ -9,7 +9,7 @@ fn configurations(device: Device) -> Vec<Configuration> {
     let mut all = vec![
         one(if device.is_cpu() { "FP32 (Baseline)" } else { "FP16 (Baseline)" }, None),
         one("INT8", Some(QuantizationConfig::int8())),
-        one("NF4", Some(QuantizationConfig { bnb_4bit_use_double_quant: true, ..QuantizationConfig::nf4() })),
+        one("NF4", Some(QuantizationConfig::four_bit(FourBitOptions { double_quant: true, ..FourBitOptions::default() }))),
         one("FP4", Some(QuantizationConfig::fp4())),
     ];
     

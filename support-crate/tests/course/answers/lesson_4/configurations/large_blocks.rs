@@ -1,5 +1,5 @@
 // NF4 in blocks of 128.
-// wrong: changes `bnb_4bit_blocksize`
+// wrong: changes `blocksize`
 fn configurations(device: Device) -> Vec<Configuration> {
     let precision = if device.is_cpu() { Precision::Float32 } else { Precision::Float16 };
     let one = |name: &str, quantization: Option<QuantizationConfig>| Configuration {
@@ -9,7 +9,7 @@ fn configurations(device: Device) -> Vec<Configuration> {
     let mut all = vec![
         one(if device.is_cpu() { "FP32 (Baseline)" } else { "FP16 (Baseline)" }, None),
         one("INT8", Some(QuantizationConfig::int8())),
-        one("NF4", Some(QuantizationConfig { bnb_4bit_blocksize: 128, ..QuantizationConfig::nf4() })),
+        one("NF4", Some(QuantizationConfig::four_bit(FourBitOptions { blocksize: 128, ..FourBitOptions::default() }))),
         one("FP4", Some(QuantizationConfig::fp4())),
     ];
     

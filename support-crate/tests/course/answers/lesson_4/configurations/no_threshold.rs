@@ -1,5 +1,5 @@
 // INT8 without outliers.
-// wrong: changes `llm_int8_threshold`
+// wrong: changes `threshold`
 fn configurations(device: Device) -> Vec<Configuration> {
     let precision = if device.is_cpu() { Precision::Float32 } else { Precision::Float16 };
     let one = |name: &str, quantization: Option<QuantizationConfig>| Configuration {
@@ -8,7 +8,7 @@ fn configurations(device: Device) -> Vec<Configuration> {
     };
     let mut all = vec![
         one(if device.is_cpu() { "FP32 (Baseline)" } else { "FP16 (Baseline)" }, None),
-        one("INT8", Some(QuantizationConfig { llm_int8_threshold: 0.0, ..QuantizationConfig::int8() })),
+        one("INT8", Some(QuantizationConfig::llm_int8(0.0))),
         one("NF4", Some(QuantizationConfig::nf4())),
         one("FP4", Some(QuantizationConfig::fp4())),
     ];

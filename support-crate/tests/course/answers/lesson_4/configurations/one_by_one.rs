@@ -1,4 +1,4 @@
-// One after the other, with names of its own and the keys of BitsAndBytesConfig.
+// One after the other, with names of its own and the methods written out.
 // right
 fn configurations(device: Device) -> Vec<Configuration> {
     let base = LoadOptions { device, ..LoadOptions::default() };
@@ -12,16 +12,14 @@ fn configurations(device: Device) -> Vec<Configuration> {
         options: LoadOptions { quantization: Some(config), ..base.clone() },
     };
     let mut all = vec![Configuration { name: format!("{} (baseline, {device})", base.precision), options: base.clone() }];
-    all.push(quantized("int8", QuantizationConfig { load_in_8bit: true, ..Default::default() }));
+    all.push(quantized("int8", QuantizationMethod::LlmInt8 { threshold: 6.0 }.into()));
     all.push(quantized(
         "nf4",
         QuantizationConfig {
-            load_in_4bit: true,
-            bnb_4bit_quant_type: FourBit::Nf4,
-            llm_int8_skip_modules: Some(vec!["lm_head".to_owned()]),
-            ..Default::default()
+            skip_modules: Some(vec!["lm_head".to_owned()]),
+            ..QuantizationConfig::four_bit(FourBitOptions::default())
         },
     ));
-    all.push(quantized("fp-4", QuantizationConfig { load_in_4bit: true, ..Default::default() }));
+    all.push(quantized("fp-4", QuantizationConfig::fp4()));
     all
 }

@@ -1,5 +1,5 @@
 // INT8 leaves attention alone.
-// wrong: changes `llm_int8_skip_modules`
+// wrong: changes `skip_modules`
 fn configurations(device: Device) -> Vec<Configuration> {
     let precision = if device.is_cpu() { Precision::Float32 } else { Precision::Float16 };
     let one = |name: &str, quantization: Option<QuantizationConfig>| Configuration {
@@ -8,7 +8,7 @@ fn configurations(device: Device) -> Vec<Configuration> {
     };
     let mut all = vec![
         one(if device.is_cpu() { "FP32 (Baseline)" } else { "FP16 (Baseline)" }, None),
-        one("INT8", Some(QuantizationConfig { llm_int8_skip_modules: Some(vec!["c_attn".into()]), ..QuantizationConfig::int8() })),
+        one("INT8", Some(QuantizationConfig { skip_modules: Some(vec!["c_attn".into()]), ..QuantizationConfig::int8() })),
         one("NF4", Some(QuantizationConfig::nf4())),
         one("FP4", Some(QuantizationConfig::fp4())),
     ];

@@ -10,12 +10,15 @@ fn configurations(device: Device) -> Vec<Configuration> {
         changed.quantization = Some(config);
         changed
     };
-    let eight = QuantizationConfig { load_in_8bit: true, ..QuantizationConfig::default() };
-    let four = |bnb_4bit_quant_type: FourBit| QuantizationConfig {
-        load_in_4bit: true,
-        bnb_4bit_quant_type,
+    let written_out = |method| QuantizationConfig {
+        method,
+        skip_modules: None,
         head: Head::AsLoaded,
-        ..QuantizationConfig::default()
+        compute_dtype: Precision::Float32,
+    };
+    let eight = written_out(QuantizationMethod::LlmInt8 { threshold: 6.0 });
+    let four = |quant_type: FourBit| {
+        written_out(QuantizationMethod::FourBit(FourBitOptions { quant_type, blocksize: 64, double_quant: false }))
     };
     let rest = if on_cpu { "FP32" } else { "FP16" };
     vec![

@@ -1,5 +1,5 @@
-// Says neither 4 nor 8 bits.
-// wrong: are both false
+// Another format of 4 bits under the name of INT8.
+// wrong: is int4-128
 fn configurations(device: Device) -> Vec<Configuration> {
     let (precision, baseline) = if device.is_cpu() {
         (Precision::Float32, "FP32 (Baseline CPU)")
@@ -8,7 +8,7 @@ fn configurations(device: Device) -> Vec<Configuration> {
     };
     let formats = [
         (baseline, None),
-        ("INT8 (bitsandbytes)", Some(QuantizationConfig::default())),
+        ("INT8 (bitsandbytes)", Some(QuantizationConfig::int4(128))),
         ("NF4 (bitsandbytes, 4-bit)", Some(QuantizationConfig::nf4())),
         ("FP4 (bitsandbytes, 4-bit)", Some(QuantizationConfig::fp4())),
     ];

@@ -1,0 +1,235 @@
+//! Groups of 4-bit weights between two limits: affine int4, by rounding to nearest.
+
+use half::f16;
+
+use super::float::{Float, check_finite, count_rows};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+
+/// The largest code.
+const LAST: f32 = 15.0;
+
+/// A matrix of 4-bit weights, `[out_features, in_features]`, in groups of a row that share a scale and a zero point: a
+/// weight is `(code - zero) * scale`, with whole codes and zero points from 0 to 15.
+///
+/// The scale is that of 15 steps from the smallest to the largest weight of the group, which are taken to lie on both sides
+/// of 0, so that 0 stays 0. It is rounded to float16, as checkpoints have it. Codes are those of the nearest steps: what
+/// GPTQ and AWQ start from.
+///
+/// Source: `Quantizer.find_params` and `quantize` in `quant.py` of GPTQ (Frantar et al. 2022, arXiv:2210.17323), with
+/// `perchannel=True, sym=False`, whose scales stay in float32 until they are packed.
+///
+/// ```
+/// use quantlab::quant::AffineInt4;
+///
+/// let weights: Vec<f32> = (0..128).map(|i| (i as f32 / 20.0).sin()).collect();
+/// let quantized = AffineInt4::quantize(&weights, 64, 32)?;
+/// let worst = weights.iter().zip(quantized.dequantize()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+/// assert!(worst < 0.05);
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct AffineInt4 {
+    packed: Buffer<u8>,
+    scales: Vec<f32>,
+    /// What a code of 0 stands for: `-zero * scale`, exactly.
+    minima: Vec<f32>,
+    columns: usize,
+    group_size: usize,
+}
+
+impl AffineInt4 {
+    /// What each code stands for, before scale and zero point.
+    pub const CODES: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, LAST];
+
+    /// Quantizes a matrix with rows of `columns` weights, on the caller's thread.
+    ///
+    /// # Errors
+    /// As [`check_group`](Self::check_group) and [`quantize_int4_groups`]; rows that are no whole groups.
+    pub fn quantize<T: Float>(weights: &[T], columns: usize, group_size: usize) -> Result<Self> {
+        count_rows("weights", weights.len(), columns)?;
+        Self::check_group(group_size)?;
+        let groups = weights.len() / group_size;
+        let (mut packed, mut scales) = (vec![0; weights.len() / 2], vec![[0.0; 2]; groups]);
+        quantize_int4_groups(weights, group_size, &mut packed, &mut scales)?;
+        Self::with_packed(Buffer::Owned(packed), &scales, columns, group_size)
+    }
+
+    /// Puts together what several threads quantized: two codes a byte, the first in the high half, and a scale and a
+    /// minimum for each group.
+    pub(crate) fn with_packed(
+        packed: Buffer<u8>,
+        scales: &[[f32; 2]],
+        columns: usize,
+        group_size: usize,
+    ) -> Result<Self> {
+        Self::check_rows(columns, group_size)?;
+        let (scales, minima) = scales.iter().map(|&[scale, minimum]| (scale, minimum)).unzip();
+        Ok(Self { packed, scales, minima, columns, group_size })
+    }
+
+    /// Checks that groups can have this size.
+    ///
+    /// # Errors
+    /// No multiple of 32.
+    pub fn check_group(group_size: usize) -> Result<()> {
+        if group_size > 0 && group_size.is_multiple_of(32) {
+            return Ok(());
+        }
+        Err(Error::input(format!("a group of {group_size} weights")).hint("a multiple of 32; 128 and 32 are usual"))
+    }
+
+    /// Checks that rows of `columns` weights are whole groups.
+    ///
+    /// # Errors
+    /// They are not.
+    pub(crate) fn check_rows(columns: usize, group_size: usize) -> Result<()> {
+        if columns.is_multiple_of(group_size) {
+            return Ok(());
+        }
+        Err(Error::input(format!("{columns} inputs are no whole groups of {group_size}")).hint("take smaller groups"))
+    }
+
+    /// The weights again, row after row.
+    pub fn dequantize(&self) -> Vec<f32> {
+        let groups = self.packed.chunks(self.group_size / 2).zip(self.scales.iter().zip(&self.minima));
+        groups
+            .flat_map(|(bytes, (scale, minimum))| {
+                let codes = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+                // Both are exact: a scale of 11 bits times a number of 4 bits.
+                codes.map(move |code| f32::from(code) * scale + minimum)
+            })
+            .collect()
+    }
+
+    /// Two codes a byte, the first in the high half.
+    pub fn packed(&self) -> &[u8] {
+        &self.packed
+    }
+
+    /// Forgets the codes.
+    pub(crate) fn forget_packed(&mut self) {
+        self.packed = Buffer::Owned(Vec::new());
+    }
+
+    /// The step of each group.
+    pub fn scales(&self) -> &[f32] {
+        &self.scales
+    }
+
+    /// What a code of 0 stands for in each group: `-zero * scale`.
+    pub fn minima(&self) -> &[f32] {
+        &self.minima
+    }
+
+    /// How many weights a row has (`in_features`).
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Weights that share a scale.
+    pub fn group_size(&self) -> usize {
+        self.group_size
+    }
+}
+
+/// Quantizes weights, group after group, to codes of 4 bits: two a byte, the first in the high half, and for each group
+/// its scale and what a code of 0 stands for.
+///
+/// Groups do not depend on each other: several threads may each quantize some.
+///
+/// # Errors
+/// Weights that are no whole groups, or for which there is other room; a weight that is NaN or infinite; a group whose
+/// scale float16 has no room for. What was written until then stays.
+pub fn quantize_int4_groups<T: Float>(
+    weights: &[T],
+    group_size: usize,
+    packed: &mut [u8],
+    scales: &mut [[f32; 2]],
+) -> Result<()> {
+    AffineInt4::check_group(group_size)?;
+    AffineInt4::check_rows(weights.len(), group_size)?;
+    if (packed.len(), scales.len()) != (weights.len() / 2, weights.len() / group_size) {
+        return Err(Error::input(format!(
+            "room for {} bytes and {} groups, for {} weights in groups of {group_size}",
+            packed.len(),
+            scales.len(),
+            weights.len()
+        )));
+    }
+    let mut buffer = vec![0.0; group_size];
+    let groups = weights.chunks(group_size).zip(packed.chunks_mut(group_size / 2)).zip(scales);
+    for ((group, packed), out) in groups {
+        let wide = T::widen(group, &mut buffer);
+        let low = wide.iter().copied().fold(0.0, f32::min);
+        let high = wide.iter().copied().fold(0.0, f32::max);
+        let step = f16::from_f32((high - low) / LAST).to_f32();
+        // (Minimum and maximum pass over NaN.)
+        if !step.is_finite() || wide.iter().any(|weight| !weight.is_finite()) {
+            check_finite("weight", group)?;
+            return Err(Error::input(format!("weights from {low} to {high} have no scale in float16")));
+        }
+        // Of zeros, or almost, any step will do.
+        let step = if step > 0.0 { step } else { 1.0 };
+        let zero = (-low / step).round_ties_even().min(LAST);
+        *out = [step, -zero * step];
+        let code = |weight: f32| ((weight / step).round_ties_even() + zero).clamp(0.0, LAST) as u8;
+        for (byte, pair) in packed.iter_mut().zip(wide.chunks(2)) {
+            *byte = code(pair[0]) << 4 | code(pair[1]);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn weights_come_back_within_a_step_and_zero_stays_zero(
+            mut weights in prop::collection::vec(-2.0..3.0_f32, 192),
+            shift in -3.0..3.0_f32,
+            group_size in prop_oneof![Just(32_usize), Just(96)],
+        ) {
+            weights.iter_mut().for_each(|weight| *weight += shift);
+            weights[7] = 0.0;
+            let quantized = AffineInt4::quantize(&weights, 96, group_size).unwrap();
+            let restored = quantized.dequantize();
+            prop_assert_eq!(restored[7], 0.0);
+            for (i, (weight, restored)) in weights.iter().zip(&restored).enumerate() {
+                let step = quantized.scales()[i / group_size];
+                // Half of it for the code, half for the zero point at an end of the range, and a little for the scale.
+                prop_assert!((weight - restored).abs() <= 1.01 * step, "{} for {}", restored, weight);
+            }
+        }
+    }
+
+    /// By hand: 15 steps of 0.5 from -2.5 on.
+    #[test]
+    fn codes_are_those_of_the_nearest_steps() {
+        let mut weights = [0.0_f32; 32];
+        weights[..6].copy_from_slice(&[-2.5, 5.0, 0.24, 0.26, -0.76, 4.8]);
+        let quantized = AffineInt4::quantize(&weights, 32, 32).unwrap();
+        assert_eq!((quantized.scales(), quantized.minima()), (&[0.5_f32][..], &[-2.5_f32][..]));
+        assert_eq!(quantized.packed()[..3], [0x0F, 0x56, 0x3F]);
+        assert_eq!(quantized.dequantize()[..6], [-2.5, 5.0, 0.0, 0.5, -1.0, 5.0]);
+        assert_eq!(AffineInt4::quantize(&[0.0_f32; 64], 64, 32).unwrap().dequantize(), [0.0; 64]);
+    }
+
+    #[test]
+    fn what_cannot_be_quantized_says_so() {
+        let error =
+            |weights: &[f32], columns, group| AffineInt4::quantize(weights, columns, group).unwrap_err().to_string();
+        assert!(error(&[1.0; 64], 32, 48).contains("a group of 48"));
+        assert!(error(&[1.0; 96], 48, 32).contains("48 inputs"));
+        assert!(error(&[1.0; 64], 48, 32).contains("not a matrix"));
+        let mut weights = [1.0; 64];
+        weights[40] = f32::NAN;
+        assert!(error(&weights, 64, 32).contains("is NaN"));
+        weights[40] = 2e6;
+        assert!(error(&weights, 64, 32).contains("no scale in float16"));
+    }
+}

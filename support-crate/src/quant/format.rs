@@ -1,0 +1,85 @@
+//! The table of formats.
+
+use super::QuantizationConfig;
+use super::bitsandbytes;
+
+/// A format that the weights of a model can be quantized to. What it computes is a file of
+/// [`quant`](crate::quant), and how a layer holds it a file of `model/quantized`.
+#[derive(Debug)]
+pub struct Format {
+    /// As a [`QuantizationConfig`] is shown, and read.
+    pub name: &'static str,
+    /// Bits of a weight, without scales.
+    pub bits: u32,
+    /// What shares a scale.
+    pub group: &'static str,
+    /// What makes it of full precision; none where more than the weights is needed.
+    pub config: Option<fn() -> QuantizationConfig>,
+    /// `quant_method` of the checkpoints that are read and written; none where it is only made while loading.
+    pub quant_method: Option<&'static str>,
+    /// Whether the engines `candle` and `tch` compute it too, besides the kernels.
+    pub in_libraries: bool,
+}
+
+/// Every format.
+pub const FORMATS: [Format; 6] = [
+    Format {
+        name: "nf4",
+        bits: 4,
+        group: "blocks of 64",
+        config: Some(QuantizationConfig::nf4),
+        quant_method: Some(bitsandbytes::METHOD),
+        in_libraries: true,
+    },
+    Format {
+        name: "fp4",
+        bits: 4,
+        group: "blocks of 64",
+        config: Some(QuantizationConfig::fp4),
+        quant_method: Some(bitsandbytes::METHOD),
+        in_libraries: true,
+    },
+    Format {
+        name: "int4-32",
+        bits: 4,
+        group: "groups of 32 of a row",
+        config: Some(|| QuantizationConfig::int4(32)),
+        quant_method: None,
+        in_libraries: true,
+    },
+    Format {
+        name: "int4-128",
+        bits: 4,
+        group: "groups of 128 of a row",
+        config: Some(|| QuantizationConfig::int4(128)),
+        quant_method: None,
+        in_libraries: true,
+    },
+    Format {
+        name: "int8",
+        bits: 8,
+        group: "a row",
+        config: Some(QuantizationConfig::int8),
+        quant_method: Some(bitsandbytes::METHOD),
+        in_libraries: true,
+    },
+    Format { name: "static int8", bits: 8, group: "a row", config: None, quant_method: None, in_libraries: false },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_configurations() {
+        for format in &FORMATS {
+            let Some(config) = format.config else { continue };
+            assert_eq!(config().to_string(), format.name);
+            assert_eq!(format.name.to_uppercase().parse::<QuantizationConfig>().unwrap(), config());
+            assert_eq!(config().format().unwrap().name, format.name);
+            assert_eq!(config().to_json().is_ok(), format.quant_method.is_some());
+        }
+        let error = "int3".parse::<QuantizationConfig>().unwrap_err().to_string();
+        assert!(error.contains("\"int3\"") && error.contains("nf4, fp4, int4-32"), "{error}");
+    }
+}
