@@ -179,22 +179,6 @@ impl DecoderConfig {
 }
 
 impl Architecture {
-    /// What stands before the names of all tensors but the head's, in most checkpoints.
-    pub(super) fn prefix(self) -> &'static str {
-        match self {
-            Self::Gpt2 => "transformer.",
-            Self::Llama | Self::Mistral | Self::Qwen2 => "model.",
-        }
-    }
-
-    /// The name of the token embedding, after the prefix.
-    pub(super) fn token_embedding(self) -> &'static str {
-        match self {
-            Self::Gpt2 => "wte.weight",
-            Self::Llama | Self::Mistral | Self::Qwen2 => "embed_tokens.weight",
-        }
-    }
-
     /// `model_type` in the config.
     pub fn name(self) -> &'static str {
         match self {

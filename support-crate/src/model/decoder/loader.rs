@@ -1,10 +1,10 @@
 //! Reads a decoder by the names that each family has for its tensors.
 
-use super::{Block, HEAD, Linear, Matrix, Norm, POSITION_EMBEDDING, Parts, Store};
+use super::{Block, HEAD, Linear, Matrix, Names, Norm, Parts, Store};
 use crate::error::{Context, Result};
 use crate::model::quantized::Source;
 use crate::model::weights::UnreadTensor;
-use crate::model::{Architecture, DecoderConfig, NormKind, Positions, Precision, TensorInfo, TensorKind, Weights};
+use crate::model::{DecoderConfig, NormKind, Positions, Precision, TensorInfo, TensorKind, Weights};
 use crate::progress::Progress;
 use crate::quant::{QuantizationConfig, QuantizationMethod};
 
@@ -44,6 +44,8 @@ pub(super) struct Loader<'a, S> {
     /// Weights while they are quantized.
     numbers: Vec<f32>,
     counts: Counts,
+    names: &'static Names,
+    /// Before the tensors' names in these files.
     prefix: &'static str,
 }
 
@@ -56,10 +58,9 @@ impl<'a, S: Store> Loader<'a, S> {
         dtype: Precision,
         compute_dtype: Precision,
     ) -> Self {
-        let with_head = config.architecture.prefix();
-        // Some checkpoints are saved with the head around the model, some without.
-        let first = format!("{with_head}{}", config.architecture.token_embedding());
-        let prefix = if weights.contains(&first) { with_head } else { "" };
+        let names = Names::of(config.architecture);
+        let first = format!("{}{}.weight", names.prefix, names.token_embedding);
+        let prefix = if weights.contains(&first) { names.prefix } else { "" };
         Self {
             config,
             weights,
@@ -71,6 +72,7 @@ impl<'a, S: Store> Loader<'a, S> {
             modules: Vec::new(),
             numbers: Vec::new(),
             counts: Counts::default(),
+            names,
             prefix,
         }
     }
@@ -80,21 +82,23 @@ impl<'a, S: Store> Loader<'a, S> {
     /// # Errors
     /// A tensor that is missing or does not fit the config, by name; a module to skip that there is not.
     pub fn load(mut self) -> Result<(Parts<S>, Counts)> {
-        let (config, gpt2) = (self.config, self.config.architecture == Architecture::Gpt2);
+        let (config, names) = (self.config, self.names);
         let (v, c) = (config.vocab_size, config.hidden_size);
-        let token_embedding = self.matrix(&self.own(config.architecture.token_embedding()), [v, c], false)?;
+        let token_embedding = self.matrix(&self.weight(names.token_embedding), [v, c], false)?;
         let position_embedding = match config.positions {
-            Positions::Learned => Some(self.matrix(&self.own(POSITION_EMBEDDING), [config.context_len, c], false)?),
+            Positions::Learned => {
+                Some(self.matrix(&self.weight(names.position_embedding), [config.context_len, c], false)?)
+            }
             Positions::Rotary { .. } => None,
         };
         self.counts.unread = self.counts.bytes;
         let mut progress = Progress::new("loading", config.n_layer, "layers");
         let mut blocks = Vec::new();
         for layer in 0..config.n_layer {
-            blocks.push(if gpt2 { self.gpt2_block(layer)? } else { self.llama_block(layer)? });
+            blocks.push(self.block(layer)?);
             progress.advance(1);
         }
-        let final_norm = self.norm(if gpt2 { "ln_f" } else { "norm" })?;
+        let final_norm = self.norm(names.final_norm)?;
         let head = self.head()?;
         if head.is_none() {
             // The head reads the whole token embedding.
@@ -106,14 +110,14 @@ impl<'a, S: Store> Loader<'a, S> {
         Ok((Parts { token_embedding, position_embedding, blocks, final_norm, head }, self.counts))
     }
 
-    /// A tensor's name in the files.
-    fn own(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
+    /// The name of a part's weight in the files.
+    fn weight(&self, part: &str) -> String {
+        format!("{}{part}.weight", self.prefix)
     }
 
     /// A part's name in transformers, whether or not the files have it with the prefix.
     fn module(&self, part: &str) -> String {
-        format!("{}{part}", self.config.architecture.prefix())
+        format!("{}{part}", self.names.prefix)
     }
 
     /// A tied head that is quantized has a copy of its own; the embedding stays as it is.
@@ -121,7 +125,7 @@ impl<'a, S: Store> Loader<'a, S> {
         let (v, c) = (self.config.vocab_size, self.config.hidden_size);
         let method = self.method(HEAD);
         let tied = self.config.tie_word_embeddings;
-        let name = if tied { self.own(self.config.architecture.token_embedding()) } else { HEAD_WEIGHT.to_owned() };
+        let name = if tied { self.weight(self.names.token_embedding) } else { HEAD_WEIGHT.to_owned() };
         // A checkpoint whose list of modules to skip leaves the head out has quantized it, unless it is tied.
         let method = method.filter(|_| !(self.saved && tied));
         match method {
@@ -140,48 +144,35 @@ impl<'a, S: Store> Loader<'a, S> {
         self.quantization.and_then(|config| config.layer(module))
     }
 
-    fn gpt2_block(&mut self, layer: usize) -> Result<Block<S>> {
-        let (c, inner) = (self.config.hidden_size, self.config.intermediate_size);
-        let name = |part: &str| format!("h.{layer}.{part}");
-        let attention_norm = self.norm(&name("ln_1"))?;
-        let attention_in = vec![self.linear(&name("attn.c_attn"), (3 * c, c), true)?];
-        let attention_out = self.linear(&name("attn.c_proj"), (c, c), true)?;
-        let mlp_norm = self.norm(&name("ln_2"))?;
-        let mlp_in = self.linear(&name("mlp.c_fc"), (inner, c), true)?;
-        let mlp_out = self.linear(&name("mlp.c_proj"), (c, inner), true)?;
-        Ok(Block { attention_norm, attention_in, attention_out, mlp_norm, mlp_in, mlp_up: None, mlp_out })
-    }
-
-    fn llama_block(&mut self, layer: usize) -> Result<Block<S>> {
-        let config = self.config;
+    fn block(&mut self, layer: usize) -> Result<Block<S>> {
+        let (config, names) = (self.config, self.names);
         let (c, inner, biases) = (config.hidden_size, config.intermediate_size, config.biases);
         let (queries, keys) = (config.n_head * config.head_dim, config.n_kv_head * config.head_dim);
-        let name = |part: &str| format!("layers.{layer}.{part}");
-        let attention_norm = self.norm(&name("input_layernorm"))?;
+        let name = |part: &str| format!("{}{layer}.{part}", names.blocks);
+        let attention_norm = self.norm(&name(names.attention_norm))?;
+        let outputs = if names.attention_in.len() == 1 { vec![queries + 2 * keys] } else { vec![queries, keys, keys] };
         let mut attention_in = Vec::new();
-        for (part, rows) in [("q_proj", queries), ("k_proj", keys), ("v_proj", keys)] {
-            attention_in.push(self.linear(&name(&format!("self_attn.{part}")), (rows, c), biases.attention_in)?);
+        for (part, rows) in names.attention_in.iter().zip(outputs) {
+            attention_in.push(self.linear(&name(part), (rows, c), biases.attention_in)?);
         }
-        let attention_out = self.linear(&name("self_attn.o_proj"), (c, queries), biases.attention_out)?;
-        let mlp_norm = self.norm(&name("post_attention_layernorm"))?;
-        let mlp_in = self.linear(&name("mlp.gate_proj"), (inner, c), biases.mlp)?;
-        let mlp_up = Some(self.linear(&name("mlp.up_proj"), (inner, c), biases.mlp)?);
-        let mlp_out = self.linear(&name("mlp.down_proj"), (c, inner), biases.mlp)?;
+        let attention_out = self.linear(&name(names.attention_out), (c, queries), biases.attention_out)?;
+        let mlp_norm = self.norm(&name(names.mlp_norm))?;
+        let mlp_in = self.linear(&name(names.mlp_in), (inner, c), biases.mlp)?;
+        let mlp_up = names.mlp_up.map(|part| self.linear(&name(part), (inner, c), biases.mlp)).transpose()?;
+        let mlp_out = self.linear(&name(names.mlp_out), (c, inner), biases.mlp)?;
         Ok(Block { attention_norm, attention_in, attention_out, mlp_norm, mlp_in, mlp_up, mlp_out })
     }
 
     /// A linear layer of `n_out` outputs and `n_in` inputs, quantized if the configuration says so.
     fn linear(&mut self, part: &str, (n_out, n_in): (usize, usize), bias: bool) -> Result<Linear<S>> {
         let module = self.module(part);
-        let name = self.own(&format!("{part}.weight"));
-        // GPT-2 stores (in, out).
-        let transposed = self.config.architecture == Architecture::Gpt2;
+        let (name, transposed) = (self.weight(part), self.names.transposed);
         let weight = match self.method(&module) {
             Some(method) => self.quantized(&module, (&name, &name), [n_out, n_in], transposed, method, false)?,
             None => Matrix::Full(self.matrix(&name, [n_out, n_in], transposed)?),
         };
         self.modules.push(module.clone());
-        let bias = if bias { Some(self.vector(&self.own(&format!("{part}.bias")), n_out)?) } else { None };
+        let bias = if bias { Some(self.vector(&format!("{}{part}.bias", self.prefix), n_out)?) } else { None };
         Ok(Linear { name: module, shape: [n_out, n_in], weight, bias })
     }
 
@@ -228,7 +219,7 @@ impl<'a, S: Store> Loader<'a, S> {
     }
 
     fn norm(&mut self, part: &str) -> Result<Norm<S>> {
-        let (c, name) = (self.config.hidden_size, self.own(part));
+        let (c, name) = (self.config.hidden_size, format!("{}{part}", self.prefix));
         let scale = self.vector(&format!("{name}.weight"), c)?;
         let shift = match self.config.norm {
             NormKind::Layer => Some(self.vector(&format!("{name}.bias"), c)?),

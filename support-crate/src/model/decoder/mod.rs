@@ -4,6 +4,7 @@
 //! width of a head, I width inside the feed-forward part.
 
 mod loader;
+mod names;
 mod state_dict;
 mod store;
 
@@ -19,13 +20,9 @@ use super::{
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
 use loader::Loader;
+pub(super) use names::HEAD;
+use names::Names;
 pub(super) use store::Store;
-
-/// The head's module as transformers names it.
-pub(super) const HEAD: &str = "lm_head";
-
-/// GPT-2's name for it, after the prefix.
-const POSITION_EMBEDDING: &str = "wpe.weight";
 
 /// A decoder with its weights where an engine keeps them.
 pub(super) struct Decoder<S: Store> {
@@ -178,7 +175,7 @@ pub(super) fn cache_bytes(
 
 /// The buffers that transformers' modules register.
 fn buffers(config: &DecoderConfig, dtype: Precision) -> Vec<TensorInfo> {
-    let name = |name: &str| format!("{}{name}", config.architecture.prefix());
+    let name = |name: &str| format!("{}{name}", Names::of(config.architecture).prefix);
     let buffer = |name, shape: &[usize], size| TensorInfo::plain(name, TensorKind::Buffer, shape, size);
     match (config.architecture, &config.positions) {
         // A causal mask of booleans and one number, for each block.

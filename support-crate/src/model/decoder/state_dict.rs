@@ -2,10 +2,10 @@
 
 use half::{bf16, f16};
 
-use super::{Decoder, HEAD, Linear, Matrix, Norm, POSITION_EMBEDDING, Store};
+use super::{Decoder, HEAD, Linear, Matrix, Names, Norm, Store};
 use crate::error::Result;
+use crate::model::Precision;
 use crate::model::weights::StateTensor;
-use crate::model::{Architecture, Precision};
 
 impl<S: Store> Decoder<S> {
     /// Every tensor, once: a head that is the token embedding is not one of its own.
@@ -13,12 +13,12 @@ impl<S: Store> Decoder<S> {
     /// # Errors
     /// What the engine reports.
     pub(super) fn state_dict(&self) -> Result<Vec<StateTensor<'_>>> {
-        let (parts, architecture) = (&self.parts, self.config.architecture);
-        let own = |name: &str| format!("{}{name}", architecture.prefix());
+        let (parts, names) = (&self.parts, Names::of(self.config.architecture));
+        let own = |name: &str| format!("{}{name}.weight", names.prefix);
         let (v, c) = (self.config.vocab_size, self.config.hidden_size);
-        let mut tensors = vec![self.full(own(architecture.token_embedding()), &parts.token_embedding, [v, c], false)];
+        let mut tensors = vec![self.full(own(names.token_embedding), &parts.token_embedding, [v, c], false)];
         if let Some(embedding) = &parts.position_embedding {
-            tensors.push(self.full(own(POSITION_EMBEDDING), embedding, [self.config.context_len, c], false));
+            tensors.push(self.full(own(names.position_embedding), embedding, [self.config.context_len, c], false));
         }
         let norms = parts.blocks.iter().flat_map(|block| block.norms()).chain([&parts.final_norm]);
         for Norm { name, scale, shift } in norms {
@@ -28,8 +28,8 @@ impl<S: Store> Decoder<S> {
             }
         }
         for Linear { name, shape, weight, bias } in parts.blocks.iter().flat_map(|block| block.linears()) {
-            // GPT-2 stores (in, out), unless bitsandbytes' layer has taken the place of its own.
-            tensors.extend(self.matrix(name, weight, *shape, architecture == Architecture::Gpt2)?);
+            // Unless bitsandbytes' layer has taken the place of the family's own.
+            tensors.extend(self.matrix(name, weight, *shape, names.transposed)?);
             if let Some(bias) = bias {
                 tensors.push(self.vector(format!("{name}.bias"), bias)?);
             }

@@ -6,7 +6,7 @@
 
 mod convert;
 mod random;
-mod shard;
+mod tensor_file;
 mod write;
 
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ use crate::interrupt;
 use crate::source::WeightSource;
 
 pub(in crate::model) use convert::Wanted;
-use shard::Shard;
+use tensor_file::TensorFile;
 pub(in crate::model) use write::{StateTensor, write};
 
 /// The tensors of a model, not yet loaded.
@@ -41,8 +41,14 @@ pub(in crate::model) struct UnreadTensor<'a> {
 }
 
 enum Origin {
-    Files { shards: Vec<Shard>, shard_of: HashMap<String, usize> },
-    Random { seed: u64 },
+    /// And which of them has a tensor.
+    Files {
+        files: Vec<TensorFile>,
+        file_of: HashMap<String, usize>,
+    },
+    Random {
+        seed: u64,
+    },
 }
 
 impl Weights {
@@ -56,18 +62,19 @@ impl Weights {
         let origin = match source {
             WeightSource::Random { seed } => Origin::Random { seed: *seed },
             WeightSource::Safetensors(files) => {
-                let shards = files.iter().map(|file| Shard::open(file, check_finite)).collect::<Result<Vec<_>>>()?;
-                let mut shard_of = HashMap::new();
-                for (i, shard) in shards.iter().enumerate() {
-                    for name in shard.names() {
-                        if let Some(other) = shard_of.insert(name.clone(), i) {
-                            let other = &shards[other];
-                            return Err(Error::format(format!("{other} and {shard} both have a tensor `{name}`"))
+                let files =
+                    files.iter().map(|file| TensorFile::open(file, check_finite)).collect::<Result<Vec<_>>>()?;
+                let mut file_of = HashMap::new();
+                for (i, file) in files.iter().enumerate() {
+                    for name in file.names() {
+                        if let Some(other) = file_of.insert(name.clone(), i) {
+                            let other = &files[other];
+                            return Err(Error::format(format!("{other} and {file} both have a tensor `{name}`"))
                                 .hint("the files may belong to two models; download or save the model again"));
                         }
                     }
                 }
-                Origin::Files { shards, shard_of }
+                Origin::Files { files, file_of }
             }
         };
         Ok(Self { origin, used: RefCell::default() })
@@ -76,7 +83,7 @@ impl Weights {
     /// Whether there is a tensor of this name. Random weights have every tensor but a separate head.
     pub(in crate::model) fn contains(&self, name: &str) -> bool {
         match &self.origin {
-            Origin::Files { shard_of, .. } => shard_of.contains_key(name),
+            Origin::Files { file_of, .. } => file_of.contains_key(name),
             Origin::Random { .. } => !name.starts_with("lm_head."),
         }
     }
@@ -86,7 +93,7 @@ impl Weights {
     /// # Errors
     /// No tensor of that name, or another shape.
     pub(in crate::model) fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
-        self.shard_with(name)?.find(name, shape).map(drop)
+        self.file_with(name)?.find(name, shape).map(drop)
     }
 
     /// A matrix (rows, columns) in float32, row by row. `transposed`: the files have it as (columns, rows), as
@@ -105,7 +112,7 @@ impl Weights {
     /// # Errors
     /// No tensor of that name, or one of other numbers.
     pub(in crate::model) fn bytes(&self, name: &str) -> Result<Vec<u8>> {
-        self.shard_with(name)?.bytes_of(name, false).map(|(bytes, _pages)| bytes.to_vec())
+        self.file_with(name)?.bytes_of(name, false).map(|(bytes, _pages)| bytes.to_vec())
     }
 
     /// As [`bytes`](Self::bytes), if `signed` of bytes with a sign, as numbers that are read again and again.
@@ -115,30 +122,30 @@ impl Weights {
         signed: bool,
         number: impl Fn(u8) -> T,
     ) -> Result<Buffer<T>> {
-        let (bytes, _pages) = self.shard_with(name)?.bytes_of(name, signed)?;
+        let (bytes, _pages) = self.file_with(name)?.bytes_of(name, signed)?;
         let mut numbers = Pooled::zeroed(bytes.len())?;
         numbers.iter_mut().zip(bytes).for_each(|(to, &byte)| *to = number(byte));
         Ok(Buffer::Pooled(numbers))
     }
 
     /// The file that has this tensor.
-    fn shard_with(&self, name: &str) -> Result<&Shard> {
+    fn file_with(&self, name: &str) -> Result<&TensorFile> {
         interrupt::check()?;
         self.used.borrow_mut().insert(name.to_owned());
-        let Origin::Files { shards, shard_of } = &self.origin else {
+        let Origin::Files { files, file_of } = &self.origin else {
             return Err(Error::system("random weights are not stored"));
         };
-        shard_of.get(name).map(|&index| &shards[index]).ok_or_else(|| missing(name, shards))
+        file_of.get(name).map(|&index| &files[index]).ok_or_else(|| missing(name, files))
     }
 
     /// The tensors that nobody asked for, in alphabetical order, without those that older versions of
     /// transformers saved though they can be computed.
     pub(in crate::model) fn unused(&self) -> Vec<String> {
-        let Origin::Files { shard_of, .. } = &self.origin else { return Vec::new() };
+        let Origin::Files { file_of, .. } = &self.origin else { return Vec::new() };
         let computable = [".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"];
         let used = self.used.borrow();
         let is_unused = |name: &&String| !used.contains(*name) && !computable.iter().any(|end| name.ends_with(end));
-        shard_of.keys().filter(is_unused).cloned().collect::<BTreeSet<_>>().into_iter().collect()
+        file_of.keys().filter(is_unused).cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -170,7 +177,7 @@ impl UnreadTensor<'_> {
     /// The numbers where they lie in the file, if they are there as they are wanted.
     fn mapped<T: Wanted>(&self) -> Result<Option<Mapped<T>>> {
         let Origin::Files { .. } = self.weights.origin else { return Ok(None) };
-        self.weights.shard_with(self.name)?.mapped(self.name, &self.shape_in_files(), self.transposed)
+        self.weights.file_with(self.name)?.mapped(self.name, &self.shape_in_files(), self.transposed)
     }
 
     /// As [`read`](Self::read), some rows of a matrix, into memory that can be used again.
@@ -198,7 +205,7 @@ impl UnreadTensor<'_> {
             random::fill(seed, name, start, numbers);
             return Ok(());
         }
-        weights.shard_with(name)?.read_to(name, &self.shape_in_files(), transposed, start, numbers)
+        weights.file_with(name)?.read_to(name, &self.shape_in_files(), transposed, start, numbers)
     }
 
     /// Checks that there is such a tensor, before memory of the size that a config asks for is set aside: a file is as
@@ -216,8 +223,8 @@ impl UnreadTensor<'_> {
     }
 }
 
-fn missing(name: &str, shards: &[Shard]) -> Error {
-    let files: Vec<String> = shards.iter().map(ToString::to_string).collect();
+fn missing(name: &str, files: &[TensorFile]) -> Error {
+    let files: Vec<String> = files.iter().map(ToString::to_string).collect();
     let (files, have) = match files.as_slice() {
         [file] => (file.clone(), "has"),
         [first, .., last] => (format!("{first} to {last}"), "have"),

@@ -1,14 +1,12 @@
-//! One safetensors file.
-//!
-//! Source: the format's description in huggingface/safetensors `README.md`.
+//! One file of tensors, in whatever container.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use memmap2::Mmap;
-use safetensors::tensor::{Metadata, TensorInfo};
 use safetensors::{Dtype, SafeTensors};
 
 use super::convert::{self, Wanted};
@@ -16,14 +14,34 @@ use crate::buffer::Mapped;
 use crate::error::{Context, Error, Result};
 use crate::source::{ModelFile, check_is_content, open};
 
-/// A file whose header has been read and checked.
-pub(super) struct Shard {
+/// A file whose list of tensors has been read and checked.
+pub(super) struct TensorFile {
     name: String,
     bytes: Bytes,
-    metadata: Metadata,
-    data_start: usize,
+    tensors: BTreeMap<String, Entry>,
     /// Whether a tensor that holds a NaN or an infinity is an error.
     check_finite: bool,
+}
+
+/// What a file says of a tensor.
+pub(super) struct Entry {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    /// Its bytes in the file.
+    range: Range<usize>,
+}
+
+/// The tensors of a safetensors file.
+///
+/// Source: the format's description in huggingface/safetensors `README.md`.
+fn read_safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
+    let (header_len, metadata) = SafeTensors::read_metadata(bytes)?;
+    let start = size_of::<u64>() + header_len;
+    let entry = |(name, info): (String, &safetensors::tensor::TensorInfo)| {
+        let range = start + info.data_offsets.0..start + info.data_offsets.1;
+        (name, Entry { dtype: info.dtype, shape: info.shape.clone(), range })
+    };
+    Ok(metadata.tensors().into_iter().map(entry).collect())
 }
 
 enum Bytes {
@@ -31,7 +49,7 @@ enum Bytes {
     Held(Cow<'static, [u8]>),
 }
 
-impl Shard {
+impl TensorFile {
     pub fn open(file: &ModelFile, check_finite: bool) -> Result<Self> {
         let name = file.to_string();
         let bytes = match file {
@@ -45,39 +63,39 @@ impl Shard {
             }
         };
         check_is_content(&name, bytes.as_slice())?;
-        let (header_len, metadata) = SafeTensors::read_metadata(bytes.as_slice()).map_err(|cause| {
-            Error::from(cause)
+        let tensors = read_safetensors(bytes.as_slice()).map_err(|cause| {
+            cause
                 .context(format!("{name} is not a whole safetensors file"))
                 .hint("the file may be cut short; download or copy it again")
         })?;
-        Ok(Self { name, bytes, metadata, data_start: size_of::<u64>() + header_len, check_finite })
+        Ok(Self { name, bytes, tensors, check_finite })
     }
 
-    pub fn names(&self) -> impl Iterator<Item = String> {
-        self.metadata.offset_keys().into_iter()
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.tensors.keys()
     }
 
     /// Where a tensor of this shape is.
-    pub fn find(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo> {
-        let info = self.info(name)?;
-        if info.shape != shape {
+    pub fn find(&self, name: &str, shape: &[usize]) -> Result<&Entry> {
+        let entry = self.entry(name)?;
+        if entry.shape != shape {
             return Err(Error::format(format!(
                 "{self}: tensor `{name}` has shape {:?}, expected {shape:?}",
-                info.shape
+                entry.shape
             ))
             .hint("do config.json and the weights belong to the same model?"));
         }
-        Ok(info)
+        Ok(entry)
     }
 
     /// The numbers of a tensor of this shape where they lie in the file, if they are so there, and not to be
     /// transposed.
     pub fn mapped<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool) -> Result<Option<Mapped<T>>> {
-        let info = self.find(name, shape)?;
+        let entry = self.find(name, shape)?;
         if !transpose
-            && info.dtype == T::PRECISION.to_safetensors()
+            && entry.dtype == T::PRECISION.to_safetensors()
             && let Bytes::Mapped(map) = &self.bytes
-            && let Some(numbers) = Mapped::<T>::new(map, self.range(info))
+            && let Some(numbers) = Mapped::<T>::new(map, entry.range.clone())
         {
             numbers.read_ahead();
             self.check(name, !self.check_finite || convert::all_finite(&numbers))?;
@@ -96,10 +114,10 @@ impl Shard {
         start: usize,
         to: &mut [T],
     ) -> Result<()> {
-        let info = self.find(name, shape)?;
-        let (bytes, _pages) = self.part(name, info)?;
-        let columns = info.shape.last().copied().filter(|_| transpose);
-        let finite = match info.dtype {
+        let entry = self.find(name, shape)?;
+        let (bytes, _pages) = self.part(name, entry)?;
+        let columns = entry.shape.last().copied().filter(|_| transpose);
+        let finite = match entry.dtype {
             Dtype::F32 => convert::read::<f32, T>(bytes, columns, start, to),
             Dtype::BF16 => convert::read::<half::bf16, T>(bytes, columns, start, to),
             Dtype::F16 => convert::read::<half::f16, T>(bytes, columns, start, to),
@@ -120,37 +138,32 @@ impl Shard {
 
     /// The content of a tensor of bytes, and what gives its pages back when it is dropped.
     pub fn bytes_of(&self, name: &str, signed: bool) -> Result<(&[u8], Option<Mapped<u8>>)> {
-        let info = self.info(name)?;
+        let entry = self.entry(name)?;
         let expected = if signed { Dtype::I8 } else { Dtype::U8 };
-        if info.dtype != expected {
+        if entry.dtype != expected {
             return Err(Error::format(format!(
                 "{self}: tensor `{name}` holds {:?}, expected {expected:?}",
-                info.dtype
+                entry.dtype
             )));
         }
-        self.part(name, info)
+        self.part(name, entry)
     }
 
-    fn info(&self, name: &str) -> Result<&TensorInfo> {
-        self.metadata.info(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))
+    fn entry(&self, name: &str) -> Result<&Entry> {
+        self.tensors.get(name).ok_or_else(|| Error::format(format!("{self} has no tensor `{name}`")))
     }
 
     /// The bytes of a tensor, and what gives their pages back when it is dropped.
-    fn part(&self, name: &str, info: &TensorInfo) -> Result<(&[u8], Option<Mapped<u8>>)> {
-        let range = self.range(info);
-        let pages = if let Bytes::Mapped(map) = &self.bytes { Mapped::new(map, range.clone()) } else { None };
-        let bytes = self.bytes.as_slice().get(range);
+    fn part(&self, name: &str, entry: &Entry) -> Result<(&[u8], Option<Mapped<u8>>)> {
+        let pages = if let Bytes::Mapped(map) = &self.bytes { Mapped::new(map, entry.range.clone()) } else { None };
+        let bytes = self.bytes.as_slice().get(entry.range.clone());
         let beyond = || Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file"));
         Ok((bytes.ok_or_else(beyond)?, pages))
-    }
-
-    fn range(&self, info: &TensorInfo) -> Range<usize> {
-        self.data_start + info.data_offsets.0..self.data_start + info.data_offsets.1
     }
 }
 
 /// The file's name.
-impl fmt::Display for Shard {
+impl fmt::Display for TensorFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
@@ -177,12 +190,11 @@ mod tests {
         // SAFETY: nobody else has the file.
         let bytes = Bytes::Mapped(Arc::new(unsafe { Mmap::map(&std::fs::File::open(&path).unwrap()) }.unwrap()));
         // What `open` refuses: the header promises more than the file has.
-        let header = r#"{ "whole": { "dtype": "U8", "shape": [48], "data_offsets": [0, 48] },
-            "cut": { "dtype": "U8", "shape": [1048576], "data_offsets": [48, 1048624] } }"#;
-        let metadata = serde_json::from_str(header).unwrap();
-        let shard = Shard { name: "short".to_owned(), bytes, metadata, data_start: 16, check_finite: false };
-        assert_eq!(shard.bytes_of("whole", false).unwrap().0, [7; 48]);
-        let error = shard.bytes_of("cut", false).unwrap_err().to_string();
+        let entry = |range: Range<usize>| Entry { dtype: Dtype::U8, shape: vec![range.len()], range };
+        let tensors = BTreeMap::from([("whole".to_owned(), entry(16..64)), ("cut".to_owned(), entry(64..1_048_640))]);
+        let file = TensorFile { name: "short".to_owned(), bytes, tensors, check_finite: false };
+        assert_eq!(file.bytes_of("whole", false).unwrap().0, [7; 48]);
+        let error = file.bytes_of("cut", false).unwrap_err().to_string();
         assert!(error.contains("`cut` lies beyond the end"), "{error}");
     }
 }
