@@ -1,5 +1,6 @@
 //! `cargo lab doctor`: what is installed, where, in which versions, how fast a kernel is, and whether sandboxes grade.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -59,6 +60,7 @@ fn examine(home: &Home, set_up: bool) -> Map<String, Value> {
         Err(error) => drop(add("toolchain", json!(format!("{error:#}")))),
     }
     add("gpu", gpu());
+    add("amx", json!(amx(home)));
     for layer in LAYERS {
         let holds = layer.probe().map_or_else(|why| format!("no: {why:#}"), |()| "holds".to_owned());
         add(&format!("sandbox_{}", layer.name()), json!(holds));
@@ -90,6 +92,17 @@ fn examine(home: &Home, set_up: bool) -> Map<String, Value> {
         add("jupyterlab", json!(version.trim()));
     }
     report
+}
+
+/// What trying a processor's tiles came to, which the kernels' crate keeps (`kernels/src/amx/trial.rs`).
+fn amx(home: &Home) -> String {
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    if !processor.lines().any(|line| line.starts_with("flags") && line.contains("amx_tile")) {
+        return "none (the processor has no tiles)".to_owned();
+    }
+    let tried = fs::read_to_string(home.root().join("amx-trials")).unwrap_or_default();
+    let last = tried.lines().last().and_then(|line| line.rsplit_once(": "));
+    last.map_or("not tried yet: the first model that is loaded does".to_owned(), |(_, result)| result.to_owned())
 }
 
 fn gpu() -> Value {

@@ -57,10 +57,8 @@ isas! {
     Avx512Vnni, "avx512-vnni", Avx512Vnni::detect(), simd => simd.base();
     /// The same, and products of 32 bfloat16.
     Avx512Bf16, "avx512-bf16", Avx512Bf16::detect(), simd => simd.base().base();
-    /// The same, and products of 16 x 16 x 32 bfloat16 or 16 x 16 x 64 bytes in tiles. Only where it is asked for:
-    /// its products have run in emulation only. How fast they are, and from how many rows on they are faster, is to be
-    /// measured first: `cargo bench -p quantlab-kernels --bench amx`. (Nor is the system asked for tiles in vain: it
-    /// would then ask for larger signal stacks in all of the process.)
+    /// The same, and products of 16 x 16 x 32 bfloat16 or 16 x 16 x 64 bytes in tiles: where it is asked for, or has been
+    /// tried on this machine and was right and faster (`amx/trial.rs`).
     Amx, "amx", None, amx => amx.vectors().base().base();
 }
 #[cfg(target_arch = "aarch64")]
@@ -115,6 +113,10 @@ impl Isa {
     }
 
     fn fastest() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(amx) = crate::amx::chosen() {
+            return Self::Amx(amx);
+        }
         Self::unasked().last().copied().unwrap_or(Self::Scalar(Scalar))
     }
 
@@ -224,7 +226,6 @@ mod tests {
         for isa in Isa::available() {
             assert_eq!(Isa::named(isa.name()), Ok(isa));
         }
-        assert_ne!(Isa::fastest().name(), "amx", "only where it is asked for");
         let error = Isa::named("mmx").unwrap_err().to_string();
         assert!(error.contains("QUANTLAB_CPU_ISA") && error.contains("\"mmx\"") && error.contains("scalar"), "{error}");
     }

@@ -252,6 +252,7 @@ impl Drop for Open<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa::Isa;
     use crate::threads::ThreadScope;
 
     fn pool() -> &'static Pool {
@@ -270,7 +271,7 @@ mod tests {
                     for round in 0..500 {
                         let count = (caller * 7 + round) % 230;
                         let counts: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
-                        let scope = ThreadScope::of(pool, 1 + round % 5);
+                        let scope = ThreadScope::of(pool, 1 + round % 5, Isa::best());
                         scope.split(count, 1 + round % 3, WORK, &|part| {
                             counts[part].iter().for_each(|count| {
                                 count.fetch_add(1, SeqCst);
@@ -311,7 +312,7 @@ mod tests {
         let pool = pool();
         for _ in 0..20 {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                let scope = ThreadScope::of(pool, 3);
+                let scope = ThreadScope::of(pool, 3, Isa::best());
                 scope.split(8, 1, WORK, &|part| assert!(!part.contains(&5), "on purpose"));
             }));
             assert!(outcome.is_err());
@@ -325,7 +326,7 @@ mod tests {
         let helped = |threads: usize| {
             let others = Mutex::new(std::collections::HashSet::new());
             for _ in 0..50 {
-                ThreadScope::of(pool, threads).split(64, 1, WORK, &|_| {
+                ThreadScope::of(pool, threads, Isa::best()).split(64, 1, WORK, &|_| {
                     others.lock().unwrap().insert(std::thread::current().name().map(str::to_owned));
                     std::thread::sleep(std::time::Duration::from_micros(100));
                 });
@@ -345,7 +346,7 @@ mod tests {
         let caller = std::thread::current().id();
         for _ in 0..100 {
             std::thread::sleep(std::time::Duration::from_millis(5));
-            ThreadScope::of(pool, 2).split(16, 1, WORK, &|_| {
+            ThreadScope::of(pool, 2, Isa::best()).split(16, 1, WORK, &|_| {
                 helped.fetch_or(std::thread::current().id() != caller, SeqCst);
                 std::thread::sleep(std::time::Duration::from_micros(200));
             });

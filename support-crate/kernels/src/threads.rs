@@ -54,9 +54,14 @@ pub fn set_threads(count: usize) {
 
 /// The threads for one step of a model.
 pub fn thread_scope() -> ThreadScope {
-    let scope = ThreadScope::of(&POOL, threads());
+    let scope = scope_of(threads(), Isa::best());
     FEWEST.set(FEWEST.get().min(scope.threads()));
     scope
+}
+
+/// At most so many threads, with an instruction set.
+pub(crate) fn scope_of(threads: usize, isa: Isa) -> ThreadScope {
+    ThreadScope::of(&POOL, threads, isa)
 }
 
 thread_local! {
@@ -86,10 +91,10 @@ pub struct ThreadScope {
 
 impl ThreadScope {
     /// At most `threads` threads, the caller's included.
-    pub(crate) fn of(pool: &'static Pool, threads: usize) -> Self {
+    pub(crate) fn of(pool: &'static Pool, threads: usize, isa: Isa) -> Self {
         let turn = if threads > 1 { pool.take_turn(threads - 1) } else { None };
         let threads = if turn.is_some() { threads } else { 1 };
-        Self { turn, threads, isa: Isa::best() }
+        Self { turn, threads, isa }
     }
 
     /// The same threads with another instruction set, to measure it.

@@ -2,16 +2,17 @@
 
 use std::fmt;
 
+use quantlab_kernels::Isa;
 use serde::Serialize;
 
-use crate::model::{Device, Loaded, threads};
+use crate::model::{Device, Engine, Loaded, threads};
 
 /// The circumstances of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunInfo {
     /// The model id that was loaded.
     pub model: String,
-    /// The engine that computed, for example `kernels`.
+    /// The engine that computed, for example `kernels`; `kernels (amx)` in Intel's tiles.
     pub engine: String,
     /// Where it computed.
     pub device: Device,
@@ -28,13 +29,19 @@ pub struct RunInfo {
 /// How this library was built: `optimised`, or `debug` when it checks itself and is slow.
 pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "optimised" };
 
+/// The engine, and Intel's tiles where the kernels compute in them: they are tried before they are used, so that nobody
+/// has asked for them.
+fn computed_by(engine: &str, isa: &str) -> String {
+    if engine == Engine::Kernels.name() && isa == "amx" { format!("{engine} (amx)") } else { engine.to_owned() }
+}
+
 impl RunInfo {
     /// The circumstances of what this model computes now, if nothing else computes meanwhile.
     pub fn of(loaded: &Loaded) -> Self {
         let info = loaded.model.info();
         Self {
             model: loaded.model_id.clone(),
-            engine: info.engine.to_owned(),
+            engine: computed_by(info.engine, Isa::best().name()),
             device: info.device,
             dtype: loaded.dtype_label.clone(),
             threads: threads(),

@@ -13,6 +13,7 @@
 
 mod inputs;
 mod product;
+mod trial;
 
 #[cfg(all(test, target_os = "linux"))]
 mod emulator;
@@ -29,13 +30,13 @@ use half::bf16;
 use crate::simd::Avx512Bf16;
 
 pub use product::{TileProduct, multiply};
+pub use trial::chosen;
 
-/// Products of fewer rows of inputs than this are left to AVX-512.
+/// Products of fewer rows of inputs than this are left to AVX-512 where AMX is asked for by name; else [`trial`] decides.
 ///
 /// A few rows are limited by reading the weights, which AVX-512 does without bringing anything into another order: one
 /// row must not get slower. At 8 it no longer is: on two cores of a Sapphire Rapids, bfloat16 decoded 8 sequences at
-/// 0.28 of what the memory allows, one at 0.85. Where exactly AMX begins to win has not been measured:
-/// `cargo bench -p quantlab-kernels --bench amx` measures it.
+/// 0.28 of what the memory allows, one at 0.85.
 const MIN_ROWS: usize = 8;
 
 /// Proof that the processor has AMX for bfloat16 and bytes, and that this process may use it.
@@ -52,10 +53,14 @@ impl Amx {
     pub fn detect() -> Option<Self> {
         static FOUND: OnceLock<Option<Amx>> = OnceLock::new();
         *FOUND.get_or_init(|| {
-            let vectors = Avx512Bf16::detect()?;
-            let usable = cfg!(target_os = "linux") && has_amx(vectors) && may_use_tiles();
-            usable.then(|| Self::new(vectors))
+            let vectors = Avx512Bf16::detect().filter(|_| Self::is_offered())?;
+            may_use_tiles().then(|| Self::new(vectors))
         })
+    }
+
+    /// Whether the processor has tiles that the system saves; what the system permits, it is not asked.
+    fn is_offered() -> bool {
+        cfg!(target_os = "linux") && Avx512Bf16::detect().is_some_and(has_amx)
     }
 
     /// Emulated where the processor lacks it; `None` where it lacks AVX-512 too.

@@ -1,0 +1,253 @@
+//! Whether this machine's tiles are used, and from how many rows of inputs on: found out by trying.
+//!
+//! The first process that could use them compares them with the vectors that they would take the place of: the numbers of
+//! a few products, and the time of some more. It takes 50 ms or so; what came of it is kept in the folder that
+//! `QUANTLAB_HOME` names, for this processor and this version of the crate.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use half::bf16;
+
+use super::Amx;
+use crate::isa::Isa;
+use crate::matmul::{ActivationQuant, Compute, Epilogue, Matrix, Packed4Bit, PackedInt8, Weights, matmul};
+use crate::threads::{scope_of, threads};
+
+/// What trying the tiles came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trial {
+    /// They are faster from so many rows of inputs on.
+    FasterFrom(usize),
+    /// They are not faster than vectors.
+    Slower,
+    /// They compute other numbers.
+    Wrong,
+}
+
+/// Rows of inputs that are timed.
+const ROWS: [usize; 4] = [8, 16, 32, 128];
+
+/// Outputs and inputs of the matrix that is timed: 2 MB, as large as a layer and small enough to stay in a cache.
+const TIMED: (usize, usize) = (1024, 1024);
+
+/// Each figure is the best of so many products.
+const PRODUCTS: usize = 3;
+
+/// Rows of inputs, outputs and inputs of the products whose numbers are compared: whole tiles, and parts of them.
+const COMPARED: [(usize, usize, usize); 3] = [(32, 32, 64), (9, 40, 192), (50, 70, 100)];
+
+/// What tiles are to be used, if any.
+pub fn chosen() -> Option<Amx> {
+    if !Amx::is_offered() {
+        return None;
+    }
+    let key = key();
+    let trial = match kept(&key) {
+        Some(trial) => trial,
+        // Only now is the system asked for tiles: it would ask for larger signal stacks in all of the process.
+        None => {
+            let trial = Amx::detect().map(of)?;
+            keep(&key, trial);
+            trial
+        }
+    };
+    match trial {
+        Trial::FasterFrom(rows) => Amx::detect().map(|amx| amx.with_min_rows(rows)),
+        Trial::Slower | Trial::Wrong => None,
+    }
+}
+
+/// Tries the tiles.
+fn of(amx: Amx) -> Trial {
+    let (vectors, tiles) = (Isa::Avx512Bf16(amx.vectors()), Isa::Amx(amx.with_min_rows(1)));
+    if !COMPARED.iter().all(|&shape| agree(vectors, tiles, shape)) {
+        return Trial::Wrong;
+    }
+    from_times(ROWS.map(|rows| (rows, time(vectors, rows), time(tiles, rows))))
+}
+
+/// By times of vectors and tiles for each number of rows, which ascends: the fewest from which tiles never lose.
+fn from_times<const N: usize>(times: [(usize, Duration, Duration); N]) -> Trial {
+    let won = times.iter().rev().take_while(|(_, vectors, tiles)| tiles < vectors);
+    won.last().map_or(Trial::Slower, |&(rows, ..)| Trial::FasterFrom(rows))
+}
+
+/// Weights of every format that tiles multiply.
+struct Numbers {
+    bf16: Vec<bf16>,
+    int8: Vec<i8>,
+    packed: Vec<u8>,
+    scales: Vec<f32>,
+    sums: Vec<i32>,
+}
+
+/// The same numbers, between -1 and 1, in every run.
+fn numbers(count: usize) -> impl Iterator<Item = f32> {
+    let mut state = 1_u32;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / 8_388_608.0 - 1.0
+    })
+    .take(count)
+}
+
+const CODE: [f32; 16] =
+    [-1.0, -0.75, -0.5, -0.375, -0.25, -0.125, -0.0625, 0.0, 0.0625, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0];
+
+impl Numbers {
+    fn new((n, k): (usize, usize)) -> Self {
+        let int8: Vec<i8> = numbers(n * k).map(|number| (127.0 * number) as i8).collect();
+        let sum = |row: &[i8]| row.iter().map(|&value| i32::from(value)).sum();
+        Self {
+            bf16: numbers(n * k).map(bf16::from_f32).collect(),
+            sums: int8.chunks(k).map(sum).collect(),
+            packed: int8.iter().take((n * k).div_ceil(2)).map(|value| value.cast_unsigned()).collect(),
+            scales: numbers(n.max((n * k).div_ceil(32))).map(|number| number.abs() + 0.5).collect(),
+            int8,
+        }
+    }
+
+    fn formats(&self, (n, k): (usize, usize)) -> [Box<dyn Weights + '_>; 3] {
+        let activations = ActivationQuant::Dynamic { threshold: 0.0 };
+        [
+            Box::new(&self.bf16[..]),
+            Box::new(PackedInt8 { values: &self.int8, absmax: &self.scales[..n], sums: &self.sums, activations }),
+            Box::new(Packed4Bit {
+                packed: &self.packed,
+                absmax: &self.scales[..(n * k).div_ceil(32)],
+                minimum: None,
+                code: &CODE,
+                blocksize: 32,
+                columns: None,
+                compute: Compute::BFloat16,
+            }),
+        ]
+    }
+}
+
+/// Whether products of this shape are the same numbers, but for the order of additions.
+fn agree(vectors: Isa, tiles: Isa, (m, n, k): (usize, usize, usize)) -> bool {
+    let (numbers_of_weights, x) = (Numbers::new((n, k)), numbers(m * k).collect::<Vec<f32>>());
+    numbers_of_weights.formats((n, k)).iter().all(|weights| {
+        let [expected, found] = [vectors, tiles].map(|isa| {
+            let mut out = vec![f32::NAN; m * n];
+            matmul(&scope_of(1, isa), &x, Matrix { weights: &**weights, n, k }, Epilogue::default(), &mut out);
+            out
+        });
+        near(&expected, &found, k)
+    })
+}
+
+/// Whether these sums of `k` products, of numbers of about 1, differ by rounding only.
+fn near(expected: &[f32], found: &[f32], k: usize) -> bool {
+    expected.iter().zip(found).all(|(expected, found)| (expected - found).abs() <= 1e-6 * k as f32)
+}
+
+/// The best time of a product with `m` rows of inputs in bfloat16, on all threads.
+fn time(isa: Isa, m: usize) -> Duration {
+    let (n, k) = TIMED;
+    let (weights, x) = (numbers(n * k).map(bf16::from_f32).collect::<Vec<_>>(), numbers(m * k).collect::<Vec<f32>>());
+    let (scope, mut out) = (scope_of(threads(), isa), vec![0.0; m * n]);
+    let product = |_| {
+        let start = Instant::now();
+        matmul(&scope, &x, Matrix { weights: &&weights[..], n, k }, Epilogue::default(), &mut out);
+        start.elapsed()
+    };
+    (0..=PRODUCTS).map(product).min().unwrap_or(Duration::MAX)
+}
+
+/// What a trial is good for.
+fn key() -> String {
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let of = |name: &str| {
+        let line = processor.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.split_once(": ")).map_or("?", |(_, value)| value).to_owned()
+    };
+    format!(
+        "{}, stepping {}, microcode {}, {}",
+        of("model name"),
+        of("stepping"),
+        of("microcode"),
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// Where trials are kept: a line for each key.
+fn file() -> Option<PathBuf> {
+    std::env::var_os("QUANTLAB_HOME").filter(|home| !home.is_empty()).map(|home| PathBuf::from(home).join("amx-trials"))
+}
+
+fn kept(key: &str) -> Option<Trial> {
+    let lines = fs::read_to_string(file()?).ok()?;
+    lines.lines().filter_map(|line| line.rsplit_once(": ")).rfind(|(of, _)| *of == key)?.1.parse().ok()
+}
+
+/// A home that cannot be written to costs each process a trial, and nothing else.
+fn keep(key: &str, trial: Trial) {
+    use std::io::Write;
+    if let Some(file) = file()
+        && let Ok(mut file) = fs::OpenOptions::new().append(true).create(true).open(file)
+    {
+        let _ = file.write_all(format!("{key}: {trial}\n").as_bytes());
+    }
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FasterFrom(rows) => write!(f, "faster from {rows} rows"),
+            Self::Slower => f.write_str("slower"),
+            Self::Wrong => f.write_str("wrong"),
+        }
+    }
+}
+
+/// Reads what it writes.
+impl FromStr for Trial {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let rows = || text.strip_prefix("faster from ")?.strip_suffix(" rows")?.parse().ok();
+        match text {
+            "slower" => Ok(Self::Slower),
+            "wrong" => Ok(Self::Wrong),
+            _ => rows().map(Self::FasterFrom).ok_or(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_agree_with_vectors_and_other_numbers_do_not() {
+        let Some(amx) = Amx::emulated() else { return };
+        let (vectors, tiles) = (Isa::Avx512Bf16(amx.vectors()), Isa::Amx(amx.with_min_rows(1)));
+        for shape in COMPARED {
+            assert!(agree(vectors, tiles, shape), "{shape:?}");
+        }
+        assert_ne!(of(amx), Trial::Wrong);
+        assert!(near(&[1.0, -2.0], &[1.000_01, -2.0], 64) && !near(&[1.0, -2.0], &[1.001, -2.0], 64));
+        assert!(!near(&[1.0], &[f32::NAN], 64));
+    }
+
+    #[test]
+    fn tiles_are_used_from_where_they_never_lose() {
+        let of = |tiles: [u64; 3]| {
+            let times = [(8, tiles[0]), (16, tiles[1]), (32, tiles[2])];
+            from_times(times.map(|(rows, time)| (rows, Duration::from_nanos(10), Duration::from_nanos(time))))
+        };
+        assert_eq!(of([9, 9, 9]), Trial::FasterFrom(8));
+        assert_eq!(of([9, 10, 5]), Trial::FasterFrom(32));
+        assert_eq!(of([5, 5, 11]), Trial::Slower);
+        for trial in [Trial::FasterFrom(16), Trial::Slower, Trial::Wrong] {
+            assert_eq!(trial.to_string().parse(), Ok(trial));
+        }
+        assert!("faster from rows".parse::<Trial>().is_err());
+    }
+}
