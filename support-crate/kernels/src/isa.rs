@@ -145,6 +145,15 @@ impl Isa {
         }
     }
 
+    /// The vectors that compute what tiles do not.
+    pub(crate) fn without_tiles(self) -> Self {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(amx) => Self::Avx512Bf16(amx.vectors()),
+            _ => self,
+        }
+    }
+
     /// Whether there is an instruction for products of bfloat16.
     pub(crate) fn multiplies_bf16(self) -> bool {
         match self {

@@ -46,8 +46,8 @@ pub use attention::{Attention, KeysValues, first_seen};
 pub use elementwise::{Activation, layer_norm, multiply, rms_norm, rotate, round_to_f16, to_f16};
 pub use isa::{Isa, UnknownIsa};
 pub use matmul::{
-    ActivationQuant, Compute, Epilogue, INTEGERS, LARGEST, Matrix, PER_PRODUCT, PER_STEP, Packed4Bit, PackedInt8,
-    Product, Weights, int8_factor, matmul, round_to_int8,
+    ActivationQuant, Compute, Epilogue, GroupedInt4, INTEGERS, LARGEST, Matrix, PER_PRODUCT, PER_STEP, Packed4Bit,
+    PackedInt8, Product, Weights, int8_factor, matmul, round_to_int8,
 };
 pub use scratch::Scratch;
 pub use softmax::negative_log_likelihood;

@@ -57,6 +57,9 @@ pub enum QuantizationMethod {
     Int4 {
         /// Weights of a row that share a scale and a zero point: a multiple of 32.
         group_size: usize,
+        /// Whether inputs are rounded to 8 bits as they come, each 32 of a token by their own scale: W4A8. Products are
+        /// then of whole numbers, and faster.
+        int8_inputs: bool,
     },
 }
 
@@ -119,7 +122,12 @@ impl QuantizationConfig {
 
     /// Affine int4 by rounding to nearest, in groups of `group_size` weights of a row; 128 and 32 are usual.
     pub fn int4(group_size: usize) -> Self {
-        QuantizationMethod::Int4 { group_size }.into()
+        QuantizationMethod::Int4 { group_size, int8_inputs: false }.into()
+    }
+
+    /// The same with inputs of 8 bits, as llama.cpp computes its formats of 4 bits.
+    pub fn w4a8(group_size: usize) -> Self {
+        QuantizationMethod::Int4 { group_size, int8_inputs: true }.into()
     }
 
     /// Reads `quantization_config` of a `config.json`.
@@ -160,7 +168,8 @@ impl QuantizationConfig {
             QuantizationMethod::LlmInt8 { .. } => "int8".to_owned(),
             QuantizationMethod::StaticInt8(_) => "static int8".to_owned(),
             QuantizationMethod::FourBit(options) => options.quant_type.to_string(),
-            QuantizationMethod::Int4 { group_size } => format!("int4-{group_size}"),
+            QuantizationMethod::Int4 { group_size, int8_inputs: false } => format!("int4-{group_size}"),
+            QuantizationMethod::Int4 { group_size, int8_inputs: true } => format!("w4a8-{group_size}"),
         }
     }
 
@@ -173,7 +182,7 @@ impl QuantizationConfig {
             QuantizationMethod::LlmInt8 { threshold } => check_threshold(*threshold),
             QuantizationMethod::StaticInt8(_) => Ok(()),
             QuantizationMethod::FourBit(options) => check_blocksize(options.blocksize),
-            QuantizationMethod::Int4 { group_size } => AffineInt4::check_group(*group_size),
+            QuantizationMethod::Int4 { group_size, .. } => AffineInt4::check_group(*group_size),
         }
     }
 
@@ -244,7 +253,7 @@ impl FromStr for QuantizationConfig {
     }
 }
 
-/// `nf4`, `fp4, double quantization`, `int8, head int8`, `static int8`, `int4-128` ...
+/// `nf4`, `fp4, double quantization`, `int8, head int8`, `static int8`, `int4-128`, `w4a8-32` ...
 impl std::fmt::Display for QuantizationConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.name())?;

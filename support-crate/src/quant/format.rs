@@ -22,7 +22,7 @@ pub struct Format {
 }
 
 /// Every format.
-pub const FORMATS: [Format; 6] = [
+pub const FORMATS: [Format; 8] = [
     Format {
         name: "nf4",
         bits: 4,
@@ -54,6 +54,22 @@ pub const FORMATS: [Format; 6] = [
         config: Some(|| QuantizationConfig::int4(128)),
         quant_method: None,
         in_libraries: true,
+    },
+    Format {
+        name: "w4a8-32",
+        bits: 4,
+        group: "groups of 32 of a row, and 32 inputs",
+        config: Some(|| QuantizationConfig::w4a8(32)),
+        quant_method: None,
+        in_libraries: false,
+    },
+    Format {
+        name: "w4a8-128",
+        bits: 4,
+        group: "groups of 128 of a row, and 32 inputs",
+        config: Some(|| QuantizationConfig::w4a8(128)),
+        quant_method: None,
+        in_libraries: false,
     },
     Format {
         name: "int8",

@@ -3,7 +3,7 @@
 //! | format | bits a weight | scale | inputs |
 //! | --- | --- | --- | --- |
 //! | [`Quantized4Bit`]: NF4, FP4 | 4 | one for each block | as they are: weights are dequantized to compute |
-//! | [`AffineInt4`] | 4 | one for each group, with a zero point | as they are |
+//! | [`AffineInt4`] | 4 | one for each group, with a zero point | as they are, or int8 (W4A8): one scale for each 32 |
 //! | [`Int8Rows`] with [`Int8Tokens`]: LLM.int8() and dynamic int8 | 8 | one for each row | int8, one scale for each token, found while computing |
 //! | [`StaticInt8`] with a [`Calibrator`] | 8 | one for each row | int8, scales fixed beforehand |
 //!

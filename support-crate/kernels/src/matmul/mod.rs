@@ -13,6 +13,7 @@ mod decode_x86;
 mod decoded;
 mod float32;
 mod gemm;
+mod grouped_int4;
 mod int8;
 mod packed4bit;
 #[cfg(target_arch = "aarch64")]
@@ -26,6 +27,7 @@ pub use decode::Widened;
 #[cfg(target_arch = "x86_64")]
 pub use decode_x86::InWords;
 pub(crate) use gemm::{Operands, blocks, gemm};
+pub use grouped_int4::GroupedInt4;
 pub use int8::{ActivationQuant, INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, PackedInt8, int8_factor, round_to_int8};
 pub use packed4bit::{Compute, Packed4Bit};
 
@@ -52,7 +54,7 @@ pub struct Matrix<'a> {
 }
 
 /// Weights in the format that they are stored in, each of which is a file of this folder: `&[f32]`, `&[bf16]`,
-/// [`Packed4Bit`], [`PackedInt8`]. What owns such weights implements this by calling theirs.
+/// [`Packed4Bit`], [`PackedInt8`], [`GroupedInt4`]. What owns such weights implements this by calling theirs.
 pub trait Weights: Sync {
     /// Computes a product.
     ///

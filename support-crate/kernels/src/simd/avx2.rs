@@ -76,6 +76,9 @@ macro_rules! avx2 {
             unsafe fn load_bytes(from: *const i8) -> __m256i = _mm256_loadu_si256(from.cast());
             unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m256i =
                 _mm256_loadu_si256(padded::<i8, 32>(from, count).as_ptr().cast());
+            unsafe fn load_halves(from: *const u8) -> (__m256i, __m256i) = halves(_mm256_loadu_si256(from.cast()));
+            fn to_f32(sums: __m256i) -> __m256 = _mm256_cvtepi32_ps(sums);
+            fn spread([a, b, ..]: [f32; 4]) -> __m256 = _mm256_set_m128(_mm_set1_ps(b), _mm_set1_ps(a));
         }
     };
 }
@@ -90,6 +93,8 @@ unsafe impl Simd for Avx2 {
     const INVERTS: bool = true;
     intrinsics! {
         fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = byte_dot(a, b, c);
+        fn half_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i =
+            _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1)));
     }
 }
 
@@ -158,6 +163,13 @@ fn byte_dot(a: __m256i, b: __m256i, mut c: __m256i) -> __m256i {
         );
     }
     c
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn halves(bytes: __m256i) -> (__m256i, __m256i) {
+    let mask = _mm256_set1_epi8(15);
+    (_mm256_and_si256(_mm256_srli_epi16::<4>(bytes), mask), _mm256_and_si256(bytes, mask))
 }
 
 /// A bfloat16 is the upper half of a float32.

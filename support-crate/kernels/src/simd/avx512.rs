@@ -65,6 +65,7 @@ macro_rules! float32 {
 
             fn zero_i32() -> __m512i = _mm512_setzero_si512();
             fn sums_i32(values: [__m512i; 4]) -> [i32; 4] = sums_i32(values);
+            fn to_f32(sums: __m512i) -> __m512 = _mm512_cvtepi32_ps(sums);
         }
     };
 }
@@ -80,6 +81,9 @@ macro_rules! vnni {
             unsafe fn load_bytes(from: *const i8) -> __m512i = _mm512_loadu_si512(from.cast());
             unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m512i =
                 _mm512_maskz_loadu_epi8((1 << count) - 1, from);
+            unsafe fn load_halves(from: *const u8) -> (__m512i, __m512i) =
+                halves(_mm512_loadu_si512(from.cast()), _mm512_set1_epi8(15));
+            fn spread(of_blocks: [f32; 4]) -> __m512 = spread(of_blocks, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
         }
     };
 }
@@ -113,6 +117,9 @@ unsafe impl Simd for Avx512 {
         unsafe fn load_bytes(from: *const i8) -> __m512i = _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.cast()));
         unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m512i =
             _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((1 << count) - 1, from));
+        unsafe fn load_halves(from: *const u8) -> (__m512i, __m512i) =
+            halves(_mm512_cvtepu8_epi16(_mm256_loadu_si256(from.cast())), _mm512_set1_epi16(15));
+        fn spread(of_blocks: [f32; 4]) -> __m512 = spread(of_blocks, [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]);
     }
 }
 
@@ -138,6 +145,21 @@ unsafe impl Simd for Avx512Bf16 {
         unsafe fn load_bf16_part(from: *const bf16, count: usize) -> __m512i =
             _mm512_maskz_loadu_epi16((1_u32 << count) - 1, from.cast());
     }
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn halves(bytes: __m512i, mask: __m512i) -> (__m512i, __m512i) {
+    (_mm512_and_si512(_mm512_srli_epi16::<4>(bytes), mask), _mm512_and_si512(bytes, mask))
+}
+
+/// The numbers at these places.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn spread(numbers: [f32; 4], places: [i32; 16]) -> __m512 {
+    // SAFETY: both are as long as the vectors that are loaded.
+    let (numbers, places) = unsafe { (_mm_loadu_ps(numbers.as_ptr()), _mm512_loadu_si512(places.as_ptr().cast())) };
+    _mm512_permutexvar_ps(places, _mm512_castps128_ps512(numbers))
 }
 
 /// A mask of the first `count` lanes, less than 16.

@@ -188,6 +188,20 @@ pub unsafe trait Simd: Copy + Send + Sync {
     /// # Safety
     /// `count` bytes can be read.
     unsafe fn load_bytes_part(self, from: *const i8, count: usize) -> Self::Bytes;
+    /// The upper and the lower halves of [`BYTES`](Self::BYTES) bytes, each as a number from 0 to 15.
+    ///
+    /// # Safety
+    /// [`BYTES`](Self::BYTES) bytes can be read.
+    unsafe fn load_halves(self, from: *const u8) -> (Self::Bytes, Self::Bytes);
+    /// As [`byte_dot`](Self::byte_dot), where `a` is from 0 to 15 and `b` has a sign, always exactly.
+    #[inline(always)]
+    fn half_dot(self, a: Self::Bytes, b: Self::Bytes, c: Self::I32) -> Self::I32 {
+        self.byte_dot(a, b, c)
+    }
+    /// Sums as numbers, which are as many as [`LANES`](Self::LANES).
+    fn to_f32(self, sums: Self::I32) -> Self::F32;
+    /// For each lane of sums of products of bytes the number of the 16 bytes that it is of.
+    fn spread(self, of_blocks: [f32; 4]) -> Self::F32;
     /// As [`gemm`], in another way where that is faster.
     #[inline(always)]
     fn int8_gemm(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {

@@ -95,6 +95,9 @@ macro_rules! bytes {
             unsafe fn load_bytes(from: *const i8) -> int8x16_t = vld1q_s8(from);
             unsafe fn load_bytes_part(from: *const i8, count: usize) -> int8x16_t =
                 vld1q_s8(padded::<i8, 16>(from, count).as_ptr());
+            unsafe fn load_halves(from: *const u8) -> (int8x16_t, int8x16_t) = halves(vld1q_u8(from));
+            fn to_f32(sums: int32x4_t) -> float32x4_t = vcvtq_f32_s32(sums);
+            fn spread([first, ..]: [f32; 4]) -> float32x4_t = vdupq_n_f32(first);
         }
     };
 }
@@ -134,6 +137,12 @@ unsafe impl Simd for NeonBf16 {
     fn int8_gemm(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
         smmla::gemm(self, operands, rows, out);
     }
+}
+
+#[target_feature(enable = "neon")]
+#[inline]
+fn halves(bytes: uint8x16_t) -> (int8x16_t, int8x16_t) {
+    (vreinterpretq_s8_u8(vshrq_n_u8::<4>(bytes)), vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15))))
 }
 
 /// Two products of bytes fit in 16 bits: none is larger than 128 * 127 in size, because `a` is at most 127.

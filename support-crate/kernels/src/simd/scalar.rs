@@ -49,5 +49,8 @@ unsafe impl Simd for Scalar {
         fn sums_i32(values: [i32; 4]) -> [i32; 4] = values;
         unsafe fn load_bytes(from: *const i8) -> i32 = i32::from(*from);
         unsafe fn load_bytes_part(_: *const i8, _: usize) -> i32 = 0;
+        unsafe fn load_halves(from: *const u8) -> (i32, i32) = (i32::from(*from >> 4), i32::from(*from & 15));
+        fn to_f32(sums: i32) -> f32 = sums as f32;
+        fn spread([first, ..]: [f32; 4]) -> f32 = first;
     }
 }

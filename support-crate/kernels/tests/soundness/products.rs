@@ -14,19 +14,22 @@ enum Format {
     FourBit(Compute),
     /// The same with a minimum for each block, and columns in another order.
     Affine(Compute),
+    /// With inputs of 8 bits.
+    Grouped,
     Dynamic {
         threshold: f32,
     },
     Static,
 }
 
-const FORMATS: [Format; 9] = [
+const FORMATS: [Format; 10] = [
     Format::Float32,
     Format::BFloat16,
     Format::FourBit(Compute::Float32),
     Format::FourBit(Compute::BFloat16),
     Format::Affine(Compute::Float32),
     Format::Affine(Compute::BFloat16),
+    Format::Grouped,
     Format::Dynamic { threshold: 0.0 },
     Format::Dynamic { threshold: 6.0 },
     Format::Static,
@@ -41,11 +44,11 @@ type Lengths = [usize; 7];
 /// The lengths that belong to `m` rows of inputs and these sizes.
 fn lengths(format: Format, m: usize, [n, k, blocksize]: Sizes) -> Lengths {
     let (weights, scales) = match format {
-        Format::FourBit(_) | Format::Affine(_) => ((n * k).div_ceil(2), (n * k).div_ceil(blocksize)),
+        Format::FourBit(_) | Format::Affine(_) | Format::Grouped => ((n * k).div_ceil(2), (n * k).div_ceil(blocksize)),
         _ => (n * k, n),
     };
     // What int8 has as sums of rows, affine numbers have as minima.
-    let sums = if let Format::Affine(_) = format { scales } else { n };
+    let sums = if let Format::Affine(_) | Format::Grouped = format { scales } else { n };
     [m * k, m * n, n, weights, scales, sums, k]
 }
 
@@ -63,6 +66,11 @@ fn is_valid(format: Format, [n, k, blocksize]: Sizes, lengths: Lengths, biased: 
             let is_affine = matches!(format, Format::Affine(_));
             let fits = !is_affine || (Some(sums) == blocks && factors == k as u128);
             weights == numbers.div_ceil(2) && Some(scales) == blocks && fits
+        }
+        Format::Grouped => {
+            let is_group = blocksize > 0 && blocksize.is_multiple_of(32) && k.is_multiple_of(blocksize);
+            let groups = is_group.then(|| numbers / blocksize as u128);
+            weights == numbers / 2 && Some(scales) == groups && Some(sums) == groups
         }
         Format::Dynamic { .. } => weights == numbers && scales == n && sums == n,
         Format::Static => weights == numbers && scales == n && sums == n && factors == k as u128,
@@ -98,7 +106,7 @@ impl Numbers {
         let outlier = if format == (Format::Dynamic { threshold: 6.0 }) { 8 } else { 1 };
         let x = integers(x, 1, seed).into_iter().enumerate();
         let x = x.map(|(i, x)| (if i % 11 == 3 { x * outlier } else { x }) as f32).collect();
-        let is_four_bit = matches!(format, Format::FourBit(_) | Format::Affine(_));
+        let is_four_bit = matches!(format, Format::FourBit(_) | Format::Affine(_) | Format::Grouped);
         let count = if is_four_bit { 2 * weights } else { weights };
         let values = integers(count, 7, seed ^ 1);
         let mut of_rows: Vec<i32> =
@@ -144,6 +152,7 @@ impl Numbers {
                 columns: Some(&self.columns),
                 compute,
             }),
+            Format::Grouped => Box::new(GroupedInt4 { packed, scales: absmax, minima: &self.minima, group: blocksize }),
             Format::Dynamic { threshold } => int8(ActivationQuant::Dynamic { threshold }),
             Format::Static => int8(ActivationQuant::Static { factors, scale: 1.0 / LARGEST }),
         }
@@ -155,6 +164,10 @@ impl Numbers {
             Format::FourBit(_) => f64::from(self.weights[i] as f32 * self.scales[i / blocksize]),
             Format::Affine(_) => {
                 f64::from(self.weights[i] as f32 * self.scales[i / blocksize] + self.minima[i / blocksize])
+            }
+            // The codes themselves, which are 8 more.
+            Format::Grouped => {
+                f64::from((self.weights[i] + 8) as f32 * self.scales[i / blocksize] + self.minima[i / blocksize])
             }
             _ => f64::from(self.weights[i]),
         };
@@ -188,6 +201,8 @@ fn check(format: Format, sizes: Sizes, lengths: Lengths, biased: bool, seed: u32
         "minima: ",
         "columns: ",
         "a block of ",
+        "a group of ",
+        "rows of ",
         "sums of ",
     ];
     for isa in Isa::available() {

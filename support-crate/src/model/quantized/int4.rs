@@ -1,6 +1,6 @@
 //! Groups of 4-bit weights with zero points.
 
-use quantlab_kernels::{Compute, Packed4Bit, Product, Weights as KernelWeights};
+use quantlab_kernels::{Compute, GroupedInt4, Packed4Bit, Product, Weights as KernelWeights};
 
 use super::four_bit::compute;
 use super::parts::{FullPrecision, in_parts};
@@ -14,25 +14,26 @@ use crate::quant::{AffineInt4, quantize_int4_groups};
 #[derive(Debug)]
 pub(super) struct Int4Matrix {
     quantized: AffineInt4,
-    compute: Compute,
+    /// What products are computed in; none for inputs of 8 bits.
+    compute: Option<Compute>,
 }
 
 impl Int4Matrix {
-    /// Of full precision, to be multiplied in `compute_dtype`.
+    /// Of full precision, to be multiplied in `compute_dtype`, or with inputs of 8 bits if there is none.
     ///
     /// # Errors
     /// A weight that is NaN or infinite, by output and input; rows that are no whole groups.
-    pub fn quantize(weights: FullPrecision<'_>, group_size: usize, compute_dtype: Precision) -> Result<Self> {
+    pub fn quantize(weights: FullPrecision<'_>, group_size: usize, compute_dtype: Option<Precision>) -> Result<Self> {
         let k = weights.tensor.shape[1];
         AffineInt4::check_rows(k, group_size)?;
         let (packed, scales) = in_parts(weights, (2, group_size), |numbers, packed, scales| {
             quantize_int4_groups(numbers, group_size, packed, scales)
         })?;
         let quantized = AffineInt4::with_packed(packed, &scales, k, group_size)?;
-        Ok(Self { quantized, compute: compute(compute_dtype) })
+        Ok(Self { quantized, compute: compute_dtype.map(compute) })
     }
 
-    fn view(&self) -> Packed4Bit<'_> {
+    fn view(&self, compute: Compute) -> Packed4Bit<'_> {
         Packed4Bit {
             packed: self.quantized.packed(),
             absmax: self.quantized.scales(),
@@ -40,14 +41,22 @@ impl Int4Matrix {
             code: &AffineInt4::CODES,
             blocksize: self.quantized.group_size(),
             columns: None,
-            compute: self.compute,
+            compute,
         }
+    }
+
+    fn grouped(&self) -> GroupedInt4<'_> {
+        let (packed, group) = (self.quantized.packed(), self.quantized.group_size());
+        GroupedInt4 { packed, scales: self.quantized.scales(), minima: self.quantized.minima(), group }
     }
 }
 
 impl KernelWeights for Int4Matrix {
     fn multiply(&self, product: Product<'_>) {
-        self.view().multiply(product);
+        match self.compute {
+            Some(compute) => self.view(compute).multiply(product),
+            None => self.grouped().multiply(product),
+        }
     }
 }
 
@@ -67,7 +76,7 @@ impl QuantizedWeight for Int4Matrix {
     }
 
     fn operands(&self) -> Option<Operands<'_>> {
-        Some(Operands::FourBit(self.view()))
+        self.compute.map(|compute| Operands::FourBit(self.view(compute)))
     }
 
     fn forget_codes(&mut self) {

@@ -111,7 +111,8 @@ impl<'a> Source<'a> {
             QuantizationMethod::StaticInt8(calibration) => {
                 Int8Matrix::quantize_static(full, calibration.layer(module)?).map(boxed)
             }
-            QuantizationMethod::Int4 { group_size } => {
+            QuantizationMethod::Int4 { group_size, int8_inputs } => {
+                let compute_dtype = (!int8_inputs).then_some(compute_dtype);
                 Int4Matrix::quantize(full, *group_size, compute_dtype).map(boxed)
             }
         }
