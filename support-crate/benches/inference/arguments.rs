@@ -28,7 +28,7 @@ multiplied in: that, the embeddings, and the head unless the name says otherwise
 static-int8 is calibrated on a few sentences first, per tensor and by the absolute maximum: its load_s and peak_rss_mib
 include the model in full precision that does that. The environment variable QUANTLAB_CPU_ISA (scalar, avx2, avx2-vnni,
 avx512, avx512-vnni, avx512-bf16; on ARM64 neon, neon-dotprod, neon-bf16) makes the kernels do without the instructions
-beyond; amx, which has to be asked for, makes them use Intel's tiles.
+beyond; amx makes them use Intel's tiles without trying first whether they are faster.
 
 Prompts are random tokens, the most likely token is taken each time, and nothing stops early. Numbers are medians of the
 repeats, which are taken in rounds where each row has its turn, so that a machine that drifts treats all alike; one
@@ -116,7 +116,8 @@ fn command() -> Command {
              only. candle-ops and tch-ops are former names of candle and tch",
         ))
         .arg(list("precision", "float32,bfloat16").value_parser(value_parser!(Format)).help(
-            "Formats of the weights: float32, bfloat16, int8, static-int8, nf4, fp4; nf4+head8 with the head in int8, \
+            "Formats of the weights: float32, bfloat16, int8, static-int8, nf4, fp4, int4-32, w4a8-32, ...; nf4+head8 \
+             with the head in int8, nf4+head with the head in nf4, \
              nf4+float32 with all but the quantized weights in float32 instead of bfloat16, ...",
         ))
         .arg(list("batch", "1,8").value_parser(at_least_one).help("How many sequences are generated at once"))

@@ -7,11 +7,11 @@ use std::f64::consts::FRAC_1_SQRT_2;
 
 use half::{bf16, f16};
 
+use crate::exp::{exp, multiply_add};
 use crate::isa::Isa;
-use crate::matmul::round_to_int8;
+use crate::rounding::{f16_bits, nearest_bf16, nearest_f16, round_to_int8};
 use crate::simd::{Dispatch, Kernel, Simd};
 use crate::sizes;
-use crate::softmax::exp;
 
 /// The function inside a feed-forward part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -295,57 +295,6 @@ fn lane_sum(x: &[f32], term: impl Fn(f32) -> f32) -> f32 {
         width /= 2;
     }
     sums[0] + tail.iter().map(|&value| term(value)).sum::<f32>()
-}
-
-/// The nearest bfloat16, ties to even, in a form that compilers turn into vector code.
-#[inline(always)]
-pub fn nearest_bf16(x: f32) -> bf16 {
-    let bits = x.to_bits();
-    let nearest = bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16;
-    // Rounding up must not turn a NaN into an infinity.
-    let bits = if x.is_nan() { (bits >> 16) | 0x40 } else { nearest };
-    bf16::from_bits(bits as u16)
-}
-
-/// The smallest size that float16 has with all 11 bits of precision.
-const SMALLEST_NORMAL_F16: f32 = 6.103_515_6e-5;
-
-/// The nearest number that float16 has, ties to even, in a form that compilers turn into vector code.
-#[inline(always)]
-fn nearest_f16(x: f32) -> f32 {
-    /// From this size on, the nearest is infinite.
-    const TOO_LARGE: f32 = 65_520.0;
-    let bits = x.to_bits();
-    let nearest = f32::from_bits(bits.wrapping_add(0xFFF + ((bits >> 13) & 1)) & !0x1FFF);
-    // Below, numbers lie 2^-24 apart, as float32 does from 0.5 to 1: adding rounds.
-    let subnormal = (x.abs() + 0.5 - 0.5).copysign(x);
-    let infinite = f32::INFINITY.copysign(x);
-    let finite = if x.abs() < SMALLEST_NORMAL_F16 { subnormal } else { nearest };
-    if x.is_nan() {
-        x
-    } else if x.abs() >= TOO_LARGE {
-        infinite
-    } else {
-        finite
-    }
-}
-
-/// How float16 has a number that it has, in a form that compilers turn into vector code.
-#[inline(always)]
-fn f16_bits(x: f32) -> u16 {
-    let (size, sign) = (x.abs().to_bits(), x.to_bits() >> 16 & 0x8000);
-    // Exponents count from 112 less; below the normal numbers, numbers are multiples of 2^-24, as from 0.5 on here.
-    let normal = (size >> 13).wrapping_sub(112 << 10);
-    let subnormal = (x.abs() + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
-    let finite = if size < SMALLEST_NORMAL_F16.to_bits() { subnormal } else { normal };
-    let special = if x.is_nan() { 0x7E00 } else { 0x7C00 };
-    (sign | if size >= f32::INFINITY.to_bits() { special } else { finite }) as u16
-}
-
-/// `a * b + c`, in one instruction where there is one.
-#[inline(always)]
-pub fn multiply_add<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
-    if S::FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
 #[cfg(test)]

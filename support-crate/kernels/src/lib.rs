@@ -30,9 +30,11 @@
 mod amx;
 mod attention;
 mod elementwise;
+mod exp;
 mod isa;
 mod matmul;
 mod pool;
+mod rounding;
 mod scratch;
 mod simd;
 mod sizes;
@@ -46,9 +48,9 @@ pub use attention::{Attention, KeysValues, first_seen};
 pub use elementwise::{Activation, layer_norm, multiply, rms_norm, rotate, round_to_f16, to_f16};
 pub use isa::{Isa, UnknownIsa};
 pub use matmul::{
-    ActivationQuant, Compute, Epilogue, GroupedInt4, INTEGERS, LARGEST, Matrix, PER_PRODUCT, PER_STEP, Packed4Bit,
-    PackedInt8, Product, Weights, int8_factor, matmul, round_to_int8,
+    ActivationQuant, Compute, Epilogue, GroupedInt4, Matrix, Packed4Bit, PackedInt8, Product, Weights, matmul,
 };
+pub use rounding::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, int8_factor, round_to_int8};
 pub use scratch::Scratch;
 pub use softmax::negative_log_likelihood;
 pub use threads::{MAX_THREADS, ThreadScope, default_threads, set_threads, thread_scope, threads, threads_granted};

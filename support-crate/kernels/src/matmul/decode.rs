@@ -6,7 +6,7 @@
 use half::bf16;
 
 use super::gemm::Factor;
-use crate::elementwise::nearest_bf16;
+use crate::rounding::nearest_bf16;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Avx512;
 #[cfg(target_arch = "aarch64")]

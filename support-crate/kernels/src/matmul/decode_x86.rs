@@ -6,7 +6,7 @@ use half::bf16;
 
 use super::decode::{Decoded, Target, Widened, strided};
 use super::gemm::Factor;
-use crate::elementwise::nearest_bf16;
+use crate::rounding::nearest_bf16;
 use crate::simd::{Avx2, Avx512, Avx512Bf16, Simd};
 
 /// No register of AVX2 holds 16 float32, but half of one holds their 16 bytes of one place, and a shuffle looks 32 bytes

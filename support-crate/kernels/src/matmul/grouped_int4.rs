@@ -8,9 +8,10 @@
 use std::ops::Range;
 
 use super::gemm::blocks;
-use super::{LARGEST, Product, Weights, int8_factor};
+use super::{Product, Weights};
 use crate::elementwise;
 use crate::isa::Isa;
+use crate::rounding::{LARGEST, int8_factor};
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
 use crate::sizes;

@@ -10,28 +10,18 @@ use std::num::Wrapping;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::gemm::{INPUT_BLOCK, Operands, blocks};
+use super::gemm::{INPUT_BLOCK, Operands, blocks, gemm};
 use super::{Product, Weights, row_stride, split_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::elementwise;
 use crate::isa::Isa;
+use crate::rounding::{LARGEST, PER_PRODUCT, PER_STEP, int8_factor};
 use crate::scratch::Scratch;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{self, Kernel, Simd};
 use crate::sizes;
 use crate::strided::{Block, Divided};
 use crate::threads::ThreadScope;
-
-/// The largest int8 in use; -128 is not, so that the numbers lie evenly around 0.
-pub const LARGEST: f32 = 127.0;
-
-/// 1 / 127, as bitsandbytes writes it.
-pub const PER_STEP: f32 = 0.007874016;
-
-/// What a product of two bytes with absolute maxima of 1 stands for. 1 / 127^2 is 6.200012e-5; this is what
-/// bitsandbytes writes (`int8_mm_dequant` in `backends/default/ops.py`), 0.002 % more. With the exact number,
-/// outputs would round to other bytes in the next layer than there.
-pub const PER_PRODUCT: f32 = 6.200124e-5;
 
 /// A matrix (n, k) of rows with a scale each.
 #[derive(Debug, Clone, Copy)]
@@ -62,27 +52,6 @@ pub enum ActivationQuant<'a> {
         /// What the products are multiplied by, besides the scale of a row of weights.
         scale: f32,
     },
-}
-
-/// What numbers are multiplied by so that `largest` becomes 127; 0 where that cannot be computed, because `largest` is
-/// (almost) 0.
-///
-/// Not 127 / `largest`: torch divides a number by a tensor in two steps, and some numbers come out one off
-/// after a single rounding.
-#[inline]
-pub fn int8_factor(largest: f32) -> f32 {
-    let factor = 1.0 / largest * LARGEST;
-    if factor.is_finite() { factor } else { 0.0 }
-}
-
-/// 1.5 * 2^23. From 2^23 to 2^24, float32 are the integers, so adding this rounds, halves to even.
-pub const INTEGERS: f32 = 12_582_912.0;
-
-/// The nearest integer, the even one of two that are as near; `value` lies between -127.5 and 127.5. Any number for NaN.
-#[inline(always)]
-pub fn round_to_int8(value: f32) -> i8 {
-    // One instruction everywhere; the integer is then in the lowest bits of the sum.
-    (value + INTEGERS).to_bits() as i8
 }
 
 /// So many products of bytes, of at most 127 and 128 in size, add up to an int32.
@@ -238,6 +207,32 @@ struct Factors<'a> {
     k: usize,
 }
 
+/// How an instruction set multiplies bytes: as [`gemm`] does, unless it has a faster way to the same sums.
+pub trait ByteProducts: Simd {
+    #[inline(always)]
+    fn gemm_bytes(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
+        gemm(self, operands, rows, out);
+    }
+}
+
+/// Of sets that have no other way.
+macro_rules! as_gemm {
+    ($($simd:ty),+) => { $(impl ByteProducts for $simd {})+ };
+}
+as_gemm!(simd::Scalar);
+#[cfg(target_arch = "x86_64")]
+as_gemm!(simd::Avx2, simd::Avx2Vnni, simd::Avx512, simd::Avx512Vnni);
+#[cfg(target_arch = "aarch64")]
+as_gemm!(simd::Neon, simd::NeonDotprod);
+
+#[cfg(target_arch = "aarch64")]
+impl ByteProducts for simd::NeonBf16 {
+    #[inline(always)]
+    fn gemm_bytes(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
+        super::smmla::gemm(self, operands, rows, out);
+    }
+}
+
 /// A thread's rows of weights.
 struct Part<'a> {
     factors: &'a Factors<'a>,
@@ -245,7 +240,7 @@ struct Part<'a> {
     out: Block<'a, f32>,
 }
 
-impl<S: Simd> Kernel<S> for Part<'_> {
+impl<S: ByteProducts> Kernel<S> for Part<'_> {
     #[inline(always)]
     fn run(self, simd: S) {
         let Self { factors, rows, mut out } = self;
@@ -256,7 +251,7 @@ impl<S: Simd> Kernel<S> for Part<'_> {
             sums.fill(0);
             let x = &inputs.values[block.start * inputs.stride..];
             let operands = Operands { weights: weights.values, x, x_stride: inputs.stride, m: block.len(), k };
-            simd.int8_gemm(operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
+            simd.gemm_bytes(operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
             for (m, sums) in block.zip(sums.chunks_exact(rows.len())) {
                 let negatives = inputs.values[m * inputs.stride..][..k].iter().map(|&x| i32::from(x.min(0)));
                 let more = if S::INVERTS { negatives.sum() } else { 0 };

@@ -17,7 +17,7 @@ mod grouped_int4;
 mod int8;
 mod packed4bit;
 #[cfg(target_arch = "aarch64")]
-pub(crate) mod smmla;
+mod smmla;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +28,7 @@ pub use decode::Widened;
 pub use decode_x86::InWords;
 pub(crate) use gemm::{Operands, blocks, gemm};
 pub use grouped_int4::GroupedInt4;
-pub use int8::{ActivationQuant, INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, PackedInt8, int8_factor, round_to_int8};
+pub use int8::{ActivationQuant, PackedInt8};
 pub use packed4bit::{Compute, Packed4Bit};
 
 #[cfg(target_arch = "x86_64")]

@@ -15,8 +15,6 @@ mod scalar;
 pub(crate) use std::arch::is_aarch64_feature_detected as is_feature_detected;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use std::arch::is_x86_feature_detected as is_feature_detected;
-use std::num::Wrapping;
-use std::ops::Range;
 
 use half::{bf16, f16};
 
@@ -29,9 +27,6 @@ pub use {
 #[cfg(target_arch = "aarch64")]
 pub use neon::{Neon, NeonBf16, NeonDotprod};
 pub use scalar::Scalar;
-
-use crate::matmul::{Operands, gemm};
-use crate::strided::Block;
 
 /// Something to compute with the vectors `S`.
 ///
@@ -202,11 +197,6 @@ pub unsafe trait Simd: Copy + Send + Sync {
     fn to_f32(self, sums: Self::I32) -> Self::F32;
     /// For each lane of sums of products of bytes the number of the 16 bytes that it is of.
     fn spread(self, of_blocks: [f32; 4]) -> Self::F32;
-    /// As [`gemm`], in another way where that is faster.
-    #[inline(always)]
-    fn int8_gemm(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
-        gemm(self, operands, rows, out);
-    }
 }
 
 /// A table of trait functions that are one expression each, mostly of intrinsics, as in

@@ -4,14 +4,10 @@
 
 use std::arch::aarch64::*;
 use std::arch::asm;
-use std::num::Wrapping;
-use std::ops::Range;
 
 use half::{bf16, f16};
 
 use super::{Kernel, Simd, intrinsics, padded, vectorize, vectors_of};
-use crate::matmul::{Operands, smmla};
-use crate::strided::Block;
 
 vectors_of!(
     /// Vectors of 4 float32.
@@ -131,11 +127,6 @@ unsafe impl Simd for NeonBf16 {
         unsafe fn load_bf16(from: *const bf16) -> uint16x8_t = vld1q_u16(from.cast());
         unsafe fn load_bf16_part(from: *const bf16, count: usize) -> uint16x8_t =
             vld1q_u16(padded::<bf16, 8>(from, count).as_ptr().cast());
-    }
-
-    #[inline(always)]
-    fn int8_gemm(self, operands: Operands<'_, i8>, rows: Range<usize>, out: &mut Block<'_, Wrapping<i32>>) {
-        smmla::gemm(self, operands, rows, out);
     }
 }
 

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::{Kernel, Simd, intrinsics};
-use crate::elementwise::nearest_bf16;
+use crate::rounding::nearest_bf16;
 
 /// One number at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
