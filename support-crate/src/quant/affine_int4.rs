@@ -1,8 +1,9 @@
 //! Groups of 4-bit weights between two limits: affine int4, by rounding to nearest.
 
 use half::f16;
+use quantlab_kernels::INTEGERS;
 
-use super::float::{Float, check_finite, count_rows};
+use super::float::{Float, absolute_maximum, check_finite, count_rows};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 
@@ -161,24 +162,42 @@ pub fn quantize_int4_groups<T: Float>(
     let groups = weights.chunks(group_size).zip(packed.chunks_mut(group_size / 2)).zip(scales);
     for ((group, packed), out) in groups {
         let wide = T::widen(group, &mut buffer);
-        let low = wide.iter().copied().fold(0.0, f32::min);
-        let high = wide.iter().copied().fold(0.0, f32::max);
+        if absolute_maximum(wide).is_none() {
+            return check_finite("weight", weights);
+        }
+        let (low, high) = limits(wide);
         let step = f16::from_f32((high - low) / LAST).to_f32();
-        // (Minimum and maximum pass over NaN.)
-        if !step.is_finite() || wide.iter().any(|weight| !weight.is_finite()) {
-            check_finite("weight", group)?;
+        if !step.is_finite() {
             return Err(Error::input(format!("weights from {low} to {high} have no scale in float16")));
         }
         // Of zeros, or almost, any step will do.
         let step = if step > 0.0 { step } else { 1.0 };
-        let zero = (-low / step).round_ties_even().min(LAST);
+        let zero = nearest_integer(-low / step).min(LAST);
         *out = [step, -zero * step];
-        let code = |weight: f32| ((weight / step).round_ties_even() + zero).clamp(0.0, LAST) as u8;
-        for (byte, pair) in packed.iter_mut().zip(wide.chunks(2)) {
+        let code = |weight: f32| (nearest_integer(weight / step) + zero).clamp(0.0, LAST) as u8;
+        for (byte, pair) in packed.iter_mut().zip(wide.chunks_exact(2)) {
             *byte = code(pair[0]) << 4 | code(pair[1]);
         }
     }
     Ok(())
+}
+
+/// The smallest and the largest of these numbers and 0, in a form that compilers turn into vector code.
+fn limits(numbers: &[f32]) -> (f32, f32) {
+    const LANES: usize = 16;
+    let (mut low, mut high) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+    for some in numbers.chunks(LANES) {
+        for ((low, high), &number) in low.iter_mut().zip(&mut high).zip(some) {
+            *low = if number < *low { number } else { *low };
+            *high = if number > *high { number } else { *high };
+        }
+    }
+    (low.into_iter().fold(0.0, f32::min), high.into_iter().fold(0.0, f32::max))
+}
+
+/// Halves to even. A quotient of a weight and its group's step is far below 2^22, up to which this is exact.
+fn nearest_integer(number: f32) -> f32 {
+    number + INTEGERS - INTEGERS
 }
 
 #[cfg(test)]

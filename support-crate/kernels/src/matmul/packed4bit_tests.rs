@@ -165,15 +165,16 @@ fn rows_of_a_long_prompt_are_those_of_short_ones() {
         ("4 bits in bfloat16", &four_bit(Compute::BFloat16)),
         ("4 bits in float32", &four_bit(Compute::Float32)),
     ];
-    for (name, weights) in formats {
+    let sets = Isa::available();
+    for ((name, weights), isa) in formats.into_iter().flat_map(|format| sets.iter().map(move |isa| (format, *isa))) {
         let run = |x: &[f32], out: &mut [f32]| {
-            matmul(&thread_scope(), x, Matrix { weights, n, k }, epilogue, out);
+            matmul(&thread_scope().with_isa(isa), x, Matrix { weights, n, k }, epilogue, out);
         };
         let mut together = before.clone();
         run(&x, &mut together);
         let mut alone = before.clone();
         x.chunks_exact(k).zip(alone.chunks_exact_mut(n)).for_each(|(x, out)| run(x, out));
-        assert!(together == alone, "{name}");
+        assert!(together == alone, "{name}, {isa}");
     }
 }
 

@@ -77,17 +77,19 @@ fn what_comes_after_the_product() {
     let (m, n, k) = (5, 50, 33);
     let (weights, x, bias) = (numbers(n * k, 1), numbers(m * k, 2), numbers(n, 3));
     let matrix = Matrix { weights: &&weights[..], n, k };
-    let product = |epilogue: Epilogue<'_>| {
-        let mut out = vec![10.0; m * n];
-        matmul(&thread_scope(), &x, matrix, epilogue, &mut out);
-        out
-    };
     let expected = naive(&weights, &x, &bias, k);
     let added: Vec<f64> = expected.iter().map(|value| value + 10.0).collect();
-    assert_close(&product(Epilogue { bias: Some(&bias), accumulate: true, activation: None }), &added, 1e-5);
     let relu: Vec<f64> = expected.iter().map(|value| value.max(0.0)).collect();
-    let epilogue = Epilogue { bias: Some(&bias), accumulate: false, activation: Some(Activation::Relu) };
-    assert_close(&product(epilogue), &relu, 1e-5);
+    for isa in Isa::available() {
+        let product = |epilogue: Epilogue<'_>| {
+            let mut out = vec![10.0; m * n];
+            matmul(&thread_scope().with_isa(isa), &x, matrix, epilogue, &mut out);
+            out
+        };
+        assert_close(&product(Epilogue { bias: Some(&bias), accumulate: true, activation: None }), &added, 1e-5);
+        let epilogue = Epilogue { bias: Some(&bias), accumulate: false, activation: Some(Activation::Relu) };
+        assert_close(&product(epilogue), &relu, 1e-5);
+    }
 }
 
 #[test]
