@@ -1,5 +1,6 @@
 //! The exponential function, as vector code.
 
+use crate::rounding::INTEGERS;
 use crate::simd::Simd;
 
 /// `e^x` to within two units in the last place, in a form that compilers turn into vector code.
@@ -10,15 +11,14 @@ use crate::simd::Simd;
 /// Source: Moshier, Cephes Mathematical Library, `expf.c`.
 #[inline(always)]
 pub fn exp<S: Simd>(x: f32) -> f32 {
-    const ROUND: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     const TERMS: [f32; 6] = [1.987_569_1e-4, 1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_66, 0.5];
     // Beyond these, the result would not be a normal number. (Activations of less than -1e37 are therefore
     // not 0, as they should be.)
     let x = x.clamp(-87.3, 88.3);
-    let shifted = multiply_add::<S>(x, std::f32::consts::LOG2_E, ROUND);
-    let n = shifted - ROUND;
+    let shifted = multiply_add::<S>(x, std::f32::consts::LOG2_E, INTEGERS);
+    let n = shifted - INTEGERS;
     let r = multiply_add::<S>(n, -LN_2_LOW, multiply_add::<S>(n, -LN_2_HIGH, x));
     let mut sum = TERMS[0];
     for term in &TERMS[1..] {

@@ -22,7 +22,8 @@
 //! and sums of int8 products are exact. Two instruction sets round differently.
 //!
 //! Under `amx`, products of bfloat16, and of 4-bit weights in bfloat16, are computed in one of two ways, by the number of
-//! their rows: of few (less than 8 where it is asked for by name, else than a trial found) as under `avx512-bf16`, to the bit, and of all others in tiles, which add in another order.
+//! their rows: of few (less than 8 where it is asked for by name, else than a trial found) as under `avx512-bf16`, to the
+//! bit, and of all others in tiles, which add in another order.
 //! Among either a row's numbers do not depend on its neighbours; between them they differ in the last bits, and so do the
 //! logits of a text that is read at once and token by token. Products of float32 and int8 are those of `avx512-bf16`.
 

@@ -158,9 +158,12 @@ impl QuantizationConfig {
         })
     }
 
-    /// The row of [`FORMATS`]; of a 4-bit format, whatever its blocks are.
+    /// The row of [`FORMATS`]; of blocks or groups of another size, that of the same format.
     pub fn format(&self) -> Option<&'static Format> {
-        FORMATS.iter().find(|format| self.name() == format.name)
+        let name = self.name();
+        let without_size = |name: &str| name.split('-').next().map(str::to_owned);
+        let same = FORMATS.iter().find(|format| format.name == name);
+        same.or_else(|| FORMATS.iter().find(|format| without_size(format.name) == without_size(&name)))
     }
 
     fn name(&self) -> String {
@@ -245,9 +248,10 @@ impl FromStr for QuantizationConfig {
 
     fn from_str(text: &str) -> Result<Self> {
         let name = text.trim().to_ascii_lowercase();
-        let mut made = FORMATS.iter().filter_map(|format| Some((format.name, format.config?)));
-        made.clone().find(|(known, _)| *known == name).map(|(_, config)| config()).ok_or_else(|| {
-            let known: Vec<&str> = made.by_ref().map(|(name, _)| name).collect();
+        let found = FORMATS.iter().find(|format| format.name == name).and_then(|format| format.config);
+        found.map(|config| config()).ok_or_else(|| {
+            let made = FORMATS.iter().filter(|format| format.config.is_some());
+            let known: Vec<&str> = made.map(|format| format.name).collect();
             Error::input(format!("{text:?} is no format of weights")).hint(known.join(", "))
         })
     }

@@ -95,6 +95,8 @@ mod tests {
             assert_eq!(config().format().unwrap().name, format.name);
             assert_eq!(config().to_json().is_ok(), format.quant_method.is_some());
         }
+        assert!(QuantizationConfig::int4(64).format().unwrap().in_libraries, "a size that has no row of its own");
+        assert!(!QuantizationConfig::w4a8(64).format().unwrap().in_libraries);
         let error = "int3".parse::<QuantizationConfig>().unwrap_err().to_string();
         assert!(error.contains("\"int3\"") && error.contains("nf4, fp4, int4-32"), "{error}");
     }

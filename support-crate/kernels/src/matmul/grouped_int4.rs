@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::gemm::blocks;
+use super::packed4bit::AHEAD;
 use super::{Product, Weights};
 use crate::elementwise;
 use crate::isa::Isa;
@@ -32,9 +33,6 @@ pub struct GroupedInt4<'a> {
 
 /// Inputs that share a scale.
 const BLOCK: usize = 32;
-
-/// How many bytes after the end of a tile those begin that are asked for while it is read: they come from main memory.
-const AHEAD: usize = 4096;
 
 /// The most bytes of codes in a vector.
 const MAX_BYTES: usize = 64;
@@ -140,7 +138,8 @@ struct Part<'a> {
     out: Block<'a, f32>,
 }
 
-/// How an instruction set takes bytes: how many at once, and in how many lanes those of 32 numbers are added up.
+/// How an instruction set takes bytes: how many at once, and in how many lanes, of one vector or of several, those of 32
+/// numbers are added up.
 struct Shape {
     bytes: usize,
     lanes_of_block: usize,
@@ -153,17 +152,12 @@ impl Shape {
         impl<S: Simd> Kernel<S> for Ask<'_> {
             #[inline(always)]
             fn run(self, _: S) {
-                *self.0 = Shape { bytes: S::BYTES, lanes_of_block: lanes_of_block::<S>() };
+                *self.0 = Shape { bytes: S::BYTES, lanes_of_block: S::LANES * BLOCK / (2 * S::BYTES) };
             }
         }
         isa.dispatch_bytes(Ask(&mut shape));
         shape
     }
-}
-
-/// Where a vector has less than 32 numbers, it takes several to a block, and all have its lanes.
-const fn lanes_of_block<S: Simd>() -> usize {
-    if 2 * S::BYTES < BLOCK { BLOCK / 2 / S::BYTES * S::LANES } else { S::LANES * BLOCK / 2 / S::BYTES }
 }
 
 impl<S: Simd> Kernel<S> for Part<'_> {

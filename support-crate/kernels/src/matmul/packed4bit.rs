@@ -57,7 +57,7 @@ pub enum Compute {
 const INPUTS_KEPT: usize = 4;
 
 /// How many bytes after the end of a tile those begin that are asked for while it is read: they come from main memory.
-const AHEAD: usize = 4096;
+pub(super) const AHEAD: usize = 4096;
 
 impl Packed4Bit<'_> {
     /// Refuses what is not a matrix (n, k).

@@ -265,8 +265,7 @@ impl CausalLm for FamilyModel {
             return Err(Error::input("a step before this one failed").hint("`reset` the cache and start again"));
         }
         cache.past_len = None;
-        let last_only = step.wanted.as_ref().is_some_and(|wanted| wanted.len() == step.batch);
-        let all = !last_only;
+        let all = step.wanted.as_ref().is_none_or(|wanted| wanted.len() != step.batch);
         let mut logits = Vec::new();
         for piece in self.pieces(step, all) {
             let of_piece = self.piece(step, cache, piece, all)?;
