@@ -116,24 +116,37 @@ impl Decoded<Scalar> for f32 {
     }
 }
 
+/// What 16 indices stand for, in bfloat16.
+#[inline(always)]
+fn rounded_by_vectors<S: Simd>(simd: S, code: &[f32; 16], scale: f32, minimum: f32) -> [f32; 16] {
+    const { assert!(16_usize.is_multiple_of(S::LANES)) };
+    let mut rounded = [0.0; 16];
+    let (scale, minimum) = (simd.splat(scale), simd.splat(minimum));
+    for start in (0..16).step_by(S::LANES) {
+        // SAFETY: 16 is a multiple of `LANES`, so a whole vector lies in both tables from `start` on.
+        unsafe {
+            let numbers = simd.mul_add(simd.load(code.as_ptr().add(start)), scale, minimum);
+            simd.store(simd.nearest_bf16(numbers), rounded.as_mut_ptr().add(start));
+        }
+    }
+    rounded
+}
+
+/// The same without vectors, whose `mul_add` would round the product too.
+#[inline(always)]
+fn rounded_one_by_one(_: Scalar, code: &[f32; 16], scale: f32, minimum: f32) -> [f32; 16] {
+    code.map(|number| Widened::nearest(number_of(number, scale, minimum)).0)
+}
+
 /// Numbers are rounded once, in the table of float32.
 macro_rules! widened {
-    ($simd:ty) => {
+    ($simd:ty, $rounded:ident) => {
         impl Decoded<$simd> for Widened {
             type Table = <f32 as Decoded<$simd>>::Table;
 
             #[inline(always)]
             fn table(simd: $simd, code: &[f32; 16], [scale, _]: [f32; 2], [minimum, _]: [f32; 2]) -> Self::Table {
-                const { assert!(16_usize.is_multiple_of(<$simd>::LANES)) };
-                let mut rounded = [0.0; 16];
-                let (scale, minimum) = (simd.splat(scale), simd.splat(minimum));
-                for start in (0..16).step_by(<$simd>::LANES) {
-                    // SAFETY: 16 is a multiple of `LANES`, so a whole vector lies in both tables from `start` on.
-                    unsafe {
-                        let numbers = simd.mul_add(simd.load(code.as_ptr().add(start)), scale, minimum);
-                        simd.store(simd.nearest_bf16(numbers), rounded.as_mut_ptr().add(start));
-                    }
-                }
+                let rounded = $rounded(simd, code, scale, minimum);
                 <f32 as Decoded<$simd>>::table(simd, &rounded, [1.0; 2], [0.0; 2])
             }
             #[inline(always)]
@@ -149,8 +162,8 @@ macro_rules! widened {
         }
     };
 }
-widened!(Scalar);
+widened!(Scalar, rounded_one_by_one);
 #[cfg(target_arch = "x86_64")]
-widened!(Avx512);
+widened!(Avx512, rounded_by_vectors);
 #[cfg(target_arch = "aarch64")]
-widened!(Neon);
+widened!(Neon, rounded_by_vectors);

@@ -115,6 +115,34 @@ proptest! {
     }
 }
 
+/// A weight is rounded once. Rounding `code * scale` before the minimum is added gives a few another bfloat16.
+#[test]
+fn a_weight_with_a_minimum_is_rounded_once() {
+    let thirds = |seed| numbers(1_000_000, seed).into_iter().map(|x| x / 3.0);
+    let nearest = |x: f32| bf16::from_f32(x).to_f32();
+    let once = |index: f32, scale: f32, minimum: f32| nearest(index.mul_add(scale, minimum));
+    let (absmax, minimum): (Vec<f32>, Vec<f32>) = thirds(11)
+        .zip(thirds(12))
+        .filter(|&(scale, minimum)| once(13.0, scale, minimum) != nearest(13.0 * scale + minimum))
+        .unzip();
+    assert!(absmax.len() > 1, "no number that tells them apart");
+    // A row for each block: 32 weights with index 13.
+    let (n, k, code) = (absmax.len(), 32, std::array::from_fn(|i| i as f32));
+    let bytes = vec![13 << 4 | 13; n * k / 2];
+    let compute = Compute::BFloat16;
+    let (absmax, minimum) = (&absmax[..], Some(&minimum[..]));
+    let weights =
+        Packed4Bit { packed: &bytes, absmax, minimum, code: &code, blocksize: k, columns: None, compute };
+    let one = |place: usize| (0..k).map(move |i| f32::from(i == place));
+    for m in [1, 6] {
+        let x: Vec<f32> = (0..m).flat_map(one).collect();
+        let expected: Vec<f32> = absmax.iter().zip(minimum.unwrap()).map(|(&a, &b)| once(13.0, a, b)).collect();
+        for isa in Isa::available() {
+            assert_eq!(product(isa, &x, &weights, n, k), expected.repeat(m), "{isa}, {m} rows");
+        }
+    }
+}
+
 /// Two blocks, and two scales, in what the widest vectors decode at once, and in twice as much.
 #[test]
 fn small_blocks_have_scales_of_their_own() {
