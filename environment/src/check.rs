@@ -48,8 +48,8 @@ pub fn check(full: bool) -> Result<()> {
     isa_tests::run(&home, &installed, &checkout, &mut parts)?;
     took(start);
 
-    let start = steps.begin("library tests", "unit, parity and property tests of the library and the trainer");
-    let packages = ["--package", "quantlab", "--package", "quantlab-embedded-model"];
+    let start = steps.begin("library tests", "unit, parity and property tests of library, course and trainer");
+    let packages = ["--package", "quantlab", "--package", "quantlab-course", "--package", "quantlab-embedded-model"];
     let targets = ["--lib", "--bins", "--tests", "--", "--quiet"];
     parts.tests("library", cargo("test", &[packages.as_slice(), &targets].concat())?)?;
     took(start);
@@ -68,7 +68,7 @@ pub fn check(full: bool) -> Result<()> {
     took(start);
 
     let start = steps.begin("doc tests", "the examples in the library's documentation");
-    let packages = ["--package", "quantlab", "--package", "quantlab-kernels"];
+    let packages = ["--package", "quantlab", "--package", "quantlab-course", "--package", "quantlab-kernels"];
     parts.tests("documentation", cargo("test", &[packages.as_slice(), &["--doc", "--", "--quiet"]].concat())?)?;
     took(start);
 

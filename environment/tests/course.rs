@@ -1,6 +1,6 @@
 //! The lessons' own checks through the whole way that a hand-in takes: the real kernel, nbgrader, the table.
 //!
-//! The answers are those of `support-crate/tests/course/answers`, where each is also given to its check
+//! The answers are those of `support-crate/course/tests/answers`, where each is also given to its check
 //! directly. Here, one of each lesson in `cargo lab test`, all of them with `--full`. Needs a finished set-up.
 
 #[path = "common/lab.rs"]
@@ -53,7 +53,7 @@ fn answers() -> Vec<Answer> {
     let lessons = entries(&root().join("notebooks")).into_iter().filter(|dir| dir.is_dir());
     let mut answers = Vec::new();
     for (number, lesson) in (1..).zip(lessons) {
-        let of_lesson = root().join(format!("support-crate/tests/course/answers/lesson_{number}"));
+        let of_lesson = root().join(format!("support-crate/course/tests/answers/lesson_{number}"));
         for exercise in entries(&of_lesson).into_iter().filter(|path| path.is_dir()) {
             for file in entries(&exercise) {
                 answers.push(Answer {

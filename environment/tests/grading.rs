@@ -204,22 +204,19 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
     };
     let print = "println!(\"EVCXR_BEGIN_CONTENT text/plain\\n7\\nEVCXR_END_CONTENT\");";
     hand_in("shadow", &["fn check_resolve_dtype<T>(_: T) -> f64 { 7.0 }"]);
-    hand_in("module", &["mod quantlab { pub mod course { pub fn check_resolve_dtype<T>(_: T) -> f64 { 7.0 } } }"]);
+    hand_in("module", &["mod quantlab_course { pub fn check_resolve_dtype<T>(_: T) -> f64 { 7.0 } }"]);
     // A method by value is found before the score's own, which takes a reference.
     let display = format!(
-        "trait Display {{ fn evcxr_display(self); }}\nimpl Display for quantlab::course::Score {{ fn evcxr_display(self) {{ {print} println!(\"{{self:?}}\"); }} }}"
+        "trait Display {{ fn evcxr_display(self); }}\nimpl Display for quantlab_course::Score {{ fn evcxr_display(self) {{ {print} println!(\"{{self:?}}\"); }} }}"
     );
     hand_in("display", &[&display]);
     // Its own message, where the check does not compile, says that the library has no such check.
-    let message = "#[diagnostic::on_unimplemented(message = \"cannot find function `check_resolve_dtype` in module `::quantlab::course`\")]\ntrait Never {}\nfn resolve_dtype<T: Never>(_: T) {}\nfn check_resolve_dtype<T>(_: T) -> f64 { 7.0 }";
+    let message = "#[diagnostic::on_unimplemented(message = \"cannot find function `check_resolve_dtype` in module `::quantlab_course`\")]\ntrait Never {}\nfn resolve_dtype<T: Never>(_: T) {}\nfn check_resolve_dtype<T>(_: T) -> f64 { 7.0 }";
     hand_in("message", &["fn resolve_dtype() {}", message]);
-    hand_in("asks", &["quantlab::course::tell_key()?;", &display]);
+    hand_in("asks", &["quantlab_course::tell_key()?;", &display]);
     // In a process that a notebook has ended, the library would tell a key again, or what the notebook calls so.
-    let told = format!(
-        "pub mod quantlab {{ pub mod course {{ pub fn tell_key() {{ println!(\"{}\"); }} }} }}",
-        "0".repeat(64)
-    );
-    hand_in("ended", &[&told, &display, "std::process::abort();", "::quantlab::course::tell_key()?;"]);
+    let told = format!("pub mod quantlab_course {{ pub fn tell_key() {{ println!(\"{}\"); }} }}", "0".repeat(64));
+    hand_in("ended", &[&told, &display, "std::process::abort();", "::quantlab_course::tell_key()?;"]);
     let late = format!(
         "fn resolve_dtype(_: &str, _: Device) -> Result<ResolvedDtype> {{ {print} std::thread::spawn(|| loop {{ {print} std::thread::sleep(std::time::Duration::from_millis(1)); }}); Ok(ResolvedDtype {{ dtype: Precision::Float16, label: String::new() }}) }}"
     );
@@ -249,7 +246,7 @@ fn a_score_that_is_not_the_checks_earns_nothing() {
     }
     // What the answer itself is worth.
     assert!(points("late").parse::<f64>().unwrap() <= 2.0, "{said}");
-    assert!(said.contains("defines `check_resolve_dtype`") && said.contains("defines `quantlab`"), "{said}");
+    assert!(said.contains("defines `check_resolve_dtype`") && said.contains("defines `quantlab_course`"), "{said}");
     assert!(said.contains("no exercise cell was touched: the answers stand in other cells"), "{said}");
 }
 

@@ -10,12 +10,11 @@
 //! | [`generate`] | a model and a prompt | tokens |
 //! | [`measure`] | a model and a prompt or text | latency, throughput, perplexity |
 //! | [`report`] | numbers | tables and plots in the notebook |
-//! | [`course`] | a learner's answer | points, messages and hints |
 //!
-//! A notebook's first cell says `use quantlab::prelude::*;`.
+//! A notebook's first cell says `use quantlab::prelude::*;`. What a lesson needs beyond that, checks above all, is the crate
+//! `quantlab-course`.
 
 mod buffer;
-pub mod course;
 pub mod error;
 pub mod generate;
 pub mod interrupt;

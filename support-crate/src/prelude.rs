@@ -1,6 +1,5 @@
 //! What a notebook's first cell imports: `use quantlab::prelude::*;`.
 
-pub use crate::course::*;
 pub use crate::error::{Error, Result};
 pub use crate::generate::{
     FinishReason, GenerateOptions, GeneratedTokens, Generation, PaddingSide, generate, generate_batch,

@@ -6,11 +6,11 @@ use std::slice::from_ref;
 
 use common::fake::{ending_with, fake, fake_on, only};
 use proptest::prelude::*;
-use quantlab::course::probe::{Costs, Event, Machine, ProbeModel};
 use quantlab::generate::{
     FinishReason, GenerateOptions, GeneratedTokens, PaddingSide, generate_batch, generate_tokens,
 };
 use quantlab::model::{CausalLm, Loaded};
+use quantlab_course::probe::{Costs, Event, Machine, ProbeModel};
 
 fn loaded() -> Loaded {
     common::load(common::tiny(), "float32")

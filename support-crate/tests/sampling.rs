@@ -3,8 +3,8 @@
 mod common;
 
 use common::fake::fake;
-use quantlab::course::probe::ProbeModel;
 use quantlab::generate::{GenerateOptions, generate, generate_tokens};
+use quantlab_course::probe::ProbeModel;
 
 const VOCAB: usize = 8;
 

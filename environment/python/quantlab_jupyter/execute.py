@@ -42,9 +42,9 @@ PR_SET_CHILD_SUBREAPER = 36
 # A check of the library's, as lessons call it.
 CHECK = re.compile(r"check_(\w+)\(.*\)\s*", re.S)
 # In brackets, for evcxr takes what begins with a colon for a command.
-TELL_KEY, KEY = "(::quantlab::course::tell_key()?);", re.compile(r"^([0-9a-f]{64})$", re.M)
+TELL_KEY, KEY = "(::quantlab_course::tell_key()?);", re.compile(r"^([0-9a-f]{64})$", re.M)
 # No trait of the notebook's gets hold of the score: its own function shows it, called by its whole name.
-SHOW_SCORE = "(::quantlab::course::Score::evcxr_display(&::quantlab::course::{}));"
+SHOW_SCORE = "(::quantlab_course::Score::evcxr_display(&::quantlab_course::{}));"
 # evcxr's own, some of which end the process, and a shell's.
 COMMAND = re.compile(r"^\s*(:[a-z]|!).*$", re.M)
 # The worst comes first: it names the notebook's status.

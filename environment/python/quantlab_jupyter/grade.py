@@ -194,7 +194,7 @@ def grade(args):
 
 def prime(args):
     """Runs cells of the course's own, so that what Cargo says of them is there for kernels that may not keep it."""
-    cells = [new_code_cell(source) for source in ("use quantlab::prelude::*;", "let one = 1;", 'println!("{one}");')]
+    cells = [new_code_cell(source) for source in ("use quantlab::prelude::*;\nuse quantlab_course::Score;", "let one = 1;", 'println!("{one}");')]
     run = execute(new_notebook(cells=cells), [], (args.cell_timeout, args.time_limit, args.memory_limit))
     if run.problems:
         raise RuntimeError("; ".join(run.notes()))

@@ -193,7 +193,7 @@ impl Found {
 
     fn defined(&mut self, name: &Ident) {
         let name = name.unraw().to_string();
-        if name.starts_with("check_") || ["quantlab", "std", "core"].contains(&name.as_str()) {
+        if name.starts_with("check_") || ["quantlab", "quantlab_course", "std", "core"].contains(&name.as_str()) {
             self.0.insert(format!("defines `{name}`"));
         }
     }
@@ -340,7 +340,8 @@ mod tests {
     fn what_no_exercise_asks_for_is_named() {
         let one = |cell: &str| remarks_on(&[cell]).join("; ");
         assert_eq!(one("fn check_resolve_dtype<T>(_: T) -> f64 { 7.0 }"), "read cell 1: defines `check_resolve_dtype`");
-        assert_eq!(one("mod quantlab { pub mod course {} }"), "read cell 1: defines `quantlab`");
+        assert_eq!(one("mod quantlab { pub mod model {} }"), "read cell 1: defines `quantlab`");
+        assert_eq!(one("mod quantlab_course {}"), "read cell 1: defines `quantlab_course`");
         assert_eq!(one("use my::thing as check_it;"), "read cell 1: defines `check_it`");
         assert_eq!(one("let x = unsafe { *(7 as *const u8) };"), "read cell 1: uses `unsafe`, uses raw pointers");
         assert_eq!(one("use std::{fs, collections::HashMap};"), "read cell 1: uses files");
@@ -376,7 +377,7 @@ mod tests {
             ("#[no_mangle]\npub extern \"C\" fn malloc() {}", "uses `unsafe`"),
             ("std::arch::global_asm!(\"nop\");", "uses machine code"),
             (
-                "trait Shine { fn evcxr_display(self); }\nimpl Shine for quantlab::course::Score { fn evcxr_display(self) {} }",
+                "trait Shine { fn evcxr_display(self); }\nimpl Shine for quantlab_course::Score { fn evcxr_display(self) {} }",
                 "gives the course's `Score` a trait, shows values its own way",
             ),
         ] {

@@ -11,7 +11,7 @@ use super::cargo::{STD_CARGO_HOME, TOOLCHAIN_BIN, skeleton};
 use super::installed::Installed;
 use super::interrupt::{self, Flag};
 use super::signals::{Signals, leave_interrupts_to_parent};
-use super::{live, spec, warm};
+use super::{crates, live, spec, warm};
 use crate::checkout::Checkout;
 use crate::home::{Home, write_atomically};
 use crate::sandbox;
@@ -125,12 +125,11 @@ fn support_crate(home: &Home, installed: &Installed) -> Result<PathBuf> {
     Ok(checkout.map_or_else(|| installed.support_crate.clone(), |checkout| installed.library_for(home, &checkout)))
 }
 
-/// evcxr's start-up configuration: the support crate is there before the first cell runs.
+/// evcxr's start-up configuration: library and course are there before the first cell runs.
 fn evcxr_toml(support_crate: &Path) -> String {
-    // A JSON string is a TOML basic string.
-    let path = serde_json::Value::from(support_crate.to_string_lossy());
+    let dependencies = crates::dependencies(support_crate);
     format!(
-        "[evcxr]\noffline_mode = true\npreserve_vars_on_panic = true\nopt_level = \"2\"\n\n[dependencies]\nquantlab = {{ path = {path} }}\n"
+        "[evcxr]\noffline_mode = true\npreserve_vars_on_panic = true\nopt_level = \"2\"\n\n[dependencies]\n{dependencies}"
     )
 }
 
@@ -172,15 +171,4 @@ fn spawn_janitor(dir: &Path, driver: u32) -> Result<()> {
     }
     command.spawn().context("cannot start the kernel's janitor")?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn odd_paths_are_quoted() {
-        let text = evcxr_toml(Path::new("/a \"b\"/support-crate"));
-        assert!(text.contains(r#"path = "/a \"b\"/support-crate""#), "{text}");
-    }
 }

@@ -156,7 +156,7 @@ fn is_left_out(name: &str, is_dir: bool) -> bool {
 }
 
 fn of_support_crate(name: &str) -> bool {
-    ["quantlab", "quantlab_kernels", "quantlab-kernels"].contains(&crate_of(name))
+    ["quantlab", "quantlab-course", "quantlab-kernels"].contains(&&*crate_of(name).replace('_', "-"))
 }
 
 /// The crate that a file or folder is named after: `candle_core` of `libcandle_core-0123456789abcdef.rlib`.
@@ -203,6 +203,7 @@ mod tests {
         assert_eq!(kind("debug/build/tch-#", true), Some(Kind::Folder));
         assert_eq!(kind("debug/deps/libquantlab.so", false), Some(Kind::Own));
         assert_eq!(kind("debug/deps/libquantlab_kernels-#.rlib", false), Some(Kind::Own));
+        assert_eq!(kind("debug/deps/libquantlab_course.so", false), Some(Kind::Own));
         assert_eq!(kind("debug/.fingerprint/quantlab-#", true), None);
         assert_eq!(kind("debug/.fingerprint/quantlab-#/lib-quantlab", false), Some(Kind::Note));
         assert_eq!(kind("debug/build/quantlab-#/output", false), Some(Kind::Note));

@@ -6,6 +6,7 @@
 
 pub mod cargo;
 pub mod claim;
+mod crates;
 pub mod installed;
 pub mod interrupt;
 pub mod launch;

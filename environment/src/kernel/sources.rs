@@ -9,9 +9,19 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What the support crate is built from, seen from its folder.
-const SOURCES: [&str; 8] =
-    ["Cargo.toml", "src", "embedded", "fonts", "kernels/Cargo.toml", "kernels/src", "../Cargo.toml", "../Cargo.lock"];
+/// What library and course are built from, seen from its folder.
+const SOURCES: [&str; 10] = [
+    "Cargo.toml",
+    "src",
+    "embedded",
+    "fonts",
+    "course/Cargo.toml",
+    "course/src",
+    "kernels/Cargo.toml",
+    "kernels/src",
+    "../Cargo.toml",
+    "../Cargo.lock",
+];
 
 /// Changes whenever a file that the support crate is built from does: paths, sizes and times, as Cargo
 /// looks at them.

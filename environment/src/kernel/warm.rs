@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::claim::claim;
+use super::crates;
 use super::installed::{Installed, rustflags};
 use super::launch;
 use super::links::{self, Current};
@@ -50,8 +51,8 @@ pub fn first_package(home: &Home, installed: &Installed) -> Result<PathBuf> {
     let lock = installed.support_crate.join("../Cargo.lock");
     let lock = fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
     let manifest = format!(
-        "[package]\nname = \"first\"\nedition = \"2024\"\n[dependencies]\nquantlab = {{ path = {} }}\n",
-        serde_json::Value::from(installed.support_crate.to_string_lossy())
+        "[package]\nname = \"first\"\nedition = \"2024\"\n[dependencies]\n{}",
+        crates::dependencies(&installed.support_crate)
     );
     write_atomically(&package.join("Cargo.toml"), manifest.as_bytes())?;
     write_atomically(&package.join("src/lib.rs"), b"")?;
@@ -114,40 +115,5 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
 fn point_at(manifest: &Path, support_crate: &Path) -> Result<()> {
     let text = fs::read_to_string(manifest)
         .with_context(|| format!("cannot read {}\n  try: cargo lab setup", manifest.display()))?;
-    let path = serde_json::Value::from(support_crate.to_string_lossy());
-    let changed: Vec<String> = text
-        .lines()
-        .map(|line| if is_support_crate(line) { format!("quantlab = {{path = {path}}}") } else { line.to_owned() })
-        .collect();
-    write_atomically(manifest, (changed.join("\n") + "\n").as_bytes())
-}
-
-/// Whether a line of a manifest says where the support crate is.
-fn is_support_crate(line: &str) -> bool {
-    line.trim_start().strip_prefix("quantlab").is_some_and(|rest| rest.trim_start().starts_with('='))
-}
-
-/// Whether the manifest of the cells' crate names the support crate.
-pub fn names_support_crate(manifest: &str) -> bool {
-    manifest.lines().any(is_support_crate)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_support_crates_line_is_pointed_elsewhere() {
-        let dir = tempfile::tempdir().unwrap();
-        let manifest = dir.path().join("Cargo.toml");
-        fs::write(
-            &manifest,
-            "[package]\nname = \"ctx\"\n[dependencies]\nquantlab = {path = \"/old\"}\nquantlab-x = \"1\"\n",
-        )
-        .unwrap();
-        point_at(&manifest, Path::new("/new place")).unwrap();
-        let text = fs::read_to_string(&manifest).unwrap();
-        assert!(text.contains("quantlab = {path = \"/new place\"}\nquantlab-x = \"1\""), "{text}");
-        assert!(names_support_crate(&text) && !names_support_crate("quantlab-x = \"1\""));
-    }
+    write_atomically(manifest, crates::pointed_at(&text, support_crate).as_bytes())
 }

@@ -70,7 +70,7 @@ pub fn mutants(request: &Request) -> Result<ExitCode> {
     eprintln!("{made} mutants; compiling ...");
     let built = build::build(&subjects, &source, || {
         let mut cargo = installed.cargo_in(&target, &home, checkout.root(), "rustc")?;
-        cargo.args(["--locked", "--package", "quantlab", "--test", "mutants", "--message-format", "json"]);
+        cargo.args(["--locked", "--package", "quantlab-course", "--test", "mutants", "--message-format", "json"]);
         cargo.args(["--", "--cfg", "mutants"]).env("QUANTLAB_MUTANTS", &source);
         Ok(cargo)
     })?;
@@ -108,7 +108,7 @@ fn subject(lesson: &Lesson, vocabulary: &Vocabulary) -> Result<Subject> {
 }
 
 fn read_allowed(checkout: &Checkout, lesson: &str) -> Result<Vec<Allowed>> {
-    let path = checkout.support_crate().join("tests/course/equivalent_mutants").join(format!("{lesson}.txt"));
+    let path = checkout.support_crate().join("course/tests/equivalent_mutants").join(format!("{lesson}.txt"));
     if !path.exists() {
         return Ok(Vec::new());
     }

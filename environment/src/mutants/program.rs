@@ -59,7 +59,7 @@ impl Program {
             program.put("}");
         }
         program.put(&format!(
-            "pub fn check(exercise: usize, mutant: usize) -> Option<quantlab::course::Score> {{\n    match exercise \
+            "pub fn check(exercise: usize, mutant: usize) -> Option<quantlab_course::Score> {{\n    match exercise \
              {{\n{calls}        _ => None,\n    }}\n}}"
         ));
         Ok(program)
@@ -89,7 +89,7 @@ impl Program {
         let (reference, types, names) = (from("super"), types.join(", "), names.join(", "));
         self.put(&format!(
             "    const MUTANTS: &[({types},)] = &[\n{reference}{rows}    ];\n    pub fn check(mutant: usize) -> \
-             Option<quantlab::course::Score> {{\n        let &({names},) = MUTANTS.get(mutant)?;\n        \
+             Option<quantlab_course::Score> {{\n        let &({names},) = MUTANTS.get(mutant)?;\n        \
              Some({check})\n    }}\n}}"
         ));
         Ok(())

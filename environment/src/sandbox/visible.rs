@@ -36,7 +36,8 @@ pub fn visible(home: &Home, installed: &Installed, support_crate: &Path) -> Vec<
     if let Some(checkout) = support_crate.parent() {
         paths.extend(["Cargo.toml", "Cargo.lock"].map(|name| checkout.join(name)));
     }
-    paths.extend(entries_but(support_crate, &["tests"]));
+    paths.extend(entries_but(support_crate, &["course", "tests"]));
+    paths.extend(entries_but(&support_crate.join("course"), &["tests"]));
     paths.retain(|path| path.exists());
     paths
 }
@@ -44,7 +45,7 @@ pub fn visible(home: &Home, installed: &Installed, support_crate: &Path) -> Vec<
 /// Folders of which only some entries are shown, and whose names may be read: rust-analyzer looks for a package's sources
 /// from its root on, and where it may not, knows no type of the library's.
 pub fn listed(support_crate: &Path) -> Vec<PathBuf> {
-    vec![support_crate.to_owned()]
+    vec![support_crate.to_owned(), support_crate.join("course")]
 }
 
 fn entries_but(folder: &Path, names: &[&str]) -> Vec<PathBuf> {
@@ -66,7 +67,7 @@ mod tests {
             std::fs::write(path, "").unwrap();
         }
         let library = dir.path().join("checkout/support-crate");
-        for part in ["src", "tests/course/answers"] {
+        for part in ["src", "course/src", "course/tests/answers"] {
             std::fs::create_dir_all(library.join(part)).unwrap();
         }
         std::fs::create_dir_all(dir.path().join("checkout/notebooks")).unwrap();
@@ -82,9 +83,10 @@ mod tests {
         let seen = visible(&home, &installed, &library);
         let shows = |path: &str| seen.iter().any(|shown| dir.path().join(path).starts_with(shown));
         assert!(shows("home/cargo-home/config.toml") && shows("checkout/support-crate/src"), "{seen:?}");
+        assert!(shows("checkout/support-crate/course/src"), "{seen:?}");
         for hidden in ["home/cargo-home/credentials.toml", "home/executed", "checkout/notebooks"] {
             assert!(!shows(hidden), "{hidden}");
         }
-        assert!(!shows("checkout/support-crate/tests/course/answers"));
+        assert!(!shows("checkout/support-crate/course/tests/answers"));
     }
 }

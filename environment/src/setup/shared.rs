@@ -210,7 +210,7 @@ mod tests {
             "notebooks/01-a/results/x.csv",
             "support-crate/Cargo.toml",
             "support-crate/src/lib.rs",
-            "support-crate/tests/course/answers/a.rs",
+            "support-crate/course/tests/answers/a.rs",
             "target/debug/x",
         ] {
             write(&root.join(file), "x");
@@ -227,7 +227,7 @@ mod tests {
             "target",
             "notebooks/01-a/solution.ipynb",
             "notebooks/01-a/results",
-            "support-crate/tests/course/answers",
+            "support-crate/course/tests/answers",
         ] {
             assert!(!there(hidden), "{hidden}");
         }

@@ -47,7 +47,7 @@ impl DecodeLimit {
     }
 
     /// The limit on a device, if there is one. It is the processor's memory that was measured, so a GPU has none.
-    pub(crate) fn on(device: Device, bytes_per_token: usize, bandwidth: &Bandwidth) -> Option<Self> {
+    pub fn on(device: Device, bytes_per_token: usize, bandwidth: &Bandwidth) -> Option<Self> {
         if device.is_cpu() { Self::new(bytes_per_token, bandwidth).ok() } else { None }
     }
 

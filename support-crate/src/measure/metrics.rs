@@ -21,7 +21,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// The figures of a run that took this many seconds.
-    pub(crate) fn of(tokens_generated: usize, total_latency_s: f64) -> Self {
+    pub fn of(tokens_generated: usize, total_latency_s: f64) -> Self {
         Self {
             total_latency_s,
             tokens_generated,
@@ -54,14 +54,8 @@ pub struct Runs {
 /// ```
 /// use quantlab::measure::{Metrics, repeat};
 ///
-/// let metrics = |total_latency_s| Metrics {
-///     total_latency_s,
-///     tokens_generated: 10,
-///     tokens_per_sec: 10.0 / total_latency_s,
-///     avg_latency_per_token_ms: 100.0 * total_latency_s,
-/// };
 /// let mut times = [0.5, 0.4, 0.6].into_iter();
-/// let runs = repeat(3, || Ok(metrics(times.next().unwrap())))?;
+/// let runs = repeat(3, || Ok(Metrics::of(10, times.next().unwrap())))?;
 /// assert_eq!(runs.latency.median, 0.5);
 /// # Ok::<(), quantlab::error::Error>(())
 /// ```

@@ -50,8 +50,7 @@ pub use precision::{ResolvedDtype, resolve_dtype};
 pub use quantlab_kernels::threads;
 pub use tensor_info::{TensorInfo, TensorKind};
 pub use threads::set_threads;
-pub use tokenizer::Tokenizer;
-pub(crate) use tokenizer::TokenizerUse;
+pub use tokenizer::{Tokenizer, TokenizerUse};
 pub use weights::Weights;
 
 /// What there is to know about a model without running it.

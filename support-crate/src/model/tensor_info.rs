@@ -32,7 +32,7 @@ pub enum TensorKind {
 
 impl TensorInfo {
     /// A tensor that keeps every number of its shape, in memory of its own.
-    pub(crate) fn plain(name: impl Into<String>, kind: TensorKind, shape: &[usize], element_size: usize) -> Self {
+    pub fn plain(name: impl Into<String>, kind: TensorKind, shape: &[usize], element_size: usize) -> Self {
         let numel = shape.iter().product();
         Self { name: name.into(), kind, shape: shape.to_vec(), numel, element_size, tied_to: None }
     }

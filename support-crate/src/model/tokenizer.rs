@@ -22,7 +22,7 @@ pub struct Tokenizer {
 
 /// What a tokenizer is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TokenizerUse {
+pub enum TokenizerUse {
     /// Text to ids.
     Encode,
     /// Ids to text.
@@ -52,7 +52,7 @@ impl Tokenizer {
     }
 
     /// This tokenizer, telling `observer` too of each use: what an exercise's check learns about an answer.
-    pub(crate) fn observed(mut self, observer: impl Fn(TokenizerUse) + Send + Sync + 'static) -> Self {
+    pub fn observed(mut self, observer: impl Fn(TokenizerUse) + Send + Sync + 'static) -> Self {
         let before = self.observer.take();
         self.observer = Some(Arc::new(move |what| {
             if let Some(before) = &before {

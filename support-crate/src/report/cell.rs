@@ -58,7 +58,7 @@ impl Cell {
     }
 
     /// The cell's number with its interval, if it is a number.
-    pub(crate) fn estimate(&self) -> Option<Estimate> {
+    pub fn estimate(&self) -> Option<Estimate> {
         match self {
             Cell::Missing | Cell::Text(_) => None,
             Cell::Whole(value) => Some(Estimate::exact(*value as f64)),

@@ -48,6 +48,6 @@ pub use number::{duration, fixed, significant, whole};
 pub use rug::RugPlot;
 pub use stacked::StackedBar;
 pub use summary::Summary;
-pub use table::Table;
+pub use table::{Column, Table};
 pub use timeline::Timeline;
 pub use trade_off::TradeOff;

@@ -44,10 +44,14 @@ pub struct Table {
     pub(crate) notes: Vec<String>,
 }
 
+/// A column of a [`Table`].
 #[derive(Debug, Clone)]
-pub(crate) struct Column {
+pub struct Column {
+    /// What its values are.
     pub name: String,
+    /// What they are counted in; `""` for none.
     pub unit: String,
+    /// A value for each row.
     pub cells: Vec<Cell>,
     digits: Digits,
     plus_minus: bool,
@@ -147,6 +151,21 @@ impl Table {
         self
     }
 
+    /// What stands above it.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Its columns, from the left.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// What stands below it.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// How many rows the table has.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, |column| column.cells.len())
@@ -192,7 +211,7 @@ impl Column {
         written(&self.cells, self.digits, self.plus_minus)
     }
 
-    pub fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         common_kind(&self.cells).unwrap_or(Kind::Text)
     }
 

@@ -89,7 +89,7 @@ impl ModelId {
 
 impl ModelFile {
     /// Bytes compiled into the library.
-    pub(crate) fn embedded(name: &'static str, bytes: &'static [u8]) -> Self {
+    pub fn embedded(name: &'static str, bytes: &'static [u8]) -> Self {
         Self::Bytes { name, bytes: Cow::Borrowed(bytes) }
     }
 

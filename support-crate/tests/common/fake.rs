@@ -1,7 +1,7 @@
 //! Models whose logits are known.
 
-use quantlab::course::probe::{Costs, Machine, ProbeModel};
 use quantlab::model::Loaded;
+use quantlab_course::probe::{Costs, Machine, ProbeModel};
 
 /// A model of so many tokens, the last of which ends a text, on a machine that notes what it is asked for.
 pub fn fake_on(

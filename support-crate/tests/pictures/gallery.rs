@@ -1,10 +1,10 @@
 //! Every kind of picture with realistic numbers and with awkward ones. `QUANTLAB_GALLERY=folder` keeps
 //! them as PNG files, to be looked at.
 
-use quantlab::course::short_name;
 use quantlab::error::Result;
 use quantlab::quant::FourBit;
 use quantlab::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Timeline, TradeOff};
+use quantlab_course::short_name;
 
 type SavePng = dyn Fn(&std::path::Path) -> Result<()>;
 

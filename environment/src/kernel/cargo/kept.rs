@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::home::{Home, write_atomically};
-use crate::kernel::warm::names_support_crate;
+use crate::kernel::crates;
 
 /// Stands for a kernel's own folder, which is another one each time.
 const FOLDER: &str = "{the kernel's folder}";
@@ -29,7 +29,7 @@ impl Kept {
             return None;
         }
         let mut parts = vec![variables(), fs::read_to_string(dir.join("Cargo.lock")).unwrap_or_default()];
-        if names_support_crate(&manifest) {
+        if crates::are_named(&manifest) {
             parts.push(built_library(dir)?);
         }
         parts.push(manifest);
@@ -103,20 +103,24 @@ fn variables() -> String {
     read.join("\n")
 }
 
-/// The support crate as it was built for this kernel. Its sources are not looked at: a running kernel keeps the library
+/// Library and course as they were built for this kernel. Their sources are not looked at: a running kernel keeps the library
 /// that it started with, which its cells link and have loaded.
 fn built_library(dir: &Path) -> Option<String> {
-    let hosts = fs::read_dir(dir.join("target")).ok()?.flatten();
-    let meta = hosts.filter_map(|host| fs::metadata(host.path().join("debug/deps/libquantlab.so")).ok()).next()?;
-    Some(format!("{} {:?}", meta.len(), meta.modified().ok()?))
+    let mut hosts = fs::read_dir(dir.join("target")).ok()?.flatten().map(|host| host.path().join("debug/deps"));
+    let files = crates::files();
+    let built = hosts.find(|deps| deps.join(&files[0]).exists())?;
+    let metadata = files.iter().map(|file| {
+        let meta = fs::metadata(built.join(file)).ok()?;
+        Some(format!("{} {:?}", meta.len(), meta.modified().ok()?))
+    });
+    metadata.collect::<Option<Vec<String>>>().map(|parts| parts.join("\n"))
 }
 
-/// Whether a dependency other than the support crate lies in a folder, where its sources may change.
+/// Whether another dependency than library and course lies in a folder, where its sources may change.
 fn names_other_folders(manifest: &str) -> bool {
-    manifest
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .any(|(name, value)| name.trim() != "quantlab" && value.trim_start().starts_with('{') && value.contains("path"))
+    manifest.lines().filter_map(|line| line.split_once('=')).any(|(name, value)| {
+        !crates::are_called(name.trim()) && value.trim_start().starts_with('{') && value.contains("path")
+    })
 }
 
 #[cfg(test)]
@@ -140,6 +144,8 @@ mod tests {
         };
         assert_eq!(ask(&["build"]), None, "the library is not there yet");
         write("cells/target/x86_64/debug/deps/libquantlab.so", "library");
+        assert_eq!(ask(&["build"]), None, "nor is the course");
+        write("cells/target/x86_64/debug/deps/libquantlab_course.so", "course");
         let mut seen = vec![ask(&["build"]).unwrap()];
         assert_eq!(ask(&["build"]), seen.last().cloned());
         let mut is_new = |args: &[&str], what: &str| {
@@ -149,7 +155,9 @@ mod tests {
         };
         is_new(&["build", "--release"], "arguments");
         write("cells/target/x86_64/debug/deps/libquantlab.so", "another library");
-        is_new(&["build"], "the support crate");
+        is_new(&["build"], "the library");
+        write("cells/target/x86_64/debug/deps/libquantlab_course.so", "another course");
+        is_new(&["build"], "the course");
         write("cells/Cargo.lock", "version = 4");
         is_new(&["build"], "the lock");
         write(".cargo/config.toml", "[build]");

@@ -131,8 +131,7 @@ fn a_weight_with_a_minimum_is_rounded_once() {
     let bytes = vec![13 << 4 | 13; n * k / 2];
     let compute = Compute::BFloat16;
     let (absmax, minimum) = (&absmax[..], Some(&minimum[..]));
-    let weights =
-        Packed4Bit { packed: &bytes, absmax, minimum, code: &code, blocksize: k, columns: None, compute };
+    let weights = Packed4Bit { packed: &bytes, absmax, minimum, code: &code, blocksize: k, columns: None, compute };
     let one = |place: usize| (0..k).map(move |i| f32::from(i == place));
     for m in [1, 6] {
         let x: Vec<f32> = (0..m).flat_map(one).collect();

@@ -1,0 +1,63 @@
+//! Where the numbers of a sweep come from: the rows that an answer returned, against what the machine did.
+
+use super::SweepConfig;
+use crate::evidence::{Evidence, Source};
+use crate::probe::Machine;
+use crate::{Complaint, Verdict};
+use quantlab::measure::Runs;
+
+/// What happened on a machine during a sweep.
+pub(super) fn evidence_of(machine: &Machine) -> Evidence {
+    Evidence::of(machine, "each run is what `time_generate` returns, with the clock that was passed in", "")
+}
+
+impl SweepConfig {
+    /// # Errors
+    /// A run made another number of new tokens than told, or says so.
+    pub(super) fn same_new_tokens(&self, rows: &[&Runs], sources: &[Vec<Source>]) -> Verdict {
+        let told = self.max_new_tokens;
+        let counts: Vec<usize> = rows.iter().flat_map(|row| &row.runs).map(|run| run.tokens_generated).collect();
+        if let Some(count) = counts.iter().find(|&&count| count != told) {
+            let differ = counts.iter().any(|count| *count != counts[0]);
+            return Err(Complaint::wrong(match differ {
+                true => format!(
+                    "`max_new_tokens` was {told} for the whole sweep, your rows generated {counts:?} tokens: then a row \
+                     is slow because it makes more tokens, and the sweep shows nothing"
+                ),
+                false => format!("`max_new_tokens` was {told}, your rows generated {count} tokens"),
+            }));
+        }
+        let other = sources.iter().flatten().map(|source| source.passes.len()).find(|&passes| passes != told);
+        other.map_or(Ok(()), |passes| {
+            Err(Complaint::wrong(match passes % told {
+                0 => format!("a run covers {} generations: does your stopwatch time the warm-up too?", passes / told),
+                _ => format!("`max_new_tokens` was {told}, but a run was timed on {passes} new tokens"),
+            }))
+        })
+    }
+
+    /// # Errors
+    /// The cache was used where it was not to be, or the other way round.
+    pub(super) fn cache_as_told(&self, sources: &[Vec<Source>]) -> Verdict {
+        let told = self.use_cache;
+        Complaint::unless(sources.iter().flatten().all(|source| source.use_cache == told), || {
+            format!("`use_cache` was {told}, but a row ran {} the cache", if told { "without" } else { "with" })
+        })
+    }
+}
+
+/// # Errors
+/// The rows were not measured in turn, one run of each before the next round.
+pub(super) fn took_turns(sources: &[Vec<Source>]) -> Verdict {
+    let starts = sources.iter().enumerate().flat_map(|(row, of_row)| of_row.iter().map(move |s| (s.passes.start, row)));
+    let mut order: Vec<(usize, usize)> = starts.collect();
+    order.sort_unstable();
+    let order: Vec<usize> = order.into_iter().map(|(_, row)| row).collect();
+    let is_round = |round: &[usize]| (0..sources.len()).all(|row| round.contains(&row));
+    Complaint::unless(order.chunks(sources.len().max(1)).all(is_round), || {
+        format!(
+            "the rows ran in the order {order:?}: time one run of each row, then the next round, so that whatever else \
+             the machine does meanwhile happens to all rows alike"
+        )
+    })
+}

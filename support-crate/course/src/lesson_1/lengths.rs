@@ -1,0 +1,199 @@
+//! `run_for_varied_lengths`: the prompt grows, everything else stays.
+
+use super::evidence::evidence_of;
+use super::{LengthRun, SweepConfig};
+use crate::evidence::{Evidence, Source, repeated};
+use crate::probe::{Costs, Machine};
+use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
+use quantlab::error::Result;
+use quantlab::measure::{Clock, Runs};
+use quantlab::model::{Device, Loaded};
+
+const HINTS: [&str; 3] = [
+    "What must stay the same from row to row, so that whatever changes is due to the prompt alone?",
+    "`prompt_of_tokens(loaded, base, target)?` repeats a sentence until its tokenized length reaches the target; its \
+     `tokens` is the length that belongs on the x axis.",
+    "`for &target in &config.prompt_lengths { let prompt = prompt_of_tokens(...)?; let runs = repeat(config.repeats, \
+     || time_generate(clock, loaded, &prompt.text, config.max_new_tokens, config.use_cache))?; rows.push(LengthRun { \
+     prompt_tokens: prompt.tokens, runs }); }`",
+];
+
+/// A prompt may be this much longer than its target: the rest of a sentence.
+const SENTENCE: usize = 64;
+
+type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<LengthRun>> + 'a;
+
+/// Checks `run_for_varied_lengths(clock, loaded, config)`.
+pub fn check_run_for_varied_lengths(
+    yours: impl Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<LengthRun>>,
+) -> Score {
+    // Lengths that are neither sorted nor as many as runs or tokens. With the sentence of the exercise's text, two come
+    // out alike, and two more are one token longer than what a repetition less would give.
+    // Then a length that comes again, one of two tokens, long ones, many new tokens, and a single run.
+    let configs = [
+        config(&[47, 8, 90, 88, 17], 6, true, 4),
+        config(&[17, 70], 3, false, 5),
+        config(&[2, 700, 130, 700, 2], 2, true, 7),
+        config(&[33], 60, false, 1),
+        config(&[300, 200, 100, 5], 4, true, 2),
+    ];
+    let trials = configs.into_iter().map(|config| Trial::run(&yours, config)).collect::<Result<Vec<_>, _>>();
+    let points: [Point<Trial>; 6] = [
+        ("a row for each target length, in order, each long enough", Trial::long_enough),
+        ("lengths are counted in tokens", Trial::in_tokens),
+        ("the same number of new tokens in every row", |trial| {
+            trial.config.same_new_tokens(&trial.runs(), &trial.sources()?)
+        }),
+        ("every row has as many runs as told, each timed by itself", |trial| {
+            repeated(&trial.runs(), &trial.sources()?, trial.config.repeats)
+        }),
+        ("every row has the times of its own prompt", Trial::own_prompt),
+        ("runs with and without the cache as told", |trial| trial.config.cache_as_told(&trial.sources()?)),
+    ];
+    Check::new("run_for_varied_lengths", HINTS)
+        .each(&trials, &points)
+        .about(&trials, "passes on what goes wrong in a run", |trials| passes_errors_on(&yours, &trials[1]))
+        .score()
+}
+
+fn config(prompt_lengths: &[usize], max_new_tokens: usize, use_cache: bool, repeats: usize) -> SweepConfig {
+    let precisions = vec!["float32"];
+    SweepConfig {
+        prompt_lengths: prompt_lengths.to_vec(),
+        precisions,
+        device: Device::Cpu,
+        max_new_tokens,
+        use_cache,
+        repeats,
+    }
+}
+
+/// One call of the answer, and what happened on the machine meanwhile.
+struct Trial {
+    config: SweepConfig,
+    rows: Vec<LengthRun>,
+    evidence: Evidence,
+    calls: Vec<usize>,
+}
+
+impl Trial {
+    fn run(yours: &Answer<'_>, config: SweepConfig) -> Result<Self, Complaint> {
+        let machine = Machine::new(costs());
+        let rows = call(&machine, yours, &config)?;
+        Complaint::unless(!rows.is_empty(), || "no rows came back")?;
+        let (evidence, calls) = (evidence_of(&machine), machine.some_calls().collect());
+        Ok(Self { config, rows, evidence, calls })
+    }
+
+    fn runs(&self) -> Vec<&Runs> {
+        self.rows.iter().map(|row| &row.runs).collect()
+    }
+
+    fn sources(&self) -> Result<Vec<Vec<Source>>, Complaint> {
+        self.evidence.sources(&self.runs())
+    }
+
+    fn long_enough(&self) -> Verdict {
+        let targets = &self.config.prompt_lengths;
+        let (asked, got) = (targets.len(), self.rows.len());
+        Complaint::unless(got == asked, || format!("{asked} lengths were asked for, {got} came back"))?;
+        let lengths: Vec<usize> = self.rows.iter().map(|row| row.prompt_tokens).collect();
+        let sorted = |numbers: &[usize]| {
+            let mut numbers = numbers.to_vec();
+            numbers.sort_unstable();
+            numbers
+        };
+        let fit =
+            |lengths: &[usize], targets: &[usize]| lengths.iter().zip(targets).all(|(&len, &to)| is_about(len, to));
+        Complaint::unless(fit(&lengths, targets) || !fit(&sorted(&lengths), &sorted(targets)), || {
+            format!("prompts of {targets:?} tokens were asked for, yours have {lengths:?}: keep their order")
+        })?;
+        for (&tokens, &target) in lengths.iter().zip(targets) {
+            Complaint::unless(tokens >= target, || {
+                format!(
+                    "the row for {target} tokens has a prompt of {tokens}: repeat until the tokenized length is reached"
+                )
+            })?;
+            Complaint::unless(is_about(tokens, target), || {
+                format!(
+                    "the row for {target} tokens has a prompt of {tokens}, which is far too long: is one of the two a \
+                     number of bytes or characters?"
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn in_tokens(&self) -> Verdict {
+        let sources = self.sources()?;
+        let read: Vec<usize> = sources.iter().flatten().map(|source| source.prompt.len()).collect();
+        let unread =
+            self.rows.iter().zip(&self.config.prompt_lengths).find(|(row, _)| !read.contains(&row.prompt_tokens));
+        let Some((LengthRun { prompt_tokens, .. }, target)) = unread else { return Ok(()) };
+        let mut lengths = read;
+        lengths.dedup();
+        Err(Complaint::wrong(match prompt_tokens == target {
+            true => format!(
+                "a row says {prompt_tokens} tokens, which is the target, but the model read prompts of {lengths:?} tokens: \
+                 say how long the prompt came out"
+            ),
+            false => format!(
+                "a row says {prompt_tokens} tokens, but the model read prompts of {lengths:?} tokens: is that a number of \
+                 bytes (`len()` of a text) or of characters?"
+            ),
+        }))
+    }
+
+    fn own_prompt(&self) -> Verdict {
+        let sources = self.sources()?;
+        for ((row, of_row), &target) in self.rows.iter().zip(&sources).zip(&self.config.prompt_lengths) {
+            for read in of_row.iter().map(|source| source.prompt.len()) {
+                // A wrong number on the axis is another point's matter.
+                Complaint::unless(read == row.prompt_tokens || is_about(read, target), || {
+                    format!("the row for {target} tokens has the time of a prompt of {read}")
+                })?;
+                Complaint::unless(read == of_row[0].prompt.len(), || {
+                    format!(
+                        "the row for {target} tokens mixes the times of prompts of {} and {read}",
+                        of_row[0].prompt.len()
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a prompt of so many tokens may be what came of a target.
+fn is_about(tokens: usize, target: usize) -> bool {
+    (target..=target + SENTENCE).contains(&tokens)
+}
+
+/// Times that tell every run from every other.
+fn costs() -> Costs {
+    Costs { drift: 1e-3, pause: 20.0, cold_start: 50.0, ..Costs::default() }
+}
+
+fn call(machine: &Machine, yours: &Answer<'_>, config: &SweepConfig) -> Result<Vec<LengthRun>, Complaint> {
+    let loaded = machine.loaded(|model| model)?;
+    ask(|| yours(&machine.clock(), &loaded, config))
+}
+
+fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
+    let fails = |failure: &str, told: bool, got: Result<Vec<LengthRun>, Complaint>| {
+        must_fail(got, |_| taken_for_success(failure, told, "rows"))
+    };
+    for &at in &trial.calls {
+        let machine = Machine::failing_at(costs(), at);
+        let got = call(&machine, yours, &trial.config);
+        if machine.has_failed() {
+            fails("the model failed in one of the runs", true, got)?;
+        }
+    }
+    let none = call(&Machine::new(costs()), yours, &config(&[17, 70], 3, false, 0));
+    fails("no runs were asked for, of which nothing can be said", false, none)?;
+    let too_long = call(&Machine::new(costs()), yours, &config(&[17, 4000, 70], 3, true, 2));
+    fails("a prompt of 4000 tokens does not fit into the model's context", false, too_long)?;
+    let too_tight = call(&Machine::new(costs()), yours, &config(&[17, 1000], 60, true, 2));
+    fails("1000 tokens and 60 new ones do not fit into the model's context of 1024", false, too_tight)
+}

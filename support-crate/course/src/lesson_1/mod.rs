@@ -1,0 +1,98 @@
+//! Checks of lesson 1: latency and precision.
+
+mod dtype;
+mod evidence;
+mod lengths;
+mod loading;
+mod precision;
+mod report;
+mod self_checks;
+mod timing;
+
+use serde::Serialize;
+
+/// What all lessons have.
+#[doc(no_inline)]
+pub use crate::{Complaint, Prediction, Score, SelfCheck, ask, attempt, attempt_or};
+pub use dtype::check_resolve_dtype;
+pub use lengths::check_run_for_varied_lengths;
+pub use loading::check_load_model_and_tokenizer;
+pub use precision::check_run_varied_precision;
+pub use report::{
+    cache_table, drift_summary, engines_table, latency_formula_table, latency_summary, lengths_table, precision_plot,
+    precision_table,
+};
+pub use self_checks::{self_check_cache, self_check_lengths, self_check_precision};
+pub use timing::check_time_generate;
+
+use quantlab::error::{Error, Result};
+use quantlab::measure::{Runs, Statistics};
+use quantlab::model::Device;
+
+/// The settings of the two sweeps, all in one place: what changes from row to row, and what stays the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SweepConfig {
+    /// Lengths of the prompts, in tokens: the rows of the prompt-length sweep.
+    pub prompt_lengths: Vec<usize>,
+    /// Precisions by name: the rows of the precision sweep.
+    pub precisions: Vec<&'static str>,
+    /// Where the models compute.
+    pub device: Device,
+    /// New tokens of every run.
+    pub max_new_tokens: usize,
+    /// Whether keys and values of earlier tokens are kept.
+    pub use_cache: bool,
+    /// Timed runs of every row.
+    pub repeats: usize,
+}
+
+/// One point of a prompt-length sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LengthRun {
+    /// Length of the prompt, in tokens.
+    pub prompt_tokens: usize,
+    /// The timed runs.
+    pub runs: Runs,
+}
+
+/// What the KV cache saves after one prompt.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CacheRun {
+    /// Length of the prompt, in tokens.
+    pub prompt_tokens: usize,
+    /// The timed runs with the cache.
+    pub with_cache: Runs,
+    /// Those without, made in turn with the others.
+    pub without_cache: Runs,
+}
+
+/// One row of a precision sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PrecisionRun {
+    /// The precision that was really used, in words.
+    pub label: String,
+    /// Weights that the model reads for each token, in bytes.
+    pub bytes_per_token: usize,
+    /// The timed runs.
+    pub runs: Runs,
+}
+
+impl PrecisionRun {
+    /// How many times the throughput of `base` this row has, round by round: what slows a whole round down cancels out.
+    ///
+    /// # Errors
+    /// The rows have no rounds in common.
+    pub fn speed_up_over(&self, base: &Self) -> Result<Statistics> {
+        ratios(&base.runs, &self.runs)
+    }
+}
+
+/// How many times as long `slow` took as `fast`, round by round.
+fn ratios(slow: &Runs, fast: &Runs) -> Result<Statistics> {
+    if slow.runs.len() != fast.runs.len() {
+        return Err(Error::input(format!("{} runs against {}", slow.runs.len(), fast.runs.len()))
+            .hint("what is compared takes turns: one run of each in every round"));
+    }
+    let of_round = slow.runs.iter().zip(&fast.runs).map(|(slow, fast)| slow.total_latency_s / fast.total_latency_s);
+    Statistics::of(&of_round.collect::<Vec<_>>())
+}

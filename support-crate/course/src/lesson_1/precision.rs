@@ -1,0 +1,231 @@
+//! `run_varied_precision`: the precision changes, everything else stays.
+
+use super::dtype::label_fits;
+use super::evidence::{evidence_of, took_turns};
+use super::{PrecisionRun, SweepConfig};
+use crate::cases::LONG_PROMPT;
+use crate::evidence::{Evidence, Source, repeated};
+use crate::probe::{Costs, Machine, ProbeHub, Stock};
+use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
+use quantlab::error::Result;
+use quantlab::measure::{Clock, Runs};
+use quantlab::model::{Device, Engine, LoadOptions, ModelHub, resolve_dtype};
+
+const HINTS: [&str; 3] = [
+    "Which label belongs to a row: what was asked for, or what was used? And what has to be there before the models \
+     can take turns?",
+    "Load the model once for each precision (`load_model_and_tokenizer` resolves the precision and keeps the label) \
+     and keep a list of runs for each; then an outer loop over the rounds, an inner one over the models.",
+    "`let mut runs = vec![Vec::new(); models.len()];`, then `for _ in 0..config.repeats { for (loaded, runs) in \
+     models.iter().zip(&mut runs) { runs.push(time_generate(clock, loaded, prompt, config.max_new_tokens, \
+     config.use_cache)?); } }`; a row is `PrecisionRun { label: loaded.dtype_label.clone(), bytes_per_token: \
+     loaded.model.info().bytes_per_token, runs: Runs::of(runs)? }`.",
+];
+
+type Yours<'a> = dyn Fn(&dyn Clock, &dyn ModelHub, &str, &str, &SweepConfig) -> Result<Vec<PrecisionRun>> + 'a;
+
+/// Checks `run_varied_precision(clock, hub, model_id, prompt, config)`.
+pub fn check_run_varied_precision(
+    yours: impl Fn(&dyn Clock, &dyn ModelHub, &str, &str, &SweepConfig) -> Result<Vec<PrecisionRun>>,
+) -> Score {
+    let calls = [
+        Call {
+            model_id: "lab/whole",
+            prompt: "The quick brown fox jumps over the lazy dog.",
+            config: config(&["float32", "float16", "bfloat16"], Device::Cpu, 6, true, 4),
+        },
+        Call {
+            model_id: "lab/other",
+            prompt: "One day, a fox and a crow met",
+            config: config(&["bfloat16", "float16"], Device::Cuda(0), 5, false, 3),
+        },
+        // A precision that comes again, names in capitals, and a long prompt with spaces around it.
+        Call {
+            model_id: "lab/whole",
+            prompt: LONG_PROMPT,
+            config: config(&["BFloat16", "float32", "bfloat16", "FLOAT16", "float32"], Device::Cpu, 60, true, 2),
+        },
+        Call { model_id: "lab/other", prompt: "A", config: config(&["float16"], Device::Cuda(1), 2, true, 7) },
+    ];
+    let trials = calls.into_iter().map(|call| Trial::run(&yours, call)).collect::<Result<Vec<_>, _>>();
+    let points: [Point<Trial>; 8] = [
+        ("a row for each precision, in order, labelled with what was used", Trial::labels),
+        ("every row has the times of the model in its own precision", Trial::own_model),
+        ("every row says what its model reads for a token", Trial::bytes),
+        ("the same prompt in every run", Trial::same_prompt),
+        ("the same number of new tokens in every row", |trial| {
+            trial.call.config.same_new_tokens(&trial.runs(), &trial.sources()?)
+        }),
+        ("every row has as many runs as told, each timed by itself", |trial| {
+            repeated(&trial.runs(), &trial.sources()?, trial.call.config.repeats)
+        }),
+        ("the models take turns", |trial| trial.own_model().and_then(|()| took_turns(&trial.sources()?))),
+        ("runs with and without the cache as told", |trial| trial.call.config.cache_as_told(&trial.sources()?)),
+    ];
+    Check::new("run_varied_precision", HINTS)
+        .each(&trials, &points)
+        .about(&trials, "passes on what goes wrong in a row", |trials| passes_errors_on(&yours, &trials[0]))
+        .score()
+}
+
+fn config(
+    precisions: &[&'static str],
+    device: Device,
+    max_new_tokens: usize,
+    use_cache: bool,
+    repeats: usize,
+) -> SweepConfig {
+    SweepConfig {
+        prompt_lengths: vec![16],
+        precisions: precisions.to_vec(),
+        device,
+        max_new_tokens,
+        use_cache,
+        repeats,
+    }
+}
+
+/// What an answer is called with.
+#[derive(Debug, Clone)]
+struct Call {
+    model_id: &'static str,
+    prompt: &'static str,
+    config: SweepConfig,
+}
+
+impl Call {
+    fn on(&self, machine: &Machine, yours: &Yours<'_>) -> Result<(Vec<PrecisionRun>, ProbeHub), Complaint> {
+        let hub = ProbeHub::new(machine, &["lab/whole", "lab/other", "embedded"].map(|id| (id, Stock::Whole)));
+        let rows = ask(|| yours(&machine.clock(), &hub, self.model_id, self.prompt, &self.config))?;
+        Ok((rows, hub))
+    }
+}
+
+/// One call of the answer, and what happened on the machine meanwhile.
+struct Trial {
+    call: Call,
+    rows: Vec<PrecisionRun>,
+    evidence: Evidence,
+    hub: ProbeHub,
+    calls: Vec<usize>,
+}
+
+impl Trial {
+    fn run(yours: &Yours<'_>, call: Call) -> Result<Self, Complaint> {
+        let machine = Machine::new(costs());
+        let (rows, hub) = call.on(&machine, yours)?;
+        Complaint::unless(!rows.is_empty(), || "no rows came back")?;
+        let (evidence, calls) = (evidence_of(&machine), machine.some_calls().collect());
+        Ok(Self { call, rows, evidence, hub, calls })
+    }
+
+    fn runs(&self) -> Vec<&Runs> {
+        self.rows.iter().map(|row| &row.runs).collect()
+    }
+
+    fn sources(&self) -> Result<Vec<Vec<Source>>, Complaint> {
+        self.evidence.sources(&self.runs())
+    }
+
+    /// The rows, each with the precision that was asked for.
+    fn requested(&self) -> Result<impl Iterator<Item = (&PrecisionRun, &'static str)>, Complaint> {
+        let precisions = &self.call.config.precisions;
+        let (asked, got) = (precisions.len(), self.rows.len());
+        Complaint::unless(got == asked, || format!("{asked} precisions were asked for, {got} came back"))?;
+        Ok(self.rows.iter().zip(precisions.iter().copied()))
+    }
+
+    fn labels(&self) -> Verdict {
+        let device = self.call.config.device;
+        self.requested()?.try_for_each(|(row, requested)| label_fits(&row.label, &requested.to_lowercase(), device))
+    }
+
+    fn own_model(&self) -> Verdict {
+        let (device, loaded) = (self.call.config.device, self.hub.models_loaded());
+        for ((_, requested), of_row) in self.requested()?.zip(self.sources()?) {
+            let precision = resolve_dtype(requested, device)?.dtype;
+            for source in &of_row {
+                let Some((id, options)) = loaded.get(source.model) else {
+                    return wrong!("a row was timed on a model that is not from the hub");
+                };
+                Complaint::unless(id == self.call.model_id, || {
+                    format!("the model to time was {}, a row was timed on {id}", self.call.model_id)
+                })?;
+                Complaint::unless((options.precision, options.device) == (precision, device), || {
+                    format!(
+                        "the row for {requested} was timed on a model in {} on {}, not in {precision} on {device}",
+                        options.precision, options.device
+                    )
+                })?;
+                let LoadOptions { engine, quantization, .. } = options;
+                let usual = engine.is_none_or(|engine| engine == Engine::for_device(device)) && quantization.is_none();
+                Complaint::unless(usual, || {
+                    format!("the row for {requested} differs from the others by more than its precision: {options:?}")
+                })?;
+            }
+            let mut models = of_row.iter().map(|source| source.model);
+            let first = models.next();
+            Complaint::unless(models.all(|model| Some(model) == first), || {
+                format!(
+                    "the runs of the row for {requested} were made on several models: load each once, before the first \
+                     run, or loading is part of what the runs see"
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> Verdict {
+        let device = self.call.config.device;
+        self.requested()?.try_for_each(|(row, requested)| {
+            let precision = resolve_dtype(requested, device)?.dtype;
+            let (expected, got) = (self.hub.bytes_per_token(self.call.model_id, precision)?, row.bytes_per_token);
+            Complaint::unless(got == expected, || {
+                format!(
+                    "the model in {precision} reads {expected} bytes for each token, the row for {requested} says {got}: \
+                     `loaded.model.info().bytes_per_token`"
+                )
+            })
+        })
+    }
+
+    fn same_prompt(&self) -> Verdict {
+        let prompt = Machine::new(costs()).tokenizer()?.encode(self.call.prompt)?;
+        let sources = self.sources()?;
+        let other = sources.iter().flatten().find(|source| source.prompt != prompt);
+        other.map_or(Ok(()), |source| {
+            wrong!(
+                "the prompt has {} tokens, but a row was timed on another one, of {}: then a difference is not the \
+                 precision's alone",
+                prompt.len(),
+                source.prompt.len()
+            )
+        })
+    }
+}
+
+/// Times that tell every run from every other; a model of fewer bytes is faster, and stands later.
+fn costs() -> Costs {
+    Costs { byte: 1e-4, drift: 1e-3, pause: 20.0, cold_start: 50.0, ..Costs::default() }
+}
+
+fn passes_errors_on(yours: &Yours<'_>, trial: &Trial) -> Verdict {
+    let fails = |failure: &str, told: bool, call: &Call, machine: &Machine| {
+        must_fail(call.on(machine, yours), |_| taken_for_success(failure, told, "rows"))
+    };
+    let call = &trial.call;
+    for &at in &trial.calls {
+        let machine = Machine::failing_at(costs(), at);
+        let verdict = fails("a model failed in one of the runs", true, call, &machine);
+        if machine.has_failed() {
+            verdict?;
+        }
+    }
+    let missing = Call { model_id: "lab/missing", ..call.clone() };
+    fails("there is no such model", false, &missing, &Machine::new(costs()))?;
+    let none = Call { config: SweepConfig { repeats: 0, ..call.config.clone() }, ..call.clone() };
+    fails("no runs were asked for, of which nothing can be said", false, &none, &Machine::new(costs()))?;
+    let precisions = vec!["float32", "float7", "bfloat16"];
+    let unknown = Call { config: SweepConfig { precisions, ..call.config.clone() }, ..call.clone() };
+    fails("`float7` is no precision", false, &unknown, &Machine::new(costs()))
+}

@@ -1,0 +1,64 @@
+//! What the checks of the lesson share: costs, tokens, and numbers that fit each other.
+
+use crate::probe::{Costs, Machine};
+use crate::{Complaint, Verdict};
+use quantlab::measure::Metrics;
+
+/// Costs of which no two runs take the same time, so that each can be told from its repeats.
+pub(super) fn costs() -> Costs {
+    Costs {
+        drift: 1e-3,
+        pause: 20.0,
+        cold_start: 1e3,
+        encode: 1e4,
+        decode: 1e6,
+        launch: 1e-3,
+        is_asynchronous: true,
+        ..Costs::default()
+    }
+}
+
+/// Prompts as ids.
+pub(super) fn tokens_of(prompts: &[&str]) -> Result<Vec<Vec<u32>>, Complaint> {
+    let tokenizer = Machine::new(Costs::default()).tokenizer()?;
+    prompts.iter().map(|prompt| Ok(tokenizer.encode(prompt)?)).collect()
+}
+
+/// Two numbers that are the same but for the rounding of sums.
+pub(super) fn same(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-6 * b.abs().max(1e-6)
+}
+
+/// Two numbers that are the same, or one of which was rounded to three digits.
+pub(super) fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 5.1e-3 * b.abs()
+}
+
+/// The rates of a run fit its time and its tokens.
+pub(super) fn rates_fit(run: &Metrics) -> Verdict {
+    let Metrics { total_latency_s, tokens_generated, tokens_per_sec, avg_latency_per_token_ms } = *run;
+    let tokens = tokens_generated as f64;
+    let figures = [
+        ("avg_latency_per_token_ms", avg_latency_per_token_ms, 1e3 * total_latency_s / tokens, "ms each"),
+        ("tokens_per_sec", tokens_per_sec, tokens / total_latency_s, "tokens/s"),
+    ];
+    figures.into_iter().try_for_each(|(name, got, expected, unit)| {
+        Complaint::unless(close(got, expected), || {
+            format!(
+                "`{name}` is {got:.4}, but {tokens_generated} tokens in {total_latency_s:.3} s are {expected:.4} {unit}"
+            )
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_may_be_rounded_but_not_wrong() {
+        let run = |tokens_per_sec| Metrics { tokens_per_sec, ..Metrics::of(7, 3.0) };
+        assert_eq!(rates_fit(&run(2.33)), Ok(()));
+        assert!(rates_fit(&run(2.4)).unwrap_err().to_string().contains("tokens_per_sec"));
+    }
+}

@@ -1,0 +1,60 @@
+//! `quantize_symmetric`: a grid with a line at 0, as far to both sides.
+
+use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
+use crate::{Check, Complaint, Score, Verdict};
+use quantlab::error::Result;
+
+const HINTS: [&str; 3] = [
+    "Which number must land on 127 or -127, and what is the distance between two lines then?",
+    "`numbers.iter().fold(0.0_f32, |max, x| max.max(x.abs()))` is the largest magnitude; a value is \
+     `(x / scale).round()`, put into an `i8` with `as i8`. `max` ignores NaN, so look for it first: `x.is_finite()`.",
+    "`let largest = ...; let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };`, then `values: \
+     numbers.iter().map(|x| (x / scale).round() as i8).collect()` and `zero_point: 0`.",
+];
+
+/// Checks `quantize_symmetric(numbers)`.
+pub fn check_quantize_symmetric(yours: impl Fn(&[f32]) -> Result<Int8Vector>) -> Score {
+    let vectors = answers(&yours);
+    Check::new("quantize_symmetric", HINTS)
+        .about(&vectors, "the scale is the largest magnitude / 127", |vectors| {
+            vectors.iter().try_for_each(|(numbers, vector)| has_scale(numbers, vector))
+        })
+        .about(&vectors, "the zero point is 0", |vectors| {
+            vectors.iter().try_for_each(|(_, vector)| {
+                let zero_point = vector.zero_point;
+                Complaint::unless(zero_point == 0, || {
+                    format!("symmetric means that the value 0 stands for 0; your zero point is {zero_point}")
+                })
+            })
+        })
+        .about(&vectors, "every number goes to the nearest line of the grid", |vectors| {
+            vectors.iter().try_for_each(|(numbers, vector)| rounds_to_nearest(numbers, vector))
+        })
+        .about(&vectors, "zeros and an empty row have a scale, too", |_| zeros_are_no_problem(&yours, 0..=0))
+        .about(&vectors, "NaN and infinity are errors", |_| refuses_what_is_no_number(&yours))
+        .score()
+}
+
+fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Verdict {
+    let largest = numbers.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
+    let (scale, expected) = (vector.scale, largest / 127.0);
+    if near(scale, expected) {
+        return Ok(());
+    }
+    let [low, high] = [numbers.iter().copied().fold(0.0, f32::min), numbers.iter().copied().fold(0.0, f32::max)];
+    let signed = numbers.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let why = if near(scale, largest / 128.0) {
+        ": that divides by 128, but the largest value is 127"
+    } else if near(scale, 127.0 / largest) || near(scale, 1.0 / expected) {
+        ": that is its inverse; a value is x / scale"
+    } else if near(scale, (high - low) / 255.0) || near(scale, (high - low) / 254.0) {
+        ": that is the affine grid's, from the smallest number to the largest"
+    } else if near(scale, signed / 127.0) {
+        ": that is the largest number's, but the largest magnitude may be a negative number's"
+    } else if near(scale, largest / 255.0) {
+        ": 255 steps are for both sides together, 127 for one"
+    } else {
+        ""
+    };
+    wrong!("the largest magnitude is {largest}, so the scale is {expected:e}; yours is {scale:e}{why}")
+}

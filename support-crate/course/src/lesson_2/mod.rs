@@ -1,0 +1,183 @@
+//! Checks of lesson 2: quantized inference.
+
+mod ablation;
+mod batching;
+mod controller;
+mod edge;
+mod expected;
+mod int8;
+mod ppl;
+mod probing;
+mod ptq;
+mod quality;
+mod report;
+mod self_checks;
+mod table;
+mod tables;
+mod timing;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// What all lessons have.
+#[doc(no_inline)]
+pub use crate::{Complaint, Prediction, Score, SelfCheck, ask, attempt, attempt_or};
+pub use ablation::check_ablate_cache_and_padding;
+pub use batching::check_summarise_batches;
+pub use controller::run_quantization_exercise;
+pub use edge::check_edge_prompts;
+pub use int8::{Int8Vector, check_int8_dot, check_quantize_affine, check_quantize_symmetric};
+pub use ppl::check_compare_ppl;
+pub use probing::probe_edge_prompts;
+pub use ptq::check_run_static_ptq;
+pub use quality::{ScalesRow, batching_summary, quantization_summary, scales_table};
+pub use report::QuantizationReport;
+pub use self_checks::{
+    self_check_ablation, self_check_batching, self_check_int8, self_check_padding, self_check_quality,
+};
+pub use table::check_build_results_table;
+pub use tables::{
+    FormatRow, ablation_table, batching_plot, batching_table, cache_plot, cache_savings_table, edge_table,
+    formats_plot, formats_table, int8_table, padded_tokens, padding_table, waiting_plot,
+};
+pub use timing::{BatchTimes, in_turn, time_batch, time_batches};
+
+use quantlab::error::Result;
+use quantlab::generate::PaddingSide;
+use quantlab::measure::{Runs, Statistics};
+use quantlab::model::Device;
+
+/// One setting of the cache and padding ablation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AblationRun {
+    /// Whether keys and values of earlier tokens were kept.
+    pub use_cache: bool,
+    /// Where the shorter prompts of the batch were filled up.
+    pub padding_side: PaddingSide,
+    /// The timed runs; each counts the new tokens of all sequences.
+    pub runs: Runs,
+}
+
+impl AblationRun {
+    /// The setting in words: `cache on, padding left`.
+    pub fn setting(&self) -> String {
+        let cache = if self.use_cache { "on" } else { "off" };
+        let side = match self.padding_side {
+            PaddingSide::Left => "left",
+            PaddingSide::Right => "right",
+        };
+        format!("cache {cache}, padding {side}")
+    }
+}
+
+/// One batch size: what answering all prompts took, so many at a time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BatchRun {
+    /// Prompts that were generated from at once; fewer in the last batch if they do not come out even.
+    pub batch_size: usize,
+    /// Runs over all prompts; each counts the new tokens of all of them.
+    pub runs: Runs,
+    /// Of one batch, in seconds: how long each of its prompts waits for its answer.
+    pub batch_latency: Statistics,
+    /// A run's time shared among all prompts, in seconds: what a prompt costs the machine.
+    pub time_per_sample: Statistics,
+}
+
+impl BatchRun {
+    /// How many times the throughput of another batch size this one reached: the same prompts, round by round.
+    ///
+    /// # Errors
+    /// No runs.
+    pub fn gain_over(&self, other: &Self) -> Result<Statistics> {
+        tables::ratio_of_latencies(&other.runs, &self.runs)
+    }
+}
+
+/// How well one model predicts a corpus.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelPpl {
+    /// The model, in words.
+    pub label: String,
+    /// Mean negative log-likelihood of a token, in nats; each token counts the same.
+    pub loss: f64,
+    /// `exp(loss)`
+    pub ppl: f64,
+}
+
+/// One row of a results table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScenarioRun {
+    /// What is special about it: `baseline`, `cache off, padding left`, `batch 8`.
+    pub scenario: String,
+    /// The precision of the model, in words.
+    pub dtype: String,
+    /// The timed runs.
+    pub runs: Runs,
+    /// Perplexity of the model, where it was measured.
+    pub ppl: Option<f64>,
+}
+
+/// An unusual prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EdgePrompt {
+    /// The kind of prompt: `very short`, `very long`, `multi-line`, `repetitive`.
+    pub name: String,
+    /// The prompt.
+    pub text: String,
+}
+
+/// An unusual prompt, and how generating from it went.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EdgeRun {
+    /// The kind of prompt.
+    pub name: String,
+    /// The prompt.
+    pub prompt: String,
+    /// Its length, in tokens.
+    pub prompt_tokens: usize,
+    /// The timed runs.
+    pub runs: Runs,
+    /// The text that followed.
+    pub text: String,
+    /// What stands out in throughput, and which phase it may be due to; empty where nothing does.
+    pub speed_note: String,
+    /// What the text that followed has to do with the prompt.
+    pub text_note: String,
+}
+
+/// Baseline and quantized model on the same prompt, in turn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LengthComparison {
+    /// The prompt's length, in tokens.
+    pub prompt_tokens: usize,
+    /// Runs of the baseline.
+    pub baseline: Runs,
+    /// Runs of the quantized model.
+    pub quantized: Runs,
+}
+
+/// The settings of the whole exercise: the same for every scenario that they are compared in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExerciseConfig {
+    /// The model, as a hub knows it.
+    pub model_id: String,
+    /// Where baseline and quantized model run.
+    pub device: Device,
+    /// What is generated from.
+    pub prompts: Vec<String>,
+    /// Lengths at which both models are compared, in tokens.
+    pub prompt_lengths: Vec<usize>,
+    /// What the scales of static int8 are found with.
+    pub calibration_prompts: Vec<String>,
+    /// What perplexity is measured on.
+    pub texts: Vec<String>,
+    /// Sizes of the batching comparison.
+    pub batch_sizes: Vec<usize>,
+    /// New tokens of each sequence, in every scenario.
+    pub max_new_tokens: usize,
+    /// Timed runs of each scenario.
+    pub repeats: usize,
+    /// A folder for CSV and PNG files; it is made if need be.
+    pub output_dir: PathBuf,
+}

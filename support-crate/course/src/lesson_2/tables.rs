@@ -1,0 +1,310 @@
+//! Tables and plots of the lesson, made from the numbers of a run.
+
+use super::{AblationRun, BatchRun, EdgeRun, Int8Vector};
+use crate::{milliseconds, tokens_computed};
+use quantlab::error::{Error, Result};
+use quantlab::generate::PaddingSide;
+use quantlab::measure::{
+    Bandwidth, DecodeLimit, MemoryFootprint, RunInfo, Runs, Statistics, Timing, TimingOptions,
+    get_model_memory_footprint, time_generate_interleaved,
+};
+use quantlab::model::Loaded;
+use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
+
+/// What the intervals of a table are.
+pub(super) fn intervals_of(statistics: Option<&Statistics>) -> String {
+    statistics.map_or_else(
+        || "no runs yet".to_owned(),
+        |Statistics { n, confidence, .. }| format!("medians of {n} with their {:.0}% intervals", 100.0 * confidence),
+    )
+}
+
+/// How many times one is the other: ratios of runs that took turns, round by round, if there are as many of both.
+///
+/// # Errors
+/// No runs.
+pub(super) fn ratio_of_latencies(a: &Runs, b: &Runs) -> Result<Statistics> {
+    let ratios = a.runs.iter().zip(&b.runs).map(|(a, b)| a.total_latency_s / b.total_latency_s);
+    Statistics::of(&ratios.collect::<Vec<_>>())
+}
+
+/// Numbers and what became of them in int8: how far the grids are from them, and what a dot product with `weights`
+/// gives.
+///
+/// # Errors
+/// Vectors of other lengths.
+pub fn int8_table(
+    numbers: &[f32],
+    weights: (&[f32], &Int8Vector),
+    inputs: &[(&str, &Int8Vector)],
+    dot: impl Fn(&Int8Vector, &Int8Vector) -> Result<f32>,
+) -> Result<Table> {
+    let exact: f64 = numbers.iter().zip(weights.0).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
+    let mut table = Table::new("One row of inputs and one of weights in int8").headings([
+        ("inputs", ""),
+        ("scale", ""),
+        ("zero point", ""),
+        ("rounding error", "%"),
+        ("dot product", ""),
+        ("off by", "%"),
+    ])?;
+    for (name, vector) in inputs {
+        let got = f64::from(dot(vector, weights.1)?);
+        let error = 100.0 * vector.relative_error(numbers)?;
+        let off = 100.0 * (got / exact - 1.0);
+        table = table.row((*name, vector.scale, i64::from(vector.zero_point), error, got, off))?;
+    }
+    let n = numbers.len();
+    Ok(table.note(format!(
+        "{n} numbers | in float: {exact:.4} | rounding error: root mean square, as a share of the numbers'"
+    )))
+}
+
+/// A model in one format, and how fast it was.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FormatRow {
+    /// The format, in words.
+    pub name: String,
+    /// Memory of the model.
+    pub footprint: MemoryFootprint,
+    /// Weights and scales that are read for each token, in bytes.
+    pub bytes_per_token: usize,
+    /// How fast it was.
+    pub timing: Timing,
+}
+
+impl FormatRow {
+    /// Times models in turn on a prompt.
+    ///
+    /// # Errors
+    /// As [`time_generate_interleaved`].
+    pub fn in_turn(models: &[(&str, &Loaded)], prompt: &str, timing: &TimingOptions) -> Result<Vec<Self>> {
+        let all: Vec<&Loaded> = models.iter().map(|(_, loaded)| *loaded).collect();
+        let timings = time_generate_interleaved(&all, prompt, timing)?;
+        let row = |((name, loaded), timing): (&(&str, &Loaded), Timing)| Self {
+            name: (*name).to_owned(),
+            footprint: get_model_memory_footprint(loaded),
+            bytes_per_token: loaded.model.info().bytes_per_token,
+            timing,
+        };
+        Ok(models.iter().zip(timings).map(row).collect())
+    }
+
+    fn limit(&self, bandwidth: &Bandwidth) -> Option<DecodeLimit> {
+        DecodeLimit::on(self.timing.run.device, self.bytes_per_token, bandwidth)
+    }
+
+    /// How many times as fast as another one it decoded.
+    pub fn decode_speed_up(&self, other: &Self) -> f64 {
+        self.timing.decode_rate.median / other.timing.decode_rate.median
+    }
+}
+
+/// Formats of one model that were timed in turn: what each takes and reads, its speed, and what of it memory allows.
+pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Result<Table> {
+    let reached = |row: &FormatRow| Some(100.0 * row.limit(bandwidth)?.fraction(row.timing.decode_rate.median));
+    Ok(Table::new(title)
+        .column("format", "", rows.iter().map(|row| &row.name))?
+        .column("memory", "MiB", rows.iter().map(|row| row.footprint.mib_with_scales()))?
+        .decimals("memory", 1)?
+        .column("read per token", "MB", rows.iter().map(|row| row.bytes_per_token as f64 / 1e6))?
+        .decimals("read per token", 1)?
+        .column("prefill", "ms", rows.iter().map(|row| row.timing.ttft))?
+        .column("decode", "tokens/s", rows.iter().map(|row| row.timing.decode_rate))?
+        .column("memory's limit", "tokens/s", rows.iter().map(|row| Some(row.limit(bandwidth)?.tokens_per_s())))?
+        .decimals("memory's limit", 1)?
+        .column("of the limit", "%", rows.iter().map(reached))?
+        .decimals("of the limit", 0)?
+        .note(format!(
+            "{} | {} | memory with scales | {bandwidth}",
+            RunInfo::of_all(rows.iter().map(|row| &row.timing.run)),
+            intervals_of(rows.first().map(|row| &row.timing.decode_rate))
+        )))
+}
+
+/// Decode by format, with the limit that memory sets to the first one, which reads the most.
+pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Result<BarPlot> {
+    let limits = rows.iter().filter_map(|row| Some((row.name.clone(), row.limit(bandwidth)?.tokens_per_s())));
+    Ok(BarPlot::new(title)
+        .x("format")
+        .y("decode", "tokens/s")
+        .bars(rows.iter().map(|row| (row.name.clone(), row.timing.decode_rate)))?
+        .limits("memory bandwidth", limits)?
+        .intervals(Statistics::interval_names(rows.iter().map(|row| &row.timing.decode_rate)))
+        .note(RunInfo::of_all(rows.iter().map(|row| &row.timing.run))))
+}
+
+/// The four settings of cache and padding.
+pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Result<Table> {
+    let first = rows.first().map(|row| &row.runs.latency);
+    Ok(Table::new("Cache and padding: all prompts as one batch")
+        .column("setting", "", rows.iter().map(AblationRun::setting))?
+        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency)))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token))?
+        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+}
+
+fn with_cache(rows: &[AblationRun], use_cache: bool) -> Option<&Runs> {
+    let wanted = |row: &&AblationRun| row.use_cache == use_cache && row.padding_side == PaddingSide::Left;
+    rows.iter().find(wanted).map(|row| &row.runs)
+}
+
+/// How many times as many tokens go through the model without the cache, for m new ones after a prompt of n.
+fn tokens_saved(n: usize, m: usize) -> f64 {
+    let (with, without) = tokens_computed(n, m);
+    without as f64 / with as f64
+}
+
+/// What the cache saves at each prompt length: by counting tokens, and as measured.
+pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result<Table> {
+    let mut table = Table::new("What the KV cache saves").headings([
+        ("prompt", "tokens"),
+        ("with cache", "ms"),
+        ("without", "ms"),
+        ("tokens saved", "times"),
+        ("time saved", "times"),
+    ])?;
+    for (tokens, rows) in rows {
+        let (Some(with), Some(without)) = (with_cache(rows, true), with_cache(rows, false)) else { continue };
+        let new_tokens = with.runs.first().map_or(0, |run| run.tokens_generated);
+        let saved = tokens_saved(*tokens, new_tokens);
+        let times = ratio_of_latencies(without, with)?;
+        table = table.row((*tokens, milliseconds(with.latency), milliseconds(without.latency), saved, times))?;
+    }
+    let first = rows.first().and_then(|(_, rows)| with_cache(rows, true)).map(|runs| &runs.latency);
+    Ok(table.decimals("tokens saved", 1)?.note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+}
+
+/// Latency by prompt length, with the cache and without, on logarithmic axes.
+pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result<LinePlot> {
+    let line = |use_cache: bool| -> Vec<(usize, Estimate)> {
+        let latency = |(tokens, rows): &(usize, Vec<AblationRun>)| {
+            Some((*tokens, milliseconds(with_cache(rows, use_cache)?.latency)))
+        };
+        rows.iter().filter_map(latency).collect()
+    };
+    let settings =
+        || rows.iter().flat_map(|(_, rows)| [true, false].map(|use_cache| with_cache(rows, use_cache))).flatten();
+    let first = settings().find_map(|runs| runs.runs.first());
+    let new_tokens = first.map_or_else(|| "the".to_owned(), |run| run.tokens_generated.to_string());
+    Ok(LinePlot::new("What the KV cache saves")
+        .x("prompt length", "tokens")
+        .y(format!("latency of {new_tokens} new tokens"), "ms")
+        .series("with KV cache", line(true))?
+        .series("without", line(false))?
+        .intervals(Statistics::interval_names(settings().map(|runs| &runs.latency)))
+        .log_x()
+        .log_y()
+        .note(RunInfo::of(loaded)))
+}
+
+/// Batch sizes of one model or several: throughput, what a prompt waits, and what it costs.
+pub fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<Table> {
+    let mut table = Table::new("Batching").headings([
+        ("model", ""),
+        ("batch size", ""),
+        ("throughput", "tokens/s"),
+        ("batch latency", "ms"),
+        ("time per sample", "ms"),
+    ])?;
+    for (model, rows) in models {
+        for BatchRun { batch_size, runs, batch_latency, time_per_sample } in *rows {
+            let [wait, cost] = [*batch_latency, *time_per_sample].map(milliseconds);
+            table = table.row((*model, *batch_size, runs.throughput, wait, cost))?;
+        }
+    }
+    let rows = || models.iter().flat_map(|(_, rows)| *rows);
+    let of_runs = Statistics::interval_names(rows().map(|row| &row.runs.latency));
+    let of_batches = Statistics::interval_names(rows().map(|row| &row.batch_latency));
+    let note = table.note(with_models(info, models));
+    Ok(note.note(format!("batch latency: {of_batches} batches; throughput and time per sample: {of_runs} runs")))
+}
+
+/// The small print of batches, all models of which were run alike.
+fn with_models(info: &RunInfo, models: &[(&str, &[BatchRun])]) -> RunInfo {
+    RunInfo { model: models.iter().map(|(model, _)| *model).collect::<Vec<_>>().join(", "), ..info.clone() }
+}
+
+/// Throughput by batch size as a multiple of that of the smallest one, round by round, and what it would be if a step
+/// took the same time however many sequences it has. Both axes double.
+pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<LinePlot> {
+    let mut plot =
+        LinePlot::new("Throughput by batch size").x("batch size", "prompts").y("throughput", "times that of one");
+    let (mut sizes, mut ratios) = (Vec::new(), Vec::new());
+    for (model, rows) in models {
+        let Some(one) = rows.first() else { continue };
+        let times = rows.iter().map(|row| ratio_of_latencies(&one.runs, &row.runs)).collect::<Result<Vec<_>>>()?;
+        plot = plot.series(*model, rows.iter().map(|row| row.batch_size).zip(times.iter().copied()))?;
+        sizes.extend(rows.iter().map(|row| row.batch_size));
+        ratios.extend(times);
+    }
+    if let (Some(&smallest), Some(&largest)) = (sizes.iter().min(), sizes.iter().max()) {
+        let ideal = [smallest, largest].map(|size| (size, size as f64 / smallest as f64));
+        plot = plot.theory("if only reading counted", ideal)?;
+    }
+    Ok(plot.intervals(Statistics::interval_names(&ratios)).log_x().log_y().note(with_models(info, models)))
+}
+
+/// What a prompt waits and what it costs, by batch size.
+pub fn waiting_plot(rows: &[BatchRun], info: &RunInfo) -> Result<LinePlot> {
+    Ok(LinePlot::new("What a prompt waits, and what it costs")
+        .x("batch size", "prompts")
+        .y("time", "ms")
+        .series("waits: batch latency", rows.iter().map(|row| (row.batch_size, milliseconds(row.batch_latency))))?
+        .series("costs: time per sample", rows.iter().map(|row| (row.batch_size, milliseconds(row.time_per_sample))))?
+        .intervals(Statistics::interval_names(rows.iter().flat_map(|row| [&row.batch_latency, &row.time_per_sample])))
+        .log_x()
+        .log_y()
+        .note(info))
+}
+
+/// Tokens that go through the model in prefill, padding included, if prompts are cut into batches of a size as they
+/// come.
+///
+/// # Errors
+/// A batch size of 0; a prompt that cannot be encoded.
+pub fn padded_tokens(loaded: &Loaded, prompts: &[&str], batch_size: usize) -> Result<usize> {
+    if batch_size == 0 {
+        return Err(Error::input("batches of 0 prompts").hint("give a batch size of at least 1"));
+    }
+    let lengths =
+        prompts.iter().map(|prompt| Ok(loaded.tokenizer.encode(prompt)?.len())).collect::<Result<Vec<_>>>()?;
+    Ok(lengths.chunks(batch_size).map(|batch| batch.len() * batch.iter().max().copied().unwrap_or(0)).sum())
+}
+
+/// The same prompts, cut into batches in two ways: tokens that go through the model in prefill, and what that takes.
+pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Result<Table> {
+    let first = rows.first().map(|(_, _, runs)| &runs.latency);
+    Ok(Table::new("Uneven prompts: as they come, and sorted by length")
+        .column("batches", "", rows.iter().map(|(name, _, _)| *name))?
+        .column("prefill, padding included", "tokens", rows.iter().map(|(_, tokens, _)| *tokens))?
+        .column("latency", "ms", rows.iter().map(|(_, _, runs)| milliseconds(runs.latency)))?
+        .column("throughput", "tokens/s", rows.iter().map(|(_, _, runs)| runs.throughput))?
+        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+}
+
+/// Prompts at the edge, with what stands out.
+pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
+    let first = rows.first().map(|row| &row.runs.latency);
+    Ok(Table::new("Prompts at the edge")
+        .column("prompt", "", rows.iter().map(|row| &row.name))?
+        .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))?
+        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency)))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
+        .column("speed", "", rows.iter().map(|row| &row.speed_note))?
+        .column("text", "", rows.iter().map(|row| &row.text_note))?
+        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_saves_what_counting_says() {
+        // With: 4 + 2 tokens. Without: 4 + 5 + 6.
+        assert!((tokens_saved(4, 3) - 15.0 / 6.0).abs() < 1e-12);
+        assert!((tokens_saved(4, 1) - 1.0).abs() < 1e-12);
+    }
+}

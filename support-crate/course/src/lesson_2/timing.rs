@@ -1,0 +1,86 @@
+//! The lesson's stopwatch, for batches and lists of prompts.
+
+use quantlab::error::{Error, Result};
+use quantlab::generate::{GenerateOptions, generate_tokens};
+use quantlab::measure::{Clock, Metrics, stopwatch};
+use quantlab::model::Loaded;
+
+/// One timed generation from all prompts, as one batch: the tokenizer stays outside, the device is waited for on both
+/// sides, and the end of a text does not stop it. The new tokens of all sequences count.
+///
+/// ```
+/// use quantlab::prelude::*;
+///
+/// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
+/// let options = GenerateOptions { max_new_tokens: 4, ..GenerateOptions::default() };
+/// let run = time_batch(&WallClock, &loaded, &["Once upon a time", "Water"], &options)?;
+/// assert_eq!(run.tokens_generated, 8);
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// As [`generate_tokens`]: no prompts, or one that is empty or leaves no room for the new tokens in the model's
+/// context.
+pub fn time_batch(clock: &dyn Clock, loaded: &Loaded, prompts: &[&str], options: &GenerateOptions) -> Result<Metrics> {
+    let ids = prompts.iter().map(|prompt| loaded.tokenizer.encode(prompt)).collect::<Result<Vec<_>>>()?;
+    let options = GenerateOptions { stop_at_eos: false, ..options.clone() };
+    let generate = || generate_tokens(&*loaded.model, &ids, &options, &mut |_, _| ());
+    let (generated, total_latency_s) = stopwatch(clock, &*loaded.model, generate)?;
+    Ok(Metrics::of(generated.iter().map(|sequence| sequence.tokens.len()).sum(), total_latency_s))
+}
+
+/// Runs of one batch size: for each run, the times of its batches in order.
+pub type BatchTimes = Vec<Vec<Metrics>>;
+
+/// Times a list of prompts cut into batches of each size, the last one smaller if need be. A run is the whole list
+/// once. The sizes take turns, `repeats` rounds, after a round that is dropped.
+///
+/// # Errors
+/// A batch size of 0; no prompts; otherwise as [`time_batch`].
+pub fn time_batches(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompts: &[&str],
+    batch_sizes: &[usize],
+    options: &GenerateOptions,
+    repeats: usize,
+) -> Result<Vec<BatchTimes>> {
+    if batch_sizes.contains(&0) || prompts.is_empty() {
+        return Err(Error::input(format!("{} prompts in batches of {batch_sizes:?}", prompts.len()))
+            .hint("give at least one prompt, and batches of at least one"));
+    }
+    in_turn(repeats, batch_sizes, |size| {
+        prompts.chunks(*size).map(|batch| time_batch(clock, loaded, batch, options)).collect()
+    })
+}
+
+/// Lets several scenarios take turns: one run of each, then the next round, so that whatever else the machine does
+/// meanwhile happens to all of them alike. The first round is dropped. Returns the `repeats` runs of each scenario.
+///
+/// ```
+/// use quantlab_course::in_turn;
+///
+/// let mut order = Vec::new();
+/// let runs = in_turn(2, &["a", "b"], |name| {
+///     order.push(*name);
+///     Ok(order.len())
+/// })?;
+/// assert_eq!(order, ["a", "b", "a", "b", "a", "b"]);
+/// assert_eq!(runs, [[3, 5], [4, 6]]);
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// That of a run.
+pub fn in_turn<S, T>(repeats: usize, scenarios: &[S], mut run: impl FnMut(&S) -> Result<T>) -> Result<Vec<Vec<T>>> {
+    let mut all: Vec<Vec<T>> = scenarios.iter().map(|_| Vec::with_capacity(repeats)).collect();
+    for round in 0..=repeats {
+        for (scenario, runs) in scenarios.iter().zip(&mut all) {
+            let result = run(scenario)?;
+            if round > 0 {
+                runs.push(result);
+            }
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,111 @@
+//! Checks of lesson 3: perplexity.
+
+mod divergence;
+mod evaluation;
+mod interval;
+mod likelihood;
+mod padding;
+mod report;
+mod sequence;
+mod texts;
+
+use std::iter::Sum;
+
+use serde::Serialize;
+
+/// What all lessons have.
+#[doc(no_inline)]
+pub use crate::{Complaint, Prediction, Score, SelfCheck, ask, attempt, attempt_or};
+pub use divergence::check_kl_divergence;
+pub use evaluation::check_evaluate;
+pub use interval::student_t_95;
+pub use likelihood::check_log_softmax_at;
+pub use padding::check_pad_batch;
+pub use report::{quality_in_words, speed_against_first};
+pub use sequence::check_sequence_loss;
+pub use texts::kinds_of_text;
+
+/// Texts of different lengths as a rectangle. Both have a row for each text, all of the same length.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PaddedBatch {
+    /// Token ids, padding included.
+    pub ids: Vec<Vec<u32>>,
+    /// `true` for a token, `false` for padding.
+    pub mask: Vec<Vec<bool>>,
+}
+
+/// How badly a model predicted some tokens: the two numbers that can be added up over texts and batches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct LossSum {
+    /// Negative log-likelihoods, added up, in nats.
+    pub nll: f64,
+    /// Tokens that were predicted.
+    pub tokens: usize,
+}
+
+impl LossSum {
+    /// The mean negative log-likelihood of a token, in nats; NaN if none was predicted.
+    pub fn mean(&self) -> f64 {
+        self.nll / self.tokens as f64
+    }
+}
+
+/// Every token counts the same, whichever text it stands in.
+impl<'a> Sum<&'a LossSum> for LossSum {
+    fn sum<I: Iterator<Item = &'a Self>>(sums: I) -> Self {
+        sums.fold(Self::default(), |all, sum| Self { nll: all.nll + sum.nll, tokens: all.tokens + sum.tokens })
+    }
+}
+
+/// How well a model predicts a set of texts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Tokens that were predicted.
+    pub tokens: usize,
+    /// Mean negative log-likelihood of a token, in nats.
+    pub average_loss: f64,
+    /// `exp(average_loss)`: as uncertain as a choice among this many tokens.
+    pub perplexity: f64,
+}
+
+/// `-log softmax(logits)[id]` in nats, for the checks to compare with.
+fn nll(logits: &[f32], id: u32) -> f64 {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let shifted = |logit: f32| f64::from(logit) - f64::from(largest);
+    let sum: f64 = logits.iter().map(|&logit| shifted(logit).exp()).sum();
+    sum.ln() - shifted(logits[id as usize])
+}
+
+/// Whether two numbers are the same for someone who computes in float32.
+fn is_close(got: f64, expected: f64) -> bool {
+    // Infinities are equal, but their difference is NaN.
+    got == expected || (got - expected).abs() <= 1e-4 * expected.abs().max(1.0)
+}
+
+/// The values, or of many the first ones.
+fn shown<T: std::fmt::Debug>(values: &[T]) -> String {
+    const MAX_SHOWN: usize = 12;
+    match values.get(..MAX_SHOWN) {
+        Some(first) if values.len() > MAX_SHOWN => format!("{first:?} and {} more", values.len() - MAX_SHOWN),
+        _ => format!("{values:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_over_texts_is_one_over_tokens() {
+        let sums = [LossSum { nll: 60.0, tokens: 30 }, LossSum { nll: 40.0, tokens: 10 }];
+        assert!((sums.iter().sum::<LossSum>().mean() - 2.5).abs() < 1e-15);
+        assert!(LossSum::default().mean().is_nan());
+    }
+
+    #[test]
+    fn the_reference_does_not_overflow() {
+        assert!(is_close(nll(&[0.0, 3.0_f32.ln()], 0), 4.0_f64.ln()));
+        assert!(is_close(nll(&[1000.0, 1000.0], 1), 2.0_f64.ln()));
+        assert!(is_close(nll(&[0.0, -2000.0], 1), 2000.0));
+    }
+}

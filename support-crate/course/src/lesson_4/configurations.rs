@@ -1,0 +1,188 @@
+//! `configurations`: the baseline and three quantized formats, which differ in nothing else.
+
+use super::Configuration;
+use crate::{Check, Complaint, Score, Verdict, ask};
+use quantlab::model::{Device, Engine, LoadOptions, Precision};
+use quantlab::quant::{FourBit, FourBitOptions, Head, QuantizationConfig, QuantizationMethod as Method};
+
+/// Not only the first GPUs.
+const DEVICES: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1), Device::Cuda(7)];
+
+const FORMATS: [&str; 3] = ["INT8", "NF4", "FP4"];
+
+const HINTS: [&str; 3] = [
+    "Which of the options is what you compare, and which have to be the same in all four rows?",
+    "`precision` is `Precision::Float16` on a GPU and `Precision::Float32` on a CPU, in all four. `quantization` is \
+     `None` for the baseline, `Some(QuantizationConfig::int8())`, `Some(QuantizationConfig::nf4())` and \
+     `Some(QuantizationConfig::fp4())` for the others.",
+    "`let (precision, baseline) = if device.is_cpu() { (Precision::Float32, \"FP32 (Baseline CPU)\") } else { \
+     (Precision::Float16, \"FP16 (Baseline GPU)\") };` and for each name and quantization a `Configuration { name: \
+     name.to_owned(), options: LoadOptions { precision, device, quantization, ..LoadOptions::default() } }`",
+];
+
+/// Checks `configurations(device)`.
+pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Score {
+    let [cpu, gpus @ ..] = DEVICES.map(|device| (device, ask(|| Ok(yours(device)))));
+    let everywhere = |look: &dyn Fn(Device, &[Configuration]) -> Verdict| {
+        [&cpu].into_iter().chain(&gpus).try_for_each(|(device, all)| match all {
+            Ok(all) => look(*device, all),
+            Err(complaint) => Err(complaint.clone()),
+        })
+    };
+    let quantized = |format, is_so: fn(&QuantizationConfig) -> bool| {
+        everywhere(&|_, all| {
+            let config = called(all, format)?;
+            Complaint::unless(is_so(config), || {
+                format!("the configuration called {format} is {config}: its row would show another format's numbers")
+            })
+        })
+    };
+    Check::new("configurations", HINTS)
+        .about(&cpu.1, "on a CPU the baseline comes first, in float32, and says so in its name", |all| {
+            is_baseline(cpu.0, all)
+        })
+        .point(
+            "on a GPU it is in float16, and says so",
+            gpus.iter().try_for_each(|(device, all)| match all {
+                Ok(all) => is_baseline(*device, all),
+                Err(complaint) => Err(complaint.clone()),
+            }),
+        )
+        .point(
+            "there is an INT8, in 8 bits",
+            quantized("INT8", |config| matches!(config.method, Method::LlmInt8 { .. } | Method::StaticInt8(_))),
+        )
+        .point("there is an NF4, in 4 bits of that type", quantized("NF4", |config| is_four_bit(config, FourBit::Nf4)))
+        .point("there is an FP4, in 4 bits of that type", quantized("FP4", |config| is_four_bit(config, FourBit::Fp4)))
+        .point("they come in this order: baseline, INT8, NF4, FP4", everywhere(&|_, all| in_order(all)))
+        .point("nothing else differs", everywhere(&|_, all| alike(all)))
+        .point("all four compute on the device that was asked for", everywhere(&on_device))
+        .score()
+}
+
+fn is_baseline(device: Device, all: &[Configuration]) -> Verdict {
+    let (precision, digits, other) =
+        if device.is_cpu() { (Precision::Float32, "32", "16") } else { (Precision::Float16, "16", "32") };
+    let Some(Configuration { name, options }) = all.first() else { return Err(no_configurations()) };
+    if options.quantization.is_some() {
+        return wrong!(
+            "the first configuration, {name:?}, is quantized; the others are compared with the baseline, so put that first"
+        );
+    }
+    if options.precision != precision {
+        let why = match precision {
+            Precision::Float32 => ": a CPU would run it in float32 under that name",
+            _ => "",
+        };
+        return wrong!("on {device} the baseline is in {}, expected {precision}{why}", options.precision);
+    }
+    if !name.contains(digits) || name.contains(other) {
+        return wrong!(
+            "on {device} the baseline computes in {precision}, but is called {name:?}; a table should say which it is"
+        );
+    }
+    Complaint::unless(name.to_lowercase().contains("baseline"), || {
+        format!("the baseline is called {name:?}; its name should contain \"Baseline\"")
+    })
+}
+
+fn is_four_bit(config: &QuantizationConfig, wanted: FourBit) -> bool {
+    matches!(&config.method, Method::FourBit(options) if options.quant_type == wanted)
+}
+
+fn no_configurations() -> Complaint {
+    Complaint::wrong("there are no configurations")
+}
+
+fn names(all: &[Configuration]) -> Vec<&str> {
+    all.iter().map(|one| one.name.as_str()).collect()
+}
+
+/// Where the configuration with this in its name, in any case, stands; rather one that has no other format's name in it.
+fn place(all: &[Configuration], format: &str) -> Option<usize> {
+    let named = |one: &Configuration, format: &str| one.name.to_uppercase().replace(['-', ' '], "").contains(format);
+    let only = |one: &Configuration| FORMATS.iter().all(|other| *other == format || !named(one, other));
+    all.iter().position(|one| named(one, format) && only(one)).or_else(|| all.iter().position(|one| named(one, format)))
+}
+
+fn in_order(all: &[Configuration]) -> Verdict {
+    if FORMATS.map(|format| place(all, format)) != [Some(1), Some(2), Some(3)] {
+        return wrong!("yours are {:?}; the tables below rely on the order", names(all));
+    }
+    Complaint::unless(all.len() == 4, || {
+        format!("there are {} configurations, expected 4: {:?}", all.len(), names(all))
+    })
+}
+
+/// The quantization of the configuration with this in its name.
+fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a QuantizationConfig, Complaint> {
+    let Some(Configuration { name, options }) = place(all, format).map(|place| &all[place]) else {
+        return wrong!("none of {:?} has {format} in its name", names(all));
+    };
+    let config = options.quantization.as_ref();
+    let config =
+        config.ok_or_else(|| Complaint::wrong(format!("{name:?} is not quantized: `quantization` is `None`")))?;
+    config.check()?;
+    Ok(config)
+}
+
+/// Whether nothing differs but the format, field by field.
+fn alike(all: &[Configuration]) -> Verdict {
+    let Some(baseline) = all.first() else { return Err(no_configurations()) };
+    for Configuration { name, options } in all {
+        let LoadOptions { precision, device: _, engine, quantization, check_finite } = options;
+        if *precision != baseline.options.precision {
+            return wrong!(
+                "what is not quantized is {precision} in {name:?} and {} in the baseline: then two things change at once, \
+                 and no difference has one cause",
+                baseline.options.precision
+            );
+        }
+        if *engine != baseline.options.engine || *check_finite != baseline.options.check_finite {
+            return wrong!(
+                "{name:?} has another `engine` or `check_finite` than the baseline: leave them at their defaults"
+            );
+        }
+        if engine.is_some_and(|engine| engine != Engine::for_device(options.device)) {
+            return wrong!("{name:?} names an `engine` that is not {}'s: leave it at its default", options.device);
+        }
+        let Some(config) = quantization else { continue };
+        if let Some((field, value)) = differs(config) {
+            return wrong!(
+                "{name:?} changes `{field}`, too, to {value}; keep what `QuantizationConfig::int8()`, `nf4()` and `fp4()` \
+                 give, which is what bitsandbytes does, or your numbers compare with nobody's"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The first setting, besides bits and type, in which a configuration is not as bitsandbytes' own, and its value. Those that
+/// the format has no use for do not count.
+fn differs(config: &QuantizationConfig) -> Option<(&'static str, String)> {
+    let skipped = &config.skip_modules;
+    let mut settings = vec![
+        ("head", config.head != Head::AsLoaded, format!("{:?}", config.head)),
+        ("skip_modules", skipped.iter().flatten().any(|module| module != "lm_head"), format!("{skipped:?}")),
+    ];
+    match &config.method {
+        Method::LlmInt8 { threshold } => settings.push(("threshold", *threshold != 6.0, threshold.to_string())),
+        Method::FourBit(FourBitOptions { quant_type: _, blocksize, double_quant }) => settings.extend([
+            ("blocksize", *blocksize != 64, blocksize.to_string()),
+            ("double_quant", *double_quant, "true".to_owned()),
+            ("compute_dtype", config.compute_dtype != Precision::Float32, config.compute_dtype.to_string()),
+        ]),
+        _ => settings.push(("method", true, config.to_string())),
+    }
+    settings.into_iter().find(|(_, differs, _)| *differs).map(|(setting, _, value)| (setting, value))
+}
+
+fn on_device(device: Device, all: &[Configuration]) -> Verdict {
+    match all.iter().find(|one| one.options.device != device) {
+        None if all.is_empty() => Err(no_configurations()),
+        None => Ok(()),
+        Some(one) => {
+            wrong!("asked for {device}, {:?} would compute on {}", one.name, one.options.device)
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! `generate_text_and_time`: one generation, its text and its time.
+
+use crate::cases::LONG_PROMPT;
+use crate::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
+use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
+use quantlab::error::Result;
+use quantlab::measure::Clock;
+use quantlab::model::{Loaded, Tokenizer};
+
+const PROMPT: &str = "Once upon a time there lived a fisher";
+const NEW_TOKENS: usize = 8;
+/// Where one of the models would like to end its text.
+const ENDS_AFTER: usize = NEW_TOKENS / 2;
+
+const OTHER_PROMPT: &str = "Sam";
+/// Its first token, which ends a text, has no text of its own.
+const SPECIAL_PROMPT: &str = "<|endoftext|>Once upon a time";
+/// What the model says after the other prompt: some of its characters are made of several tokens.
+const SAYING: &str = " na\u{ef}ve caf\u{e9} \u{2014} \u{20ac}";
+
+const HINTS: [&str; 3] = [
+    "What do you want to know the time of, and which parts of your function are not that?",
+    "Text to ids; the stopwatch around generating, and around nothing else; ids to text.",
+    "`let ids = loaded.tokenizer.encode(prompt)?;`, `let (generated, latency) = stopwatch(clock, &*loaded.model, || \
+     loaded.generate_tokens(&ids, &options))?;` with `stop_at_eos: false`, and \
+     `loaded.tokenizer.decode(&generated.tokens)?`",
+];
+
+type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &str, usize) -> Result<(String, f64)> + 'a;
+
+/// Checks `generate_text_and_time(clock, loaded, prompt, max_new_tokens)`: the new text and seconds.
+pub fn check_generate_text_and_time(
+    yours: impl Fn(&dyn Clock, &Loaded, &str, usize) -> Result<(String, f64)>,
+) -> Score {
+    // One that would like to end its text in the middle, and one that says another token each time.
+    let ending = Trial::of_ending(&yours);
+    let talking = [
+        (OTHER_PROMPT, SAYING.to_owned()),
+        (LONG_PROMPT, SAYING.repeat(9)),
+        (OTHER_PROMPT, "!".to_owned()),
+        (SPECIAL_PROMPT, SAYING.repeat(2)),
+    ]
+    .into_iter()
+    .map(|(prompt, saying)| Trial::of_talking(&yours, prompt, &saying))
+    .collect::<Result<Vec<_>, _>>();
+    Check::new("generate_text_and_time", HINTS)
+        .about(&ending, "the clock that was passed in is read before and after", |trial| trial.timed().map(drop))
+        .about(&ending, "the tokenizer stays out of the timed part", |trial| trial.timed()?.leaves_text_outside())
+        .about(&ending, "the device is waited for before the clock starts", |trial| trial.timed()?.waits_before())
+        .about(&ending, "the device is waited for before the clock stops", |trial| trial.timed()?.waits_after())
+        .about(&ending, "exactly max_new_tokens tokens are generated, once", |trial| {
+            trial.generates_all()?;
+            talking.as_ref().map_err(Complaint::clone)?.iter().try_for_each(Trial::generates_all)
+        })
+        .about(&ending, "the latency is the time between the two readings, in seconds", Trial::latency_fits)
+        .about(&talking, "the text is that of the new tokens, without the prompt", |trials| {
+            trials.iter().try_for_each(Trial::text_is_new)
+        })
+        .about(&ending, "an error is handed on", |trial| hands_on_errors(&yours, trial))
+        .score()
+}
+
+/// One call of the answer, and what happened on the machine meanwhile.
+struct Trial {
+    text: String,
+    latency: f64,
+    events: Vec<Event>,
+    /// Some of the calls of the model, each of which can fail.
+    some_calls: Vec<usize>,
+    prompt_tokens: usize,
+    /// What the model read first.
+    read: Vec<u32>,
+    new_tokens: usize,
+    /// After how many new tokens the model wants to end its text.
+    ends_after: Option<usize>,
+    expected_text: String,
+    prompt: &'static str,
+}
+
+const COSTS: Costs = Costs { is_asynchronous: true, encode: 1e4, decode: 1e5, ..Costs::PLAIN };
+
+fn tokenizer() -> Result<Tokenizer> {
+    Machine::new(COSTS).tokenizer()
+}
+
+fn ending(machine: &Machine, prompt_tokens: usize) -> Result<Loaded> {
+    machine.loaded(|model| model.ending_at(prompt_tokens + ENDS_AFTER))
+}
+
+impl Trial {
+    fn of_ending(yours: &Answer<'_>) -> Result<Self, Complaint> {
+        let machine = Machine::new(COSTS);
+        let prompt_tokens = tokenizer()?.encode(PROMPT)?.len();
+        let trial = Self::run(yours, &machine, &ending(&machine, prompt_tokens)?, PROMPT, NEW_TOKENS)?;
+        Ok(Self { ends_after: Some(ENDS_AFTER), ..trial })
+    }
+
+    fn of_talking(yours: &Answer<'_>, prompt: &'static str, saying: &str) -> Result<Self, Complaint> {
+        let machine = Machine::new(COSTS);
+        let (prompt_tokens, said) = (tokenizer()?.encode(prompt)?.len(), tokenizer()?.encode(saying)?);
+        let (new_tokens, expected_text) = (said.len(), tokenizer()?.decode(&said)?);
+        let vocab_size = tokenizer()?.vocab_size();
+        let says = move |_, position: usize| {
+            let place = (position + 1).saturating_sub(prompt_tokens) % new_tokens;
+            one_of(said[place], vocab_size)
+        };
+        let loaded = machine.loaded(|model: ProbeModel| model.saying(says))?;
+        let trial = Self::run(yours, &machine, &loaded, prompt, new_tokens)?;
+        Ok(Self { expected_text, ..trial })
+    }
+
+    fn run(
+        yours: &Answer<'_>,
+        machine: &Machine,
+        loaded: &Loaded,
+        prompt: &'static str,
+        new_tokens: usize,
+    ) -> Result<Self, Complaint> {
+        let (text, latency) = ask(|| yours(&machine.clock(), loaded, prompt, new_tokens))?;
+        Ok(Self {
+            text,
+            latency,
+            events: machine.events(),
+            some_calls: machine.some_calls().collect(),
+            prompt_tokens: tokenizer()?.encode(prompt)?.len(),
+            read: machine.passes().into_iter().next().map(|pass| pass.ids).unwrap_or_default(),
+            new_tokens,
+            ends_after: None,
+            expected_text: String::new(),
+            prompt,
+        })
+    }
+
+    fn timed(&self) -> Result<Timed<'_>, Complaint> {
+        Timed::lasting(&self.events, self.latency)
+    }
+
+    fn generates_all(&self) -> Verdict {
+        let prompts_read = self.events.iter().filter(|event| reads(event, self.prompt_tokens)).count();
+        if prompts_read > 1 {
+            return wrong!("the prompt was read {prompts_read} times; generate once, warming up is left to the caller");
+        }
+        let (prompt, read) = (tokenizer()?.encode(self.prompt)?, self.read.len());
+        Complaint::unless(read == 0 || self.read == prompt, || {
+            let all = prompt.len();
+            if read == all {
+                format!("the prompt has {all} tokens; the model was given as many, but others")
+            } else {
+                format!("the prompt has {all} tokens, the model was given {read}")
+            }
+        })?;
+        let (asked, passes) = (self.new_tokens, self.events.iter().filter(|event| event.is_forward()).count());
+        match passes {
+            _ if passes == asked => Ok(()),
+            _ if self.ends_after.is_some_and(|end| passes == end || passes == end + 1) => {
+                wrong!(
+                    "{asked} tokens were asked for, {passes} were generated: the model wanted to end its text. Formats that \
+                     say different things would be timed over different lengths; set `stop_at_eos: false`"
+                )
+            }
+            _ => wrong!("{asked} tokens were asked for, {passes} were generated"),
+        }
+    }
+
+    fn latency_fits(&self) -> Verdict {
+        let passed = self.timed()?.passed;
+        let is = |value: f64| (self.latency - value).abs() <= 5e-4 * value.abs();
+        match () {
+            () if is(passed) => Ok(()),
+            () if is(1e3 * passed) => wrong!("the latency is in milliseconds; seconds are asked for"),
+            () if is(passed / self.new_tokens as f64) => {
+                wrong!("that is the time of one token; the latency of the whole generation is asked for")
+            }
+            () => wrong!("{passed:.2} s passed on the clock, yours says {:.2}", self.latency),
+        }
+    }
+
+    fn text_is_new(&self) -> Verdict {
+        let (got, expected) = (self.text.trim(), self.expected_text.trim());
+        match () {
+            () if got == expected => Ok(()),
+            () if got.is_empty() => wrong!("the text is empty"),
+            () if got.contains(char::REPLACEMENT_CHARACTER) => wrong!(
+                "the model said {expected:?}, you return {got:?}: a character can be made of several tokens, so decode all \
+                 tokens together"
+            ),
+            () if got.starts_with(self.prompt) && got.ends_with(expected) => {
+                wrong!("the text begins with the prompt: in the table it would look as if the model had said it")
+            }
+            () => wrong!("the model said {expected:?}, you return {got:?}"),
+        }
+    }
+}
+
+/// Lets the first call of the model fail, the last one, and some between.
+fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Verdict {
+    for &call in &good.some_calls {
+        let machine = Machine::failing_at(COSTS, call);
+        let loaded = ending(&machine, good.prompt_tokens)?;
+        let got = ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS));
+        if !machine.has_failed() {
+            continue;
+        }
+        must_fail(got, |(text, _)| {
+            format!(
+                "the device failed while it worked, and yet the function returned the text {text:?}: hand the error on \
+                 with `?`"
+            )
+        })?;
+    }
+    let machine = Machine::new(COSTS);
+    let mut loaded = ending(&machine, good.prompt_tokens)?;
+    loaded.tokenizer = Machine::failing_tokenizer()?;
+    match ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS)) {
+        Err(Complaint::Failed(message)) if !message.contains("prompt is empty") => Ok(()),
+        Err(Complaint::Failed(_)) | Ok(_) => {
+            wrong!("the tokenizer failed, and yet the function went on: hand the error on with `?`")
+        }
+        Err(other) => Err(other),
+    }
+}
+
+fn reads(event: &Event, prompt_tokens: usize) -> bool {
+    matches!(*event, Event::Forward { past_len: 0, seq_len, .. } if seq_len == prompt_tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else decoding token by token would give the right text.
+    #[test]
+    fn some_characters_are_made_of_several_tokens() {
+        let tokenizer = tokenizer().unwrap();
+        let ids = tokenizer.encode(SAYING).unwrap();
+        assert_eq!(tokenizer.decode(&ids).unwrap(), SAYING);
+        let pieces: String = ids.iter().map(|id| tokenizer.decode(&[*id]).unwrap()).collect();
+        assert!(pieces.contains(char::REPLACEMENT_CHARACTER), "{pieces:?}");
+        assert_ne!(ids.len(), NEW_TOKENS);
+    }
+
+    #[test]
+    fn a_prompt_with_a_special_token_is_not_the_text_of_its_tokens() {
+        let tokenizer = tokenizer().unwrap();
+        assert_ne!(tokenizer.decode(&tokenizer.encode(SPECIAL_PROMPT).unwrap()).unwrap(), SPECIAL_PROMPT);
+    }
+}

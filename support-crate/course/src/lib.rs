@@ -1,0 +1,59 @@
+//! What the lessons need beyond the library: checks that score an answer, with messages and hints, and the tables and
+//! plots that a lesson draws. A lesson's first cell says `use quantlab_course::lesson_1::*;`.
+//!
+//! A check calls the learner's function on cases whose answers are known: with a clock that only the probes
+//! move ([`probe`]), a hub whose models are known, a text whose loss is known. It looks at what the function
+//! does, never at how it is spelled. Its value is a [`Score`]: as text the number of points, which is what
+//! nbgrader reads; as HTML a card with what passed, what did not and why, and hints to open one by one.
+//!
+//! An unfinished answer (`todo!()`) is no accident here: checks say "not yet", and cells that use the
+//! answer go through [`attempt`].
+
+/// An error that says what is wrong with an answer, formatted as by `format!`.
+macro_rules! wrong {
+    ($($text:tt)*) => {
+        Err($crate::Complaint::wrong(format!($($text)*)))
+    };
+}
+
+mod card;
+mod cases;
+mod evidence;
+mod figure;
+pub mod lesson_1;
+pub mod lesson_2;
+pub mod lesson_3;
+pub mod lesson_4;
+mod outcome;
+mod prediction;
+pub mod probe;
+mod proof;
+mod score;
+mod self_check;
+
+pub use lesson_1::*;
+pub use lesson_2::*;
+pub use lesson_3::*;
+pub use lesson_4::*;
+pub use outcome::{Complaint, ask, attempt, attempt_or};
+pub(crate) use outcome::{Verdict, must_fail, taken_for_success};
+pub use prediction::Prediction;
+pub use proof::tell_key;
+pub use score::Score;
+pub(crate) use score::{Check, Point};
+pub use self_check::SelfCheck;
+
+use quantlab::measure::Statistics;
+use quantlab::report::Estimate;
+
+/// Seconds to milliseconds, with the interval.
+fn milliseconds(seconds: Statistics) -> Estimate {
+    Estimate::from(seconds) * 1e3
+}
+
+/// How many tokens go through the model for m new ones after a prompt of n: n + m - 1 with the cache, and the sum of n,
+/// n + 1, ... n + m - 1 without.
+fn tokens_computed(n: usize, m: usize) -> (usize, usize) {
+    let steps = m.saturating_sub(1);
+    (n + steps, m * n + m * steps / 2)
+}

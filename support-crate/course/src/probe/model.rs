@@ -1,0 +1,139 @@
+//! A model whose logits are known.
+
+use std::fmt;
+
+use super::{Machine, Pass};
+use quantlab::error::{Error, Result};
+use quantlab::model::{CacheStorage, CausalLm, Device, Logits, ModelInfo, Precision, Step, TensorInfo};
+
+/// Logits (V) after a token at a position of its sequence, padding not counted.
+type NextLogits = dyn Fn(u32, usize) -> Vec<f32> + Send + Sync;
+
+/// Whether a pass over these ids fails, row by row, padding included.
+type Fails = dyn Fn(&[u32]) -> bool + Send + Sync;
+
+/// A model that has no weights: what it says is a function of the token and its position.
+pub struct ProbeModel {
+    machine: Machine,
+    /// How many models came into memory before it.
+    number: usize,
+    info: ModelInfo,
+    tensors: Vec<TensorInfo>,
+    next_logits: Box<NextLogits>,
+    fails_on: Option<Box<Fails>>,
+}
+
+/// Logits of which one is the highest.
+pub fn one_of(id: u32, vocab_size: usize) -> Vec<f32> {
+    (0..vocab_size as u32).map(|other| if other == id { 4.0 } else { 0.0 }).collect()
+}
+
+impl ProbeModel {
+    /// A model on a machine that says the same token for ever.
+    pub fn new(machine: &Machine, vocab_size: usize) -> Self {
+        let info = ModelInfo {
+            architecture: "probe",
+            engine: "probe",
+            device: Device::Cpu,
+            dtype: Precision::Float32,
+            vocab_size,
+            context_len: 1024,
+            n_layer: 1,
+            n_head: 1,
+            hidden_size: 1,
+            eos_token_ids: vec![0],
+            num_parameters: 0,
+            parameter_bytes: 0,
+            mapped_bytes: 0,
+            quant_state_bytes: 0,
+            bytes_per_token: 0,
+            buffer_bytes: 0,
+        };
+        let next_logits = Box::new(move |_, _| one_of(1, vocab_size));
+        let number = machine.load();
+        Self { machine: machine.clone(), number, info, tensors: Vec::new(), next_logits, fails_on: None }
+    }
+
+    /// This model with something else to say.
+    pub fn saying(mut self, next_logits: impl Fn(u32, usize) -> Vec<f32> + Send + Sync + 'static) -> Self {
+        self.next_logits = Box::new(next_logits);
+        self
+    }
+
+    /// This model, failing in the passes over such ids.
+    pub fn failing_on(mut self, fails: impl Fn(&[u32]) -> bool + Send + Sync + 'static) -> Self {
+        self.fails_on = Some(Box::new(fails));
+        self
+    }
+
+    /// This model, ending its text after so many tokens, prompt and new ones.
+    pub fn ending_at(self, tokens: usize) -> Self {
+        let (vocab_size, eos) = (self.info.vocab_size, self.info.eos_token_ids[0]);
+        self.saying(move |_, position| one_of(if position + 1 >= tokens { eos } else { eos + 1 }, vocab_size))
+    }
+
+    /// This model with something else to tell about itself.
+    pub fn with_info(mut self, change: impl FnOnce(&mut ModelInfo)) -> Self {
+        change(&mut self.info);
+        self
+    }
+
+    /// This model with tensors to list.
+    pub fn with_tensors(mut self, tensors: Vec<TensorInfo>) -> Self {
+        self.tensors = tensors;
+        self
+    }
+}
+
+impl Drop for ProbeModel {
+    fn drop(&mut self) {
+        self.machine.unload();
+    }
+}
+
+impl fmt::Debug for ProbeModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProbeModel")
+    }
+}
+
+impl CausalLm for ProbeModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.machine.synchronize()
+    }
+
+    fn compute(&self, step: &Step<'_>, _storage: Option<&mut CacheStorage>) -> Result<Logits> {
+        let pass = Pass { model: self.number, ids: step.ids.to_vec() };
+        self.machine.begin_pass(pass, self.info.bytes_per_token)?;
+        let keys = step.past_len + step.seq_len;
+        // Of the keys of each sequence, the last ones are this step's own tokens.
+        let own_masks =
+            || step.key_mask.into_iter().flat_map(|mask| mask.chunks(keys)).map(|row| &row[step.past_len..]);
+        let padding = own_masks().flatten().filter(|is_token| !**is_token).count();
+        let left_padding = own_masks().map(|row| row.iter().take_while(|is_token| !**is_token).count()).sum();
+        if self.fails_on.as_ref().is_some_and(|fails| fails(step.ids)) {
+            return Err(Error::system("the device has no memory left"));
+        }
+        self.machine.forward(step.batch, step.seq_len, step.past_len, padding, left_padding);
+        let all = || (0..step.ids.len() as u32).collect();
+        let wanted: Vec<u32> = step.wanted.clone().unwrap_or_else(all);
+        let logits = |&at: &u32| (self.next_logits)(step.ids[at as usize], step.position_ids[at as usize] as usize);
+        Logits::new(wanted.iter().flat_map(logits).collect(), step.batch, self.info.vocab_size)
+    }
+
+    fn allocate_cache(&self, _batch: usize, _capacity: usize, _dtype: Option<Precision>) -> Result<CacheStorage> {
+        Ok(CacheStorage::nothing())
+    }
+
+    fn retain_rows(&self, _: &mut CacheStorage, _rows: &[usize], _past_len: usize) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! Lesson 3: perplexity.
+
+use crate::answers;
+
+mod reference {
+    pub use quantlab::prelude::*;
+    pub use quantlab_course::lesson_3::*;
+
+    include!("lesson_3/reference.rs");
+}
+
+answers!("lesson_3", log_softmax_at, quantlab_course::check_log_softmax_at: bits, first_is_largest, first_thousand, largest_only_once, log_of_softmax, log_sum_exp, loop_in_f32, maximum_from_zero, negated, one_pass, others_beside_the_largest, overflows, probability, raw_logit, relative_to_the_token, smallest_first, smallest_positive, solution, tail_below_minus_16_skipped, two_logarithms, unfinished);
+
+answers!("lesson_3", pad_batch, quantlab_course::check_pad_batch: at_most_512, cut_to_shortest, each_text_once, fixed_length, inverted_mask, left, length_of_last, mask_by_id, mask_on_the_other_side, no_mask, no_texts, not_padded, other_padding, padded_with_minus_100, place_by_place, solution, unfinished, without_empty_texts);
+
+answers!("lesson_3", sequence_loss, quantlab_course::check_sequence_loss: after_left_padding, averaged, backwards, cut_out_without_logits, first_row, first_token_counted, infinite_losses_skipped, iterators, log_likelihood, not_shifted, one_less, one_too_far, own_softmax, padding_counted, pairs_of_the_mask, remembers_the_one_before, repeated_tokens_skipped, shifted_back, shifted_twice, solution, stops_at_padding, text_only, unfinished);
+
+answers!("lesson_3", evaluate, quantlab_course::check_evaluate: all_at_once, all_tokens, always_two, base_two, by_index, drops_last_batch, each_text_once, empty_texts_in_batches, error_for_one_batch, goes_on_after_errors, helper_for_a_batch, leaves_out_unreadable, left_without_mask, long_texts_cut, mean_of_batch_means, mean_of_perplexities, mean_of_text_means, nan_for_nothing, needs_two_tokens, not_shifted, nothing_is_zero, nothing_works, one_at_a_time, one_too_small, padding_scored, per_text, short_by_characters, solution, sorted_by_length, sum_of_losses, trimmed, unfinished, unreadable_is_nothing, unwraps, weighted_by_characters, weighted_means, weighted_with_texts, without_mask);
+
+answers!("lesson_3", kl_divergence, quantlab_course::check_kl_divergence: absolute, averaged, below_1e_6_is_nothing, bits, cross_entropy, cross_entropy_less_entropy, every_token_anew, exchanged, in_f32, likely_tokens_only, log_of_probabilities, negated, not_weighted, of_logits, of_probabilities, overflows, solution, symmetric, top_token_only, unfinished, weighted_with_q, with_epsilon);
