@@ -92,7 +92,7 @@ fn take_turns(binary: &str) -> Vec<[f64; 2]> {
             let prompt = [(1..=16).collect()];
             let options = TimingOptions {{ max_new_tokens: 64, warmup: 0, repeats: 1, ..TimingOptions::default() }};
             for _ in 0..{TURNS} {{
-                let timing = quantlab::measure::time_generate_tokens(loaded, &prompt, &options)?;
+                let timing = loaded.time(TokenIds(&prompt), &options)?;
                 writeln!(ask)?;
                 println!(\"ms: {{}} {{}}\", Statistics::of(&timing.token_ms[1..])?.median, answers.next().unwrap()?);
             }}

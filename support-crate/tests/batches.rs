@@ -171,7 +171,7 @@ fn batches_that_cannot_be_continued() {
         generate_tokens(&*loaded.model, prompts, options, &mut |_, _| ()).unwrap_err().to_string()
     };
     assert!(message(&[], &options).contains("no prompts"));
-    assert!(generate_batch(&loaded, &[], &options).unwrap_err().to_string().contains("no prompts"));
+    assert!(generate_batch(&loaded, &[""; 0], &options).unwrap_err().to_string().contains("no prompts"));
     assert!(message(&[vec![1], vec![]], &options).starts_with("prompt 1: the prompt is empty"));
     assert!(message(&[vec![]], &options).starts_with("the prompt is empty"));
     assert!(message(&[vec![1], vec![999]], &options).contains("token id 999"));

@@ -8,8 +8,7 @@ use quantlab::generate::{
     FinishReason, GenerateOptions, Generation, generate, generate_batch, generate_streaming, generate_tokens,
 };
 use quantlab::measure::{
-    PerplexityOptions, Runs, TimingOptions, perplexity, perplexity_of_tokens, prompt_of_tokens, time_generate,
-    time_generate_interleaved,
+    PerplexityOptions, Runs, TimingOptions, WallClock, perplexity, perplexity_of_tokens, prompt_of_tokens, time_in_turn,
 };
 use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, TokenBatch, load_model};
 
@@ -190,11 +189,11 @@ fn a_cache_of_another_model_is_refused() {
 fn a_timing_adds_up_and_says_what_it_is_of() {
     let loaded = loaded();
     let options = TimingOptions { max_new_tokens: 12, repeats: 5, ..TimingOptions::default() };
-    let timing = time_generate(&loaded, "the quick brown fox", &options).unwrap();
-    let Runs { runs, latency, throughput, per_token } = &timing.runs;
+    let timing = loaded.time("the quick brown fox", &options).unwrap();
+    let Runs { runs, latency_s: latency, tokens_per_s: throughput, per_token_ms: per_token } = &timing.runs;
     assert_eq!((runs.len(), timing.token_ms.len()), (5, 12));
     assert!(runs.iter().all(|run| run.tokens_generated == 12));
-    assert!(timing.prompt_tokens > 0 && timing.ttft.median > 0.0 && timing.decode_rate.median > 0.0);
+    assert!(timing.prompt_tokens > 0 && timing.ttft_ms.median > 0.0 && timing.decode_tokens_per_s.median > 0.0);
     assert!((throughput.median - 12.0 / latency.median).abs() < 1e-6 * throughput.median);
     assert!((per_token.median - latency.median * 1000.0 / 12.0).abs() < 1e-9);
     assert!(latency.low <= latency.median && latency.median <= latency.high);
@@ -218,12 +217,11 @@ fn a_timing_adds_up_and_says_what_it_is_of() {
 #[test]
 fn one_token_has_no_decode_and_no_repeats_are_refused() {
     let loaded = loaded();
-    let timing =
-        time_generate(&loaded, "fox", &TimingOptions { max_new_tokens: 1, ..TimingOptions::default() }).unwrap();
-    assert_eq!(timing.decode_rate.median, 0.0);
-    let none = time_generate(&loaded, "fox", &TimingOptions { repeats: 0, ..TimingOptions::default() });
+    let timing = loaded.time("fox", &TimingOptions { max_new_tokens: 1, ..TimingOptions::default() }).unwrap();
+    assert_eq!(timing.decode_tokens_per_s.median, 0.0);
+    let none = loaded.time("fox", &TimingOptions { repeats: 0, ..TimingOptions::default() });
     assert!(none.unwrap_err().to_string().contains("`repeats` is 0"));
-    assert!(time_generate(&loaded, "", &TimingOptions::default()).unwrap_err().to_string().contains("empty"));
+    assert!(loaded.time("", &TimingOptions::default()).unwrap_err().to_string().contains("empty"));
 }
 
 #[test]
@@ -265,8 +263,8 @@ fn perplexity_of_text_counts_bytes_and_windows() {
 fn models_timed_in_turn_have_all_their_repeats() {
     let (one, two) = (loaded(), loaded());
     let options = TimingOptions { max_new_tokens: 3, repeats: 4, ..TimingOptions::default() };
-    let timings = time_generate_interleaved(&[&one, &two], "a b c", &options).unwrap();
+    let timings = time_in_turn(&WallClock, &[(&one, "a b c"), (&two, "a b c")], &options).unwrap();
     assert_eq!(timings.len(), 2);
     assert!(timings.iter().all(|timing| timing.runs.runs.len() == 4 && timing.token_ms.len() == 3));
-    assert!(time_generate_interleaved(&[], "a b c", &options).unwrap().is_empty());
+    assert!(time_in_turn::<&str>(&WallClock, &[], &options).unwrap().is_empty());
 }

@@ -9,9 +9,7 @@ use common::tiny;
 use quantlab::error::{ErrorKind, Result};
 use quantlab::generate::{GenerateOptions, generate, generate_streaming};
 use quantlab::interrupt;
-use quantlab::measure::{
-    Metrics, PerplexityOptions, TimingOptions, compare_quality, perplexity, repeat, time_generate,
-};
+use quantlab::measure::{Metrics, PerplexityOptions, TimingOptions, compare_quality, perplexity, repeat};
 use quantlab::model::{Device, Engine, LoadOptions, Loaded, calibrate, load_model, load_model_and_tokenizer};
 use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
 
@@ -60,7 +58,7 @@ fn in_a_cell() {
         ("generating", &|| continued(&loaded)),
         ("generating on candle", &|| continued(&others[0])),
         ("generating on tch", &|| continued(&others[1])),
-        ("timing", &|| time_generate(&loaded, text, &timing).map(drop)),
+        ("timing", &|| loaded.time(text, &timing).map(drop)),
         ("repeats", &|| repeat(3, || Ok(Metrics::default())).map(drop)),
         ("perplexity", &|| perplexity(&loaded, &[text], &PerplexityOptions::default()).map(drop)),
         ("comparing", &|| compare_quality(&loaded, &others[1], &[text]).map(drop)),

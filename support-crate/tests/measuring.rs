@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use common::{cases, gpt2_cases, tiny};
 use quantlab::error::Result;
 use quantlab::measure::{
-    Clock, DecodeLimit, PerplexityOptions, TimingOptions, available_memory, get_model_memory_footprint,
-    measure_memory_bandwidth, memory_bandwidth, peak_memory, peak_memory_of, perplexity, perplexity_of_tokens,
-    reset_peak_memory, resident_memory, threads, time_generate, time_generate_batch, time_generate_tokens,
-    time_in_turn,
+    Clock, DecodeLimit, PerplexityOptions, TimingOptions, TokenIds, available_memory, measure_memory_bandwidth,
+    memory_bandwidth, peak_memory, peak_memory_of, perplexity, perplexity_of_tokens, reset_peak_memory,
+    resident_memory, threads, time_in_turn,
 };
 use quantlab::model::{CacheStorage, CausalLm, Loaded, Logits, ModelInfo, Precision, Step};
 use serde_json::Value;
@@ -216,20 +215,20 @@ fn what_cannot_be_scored_is_an_error() {
         assert!(message(&real, nothing, &PerplexityOptions::default()).contains("nothing to predict"));
     }
     assert!(message(&real, &texts, &batches_of(0)).contains("`batch_size` is 0"));
-    assert!(perplexity(&real, &[], &PerplexityOptions::default()).is_err());
+    assert!(perplexity(&real, &[""; 0], &PerplexityOptions::default()).is_err());
 }
 
 #[test]
 fn the_footprint_is_what_transformers_reports() {
     let known = facts(tiny()).unwrap();
-    let footprint = get_model_memory_footprint(&loaded());
+    let footprint = loaded().footprint();
     assert_eq!(known["parameter_bytes"], footprint.parameter_bytes);
     assert!((footprint.mib() - footprint.total_bytes() as f64 / 1024.0 / 1024.0).abs() < 1e-12);
     assert_eq!(footprint.to_string(), "0.69 MiB: 0.68 of parameters and 0.01 of buffers");
     assert!(footprint.table().unwrap().to_text().contains("0.69"));
     for case in cases() {
         let Some(known) = facts(&case.folder) else { continue };
-        let footprint = get_model_memory_footprint(&case.load());
+        let footprint = case.load().footprint();
         assert_eq!(known["memory_footprint_bytes"], footprint.total_bytes(), "{}", case.name);
     }
 }
@@ -239,50 +238,51 @@ fn a_batch_is_timed_and_counted_as_one() {
     let (loaded, n) = (loaded(), 6);
     let prompts = ragged(&[9, 4, 7]);
     let options = TimingOptions { max_new_tokens: n, warmup: 0, repeats: 5, ..TimingOptions::default() };
-    let timing = time_generate_tokens(&loaded, &prompts, &options).unwrap();
+    let timing = loaded.time(TokenIds(&prompts), &options).unwrap();
     assert_eq!((timing.batch_size, timing.token_ms.len(), timing.prompt_tokens), (3, n, 9));
     assert_eq!((timing.runs.runs.len(), timing.runs.runs[0].tokens_generated), (5, 3 * n));
-    assert!((timing.runs.throughput.median * timing.runs.latency.median / (3 * n) as f64 - 1.0).abs() < 1e-9);
+    assert!((timing.runs.tokens_per_s.median * timing.runs.latency_s.median / (3 * n) as f64 - 1.0).abs() < 1e-9);
     assert!(timing.to_string().starts_with("3 x 9 prompt tokens + 6 new"), "{timing}");
-    let one = time_generate_batch(&loaded, &["the quick brown fox"], &options).unwrap();
+    let one = loaded.time(&["the quick brown fox"], &options).unwrap();
     assert_eq!(one.batch_size, 1);
-    assert_eq!(one.prompt_tokens, time_generate(&loaded, "the quick brown fox", &options).unwrap().prompt_tokens);
+    assert_eq!(one.prompt_tokens, loaded.time("the quick brown fox", &options).unwrap().prompt_tokens);
 }
 
 #[test]
 fn a_timing_ends_when_the_last_token_is_known() {
     let clock = WorkClock::default();
     let loaded = on_clock(uneven, clock.clone());
-    let work = [(&loaded, ragged(&[9, 9]))];
+    let prompts = ragged(&[9, 9]);
+    let work = [(&loaded, TokenIds(&prompts))];
     let options = TimingOptions { max_new_tokens: 4, ..TimingOptions::default() };
     let timing = &time_in_turn(&clock, &work, &options).unwrap()[0];
     let near = |seconds: f64, expected: f64| assert!((seconds - expected).abs() < 1e-6, "{seconds}, {expected}");
     // Each prefill makes a cache; waiting for the device comes before it, giving the cache back after the last token.
     let (prefill, step) = (NEW_CACHE + STEP + 18.0 * TOKEN, STEP + 2.0 * TOKEN);
-    near(timing.ttft.median, 1e3 * prefill);
+    near(timing.ttft_ms.median, 1e3 * prefill);
     timing.token_ms[1..].iter().for_each(|&ms| near(ms, 1e3 * step));
     timing.runs.runs.iter().for_each(|run| near(run.total_latency_s, prefill + 3.0 * step));
-    near(timing.decode_rate.median, 2.0 / step);
+    near(timing.decode_tokens_per_s.median, 2.0 / step);
     assert!(clock.now() > 4.0 * (WAIT + FREE_CACHE), "all of that happened");
 }
 
 #[test]
 fn a_batch_that_cannot_be_generated_is_an_error() {
     let (loaded, options) = (loaded(), TimingOptions { max_new_tokens: 4, ..TimingOptions::default() });
-    let message = |prompts: &[Vec<u32>]| time_generate_tokens(&loaded, prompts, &options).unwrap_err().to_string();
+    let message = |prompts: &[Vec<u32>]| loaded.time(TokenIds(prompts), &options).unwrap_err().to_string();
     assert!(message(&[]).contains("there are no prompts"));
     assert!(message(&[vec![1], vec![]]).contains("prompt 1: the prompt is empty"));
     assert!(message(&[vec![1], vec![384]]).contains("token id 384 is beyond"));
-    assert!(time_generate_batch(&loaded, &["fox", ""], &options).is_err());
+    assert!(loaded.time(&["fox", ""], &options).is_err());
     let none = TimingOptions { repeats: 0, ..options };
-    assert!(time_generate_tokens(&loaded, &[vec![1]], &none).unwrap_err().to_string().contains("`repeats` is 0"));
+    assert!(loaded.time(TokenIds(&[vec![1]]), &none).unwrap_err().to_string().contains("`repeats` is 0"));
 }
 
 #[test]
 fn counts_without_end_are_an_error_like_any_other() {
     let (loaded, most) = (loaded(), usize::MAX);
     let message = |prompt: &[u32], options: TimingOptions| {
-        time_generate_tokens(&loaded, &[prompt.to_vec()], &options).unwrap_err().to_string()
+        loaded.time(TokenIds(&[prompt.to_vec()]), &options).unwrap_err().to_string()
     };
     let endless = TimingOptions { repeats: most, warmup: most, ..TimingOptions::default() };
     assert!(message(&[], endless).contains("the prompt is empty"));

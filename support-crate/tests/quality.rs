@@ -343,7 +343,7 @@ fn what_cannot_be_compared_is_an_error() {
     assert!(message(&base, &other, &[vec![5, 6]], &default).contains("only one token to predict"));
     assert!(message(&base, &other, &texts(&[9]), &batches_of(0)).contains("`batch_size` is 0"));
     assert!(greedy_differences(&base, &other, &texts(&[9]), 0).unwrap_err().to_string().contains("`batch_size` is 0"));
-    assert!(compare_quality(&base, &other, &[]).is_err());
+    assert!(compare_quality(&base, &other, &[""; 0]).is_err());
 
     let small = common::fake::fake(10, 64, |_, _| vec![0.0; 10]);
     let small = with_tokenizer_of(small, common::load(tiny(), "float32"));

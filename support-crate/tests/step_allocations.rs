@@ -95,7 +95,7 @@ fn a_step_of_one_token_allocates_nothing() {
         ] {
             let options = LoadOptions { precision, quantization, ..LoadOptions::default() };
             let loaded = load_model(&[case.folder.to_str().unwrap()], &options).unwrap();
-            assert_eq!(loaded.model.info().engine, Engine::Kernels.name());
+            assert_eq!(loaded.model.info().engine, Engine::Kernels);
             for prompt in &prompts {
                 let found = of_steps(&*loaded.model, prompt);
                 assert_eq!(found, [0; 8], "{}, {}, {} sequences", case.name, loaded.dtype_label, prompt.batch());

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use quantlab::error::Result;
-use quantlab::measure::{Timing, TimingOptions, time_generate_tokens};
+use quantlab::measure::{Timing, TimingOptions, TokenIds};
 use quantlab::model::Loaded;
 use quantlab::report::{LinePlot, Table, significant};
 
@@ -37,7 +37,7 @@ pub fn plot(loaded: &Loaded, path: &Path, arguments: &Arguments) -> Result<()> {
         let repeats = arguments.repeats.min(MAX_REPEATS);
         let options =
             TimingOptions { max_new_tokens: DECODE_TOKENS + 1, use_cache, repeats, ..TimingOptions::default() };
-        let timing = time_generate_tokens(loaded, &prompts(loaded, 1, PROMPT_TOKENS), &options)?;
+        let timing = loaded.time(TokenIds(&prompts(loaded, 1, PROMPT_TOKENS)), &options)?;
         let cost = Cost::of(&timing);
         let (each_ms, growth_us) = (cost.linear * 1e3, 2.0 * cost.quadratic * 1e6);
         table = table.row((name, cost.seconds(DECODE_TOKENS), each_ms, growth_us, cost.of_doubling()))?;

@@ -2,7 +2,7 @@
 //!
 //! `cargo lab exec cargo bench -p quantlab --bench inference -- --json` prints a JSON object a line,
 //! without `--json` a table; `--help` says what is measured how. What is timed is what a notebook times:
-//! the library's `time_generate`.
+//! the library's `Loaded::time`.
 
 mod arguments;
 mod decode_cost;

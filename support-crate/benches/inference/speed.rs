@@ -1,9 +1,7 @@
 //! How fast loaded models are, all of them in turn.
 
 use quantlab::error::Result;
-use quantlab::measure::{
-    DecodeLimit, Statistics, Timing, TimingOptions, measure_memory_bandwidth, time_generate_tokens,
-};
+use quantlab::measure::{DecodeLimit, Statistics, Timing, TimingOptions, TokenIds, measure_memory_bandwidth};
 use quantlab::model::Loaded;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -83,9 +81,9 @@ impl<'a> Runs<'a> {
     /// One run of each kind. Decode comes first: what the measurement before it put out of the caches comes
     /// back in the part of it that does not count.
     fn run(&mut self) -> Result<()> {
-        self.decode_tok_s.push(self.time(self.arguments.context, NEW_TOKENS)?.decode_rate.median);
+        self.decode_tok_s.push(self.time(self.arguments.context, NEW_TOKENS)?.decode_tokens_per_s.median);
         for (i, &tokens) in self.arguments.prompts.iter().enumerate() {
-            let prefill_ms = self.time(tokens, 1)?.ttft.median;
+            let prefill_ms = self.time(tokens, 1)?.ttft_ms.median;
             self.prefill_ms[i].push(prefill_ms);
         }
         Ok(())
@@ -94,7 +92,7 @@ impl<'a> Runs<'a> {
     fn time(&self, prompt_tokens: usize, max_new_tokens: usize) -> Result<Timing> {
         let cache_dtype = self.arguments.cache;
         let options = TimingOptions { max_new_tokens, cache_dtype, warmup: 0, repeats: 1, ..TimingOptions::default() };
-        time_generate_tokens(self.loaded, &prompts(self.loaded, self.batch, prompt_tokens), &options)
+        self.loaded.time(TokenIds(&prompts(self.loaded, self.batch, prompt_tokens)), &options)
     }
 
     fn speed(&self, bandwidth_gb_s: f64) -> Result<Speed> {

@@ -72,7 +72,11 @@ pub fn generate(loaded: &Loaded, prompt: &str, options: &GenerateOptions) -> Res
 ///
 /// # Errors
 /// No prompts; otherwise as [`generate`].
-pub fn generate_batch(loaded: &Loaded, prompts: &[&str], options: &GenerateOptions) -> Result<Vec<Generation>> {
+pub fn generate_batch(
+    loaded: &Loaded,
+    prompts: &[impl AsRef<str>],
+    options: &GenerateOptions,
+) -> Result<Vec<Generation>> {
     generate_streaming(loaded, prompts, options, |_, _| ())
 }
 
@@ -94,11 +98,11 @@ pub fn generate_batch(loaded: &Loaded, prompts: &[&str], options: &GenerateOptio
 /// As [`generate_batch`].
 pub fn generate_streaming(
     loaded: &Loaded,
-    prompts: &[&str],
+    prompts: &[impl AsRef<str>],
     options: &GenerateOptions,
     mut on_text: impl FnMut(usize, &str),
 ) -> Result<Vec<Generation>> {
-    let ids = prompts.iter().map(|prompt| loaded.tokenizer.encode(prompt)).collect::<Result<Vec<_>>>()?;
+    let ids = prompts.iter().map(|prompt| loaded.tokenizer.encode(prompt.as_ref())).collect::<Result<Vec<_>>>()?;
     let new_text = || StoppingText::new(&loaded.tokenizer, &options.stop_strings);
     let mut texts: Vec<_> = prompts.iter().map(|_| new_text()).collect();
     let sequences = batch::continue_batch(&*loaded.model, &ids, options, &mut |row, token| {
@@ -108,7 +112,7 @@ pub fn generate_streaming(
     for (row, (sequence, text)) in sequences.into_iter().zip(texts).enumerate() {
         let GeneratedTokens { prompt_tokens, tokens, finish_reason } = sequence;
         generations.push(Generation {
-            prompt: prompts[row].to_owned(),
+            prompt: prompts[row].as_ref().to_owned(),
             prompt_tokens,
             truncated_tokens: ids[row].len() - prompt_tokens,
             tokens,

@@ -21,29 +21,30 @@ pub struct MemoryFootprint {
     pub scale_bytes: usize,
 }
 
-/// How much memory the model's weights and buffers take.
-///
-/// In float32, it is what `model.get_memory_footprint()` of transformers returns. In bfloat16 on a CPU it is
-/// a little more: biases and the scales of normalisations stay in float32 here.
-///
-/// Source: `PreTrainedModel.get_memory_footprint` in transformers `modeling_utils.py`.
-///
-/// ```
-/// use quantlab::measure::get_model_memory_footprint;
-/// use quantlab::model::{Device, load_model_and_tokenizer};
-///
-/// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
-/// let footprint = get_model_memory_footprint(&loaded);
-/// assert_eq!(footprint.parameter_bytes, 4 * loaded.model.info().num_parameters);
-/// println!("{footprint}");
-/// # Ok::<(), quantlab::error::Error>(())
-/// ```
-pub fn get_model_memory_footprint(loaded: &Loaded) -> MemoryFootprint {
-    let info = loaded.model.info();
-    MemoryFootprint {
-        parameter_bytes: info.parameter_bytes,
-        buffer_bytes: info.buffer_bytes,
-        scale_bytes: info.quant_state_bytes,
+impl Loaded {
+    /// How much memory the model's weights and buffers take.
+    ///
+    /// In float32, it is what `model.get_memory_footprint()` of transformers returns. In bfloat16 on a CPU it is
+    /// a little more: biases and the scales of normalisations stay in float32 here.
+    ///
+    /// Source: `PreTrainedModel.get_memory_footprint` in transformers `modeling_utils.py`.
+    ///
+    /// ```
+    /// use quantlab::model::{Device, load_model_and_tokenizer};
+    ///
+    /// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
+    /// let footprint = loaded.footprint();
+    /// assert_eq!(footprint.parameter_bytes, 4 * loaded.model.info().num_parameters);
+    /// println!("{footprint}");
+    /// # Ok::<(), quantlab::error::Error>(())
+    /// ```
+    pub fn footprint(&self) -> MemoryFootprint {
+        let info = self.model.info();
+        MemoryFootprint {
+            parameter_bytes: info.parameter_bytes,
+            buffer_bytes: info.buffer_bytes,
+            scale_bytes: info.quant_state_bytes,
+        }
     }
 }
 

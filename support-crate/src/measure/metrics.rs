@@ -42,11 +42,11 @@ pub struct Runs {
     /// Each run, in order.
     pub runs: Vec<Metrics>,
     /// Of `total_latency_s`.
-    pub latency: Statistics,
+    pub latency_s: Statistics,
     /// Of `tokens_per_sec`.
-    pub throughput: Statistics,
+    pub tokens_per_s: Statistics,
     /// Of `avg_latency_per_token_ms`.
-    pub per_token: Statistics,
+    pub per_token_ms: Statistics,
 }
 
 /// Calls `run` this many times and keeps what each call gave; a single time says nothing about the next one.
@@ -56,7 +56,7 @@ pub struct Runs {
 ///
 /// let mut times = [0.5, 0.4, 0.6].into_iter();
 /// let runs = repeat(3, || Ok(Metrics::of(10, times.next().unwrap())))?;
-/// assert_eq!(runs.latency.median, 0.5);
+/// assert_eq!(runs.latency_s.median, 0.5);
 /// # Ok::<(), quantlab::error::Error>(())
 /// ```
 ///
@@ -77,9 +77,9 @@ impl Runs {
     pub fn of(runs: Vec<Metrics>) -> Result<Self> {
         let statistics = |figure: fn(&Metrics) -> f64| Statistics::of(&runs.iter().map(figure).collect::<Vec<_>>());
         Ok(Self {
-            latency: statistics(|run| run.total_latency_s)?,
-            throughput: statistics(|run| run.tokens_per_sec)?,
-            per_token: statistics(|run| run.avg_latency_per_token_ms)?,
+            latency_s: statistics(|run| run.total_latency_s)?,
+            tokens_per_s: statistics(|run| run.tokens_per_sec)?,
+            per_token_ms: statistics(|run| run.avg_latency_per_token_ms)?,
             runs,
         })
     }

@@ -9,6 +9,7 @@ mod metrics;
 mod nll;
 mod perplexity;
 mod prompt;
+mod prompts;
 mod quality;
 mod run_info;
 mod scoring;
@@ -21,18 +22,16 @@ pub use crate::model::{available_memory, threads};
 pub use bandwidth::{Bandwidth, measure_memory_bandwidth, memory_bandwidth};
 pub use clock::{Clock, WallClock, stopwatch};
 pub use decode_limit::DecodeLimit;
-pub use footprint::{MemoryFootprint, get_model_memory_footprint};
+pub use footprint::MemoryFootprint;
 pub use memory::{peak_memory, peak_memory_of, reset_peak_memory, resident_memory};
 pub use metrics::{Metrics, Runs, repeat};
 pub use perplexity::{Perplexity, PerplexityOptions, perplexity, perplexity_of_tokens};
 pub use prompt::{Prompt, prompt_of_tokens};
+pub use prompts::{Prompts, TokenIds};
 pub use quality::{
     GreedyDifference, Percentiles, QualityComparison, compare_quality, compare_quality_of_tokens, greedy_differences,
 };
 pub use run_info::{BUILD, RunInfo};
 pub use statistics::Statistics;
-pub use timing::{
-    Timing, TimingOptions, time_generate, time_generate_batch, time_generate_interleaved, time_generate_tokens,
-    time_in_turn,
-};
+pub use timing::{Timing, TimingOptions, time_in_turn};
 pub use uncertain::Uncertain;

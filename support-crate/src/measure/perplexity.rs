@@ -71,10 +71,10 @@ pub struct Perplexity {
 /// # Errors
 /// No text with at least two tokens; a window, stride or batch size that does not fit; a model that
 /// predicts NaN, or that gives a token of the text a probability of 0.
-pub fn perplexity(loaded: &Loaded, texts: &[&str], options: &PerplexityOptions) -> Result<Perplexity> {
+pub fn perplexity(loaded: &Loaded, texts: &[impl AsRef<str>], options: &PerplexityOptions) -> Result<Perplexity> {
     let mut bytes = 0;
     let mut sequences = Vec::with_capacity(texts.len());
-    for text in texts {
+    for text in texts.iter().map(AsRef::as_ref) {
         let (ids, first_len) = loaded.tokenizer.encode_with_first_len(text)?;
         bytes += text.len().saturating_sub(first_len);
         sequences.push(ids);

@@ -31,8 +31,8 @@ pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "optimised"
 
 /// The engine, and Intel's tiles where the kernels compute in them: they are tried before they are used, so that nobody
 /// has asked for them.
-fn computed_by(engine: &str, isa: &str) -> String {
-    if engine == Engine::Kernels.name() && isa == "amx" { format!("{engine} (amx)") } else { engine.to_owned() }
+fn computed_by(engine: Engine, isa: &str) -> String {
+    if engine == Engine::Kernels && isa == "amx" { format!("{engine} (amx)") } else { engine.name().to_owned() }
 }
 
 impl RunInfo {

@@ -6,7 +6,7 @@ use quantlab_kernels::threads_granted;
 use serde::Serialize;
 
 use super::metrics::rate;
-use super::{Clock, Metrics, RunInfo, Runs, Statistics, WallClock};
+use super::{Clock, Metrics, Prompts, RunInfo, Runs, Statistics, WallClock};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate_tokens};
 use crate::model::{CausalLm, Loaded, Precision, threads};
@@ -49,94 +49,73 @@ pub struct Timing {
     /// Prefill and decode together, of each run that counts.
     pub runs: Runs,
     /// Time to the first new token, in milliseconds.
-    pub ttft: Statistics,
+    pub ttft_ms: Statistics,
     /// Tokens per second of decode; 0 if each sequence has only one new token.
-    pub decode_rate: Statistics,
+    pub decode_tokens_per_s: Statistics,
     /// Median time of the first, second, ... new token, in milliseconds; the first is the prefill.
     pub token_ms: Vec<f64>,
     /// What was measured on.
     pub run: RunInfo,
 }
 
-/// Times how the model continues `prompt`.
-///
-/// The prompt is tokenised before the timer starts, and nothing is turned into text or printed while it runs. The timer
-/// waits for the device before it starts, and choosing a token waits for its logits. Memory for the cache is allocated
-/// while the timer runs, as for any request, and freed after it has stopped.
-///
-/// ```
-/// use quantlab::measure::{TimingOptions, time_generate};
-/// use quantlab::model::{Device, load_model_and_tokenizer};
-///
-/// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
-/// let options = TimingOptions { max_new_tokens: 4, ..TimingOptions::default() };
-/// let timing = time_generate(&loaded, "Once upon a time", &options)?;
-/// assert_eq!(timing.token_ms.len(), 4);
-/// println!("{timing}");
-/// # Ok::<(), quantlab::error::Error>(())
-/// ```
-///
-/// # Errors
-/// No repeats or no new tokens; an empty prompt, or one that leaves no room for the new tokens in the model's
-/// context; a model whose logits are NaN or infinite; a device that fails or has no memory left.
-pub fn time_generate(loaded: &Loaded, prompt: &str, options: &TimingOptions) -> Result<Timing> {
-    time_generate_batch(loaded, &[prompt], options)
+impl Loaded {
+    /// Times how the model continues a prompt, or several at once, as one batch.
+    ///
+    /// Prompts are tokenised before the timer starts, and nothing is turned into text or printed while it runs. The timer
+    /// waits for the device before it starts, and choosing a token waits for its logits. Memory for the cache is allocated
+    /// while the timer runs, as for any request, and freed after it has stopped.
+    ///
+    /// ```
+    /// use quantlab::measure::TimingOptions;
+    /// use quantlab::model::{Device, load_model_and_tokenizer};
+    ///
+    /// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
+    /// let options = TimingOptions { max_new_tokens: 4, ..TimingOptions::default() };
+    /// let timing = loaded.time("Once upon a time", &options)?;
+    /// assert_eq!(timing.token_ms.len(), 4);
+    /// println!("{timing}");
+    /// let batch = loaded.time(&["Once upon a time"; 4], &options)?;
+    /// println!("{:.0} tokens/s, of decode {:.0}", batch.runs.tokens_per_s, batch.decode_tokens_per_s);
+    /// # Ok::<(), quantlab::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No repeats or no new tokens; no prompts, an empty one, or one that leaves no room for the new tokens in the
+    /// model's context; ids beyond the model's vocabulary; a model whose logits are NaN or infinite; a device that fails
+    /// or has no memory left.
+    pub fn time(&self, prompts: impl Prompts, options: &TimingOptions) -> Result<Timing> {
+        let timings = time_in_turn(&WallClock, &[(self, prompts)], options)?;
+        timings.into_iter().next().ok_or_else(|| Error::input("there is no model to time"))
+    }
 }
 
-/// Times how the model continues several prompts at once, as one batch. Of prompts of different lengths,
-/// the shorter ones are padded on the left, which costs time: prompts of equal length show what batching
-/// itself gains.
-///
-/// ```
-/// use quantlab::measure::{TimingOptions, time_generate_batch};
-/// use quantlab::model::{Device, load_model_and_tokenizer};
-///
-/// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
-/// let options = TimingOptions { max_new_tokens: 4, ..TimingOptions::default() };
-/// for batch_size in [1, 4] {
-///     let timing = time_generate_batch(&loaded, &vec!["Once upon a time"; batch_size], &options)?;
-///     println!("{:.0} tokens/s, of decode {:.0}", timing.runs.throughput, timing.decode_rate);
-/// }
-/// # Ok::<(), quantlab::error::Error>(())
-/// ```
-///
-/// # Errors
-/// No prompts; otherwise as [`time_generate`].
-pub fn time_generate_batch(loaded: &Loaded, prompts: &[&str], options: &TimingOptions) -> Result<Timing> {
-    let ids = prompts.iter().map(|prompt| loaded.tokenizer.encode(prompt)).collect::<Result<Vec<_>>>()?;
-    time_generate_tokens(loaded, &ids, options)
-}
-
-/// As [`time_generate_batch`], for prompts of token ids: for lengths that must be exact.
-///
-/// # Errors
-/// As [`time_generate_batch`], and ids beyond the model's vocabulary.
-pub fn time_generate_tokens(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions) -> Result<Timing> {
-    let timings = time_in_turn(&WallClock, &[(loaded, prompts.to_vec())], options)?;
-    timings.into_iter().next().ok_or_else(|| Error::input("there is no model to time"))
-}
-
-/// Times several models against each other: one run of each in turn, until each has had its repeats.
+/// Times several models against each other, by any clock: one run of each in turn, until each has had its repeats.
 ///
 /// Timed one after the other, two models would also differ by what the machine did meanwhile (its clock rate,
 /// its neighbours), and intervals made from one block of runs do not show that.
 ///
-/// # Errors
-/// As [`time_generate`].
-pub fn time_generate_interleaved(models: &[&Loaded], prompt: &str, options: &TimingOptions) -> Result<Vec<Timing>> {
-    let work = models.iter().map(|&loaded| Ok((loaded, vec![loaded.tokenizer.encode(prompt)?])));
-    time_in_turn(&WallClock, &work.collect::<Result<Vec<_>>>()?, options)
-}
-
-/// As [`time_generate_interleaved`], for each model's own batch of prompts of token ids, by any clock.
+/// ```
+/// use quantlab::measure::{TimingOptions, WallClock, time_in_turn};
+/// use quantlab::model::{Device, load_model_and_tokenizer};
+///
+/// let [full, half] = ["float32", "bfloat16"].map(|dtype| load_model_and_tokenizer(&["embedded"], dtype, Device::Cpu));
+/// let (full, half) = (full?, half?);
+/// let options = TimingOptions { max_new_tokens: 4, ..TimingOptions::default() };
+/// let prompt = "Once upon a time";
+/// let timings = time_in_turn(&WallClock, &[(&full, prompt), (&half, prompt)], &options)?;
+/// assert_eq!(timings.len(), 2);
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
 ///
 /// # Errors
-/// As [`time_generate_tokens`].
-pub fn time_in_turn(
+/// As [`Loaded::time`].
+pub fn time_in_turn<'a, P: Prompts>(
     clock: &dyn Clock,
-    work: &[(&Loaded, Vec<Vec<u32>>)],
+    work: &[(&'a Loaded, P)],
     options: &TimingOptions,
 ) -> Result<Vec<Timing>> {
+    let ids = |(loaded, prompts): &(&'a Loaded, P)| Ok((*loaded, prompts.token_ids(&loaded.tokenizer)?));
+    let work: Vec<(&Loaded, Vec<Vec<u32>>)> = work.iter().map(ids).collect::<Result<_>>()?;
     if options.repeats == 0 {
         return Err(Error::input("`repeats` is 0").hint("time at least one run; six or more give a useful interval"));
     }
@@ -194,8 +173,8 @@ fn summarise(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions, run
         use_cache: options.use_cache,
         cache_dtype: options.cache_dtype.filter(|_| options.use_cache),
         runs: Runs::of(runs.iter().map(|run| Metrics::of(batch_size * n, run.moments[n - 1])).collect())?,
-        ttft: token_ms(0)?,
-        decode_rate: statistics(&|moments| rate(batch_size * (n - 1), moments[n - 1] - moments[0]))?,
+        ttft_ms: token_ms(0)?,
+        decode_tokens_per_s: statistics(&|moments| rate(batch_size * (n - 1), moments[n - 1] - moments[0]))?,
         token_ms: (0..n).map(|i| Ok(token_ms(i)?.median)).collect::<Result<_>>()?,
         run: RunInfo { threads_granted, ..RunInfo::of(loaded) },
     })
@@ -211,11 +190,11 @@ impl fmt::Display for Timing {
         let batch = if self.batch_size > 1 { format!("{} x ", self.batch_size) } else { String::new() };
         let (prompt, new, repeats) = (self.prompt_tokens, self.token_ms.len(), self.runs.runs.len());
         writeln!(f, "{batch}{prompt} prompt tokens + {new} new, {cache}, {repeats} repeats")?;
-        writeln!(f, "  total_latency_s           {:.4}", self.runs.latency)?;
-        writeln!(f, "  tokens_per_sec            {:.1}", self.runs.throughput)?;
-        writeln!(f, "  avg_latency_per_token_ms  {:.3}", self.runs.per_token)?;
-        writeln!(f, "  ttft_ms (prefill)         {:.3}", self.ttft)?;
-        writeln!(f, "  decode_tokens_per_sec     {:.1}", self.decode_rate)?;
+        writeln!(f, "  total_latency_s           {:.4}", self.runs.latency_s)?;
+        writeln!(f, "  tokens_per_sec            {:.1}", self.runs.tokens_per_s)?;
+        writeln!(f, "  avg_latency_per_token_ms  {:.3}", self.runs.per_token_ms)?;
+        writeln!(f, "  ttft_ms (prefill)         {:.3}", self.ttft_ms)?;
+        writeln!(f, "  decode_tokens_per_sec     {:.1}", self.decode_tokens_per_s)?;
         write!(f, "  {}", self.run)
     }
 }
@@ -234,7 +213,7 @@ mod tests {
         // Other tests may have the helpers for a moment.
         let another = std::iter::repeat_with(thread_scope).find(|scope| scope.threads() == threads());
         let timing = std::thread::scope(|scope| {
-            scope.spawn(|| time_generate(&loaded, "Once upon a time", &options).unwrap()).join().unwrap()
+            scope.spawn(|| loaded.time("Once upon a time", &options).unwrap()).join().unwrap()
         });
         drop(another);
         assert_eq!(timing.run.threads_granted, 1);

@@ -29,7 +29,7 @@ use crate::quant::{Calibration, CalibrationMethod, Calibrator, Granularity};
 /// than [`Kernels`](super::Engine::Kernels).
 pub fn calibrate(
     loaded: &Loaded,
-    prompts: &[&str],
+    prompts: &[impl AsRef<str>],
     method: CalibrationMethod,
     granularity: Granularity,
 ) -> Result<Calibration> {
@@ -43,7 +43,7 @@ pub fn calibrate(
     }
     let calibrator = RefCell::new(Calibrator::new(method, granularity)?);
     for (index, prompt) in prompts.iter().enumerate() {
-        observe(loaded, prompt, &calibrator).context(|| format!("prompt {index}"))?;
+        observe(loaded, prompt.as_ref(), &calibrator).context(|| format!("prompt {index}"))?;
     }
     calibrator.into_inner().finish()
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
+
 use super::Device;
 use super::library::{Candle, Torch};
 use crate::error::{Error, Result};
@@ -56,6 +58,12 @@ impl Engine {
             Self::Candle => Candle::device(device).map(drop),
             Self::Tch => Torch::device(device).map(drop),
         }
+    }
+}
+
+impl Serialize for Engine {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

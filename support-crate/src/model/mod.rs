@@ -58,8 +58,8 @@ pub use weights::Weights;
 pub struct ModelInfo {
     /// The family, for example `gpt2`.
     pub architecture: &'static str,
-    /// What computes: the name of an [`Engine`], for example `kernels`.
-    pub engine: &'static str,
+    /// What computes.
+    pub engine: Engine,
     /// Where it computes.
     pub device: Device,
     /// The format of the weights.

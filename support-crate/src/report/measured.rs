@@ -49,11 +49,11 @@ impl Timing {
         let mut table =
             Table::new(title).headings([("quantity", ""), ("median", ""), ("interval", ""), ("unit", "")])?;
         let measured = [
-            ("total_latency_s", runs.latency, "s"),
-            ("tokens_per_sec", runs.throughput, "tokens/s"),
-            ("avg_latency_per_token_ms", runs.per_token, "ms"),
-            ("ttft_ms (prefill)", self.ttft, "ms"),
-            ("decode_tokens_per_sec", self.decode_rate, "tokens/s"),
+            ("total_latency_s", runs.latency_s, "s"),
+            ("tokens_per_sec", runs.tokens_per_s, "tokens/s"),
+            ("avg_latency_per_token_ms", runs.per_token_ms, "ms"),
+            ("ttft_ms (prefill)", self.ttft_ms, "ms"),
+            ("decode_tokens_per_sec", self.decode_tokens_per_s, "tokens/s"),
         ];
         for (name, statistics, unit) in measured {
             table = table.row((name, figure(statistics.median), interval(&statistics), unit))?;
@@ -64,7 +64,7 @@ impl Timing {
 
     /// The small print of a table or plot: what this was measured on, and what the interval is.
     pub fn note(&self) -> String {
-        let Statistics { confidence, n, .. } = self.runs.latency;
+        let Statistics { confidence, n, .. } = self.runs.latency_s;
         let cache = match (self.use_cache, self.cache_dtype) {
             (false, _) => "no KV cache".to_owned(),
             (true, None) => "KV cache".to_owned(),

@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use quantlab::generate::{GenerateOptions, generate_tokens};
 use quantlab::measure::{PerplexityOptions, perplexity_of_tokens};
-use quantlab::model::{KvCache, Loaded, LogitPositions, Precision, TokenBatch};
+use quantlab::model::{Engine, KvCache, Loaded, LogitPositions, Precision, TokenBatch};
 
 use crate::cases::{candle, candle_in, cases};
 use crate::common::{Case, distance};
@@ -133,7 +133,7 @@ fn bfloat16_weights_stay_close_and_take_half() {
     for case in cases().into_iter().filter(|case| EXACT_IN_HALF.contains(&case.name.as_str())) {
         let (full, half) = (candle(&case), candle_in(&case, Precision::BFloat16));
         let info = half.model.info();
-        assert_eq!((info.engine, info.parameter_bytes * 2), ("candle", full.model.info().parameter_bytes));
+        assert_eq!((info.engine, info.parameter_bytes * 2), (Engine::Candle, full.model.info().parameter_bytes));
         let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
         let logits = half.model.forward(&tokens, None, LogitPositions::All).unwrap();
         let expected = case.values("logits");

@@ -14,7 +14,7 @@ use crate::common::distance;
 fn the_default_engine_gives_way_and_says_so() {
     for case in candle_only() {
         let loaded = load_model(&[case.folder.to_str().unwrap()], &LoadOptions::default()).unwrap();
-        assert_eq!(loaded.model.info().engine, "candle");
+        assert_eq!(loaded.model.info().engine, Engine::Candle);
         assert!(loaded.summary().contains("engine=candle"), "{}", loaded.summary());
         assert!(loaded.unused_tensors.is_empty(), "{:?}", loaded.unused_tensors);
     }

@@ -9,7 +9,9 @@ use quantlab::report::{BarPlot, Estimate, Summary, Table};
 
 /// What the intervals of a table are.
 fn intervals_of(runs: Option<&Runs>) -> String {
-    let Some(Statistics { n, confidence, .. }) = runs.map(|runs| runs.latency) else { return "no runs yet".to_owned() };
+    let Some(Statistics { n, confidence, .. }) = runs.map(|runs| runs.latency_s) else {
+        return "no runs yet".to_owned();
+    };
     format!("medians of {n} runs with their {:.0}% intervals", 100.0 * confidence)
 }
 
@@ -24,9 +26,9 @@ pub fn lengths_table(rows: &[LengthRun], loaded: &Loaded) -> Result<Table> {
     let first = rows.first().map(|row| &row.runs);
     Ok(Table::new(format!("Prompt-length sweep{}", new_tokens(first)))
         .column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens))?
-        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency)))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
-        .column("per new token", "ms", rows.iter().map(|row| row.runs.per_token))?
+        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
+        .column("per new token", "ms", rows.iter().map(|row| row.runs.per_token_ms))?
         .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
 }
 
@@ -46,7 +48,7 @@ pub fn latency_formula_table(timings: &[Timing]) -> Result<Table> {
         let [prefill, step, ..] = timing.token_ms[..] else { continue };
         let new_tokens = timing.token_ms.len();
         let formula = prefill + (new_tokens - 1) as f64 * step;
-        let measured = milliseconds(timing.runs.latency);
+        let measured = milliseconds(timing.runs.latency_s);
         let ratio = measured * formula.recip();
         table = table.row((timing.prompt_tokens, new_tokens, prefill, step, formula, measured, ratio))?;
     }
@@ -64,8 +66,8 @@ pub fn cache_table(rows: &[CacheRun], loaded: &Loaded) -> Result<Table> {
         .column("without", "tokens", computed().map(|(_, without)| without))?
         .column("formula", "times", computed().map(|(with, without)| without as f64 / with as f64))?
         .decimals("formula", 1)?
-        .column("with cache", "ms", rows.iter().map(|row| milliseconds(row.with_cache.latency)))?
-        .column("without cache", "ms", rows.iter().map(|row| milliseconds(row.without_cache.latency)))?
+        .column("with cache", "ms", rows.iter().map(|row| milliseconds(row.with_cache.latency_s)))?
+        .column("without cache", "ms", rows.iter().map(|row| milliseconds(row.without_cache.latency_s)))?
         .column("measured", "times", measured)?
         .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
 }
@@ -103,10 +105,10 @@ pub fn precision_table(
                 *requested,
                 &row.label,
                 row.bytes_per_token as f64 / 1e6,
-                row.runs.throughput,
+                row.runs.tokens_per_s,
                 against,
                 limit.map(|limit| limit.tokens_per_s()),
-                limit.map(|limit| 100.0 * limit.fraction(row.runs.throughput.median)),
+                limit.map(|limit| 100.0 * limit.fraction(row.runs.tokens_per_s.median)),
             ))?;
         }
     }
@@ -136,9 +138,9 @@ pub fn precision_plot(
     let limits = named().filter_map(|(name, row)| Some((name, limit(row)?.tokens_per_s())));
     let plot = BarPlot::new(format!("{size}: throughput by precision"))
         .y("throughput", "tokens/s")
-        .bars(named().map(|(name, row)| (name, row.runs.throughput)))?
+        .bars(named().map(|(name, row)| (name, row.runs.tokens_per_s)))?
         .limits("memory bandwidth", limits)?;
-    let intervals = Statistics::interval_names(rows.iter().map(|row| &row.runs.throughput));
+    let intervals = Statistics::interval_names(rows.iter().map(|row| &row.runs.tokens_per_s));
     let (engine, device) = (Engine::for_device(config.device), config.device);
     Ok(plot.intervals(intervals).note(format!("{engine} | {device} | {} threads | {BUILD} build", threads())))
 }
@@ -149,14 +151,14 @@ pub fn engines_table(engines: &[Loaded], timings: &[Timing], bandwidth: &Bandwid
     let reached = |(loaded, timing): (&Loaded, &Timing)| {
         let info = loaded.model.info();
         let limit = DecodeLimit::on(info.device, info.bytes_per_token, bandwidth)?;
-        Some(100.0 * limit.fraction(timing.decode_rate.median))
+        Some(100.0 * limit.fraction(timing.decode_tokens_per_s.median))
     };
     let table = Table::new("The same model on each engine")
-        .column("engine", "", rows().map(|(loaded, _)| loaded.model.info().engine))?
+        .column("engine", "", rows().map(|(loaded, _)| loaded.model.info().engine.name()))?
         .column("device", "", rows().map(|(loaded, _)| loaded.model.info().device.to_string()))?
         .column("used", "", rows().map(|(loaded, _)| &loaded.dtype_label))?
-        .column("prefill (TTFT)", "ms", rows().map(|(_, timing)| timing.ttft))?
-        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_rate))?
+        .column("prefill (TTFT)", "ms", rows().map(|(_, timing)| timing.ttft_ms))?
+        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_tokens_per_s))?
         .column("of memory's limit", "%", rows().map(reached))?;
     let Some(timing) = timings.first() else { return Ok(table) };
     Ok(table.decimals("of memory's limit", 0)?.note(format!(
@@ -173,7 +175,7 @@ pub fn engines_table(engines: &[Loaded], timings: &[Timing], bandwidth: &Bandwid
 pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
     let summary = Summary::new("The same measurement at two times");
     let (Some(early), Some(late)) = (early, late) else { return summary.point("not measured yet") };
-    let (early, late) = (early.latency, late.latency);
+    let (early, late) = (early.latency_s, late.latency_s);
     let range = |seconds: Statistics| {
         let Estimate { value, low, high } = milliseconds(seconds);
         format!("{value:.2} ms [{low:.2}, {high:.2}]")
@@ -208,16 +210,16 @@ pub fn latency_summary(
             first.prompt_tokens,
             last.prompt_tokens,
             new_tokens_of(&first.runs),
-            last.runs.latency.median / first.runs.latency.median,
-            first.runs.throughput.median,
-            last.runs.throughput.median,
+            last.runs.latency_s.median / first.runs.latency_s.median,
+            first.runs.tokens_per_s.median,
+            last.runs.tokens_per_s.median,
         ));
     }
     for timing in phases {
         summary = summary.point(format!(
             "After a prompt of {} tokens, prefill took {:.0}% of the time of {} new tokens.",
             timing.prompt_tokens,
-            0.1 * timing.ttft.median / timing.runs.latency.median, // ms to s, in percent
+            0.1 * timing.ttft_ms.median / timing.runs.latency_s.median, // ms to s, in percent
             timing.token_ms.len(),
         ));
     }

@@ -15,7 +15,7 @@ fn all_made<'a>(runs: impl IntoIterator<Item = &'a Runs>, new_tokens: usize) -> 
 pub fn self_check_lengths(rows: &[LengthRun], config: &SweepConfig) -> SelfCheck {
     let check = SelfCheck::new("the prompt-length sweep");
     let [first, .., last] = rows else { return check };
-    let (new_tokens, latency) = (config.max_new_tokens, |row: &LengthRun| row.runs.latency);
+    let (new_tokens, latency) = (config.max_new_tokens, |row: &LengthRun| row.runs.latency_s);
     check
         .that(format!("every run made {new_tokens} new tokens"), all_made(rows.iter().map(|row| &row.runs), new_tokens))
         .that("the x axis is in tokens, and no prompt is shorter than its target", {
@@ -45,7 +45,7 @@ pub fn self_check_precision(rows: &[PrecisionRun], config: &SweepConfig, bandwid
     let new_tokens = config.max_new_tokens;
     let below_limit = |row: &PrecisionRun| {
         DecodeLimit::new(row.bytes_per_token, bandwidth)
-            .is_ok_and(|limit| limit.fraction(row.runs.throughput.median) <= DRIFT)
+            .is_ok_and(|limit| limit.fraction(row.runs.tokens_per_s.median) <= DRIFT)
     };
     let check = check
         .that(format!("every run made {new_tokens} new tokens"), all_made(rows.iter().map(|row| &row.runs), new_tokens))

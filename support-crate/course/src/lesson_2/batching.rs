@@ -86,8 +86,8 @@ pub fn check_summarise_batches(yours: impl Fn(usize, usize, &[Vec<Metrics>]) -> 
         ("a run's time is the sum of its batches' times", Trial::sums_times),
         ("a run's new tokens are those of all its batches", Trial::sums_tokens),
         ("throughput is all new tokens by all seconds", |trial| trial.row.runs.runs.iter().try_for_each(rates_fit)),
-        ("batch_latency is what single batches took, over all runs", Trial::waits),
-        ("time_per_sample is a run's time shared among all prompts", Trial::shares),
+        ("batch_latency_s is what single batches took, over all runs", Trial::waits),
+        ("time_per_sample_s is a run's time shared among all prompts", Trial::shares),
     ];
     Check::new("summarise_batches", HINTS)
         .each(&trials, &points)
@@ -177,7 +177,7 @@ impl Trial {
                 ": that is a mean for each run; take every batch by itself",
             ),
         ];
-        are(&self.row.batch_latency, &all, &guesses)
+        are(&self.row.batch_latency_s, &all, &guesses)
     }
 
     fn shares(&self) -> Verdict {
@@ -187,7 +187,7 @@ impl Trial {
             (by(1), ": that is the whole run's time"),
             (by(self.case.runs[0].len()), ": that is divided by the number of batches"),
         ];
-        are(&self.row.time_per_sample, &by(self.case.prompts), &guesses)
+        are(&self.row.time_per_sample_s, &by(self.case.prompts), &guesses)
     }
 }
 
@@ -216,7 +216,7 @@ fn nothing_measured(yours: &Answer<'_>) -> Verdict {
     let nothing = [("no runs", 4, vec![]), ("no prompts", 0, some), ("neither prompts nor runs", 0, vec![])];
     for (what, prompts, runs) in nothing {
         must_fail(ask(|| yours(2, prompts, &runs)), |row| {
-            let share = row.time_per_sample.median;
+            let share = row.time_per_sample_s.median;
             format!("{what} gave a time per sample of {share}: there is nothing to divide, return an `Err`")
         })?;
     }

@@ -10,8 +10,7 @@ use super::{
 use quantlab::error::{Error, Result};
 use quantlab::generate::{GenerateOptions, PaddingSide, generate};
 use quantlab::measure::{
-    Clock, Metrics, PerplexityOptions, RunInfo, Runs, Statistics, get_model_memory_footprint, perplexity,
-    prompt_of_tokens, repeat,
+    Clock, Metrics, PerplexityOptions, RunInfo, Runs, Statistics, perplexity, prompt_of_tokens, repeat,
 };
 use quantlab::model::{LoadOptions, Loaded, ModelHub, best_device, calibrate};
 use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
@@ -42,7 +41,7 @@ pub fn run_quantization_exercise(
     let (quantized, info) = quantize(hub, &baseline, &calibration, &plain)?;
     let both = [&baseline, &quantized];
     for loaded in both {
-        println!("Memory Footprint {}: {:.1} MiB", loaded.dtype_label, get_model_memory_footprint(loaded).mib());
+        println!("Memory Footprint {}: {:.1} MiB", loaded.dtype_label, loaded.footprint().mib());
     }
 
     println!("Timing {} prompts in turn", prompts.len());
@@ -170,8 +169,8 @@ impl BatchRun {
         Ok(Self {
             batch_size,
             runs: Runs::of(runs.iter().map(|run| Metrics::of(tokens(run), seconds(run))).collect())?,
-            batch_latency: Statistics::of(&waits)?,
-            time_per_sample: Statistics::of(&shares)?,
+            batch_latency_s: Statistics::of(&waits)?,
+            time_per_sample_s: Statistics::of(&shares)?,
         })
     }
 }
@@ -202,11 +201,11 @@ fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     Table::new("[6] Summary table")
         .column("scenario", "", rows.iter().map(|row| &row.scenario))?
         .column("dtype", "", rows.iter().map(|row| &row.dtype))?
-        .column("latency", "s", rows.iter().map(|row| row.runs.latency))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
-        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token))?
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))?
         .column("ppl", "", rows.iter().map(|row| row.ppl))
-        .map(|table| table.note(info).note(Statistics::interval_names(rows.iter().map(|row| &row.runs.latency))))
+        .map(|table| table.note(info).note(Statistics::interval_names(rows.iter().map(|row| &row.runs.latency_s))))
 }
 
 /// Findings with their numbers; words that depend on the numbers are chosen by them.
@@ -233,8 +232,8 @@ fn save(report: &QuantizationReport, config: &ExerciseConfig, info: &RunInfo) ->
     BarPlot::new("Throughput by batch size")
         .x("batch size")
         .y("throughput", "tokens/s")
-        .bars(report.batching.iter().map(|row| (row.batch_size.to_string(), row.runs.throughput)))?
-        .intervals(Statistics::interval_names(report.batching.iter().map(|row| &row.runs.throughput)))
+        .bars(report.batching.iter().map(|row| (row.batch_size.to_string(), row.runs.tokens_per_s)))?
+        .intervals(Statistics::interval_names(report.batching.iter().map(|row| &row.runs.tokens_per_s)))
         .note(info)
         .save_png(folder.join("summary.png"))
 }

@@ -79,9 +79,9 @@ pub struct BatchRun {
     /// Runs over all prompts; each counts the new tokens of all of them.
     pub runs: Runs,
     /// Of one batch, in seconds: how long each of its prompts waits for its answer.
-    pub batch_latency: Statistics,
+    pub batch_latency_s: Statistics,
     /// A run's time shared among all prompts, in seconds: what a prompt costs the machine.
-    pub time_per_sample: Statistics,
+    pub time_per_sample_s: Statistics,
 }
 
 impl BatchRun {

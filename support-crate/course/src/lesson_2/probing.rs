@@ -24,7 +24,7 @@ pub fn probe_edge_prompts(
 ) -> Result<Vec<EdgeRun>> {
     let runs = in_turn(repeats, prompts, |prompt| time_batch(clock, loaded, &[&prompt.text], options))?;
     let runs = runs.into_iter().map(Runs::of).collect::<Result<Vec<_>>>()?;
-    let medians: Vec<f64> = runs.iter().map(|runs| runs.throughput.median).collect();
+    let medians: Vec<f64> = runs.iter().map(|runs| runs.tokens_per_s.median).collect();
     let usual = Statistics::of(&medians)?.median;
     prompts
         .iter()
@@ -37,7 +37,7 @@ pub fn probe_edge_prompts(
                 name: prompt.name.clone(),
                 prompt: prompt.text.clone(),
                 prompt_tokens: prompt_tokens.len(),
-                speed_note: speed_note(&runs.throughput, usual, prompt_tokens.len()),
+                speed_note: speed_note(&runs.tokens_per_s, usual, prompt_tokens.len()),
                 text_note: text_note(loaded, &prompt_tokens, &generation.tokens)?,
                 text: generation.text,
                 runs,

@@ -59,9 +59,9 @@ pub fn check_run_static_ptq(
         .about(&trial, "the label and the info say engine and precision", |trial| {
             trial.is_labelled()?;
             let (_, info) = calls.clone()?.call(&hub, OTHER_ENGINE, &PROMPTS[..1], METHOD)?;
-            Complaint::unless(info.contains("probe"), || {
+            Complaint::unless(info.contains("candle"), || {
                 format!(
-                    "a model that `probe` computes got the info {info:?}: name the engine of the model that was loaded"
+                    "a model that `candle` computes got the info {info:?}: name the engine of the model that was loaded"
                 )
             })
         })
@@ -251,7 +251,7 @@ impl Trial {
             info if !info.contains("int8") || !info.contains("static") => {
                 wrong!("the info does not name the precision (static int8): {info:?}")
             }
-            info if !info.contains(engine) => {
+            info if !info.contains(engine.name()) => {
                 wrong!("the info does not name the engine ({engine}): {info:?}")
             }
             _ => Ok(()),

@@ -4,7 +4,7 @@ use super::tables::{intervals_of, ratio_of_latencies};
 use super::{AblationRun, BatchRun, FormatRow};
 use quantlab::error::Result;
 use quantlab::measure::{
-    QualityComparison, Statistics, Timing, TimingOptions, Uncertain, compare_quality, time_generate_interleaved,
+    QualityComparison, Statistics, Timing, TimingOptions, Uncertain, WallClock, compare_quality, time_in_turn,
 };
 use quantlab::model::Loaded;
 use quantlab::report::{Estimate, Summary, Table};
@@ -24,17 +24,17 @@ impl ScalesRow {
     /// Compares models with the first one, the baseline, on the texts, and times them in turn on a prompt.
     ///
     /// # Errors
-    /// As [`compare_quality`] and [`time_generate_interleaved`].
+    /// As [`compare_quality`] and [`time_in_turn`].
     pub fn in_turn(
         models: &[(&str, &Loaded)],
         prompt: &str,
         texts: &[&str],
         timing: &TimingOptions,
     ) -> Result<Vec<Self>> {
-        let all: Vec<&Loaded> = models.iter().map(|(_, loaded)| *loaded).collect();
-        let timings = time_generate_interleaved(&all, prompt, timing)?;
+        let all: Vec<(&Loaded, &str)> = models.iter().map(|(_, loaded)| (*loaded, prompt)).collect();
+        let timings = time_in_turn(&WallClock, &all, timing)?;
         let row = |(index, ((name, loaded), timing)): (usize, (&(&str, &Loaded), Timing))| {
-            let quality = if index == 0 { None } else { Some(compare_quality(all[0], loaded, texts)?) };
+            let quality = if index == 0 { None } else { Some(compare_quality(all[0].0, loaded, texts)?) };
             Ok(Self { name: (*name).to_owned(), quality, timing })
         };
         models.iter().zip(timings).enumerate().map(row).collect()
@@ -59,11 +59,11 @@ pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Result<Table> {
         .plus_minus("KL divergence")?
         .column("same top token", "%", of(|it| it.same_top_token * 100.0))?
         .plus_minus("same top token")?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.timing.runs.throughput))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.timing.runs.tokens_per_s))?
         .note(format!(
             "{} | {tokens} tokens predicted, with 95% intervals | throughput: {}",
             first.map_or_else(String::new, |timing| timing.run.to_string()),
-            intervals_of(first.map(|timing| &timing.runs.throughput))
+            intervals_of(first.map(|timing| &timing.runs.tokens_per_s))
         )))
 }
 
@@ -117,7 +117,7 @@ fn formats_point(formats: &[FormatRow]) -> Option<String> {
         bytes(int8),
         int8.decode_speed_up(float),
         float.timing.prompt_tokens,
-        int8.timing.ttft.median / float.timing.ttft.median,
+        int8.timing.ttft_ms.median / float.timing.ttft_ms.median,
         bytes(head),
         head.decode_speed_up(float),
     ))
@@ -165,8 +165,8 @@ pub(super) fn batching_point(batching: &[BatchRun]) -> Option<String> {
     Some(format!(
         "Batches of {} reached {:.2} times the throughput of batches of {}; each answer took {:.2} times as long.",
         most.batch_size,
-        most.runs.throughput.median / one.runs.throughput.median,
+        most.runs.tokens_per_s.median / one.runs.tokens_per_s.median,
         one.batch_size,
-        most.batch_latency.median / one.batch_latency.median,
+        most.batch_latency_s.median / one.batch_latency_s.median,
     ))
 }

@@ -84,13 +84,13 @@ impl QuantizationReport {
         timed.extend(self.ablation.iter().map(|row| (format!("[2] {}", row.setting()), &row.runs)));
         timed.extend(self.batching.iter().map(|row| (format!("[3] batch size {}", row.batch_size), &row.runs)));
         let width = timed.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        let timed = timed.into_iter().map(|(name, Runs { latency, throughput, per_token, .. })| {
-            let [latency, throughput, per_token] = [latency, throughput, per_token].map(|of| of.median);
+        let timed = timed.into_iter().map(|(name, Runs { latency_s, tokens_per_s, per_token_ms, .. })| {
+            let [latency, throughput, per_token] = [latency_s, tokens_per_s, per_token_ms].map(|of| of.median);
             format!("{name:<width$} | latency (s): {latency:.3} | tokens/s: {throughput:.1} | ms/token: {per_token:.3}")
         });
         let ppl = self.ppl.iter().map(|row| format!("[4] {}: loss {:.4}, ppl {:.3}", row.label, row.loss, row.ppl));
         let edge = self.edge.iter().map(|row| {
-            let (name, tokens, rate) = (&row.name, row.prompt_tokens, row.runs.throughput.median);
+            let (name, tokens, rate) = (&row.name, row.prompt_tokens, row.runs.tokens_per_s.median);
             let notes = [&row.speed_note, &row.text_note].into_iter().filter(|note| !note.is_empty());
             let notes: String = notes.map(|note| format!(" | {note}")).collect();
             format!("[5] {name}: prompt tokens: {tokens} | tokens/s: {rate:.1}{notes}")

@@ -39,7 +39,7 @@ pub fn self_check_int8(rows: &[FormatRow]) -> SelfCheck {
 pub fn self_check_ablation(rows: &[AblationRun]) -> SelfCheck {
     let check = SelfCheck::new("cache and padding");
     let throughput = |use_cache: bool| {
-        let of = rows.iter().filter(|row| row.use_cache == use_cache).map(|row| row.runs.throughput.median);
+        let of = rows.iter().filter(|row| row.use_cache == use_cache).map(|row| row.runs.tokens_per_s.median);
         of.collect::<Vec<_>>()
     };
     let (with, without) = (throughput(true), throughput(false));
@@ -57,8 +57,8 @@ pub fn self_check_batching(rows: &[BatchRun], prompts: usize) -> SelfCheck {
     let check = SelfCheck::new("batching");
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return check };
     let shares = rows.iter().all(|row| {
-        let share = row.runs.latency.median / prompts as f64;
-        (row.time_per_sample.median - share).abs() <= 1e-6 * share
+        let share = row.runs.latency_s.median / prompts as f64;
+        (row.time_per_sample_s.median - share).abs() <= 1e-6 * share
     });
     check
         .that(
@@ -68,11 +68,11 @@ pub fn self_check_batching(rows: &[BatchRun], prompts: usize) -> SelfCheck {
         .that("the time per sample is the run's time by the number of prompts", shares)
         .that(
             format!("a prompt waits longer in a batch of {} than in one of {}", last.batch_size, first.batch_size),
-            last.batch_latency.median > first.batch_latency.median,
+            last.batch_latency_s.median > first.batch_latency_s.median,
         )
         .that(
             format!("a batch of {} makes more tokens per second than one of {}", last.batch_size, first.batch_size),
-            last.runs.throughput.median > first.runs.throughput.median,
+            last.runs.tokens_per_s.median > first.runs.tokens_per_s.median,
         )
 }
 
@@ -80,13 +80,13 @@ pub fn self_check_batching(rows: &[BatchRun], prompts: usize) -> SelfCheck {
 pub fn self_check_padding(rows: &[(&str, usize, Runs)]) -> SelfCheck {
     let check = SelfCheck::new("padding");
     let [(_, padded, slow), (_, packed, fast)] = rows else { return check };
-    let told = if slow.latency.overlaps(&fast.latency) { "not told apart" } else { "told apart" };
+    let told = if slow.latency_s.overlaps(&fast.latency_s) { "not told apart" } else { "told apart" };
     check
         .that("both made the same number of tokens", all_equal(&new_tokens([slow, fast])))
         .that(format!("sorting saves tokens of prefill: {padded} to {packed}"), packed < padded)
         .that(
-            format!("and time: {:.2} times as fast ({told})", slow.latency.median / fast.latency.median),
-            fast.latency.median < slow.latency.median,
+            format!("and time: {:.2} times as fast ({told})", slow.latency_s.median / fast.latency_s.median),
+            fast.latency_s.median < slow.latency_s.median,
         )
 }
 
@@ -113,8 +113,8 @@ mod tests {
         let row = |batch_size, seconds: f64, wait: f64| BatchRun {
             batch_size,
             runs: runs(seconds),
-            batch_latency: Statistics::of(&[wait]).unwrap(),
-            time_per_sample: Statistics::of(&[1.05 * seconds / 4.0]).unwrap(),
+            batch_latency_s: Statistics::of(&[wait]).unwrap(),
+            time_per_sample_s: Statistics::of(&[1.05 * seconds / 4.0]).unwrap(),
         };
         assert!(self_check_batching(&[row(1, 4.0, 1.0), row(4, 2.0, 2.0)], 4).holds());
         assert!(!self_check_batching(&[row(1, 4.0, 1.0), row(4, 2.0, 0.5)], 4).holds());

@@ -13,10 +13,10 @@ use quantlab::report::{Cell, Table};
 
 const HINTS: [&str; 3] = [
     "Someone sees only this table, in a year. What must it say so that its numbers mean something?",
-    "`Table::new(title)` has `.column(name, unit, values)?` and `.note(...)`; `runs.latency` is in seconds, \
-     `runs.throughput` in tokens/s, `runs.per_token` in ms. A column takes `Option`s: `None` stays empty.",
+    "`Table::new(title)` has `.column(name, unit, values)?` and `.note(...)`; `runs.latency_s` is in seconds, \
+     `runs.tokens_per_s` in tokens/s, `runs.per_token_ms` in ms. A column takes `Option`s: `None` stays empty.",
     "`Table::new(\"[6] Summary table\").column(\"scenario\", \"\", rows.iter().map(|row| \
-     &row.scenario))?.column(\"dtype\", ...)?.column(\"latency\", \"s\", rows.iter().map(|row| row.runs.latency))?`, \
+     &row.scenario))?.column(\"dtype\", ...)?.column(\"latency\", \"s\", rows.iter().map(|row| row.runs.latency_s))?`, \
      the other two and `ppl` in the same way, and `.note(info)` at the end.",
 ];
 
@@ -58,21 +58,21 @@ struct Quantity {
 const LATENCY: Quantity = Quantity {
     name: "latency",
     unit: "s",
-    of: |runs| runs.latency,
+    of: |runs| runs.latency_s,
     is_named: |heading| ["(s)", "_s", "sec"].iter().any(|unit| heading.contains(unit)) && !heading.contains("ms"),
 };
 
 const THROUGHPUT: Quantity = Quantity {
     name: "throughput",
     unit: "tokens/s",
-    of: |runs| runs.throughput,
+    of: |runs| runs.tokens_per_s,
     is_named: |heading| heading.contains("tok") && ["/s", "per s", "per_s"].iter().any(|unit| heading.contains(unit)),
 };
 
 const PER_TOKEN: Quantity = Quantity {
     name: "time per token",
     unit: "ms",
-    of: |runs| runs.per_token,
+    of: |runs| runs.per_token_ms,
     is_named: |heading| heading.contains("ms") || heading.contains("milli"),
 };
 
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn no_statistic_of_the_rows_is_another_one() {
         for row in given().unwrap().swap_remove(0).0 {
-            let Statistics { median, mean, low, high, .. } = row.runs.latency;
+            let Statistics { median, mean, low, high, .. } = row.runs.latency_s;
             let all = &row.runs.runs;
             let runs = [&all[0], &all[all.len() / 2], &all[all.len() - 1]].map(|run| run.total_latency_s);
             let others = [&[mean, low, high], &runs[..]].concat();

@@ -5,8 +5,7 @@ use crate::{milliseconds, tokens_computed};
 use quantlab::error::{Error, Result};
 use quantlab::generate::PaddingSide;
 use quantlab::measure::{
-    Bandwidth, DecodeLimit, MemoryFootprint, RunInfo, Runs, Statistics, Timing, TimingOptions,
-    get_model_memory_footprint, time_generate_interleaved,
+    Bandwidth, DecodeLimit, MemoryFootprint, RunInfo, Runs, Statistics, Timing, TimingOptions, WallClock, time_in_turn,
 };
 use quantlab::model::Loaded;
 use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
@@ -77,13 +76,13 @@ impl FormatRow {
     /// Times models in turn on a prompt.
     ///
     /// # Errors
-    /// As [`time_generate_interleaved`].
+    /// As [`time_in_turn`].
     pub fn in_turn(models: &[(&str, &Loaded)], prompt: &str, timing: &TimingOptions) -> Result<Vec<Self>> {
-        let all: Vec<&Loaded> = models.iter().map(|(_, loaded)| *loaded).collect();
-        let timings = time_generate_interleaved(&all, prompt, timing)?;
+        let all: Vec<(&Loaded, &str)> = models.iter().map(|(_, loaded)| (*loaded, prompt)).collect();
+        let timings = time_in_turn(&WallClock, &all, timing)?;
         let row = |((name, loaded), timing): (&(&str, &Loaded), Timing)| Self {
             name: (*name).to_owned(),
-            footprint: get_model_memory_footprint(loaded),
+            footprint: loaded.footprint(),
             bytes_per_token: loaded.model.info().bytes_per_token,
             timing,
         };
@@ -96,21 +95,21 @@ impl FormatRow {
 
     /// How many times as fast as another one it decoded.
     pub fn decode_speed_up(&self, other: &Self) -> f64 {
-        self.timing.decode_rate.median / other.timing.decode_rate.median
+        self.timing.decode_tokens_per_s.median / other.timing.decode_tokens_per_s.median
     }
 }
 
 /// Formats of one model that were timed in turn: what each takes and reads, its speed, and what of it memory allows.
 pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Result<Table> {
-    let reached = |row: &FormatRow| Some(100.0 * row.limit(bandwidth)?.fraction(row.timing.decode_rate.median));
+    let reached = |row: &FormatRow| Some(100.0 * row.limit(bandwidth)?.fraction(row.timing.decode_tokens_per_s.median));
     Ok(Table::new(title)
         .column("format", "", rows.iter().map(|row| &row.name))?
         .column("memory", "MiB", rows.iter().map(|row| row.footprint.mib_with_scales()))?
         .decimals("memory", 1)?
         .column("read per token", "MB", rows.iter().map(|row| row.bytes_per_token as f64 / 1e6))?
         .decimals("read per token", 1)?
-        .column("prefill", "ms", rows.iter().map(|row| row.timing.ttft))?
-        .column("decode", "tokens/s", rows.iter().map(|row| row.timing.decode_rate))?
+        .column("prefill", "ms", rows.iter().map(|row| row.timing.ttft_ms))?
+        .column("decode", "tokens/s", rows.iter().map(|row| row.timing.decode_tokens_per_s))?
         .column("memory's limit", "tokens/s", rows.iter().map(|row| Some(row.limit(bandwidth)?.tokens_per_s())))?
         .decimals("memory's limit", 1)?
         .column("of the limit", "%", rows.iter().map(reached))?
@@ -118,7 +117,7 @@ pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> 
         .note(format!(
             "{} | {} | memory with scales | {bandwidth}",
             RunInfo::of_all(rows.iter().map(|row| &row.timing.run)),
-            intervals_of(rows.first().map(|row| &row.timing.decode_rate))
+            intervals_of(rows.first().map(|row| &row.timing.decode_tokens_per_s))
         )))
 }
 
@@ -128,20 +127,20 @@ pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> R
     Ok(BarPlot::new(title)
         .x("format")
         .y("decode", "tokens/s")
-        .bars(rows.iter().map(|row| (row.name.clone(), row.timing.decode_rate)))?
+        .bars(rows.iter().map(|row| (row.name.clone(), row.timing.decode_tokens_per_s)))?
         .limits("memory bandwidth", limits)?
-        .intervals(Statistics::interval_names(rows.iter().map(|row| &row.timing.decode_rate)))
+        .intervals(Statistics::interval_names(rows.iter().map(|row| &row.timing.decode_tokens_per_s)))
         .note(RunInfo::of_all(rows.iter().map(|row| &row.timing.run))))
 }
 
 /// The four settings of cache and padding.
 pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Result<Table> {
-    let first = rows.first().map(|row| &row.runs.latency);
+    let first = rows.first().map(|row| &row.runs.latency_s);
     Ok(Table::new("Cache and padding: all prompts as one batch")
         .column("setting", "", rows.iter().map(AblationRun::setting))?
-        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency)))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
-        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token))?
+        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))?
         .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
 }
 
@@ -170,9 +169,9 @@ pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) 
         let new_tokens = with.runs.first().map_or(0, |run| run.tokens_generated);
         let saved = tokens_saved(*tokens, new_tokens);
         let times = ratio_of_latencies(without, with)?;
-        table = table.row((*tokens, milliseconds(with.latency), milliseconds(without.latency), saved, times))?;
+        table = table.row((*tokens, milliseconds(with.latency_s), milliseconds(without.latency_s), saved, times))?;
     }
-    let first = rows.first().and_then(|(_, rows)| with_cache(rows, true)).map(|runs| &runs.latency);
+    let first = rows.first().and_then(|(_, rows)| with_cache(rows, true)).map(|runs| &runs.latency_s);
     Ok(table.decimals("tokens saved", 1)?.note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
 }
 
@@ -180,7 +179,7 @@ pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) 
 pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result<LinePlot> {
     let line = |use_cache: bool| -> Vec<(usize, Estimate)> {
         let latency = |(tokens, rows): &(usize, Vec<AblationRun>)| {
-            Some((*tokens, milliseconds(with_cache(rows, use_cache)?.latency)))
+            Some((*tokens, milliseconds(with_cache(rows, use_cache)?.latency_s)))
         };
         rows.iter().filter_map(latency).collect()
     };
@@ -193,7 +192,7 @@ pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result
         .y(format!("latency of {new_tokens} new tokens"), "ms")
         .series("with KV cache", line(true))?
         .series("without", line(false))?
-        .intervals(Statistics::interval_names(settings().map(|runs| &runs.latency)))
+        .intervals(Statistics::interval_names(settings().map(|runs| &runs.latency_s)))
         .log_x()
         .log_y()
         .note(RunInfo::of(loaded)))
@@ -209,14 +208,14 @@ pub fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<
         ("time per sample", "ms"),
     ])?;
     for (model, rows) in models {
-        for BatchRun { batch_size, runs, batch_latency, time_per_sample } in *rows {
-            let [wait, cost] = [*batch_latency, *time_per_sample].map(milliseconds);
-            table = table.row((*model, *batch_size, runs.throughput, wait, cost))?;
+        for BatchRun { batch_size, runs, batch_latency_s, time_per_sample_s } in *rows {
+            let [wait, cost] = [*batch_latency_s, *time_per_sample_s].map(milliseconds);
+            table = table.row((*model, *batch_size, runs.tokens_per_s, wait, cost))?;
         }
     }
     let rows = || models.iter().flat_map(|(_, rows)| *rows);
-    let of_runs = Statistics::interval_names(rows().map(|row| &row.runs.latency));
-    let of_batches = Statistics::interval_names(rows().map(|row| &row.batch_latency));
+    let of_runs = Statistics::interval_names(rows().map(|row| &row.runs.latency_s));
+    let of_batches = Statistics::interval_names(rows().map(|row| &row.batch_latency_s));
     let note = table.note(with_models(info, models));
     Ok(note.note(format!("batch latency: {of_batches} batches; throughput and time per sample: {of_runs} runs")))
 }
@@ -251,9 +250,11 @@ pub fn waiting_plot(rows: &[BatchRun], info: &RunInfo) -> Result<LinePlot> {
     Ok(LinePlot::new("What a prompt waits, and what it costs")
         .x("batch size", "prompts")
         .y("time", "ms")
-        .series("waits: batch latency", rows.iter().map(|row| (row.batch_size, milliseconds(row.batch_latency))))?
-        .series("costs: time per sample", rows.iter().map(|row| (row.batch_size, milliseconds(row.time_per_sample))))?
-        .intervals(Statistics::interval_names(rows.iter().flat_map(|row| [&row.batch_latency, &row.time_per_sample])))
+        .series("waits: batch latency", rows.iter().map(|row| (row.batch_size, milliseconds(row.batch_latency_s))))?
+        .series("costs: time per sample", rows.iter().map(|row| (row.batch_size, milliseconds(row.time_per_sample_s))))?
+        .intervals(Statistics::interval_names(
+            rows.iter().flat_map(|row| [&row.batch_latency_s, &row.time_per_sample_s]),
+        ))
         .log_x()
         .log_y()
         .note(info))
@@ -275,23 +276,23 @@ pub fn padded_tokens(loaded: &Loaded, prompts: &[&str], batch_size: usize) -> Re
 
 /// The same prompts, cut into batches in two ways: tokens that go through the model in prefill, and what that takes.
 pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Result<Table> {
-    let first = rows.first().map(|(_, _, runs)| &runs.latency);
+    let first = rows.first().map(|(_, _, runs)| &runs.latency_s);
     Ok(Table::new("Uneven prompts: as they come, and sorted by length")
         .column("batches", "", rows.iter().map(|(name, _, _)| *name))?
         .column("prefill, padding included", "tokens", rows.iter().map(|(_, tokens, _)| *tokens))?
-        .column("latency", "ms", rows.iter().map(|(_, _, runs)| milliseconds(runs.latency)))?
-        .column("throughput", "tokens/s", rows.iter().map(|(_, _, runs)| runs.throughput))?
+        .column("latency", "ms", rows.iter().map(|(_, _, runs)| milliseconds(runs.latency_s)))?
+        .column("throughput", "tokens/s", rows.iter().map(|(_, _, runs)| runs.tokens_per_s))?
         .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
 }
 
 /// Prompts at the edge, with what stands out.
 pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
-    let first = rows.first().map(|row| &row.runs.latency);
+    let first = rows.first().map(|row| &row.runs.latency_s);
     Ok(Table::new("Prompts at the edge")
         .column("prompt", "", rows.iter().map(|row| &row.name))?
         .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))?
-        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency)))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.throughput))?
+        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))?
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
         .column("speed", "", rows.iter().map(|row| &row.speed_note))?
         .column("text", "", rows.iter().map(|row| &row.text_note))?
         .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))

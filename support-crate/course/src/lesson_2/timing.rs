@@ -21,8 +21,13 @@ use quantlab::model::Loaded;
 /// # Errors
 /// As [`generate_tokens`]: no prompts, or one that is empty or leaves no room for the new tokens in the model's
 /// context.
-pub fn time_batch(clock: &dyn Clock, loaded: &Loaded, prompts: &[&str], options: &GenerateOptions) -> Result<Metrics> {
-    let ids = prompts.iter().map(|prompt| loaded.tokenizer.encode(prompt)).collect::<Result<Vec<_>>>()?;
+pub fn time_batch(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompts: &[impl AsRef<str>],
+    options: &GenerateOptions,
+) -> Result<Metrics> {
+    let ids = prompts.iter().map(|prompt| loaded.tokenizer.encode(prompt.as_ref())).collect::<Result<Vec<_>>>()?;
     let options = GenerateOptions { stop_at_eos: false, ..options.clone() };
     let generate = || generate_tokens(&*loaded.model, &ids, &options, &mut |_, _| ());
     let (generated, total_latency_s) = stopwatch(clock, &*loaded.model, generate)?;
@@ -40,7 +45,7 @@ pub type BatchTimes = Vec<Vec<Metrics>>;
 pub fn time_batches(
     clock: &dyn Clock,
     loaded: &Loaded,
-    prompts: &[&str],
+    prompts: &[impl AsRef<str>],
     batch_sizes: &[usize],
     options: &GenerateOptions,
     repeats: usize,

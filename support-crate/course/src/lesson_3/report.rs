@@ -72,14 +72,21 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
                 runs.runs.len(),
                 first.runs.runs.len()
             ))
-            .hint("time them together, with `time_generate_interleaved`"));
+            .hint("time them together, with `time_in_turn`"));
         }
         let rounds = first.runs.runs.iter().zip(&runs.runs);
         let times: Vec<f64> = rounds.map(|(first, run)| first.total_latency_s / run.total_latency_s).collect();
         let by_bytes = bytes(first_model) / bytes(loaded);
-        table = table.row((*name, runs.latency, runs.throughput, runs.per_token, Statistics::of(&times)?, by_bytes))?;
+        table = table.row((
+            *name,
+            runs.latency_s,
+            runs.tokens_per_s,
+            runs.per_token_ms,
+            Statistics::of(&times)?,
+            by_bytes,
+        ))?;
     }
-    let Statistics { n, confidence, .. } = first.runs.latency;
+    let Statistics { n, confidence, .. } = first.runs.latency_s;
     Ok(table
         .decimals("by its bytes", 2)?
         .note(format!("{} tokens of prompt, {} new ones", first.prompt_tokens, first.token_ms.len()))
@@ -90,7 +97,7 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quantlab::measure::{TimingOptions, compare_quality, time_generate, time_generate_interleaved};
+    use quantlab::measure::{TimingOptions, WallClock, compare_quality, time_in_turn};
     use quantlab::model::{LoadOptions, load_model};
     use quantlab::quant::QuantizationConfig;
 
@@ -120,7 +127,8 @@ mod tests {
     fn speeds_are_compared_round_by_round() {
         let (base, nf4) = (loaded(None), loaded(Some(QuantizationConfig::nf4())));
         let options = TimingOptions { max_new_tokens: 2, repeats: 2, ..TimingOptions::default() };
-        let timings = time_generate_interleaved(&[&base, &nf4], "Once upon a time", &options).unwrap();
+        let timings =
+            time_in_turn(&WallClock, &[(&base, "Once upon a time"), (&nf4, "Once upon a time")], &options).unwrap();
         let table = speed_against_first(&[("float32", &base, &timings[0]), ("nf4", &nf4, &timings[1])]).unwrap();
         let frame = table.data_frame().unwrap();
         let column =
@@ -131,7 +139,7 @@ mod tests {
         assert!(by_bytes[1] > 2.0, "{by_bytes:?}");
         let round = |i: usize| timings[0].runs.runs[i].total_latency_s / timings[1].runs.runs[i].total_latency_s;
         assert_eq!(column("times as fast"), [1.0, f64::midpoint(round(0).min(round(1)), round(0).max(round(1)))]);
-        let alone = time_generate(&nf4, "Once upon a time", &TimingOptions { repeats: 1, ..options }).unwrap();
+        let alone = nf4.time("Once upon a time", &TimingOptions { repeats: 1, ..options }).unwrap();
         assert!(speed_against_first(&[("float32", &base, &timings[0]), ("nf4", &nf4, &alone)]).is_err());
         assert!(speed_against_first(&[]).is_err());
     }

@@ -2,7 +2,7 @@
 
 use super::Configuration;
 use quantlab::error::{Error, Result};
-use quantlab::measure::{MemoryFootprint, QualityComparison, compare_quality, get_model_memory_footprint};
+use quantlab::measure::{MemoryFootprint, QualityComparison, compare_quality};
 use quantlab::model::{Loaded, load_model};
 use quantlab::report::Table;
 use quantlab::source::held_out_text;
@@ -26,7 +26,7 @@ pub fn compare_formats(base: &Loaded, formats: &[Configuration], texts: &[&str])
     let compare = |Configuration { name, options }: &Configuration| {
         let loaded = load_model(&[&base.model_id], options)?;
         let comparison = compare_quality(base, &loaded, texts)?;
-        Ok(FormatQuality { name: name.clone(), footprint: get_model_memory_footprint(&loaded), comparison })
+        Ok(FormatQuality { name: name.clone(), footprint: loaded.footprint(), comparison })
     };
     formats.iter().map(compare).collect()
 }

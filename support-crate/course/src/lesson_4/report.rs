@@ -130,7 +130,7 @@ pub fn formats_frame(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Result
     };
     let names: Vec<&str> = speed.iter().map(|one| one.name.as_str()).collect();
     let memory: Vec<f64> = speed.iter().map(|one| one.footprint.mib_with_scales()).collect();
-    let decode: Vec<f64> = speed.iter().map(|one| one.timing.decode_rate.median).collect();
+    let decode: Vec<f64> = speed.iter().map(|one| one.timing.decode_tokens_per_s.median).collect();
     let kl: Vec<Option<f64>> = speed.iter().map(kl).collect();
     Ok(DataFrame::new(
         speed.len(),
@@ -153,10 +153,10 @@ pub fn formats_summary(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Resu
         return Err(Error::input("the four formats were not timed yet"));
     };
     let percent = |one: &FormatSpeed| 100.0 * one.footprint.mib() / plain.footprint.mib();
-    let times = |one: &FormatSpeed| one.timing.decode_rate.median / plain.timing.decode_rate.median;
+    let times = |one: &FormatSpeed| one.timing.decode_tokens_per_s.median / plain.timing.decode_tokens_per_s.median;
     let by_bytes = |one: &FormatSpeed| plain.bytes_per_token as f64 / one.bytes_per_token as f64;
     let overlap = |a: &FormatSpeed, b: &FormatSpeed| {
-        let do_overlap = a.timing.decode_rate.overlaps(&b.timing.decode_rate);
+        let do_overlap = a.timing.decode_tokens_per_s.overlaps(&b.timing.decode_tokens_per_s);
         if do_overlap { "their intervals overlap" } else { "their intervals do not overlap" }
     };
     let summary = Summary::new("What this run shows")
@@ -196,7 +196,6 @@ pub fn formats_summary(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quantlab::measure::get_model_memory_footprint;
     use quantlab::model::{LoadOptions, load_model};
     use quantlab::quant::{FourBit, QuantizationConfig};
 
@@ -204,7 +203,7 @@ mod tests {
     fn the_parts_are_the_footprint_and_the_scales() {
         for quantization in [None, Some(QuantizationConfig::nf4())] {
             let loaded = load_model(&["embedded"], &LoadOptions { quantization, ..LoadOptions::default() }).unwrap();
-            let footprint = get_model_memory_footprint(&loaded);
+            let footprint = loaded.footprint();
             let parts = memory_parts_mib(&loaded);
             assert!((parts[..3].iter().sum::<f64>() - footprint.mib()).abs() < 1e-9);
             assert!((parts.iter().sum::<f64>() - footprint.mib_with_scales()).abs() < 1e-9);

@@ -33,7 +33,7 @@ pub fn latency_table(rows: &[ExperimentRow], speed: &[FormatSpeed]) -> Result<Ta
         let row = rows.iter().find(|row| row.name == one.name)?;
         Some(1e3 * row.outcome.as_ref().ok()?.avg_latency_s)
     };
-    let in_turns = |one: &FormatSpeed| milliseconds(one.timing.runs.latency);
+    let in_turns = |one: &FormatSpeed| milliseconds(one.timing.runs.latency_s);
     let is_inside = |one: &FormatSpeed| match once(one) {
         Some(once) if (in_turns(one).low..=in_turns(one).high).contains(&once) => "inside",
         Some(_) => "outside",
@@ -61,11 +61,15 @@ pub fn decode_table(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<Tabl
     let table = Table::new("Decode beside what memory allows")
         .column("format", "", speed.iter().map(|one| &one.name))?
         .column("read for a token", "MiB", rows().map(|(limit, _)| limit.bytes_per_token as f64 / MIB))?
-        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_rate))?
+        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_tokens_per_s))?
         .column("limit", "tokens/s", rows().map(|(limit, _)| limit.tokens_per_s()))?
-        .column("reached", "%", rows().map(|(limit, timing)| 100.0 * limit.fraction(timing.decode_rate.median)))?
+        .column(
+            "reached",
+            "%",
+            rows().map(|(limit, timing)| 100.0 * limit.fraction(timing.decode_tokens_per_s.median)),
+        )?
         .decimals("reached", 0)?
-        .column("prompt", "ms", rows().map(|(_, timing)| timing.ttft))?;
+        .column("prompt", "ms", rows().map(|(_, timing)| timing.ttft_ms))?;
     Ok(table.note(note(speed)).note(intervals(speed)).note(bandwidth))
 }
 
@@ -88,7 +92,7 @@ pub fn decode_plot(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<LineP
         plot = plot.theory("memory bandwidth", [limit(0.8 * least), limit(1.25 * most)])?;
     }
     for (FormatSpeed { name, timing, .. }, limit) in speed.iter().zip(&limits) {
-        plot = plot.series(short_name(name), [(limit.bytes_per_token as f64 / MIB, timing.decode_rate)])?;
+        plot = plot.series(short_name(name), [(limit.bytes_per_token as f64 / MIB, timing.decode_tokens_per_s)])?;
     }
     Ok(plot.note(note(speed)))
 }
@@ -112,7 +116,7 @@ pub fn speed_trade_off(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<T
         .higher_is_better()
         .intervals(intervals(speed));
     let plot = speed.iter().try_fold(empty, |plot, FormatSpeed { name, footprint, timing, .. }| {
-        plot.point(short_name(name), footprint.mib_with_scales(), timing.decode_rate)
+        plot.point(short_name(name), footprint.mib_with_scales(), timing.decode_tokens_per_s)
     })?;
     // Engines that restore a matrix before they multiply it move more than these bytes.
     let first = speed.first().map(|one| &one.timing.run.engine);
@@ -127,7 +131,7 @@ pub fn short_name(name: &str) -> String {
 }
 
 fn intervals(speed: &[FormatSpeed]) -> String {
-    Statistics::interval_names(speed.iter().map(|one| &one.timing.decode_rate))
+    Statistics::interval_names(speed.iter().map(|one| &one.timing.decode_tokens_per_s))
 }
 
 /// What the formats were timed on.

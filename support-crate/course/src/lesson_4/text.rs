@@ -63,7 +63,7 @@ pub fn check_generate_text_and_time(
 /// One call of the answer, and what happened on the machine meanwhile.
 struct Trial {
     text: String,
-    latency: f64,
+    latency_s: f64,
     events: Vec<Event>,
     /// Some of the calls of the model, each of which can fail.
     some_calls: Vec<usize>,
@@ -119,7 +119,7 @@ impl Trial {
         let (text, latency) = ask(|| yours(&machine.clock(), loaded, prompt, new_tokens))?;
         Ok(Self {
             text,
-            latency,
+            latency_s: latency,
             events: machine.events(),
             some_calls: machine.some_calls().collect(),
             prompt_tokens: tokenizer()?.encode(prompt)?.len(),
@@ -132,7 +132,7 @@ impl Trial {
     }
 
     fn timed(&self) -> Result<Timed<'_>, Complaint> {
-        Timed::lasting(&self.events, self.latency)
+        Timed::lasting(&self.events, self.latency_s)
     }
 
     fn generates_all(&self) -> Verdict {
@@ -164,14 +164,14 @@ impl Trial {
 
     fn latency_fits(&self) -> Verdict {
         let passed = self.timed()?.passed;
-        let is = |value: f64| (self.latency - value).abs() <= 5e-4 * value.abs();
+        let is = |value: f64| (self.latency_s - value).abs() <= 5e-4 * value.abs();
         match () {
             () if is(passed) => Ok(()),
             () if is(1e3 * passed) => wrong!("the latency is in milliseconds; seconds are asked for"),
             () if is(passed / self.new_tokens as f64) => {
                 wrong!("that is the time of one token; the latency of the whole generation is asked for")
             }
-            () => wrong!("{passed:.2} s passed on the clock, yours says {:.2}", self.latency),
+            () => wrong!("{passed:.2} s passed on the clock, yours says {:.2}", self.latency_s),
         }
     }
 

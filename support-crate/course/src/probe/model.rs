@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Machine, Pass};
 use quantlab::error::{Error, Result};
-use quantlab::model::{CacheStorage, CausalLm, Device, Logits, ModelInfo, Precision, Step, TensorInfo};
+use quantlab::model::{CacheStorage, CausalLm, Device, Engine, Logits, ModelInfo, Precision, Step, TensorInfo};
 
 /// Logits (V) after a token at a position of its sequence, padding not counted.
 type NextLogits = dyn Fn(u32, usize) -> Vec<f32> + Send + Sync;
@@ -33,7 +33,8 @@ impl ProbeModel {
     pub fn new(machine: &Machine, vocab_size: usize) -> Self {
         let info = ModelInfo {
             architecture: "probe",
-            engine: "probe",
+            // Not the one that a lesson on a processor has: an answer that knows its name says it of any model.
+            engine: Engine::Candle,
             device: Device::Cpu,
             dtype: Precision::Float32,
             vocab_size,

@@ -89,8 +89,8 @@ pub struct QualityComparison {
 ///
 /// # Errors
 /// As [`compare_quality_of_tokens`]; tokenizers that encode a text differently.
-pub fn compare_quality(base: &Loaded, other: &Loaded, texts: &[&str]) -> Result<QualityComparison> {
-    let encode = |(index, text): (usize, &&str)| {
+pub fn compare_quality(base: &Loaded, other: &Loaded, texts: &[impl AsRef<str>]) -> Result<QualityComparison> {
+    let encode = |(index, text): (usize, &str)| {
         let (ids, others) = (base.tokenizer.encode(text)?, other.tokenizer.encode(text)?);
         if ids != others {
             return Err(Error::input(format!(
@@ -104,7 +104,7 @@ pub fn compare_quality(base: &Loaded, other: &Loaded, texts: &[&str]) -> Result<
         }
         Ok(ids)
     };
-    let sequences = texts.iter().enumerate().map(encode).collect::<Result<Vec<_>>>()?;
+    let sequences = texts.iter().map(AsRef::as_ref).enumerate().map(encode).collect::<Result<Vec<_>>>()?;
     compare_quality_of_tokens(base, other, &sequences, &PerplexityOptions::default())
 }
 

@@ -123,7 +123,7 @@ impl<S: Store> Decoder<S> {
         let buffers = buffers(&config, dtype);
         let info = ModelInfo {
             architecture: config.architecture.name(),
-            engine: engine.name(),
+            engine,
             device,
             dtype,
             vocab_size: config.vocab_size,

@@ -120,7 +120,7 @@ impl FamilyModel {
         let buffers = buffers(&config);
         let info = ModelInfo {
             architecture: config.family.model_type,
-            engine: Engine::Candle.name(),
+            engine: Engine::Candle,
             device,
             dtype,
             vocab_size: config.vocab_size,

@@ -14,7 +14,7 @@ fn run_for_varied_lengths(
     let mut runs = vec![Vec::new(); prompts.len()];
     for _ in 0..repeats {
         for (prompt, runs) in prompts.iter().zip(&mut runs) {
-            { let _ = clock; let options = TimingOptions { max_new_tokens, use_cache, repeats: 1, ..TimingOptions::default() }; runs.push(quantlab::measure::time_generate(loaded, &prompt.text, &options)?.runs.runs[0]) };
+            { let _ = clock; let options = TimingOptions { max_new_tokens, use_cache, repeats: 1, ..TimingOptions::default() }; runs.push(loaded.time(&prompt.text, &options)?.runs.runs[0]) };
         }
     }
     let mut rows = Vec::new();

@@ -26,6 +26,6 @@ fn run_varied_precision(
             runs: Runs::of(runs)?,
         });
     }
-    rows.sort_by(|a, b| b.runs.throughput.median.total_cmp(&a.runs.throughput.median));
+    rows.sort_by(|a, b| b.runs.tokens_per_s.median.total_cmp(&a.runs.tokens_per_s.median));
     Ok(rows)
 }

@@ -12,7 +12,7 @@ fn ablate_cache_and_padding(
     for use_cache in [true, false] {
         for padding_side in [PaddingSide::Left, PaddingSide::Right] {
             let timing = TimingOptions { max_new_tokens, use_cache, repeats, ..TimingOptions::default() };
-            let runs = time_generate_batch(loaded, prompts, &timing)?.runs;
+            let runs = loaded.time(prompts, &timing)?.runs;
             rows.push(AblationRun { use_cache, padding_side, runs });
         }
     }

@@ -2,7 +2,7 @@
 // right
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     let mut sorted: Vec<&ScenarioRun> = rows.iter().collect();
-    sorted.sort_by(|a, b| b.runs.throughput.median.total_cmp(&a.runs.throughput.median));
+    sorted.sort_by(|a, b| b.runs.tokens_per_s.median.total_cmp(&a.runs.tokens_per_s.median));
     let mut table = Table::new(format!("Results of {} on {}", info.model, info.device)).headings([
         ("what", ""),
         ("precision", ""),
@@ -15,9 +15,9 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
         table = table.row((
             scenario,
             dtype,
-            runs.latency.median,
-            runs.throughput.median,
-            runs.per_token.median,
+            runs.latency_s.median,
+            runs.tokens_per_s.median,
+            runs.per_token_ms.median,
             *ppl,
         ))?;
     }

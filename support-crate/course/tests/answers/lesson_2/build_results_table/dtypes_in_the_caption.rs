@@ -9,9 +9,9 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     let mut caption = format!("{info} | dtype of each row:");
     for row in rows {
         names.push(row.scenario.clone());
-        latency.push(row.runs.latency);
-        throughput.push(row.runs.throughput);
-        per_token.push(row.runs.per_token);
+        latency.push(row.runs.latency_s);
+        throughput.push(row.runs.tokens_per_s);
+        per_token.push(row.runs.per_token_ms);
         ppl.push(row.ppl);
         caption += &format!(" {} = {};", row.scenario, row.dtype);
     }

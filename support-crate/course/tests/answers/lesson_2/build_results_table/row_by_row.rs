@@ -15,9 +15,9 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
         table = table.row((
             &row.scenario,
             &row.dtype,
-            row.runs.latency,
-            row.runs.throughput,
-            row.runs.per_token,
+            row.runs.latency_s,
+            row.runs.tokens_per_s,
+            row.runs.per_token_ms,
             row.ppl,
             row.runs.runs.len(),
         ))?;

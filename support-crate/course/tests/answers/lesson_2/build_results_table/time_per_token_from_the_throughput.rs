@@ -10,9 +10,9 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
         ("ppl", ""),
     ])?;
     for row in rows {
-        let throughput = row.runs.throughput.median;
+        let throughput = row.runs.tokens_per_s.median;
         let per_token = 1000.0 / throughput;
-        table = table.row((&row.scenario, &row.dtype, row.runs.latency.median, throughput, per_token, row.ppl))?;
+        table = table.row((&row.scenario, &row.dtype, row.runs.latency_s.median, throughput, per_token, row.ppl))?;
     }
     Ok(table.note(info))
 }

@@ -18,7 +18,7 @@ fn summarise_batches(batch_size: usize, prompts: usize, runs: &[Vec<Metrics>]) -
     Ok(BatchRun {
         batch_size,
         runs: Runs::of(totals)?,
-        batch_latency: Statistics::of(&waits)?,
-        time_per_sample: Statistics::of(&shares)?,
+        batch_latency_s: Statistics::of(&waits)?,
+        time_per_sample_s: Statistics::of(&shares)?,
     })
 }

@@ -22,7 +22,7 @@ fn summarise_batches(batch_size: usize, prompts: usize, runs: &[Vec<Metrics>]) -
         });
     }
     let per_sample: Vec<f64> = all.iter().map(|run| run.total_latency_s / prompts as f64).collect();
-    let batch_latency = Statistics::of(&times)?;
-    let time_per_sample = Statistics::of(&per_sample)?;
-    Ok(BatchRun { batch_size, runs: Runs::of(all)?, batch_latency, time_per_sample })
+    let batch_latency_s = Statistics::of(&times)?;
+    let time_per_sample_s = Statistics::of(&per_sample)?;
+    Ok(BatchRun { batch_size, runs: Runs::of(all)?, batch_latency_s, time_per_sample_s })
 }

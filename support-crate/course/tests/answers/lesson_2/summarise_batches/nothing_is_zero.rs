@@ -3,7 +3,7 @@
 fn summarise_batches(batch_size: usize, prompts: usize, runs: &[Vec<Metrics>]) -> Result<BatchRun> {
     if runs.is_empty() || prompts == 0 {
         let zero = Statistics::of(&[0.0])?;
-        return Ok(BatchRun { batch_size, runs: Runs::of(vec![Metrics::default()])?, batch_latency: zero, time_per_sample: zero });
+        return Ok(BatchRun { batch_size, runs: Runs::of(vec![Metrics::default()])?, batch_latency_s: zero, time_per_sample_s: zero });
     }
     let (mut totals, mut waits, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     for batches in runs {
@@ -21,7 +21,7 @@ fn summarise_batches(batch_size: usize, prompts: usize, runs: &[Vec<Metrics>]) -
     Ok(BatchRun {
         batch_size,
         runs: Runs::of(totals)?,
-        batch_latency: Statistics::of(&waits)?,
-        time_per_sample: Statistics::of(&shares)?,
+        batch_latency_s: Statistics::of(&waits)?,
+        time_per_sample_s: Statistics::of(&shares)?,
     })
 }

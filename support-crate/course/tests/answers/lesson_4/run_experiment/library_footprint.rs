@@ -13,7 +13,7 @@ fn run_experiment(
         log(&format!("Loading model with configuration: {}", one.name));
         let model = hub.model(model_id, &one.options)?;
         let loaded = Loaded::new(hub.tokenizer(model_id)?, model, model_id, &one.name)?;
-        let memory_mib = quantlab::measure::get_model_memory_footprint(&loaded).mib();
+        let memory_mib = loaded.footprint().mib();
         log(&format!("Memory Footprint: {memory_mib:.2} MiB"));
         let mut outputs = Vec::new();
         let mut total_s = 0.0;
