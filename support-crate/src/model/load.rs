@@ -95,7 +95,7 @@ where
 /// use quantlab::model::{Engine, LoadOptions, load_model};
 ///
 /// let loaded = load_model(&["embedded"], &LoadOptions { engine: Some(Engine::Tch), ..LoadOptions::default() })?;
-/// assert_eq!(loaded.model.info().engine, "tch");
+/// assert_eq!(loaded.model.info().engine, Engine::Tch);
 /// # Ok::<(), quantlab::error::Error>(())
 /// ```
 ///

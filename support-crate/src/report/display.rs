@@ -1,6 +1,9 @@
 //! How a value reaches the notebook: content blocks on standard output, one per MIME type.
 
 use std::io::Write;
+use std::path::Path;
+
+use crate::error::{Error, Result};
 
 /// Shows a cell's value as HTML, with plain text for places that have no HTML.
 ///
@@ -48,6 +51,15 @@ pub(crate) fn svg_data_uri(svg: &str) -> String {
         }
     }
     uri
+}
+
+/// Writes a file.
+pub(crate) fn save(path: &Path, content: &[u8]) -> Result<()> {
+    std::fs::write(path, content).map_err(|error| {
+        Error::from(error)
+            .context(format!("writing {}", path.display()))
+            .hint("does the folder exist, and may you write to it?")
+    })
 }
 
 fn content_blocks(blocks: &[(&str, &str)]) -> String {

@@ -14,40 +14,18 @@
 //! Everything takes numbers or [`Estimate`]s (a value with its interval), refuses what it cannot show with
 //! an error that says so, and shows itself as the value of a cell's last line.
 
-mod axis;
-mod bar;
-mod cell;
-mod chart;
 mod display;
-mod draw;
 mod estimate;
-mod label;
-mod line;
 mod measured;
 mod number;
-mod png;
+mod plot;
 mod quality;
-mod rug;
-mod scene;
-mod stacked;
-mod style;
 mod summary;
 mod table;
-mod table_frame;
-mod table_text;
-mod text;
-mod timeline;
-mod trade_off;
 
-pub use bar::BarPlot;
-pub use cell::{Cell, IntoRow};
 pub use display::{escape_html, show, show_blocks};
 pub use estimate::{Estimate, Number, Point};
-pub use line::LinePlot;
 pub use number::{duration, fixed, significant, whole};
-pub use rug::RugPlot;
-pub use stacked::StackedBar;
+pub use plot::{BarPlot, LinePlot, RugPlot, StackedBar, Timeline, TradeOff};
 pub use summary::Summary;
-pub use table::{Column, Table};
-pub use timeline::Timeline;
-pub use trade_off::TradeOff;
+pub use table::{Cell, Column, IntoRow, Table};

@@ -123,6 +123,15 @@ fn group_thousands(digits: &str) -> String {
     grouped
 }
 
+/// `label (unit)`, or the label alone.
+pub(crate) fn labelled(label: &str, unit: &str) -> String {
+    match (label.trim(), unit.trim()) {
+        (label, "") => label.to_owned(),
+        ("", unit) => unit.to_owned(),
+        (label, unit) => format!("{label} ({unit})"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

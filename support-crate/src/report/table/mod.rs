@@ -1,12 +1,17 @@
 //! Tables: built by columns or by rows, shown as HTML and text, written as CSV.
 
+pub(super) mod cell;
+mod frame;
+mod text;
+
 use std::fmt::Display;
 use std::path::Path;
 
-use super::cell::{Cell, Digits, IntoRow, Kind, common_kind, written};
-use super::chart::{labelled, save};
-use super::display::show;
+use super::display::{save, show};
+use super::number::labelled;
 use crate::error::{Error, Result};
+pub use cell::{Cell, IntoRow};
+use cell::{Digits, Kind, common_kind, written};
 
 /// A table of measurements.
 ///

@@ -1,8 +1,8 @@
 //! A table on the page: HTML for notebooks, aligned text for everywhere else.
 
+use super::super::display::escape_html;
 use super::cell::Kind;
-use super::display::escape_html;
-use super::table::{Column, Table};
+use super::{Column, Table};
 
 /// Longer words are cut in the text form; HTML wraps them, CSV keeps them.
 const WIDEST_TEXT: usize = 60;

@@ -1,13 +1,11 @@
 //! Trade-offs: what each choice costs and what it gives, and which choices no other one beats.
 
-use super::cell::Cell;
-use super::chart::{Chart, chart_methods, check_value};
-use super::estimate::Estimate;
-use super::label::{Label, Place};
-use super::scene::{Key, Mark, Scene, Stroke, Xy};
-use super::style::{INK, Look, MUTED, PALETTE, looks};
-use super::table::Table;
+use super::drawing::chart::{Chart, chart_methods, check_value};
+use super::drawing::label::{Label, Place};
+use super::drawing::scene::{Key, Mark, Scene, Stroke, Xy};
+use super::drawing::style::{INK, Look, MUTED, PALETTE, looks};
 use crate::error::{Error, Result};
+use crate::report::{Cell, Estimate, Table};
 
 /// The radius of a marker, in pixels.
 const RADIUS: f64 = 5.0;

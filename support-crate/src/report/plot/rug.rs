@@ -2,13 +2,12 @@
 
 use plotters::style::Color;
 
-use super::axis::{Axis, Tick};
-use super::chart::{Chart, chart_methods, check_value};
-use super::estimate::Estimate;
-use super::scene::{Key, Mark, Scene, Stroke, Xy};
-use super::style::{MUTED, PALETTE, WHITE, looks, mixed};
-use super::table::Table;
+use super::drawing::axis::{Axis, Tick};
+use super::drawing::chart::{Chart, chart_methods, check_value};
+use super::drawing::scene::{Key, Mark, Scene, Stroke, Xy};
+use super::drawing::style::{MUTED, PALETTE, WHITE, looks, mixed};
 use crate::error::{Error, Result};
+use crate::report::{Estimate, Table};
 
 /// The height of a codebook's row and of the density, in pixels.
 const ROW: f64 = 58.0;

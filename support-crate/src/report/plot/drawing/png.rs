@@ -13,8 +13,8 @@ const SCALE: f32 = 2.0;
 /// DejaVu Sans, cut to Latin, Greek and the signs that plots use.
 static FONTS: LazyLock<Arc<fontdb::Database>> = LazyLock::new(|| {
     let mut fonts = fontdb::Database::new();
-    fonts.load_font_data(include_bytes!("../../fonts/DejaVuSans.ttf").to_vec());
-    fonts.load_font_data(include_bytes!("../../fonts/DejaVuSans-Bold.ttf").to_vec());
+    fonts.load_font_data(include_bytes!("../../../../fonts/DejaVuSans.ttf").to_vec());
+    fonts.load_font_data(include_bytes!("../../../../fonts/DejaVuSans-Bold.ttf").to_vec());
     fonts.set_sans_serif_family("DejaVu Sans");
     Arc::new(fonts)
 });
@@ -23,7 +23,7 @@ static FONTS: LazyLock<Arc<fontdb::Database>> = LazyLock::new(|| {
 ///
 /// # Errors
 /// An SVG that is none.
-pub(super) fn from_svg(svg: &str) -> Result<Vec<u8>> {
+pub fn from_svg(svg: &str) -> Result<Vec<u8>> {
     let options = Options { fontdb: FONTS.clone(), ..Options::default() };
     let tree = Tree::from_str(svg, &options).map_err(|error| Error::format(format!("not a picture: {error}")))?;
     let size = tree.size().to_int_size();

@@ -1,16 +1,14 @@
 //! Bars: how categories compare.
 
-use super::axis::Axis;
-use super::cell::Cell;
-use super::chart::{Chart, Scale, chart_methods, check_value};
-use super::estimate::Estimate;
-use super::label::{Label, Place};
-use super::number::{alike, magnitude, significant};
-use super::scene::{ACROSS, HEIGHT, Key, LONGEST_NAME, MARGIN, Mark, Scene, Stroke, WIDTH, Xy};
-use super::style::{INK, LABEL_SIZE, Look, format_of, ink_on, looks};
-use super::table::Table;
-use super::text::{Anchor, text_width};
+use super::drawing::axis::Axis;
+use super::drawing::chart::{Chart, Scale, chart_methods, check_value};
+use super::drawing::label::{Label, Place};
+use super::drawing::scene::{ACROSS, HEIGHT, Key, LONGEST_NAME, MARGIN, Mark, Scene, Stroke, WIDTH, Xy};
+use super::drawing::style::{INK, LABEL_SIZE, Look, format_of, ink_on, looks};
+use super::drawing::text::{Anchor, text_width};
 use crate::error::{Error, Result};
+use crate::report::number::{alike, magnitude, significant};
+use crate::report::{Cell, Estimate, Table};
 
 /// More bars stand upright and share fewer names; fewer lie down if their names are long.
 const MAX_LYING: usize = 24;

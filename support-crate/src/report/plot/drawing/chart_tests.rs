@@ -1,5 +1,5 @@
-use super::super::{BarPlot, LinePlot, RugPlot, StackedBar, Timeline, TradeOff};
 use super::*;
+use crate::report::{BarPlot, LinePlot, RugPlot, StackedBar, Timeline, TradeOff};
 
 /// The words of a picture, line by line.
 fn words(svg: &str) -> Vec<&str> {

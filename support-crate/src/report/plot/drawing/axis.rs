@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, KeyPointWeight, NoDefaultFormatting, Ranged, ValueFormatter};
 
-use super::number::{fixed, magnitude};
 use super::text::text_width;
+use crate::report::number::{fixed, magnitude};
 
 /// The largest and smallest size of a number that can be drawn; beyond, spans overflow.
 pub(crate) const LARGEST: f64 = 1e100;

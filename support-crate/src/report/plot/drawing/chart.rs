@@ -1,15 +1,13 @@
 //! What all pictures have in common: title, axes, notes, reference lines, intervals, checks of their
 //! data, and the ways out (SVG, file, notebook cell).
 
-use std::path::Path;
-
 use super::axis::{Axis, LARGEST};
-use super::display::{escape_html, show_blocks, svg_data_uri};
-use super::estimate::Estimate;
 use super::scene::ACROSS;
 use super::style::LABEL_SIZE;
-use super::table::Table;
 use crate::error::{Error, Result};
+use crate::report::display::{escape_html, show_blocks, svg_data_uri};
+use crate::report::number::labelled;
+use crate::report::{Estimate, Table};
 
 /// How many ticks the vertical axis has at most, and the horizontal one.
 const TICKS_UP: usize = 7;
@@ -167,15 +165,6 @@ pub(crate) struct Scale {
     pub factor: f64,
 }
 
-/// `label (unit)`, or the label alone.
-pub(crate) fn labelled(label: &str, unit: &str) -> String {
-    match (label.trim(), unit.trim()) {
-        (label, "") => label.to_owned(),
-        ("", unit) => unit.to_owned(),
-        (label, unit) => format!("{label} ({unit})"),
-    }
-}
-
 /// Refuses numbers that no axis can show.
 pub(crate) fn check_value(series: &str, place: &str, estimate: Estimate) -> Result<()> {
     for number in [estimate.value, estimate.low, estimate.high] {
@@ -192,20 +181,12 @@ pub(crate) fn check_value(series: &str, place: &str, estimate: Estimate) -> Resu
     Ok(())
 }
 
-pub(crate) fn save(path: &Path, content: &[u8]) -> Result<()> {
-    std::fs::write(path, content).map_err(|error| {
-        Error::from(error)
-            .context(format!("writing {}", path.display()))
-            .hint("does the folder exist, and may you write to it?")
-    })
-}
-
 /// Gives a plot with a field `chart`, `fn scene(&self) -> Result<Scene>` and `fn table(&self) ->
 /// Result<Table>` its ways out, and the named ones of the methods that plots share.
 macro_rules! chart_methods {
     ($plot:ty: $($method:ident),*) => {
         impl $plot {
-            $($crate::report::chart::chart_method!($method);)*
+            $($crate::report::plot::drawing::chart::chart_method!($method);)*
 
             /// A line of small print below the picture: model, engine, device, dtype, threads, build.
             pub fn note(mut self, note: impl std::fmt::Display) -> Self {
@@ -226,7 +207,7 @@ macro_rules! chart_methods {
             /// # Errors
             /// Those of [`to_svg`](Self::to_svg); a file that cannot be written.
             pub fn save_svg(&self, path: impl AsRef<std::path::Path>) -> $crate::error::Result<()> {
-                $crate::report::chart::save(path.as_ref(), self.to_svg()?.as_bytes())
+                $crate::report::display::save(path.as_ref(), self.to_svg()?.as_bytes())
             }
 
             /// Writes the picture to a PNG file, at twice its size on the page.
@@ -234,7 +215,7 @@ macro_rules! chart_methods {
             /// # Errors
             /// Those of [`to_svg`](Self::to_svg); a file that cannot be written.
             pub fn save_png(&self, path: impl AsRef<std::path::Path>) -> $crate::error::Result<()> {
-                $crate::report::chart::save(path.as_ref(), &$crate::report::png::from_svg(&self.to_svg()?)?)
+                $crate::report::display::save(path.as_ref(), &$crate::report::plot::drawing::png::from_svg(&self.to_svg()?)?)
             }
 
             /// Shows the picture as a notebook cell's value; without graphics, its numbers as text.
@@ -299,7 +280,7 @@ macro_rules! chart_method {
         /// A value that is NaN or infinite.
         pub fn reference_line(mut self, value: f64, label: impl Into<String>) -> $crate::error::Result<Self> {
             let label = label.into();
-            $crate::report::chart::check_value(&label, "the reference line", value.into())?;
+            $crate::report::plot::drawing::chart::check_value(&label, "the reference line", value.into())?;
             self.chart.references.push((value, label));
             Ok(self)
         }

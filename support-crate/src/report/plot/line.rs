@@ -4,17 +4,15 @@ use std::fmt::Display;
 
 use plotters::style::Color;
 
-use super::axis::{Axis, Tick};
-use super::cell::Cell;
-use super::chart::{Chart, Scale, chart_methods, check_value};
-use super::estimate::{Estimate, Number, Point};
-use super::label::{Label, Place};
-use super::number::significant;
-use super::scene::{ACROSS, Key, Mark, Scene, Stroke, Xy, reference_stroke};
-use super::style::{INK, Look, NOTE_SIZE, PALETTE, looks};
-use super::table::Table;
+use super::drawing::axis::{Axis, Tick};
+use super::drawing::chart::{Chart, Scale, chart_methods, check_value};
+use super::drawing::label::{Label, Place};
+use super::drawing::scene::{ACROSS, Key, Mark, Scene, Stroke, Xy, reference_stroke};
+use super::drawing::style::{INK, Look, NOTE_SIZE, PALETTE, looks};
 use crate::error::{Error, Result};
 use crate::measure::Statistics;
+use crate::report::number::significant;
+use crate::report::{Cell, Estimate, Number, Point, Table};
 
 /// Beyond this many points a line is a curve, and markers would hide it.
 const MAX_MARKERS: usize = 40;

@@ -12,11 +12,11 @@ use plotters::style::{Color, FontDesc, FontFamily, FontStyle, RGBColor, ShapeSty
 
 use super::axis::Axis;
 use super::chart::Chart;
-use super::display::escape_html;
 use super::scene::{CAP, Mark, Page, Scene, Stroke, WIDTH, hides};
 use super::style::{GRID, INK, LABEL_SIZE, Look, WHITE};
 use super::text::{Anchor, Text, printable};
 use crate::error::{Error, Result};
+use crate::report::display::escape_html;
 
 /// plotters counts whole pixels; drawing ten times as large and scaling back gives tenths.
 const SCALE: f64 = 10.0;

@@ -2,8 +2,9 @@
 
 use polars::prelude::*;
 
+use super::super::number::labelled;
 use super::cell::{Cell, Kind};
-use super::table::{Column as TableColumn, Table};
+use super::{Column as TableColumn, Table};
 use crate::error::{Error, Result};
 
 impl Table {
@@ -34,7 +35,7 @@ fn with_column(table: Table, column: &Column) -> Result<Table> {
 
 fn polars_columns(column: &TableColumn) -> Vec<Column> {
     let name = column.full_name();
-    let numbers = |name: &str, part: fn(super::Estimate) -> f64| {
+    let numbers = |name: &str, part: fn(crate::report::Estimate) -> f64| {
         let values: Vec<Option<f64>> = column.cells.iter().map(|cell| cell.estimate().map(part)).collect();
         Column::new(name.into(), values)
     };
@@ -49,7 +50,7 @@ fn polars_columns(column: &TableColumn) -> Vec<Column> {
         }
         Kind::Number => vec![numbers(&name, |number| number.value)],
         Kind::Estimate => {
-            let end = |end: &str| super::chart::labelled(&format!("{} {end}", column.name), &column.unit);
+            let end = |end: &str| labelled(&format!("{} {end}", column.name), &column.unit);
             vec![
                 numbers(&name, |number| number.value),
                 numbers(&end("low"), |number| number.low),

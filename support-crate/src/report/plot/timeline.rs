@@ -1,17 +1,15 @@
 //! Prefill and decode on a time axis: one long step over the whole prompt, then a short one per token.
 
-use super::axis::Axis;
-use super::cell::Cell;
-use super::chart::{Chart, chart_methods, check_value};
-use super::estimate::Number;
-use super::label::{Label, Place};
-use super::number::{duration, significant, time_unit, whole};
-use super::scene::{Key, Mark, Scene, Stroke, WIDTH, Xy};
-use super::style::{INK, LABEL_SIZE, Look, PALETTE};
-use super::table::Table;
-use super::text::{Anchor, BOLD, shortened};
+use super::drawing::axis::Axis;
+use super::drawing::chart::{Chart, chart_methods, check_value};
+use super::drawing::label::{Label, Place};
+use super::drawing::scene::{Key, Mark, Scene, Stroke, WIDTH, Xy};
+use super::drawing::style::{INK, LABEL_SIZE, Look, PALETTE};
+use super::drawing::text::{Anchor, BOLD, shortened};
 use crate::error::{Error, Result};
 use crate::measure::Timing;
+use crate::report::number::{duration, significant, time_unit, whole};
+use crate::report::{Cell, Number, Table};
 
 /// About the width of the time axis, in pixels.
 const ACROSS: f64 = WIDTH - 36.0;

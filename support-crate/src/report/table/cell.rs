@@ -1,7 +1,7 @@
 //! The values a table holds, and how a column of them is written.
 
-use super::estimate::Estimate;
-use super::number::{common_decimals, decimals_for, fixed, needed_decimals, needs_exponent, significant, whole};
+use super::super::estimate::Estimate;
+use super::super::number::{common_decimals, decimals_for, fixed, needed_decimals, needs_exponent, significant, whole};
 use crate::measure::{Statistics, Uncertain};
 
 /// One value of a table. Strings, integers, floating-point numbers, estimates and options convert to it.

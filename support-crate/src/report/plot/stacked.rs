@@ -1,15 +1,13 @@
 //! Stacked bars: what a whole is made of.
 
 use super::bar::Layout;
-use super::cell::Cell;
-use super::chart::{Chart, chart_methods, check_value};
-use super::estimate::{Estimate, Number};
-use super::label::{Label, Place};
-use super::number::alike;
-use super::scene::{Key, Mark, Scene, Stroke};
-use super::style::{NOTE_SIZE, WHITE, ink_on, looks};
-use super::table::Table;
+use super::drawing::chart::{Chart, chart_methods, check_value};
+use super::drawing::label::{Label, Place};
+use super::drawing::scene::{Key, Mark, Scene, Stroke};
+use super::drawing::style::{NOTE_SIZE, WHITE, ink_on, looks};
 use crate::error::{Error, Result};
+use crate::report::number::alike;
+use crate::report::{Cell, Estimate, Number, Table};
 
 /// Bars made of parts, with the total beyond each: where the time or the memory goes.
 ///

@@ -1,0 +1,16 @@
+//! Plots. What they have in common, from axes to pixels, is [`drawing`].
+
+mod bar;
+pub(super) mod drawing;
+mod line;
+mod rug;
+mod stacked;
+mod timeline;
+mod trade_off;
+
+pub use bar::BarPlot;
+pub use line::LinePlot;
+pub use rug::RugPlot;
+pub use stacked::StackedBar;
+pub use timeline::Timeline;
+pub use trade_off::TradeOff;
