@@ -1,7 +1,8 @@
 //! A score as HTML.
 
-use super::score::{Finding, Score};
 use quantlab::report::escape_html;
+
+use super::score::{Finding, Score};
 
 /// Green, amber and grey that read on light and dark pages alike.
 const DONE: &str = "#2e9e5b";

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use super::probe::{Event, Machine, Pass, Stretch};
-use super::{Complaint, Verdict};
 use quantlab::generate::PaddingSide;
 use quantlab::measure::{Metrics, Runs};
+
+use super::probe::{Event, Machine, Pass, Stretch};
+use super::{Complaint, Verdict};
 
 /// What happened on a machine during one call of an answer.
 pub(super) struct Evidence {

@@ -1,8 +1,9 @@
 //! What a learner expects before measuring it.
 
-use super::{Complaint, ask};
 use quantlab::error::Result;
 use quantlab::report::{escape_html, show, significant};
+
+use super::{Complaint, ask};
 
 /// A number that was guessed before it was measured.
 ///

@@ -1,8 +1,9 @@
 //! `resolve_dtype`: what a device makes of a requested precision.
 
-use crate::{Check, Complaint, Score, Verdict, ask};
 use quantlab::error::Result;
 use quantlab::model::{Device, Precision, ResolvedDtype};
+
+use crate::{Check, Complaint, Score, Verdict, ask};
 
 /// Not only the first GPU.
 const DEVICES: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1), Device::Cuda(7)];

@@ -1,10 +1,11 @@
 //! Where the numbers of a sweep come from: the rows that an answer returned, against what the machine did.
 
+use quantlab::measure::Runs;
+
 use super::SweepConfig;
 use crate::evidence::{Evidence, Source};
 use crate::probe::Machine;
 use crate::{Complaint, Verdict};
-use quantlab::measure::Runs;
 
 /// What happened on a machine during a sweep.
 pub(super) fn evidence_of(machine: &Machine) -> Evidence {

@@ -1,13 +1,14 @@
 //! `run_for_varied_lengths`: the prompt grows, everything else stays.
 
+use quantlab::error::Result;
+use quantlab::measure::{Clock, Runs};
+use quantlab::model::{Device, Loaded};
+
 use super::evidence::evidence_of;
 use super::{LengthRun, SweepConfig};
 use crate::evidence::{Evidence, Source, repeated};
 use crate::probe::{Costs, Machine};
 use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
-use quantlab::error::Result;
-use quantlab::measure::{Clock, Runs};
-use quantlab::model::{Device, Loaded};
 
 const HINTS: [&str; 3] = [
     "What must stay the same from row to row, so that whatever changes is due to the prompt alone?",

@@ -3,13 +3,14 @@
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
+use quantlab::error::Result;
+use quantlab::generate::{GenerateOptions, generate_tokens};
+use quantlab::model::{Device, Engine, LoadOptions, Loaded, ModelHub, Precision, resolve_dtype};
+
 use super::dtype::label_fits;
 use crate::cases::random;
 use crate::probe::{Costs, Machine, ProbeHub, Stock};
 use crate::{Check, Complaint, Score, Verdict, ask};
-use quantlab::error::Result;
-use quantlab::generate::{GenerateOptions, generate_tokens};
-use quantlab::model::{Device, Engine, LoadOptions, Loaded, ModelHub, Precision, resolve_dtype};
 
 const HINTS: [&str; 3] = [
     "What has to happen for a candidate before you can call it loaded, and where does the loop go on if one of \

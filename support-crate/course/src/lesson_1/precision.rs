@@ -1,5 +1,9 @@
 //! `run_varied_precision`: the precision changes, everything else stays.
 
+use quantlab::error::Result;
+use quantlab::measure::{Clock, Runs};
+use quantlab::model::{Device, Engine, LoadOptions, ModelHub, resolve_dtype};
+
 use super::dtype::label_fits;
 use super::evidence::{evidence_of, took_turns};
 use super::{PrecisionRun, SweepConfig};
@@ -7,9 +11,6 @@ use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source, repeated};
 use crate::probe::{Costs, Machine, ProbeHub, Stock};
 use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
-use quantlab::error::Result;
-use quantlab::measure::{Clock, Runs};
-use quantlab::model::{Device, Engine, LoadOptions, ModelHub, resolve_dtype};
 
 const HINTS: [&str; 3] = [
     "Which label belongs to a row: what was asked for, or what was used? And what has to be there before the models \

@@ -1,11 +1,12 @@
 //! Tables, plots and findings of the lesson, made from the numbers of a run.
 
-use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig, ratios};
-use crate::{milliseconds, tokens_computed};
 use quantlab::error::Result;
 use quantlab::measure::{BUILD, Bandwidth, DecodeLimit, RunInfo, Runs, Statistics, Timing};
 use quantlab::model::{Engine, Loaded, threads};
 use quantlab::report::{BarPlot, Estimate, Summary, Table};
+
+use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig, ratios};
+use crate::{milliseconds, tokens_computed};
 
 /// What the intervals of a table are.
 fn intervals_of(runs: Option<&Runs>) -> String {

@@ -1,8 +1,9 @@
 //! What must hold of a learner's own measurements in this lesson.
 
+use quantlab::measure::{Bandwidth, DecodeLimit, Runs};
+
 use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig, ratios};
 use crate::SelfCheck;
-use quantlab::measure::{Bandwidth, DecodeLimit, Runs};
 
 /// Bandwidth and decode rate are measured at two times, between which a machine drifts.
 const DRIFT: f64 = 1.1;

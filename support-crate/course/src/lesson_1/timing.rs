@@ -1,11 +1,12 @@
 //! `time_generate`: one generation, timed honestly.
 
-use crate::cases::LONG_PROMPT;
-use crate::probe::{Costs, Event, Machine, Pass, ProbeModel, Timed};
-use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
 use quantlab::error::Result;
 use quantlab::measure::{Clock, Metrics};
 use quantlab::model::Loaded;
+
+use crate::cases::LONG_PROMPT;
+use crate::probe::{Costs, Event, Machine, Pass, ProbeModel, Timed};
+use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
 
 const HINTS: [&str; 3] = [
     "What, besides generating, happens between your two readings of the clock? And what does the very first run \

@@ -1,15 +1,16 @@
 //! `ablate_cache_and_padding`: four settings, everything else the same.
 
+use quantlab::error::Result;
+use quantlab::generate::PaddingSide;
+use quantlab::measure::{Clock, Runs};
+use quantlab::model::Loaded;
+
 use super::AblationRun;
 use super::expected::{costs, rates_fit, tokens_of};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source, repeated};
 use crate::probe::Machine;
 use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
-use quantlab::error::Result;
-use quantlab::generate::PaddingSide;
-use quantlab::measure::{Clock, Runs};
-use quantlab::model::Loaded;
 
 const HINTS: [&str; 3] = [
     "Which settings are there if each of two switches has two positions, and what must stay the same while you turn \

@@ -2,12 +2,13 @@
 
 use rand::Rng;
 
+use quantlab::error::Result;
+use quantlab::measure::{Metrics, Statistics};
+
 use super::BatchRun;
 use super::expected::{rates_fit, same};
 use crate::cases::{random, size};
 use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail};
-use quantlab::error::Result;
-use quantlab::measure::{Metrics, Statistics};
 
 const HINTS: [&str; 3] = [
     "Five prompts, two at a time: how many batches are that, who waits how long for an answer, and what did a prompt \

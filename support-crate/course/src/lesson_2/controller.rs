@@ -1,12 +1,5 @@
 //! `run_quantization_exercise`: everything in order, with the same settings, and a report.
 
-use super::quality::{ablation_point, batching_point};
-use super::report::QuantizationReport;
-use super::tables::ratio_of_latencies;
-use super::{
-    AblationRun, BatchRun, EdgePrompt, ExerciseConfig, LengthComparison, ModelPpl, ScenarioRun, in_turn,
-    probe_edge_prompts, time_batch, time_batches,
-};
 use quantlab::error::{Error, Result};
 use quantlab::generate::{GenerateOptions, PaddingSide, generate};
 use quantlab::measure::{
@@ -15,6 +8,12 @@ use quantlab::measure::{
 use quantlab::model::{LoadOptions, Loaded, ModelHub, best_device, calibrate};
 use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
 use quantlab::report::{BarPlot, Table};
+
+use super::report::{QuantizationReport, ablation_point, batching_point, ratio_of_latencies};
+use super::{
+    AblationRun, BatchRun, EdgePrompt, ExerciseConfig, LengthComparison, ModelPpl, ScenarioRun, in_turn,
+    probe_edge_prompts, time_batch, time_batches,
+};
 
 const BASE: &str = "The quick brown fox jumps over the lazy dog. ";
 

@@ -1,10 +1,11 @@
 //! `edge_prompts`: prompts that are not like the others.
 
+use quantlab::error::Result;
+use quantlab::model::{Loaded, Tokenizer};
+
 use super::EdgePrompt;
 use crate::probe::{Costs, Machine};
 use crate::{Check, Complaint, Point, Score, Verdict, ask};
-use quantlab::error::Result;
-use quantlab::model::{Loaded, Tokenizer};
 
 const HINTS: [&str; 3] = [
     "What is the longest prompt that still leaves room for the new tokens, and where does a model say how long its \

@@ -1,8 +1,9 @@
 //! What the checks of the lesson share: costs, tokens, and numbers that fit each other.
 
+use quantlab::measure::Metrics;
+
 use crate::probe::{Costs, Machine};
 use crate::{Complaint, Verdict};
-use quantlab::measure::Metrics;
 
 /// Costs of which no two runs take the same time, so that each can be told from its repeats.
 pub(super) fn costs() -> Costs {

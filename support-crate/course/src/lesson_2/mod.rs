@@ -9,11 +9,9 @@ mod int8;
 mod ppl;
 mod probing;
 mod ptq;
-mod quality;
 mod report;
 mod self_checks;
 mod table;
-mod tables;
 mod timing;
 
 use std::path::PathBuf;
@@ -31,16 +29,15 @@ pub use int8::{Int8Vector, check_int8_dot, check_quantize_affine, check_quantize
 pub use ppl::check_compare_ppl;
 pub use probing::probe_edge_prompts;
 pub use ptq::check_run_static_ptq;
-pub use quality::{ScalesRow, batching_summary, quantization_summary, scales_table};
-pub use report::QuantizationReport;
+pub use report::{
+    FormatRow, QuantizationReport, ScalesRow, ablation_table, batching_plot, batching_summary, batching_table,
+    cache_plot, cache_savings_table, edge_table, formats_plot, formats_table, int8_table, padded_tokens, padding_table,
+    quantization_summary, scales_table, waiting_plot,
+};
 pub use self_checks::{
     self_check_ablation, self_check_batching, self_check_int8, self_check_padding, self_check_quality,
 };
 pub use table::check_build_results_table;
-pub use tables::{
-    FormatRow, ablation_table, batching_plot, batching_table, cache_plot, cache_savings_table, edge_table,
-    formats_plot, formats_table, int8_table, padded_tokens, padding_table, waiting_plot,
-};
 pub use timing::{BatchTimes, in_turn, time_batch, time_batches};
 
 use quantlab::error::Result;
@@ -90,7 +87,7 @@ impl BatchRun {
     /// # Errors
     /// No runs.
     pub fn gain_over(&self, other: &Self) -> Result<Statistics> {
-        tables::ratio_of_latencies(&other.runs, &self.runs)
+        report::ratio_of_latencies(&other.runs, &self.runs)
     }
 }
 

@@ -1,15 +1,16 @@
 //! `compare_ppl`: what each model makes of the same texts, every token counted once.
 
+use quantlab::error::Result;
+use quantlab::measure::{PerplexityOptions, perplexity};
+use quantlab::model::{CausalLm, Loaded, Tokenizer};
+use quantlab::source::ModelFile;
+
 use super::ModelPpl;
 use super::expected::same;
 use crate::cases::{as_strs, texts};
 use crate::figure::{Figure, all_right};
 use crate::probe::{Costs, Machine, ProbeModel, one_of};
 use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
-use quantlab::error::Result;
-use quantlab::measure::{PerplexityOptions, perplexity};
-use quantlab::model::{CausalLm, Loaded, Tokenizer};
-use quantlab::source::ModelFile;
 
 /// A short text that is hard for the probe's models, a long one of which they know a part, and two of middle length:
 /// not as many as there are models. Texts of other kinds come after these.

@@ -1,11 +1,12 @@
 //! Prompts at the edge, timed, and what stands out.
 
-use super::timing::{in_turn, time_batch};
-use super::{EdgePrompt, EdgeRun};
 use quantlab::error::Result;
 use quantlab::generate::{GenerateOptions, generate};
 use quantlab::measure::{Clock, Runs, Statistics};
 use quantlab::model::Loaded;
+
+use super::timing::{in_turn, time_batch};
+use super::{EdgePrompt, EdgeRun};
 
 /// How far from the median of all rows is worth a note.
 const STANDS_OUT: f64 = 0.2;

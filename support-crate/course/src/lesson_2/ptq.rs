@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 
-use crate::cases::LONG_PROMPT;
-use crate::probe::{Costs, Machine, ProbeModel};
-use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
 use quantlab::error::{Error, Result};
 use quantlab::generate::{GenerateOptions, generate};
 use quantlab::model::{CausalLm, Engine, Hub, LoadOptions, Loaded, ModelHub, Tokenizer, calibrate};
 use quantlab::quant::{Calibration, CalibrationMethod, Granularity, QuantizationConfig, QuantizationMethod};
+
+use crate::cases::LONG_PROMPT;
+use crate::probe::{Costs, Machine, ProbeModel};
+use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
 
 /// More than a few, of which one is long, one comes again, and one has spaces around it.
 const PROMPTS: [&str; 6] = [

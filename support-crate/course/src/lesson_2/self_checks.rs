@@ -1,8 +1,9 @@
 //! What must hold of the lesson's own measurements.
 
+use quantlab::measure::{QualityComparison, Runs};
+
 use super::{AblationRun, BatchRun, FormatRow, ModelPpl};
 use crate::SelfCheck;
-use quantlab::measure::{QualityComparison, Runs};
 
 fn new_tokens<'a>(runs: impl IntoIterator<Item = &'a Runs>) -> Vec<usize> {
     runs.into_iter().flat_map(|runs| &runs.runs).map(|run| run.tokens_generated).collect()

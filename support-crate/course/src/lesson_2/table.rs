@@ -2,14 +2,15 @@
 
 use rand::Rng;
 
-use super::ScenarioRun;
-use super::expected::close;
-use crate::cases::random;
-use crate::{Check, Complaint, Point, Score, Verdict, ask};
 use quantlab::error::Result;
 use quantlab::measure::{Metrics, RunInfo, Runs, Statistics};
 use quantlab::model::Device;
 use quantlab::report::{Cell, Table};
+
+use super::ScenarioRun;
+use super::expected::close;
+use crate::cases::random;
+use crate::{Check, Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "Someone sees only this table, in a year. What must it say so that its numbers mean something?",

@@ -2,14 +2,15 @@
 
 use std::cell::OnceCell;
 
+use quantlab::error::{Error, Result};
+use quantlab::model::{Loaded, Tokenizer};
+use quantlab::source::ModelFile;
+
 use super::{Evaluation, is_close, nll};
 use crate::cases::{as_strs, texts};
 use crate::figure::{Figure, all_right};
 use crate::probe::{Costs, Event, Machine, ProbeModel};
 use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
-use quantlab::error::{Error, Result};
-use quantlab::model::{Loaded, Tokenizer};
-use quantlab::source::ModelFile;
 
 const BATCH_SIZE: usize = 2;
 

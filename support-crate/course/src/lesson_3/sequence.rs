@@ -5,11 +5,12 @@ use std::ops::Range;
 
 use rand::Rng;
 
+use quantlab::model::Logits;
+
 use super::{LossSum, is_close, nll, shown};
 use crate::cases::random;
 use crate::figure::{Figure, all_right};
 use crate::{Check, Complaint, Score, Verdict, ask};
-use quantlab::model::Logits;
 
 const VOCAB_SIZE: usize = 7;
 const ROWS: usize = 4;

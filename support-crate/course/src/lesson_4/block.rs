@@ -2,9 +2,10 @@
 
 use rand::Rng;
 
+use quantlab::quant::FourBit;
+
 use crate::cases::{random, size};
 use crate::{Check, Complaint, Score, Verdict, ask};
-use quantlab::quant::FourBit;
 
 type Codebook = [f32; 16];
 

@@ -1,9 +1,10 @@
 //! `configurations`: the baseline and three quantized formats, which differ in nothing else.
 
-use super::Configuration;
-use crate::{Check, Complaint, Score, Verdict, ask};
 use quantlab::model::{Device, Engine, LoadOptions, Precision};
 use quantlab::quant::{FourBit, FourBitOptions, Head, QuantizationConfig, QuantizationMethod as Method};
+
+use super::Configuration;
+use crate::{Check, Complaint, Score, Verdict, ask};
 
 /// Not only the first GPUs.
 const DEVICES: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1), Device::Cuda(7)];

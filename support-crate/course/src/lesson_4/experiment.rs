@@ -1,10 +1,11 @@
 //! `run_experiment`: every configuration gets its row, whatever happens to the others.
 
+use quantlab::measure::Clock;
+use quantlab::model::ModelHub;
+
 use super::trial::{Answer, Scenario, Trial};
 use super::{Configuration, ExperimentRow, ExperimentSettings};
 use crate::{Check, Complaint, Point, Score, Verdict};
-use quantlab::measure::Clock;
-use quantlab::model::ModelHub;
 
 const HINTS: [&str; 3] = [
     "What has to happen for one configuration, from loading to its last text, and what if one of these steps fails?",

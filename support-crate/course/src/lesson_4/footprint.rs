@@ -2,10 +2,11 @@
 
 use rand::Rng;
 
+use quantlab::model::{TensorInfo, TensorKind};
+
 use crate::cases::{random, size};
 use crate::figure::{Figure, all_right};
 use crate::{Check, Complaint, Score, Verdict, ask};
-use quantlab::model::{TensorInfo, TensorKind};
 
 const MIB: usize = 1 << 20;
 

@@ -1,11 +1,12 @@
 //! What formats cost in quality: each against full precision, as a table and in words.
 
-use super::Configuration;
 use quantlab::error::{Error, Result};
 use quantlab::measure::{MemoryFootprint, QualityComparison, compare_quality};
 use quantlab::model::{Loaded, load_model};
 use quantlab::report::Table;
 use quantlab::source::held_out_text;
+
+use super::Configuration;
 
 /// A format of a model, its memory, and how far its predictions are from those of the model it was compared with.
 #[derive(Debug, Clone)]

@@ -2,10 +2,11 @@
 
 use quantlab::polars::prelude::{Column, DataFrame};
 
-use super::{ExperimentResult, ExperimentRow, FormatQuality, FormatSpeed, MIB};
 use quantlab::error::{Error, Result};
 use quantlab::model::{Loaded, Weights};
 use quantlab::report::{Summary, Table};
+
+use super::{ExperimentResult, ExperimentRow, FormatQuality, FormatSpeed, MIB};
 
 /// The weights of one layer.
 #[derive(Debug, Clone, PartialEq)]

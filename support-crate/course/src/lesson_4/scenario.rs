@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 
-use super::{Configuration, ExperimentSettings};
-use crate::cases::LONG_PROMPT;
-use crate::probe::{Costs, Event, Machine, ProbeClock, ProbeModel, one_of};
 use quantlab::error::{Error, Result};
 use quantlab::measure::Clock;
 use quantlab::model::{CausalLm, LoadOptions, ModelHub, Precision, TensorInfo, TensorKind, Tokenizer};
 use quantlab::quant::{FourBitOptions, QuantizationConfig};
+
+use super::{Configuration, ExperimentSettings};
+use crate::cases::LONG_PROMPT;
+use crate::probe::{Costs, Event, Machine, ProbeClock, ProbeModel, one_of};
 
 const COSTS: Costs = Costs { cold_start: 50.0, encode: 1e4, decode: 1e5, is_asynchronous: true, ..Costs::PLAIN };
 

@@ -2,11 +2,12 @@
 
 use super::{Configuration, ExperimentRow, MIB};
 pub use crate::lesson_2::FormatRow as FormatSpeed;
-use crate::milliseconds;
 use quantlab::error::{Error, Result};
 use quantlab::measure::{Bandwidth, DecodeLimit, RunInfo, Statistics, TimingOptions};
 use quantlab::model::Loaded;
 use quantlab::report::{LinePlot, Table, TradeOff};
+
+use crate::milliseconds;
 
 /// Times models that take turns, each under the name of its configuration.
 ///

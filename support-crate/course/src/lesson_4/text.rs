@@ -1,11 +1,12 @@
 //! `generate_text_and_time`: one generation, its text and its time.
 
-use crate::cases::LONG_PROMPT;
-use crate::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
-use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
 use quantlab::error::Result;
 use quantlab::measure::Clock;
 use quantlab::model::{Loaded, Tokenizer};
+
+use crate::cases::LONG_PROMPT;
+use crate::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
+use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
 
 const PROMPT: &str = "Once upon a time there lived a fisher";
 const NEW_TOKENS: usize = 8;

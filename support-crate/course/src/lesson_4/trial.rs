@@ -4,12 +4,13 @@ use std::cell::RefCell;
 
 use super::generations::{Generation, generations};
 pub(super) use super::scenario::Scenario;
+use quantlab::measure::{Clock, Statistics};
+use quantlab::model::{LoadOptions, ModelHub, Tokenizer};
+
 use super::scenario::{DEVICE_FAILED, FormatHub, SCALES_MIB, UnevenClock};
 use super::{Configuration, ExperimentResult, ExperimentRow, ExperimentSettings};
 use crate::probe::Event;
 use crate::{Complaint, Verdict, ask};
-use quantlab::measure::{Clock, Statistics};
-use quantlab::model::{LoadOptions, ModelHub, Tokenizer};
 
 /// The learner's function.
 pub(super) type Answer<'a> =

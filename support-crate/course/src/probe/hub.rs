@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Machine, ProbeModel};
 use quantlab::error::{Error, Result};
 use quantlab::model::{CausalLm, LoadOptions, ModelHub, Precision, Tokenizer, TokenizerUse};
+
+use super::{Machine, ProbeModel};
 
 /// Whether a model can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::ProbeModel;
 use quantlab::error::{Error, Result};
 use quantlab::measure::Clock;
 use quantlab::model::{CausalLm, Hub, Loaded, ModelHub, Tokenizer, TokenizerUse};
 use quantlab::source::ModelFile;
+
+use super::ProbeModel;
 
 /// What work costs, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::{Machine, Pass};
 use quantlab::error::{Error, Result};
 use quantlab::model::{CacheStorage, CausalLm, Device, Engine, Logits, ModelInfo, Precision, Step, TensorInfo};
+
+use super::{Machine, Pass};
 
 /// Logits (V) after a token at a position of its sequence, padding not counted.
 type NextLogits = dyn Fn(u32, usize) -> Vec<f32> + Send + Sync;

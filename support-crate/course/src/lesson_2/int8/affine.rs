@@ -1,8 +1,9 @@
 //! `quantize_affine`: a grid from the smallest number to the largest.
 
+use quantlab::error::Result;
+
 use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
 use crate::{Check, Score, Verdict};
-use quantlab::error::Result;
 
 const HINTS: [&str; 3] = [
     "Which number must become -128, which one 127, and which value stands for 0 then?",

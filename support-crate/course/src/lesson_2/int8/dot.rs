@@ -2,10 +2,11 @@
 
 use rand::Rng;
 
+use quantlab::error::Result;
+
 use super::Int8Vector;
 use crate::cases::random;
 use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
-use quantlab::error::Result;
 
 const HINTS: [&str; 3] = [
     "What do two values stand for, and which parts of their product are the same for all i?",

@@ -11,9 +11,10 @@ use rand::rngs::StdRng;
 use serde::Serialize;
 pub use symmetric::check_quantize_symmetric;
 
+use quantlab::error::{Error, Result};
+
 use crate::cases::{KINDS, random, row, size};
 use crate::{Complaint, Verdict, ask, must_fail};
-use quantlab::error::{Error, Result};
 
 /// Numbers in 8 bits: a value `q` stands for `scale * (q - zero_point)`.
 #[derive(Debug, Clone, PartialEq, Serialize)]

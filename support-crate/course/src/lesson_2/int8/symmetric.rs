@@ -1,8 +1,9 @@
 //! `quantize_symmetric`: a grid with a line at 0, as far to both sides.
 
+use quantlab::error::Result;
+
 use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
 use crate::{Check, Complaint, Score, Verdict};
-use quantlab::error::Result;
 
 const HINTS: [&str; 3] = [
     "Which number must land on 127 or -127, and what is the distance between two lines then?",

@@ -1,13 +1,14 @@
 //! Ways to find int8 scales, compared in quality and speed.
 
-use super::tables::{intervals_of, ratio_of_latencies};
-use super::{AblationRun, BatchRun, FormatRow};
 use quantlab::error::Result;
 use quantlab::measure::{
     QualityComparison, Statistics, Timing, TimingOptions, Uncertain, WallClock, compare_quality, time_in_turn,
 };
 use quantlab::model::Loaded;
 use quantlab::report::{Estimate, Summary, Table};
+
+use super::tables::{intervals_of, ratio_of_latencies};
+use crate::lesson_2::{AblationRun, BatchRun, FormatRow};
 
 /// One way to find scales: how far the model is from the baseline, and how fast.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,7 +145,7 @@ fn scales_point(scales: &[ScalesRow]) -> Option<String> {
     ))
 }
 
-pub(super) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
+pub(in crate::lesson_2) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
     use quantlab::generate::PaddingSide::{Left, Right};
     let runs = |use_cache, side| {
         let is_it = |row: &&AblationRun| row.use_cache == use_cache && row.padding_side == side;
@@ -160,7 +161,7 @@ pub(super) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
     ))
 }
 
-pub(super) fn batching_point(batching: &[BatchRun]) -> Option<String> {
+pub(in crate::lesson_2) fn batching_point(batching: &[BatchRun]) -> Option<String> {
     let (one, most) = (batching.first()?, batching.last()?);
     Some(format!(
         "Batches of {} reached {:.2} times the throughput of batches of {}; each answer took {:.2} times as long.",

@@ -1,11 +1,22 @@
-//! What the whole exercise gives.
+//! What the lesson draws and sums up, and what the whole exercise gives.
+
+mod quality;
+mod tables;
 
 use std::fmt;
 
-use super::{AblationRun, BatchRun, EdgeRun, LengthComparison, ModelPpl, ScenarioRun};
 use quantlab::measure::Runs;
 use quantlab::report::{Summary, Table, escape_html, show};
 
+use super::{AblationRun, BatchRun, EdgeRun, LengthComparison, ModelPpl, ScenarioRun};
+
+pub use quality::{ScalesRow, batching_summary, quantization_summary, scales_table};
+pub(super) use quality::{ablation_point, batching_point};
+pub(super) use tables::ratio_of_latencies;
+pub use tables::{
+    FormatRow, ablation_table, batching_plot, batching_table, cache_plot, cache_savings_table, edge_table,
+    formats_plot, formats_table, int8_table, padded_tokens, padding_table, waiting_plot,
+};
 /// The result of every step, one table of them, and what follows.
 #[derive(Debug, Clone)]
 pub struct QuantizationReport {

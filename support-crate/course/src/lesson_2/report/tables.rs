@@ -1,7 +1,5 @@
 //! Tables and plots of the lesson, made from the numbers of a run.
 
-use super::{AblationRun, BatchRun, EdgeRun, Int8Vector};
-use crate::{milliseconds, tokens_computed};
 use quantlab::error::{Error, Result};
 use quantlab::generate::PaddingSide;
 use quantlab::measure::{
@@ -9,6 +7,9 @@ use quantlab::measure::{
 };
 use quantlab::model::Loaded;
 use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
+
+use crate::lesson_2::{AblationRun, BatchRun, EdgeRun, Int8Vector};
+use crate::{milliseconds, tokens_computed};
 
 /// What the intervals of a table are.
 pub(super) fn intervals_of(statistics: Option<&Statistics>) -> String {
@@ -22,7 +23,7 @@ pub(super) fn intervals_of(statistics: Option<&Statistics>) -> String {
 ///
 /// # Errors
 /// No runs.
-pub(super) fn ratio_of_latencies(a: &Runs, b: &Runs) -> Result<Statistics> {
+pub(in crate::lesson_2) fn ratio_of_latencies(a: &Runs, b: &Runs) -> Result<Statistics> {
     let ratios = a.runs.iter().zip(&b.runs).map(|(a, b)| a.total_latency_s / b.total_latency_s);
     Statistics::of(&ratios.collect::<Vec<_>>())
 }
