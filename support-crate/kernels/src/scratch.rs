@@ -4,13 +4,8 @@
 //! of that is zeroed when it is first touched, which takes as long as a quarter of the arithmetic.
 
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Mutex, PoisonError};
 
 use half::bf16;
-
-#[cfg(target_arch = "x86_64")]
-use crate::matmul::InWords;
-use crate::matmul::Widened;
 
 /// A slice that goes back to the process's store when it is dropped. It begins with a line of the cache: vectors that
 /// lie in two lines take twice as long to load.
@@ -31,21 +26,21 @@ pub trait Reused: Copy + Default + 'static {
 const MAX_SLICES: usize = 16;
 const MAX_BYTES: usize = 64 << 20;
 
+/// Makes slices of some types be used again.
 macro_rules! reused {
     ($($type:ty),*) => {
-        $(impl Reused for $type {
+        $(impl $crate::scratch::Reused for $type {
             fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R {
                 // Not one for each thread: where the library was loaded by `dlopen`, as a notebook's kernel does, glibc
                 // before 2.39 takes long to find a thread's own variables (its bug 19924).
-                static STORE: Mutex<Vec<Vec<$type>>> = Mutex::new(Vec::new());
-                run(&mut STORE.lock().unwrap_or_else(PoisonError::into_inner))
+                static STORE: std::sync::Mutex<Vec<Vec<$type>>> = std::sync::Mutex::new(Vec::new());
+                run(&mut STORE.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
             }
         })*
     };
 }
-reused!(f32, bf16, Widened, i8, i32);
-#[cfg(target_arch = "x86_64")]
-reused!(InWords);
+pub(crate) use reused;
+reused!(f32, bf16, i8, i32);
 // For the test, which no other one shall disturb.
 #[cfg(test)]
 reused!(u64);

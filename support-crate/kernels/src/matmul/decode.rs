@@ -7,6 +7,7 @@ use half::bf16;
 
 use super::gemm::Factor;
 use crate::rounding::nearest_bf16;
+use crate::scratch::reused;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Avx512;
 #[cfg(target_arch = "aarch64")]
@@ -17,6 +18,8 @@ use crate::simd::{Scalar, Simd};
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct Widened(f32);
+
+reused!(Widened);
 
 impl Widened {
     /// The same number: a bfloat16 is the upper half of a float32.

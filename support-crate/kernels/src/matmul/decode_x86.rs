@@ -7,6 +7,7 @@ use half::bf16;
 use super::decode::{Decoded, Target, Widened, strided};
 use super::gemm::Factor;
 use crate::rounding::nearest_bf16;
+use crate::scratch::reused;
 use crate::simd::{Avx2, Avx512, Avx512Bf16, Simd};
 
 /// No register of AVX2 holds 16 float32, but half of one holds their 16 bytes of one place, and a shuffle looks 32 bytes
@@ -218,6 +219,8 @@ impl Decoded<Avx512Bf16> for bf16 {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct InWords(bf16);
+
+reused!(InWords);
 
 impl Target for InWords {
     #[inline(always)]

@@ -23,9 +23,6 @@ mod tests;
 
 use std::ops::Range;
 
-pub use decode::Widened;
-#[cfg(target_arch = "x86_64")]
-pub use decode_x86::InWords;
 pub(crate) use gemm::{Operands, blocks, gemm};
 pub use grouped_int4::GroupedInt4;
 pub use int8::{ActivationQuant, PackedInt8};
