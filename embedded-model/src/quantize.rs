@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use quantlab::quant::FourBit;
 use tch::Tensor;
 
 /// Weights that share a scale in 4 bits.
@@ -12,29 +13,6 @@ pub const BLOCKSIZE: i64 = 64;
 const OUTLIER: f64 = 6.0;
 /// The largest int8.
 const LARGEST: f64 = 127.0;
-
-/// NormalFloat, ascending: QLoRA (Dettmers et al. 2023, arXiv:2305.14314), appendix E.
-const NF4: [f32; 16] = [
-    -1.0,
-    -0.6961928,
-    -0.52507305,
-    -0.3949175,
-    -0.28444138,
-    -0.18477343,
-    -0.091050036,
-    0.0,
-    0.0795803,
-    0.1609302,
-    0.2461123,
-    0.33791524,
-    0.44070983,
-    0.562617,
-    0.72295684,
-    1.0,
-];
-/// Floating point of 4 bits, ascending, in twelfths: `get_4bit_type("fp4")` of bitsandbytes `functional.py`.
-const FP4_TWELFTHS: [f32; 15] =
-    [-12.0, -8.0, -6.0, -4.0, -3.0, -2.0, -0.0625, 0.0, 0.0625, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0];
 
 /// A format that weights are rounded to after training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +36,8 @@ impl Format {
         let weight = weight.tr();
         let rounded = match self {
             Self::Int8 => round_rows(&weight),
-            Self::Nf4 => round_blocks(&weight, &NF4),
-            Self::Fp4 => round_blocks(&weight, &FP4_TWELFTHS.map(|number| number / 12.0)),
+            Self::Nf4 => round_blocks(&weight, FourBit::Nf4),
+            Self::Fp4 => round_blocks(&weight, FourBit::Fp4),
         };
         rounded.tr().contiguous()
     }
@@ -93,15 +71,19 @@ fn round_rows(rows: &Tensor) -> Tensor {
     (rows * (factor(&absmax) * LARGEST)).round() * absmax / LARGEST
 }
 
-/// Rounds each block of the flattened matrix to the nearest of `numbers` times its largest magnitude.
-fn round_blocks(matrix: &Tensor, numbers: &[f32]) -> Tensor {
+/// Rounds each block of the flattened matrix to the nearest of the format's numbers times its largest magnitude.
+fn round_blocks(matrix: &Tensor, format: FourBit) -> Tensor {
+    let mut numbers = format.codebook().to_vec();
+    numbers.sort_by(f32::total_cmp);
+    // FP4 has a zero of either sign.
+    numbers.dedup();
     let thresholds: Vec<f32> = numbers.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect();
     let on_device = |numbers: &[f32]| Tensor::from_slice(numbers).to_device(matrix.device());
     let blocks = matrix.reshape([-1, BLOCKSIZE]);
     let absmax = blocks.abs().amax([-1], true);
     let scaled = &blocks * factor(&absmax);
     let below = scaled.bucketize(&on_device(&thresholds), false, false);
-    (on_device(numbers).take(&below) * absmax).reshape(matrix.size())
+    (on_device(&numbers).take(&below) * absmax).reshape(matrix.size())
 }
 
 /// One by each number, or nothing by zero: what has a largest magnitude of zero stays zero.
