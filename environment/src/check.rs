@@ -20,7 +20,7 @@ use crate::ui::{Steps, human_time, run_shown, took};
 /// Time limit for one cell of a lesson.
 const CELL_TIMEOUT_S: u64 = 600;
 
-/// Runs all checks and stops at the first failure. `full`: also those of which only a sample runs otherwise.
+/// Runs all checks and stops at the first failure. With `full`, also those of which otherwise only a sample runs.
 pub fn check(full: bool) -> Result<()> {
     let checkout = Checkout::find()?;
     let root = checkout.root().to_owned();
@@ -56,7 +56,7 @@ pub fn check(full: bool) -> Result<()> {
 
     let start =
         steps.begin("kernel tests", "this tool's own, some through the real kernel: failures, two at once, speed");
-    // Not with the kernel's flags: the program that is tested becomes the one that kernels are started by.
+    // Without the kernel's flags: the program that is tested becomes the one that starts kernels.
     let mut own = Command::new("cargo");
     own.args(["test", "--locked", "--package", "quantlab-environment", "--", "--quiet", "--test-threads=2"]);
     if full {
@@ -97,7 +97,7 @@ pub fn check(full: bool) -> Result<()> {
     Ok(())
 }
 
-/// An error that names the checks that gave something else.
+/// An error that names the checks that gave other points than expected.
 fn expect_points(notebooks: &[PathBuf], scores: &[Vec<Score>], expected: fn(&Score) -> f64) -> Result<()> {
     let unexpected: Vec<String> = notebooks
         .iter()
@@ -139,9 +139,9 @@ pub fn exec(command: &[OsString]) -> Result<ExitCode> {
 
 /// The profile for `cargo bench`, unless the user names one.
 ///
-/// Cargo's own has a build folder to itself, where everything would be compiled anew, for ten minutes. The
-/// dependencies that tests and kernel share are optimised already, without checks; the library is too,
-/// in the kernel, and has its checks on only where the workspace builds it, for the tests.
+/// Cargo's own has a separate build folder, where everything would be compiled anew, which takes ten minutes. The
+/// dependencies that tests and kernel share are already optimised and without checks; so is the library in the kernel,
+/// which has its checks on only where the workspace builds it, for the tests.
 fn bench_profile(subcommand: &OsStr, args: &[OsString]) -> &'static [&'static str] {
     let mut own = args.iter().take_while(|arg| *arg != "--").map(|arg| arg.to_string_lossy());
     if subcommand != "bench" || own.any(|arg| arg == "--profile" || arg.starts_with("--profile=")) {
@@ -177,7 +177,7 @@ mod tests {
             bench_profile(OsStr::new(subcommand), &args.iter().map(OsString::from).collect::<Vec<_>>())
         };
         assert_eq!(profile("bench", &["-p", "quantlab"])[0], "--profile=dev");
-        // What stands behind the dashes is the benchmark's own.
+        // What follows the dashes is the benchmark's own.
         assert_eq!(profile("bench", &["--", "--profile", "x"]).len(), 5);
         assert!(profile("bench", &["--profile", "bench"]).is_empty());
         assert!(profile("bench", &["--profile=release", "--", "--json"]).is_empty());

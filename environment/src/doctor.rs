@@ -94,7 +94,7 @@ fn examine(home: &Home, set_up: bool) -> Map<String, Value> {
     report
 }
 
-/// What trying a processor's tiles came to, which the kernels' crate keeps (`kernels/src/amx/trial.rs`).
+/// The outcome of trying a processor's tiles, which the kernels' crate keeps (`kernels/src/amx/trial.rs`).
 fn amx(home: &Home) -> String {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     if !processor.lines().any(|line| line.starts_with("flags") && line.contains("amx_tile")) {
@@ -131,8 +131,8 @@ fn measure_kernel(home: &Home) -> Result<Map<String, Value>> {
     Ok(timing)
 }
 
-/// Seconds in which a notebook with a right answer gets all points in this sandbox: that a layer can be entered does not
-/// say that what a kernel needs can be reached from there.
+/// Seconds in which a notebook with a right answer gets all points in this sandbox: being able to enter a layer does
+/// not mean that what a kernel needs can be reached from there.
 fn measure_grading(home: &Home, layer: Layer) -> Result<Value> {
     let dir = home.own_kernels().join(format!("doctor-{}", std::process::id()));
     let measured = grade_in(&dir, layer);

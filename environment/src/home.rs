@@ -128,12 +128,12 @@ impl Home {
     /// have it read-only. A shared one is nobody's.
     pub fn is_ours(&self) -> bool {
         let Ok(path) = std::ffi::CString::new(self.root.as_os_str().as_bytes()) else { return false };
-        // SAFETY: access reads a string that ends with 0 and lives.
+        // SAFETY: access reads a string that ends with 0 and lives through the call.
         let may_write = unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 };
         !self.fixed && (may_write || !self.root.exists())
     }
-    /// What this user's kernels write: among the home's, or for somebody else's home in a cache folder of the user's own.
-    /// In a sandbox, where it is outside.
+    /// Where this user's kernels write: in the home, or, if that is somebody else's, in a cache folder of the user's
+    /// own. In a sandbox, the one outside it.
     pub fn own_kernels(&self) -> PathBuf {
         if let Some(outside) = non_empty_var(OWN_KERNELS) {
             return outside.into();
@@ -207,7 +207,7 @@ impl Home {
         fs::read_to_string(self.stamp_path(step)).ok()
     }
 
-    /// Makes what those lock who can make no files here.
+    /// Creates the files that are locked by those who cannot create files here.
     pub fn make_locks(&self) -> Result<()> {
         for path in LOCKS.map(|name| self.root.join(name)) {
             let made = File::options().append(true).create(true).open(&path);
@@ -227,8 +227,8 @@ impl Home {
         Ok(Some(file))
     }
 
-    /// Waits for, then holds, the lock `name`; `waiting` is called once if someone else holds it. In a home of somebody
-    /// else's, it keeps its owner from changing what is used, and no other user.
+    /// Waits for, then holds, the lock `name`; `waiting` is called once if someone else holds it. In somebody else's
+    /// home, it keeps the owner from changing what is used, and blocks no other user.
     pub fn lock(&self, name: &str, waiting: impl FnOnce()) -> Result<File> {
         if !self.is_ours() {
             let path = self.root.join(name);
@@ -291,7 +291,7 @@ pub fn write_with_mode(path: &Path, contents: &[u8], mode: u32) -> Result<()> {
     let parent = path.parent().context("a file needs a folder")?;
     let side =
         parent.join(format!(".{}.{}", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
-    // What an earlier process with this number may have left behind has its own permissions.
+    // A file that an earlier process with this number left behind would keep its own permissions.
     remove_if_there(&side)?;
     let write = || -> std::io::Result<()> {
         fs::create_dir_all(parent)?;
@@ -303,7 +303,7 @@ pub fn write_with_mode(path: &Path, contents: &[u8], mode: u32) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Removes a file or folder; that it is missing already is fine.
+/// Removes a file or folder; it may be missing already.
 pub fn remove_if_there(path: &Path) -> Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),

@@ -19,12 +19,12 @@ const EMULATOR: &str = "qemu-aarch64";
 /// Where Debian keeps the C library of [`TARGET`].
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 
-/// Processors that QEMU emulates, and what each has beyond NEON of what the crate uses.
+/// Processors that QEMU emulates, and which features beyond NEON, among those that the crate uses, each has.
 const PROCESSORS: [(&str, &str); 3] =
     [("max", "dotprod, i8mm and bf16"), ("neoverse-n1", "dotprod"), ("cortex-a53", "nothing")];
 
 /// What the crate refuses, in a build without overflow checks, as notebooks have it: with them, a product of sizes that
-/// wraps panics by itself.
+/// wraps panics on its own.
 const UNCHECKED: [&str; 6] = [
     "--test",
     "soundness",
@@ -41,7 +41,7 @@ pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, parts: &mut 
         command.args(["--locked", "--package", "quantlab-kernels"]).args(args);
         Ok(command)
     };
-    // These try every set by themselves, and those of soundness what is public: that runs with the set that is named.
+    // These try every set on their own; the soundness tests try what is public, which runs with the set that is named.
     parts.tests("kernels", cargo("test", &["--lib", "--", "--quiet"])?)?;
     for isa in output_of(&mut cargo("run", &["--quiet", "--example", "isas"])?)?.lines() {
         eprintln!("      {isa}");
@@ -61,7 +61,8 @@ pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, parts: &mut 
     claim(&target, &checkout.support_crate())?;
     for (processor, features) in PROCESSORS {
         eprintln!("      {EMULATOR} -cpu {processor} ({features})");
-        // The first has every set, and tries each. On one that has less, what is public finds an instruction too many.
+        // The first processor has every set, and tries each. On one that has less, running what is public reveals any
+        // instruction that is not supported.
         let which = if processor == PROCESSORS[0].0 { "--tests" } else { "--test=soundness" };
         let mut tests = cargo("test", &[which, "--target", TARGET, "--", "--quiet"])?;
         tests

@@ -17,7 +17,7 @@ use crate::ui::{describe, end_of, run_shown};
 /// How often a line is printed where there is no terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
-/// When no crate was finished for so long, those that are being compiled are named.
+/// If no crate has been finished for this long, those that are being compiled are named.
 const STANDS_STILL: Duration = Duration::from_secs(15);
 
 /// How often a silent build is looked at.
@@ -169,7 +169,7 @@ impl Shown {
         self.bar.set_message(rest);
     }
 
-    /// What there is to say but how far it is: how long it takes, and what it waits for.
+    /// Everything except how far it is: how long it will take, and what it waits for.
     fn rest(&self) -> String {
         let State { done, total, compiling } = &self.state;
         let left = time_left(self.start.elapsed(), *done, *total).map(|left| format!(", {left}"));
@@ -179,7 +179,7 @@ impl Shown {
     }
 }
 
-/// As long for each crate as so far: the large ones come late, so it is "at least".
+/// Assumes that each crate takes as long as those so far: the large ones come late, so it is "at least".
 fn time_left(elapsed: Duration, done: u64, total: u64) -> Option<String> {
     if done * 10 < total || done == 0 {
         return None;

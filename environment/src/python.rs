@@ -12,13 +12,13 @@ use serde_json::Value;
 use crate::home::{Home, path_behind, write_atomically};
 use crate::ui::plain;
 
-/// What grades notebooks.
+/// The module that grades notebooks.
 pub const GRADE_PY: &str = include_str!("../python/quantlab_jupyter/grade.py");
-/// What runs one of them.
+/// The module that runs one of them.
 pub const EXECUTE_PY: &str = include_str!("../python/quantlab_jupyter/execute.py");
-/// What keeps of their outputs as much as they may have.
+/// The module that keeps as much of their outputs as they may have.
 pub const OUTPUTS_PY: &str = include_str!("../python/quantlab_jupyter/outputs.py");
-/// What makes them harmless to who reads them.
+/// The module that makes them harmless to whoever reads them.
 pub const HARMLESS_PY: &str = include_str!("../python/quantlab_jupyter/harmless.py");
 /// nbgrader's configuration, for course directories too.
 pub const NBGRADER_CONFIG_PY: &str = include_str!("../python/quantlab_jupyter/nbgrader_config.py");

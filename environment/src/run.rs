@@ -41,7 +41,7 @@ pub struct Score {
 pub struct Ran {
     /// What its checks gave.
     pub scores: Vec<Score>,
-    /// With its kernel's start.
+    /// How long it took, including its kernel's start.
     pub time: Duration,
 }
 
@@ -60,7 +60,7 @@ pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> 
     all_whole(notebooks, endings).map(drop)
 }
 
-/// As [`run`], two at a time, for what is not to be timed: what each prints is shown when it has ended.
+/// Like [`run`], two at a time, for notebooks that are not to be timed: what each prints is shown when it has ended.
 pub fn run_side_by_side(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> Result<Vec<Ran>> {
     let home = ready(notebooks)?;
     let targets = notebooks.iter().map(|notebook| target_of(notebook, destination)).collect::<Result<Vec<_>>>()?;
@@ -84,7 +84,7 @@ pub fn run_side_by_side(notebooks: &[PathBuf], destination: &Destination, timeou
     all_whole(notebooks, endings.into_iter().map(|(_, ending)| ending).collect::<Result<_>>()?)
 }
 
-/// What is to hold before notebooks are run.
+/// Checks what must hold before notebooks are run.
 fn ready(notebooks: &[PathBuf]) -> Result<Home> {
     let checkout = Checkout::find()?;
     for notebook in notebooks {
@@ -110,7 +110,8 @@ fn all_whole(notebooks: &[PathBuf], endings: Vec<Ending>) -> Result<Vec<Ran>> {
     Ok(whole)
 }
 
-/// A notebook that does not exist is answered with those that do; one that no kernel here runs, with the reason.
+/// An error for a notebook that does not exist, with those that do, or for one that no kernel here runs, with the
+/// reason.
 fn check_notebook(path: &Path, checkout: &Checkout) -> Result<()> {
     if path.is_file() {
         let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -131,8 +131,8 @@ pub fn described(error: &anyhow::Error) -> String {
     what.join(": ") + &hints.concat()
 }
 
-/// Text from outside for a terminal: without characters that move the cursor, set colours, or turn the direction of
-/// what follows. Lines stay lines.
+/// Text from outside, made safe for a terminal: without characters that move the cursor, set colours, or turn the
+/// direction of what follows. Lines stay lines.
 pub fn plain(text: &str) -> String {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let shown =

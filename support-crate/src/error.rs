@@ -63,7 +63,7 @@ impl Error {
         Self::new(ErrorKind::System, message)
     }
 
-    /// The cell is to end, because somebody said so.
+    /// The error that ends a cell because somebody asked for it.
     pub(crate) fn interrupted() -> Self {
         Self::new(ErrorKind::Interrupted, "interrupted")
             .hint("variables of earlier cells are still there; change what takes too long and run the cell again")
@@ -84,7 +84,7 @@ impl Error {
         self
     }
 
-    /// What would be a caller's fault is a file's where the file says it.
+    /// Makes this an error of the file rather than of the caller, where it is the file that says it.
     pub(crate) fn in_file(self) -> Self {
         Self { kind: ErrorKind::Format, ..self }
     }
@@ -184,14 +184,14 @@ impl From<Box<dyn StdError + Send + Sync>> for Error {
     }
 }
 
-/// So that a cell can end a helper with `Err("what was wrong")?`.
+/// Lets a cell end a helper with `Err("what was wrong")?`.
 impl From<&str> for Error {
     fn from(message: &str) -> Self {
         Self::input(message)
     }
 }
 
-/// So that a cell can end a helper with `Err(format!("what was wrong"))?`.
+/// Lets a cell end a helper with `Err(format!("what was wrong"))?`.
 impl From<String> for Error {
     fn from(message: String) -> Self {
         Self::input(message)

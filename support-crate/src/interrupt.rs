@@ -1,8 +1,8 @@
-//! Long work ends when whoever waits for it has had enough.
+//! Interrupts long-running work when whoever waits for it has had enough.
 //!
-//! The notebook's stop button, and Ctrl-C in `cargo lab run`, set a flag in a file that the kernel shares with its cells.
-//! Long work looks at it again and again ([`check`]) and returns an error, as it would for any other reason, so
-//! that the variables of earlier cells survive. Outside of a notebook there is no such file, and nothing is interrupted.
+//! The notebook's stop button, and Ctrl-C in `cargo lab run`, set a flag in a file that the kernel shares with its
+//! cells. Long-running work keeps checking it ([`check`]) and returns an error, as it would for any other reason, so
+//! that the variables of earlier cells survive. Outside a notebook there is no such file, and nothing is interrupted.
 
 use std::fs::File;
 use std::sync::LazyLock;
@@ -13,7 +13,8 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use crate::error::{Error, Result};
 
-/// Names the file: one byte, 0 while nobody minds. The kernel's supervisor writes it.
+/// The environment variable that names the file: one byte, 0 until someone interrupts. The kernel's supervisor writes
+/// it.
 const FILE: &str = "QUANTLAB_INTERRUPT";
 
 /// How long a wait goes on before the flag is looked at again.
@@ -24,18 +25,18 @@ static FLAG: LazyLock<Option<MmapRaw>> = LazyLock::new(|| {
     MmapOptions::new().len(1).map_raw(&file).ok().filter(|_| file.metadata().is_ok_and(|meta| meta.len() > 0))
 });
 
-/// Whether the cell is to end. It stays so until the cell is over: a loop of its own over several long calls ends with
-/// them.
+/// Whether the cell should end. Once true, this stays true until the cell is over, so that a cell's own loop over
+/// several long calls ends along with them.
 fn is_requested() -> bool {
     FLAG.as_ref().is_some_and(|flag| {
         // SAFETY: the mapping is a page that lives as long as the process, readable and writable, and its file is not
-        // cut while the kernel lives; everyone on this side reads it as this one atomic byte.
+        // truncated while the kernel lives; everyone on this side reads it as this one atomic byte.
         let flag = unsafe { AtomicU8::from_ptr(flag.as_mut_ptr()) };
         flag.load(Ordering::Relaxed) != 0
     })
 }
 
-/// For long loops of one's own: an error once the cell was interrupted. It costs about a nanosecond.
+/// Returns an error once the cell has been interrupted, for your own long loops. It costs about a nanosecond.
 ///
 /// ```
 /// use quantlab::interrupt;
@@ -54,7 +55,8 @@ pub fn check() -> Result<()> {
     if is_requested() { Err(Error::interrupted()) } else { Ok(()) }
 }
 
-/// Asks `ready` until it has something or the cell is interrupted. Each time it may wait for a moment.
+/// Calls `ready` until it returns something or the cell is interrupted. Each call may wait for the duration it is
+/// given.
 pub(crate) fn until<T>(mut ready: impl FnMut(Duration) -> Option<T>) -> Result<T> {
     loop {
         check()?;

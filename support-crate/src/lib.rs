@@ -29,8 +29,8 @@ pub mod source;
 
 pub use progress::progress_on_stderr;
 
-// A cell links this one shared library. What it wants from these crates it takes from here; a `:dep` on
-// one of them would bring in a second copy with statics of its own.
+// A cell links this one shared library and takes what it needs of these crates from here; a `:dep` on one of them would
+// bring in a second copy with statics of its own.
 pub use {candle_core, candle_nn, hf_hub, plotters, polars, tch, tokenizers};
 
 /// This crate's version.

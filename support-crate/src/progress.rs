@@ -1,4 +1,4 @@
-//! How far something long is, for whoever waits for it.
+//! How far a long task has got, for whoever waits for it.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,10 +32,10 @@ impl Progress {
         Self { what, total, unit, done: 0, start: Instant::now(), last: None }
     }
 
-    /// So many more are done.
+    /// Adds `more` to what is done.
     pub fn advance(&mut self, more: usize) {
         if let Some(line) = self.line(more, self.start.elapsed()) {
-            // Nobody who reads along is no reason to stop.
+            // That nobody reads along is no reason to stop.
             let _ = if ON_STDERR.load(Ordering::Relaxed) {
                 writeln!(io::stderr(), "{line}")
             } else {

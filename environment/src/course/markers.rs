@@ -1,7 +1,7 @@
 //! What a source notebook must hold before nbgrader may make a starter of it.
 //!
-//! nbgrader itself stops at the first fault without naming cell or line, and takes some silently: an END
-//! without a BEGIN, a whole code cell that lacks markers, a check that is worth nothing.
+//! nbgrader itself stops at the first fault without naming cell or line, and silently accepts some: an END without a
+//! BEGIN, a whole code cell that lacks markers, a check that is worth nothing.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ pub fn faults(lessons: &[Lesson]) -> Vec<String> {
             if let Some(id) = grade_id(cell)
                 && let Some(first) = ids.insert(id, place.clone())
             {
-                // Over the whole course: a handed-in notebook's lesson is found by them.
+                // Unique over the whole course: a handed-in notebook's lesson is found by its grade_ids.
                 found.push(format!("{place}: the grade_id {id} is taken already ({first})"));
             }
         }

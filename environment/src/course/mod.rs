@@ -80,8 +80,7 @@ pub fn lessons(dir: &Path) -> Result<Vec<Lesson>> {
     dirs.iter().map(|dir| Lesson::read(dir)).collect()
 }
 
-/// The lessons that are meant (of the checkout, unless a folder is named), once none has a fault and set-up
-/// is finished.
+/// The selected lessons (of the checkout, unless a folder is named), once none has a fault and set-up is finished.
 pub fn ready(lessons_dir: Option<&Path>, wanted: Option<&str>) -> Result<Vec<Lesson>> {
     let checkout = Checkout::find()?;
     let all = lessons(lessons_dir.unwrap_or(&checkout.notebooks()))?;

@@ -84,7 +84,7 @@ pub fn write_course<'a>(dir: &Path, lessons: impl IntoIterator<Item = &'a Lesson
         }
     }
     let config = dir.join("nbgrader_config.py");
-    // Theirs is kept: it may name the course's exchange or its own time-outs.
+    // An existing file is kept: it may name the course's exchange or its own time-outs.
     if config.exists() { Ok(()) } else { write_atomically(&config, python::NBGRADER_CONFIG_PY.as_bytes()) }
 }
 

@@ -44,7 +44,7 @@ pub fn rename(found: &mut [Submission], key_file: &Path, output: &Path) -> Resul
     write_with_mode(key_file, format!("id,student\n{lines}").as_bytes(), 0o600)
 }
 
-/// In the key file: the name, but for one that would break the line or be a spreadsheet's formula.
+/// The student in the key file: the name, or the id if the name would break the line or be a spreadsheet's formula.
 fn known_as(submission: &Submission) -> &str {
     let name = &submission.student;
     if name.contains(char::is_control) || is_formula(name) { &submission.id } else { name }
@@ -58,7 +58,7 @@ fn entry(line: &str, key_file: &Path) -> Result<(String, String)> {
     Ok((student.to_owned(), id.to_owned()))
 }
 
-/// From the system's randomness: from a name alone, an id could be guessed.
+/// Made from the system's randomness: an id made from a name alone could be guessed.
 fn new_id() -> Result<String> {
     use std::io::Read;
     let mut bytes = [0; 4];

@@ -20,7 +20,7 @@ use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::{self, Layer};
 use crate::setup::room;
 
-/// Of what a kernel and its driver say of themselves.
+/// The most that is kept of the messages of a kernel and its driver.
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
 /// Where a run's results go, and what it may take.
@@ -31,7 +31,7 @@ pub struct Grader {
     /// Changes with the library, which holds the checks.
     pub library: String,
     pub support_crate: PathBuf,
-    /// What keeps kernels in, if anything does.
+    /// The sandbox layer that contains kernels, if any.
     pub layer: Option<Layer>,
     pub again: bool,
     pub checks_only: bool,
@@ -70,8 +70,8 @@ impl Grader {
         Ok(wanted.min(fitting))
     }
 
-    /// Says what keeps learners' code in, and asks Cargo once what sandboxed kernels, which may not keep its answers, ask
-    /// each time.
+    /// Says what contains learners' code, and asks Cargo once what sandboxed kernels, which may not keep its answers,
+    /// would ask each time.
     pub fn make_ready(&self) -> Result<()> {
         let Some(layer) = self.layer else {
             println!("No sandbox: learners' code has your rights, files and network");
@@ -129,8 +129,8 @@ impl Grader {
         self.output.join("results").join(&submission.id).join(&lesson.name)
     }
 
-    /// How the notebook's grading went, and whether that was known already. What fails is this notebook's, and stops no
-    /// other.
+    /// How the notebook's grading went, and whether that was known already. A failure is this notebook's only, and
+    /// stops no other.
     pub fn outcome(&self, submission: &Submission, lesson: &Lesson, number: usize) -> (Outcome, bool) {
         let outcome = self.graded(submission, lesson, number);
         outcome.unwrap_or_else(|error| (Outcome::of(GRADER_FAILED, &one_line(&error)), false))
@@ -156,7 +156,7 @@ impl Grader {
             command.arg("--checks-only");
         }
         self.limit(&mut command);
-        // Gone with its processes when the notebook has been graded.
+        // Removed, with its processes, when the notebook has been graded.
         let group = self.layer.and_then(|_| Cgroup::create(self.limits.memory_limit, number));
         match self.layer {
             Some(layer) => {
@@ -165,8 +165,8 @@ impl Grader {
             }
             None => drop(command.env_remove(sandbox::VARIABLE)),
         }
-        // The kernel's own messages, which a reader of the table has no use for. A file would be open in the kernel's
-        // process, and a cell could open it once more and write to it without end.
+        // The kernel's own messages, which are of no use to a reader of the table. They go through a pipe: a file would
+        // be open in the kernel's process, and a cell could reopen it and write to it without end.
         let (said, says) = std::io::pipe()?;
         command.stderr(says);
         let mut log_of_kernel = log_file.try_clone()?;
@@ -187,7 +187,7 @@ impl Grader {
         live::sweep(&self.home)?;
         match (ended.into_result(), graded) {
             (Ok(()), Some(mut outcome)) => {
-                // What is no notebook has nothing to record.
+                // An invalid notebook has nothing to record.
                 outcome.recorded = !executed.exists();
                 if !outcome.recorded {
                     // As it was run, whatever format it came in.
@@ -206,8 +206,8 @@ impl Grader {
         }
     }
 
-    /// Puts what was run, now or in a run that was interrupted, into the gradebook, and writes its feedback. The outcome of
-    /// what cannot be recorded says so.
+    /// Puts what was run, now or in a run that was interrupted, into the gradebook, and writes its feedback. If
+    /// something cannot be recorded, its outcome says so.
     pub fn record(&self, work: &[Work], outcomes: &mut [Outcome]) {
         let mut waiting = Vec::new();
         for (Work { submission, todo }, outcome) in work.iter().zip(outcomes) {
@@ -265,8 +265,8 @@ impl Grader {
         remove_if_there(&list_file)
     }
 
-    /// So that nbgrader can return the feedback of what came by its exchange. They are new each time that somebody
-    /// hands in, if only the same once more.
+    /// Passes on nbgrader's notes, so that it can return the feedback on notebooks that came through its exchange. The
+    /// notes are new each time that somebody hands in, even the same notebook once more.
     pub fn pass_on_notes(&self, work: &[Work], outcomes: &mut [Outcome]) {
         for (Work { submission, todo }, outcome) in work.iter().zip(outcomes) {
             if let Todo::Run(lesson) = todo {
@@ -278,7 +278,7 @@ impl Grader {
         }
     }
 
-    /// Changes with whatever an outcome depends on.
+    /// A key that changes with everything an outcome depends on.
     fn key(&self, submission: &Submission, lesson: &Lesson) -> Result<String> {
         let mut hash = Sha256::new();
         for path in [&submission.file, &lesson.source()] {

@@ -27,7 +27,7 @@ const OUTSIDE: [(&str, &str); 6] = [
     ("libc", "the operating system"),
 ];
 
-/// By whichever of these names; a cell may say any.
+/// The names of the standard library; a cell may use any of them.
 const STD: [&str; 3] = ["std", "core", "alloc"];
 /// Macros that read a file, or the environment, or write machine code, when a cell is compiled.
 const MACROS: [(&str, &str); 7] = [
@@ -40,11 +40,11 @@ const MACROS: [(&str, &str); 7] = [
     ("global_asm", "machine code"),
 ];
 
-/// Parsing nests as deeply as the source does. Of a cell of this size, one of nothing but brackets fits into the stack; of
-/// what does not, the process that reads it ends.
+/// Parsing recurses as deeply as the source nests. A cell of this size fits into the stack even if it is nothing but
+/// brackets; one that does not fit ends the process that reads it.
 const MAX_CHARS: usize = 50_000;
 const STACK: usize = 512 << 20;
-/// Characters about one cell, and cells: names may be as long as a cell.
+/// The most characters about one cell, and the most cells: names may be as long as a cell.
 const LONGEST: usize = 300;
 const MAX_REMARKS: usize = 20;
 /// Cells of lessons take milliseconds.
@@ -52,7 +52,7 @@ const WITHIN_S: u32 = 60;
 
 /// Remarks on a notebook, made by a process of its own: a source can end or delay whoever reads it.
 pub fn remarks(notebook: &Path, starter: &Path) -> Vec<String> {
-    // By this name it is the same program, also where another one has taken its place meanwhile.
+    // This path is the running program, even if another one has taken its place meanwhile.
     let mut lab = Command::new("/proc/self/exe");
     let said = lab.arg("remarks").args([notebook, starter]).stdin(Stdio::null()).stderr(Stdio::null()).output();
     let said = said.ok().filter(|said| said.status.success());
@@ -117,7 +117,7 @@ impl Found {
         self.0.insert(what.to_owned());
     }
 
-    /// A cell without evcxr's commands. They stand before the code; where they stand in it, nothing of it compiles.
+    /// A cell without evcxr's commands. They belong before the code; within it, they keep all of it from compiling.
     fn code(&mut self, source: &str) -> Option<Vec<Stmt>> {
         let mut is_before_code = true;
         let first = source.lines().map(|line| {
@@ -168,7 +168,7 @@ impl Found {
 
     fn tree(&mut self, before: &[String], tree: &UseTree) {
         let with = |name: &Ident| [before, &[name.unraw().to_string()]].concat();
-        // Of std as a whole, whatever is in it has other names then.
+        // If std as a whole gets another name, so does whatever is in it.
         let is_whole = |path: &[String]| path.len() == 1 && STD.contains(&path[0].as_str());
         match tree {
             UseTree::Path(path) => self.tree(&with(&path.ident), &path.tree),
@@ -199,7 +199,7 @@ impl Found {
     }
 }
 
-/// evcxr itself takes `::` for the beginning of one too.
+/// evcxr itself also takes a leading `::` for a command.
 fn is_command(line: &str) -> bool {
     line.trim_start().starts_with(':') || line.starts_with('!')
 }
@@ -305,7 +305,8 @@ impl<'ast> Visit<'ast> for Found {
         if name == "macro_rules" {
             self.note("defines a macro");
         }
-        // What a macro makes of its tokens is not known here; that `unsafe` and names of crates stand in them is.
+        // What a macro makes of its tokens is not known here, but whether `unsafe` and names of crates occur in them
+        // is.
         let tokens = mac.tokens.to_string().replace("r#", "");
         if tokens.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe") {
             self.note("uses `unsafe`");

@@ -106,7 +106,7 @@ const UNREADABLE: &str = "unreadable";
 const NO_LESSON: &str = "no lesson";
 const SUPERSEDED: &str = "superseded";
 const GRADER_FAILED: &str = "grader failed";
-/// Of these, the gradebook holds nothing, or what an earlier notebook of the student's earned.
+/// For these, the gradebook holds nothing, or only what an earlier notebook of the student earned.
 const NOT_GRADED: [&str; 3] = [UNREADABLE, NO_LESSON, GRADER_FAILED];
 
 /// Grades all notebooks of a folder; an error says how many could not be.
@@ -175,7 +175,7 @@ struct Work<'a> {
 
 enum Todo<'a> {
     Run(&'a Lesson),
-    /// There is nothing to run; this is what came of it.
+    /// There is nothing to run; the outcome is known already.
     Nothing(Outcome),
 }
 
@@ -233,7 +233,7 @@ fn run_all(grader: &Grader, work: &[Work], jobs: u8) -> Result<Vec<Outcome>> {
     Ok(results.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// `work` becomes `work-grades`: not inside, where it would be taken for more of the same.
+/// `work` becomes `work-grades`: not inside the folder, where it would be taken for more notebooks to grade.
 fn beside(folder: &Path) -> PathBuf {
     let full = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     full.with_file_name(format!("{}-grades", full.file_name().unwrap_or_default().to_string_lossy()))

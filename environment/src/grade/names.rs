@@ -4,13 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use sha2::{Digest, Sha256};
 
-/// In bytes: behind it, the names of files have extensions, and at most 255 in all.
+/// In bytes: the names of files add extensions to it, and have at most 255 bytes in all.
 const LONGEST: usize = 64;
 /// What is left of a name before its hash.
 const LONGEST_READABLE: usize = 40;
 
-/// An id for each name: the name itself; or, if that cannot be a folder's and nbgrader's, what is readable of it, a tilde,
-/// which no such name has, and a hash.
+/// An id for each name: the name itself, or, if folders or nbgrader cannot use that, what is readable of it, a tilde,
+/// which no usable name has, and a hash.
 pub fn ids<'a>(names: impl IntoIterator<Item = &'a str>) -> HashMap<&'a str, String> {
     let names: BTreeSet<&str> = names.into_iter().collect();
     // Some file systems do not tell cases apart.

@@ -15,7 +15,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// As the file is called.
+    /// The name, as in the file's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Moodle => "moodle",

@@ -104,7 +104,7 @@ fn shortened(cell: &str) -> String {
     }
 }
 
-/// Without the tail that sums of decimal fractions have.
+/// The points, without the tail that sums of decimal fractions have.
 pub fn shown(points: f64) -> String {
     ((points * 1000.0).round() / 1000.0).to_string()
 }
@@ -123,7 +123,7 @@ pub fn csv_lines(lines: impl IntoIterator<Item = Vec<String>>) -> String {
     let quoted = |field: &String| {
         let field = plain(field);
         let field = if is_formula(&field) { format!("'{field}") } else { field };
-        // In many countries, the semicolon separates.
+        // In many countries, the semicolon is the separator.
         let is_quoted = field.contains([',', ';', '"', '\n']);
         if is_quoted { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
     };

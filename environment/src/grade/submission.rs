@@ -36,13 +36,13 @@ pub struct Submission {
     pub modified: SystemTime,
 }
 
-/// What no notebook of a lesson comes near; a larger file is not read.
+/// Far more than any notebook of a lesson has; a larger file is not read.
 const MAX_BYTES: u64 = 50 << 20;
 const MAX_CELLS: usize = 2000;
-/// Each stands between two values, of which each takes far more memory than the file.
+/// Each stands between two values, and each value takes far more memory than in the file.
 const MAX_COMMAS: usize = 1_000_000;
 
-/// nbgrader's, of a notebook that came by its exchange: it returns the feedback by them.
+/// nbgrader's notes on a notebook that came through its exchange; it needs them to return the feedback.
 const NOTES: [&str; 2] = ["timestamp.txt", "submission_secret.txt"];
 const MAX_NOTE_BYTES: u64 = 1000;
 
@@ -63,7 +63,7 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
         .into_iter()
         .map(|file| {
             let inner = file.strip_prefix(folder).unwrap_or(&file);
-            // Whether it is a notebook shows when it is graded, where it gets a line of its own.
+            // Whether it is a valid notebook turns out when it is graded, where it gets a line of its own.
             let read = read(&file)
                 .map_err(|error| anyhow!("not a notebook: {error}"))
                 .and_then(|notebook| if is_foreign(&notebook, lessons) { bail!(FOREIGN) } else { Ok(notebook) });
@@ -122,7 +122,8 @@ fn read(file: &Path) -> Result<Value> {
     }
 }
 
-/// A pipe would be waited for, a device read without end, and a link may lead anywhere.
+/// Refuses anything but a regular file: a pipe would be waited for, a device read without end, and a link may lead
+/// anywhere.
 fn read_regular(file: &Path, most: u64) -> Result<Vec<u8>> {
     // Opened without waiting, so that what was opened can be looked at.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -172,7 +173,7 @@ fn student_of(inner: &Path, lessons: &[&str], own: Option<&str>) -> String {
     }
 }
 
-/// A name that is not UTF-8 with its bytes, for no two may look the same.
+/// A name; one that is not UTF-8 is shown with its bytes, because no two may look the same.
 fn text(name: &OsStr) -> String {
     name.to_str().map_or_else(|| name.as_encoded_bytes().escape_ascii().to_string(), str::to_owned)
 }

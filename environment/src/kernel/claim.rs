@@ -1,7 +1,7 @@
 //! Whose library a build folder holds.
 //!
-//! Cargo puts no hash into the name of a shared library, and none of the checkout's place into the names of its
-//! other crates. Two checkouts that build into one folder therefore write the same `libquantlab.so` and
+//! Cargo puts no hash into the name of a shared library, and the names of a checkout's other crates do not depend on
+//! where it is. Two checkouts that build into one folder therefore write the same `libquantlab.so` and
 //! `libquantlab_kernels-*.rlib`, and Cargo takes the other's for its own as long as its sources have not changed.
 
 use std::fs;
@@ -13,7 +13,7 @@ use crate::home::{remove_if_there, write_atomically};
 
 const OWNER: &str = "quantlab-checkout";
 
-/// Makes a build folder that of this support crate: what was built of another checkout's is forgotten.
+/// Makes a build folder belong to this support crate: what was built from another checkout's is forgotten.
 pub fn claim(target: &Path, support_crate: &Path) -> Result<()> {
     let owner = support_crate.to_string_lossy();
     let file = target.join(OWNER);

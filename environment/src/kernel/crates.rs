@@ -11,12 +11,12 @@ pub fn dependencies(support_crate: &Path) -> String {
 }
 
 fn dependency(support_crate: &Path, name: &str, folder: &str) -> String {
-    // As an iterator: joined to an empty path, a folder would end in a slash. A JSON string is a TOML basic string.
+    // Chained, because joining an empty path would end the folder in a slash. A JSON string is a TOML basic string.
     let folder: std::path::PathBuf = support_crate.iter().chain(Path::new(folder)).collect();
     format!("{name} = {{ path = {} }}\n", serde_json::Value::from(folder.to_string_lossy()))
 }
 
-/// A manifest whose lines that name one of them name another support crate's.
+/// The manifest, with the lines that name one of them changed to name another support crate's.
 pub fn pointed_at(manifest: &str, support_crate: &Path) -> String {
     let line = |line: &str| match CRATES.iter().find(|(name, _)| is_named(line, name)) {
         Some((name, folder)) => dependency(support_crate, name, folder),

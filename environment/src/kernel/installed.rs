@@ -82,8 +82,8 @@ impl Installed {
         home.root().join("installed.json")
     }
 
-    /// The library that a kernel in this checkout uses: the checkout's, but for a set-up of somebody else's if it is the
-    /// same, for that one is built already.
+    /// The library that a kernel in this checkout uses: the checkout's, unless somebody else's set-up has the same one,
+    /// which is built already.
     pub fn library_for(&self, home: &Home, checkout: &Checkout) -> PathBuf {
         let theirs = checkout.support_crate();
         let is_same = || Some(is_same(&sources(&theirs).ok()?, &sources(&self.support_crate).ok()?));
@@ -132,7 +132,7 @@ impl Installed {
             .env("CARGO_BUILD_BUILD_DIR", target)
             .env("CARGO_BUILD_TARGET", &self.host)
             .env("RUSTFLAGS", rustflags())
-            // Behind the subcommand: clippy would not hand on what stands before it.
+            // After the subcommand: clippy would not pass on what comes before it.
             .arg(subcommand)
             .arg("--config")
             .arg(home.cargo_config());
@@ -147,15 +147,15 @@ impl Installed {
         path
     }
 
-    /// Cargo and rustc of the toolchain that everything was built with come first, also where a program
-    /// that was started from a desktop does not know them at all.
+    /// Cargo and rustc of the toolchain that everything was built with come first, even if a program that was started
+    /// from a desktop does not know them at all.
     fn search_path(&self) -> OsString {
         let rustup = std::env::home_dir().map(|home| home.join(".cargo/bin"));
         path_behind([self.sysroot.join("bin")].into_iter().chain(rustup))
     }
 
-    /// Errors if the kernel would be built by other tools than the libraries it links: that takes ten minutes, in
-    /// every kernel's folder anew, without a word.
+    /// Errors if the kernel would be built with other tools than the libraries it links: everything would silently be
+    /// built anew in every kernel's folder, which takes ten minutes.
     pub fn check_tools(&self) -> Result<()> {
         let rustc = output_of(Command::new(self.sysroot.join("bin/rustc")).arg("-vV"))
             .context("the Rust toolchain that was set up is gone\n  try: cargo lab setup")?;
@@ -181,8 +181,8 @@ impl Installed {
     }
 }
 
-/// What `cargo run`, which `cargo lab` is, says of its package to the program that it runs. Build scripts of crates with C
-/// in them run again where a kernel is started without.
+/// The variables by which `cargo run`, which `cargo lab` is, describes its package to the program that it runs. Build
+/// scripts of crates with C in them run again where a kernel is started without these.
 fn of_package() -> impl Iterator<Item = OsString> {
     std::env::vars_os().map(|(name, _)| name).filter(|name| {
         let name = name.to_string_lossy();

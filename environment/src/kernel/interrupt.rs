@@ -1,9 +1,10 @@
 //! An interrupt ends the cell and keeps the variables.
 //!
 //! evcxr ends a cell by killing the process that runs it, and every variable is gone with it. So this program stays
-//! between Jupyter and evcxr_jupyter: it alone heeds SIGINT, and asks the cell first. A flag in a file tells the library,
-//! whose long work looks at it again and again and returns an error. A cell that is not over [`PATIENCE`] later,
-//! or is interrupted again, is ended as evcxr does it. A build is ended at once: no variable is in it.
+//! between Jupyter and evcxr_jupyter: it alone handles SIGINT, and asks the cell first. A flag in a file tells the
+//! library, whose long-running work checks it again and again and returns an error. A cell that has not ended after
+//! [`PATIENCE`], or is interrupted again, is ended the way evcxr does it. A build is ended at once: it holds no
+//! variables.
 
 use std::fs::File;
 use std::io;
@@ -20,10 +21,10 @@ use super::signals::Signals;
 /// Tells the library where the flag is.
 pub const FLAG: &str = "QUANTLAB_INTERRUPT";
 
-/// How long a cell has to end by itself.
+/// How long a cell has to end on its own.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often a cell is looked at that was asked to end.
+/// How often a cell that was asked to end is checked.
 const TICK: Duration = Duration::from_millis(20);
 
 /// A byte in a file that cells have mapped: not 0 while the running cell is to end.
@@ -43,13 +44,13 @@ impl Flag {
     }
 }
 
-/// An interrupt that has not done its work yet.
+/// An interrupt that has not taken effect yet.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     at: Instant,
-    /// Whether the cell was seen running since.
+    /// Whether the cell has been seen running since.
     ran: bool,
-    /// Whether it was asked for again.
+    /// Whether there was another interrupt.
     again: bool,
 }
 
@@ -71,7 +72,7 @@ enum Act {
     Wait,
     /// The cell is over, or there was none.
     Forget,
-    /// As evcxr does it.
+    /// Ends the cell as evcxr does it.
     EndCell,
     EndBuild,
 }
@@ -84,11 +85,11 @@ impl Asked {
             Doing::Running if self.again || has_waited => Act::EndCell,
             Doing::Unknown if self.again => Act::EndCell,
             Doing::Running => Act::Wait,
-            // This cell is over, and what is done now is the next one's.
+            // This cell is over, and what is being done now belongs to the next one.
             _ if self.ran => Act::Forget,
             // Then evcxr builds once more, to see what was wrong with the code.
             Doing::Building if !has_waited => Act::EndBuild,
-            // Whether the cell is over cannot be seen here. To end one that is not takes a second interrupt.
+            // Whether the cell is over cannot be seen here. Ending one that is not over takes a second interrupt.
             Doing::Preparing | Doing::Unknown if !has_waited => Act::Wait,
             _ => Act::Forget,
         }
@@ -132,7 +133,7 @@ impl Kernel {
     }
 }
 
-/// Stays until evcxr ends, and heeds interrupts; the kernel's exit code.
+/// Stays until evcxr ends, handling interrupts; returns the kernel's exit code.
 pub fn supervise(mut evcxr: Child, signals: &mut Signals, flag: &Flag) -> Result<ExitCode> {
     let pid = evcxr.id();
     let mut asked: Option<Asked> = None;

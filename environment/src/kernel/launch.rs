@@ -24,12 +24,12 @@ const LIBRARY_SOURCES: &str = "RUST_SRC_PATH";
 
 /// Runs evcxr_jupyter, in a build folder of its own, until it ends.
 pub fn launch(connection_file: &Path) -> Result<ExitCode> {
-    // First of all: if it has ended meanwhile, another process is the parent.
+    // First of all: once it has ended, another process is the parent.
     let driver = std::os::unix::process::parent_id();
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
     installed.check_tools()?;
-    // Until this program ends: an update then leaves the set-up alone.
+    // Held until this program ends, so that an update leaves the set-up alone.
     let _in_use = home.use_shared()?;
     let request = sandbox::Request::of_environment()?;
     let support_crate = match &request {
@@ -71,8 +71,8 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
     interrupt::supervise(evcxr, &mut signals, &flag)
 }
 
-/// What a kernel of the current folder would be made from, for one that was started ahead; `null` while its library is
-/// yet to be built.
+/// What a kernel of the current folder would be made from, to compare with one that was started ahead; `null` while its
+/// library has yet to be built.
 pub fn state() -> Result<serde_json::Value> {
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
@@ -106,8 +106,8 @@ pub fn kernel_command(
         .env(TOOLCHAIN_BIN, installed.sysroot.join("bin"))
         .env(STD_CARGO_HOME, home.std_cargo_home())
         .env_remove(LIBRARY_SOURCES)
-        // evcxr's allocator: it takes memory page by page, and gives it back at once. (To forbid it huge pages would do
-        // the same, and forbid them to the cells too.)
+        // evcxr's allocator: it takes memory page by page, and gives it back at once. (Forbidding it huge pages would
+        // do the same, but would forbid them to the cells too.)
         .env("MIMALLOC_ARENA_EAGER_COMMIT", "0")
         .env("MIMALLOC_PURGE_DELAY", "0")
         // evcxr rewrites a stock installation of itself that it finds in Jupyter's data folder.
@@ -144,7 +144,7 @@ pub fn keep(open: RawFd) -> Result<()> {
 }
 
 fn set_flags(open: RawFd, flags: i32) -> std::io::Result<()> {
-    // SAFETY: fcntl with F_SETFD takes a number and an int, and touches no memory; a number that is none is an error.
+    // SAFETY: fcntl with F_SETFD takes a number and an int, and touches no memory; an invalid descriptor is an error.
     if unsafe { libc::fcntl(open, libc::F_SETFD, flags) } == -1 {
         return Err(std::io::Error::last_os_error());
     }

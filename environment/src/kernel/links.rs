@@ -1,11 +1,11 @@
-//! A build folder made of links to another one, as far as nothing in it can change.
+//! A build folder made of links to another one, for everything in it that cannot change.
 //!
 //! The warm folder holds, by hard links, what set-up has built and a cell needs. A kernel's folder is a clone of it by
 //! symbolic links, which work across file systems, for other users, and on the overlays that containers have (there, a
 //! hard link would copy each file). A link leads a careless write to the one shared file: libraries are read-only.
 //!
-//! So that a kernel keeps the support crate that it started with, it has Cargo's notes on that crate as copies, and names
-//! of its own (hard links, or else copies) for what is built of it: a newer one takes the old one's name only.
+//! To keep the support crate that it started with, a kernel has copies of Cargo's notes on that crate, and names of its
+//! own (hard links, or else copies) for what is built from it: a newer one takes over only the old one's name.
 
 use std::collections::HashSet;
 use std::fs::{self, Permissions};
@@ -13,13 +13,13 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-/// Hard links in `to` for all of `from` that a kernel needs, of what is `current` there; what kernels share becomes
-/// read-only.
+/// Makes hard links in `to` for everything in `from` that a kernel needs, as far as it is `current`; what kernels share
+/// becomes read-only.
 pub fn gather(from: &Path, to: &Path, current: &Current) -> io::Result<()> {
     each(from, to, &|name| current.names(name), &|source, target, kind| {
         match kind {
             Kind::Folder => return Ok(false),
-            // Cargo goes on writing to those of the workspace's builds.
+            // Cargo keeps writing to the notes of the workspace's builds.
             Kind::Note if source.iter().any(|part| part == ".fingerprint") => copy_keeping_time(source, target)?,
             Kind::Note | Kind::Library | Kind::Own => link_or_copy(source, target)?,
         }
@@ -30,8 +30,8 @@ pub fn gather(from: &Path, to: &Path, current: &Current) -> io::Result<()> {
     })
 }
 
-/// Lets Cargo build again what kernels share: rustc refuses to replace a library that is read-only. What is another
-/// user's stays so; rustc says it if it is in the way.
+/// Lets Cargo rebuild what kernels share: rustc refuses to replace a library that is read-only. Another user's files
+/// stay read-only; rustc reports it if one is in the way.
 pub fn let_cargo_replace(target: &Path) {
     let entries = fs::read_dir(target).into_iter().flatten().flatten();
     for built_for in entries.map(|entry| entry.path()).chain([target.to_owned()]) {
@@ -43,7 +43,7 @@ pub fn let_cargo_replace(target: &Path) {
     }
 }
 
-/// A kernel's own folder `to`, of the warm one.
+/// Makes a kernel's own folder `to` from the warm one.
 pub fn clone(from: &Path, to: &Path) -> io::Result<()> {
     each(from, to, &|_| true, &|source, target, kind| {
         match kind {
@@ -82,8 +82,8 @@ impl Current {
         Self(numbers.map(str::to_owned).collect())
     }
 
-    /// Whether a file or folder belongs to it. What has no number does, and all that is built of the support crate: of
-    /// that, some has its number only in Cargo's notes.
+    /// Whether a file or folder belongs to it. What has no number does, and so does everything built from the support
+    /// crate, some of which has its number only in Cargo's notes.
     fn names(&self, name: &str) -> bool {
         let number = name.rsplit_once('-').map(|(_, rest)| rest.split('.').next().unwrap_or(rest));
         of_support_crate(name) || !number.is_some_and(|number| is_number(number) && !self.0.contains(number))
@@ -106,7 +106,7 @@ enum Kind {
     Note,
 }
 
-/// Makes what is of this kind, or says that it is to be made file by file.
+/// Makes an entry of this kind, or says that it is to be made file by file.
 type Make<'a> = dyn Fn(&Path, &Path, Kind) -> io::Result<bool> + 'a;
 
 /// Makes each file of `from` in `to`, without what no kernel needs.
@@ -137,7 +137,7 @@ fn kind(path: &Path, is_dir: bool) -> Option<Kind> {
         true if is_of_one_crate && !of_support_crate(&own) => Some(Kind::Folder),
         true => None,
         false if parent == "deps" && !of_support_crate(&own) => Some(Kind::Library),
-        // Beside `deps` are other names of the same, for people.
+        // Outside `deps` are other names for the same files, for people.
         false if of_support_crate(&own) => (parent == "deps").then_some(Kind::Own),
         false => Some(Kind::Note),
     }

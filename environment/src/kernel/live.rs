@@ -33,7 +33,7 @@ pub fn lock_path(dir: &Path) -> PathBuf {
 pub fn empty(home: &Home) -> Result<Live> {
     let live = home.live();
     fs::create_dir_all(&live).with_context(|| format!("cannot create {}", live.display()))?;
-    // Process numbers come again, and containers that share a home have each their own.
+    // Process numbers are reused, and containers that share a home each have their own.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let dir = live.join(format!("kernel-{}-{now}", std::process::id()));
     let lock_file = lock_path(&dir);
@@ -127,7 +127,7 @@ fn wait_for_end(pid: u32) {
     while unsafe { libc::poll(&raw mut event, 1, -1) } < 1 {}
 }
 
-/// The processes that have a lock file open, but for other copies of this program, which only look at it.
+/// The processes that have a lock file open, except other copies of this program, which only look at it.
 fn holders(lock_file: &Path) -> Vec<u32> {
     let own = std::env::current_exe().ok();
     let holds = |process: &Path| {
@@ -140,7 +140,7 @@ fn holders(lock_file: &Path) -> Vec<u32> {
     numbered.filter(|(process, _)| holds(process)).map(|(_, pid)| pid).collect()
 }
 
-/// For writing: on network file systems only that can be locked.
+/// Opened for writing: on network file systems, only that can be locked.
 fn open_lock(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).open(path)
 }

@@ -39,7 +39,7 @@ impl Process {
     }
 }
 
-/// All processes that a process has started, and those that they have.
+/// All processes that a process has started, directly or through others.
 pub fn below(root: u32) -> Vec<Process> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let all = pids.filter_map(|entry| Process::read(entry.file_name().to_str()?.parse().ok()?));
@@ -55,7 +55,7 @@ pub fn below(root: u32) -> Vec<Process> {
     family
 }
 
-/// Whether the first thread of a process waits for its standard input, from which evcxr's takes cells.
+/// Whether the first thread of a process is waiting for its standard input, which evcxr's process takes cells from.
 pub fn activity(pid: u32) -> Activity {
     match fs::read_to_string(format!("/proc/{pid}/syscall")) {
         Ok(text) if text.starts_with(&format!("{} 0x0 ", libc::SYS_read)) => Activity::Idle,
@@ -71,7 +71,7 @@ pub fn computes(pid: u32) -> bool {
     stats.into_iter().any(|stat| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('R')))
 }
 
-/// Sends a signal; that there is no such process any more is fine.
+/// Sends a signal; the process may have ended already.
 pub fn send(pid: u32, signal: libc::c_int) {
     if let Ok(pid) = libc::pid_t::try_from(pid) {
         // SAFETY: kill takes two numbers and touches no memory.

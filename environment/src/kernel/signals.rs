@@ -1,4 +1,4 @@
-//! The signals that a kernel's supervisor heeds.
+//! The signals that a kernel's supervisor handles.
 
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -12,7 +12,7 @@ static NOTES: AtomicI32 = AtomicI32::new(-1);
 
 extern "C" fn note(signal: libc::c_int) {
     let byte = signal as u8;
-    // SAFETY: write may be called at any time, and gets a byte that lives. A pipe that is full has enough in it.
+    // SAFETY: write may be called at any time, and gets a byte that lives. A full pipe has enough in it.
     unsafe { libc::write(NOTES.load(Ordering::Relaxed), std::ptr::from_ref(&byte).cast(), 1) };
 }
 
@@ -20,7 +20,7 @@ extern "C" fn note(signal: libc::c_int) {
 pub struct Signals(PipeReader);
 
 impl Signals {
-    /// From now on this process notes them, instead of ending.
+    /// Makes this process note signals from now on, instead of ending.
     pub fn heed() -> Result<Self> {
         let (notes, pen) = io::pipe().context("cannot make a pipe")?;
         NOTES.store(pen.into_raw_fd(), Ordering::Relaxed);
@@ -31,7 +31,7 @@ impl Signals {
         Ok(Self(notes))
     }
 
-    /// The next one, waiting for it at most this long, or for ever.
+    /// The next signal, waiting for it at most this long, or for ever.
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<libc::c_int>> {
         let limit = limit.map_or(-1, |limit| limit.as_millis() as libc::c_int);
         let mut notes = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };

@@ -55,7 +55,7 @@ fn list(path: &Path, entries: &mut Vec<String>) -> Result<()> {
 /// A file of it.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Of its content.
+    /// The hash of its content.
     pub sha256: String,
     /// Since 1970.
     pub modified: Duration,

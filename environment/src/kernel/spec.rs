@@ -59,7 +59,7 @@ pub fn write_kernelspec(home: &Home) -> Result<()> {
         "argv": [home.lab(), "kernel", "{connection_file}"],
         "display_name": "Rust (quantlab)",
         "language": "rust",
-        // A message would go to evcxr, which kills the cell; from VS Code, only after the cell.
+        // A message would go to evcxr, which kills the cell; VS Code would send it only after the cell.
         "interrupt_mode": "signal",
         "env": {"QUANTLAB_HOME": home.root()},
         "metadata": {"debugger": false},
@@ -67,8 +67,9 @@ pub fn write_kernelspec(home: &Home) -> Result<()> {
     write_atomically(&home.kernelspec().join("kernel.json"), serde_json::to_string_pretty(&spec)?.as_bytes())
 }
 
-/// Keeps JupyterLab from asking servers outside for news and updates, and its users whether it may; and
-/// from showing what is of no use to a learner. Has its server ask kernels in a way that they survive, and keep a spare one.
+/// Keeps JupyterLab from asking outside servers for news and updates, from asking its users whether it may, and from
+/// showing what is of no use to a learner. Makes its server query kernels in a way that they survive, and keep a spare
+/// one.
 pub fn write_jupyter_settings(home: &Home) -> Result<()> {
     let settings = json!({
         "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false},
@@ -90,7 +91,7 @@ pub fn write_jupyter_settings(home: &Home) -> Result<()> {
 /// Copies this program into the home, as `lab` and as the programs that it stands for in a kernel.
 pub fn install_lab(home: &Home) -> Result<()> {
     let me = std::env::current_exe().context("where is this program?")?;
-    // Where it was started from, a newer build may have taken its place.
+    // A newer build may have taken its place where it was started from.
     let program = fs::read("/proc/self/exe")
         .or_else(|_| fs::read(&me))
         .with_context(|| format!("cannot read {}", me.display()))?;
@@ -117,7 +118,7 @@ pub fn write_cargo_config(home: &Home, installed: &Installed) -> Result<()> {
     write_atomically(&home.cargo_config(), cargo_config(home, installed).as_bytes())
 }
 
-/// Puts it above the live kernels of a user whose home it is not.
+/// Puts the config above the live kernels of a user who does not own the home.
 pub fn share_cargo_config(home: &Home) -> Result<()> {
     let (shared, own) = (home.cargo_config(), home.live_cargo_config());
     let text =

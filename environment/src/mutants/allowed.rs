@@ -17,7 +17,7 @@ impl Allowed {
     /// `#` are comments.
     ///
     /// # Errors
-    /// A line is none of an entry's, or an entry gives no reason.
+    /// A line that is not part of an entry, or an entry without a reason.
     pub fn read(text: &str) -> Result<Vec<Self>> {
         let text: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let entries = text.split(|line| line.trim().is_empty()).filter(|lines| !lines.is_empty());
@@ -56,7 +56,7 @@ impl std::fmt::Display for Allowed {
     }
 }
 
-/// A mutant as an entry of the list, but for the reason.
+/// A mutant as an entry of the list, without the reason.
 pub fn entry(exercise: &str, mutant: &Mutant) -> String {
     written(exercise, &mutant.change, mutant.number)
 }

@@ -20,7 +20,7 @@ pub struct Built {
     pub dropped: BTreeSet<Id>,
 }
 
-/// What a run of the compiler came to.
+/// The outcome of a run of the compiler.
 enum Outcome {
     Built(PathBuf),
     /// The errors, and what Cargo said.
@@ -40,7 +40,7 @@ struct Fault {
 /// `cargo` is a command that builds it and reports in JSON; the program's text goes to `source`.
 ///
 /// # Errors
-/// Something else than a mutant does not compile.
+/// Something other than a mutant does not compile.
 pub fn build(subjects: &[Subject], source: &Path, cargo: impl Fn() -> Result<Command>) -> Result<Built> {
     let mut dropped = BTreeSet::new();
     loop {
@@ -97,7 +97,8 @@ fn compile(cargo: &mut Command, source: &Path) -> Result<Outcome> {
     }
 }
 
-/// The lines of the program. A macro's error points into the macro; who called it is told behind.
+/// The lines of the program. An error in a macro points into the macro; the place that called it follows in the
+/// expansion.
 fn places(message: &Value, source: &Path) -> Vec<usize> {
     let mut lines = Vec::new();
     let mut spans: Vec<&Value> = message["spans"].as_array().into_iter().flatten().collect();

@@ -21,7 +21,7 @@ pub fn items(statements: &[Stmt]) -> impl Iterator<Item = &Item> {
     })
 }
 
-/// What of a cell lies in a module: its items, and its functions public.
+/// The part of a cell that goes into a module: its items, with its functions made public.
 pub fn module(cell: &str) -> Result<String> {
     let statements = statements(cell)?;
     let mut text = String::new();

@@ -25,7 +25,7 @@ pub struct Exercise {
     pub check: String,
 }
 
-/// What of a notebook stands in a program.
+/// The parts of a notebook that go into a program.
 #[derive(Debug, Clone, Default)]
 pub struct Code {
     /// All items, as text; where a notebook has two of a name, the later.
@@ -45,7 +45,7 @@ impl Code {
         let mut answers: Vec<(String, Vec<Stmt>)> = Vec::new();
         for cell in code_cells(&lesson.notebook) {
             let source = text_of(cell);
-            // Commands of the kernel's (`:dep`) are no Rust.
+            // The kernel's commands (`:dep`) are not Rust.
             let Ok(statements) = statements(&source) else { continue };
             for item in items(&statements) {
                 let name = name_of(item, &source);

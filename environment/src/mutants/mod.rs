@@ -81,7 +81,7 @@ pub fn mutants(request: &Request) -> Result<ExitCode> {
     tell(&subjects, &compiled, &verdicts, &mut allowed)
 }
 
-/// The lessons that are meant, with their mutants.
+/// The selected lessons, with their mutants.
 fn subjects(lessons: &[Lesson], wanted: &[String]) -> Result<Vec<Subject>> {
     let chosen: Vec<&Lesson> = match wanted {
         [] => lessons.iter().collect(),

@@ -41,8 +41,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// All mutants that are `wanted`. The program's `check(exercise, n)` gives the check the reference answer for
-    /// `n = 0`, and else the n-th of the exercise's mutants that are wanted; exercises are counted over all lessons.
+    /// All mutants that are `wanted`. The program's `check(exercise, n)` gives the check the reference answer for `n =
+    /// 0`, and otherwise the n-th of the exercise's mutants that are wanted; exercises are counted over all lessons.
     pub fn new(subjects: &[Subject], wanted: impl Fn(Id) -> bool) -> Result<Self> {
         let mut program = Self::default();
         let mut calls = String::new();

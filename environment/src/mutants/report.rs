@@ -1,10 +1,10 @@
-//! What came of it: a table, and the mutants that nobody knew of.
+//! The results: a table, and the surviving mutants that are on no list.
 
 use super::allowed::{Allowed, entry};
 use super::program::{Id, Subject};
 use super::run::Verdict;
 
-/// What came of an exercise's mutants.
+/// The results for an exercise's mutants.
 #[derive(Debug)]
 pub struct Row<'a> {
     /// Its lesson.
@@ -21,7 +21,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// `verdicts` on the mutants that compiled. What is `allowed` and survived is taken from that list.
+    /// `verdicts` on the mutants that compiled. Mutants that are `allowed` and survived are removed from that list.
     pub fn new(
         subject: &'a Subject,
         exercise: usize,

@@ -29,7 +29,7 @@ pub enum Verdict {
 /// what comes back begins with the verdict on its reference answer.
 ///
 /// # Errors
-/// The program cannot be started, or is none of mutants.
+/// The program cannot be started, or is not a program of mutants.
 pub fn run(
     mutants: &[usize],
     most_time: Duration,
@@ -53,7 +53,7 @@ pub fn run(
     Ok(verdicts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-/// Starts the program anew behind each mutant that ended it.
+/// Restarts the program after each mutant that ended it.
 fn exercise_verdicts(
     exercise: usize,
     count: usize,
@@ -82,7 +82,7 @@ fn exercise_verdicts(
     Ok(verdicts)
 }
 
-/// A process that does not outlive this.
+/// A process that does not outlive this value.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -109,7 +109,7 @@ fn start(mut program: Command, numbers: [usize; 3]) -> Result<(Child, Receiver<S
     let stdout = child.stdout.take().context("the program of mutants has no output")?;
     let (told, heard) = channel();
     std::thread::spawn(move || {
-        // A mutant may print anything, also what is no text.
+        // A mutant may print anything, even what is not text.
         for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
             if line.starts_with("mutant ") && told.send(line).is_err() {

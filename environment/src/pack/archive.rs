@@ -138,7 +138,7 @@ pub fn read<M>(file: &Path, into: &Path, check: impl FnOnce(&[u8]) -> Result<(us
         zstd(Command::new("zstd").args(["-q", "-d", "-c"]).arg(file).stdout(Stdio::piped()).stderr(Stdio::null()))?;
     let output = zstd.stdout.take().context("zstd has no output")?;
     let unpacked = extract(Archive::new(io::BufReader::with_capacity(1 << 20, output)), into, check);
-    // What it still has to say, nobody reads any more.
+    // Whatever it still has to say, nobody reads any more.
     let ended = zstd.wait().context("cannot wait for zstd")?;
     let unpacked = unpacked?;
     if !ended.success() {

@@ -15,8 +15,8 @@ use crate::setup;
 use crate::setup::toolchain::{Toolchain, version_pair};
 use crate::ui::output_of;
 
-/// What must be the same, or no older, where a set-up is unpacked. The processor is not among it: what it can do is
-/// asked when the program runs.
+/// What must be the same, or no older, where a set-up is unpacked. The processor is not part of it: what it can do is
+/// queried when the program runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// `x86_64`, `aarch64`.
@@ -38,7 +38,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Of a finished set-up.
+    /// The facts of a finished set-up.
     pub fn of(home: &Home, checkout: &Checkout) -> Result<Self> {
         let config = home.python().join("pyvenv.cfg");
         let text = fs::read_to_string(&config).with_context(|| format!("cannot read {}", config.display()))?;
@@ -47,7 +47,7 @@ impl Facts {
         Self::with_python(PathBuf::from(folder), home, checkout)
     }
 
-    /// Of this machine, as far as it matters to what was packed.
+    /// The facts of this machine, as far as they matter to what was packed.
     pub fn of_machine(packed: &Self, home: &Home, checkout: &Checkout) -> Result<Self> {
         Self::with_python(packed.python_folder.clone(), home, checkout)
     }
@@ -69,7 +69,7 @@ impl Facts {
         })
     }
 
-    /// What here does not fit to what was packed, each with the reason.
+    /// What does not fit here, each with the reason.
     pub fn misfits(&self, here: &Self) -> Vec<String> {
         let mut found = Vec::new();
         let mut same = |what: &str, packed: String, here: String, hint: &str| {

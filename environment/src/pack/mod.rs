@@ -1,7 +1,7 @@
 //! `cargo lab pack` and `cargo lab unpack`: a finished set-up as one file, for machines that are alike.
 //!
-//! Cargo's fingerprints and the libraries' search paths hold absolute paths, and times: so home and checkout must lie
-//! where they lay, and times are kept, to the nanosecond. What does not fit is refused before anything is written.
+//! Cargo's fingerprints and the libraries' search paths contain absolute paths and times, so home and checkout must be
+//! where they were, and times are kept to the nanosecond. What does not fit is refused before anything is written.
 
 mod archive;
 mod facts;
@@ -60,7 +60,7 @@ pub fn pack(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the set-up that a file holds this machine's.
+/// Makes the set-up in a file this machine's own.
 pub fn unpack(file: &Path) -> Result<()> {
     let (home, checkout) = (Home::find()?, Checkout::find()?);
     let start = Instant::now();
@@ -121,7 +121,8 @@ fn unpack_into(home: &Home, file: &Path, misfits: impl FnOnce(&Manifest) -> Resu
     moved.with_context(|| format!("nothing was unpacked from {}", file.display()))
 }
 
-/// Gives sources with the same content the times that they had when the library was built; whether they are the same.
+/// Gives sources with the same content the times that they had when the library was built; returns whether they are the
+/// same.
 fn restore_times(support_crate: &Path, packed: &BTreeMap<PathBuf, Source>) -> Result<bool> {
     let here = sources(support_crate)?;
     if !is_same(&here, packed) {

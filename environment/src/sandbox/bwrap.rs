@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 use super::Plan;
 use crate::kernel::installed::find_on;
 
-/// Temporary files that ask for no folder, and shared memory.
+/// For temporary files that ask for no folder, and for shared memory.
 const SMALL_MIB: u64 = 256;
 
-/// Namespaces of its own, an identity without rights, and an end with whoever started it.
+/// Its own namespaces, an identity without rights, and an end together with whoever started it.
 const ALONE: [&str; 12] = [
     "--unshare-all",
     "--unshare-user",
@@ -28,7 +28,8 @@ const ALONE: [&str; 12] = [
     "ALL",
 ];
 
-/// The program by its full path: what is inside gets a search path of its own, by which the system would look for it.
+/// The program by its full path: what is inside gets a search path of its own, which the system would use to look for
+/// it.
 fn program(search_path: &OsStr) -> Result<PathBuf> {
     let found = find_on(search_path, "bwrap").context("bubblewrap is not installed, or in no folder of PATH")?;
     Ok(std::path::absolute(found)?)
@@ -80,7 +81,7 @@ pub fn command(plan: &Plan, inside: &Path, arguments: &[&str]) -> Result<Command
     Ok(command)
 }
 
-/// At the same places, read-only; a link as the link that it is.
+/// Shows these at the same places, read-only; a link stays a link.
 fn show(command: &mut Command, paths: &[PathBuf]) {
     for path in paths {
         match std::fs::read_link(path) {

@@ -78,7 +78,8 @@ pub fn memory_left() -> Option<u64> {
     memory_left_in(&fs::read_to_string(OWN).ok()?, Path::new(ROOT))
 }
 
-/// As `quantlab::model::available_memory` counts it: files that were read make room, and what is kept about them.
+/// Counted like `quantlab::model::available_memory`: memory for files that were read, and for what is kept about them,
+/// is free.
 fn memory_left_in(groups: &str, root: &Path) -> Option<u64> {
     let (root, own, [limit, used], prefix) = match own_group(groups, "memory") {
         Some(own) => (root.join("memory"), own, ["memory.limit_in_bytes", "memory.usage_in_bytes"], "total_"),

@@ -20,7 +20,7 @@ pub fn run() -> Result<ExitCode> {
     let plan: Plan = serde_json::from_reader(std::io::stdin().lock()).context("no plan came from `lab kernel`")?;
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
-    // SAFETY: prctl with integers touches no memory. No cell shall look into this process, and it ends with its parent.
+    // SAFETY: prctl with integers touches no memory. No cell must look into this process, and it ends with its parent.
     unsafe {
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -68,8 +68,9 @@ pub fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The kernel's, and the folder of the build. A cell's library looks for the one that it links where that was when it was
-/// linked; with a link in that place, where the link leads from there, which is not where it leads from here.
+/// The kernel's search path, and the folder of the build. A cell's library looks for the one that it links where that
+/// was when it was linked; if a link is in that place, it looks where the link leads from there, which is not where it
+/// leads from here.
 fn library_path(kernel: &Command, dir: &Path, host: &str) -> OsString {
     let known = kernel.get_envs().find(|(name, _)| *name == "LD_LIBRARY_PATH").and_then(|(_, value)| value);
     let mut path = dir.join("target").join(host).join("debug").into_os_string();
@@ -100,7 +101,7 @@ pub fn companions(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.is_file() && path.extension().is_none_or(|e| e != "ipynb")).collect()
 }
 
-/// What the system's kernel holds each process to.
+/// The limits that the system's kernel enforces on each process.
 fn limits(plan: &Plan) -> Vec<(libc::__rlimit_resource_t, u64)> {
     let mib = |mib: u32| u64::from(mib) << 20;
     vec![

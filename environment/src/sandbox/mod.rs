@@ -10,8 +10,8 @@
 //! evcxr_jupyter, rustc, cells     inside, behind a filter of system calls
 //! ```
 //!
-//! Nothing that is inside can reach the driver but by answering it. The listening sockets are made outside and handed
-//! in, so that no folder is written to by both sides.
+//! Nothing inside can reach the driver except by answering it. The listening sockets are made outside and handed in, so
+//! that no folder is written to by both sides.
 
 mod bwrap;
 pub mod cgroup;
@@ -33,7 +33,7 @@ pub use outer::launch;
 /// Holds a [`Request`], as JSON, for the kernels that a driver starts.
 pub const VARIABLE: &str = "QUANTLAB_SANDBOX";
 
-/// What keeps a kernel in.
+/// What contains a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
@@ -53,7 +53,7 @@ impl Layer {
     /// The best layer that runs here.
     ///
     /// # Errors
-    /// None does; the message says what to install.
+    /// No layer runs here; the message says what to install.
     pub fn best() -> Result<Self> {
         let chosen = std::env::var(CHOSEN).ok();
         let mut reasons = Vec::new();
@@ -72,7 +72,7 @@ impl Layer {
         );
     }
 
-    /// As people know it.
+    /// The name that people know it by.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bubblewrap => "bubblewrap",
@@ -92,7 +92,7 @@ impl Layer {
 /// What a driver asks of the kernels that it starts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
-    /// What keeps the kernel in.
+    /// What contains the kernel.
     pub layer: Layer,
     /// The library, which cells use.
     pub support_crate: PathBuf,
@@ -137,7 +137,7 @@ struct Plan {
     sockets: Vec<(i32, u16)>,
     /// What may be read.
     visible: Vec<PathBuf>,
-    /// At most so many processes and threads of this user.
+    /// The most processes and threads that this user may have.
     processes: u64,
 }
 

@@ -80,7 +80,7 @@ fn listen(connection: &mut Value) -> Result<Vec<(i32, u16)>> {
     connection["transport"] = "tcp".into();
     connection["ip"] = Ipv4Addr::LOCALHOST.to_string().into();
     let names = ["shell_port", "iopub_port", "stdin_port", "control_port", "hb_port"];
-    // All at once, so that they are five.
+    // All opened at once, so that they are five different ones.
     let free: Vec<TcpListener> =
         names.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
     let mut sockets = Vec::new();
@@ -112,7 +112,7 @@ fn environment(home: &Home, dir: &Path) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// In namespaces of its own, a kernel's processes are counted by themselves; else with all of the user's.
+/// In its own namespaces, a kernel's processes are counted alone; otherwise with all of the user's.
 fn processes_at_most(layer: Layer) -> u64 {
     match layer {
         Layer::Bubblewrap => PROCESSES,

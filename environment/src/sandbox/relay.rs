@@ -23,9 +23,9 @@ pub fn serve(from: RawFd, port: u16) {
 
 fn join(outside: &UnixStream, port: u16) {
     let inside = &connect(port);
-    // Messages are answered one by one: none shall wait for more to send.
+    // Messages are answered one by one: none must wait for more to send.
     let _: io::Result<()> = inside.set_nodelay(true);
-    // What one side has ended is ended on the other.
+    // What one side has closed is closed on the other.
     let end = || {
         let _: io::Result<()> = outside.shutdown(Shutdown::Both);
         let _: io::Result<()> = inside.shutdown(Shutdown::Both);

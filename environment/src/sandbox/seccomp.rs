@@ -21,7 +21,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Sockets: what the kernel answers on it binds and accepts.
+    // Sockets: the kernel binds and accepts those that it answers on.
     libc::SYS_connect,
     // Calls that a filter does not see.
     libc::SYS_io_uring_setup,
@@ -116,7 +116,7 @@ pub fn programs() -> Result<Vec<BpfProgram>> {
     let other_family = rule(families.to_vec())?;
     rules.insert(libc::SYS_socket, vec![other_family, datagrams()?]);
     rules.insert(libc::SYS_socketpair, vec![datagrams()?]);
-    // This flag makes a sender of its own connection.
+    // This flag lets a send open a connection of its own.
     let fast = libc::MSG_FASTOPEN as u64;
     for (call, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
         rules.insert(call, vec![rule(vec![(flags, Len::Dword, Op::MaskedEq(fast), fast)])?]);
@@ -128,7 +128,7 @@ pub fn programs() -> Result<Vec<BpfProgram>> {
         rule(vec![(0, Len::Qword, Op::MaskedEq(flag), flag)])
     });
     rules.insert(libc::SYS_clone, clones.collect::<Result<_, _>>()?);
-    // Its flags lie in memory, which a filter cannot read. To this answer, C libraries call `clone`.
+    // Its flags lie in memory, which a filter cannot read. On this error, C libraries call `clone` instead.
     let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     Ok(vec![program(rules, libc::EPERM)?, program(clone3, libc::ENOSYS)?])
 }

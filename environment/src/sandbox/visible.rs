@@ -24,7 +24,7 @@ const SYSTEM: [&str; 15] = [
     "/sys/devices/system/cpu",
 ];
 
-/// All of it that is there. No notebooks, no other kernels, no credentials, and none of the course's own tests.
+/// Whatever exists of it. No notebooks, no other kernels, no credentials, and none of the course's own tests.
 pub fn visible(home: &Home, installed: &Installed, support_crate: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
     paths.extend([installed.sysroot.clone(), installed.libtorch.clone()]);
@@ -42,8 +42,8 @@ pub fn visible(home: &Home, installed: &Installed, support_crate: &Path) -> Vec<
     paths
 }
 
-/// Folders of which only some entries are shown, and whose names may be read: rust-analyzer looks for a package's sources
-/// from its root on, and where it may not, knows no type of the library's.
+/// Folders of which only some entries are shown, and whose names may be read: rust-analyzer looks for a package's
+/// sources from its root on, and if it may not, it knows none of the library's types.
 pub fn listed(support_crate: &Path) -> Vec<PathBuf> {
     vec![support_crate.to_owned(), support_crate.join("course")]
 }

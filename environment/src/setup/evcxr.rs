@@ -15,8 +15,8 @@ use crate::python;
 
 const PROGRAM: &str = "evcxr_jupyter";
 
-/// What of it no cell waits for: an editor's assistance beyond what a notebook asks for, the connection, the logs.
-/// Not optimised, it is compiled in a fraction of the time.
+/// The parts of it that no cell waits for: an editor's assistance beyond what a notebook asks for, the connection, the
+/// logs. Not optimised, they are compiled in a fraction of the time.
 const NOT_OPTIMISED: [&str; 32] = [
     "ariadne",
     "asynchronous-codec",
@@ -72,7 +72,7 @@ fn ready_made(home: &Home, folders: impl Iterator<Item = PathBuf>) -> Option<Pat
     (version(home, &found)? == EVCXR_VERSION).then_some(found)
 }
 
-/// What it says as a kernel; it has no option that tells.
+/// The version that it reports as a kernel; it has no option for that.
 fn version(home: &Home, program: &Path) -> Option<String> {
     let mut found = None;
     let mut command = python::script(home, "version").ok()?;
@@ -85,7 +85,7 @@ fn version(home: &Home, program: &Path) -> Option<String> {
     found
 }
 
-/// Built in a Cargo home of its own: its crates must not be what the kernel resolves offline from.
+/// Builds it in a Cargo home of its own, so that its crates are not among those that the kernel resolves offline.
 fn build(home: &Home, verbose: bool, stop: &AtomicBool) -> Result<()> {
     let build = home.root().join("build");
     let cargo_home = build.join("cargo-home");
@@ -126,7 +126,7 @@ mod tests {
         put("broken", b"#!/bin/sh\nexit 1\n");
         let right = dir.path().join("right").join(PROGRAM);
         assert_eq!(ready_made(&home, folders(&["empty", "right"])), Some(right));
-        // What a person would start by that name is meant, or none.
+        // What counts is what a person would start by that name, or nothing.
         assert_eq!(ready_made(&home, folders(&["broken", "right"])), None);
         assert_eq!(ready_made(&home, folders(&["empty"])), None);
         assert_eq!(ready_made(&home, [home.evcxr().join("bin")].into_iter()), None);

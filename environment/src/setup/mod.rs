@@ -35,7 +35,7 @@ use toolchain::Toolchain;
 /// The version of the kernel that everything here is written for.
 pub const EVCXR_VERSION: &str = "0.22.0";
 
-/// What a step says that was ended because one beside it had failed.
+/// What a step reports if it was ended because one beside it had failed.
 const ENDED: &str = "ended, because another step failed";
 
 /// What set-up is asked for.
@@ -315,7 +315,7 @@ impl<'a> Plan<'a> {
             (here, join(beside))
         });
         match here {
-            // Of two errors, one is a consequence.
+            // If both failed, this error is only a consequence of the other.
             Err(error) if error.to_string() == ENDED => beside?,
             done => done.and(beside)?,
         }

@@ -10,7 +10,7 @@ use crate::home::{Home, non_empty_var, remove_if_there, write_with_mode};
 const CONFIG: &str = "config.toml";
 const CREDENTIALS: &str = "credentials.toml";
 
-/// The user's Cargo configuration in another Cargo home, with what proves who they are; dropped, the latter is gone.
+/// The user's Cargo configuration in another Cargo home, together with credentials, which are removed on drop.
 #[must_use = "what is fetched needs it"]
 pub struct Access {
     cargo_home: PathBuf,
@@ -18,7 +18,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Copies, not links: a later edit must not change, under a warm kernel, where its crates are.
+    /// Copies, not links: a later edit must not change where a warm kernel's crates are.
     pub fn lend(home: &Home, cargo_home: &Path) -> Result<Self> {
         let access = Self { cargo_home: cargo_home.to_owned(), config: users_config(home) };
         access.write(CONFIG, access.config.as_deref(), 0o600)?;

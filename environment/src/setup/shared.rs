@@ -8,8 +8,8 @@
 //!     course-ID                   the library's sources and the starters; no solutions, no answers
 //! ```
 //!
-//! An update of the library builds it anew in the release, whose kernels each have the one they started with. Anything
-//! else makes another release; the one before is kept, and all that still have kernels.
+//! An update of the library builds it anew in the release, whose kernels each keep the one they started with. Any other
+//! update makes another release; the one before is kept, and so are all that still have kernels.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -49,7 +49,7 @@ pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home>
     // CUDA that was asked for once stays.
     let has_cuda = before.as_ref().is_some_and(|release| Home::at(&dir.join(release)).libtorch().join("site").is_dir());
     let request = &Request { cuda: request.cuda || has_cuda, verbose: request.verbose, shared: request.shared.clone() };
-    // A folder in which nothing is set up: an ID is not to depend on itself.
+    // A folder in which nothing is set up: an ID must not depend on itself.
     let release = Path::new(RELEASES).join(Plan::make(&place, checkout, request, tools.clone())?.id());
     let home = Home::at(&dir.join(&release));
     copy_rust(&tools, &home)?;
@@ -94,7 +94,8 @@ fn check_readable(tools: &Toolchain, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folder on the way to a path that users of `dir` cannot enter: its group, if others may not read it, else all.
+/// The folder on the way to a path that users of `dir` (its group, if others may not read it, otherwise everyone)
+/// cannot enter.
 fn closed(path: &Path, dir: &Path) -> Result<Option<PathBuf>> {
     let ours = fs::metadata(dir)?;
     let for_all = ours.mode() & 0o005 == 0o005;
@@ -137,7 +138,7 @@ fn copy_course(checkout: &Checkout, home: &Home) -> Result<Checkout> {
     Checkout::around(&course).context("the copy of the checkout has no lessons")
 }
 
-/// Copies what is not there yet, or other than here.
+/// Copies what is missing or differs.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

@@ -51,7 +51,7 @@ fn line(finding: &Finding) -> String {
     }
 }
 
-/// HTML of a text in which code stands between backticks. An odd one is a backtick.
+/// The HTML of a text in which code stands between backticks. An unpaired backtick is kept as it is.
 fn with_code(text: &str) -> String {
     let pieces: Vec<&str> = text.split('`').collect();
     let mut html = String::new();

@@ -1,5 +1,5 @@
-//! Inputs of every kind for the checks, the same ones each time: an answer that is right only for some sizes, orders or
-//! magnitudes meets others here.
+//! Inputs of every kind for the checks, the same ones each time, so that an answer that is right only for some sizes,
+//! orders or magnitudes also meets others.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -18,8 +18,8 @@ pub(super) fn size(rng: &mut StdRng, most: usize) -> usize {
 /// The kinds of [`row`].
 pub(super) const KINDS: usize = 6;
 
-/// `n` numbers of one of the [`KINDS`]: nearly equal, spread evenly, a few far above thousands, only a handful that come
-/// again and again, sorted upwards and downwards.
+/// `n` numbers of one of the [`KINDS`]: nearly equal, evenly spread, a few far above thousands of others, a handful of
+/// repeated values, sorted in ascending and in descending order.
 pub(super) fn row(rng: &mut StdRng, kind: usize, n: usize) -> Vec<f32> {
     let mut row: Vec<f32> = (0..n).map(|_| rng.random_range(-1.0..1.0)).collect();
     match kind % KINDS {
@@ -43,8 +43,8 @@ pub(super) const LONG_PROMPT: &str = "  In the evening the cat sat at the window
      for as long as anybody could remember. Nobody knew why. In the evening the cat sat at the window again, and the moon \
      rose over the sea, and it began to sing, and nobody could sleep, and so it went on until the king heard of it.\n ";
 
-/// Texts of every kind, in no order: of a word and of hundreds, some that come again, with spaces and line breaks inside
-/// and around, in other scripts, and one word over and over. Each has at least two tokens.
+/// Texts of every kind, in no particular order: from one word to hundreds, some repeated, with spaces and line breaks
+/// inside and around, in other scripts, and one word over and over. Each has at least two tokens.
 pub(super) fn texts() -> Vec<String> {
     let sentence = "In the evening the cat sat at the window, and when the moon rose over the sea it began to sing. ";
     let texts = [

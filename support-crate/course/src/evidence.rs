@@ -14,7 +14,7 @@ pub(super) struct Evidence {
     passes: Vec<Pass>,
     /// What a run is, in the words of the lesson.
     a_run_is: &'static str,
-    /// What may be the reason if there is nothing in one, after the words that say so.
+    /// The likely reason why a run is empty, appended to the words that say that it is.
     if_empty: &'static str,
 }
 
@@ -56,7 +56,8 @@ impl Evidence {
         rows.iter().map(|row| row.runs.iter().map(|run| self.source(run)).collect()).collect()
     }
 
-    /// What a run was timed on: the forward passes between the readings of the clock that are as far apart as it says.
+    /// What a run was timed on: the forward passes between the two readings of the clock whose difference is the time
+    /// that the run reports.
     ///
     /// # Errors
     /// There are no such readings, or nothing was generated between them.
@@ -155,7 +156,7 @@ impl Source {
     }
 
     /// # Errors
-    /// The runs were timed on another number of new tokens than told, or say so.
+    /// The runs were timed on a number of new tokens other than the one requested, or report another number.
     pub(super) fn makes(&self, run: &Metrics, prompts: &[Vec<u32>], new_tokens: usize) -> Verdict {
         let (sequences, passes, counted) = (prompts.len(), self.passes.len(), run.tokens_generated);
         let expected = sequences * new_tokens;
@@ -184,7 +185,7 @@ impl Source {
 }
 
 /// # Errors
-/// A row has more or fewer runs than told, or one that stands somewhere else too.
+/// A row has more or fewer runs than requested, or a run was counted more than once.
 pub(super) fn repeated(rows: &[&Runs], sources: &[Vec<Source>], repeats: usize) -> Verdict {
     if let Some(row) = rows.iter().find(|row| row.runs.len() != repeats) {
         return wrong!("`repeats` was {repeats}, a row has {} runs", row.runs.len());

@@ -4,7 +4,7 @@ use super::Verdict;
 
 /// One number that an answer gave.
 pub(super) struct Figure {
-    /// What it is of, for the message.
+    /// What it measures, for the message.
     pub what: String,
     pub got: f64,
     pub expected: f64,
@@ -13,8 +13,8 @@ pub(super) struct Figure {
 }
 
 /// # Errors
-/// The first figure that is wrong; of the mistakes that give it, the one that explains most of the other figures too is
-/// named, for here and there two mistakes give the same number.
+/// The first figure that is wrong. Of the mistakes that give it, the error names the one that explains the most other
+/// figures too, because two mistakes sometimes give the same number.
 pub(super) fn all_right(figures: &[Figure], is_close: fn(f64, f64) -> bool) -> Verdict {
     let Some(wrong) = figures.iter().find(|figure| !is_close(figure.got, figure.expected)) else { return Ok(()) };
     let gives = |figure: &Figure, why: &str| {
@@ -22,16 +22,16 @@ pub(super) fn all_right(figures: &[Figure], is_close: fn(f64, f64) -> bool) -> V
     };
     let explained = |why: &str| figures.iter().filter(|figure| gives(figure, why)).count();
     let possible = wrong.mistakes.iter().map(|(_, why)| *why).filter(|why| gives(wrong, why));
-    // Of equals the first one, which `max_by_key` gives last.
+    // Of equals, the first one: `max_by_key` returns the last of the reversed list.
     let found = possible.rev().max_by_key(|why| explained(why));
     let why = found.map(|why| format!(": {why}")).unwrap_or_default();
     let Figure { what, got, expected, .. } = wrong;
     wrong!("{what} is {}, expected {}{why}", shown(*got), shown(*expected))
 }
 
-/// Four digits behind the point, or four in all where these would be zeros.
+/// Four digits after the decimal point, or four significant ones where these would be zeros.
 fn shown(number: f64) -> String {
-    // Nor is there a zero below zero.
+    // Turns -0 into 0.
     let number = number + 0.0;
     if number == 0.0 || number.abs() >= 1e-2 { format!("{number:.4}") } else { format!("{number:.3e}") }
 }

@@ -6,8 +6,8 @@
 //! does, never at how it is spelled. Its value is a [`Score`]: as text the number of points, which is what
 //! nbgrader reads; as HTML a card with what passed, what did not and why, and hints to open one by one.
 //!
-//! An unfinished answer (`todo!()`) is no accident here: checks say "not yet", and cells that use the
-//! answer go through [`attempt`].
+//! An unfinished answer (`todo!()`) is expected here: checks say "not yet", and cells that use the answer go through
+//! [`attempt`].
 
 /// An error that says what is wrong with an answer, formatted as by `format!`.
 macro_rules! wrong {

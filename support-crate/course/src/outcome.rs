@@ -36,7 +36,7 @@ impl Complaint {
     }
 }
 
-/// Whether an answer returned an error, as it has to; if it gave a value, the message says what of it.
+/// Checks that an answer returned an error, as it must; if it returned a value, `message` says what is wrong with that.
 pub(crate) fn must_fail<T, M: Into<String>>(got: Result<T, Complaint>, message: impl FnOnce(T) -> M) -> Verdict {
     match got {
         Err(Complaint::Failed(_)) => Ok(()),
@@ -45,7 +45,7 @@ pub(crate) fn must_fail<T, M: Into<String>>(got: Result<T, Complaint>, message: 
     }
 }
 
-/// What has to be said of an answer that took a `failure` for a success: one that it was told of by an `Err`, or (if it
+/// The complaint about an answer that took a `failure` for a success: either one that an `Err` told it of, or (if it
 /// was not `told`) one that it has to notice.
 pub(crate) fn taken_for_success(failure: &str, told: bool, returned: &str) -> String {
     let what = if told { "pass errors on with `?`" } else { "return an `Err`" };
@@ -63,14 +63,14 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// Inside a check, `?` on the library's own results: the answer led there.
+/// For `?` inside a check on the library's own results, since it was the answer that led there.
 impl From<Error> for Complaint {
     fn from(error: Error) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-/// Calls a learner's code and says what came of it. Nothing is printed, whatever happens.
+/// Calls a learner's code and reports the outcome. Nothing is printed, whatever happens.
 ///
 /// # Errors
 /// It is unfinished, panicked, or returned an error.
@@ -102,7 +102,7 @@ pub fn attempt<T: Default>(work: impl FnOnce() -> Result<T>) -> T {
     })
 }
 
-/// As [`attempt`], for what has no empty value: while the answer is not there, `ours` stands in for it.
+/// Like [`attempt`], for types without an empty value: while there is no answer, `ours` stands in for it.
 ///
 /// # Errors
 /// Those of `ours`.

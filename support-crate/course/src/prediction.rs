@@ -7,8 +7,8 @@ use super::{Complaint, ask};
 
 /// A number that was guessed before it was measured.
 ///
-/// Saying it first is what makes the measurement teach something: a surprise shows where the picture in
-/// one's head is wrong. It is not graded.
+/// Predicting first is what makes the measurement instructive: a surprise shows where one's mental picture is wrong. It
+/// is not graded.
 ///
 /// ```
 /// use quantlab_course::Prediction;
@@ -66,7 +66,7 @@ impl std::fmt::Display for Prediction {
     }
 }
 
-/// Three digits, without zeros that say nothing.
+/// Three significant digits, without trailing zeros.
 fn figure(value: f64) -> String {
     let text = significant(value, 3);
     if text.contains('.') && !text.contains('e') {

@@ -2,11 +2,11 @@
 //!
 //! A check and the answer that it looks at share a process, and so does whatever else the notebook defines: traits that
 //! are found before a type's own methods, modules and functions under the course's names, threads that print. What can
-//! be named, displayed, cloned or shadowed there can be made there. So the key that proves a score is a private static of
-//! this library. A grader has it told once, before any of the learner's code runs in the process, on standard output,
-//! which the process cannot read back; then nothing gives it away, and only a [`Score`] of the library's own checks
-//! uses it. Not promised: that whoever reads or writes the process's memory does not find it, be it by `unsafe`, by the
-//! file of that memory, or by a fault of the compiler or of a crate.
+//! be named, displayed, cloned or shadowed there can be made there. So the key that proves a score is a private static
+//! of this library. A grader has the key printed once, before any of the learner's code runs in the process, on
+//! standard output, which the process cannot read back; after that nothing gives it away, and only a [`Score`] of the
+//! library's own checks uses it. There is no promise that code which reads or writes the process's memory cannot find
+//! it, be it through `unsafe`, the file of that memory, or a fault of the compiler or of a crate.
 //!
 //! [`Score`]: super::Score
 
@@ -22,10 +22,10 @@ type Key = [u8; 32];
 
 static KEY: OnceLock<Key> = OnceLock::new();
 
-/// For graders: from now on scores bear a proof, and this prints the key that it is made with. Once in a process.
+/// For graders: from now on, scores carry a proof; prints the key that it is made with. Works once per process.
 ///
 /// # Errors
-/// It was told before.
+/// The key was told before.
 pub fn tell_key() -> Result<()> {
     let key: Key = StdRng::from_os_rng().random();
     KEY.set(key).map_err(|_| Error::input("the key of this process was told before").hint("restart the kernel"))?;

@@ -2,8 +2,8 @@
 
 use quantlab::report::{escape_html, show};
 
-/// A few facts that hold of every honest measurement of a kind, looked up in one that was just made. No points: a fact
-/// that does not hold says which number not to believe yet.
+/// A few facts that hold for every honest measurement of a kind, checked against one that was just made. It gives no
+/// points: a fact that does not hold says which number not to believe yet.
 ///
 /// ```
 /// use quantlab_course::SelfCheck;
@@ -19,7 +19,7 @@ pub struct SelfCheck {
 }
 
 impl SelfCheck {
-    /// Nothing looked up yet, as long as nothing was measured.
+    /// A self-check without facts, as long as nothing was measured.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), facts: Vec::new() }
     }

@@ -12,8 +12,8 @@ use crate::softmax::masked_exp;
 use crate::strided::{Block, Divided};
 use crate::threads::ThreadScope;
 
-/// Attention of T new tokens of each of B sequences, with H heads of D numbers of which H / G share
-/// their keys and values (grouped-query attention; G is 1 where every head has its own).
+/// Attention of T new tokens of each of B sequences, with H heads of D numbers, each G of which share their keys and
+/// values (grouped-query attention; G is 1 where every head has its own).
 ///
 /// Source: Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245 (groups).
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +22,9 @@ pub struct Attention<'a> {
     pub q: &'a [f32],
     /// From the beginning of a row of `q` to that of the next.
     pub q_stride: usize,
-    /// Keys and values, (B, H / G, capacity, D) each, of which the first `past_len` + T of each head are there.
+    /// Keys and values, (B, H / G, capacity, D) each, of which the first `past_len` + T of each head are filled.
     pub kv: KeysValues<'a>,
-    /// Tokens that there is room for in `kv`.
+    /// Tokens that `kv` has room for.
     pub capacity: usize,
     /// B
     pub batch: usize,
@@ -42,7 +42,7 @@ pub struct Attention<'a> {
     pub scale: f32,
     /// How many tokens back a token sees, itself included; see [`first_seen`].
     pub window: usize,
-    /// `true` where a key is a token and not padding: (B, past_len + T); none if all are.
+    /// `true` where a key is a token and not padding: (B, past_len + T); `None` if all are.
     pub key_mask: Option<&'a [bool]>,
 }
 
@@ -98,8 +98,8 @@ impl Attention<'_> {
     /// `out` (B T, H D).
     ///
     /// # Panics
-    /// Sizes of 0, but for `past_len`; heads that are no whole groups; rows of queries that overlap; more tokens than
-    /// there is room for; slices whose lengths contradict the sizes.
+    /// Sizes of 0, except `past_len`; heads that do not form whole groups; rows of queries that overlap; more tokens
+    /// than there is room for; slices whose lengths contradict the sizes.
     pub fn compute(&self, scope: &ThreadScope, out: &mut [f32]) {
         self.check(out.len());
         let (isa, out) = (scope.isa(), &Divided::new(out, self.heads * self.head_dim));
@@ -189,7 +189,7 @@ impl Attention<'_> {
 /// The first key that the query at `position` sees if it sees `window` tokens of its sequence, given which
 /// of the sequence's keys are tokens.
 ///
-/// Padding takes nothing of the window, wherever it lies: a prompt that was filled up at its end leaves it
+/// Padding does not count towards the window, wherever it lies: a prompt that was padded at its end leaves padding
 /// between its tokens and those that follow.
 ///
 /// # Panics
@@ -222,7 +222,7 @@ impl<S: Simd, W: Stored<S, f32>> Kernel<S> for Part<'_, W> {
         let Self { attention, k, v, tasks, out } = self;
         let keys = attention.past_len + attention.queries;
         let d = attention.head_dim;
-        // Of the size that they have at the end, or each new key would ask for new memory.
+        // Allocated for their final size, or each new key would need new memory.
         let mut scores = Scratch::<f32>::uninit(QUERIES_AT_ONCE * attention.capacity);
         for task in tasks.map(|index| attention.task(index)) {
             let past = (task.sequence * (attention.heads / attention.group) + task.kv_head) * attention.capacity * d;

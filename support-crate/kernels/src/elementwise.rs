@@ -1,7 +1,7 @@
-//! What happens to numbers one by one, or row by row: activations, norms, rotary positions, rounding.
+//! Operations on numbers one by one, or row by row: activations, norms, rotary positions, rounding.
 //!
-//! Each is one plain loop that the compiler turns into vector code of whatever width the instruction set has; none
-//! adds up in another order for another width.
+//! Each is one plain loop that the compiler turns into vector code of whatever width the instruction set has; the order
+//! of additions is the same for every width.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -13,7 +13,7 @@ use crate::rounding::{f16_bits, nearest_bf16, nearest_f16, round_to_int8};
 use crate::simd::{Dispatch, Kernel, Simd};
 use crate::sizes;
 
-/// The function inside a feed-forward part.
+/// The activation function inside a feed-forward block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     /// The approximation with tanh that GPT-2 was trained with: `gelu_new`, `gelu_pytorch_tanh`.
@@ -27,7 +27,7 @@ pub enum Activation {
 }
 
 /// Defines a function whose loop is compiled for each instruction set, as a [`Kernel`] over `S`. It takes the
-/// instruction set first; a `pub` one comes first and takes the best.
+/// instruction set as its first argument; a `pub` function, which is named first, uses the best one.
 macro_rules! kernel {
     ($(#[$doc:meta])* pub fn $name:ident, $with:ident<$S:ident>($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
         $(#[$doc])*
@@ -90,7 +90,7 @@ kernel! {
     }
 }
 
-/// The width of the rows that `x` and `out` have, as `scale` says it.
+/// The width of the rows of `x` and `out`, which is the length of `scale`.
 fn check_rows(x: &[f32], scale: &[f32], out: &[f32]) -> usize {
     let width = scale.len();
     assert!(width > 0 && x.len().is_multiple_of(width), "inputs: {}, not whole rows of {width}", x.len());
@@ -162,7 +162,7 @@ kernel! {
 }
 
 kernel! {
-    /// Turns the pairs (i, i + D/2) of a head's D numbers by the angles whose cosines and sines (D/2) are given.
+    /// Rotates the pairs (i, i + D/2) of a head's D numbers by the angles whose cosines and sines (D/2) are given.
     ///
     /// Source: Su et al. 2021, arXiv:2104.09864; `apply_rotary_pos_emb` in transformers.
     ///
@@ -179,7 +179,7 @@ kernel! {
 }
 
 kernel! {
-    /// Float32 as the nearest bfloat16, ties to even.
+    /// Rounds float32 to the nearest bfloat16, ties to even.
     fn round_to_bf16<S>(x: &'a [f32], out: &'a mut [bf16]) {
         for (out, x) in out.iter_mut().zip(x) {
             *out = nearest_bf16(*x);
@@ -188,7 +188,7 @@ kernel! {
 }
 
 kernel! {
-    /// The nearest numbers that float16 has, ties to even, as float32.
+    /// Rounds to the nearest float16, ties to even, and stores the result as float32.
     ///
     /// # Panics
     /// Slices of different lengths.
@@ -201,7 +201,7 @@ kernel! {
 }
 
 kernel! {
-    /// Float32 as the nearest float16, ties to even.
+    /// Rounds float32 to the nearest float16, ties to even.
     ///
     /// # Panics
     /// Slices of different lengths.
@@ -214,7 +214,8 @@ kernel! {
 }
 
 kernel! {
-    /// `x * factor` to the nearest integer, ties to even, at most 127 in size; any integer for NaN.
+    /// Rounds `x * factor` to the nearest integer, ties to even, clamped to a magnitude of at most 127; NaN gives an
+    /// unspecified integer.
     fn to_bytes<S>(x: &'a [f32], factor: f32, out: &'a mut [i8]) {
         for (out, x) in out.iter_mut().zip(x) {
             *out = round_to_int8((x * factor).clamp(-127.0, 127.0));
@@ -222,8 +223,9 @@ kernel! {
     }
 }
 
-/// `x[i] * factors[i]` to the nearest integer, ties to even, at most 127 in size, and then its bits turned where
-/// `flip` has any. Says whether all of `x` are finite; of those that are not, any integer is made.
+/// Rounds `x[i] * factors[i]` to the nearest integer, ties to even, clamped to a magnitude of at most 127, and then
+/// inverts the bits that are set in `flip`. Returns whether all of `x` are finite; those that are not give unspecified
+/// integers.
 pub fn to_bytes_by(isa: Isa, x: &[f32], factors: &[f32], flip: i8, out: &mut [i8]) -> bool {
     let mut largest = 0;
     to_bytes_by_columns(isa, x, factors, flip, out, &mut largest);
@@ -231,7 +233,8 @@ pub fn to_bytes_by(isa: Isa, x: &[f32], factors: &[f32], flip: i8, out: &mut [i8
 }
 
 kernel! {
-    /// As [`to_bytes_by`], with the bits of the largest absolute value: beyond all numbers come infinity and NaN.
+    /// As [`to_bytes_by`], and also yields the bits of the largest absolute value; infinity and NaN rank above all
+    /// numbers.
     fn to_bytes_by_columns<S>(
         x: &'a [f32],
         factors: &'a [f32],

@@ -39,7 +39,7 @@ fn activations_keep_what_is_no_number() {
 
 #[test]
 fn float16_is_rounded_as_its_crate_does() {
-    // All of its numbers, what lies in the middle to the next, and float32's numbers beside both.
+    // All float16 numbers, the midpoints between each and the next, and the float32 numbers on both sides of each.
     let all = (0..=u16::MAX).map(|bits| f16::from_bits(bits).to_f32().to_bits());
     let x: Vec<f32> = all
         .flat_map(|bits| [0, 1, 0x0FFF, 0x1000, 0x1001, 0x1FFF].map(|more| f32::from_bits(bits.wrapping_add(more))))

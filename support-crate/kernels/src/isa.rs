@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use crate::amx::Amx;
 use crate::simd::*;
 
-/// Defines [`Isa`] by a line for each instruction set: what it is, its type, its name, how it is found if it is used
-/// without being named, and which of its vectors are those of float32.
+/// Defines [`Isa`] with a line for each instruction set: what it is, its type, its name, how it is detected if it is
+/// used without being named, and which of its vectors are those of float32.
 macro_rules! isas {
     ($($(#[$doc:meta])* $set:ident, $name:literal, $found:expr, $simd:ident => $floats:expr;)+) => {
         /// An instruction set that this processor has, from the plainest to the fastest.
@@ -18,7 +18,7 @@ macro_rules! isas {
         }
 
         impl Isa {
-            /// `scalar`, `avx2`, ...: as `QUANTLAB_CPU_ISA` has it.
+            /// Its name, as in `QUANTLAB_CPU_ISA`: `scalar`, `avx2`, ...
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$set(_) => $name,)+
@@ -31,7 +31,7 @@ macro_rules! isas {
             }
         }
 
-        /// By its vectors of float32.
+        /// Dispatches by vectors of float32.
         impl<K: FloatKernel> Dispatch<K> for Isa {
             #[inline]
             fn dispatch(self, kernel: K) {
@@ -57,8 +57,8 @@ isas! {
     Avx512Vnni, "avx512-vnni", Avx512Vnni::detect(), simd => simd.base();
     /// The same, and products of 32 bfloat16.
     Avx512Bf16, "avx512-bf16", Avx512Bf16::detect(), simd => simd.base().base();
-    /// The same, and products of 16 x 16 x 32 bfloat16 or 16 x 16 x 64 bytes in tiles: where it is asked for, or has been
-    /// tried on this machine and was right and faster (`amx/trial.rs`).
+    /// The same, and products of 16 x 16 x 32 bfloat16 or 16 x 16 x 64 bytes in tiles: used where it is asked for, or
+    /// where a trial on this machine found it right and faster (`amx/trial.rs`).
     Amx, "amx", None, amx => amx.vectors().base().base();
 }
 #[cfg(target_arch = "aarch64")]
@@ -81,23 +81,23 @@ isas! {
 /// The environment variable that names the instruction set to use instead of the fastest.
 const VARIABLE: &str = "QUANTLAB_CPU_ISA";
 
-/// What `QUANTLAB_CPU_ISA` names is no instruction set of this processor.
+/// `QUANTLAB_CPU_ISA` does not name an instruction set of this processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownIsa {
     name: String,
 }
 
 impl Isa {
-    /// As [`chosen`](Self::chosen), and the fastest if the name is wrong.
+    /// As [`chosen`](Self::chosen), but the fastest if the name is wrong.
     pub fn best() -> Self {
         Self::chosen().unwrap_or_else(|_| Self::fastest())
     }
 
-    /// The one that `QUANTLAB_CPU_ISA` names when this is first asked, to see how fast this processor would be
-    /// without the instructions beyond; else the fastest.
+    /// The instruction set that `QUANTLAB_CPU_ISA` names when this is first called, to see how fast this processor
+    /// would be without the instructions beyond it; otherwise the fastest.
     ///
     /// # Errors
-    /// A name that is none of an instruction set of this processor.
+    /// A name that is not one of an instruction set of this processor.
     pub fn chosen() -> Result<Self, UnknownIsa> {
         static CHOSEN: OnceLock<Result<Isa, UnknownIsa>> = OnceLock::new();
         let choose = || match std::env::var_os(VARIABLE) {
@@ -125,8 +125,8 @@ impl Isa {
         let sets = Self::unasked();
         #[cfg(all(target_arch = "x86_64", not(test)))]
         let sets = sets.into_iter().chain(Amx::detect().map(Self::Amx)).collect();
-        // Every test of a kernel is also one of a set that the processor has in another encoding, and of AMX, for
-        // products of any number of rows.
+        // Every test of a kernel also covers a set that the processor has in another encoding, and AMX, for products of
+        // any number of rows.
         #[cfg(all(target_arch = "x86_64", test))]
         let sets = sets
             .into_iter()
@@ -136,7 +136,7 @@ impl Isa {
         sets
     }
 
-    /// What a product of `m` rows of inputs is computed with: tiles only from so many rows on.
+    /// The instruction set that computes a product of `m` rows of inputs: tiles only if there are enough of them.
     pub(crate) fn for_rows(self, #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))] m: usize) -> Self {
         match self {
             #[cfg(target_arch = "x86_64")]

@@ -5,27 +5,29 @@
 //!
 //! From a call to its multiply-add:
 //!
-//! 1. [`matmul`] checks shapes and calls [`Weights::multiply`] of the format, a file of `matmul/`, which brings inputs into
-//!    the format's numbers;
+//! 1. [`matmul`] checks shapes and calls [`Weights::multiply`] of the format, a file of `matmul/`, which converts
+//!    inputs to the format's numbers;
 //! 2. [`Product`]'s `divide` gives threads rows of weights ([`ThreadScope::split`], and `run` in `pool.rs`);
 //! 3. [`Isa`]'s `dispatch` runs a kernel that is compiled for the scope's instruction set (`Simd::vectorize`);
-//! 4. [`gemm`](matmul::gemm) goes through a thread's rows in blocks that fit the caches, and its micro-kernel multiplies
-//!    some rows of inputs by some rows of weights, with a vector of sums for each pair. 4-bit weights have a micro-kernel
-//!    of their own (`fused_tile` in `packed4bit.rs`), which decodes them on the way.
+//! 4. [`gemm`](matmul::gemm) goes through a thread's rows in blocks that fit the caches, and its micro-kernel
+//!    multiplies some rows of inputs by some rows of weights, with a vector of sums for each pair. 4-bit weights have a
+//!    micro-kernel of their own (`fused_tile` in `packed4bit.rs`), which decodes them on the fly.
 //!
-//! All but the products in tiles (`amx`, `smmla`) and the decoding of 4-bit codes is written once over
-//! [`Simd`](simd::Simd), and compiled for each instruction set by [`Isa::dispatch`] and its like. The value of an
-//! instruction set can only be had from a processor that has it, and so it is the proof that its instructions may be used.
+//! Everything except the products in tiles (`amx`, `smmla`) and the decoding of 4-bit codes is written once over
+//! [`Simd`](simd::Simd), and compiled for each instruction set by [`Isa::dispatch`] and its like. A value of an
+//! instruction set's type can only be obtained on a processor that has it, so it is the proof that its instructions may
+//! be used.
 //!
 //! **Exactness.** Each sum is made of the same additions in the same order whatever the shape of the product. So a
 //! row's numbers depend neither on its neighbours in a batch nor on whether its tokens came together or one by one;
 //! and sums of int8 products are exact. Two instruction sets round differently.
 //!
-//! Under `amx`, products of bfloat16, and of 4-bit weights in bfloat16, are computed in one of two ways, by the number of
-//! their rows: of few (less than 8 where it is asked for by name, else than a trial found) as under `avx512-bf16`, to the
-//! bit, and of all others in tiles, which add in another order.
-//! Among either a row's numbers do not depend on its neighbours; between them they differ in the last bits, and so do the
-//! logits of a text that is read at once and token by token. Products of float32 and int8 are those of `avx512-bf16`.
+//! Under `amx`, products of bfloat16, and of 4-bit weights in bfloat16, are computed in one of two ways, depending on
+//! the number of their rows: products of few rows (less than 8 where `amx` is asked for by name, otherwise less than a
+//! trial found) are computed as under `avx512-bf16`, to the bit, and all others in tiles, which add in another order.
+//! Within each way, a row's numbers do not depend on its neighbours; between the two, they differ in the last bits, and
+//! so do the logits of a text that is read at once and token by token. Products of float32 and int8 are those of
+//! `avx512-bf16`.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;

@@ -6,10 +6,10 @@
 //! for it.
 //!
 //! Where n threads compute, each takes one of 2 n - 1 equal shares of the parts that are left: many at first and single
-//! ones at the end. What begins anew with each range, such as a stream from memory, begins seldom, and yet all are done
-//! at about the same time, also where one has half the speed of the others.
+//! ones at the end. Whatever starts anew with each range, such as a stream from memory, starts rarely, and yet all
+//! threads finish at about the same time, even where one has half the speed of the others.
 //!
-//! After Polychronopoulos and Kuck 1987, "Guided Self-Scheduling", where it is one of n.
+//! After Polychronopoulos and Kuck 1987, "Guided Self-Scheduling", where the share is one of n.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ops::Range;
@@ -24,8 +24,8 @@ const LOOKS: usize = 4000;
 pub struct Turn {
     pool: &'static Pool,
     _held: MutexGuard<'static, ()>,
-    /// Whether a job is on offer. Without `Sync`, only the caller's thread has this; parts that run there may reach it,
-    /// through a `thread_local!`, and must not post a job of their own.
+    /// Whether a job is on offer. As this is not `Sync`, only the caller's thread has it; parts that run there may
+    /// reach it, through a `thread_local!`, and must not post a job of their own.
     running: Cell<bool>,
 }
 
@@ -34,16 +34,17 @@ impl Turn {
     /// `threads - 1` others, and returns when all calls have returned.
     ///
     /// # Panics
-    /// `run` panicked, on whatever thread, or posts a job by this same turn; more parts than a ticket counts.
+    /// `run` panics, on any thread, or posts a job through this same turn; there are more parts than a ticket can
+    /// count.
     pub fn run(&self, parts: usize, threads: usize, run: &(dyn Fn(Range<usize>) + Sync)) {
         let pool = self.pool;
         assert!((parts as u64) < CLOSED, "{parts} parts of a job");
         assert!(!self.running.replace(true), "a part of a job must not post a job of its own");
-        // SAFETY: only the lifetime changes. Helpers call `run` only while they are inside, and `Open`
-        // waits until none is before this function is left, also by a panic.
+        // SAFETY: only the lifetime changes. Helpers call `run` only while they are inside, and `Open` waits until none
+        // is before this function returns or unwinds.
         let run: &'static (dyn Fn(Range<usize>) + Sync) = unsafe { std::mem::transmute(run) };
         // SAFETY: this is the only turn, and it was not running: no job is on offer, the ticket is closed and nobody is
-        // inside, `Open` saw to it for the last job.
+        // inside; `Open` made sure of that for the last job.
         unsafe { *pool.job.get() = Job { run, parts, helpers: threads - 1 } };
         let open = Open::new(self);
         while let Some(some) = pool.claim(open.number, parts, threads) {
@@ -141,7 +142,7 @@ impl Pool {
         self.helpers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next parts of job `number`, which so many threads share, if there are any.
+    /// The next parts of job `number`, if any are left; `threads` share them.
     fn claim(&self, number: u64, parts: usize, threads: usize) -> Option<Range<usize>> {
         let open = |ticket: u64| ticket >> 32 == number && (ticket & CLOSED) < parts as u64;
         let first = |ticket: u64| (ticket & CLOSED) as usize;
@@ -170,7 +171,7 @@ impl Pool {
                 {
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(some))) {
                         self.panicked.store(true, SeqCst);
-                        // To drop what it panicked with may panic again, and this helper would never leave.
+                        // Dropping the panic's payload may panic again, and this helper would then never leave.
                         std::mem::forget(panic);
                     }
                 }
@@ -219,11 +220,11 @@ struct Open<'a> {
 impl<'a> Open<'a> {
     fn new(turn: &'a Turn) -> Self {
         let pool = turn.pool;
-        // Looked at before it is written: helpers that wait read beside it.
+        // Read before it is written: waiting helpers read memory beside it.
         if pool.panicked.load(SeqCst) {
             pool.panicked.store(false, SeqCst);
         }
-        // Job numbers return after 2^32 jobs; no helper sleeps through so many with a part in hand.
+        // Job numbers repeat after 2^32 jobs; no helper sleeps through that many while it works on a part.
         let number = ((pool.ticket.load(SeqCst) >> 32) + 1) & u64::from(u32::MAX);
         pool.ticket.store(number << 32, SeqCst);
         // A helper that falls asleep counts itself first and then looks at the ticket once more.

@@ -7,8 +7,8 @@ use std::ops::{Deref, DerefMut, Range};
 
 use half::bf16;
 
-/// A slice that goes back to the process's store when it is dropped. It begins with a line of the cache: vectors that
-/// lie in two lines take twice as long to load.
+/// A slice that goes back to the process's store when it is dropped. It starts at a cache line: vectors that straddle
+/// two lines take twice as long to load.
 pub struct Scratch<T: Reused> {
     memory: Vec<T>,
     slice: Range<usize>,
@@ -17,7 +17,7 @@ pub struct Scratch<T: Reused> {
 /// Bytes in a line of the cache, and in the widest vector.
 const LINE: usize = 64;
 
-/// A type of numbers whose slices are used again.
+/// A type of numbers whose slices are reused.
 pub trait Reused: Copy + Default + 'static {
     fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R;
 }
@@ -26,13 +26,13 @@ pub trait Reused: Copy + Default + 'static {
 const MAX_SLICES: usize = 16;
 const MAX_BYTES: usize = 64 << 20;
 
-/// Makes slices of some types be used again.
+/// Makes slices of some types reusable.
 macro_rules! reused {
     ($($type:ty),*) => {
         $(impl $crate::scratch::Reused for $type {
             fn with_store<R>(run: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R {
                 // Not one for each thread: where the library was loaded by `dlopen`, as a notebook's kernel does, glibc
-                // before 2.39 takes long to find a thread's own variables (its bug 19924).
+                // before 2.39 is slow to find thread-local variables (its bug 19924).
                 static STORE: std::sync::Mutex<Vec<Vec<$type>>> = std::sync::Mutex::new(Vec::new());
                 run(&mut STORE.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
             }
@@ -41,7 +41,7 @@ macro_rules! reused {
 }
 pub(crate) use reused;
 reused!(f32, bf16, i8, i32);
-// For the test, which no other one shall disturb.
+// For a test that no other test may disturb.
 #[cfg(test)]
 reused!(u64);
 

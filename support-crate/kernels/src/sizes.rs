@@ -1,8 +1,8 @@
-//! Checks of the sizes that callers name.
+//! Checks of the sizes that callers pass.
 //!
-//! Kernels step through memory by products of sizes, and a product that wraps would pass for a small one. So each public
-//! function checks here, once, that its slices are as long as its sizes say: what they multiply to then exists in memory,
-//! and parts of it cannot wrap.
+//! Kernels step through memory by products of sizes, and a product that wraps would pass for a small one. So each
+//! public function checks here, once, that its slices are as long as its sizes say: the product of the sizes then
+//! exists in memory, and parts of it cannot wrap.
 
 /// The product of the sizes of `what`.
 ///
@@ -13,10 +13,10 @@ pub fn product(what: &str, sizes: &[usize]) -> usize {
     checked_product(sizes).unwrap_or_else(|| refuse(what, None, sizes))
 }
 
-/// Makes sure that `what`, of which there are `found`, are as many as their sizes multiply to.
+/// Checks that `found`, the number of `what`, is the product of `sizes`.
 ///
 /// # Panics
-/// They are not. The message names both.
+/// It is not. The message names both.
 #[inline(always)]
 pub fn check(what: &str, found: usize, sizes: &[usize]) {
     if checked_product(sizes) != Some(found) {
@@ -24,7 +24,7 @@ pub fn check(what: &str, found: usize, sizes: &[usize]) {
     }
 }
 
-/// Whether `len` numbers hold so many rows of `width` numbers that begin `stride` apart.
+/// Whether `len` numbers have room for this many rows of `width` numbers that begin `stride` apart.
 #[inline(always)]
 pub fn hold_rows(len: usize, rows: usize, stride: usize, width: usize) -> bool {
     let Some(last) = rows.checked_sub(1) else { return true };

@@ -35,7 +35,7 @@ impl<'a, T> Block<'a, T> {
     #[inline(always)]
     pub fn into_columns(self, columns: Range<usize>) -> Self {
         assert!(columns.start <= columns.end && columns.end <= self.width, "columns beyond a block");
-        // Wrapping, for there need be no rows to step along.
+        // Wrapping, because there may be no rows to step along.
         Self { start: self.start.wrapping_add(columns.start), width: columns.len(), ..self }
     }
 
@@ -77,7 +77,7 @@ impl<'a, T> Divided<'a, T> {
     }
 
     /// # Safety
-    /// As long as this block lives, there is no other one that has any of its numbers.
+    /// While this block lives, no other block contains any of its numbers.
     #[inline(always)]
     pub unsafe fn block(&self, rows: Range<usize>, columns: Range<usize>) -> Block<'_, T> {
         assert!(
@@ -87,7 +87,7 @@ impl<'a, T> Divided<'a, T> {
                 && columns.end <= self.columns,
             "a block beyond its matrix"
         );
-        // Wrapping, for a range that is empty may begin at the end of the matrix.
+        // Wrapping, because an empty range may begin at the end of the matrix.
         let start = self.start.wrapping_add(rows.start * self.columns).wrapping_add(columns.start);
         Block { start, rows: rows.len(), width: columns.len(), stride: self.columns, _borrow: PhantomData }
     }

@@ -59,7 +59,7 @@ pub fn thread_scope() -> ThreadScope {
     scope
 }
 
-/// At most so many threads, with an instruction set.
+/// A scope of at most this many threads, with an instruction set.
 pub(crate) fn scope_of(threads: usize, isa: Isa) -> ThreadScope {
     ThreadScope::of(&POOL, threads, isa)
 }
@@ -69,8 +69,8 @@ thread_local! {
     static FEWEST: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Runs `work`, and says the fewest threads that a [`ThreadScope`] of it was granted on the calling thread:
-/// [`threads`], or 1 if another caller computed meanwhile.
+/// Runs `work`, and returns with its result the fewest threads that any [`ThreadScope`] in it was granted on the
+/// calling thread: [`threads`], or 1 if another caller computed meanwhile.
 pub fn threads_granted<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let outside = FEWEST.replace(usize::MAX);
     let result = work();
@@ -112,13 +112,13 @@ impl ThreadScope {
         self.threads
     }
 
-    /// Calls `run` for ranges that together make up `0..count`, on several threads if it is worth it;
-    /// returns when all calls have. A range's length is a multiple of `multiple`, but for the last;
-    /// `work` is the number of multiplications for each of `count`.
+    /// Calls `run` for ranges that together make up `0..count`, on several threads if it is worth it; returns when all
+    /// calls have. A range's length is a multiple of `multiple`, except for the last; `work` is the number of
+    /// multiplications for each of `count`.
     ///
     /// # Panics
-    /// `run` panicked, on whatever thread; `run` splits by this same scope, to which a `thread_local!` can lead, while
-    /// helpers share its calls; a `multiple` of 0.
+    /// `run` panics, on any thread; `run` splits through this same scope, which it can reach by a `thread_local!`,
+    /// while helpers share its calls; a `multiple` of 0.
     pub fn split(&self, count: usize, multiple: usize, work: usize, run: &(dyn Fn(Range<usize>) + Sync)) {
         assert!(multiple > 0, "ranges of a multiple of 0");
         let parts = (count.saturating_mul(work) / WORTH_HANDING_OVER).min(self.threads * PARTS_PER_THREAD);

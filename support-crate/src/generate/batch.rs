@@ -1,4 +1,4 @@
-//! Prompts to new tokens, all sequences of a batch at once.
+//! Continues prompts with new tokens, all sequences of a batch at once.
 
 use std::ops::ControlFlow;
 
@@ -97,7 +97,7 @@ impl Loaded {
     }
 }
 
-/// As [`generate_tokens`]; where `on_token` breaks, the sequence has come to a stop string.
+/// As [`generate_tokens`]; if `on_token` breaks, the sequence has reached a stop string.
 pub(super) fn continue_batch(
     model: &dyn CausalLm,
     prompts: &[Vec<u32>],
@@ -113,7 +113,7 @@ pub(super) fn continue_batch(
         let mut cache = if options.use_cache { Some(new_cache(model, &sequences, &active, options)?) } else { None };
         while !active.is_empty() {
             let logits = forward(model, &sequences, &active, options.padding_side, cache.as_mut())?;
-            // Places in this step's batch of the sequences that go on.
+            // The places, in this step's batch, of the sequences that go on.
             let mut kept = Vec::with_capacity(active.len());
             for (place, &row) in active.iter().enumerate() {
                 let sequence = &mut sequences[row];
@@ -141,11 +141,11 @@ pub(super) fn continue_batch(
 
 /// One sequence while it grows.
 struct Sequence {
-    /// The prompt, as much of it as is used, and the new tokens.
+    /// The part of the prompt that is used, and the new tokens.
     ids: Vec<u32>,
     prompt_tokens: usize,
     rng: StdRng,
-    /// `Length`, unless something comes before.
+    /// `Length`, unless something else ends the sequence first.
     finish_reason: FinishReason,
 }
 
@@ -185,8 +185,8 @@ impl Sequence {
     }
 }
 
-/// The sequences that are computed together: all of them, or each by itself if their lengths differ and the model
-/// takes no padding.
+/// The sequences that are computed together: all of them, or each on its own if their lengths differ and the model does
+/// not support padding.
 fn groups(model: &dyn CausalLm, sequences: &[Sequence]) -> Vec<Vec<usize>> {
     let is_equal = |pair: &[Sequence]| pair[0].prompt_tokens == pair[1].prompt_tokens;
     let together = model.padded_batches() || sequences.windows(2).all(is_equal);

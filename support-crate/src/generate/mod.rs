@@ -1,4 +1,4 @@
-//! A model and prompts to new text.
+//! Generates new text from a model and prompts.
 //!
 //! [`generate_tokens`] does the work, on token ids, as does [`Loaded::generate_tokens`] for a single prompt;
 //! [`generate`], [`generate_batch`] and [`generate_streaming`] put the tokenizer around it.

@@ -24,8 +24,8 @@ pub struct GenerateOptions {
     /// Whether tokens are drawn at random, by their probabilities. If not, the most likely one is taken
     /// each time (greedy), and `temperature`, `top_k`, `top_p` and `seed` have no effect.
     pub do_sample: bool,
-    /// What logits are divided by before they become probabilities: below 1 favours likely tokens, above
-    /// 1 evens out. Above 0.
+    /// What logits are divided by before they become probabilities: below 1 favours likely tokens, above 1 makes
+    /// probabilities more even. Above 0.
     pub temperature: f64,
     /// Draw among this many of the most likely tokens, and those as likely as the last of them; all if
     /// `None`. At least 1.
@@ -88,7 +88,7 @@ impl GenerateOptions {
     /// Checks that every option has a value that its documentation allows.
     ///
     /// # Errors
-    /// The first that has not, by name, with its value and what is allowed.
+    /// The first option that does not; the error names it, with its value and what is allowed.
     pub fn check(&self) -> Result<()> {
         let Self { max_new_tokens, min_new_tokens, temperature, top_p, repetition_penalty, .. } = *self;
         if max_new_tokens == 0 {

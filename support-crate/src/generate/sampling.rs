@@ -1,4 +1,4 @@
-//! Logits to the next token: the most likely one, or one drawn at random.
+//! Chooses the next token from logits: the most likely one, or one drawn at random.
 //!
 //! Source: transformers `generation/logits_process.py`, in the order of `_get_logits_processor`:
 //! repetition penalty, no end before `min_new_tokens`, temperature, top-k, top-p.
@@ -28,12 +28,12 @@ pub(super) struct Sampler<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Candidate {
     pub(super) id: u32,
-    /// Its probability, but for a factor that all candidates share.
+    /// Its probability, up to a factor that all candidates share.
     pub(super) weight: f64,
 }
 
 impl Candidate {
-    /// The heavier first; the lower id first of equals, so that the order never depends on an algorithm.
+    /// The heavier one first; of equals, the one with the lower id, so that the order never depends on an algorithm.
     fn by_weight(&self, other: &Self) -> Ordering {
         other.weight.total_cmp(&self.weight).then(self.id.cmp(&other.id))
     }
@@ -60,8 +60,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// The token to come after `ids`, given the model's `logits` (V) for it; none that is
-    /// `forbidden`.
+    /// The token to come after `ids`, given the model's `logits` (V) for it; never one that is `forbidden`.
     ///
     /// # Errors
     /// Logits that are NaN or infinite, or that leave no token to choose.
@@ -140,8 +139,8 @@ impl<'a> Sampler<'a> {
         let needed = self.options.top_p * total(&self.candidates);
         let sorted = &mut self.candidate_scratch;
         sorted.clone_from(&self.candidates);
-        // Halves instead of sorting: `low` candidates are too few, `high` are enough, and what comes
-        // before either is heavier than what comes after.
+        // Bisects instead of sorting: `low` candidates are too few, `high` are enough, and what comes before either is
+        // heavier than what comes after.
         let (mut low, mut high, mut weight_of_low) = (0, sorted.len(), 0.0);
         while high - low > 1 {
             let middle = low.midpoint(high);

@@ -1,4 +1,4 @@
-//! Tokens to text as they come: whole characters only, and an end where a stop string is.
+//! Turns tokens into text as they come: whole characters only, up to the first stop string.
 
 use std::ops::ControlFlow;
 
@@ -8,8 +8,8 @@ use crate::model::Tokenizer;
 /// Turns tokens into text as they come. A character whose bytes are spread over several tokens comes out
 /// when it is complete; all pieces together are the tokens' text.
 ///
-/// Source: transformers `generation/streamers.py` (`TextStreamer`) is the example; as `DecodeStream` in
-/// the `tokenizers` library, this one looks at the last few tokens only.
+/// Source: transformers `generation/streamers.py` (`TextStreamer`) is the example; like `DecodeStream` in the
+/// `tokenizers` library, this one looks at only the last few tokens.
 ///
 /// ```
 /// use quantlab::generate::{GenerateOptions, TextStream, generate_tokens};
@@ -34,7 +34,7 @@ pub struct TextStream<'a> {
     ids: Vec<u32>,
     /// How many of `ids` belong to the last piece.
     context: usize,
-    /// The part of the text of `ids` that came out already.
+    /// The part of the text of `ids` that has already come out.
     told: String,
 }
 
@@ -44,7 +44,7 @@ impl<'a> TextStream<'a> {
         Self { tokenizer, ids: Vec::new(), context: 0, told: String::new() }
     }
 
-    /// Takes a token, and gives the text that is complete with it: often empty.
+    /// Takes a token, and returns the text that it completes, which is often empty.
     ///
     /// # Errors
     /// The tokenizer's decoder fails.
@@ -76,11 +76,11 @@ impl<'a> TextStream<'a> {
         self.untold(&self.tokenizer.decode(&self.ids)?)
     }
 
-    /// What of `text`, the text of `ids`, did not come out yet.
+    /// The part of `text`, the text of `ids`, that has not come out yet.
     fn untold(&self, text: &str) -> Result<String> {
         match text.strip_prefix(&self.told) {
             Some(new) => Ok(new.to_owned()),
-            // A decoder that judges a run of bytes as one (ByteFallback) took back what came out before.
+            // A decoder that judges a run of bytes as one (ByteFallback) has taken back what came out before.
             None => self.tokenizer.decode(&self.ids[self.context..]),
         }
     }
@@ -101,7 +101,7 @@ impl<'a> StoppingText<'a> {
         Self { stream: TextStream::new(tokenizer), stop_strings, text: String::new(), told: 0, stopped: false }
     }
 
-    /// Takes a token, and tells `on_text` what text is certain with it. Breaks at a stop string.
+    /// Takes a token, and tells `on_text` the text that it makes certain. Breaks at a stop string.
     pub(super) fn push(&mut self, id: u32, on_text: &mut dyn FnMut(&str)) -> Result<ControlFlow<()>> {
         let new = self.stream.push(id)?;
         self.text.push_str(&new);
@@ -121,7 +121,7 @@ impl<'a> StoppingText<'a> {
         Ok(ControlFlow::Break(()))
     }
 
-    /// The whole text, without the stop string; `on_text` is told what it was not told yet.
+    /// The whole text, without the stop string; `on_text` is told what it has not been told yet.
     pub(super) fn finish(self, on_text: &mut dyn FnMut(&str)) -> Result<String> {
         let Self { stream, mut text, told, stopped, .. } = self;
         if !stopped {
@@ -134,7 +134,7 @@ impl<'a> StoppingText<'a> {
     }
 }
 
-/// The length of the longest end of `text` that a stop string begins with, in bytes.
+/// The length, in bytes, of the longest end of `text` that is the beginning of a stop string.
 fn start_of_a_stop_string(text: &str, stop_strings: &[String]) -> usize {
     let starts = stop_strings.iter().flat_map(|stop| stop.char_indices().map(|(end, _)| &stop[..end]));
     starts.filter(|start| text.ends_with(start)).map(str::len).max().unwrap_or(0)
@@ -156,7 +156,7 @@ mod tests {
         Tokenizer::read(&ModelFile::Path(Path::new("tests/golden/gpt2-tiny/tokenizer.json").to_owned())).unwrap()
     }
 
-    /// With words that bring their space, and bytes for what is no word, as Llama's.
+    /// With words that include their space, and bytes for what is not a word, like Llama's.
     fn byte_fallback() -> Tokenizer {
         let vocab = json!({ "\u{2581}a": 0, "\u{2581}b": 1, "<0xC3>": 2, "<0xA9>": 3, "<0xE2>": 4, "c": 5 });
         let file = json!({

@@ -11,10 +11,10 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// Memory that a model takes, in bytes, counted as transformers counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct MemoryFootprint {
-    /// The weights, shared ones once.
+    /// The weights, with shared ones counted once.
     pub parameter_bytes: usize,
-    /// What transformers' modules of this model keep besides: causal masks, rotary frequencies. The
-    /// engines here do without, so it is counted for comparison only.
+    /// What transformers' modules of this model also keep: causal masks, rotary frequencies. The engines here do not
+    /// need these, so they are counted for comparison only.
     pub buffer_bytes: usize,
     /// Scales of quantized weights. transformers does not count them, because bitsandbytes keeps them outside of
     /// parameters and buffers; neither does [`total_bytes`](Self::total_bytes).

@@ -41,11 +41,11 @@ pub(super) fn rate(tokens: usize, seconds: f64) -> f64 {
 pub struct Runs {
     /// Each run, in order.
     pub runs: Vec<Metrics>,
-    /// Of `total_latency_s`.
+    /// Statistics of `total_latency_s`.
     pub latency_s: Statistics,
-    /// Of `tokens_per_sec`.
+    /// Statistics of `tokens_per_sec`.
     pub tokens_per_s: Statistics,
-    /// Of `avg_latency_per_token_ms`.
+    /// Statistics of `avg_latency_per_token_ms`.
     pub per_token_ms: Statistics,
 }
 

@@ -1,4 +1,4 @@
-//! A model's work to numbers: time, throughput, memory, quality, each with what it was measured on.
+//! Measures a model's work: time, throughput, memory, quality, each with what it was measured on.
 
 mod bandwidth;
 mod clock;

@@ -1,4 +1,4 @@
-//! Logits to negative log-likelihoods, for whole batches.
+//! Negative log-likelihoods from logits, for whole batches.
 //!
 //! A window of GPT-2 has 51 million logits, and each takes an exponential.
 
@@ -8,7 +8,7 @@ use super::scoring::each_target;
 use super::windows::Window;
 use crate::model::Logits;
 
-/// An exponential, in multiplications.
+/// The cost of an exponential, in multiplications.
 const WORK: usize = 8;
 
 /// The sum of the negative log-likelihoods of each window's scored tokens, in nats. `logits` (B, T, V)

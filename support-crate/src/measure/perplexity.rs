@@ -104,7 +104,7 @@ pub fn perplexity_of_tokens(
         }
     })?;
     let Scored { windows, tokens, threads_granted } = scored;
-    // In the order of the texts, so that the batches cannot show in the last digits.
+    // In the order of the texts, so that the batching does not affect the last digits.
     let mean_nll = windows.iter().sum::<f64>() / tokens as f64;
     Ok(Perplexity {
         perplexity: mean_nll.exp(),

@@ -29,8 +29,8 @@ pub struct RunInfo {
 /// How this library was built: `optimised`, or `debug` when it checks itself and is slow.
 pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "optimised" };
 
-/// The engine, and Intel's tiles where the kernels compute in them: they are tried before they are used, so that nobody
-/// has asked for them.
+/// The engine, and Intel's tiles where the kernels compute in them: a trial may choose these without anybody asking for
+/// them.
 fn computed_by(engine: Engine, isa: &str) -> String {
     if engine == Engine::Kernels && isa == "amx" { format!("{engine} (amx)") } else { engine.name().to_owned() }
 }
@@ -50,8 +50,8 @@ impl RunInfo {
         }
     }
 
-    /// The small print of a table or plot of several measurements: where they differ, each of it once. Of
-    /// several precisions there is none, for those are what the rows are named after.
+    /// The small print of a table or plot of several measurements: where they differ, each variant once. Several
+    /// precisions are left out, because the rows are named after them.
     pub fn of_all<'a>(runs: impl IntoIterator<Item = &'a Self>) -> String {
         let runs: Vec<&Self> = runs.into_iter().collect();
         let each = |write: fn(&Self) -> String| {

@@ -1,4 +1,4 @@
-//! Texts before models: windows in batches, and something made of the logits after each scored token.
+//! Runs models on texts: windows in batches, and a result made from the logits for each scored token.
 
 use quantlab_kernels::{thread_scope, threads_granted};
 
@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::model::{Loaded, ModelInfo, TokenBatch};
 use crate::progress::Progress;
 
-/// What came out of all windows.
+/// The results of all windows.
 pub(super) struct Scored<T> {
-    /// Of each window, in the order of the texts, whatever the batches were.
+    /// The result of each window, in the order of the texts, whatever the batches were.
     pub windows: Vec<T>,
     /// Tokens that were predicted.
     pub tokens: usize,
@@ -18,8 +18,8 @@ pub(super) struct Scored<T> {
     pub threads_granted: usize,
 }
 
-/// Cuts texts into windows that fit all the models and has `score` make something of each batch: one result for each
-/// window. Prints from time to time how far it is.
+/// Cuts texts into windows that fit all the models and calls `score` for each batch, which returns one result for each
+/// window. Prints its progress from time to time.
 ///
 /// # Errors
 /// No text with at least two tokens; a window, stride or batch size that does not fit; those of `score`.
@@ -56,8 +56,9 @@ pub(super) fn score_windows<T>(
     Ok(Scored { windows: results.into_iter().map(|(_, result)| result).collect(), tokens, threads_granted })
 }
 
-/// What `of` makes of each scored token of each window, on all threads. It is given the window's row in the batch, the
-/// position whose logits predict the token, and the token; `work` is what this takes, in multiplications.
+/// The result of `of` for each scored token of each window, computed on all threads. `of` is given the window's row in
+/// the batch, the position whose logits predict the token, and the token; `work` is what this takes, in
+/// multiplications.
 pub(super) fn each_target<T: Send + Clone + Default>(
     windows: &[&Window<'_>],
     work: usize,

@@ -1,4 +1,4 @@
-//! Repeated measurements to one value and the interval it lies in.
+//! Summarises repeated measurements as one value and the interval it lies in.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 
 /// What repeated measurements of the same thing say about it.
 ///
-/// The interval is one for the median, made of two of the measured values: with probability
-/// `confidence` it holds the true median, whatever the distribution, as long as each value is drawn anew
-/// from it. Times on a shared machine have a long tail to one side, which an interval for the mean
-/// (Student's t) would have to ignore; and they drift, which no interval made of one stretch of time shows.
+/// The interval is for the median, and its ends are two of the measured values: with probability `confidence` it holds
+/// the true median, whatever the distribution, as long as each value is drawn independently from it. Times on a shared
+/// machine have a long tail to one side, which an interval for the mean (Student's t) would have to ignore; and they
+/// drift, which no interval made of one stretch of time shows.
 ///
 /// 95% needs six values or more. With fewer, the interval is the whole range, and `confidence` says how
 /// much that is worth: 94% for five, 75% for three, nothing for one.
@@ -72,8 +72,8 @@ impl Statistics {
         self.low <= other.high && other.low <= self.high
     }
 
-    /// What the error bars of a picture are, for its legend: `98% interval of the median of 7`, or from the
-    /// least to the most of each. Empty without statistics.
+    /// What the error bars of a plot mean, for its legend: `98% interval of the median of 7`, or, where they differ,
+    /// with the least and the most of each number. Empty without statistics.
     pub fn interval_names<'a>(all: impl IntoIterator<Item = &'a Self>) -> String {
         let (mut levels, mut counts): (Vec<i64>, Vec<usize>) =
             all.into_iter().map(|one| ((100.0 * one.confidence).round() as i64, one.n)).unzip();

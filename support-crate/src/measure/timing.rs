@@ -149,7 +149,8 @@ fn timed_run(clock: &dyn Clock, model: &dyn CausalLm, prompts: &[Vec<u32>], opti
     let mut moments = Vec::new();
     model.synchronize()?;
     let start = clock.now();
-    // Choosing a token waits for its logits. What comes after the last one, such as freeing the cache, is no part of it.
+    // Choosing a token waits for its logits. What comes after the last one, such as freeing the cache, is not part of
+    // it.
     let mut on_token = |row: usize, _: u32| {
         if row + 1 == prompts.len() {
             moments.push(clock.now() - start);

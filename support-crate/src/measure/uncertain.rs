@@ -58,7 +58,7 @@ mod tests {
     }
 
     proptest! {
-        /// s^2 = n / (n - 1) * (mean(x^2) - mean(x)^2), as a text that is read only once has to count it.
+        /// s^2 = n / (n - 1) * (mean(x^2) - mean(x)^2), as it is computed where a text is read only once.
         #[test]
         fn it_is_what_sums_of_squares_give(values in prop::collection::vec(-10.0..10.0_f64, 2..200)) {
             let n = values.len() as f64;

@@ -119,7 +119,7 @@ mod tests {
         let windows = [window(1024), window(100), window(1024), window(100), window(100)];
         assert_eq!(batches(&windows, 8, 2000), [vec![0], vec![2], vec![1, 3, 4]]);
         assert_eq!(batches(&windows, 2, 2048), [vec![0, 2], vec![1, 3], vec![4]]);
-        // A window that is too long by itself is scored all the same.
+        // A window that is too long on its own is still scored.
         assert_eq!(batches(&windows, 8, 200), [vec![0], vec![2], vec![1, 3], vec![4]]);
     }
 

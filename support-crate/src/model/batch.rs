@@ -21,7 +21,7 @@ pub enum LogitPositions {
     All,
     /// After each sequence's last token that is not padding: for generating.
     Last,
-    /// After each of so many last tokens of a sequence that are not padding: to check what was guessed. Of a sequence
+    /// After each of a sequence's last so many tokens that are not padding: to check what was guessed. For a sequence
     /// that has fewer, after its last positions, whatever they are.
     LastN(usize),
 }
@@ -97,7 +97,7 @@ impl TokenBatch {
     /// Marks padding: `true` for a token, `false` for padding, row by row as the ids.
     ///
     /// # Errors
-    /// Another shape than that of the ids.
+    /// A shape other than that of the ids.
     pub fn with_attention_mask(mut self, rows: &[Vec<bool>]) -> Result<Self> {
         if rows.len() != self.batch || rows.iter().any(|row| row.len() != self.seq_len()) {
             return Err(Error::input(format!(
@@ -132,8 +132,8 @@ impl TokenBatch {
     }
 }
 
-/// The most memory for logits, in bytes, that is used again for the next ones: enough for those of a batch after one
-/// token each.
+/// The most memory for logits, in bytes, that is kept and reused for the next ones: enough for those of a batch after
+/// one token each.
 const MAX_REUSED_BYTES: usize = 16 << 20;
 
 thread_local!(static REUSED: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
@@ -189,7 +189,7 @@ impl Logits {
     /// The row of one position of one sequence.
     ///
     /// # Panics
-    /// Beyond `batch()` or `positions()`, as indexing does.
+    /// If `sequence` is not below `batch()` or `position` not below `positions()`, as with indexing.
     pub fn row(&self, sequence: usize, position: usize) -> &[f32] {
         assert!(position < self.positions(), "position {position} of {}", self.positions());
         let start = (sequence * self.positions() + position) * self.vocab_size;

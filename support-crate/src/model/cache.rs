@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Device, LogitPositions, Step, TokenBatch, available_memory};
 use crate::error::{Error, Result};
 
-/// Tells one loaded model from every other of this process, so that none takes another's cache for its own.
+/// Distinguishes a loaded model from every other in this process, so that none takes another's cache for its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelIdentity(u64);
 
@@ -19,22 +19,22 @@ impl ModelIdentity {
     }
 }
 
-/// Keys and values, as the engine that computes with them keeps them. Nobody else gets at them.
+/// Keys and values, as the engine that computes with them keeps them. Nothing else can access them.
 #[derive(Debug)]
 pub struct CacheStorage(Box<dyn Kept>);
 
-/// What an engine keeps: any type, which the engine knows again.
+/// What an engine keeps: any type, which the engine can get back.
 trait Kept: Any + fmt::Debug + Send + Sync {}
 
 impl<T: Any + fmt::Debug + Send + Sync> Kept for T {}
 
 impl CacheStorage {
-    /// Of an engine: what it keeps for as long as the cache lives.
+    /// Wraps what an engine keeps for as long as the cache lives.
     pub fn new(kept: impl fmt::Debug + Send + Sync + 'static) -> Self {
         Self(Box::new(kept))
     }
 
-    /// That of a model that needs none, such as one of a test.
+    /// The storage of a model that needs none, such as one in a test.
     pub fn nothing() -> Self {
         Self::new(())
     }
@@ -42,21 +42,21 @@ impl CacheStorage {
     /// What the engine that keeps a `T` has put here.
     ///
     /// # Errors
-    /// It is another engine's.
+    /// The storage is another engine's.
     pub(super) fn get_mut<T: 'static>(&mut self) -> Result<&mut T> {
         let kept: &mut dyn Any = &mut *self.0;
         kept.downcast_mut().ok_or_else(other_cache)
     }
 }
 
-/// Keys and values of every layer for the tokens so far. Memory for `capacity` tokens is set aside at
-/// once, so that adding a token writes that token only.
+/// Keys and values of every layer for the tokens so far. Memory for `capacity` tokens is allocated up front, so that
+/// adding a token writes only that token.
 pub struct KvCache {
     model: ModelIdentity,
     batch: usize,
     capacity: usize,
     past_len: usize,
-    /// Which of the past tokens are not padding, (B, past_len); empty as long as all are.
+    /// Which of the past tokens are not padding, (B, past_len); empty while there is no padding.
     mask: Vec<bool>,
     /// Memory for the layout of the next step.
     layout: Layout,
@@ -155,8 +155,8 @@ pub(super) fn other_cache() -> Error {
 }
 
 /// Checks that there are `needed` bytes of memory for the keys and values of all layers, for `batch` sequences of
-/// `capacity` tokens: the system promises more than it has, and ends a process that takes it at its word. What a GPU
-/// has, its library knows.
+/// `capacity` tokens: the system promises more memory than it has, and kills a process that relies on the promise. How
+/// much a GPU has is known to its library.
 ///
 /// # Errors
 /// The cache is larger than what is free.
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(wanted(LogitPositions::Last), Some(vec![2, 5, 7]));
         assert_eq!(wanted(LogitPositions::LastN(2)), Some(vec![1, 2, 4, 5, 6, 7]));
         assert_eq!((wanted(LogitPositions::LastN(3)), wanted(LogitPositions::All)), (None, None));
-        // A sequence of padding only has no token to go on from.
+        // A sequence of nothing but padding has no token to continue from.
         let tokens = batch(&[&[0, 0], &[1, 1]]);
         assert_eq!(Layout::of(&tokens).step(&tokens, LogitPositions::Last).wanted, Some(vec![1, 3]));
     }

@@ -158,7 +158,7 @@ pub(super) fn open_model(model_id: &str, options: &LoadOptions) -> Result<Box<dy
     Ok(read_model(&files, config, dtype, options)?.0)
 }
 
-/// Whose model it is.
+/// Whose implementation computes the model.
 enum Config {
     Decoder(Box<DecoderConfig>),
     Family(Box<FamilyConfig>),

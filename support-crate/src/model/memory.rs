@@ -18,9 +18,9 @@ pub fn available_memory() -> Option<usize> {
     Some(left_by_groups(&groups, Path::new("/sys/fs/cgroup")).map_or(machine, |left| machine.min(left)))
 }
 
-/// What the limits of control groups leave, in bytes: of the one that `groups` names, as `/proc/self/cgroup` does, and of
-/// those around it. `root` is where they are mounted; a container may see its own group there, and then there is nothing
-/// at the path that `groups` names. `None` without a limit.
+/// What the limits of control groups leave, in bytes: those of the group that `groups` names, in the format of
+/// `/proc/self/cgroup`, and those of the groups around it. `root` is where they are mounted; a container may see its
+/// own group there, and then there is nothing at the path that `groups` names. `None` without a limit.
 fn left_by_groups(groups: &str, root: &Path) -> Option<usize> {
     let own = |controller: &str| {
         let mut groups = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
@@ -34,8 +34,8 @@ fn left_by_groups(groups: &str, root: &Path) -> Option<usize> {
         let number = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<usize>().ok();
         let facts = fs::read_to_string(folder.join("memory.stat")).ok()?;
         let facts = facts.lines().filter_map(|line| line.strip_prefix(prefix)?.split_once(' '));
-        // Files that were read are only there until something else needs the room, and so is what the system keeps
-        // about them (version 1 does not say how much that is, and leaves too little by it).
+        // Files that were read stay only until something else needs the room, and so does what the system keeps about
+        // them (version 1 does not say how much that is, so what is left comes out too small by that much).
         let reclaimable = facts.filter(|(name, _)| ["inactive_file", "active_file", "slab_reclaimable"].contains(name));
         let reclaimable: usize = reclaimable.filter_map(|(_, bytes)| bytes.parse::<usize>().ok()).sum();
         Some(number(limit)?.saturating_sub(number(used)?.saturating_sub(reclaimable)))

@@ -74,7 +74,7 @@ pub struct ModelInfo {
     pub n_head: usize,
     /// Width of the hidden state.
     pub hidden_size: usize,
-    /// The tokens that end a text, each by itself; none if the model knows no end.
+    /// The tokens that end a text, each on its own; none if the model knows no end.
     pub eos_token_ids: Vec<u32>,
     /// Weights, with shared ones counted once.
     pub num_parameters: usize,
@@ -87,8 +87,8 @@ pub struct ModelInfo {
     /// that are quantized themselves are unpacked; on the CPU they are kept as they were too, to be saved.
     /// transformers' footprint leaves all of it out.
     pub quant_state_bytes: usize,
-    /// Bytes of weights and scales that a step of one token reads: all but the rest of the embedding tables that
-    /// it takes single rows of, and scales that are only kept to be saved.
+    /// Bytes of weights and scales that a step of one token reads: all except the rest of the embedding tables, from
+    /// which it takes single rows, and scales that are kept only to be saved.
     pub bytes_per_token: usize,
     /// Memory that transformers' modules of the same model take for buffers (causal masks, rotary
     /// frequencies), in bytes. Nothing here needs them; they are known so that footprints compare.
@@ -97,13 +97,14 @@ pub struct ModelInfo {
 
 /// A model that predicts the next token of each sequence in a batch.
 ///
-/// Callers use [`new_cache`](Self::new_cache) and [`forward`](Self::forward), which check their
-/// arguments; engines implement the rest. A model of a test has a cache of [`CacheStorage::nothing`].
+/// Callers use [`new_cache`](Self::new_cache) and [`forward`](Self::forward), which check their arguments; engines
+/// implement the rest. A model in a test has a cache of [`CacheStorage::nothing`].
 pub trait CausalLm: fmt::Debug + Send + Sync {
     /// What there is to know about the model.
     fn info(&self) -> &ModelInfo;
 
-    /// Tells its caches from those of other models. Every model whose caches hold something has one of its own.
+    /// Distinguishes its caches from those of other models. Every model whose caches hold something has its own
+    /// identity.
     fn identity(&self) -> ModelIdentity {
         ModelIdentity::default()
     }
@@ -143,11 +144,11 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         Err(cannot_be_observed(self.info()))
     }
 
-    /// Memory for the keys and values, in `dtype`, of `batch` sequences of at most `capacity` tokens; none for what the
-    /// model computes in.
+    /// Memory for the keys and values, in `dtype`, of `batch` sequences of at most `capacity` tokens; with `None`, in
+    /// the format that the model computes in.
     ///
     /// # Errors
-    /// What the engine reports; a format that it has no keys and values in ([`no_cache_in`]).
+    /// What the engine reports; a format in which it cannot keep keys and values ([`no_cache_in`]).
     fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage>;
 
     /// Makes sequence `rows[i]` of a cache its sequence `i`, of `past_len` tokens each; the others are
@@ -182,12 +183,12 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         self.new_cache_in(None, batch, capacity)
     }
 
-    /// As [`new_cache`](Self::new_cache), with keys and values in a format of one's choice: in float16, a step reads half
-    /// as many bytes of them. Logits then differ from those of a step without a cache. None for what the model computes
-    /// in.
+    /// As [`new_cache`](Self::new_cache), with keys and values in a format of your choice: in float16, a step reads
+    /// half as many bytes of them. Logits then differ from those of a step without a cache. With `None`, the format is
+    /// the one that the model computes in.
     ///
     /// # Errors
-    /// As there; a format that the engine has no keys and values in.
+    /// Those of [`new_cache`](Self::new_cache); a format in which the engine cannot keep keys and values.
     fn new_cache_in(&self, dtype: Option<Precision>, batch: usize, capacity: usize) -> Result<KvCache> {
         let context_len = self.info().context_len;
         if batch == 0 || capacity == 0 {
@@ -221,7 +222,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Forgets all but the first `len` tokens of each sequence, as if the others had not been: what was guessed and
+    /// Forgets all but the first `len` tokens of each sequence, as if the others had never been there: guesses that
     /// turned out wrong.
     ///
     /// # Errors
@@ -249,7 +250,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; logits of more last
-    /// positions than there are; a cache made for another batch size or another model; padding, where there is none in
+    /// positions than there are; a cache made for another batch size or another model; padding, for a model without
     /// [`padded_batches`](Self::padded_batches).
     fn forward(&self, tokens: &TokenBatch, cache: Option<&mut KvCache>, positions: LogitPositions) -> Result<Logits> {
         interrupt::check()?;
@@ -277,7 +278,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
 /// its inputs, (tokens, in_features) row by row, and in_features.
 pub type InputObserver<'a> = dyn Fn(&str, &[f32], usize) -> Result<()> + 'a;
 
-/// The error of a format that an engine has no keys and values in.
+/// The error for a format in which an engine cannot keep keys and values.
 fn no_cache_in(dtype: Precision, info: &ModelInfo) -> Error {
     Error::input(format!("there are no keys and values in {dtype} in {} on {}", info.engine, info.device))
         .hint("leave it to the model, or take `Engine::Kernels` on the CPU, which has float32 and float16")
@@ -316,6 +317,6 @@ pub struct Step<'a> {
     pub position_ids: &'a [u32],
     /// `true` where a key is a token and not padding: (B, past_len + T). None if all are.
     pub key_mask: Option<&'a [bool]>,
-    /// The positions, counted through (B, T), that logits are wanted for; none for all.
+    /// The positions that logits are wanted for, counted through (B, T); `None` for all.
     pub wanted: Option<Vec<u32>>,
 }

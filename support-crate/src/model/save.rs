@@ -49,7 +49,7 @@ impl Loaded {
         })?;
         let config = self.config_json(&files.config)?;
         let others = files.others.iter().map(|(name, _)| *name);
-        // A folder is a checkpoint from when its config is there.
+        // A folder becomes a checkpoint when its config is there.
         let names: Vec<&str> = others.chain([TOKENIZER, WEIGHTS, CONFIG]).collect();
         if let Some(name) = names.iter().chain([&WEIGHTS_INDEX]).find(|name| folder.join(name).exists()) {
             return Err(Error::input(format!("{} holds a {name} already", folder.display()))
@@ -77,7 +77,7 @@ impl Loaded {
         self.model.save_weights(&folder.join(WEIGHTS))
     }
 
-    /// The config that the model was loaded with, and what became of it.
+    /// The config that the model was loaded with, updated to the model as it is now.
     fn config_json(&self, source: &ModelFile) -> Result<Vec<u8>> {
         let mut config: Map<String, Value> =
             serde_json::from_slice(&source.read_config()?).context(|| source.to_string())?;

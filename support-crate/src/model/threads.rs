@@ -5,7 +5,7 @@ use quantlab_kernels::MAX_THREADS;
 use crate::error::{Error, Result};
 
 /// Makes computations on the CPU use `count` threads, from the next step of any model on: those of the kernels and
-/// libtorch's own, but not candle's, which heed `RAYON_NUM_THREADS` only. Mirrors `torch.set_num_threads`.
+/// libtorch's own, but not candle's, which follow only `RAYON_NUM_THREADS`. Mirrors `torch.set_num_threads`.
 ///
 /// # Errors
 /// A count of zero, or above 1024.

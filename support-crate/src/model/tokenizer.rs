@@ -16,7 +16,7 @@ pub struct Tokenizer {
     /// The token with the highest id.
     highest: (u32, String),
     size: usize,
-    /// Told of each use, if there is one.
+    /// Notified of each use, if there is one.
     observer: Option<Observer>,
 }
 
@@ -123,12 +123,12 @@ impl Tokenizer {
 }
 
 fn parse(json: &[u8]) -> Result<tokenizers::Tokenizer> {
-    // A file that is cut short in its middle is one of those that the library panics on.
+    // The library panics on some files, among them one that is cut short in the middle.
     serde_json::from_slice::<IgnoredAny>(json)?;
     guarded(|| tokenizers::Tokenizer::from_bytes(json))
 }
 
-/// Runs the tokenizers library, which panics on some files, and on some texts with the settings of others.
+/// Runs the tokenizers library, which panics on some files and, with the settings of others, on some texts.
 fn guarded<T>(work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
     // All that a panic can leave behind in a tokenizer is its caches, which are guarded by locks.
     match catch_unwind(AssertUnwindSafe(work)) {

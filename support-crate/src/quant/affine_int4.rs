@@ -13,9 +13,9 @@ const LAST: f32 = 15.0;
 /// A matrix of 4-bit weights, `[out_features, in_features]`, in groups of a row that share a scale and a zero point: a
 /// weight is `(code - zero) * scale`, with whole codes and zero points from 0 to 15.
 ///
-/// The scale is that of 15 steps from the smallest to the largest weight of the group, which are taken to lie on both sides
-/// of 0, so that 0 stays 0. It is rounded to float16, as checkpoints have it. Codes are those of the nearest steps: what
-/// GPTQ and AWQ start from.
+/// The scale divides the range from the smallest to the largest weight of the group, which is extended to include 0 so
+/// that 0 stays 0, into 15 steps. It is rounded to float16, as in checkpoints. Codes are those of the nearest steps:
+/// what GPTQ and AWQ start from.
 ///
 /// Source: `Quantizer.find_params` and `quantize` in `quant.py` of GPTQ (Frantar et al. 2022, arXiv:2210.17323), with
 /// `perchannel=True, sym=False`, whose scales stay in float32 until they are packed.
@@ -46,7 +46,7 @@ impl AffineInt4 {
     /// Quantizes a matrix with rows of `columns` weights, on the caller's thread.
     ///
     /// # Errors
-    /// As [`check_group`](Self::check_group) and [`quantize_int4_groups`]; rows that are no whole groups.
+    /// As [`check_group`](Self::check_group) and [`quantize_int4_groups`]; rows that are not whole groups.
     pub fn quantize<T: Float>(weights: &[T], columns: usize, group_size: usize) -> Result<Self> {
         count_rows("weights", weights.len(), columns)?;
         Self::check_group(group_size)?;
@@ -72,7 +72,7 @@ impl AffineInt4 {
     /// Checks that groups can have this size.
     ///
     /// # Errors
-    /// No multiple of 32.
+    /// A size that is not a multiple of 32.
     pub fn check_group(group_size: usize) -> Result<()> {
         if group_size > 0 && group_size.is_multiple_of(32) {
             return Ok(());
@@ -91,7 +91,7 @@ impl AffineInt4 {
         Err(Error::input(format!("{columns} inputs are no whole groups of {group_size}")).hint("take smaller groups"))
     }
 
-    /// The weights again, row after row.
+    /// The dequantized weights, row after row.
     pub fn dequantize(&self) -> Vec<f32> {
         let groups = self.packed.chunks(self.group_size / 2).zip(self.scales.iter().zip(&self.minima));
         groups
@@ -140,8 +140,8 @@ impl AffineInt4 {
 /// Groups do not depend on each other: several threads may each quantize some.
 ///
 /// # Errors
-/// Weights that are no whole groups, or for which there is other room; a weight that is NaN or infinite; a group whose
-/// scale float16 has no room for. What was written until then stays.
+/// Weights that are not whole groups, or outputs of another length; a weight that is NaN or infinite; a group whose
+/// scale does not fit into float16. What was written before the error stays.
 pub fn quantize_int4_groups<T: Float>(
     weights: &[T],
     group_size: usize,
@@ -170,7 +170,7 @@ pub fn quantize_int4_groups<T: Float>(
         if !step.is_finite() {
             return Err(Error::input(format!("weights from {low} to {high} have no scale in float16")));
         }
-        // Of zeros, or almost, any step will do.
+        // For zeros, or almost, any step will do.
         let step = if step > 0.0 { step } else { 1.0 };
         let zero = nearest_integer(-low / step).min(LAST);
         *out = [step, -zero * step];
@@ -195,7 +195,7 @@ fn limits(numbers: &[f32]) -> (f32, f32) {
     (low.into_iter().fold(0.0, f32::min), high.into_iter().fold(0.0, f32::max))
 }
 
-/// Halves to even. A quotient of a weight and its group's step is far below 2^22, up to which this is exact.
+/// Rounds ties to even. A quotient of a weight and its group's step is far below 2^22, up to which this is exact.
 fn nearest_integer(number: f32) -> f32 {
     number + INTEGERS - INTEGERS
 }

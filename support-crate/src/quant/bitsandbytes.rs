@@ -38,7 +38,7 @@ fn usual_threshold() -> f32 {
 }
 
 /// # Errors
-/// A value that is not understood, by its name; both or neither of 4 and 8 bits.
+/// A value that is not understood, which the error names; both or neither of 4 and 8 bits.
 pub(super) fn read(value: &Value) -> Result<QuantizationConfig> {
     let keys = Keys::deserialize(value).map_err(|cause| Error::format(format!("`quantization_config`: {cause}")))?;
     if keys.llm_int8_has_fp16_weight {
@@ -58,7 +58,7 @@ pub(super) fn read(value: &Value) -> Result<QuantizationConfig> {
         (false, true) => QuantizationMethod::LlmInt8 { threshold: keys.llm_int8_threshold },
         (both, _) => return Err(Error::format(format!("`load_in_4bit` and `load_in_8bit` are both {both}"))),
     };
-    // A list of one's own replaces transformers' default, which is the head.
+    // An explicit list replaces transformers' default, which is the head.
     let head_is_skipped = keys.llm_int8_skip_modules.as_ref().is_none_or(|skipped| names_any(skipped, "lm_head"));
     let head = match keys.head.as_deref() {
         None if head_is_skipped => Head::AsLoaded,
@@ -73,7 +73,7 @@ pub(super) fn read(value: &Value) -> Result<QuantizationConfig> {
     Ok(QuantizationConfig { method, skip_modules: keys.llm_int8_skip_modules, head, compute_dtype })
 }
 
-/// None for a method that bitsandbytes does not have: it would read the weights as those of another format.
+/// `None` for a method that bitsandbytes does not have: it would read the weights as those of another format.
 pub(super) fn write(config: &QuantizationConfig) -> Option<Value> {
     let (mut four_bit, mut threshold) = (None, usual_threshold());
     match &config.method {

@@ -10,7 +10,7 @@ const MAX_BLOCKSIZE: usize = 4096;
 /// Weights that are compared with the thresholds side by side: as many as fit into the registers.
 const GROUP: usize = 16;
 
-/// What bitsandbytes takes for `absmax` at least when it divides by it.
+/// The lower limit that bitsandbytes sets for `absmax` when it divides by it.
 const MIN_DIVISOR: f32 = 1e-38;
 
 /// Checks that blocks can have this size: a power of two from 32 to 4096.
@@ -26,10 +26,9 @@ pub fn check_blocksize(blocksize: usize) -> Result<()> {
 
 /// Quantizes weights, block after block, to codes of 4 bits.
 ///
-/// `weights` are n numbers of a flattened matrix. `packed`, of ceil(n / 2) bytes, receives two codes a byte,
-/// the first in the high half; what an odd n leaves open is the code of 0. `absmax`, of
-/// ceil(n / `blocksize`) numbers, receives the largest magnitude of each block, in the unit of the weights.
-/// A last block may be shorter.
+/// `weights` are n numbers of a flattened matrix. `packed`, of ceil(n / 2) bytes, receives two codes a byte, the first
+/// in the high half; for an odd n, the remaining half byte is the code of 0. `absmax`, of ceil(n / `blocksize`)
+/// numbers, receives the largest magnitude of each block, in the unit of the weights. A last block may be shorter.
 ///
 /// Blocks do not depend on each other: several threads may each quantize some whole blocks.
 ///
@@ -38,8 +37,8 @@ pub fn check_blocksize(blocksize: usize) -> Result<()> {
 /// divides a shorter one by it, and takes 1e-38 for the `absmax` of a shorter one of zeros.
 ///
 /// # Errors
-/// A `blocksize` that [`check_blocksize`] refuses, lengths that do not belong together, a weight that is NaN
-/// or infinite. What was written until then stays.
+/// A `blocksize` that [`check_blocksize`] refuses, lengths that do not match, a weight that is NaN or infinite. What
+/// was written before the error stays.
 pub fn quantize_4bit_blocks<T: Float>(
     quant_type: FourBit,
     blocksize: usize,
@@ -93,7 +92,7 @@ fn quantize_block(ascending: &Ascending, block: &[f32], scale: impl Fn(f32) -> f
 /// The arguments are those of [`quantize_4bit_blocks`].
 ///
 /// # Errors
-/// A `blocksize` that [`check_blocksize`] refuses, lengths that do not belong together.
+/// A `blocksize` that [`check_blocksize`] refuses, lengths that do not match.
 pub fn dequantize_4bit_blocks<T: Float>(
     quant_type: FourBit,
     blocksize: usize,

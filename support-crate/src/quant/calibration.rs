@@ -1,4 +1,4 @@
-//! Inputs of layers, observed while a model runs on prompts, to the scales that static int8 quantizes them by.
+//! Turns inputs of layers, observed while a model runs on prompts, into the scales that static int8 quantizes them by.
 
 use quantlab_kernels::LARGEST;
 use std::collections::HashMap;
@@ -32,8 +32,8 @@ pub enum Granularity {
 }
 
 impl Granularity {
-    /// Bins of a histogram: a percentile is found to one part in half as many of the largest magnitude.
-    /// Fewer where each of thousands of channels has one; about as fine as the 127 steps of int8.
+    /// Bins of a histogram: a percentile is accurate to the largest magnitude divided by half this number. Fewer where
+    /// each of thousands of channels has one; about as fine as the 127 steps of int8.
     fn bins(self) -> usize {
         match self {
             Self::PerTensor => 2048,
@@ -69,7 +69,7 @@ pub struct LayerCalibration {
 }
 
 impl Calibration {
-    /// What is known of a layer.
+    /// What is known about a layer.
     ///
     /// # Errors
     /// The layer was not observed.
@@ -105,7 +105,7 @@ impl Calibration {
 }
 
 impl LayerCalibration {
-    /// The largest magnitude that is not clipped: the end of the range of 127 steps, of the channel where that is
+    /// The largest magnitude that is not clipped: the end of the range of 127 steps, in the channel where it is
     /// largest.
     pub fn largest_unclipped(&self) -> f32 {
         self.scale.range().1 * LARGEST
@@ -157,12 +157,12 @@ impl Calibrator {
         Ok(Self { method, granularity, layers: Vec::new(), index_of: HashMap::new() })
     }
 
-    /// Observes what goes into a linear layer: any number of tokens, of `channels` inputs each. To be called
-    /// for each layer, prompt after prompt.
+    /// Observes what goes into a linear layer: any number of tokens, of `channels` inputs each. Call this for each
+    /// layer, prompt after prompt.
     ///
     /// # Errors
-    /// Inputs that are not whole tokens, that have another number of channels than before, or of which one is
-    /// NaN or infinite. They are then not counted.
+    /// Inputs that are not whole tokens, that have a different number of channels than before, or of which one is NaN
+    /// or infinite. They are then not counted.
     pub fn observe<T: Float>(&mut self, layer: &str, inputs: &[T], channels: usize) -> Result<()> {
         self.observe_checked(layer, inputs, channels).map_err(|error| error.context(layer))
     }

@@ -31,7 +31,7 @@ fn sum_in_lanes<const L: usize>(values: &[f32]) -> f32 {
     rest.iter().chain(&lanes).fold(0.0, |sum, value| sum + value)
 }
 
-/// The sum of rows: of a number of them first, then of as many such sums, and so on.
+/// The sum of rows: some of them are added first, then as many such sums, and so on.
 fn sum_rows<const L: usize>(rows: &[[[f32; L]; VECTORS]]) -> [[f32; L]; VECTORS] {
     let power = (rows.len().max(1).next_power_of_two().trailing_zeros() / LEVELS as u32).max(4);
     let step = 1_usize << power;

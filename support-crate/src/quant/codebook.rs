@@ -40,8 +40,8 @@ const NF4: [f32; 16] = [
     1.0,
 ];
 
-/// Source: `get_4bit_type("fp4")` of bitsandbytes `functional.py`: the codes in the order of their bits,
-/// and the largest made 1.
+/// Source: `get_4bit_type("fp4")` of bitsandbytes `functional.py`: the codes in the order of their bits, scaled so that
+/// the largest is 1.
 const FP4: [f32; 16] = {
     let magnitudes = [0.0, 0.0625, 8.0, 12.0, 4.0, 6.0, 2.0, 3.0];
     let mut numbers = [0.0; 16];
@@ -54,8 +54,9 @@ const FP4: [f32; 16] = {
     numbers
 };
 
-/// The 4-bit floating point of the Microscaling formats, by its codes, with the largest made 1: a sign, 2 bits of exponent,
-/// 1 of fraction. It differs from bitsandbytes' FP4 in one number, 1/12 where that has 1/192, and in the order of the codes.
+/// The 4-bit floating point of the Microscaling formats, by its codes, scaled so that the largest is 1: a sign, 2 bits
+/// of exponent, 1 of fraction. It differs from bitsandbytes' FP4 in one number, 1/12 where that has 1/192, and in the
+/// order of the codes.
 ///
 /// Source: OCP Microscaling Formats (MX) Specification 1.0, section 5.3.3 (arXiv:2310.10537, table 1).
 pub const E2M1: [f32; 16] = {
@@ -164,8 +165,8 @@ impl Ascending {
 
 /// The numbers of the dynamic 8-bit data type, ascending from -0.993 to 1; code 127 is 0.
 ///
-/// Seven decades below 1, in which the number of steps doubles from one to the next: a sign, a run of zeros
-/// for the decade, and what bits are left for the place within it.
+/// Seven decades below 1, in which the number of steps doubles from one to the next: a sign, a run of zeros for the
+/// decade, and the remaining bits for the position within it.
 ///
 /// Source: 8-bit Optimizers via Block-wise Quantization (Dettmers et al. 2021, arXiv:2110.02861), section
 /// 1.3; `create_dynamic_map` of bitsandbytes `functional.py`.

@@ -30,11 +30,11 @@ pub struct QuantizationConfig {
     pub skip_modules: Option<Vec<String>>,
     /// What becomes of the head, which transformers leaves in the precision of the model.
     pub head: Head,
-    /// What weights of 4 bits are dequantized to, and multiplied with inputs in (`bnb_4bit_compute_dtype`). bfloat16
-    /// rounds both, as bitsandbytes does, which rounds the sums too; where the processor has an instruction for it, many
-    /// rows of inputs take half the time. float32 rounds nothing. On the CPU, float16 is taken as float32, and the engines
-    /// `tch` and `candle` always compute in float32; on a GPU, in the precision of the model. Layers of 8 bits have no
-    /// use for it.
+    /// The format that weights of 4 bits are dequantized to and multiplied with inputs in (`bnb_4bit_compute_dtype`).
+    /// bfloat16 rounds both, as does bitsandbytes, which rounds the sums too; where the processor has an instruction
+    /// for it, many rows of inputs take half the time. float32 rounds nothing. On the CPU, float16 is treated as
+    /// float32, and the engines `tch` and `candle` always compute in float32; on a GPU, they compute in the precision
+    /// of the model. Layers of 8 bits ignore this.
     pub compute_dtype: Precision,
 }
 
@@ -44,9 +44,9 @@ pub struct QuantizationConfig {
 pub enum QuantizationMethod {
     /// LLM.int8(): weights and inputs of 8 bits (`load_in_8bit`).
     LlmInt8 {
-        /// Input columns that reach this size are multiplied in higher precision; 0 for none. Which columns these
-        /// are depends on all tokens that are computed together, as in bitsandbytes: with a threshold, a
-        /// sequence's numbers can change with its neighbours in a batch and with the cache.
+        /// Input columns that reach this magnitude are multiplied in higher precision; 0 for none. Which columns these
+        /// are depends on all tokens that are computed together, as in bitsandbytes: with a threshold, a sequence's
+        /// numbers can change with its neighbours in a batch and with the cache.
         threshold: f32,
     },
     /// Weights of 8 bits, and inputs of 8 bits by scales that are fixed beforehand.
@@ -77,7 +77,7 @@ pub enum Head {
     AsLayers,
 }
 
-/// Everything else as transformers has it by default.
+/// All other settings are the defaults of transformers.
 impl From<QuantizationMethod> for QuantizationConfig {
     fn from(method: QuantizationMethod) -> Self {
         Self { method, skip_modules: None, head: Head::AsLoaded, compute_dtype: Precision::Float32 }
@@ -93,8 +93,8 @@ impl QuantizationConfig {
         Self::llm_int8(6.0)
     }
 
-    /// LLM.int8() that keeps input columns out that reach `threshold` (`llm_int8_threshold`); with 0, dynamic int8, which
-    /// keeps none.
+    /// LLM.int8() that keeps apart input columns that reach `threshold` (`llm_int8_threshold`); with 0, dynamic int8,
+    /// which keeps none apart.
     pub fn llm_int8(threshold: f32) -> Self {
         QuantizationMethod::LlmInt8 { threshold }.into()
     }
@@ -115,7 +115,7 @@ impl QuantizationConfig {
         Self::four_bit(FourBitOptions { quant_type: FourBit::Fp4, ..FourBitOptions::default() })
     }
 
-    /// `load_in_4bit=True` with options of one's own.
+    /// `load_in_4bit=True` with custom options.
     pub fn four_bit(options: FourBitOptions) -> Self {
         QuantizationMethod::FourBit(options).into()
     }
@@ -133,7 +133,7 @@ impl QuantizationConfig {
     /// Reads `quantization_config` of a `config.json`.
     ///
     /// # Errors
-    /// Another `quant_method` than can be read, or a value that is not understood, by its name.
+    /// A `quant_method` that cannot be read, or a value that is not understood; the error names it.
     pub fn from_json(value: &Value) -> Result<Self> {
         let config = match value.get("quant_method").and_then(Value::as_str) {
             None | Some(bitsandbytes::METHOD) => bitsandbytes::read(value)?,
@@ -158,7 +158,7 @@ impl QuantizationConfig {
         })
     }
 
-    /// The row of [`FORMATS`]; of blocks or groups of another size, that of the same format.
+    /// The row of [`FORMATS`]; for blocks or groups of another size, that of the same format.
     pub fn format(&self) -> Option<&'static Format> {
         let name = self.name();
         let without_size = |name: &str| name.split('-').next().map(str::to_owned);
@@ -176,10 +176,11 @@ impl QuantizationConfig {
         }
     }
 
-    /// Makes sure that the values can be.
+    /// Checks that the values are valid.
     ///
     /// # Errors
-    /// A threshold below 0, a block size that [`check_blocksize`] refuses, a group that [`AffineInt4::check_group`] does.
+    /// A threshold below 0, a block size that [`check_blocksize`] refuses, a group size that
+    /// [`AffineInt4::check_group`] refuses.
     pub fn check(&self) -> Result<()> {
         match &self.method {
             QuantizationMethod::LlmInt8 { threshold } => check_threshold(*threshold),

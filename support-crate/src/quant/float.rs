@@ -19,7 +19,7 @@ pub trait Float: Copy + private::Sealed {
     /// The number, exactly.
     fn to_f32(self) -> f32;
 
-    /// Many numbers, exactly; `buffer` is at least as long, and used where they are not float32 already.
+    /// Converts many numbers, exactly; `buffer` is at least as long, and used only if they are not float32 already.
     #[doc(hidden)]
     fn widen<'a>(values: &'a [Self], buffer: &'a mut [f32]) -> &'a [f32];
 }
@@ -76,13 +76,13 @@ half_precision!(f16, Float16);
 
 /// The largest magnitude, or nothing if a number is NaN or infinite.
 pub(super) fn absolute_maximum(values: &[f32]) -> Option<f32> {
-    // Without their sign, float32 are ordered as their bits are, and beyond all numbers come infinity and
-    // NaN: one pass over integers, which processors do many at a time, answers both questions.
+    // Without their sign, float32 numbers are ordered like their bits, with infinity and NaN above all others: one pass
+    // over integers, of which processors handle many at a time, answers both questions.
     let bits = values.iter().fold(0, |largest, value| largest.max(value.abs().to_bits().cast_signed()));
     Some(f32::from_bits(bits.cast_unsigned())).filter(|largest| largest.is_finite())
 }
 
-/// An error that says which of the numbers is not finite, if one is not.
+/// Returns an error that names a number that is not finite, if there is one.
 pub(super) fn check_finite<T: Float>(what: &str, values: &[T]) -> Result<()> {
     match values.iter().position(|value| !value.to_f32().is_finite()) {
         None => Ok(()),

@@ -3,19 +3,19 @@
 use super::QuantizationConfig;
 use super::bitsandbytes;
 
-/// A format that the weights of a model can be quantized to. What it computes is a file of
-/// [`quant`](crate::quant), and how a layer holds it a file of `model/quantized`.
+/// A format that the weights of a model can be quantized to. Its arithmetic is a file of [`quant`](crate::quant), and
+/// the way a layer holds it a file of `model/quantized`.
 #[derive(Debug)]
 pub struct Format {
-    /// As a [`QuantizationConfig`] is shown, and read.
+    /// The name that a [`QuantizationConfig`] is displayed as, and parsed from.
     pub name: &'static str,
     /// Bits of a weight, without scales.
     pub bits: u32,
     /// What shares a scale.
     pub group: &'static str,
-    /// What makes it of full precision; none where more than the weights is needed.
+    /// What quantizes weights of full precision to it; `None` where more than the weights is needed.
     pub config: Option<fn() -> QuantizationConfig>,
-    /// `quant_method` of the checkpoints that are read and written; none where it is only made while loading.
+    /// `quant_method` of the checkpoints that are read and written; `None` where it is only made while loading.
     pub quant_method: Option<&'static str>,
     /// Whether the engines `candle` and `tch` compute it too, besides the kernels.
     pub in_libraries: bool,

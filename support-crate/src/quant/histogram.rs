@@ -11,12 +11,12 @@ pub(super) struct Histogram {
     width: f64,
 }
 
-/// A magnitude that a share of all does not exceed.
+/// A magnitude that a given share of all magnitudes does not exceed.
 #[derive(Debug, PartialEq)]
 pub(super) struct Percentile {
     /// The end of a bin.
     pub magnitude: f64,
-    /// How many are beyond.
+    /// How many magnitudes lie beyond it.
     pub beyond: u64,
 }
 

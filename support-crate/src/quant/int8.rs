@@ -6,8 +6,8 @@ use super::float::{Float, absolute_maximum, check_finite, count_rows};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 
-/// With longer rows, a sum of products might not fit into int32: some instructions take one factor without
-/// sign, shifted by 128.
+/// With longer rows, a sum of products might not fit into int32: some instructions take one factor as unsigned, shifted
+/// by 128.
 const MAX_COLUMNS: usize = i32::MAX as usize / (255 * 128);
 
 /// A matrix of int8 weights, `[out_features, in_features]`, with the largest magnitude of each row:
@@ -62,7 +62,7 @@ impl Int8Rows {
         Ok(Self { values, scb, columns })
     }
 
-    /// The weights again, row after row, computed in float32 and rounded to their format.
+    /// The dequantized weights, row after row, computed in float32 and rounded to their format.
     pub fn dequantize<T: Float>(&self) -> Vec<T> {
         let rows = self.values.chunks(self.columns).zip(&self.scb);
         rows.flat_map(|(row, scale)| row.iter().map(move |&value| T::from_f32(dequantize(value, *scale)))).collect()
@@ -119,8 +119,8 @@ fn dequantize(value: i8, scale: f32) -> f32 {
 
 /// Quantizes rows of `columns` weights to int8, each by its own largest magnitude, which becomes 127.
 ///
-/// `values` receives as many numbers as there are weights, `scb` the largest magnitude of each row. Halves
-/// round to even. A row whose largest magnitude is below 127 / `f32::MAX` (3.7e-37) becomes zeros.
+/// `values` receives as many numbers as there are weights, `scb` the largest magnitude of each row. Ties round to even.
+/// A row whose largest magnitude is below 127 / `f32::MAX` (3.7e-37) becomes zeros.
 ///
 /// Rows do not depend on each other: several threads may each quantize some.
 ///
@@ -128,7 +128,7 @@ fn dequantize(value: i8, scale: f32) -> f32 {
 /// to float16 first: for the same int8, round what is not float16 already.
 ///
 /// # Errors
-/// Lengths that do not belong together, a weight that is NaN or infinite. What was written until then stays.
+/// Lengths that do not match, a weight that is NaN or infinite. What was written before the error stays.
 pub fn quantize_rows_int8<T: Float>(weights: &[T], columns: usize, values: &mut [i8], scb: &mut [f32]) -> Result<()> {
     let rows = count_rows("weights", weights.len(), columns)?;
     check_columns(columns)?;
@@ -152,13 +152,13 @@ pub fn quantize_rows_int8<T: Float>(weights: &[T], columns: usize, values: &mut 
     Ok(())
 }
 
-/// A row to int8 so that `largest`, at least its largest magnitude, would become 127.
+/// Quantizes a row to int8 so that `largest`, which is at least its largest magnitude, would become 127.
 pub(super) fn quantize_row(row: &[f32], largest: f32, values: &mut [i8]) {
     let factor = int8_factor(largest);
     values.iter_mut().zip(row).for_each(|(value, number)| *value = round_to_int8(number * factor));
 }
 
-/// A factor that cannot be computed because the scale is (almost) 0 makes zeros.
+/// The factor, or 0 (which makes everything 0) if it cannot be computed because the scale is (almost) 0.
 pub(super) fn finite_or_zero(factor: f32) -> f32 {
     if factor.is_finite() { factor } else { 0.0 }
 }
@@ -167,7 +167,7 @@ pub(super) fn finite_or_zero(factor: f32) -> f32 {
 ///
 /// `inputs` is `[tokens, columns]`, `weights` `[rows, columns]`, the result `[tokens, rows]`.
 ///
-/// What kernels are tested against: one number at a time.
+/// A reference to test kernels against: it computes one number at a time.
 ///
 /// # Errors
 /// Numbers that are not whole rows; rows of more than 65,793, whose sums might not fit into int32.

@@ -1,4 +1,4 @@
-//! Inputs to int8 while computing, with large ones kept apart: LLM.int8(), and dynamic int8 without that.
+//! Quantizes inputs to int8 while computing: LLM.int8() keeps large ones apart, dynamic int8 does not.
 
 use quantlab_kernels::PER_PRODUCT;
 
@@ -24,9 +24,8 @@ impl Int8Tokens {
     /// Inputs of magnitude `threshold` or more (`llm_int8_threshold`, usually 6) are outliers. With a threshold
     /// of 0 there are none: dynamic int8.
     ///
-    /// A column is an outlier column for all tokens of a call. In bitsandbytes, a call is a whole batch, so
-    /// that there a sequence can change the result of another; a caller to whom this matters calls for each
-    /// token.
+    /// A column is an outlier column for all tokens of a call. In bitsandbytes, a call is a whole batch, so that a
+    /// sequence can change the result of another; to avoid this, make a call for each token.
     ///
     /// Source: LLM.int8() (Dettmers et al. 2022, arXiv:2208.07339), section 3.2; `int8_vectorwise_quant` in
     /// bitsandbytes `backends/default/ops.py`, which rounds to float16 first.
@@ -78,13 +77,13 @@ pub(crate) fn check_threshold(threshold: f32) -> Result<()> {
 /// Columns without outliers are multiplied as int8, the others in the inputs' format, with weights that are
 /// dequantized. With a `threshold` of 0, all are int8: dynamic int8.
 ///
-/// What kernels are tested against: one number at a time, rounded where bitsandbytes rounds.
+/// A reference to test kernels against: it computes one number at a time, and rounds where bitsandbytes rounds.
 ///
 /// Source: `int8_mixed_scaled_mm` and `int8_mm_dequant` in bitsandbytes `backends/default/ops.py`.
 ///
 /// # Errors
-/// As [`Int8Tokens::quantize`]; a bias of another length than the weights have rows; rows of more than
-/// 65,793 weights, whose products might not fit into int32.
+/// As [`Int8Tokens::quantize`]; a bias whose length is not the number of rows of the weights; rows of more than 65,793
+/// weights, whose products might not fit into int32.
 pub fn llm_int8_linear_reference<T: Float>(
     inputs: &[T],
     weight: &Int8Rows,

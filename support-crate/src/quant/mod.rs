@@ -1,4 +1,4 @@
-//! Weights to smaller ones: 4 bits or 8 bits each.
+//! Quantizes weights to 4 or 8 bits each.
 //!
 //! | format | bits a weight | scale | inputs |
 //! | --- | --- | --- | --- |
@@ -7,8 +7,8 @@
 //! | [`Int8Rows`] with [`Int8Tokens`]: LLM.int8() and dynamic int8 | 8 | one for each row | int8, one scale for each token, found while computing |
 //! | [`StaticInt8`] with a [`Calibrator`] | 8 | one for each row | int8, scales fixed beforehand |
 //!
-//! A [`QuantizationConfig`] says which layers of a model are quantized, and how; [`FORMATS`] is the table of what there
-//! is.
+//! A [`QuantizationConfig`] says which layers of a model are quantized, and how; [`FORMATS`] is the table of all
+//! formats.
 //!
 //! Everything else here is a function of slices: no model, no threads. Blocks and rows do not depend on each
 //! other, so a caller with several threads gives each of them some

@@ -65,11 +65,11 @@ impl Absmax {
 }
 
 impl NestedAbsmax {
-    /// Quantizes `absmax` values: less their mean, in blocks of 256, to the dynamic 8-bit data type.
+    /// Quantizes `absmax` values, after subtracting their mean, in blocks of 256 to the dynamic 8-bit data type.
     ///
-    /// Equal in every bit to bitsandbytes on an x86 CPU, whose kernel does not look for the nearest code
-    /// itself but rounds to one of 65,536 equidistant numbers first, and knows the nearest code of each. The
-    /// mean is that of torch with one thread; with more, torch adds more than 32,768 values in another order.
+    /// Equal in every bit to bitsandbytes on an x86 CPU, whose kernel does not search for the nearest code itself but
+    /// first rounds to one of 65,536 equidistant numbers, and knows the nearest code of each. The mean is that of torch
+    /// with one thread; with more, torch adds more than 32,768 values in another order.
     ///
     /// # Errors
     /// No values, or one that is NaN or infinite.

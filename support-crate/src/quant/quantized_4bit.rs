@@ -1,4 +1,4 @@
-//! A weight of 4 bits a number, with all that is needed to read it.
+//! A tensor of 4-bit weights, with everything that is needed to read it.
 
 use super::blockwise::{check_blocksize, check_lengths, dequantize_4bit_blocks, quantize_4bit_blocks};
 use super::codebook::FourBit;
@@ -76,8 +76,8 @@ impl Quantized4Bit {
     /// weights had, and that bitsandbytes dequantizes them to.
     ///
     /// # Errors
-    /// A shape without elements, a `blocksize` that [`check_blocksize`] refuses, packed bytes or
-    /// `absmax` values more or fewer than the shape asks for, a value that is NaN or infinite.
+    /// A shape without elements, a `blocksize` that [`check_blocksize`] refuses, more or fewer packed bytes or `absmax`
+    /// values than the shape asks for, a value that is NaN or infinite.
     pub fn new(
         quant_type: FourBit,
         blocksize: usize,
@@ -105,7 +105,7 @@ impl Quantized4Bit {
         Ok(Self { quant_type, blocksize, shape: shape.to_vec(), dtype, packed, absmax })
     }
 
-    /// The weights again, in the order of the shape: float32, or rounded to a format of 2 bytes.
+    /// The dequantized weights, in the order of the shape: float32, or rounded to a format of 2 bytes.
     pub fn dequantize<T: Float>(&self) -> Vec<T> {
         let mut weights = vec![T::from_f32(0.0); self.num_weights()];
         let absmax = self.absmax.dequantize();

@@ -43,7 +43,7 @@ impl ActivationScale {
         Ok(values)
     }
 
-    /// The inputs again, rows of `columns` numbers.
+    /// The dequantized inputs, rows of `columns` numbers.
     ///
     /// # Errors
     /// Values that are not whole rows, scales that are not one for each column.
@@ -71,8 +71,8 @@ impl ActivationScale {
         self.of_columns(columns).map(|scale| finite_or_zero(1.0 / scale)).collect()
     }
 
-    /// What a product with int8 weights is to be multiplied by for the inputs' sake: one number only, because
-    /// scales per channel are in the weights already.
+    /// The factor that the inputs' scales contribute to a product with int8 weights: a single number, because scales
+    /// per channel are already in the weights.
     pub(crate) fn of_products(&self) -> f32 {
         match self {
             Self::PerTensor(scale) => *scale,
@@ -105,8 +105,8 @@ impl ActivationScale {
 /// A linear layer of static int8: weights `[out_features, in_features]` with a scale for each row, and the
 /// scales that its inputs are quantized by.
 ///
-/// A scale of its own for each input feature cannot be taken out of a product's sum. So these scales are
-/// multiplied into the weights before those are quantized, and the sum stays one of int8 products.
+/// A separate scale for each input feature cannot be factored out of the sum of a product. So these scales are
+/// multiplied into the weights before the weights are quantized, and the sum stays one of int8 products.
 ///
 /// Source: Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
 /// Inference" (arXiv:1712.05877), section 2, with symmetric ranges; scales moved into the weights as in
@@ -153,7 +153,7 @@ impl StaticInt8 {
         &self.input_scale
     }
 
-    /// By how much to multiply the int32 product of each row, for a sum in the unit of the outputs.
+    /// The factors that turn the int32 product of each row into a sum in the unit of the outputs.
     pub fn output_scales(&self) -> Vec<f32> {
         let input_scale = self.input_scale.of_products();
         self.weight.scb().iter().map(|scale| scale / LARGEST * input_scale).collect()
@@ -162,10 +162,10 @@ impl StaticInt8 {
     /// The layer's output, `[tokens, out_features]`, for inputs `[tokens, in_features]` and a bias
     /// `[out_features]`.
     ///
-    /// What kernels are tested against: one number at a time.
+    /// A reference to test kernels against: it computes one number at a time.
     ///
     /// # Errors
-    /// As [`ActivationScale::quantize`]; a bias of another length than the weights have rows; rows of more
+    /// As [`ActivationScale::quantize`]; a bias whose length is not the number of rows of the weights; rows of more
     /// than 65,793 weights, whose products might not fit into int32.
     pub fn linear_reference<T: Float>(&self, inputs: &[T], bias: Option<&[T]>) -> Result<Vec<T>> {
         let (rows, columns) = (self.weight.rows(), self.weight.columns());

@@ -36,7 +36,7 @@ pub fn escape_html(text: &str) -> String {
     escaped
 }
 
-/// An SVG picture as the address of an image.
+/// An SVG picture as a data URI for an image.
 ///
 /// Notebooks that the reader has not run yet are shown with scripts and inline SVG taken out, but
 /// with images; an image also keeps its own styles and ids apart from those of the page.

@@ -31,7 +31,7 @@ impl Estimate {
         Self { value, low: value - error.abs(), high: value + error.abs() }
     }
 
-    /// Whether the interval is wider than nothing.
+    /// Whether the interval has any width.
     pub fn has_interval(&self) -> bool {
         self.low < self.value || self.high > self.value
     }
@@ -83,7 +83,7 @@ macro_rules! number {
 
 number!(f64, f32, usize, u64, u32, u16, u8, i64, i32, isize);
 
-/// In another unit.
+/// Converts to another unit.
 impl Mul<f64> for Estimate {
     type Output = Self;
 

@@ -57,7 +57,7 @@ pub(crate) fn decimals_for(value: f64, digits: usize) -> usize {
     if value == 0.0 || !value.is_finite() {
         return 0;
     }
-    // Of the rounded value: three digits of 9.999 are 10.0.
+    // Computed from the rounded value: three digits of 9.999 are 10.0.
     let rounded = format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value);
     let decimals = digits as i32 - 1 - magnitude(rounded);
     decimals.clamp(0, 12) as usize

@@ -29,7 +29,7 @@ impl fmt::Display for Uncertain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { value, standard_error: error } = *self;
         let largest = value.abs().max(error);
-        // A smaller error is one of rounding, with no digit of the value to round to.
+        // An error smaller than this is a rounding error, and the value has no digit to be rounded to.
         if error <= 1e-12 * value.abs() || !error.is_finite() || !value.is_finite() {
             write!(f, "{} \u{b1} {}", significant(value, 4), significant(error, 2))
         } else if needs_exponent(largest) {

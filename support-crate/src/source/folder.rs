@@ -80,7 +80,7 @@ pub(super) fn is_inside(path: &str) -> bool {
     Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Whether there is something of this name, were it a link that leads nowhere.
+/// Whether there is something of this name, even a link that leads nowhere.
 fn is_there(path: &Path) -> bool {
     !fs::symlink_metadata(path).is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound)
 }
@@ -115,7 +115,7 @@ pub(super) fn how_to_get_tokenizer(model: &str, has: impl Fn(&str) -> bool) -> S
     )
 }
 
-/// What tokenizers are kept in that were made without the tokenizers library.
+/// The files of tokenizers that were made without the tokenizers library.
 const SLOW_TOKENIZERS: [&str; 6] =
     ["vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"];
 

@@ -46,9 +46,9 @@ pub enum RandomShape {
     Gpt2Medium,
     /// 774 million parameters: 36 layers, 20 heads, width 1280.
     Gpt2Large,
-    /// 494 million parameters: 24 layers, 14 heads that share 2 of keys and values, width 896.
+    /// 494 million parameters: 24 layers, 14 heads that share 2 heads of keys and values, width 896.
     Qwen25Half,
-    /// 1236 million parameters: 16 layers, 32 heads that share 8 of keys and values, width 2048.
+    /// 1236 million parameters: 16 layers, 32 heads that share 8 heads of keys and values, width 2048.
     Llama32One,
 }
 

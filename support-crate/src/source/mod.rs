@@ -35,8 +35,8 @@ pub enum ModelFile {
     },
 }
 
-/// Bytes of a config, an index or any other file that is read whole: many times what the largest models have. Where
-/// there are more, it is another file, and reading it would take all memory.
+/// The most bytes of a config, an index or any other file that is read whole: many times what the largest models have.
+/// A larger file is something else, and reading it would take all memory.
 const LONGEST_CONFIG: u64 = 64 << 20;
 const LONGEST: u64 = 512 << 20;
 
@@ -96,7 +96,7 @@ impl ModelFile {
     /// Reads the whole file, which is not meant for weights.
     ///
     /// # Errors
-    /// The file cannot be read, is no regular one or has more than 512 MiB; the message names it.
+    /// The file cannot be read, is not a regular file or has more than 512 MiB; the message names it.
     pub fn read(&self) -> Result<Cow<'_, [u8]>> {
         self.read_up_to(LONGEST)
     }

@@ -1,4 +1,4 @@
-//! Opening a model's files: only regular ones, and reading no more than can be meant.
+//! Opening a model's files: only regular ones, and never reading more than is plausible.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::error::{Context, Error, Result};
 
-/// Opens a regular file, or one that links lead to.
+/// Opens a regular file, directly or through links.
 ///
 /// # Errors
-/// There is none, or it cannot be opened; the message names it and says what is there instead.
+/// There is no such file, or it cannot be opened; the message names it and says what is there instead.
 pub(crate) fn open(path: &Path) -> Result<File> {
     let instead = |what, hint| Err(Error::source(format!("cannot open {}: it is {what}", path.display())).hint(hint));
     // Opening a FIFO waits for somebody who writes to it, and what a device gives may have no end.
@@ -36,7 +36,7 @@ pub(super) fn cannot_open(path: &Path, cause: io::Error) -> Error {
 /// Reads a whole file of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`open`]; a file that is larger, or a pointer of Git LFS's.
+/// As [`open`]; a file that is larger, or a Git LFS pointer.
 pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let cannot = || format!("cannot read {}", path.display());
     let file = open(path)?;

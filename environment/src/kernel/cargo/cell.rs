@@ -74,7 +74,7 @@ pub fn build(dir: &Path, args: &[OsString]) -> Result<ExitCode> {
         && let (Some(linked), Ok(lock)) = (linked(&call), fs::read_to_string(&lock))
     {
         let known = Known { call, artifact, linked, lock };
-        // For the question as it was, and as it is now that there is a lock file.
+        // For the question as it was asked, and as it will be asked now that there is a lock file.
         [kept, Kept::of_cells(dir, args)].iter().flatten().for_each(|kept| kept.remember(&known));
     }
     Ok(ExitCode::SUCCESS)
@@ -103,7 +103,8 @@ fn compile(Known { call, artifact, .. }: &Known) -> Result<ExitCode> {
     let out_dir = call.args.iter().position(|arg| arg == "--out-dir").and_then(|at| call.args.get(at + 1));
     let out_dir = out_dir.context("the call of rustc that was kept names no folder")?;
     let library = call.folder.join(out_dir).join(LIBRARY);
-    // The last cell's may be loaded under another name: a new file, then, not new bytes in the old.
+    // The last cell's library may be loaded under another name: so make a new file, rather than writing into the old
+    // one.
     remove_if_there(&library)?;
     let done = Command::new(&call.program)
         .args(&call.args)
@@ -132,7 +133,7 @@ fn compile(Known { call, artifact, .. }: &Known) -> Result<ExitCode> {
     Ok(if done.status.success() { ExitCode::SUCCESS } else { ExitCode::from(101) })
 }
 
-/// What evcxr shows where an interrupt ended the build: an error of the compiler's.
+/// What evcxr shows when an interrupt ended the build: a compiler error.
 fn report_interruption(status: ExitStatus) -> Result<()> {
     if status.signal() == Some(libc::SIGTERM) {
         let text = "interrupted while the cell was being compiled; it did not run, and all variables are still there";

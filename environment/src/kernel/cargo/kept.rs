@@ -1,4 +1,5 @@
-//! What Cargo said before: to the same question about the same files it would say the same, after a second of work.
+//! What Cargo answered before: to the same question about the same files it would answer the same, after a second of
+//! work.
 
 use std::ffi::OsString;
 use std::fs;
@@ -47,7 +48,7 @@ impl Kept {
 
     fn at(parts: Vec<String>, args: &[OsString], folder: Option<String>) -> Option<Self> {
         let mut hash = Sha256::new();
-        // How answers are edited and kept is this program's choice, and an update's may be another.
+        // How answers are edited and kept is up to this program, and may change with an update.
         let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
         let version = format!("{} {:?}", program.len(), program.modified().ok()?);
         let args = args.iter().map(|arg| arg.to_string_lossy().into_owned());
@@ -85,7 +86,7 @@ pub fn write_if_other(file: &Path, text: &str) -> Result<()> {
 
 /// The variables that Cargo and rustc read.
 fn variables() -> String {
-    // What `cargo run` tells the program that it runs, and a file with a new name each time.
+    // Variables that `cargo run` sets for the program that it runs, and one that names a new file each time.
     let is_told = |name: &str| {
         ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))
             || ["CARGO", "CARGO_RESOLVER_LOCKFILE_PATH"].contains(&name)
@@ -116,7 +117,7 @@ fn built_library(dir: &Path) -> Option<String> {
     metadata.collect::<Option<Vec<String>>>().map(|parts| parts.join("\n"))
 }
 
-/// Whether another dependency than library and course lies in a folder, where its sources may change.
+/// Whether a dependency other than library and course is in a folder, where its sources may change.
 fn names_other_folders(manifest: &str) -> bool {
     manifest.lines().filter_map(|line| line.split_once('=')).any(|(name, value)| {
         !crates::are_called(name.trim()) && value.trim_start().starts_with('{') && value.contains("path")

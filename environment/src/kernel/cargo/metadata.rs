@@ -1,4 +1,4 @@
-//! `cargo metadata`, with the packages left out whose types no cell ever names.
+//! `cargo metadata`, without the packages whose types no cell ever names.
 //!
 //! rust-analyzer loads the sources of every package that `cargo metadata` lists: some 300, most of them
 //! (TLS, HTTP, async, procedural macros) of types that no cell ever names. Leaving those out of the answer
@@ -144,7 +144,7 @@ pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps the cells' crate and what it depends on, the support crate's included; of those, what a cell may name.
+/// Keeps the cells' crate and, of its dependencies and the support crate's, those that a cell may name.
 fn keep_named_packages(metadata: &mut Value) {
     let mut names: HashSet<String> = ALSO_KEPT.iter().map(|s| s.to_string()).collect();
     for package in array(metadata, "packages").iter().filter(|package| package["source"].is_null()) {

@@ -50,8 +50,8 @@ fn cargo(mut args: Vec<OsString>) -> Result<ExitCode> {
     }
     match cells.filter(|dir| std::env::current_dir().is_ok_and(|here| here == *dir)) {
         Some(dir) if args.iter().any(|arg| arg == "build" || arg == "check") => {
-            // A check says what a build says. Of the libraries it would need, which are there for the build, another
-            // set would have to be made.
+            // A check says what a build says. It would need another set of libraries, while those for the build are
+            // already there.
             args.iter_mut().filter(|arg| *arg == "check").for_each(|arg| *arg = "build".into());
             cell::build(&dir, &args)
         }

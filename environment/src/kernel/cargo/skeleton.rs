@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::home::{Home, remove_if_there};
 
-/// What stands where a body was. It has every type.
+/// What replaces a body. It fits every type.
 const NO_BODY: &str = "{loop{}}";
 
 /// Where a toolchain, and a skeleton of it, has the standard library's sources.
@@ -75,10 +75,11 @@ fn of_package(root: &Path, skeletons: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Raised when something else is left out: skeletons stay, for the kernels that run, when this program is updated.
+/// Raised when the rules for what is left out change: skeletons are kept, for running kernels, when this program is
+/// updated.
 const RULES: u32 = 1;
 
-/// Another one after a toolchain was updated in its place.
+/// A key that changes when a toolchain is updated in place.
 fn key(root: &Path) -> io::Result<String> {
     let modified = fs::metadata(root.join("Cargo.toml"))?.modified()?;
     Ok(format!("{:x}", Sha256::digest(format!("{RULES} {} {modified:?}", root.display())))[..16].to_owned())
@@ -117,7 +118,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The source without the bodies of its functions, also of those that macros define; `None` if it is no Rust.
+/// The source without the bodies of its functions, including those that macros define; `None` if it is not Rust.
 fn without_bodies(source: &str) -> Option<String> {
     let mut bodies = Vec::new();
     find_bodies(source.parse().ok()?, &mut bodies);
@@ -149,7 +150,7 @@ fn find_bodies(tokens: TokenStream, bodies: &mut Vec<Range<usize>>) {
             TokenTree::Punct(punct) if punct.as_char() == ';' => signature = false,
             TokenTree::Group(group) if signature && group.delimiter() == Delimiter::Brace => {
                 signature = false;
-                // What a macro repeats it must name.
+                // A macro must name what it repeats.
                 if !names_variable(group.stream()) {
                     bodies.push(group.span().byte_range());
                 }

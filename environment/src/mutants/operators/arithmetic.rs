@@ -85,7 +85,7 @@ impl Finder<'_> {
         }
     }
 
-    /// One more or less of what is no literal, which have that already.
+    /// One more or one less, for anything but literals, which have that already.
     pub(super) fn off_by_one(&mut self, expr: &Expr) {
         if matches!(expr, Expr::Path(_) | Expr::Field(_) | Expr::MethodCall(_) | Expr::Binary(_)) {
             let operand = self.operand(expr);

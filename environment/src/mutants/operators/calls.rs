@@ -1,4 +1,4 @@
-//! Methods, fields' places, and what an iterator goes through.
+//! Methods, indices, and what an iterator goes through.
 
 use syn::{Expr, ExprIndex, ExprMethodCall, Lit};
 
@@ -42,7 +42,7 @@ const CONVERSIONS: [&str; 13] = [
     "to_vec",
 ];
 
-/// What goes through all of something.
+/// Methods that go through all of something.
 const ROUNDS: [&str; 7] = ["chars", "chunks", "enumerate", "into_iter", "iter", "iter_mut", "windows"];
 
 impl Finder<'_> {
@@ -70,7 +70,7 @@ impl Finder<'_> {
         self.handed(&call.args);
     }
 
-    /// A loop over something else; over numbers that nobody looks at, the other way round is the same.
+    /// A loop over something else; if nobody looks at the numbers, going through them backwards is the same.
     pub(super) fn rounds(&mut self, over: &Expr, is_count: bool) {
         let is_method = matches!(over, Expr::MethodCall(call) if ROUNDS.contains(&call.method.to_string().as_str()));
         let rounds = format!("({}).into_iter()", self.text(over));

@@ -23,7 +23,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Something empty as the result of it all.
+    /// Something empty as the result of the whole function.
     pub(super) fn default_result(&mut self, function: &ItemFn) {
         if let Some(first) = function.block.stmts.first() {
             let start = place(first).start;

@@ -7,7 +7,7 @@ use syn::{Expr, ExprLit, Lit, LitStr};
 use super::{Edit, Finder, place};
 
 impl Finder<'_> {
-    /// Leaves pieces out of a macro's format string; says how many of its arguments are no values. (A format string
+    /// Leaves pieces out of a macro's format string; returns how many of its arguments are not values. (A format string
     /// is the first argument, or the second of `write!`.)
     pub(super) fn format(&mut self, arguments: &[Expr]) -> usize {
         let string = |expr| match expr {
@@ -62,7 +62,7 @@ impl Finder<'_> {
     }
 }
 
-/// Where the `{...}` stand in a format string; `{{` is none.
+/// Where the `{...}` stand in a format string; `{{` is not one.
 fn placeholders(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut rest = 0;

@@ -37,7 +37,7 @@ struct Finder<'a> {
     scope: Vec<names::Variable>,
     /// The statement around the innermost block.
     outer: Option<std::ops::Range<usize>>,
-    /// Whether what stands here becomes an error's message, whose words are nobody's business.
+    /// Whether what stands here becomes an error's message, whose wording does not matter.
     is_message: bool,
     edits: Vec<Edit>,
 }
@@ -110,7 +110,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_stmt(&mut self, statement: &'ast Stmt) {
         match statement {
-            // `steps` has said what may become of its value, which nobody uses.
+            // `steps` has already dealt with its value, which nobody uses.
             Stmt::Expr(Expr::Try(try_), Some(_)) => {
                 self.ended(try_);
                 self.visit_expr(&try_.expr);
@@ -149,7 +149,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
-        // What is called is no variable to take another one for.
+        // A function that is called is not a variable that could be mistaken for another.
         if let Expr::Path(path) = &*call.func {
             self.visit_expr_path(path);
         } else {
@@ -251,7 +251,7 @@ mod tests {
             .collect()
     }
 
-    /// What becomes of a function's body of one line.
+    /// What a function body of one line becomes.
     fn becomes(parameters: &str, line: &str) -> Vec<String> {
         let made = changes(&format!("fn f({parameters}) {{\n{line}\n}}"));
         let line = format!("{line} => ");

@@ -13,7 +13,7 @@ use crate::mutants::code::{arguments, bound, text};
 pub struct Vocabulary {
     /// `PaddingSide` -> `Left`, `Right`.
     paths: BTreeMap<String, BTreeSet<String>>,
-    /// Of whatever type.
+    /// Regardless of the type.
     fields: BTreeSet<String>,
     /// `loaded` -> `model`, `tokenizer`: the fields and methods of a variable.
     members: BTreeMap<String, BTreeSet<String>>,
@@ -65,7 +65,7 @@ pub struct Variable {
     name: String,
     /// Its type, where that is written down.
     of: Option<String>,
-    /// Closures are called, not handed on.
+    /// Closures are called, not passed on.
     is_closure: bool,
 }
 
@@ -103,7 +103,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Another variable of which this field or method is asked elsewhere.
+    /// Another variable on which this field or method is used elsewhere.
     pub(super) fn base(&mut self, base: &Expr, member: &str) {
         let Expr::Path(path) = base else { return self.visit_expr(base) };
         for other in self.other_variables(path) {
@@ -127,7 +127,7 @@ impl Finder<'_> {
 
     /// Another variant, constant or constructor of the same type.
     pub(super) fn sibling(&mut self, path: &ExprPath) {
-        // Which kind of error it is, the message tells.
+        // The message tells which kind of error it is.
         let Some((first, last)) = split(&path.path).filter(|(first, _)| first != "Error") else { return };
         let known = self.vocabulary.paths.get(&first).into_iter().flatten().map(String::as_str);
         let constants = match last.as_str() {

@@ -76,7 +76,7 @@ fn is_inert(statement: &Stmt) -> bool {
         fn visit_pat_ident(&mut self, pattern: &'ast syn::PatIdent) {
             self.0 |= pattern.mutability.is_some();
         }
-        // What a closure does, it does when it is called.
+        // What a closure does happens when it is called.
         fn visit_expr_closure(&mut self, _: &'ast syn::ExprClosure) {}
     }
     let Stmt::Local(local) = statement else { return false };
@@ -85,7 +85,7 @@ fn is_inert(statement: &Stmt) -> bool {
     !acts.0
 }
 
-/// Whether something is collected or counted: to do that twice makes a difference, in which order one does it none.
+/// Whether something is collected or counted: doing that twice makes a difference, but the order does not.
 fn adds(statement: &Stmt) -> bool {
     match statement {
         Stmt::Expr(Expr::MethodCall(call), _) => call.method == "push" || call.method == "extend",

@@ -1,4 +1,4 @@
-//! What is handed on: arguments, fields, elements.
+//! Values that are passed on: arguments, fields, elements.
 
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprCall, ExprPath, ExprStruct, ExprTuple, FieldValue, Token};
@@ -18,7 +18,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Another value for each field, the values of two, or none where a rest gives it.
+    /// Another value for each field, two values swapped, or a field left out where a rest supplies it.
     pub(super) fn fields(&mut self, literal: &ExprStruct) {
         for (index, field) in literal.fields.iter().enumerate() {
             let name = self.text(&field.member);

@@ -37,7 +37,7 @@ pub fn check_resolve_dtype(yours: impl Fn(&str, Device) -> Result<ResolvedDtype>
 }
 
 /// # Errors
-/// A request became another precision on a device than the lesson's table says.
+/// A request resolved to a precision other than the one in the lesson's table for that device.
 fn is_resolved(ask: &Ask<'_>, requested: &str, device: Device) -> Verdict {
     let dtype = match requested.to_lowercase().as_str() {
         "bfloat16" => Precision::BFloat16,
@@ -58,7 +58,8 @@ pub(super) fn label_fits(label: &str, requested: &str, device: Device) -> Verdic
             format!("the label of `{requested}` on {device} is {label:?}, not {requested:?}")
         });
     }
-    // The words are free, as long as they name the precision, the device, and that it was not asked for.
+    // Any wording will do, as long as it names the precision and the device, and says that the precision was not asked
+    // for.
     let lower = label.to_lowercase();
     let is_forced =
         ["forced", "float16", "fp16", "half", "fall", "fell", "instead"].iter().any(|word| lower.contains(word));
@@ -76,7 +77,7 @@ fn labels(ask: &Ask<'_>) -> Verdict {
     })
 }
 
-/// The name in capitals, with one first, with one last, and in turn.
+/// The name in capitals, with only the first letter capitalised, with only the last, and with alternating capitals.
 fn spellings(name: &str) -> [String; 4] {
     let with = |capital: &dyn Fn(usize) -> bool| {
         let letter = |(at, c): (usize, char)| if capital(at) { c.to_ascii_uppercase() } else { c };

@@ -14,7 +14,7 @@ pub(super) fn evidence_of(machine: &Machine) -> Evidence {
 
 impl SweepConfig {
     /// # Errors
-    /// A run made another number of new tokens than told, or says so.
+    /// A run made a number of new tokens other than the one requested, or reports another number.
     pub(super) fn same_new_tokens(&self, rows: &[&Runs], sources: &[Vec<Source>]) -> Verdict {
         let told = self.max_new_tokens;
         let counts: Vec<usize> = rows.iter().flat_map(|row| &row.runs).map(|run| run.tokens_generated).collect();

@@ -28,9 +28,9 @@ type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<Length
 pub fn check_run_for_varied_lengths(
     yours: impl Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<LengthRun>>,
 ) -> Score {
-    // Lengths that are neither sorted nor as many as runs or tokens. With the sentence of the exercise's text, two come
-    // out alike, and two more are one token longer than what a repetition less would give.
-    // Then a length that comes again, one of two tokens, long ones, many new tokens, and a single run.
+    // Lengths that are neither sorted nor as many as there are runs or tokens. With the sentence of the exercise's
+    // text, two of them come out alike, and two more are one token longer than what one repetition fewer would give.
+    // Then a repeated length, a length of two tokens, long ones, many new tokens, and a single run.
     let configs = [
         config(&[47, 8, 90, 88, 17], 6, true, 4),
         config(&[17, 70], 3, false, 5),
@@ -149,7 +149,7 @@ impl Trial {
         let sources = self.sources()?;
         for ((row, of_row), &target) in self.rows.iter().zip(&sources).zip(&self.config.prompt_lengths) {
             for read in of_row.iter().map(|source| source.prompt.len()) {
-                // A wrong number on the axis is another point's matter.
+                // A wrong number on the axis is checked by another point.
                 Complaint::unless(read == row.prompt_tokens || is_about(read, target), || {
                     format!("the row for {target} tokens has the time of a prompt of {read}")
                 })?;
@@ -165,12 +165,12 @@ impl Trial {
     }
 }
 
-/// Whether a prompt of so many tokens may be what came of a target.
+/// Whether a prompt of this many tokens may have been made for a target.
 fn is_about(tokens: usize, target: usize) -> bool {
     (target..=target + SENTENCE).contains(&tokens)
 }
 
-/// Times that tell every run from every other.
+/// Costs under which no two runs take the same time.
 fn costs() -> Costs {
     Costs { drift: 1e-3, pause: 20.0, cold_start: 50.0, ..Costs::default() }
 }

@@ -90,7 +90,7 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
             })
         })
         .point(
-            "when nothing can be loaded, one error lists each id; a precision that there is not is one at once",
+            "when nothing can be loaded, one error lists each id; an unknown precision is an error at once",
             nothing_loads(&attempt).and_then(|()| refuses_precisions(&yours)),
         )
         .score()

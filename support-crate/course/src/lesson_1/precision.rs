@@ -40,7 +40,7 @@ pub fn check_run_varied_precision(
             prompt: "One day, a fox and a crow met",
             config: config(&["bfloat16", "float16"], Device::Cuda(0), 5, false, 3),
         },
-        // A precision that comes again, names in capitals, and a long prompt with spaces around it.
+        // A repeated precision, names in capitals, and a long prompt with spaces around it.
         Call {
             model_id: "lab/whole",
             prompt: LONG_PROMPT,
@@ -205,7 +205,7 @@ impl Trial {
     }
 }
 
-/// Times that tell every run from every other; a model of fewer bytes is faster, and stands later.
+/// Costs under which no two runs take the same time; a model of fewer bytes is faster, and comes later.
 fn costs() -> Costs {
     Costs { byte: 1e-4, drift: 1e-3, pause: 20.0, cold_start: 50.0, ..Costs::default() }
 }

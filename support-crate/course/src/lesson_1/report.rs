@@ -80,7 +80,7 @@ fn new_tokens_of(runs: &Runs) -> usize {
 /// The precision sweep of several models, with the limit that memory sets to each row.
 ///
 /// # Errors
-/// Rows of a model that did not take turns.
+/// A model's rows did not take turns.
 pub fn precision_table(
     models: &[(&str, &[PrecisionRun])],
     config: &SweepConfig,
@@ -172,7 +172,7 @@ pub fn engines_table(engines: &[Loaded], timings: &[Timing], bandwidth: &Bandwid
     )))
 }
 
-/// Two measurements of the same thing at two times: what no interval of one of them shows.
+/// Two measurements of the same thing at two times: a drift that the interval of neither one shows.
 pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
     let summary = Summary::new("The same measurement at two times");
     let (Some(early), Some(late)) = (early, late) else { return summary.point("not measured yet") };
@@ -196,7 +196,7 @@ pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
 /// What the lesson's experiments showed, in words made from their numbers.
 ///
 /// # Errors
-/// Rows of the precision sweep that did not take turns.
+/// The rows of the precision sweep did not take turns.
 pub fn latency_summary(
     sweep: &[LengthRun],
     phases: &[Timing],

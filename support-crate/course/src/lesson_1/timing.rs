@@ -18,7 +18,7 @@ const HINTS: [&str; 3] = [
      every run has as many tokens as you asked for.",
 ];
 
-/// Everything that can be confused has a size of its own; the first pass of all is by far the slowest.
+/// Every cost that could be mistaken for another has its own size; the very first pass is by far the slowest.
 fn costs(pace: f64) -> Costs {
     Costs {
         step: pace,
@@ -39,11 +39,11 @@ struct Call {
     prompt: &'static str,
     new_tokens: usize,
     use_cache: bool,
-    /// What everything costs, times this.
+    /// The factor by which all costs are multiplied.
     pace: f64,
 }
 
-/// The last ones: spaces around a prompt that is longer than most, more tokens than usual, and two.
+/// The last three have spaces around a prompt that is longer than most, more tokens than usual, and only two tokens.
 const CALLS: [Call; 5] = [
     Call { prompt: "Once upon a time there lived a fisher", new_tokens: 8, use_cache: true, pace: 1.0 },
     Call { prompt: "The capital of France is Paris. The capital of Italy", new_tokens: 5, use_cache: false, pace: 1.0 },
@@ -243,7 +243,7 @@ fn fits_into_context(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     }
 }
 
-/// A context too short for the last step, which the last but one of the new tokens goes into.
+/// A context too short for the last step, whose input is the last but one of the new tokens.
 fn refuses_too_little_room(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     let (prompt, new) = (trial.prompt.len(), trial.call.new_tokens);
     must_fail(trial.call.on(&Machine::new(costs(1.0)), prompt, prompt + new - 2, yours), |metrics| {

@@ -50,7 +50,7 @@ const CALLS: [Call; 5] = [
         repeats: 2,
     },
     Call { prompts: &["A vector stores its elements", "Water"], new_tokens: 4, repeats: 3 },
-    // Nothing to pad, with spaces around it; many prompts, of which one comes again and one is long; a single run.
+    // A prompt with spaces around it, so nothing to pad; many prompts, one of them repeated and one long; a single run.
     Call { prompts: &["  Once upon a time "], new_tokens: 40, repeats: 5 },
     Call {
         prompts: &[

@@ -1,4 +1,4 @@
-//! `summarise_batches`: what batches took, to throughput, waiting and cost.
+//! `summarise_batches`: turns the times of batches into throughput, waiting and cost.
 
 use rand::Rng;
 
@@ -31,7 +31,7 @@ struct Case {
     runs: Vec<Vec<Metrics>>,
 }
 
-/// Numbers of which no mean is a median, no total is another's, and no run has as many batches as there are runs.
+/// Numbers of which no mean equals a median, no total equals another, and no run has as many batches as there are runs.
 fn cases() -> Vec<Case> {
     let runs = |runs: &[&[(usize, f64)]]| {
         let run = |run: &&[(usize, f64)]| run.iter().map(|&(tokens, seconds)| Metrics::of(tokens, seconds)).collect();

@@ -18,7 +18,7 @@ use super::{
 const BASE: &str = "The quick brown fox jumps over the lazy dog. ";
 
 /// Loads the baseline and its static int8 form, times both in turn, and goes through cache and padding, batch sizes,
-/// perplexity and edge prompts. Prints what it is at; leaves `summary.csv` and `summary.png` in the folder of the
+/// perplexity and edge prompts. Prints what it is doing; leaves `summary.csv` and `summary.png` in the folder of the
 /// config.
 ///
 /// # Errors
@@ -111,7 +111,7 @@ fn on_gpu(
     Ok(Some((label, repeat(config.repeats, || time_batch(clock, &loaded, prompts, options))?)))
 }
 
-/// The same model in static int8, seen to generate, with a line that says what it is.
+/// The same model in static int8, checked to generate, with a line that says what it is.
 fn quantize(hub: &dyn ModelHub, baseline: &Loaded, prompts: &[&str], plain: &LoadOptions) -> Result<(Loaded, String)> {
     let method = CalibrationMethod::AbsMax;
     let config = QuantizationConfig::static_int8(calibrate(baseline, prompts, method, Granularity::PerTensor)?);
@@ -207,7 +207,7 @@ fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
         .map(|table| table.note(info).note(Statistics::interval_names(rows.iter().map(|row| &row.runs.latency_s))))
 }
 
-/// Findings with their numbers; words that depend on the numbers are chosen by them.
+/// Findings with their numbers, which also determine the wording.
 fn takeaways(report: &QuantizationReport) -> Result<Vec<String>> {
     let faster = ratio_of_latencies(&report.baseline, &report.quantized)?;
     let told = if faster.low > 1.0 || faster.high < 1.0 { "" } else { ", which the interval does not tell from 1" };

@@ -20,7 +20,7 @@ const HINTS: [&str; 3] = [
 /// The names of the four kinds.
 const KINDS: [&str; 4] = ["very short", "very long", "multi-line", "repetitive"];
 
-/// Contexts and new tokens, which take most of the context now and then; the least room is 100 tokens.
+/// Context lengths and numbers of new tokens, some of which take up most of the context; at least 100 tokens remain.
 const CALLS: [(usize, usize); 8] =
     [(1024, 6), (160, 24), (512, 300), (124, 24), (228, 128), (2600, 100), (2048, 1942), (130, 30)];
 
@@ -167,7 +167,7 @@ impl Trial {
 /// Whether a text repeats itself ten times, or has so few different words that each comes ten times.
 fn repeats_ten_times(text: &str) -> bool {
     let letters: Vec<char> = text.trim().to_lowercase().chars().collect();
-    // Where text repeats itself after so many letters; that many times over, less what stands between two repetitions.
+    // Where the text repeats itself after `period` letters: ten times over, less what stands between two repetitions.
     let repeats = |period: usize| {
         let mut same = letters.iter().zip(&letters[period..]).map(|(a, b)| a == b).collect::<Vec<_>>();
         same.push(false);

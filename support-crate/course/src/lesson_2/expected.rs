@@ -5,7 +5,7 @@ use quantlab::measure::Metrics;
 use crate::probe::{Costs, Machine};
 use crate::{Complaint, Verdict};
 
-/// Costs of which no two runs take the same time, so that each can be told from its repeats.
+/// Costs under which no two runs take the same time, so that each can be told from its repeats.
 pub(super) fn costs() -> Costs {
     Costs {
         drift: 1e-3,

@@ -68,10 +68,10 @@ impl AblationRun {
     }
 }
 
-/// One batch size: what answering all prompts took, so many at a time.
+/// One batch size: what it took to answer all prompts, this many at a time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BatchRun {
-    /// Prompts that were generated from at once; fewer in the last batch if they do not come out even.
+    /// Prompts in a batch; the last batch has fewer if they do not divide evenly.
     pub batch_size: usize,
     /// Runs over all prompts; each counts the new tokens of all of them.
     pub runs: Runs,

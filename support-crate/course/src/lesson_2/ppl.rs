@@ -12,8 +12,8 @@ use crate::figure::{Figure, all_right};
 use crate::probe::{Costs, Machine, ProbeModel, one_of};
 use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
 
-/// A short text that is hard for the probe's models, a long one of which they know a part, and two of middle length:
-/// not as many as there are models. Texts of other kinds come after these.
+/// A short text that is hard for the probe's models, a long one that they partly know, and two of medium length; not as
+/// many texts as there are models. Texts of other kinds come after these.
 const TEXTS: [&str; 4] = [
     "A fox",
     "the the the the the the the the the the the the",
@@ -25,7 +25,7 @@ const LABELS: [&str; 3] = ["static int8", "int8", "float32"];
 /// How sure each model is.
 const CERTAINTIES: [f32; 3] = [1.0, 2.0, 1.5];
 
-/// A tokenizer to which each word is a token, and most are the same one.
+/// A tokenizer that turns each word into one token, and most words into the same one.
 const WORDS: &[u8] = br#"{"version": "1.0", "pre_tokenizer": {"type": "Whitespace"}, "model":
     {"type": "WordLevel", "vocab": {"?": 0, "the": 1, "fox": 2}, "unk_token": "?"}}"#;
 
@@ -74,19 +74,19 @@ struct Trial {
 /// What a model's row should say, and what it may say instead.
 struct Expected {
     loss: f64,
-    /// All texts joined to one.
+    /// The losses of all texts joined into one.
     joined: Vec<f64>,
-    /// Those of different texts only, each once.
+    /// The loss with each different text counted once.
     distinct: f64,
-    /// Without the spaces around them.
+    /// The loss without the spaces around the texts.
     trimmed: f64,
     texts: Vec<TextLoss>,
 }
 
-/// Of a text by itself.
+/// The loss of a single text.
 struct TextLoss {
     loss: f64,
-    /// How many tokens of it are predicted.
+    /// How many of its tokens are predicted.
     tokens: usize,
     characters: usize,
     bytes: usize,
@@ -118,7 +118,7 @@ impl Expected {
         })
     }
 
-    /// The mean of the texts' losses, each of such a weight.
+    /// The mean of the texts' losses, weighted like this.
     fn weighted(&self, weights: impl Iterator<Item = usize>) -> f64 {
         let weights: Vec<usize> = weights.collect();
         let nll: f64 = self.texts.iter().zip(&weights).map(|(text, &weight)| text.loss * weight as f64).sum();
@@ -167,7 +167,7 @@ impl Expected {
     }
 }
 
-/// A model that expects `the` after everything, with so much certainty.
+/// A model that expects `the` after everything, with this certainty.
 fn expecting_the(machine: &Machine, tokenizer: Tokenizer, certainty: f32) -> Result<Loaded, Complaint> {
     let (the, vocab_size) = (tokenizer.encode(" the")?[0], tokenizer.vocab_size());
     let model = ProbeModel::new(machine, vocab_size)
@@ -176,7 +176,7 @@ fn expecting_the(machine: &Machine, tokenizer: Tokenizer, certainty: f32) -> Res
     Ok(Loaded::new(tokenizer, model, "probe", "float32")?)
 }
 
-/// The second one has other tokens than the rest.
+/// The second model's tokens differ from those of the others.
 fn models(machine: &Machine) -> Result<Vec<Loaded>, Complaint> {
     let words = || Tokenizer::read(&ModelFile::embedded("probe/tokenizer.json", WORDS));
     let tokenizers = [machine.tokenizer()?, words()?, machine.tokenizer()?];
@@ -190,7 +190,7 @@ fn call(yours: &Answer<'_>, models: &[Loaded], texts: &[&str]) -> Result<Vec<Mod
 }
 
 impl Trial {
-    /// With the first few models.
+    /// Runs the answer with the first few models.
     fn run(yours: &Answer<'_>, texts: &[&str], models: usize) -> Result<Self, Complaint> {
         let machine = Machine::new(Costs::default());
         let models = &self::models(&machine)?[..models];

@@ -8,7 +8,7 @@ use quantlab::model::Loaded;
 use super::timing::{in_turn, time_batch};
 use super::{EdgePrompt, EdgeRun};
 
-/// How far from the median of all rows is worth a note.
+/// How far from the median of all rows, as a fraction of it, is worth a note.
 const STANDS_OUT: f64 = 0.2;
 
 /// Times each prompt alone, in turn, and notes what stands out: in throughput, where a row's interval lies apart from
@@ -58,7 +58,7 @@ fn speed_note(throughput: &Statistics, usual: f64, prompt_tokens: usize) -> Stri
     }
 }
 
-/// What the new tokens say about the prompt: an end that repeats itself, or words that are all the prompt's.
+/// What stands out in the new tokens: an ending that repeats itself, or how many of them are not in the prompt.
 fn text_note(loaded: &Loaded, prompt: &[u32], new: &[u32]) -> Result<String> {
     if let Some((start, period)) = repetition(new) {
         let words = loaded.tokenizer.decode(&new[start..start + period])?;
@@ -71,7 +71,7 @@ fn text_note(loaded: &Loaded, prompt: &[u32], new: &[u32]) -> Result<String> {
     })
 }
 
-/// Where a sequence begins to repeat a few tokens until its end, at least three times, and how many these are.
+/// Where a sequence starts to repeat a few tokens through to its end, at least three times, and how many they are.
 fn repetition(tokens: &[u32]) -> Option<(usize, usize)> {
     let n = tokens.len();
     (1..=n / 3).find_map(|period| {

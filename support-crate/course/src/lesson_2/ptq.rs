@@ -12,7 +12,7 @@ use crate::cases::LONG_PROMPT;
 use crate::probe::{Costs, Machine, ProbeModel};
 use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
 
-/// More than a few, of which one is long, one comes again, and one has spaces around it.
+/// More than a few prompts, one of them long, one repeated, and one with spaces around it.
 const PROMPTS: [&str; 6] = [
     "The capital of France is",
     "Once upon a time there was a fox who",
@@ -83,7 +83,7 @@ struct LabHub {
 
 const WHOLE: &str = "lab/whole";
 const BROKEN: &str = "lab/broken";
-/// Computed by another engine than the baseline is.
+/// A model that is computed by a different engine from the baseline's.
 const OTHER_ENGINE: &str = "lab/other";
 const WITHOUT_WEIGHTS: &str = "lab/without-weights";
 const EMBEDDED: &str = "embedded";
@@ -93,7 +93,7 @@ impl LabHub {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the last model was quantized by.
+    /// The calibration that the last model was quantized with.
     fn calibration(&self) -> Result<Calibration, Complaint> {
         let last = self.asked().into_iter().rfind(|(id, _)| id == WHOLE);
         match last.and_then(|(_, options)| options.quantization) {
@@ -161,9 +161,9 @@ struct Trial {
     quantized: Loaded,
     info: String,
     models_loaded: usize,
-    /// What the library makes of the same.
+    /// What the library returns for the same input.
     expected: Loaded,
-    /// Of each prompt.
+    /// The number of tokens of each prompt.
     prompt_tokens: Vec<usize>,
 }
 
@@ -294,7 +294,7 @@ fn by_method(calibration: &Calibration, method: CalibrationMethod) -> Verdict {
     })
 }
 
-/// A tokenizer or a model that cannot be had, and no prompts to calibrate on.
+/// A tokenizer or a model that is unavailable, and no prompts to calibrate on.
 fn passes_errors_on(hub: &LabHub, calls: &Calls<'_>) -> Verdict {
     let unknown = "lab/unknown";
     let cases = [

@@ -53,7 +53,7 @@ pub fn self_check_ablation(rows: &[AblationRun]) -> SelfCheck {
         .that("with the cache is faster than without, on either side", without.iter().all(|&rate| rate < slowest))
 }
 
-/// Facts about batch sizes, smallest first, of so many prompts.
+/// Facts about batch sizes, smallest first, each for this many prompts.
 pub fn self_check_batching(rows: &[BatchRun], prompts: usize) -> SelfCheck {
     let check = SelfCheck::new("batching");
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return check };

@@ -40,7 +40,7 @@ pub fn check_build_results_table(yours: impl Fn(&[ScenarioRun], &RunInfo) -> Res
     Check::new("build_results_table", HINTS)
         .about(&trials, "a row for every scenario", |trials| {
             trials.iter().try_for_each(|trial| trial.places().map(drop))?;
-            // Two of one name were measured by themselves, too.
+            // Two scenarios of the same name were each measured on their own, too.
             let twice = [&trials[0].rows[..], &trials[0].rows[1..3]].concat();
             has_rows(&twice, &ask(|| yours(&twice, &trials[0].info))?)
         })
@@ -88,7 +88,7 @@ fn row(scenario: &str, dtype: &str, tokens: usize, seconds: &[f64], ppl: Option<
     Ok(ScenarioRun { scenario: scenario.to_owned(), dtype: dtype.to_owned(), runs, ppl })
 }
 
-/// Rows of any number, from fast to slow, in which the gaps of the perplexities are anywhere.
+/// Rows of any number, from fast to slow, with missing perplexities in any place.
 fn any_rows(number: u64, ppl: &[Option<f64>]) -> Result<Vec<ScenarioRun>> {
     let mut rng = random(61 + number);
     let rows = ppl.iter().enumerate().map(|(place, &ppl)| {
@@ -103,8 +103,8 @@ fn any_rows(number: u64, ppl: &[Option<f64>]) -> Result<Vec<ScenarioRun>> {
 }
 
 fn given() -> Result<Vec<(Vec<ScenarioRun>, RunInfo)>> {
-    // No median is a mean, the first run, the last, the middle one, the fastest or the slowest, nor is it the inverse
-    // of another one where the runs are four; names contain each other.
+    // No median equals a mean or the first, last, middle, fastest or slowest run, nor, where there are four runs, the
+    // inverse of another one; names contain each other.
     let rows = vec![
         row("batch 16", "float32", 48, &[1.45, 1.25, 1.75, 1.31, 1.28], None)?,
         row("int8", "static int8", 48, &[0.7, 0.64, 0.61, 0.91, 0.627], Some(11.8))?,
@@ -207,7 +207,7 @@ impl Trial {
                 (ppl, None) => ppl.is_none() && is_empty(&cells[place]),
             })
         };
-        // Of a column that is the right one but for its empty cells.
+        // Whether a column is right except for its empty cells.
         let but_empty = |cells: &[Cell]| {
             let measured = self.rows.iter().zip(&places).filter_map(|(row, &place)| Some((row.ppl?, place)));
             measured.into_iter().all(|(ppl, place)| number(&cells[place]).is_some_and(|value| close(value, ppl)))

@@ -76,7 +76,7 @@ pub fn time_batches(
 /// ```
 ///
 /// # Errors
-/// That of a run.
+/// Those of a run.
 pub fn in_turn<S, T>(repeats: usize, scenarios: &[S], mut run: impl FnMut(&S) -> Result<T>) -> Result<Vec<Vec<T>>> {
     let mut all: Vec<Vec<T>> = scenarios.iter().map(|_| Vec::with_capacity(repeats)).collect();
     for round in 0..=repeats {

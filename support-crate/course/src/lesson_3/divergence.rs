@@ -50,7 +50,7 @@ pub fn check_kl_divergence(yours: impl Fn(&[f32], &[f32]) -> f64) -> Score {
 
 type Yours<'a> = dyn Fn(&[f32], &[f32]) -> Result<f64, Complaint> + 'a;
 
-/// Pairs of rows of every kind, each with every other; of thousands of tokens a few.
+/// Pairs of rows, every kind with every other, and a few pairs with thousands of tokens.
 fn any_pairs() -> Vec<(Vec<f32>, Vec<f32>)> {
     let mut rng = random(33);
     let mut pair = |(base, other), n| (row(&mut rng, base, n), row(&mut rng, other, n));
@@ -61,8 +61,8 @@ fn any_pairs() -> Vec<(Vec<f32>, Vec<f32>)> {
     small.chain(large).map(|(kinds, n)| pair(kinds, n)).collect()
 }
 
-/// Predictions that hardly differ, as those of a model and of the same in another format. Their logits are multiples of
-/// 1/1024, so that differences of them are exact in float32 too.
+/// Predictions that hardly differ, like those of a model and of the same model in another format. Their logits are
+/// multiples of 1/1024, so that their differences are exact in float32 too.
 fn close_pairs() -> Vec<(Vec<f32>, Vec<f32>)> {
     let mut rng = random(36);
     let mut pair = |n: usize, steps: i32| {
@@ -147,7 +147,7 @@ fn is_divergence(yours: &Yours<'_>) -> Verdict {
     let figures = pairs.map(|(base, other)| {
         let got = yours(&base, &other)?;
         let mut mistakes = wrong_divergences(&base, &other);
-        // However few terms were left out.
+        // Matches however few terms were left out.
         if base.len() > 100 && got.is_finite() {
             mistakes.push((got, "are all tokens in it, and in the sums over the vocabulary?"));
         }

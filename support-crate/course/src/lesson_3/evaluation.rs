@@ -130,7 +130,7 @@ fn passes_errors_on(yours: &Answer<'_>) -> Verdict {
     Ok(())
 }
 
-/// With a context that the longest text does not fit: all of it, or an error.
+/// With a context too short for the longest text, the answer must evaluate all of it or return an error.
 fn cuts_nothing_off(yours: &Answer<'_>) -> Verdict {
     const CONTEXT_LEN: usize = 24;
     let machine = Machine::new(Costs::default());
@@ -163,13 +163,14 @@ struct Trial {
     texts: Vec<TextLoss>,
 }
 
-/// A text, and what the probe's logits make of it, once somebody asks.
+/// A text, and what the probe's logits make of it, computed on first use.
 struct TextLoss {
     ids: Vec<u32>,
     vocab_size: usize,
     /// In characters, bytes and words.
     lengths: [usize; 3],
-    /// Of each token but the first, and of each token by the logits at its own position instead of those before it.
+    /// The losses of all tokens but the first, and the losses by the logits at each token's own position instead of the
+    /// one before.
     losses: OnceCell<[Vec<f64>; 2]>,
 }
 
@@ -324,12 +325,12 @@ impl Trial {
         })
     }
 
-    /// The texts without those of the last batch, which is not full.
+    /// The texts without those of an incomplete last batch.
     fn full_batches(&self) -> &[TextLoss] {
         &self.texts[..self.texts.len() / self.batch_size * self.batch_size]
     }
 
-    /// The mean of the texts' own losses, each of such a weight.
+    /// The mean of the texts' own losses, weighted like this.
     fn weighted(&self, weights: &[usize]) -> f64 {
         let all: f64 = self.means(1).zip(weights).map(|(loss, &weight)| loss * weight as f64).sum();
         all / weights.iter().sum::<usize>() as f64
@@ -357,8 +358,8 @@ impl TextLoss {
     }
 }
 
-/// What the probe says after a token at a position. The further on, the surer it is of itself up to a point, and the more
-/// often wrong: long texts have a higher loss.
+/// What the probe says after a token at a position. Later positions make it surer, up to a point, and more often wrong:
+/// long texts have a higher loss.
 fn next_logits(id: u32, position: usize, vocab_size: usize) -> Vec<f32> {
     let sureness = (0.3 * position as f32).min(12.0);
     (0..vocab_size).map(|v| sureness * ((id as usize * 31 + v * 17 + position * 7) % 101) as f32 / 100.0).collect()

@@ -65,8 +65,8 @@ fn any_rows() -> Vec<Vec<f32>> {
     let mut sizes = random(32);
     let mut rows: Vec<Vec<f32>> =
         (0..3 * KINDS).map(|kind| any(kind, if kind < KINDS { 20_000 } else { size(&mut sizes, 3000) })).collect();
-    // Tokens that nobody would miss by themselves, but for their number. Those that count most come last, so that sums in
-    // float32 are right, too.
+    // Tokens that would not be missed one by one, only because of their number. Those that count most come last, so
+    // that sums in float32 are right, too.
     let mut tail = vec![-16.6; 100_000];
     tail.extend([0.0, -0.5]);
     rows.push(tail);
@@ -97,7 +97,7 @@ fn figure(logits: &[f32], id: u32, got: f64) -> Figure {
         (f64::from(logit), "this is the logit; subtract the logarithm of the sum over all tokens"),
         (f64::from(logit - largest), "the logarithm of the sum over all tokens has to be subtracted as well"),
     ];
-    // However few terms were left out.
+    // Matches however few terms were left out.
     if logits.len() > 100 && got > expected {
         mistakes.push((got, "the sum over all tokens came out too small: are some of them left out of it?"));
     }

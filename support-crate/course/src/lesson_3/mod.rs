@@ -25,7 +25,7 @@ pub use report::{quality_in_words, speed_against_first};
 pub use sequence::check_sequence_loss;
 pub use texts::kinds_of_text;
 
-/// Texts of different lengths as a rectangle. Both have a row for each text, all of the same length.
+/// Texts of different lengths as a rectangle. Both fields have a row for each text, all of the same length.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PaddedBatch {
     /// Token ids, padding included.
@@ -82,7 +82,7 @@ fn is_close(got: f64, expected: f64) -> bool {
     got == expected || (got - expected).abs() <= 1e-4 * expected.abs().max(1.0)
 }
 
-/// The values, or of many the first ones.
+/// The values, or only the first ones if there are many.
 fn shown<T: std::fmt::Debug>(values: &[T]) -> String {
     const MAX_SHOWN: usize = 12;
     match values.get(..MAX_SHOWN) {

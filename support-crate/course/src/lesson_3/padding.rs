@@ -14,7 +14,7 @@ const HINTS: [&str; 3] = [
      row.resize(longest, 0);` and `let mut tokens = vec![true; ids.len()]; tokens.resize(longest, false);`.",
 ];
 
-/// What is padded. Token 0, which padding most often has, is a token of these texts too, at both ends.
+/// The batches to pad. Token 0, the most common padding token, is a token of these texts too, at both ends.
 fn batches() -> Vec<Vec<Vec<u32>>> {
     vec![
         // The longest text stands neither first nor last.
@@ -32,7 +32,7 @@ fn batches() -> Vec<Vec<Vec<u32>>> {
     ]
 }
 
-/// Batches of any size: some texts come again, some are empty, and their ids are few or any that there are.
+/// Batches of any size: some texts are repeated, some are empty, and their ids come from a few or from all that exist.
 fn any_batches() -> Vec<Vec<Vec<u32>>> {
     let mut rng = random(35);
     let mut text = |number: usize, ids: u32| {
@@ -49,7 +49,7 @@ fn any_batches() -> Vec<Vec<Vec<u32>>> {
         .collect()
 }
 
-/// Of all models' vocabularies.
+/// The largest vocabulary of any model.
 const LARGEST_VOCABULARY: u32 = 1 << 20;
 
 /// A batch before padding and after.

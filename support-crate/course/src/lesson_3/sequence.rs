@@ -54,14 +54,14 @@ pub fn check_sequence_loss(yours: impl Fn(&Logits, usize, &[u32], &[bool]) -> Lo
         .score()
 }
 
-/// Rows of ids. Token 0, which padding most often has, is a token like the others.
+/// Rows of ids. Token 0, the most common padding token, is a token like the others.
 fn ids() -> Vec<Vec<u32>> {
     let mut rng = random(36);
     let mut any = |len: usize, ids: u32| (0..len).map(|_| rng.random_range(0..ids)).collect();
     vec![
         // Each token but 0 comes once.
         vec![3, 1, 6, 0, 0, 5],
-        // The last token comes twice, and every token does.
+        // The last token occurs twice; then every token does.
         vec![2, 4, 1, 6, 3, 3],
         vec![5, 5, 0, 0, 4, 4, 5, 5],
         vec![4; 5],
@@ -72,7 +72,7 @@ fn ids() -> Vec<Vec<u32>> {
     ]
 }
 
-/// The answer's sums: of each row of ids, with each part of it as text, and in each row of the batch.
+/// The answer's sums: for each row of ids, with each part of it as text, in each row of the batch.
 fn trials(
     yours: &Answer<'_>,
     texts: impl Fn(usize) -> Vec<Range<usize>>,

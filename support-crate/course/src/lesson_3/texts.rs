@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-/// Bytes from which on a paragraph is a long one, and how many of those are taken.
+/// The length in bytes above which a paragraph is long, and how many long paragraphs are taken.
 const LONG: usize = 300;
 const LONG_PARAGRAPHS: usize = 12;
 

@@ -13,7 +13,7 @@ type Codebook = [f32; 16];
 const UNEVEN: Codebook =
     [0.31, -0.07, 0.52, 0.02, -0.21, 0.44, 0.13, -0.33, 0.61, 0.08, -0.14, 0.37, 0.19, -0.27, 0.25, 0.57];
 
-/// Beyond rounding: codes that are equally near are both right.
+/// The tolerance for ties, beyond rounding: if two codes are equally near, both are right.
 const TIE: f32 = 1e-5;
 
 const QUANTIZE_HINTS: [&str; 3] = [
@@ -60,7 +60,7 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
         .point(
             "the size of the weights makes no difference",
             FourBit::ALL.into_iter().try_for_each(|quant_type| {
-                // Far below the smallest number that one would add to be on the safe side, and far above 1.
+                // Far below any small number that an answer might add as a safeguard, and far above 1.
                 [1e-9, 1e-30, 1e12].into_iter().try_for_each(|factor| {
                     let scaled: Vec<f32> = values.iter().map(|value| value * factor).collect();
                     let (packed, absmax) = quantize(&scaled, quant_type.codebook())?;
@@ -98,13 +98,13 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
         .about(&plain, "each byte gives its high half first, then its low half", |_| {
             let mut rng = random(42);
             let of_any_length = [0, 1, 5, 150, 2048].map(|n| (0..n).map(|_| rng.random()).collect::<Vec<u8>>());
-            // Nothing but one byte, and runs of it; zeros at either end.
+            // One byte repeated, and runs of it; zeros at either end.
             let runs = [vec![0x77; 40], vec![0; 8], [[0x70_u8; 20], [0; 20]].concat(), [[0; 20], [0x07; 20]].concat()];
             let all = [packed.clone()].into_iter().chain(of_any_length).chain(runs);
             all.into_iter().try_for_each(|packed| in_pairs(&packed, &restore(&packed, 1.0, nf4s)?))
         })
         .about(&restore(&packed, 0.25, nf4s), "values are scaled by absmax", |got| {
-            // The order of the two halves is another point's business.
+            // The order of the two halves is checked by another point.
             if plain.as_ref().is_ok_and(|plain| is(got, plain, 1.0)) {
                 return wrong!("absmax 0.25 gave the same values as absmax 1: multiply by it");
             }
@@ -123,7 +123,8 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
                 same_numbers(got, &restored(&packed, 0.25, fp4s), 0.25),
                 || "with FP4's codebook, the values are not the numbers that its codes stand for",
             )?;
-            // Code 0 once, code 1 twice, ...: an order of one's own would show in how often each number comes.
+            // Code 0 once, code 1 twice, ...: an answer with its own order would give the numbers with other
+            // frequencies.
             let codes: Vec<u8> = (0..16).flat_map(|code| vec![code; usize::from(code) + 1]).collect();
             let packed: Vec<u8> = codes.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
             let uneven = restore(&packed, 2.5, &UNEVEN)?;
@@ -145,7 +146,7 @@ fn weights() -> Vec<f32> {
     weights
 }
 
-/// 14 values; they, too, lie on one side of every middle between two codes.
+/// 14 values; none of these lies halfway between two codes, either.
 fn short_block() -> Vec<f32> {
     let mut block: Vec<f32> = weights().iter().take(14).map(|weight| weight * -22.0).collect();
     block[0] = 1.5;
@@ -250,7 +251,7 @@ fn is_packed(values: &[f32], packed: &[u8]) -> Verdict {
     }
 }
 
-/// How far each value, divided by `absmax`, is from the number of its code, beyond what it need be.
+/// How much farther each value, divided by `absmax`, is from the number of its code than from the nearest number.
 fn excess(codebook: &Codebook, values: &[f32], codes: &[usize], absmax: f32) -> Vec<f32> {
     let excess = |(&value, &code): (&f32, &usize)| {
         let distance = |number: f32| (number - value / absmax).abs();
@@ -298,7 +299,7 @@ fn nearest(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> V
     )
 }
 
-/// As [`nearest`], for values so small that a limit to the scale would show.
+/// Like [`nearest`], for values so small that a limit on the scale would show.
 fn is_scaled(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Verdict {
     let magnitude = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     let is_near_zero = |code: &usize| codebook[*code].abs() < 0.01;
@@ -368,7 +369,7 @@ mod tests {
         }
     }
 
-    /// One right answer for each weight: else a right variant might be refused.
+    /// One right answer for each weight; otherwise a right variant might be refused.
     #[test]
     fn no_weight_lies_between_two_codes() {
         for codebook in [FourBit::Nf4.codebook(), FourBit::Fp4.codebook(), &UNEVEN] {
@@ -385,7 +386,7 @@ mod tests {
         }
     }
 
-    /// Else an answer that never gives one of them would pass.
+    /// Otherwise an answer that never gives one of them would pass.
     #[test]
     fn every_number_is_the_nearest_of_some_value() {
         for quant_type in FourBit::ALL {

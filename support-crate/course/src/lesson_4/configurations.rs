@@ -99,7 +99,8 @@ fn names(all: &[Configuration]) -> Vec<&str> {
     all.iter().map(|one| one.name.as_str()).collect()
 }
 
-/// Where the configuration with this in its name, in any case, stands; rather one that has no other format's name in it.
+/// The place of the configuration with this format in its name, ignoring case; preferably one with no other format's
+/// name in it.
 fn place(all: &[Configuration], format: &str) -> Option<usize> {
     let named = |one: &Configuration, format: &str| one.name.to_uppercase().replace(['-', ' '], "").contains(format);
     let only = |one: &Configuration| FORMATS.iter().all(|other| *other == format || !named(one, other));
@@ -115,7 +116,7 @@ fn in_order(all: &[Configuration]) -> Verdict {
     })
 }
 
-/// The quantization of the configuration with this in its name.
+/// The quantization of the configuration with this format in its name.
 fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a QuantizationConfig, Complaint> {
     let Some(Configuration { name, options }) = place(all, format).map(|place| &all[place]) else {
         return wrong!("none of {:?} has {format} in its name", names(all));
@@ -158,8 +159,8 @@ fn alike(all: &[Configuration]) -> Verdict {
     Ok(())
 }
 
-/// The first setting, besides bits and type, in which a configuration is not as bitsandbytes' own, and its value. Those that
-/// the format has no use for do not count.
+/// The first setting, besides bits and type, in which a configuration differs from bitsandbytes' own, and its value.
+/// Settings that the format has no use for do not count.
 fn differs(config: &QuantizationConfig) -> Option<(&'static str, String)> {
     let skipped = &config.skip_modules;
     let mut settings = vec![

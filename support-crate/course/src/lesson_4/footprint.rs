@@ -22,7 +22,7 @@ const HINTS: [&str; 3] = [
 pub fn check_get_model_memory_footprint(yours: impl Fn(&[TensorInfo]) -> f64) -> Score {
     // Elements of one byte, so that the unit is all that can be wrong here.
     let unit = ask(|| Ok(yours(&[parameter("wte.weight", 1024, 1)]))).and_then(counts_something);
-    // In units of what one MiB gave, so that another unit is complained about once.
+    // In units of what one MiB gave, so that a wrong unit is reported only once.
     let fit = |lists: Vec<Vec<TensorInfo>>| -> Verdict {
         let figures =
             lists.into_iter().map(|tensors| Ok(figure(&tensors, ask(|| Ok(yours(&tensors)))? / unit.clone()?)));

@@ -67,8 +67,8 @@ pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Result<Table> {
     })
 }
 
-/// So many pieces of the held-out text, of about so many characters each, from its beginning to its end. Each begins with a
-/// line.
+/// `count` pieces of the held-out text, of about `characters` characters each, from its beginning to its end. Each
+/// begins with the start of a line.
 ///
 /// # Errors
 /// None or more than the text has.

@@ -50,7 +50,7 @@ pub fn scaled_density(weights: &[f32], blocksize: usize, bins: usize) -> Vec<(f6
     density.iter().enumerate().map(|(bin, density)| ((bin as f64 + 0.5) * width - 1.0, *density)).collect()
 }
 
-/// How large the largest magnitude of a block is, in root mean squares of its weights: the median over all blocks.
+/// The ratio of a block's largest magnitude to the root mean square of its weights: the median over all blocks.
 pub fn typical_absmax(weights: &[f32], blocksize: usize) -> f64 {
     let ratio = |block: &[f32]| {
         let absmax = block.iter().fold(0.0_f32, |largest, weight| largest.max(weight.abs()));
@@ -63,7 +63,7 @@ pub fn typical_absmax(weights: &[f32], blocksize: usize) -> f64 {
 }
 
 /// The share of each code among the packed codes of blocks, in percent, from the smallest number of the codebook to the
-/// largest: the number and its share. No blocks: no shares.
+/// largest: the number and its share. Empty if there are no blocks.
 pub fn code_shares(blocks: &[(Vec<u8>, f32)], codebook: &[f32; 16]) -> Vec<(f32, f64)> {
     let mut counts = [0_usize; 16];
     let codes = blocks.iter().flat_map(|(packed, _)| packed).flat_map(|byte| [byte >> 4, byte & 15]);
@@ -94,8 +94,8 @@ pub fn memory_parts_mib(loaded: &Loaded) -> [f64; 4] {
     bytes.map(|bytes| bytes as f64 / MIB)
 }
 
-/// The results of an experiment: a row for each configuration, and of each text so many characters. A configuration that
-/// failed has its error in place of the texts.
+/// The results of an experiment: a row for each configuration, with the first `characters` characters of each text. A
+/// configuration that failed has its error in place of the texts.
 pub fn experiment_table(rows: &[ExperimentRow], characters: usize) -> Result<Table> {
     let figure =
         |figure: fn(&ExperimentResult) -> f64| rows.iter().map(move |row| row.outcome.as_ref().ok().map(figure));

@@ -13,7 +13,7 @@ use crate::probe::{Costs, Event, Machine, ProbeClock, ProbeModel, one_of};
 
 const COSTS: Costs = Costs { cold_start: 50.0, encode: 1e4, decode: 1e5, is_asynchronous: true, ..Costs::PLAIN };
 
-/// What a machine says whose device fails.
+/// The message of a machine whose device fails.
 pub(super) const DEVICE_FAILED: &str = "the device has failed";
 
 /// What the answer is given, and what fails.
@@ -94,7 +94,7 @@ impl Scenario {
                 fails_at: None,
                 has_tokenizer: true,
             },
-            // Many, of which one prompt comes again, and one is longer than most.
+            // Many prompts, one of them repeated, and one longer than most.
             Self {
                 configurations: configurations(
                     Precision::Float16,
@@ -251,7 +251,7 @@ impl ModelHub for FormatHub {
     }
 }
 
-/// What is said in the generation that goes on: its prompt was the last to be read, and may have been read before.
+/// The token of the current generation: its prompt was the last to be read, and may have been read before.
 fn said(place: usize, machine: &Machine) -> u32 {
     machine.look(|events, passes| {
         let loaded = events.iter().rposition(|event| *event == Event::Load).unwrap_or(0);
@@ -299,7 +299,7 @@ mod tests {
 
     use super::*;
 
-    /// Else a wrong text could pass for the right one.
+    /// Otherwise a wrong text could pass for the right one.
     #[test]
     fn every_text_is_one_of_its_own() {
         let tokenizer = Machine::new(COSTS).tokenizer().unwrap();
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// Else the mean of the runs could be their median, or one of them.
+    /// Otherwise the mean of the runs could be their median, or one of them.
     #[test]
     fn runs_take_times_that_are_far_apart() {
         let clock = UnevenClock::new(&Machine::new(COSTS));

@@ -126,7 +126,7 @@ pub fn speed_trade_off(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<T
     Ok(plot.limits("memory bandwidth", limits)?.note(note(speed)))
 }
 
-/// A format's name as pictures have room for: without what stands in brackets.
+/// A format's name, short enough for pictures: without what stands in brackets.
 pub fn short_name(name: &str) -> String {
     name.split(" (").map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect()
 }

@@ -229,7 +229,7 @@ fn reads(event: &Event, prompt_tokens: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Else decoding token by token would give the right text.
+    /// Otherwise decoding token by token would give the right text.
     #[test]
     fn some_characters_are_made_of_several_tokens() {
         let tokenizer = tokenizer().unwrap();

@@ -7,7 +7,7 @@ use quantlab::model::{CausalLm, LoadOptions, ModelHub, Precision, Tokenizer, Tok
 
 use super::{Machine, ProbeModel};
 
-/// Whether a model can be had.
+/// What is available of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stock {
     /// Tokenizer and weights are there.
@@ -33,7 +33,7 @@ pub struct ProbeHub {
 /// What a hub was asked for, in order.
 #[derive(Debug, Clone, Default)]
 struct Asked {
-    /// Whatever was asked for by them.
+    /// The ids that anything was asked for by.
     ids: Vec<String>,
     models: Vec<(String, LoadOptions)>,
     /// Those of them that were loaded.
@@ -49,7 +49,7 @@ impl ProbeHub {
         Self { machine: machine.clone(), models, asked: Arc::default() }
     }
 
-    /// The ids that a tokenizer or a model was asked for by, in order.
+    /// The ids of the tokenizers and models that were asked for, in order.
     pub fn ids_asked(&self) -> Vec<String> {
         self.asked().ids.clone()
     }
@@ -59,8 +59,8 @@ impl ProbeHub {
         self.asked().models.clone()
     }
 
-    /// The models that were loaded, with their options: by their numbers in [`Pass`](super::Pass), if nobody else
-    /// loads models on this machine.
+    /// The models that were loaded, with their options, in the order of their numbers in [`Pass`](super::Pass) if
+    /// nobody else loads models on this machine.
     pub fn models_loaded(&self) -> Vec<(String, LoadOptions)> {
         self.asked().loaded.clone()
     }
@@ -75,7 +75,7 @@ impl ProbeHub {
         Ok(self.asked().encoding.first().cloned())
     }
 
-    /// The bytes that a model reads for each token: a number of its own for each model and precision.
+    /// The bytes that a model reads for each token: a different number for each model and precision.
     ///
     /// # Errors
     /// There is no such model.

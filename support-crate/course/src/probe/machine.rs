@@ -19,11 +19,11 @@ pub struct Costs {
     pub launch: f64,
     /// Each token of a forward pass, padding included.
     pub token: f64,
-    /// Each byte of weights, which every forward pass reads all of.
+    /// Each byte of weights; every forward pass reads all of them.
     pub byte: f64,
-    /// Each token of padding before its sequence, besides: left and right padding then differ in time.
+    /// An extra for each token of padding before its sequence, so that left and right padding differ in time.
     pub left_padding: f64,
-    /// The first forward pass of each model, besides: what a warm-up is for.
+    /// An extra for the first forward pass of each model: what a warm-up is for.
     pub cold_start: f64,
     /// Text to ids, each time.
     pub encode: f64,
@@ -32,7 +32,7 @@ pub struct Costs {
     /// How much more each forward pass costs than the one before, as on a machine that gets warmer: no two runs
     /// then take the same time, so that each can be told from its repeats.
     pub drift: f64,
-    /// One forward pass in every 23, besides: of runs of a few passes, some take several times as long as their
+    /// An extra for one forward pass in every 23: of runs of a few passes, some take several times as long as their
     /// neighbours, as on a machine that is shared.
     pub pause: f64,
     /// Whether the device works on while the caller goes on, as a GPU does: passes are then paid for when the
@@ -63,7 +63,7 @@ impl Default for Costs {
     }
 }
 
-/// How many forward passes have a [pause](Costs::pause) among them.
+/// One forward pass in this many has a [pause](Costs::pause).
 const PAUSES: usize = 23;
 
 /// Something that was done on the machine, in order.
@@ -133,7 +133,7 @@ impl Machine {
         Self { costs, state: Arc::default() }
     }
 
-    /// One whose clock has run for so many seconds: only differences of its readings mean anything.
+    /// A machine whose clock has run for this many seconds: only differences between its readings mean anything.
     pub fn running_for(costs: Costs, seconds: f64) -> Self {
         let machine = Self::new(costs);
         machine.state().now = seconds;
@@ -221,7 +221,7 @@ impl Machine {
     /// A model on this machine with the tokenizer from [`tokenizer`](Self::tokenizer).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`tokenizer`](Self::tokenizer).
     pub fn loaded(&self, model: impl FnOnce(ProbeModel) -> ProbeModel) -> Result<Loaded> {
         let tokenizer = self.tokenizer()?;
         let model: Box<dyn CausalLm> = Box::new(model(ProbeModel::new(self, tokenizer.vocab_size())));
@@ -263,7 +263,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A model comes into memory; how many came before it.
+    /// Loads a model into memory; returns how many were loaded before it.
     pub(super) fn load(&self) -> usize {
         let mut state = self.state();
         let before = state.events.iter().filter(|event| matches!(event, Event::Load)).count();
@@ -285,7 +285,7 @@ impl Machine {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // An answer that panicked while it held the lock leaves numbers, which are whole.
+        // An answer that panicked while it held the lock leaves only numbers, which are intact.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -34,7 +34,8 @@ impl ProbeModel {
     pub fn new(machine: &Machine, vocab_size: usize) -> Self {
         let info = ModelInfo {
             architecture: "probe",
-            // Not the one that a lesson on a processor has: an answer that knows its name says it of any model.
+            // Not the engine that a lesson has on a processor: an answer with that name hard-coded would report it for
+            // any model.
             engine: Engine::Candle,
             device: Device::Cpu,
             dtype: Precision::Float32,
@@ -62,13 +63,13 @@ impl ProbeModel {
         self
     }
 
-    /// This model, failing in the passes over such ids.
+    /// This model, failing in passes over ids for which `fails` holds.
     pub fn failing_on(mut self, fails: impl Fn(&[u32]) -> bool + Send + Sync + 'static) -> Self {
         self.fails_on = Some(Box::new(fails));
         self
     }
 
-    /// This model, ending its text after so many tokens, prompt and new ones.
+    /// This model, ending its text after this many tokens, prompt and new ones together.
     pub fn ending_at(self, tokens: usize) -> Self {
         let (vocab_size, eos) = (self.info.vocab_size, self.info.eos_token_ids[0]);
         self.saying(move |_, position| one_of(if position + 1 >= tokens { eos } else { eos + 1 }, vocab_size))

@@ -38,7 +38,7 @@ fn readings(events: &[Event]) -> Vec<(usize, f64)> {
 }
 
 impl Stretch {
-    /// The two readings that are as far apart as an answer says that something took; of readings at the same time,
+    /// The two readings whose difference is the time that an answer says something took; of readings at the same time,
     /// those that are closest to the work.
     pub fn of(events: &[Event], seconds: f64) -> Option<Self> {
         let readings = readings(events);
@@ -78,11 +78,11 @@ impl<'a> Timed<'a> {
         }
     }
 
-    /// As [`of`](Self::of), but cut at the two readings that are as far apart as the answer says that its work took:
-    /// an answer may read the clock more often than it must.
+    /// Like [`of`](Self::of), but cut at the two readings whose difference is the time that the answer says its work
+    /// took: an answer may read the clock more often than it must.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`of`](Self::of).
     pub fn lasting(events: &'a [Event], seconds: f64) -> Result<Self, Complaint> {
         let whole = Self::of(events)?;
         let Some(Stretch { first, last, seconds: passed }) = Stretch::of(events, seconds) else { return Ok(whole) };

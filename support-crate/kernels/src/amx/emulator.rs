@@ -1,7 +1,8 @@
-//! AMX's instructions on processors that lack them, for tests: the code under test runs as it is, and the signal that
-//! each of its tile instructions raises is answered by doing what the instruction would have done.
+//! Emulates AMX's instructions on processors that lack them, for tests: the code under test runs unchanged, and the
+//! handler of the signal that each of its tile instructions raises does what the instruction would have done.
 //!
-//! Stricter than a processor: whatever would fault, or is not meant to be used here, ends the process with a reason.
+//! It is stricter than a processor: whatever would fault, or is not meant to be used here, ends the process with a
+//! message that says why.
 //!
 //! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, from LDTILECFG to TILEZERO.
 
@@ -19,7 +20,7 @@ const DWORDS: usize = ROW_BYTES / 4;
 /// Groups of 4 bytes: a float32, an int32, two bfloat16 or four bytes.
 type Rows = [[u32; DWORDS]; ROWS];
 
-/// A tile register: of each row, and of the rows, only what is configured is ever other than 0.
+/// A tile register. Rows, and bytes of rows, beyond the configured ones are always 0.
 #[derive(Clone, Copy)]
 struct Tile {
     rows: usize,
@@ -29,7 +30,7 @@ struct Tile {
 
 const EMPTY: Tile = Tile { rows: 0, row_bytes: 0, data: [[0; DWORDS]; ROWS] };
 
-/// What a thread's processor would hold; `config` is all 0 while nothing is configured.
+/// The state that a processor would hold for a thread; `config` is all 0 while nothing is configured.
 struct State {
     config: [u8; 64],
     tiles: [Tile; 8],
@@ -39,7 +40,7 @@ thread_local! {
     static STATE: UnsafeCell<State> = const { UnsafeCell::new(State { config: [0; 64], tiles: [EMPTY; 8] }) };
 }
 
-/// Has the tile instructions of this process emulated from here on.
+/// Emulates the tile instructions of this process from now on.
 pub fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -65,11 +66,12 @@ extern "C" fn on_illegal_instruction(_: c_int, _: *mut libc::siginfo_t, context:
     // SAFETY: with SA_SIGINFO, the third argument is the interrupted thread's context.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     STATE.with(|state| {
-        // SAFETY: of this thread, and no tile instruction interrupts this handler, which has none.
+        // SAFETY: the state is this thread's own, and no tile instruction interrupts this handler, which contains none.
         let state = unsafe { &mut *state.get() };
         let mut next = Instruction::decode(registers);
         require(next.is_some(), "an illegal instruction that is none of AMX's");
-        // Those that follow are carried out as well: a signal takes several times as long as an instruction.
+        // The tile instructions that follow are emulated as well: a signal takes several times as long as an
+        // instruction.
         while let Some(instruction) = next {
             state.execute(&instruction);
             registers[REG_RIP as usize] += instruction.len as i64;
@@ -110,7 +112,7 @@ struct Memory {
 }
 
 impl Instruction {
-    /// The one that comes next, if it is one of AMX's.
+    /// Decodes the next instruction, if it is one of AMX's.
     fn decode(registers: &[i64; 23]) -> Option<Self> {
         const GENERAL: [c_int; 16] = [
             REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI, REG_R8, REG_R9, REG_R10, REG_R11,
@@ -118,7 +120,7 @@ impl Instruction {
         ];
         let general = |number: u8| registers[GENERAL[usize::from(number)] as usize] as usize;
         let at = registers[REG_RIP as usize] as *const u8;
-        // SAFETY: bytes of the program, of which no more are looked at than its next instruction has.
+        // SAFETY: these are bytes of the program, and no more of them are read than its next instruction has.
         let byte = |offset: usize| unsafe { *at.add(offset) };
         if byte(0) != 0xC4 || byte(1) & 0x1F != 2 || !matches!(byte(3), 0x49 | 0x4B | 0x5C | 0x5E) {
             return None;
@@ -229,8 +231,9 @@ impl State {
     }
 }
 
-/// TDPBF16PS: the first numbers of the pairs, and the second, have sums of their own from 0 on; the sum of both is
-/// then added to what was there. Numbers too small for a normal float32 count as 0 wherever they come in or out.
+/// TDPBF16PS: the first numbers of the pairs and the second ones are summed separately, each sum starting from 0; the
+/// total of both sums is then added to the previous value. Numbers too small for a normal float32 count as 0, both as
+/// inputs and as results.
 fn bf16_products(sums: &mut Rows, a: &Rows, b: &Rows) {
     #[target_feature(enable = "avx2,fma")]
     fn with_fma(sums: &mut Rows, a: &Rows, b: &Rows) {
@@ -260,7 +263,7 @@ fn normal(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0.0_f32.copysign(x) } else { x }
 }
 
-/// TDPBSSD and its kin: the products of four bytes, with signs or without, are added modulo 2^32.
+/// TDPBSSD and its kin: the products of four bytes, signed or unsigned, are added modulo 2^32.
 fn byte_products<const A_SIGNED: bool, const B_SIGNED: bool>(sums: &mut Rows, a: &Rows, b: &Rows) {
     let number = |bytes: u32, signed: bool| if signed { bytes.cast_signed() >> 24 } else { (bytes >> 24) as i32 };
     for bits in [24, 16, 8, 0] {

@@ -7,9 +7,9 @@ use crate::scratch::{Reused, Scratch};
 use crate::sizes;
 use crate::threads::ThreadScope;
 
-/// Rows of inputs (m, k) for tiles: in groups of 32, for each 64 bytes along K, a tile of the first 16 inputs and, if
-/// there are more than these, one of the others. A tile's columns are inputs, its rows are groups of 4 bytes: pairs of
-/// bfloat16, or four bytes. What is missing of a tile is 0.
+/// Rows of inputs (m, k), arranged in tiles: in groups of 32, and for each 64 bytes along K, a tile of the first 16
+/// inputs and, if there are more than these, one of the others. A tile's columns are inputs, its rows are groups of 4
+/// bytes: pairs of bfloat16, or four bytes. Unused parts of a tile are 0.
 pub struct TileInputs<T: Reused> {
     numbers: Scratch<T>,
     m: usize,
@@ -28,7 +28,7 @@ pub struct Group<'a, T> {
 impl<T: TileNumber + Reused> TileInputs<T> {
     const TILE: usize = TILE_ROWS * T::PER_ROW;
 
-    /// Of `x` (m, k), once per product.
+    /// Arranges `x` (m, k) in tiles, once per product.
     pub fn new(_: Amx, scope: &ThreadScope, x: &[T], k: usize) -> Self {
         let (m, steps) = (x.len() / k, k.div_ceil(T::PER_ROW));
         let group = 2 * steps * Self::TILE;
@@ -56,7 +56,7 @@ impl<T: TileNumber + Reused> TileInputs<T> {
 }
 
 impl<'a, T: TileNumber> Group<'a, T> {
-    /// The tiles from a column on that is a multiple of [`TileNumber::PER_ROW`].
+    /// The tiles from a column on, which is a multiple of [`TileNumber::PER_ROW`].
     #[inline(always)]
     pub fn tiles_at(self, column: usize) -> &'a [T] {
         &self.numbers[column * TILE_ROWS * self.tiles..]
@@ -120,8 +120,9 @@ fn load(row: &[u32; TILE_ROWS]) -> __m512i {
     unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }
 }
 
-/// Columns of two rows that differ in `bit` of their number: from the first those in which this bit is 0, from the
-/// second, whose columns count from 16 on, those in which it is 1. `kept` is that bit of the row that is made of them.
+/// Selects columns of two rows whose numbers differ in `bit`: from the first row, the columns in whose number this bit
+/// is 0; from the second, whose columns count from 16 on, those in which it is 1. `kept` is this bit of the number of
+/// the resulting row.
 const fn from_two(bit: usize, kept: usize) -> [u32; TILE_ROWS] {
     let mut columns = [0; TILE_ROWS];
     let mut column = 0;

@@ -5,9 +5,9 @@
 //! with 32 inputs, which [`TileInputs`](inputs::TileInputs) has brought into the order that the instruction wants.
 //!
 //! Stable Rust knows neither these instructions nor how to detect them: the former are `asm!`, and [`Amx`] is the proof
-//! that they may be used. Written on a processor without AMX and tested by emulation: of these instructions, and of a
-//! whole Sapphire Rapids (by Bochs) under Linux. On a core of a real one, the layout reached 500 to 970 GFLOP/s for
-//! bfloat16, where AVX-512 reaches 50 to 100.
+//! that they may be used. This was written on a processor without AMX and tested by emulation, both of these
+//! instructions and of a whole Sapphire Rapids (by Bochs) under Linux. On a core of a real one, the layout reached 500
+//! to 970 GFLOP/s for bfloat16, where AVX-512 reaches 50 to 100.
 //!
 //! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18, and volume 2.
 
@@ -34,9 +34,9 @@ pub use trial::chosen;
 
 /// Products of fewer rows of inputs than this are left to AVX-512 where AMX is asked for by name; else [`trial`] decides.
 ///
-/// A few rows are limited by reading the weights, which AVX-512 does without bringing anything into another order: one
-/// row must not get slower. At 8 it no longer is: on two cores of a Sapphire Rapids, bfloat16 decoded 8 sequences at
-/// 0.28 of what the memory allows, one at 0.85.
+/// Products of a few rows are limited by reading the weights, which AVX-512 does without reordering anything, and one
+/// row must not get slower. At 8 rows, this is no longer the limit: on two cores of a Sapphire Rapids, decoding in
+/// bfloat16 reached 0.28 of what the memory allows with 8 sequences, and 0.85 with one.
 const MIN_ROWS: usize = 8;
 
 /// Proof that the processor has AMX for bfloat16 and bytes, and that this process may use it.
@@ -48,8 +48,8 @@ pub struct Amx {
 }
 
 impl Amx {
-    /// Asks the processor and, once per process, the system: tiles add 8 KiB to what it saves of each thread that
-    /// uses them, so it gives them only to who asks.
+    /// Asks the processor and, once per process, the system: tiles add 8 KiB to the state that it saves for each thread
+    /// that uses them, so it grants them only on request.
     pub fn detect() -> Option<Self> {
         static FOUND: OnceLock<Option<Amx>> = OnceLock::new();
         *FOUND.get_or_init(|| {
@@ -58,7 +58,8 @@ impl Amx {
         })
     }
 
-    /// Whether the processor has tiles that the system saves; what the system permits, it is not asked.
+    /// Whether the processor has tiles and the system saves them. This does not ask the system for permission to use
+    /// them.
     fn is_offered() -> bool {
         cfg!(target_os = "linux") && Avx512Bf16::detect().is_some_and(has_amx)
     }
@@ -78,18 +79,18 @@ impl Amx {
         Self { vectors, min_rows: MIN_ROWS }
     }
 
-    /// The same for products from `rows` rows of inputs on, to measure and to test.
+    /// The same, for products of at least `rows` rows of inputs; for measurements and tests.
     pub fn with_min_rows(self, rows: usize) -> Self {
         Self { min_rows: rows, ..self }
     }
 
-    /// Whether a product of `m` rows of inputs is one for tiles. This is decided by all rows of a product, not by those of
-    /// a part of it, because what the numbers of a row are depends on it.
+    /// Whether a product of `m` rows of inputs is computed in tiles. This is decided by all rows of a product, not by
+    /// those of a part of it, because the numbers of a row depend on it.
     pub fn takes(self, m: usize) -> bool {
         m >= self.min_rows
     }
 
-    /// The vectors that this processor has besides.
+    /// The vector instructions that this processor also has.
     pub fn vectors(self) -> Avx512Bf16 {
         self.vectors
     }
@@ -153,7 +154,8 @@ struct TileConfig {
     rows: [u8; 16],
 }
 
-/// All tiles as large as they can be: what does not fill one is padded with zeros, so that this one will always do.
+/// All tiles as large as they can be: whatever does not fill one is padded with zeros, so this configuration always
+/// fits.
 static WHOLE_TILES: TileConfig = {
     let (mut row_bytes, mut rows) = ([0; 16], [0; 16]);
     let mut tile = 0;
@@ -165,8 +167,8 @@ static WHOLE_TILES: TileConfig = {
     TileConfig { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows }
 };
 
-/// This thread's tiles, configured as long as a part of a product is computed. Other code never runs so: the system
-/// has 8 KiB more to save of a thread with tiles in use.
+/// This thread's tiles, configured while a part of a product is computed. Other code never runs with tiles configured:
+/// the system has 8 KiB more to save for a thread that uses them.
 struct Tiles {
     _of_this_thread: PhantomData<*mut ()>,
 }
@@ -178,8 +180,8 @@ impl Drop for Tiles {
     }
 }
 
-/// The sums of 32 rows of weights with 32 inputs, as bits of float32 or int32: for each 16 inputs, for each 16 rows of
-/// weights, a tile that has a row for each of these and a column for each input.
+/// The sums of products of 32 rows of weights with 32 inputs, as the bits of float32 or int32: for each 16 inputs, and
+/// within these for each 16 rows of weights, a tile with a row for each row of weights and a column for each input.
 #[derive(Clone)]
 #[repr(C, align(64))]
 struct Sums([[[[u32; TILE_ROWS]; TILE_ROWS]; 2]; 2]);
@@ -216,10 +218,10 @@ impl Tiles {
     }
 }
 
-/// Numbers that tiles are multiplied of.
+/// Numbers that tiles consist of.
 ///
 /// # Safety
-/// Any bits are a number.
+/// Any bit pattern is a valid number.
 pub unsafe trait TileNumber: Copy + Default + Send + Sync {
     /// Numbers in a row of a tile.
     const PER_ROW: usize = TILE_BYTES / size_of::<Self>();
@@ -233,8 +235,8 @@ pub unsafe trait TileNumber: Copy + Default + Send + Sync {
     unsafe fn multiply_add(operands: Operands<'_, Self>, sums: &mut Sums);
 }
 
-/// Tiles 0 to 3 are sums, 4 and 5 weights, 6 and 7 inputs. The whole loop is one piece of assembler, because from one
-/// to the next the compiler does not promise to keep what is in a tile.
+/// Tiles 0 to 3 are sums, 4 and 5 weights, 6 and 7 inputs. The whole loop is one block of assembly, because the
+/// compiler does not promise to preserve the contents of a tile from one block to the next.
 macro_rules! tile_number {
     ($number:ty, $multiply_add:literal) => {
         // SAFETY: an integer, or 16 bits of which each pattern is a bfloat16.
@@ -322,5 +324,5 @@ macro_rules! tile_number {
 }
 // Sums of products of pairs in float32. Numbers too small to be normal count as 0.
 tile_number!(bf16, "tdpbf16ps");
-// Sums of products of four bytes with signs in int32, exactly.
+// Sums of products of four signed bytes in int32, exact.
 tile_number!(i8, "tdpbssd");

@@ -13,19 +13,21 @@ use crate::strided::Block;
 /// first-level cache.
 pub const PANEL_STEPS: usize = 16;
 
-/// Bytes of inputs that stay in the second-level cache (2 MiB where there is AMX) while weights go by. The layout was
-/// measured without such a limit: 768 x 3072 weights took 512 inputs, which are 3 MiB, at two thirds of the speed of 128.
+/// Bytes of inputs that stay in the second-level cache (2 MiB where there is AMX) while weights go by. Measured without
+/// such a limit, the layout multiplied 768 x 3072 weights with 512 inputs, which are 3 MiB, at two thirds of the speed
+/// that it reached with 128.
 const INPUT_BYTES: usize = 1 << 20;
 
-/// At least this many groups of 32 inputs are multiplied at once, whatever their bytes: the weights go by for all of them.
+/// At least this many groups of 32 inputs are multiplied at once, however many bytes they take: one pass over the
+/// weights serves all of them.
 const MIN_GROUPS: usize = 4;
 
-/// At most so many are: their sums take 64 KiB.
+/// At most this many are: their sums take 64 KiB.
 const MAX_GROUPS: usize = 16;
 
-/// For products of so few groups the limit is reading the weights, and they are copied to the panel, one row after the
-/// other: loading tiles jumps among 32 rows, which processors do not foresee. The layout was measured without copies:
-/// with 32 inputs it read 50240 x 768 weights, from memory, at 5 GB/s, two fifths of what a core can.
+/// Products of at most this many groups are limited by reading the weights, so these are copied to the panel, one row
+/// after the other: loading tiles jumps among 32 rows, which processors do not predict. Measured without copies, with
+/// 32 inputs, the layout read 50240 x 768 weights from memory at 5 GB/s, two fifths of what a core can do.
 const GROUPS_TO_COPY_FOR: usize = 2;
 
 /// A matrix of weights (n, k) that is multiplied with inputs by tiles.
@@ -42,14 +44,15 @@ pub trait TileProduct: Sync {
     /// Some columns of a row of weights, in the order that the inputs are in.
     fn row(&self, simd: Avx512Bf16, row: usize, columns: Range<usize>, out: &mut [Self::Number]);
 
-    /// Adds the sums of products of input `m` with up to 32 rows of weights, as bits, to the outputs: float32 as they are.
+    /// Adds the sums of products of input `m` with up to 32 rows of weights, given as bits, to the outputs. By default,
+    /// the bits are those of float32, which are added unchanged.
     #[inline(always)]
     fn add_to(&self, _m: usize, _rows: Range<usize>, sums: &[u32; BLOCK], out: &mut [f32]) {
         out.iter_mut().zip(sums).for_each(|(out, sum)| *out += f32::from_bits(*sum));
     }
 }
 
-/// Computes a product, whose inputs `x` (m, k) have been brought into the numbers of `weights`.
+/// Computes a product, whose inputs `x` (m, k) have been converted to the number format of `weights`.
 pub fn multiply<P: TileProduct>(amx: Amx, x: &[P::Number], weights: &P, product: Product<'_>) {
     let Product { scope, k, .. } = product;
     let (m, inputs) = (x.len() / k, &TileInputs::new(amx, scope, x, k));
@@ -92,8 +95,8 @@ impl<P: TileProduct> Kernel<Avx512Bf16> for Part<'_, P> {
 }
 
 impl<P: TileProduct> Part<'_, P> {
-    /// Adds the products of up to 32 rows of weights with some groups of inputs to `sums`: for many inputs with whole
-    /// tiles of weights where they are stored, else with a copy in a panel, padded with zeros.
+    /// Adds the products of up to 32 rows of weights with some groups of inputs to `sums`. With many inputs, whole
+    /// tiles of weights are read where they are stored; everything else is copied to a panel, padded with zeros.
     #[inline(always)]
     fn multiply(
         &self,
@@ -146,7 +149,7 @@ impl<P: TileProduct> Part<'_, P> {
                 sums[..TILE_ROWS].copy_from_slice(first);
                 sums[TILE_ROWS..].copy_from_slice(second);
                 let out = &mut self.out.row(m)[columns.clone()];
-                // As many as there almost always are, known to the compiler, become two vectors.
+                // The usual length, once the compiler knows it, becomes two vectors.
                 if let Ok(out) = <&mut [f32; BLOCK]>::try_from(&mut *out) {
                     self.weights.add_to(m, rows.start..rows.start + BLOCK, &sums, out);
                 } else {

@@ -1,4 +1,4 @@
-//! Tiles, emulated where the processor lacks them, and what products by them promise.
+//! Tests of tiles, emulated where the processor lacks them, and of what products computed in them promise.
 
 use super::inputs::{TileInputs, transpose};
 use super::*;
@@ -82,8 +82,8 @@ fn tiles_of_bytes_are_multiplied_exactly() {
     }
 }
 
-/// The order of additions, and the numbers that count as 0, as the manual has them. On a processor with AMX this says
-/// whether the emulator does the same.
+/// The order of additions, and the numbers that count as 0, as the manual specifies them. On a processor with AMX this
+/// shows whether the emulator does the same.
 #[test]
 fn tiles_of_bfloat16_are_multiplied_as_the_manual_says() {
     let Some(amx) = Amx::emulated() else { return };
@@ -97,7 +97,7 @@ fn tiles_of_bfloat16_are_multiplied_as_the_manual_says() {
     // First and second numbers of pairs have sums of their own: 2^24 with nothing, and 3 = 1 + 1 + 1; one after the
     // other, each 1 would be lost beside 2^24.
     assert_eq!(product(&[(4096.0, 4096.0), (1.0, 1.0), (0.0, 0.0), (1.0, 1.0), (0.0, 0.0), (1.0, 1.0)]), 16_777_220.0);
-    // And so they are here: all are first numbers.
+    // Here they are lost: all are first numbers.
     assert_eq!(product(&[(4096.0, 4096.0), (0.0, 0.0), (1.0, 1.0), (0.0, 0.0), (1.0, 1.0)]), 16_777_216.0);
     // Products are not rounded before they are added: (1 + 2^-7)^2 - (1 + 2^-6) = 2^-14.
     assert_eq!(product(&[(1.0 + 1.0 / 64.0, -1.0), (0.0, 0.0), (1.0 + 1.0 / 128.0, 1.0 + 1.0 / 128.0)]), 1.0 / 16384.0);
@@ -140,7 +140,7 @@ fn the_emulator_knows_the_other_instructions() {
     assert_eq!((config[0], config[16], config[48], config[56]), (1, 64, 16, 0));
 }
 
-/// Whatever a processor would refuse ends the process, so that no test passes by it.
+/// Whatever a processor would refuse ends the process, so that no test can pass in spite of it.
 #[test]
 fn the_emulator_refuses_what_a_processor_would() {
     if Amx::detect().is_some() || Amx::emulated().is_none() {
@@ -163,7 +163,8 @@ fn the_emulator_refuses_what_a_processor_would() {
     assert!(!refused(|| unsafe { asm!("ldtilecfg [{}]", "tilezero tmm0", in(reg) &WHOLE_TILES) }));
     // SAFETY: tiles are not configured, which ends the child.
     assert!(refused(|| unsafe { asm!("tilerelease", "tilezero tmm0") }), "no configuration");
-    // SAFETY: an operand that is two ends the child. (tdpbf16ps tmm0, tmm1, tmm1; assemblers refuse to write it.)
+    // SAFETY: naming one tile as two operands ends the child. (tdpbf16ps tmm0, tmm1, tmm1; assemblers refuse to write
+    // it.)
     let twice = || unsafe { asm!("ldtilecfg [{}]", ".byte 0xC4, 0xE2, 0x72, 0x5C, 0xC1", in(reg) &WHOLE_TILES) };
     assert!(refused(twice), "one operand for two");
     const SMALL: TileConfig = TileConfig { rows: [16, 8, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ..WHOLE_TILES };
@@ -278,7 +279,7 @@ const PAGE: usize = 4096;
 impl AtEnd {
     fn new<T: Copy>(numbers: &[T]) -> Self {
         let len = size_of_val(numbers).next_multiple_of(PAGE) + PAGE;
-        // SAFETY: fresh memory, whose last page is then closed.
+        // SAFETY: fresh memory, whose last page is then made inaccessible.
         let start = unsafe {
             let (all, anonymous) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             let start = libc::mmap(std::ptr::null_mut(), len, all, anonymous, -1, 0);
@@ -313,7 +314,7 @@ fn nothing_is_read_beyond_the_weights_and_no_tile_stays_configured() {
     let isa = Isa::Amx(amx.with_min_rows(1));
     for (m, n, k) in [(1, 1, 1), (3, 32, 64), (17, 33, 100), (40, 50, 64), (2, 64, 31), (1, 65, 576), (70, 64, 90)] {
         let (weights, x) = (Weights::new(n, k), numbers(m * k, 5));
-        // What is left over in the panel is no number, and must not be multiplied even by 0.
+        // What is left over in the panel is NaN, and must not be multiplied, not even by 0.
         Scratch::<bf16>::uninit(BLOCK * product::PANEL_STEPS * 32).fill(bf16::NAN);
         let at_end = [AtEnd::new(&weights.bf16), AtEnd::new(&weights.bytes), AtEnd::new(&weights.packed)];
         let int8 = PackedInt8 { values: at_end[1].get(n * k), ..weights.int8(n) };

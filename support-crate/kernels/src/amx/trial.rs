@@ -1,8 +1,8 @@
-//! Whether this machine's tiles are used, and from how many rows of inputs on: found out by trying.
+//! Finds out by trying whether this machine's tiles are used, and from how many rows of inputs on.
 //!
-//! The first process that could use them compares them with the vectors that they would take the place of: the numbers of
-//! a few products, and the time of some more. It takes 50 ms or so; what came of it is kept in the folder that
-//! `QUANTLAB_HOME` names, for this processor and this version of the crate.
+//! The first process that could use them compares them with the vectors that they would replace: the results of a few
+//! products, and the time of some more. This takes 50 ms or so; the outcome is kept in the folder that `QUANTLAB_HOME`
+//! names, for this processor and this version of the crate.
 
 use std::fmt;
 use std::fs;
@@ -17,14 +17,14 @@ use crate::isa::Isa;
 use crate::matmul::{ActivationQuant, Compute, Epilogue, Matrix, Packed4Bit, PackedInt8, Weights, matmul};
 use crate::threads::{scope_of, threads};
 
-/// What trying the tiles came to.
+/// The outcome of trying the tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trial {
-    /// They are faster from so many rows of inputs on.
+    /// They are faster from this many rows of inputs on.
     FasterFrom(usize),
     /// They are not faster than vectors.
     Slower,
-    /// They compute other numbers.
+    /// They compute different numbers.
     Wrong,
 }
 
@@ -34,13 +34,13 @@ const ROWS: [usize; 4] = [8, 16, 32, 128];
 /// Outputs and inputs of the matrix that is timed: 2 MB, as large as a layer and small enough to stay in a cache.
 const TIMED: (usize, usize) = (1024, 1024);
 
-/// Each figure is the best of so many products.
+/// Each figure is the best of this many products.
 const PRODUCTS: usize = 3;
 
 /// Rows of inputs, outputs and inputs of the products whose numbers are compared: whole tiles, and parts of them.
 const COMPARED: [(usize, usize, usize); 3] = [(32, 32, 64), (9, 40, 192), (50, 70, 100)];
 
-/// What tiles are to be used, if any.
+/// The tiles to use, if any.
 pub fn chosen() -> Option<Amx> {
     if !Amx::is_offered() {
         return None;
@@ -48,7 +48,7 @@ pub fn chosen() -> Option<Amx> {
     let key = key();
     let trial = match kept(&key) {
         Some(trial) => trial,
-        // Only now is the system asked for tiles: it would ask for larger signal stacks in all of the process.
+        // Only now is the system asked for tiles: it would then require larger signal stacks in the whole process.
         None => {
             let trial = Amx::detect().map(of)?;
             keep(&key, trial);
@@ -70,7 +70,8 @@ fn of(amx: Amx) -> Trial {
     from_times(ROWS.map(|rows| (rows, time(vectors, rows), time(tiles, rows))))
 }
 
-/// By times of vectors and tiles for each number of rows, which ascends: the fewest from which tiles never lose.
+/// Decides by the times of vectors and tiles for each number of rows, in ascending order: the fewest rows from which on
+/// tiles always win.
 fn from_times<const N: usize>(times: [(usize, Duration, Duration); N]) -> Trial {
     let won = times.iter().rev().take_while(|(_, vectors, tiles)| tiles < vectors);
     won.last().map_or(Trial::Slower, |&(rows, ..)| Trial::FasterFrom(rows))
@@ -129,7 +130,7 @@ impl Numbers {
     }
 }
 
-/// Whether products of this shape are the same numbers, but for the order of additions.
+/// Whether products of this shape agree, apart from the order of additions.
 fn agree(vectors: Isa, tiles: Isa, (m, n, k): (usize, usize, usize)) -> bool {
     let (numbers_of_weights, x) = (Numbers::new((n, k)), numbers(m * k).collect::<Vec<f32>>());
     numbers_of_weights.formats((n, k)).iter().all(|weights| {
@@ -160,7 +161,7 @@ fn time(isa: Isa, m: usize) -> Duration {
     (0..=PRODUCTS).map(product).min().unwrap_or(Duration::MAX)
 }
 
-/// What a trial is good for.
+/// What a trial is valid for.
 fn key() -> String {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let of = |name: &str| {
@@ -206,7 +207,7 @@ impl fmt::Display for Trial {
     }
 }
 
-/// Reads what it writes.
+/// Reads what `Display` writes.
 impl FromStr for Trial {
     type Err = ();
 

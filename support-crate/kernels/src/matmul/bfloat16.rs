@@ -19,8 +19,8 @@ use crate::simd::{Dispatch, Kernel, Simd};
 use crate::sizes;
 use crate::strided::Block;
 
-/// From so many rows of inputs on, processors that multiply bfloat16 as float32 widen weights once for all of them
-/// and not with each load. Fewer rows would not pay for writing the weights to memory and reading them back.
+/// From this many rows of inputs on, processors that multiply bfloat16 as float32 widen weights once for all of them
+/// rather than with each load. With fewer rows, writing the weights to memory and reading them back does not pay off.
 const WIDENED_ONCE: usize = 12;
 
 /// 2 bytes a number.

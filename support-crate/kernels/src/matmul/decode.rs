@@ -14,7 +14,7 @@ use crate::simd::Avx512;
 use crate::simd::Neon;
 use crate::simd::{Scalar, Simd};
 
-/// A bfloat16 number in the memory of a float32, for processors that multiply no others.
+/// A bfloat16 number in the memory of a float32, for processors that can only multiply float32.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct Widened(f32);
@@ -72,8 +72,8 @@ pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Targ
     /// What the 16 indices stand for in a group.
     type Table: Copy;
 
-    /// Which number of a group is the one at this place of its vectors, one after the other. A vector takes one half of
-    /// each byte, unless an instruction set has another order.
+    /// Which number of a group stands at this place of its vectors, taken one after the other. A vector takes one half
+    /// of each byte, unless an instruction set has another order.
     #[inline(always)]
     fn number_at(place: usize) -> usize {
         strided::<2>(place, Self::STEP)
@@ -92,7 +92,7 @@ pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Targ
     #[inline(always)]
     unsafe fn store(value: Self::Vector, to: *mut Self) {
         const { assert!(size_of::<Self::Vector>() == Self::STEP * size_of::<Self>()) };
-        // SAFETY: a vector is its numbers, one after the other, and so many can be written.
+        // SAFETY: a vector consists of its numbers, one after the other, and that many can be written.
         unsafe { to.cast::<Self::Vector>().write_unaligned(value) }
     }
 }
@@ -135,7 +135,7 @@ fn rounded_by_vectors<S: Simd>(simd: S, code: &[f32; 16], scale: f32, minimum: f
     rounded
 }
 
-/// The same without vectors, whose `mul_add` would round the product too.
+/// The same, one by one: the `mul_add` of these vectors would round the product too.
 #[inline(always)]
 fn rounded_one_by_one(_: Scalar, code: &[f32; 16], scale: f32, minimum: f32) -> [f32; 16] {
     code.map(|number| Widened::nearest(number_of(number, scale, minimum)).0)
@@ -159,7 +159,7 @@ macro_rules! widened {
                 group: *const u8,
                 pair: usize,
             ) -> (<$simd as Simd>::F32, <$simd as Simd>::F32) {
-                // SAFETY: the caller's promise is the same: a rounded number is as long in memory.
+                // SAFETY: the caller's promise is the same: a rounded number takes as much memory.
                 unsafe { <f32 as Decoded<$simd>>::decode(simd, table, group, pair) }
             }
         }

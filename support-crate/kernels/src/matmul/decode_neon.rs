@@ -62,7 +62,8 @@ impl Decoded<NeonBf16> for bf16 {
                 let numbers = vfmaq_n_f32(minimum, vld1q_f32(code.as_ptr().add(start)), scale);
                 vreinterpretq_u16_f32(simd.nearest_bf16(numbers))
             };
-            // The upper halves of float32 numbers; that of a NaN is one too, for a product is never a signalling one.
+            // The upper halves of float32 numbers; that of a NaN is a NaN too, because a product is never a signalling
+            // NaN.
             let (first, second) = (vuzp2q_u16(rounded(0), rounded(4)), vuzp2q_u16(rounded(8), rounded(12)));
             let (first, second) = (vreinterpretq_u8_u16(first), vreinterpretq_u8_u16(second));
             uint8x16x2_t(vuzp1q_u8(first, second), vuzp2q_u8(first, second))

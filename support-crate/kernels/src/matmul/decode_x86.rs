@@ -10,8 +10,8 @@ use crate::rounding::nearest_bf16;
 use crate::scratch::reused;
 use crate::simd::{Avx2, Avx512, Avx512Bf16, Simd};
 
-/// No register of AVX2 holds 16 float32, but half of one holds their 16 bytes of one place, and a shuffle looks 32 bytes
-/// up at once: those of each place, which are then interleaved.
+/// No register of AVX2 holds 16 float32, but half of one holds the 16 bytes at one position in each of them. A shuffle
+/// looks up 32 bytes at once: those of each position in turn, which are then interleaved.
 impl Decoded<Avx2> for f32 {
     const GROUP: usize = 64;
     /// The bytes of 16 numbers, beginning with the lowest; those of the group's second half in the upper half.
@@ -57,7 +57,7 @@ impl Decoded<Avx2> for f32 {
     }
 }
 
-/// Two bytes a number are half the work; where they lie decides which of two neighbours a shift or a mask leaves.
+/// Two bytes a number are half the work; of two neighbours, a shift leaves the first and a mask the second.
 impl Decoded<Avx2> for Widened {
     const GROUP: usize = 64;
     /// The lower and the upper bytes of 16 bfloat16; those of the group's second half in the upper half.
@@ -112,7 +112,7 @@ unsafe fn numbers_of(code: &[f32; 16], scale: f32, minimum: f32) -> (__m256, __m
     }
 }
 
-/// The bytes of each place of what [`numbers_of`] makes, in both halves.
+/// The bytes at each position of the numbers that [`numbers_of`] makes, in both halves.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -133,7 +133,7 @@ unsafe fn bytes_of_float32((a, b): (__m256, __m256)) -> [__m256i; 4] {
     }
 }
 
-/// The same of the nearest bfloat16.
+/// The same for the nearest bfloat16 numbers.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -189,8 +189,8 @@ impl Decoded<Avx512> for f32 {
     }
 }
 
-/// Indices are brought into the lower half of 16 bits each; the next bit says in which half of the group they
-/// are, which has 16 numbers of its own in the table.
+/// Each index is brought into the lower half of 16 bits; the next bit says which half of the group it belongs to, which
+/// has 16 numbers of its own in the table.
 impl Decoded<Avx512Bf16> for bf16 {
     type Table = __m512i;
 
@@ -237,8 +237,8 @@ impl InWords {
     }
 }
 
-/// As of bfloat16, of twice as many numbers: the bytes of a word need not be taken apart, and there is half as often a
-/// table to be made. (0.82 of the time where memory is no limit.)
+/// As for bfloat16, but in groups of twice as many numbers: the bytes of a word need not be taken apart, and a table is
+/// made half as often. (0.82 of the time where memory is not the limit.)
 impl Decoded<Avx512Bf16> for InWords {
     const GROUP: usize = 128;
     type Table = __m512i;
@@ -267,7 +267,8 @@ impl Decoded<Avx512Bf16> for InWords {
     }
 }
 
-/// The numbers at the indices in the lowest 4 bits of each lane, in the half of the table that is the half of the vector.
+/// The numbers at the indices in the lowest 4 bits of each lane; each half of the vector uses its own half of the
+/// table.
 ///
 /// # Safety
 /// The processor has AVX-512.

@@ -17,10 +17,10 @@ pub const K_BLOCK: usize = 1024;
 #[repr(align(64))]
 struct Aligned<T>([T; ROWS * K_BLOCK]);
 
-/// Weights that can be decoded row by row. (No closure: the compiler may leave one outside of the function that has the
-/// instructions enabled, which is ten times slower.)
+/// Weights that can be decoded row by row. (Not a closure: the compiler may leave one outside of the function that has
+/// the instructions enabled, which is ten times slower.)
 pub trait DecodeRow<S, T> {
-    /// Writes the numbers `along` of a row of weights, `#[inline(always)]`.
+    /// Writes the numbers `along` of a row of weights. Implementations are `#[inline(always)]`.
     fn decode_row(&self, simd: S, row: usize, along: Range<usize>, out: &mut [T]);
 }
 

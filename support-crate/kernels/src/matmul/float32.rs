@@ -5,7 +5,7 @@ use crate::scratch::Scratch;
 use crate::simd::Dispatch;
 use crate::sizes;
 
-/// From so many rows of inputs on, it pays to copy them for [`row_stride`]'s sake.
+/// From this many rows of inputs on, it pays to copy them so that they are [`row_stride`] apart.
 const COPIED_APART: usize = 12;
 
 /// 4 bytes a number.

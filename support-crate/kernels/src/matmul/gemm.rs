@@ -14,11 +14,11 @@ use crate::strided::Block;
 /// Rows of inputs that stay in the second-level cache while weights go by.
 pub const INPUT_BLOCK: usize = 128;
 
-/// Bytes of inputs that stay in the second-level cache whole: weights then go by in the order of memory, which is what
-/// the processor foresees best.
+/// Bytes of inputs that stay in the second-level cache as a whole: weights are then read in the order of memory, which
+/// the processor predicts best.
 const INPUTS_IN_CACHE: usize = 1 << 19;
 
-/// How many bytes after the end of a tile those begin that are asked for while it is read: they come from main memory.
+/// Distance in bytes from the end of a tile to what is prefetched while the tile is read: it comes from main memory.
 const AHEAD: usize = 2048;
 
 /// The factors of a product.
@@ -188,7 +188,7 @@ pub struct Panel<'a, T, W = T> {
     pub x_stride: usize,
     /// Numbers of each row that are multiplied.
     pub len: usize,
-    /// As many weights as these that will be read soon, one after the other in memory.
+    /// The weights that will be read soon: as many as these, one after the other in memory.
     pub next: Option<*const W>,
 }
 
@@ -220,7 +220,8 @@ impl<T: Copy, W: Copy> Panel<'_, T, W> {
         }
     }
 
-    /// `M` rows of inputs from `m` on with `N` rows of weights. The first inputs of a panel ask for what comes `next`.
+    /// Multiplies `M` rows of inputs from `m` on by `N` rows of weights. The first inputs of a panel prefetch what
+    /// comes `next`.
     #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
     #[inline(always)]
     fn micro_kernel<S: Simd, const M: usize, const N: usize>(
@@ -242,8 +243,8 @@ impl<T: Copy, W: Copy> Panel<'_, T, W> {
         let whole = len - len % T::STEP;
         let mut sums = [[T::no_sums(simd); N]; M];
         let mut inputs = [T::none(simd); M];
-        // SAFETY: `M` rows of inputs and `N` of weights have `len` numbers each, as was just checked. What is asked
-        // for ahead need not exist.
+        // SAFETY: `M` rows of inputs and `N` of weights have `len` numbers each, as was just checked. What is
+        // prefetched need not exist.
         unsafe {
             let mut at = 0;
             while at < whole {
@@ -277,7 +278,7 @@ impl<T: Copy, W: Copy> Panel<'_, T, W> {
     }
 }
 
-/// Adds what each vector of sums adds up to to its output: rows from `m` on, columns from `column` on.
+/// Adds the total of each vector of sums to its output: rows from `m` on, columns from `column` on.
 #[inline(always)]
 pub fn add_sums<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
     simd: S,
@@ -296,7 +297,7 @@ pub fn add_sums<S: Simd, T: Factor<S>, const M: usize, const N: usize>(
     }
 }
 
-/// [`Factor`] by functions of [`Simd`]: those of the numbers, and those of their sums.
+/// Implements [`Factor`] by functions of [`Simd`]: those of the numbers, and those of their sums.
 macro_rules! factor {
     (
         $(#[$doc:meta])* $number:ty: $step:ident in $vector:ident, $load:ident, $load_part:ident;
@@ -324,12 +325,12 @@ macro_rules! factor {
             }
             #[inline(always)]
             unsafe fn load(simd: S, from: *const Self) -> S::$vector {
-                // SAFETY: the caller can read `STEP` numbers, which are in memory what `Simd` has them as.
+                // SAFETY: the caller can read `STEP` numbers, which have the same form in memory as in `Simd`.
                 unsafe { simd.$load(from.cast()) }
             }
             #[inline(always)]
             unsafe fn load_part(simd: S, from: *const Self, count: usize) -> S::$vector {
-                // SAFETY: the caller can read `count` numbers, which are in memory what `Simd` has them as.
+                // SAFETY: the caller can read `count` numbers, which have the same form in memory as in `Simd`.
                 unsafe { simd.$load_part(from.cast(), count) }
             }
         }
@@ -354,12 +355,12 @@ factor! {
     F32 of f32, zero, bf16_dot, sums;
 }
 factor! {
-    /// The first factor is an input, without sign where the instructions want it so.
+    /// The first factor is an input, unsigned where the instructions require it.
     i8: BYTES in Bytes, load_bytes, load_bytes_part;
     I32 of Wrapping, zero_i32, byte_dot, sums_i32, std::num::Wrapping;
     TILE: (usize, usize) = S::BYTE_TILE;
     K_BLOCK: usize = 4096;
 }
 
-/// A sum of products of bytes, modulo 2^32 until what a shift or an inversion changed is taken back.
+/// A sum of products of bytes, modulo 2^32 until the effect of a shift or an inversion is undone.
 type Wrapping = std::num::Wrapping<i32>;

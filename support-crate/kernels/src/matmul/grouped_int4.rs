@@ -1,7 +1,7 @@
-//! Products with affine int4 in groups, and inputs that are rounded to 8 bits, each 32 of a row by their own scale: W4A8.
+//! Products with affine int4 in groups, and inputs that are rounded to 8 bits, with a scale for each 32 of a row: W4A8.
 //!
-//! What 32 numbers of 4 and of 8 bits add up to is exact; what that stands for is added in float32, in an order that is the
-//! same whatever the shape of the product.
+//! Sums of 32 products of 4-bit and 8-bit numbers are exact; the numbers that they stand for are added in float32, in
+//! an order that is the same whatever the shape of the product.
 //!
 //! Source: `ggml_vec_dot_q4_1_q8_1` in llama.cpp, whose scales of inputs are rounded to float16.
 
@@ -23,7 +23,7 @@ use crate::strided::Block;
 pub struct GroupedInt4<'a> {
     /// Two codes each: the first in the upper half.
     pub packed: &'a [u8],
-    /// Of each group: (n, k / group).
+    /// The scale of each group: (n, k / group).
     pub scales: &'a [f32],
     /// What a code of 0 stands for in each group: (n, k / group).
     pub minima: &'a [f32],
@@ -38,7 +38,7 @@ const BLOCK: usize = 32;
 const MAX_BYTES: usize = 64;
 
 impl GroupedInt4<'_> {
-    /// Refuses what is not a matrix (n, k).
+    /// Panics unless this is a matrix (n, k).
     fn check(&self, n: usize, k: usize) {
         let Self { packed, scales, minima, group } = *self;
         assert!(group > 0 && group.is_multiple_of(BLOCK), "a group of {group} numbers");
@@ -65,13 +65,13 @@ impl Weights for GroupedInt4<'_> {
 
 /// Rows of inputs in 8 bits.
 struct Rounded {
-    /// Of each row `width` bytes, in the order that [`Simd::load_halves`] has numbers in, filled up with zeros.
+    /// `width` bytes for each row, in the order in which [`Simd::load_halves`] returns numbers, padded with zeros.
     values: Scratch<i8>,
     width: usize,
-    /// What a step of the inputs that meet in a lane is worth: of each row `lanes` numbers.
+    /// The value of a step of the inputs that are summed in a lane: `lanes` numbers for each row.
     steps: Scratch<f32>,
     lanes: usize,
-    /// What all inputs of each group add up to: (m, k / group).
+    /// The sum of all inputs of each group: (m, k / group).
     sums: Scratch<f32>,
 }
 
@@ -138,8 +138,8 @@ struct Part<'a> {
     out: Block<'a, f32>,
 }
 
-/// How an instruction set takes bytes: how many at once, and in how many lanes, of one vector or of several, those of 32
-/// numbers are added up.
+/// How an instruction set takes bytes: how many at once, and over how many lanes, of one vector or of several, the
+/// products of 32 numbers are summed.
 struct Shape {
     bytes: usize,
     lanes_of_block: usize,
@@ -213,8 +213,8 @@ impl Part<'_> {
                     padded.as_ptr()
                 };
                 let scale = groups_of_blocks.scales(simd, &scales[(n + j) * groups..(n + j + 1) * groups]);
-                // SAFETY: there are `BYTES` bytes of this row, or of its rest filled up; each input has as many bytes twice,
-                // and as many steps as a vector has lanes, for every chunk.
+                // SAFETY: there are `BYTES` bytes of this row, or of its padded rest; for every chunk, each input has
+                // twice as many bytes, and as many steps as a vector has lanes.
                 unsafe {
                     let (firsts, seconds) = simd.load_halves(from);
                     for i in 0..M {
@@ -270,13 +270,13 @@ fn dot<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> S::F32 {
 enum GroupsOfBlocks {
     /// All to one.
     One(usize),
-    /// Each to the next, from the first on: a vector's blocks are at most 4.
+    /// Consecutive groups, from the first on: a vector has at most 4 blocks.
     Next(usize),
     Any([usize; 4]),
 }
 
 impl GroupsOfBlocks {
-    /// From number `start` of a row of `groups` on, `len` numbers.
+    /// The groups of `len` numbers from number `start` on, in a row of `groups` groups.
     #[inline(always)]
     fn new(start: usize, len: usize, group: usize, groups: usize) -> Self {
         let first = start / group;

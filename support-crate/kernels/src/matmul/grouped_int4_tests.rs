@@ -56,7 +56,7 @@ proptest! {
         let (group, k) = (BLOCK * units, BLOCK * units * groups);
         let numbers_of = Numbers::new(n, k, group, seed);
         let mut x = numbers(m * k, seed ^ 3);
-        // Blocks of other sizes, and of zeros.
+        // Blocks of other magnitudes, and of zeros.
         x.chunks_mut(BLOCK).enumerate().for_each(|(i, block)| {
             block.iter_mut().for_each(|x| *x *= [1.0, 100.0, 0.0, 1e-3][i % 4]);
         });

@@ -54,11 +54,11 @@ pub enum ActivationQuant<'a> {
     },
 }
 
-/// So many products of bytes, of at most 127 and 128 in size, add up to an int32.
+/// The most products of bytes, of magnitudes up to 127 and 128, whose sum always fits into an int32.
 const MAX_COLUMNS: usize = i32::MAX as usize / (127 * 128);
 
 impl PackedInt8<'_> {
-    /// Refuses what is not a matrix (n, k).
+    /// Panics unless this is a matrix (n, k).
     fn check(&self, n: usize, k: usize) {
         assert!(k <= MAX_COLUMNS, "sums of {k} products of bytes, int32 has room for {MAX_COLUMNS}");
         sizes::check("weights", self.values.len(), &[n, k]);
@@ -72,11 +72,11 @@ impl PackedInt8<'_> {
 
 /// Rows of inputs in 8 bits.
 struct Rounded {
-    /// (m, k), rows `stride` apart, shifted by 128 if the instructions want them without sign.
+    /// (m, k), rows `stride` apart, shifted by 128 if the instructions take unsigned bytes.
     values: Scratch<i8>,
     stride: usize,
-    /// One for each row: its largest absolute value, 127 in 8 bits, or the scale that was fixed. NaN for a row
-    /// that has no 8 bits.
+    /// One for each row: its largest absolute value, which is 127 in 8 bits, or the fixed scale. NaN for a row that 8
+    /// bits cannot represent.
     scales: Scratch<f32>,
     /// Columns that are multiplied as they are, in ascending order.
     outliers: Scratch<i32>,
@@ -107,7 +107,7 @@ impl Weights for PackedInt8<'_> {
     }
 }
 
-/// Each row by its largest absolute value, and then `shifted` by 128 if that is wanted.
+/// Rounds each row by its largest absolute value, and then shifts it by 128 if `shifted`.
 fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, shifted: bool, scope: &ThreadScope) -> Rounded {
     let flipped = if shifted { i8::MIN } else { 0 };
     let stride = row_stride::<i8>(isa, k);
@@ -138,7 +138,7 @@ fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, shifted: bool, scope: &T
     Rounded { values, stride, scales, outliers, kept }
 }
 
-/// Each column by its factor, and then `shifted` by 128 if that is wanted: one pass over the inputs.
+/// Rounds each column by its factor, and then shifts it by 128 if `shifted`: one pass over the inputs.
 fn round_by(isa: Isa, x: &[f32], factors: &[f32], scale: f32, shifted: bool, scope: &ThreadScope) -> Rounded {
     let k = factors.len();
     let flip = if shifted { i8::MIN } else { 0 };
@@ -149,7 +149,7 @@ fn round_by(isa: Isa, x: &[f32], factors: &[f32], scale: f32, shifted: bool, sco
         let finite = elementwise::to_bytes_by(isa, &x[row * k..(row + 1) * k], factors, flip, out);
         is_finite[row].store(finite, Ordering::Relaxed);
     });
-    // Clipping would hide what is not: such rows become NaN, as they do with scales of their own.
+    // Clipping would hide what is not finite: such rows become NaN, as they do with scales of their own.
     let mut scales = Scratch::uninit(is_finite.len());
     for (out, finite) in scales.iter_mut().zip(is_finite) {
         *out = if finite.into_inner() { scale } else { f32::NAN };
@@ -201,7 +201,7 @@ fn weights_of(columns: &[i32], weights: PackedInt8<'_>, (n, k): (usize, usize), 
 struct Factors<'a> {
     weights: PackedInt8<'a>,
     inputs: &'a Rounded,
-    /// As [`weights_of`] the outliers, (outliers, n).
+    /// The result of [`weights_of`] for the outliers: (outliers, n).
     outlier_weights: &'a [f32],
     m: usize,
     k: usize,
@@ -215,7 +215,7 @@ pub trait ByteProducts: Simd {
     }
 }
 
-/// Of sets that have no other way.
+/// For sets that have no other way.
 macro_rules! as_gemm {
     ($($simd:ty),+) => { $(impl ByteProducts for $simd {})+ };
 }

@@ -65,7 +65,7 @@ impl Static {
     }
 }
 
-/// The products of what the inputs are rounded to.
+/// The products of the rounded inputs.
 fn naive(x: &[f32], rows: &Rows, threshold: f32, k: usize) -> Vec<f64> {
     let rounded = round(Isa::best(), x, k, threshold, false, &thread_scope());
     let mut out = Vec::new();
@@ -148,7 +148,7 @@ fn a_static_row_that_is_not_finite_is_nan_and_alone_in_it() {
 #[test]
 fn sums_of_the_largest_bytes_do_not_overflow() {
     let (m, n, k) = (3, 8, 4096);
-    // No rounding makes a -128, but a file may hold it.
+    // Rounding never makes a -128, but a file may hold one.
     for (value, x) in [(-127, 1.0), (-128, 1.0), (-128, -1.0), (127, 1.0), (127, -1.0)] {
         let rows =
             Rows { values: vec![value; n * k], absmax: vec![127.0; n], sums: vec![i32::from(value) * k as i32; n] };

@@ -1,8 +1,8 @@
 //! Products of inputs with a matrix of weights, from one row of inputs to thousands.
 //!
-//! Both are read along K, which is the order that they are stored in: nothing is packed or transposed,
-//! a decode step streams the weights once, and a prompt takes them in tiles of several rows of inputs
-//! by several rows of weights.
+//! Inputs and weights are read along K, which is the order that they are stored in: nothing is packed or transposed, a
+//! decode step streams the weights once, and a prompt takes them in tiles of several rows of inputs by several rows of
+//! weights.
 
 mod bfloat16;
 mod decode;
@@ -50,8 +50,8 @@ pub struct Matrix<'a> {
     pub k: usize,
 }
 
-/// Weights in the format that they are stored in, each of which is a file of this folder: `&[f32]`, `&[bf16]`,
-/// [`Packed4Bit`], [`PackedInt8`], [`GroupedInt4`]. What owns such weights implements this by calling theirs.
+/// Weights in a storage format, each of which is a file of this folder: `&[f32]`, `&[bf16]`, [`Packed4Bit`],
+/// [`PackedInt8`], [`GroupedInt4`]. Types that own such weights implement this by calling theirs.
 pub trait Weights: Sync {
     /// Computes a product.
     ///
@@ -74,7 +74,7 @@ pub struct Product<'a> {
     pub(crate) out: &'a mut [f32],
 }
 
-/// What becomes of the products.
+/// What is done with the products.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Epilogue<'a> {
     /// Added to each row of outputs: (n).
@@ -85,11 +85,11 @@ pub struct Epilogue<'a> {
     pub activation: Option<Activation>,
 }
 
-/// Rows of inputs that are converted to another format, brought into another order, or copied apart at once: of
-/// thousands, the copy would be memory fresh from the system each time.
+/// Rows of inputs that are converted to another format, brought into another order, or copied apart at once: for
+/// thousands, the copy would need fresh memory from the system each time.
 const CONVERTED: usize = 512;
 
-/// Rows of a thread's part are a multiple of this, so that tiles come out even.
+/// The number of rows in a thread's part is a multiple of this, so that they divide into whole tiles.
 fn rows_together(isa: Isa) -> usize {
     match isa {
         #[cfg(target_arch = "x86_64")]
@@ -100,11 +100,12 @@ fn rows_together(isa: Isa) -> usize {
 
 /// `out[m, n] = sum_k x[m, k] * weight[n, k]`, and what the epilogue says.
 ///
-/// `x` (M, K) and `out` (M, N). Of no inputs, or no outputs, nothing is computed.
+/// `x` is (M, K) and `out` (M, N). If there are no inputs, or no outputs, nothing is computed.
 ///
 /// # Panics
-/// Slices whose lengths contradict these shapes, or the matrix its own; rows of no numbers, and of more bytes than
-/// int32 has room for the products of; blocks that are not a multiple of 32; columns that there are not.
+/// Slices whose lengths contradict these shapes, or a matrix that contradicts its own; rows of no numbers, or of so
+/// many bytes that the sum of their products might not fit into int32; blocks that are not a multiple of 32; columns
+/// that do not exist.
 pub fn matmul(scope: &ThreadScope, x: &[f32], matrix: Matrix<'_>, epilogue: Epilogue<'_>, out: &mut [f32]) {
     let Matrix { weights, n, k } = matrix;
     assert!(k > 0 && x.len().is_multiple_of(k), "inputs: {}, not whole rows of {k}", x.len());
@@ -121,7 +122,7 @@ impl Product<'_> {
         self.x.len() / self.k
     }
 
-    /// The same for some rows of inputs at a time, one after the other; of no outputs, none.
+    /// The same product for some rows of inputs at a time, in order; none if there are no outputs.
     fn parts(&mut self) -> impl Iterator<Item = Product<'_>> {
         let Self { scope, isa, x, n, k, epilogue, ref mut out } = *self;
         // Where there are no inputs, their rows may be of any length.
@@ -151,13 +152,14 @@ impl Product<'_> {
     }
 }
 
-/// So many times [`rows_together`] stay in a cache while blocks of inputs go by.
+/// This many times [`rows_together`] rows of weights stay in a cache while blocks of inputs go by.
 const IN_CACHE: usize = 10;
 
-/// How far apart rows of `k` inputs begin best. Where rows are a multiple of 4 KiB long, the lines that a tile reads at
-/// once, of inputs and, if those lie so by chance, of weights, belong to one set of the first-level cache, which has not
-/// room for all. With a stride of two lines more, products of 512 rows take 0.78 to 1.0 of the time, by where the weights
-/// lie (bfloat16, the shapes of Llama 3.2 1B, AMD Zen 4). AMX brings inputs into an order of its own.
+/// The best distance between the beginnings of rows of `k` inputs. Where rows are a multiple of 4 KiB long, the lines
+/// that a tile reads at once, of inputs and, if those happen to be aligned so, of weights, belong to one set of the
+/// first-level cache, which does not have room for all of them. With a stride of two lines more, products of 512 rows
+/// take 0.78 to 1.0 of the time, depending on where the weights lie (bfloat16, the shapes of Llama 3.2 1B, AMD Zen 4).
+/// AMX brings inputs into an order of its own.
 fn row_stride<T>(isa: Isa, k: usize) -> usize {
     match isa {
         #[cfg(target_arch = "x86_64")]
@@ -196,7 +198,7 @@ impl<S: Simd, T: Factor<S, Sum = f32>, W: Stored<S, T>> Kernel<S> for Gemm<'_, T
 }
 
 impl Epilogue<'_> {
-    /// What the sums are added to.
+    /// Initialises the outputs that the sums are added to.
     fn begin(&self, out: &mut [f32], columns: Range<usize>) {
         match (self.bias, self.accumulate) {
             (Some(bias), false) => out.copy_from_slice(&bias[columns]),

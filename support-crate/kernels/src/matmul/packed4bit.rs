@@ -1,4 +1,4 @@
-//! Products with weights of 4 bits, which are decoded on the way.
+//! Products with weights of 4 bits, which are decoded on the fly.
 //!
 //! Each number is `code[index] * absmax + minimum` in float32, rounded once, whatever the shape of the product; without
 //! minima that is how bitsandbytes dequantizes it. For products in bfloat16 it is rounded to that, as are the inputs.
@@ -32,7 +32,7 @@ pub struct Packed4Bit<'a> {
     pub packed: &'a [u8],
     /// What a code of 1 stands for in each block.
     pub absmax: &'a [f32],
-    /// What a code of 0 stands for in each block; none where that is 0.
+    /// What a code of 0 stands for in each block; `None` where that is 0.
     pub minimum: Option<&'a [f32]>,
     /// What each of the 16 indices stands for, as a part of `absmax`.
     pub code: &'a [f32; 16],
@@ -53,14 +53,14 @@ pub enum Compute {
     BFloat16,
 }
 
-/// Up to this many rows of inputs, a tile keeps these in registers while weights go by, and for more the weights.
+/// Up to this many rows of inputs, a tile keeps the inputs in registers while weights go by; beyond that, the weights.
 const INPUTS_KEPT: usize = 4;
 
-/// How many bytes after the end of a tile those begin that are asked for while it is read: they come from main memory.
+/// Distance in bytes from the end of a tile to what is prefetched while the tile is read: it comes from main memory.
 pub(super) const AHEAD: usize = 4096;
 
 impl Packed4Bit<'_> {
-    /// Refuses what is not a matrix (n, k).
+    /// Panics unless this is a matrix (n, k).
     fn check(&self, n: usize, k: usize) {
         let Self { packed, absmax, minimum, blocksize, columns, .. } = *self;
         assert!(blocksize > 0 && blocksize.is_multiple_of(32), "a block of {blocksize} numbers");
@@ -85,7 +85,7 @@ impl Packed4Bit<'_> {
     /// The block that a number belongs to.
     #[inline(always)]
     fn block(&self, number: usize) -> usize {
-        // Almost always, and a division takes as long as all else that a block needs.
+        // Almost always true, and a division takes as long as everything else that a block needs.
         if self.blocksize.is_power_of_two() {
             number >> self.blocksize.trailing_zeros()
         } else {
@@ -120,7 +120,7 @@ impl Weights for Packed4Bit<'_> {
 }
 
 impl Packed4Bit<'_> {
-    /// As numbers `T`, by kernels that run on `vectors`.
+    /// Multiplies as numbers `T`, with kernels that run on `vectors`.
     fn multiply_in<T: Reused + Send + Sync, V: Runs<T>>(&self, vectors: V, product: Product<'_>) {
         let (m, k) = (product.m(), product.k);
         let factors = &Factors { weights: *self, x: &ordered::<T, V>(vectors, &product, self.columns), m, k };
@@ -159,8 +159,8 @@ struct Factors<'a, T> {
     k: usize,
 }
 
-/// Brings rows of inputs into the format that they are multiplied in. Where rows consist of whole groups, also into the
-/// order that decoding has numbers in ([`Decoded::number_at`]).
+/// Converts rows of inputs to the format that they are multiplied in. Where rows consist of whole groups, also brings
+/// them into the order in which decoding yields numbers ([`Decoded::number_at`]).
 struct Order<'a, T> {
     x: &'a [f32],
     k: usize,
@@ -198,7 +198,7 @@ impl<S: Simd, T: Decoded<S>> Kernel<S> for Part<'_, T> {
             2 if whole => factors.fused::<S, 2, 4>(simd, rows, out),
             3 if whole => factors.fused::<S, 3, 4>(simd, rows, out),
             4 if whole => factors.fused::<S, 4, 4>(simd, rows, out),
-            // Where there are registers for so many sums.
+            // Where there are enough registers for this many sums.
             5 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 5, 3>(simd, rows, out),
             6 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 6, 3>(simd, rows, out),
             7 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 7, 3>(simd, rows, out),
@@ -303,8 +303,8 @@ impl<T: Copy> Factors<'_, T> {
         let Packed4Bit { absmax, minimum, code, .. } = self.weights;
         let [first, second] = [number, number + T::GROUP / 2].map(|number| self.weights.block(number));
         debug_assert!(second < absmax.len());
-        // SAFETY: a whole group begins here, and there is a scale, and if there are any a minimum, for every block, as
-        // `Packed4Bit::check` has seen.
+        // SAFETY: a whole group begins here, and every block has a scale and, if there are minima, a minimum, as
+        // `Packed4Bit::check` has verified.
         let of_halves = |each: &[f32]| unsafe { [*each.get_unchecked(first), *each.get_unchecked(second)] };
         T::table(simd, code, of_halves(absmax), minimum.map_or([0.0; 2], of_halves))
     }

@@ -115,7 +115,8 @@ proptest! {
     }
 }
 
-/// A weight is rounded once. Rounding `code * scale` before the minimum is added gives a few another bfloat16.
+/// A weight is rounded once. Rounding `code * scale` before adding the minimum would give a different bfloat16 for a
+/// few.
 #[test]
 fn a_weight_with_a_minimum_is_rounded_once() {
     let thirds = |seed| numbers(1_000_000, seed).into_iter().map(|x| x / 3.0);
@@ -170,7 +171,7 @@ fn small_blocks_have_scales_of_their_own() {
     }
 }
 
-/// More rows than are converted at once: each as alone, with all that comes after the product.
+/// More rows than are converted at once: each is as it would be alone, with everything that follows the product.
 #[test]
 fn rows_of_a_long_prompt_are_those_of_short_ones() {
     let (m, n, k, code) = (1030, 5, 64, code());

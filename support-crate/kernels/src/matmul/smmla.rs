@@ -44,8 +44,8 @@ pub fn gemm(simd: NeonBf16, operands: Operands<'_, i8>, rows: Range<usize>, out:
     }
 }
 
-/// At most `2 * P` inputs with at most `2 * PAIRS` rows of weights; where there are fewer, the last is taken again, and
-/// its sums are left.
+/// Multiplies at most `2 * P` inputs by at most `2 * PAIRS` rows of weights; where there are fewer, the last one is
+/// repeated, and the extra sums are ignored.
 #[inline(always)]
 fn micro_kernel<const P: usize>(
     simd: NeonBf16,

@@ -22,9 +22,9 @@ impl Avx2Vnni {
         Avx2(())
     }
 
-    /// Where the processor lacks it and has the one instruction that kernels use of it in AVX-512's encoding, which
-    /// [`byte_dot`](Simd::byte_dot) then takes. Not sound, and for tests only: kernels are compiled for AVX-VNNI all the
-    /// same, and should the compiler choose one of its instructions by itself, the processor ends the tests.
+    /// This set where the processor lacks it, but has the one instruction of it that kernels use in AVX-512's encoding,
+    /// which [`byte_dot`](Simd::byte_dot) then takes. Not sound, and for tests only: kernels are still compiled for
+    /// AVX-VNNI, and should the compiler choose one of its instructions on its own, the processor ends the tests.
     #[cfg(test)]
     pub fn encoded_as_avx512() -> Option<Self> {
         let encoded = is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512vl");
@@ -32,7 +32,7 @@ impl Avx2Vnni {
     }
 }
 
-/// What both have: float32, bfloat16 widened to it, and bytes but for their products.
+/// What both share: float32, bfloat16 widened to it, and bytes except for their products.
 macro_rules! avx2 {
     () => {
         const FMA: bool = true;
@@ -98,7 +98,7 @@ unsafe impl Simd for Avx2 {
     }
 }
 
-// SAFETY: `Avx2Vnni::detect` is the only constructor, but for tests.
+// SAFETY: `Avx2Vnni::detect` is the only constructor, except in tests.
 unsafe impl Simd for Avx2Vnni {
     vectorize!();
     avx2!();
@@ -138,11 +138,11 @@ fn mask(count: usize) -> __m256i {
     _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes)
 }
 
-/// The instruction for bytes takes one without sign and one with, and clips sums of two products to 16 bits. The size of
-/// `a` times `b`, inverted where `a` is negative, is exact: two of them are at most 2 * 127 * 128, as `a` is not -128.
-/// (To change the sign of `b` would take one of the two places that multiply.)
+/// The instruction for bytes takes an unsigned one and a signed one, and saturates sums of two products to 16 bits. The
+/// magnitude of `a` times `b`, inverted where `a` is negative, is exact: two of these products are at most 2 * 127 *
+/// 128, as `a` is not -128. (Changing the sign of `b` would occupy one of the two execution units that multiply.)
 ///
-/// Not by intrinsics: the compiler would multiply all of a tile first, for which it has not enough registers.
+/// Not written with intrinsics: the compiler would multiply all of a tile first, for which it has too few registers.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn byte_dot(a: __m256i, b: __m256i, mut c: __m256i) -> __m256i {
@@ -179,7 +179,7 @@ fn widen(narrow: __m128i) -> __m256 {
     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(narrow)))
 }
 
-/// Half a step is added, a little less if the last bit that stays is even.
+/// Adds half a step, or a little less if the last bit that remains is even.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn nearest(value: __m256) -> __m256 {
@@ -190,7 +190,7 @@ fn nearest(value: __m256) -> __m256 {
     _mm256_blendv_ps(nearest, value, _mm256_cmp_ps::<_CMP_UNORD_Q>(value, value))
 }
 
-/// Each step adds halves of what is left, of two or four vectors at once.
+/// Each step adds the two halves of what is left, for two or four vectors at once.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn sums([a, b, c, d]: [__m256; 4]) -> [f32; 4] {

@@ -70,7 +70,7 @@ macro_rules! float32 {
     };
 }
 
-/// Bytes without sign by bytes with one, added to int32 in one instruction.
+/// Unsigned bytes by signed bytes, added to int32 in one instruction.
 macro_rules! vnni {
     () => {
         type Bytes = __m512i;
@@ -181,7 +181,7 @@ fn widen(narrow: __m256i) -> __m512 {
     _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(narrow)))
 }
 
-/// Half a step is added, a little less if the last bit that stays is even.
+/// Adds half a step, or a little less if the last bit that remains is even.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn nearest(value: __m512) -> __m512 {
@@ -192,7 +192,7 @@ fn nearest(value: __m512) -> __m512 {
     _mm512_mask_mov_ps(nearest, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value, value), value)
 }
 
-/// Each step adds halves of what is left, of two or four vectors at once.
+/// Each step adds the two halves of what is left, for two or four vectors at once.
 #[target_feature(enable = "avx512f,avx512dq")]
 #[inline]
 fn sums([a, b, c, d]: [__m512; 4]) -> [f32; 4] {

@@ -1,7 +1,7 @@
 //! Vectors, as each instruction set has them.
 //!
 //! A type that implements [`Simd`] has no public constructor but `detect`, which asks the processor. Its value
-//! therefore proves that the instructions are there, and only what touches memory is left to be unsafe.
+//! therefore proves that the instructions are there, and only operations that touch memory remain unsafe.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -48,8 +48,8 @@ impl<S: Simd, K: Kernel<S>> Dispatch<K> for S {
     }
 }
 
-/// Defines the traits of kernels that are compiled for each of some instruction sets: which sets differ in what; the
-/// others run the code of the set that they contain.
+/// Defines the traits of kernels that are compiled separately for some instruction sets: those that differ in what the
+/// kernel uses. The others run the code of the set that they contain.
 macro_rules! kernels_for {
     (floats: $($float:ty),+; bf16: $($bf16:ty),+; bytes: $($bytes:ty),+) => {
         /// A kernel for all sets that differ in their vectors of float32.
@@ -93,9 +93,9 @@ pub unsafe trait Simd: Copy + Send + Sync {
     /// Rows of inputs, and of weights, that the micro-kernel takes at once: as many sums as there are registers for.
     const TILE: (usize, usize);
 
-    /// Asks for the memory at an address, which need not exist, before it is read: into the second-level cache. The
-    /// first level has room for few requests at a time, which the loads themselves need; asked for there, weights
-    /// came at 0.6 to 0.8 of the speed on a Zen 4.
+    /// Prefetches the memory at an address, which need not exist, into the second-level cache. The first level has room
+    /// for only a few requests at a time, which the loads themselves need; prefetched there, weights arrived at 0.6 to
+    /// 0.8 of the speed on a Zen 4.
     #[inline(always)]
     fn prefetch<T>(self, _: *const T) {}
 
@@ -111,7 +111,7 @@ pub unsafe trait Simd: Copy + Send + Sync {
     fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
     /// The nearest bfloat16 numbers, ties to even; NaN stays NaN.
     fn nearest_bf16(self, value: Self::F32) -> Self::F32;
-    /// The sum of the lanes of each, with additions in the same order wherever it stands.
+    /// The sum of the lanes of each vector, added in the same order whatever the vector's place.
     fn sums(self, values: [Self::F32; 4]) -> [f32; 4];
     /// The first lane.
     fn first(self, value: Self::F32) -> f32;
@@ -163,14 +163,14 @@ pub unsafe trait Simd: Copy + Send + Sync {
     const BYTE_TILE: (usize, usize) = Self::TILE;
     /// Whether the first factor of [`byte_dot`](Self::byte_dot) is taken as a number from 0 to 255.
     const UNSIGNED: bool;
-    /// Whether [`byte_dot`](Self::byte_dot) inverts `b` where `a` is negative, which makes it -`b` - 1: what it adds for
-    /// these is too small by the size of `a`.
+    /// Whether [`byte_dot`](Self::byte_dot) inverts `b` where `a` is negative, which makes it -`b` - 1: the products
+    /// that it adds there are too small by the magnitude of `a`.
     const INVERTS: bool = false;
     /// Sums of products of bytes, in int32.
     type I32: Copy;
     fn zero_i32(self) -> Self::I32;
-    /// Adds the products of `a`, which has no sign where [`UNSIGNED`](Self::UNSIGNED) says so, and `b` to the sums in
-    /// `c`, exactly (modulo 2^32) but for what [`INVERTS`](Self::INVERTS) says; with a sign it is at least -127, as
+    /// Adds the products of `a`, which is unsigned where [`UNSIGNED`](Self::UNSIGNED) says so, and `b` to the sums in
+    /// `c`, exactly (modulo 2^32) except for what [`INVERTS`](Self::INVERTS) says. A signed `a` is at least -127, as
     /// rounding leaves it.
     fn byte_dot(self, a: Self::Bytes, b: Self::Bytes, c: Self::I32) -> Self::I32;
     /// The sum of the lanes of each.
@@ -188,21 +188,21 @@ pub unsafe trait Simd: Copy + Send + Sync {
     /// # Safety
     /// [`BYTES`](Self::BYTES) bytes can be read.
     unsafe fn load_halves(self, from: *const u8) -> (Self::Bytes, Self::Bytes);
-    /// As [`byte_dot`](Self::byte_dot), where `a` is from 0 to 15 and `b` has a sign, always exactly.
+    /// As [`byte_dot`](Self::byte_dot), where `a` is from 0 to 15 and `b` is signed; always exact.
     #[inline(always)]
     fn half_dot(self, a: Self::Bytes, b: Self::Bytes, c: Self::I32) -> Self::I32 {
         self.byte_dot(a, b, c)
     }
-    /// Sums as numbers, which are as many as [`LANES`](Self::LANES).
+    /// Converts sums to float32; there are [`LANES`](Self::LANES) of them.
     fn to_f32(self, sums: Self::I32) -> Self::F32;
-    /// For each lane of sums of products of bytes the number of the 16 bytes that it is of.
+    /// Spreads a number for each block of 16 bytes over the lanes in which the products of that block are summed.
     fn spread(self, of_blocks: [f32; 4]) -> Self::F32;
 }
 
-/// A table of trait functions that are one expression each, mostly of intrinsics, as in
+/// A table of trait functions that are one expression each, mostly of intrinsics.
 ///
-/// Stands inside of an `impl Simd`, whose `self` proves that the instructions are there; the functions that are
-/// marked `unsafe` read or write the memory that their contract in [`Simd`] names, and no other.
+/// It is used inside an `impl Simd`, whose `self` proves that the instructions are there; the functions that are marked
+/// `unsafe` read or write the memory that their contract in [`Simd`] names, and no other.
 macro_rules! intrinsics {
     () => {};
     (fn $name:ident($($arg:tt: $ty:ty),*) -> $result:ty = $body:expr; $($rest:tt)*) => {
@@ -263,7 +263,7 @@ macro_rules! vectors_of {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use vectors_of;
 
-/// [`Simd::vectorize`] of an [`vectors_of`].
+/// [`Simd::vectorize`] for a type made by [`vectors_of`].
 macro_rules! vectorize {
     () => {
         #[inline(always)]

@@ -136,7 +136,7 @@ fn halves(bytes: uint8x16_t) -> (int8x16_t, int8x16_t) {
     (vreinterpretq_s8_u8(vshrq_n_u8::<4>(bytes)), vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15))))
 }
 
-/// Two products of bytes fit in 16 bits: none is larger than 128 * 127 in size, because `a` is at most 127.
+/// Two products of bytes fit in 16 bits: none exceeds 128 * 127 in magnitude, because `a` is at most 127.
 #[target_feature(enable = "neon")]
 #[inline]
 fn widening_dot(a: int8x16_t, b: int8x16_t, c: int32x4_t) -> int32x4_t {
@@ -181,7 +181,7 @@ fn bfdot(a: uint16x8_t, b: uint16x8_t, mut c: float32x4_t) -> float32x4_t {
     c
 }
 
-/// Float16 as float32. (Stable Rust's intrinsic wants a type of vectors that it lacks.)
+/// Float16 as float32. (The intrinsic needs a vector type that stable Rust lacks.)
 #[target_feature(enable = "neon")]
 #[inline]
 fn widen_f16(narrow: uint16x4_t) -> float32x4_t {
@@ -204,7 +204,7 @@ fn widen(narrow: uint16x4_t) -> float32x4_t {
     vreinterpretq_f32_u32(vshll_n_u16::<16>(narrow))
 }
 
-/// Half a step is added, a little less if the last bit that stays is even.
+/// Adds half a step, or a little less if the last bit that remains is even.
 #[target_feature(enable = "neon")]
 #[inline]
 fn nearest(value: float32x4_t) -> float32x4_t {

@@ -69,8 +69,9 @@ pub struct QualityComparison {
 
 /// How far `other` is from `base` on some texts: perplexities, KL divergence, probabilities, top tokens, greedy texts.
 ///
-/// Both models read the windows that [`perplexity`](super::perplexity) reads by default. Their logits are compared position
-/// by position and dropped, so that only those of one batch are ever in memory, and some bytes for each token.
+/// Both models read the windows that [`perplexity`](super::perplexity) reads by default. Their logits are compared
+/// position by position and dropped, so that only those of one batch are ever in memory, besides some bytes for each
+/// token.
 ///
 /// ```
 /// use quantlab::measure::compare_quality;
@@ -108,7 +109,7 @@ pub fn compare_quality(base: &Loaded, other: &Loaded, texts: &[impl AsRef<str>])
     compare_quality_of_tokens(base, other, &sequences, &PerplexityOptions::default())
 }
 
-/// As [`compare_quality`], for texts that are token ids already, put before the models as `options` say.
+/// As [`compare_quality`], for texts that are token ids already, given to the models as `options` say.
 ///
 /// The result depends on the batch size by no more than float32's rounding. (A model in int8 with a threshold is the
 /// exception, as it is in bitsandbytes; see [`CausalLm::forward`](crate::model::CausalLm::forward).)

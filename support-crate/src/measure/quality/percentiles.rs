@@ -14,7 +14,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// The percentiles of these values, of which there must be at least one, and none that is NaN.
+    /// The percentiles of these values, of which there must be at least one and none may be NaN.
     pub(super) fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Box<[f32]> = values.map(|value| value as f32).collect();
         values.sort_unstable_by(f32::total_cmp);

@@ -5,7 +5,7 @@ use crate::measure::scoring::each_target;
 use crate::measure::windows::Window;
 use crate::model::Logits;
 
-/// The two exponentials that a logit takes in double precision, in multiplications of float32.
+/// The cost of the two exponentials that a logit takes in double precision, in multiplications of float32.
 const WORK: usize = 64;
 
 /// What is kept of two models' logits for one token.
@@ -13,7 +13,7 @@ const WORK: usize = 64;
 pub(super) struct Position {
     /// `-ln p` of the token that follows in the text, p being the base model's probability; in nats.
     pub base_nll: f64,
-    /// The same of the other model.
+    /// The same for the other model.
     pub nll: f64,
     /// `KL(base || other) = sum_i p_i (ln p_i - ln q_i)` over the vocabulary, in nats.
     pub kl: f64,
@@ -22,7 +22,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// What the probability of the token that follows is in the other model, less what it is in the base model.
+    /// The other model's probability of the token that follows, minus the base model's.
     pub fn probability_change(&self) -> f64 {
         (-self.nll).exp() - (-self.base_nll).exp()
     }
@@ -31,8 +31,8 @@ impl Position {
 /// All scored positions of each window. `base` and `other` (B, T, V) have a row for each window, padded on the right.
 ///
 /// # Errors
-/// Logits that are NaN; a probability of 0 for the token that follows, or, in the other model, for any token that the base
-/// model considers possible. `names` says in messages whose.
+/// Logits that are NaN; a probability of 0 for the token that follows, or, in the other model, for any token that the
+/// base model considers possible. The messages name the model, by `names`.
 pub(super) fn compare_batch(
     base: &Logits,
     other: &Logits,
@@ -60,16 +60,16 @@ fn compare(base: &[f32], other: &[f32], token: u32) -> Position {
     Position {
         base_nll: base_log_sum - f64::from(base[token as usize]),
         nll: other_log_sum - f64::from(other[token as usize]),
-        // Below 0 by rounding alone.
+        // Only rounding can make this negative.
         kl: (differences / base_sum + (other_log_sum - base_log_sum)).max(0.0),
         same_top: top.0 == top.1,
     }
 }
 
-/// `sum_i exp(logits[i] - largest)`, each of whose terms `each` sees.
+/// `sum_i exp(logits[i] - largest)`; `each` is called with each term.
 ///
-/// In double precision: a KL divergence is a small difference of large numbers. That of a model in bfloat16, some 1e-5 nats,
-/// is not far from what float32's rounding makes of exponentials and their logarithms.
+/// In double precision: a KL divergence is a small difference of large numbers. That of a model in bfloat16, some 1e-5
+/// nats, is not far from the error that float32's rounding makes in exponentials and their logarithms.
 fn sum_of_exp(logits: &[f32], largest: f64, mut each: impl FnMut(usize, f64)) -> f64 {
     let mut sum = 0.0;
     for (i, &logit) in logits.iter().enumerate() {

@@ -92,7 +92,7 @@ pub(super) fn parse(architecture: Architecture, keys: Map<String, Value>) -> Res
     })
 }
 
-/// The window of all layers. Qwen2 has one only if it is switched on, and then its first layers may do without.
+/// The window of all layers. Qwen2 has one only if it is switched on, and even then its first layers may have none.
 fn sliding_window(architecture: Architecture, keys: &Keys) -> Result<Option<usize>> {
     let layers = keys.num_hidden_layers;
     let windowed = match architecture {
@@ -114,8 +114,8 @@ fn sliding_window(architecture: Architecture, keys: &Keys) -> Result<Option<usiz
     }
 }
 
-/// The angle of each pair of numbers of a head for one position: `theta^(-2i / D)`, and for models whose
-/// context was lengthened after training the change that their config names.
+/// The angle by which one position rotates each pair of numbers of a head: `theta^(-2i / D)`, with the change that the
+/// config names for models whose context was lengthened after training.
 ///
 /// Source: `ROPE_INIT_FUNCTIONS` in transformers `modeling_rope_utils.py`.
 fn frequencies(keys: &Keys, head_dim: usize) -> Result<Vec<f32>> {
@@ -140,7 +140,7 @@ fn frequencies(keys: &Keys, head_dim: usize) -> Result<Vec<f32>> {
 }
 
 impl RopeScaling {
-    /// What becomes of the `plain` frequencies.
+    /// Applies the scaling to the `plain` frequencies.
     fn apply(&self, plain: impl Iterator<Item = f32>) -> Result<Vec<f32>> {
         let number = |name: &str, value: Option<f32>| {
             let value = value.filter(|value| value.is_finite() && *value > 0.0);
@@ -162,8 +162,8 @@ impl RopeScaling {
                         "`high_freq_factor` is {high}; it must be above `low_freq_factor`, which is {low}"
                     )));
                 }
-                // Turns slower than once in the context that the model was trained on are slowed down, fast
-                // ones left alone, and between the two there is a smooth passage.
+                // Rotations slower than one turn in the context that the model was trained on are slowed down, fast
+                // ones are left alone, and the transition between the two is smooth.
                 let scaled = plain.map(|frequency| {
                     let turns = trained * frequency / (2.0 * PI);
                     let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);

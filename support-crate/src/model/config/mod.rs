@@ -42,7 +42,7 @@ pub struct DecoderConfig {
     pub norm: NormKind,
     /// Added to the variance, or mean square, in norms.
     pub norm_epsilon: f64,
-    /// How a token's position comes in.
+    /// How a token's position enters the computation.
     pub positions: Positions,
     /// Which products have a bias.
     pub biases: Biases,
@@ -54,7 +54,7 @@ pub struct DecoderConfig {
     pub sliding_window: Option<usize>,
     /// Whether the output matrix is the token embedding.
     pub tie_word_embeddings: bool,
-    /// The tokens that end a text, each by itself.
+    /// The tokens that end a text, each on its own.
     pub eos_token_ids: Vec<u32>,
     /// How the checkpoint is quantized, if it is.
     pub quantization: Option<QuantizationConfig>,
@@ -82,13 +82,13 @@ pub enum NormKind {
     Rms,
 }
 
-/// How a token's position comes in.
+/// How a token's position enters the computation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Positions {
     /// A learned vector for each position is added to the token's.
     Learned,
-    /// Queries and keys are turned by angles that grow with the position: the angle of each pair of
-    /// numbers for one position, D / 2 of them.
+    /// Queries and keys are rotated by angles that grow with the position. `frequencies` holds the angle of each pair
+    /// of numbers for one position, D / 2 of them.
     Rotary {
         /// `inv_freq` in transformers.
         frequencies: Vec<f32>,
@@ -137,7 +137,7 @@ impl DecoderConfig {
         Ok(Self { quantization, ..config })
     }
 
-    /// Sizes that no model has would take memory that no machine has.
+    /// Rejects sizes that no model has: they would take memory that no machine has.
     fn check(&self) -> Result<()> {
         let sizes = [
             ("vocabulary", self.vocab_size, 1 << 24),
@@ -194,7 +194,7 @@ impl Architecture {
 fn keys_as<T: DeserializeOwned>(architecture: Architecture, keys: Map<String, Value>) -> Result<T> {
     let parse = |keys| serde_json::from_value::<T>(Value::Object(keys)).map_err(|cause| cause.to_string());
     parse(keys.clone()).map_err(|cause| {
-        // What is wrong with a value does not say whose value it is: that key alone has the same fault.
+        // An error about a value does not say which key has the value: that key alone gives the same error.
         let alone = |(key, value): &(String, Value)| parse(Map::from_iter([(key.clone(), value.clone())]));
         let is_named = cause.contains(" field `");
         let key = keys.into_iter().find(|key| !is_named && alone(key).err().as_ref() == Some(&cause));
@@ -225,7 +225,7 @@ fn activation(name: &str) -> Result<Activation> {
     }
 }
 
-/// A token id, or a list of them; anything else ends no text.
+/// A token id, or a list of them; anything else is ignored, as it ends no text.
 pub(super) fn token_ids(value: &Value) -> Vec<u32> {
     let ids = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok()).collect()

@@ -40,7 +40,7 @@ fn one_token_ends_a_text_or_several_do() {
         (json!(null), &[][..]),
         (json!(3), &[3]),
         (json!([3, 4, 9]), &[3, 4, 9]),
-        // What is no token id is never chosen.
+        // A value that is not a token id is never chosen.
         (json!(-1), &[]),
         (json!([3, "4", 1_u64 << 32]), &[3]),
     ] {
@@ -179,7 +179,7 @@ proptest! {
     }
 }
 
-/// Numbers of every size and sign, texts, lists and nothing.
+/// Numbers of every magnitude and sign, strings, lists, objects and null.
 fn any_value() -> impl Strategy<Value = Value> {
     prop_oneof![
         any::<u64>().prop_map(|number| json!(number)),

@@ -15,14 +15,14 @@ const HEAD_WEIGHT: &str = "lm_head.weight";
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub parameters: usize,
-    /// Bytes of weights, without what else quantized ones need.
+    /// Bytes of weights, without what quantized ones need besides.
     pub bytes: usize,
     /// Those of them that are read from a mapped file.
     pub mapped: usize,
     /// Bytes of scales of quantized weights, and the like.
     pub quant_state: usize,
-    /// Bytes of these that a step does not read: the tables that it takes single rows of, and what is only kept to
-    /// be saved.
+    /// How many of all these bytes a step does not read: the tables that it takes single rows from, and what is kept
+    /// only to be saved.
     pub unread: usize,
     /// The parameters.
     pub tensors: Vec<TensorInfo>,
@@ -45,7 +45,7 @@ pub(super) struct Loader<'a, S> {
     numbers: Vec<f32>,
     counts: Counts,
     names: &'static Names,
-    /// Before the tensors' names in these files.
+    /// What precedes the tensors' names in these files.
     prefix: &'static str,
 }
 
@@ -80,7 +80,7 @@ impl<'a, S: Store> Loader<'a, S> {
     /// Reads everything.
     ///
     /// # Errors
-    /// A tensor that is missing or does not fit the config, by name; a module to skip that there is not.
+    /// A tensor that is missing or does not fit the config, by name; a module to skip that does not exist.
     pub fn load(mut self) -> Result<(Parts<S>, Counts)> {
         let (config, names) = (self.config, self.names);
         let (v, c) = (config.vocab_size, config.hidden_size);
@@ -126,7 +126,8 @@ impl<'a, S: Store> Loader<'a, S> {
         let method = self.method(HEAD);
         let tied = self.config.tie_word_embeddings;
         let name = if tied { self.weight(self.names.token_embedding) } else { HEAD_WEIGHT.to_owned() };
-        // A checkpoint whose list of modules to skip leaves the head out has quantized it, unless it is tied.
+        // In a checkpoint whose list of modules to skip does not name the head, the head is quantized, unless it is
+        // tied.
         let method = method.filter(|_| !(self.saved && tied));
         match method {
             Some(method) => self.quantized(HEAD, (&name, HEAD_WEIGHT), [v, c], false, method, tied).map(Some),
@@ -177,7 +178,7 @@ impl<'a, S: Store> Loader<'a, S> {
     }
 
     /// A quantized layer, read from the tensor `from` and counted as the tensor `name`. transformers counts its weights
-    /// and not their scales; of one that is a copy of a tied tensor, the memory and not the weights.
+    /// but not their scales; for a copy of a tied tensor, the memory but not the weights.
     fn quantized(
         &mut self,
         module: &str,

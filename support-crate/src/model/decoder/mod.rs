@@ -46,7 +46,7 @@ pub(super) struct Parts<S: Store> {
 
 pub(super) struct Block<S: Store> {
     pub attention_norm: Norm<S>,
-    /// C -> (H + 2 J) D: queries, keys and values, whose outputs are joined if they are several.
+    /// C -> (H + 2 J) D: queries, keys and values, whose outputs are joined if there are several.
     pub attention_in: Vec<Linear<S>>,
     /// H D -> C
     pub attention_out: Linear<S>,

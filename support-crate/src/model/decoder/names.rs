@@ -4,12 +4,12 @@ use crate::model::Architecture;
 
 /// The names of a family's tensors, as transformers has them. Each stands before `.weight` and `.bias`.
 pub(super) struct Names {
-    /// Before all but the head's, in most checkpoints; some are saved without the head around the model.
+    /// What precedes all names but the head's in most checkpoints; some are saved without the head around the model.
     pub prefix: &'static str,
     pub token_embedding: &'static str,
-    /// Of a family that learns positions.
+    /// For families that learn positions.
     pub position_embedding: &'static str,
-    /// Before the names of a block's parts, with the number of the block in between.
+    /// What precedes the names of a block's parts, with the number of the block in between.
     pub blocks: &'static str,
     pub attention_norm: &'static str,
     /// One joint layer, or several whose outputs are joined.
@@ -17,7 +17,7 @@ pub(super) struct Names {
     pub attention_out: &'static str,
     pub mlp_norm: &'static str,
     pub mlp_in: &'static str,
-    /// Of a gated feed-forward part.
+    /// For a gated feed-forward part.
     pub mlp_up: Option<&'static str>,
     pub mlp_out: &'static str,
     pub final_norm: &'static str,

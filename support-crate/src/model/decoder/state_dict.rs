@@ -28,7 +28,7 @@ impl<S: Store> Decoder<S> {
             }
         }
         for Linear { name, shape, weight, bias } in parts.blocks.iter().flat_map(|block| block.linears()) {
-            // Unless bitsandbytes' layer has taken the place of the family's own.
+            // Transposed as in the family, unless bitsandbytes' layer has taken the place of the family's own.
             tensors.extend(self.matrix(name, weight, *shape, names.transposed)?);
             if let Some(bias) = bias {
                 tensors.push(self.vector(format!("{name}.bias"), bias)?);
@@ -62,7 +62,7 @@ impl<S: Store> Decoder<S> {
         StateTensor { name, dtype: dtype.to_safetensors(), shape, bytes: Box::new(bytes) }
     }
 
-    /// A vector, which on a CPU is kept in float32: in the precision of the model if that changes no number.
+    /// A vector, which is kept in float32 on a CPU: saved in the precision of the model if that changes no number.
     fn vector(&self, name: String, vector: &S::Vector) -> Result<StateTensor<'_>> {
         let values = self.store.vector_values(vector)?;
         let is_exact = self.info.dtype != Precision::BFloat16
@@ -80,7 +80,7 @@ fn bytes_as(dtype: Precision, values: &[f32], columns: Option<usize>) -> Vec<u8>
     }
 }
 
-/// The numbers one after the other, or column after column of a matrix of so many.
+/// The numbers one after the other, or column by column for a matrix with so many columns.
 fn bytes_of<T: Copy, const N: usize>(values: &[T], columns: Option<usize>, to_bytes: fn(T) -> [u8; N]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(N * values.len());
     match columns {

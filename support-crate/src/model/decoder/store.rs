@@ -11,7 +11,7 @@ use crate::model::weights::{StateTensor, UnreadTensor};
 pub(in crate::model) trait Store: Send + Sync {
     /// A matrix in the precision of the model.
     type Tensor: Send + Sync;
-    /// A bias, or the numbers of a norm, in what is computed in.
+    /// A bias, or the numbers of a norm, in the precision of the computation.
     type Vector: Send + Sync;
     /// A matrix in a quantized format.
     type Quantized: Send + Sync;
@@ -22,7 +22,7 @@ pub(in crate::model) trait Store: Send + Sync {
     /// As [`UnreadTensor::read`]; no room for it.
     fn matrix(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self::Tensor>;
 
-    /// Reads a vector in `dtype`, which is computed in.
+    /// Reads a vector in `dtype`, the precision of the computation.
     ///
     /// # Errors
     /// As [`matrix`](Self::matrix).

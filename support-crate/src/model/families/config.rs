@@ -1,7 +1,7 @@
 //! `config.json` of a family that candle-transformers computes.
 //!
-//! candle-transformers reads a part of the keys and passes over the rest, divides and indexes by what it reads, and
-//! needs some that transformers has defaults for. Here every key that changes the result is honoured, put into the
+//! candle-transformers reads some of the keys and ignores the rest, divides and indexes by what it reads, and needs
+//! some keys for which transformers has defaults. Here every key that changes the result is honoured, put into the
 //! weights, or refused.
 
 use candle_nn::VarBuilder;
@@ -24,9 +24,9 @@ pub(in crate::model) struct FamilyConfig {
     pub n_head: usize,
     pub n_kv_head: usize,
     pub head_dim: usize,
-    /// Numbers of a head that are turned by its position.
+    /// How many numbers of a head are rotated by its position.
     pub rotary_dim: usize,
-    /// Tokens that go into an empty model at once, at most.
+    /// The most tokens that go into an empty model at once.
     pub prefill: usize,
     pub tie_word_embeddings: bool,
     pub eos_token_ids: Vec<u32>,
@@ -96,7 +96,7 @@ impl FamilyConfig {
         };
         config.apply_window()?;
         (family.adapt)(&mut config)?;
-        // Lists of them would not be read, and none is needed.
+        // Lists of ids could not be read, and none of these keys is needed.
         for key in ["bos_token_id", "eos_token_id", "pad_token_id"] {
             config.keys.insert(key.to_owned(), Value::Null);
         }
@@ -106,7 +106,7 @@ impl FamilyConfig {
     /// The model over the tensors of `vb`, for sequences of at most `capacity` tokens.
     pub(super) fn build(&self, capacity: usize, vb: VarBuilder<'_>) -> Result<Call> {
         let mut keys = self.keys.clone();
-        // So long are the tables of angles, and with some families the cache.
+        // This is the length of the tables of angles and, in some families, of the cache.
         keys.insert("max_position_embeddings".to_owned(), capacity.into());
         (self.family.build)(keys, vb).context(|| format!("a model of type {}", self.family.model_type))
     }
@@ -140,7 +140,7 @@ impl FamilyConfig {
     }
 }
 
-/// What transformers 5 calls `rope_parameters`, under the names of before; scaling that nothing comes of is left out.
+/// Puts what transformers 5 calls `rope_parameters` under the older names; scaling that has no effect is left out.
 fn flatten_rope(keys: &mut Map<String, Value>) -> Result<()> {
     let mut scaling = keys.remove("rope_scaling").filter(|value| !value.is_null());
     if let Some(whole @ Value::Object(_)) = keys.remove("rope_parameters") {
@@ -218,7 +218,7 @@ fn head_dim(family: &Family, keys: &Map<String, Value>, hidden_size: usize, n_he
     }
 }
 
-/// A number of things of which there is at least one.
+/// A count of things, of which there must be at least one.
 fn size(keys: &Map<String, Value>, key: &str, most: usize) -> Result<usize> {
     let value = keys.get(key).ok_or_else(|| Error::format(format!("missing field `{key}`")))?;
     let size = value.as_u64().and_then(|size| usize::try_from(size).ok()).filter(|size| (1..=most).contains(size));
@@ -258,10 +258,10 @@ pub(super) fn check_query_scale(config: &mut FamilyConfig) -> Result<()> {
     }
 }
 
-/// Every so many layers, one has no window.
+/// One layer in every so many has no window.
 pub(super) fn gemma3(config: &mut FamilyConfig) -> Result<()> {
     check_query_scale(config)?;
-    // The cache of its layers without a window takes several tokens of several heads in another order only.
+    // With several heads, the cache of its layers without a window takes several tokens only in another order.
     if config.n_kv_head > 1 {
         config.prefill = 1;
     }
@@ -287,7 +287,7 @@ pub(super) fn gemma3(config: &mut FamilyConfig) -> Result<()> {
     Ok(())
 }
 
-/// It has a window whether or not it is switched on.
+/// candle-transformers' model has a window whether or not it is switched on.
 pub(super) fn qwen2(config: &mut FamilyConfig) -> Result<()> {
     config.keys.insert("sliding_window".to_owned(), config.context_len.into());
     Ok(())
@@ -307,7 +307,7 @@ pub(super) fn smollm3(config: &mut FamilyConfig) -> Result<()> {
     Ok(())
 }
 
-/// Without it, there is no cache.
+/// Without `use_cache`, there is no cache.
 pub(super) fn stablelm(config: &mut FamilyConfig) -> Result<()> {
     config.keys.insert("use_cache".to_owned(), true.into());
     Ok(())

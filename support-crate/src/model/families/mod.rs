@@ -1,9 +1,9 @@
-//! Models of candle-transformers: families that this library's own decoder does not know, and Llama, Mistral and
-//! Qwen2 beside it.
+//! Models of candle-transformers: families that this library's own decoder does not know, and Llama, Mistral and Qwen2
+//! as an alternative to it.
 //!
-//! [`table`] says what there is, `docs/families.md` what each can do. The models have no position for each sequence,
-//! so that a batch cannot be padded, and keep keys and values inside. A cache is therefore a model of its own over
-//! the same tensors, which are counted and not copied.
+//! [`table`] lists the families, `docs/families.md` what each can do. The models have no separate positions for each
+//! sequence, so a batch cannot be padded, and they keep keys and values inside. A cache is therefore a model of its own
+//! over the same tensors, which are reference-counted, not copied.
 
 mod config;
 mod table;
@@ -50,9 +50,9 @@ pub struct FamilyCache {
     capacity: usize,
     /// Sequences that the model has.
     batch: usize,
-    /// Which of them are still wanted. The others are computed along.
+    /// Which of them are still wanted. The others are computed along with them.
     rows: Vec<u32>,
-    /// Tokens of each that it has seen; none if it was stopped in the middle of a step.
+    /// How many tokens of each it has seen; `None` if it was stopped in the middle of a step.
     past_len: Option<usize>,
 }
 
@@ -64,8 +64,8 @@ pub(super) fn names() -> String {
 
 /// The config of a model that candle-transformers is to compute; none if this library's own decoder is.
 ///
-/// Its families come to candle-transformers on the engine of the same tensors, unless they are quantized or their
-/// config is one that it computes differently from transformers.
+/// On the engine that has the same tensors, candle-transformers computes the decoder's families too, unless they are
+/// quantized or their config is one that it computes differently from transformers.
 ///
 /// # Errors
 /// A file that cannot be read; a family that only candle-transformers knows, on another engine or quantized, or

@@ -1,4 +1,4 @@
-//! Which families there are, and how candle-transformers' model of each is called.
+//! Which families there are, and how to call candle-transformers' model of each.
 //!
 //! There is one adapter for each shape of call ([`own_cache`], [`separate_cache`]), not for each model.
 
@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use super::config::{self, FamilyConfig};
 use crate::error::{Error, Result};
 
-/// A model of candle-transformers, to be called with token ids (B, T) that come after so many others. It remembers
-/// those; how its result is to be read, its family's [`Output`] says.
+/// A model of candle-transformers, to be called with token ids (B, T) and the number of tokens that come before them,
+/// which it remembers. Its family's [`Output`] says how to read the result.
 pub(super) type Call = Box<dyn FnMut(&Tensor, usize) -> candle_core::Result<Tensor> + Send + Sync>;
 
 /// What is known of a family.
@@ -22,12 +22,12 @@ pub(super) struct Family {
     pub model_type: &'static str,
     /// transformers' own values for keys that a config may leave out and that candle-transformers needs.
     pub defaults: fn() -> Value,
-    /// Keys that candle-transformers does not heed, and as JSON the value that it computes with.
+    /// Keys that candle-transformers ignores, each with the value that it computes with, as JSON.
     pub fixed: &'static [(&'static str, &'static str)],
-    /// Whether `head_dim` is heeded; else a head is as wide as the hidden state divided by the number of heads.
+    /// Whether `head_dim` is used; if not, a head is as wide as the hidden state divided by the number of heads.
     pub has_head_dim: bool,
-    /// Whether the angles of rotary positions are float32 even if the weights are not. In bfloat16 a position
-    /// beyond 256 is not a number of its own.
+    /// Whether the angles of rotary positions are float32 even if the weights are not. In bfloat16, positions beyond
+    /// 256 are not all distinct.
     pub exact_positions_in_half: bool,
     /// What becomes of a sliding window.
     pub window: Window,
@@ -35,7 +35,7 @@ pub(super) struct Family {
     pub output: Output,
     /// What else there is to check and to change in a config.
     pub adapt: fn(&mut FamilyConfig) -> Result<()>,
-    /// What a tensor is multiplied by when it is loaded: a setting that candle-transformers does not heed.
+    /// What a tensor is multiplied by when it is loaded: a setting that candle-transformers ignores.
     pub factor: fn(&FamilyConfig, &str) -> f64,
     /// The model over the tensors of `VarBuilder`, with nothing in its cache.
     pub build: fn(Map<String, Value>, VarBuilder<'_>) -> Result<Call>,
@@ -46,11 +46,11 @@ pub(super) struct Family {
 pub(super) enum Window {
     /// It has none.
     Never,
-    /// Its mask is off by one, and there is none for a single token after others: texts as long as the window, in
+    /// Its mask is off by one, and there is none for a single token after others: texts no longer than the window, in
     /// which it hides nothing, are exact.
     LimitsContext,
-    /// Only a single token after others sees the right part of the past: all that does not fit the window goes
-    /// in one by one.
+    /// Only a single token after others sees the right part of the past: whatever does not fit into the window goes in
+    /// one token at a time.
     LimitsPrefill,
 }
 
@@ -94,7 +94,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         },
         fixed: &[
             ("tie_word_embeddings", "true"),
-            // transformers reads it and does not heed it.
+            // transformers reads it and then ignores it.
             ("attn_logit_softcapping", "null"),
             ("use_bidirectional_attention", "false"),
             FULL_ROTATION,

@@ -1,8 +1,8 @@
 //! The tensors of a model of candle-transformers.
 //!
-//! A model is built twice over: first over tensors without memory, which tells what it needs, of which shape, and
-//! whether its config makes sense to it; then, when all of that is there, over what the files hold. So a file that
-//! does not fit is found before anything is read, and nothing in candle-transformers has to deal with it.
+//! A model is built twice: first over tensors without memory, which shows what it needs, in which shapes, and whether
+//! its config makes sense to it; then, if all of that is there, over what the files hold. So a file that does not fit
+//! is found before anything is read, and nothing in candle-transformers has to deal with it.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -39,10 +39,10 @@ pub(super) fn needed(config: &FamilyConfig) -> Result<Vec<(String, Vec<usize>)>>
     Ok(asked)
 }
 
-/// Reads all of `needed`, of which each has been found to be there.
+/// Reads all of `needed`, each of which has been found to be there.
 ///
 /// # Errors
-/// A tensor that is missing, has another shape, or other numbers than floating-point ones, by name.
+/// A tensor that is missing, has another shape, or holds numbers that are not floating-point, by name.
 pub(super) fn read(
     config: &FamilyConfig,
     needed: &[(String, Vec<usize>)],

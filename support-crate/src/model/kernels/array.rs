@@ -18,7 +18,7 @@ pub(in crate::model) enum Array {
 }
 
 impl Array {
-    /// Reads a matrix: where the file is mapped, if it has the numbers so.
+    /// Reads a matrix: in place where the file is mapped, if it has the numbers in this format.
     ///
     /// # Errors
     /// As [`UnreadTensor::read`]; float16, which no kernel multiplies.

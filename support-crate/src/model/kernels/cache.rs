@@ -11,7 +11,7 @@ use crate::model::cache::no_cache_room;
 use crate::model::decoder::cache_bytes;
 use crate::model::{DecoderConfig, Precision, Step};
 
-/// For each layer keys and values, (B, J, capacity, D) each: what attention of one head reads is one piece.
+/// Keys and values of each layer, (B, J, capacity, D) each: what the attention of one head reads is contiguous.
 #[derive(Debug)]
 pub struct KernelCache {
     layers: Vec<Layer>,
@@ -112,7 +112,7 @@ impl KernelCache {
 }
 
 impl Layer {
-    /// `len` zeros of each, or `None` where there is no memory.
+    /// `len` zeros each for keys and values, or `None` if there is not enough memory.
     fn new(len: usize, dtype: Precision) -> Option<Self> {
         Some(match dtype {
             Precision::Float16 => Self::Float16([zeros(len)?, zeros(len)?]),
@@ -121,16 +121,16 @@ impl Layer {
     }
 }
 
-/// Zeros that take no memory until they are touched, or `None` where there is none; `vec!` would end the process.
+/// Zeros that take no memory until they are touched, or `None` if there is not enough; `vec!` would end the process.
 fn zeros<T: Plain>(len: usize) -> Option<Vec<T>> {
     let layout = Layout::array::<T>(len).ok()?;
     if layout.size() == 0 {
         return Some(Vec::new());
     }
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not zero.
     let start = unsafe { alloc_zeroed(layout) }.cast::<T>();
-    // SAFETY: the allocator of `Vec` has given these bytes just now, for so many numbers; any bytes are a number, and zeros
-    // are 0.
+    // SAFETY: the allocator of `Vec` has just allocated these bytes, for this many numbers; any bytes are a valid
+    // number, and zeros are 0.
     (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, len, len) })
 }
 
@@ -145,9 +145,9 @@ mod tests {
         assert_eq!(zeros::<f32>(0), Some(Vec::new()));
         assert_eq!(zeros(2), Some(vec![f16::ZERO; 2]));
         assert_eq!(zeros(3), Some(vec![0.0; 3]));
-        // The first is no size, the second one that no machine has.
+        // The first is not a valid size, the second is one that no machine has.
         assert_eq!(zeros::<f32>(usize::MAX), None);
-        // Seen from outside, or an optimizer may leave the allocation out, and what it says with it.
+        // Without `black_box`, an optimizer may remove the allocation, and what it says with it.
         assert_eq!(black_box(zeros::<f32>(isize::MAX as usize / size_of::<f32>())), None);
     }
 }

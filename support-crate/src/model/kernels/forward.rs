@@ -1,4 +1,4 @@
-//! A step of a decoder on the CPU, with the kernels of [`quantlab_kernels`], in one sitting.
+//! A step of a decoder on the CPU, computed in one go by the kernels of [`quantlab_kernels`].
 //!
 //! Letters in shapes as in [`decoder`](crate::model::decoder), and: B sequences, T new tokens of each, M = B T rows.
 //! Memory of a step is kept for the next one: a step of one token allocates nothing.
@@ -96,7 +96,7 @@ impl<'a> Pass<'a> {
         x
     }
 
-    /// Adds what attention makes of `x` (M, C) to it.
+    /// Adds the output of attention for `x` (M, C) to `x`.
     fn attention(
         &self,
         layer: usize,
@@ -136,7 +136,7 @@ impl<'a> Pass<'a> {
         self.linear(&block.attention_out, &attended, heads * d, epilogue, x)
     }
 
-    /// Adds what the feed-forward part makes of `x` (M, C) to it.
+    /// Adds the output of the feed-forward part for `x` (M, C) to `x`.
     fn feed_forward(&self, block: &Block, x: &mut [f32], normed: &mut [f32]) -> Result<()> {
         let config = &self.model.config;
         let (c, inner) = (config.hidden_size, config.intermediate_size);

@@ -1,8 +1,8 @@
 //! The engine `kernels`: this library's own kernels over its own memory.
 //!
-//! Decoding one token reads every weight once and does little with it, so its limit is the speed of memory; a
-//! library's operations, one by one, spend as long again on being called. Here a block is five operations, shared
-//! among threads that wait for the next one.
+//! Decoding one token reads every weight once and does little with it, so it is limited by the speed of memory; calling
+//! a library's operations one by one takes as long again. Here a block is five operations, shared among threads that
+//! wait for the next one.
 
 mod array;
 mod cache;

@@ -107,7 +107,7 @@ impl Operations for Candle {
 
     fn dequantize_4bit(&self, weight: &FourBitTensors<Tensor>) -> Result<Tensor> {
         let FourBitTensors { packed, absmax, minimum, pairs, blocks, blocksize, n, k } = weight;
-        // As an index of one byte, 255 is no index but a zero.
+        // With one-byte indices, 255 is not an index but gives a zero.
         let numbers = pairs.index_select(&packed.to_dtype(DType::U32)?, 0)?; // (bytes, 2)
         let mut numbers = numbers.reshape((*blocks, *blocksize))?.broadcast_mul(absmax)?;
         if let Some(minimum) = minimum {

@@ -9,33 +9,33 @@ use crate::model::{Activation, Precision};
 
 /// The operations that a transformer is made of, as a tensor library has them.
 ///
-/// Tensors are what is computed in, but for matrices of weights.
+/// Tensors are in the precision of the computation, except for matrices of weights.
 pub(in crate::model) trait Operations: Send + Sync {
     type Tensor: fmt::Debug + Send + Sync + 'static;
 
-    /// Reads a tensor of weights, in the precision of the model or in what is computed in.
+    /// Reads a tensor of weights, in the precision of the model or of the computation.
     fn read(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self::Tensor>;
     /// A tensor of uint8.
     fn bytes(&self, values: &[u8], shape: &[usize]) -> Result<Self::Tensor>;
     /// The content of a tensor of uint8, in main memory.
     fn bytes_of(&self, x: &Self::Tensor) -> Result<Vec<u8>>;
-    /// Numbers that are float32 on the device, whatever is computed in.
+    /// Numbers in float32 on the device, whatever the precision of the computation.
     fn float32(&self, values: &[f32], shape: &[usize]) -> Result<Self::Tensor>;
 
     /// Waits until everything that was started has been computed.
     fn synchronize(&self) -> Result<()>;
     fn zeros(&self, shape: &[usize]) -> Result<Self::Tensor>;
-    /// Numbers on the device, in what is computed in.
+    /// Numbers on the device, in the precision of the computation.
     fn numbers(&self, values: &[f32], shape: &[usize]) -> Result<Self::Tensor>;
     /// All numbers of a tensor, in main memory.
     fn values(&self, x: &Self::Tensor) -> Result<Vec<f32>>;
-    /// Rows of the first dimension, in what is computed in.
+    /// Rows of the first dimension, in the precision of the computation.
     fn rows(&self, table: &Self::Tensor, rows: &[u32]) -> Result<Self::Tensor>;
     fn add(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
     fn multiply(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
     /// `x` (M, in), `weight` (out, in), `bias` (out) to (M, out).
     fn linear(&self, x: &Self::Tensor, weight: &Self::Tensor, bias: Option<&Self::Tensor>) -> Result<Self::Tensor>;
-    /// The matrix (n, k), in what is computed in: each number times the `absmax` of its block, in float32.
+    /// The matrix (n, k), in the precision of the computation: each number times the `absmax` of its block, in float32.
     fn dequantize_4bit(&self, weight: &FourBitTensors<Self::Tensor>) -> Result<Self::Tensor>;
     /// LLM.int8(): `x` (M, in), rounded to 8 bits row by row, `bias` (out) to (M, out).
     ///

@@ -18,7 +18,7 @@ pub(in crate::model) struct QuantizedTensors<T> {
     rest: Box<dyn QuantizedWeight>,
 }
 
-/// The operations that there are.
+/// The formats for which there are operations.
 #[derive(Debug)]
 pub(in crate::model) enum Tensors<T> {
     FourBit(FourBitTensors<T>),
@@ -34,8 +34,8 @@ pub(in crate::model) struct FourBitTensors<T> {
     pub absmax: T,
     /// What a code of 0 stands for, where that is not 0: (blocks, 1), float32.
     pub minimum: Option<T>,
-    /// The two numbers of each byte, as parts of `absmax`: (256, 2), float32. A look-up by bytes gives both in
-    /// their order; one by half bytes would be two, to be interleaved.
+    /// The two numbers of each byte, as parts of `absmax`: (256, 2), float32. Looking up a byte gives both in their
+    /// order; looking up half bytes would give two results, to be interleaved.
     pub pairs: T,
     pub blocks: usize,
     pub blocksize: usize,
@@ -54,11 +54,11 @@ pub(in crate::model) struct Int8Tensors<T> {
     pub threshold: f32,
 }
 
-/// What is added to int8 to be stored without a sign.
+/// What is added to int8 numbers so that they can be stored unsigned.
 pub(in crate::model) const SHIFT: u8 = 128;
 
 impl<T> QuantizedTensors<T> {
-    /// Codes go to the device; scales too, and stay in main memory to be saved.
+    /// Moves the codes to the device; the scales go there too, and stay in main memory to be saved.
     ///
     /// # Errors
     /// No room on the device; a format that only kernels compute.

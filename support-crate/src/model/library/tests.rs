@@ -64,7 +64,7 @@ fn product<L: Operations>(library: &L, x: &[f32], rows: &Int8Rows, threshold: f3
     library.values(&library.linear_int8(&x, &weight, Some(&bias)).unwrap()).unwrap()
 }
 
-/// Rows as usual; of zeros; too small for a factor; with an outlier; with what is no number.
+/// Ordinary rows; rows of zeros; too small for a factor; with an outlier; with NaN or infinity.
 #[test]
 fn int8_of_any_row_is_that_of_the_kernels() {
     let mut x = numbers(6 * K, 2);

@@ -21,8 +21,8 @@ pub(in crate::model) struct Torch {
 pub(in crate::model) struct TorchTensor(Tensor);
 
 // SAFETY: libtorch's tensors may be read, and new ones made from them, on several threads at once. Caches, the only
-// ones that are written to, are written through `&mut`. Nobody outside of `model` gets the tensor itself, of which even
-// `&Tensor` gives a shallow clone that may be written to and resized.
+// ones that are written to, are written through `&mut`. No code outside of `model` gets the tensor itself: even a
+// `&Tensor` gives a shallow clone, which may be written to and resized.
 unsafe impl Sync for TorchTensor {}
 
 impl Torch {
@@ -69,8 +69,9 @@ impl Torch {
         {
             return Err(Error::system(format!("libtorch made {x:?} for {dtype} of the shape {:?}", tensor.shape)));
         }
-        // SAFETY: this tensor is on the CPU, `len` numbers, at least one, of this size one after the other, as was just looked at; zeros
-        // have been written to all of it, and any bytes are a number of a `Wanted` type. Nobody else has it yet.
+        // SAFETY: as was just checked, this tensor is on the CPU and holds `len` numbers, at least one, of this size,
+        // contiguously; zeros have been written to all of it, and any bytes are a valid number of a `Wanted` type.
+        // Nobody else has it yet.
         tensor.read_to(unsafe { std::slice::from_raw_parts_mut(x.data_ptr().cast::<T>(), len) })?;
         computed(|| x.f_to_device(self.torch))
     }

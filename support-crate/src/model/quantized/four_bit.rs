@@ -25,14 +25,15 @@ pub(super) struct FourBitMatrix {
     compute: Compute,
 }
 
-/// What products with 4-bit weights are computed in; what is neither float32 nor bfloat16 is float32.
+/// What products with 4-bit weights are computed in: anything other than float32 and bfloat16 becomes float32.
 pub(super) fn compute(dtype: Precision) -> Compute {
     if dtype == Precision::BFloat16 { Compute::BFloat16 } else { Compute::Float32 }
 }
 
 impl FourBitMatrix {
-    /// Scales that are quantized are unpacked, half a bit for each weight, so that no kernel has to. They are kept
-    /// as they were too, an eighth of a bit: the codes do not follow from the scales, and a file has the codes.
+    /// Scales that are quantized are unpacked, which takes half a bit for each weight, so that no kernel has to. They
+    /// are also kept as they were, an eighth of a bit: the codes cannot be derived from the scales, and a file has the
+    /// codes.
     fn new(quantized: Quantized4Bit, compute_dtype: Precision) -> Self {
         let unpacked = match quantized.absmax() {
             Absmax::Float32(_) => Vec::new(),
@@ -41,7 +42,7 @@ impl FourBitMatrix {
         Self { quantized, unpacked, compute: compute(compute_dtype) }
     }
 
-    /// Of full precision, to be multiplied in `compute_dtype`.
+    /// Quantizes weights of full precision, to be multiplied in `compute_dtype`.
     ///
     /// # Errors
     /// A weight that is NaN or infinite, by output and input. The caller has checked the block size.

@@ -19,10 +19,11 @@ pub(super) struct Int4Matrix {
 }
 
 impl Int4Matrix {
-    /// Of full precision, to be multiplied in `compute_dtype`, or with inputs of 8 bits if there is none.
+    /// Quantizes weights of full precision, to be multiplied in `compute_dtype`, or with inputs of 8 bits if it is
+    /// `None`.
     ///
     /// # Errors
-    /// A weight that is NaN or infinite, by output and input; rows that are no whole groups.
+    /// A weight that is NaN or infinite, by output and input; rows that are not whole groups.
     pub fn quantize(weights: FullPrecision<'_>, group_size: usize, compute_dtype: Option<Precision>) -> Result<Self> {
         let k = weights.tensor.shape[1];
         AffineInt4::check_rows(k, group_size)?;

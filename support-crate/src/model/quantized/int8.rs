@@ -42,7 +42,7 @@ impl Int8Matrix {
         Self { rows, sums, activations }
     }
 
-    /// Of full precision.
+    /// Quantizes weights of full precision.
     ///
     /// # Errors
     /// A weight that is NaN or infinite, or would be in float16, by output and input; too many inputs.
@@ -57,10 +57,10 @@ impl Int8Matrix {
         Ok(Self::new(Int8Rows::with_values(values, scb, k)?, threshold))
     }
 
-    /// Of full precision, for inputs by the scales of a calibration.
+    /// Quantizes weights of full precision, for inputs quantized by the scales of a calibration.
     ///
     /// # Errors
-    /// As [`quantize`](Self::quantize), but for float16; scales of another number of inputs.
+    /// As [`quantize`](Self::quantize), except for float16; scales for another number of inputs.
     pub fn quantize_static(weights: FullPrecision<'_>, calibration: &LayerCalibration) -> Result<Self> {
         let (k, LayerCalibration { channels, scale, .. }) = (weights.tensor.shape[1], calibration);
         if *channels != k {

@@ -1,4 +1,4 @@
-//! Quantized layers: made of full precision while they are read, or read as a checkpoint has them.
+//! Quantized layers: made from full precision while they are read, or read as a checkpoint has them.
 //!
 //! A file for each way to hold a matrix: what makes it, what reads it, what kernels multiply, what is saved.
 
@@ -96,8 +96,8 @@ impl<'a> Source<'a> {
         found.map_err(Error::in_file)
     }
 
-    /// Quantizes the weight of `module`. `numbers` is memory for weights in float32: where each layer gave back its own,
-    /// the system's allocator would keep several.
+    /// Quantizes the weight of `module`. `numbers` is memory for weights in float32, shared by all layers: if each
+    /// layer gave back its own, the system's allocator would keep several.
     ///
     /// # Errors
     /// As [`UnreadTensor::read`]; weights that are not finite; sizes that the format does not have.

@@ -19,8 +19,8 @@ pub(in crate::model) struct FullPrecision<'a> {
     pub numbers: &'a mut Vec<f32>,
 }
 
-/// Rows that are read and quantized before the next are read: as many as the largest block has numbers, so that no
-/// block goes on in the next.
+/// How many rows are read and quantized before the next are read: as many as the largest block has numbers, so that no
+/// block continues into the next rows.
 const ROWS: usize = 4096;
 
 /// About how many numbers a thread quantizes at once, a multiple of every block size.
@@ -65,13 +65,13 @@ impl FullPrecision<'_> {
     }
 }
 
-/// (Not by a function pointer: inlined, `nearest` becomes vector code.)
+/// (Generic rather than a function pointer: inlined, `nearest` becomes vector code.)
 fn round(numbers: &mut [f32], nearest: impl Fn(f32) -> f32 + Sync) {
     thread_scope().split_mut(numbers, 1, 4, &|_, part| part.iter_mut().for_each(|number| *number = nearest(*number)));
 }
 
 /// Says where in the tensor the number that cannot be quantized is: `numbers` are rows of `k` from the row `first` on,
-/// and the parts that threads quantize count from where they begin.
+/// whereas the parts that threads quantize count from their own beginning.
 fn place(numbers: &[f32], name: &str, (first, k): (usize, usize), error: Error) -> Error {
     let unfit = |number: &f32| !number.is_finite() || number.abs() > f32::from(f16::MAX);
     match numbers.iter().position(unfit) {

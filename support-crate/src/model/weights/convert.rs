@@ -55,8 +55,8 @@ pub(super) fn all_finite<T: Wanted>(numbers: &[T]) -> bool {
     finite.into_inner()
 }
 
-/// Reads the numbers of a tensor from `start` on that `out` has room for; a matrix of that many `columns` is transposed
-/// on the way, and whole rows of the transpose are read. Says whether all numbers are finite.
+/// Reads as many numbers of a tensor as `out` has room for, from `start` on; a matrix of that many `columns` is
+/// transposed on the way, and whole rows of the transpose are read. Returns whether all numbers are finite.
 pub(super) fn read<S: InFile, W: Wanted>(
     bytes: &[u8],
     columns: Option<usize>,
@@ -130,7 +130,7 @@ mod tests {
         ) {
             let values: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            // Some rows of it, and as many numbers of the matrix as it is.
+            // Some rows of the transpose, and as many numbers of the matrix as it is.
             let first = first % columns;
             let (start, count) = (first * rows, count.min(columns - first) * rows);
             let mut out = vec![0.0_f32; count];

@@ -41,7 +41,7 @@ pub(in crate::model) struct UnreadTensor<'a> {
 }
 
 enum Origin {
-    /// And which of them has a tensor.
+    /// The files, and which of them has each tensor.
     Files {
         files: Vec<TensorFile>,
         file_of: HashMap<String, usize>,
@@ -107,7 +107,7 @@ impl Weights {
         tensor.read().map(Buffer::into_vec)
     }
 
-    /// The bytes of a tensor of any shape that holds them, without sign.
+    /// The content of a tensor of unsigned bytes, of any shape.
     ///
     /// # Errors
     /// No tensor of that name, or one of other numbers.
@@ -115,7 +115,7 @@ impl Weights {
         self.file_with(name)?.bytes_of(name, false).map(|(bytes, _pages)| bytes.to_vec())
     }
 
-    /// As [`bytes`](Self::bytes), if `signed` of bytes with a sign, as numbers that are read again and again.
+    /// As [`bytes`](Self::bytes), but of signed bytes if `signed`, as numbers that are read repeatedly.
     pub(in crate::model) fn bytes_to_stay<T: Plain>(
         &self,
         name: &str,
@@ -164,7 +164,7 @@ impl UnreadTensor<'_> {
         Ok(Buffer::Owned(numbers))
     }
 
-    /// As [`read`](Self::read), to be read again and again: what does not stay in the file is [`Pooled`].
+    /// As [`read`](Self::read), but for numbers that are read repeatedly: what does not stay in the file is [`Pooled`].
     pub fn read_to_stay<T: Wanted>(&self) -> Result<Buffer<T>> {
         if let Some(numbers) = self.mapped()? {
             return Ok(Buffer::Mapped(numbers));
@@ -174,7 +174,7 @@ impl UnreadTensor<'_> {
         Ok(Buffer::Pooled(numbers))
     }
 
-    /// The numbers where they lie in the file, if they are there as they are wanted.
+    /// The numbers in place in the mapped file, if they are stored there in the wanted format.
     fn mapped<T: Wanted>(&self) -> Result<Option<Mapped<T>>> {
         let Origin::Files { .. } = self.weights.origin else { return Ok(None) };
         self.weights.file_with(self.name)?.mapped(self.name, &self.shape_in_files(), self.transposed)
@@ -208,8 +208,8 @@ impl UnreadTensor<'_> {
         weights.file_with(name)?.read_to(name, &self.shape_in_files(), transposed, start, numbers)
     }
 
-    /// Checks that there is such a tensor, before memory of the size that a config asks for is set aside: a file is as
-    /// large as it says, a config can say anything.
+    /// Checks that there is such a tensor, before memory of the size that a config asks for is allocated: a file is as
+    /// large as it says, but a config can say anything.
     ///
     /// # Errors
     /// No tensor of that name, or another shape.

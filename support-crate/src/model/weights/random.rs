@@ -11,9 +11,9 @@ const INITIAL_SPREAD: f32 = 0.02;
 /// positions outweighs what the last token adds, and every text goes on with one and the same token.
 const ATTENTION_OUT_SPREAD: f32 = INITIAL_SPREAD / 32.0;
 
-/// As training starts, but for attention's output: norms that change nothing, biases of 0, and matrices of about normally
-/// distributed numbers (the sum of four uniform ones, which is quick to make). `out` begins with the tensor's number
-/// `start`.
+/// Fills `out` with weights as they are when training starts, except for attention's output: norms that change nothing,
+/// biases of 0, and matrices of approximately normally distributed numbers (the sum of four uniform ones, which is
+/// quick to make). `out` begins with the tensor's number `start`.
 pub(super) fn fill<W: Wanted>(seed: u64, name: &str, start: usize, out: &mut [W]) {
     if name.ends_with(".bias") {
         return out.fill(W::from_f32(0.0));

@@ -88,8 +88,8 @@ impl TensorFile {
         Ok(entry)
     }
 
-    /// The numbers of a tensor of this shape where they lie in the file, if they are so there, and not to be
-    /// transposed.
+    /// The numbers of a tensor of this shape in place in the mapped file, if they are stored there in this format and
+    /// are not to be transposed.
     pub fn mapped<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool) -> Result<Option<Mapped<T>>> {
         let entry = self.find(name, shape)?;
         if !transpose
@@ -104,8 +104,8 @@ impl TensorFile {
         Ok(None)
     }
 
-    /// The numbers of a tensor of this shape from `start` on that `to` has room for, converted; a matrix is transposed
-    /// if `transpose`, whole rows of it.
+    /// Reads as many numbers of a tensor of this shape as `to` has room for, from `start` on, and converts them; a
+    /// matrix is transposed if `transpose`, in whole rows.
     pub fn read_to<T: Wanted>(
         &self,
         name: &str,

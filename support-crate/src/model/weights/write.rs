@@ -30,7 +30,7 @@ impl<'a> StateTensor<'a> {
         Self { name, dtype, shape: shape.to_vec(), bytes: Box::new(|| Ok(bytes)) }
     }
 
-    /// Of bytes that are made when it is written.
+    /// A tensor whose bytes are made when it is written.
     pub fn later(name: String, dtype: Dtype, shape: &[usize], bytes: impl FnOnce() -> Vec<u8> + 'a) -> Self {
         Self { name, dtype, shape: shape.to_vec(), bytes: Box::new(|| Ok(bytes().into())) }
     }
@@ -47,7 +47,7 @@ impl<'a> StateTensor<'a> {
 /// A file that cannot be written; what a tensor's bytes report.
 pub(in crate::model) fn write(path: &Path, mut tensors: Vec<StateTensor<'_>>) -> Result<()> {
     let cannot = || format!("cannot write {}", path.display());
-    // As the format's library orders them, so that the same tensors are the same file.
+    // In the order of the format's library, so that the same tensors give the same file.
     tensors.sort_by(|a, b| b.dtype.cmp(&a.dtype).then_with(|| a.name.cmp(&b.name)));
     let mut end = 0;
     let mut infos = Vec::with_capacity(tensors.len());
@@ -74,6 +74,6 @@ pub(in crate::model) fn write(path: &Path, mut tensors: Vec<StateTensor<'_>>) ->
         file.write_all(&bytes).context(cannot)?;
         progress.advance(1);
     }
-    // What is renamed is whole, even if the power fails.
+    // A file that is renamed is whole, even if the power fails.
     file.into_inner().map_err(std::io::IntoInnerError::into_error).context(cannot)?.sync_all().context(cannot)
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::report::number::{alike, magnitude, significant};
 use crate::report::{Cell, Estimate, Table};
 
-/// More bars stand upright and share fewer names; fewer lie down if their names are long.
+/// With more bars than this, they stand upright and share fewer names; with fewer, they lie down if names are long.
 const MAX_LYING: usize = 24;
 
 /// Bars side by side, one per category, or one per category and series, with their values written
@@ -90,8 +90,8 @@ impl BarPlot {
         Ok(self)
     }
 
-    /// Marks a limit of its own on some bars, such as the speed that memory bandwidth allows each of
-    /// them: pairs of a category and its limit.
+    /// Marks some bars with a limit of their own, such as the speed that memory bandwidth allows each of them: pairs of
+    /// a category and its limit.
     ///
     /// # Errors
     /// NaN and infinite values; a category without a bar.
@@ -215,7 +215,7 @@ pub(super) struct Layout {
     pub lying: bool,
     categories: usize,
     series: usize,
-    /// About the pixels of the axis of values.
+    /// The approximate length of the axis of values, in pixels.
     length: f64,
 }
 
@@ -261,7 +261,7 @@ impl Layout {
         (left + gap, left + width - gap)
     }
 
-    /// About the pixels of a category's slot.
+    /// The approximate width of a category's slot, in pixels.
     fn slot(&self) -> f64 {
         ACROSS / self.categories as f64
     }
@@ -270,7 +270,7 @@ impl Layout {
     pub fn written(&self, values: Vec<f64>) -> Vec<String> {
         let (left, right) = self.sides(0, 0);
         let room = (right - left) * self.slot() * if self.series > 1 { 1.0 } else { 1.3 };
-        // Beside values a thousand times theirs, the smallest only need to be said to be small.
+        // Next to values a thousand times as large, the smallest need only be shown to be small.
         let largest = values.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
         let least = 10_f64.powi(magnitude(largest) - 3);
         let is_small = |value: &f64| 0.0 < *value && *value < least;
@@ -283,8 +283,8 @@ impl Layout {
         if fits { written } else { Vec::new() }
     }
 
-    /// Whether a value that stands beyond its bar would seem to be that of a line there; the ends of its
-    /// interval are around it, and the first of them is nearer to zero.
+    /// Whether a value that stands beyond its bar would seem to belong to a line there; the value comes between the
+    /// ends of its interval, of which the first is nearer to zero.
     fn is_better_inside(
         &self,
         scene: &Scene,

@@ -16,7 +16,7 @@ use crate::report::{Cell, Estimate, Number, Point, Table};
 
 /// Beyond this many points a line is a curve, and markers would hide it.
 const MAX_MARKERS: usize = 40;
-/// Independent runs leave so much room to those before them, and have about so many numbers on the axis.
+/// How much room independent runs leave to those before them, and about how many numbers they have on the axis.
 const BETWEEN_RUNS: f64 = 3.0;
 const MAX_RUN_TICKS: usize = 10;
 
@@ -121,7 +121,7 @@ impl LinePlot {
     /// in which the points were given.
     ///
     /// # Errors
-    /// A series that the plot does not have; another count of labels than of points.
+    /// A series that the plot does not have; a number of labels other than that of points.
     pub fn label_points(mut self, name: &str, labels: impl IntoIterator<Item: Display>) -> Result<Self> {
         let labels: Vec<String> = labels.into_iter().map(|label| label.to_string()).collect();
         let title = &self.chart.title;
@@ -261,7 +261,7 @@ impl Series {
         self.points.len() == 1 && self.kind == Kind::Measured
     }
 
-    /// What the places of runs are ahead of their numbers.
+    /// How far the positions of runs are ahead of their numbers.
     fn before(&self) -> f64 {
         self.points.first().filter(|_| self.runs().is_some()).map_or(0.0, |first| first.x - 1.0)
     }

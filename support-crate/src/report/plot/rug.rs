@@ -120,7 +120,7 @@ impl RugPlot {
             let ends = |value: f64| [0.16, 0.84].map(|share| (value, row as f64 + share));
             let line = |value: &f64, stroke| Mark::Line(ends(*value).into(), stroke);
             let boundaries: Vec<f64> = values.windows(2).map(|pair| f64::midpoint(pair[0], pair[1])).collect();
-            // What is rounded to one value, and what to the next, in turns of light and white.
+            // The ranges that are rounded to one value and to the next, alternately light and white.
             let edges: Vec<f64> = [left].into_iter().chain(boundaries.iter().copied()).chain([right]).collect();
             for pair in edges.windows(2).step_by(2) {
                 let color = mixed(look.color, WHITE, 0.85).to_rgba();

@@ -41,7 +41,7 @@ impl StackedBar {
     /// Adds a bar with one amount for each part.
     ///
     /// # Errors
-    /// Another count of amounts than of parts; amounts that are NaN, infinite or below zero.
+    /// A number of amounts other than that of parts; amounts that are NaN, infinite or below zero.
     pub fn bar(mut self, category: impl Into<String>, amounts: impl IntoIterator<Item: Number>) -> Result<Self> {
         let category = category.into();
         let amounts: Vec<f64> = amounts.into_iter().map(Number::to_f64).collect();

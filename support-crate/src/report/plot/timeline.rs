@@ -14,7 +14,7 @@ use crate::report::{Cell, Number, Table};
 /// About the width of the time axis, in pixels.
 const ACROSS: f64 = WIDTH - 36.0;
 const BLOCK: f64 = 34.0;
-/// Narrower blocks would run into each other: then one block stands for several steps.
+/// Blocks narrower than this would run into each other: one block then stands for several steps.
 const NARROWEST: f64 = 5.0;
 const PREFILL: Look = PALETTE[0];
 const DECODE: Look = PALETTE[1];
@@ -123,7 +123,7 @@ impl Timeline {
         if dots {
             scene.entry("a new token comes out", Key::Marker(TOKEN));
         }
-        // As on the axis, unless little would be left of the time.
+        // In the unit of the axis, unless the time is small in it.
         let written = |seconds: f64| match seconds < 0.1 * unit {
             true => duration(seconds),
             false => format!("{} {unit_name}", significant(seconds / unit, 3)),
@@ -155,7 +155,7 @@ impl Run {
         heading + 42.0 + BLOCK + 44.0
     }
 
-    /// Draws the run and what there is to say of it; a pixel is so many seconds.
+    /// Draws the run and what there is to say about it; `pixel` is the number of seconds per pixel.
     fn draw(&self, scene: &mut Scene, mut top: f64, pixel: f64, dots: bool, written: &dyn Fn(f64) -> String) {
         let write = |text: String, at: Xy| Label::new(text, at, Place::There);
         if !self.name.is_empty() {

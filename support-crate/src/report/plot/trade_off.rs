@@ -70,8 +70,8 @@ impl TradeOff {
         Ok(self)
     }
 
-    /// Marks a limit of its own on the vertical axis for some choices, such as the speed that memory
-    /// bandwidth allows each of them: pairs of a choice and its limit.
+    /// Marks some choices with a limit of their own on the vertical axis, such as the speed that memory bandwidth
+    /// allows each of them: pairs of a choice and its limit.
     ///
     /// # Errors
     /// NaN and infinite values; a choice that the plot does not have.
@@ -153,7 +153,7 @@ impl TradeOff {
             let bars = bars.into_iter().filter(|(estimate, ..)| estimate.has_interval());
             scene.marks.extend(bars.map(|(_, from, to)| Mark::Interval(from, to, look.color, Some(RADIUS))));
         }
-        // Last and wide: no interval's cap, and under no marker.
+        // Drawn last and wide: not to be taken for an interval's cap, and not under a marker.
         let limit = Look { color: INK, ..PALETTE[0] }.limit();
         for (index, rate) in &self.limits {
             scene.marks.push(Mark::Point((places[*index].0, *rate), limit, 2.0 * RADIUS));

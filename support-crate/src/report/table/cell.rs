@@ -83,7 +83,7 @@ pub(crate) fn common_kind<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Opti
     Some(common.unwrap_or(Kind::Text))
 }
 
-/// Writes the cells of one column so that their decimal points stand below each other.
+/// Writes the cells of one column so that their decimal points line up.
 pub(crate) fn written(cells: &[Cell], digits: Digits, plus_minus: bool) -> Vec<String> {
     let numbers: Vec<Estimate> = cells.iter().filter_map(Cell::estimate).collect();
     let only_whole = cells.iter().all(|cell| matches!(cell, Cell::Whole(_) | Cell::Missing));

@@ -37,7 +37,7 @@ impl Cache {
         Self { root: root.to_owned(), repo: repo.to_owned(), folder, locks }
     }
 
-    /// The commit that `revision` was at when it was last asked for; a commit is its own.
+    /// The commit that `revision` was at when it was last asked for; a commit stands for itself.
     pub fn commit(&self, revision: &str) -> Option<String> {
         if is_commit(revision) {
             return Some(revision.to_owned());

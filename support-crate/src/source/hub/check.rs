@@ -29,7 +29,7 @@ pub(super) fn is_whole(path: &Path, file: &RemoteFile) -> Result<bool> {
     Ok(hash.eq_ignore_ascii_case(&file.etag))
 }
 
-/// The hash of what `hasher` has and the file, in hexadecimal digits.
+/// The hash of what `hasher` already holds followed by the file, in hexadecimal digits.
 fn hash(mut hasher: impl Digest, path: &Path) -> Result<String> {
     let cannot = || format!("cannot read {}", path.display());
     let mut file = File::open(path).context(cannot)?;

@@ -1,7 +1,7 @@
 //! One request by HTTP, whose answer comes in pieces.
 //!
-//! ureq waits for the network as long as it takes. So it does that on a thread of its own, and whoever waits for a piece
-//! may have had enough at any moment: the thread then ends with the next piece, or with its own timeouts.
+//! ureq waits for the network as long as it takes, so it does that on a thread of its own, and whoever waits for a
+//! piece may give up at any moment: the thread then ends with the next piece, or with its own timeouts.
 
 use std::io::{Read, copy, sink};
 use std::sync::Arc;
@@ -29,9 +29,9 @@ const REDIRECT_TEXT: u64 = 16 * 1024;
 
 /// What an answer consists of.
 pub(super) enum Piece {
-    /// The beginning, of a good answer.
+    /// The beginning of a successful response.
     Start {
-        /// Whether it has the range that was asked for, and not everything.
+        /// Whether it holds the requested range rather than everything.
         partial: bool,
     },
     /// Some of its bytes.
@@ -56,7 +56,7 @@ impl Client {
                 .user_agent(concat!("quantlab/", env!("CARGO_PKG_VERSION")))
                 .http_status_as_error(false)
                 .max_redirects(0)
-                // The system's, among which are those of companies.
+                // The system's certificates, which include those of companies.
                 .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
                 .timeout_resolve(limit)
                 .timeout_connect(limit)
@@ -81,7 +81,7 @@ impl Client {
         let client = self.clone();
         let run = move || {
             if let Err(fault) = client.answer(&method, address, range, &sender) {
-                // Nobody may be waiting any more, here and below.
+                // Here and below, the receiver may already be gone.
                 let _ = sender.send(Err(fault));
             }
         };
@@ -115,7 +115,7 @@ impl Client {
         Ok(())
     }
 
-    /// The good answer at the end of all redirects. Only where the first request goes does the token go.
+    /// The successful response at the end of all redirects. The token goes only where the first request goes.
     fn follow(&self, method: &Method, address: Uri, range: Option<(u64, u64)>) -> Result<Response<Body>, Fault> {
         let mut at = address.clone();
         for _ in 0..=MAX_REDIRECTS {

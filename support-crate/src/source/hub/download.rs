@@ -1,4 +1,5 @@
-//! A file from the Hub into the cache, written as it comes, so that an interruption costs nothing that had come.
+//! Downloads a file from the Hub into the cache, written as it arrives, so that an interruption loses nothing that had
+//! come.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -11,17 +12,17 @@ use super::progress::Progress;
 use super::remote::{Remote, RemoteFile};
 use crate::error::{Context, Result};
 
-/// A connection that brought so many bytes before it broke was worth making: the tries are counted anew.
+/// A connection that brought this many bytes before it broke was worth making: the attempts are counted afresh.
 const WORTH_IT: u64 = 64 * 1024;
 
 /// The path of `file` in the cache, at this commit, once all of its bytes are there.
 ///
 /// # Errors
-/// The Hub cannot be read, or sends other bytes than it announced; the disk cannot be written.
+/// The Hub cannot be read, or sends bytes other than those it announced; the disk cannot be written.
 pub(super) fn download(remote: &Remote, cache: &Cache, commit: &str, file: &RemoteFile) -> Result<PathBuf> {
     let _lock = cache.lock(&file.etag, &file.name)?;
     let blob = cache.blob(&file.etag);
-    // Whoever held the lock may have brought it. Another content was left by a library that does not check.
+    // Whoever held the lock may have downloaded it. If its content is different, a library that does not check left it.
     if !is_whole(&blob, file)? {
         let partial = cache.partial(&file.etag)?;
         complete(&partial, remote, cache, commit, file)?;

@@ -1,4 +1,4 @@
-//! Why a file, or the list of them, does not come from the Hub, and how often it is asked for again.
+//! Why a file, or the list of files, cannot be had from the Hub, and how often it is requested again.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The Hub, or what stands before it, says no.
+    /// The Hub, or something in front of it, refuses.
     Refused(Refusal),
     /// There is no connection, or it ended early.
     Broken(String),
@@ -31,7 +31,7 @@ pub(super) enum Fault {
     Here(Error),
 }
 
-/// An answer with an error's status. Its text is not read: it may have no end.
+/// A response with an error status. Its body is not read: it may never end.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub status: u16,
@@ -92,7 +92,7 @@ impl From<Error> for Fault {
 pub(super) struct Patience(u32);
 
 impl Patience {
-    /// Pauses before the next try; gives back a fault that stays, or that was one too many.
+    /// Pauses before the next try; returns a fault that is permanent, or that was one too many.
     pub fn pause_after(&mut self, fault: Fault) -> Result<(), Fault> {
         self.0 += 1;
         if self.0 >= ATTEMPTS || !fault.passes() {

@@ -107,7 +107,8 @@ impl Repository {
         file.map(|file| download(remote, &self.cache, &listing.commit, file)).transpose()
     }
 
-    /// As `fetch_if_there`, but of a model that is in the cache the Hub is not asked for what it runs without.
+    /// As `fetch_if_there`, but for a model in the cache, the Hub is not asked for files that the model can run
+    /// without.
     fn fetch_other(&mut self, name: &str) -> Result<Option<PathBuf>> {
         if self.remote.is_some() { self.fetch_if_there(name) } else { Ok(self.in_cache(name)) }
     }

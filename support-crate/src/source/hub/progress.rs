@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Smaller files are mostly there before anybody wonders: they are not announced.
+/// Smaller files are not announced: most of them have arrived before anybody wonders.
 const SHOWN_FROM: u64 = 8 * 1024 * 1024;
 
-/// Lines come at least this far apart: one for each of this many parts of the file, for a slow download has no more to
-/// say than a fast one, and one whenever it has taken twice as long as at the last line, so that it is never silent.
+/// Lines come at least this far apart: one for each of this many parts of the file, since a slow download has no more
+/// to say than a fast one, and one whenever the time taken has doubled since the last line, so that it is never silent.
 const INTERVAL: Duration = Duration::from_secs(5);
 const PARTS: u64 = 20;
 
@@ -26,7 +26,7 @@ pub(super) struct Progress<'a> {
     start: Instant,
     /// Bytes and time of the last line.
     last: (u64, Duration),
-    /// Whether there is to be a last word.
+    /// Whether a final line is to be printed.
     spoke: bool,
 }
 
@@ -122,7 +122,7 @@ impl Waiting {
         Self { what, start: Instant::now(), next: INTERVAL }
     }
 
-    /// Says that it still takes, if it is time for a line.
+    /// Says that it is still waiting, if it is time for a line.
     pub fn tick(&mut self) {
         if self.start.elapsed() >= self.next {
             say(&format!("{} ({} so far)", self.what, duration(self.next.as_secs_f64())));

@@ -1,7 +1,7 @@
-//! The way to a host: directly or by a proxy, as the environment says, by the rules of curl.
+//! The route to a host: direct or through a proxy, as the environment says, by the rules of curl.
 //!
-//! ureq knows one proxy for everything, and asks it for a tunnel (`CONNECT`). That is right for https. What is asked for
-//! by plain http, proxies fetch themselves, and many let tunnels lead to port 443 only.
+//! ureq has one proxy for everything, and asks it for a tunnel (`CONNECT`). That is right for https. Plain http
+//! requests, however, are made by the proxies themselves, and many of them allow tunnels to port 443 only.
 
 use std::net::IpAddr;
 
@@ -44,7 +44,7 @@ impl Proxies {
     }
 }
 
-/// Whether an entry of `NO_PROXY` means this host: `*`, a domain with all that is below it, an address or a network.
+/// Whether an entry of `NO_PROXY` covers this host: `*`, a domain with everything below it, an address or a network.
 fn covers(entry: &str, host: &str) -> bool {
     let Ok(address) = host.parse::<IpAddr>() else {
         let domain = entry.trim_start_matches('*').trim_start_matches('.');
@@ -173,7 +173,7 @@ impl std::fmt::Debug for Forwarded {
     }
 }
 
-/// `GET /path HTTP/1.1` and headers, as a proxy is asked: `GET http://host/path HTTP/1.1`.
+/// Turns `GET /path HTTP/1.1` and headers into a request to a proxy: `GET http://host/path HTTP/1.1`.
 fn forwarded(request: &[u8], target: &str, authorization: &str) -> Vec<u8> {
     let path = request.iter().position(|&byte| byte == b' ').map_or(0, |space| space + 1);
     let headers = request.windows(2).position(|two| two == b"\r\n").map_or(request.len(), |end| end + 2);

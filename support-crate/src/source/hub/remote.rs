@@ -20,10 +20,11 @@ use crate::source::folder::CONFIG;
 /// than two seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// A network that brings fewer bytes per second than this, on average over [`Settings::timeout`], brings nothing.
+/// A network that brings fewer bytes per second than this, on average over [`Settings::timeout`], counts as bringing
+/// nothing.
 const SLOWEST: u64 = 1024;
 
-/// Bytes of a list of files: that of a hundred thousand files has fewer.
+/// The most bytes of a list of files: a list of a hundred thousand files has fewer.
 const LONGEST_LIST: usize = 32 << 20;
 
 /// A connection to one repository.
@@ -50,14 +51,14 @@ pub(super) struct RemoteFile {
     pub etag: String,
 }
 
-/// What takes the bytes of an answer; it gets none each moment in which none came.
+/// Takes the bytes of a response; it is given none at each moment in which none arrived.
 pub(super) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Fault>;
 
 impl Remote {
     /// Connects to the Hub for the sake of `repo`.
     ///
     /// # Errors
-    /// The Hub does not answer, or its address is not one.
+    /// The Hub does not answer, or its address is invalid.
     pub fn connect(settings: &Settings, repo: &str) -> Result<Self> {
         let token = settings.token.clone();
         if !settings.endpoint.parse::<Uri>().is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https"))) {
@@ -147,7 +148,7 @@ impl Remote {
         loop {
             match self.next(&pieces, &pace, sink)? {
                 Piece::Start { partial: true } => {}
-                // A server that knows no ranges sends everything.
+                // A server that does not support ranges sends everything.
                 Piece::Start { partial: false } => skipped = range.map_or(0, |(at, _)| at as usize),
                 Piece::Bytes(bytes) => {
                     pace.came(bytes.len() as u64);
@@ -261,7 +262,8 @@ impl Pace {
     }
 }
 
-/// The text as a part of an address, in which it keeps the characters of `kept`: a branch may have a `/` in its name.
+/// The text as a part of an address, percent-encoded except for the characters in `kept`: a branch may have a `/` in
+/// its name.
 fn percent_encoded(text: &str, kept: &str) -> String {
     let encode = |byte: u8| match byte {
         b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),

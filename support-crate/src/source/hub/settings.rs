@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::proxy::Proxies;
 
-/// As in `huggingface_hub`. Four times this, with the pauses between, is what a Hub that does not answer costs.
+/// As in `huggingface_hub`. A Hub that does not answer costs four times this, plus the pauses in between.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where the Hub is, where its cache is, and who asks.
@@ -20,7 +20,7 @@ pub(super) struct Settings {
     pub offline: bool,
     /// How long too little may come from the Hub before it is asked again.
     pub timeout: Duration,
-    /// What stands between here and other hosts.
+    /// The proxies between here and other hosts.
     pub proxies: Proxies,
 }
 

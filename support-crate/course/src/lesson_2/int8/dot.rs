@@ -70,7 +70,7 @@ fn long() -> Vec<(Int8Vector, Int8Vector)> {
     vec![ends(1), ends(1000), one_sided, most]
 }
 
-/// Large sums that cancel but for the last product: float32 has 24 bits, and loses what is left.
+/// Large sums that cancel except for the last product: float32, with its 24 bits, loses what is left.
 fn cancelling() -> (Int8Vector, Int8Vector) {
     let (x, w): (Vec<i8>, Vec<i8>) = (0..6000).map(|i| ((127 - i * 7 % 11) as i8, (125 - i * 5 % 13) as i8)).unzip();
     let negative: Vec<i8> = w.iter().map(|value| -value).collect();
@@ -115,7 +115,8 @@ fn fits(x: &Int8Vector, w: &Int8Vector, got: f32) -> Verdict {
     )
 }
 
-/// Vectors of a length each: neither one more, nor a multiple, nor none will do.
+/// Vectors of different lengths are an error, whether the longer one has one value more, is a multiple, or the other is
+/// empty.
 fn lengths(dot: &dyn Fn(&Int8Vector, &Int8Vector) -> Result<f32, Complaint>) -> Verdict {
     let (empty, two, three) = (vector(&[], 1.0, 0), vector(&[1, 2], 1.0, 0), vector(&[1, 2, 3], 1.0, 0));
     let (long, longer) = (vector(&[3; 64], 1.0, 0), vector(&[3; 65], 1.0, 0));

@@ -88,7 +88,8 @@ fn any_numbers() -> Vec<Vec<f32>> {
         row(rng, number, n).into_iter().map(|x| size * (place + x)).collect::<Vec<f32>>()
     };
     let mut all: Vec<Vec<f32>> = (0..6 * KINDS).map(|number| numbers(&mut rng, number)).collect();
-    // Thousands of them, with one far above the others, where nobody looks who looks at some.
+    // Thousands of numbers with one far from the others, in a place that an answer which samples only some of them
+    // misses.
     for (place, outlier) in [(4567, 9.75), (1, -8.5), (7_501, 12.0), (9_998, -11.25)] {
         let mut many = row(&mut rng, 1, 10_000);
         many[place] = outlier;
@@ -126,7 +127,7 @@ fn answer(yours: &Answer<'_>, numbers: &[f32]) -> Result<Int8Vector, Complaint> 
     Ok(vector)
 }
 
-/// Float32 rounds: a scale may be off by so much.
+/// Whether two numbers are equal up to the rounding of float32: a scale may be off by this much.
 fn near(a: f32, b: f32) -> bool {
     (f64::from(a) - f64::from(b)).abs() <= 1e-6 * f64::from(b).abs()
 }
@@ -155,7 +156,7 @@ fn rounds_to_nearest(numbers: &[f32], vector: &Int8Vector) -> Verdict {
     Ok(())
 }
 
-/// Zeros, and no numbers at all: there is no range to divide by, and still an answer.
+/// Zeros only, or no numbers at all: there is no range to divide by, yet an answer is expected.
 fn zeros_are_no_problem(yours: &Answer<'_>, zero_points: std::ops::RangeInclusive<i32>) -> Verdict {
     for zeros in [vec![0.0; 3], vec![], vec![-0.0], vec![0.0; 300]] {
         let what = if zeros.is_empty() { "no numbers at all" } else { "zeros only" };
@@ -179,7 +180,7 @@ fn zeros_are_no_problem(yours: &Answer<'_>, zero_points: std::ops::RangeInclusiv
     Ok(())
 }
 
-/// What is no number has no place on a grid, wherever it stands.
+/// NaN and the infinities have no place on a grid, wherever they stand.
 fn refuses_what_is_no_number(yours: &Answer<'_>) -> Verdict {
     let bad = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
     let places: [(usize, usize); 7] = [(1, 0), (3, 0), (3, 1), (3, 2), (100, 71), (1000, 999), (1000, 300)];

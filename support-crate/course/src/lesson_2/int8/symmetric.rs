@@ -1,4 +1,4 @@
-//! `quantize_symmetric`: a grid with a line at 0, as far to both sides.
+//! `quantize_symmetric`: a grid with a line at 0 that reaches equally far to both sides.
 
 use quantlab::error::Result;
 

@@ -17,7 +17,7 @@ pub use tables::{
     FormatRow, ablation_table, batching_plot, batching_table, cache_plot, cache_savings_table, edge_table,
     formats_plot, formats_table, int8_table, padded_tokens, padding_table, waiting_plot,
 };
-/// The result of every step, one table of them, and what follows.
+/// The result of every step, a table of all of them, and the conclusions.
 #[derive(Debug, Clone)]
 pub struct QuantizationReport {
     /// `Loaded: <model id> | device=<device> | dtype=<label>`, of the baseline.

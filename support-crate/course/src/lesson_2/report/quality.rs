@@ -68,9 +68,10 @@ pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Result<Table> {
         )))
 }
 
-/// How much of what reading alone would give each model's largest batch reached, and whether the models differ in it.
+/// How much of the gain that reading alone would allow was reached by each model's largest batch, and whether the
+/// models differ in it.
 pub fn batching_summary(models: &[(&str, &[BatchRun])]) -> Summary {
-    // Of the batches of a size, against the smallest ones, round by round.
+    // The gain of batches of this size over the smallest ones, round by round.
     let gain =
         |rows: &[BatchRun], size: usize| rows.iter().find(|row| row.batch_size == size)?.gain_over(rows.first()?).ok();
     let told = |Statistics { median, low, high, .. }: Statistics| format!("{median:.2} [{low:.2}, {high:.2}] times");

@@ -19,7 +19,8 @@ pub(super) fn intervals_of(statistics: Option<&Statistics>) -> String {
     )
 }
 
-/// How many times one is the other: ratios of runs that took turns, round by round, if there are as many of both.
+/// How many times as large one is as the other: ratios of runs that took turns, round by round, if both have as many
+/// runs.
 ///
 /// # Errors
 /// No runs.
@@ -28,11 +29,10 @@ pub(in crate::lesson_2) fn ratio_of_latencies(a: &Runs, b: &Runs) -> Result<Stat
     Statistics::of(&ratios.collect::<Vec<_>>())
 }
 
-/// Numbers and what became of them in int8: how far the grids are from them, and what a dot product with `weights`
-/// gives.
+/// Numbers and their int8 forms: how far the grids are from them, and what a dot product with `weights` gives.
 ///
 /// # Errors
-/// Vectors of other lengths.
+/// The vectors' lengths differ.
 pub fn int8_table(
     numbers: &[f32],
     weights: (&[f32], &Int8Vector),
@@ -94,13 +94,14 @@ impl FormatRow {
         DecodeLimit::on(self.timing.run.device, self.bytes_per_token, bandwidth)
     }
 
-    /// How many times as fast as another one it decoded.
+    /// How many times as fast as `other` it decoded.
     pub fn decode_speed_up(&self, other: &Self) -> f64 {
         self.timing.decode_tokens_per_s.median / other.timing.decode_tokens_per_s.median
     }
 }
 
-/// Formats of one model that were timed in turn: what each takes and reads, its speed, and what of it memory allows.
+/// Formats of one model that were timed in turn: what each takes and reads, its speed, and its share of what memory
+/// allows.
 pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Result<Table> {
     let reached = |row: &FormatRow| Some(100.0 * row.limit(bandwidth)?.fraction(row.timing.decode_tokens_per_s.median));
     Ok(Table::new(title)
@@ -221,13 +222,13 @@ pub fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<
     Ok(note.note(format!("batch latency: {of_batches} batches; throughput and time per sample: {of_runs} runs")))
 }
 
-/// The small print of batches, all models of which were run alike.
+/// The small print for batches whose models were all run alike.
 fn with_models(info: &RunInfo, models: &[(&str, &[BatchRun])]) -> RunInfo {
     RunInfo { model: models.iter().map(|(model, _)| *model).collect::<Vec<_>>().join(", "), ..info.clone() }
 }
 
 /// Throughput by batch size as a multiple of that of the smallest one, round by round, and what it would be if a step
-/// took the same time however many sequences it has. Both axes double.
+/// took the same time however many sequences it has. Both axes are logarithmic.
 pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<LinePlot> {
     let mut plot =
         LinePlot::new("Throughput by batch size").x("batch size", "prompts").y("throughput", "times that of one");
@@ -261,8 +262,8 @@ pub fn waiting_plot(rows: &[BatchRun], info: &RunInfo) -> Result<LinePlot> {
         .note(info))
 }
 
-/// Tokens that go through the model in prefill, padding included, if prompts are cut into batches of a size as they
-/// come.
+/// Tokens that go through the model in prefill, padding included, if prompts are cut into batches of this size in the
+/// order given.
 ///
 /// # Errors
 /// A batch size of 0; a prompt that cannot be encoded.

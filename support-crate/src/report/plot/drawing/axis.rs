@@ -10,7 +10,7 @@ use plotters::coord::ranged1d::{KeyPointHint, KeyPointWeight, NoDefaultFormattin
 use super::text::text_width;
 use crate::report::number::{fixed, magnitude};
 
-/// The largest and smallest size of a number that can be drawn; beyond, spans overflow.
+/// The largest and smallest magnitude of a number that can be drawn; beyond them, spans overflow.
 pub(crate) const LARGEST: f64 = 1e100;
 const SMALLEST_SPAN: f64 = 1e-100;
 
@@ -83,8 +83,8 @@ impl Axis {
         Self { ticks: decade_ticks(low, high, most_ticks), log: true, ..Self::bare(low, high) }
     }
 
-    /// The same axis with a tick at each of the values if their labels have room along so many pixels;
-    /// of values that are powers of two, at every second one, every third...
+    /// The same axis with a tick at each of the values if there is room for their labels within `length` pixels; for
+    /// values that are powers of two, at every second one, every third...
     pub fn with_ticks_at(self, values: &[f64], size: f64, length: f64) -> Self {
         let mut distinct = values.to_vec();
         distinct.sort_by(f64::total_cmp);
@@ -101,8 +101,8 @@ impl Axis {
         self
     }
 
-    /// Leaves the labels of every second tick, every third... if all have no room along so many pixels;
-    /// `space` is what a label takes of them.
+    /// Keeps only the labels of every second tick, every third... if there is no room for all of them within `length`
+    /// pixels; `space` is how many pixels a label takes.
     pub fn thin(&mut self, length: f64, space: impl Fn(&str) -> f64) {
         let steps = [1, 2, 3, 5, 10, 20, 50, 100, 200, 500];
         let every = steps.into_iter().find(|every| self.fits(*every, length, &space)).unwrap_or(usize::MAX);
@@ -118,7 +118,7 @@ impl Axis {
         })
     }
 
-    /// The axis for values that are to be multiplied by a factor, as its ticks are already.
+    /// This axis, whose ticks are already multiplied by a factor, for values that are yet to be multiplied by it.
     pub fn of_unscaled(mut self, factor: f64) -> Self {
         self.ticks.iter_mut().for_each(|tick| tick.value /= factor);
         Self { low: self.low / factor, high: self.high / factor, ..self }
@@ -201,8 +201,8 @@ struct Step {
 }
 
 impl Step {
-    /// The narrowest step, a whole number if so wished, with so many ticks at most; with the first and
-    /// last tick, as `ends` has them.
+    /// The narrowest step, a whole number if `whole`, that gives at most `most` ticks; with the first and last tick, as
+    /// `ends` has them.
     fn narrowest(span: f64, most: usize, whole: bool, ends: impl Fn(Step) -> (i64, i64)) -> (Step, i64, i64) {
         let least = span / most as f64;
         let steps = (magnitude(least)..).flat_map(|exponent| [1, 2, 5].map(|digit| Step { digit, exponent }));

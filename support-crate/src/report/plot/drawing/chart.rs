@@ -1,5 +1,5 @@
-//! What all pictures have in common: title, axes, notes, reference lines, intervals, checks of their
-//! data, and the ways out (SVG, file, notebook cell).
+//! What all pictures have in common: title, axes, notes, reference lines, intervals, checks of their data, and the
+//! forms of output (SVG, file, notebook cell).
 
 use super::axis::{Axis, LARGEST};
 use super::scene::ACROSS;
@@ -137,9 +137,8 @@ impl Quantity {
         if self.name.is_empty() { otherwise } else { &self.name }
     }
 
-    /// The unit that suits the values, and what to multiply them with: short times are shown in
-    /// milliseconds or microseconds. It is the largest value that decides, or on a logarithmic axis the one
-    /// in the middle.
+    /// The unit that suits the values, and what to multiply them by: short times are shown in milliseconds or
+    /// microseconds. The largest value decides or, on a logarithmic axis, the one in the middle.
     pub fn unit_for(&self, values: impl IntoIterator<Item = Estimate>) -> (&str, f64) {
         let (mut least, mut most) = (f64::MAX, 0.0_f64);
         for Estimate { value, low, high } in values {
@@ -161,7 +160,7 @@ pub(crate) struct Scale {
     pub axis: Axis,
     pub label: String,
     pub unit: String,
-    /// What to multiply a value with to have it in the unit.
+    /// What to multiply a value by to have it in the unit.
     pub factor: f64,
 }
 
@@ -181,8 +180,8 @@ pub(crate) fn check_value(series: &str, place: &str, estimate: Estimate) -> Resu
     Ok(())
 }
 
-/// Gives a plot with a field `chart`, `fn scene(&self) -> Result<Scene>` and `fn table(&self) ->
-/// Result<Table>` its ways out, and the named ones of the methods that plots share.
+/// Gives a plot with a field `chart`, `fn scene(&self) -> Result<Scene>` and `fn table(&self) -> Result<Table>` its
+/// forms of output, and those of the shared plot methods that are named.
 macro_rules! chart_methods {
     ($plot:ty: $($method:ident),*) => {
         impl $plot {

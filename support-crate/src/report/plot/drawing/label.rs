@@ -25,11 +25,11 @@ pub(crate) struct Label {
 pub(crate) enum Place {
     /// Exactly there.
     There,
-    /// So many pixels off, or in the same direction beyond lines and words that are in the way.
+    /// At this offset in pixels, or farther in the same direction, beyond lines and words that are in the way.
     Beside { offset: Spot, anchor: Anchor },
     /// In the middle of the block from here to there, if that is large enough.
     Inside { to: Xy },
-    /// Above or below a line that runs across from here to there, or a band; so many rows off at most.
+    /// Above or below a line that runs across from here to there, or a band; at most `rows` rows away.
     Along { to: Xy, rows: u8 },
     /// To the right of the data, at the end of a line.
     End,
@@ -37,7 +37,7 @@ pub(crate) enum Place {
     Near,
 }
 
-/// Longer names do not stand at the data, and those of lines not at their ends.
+/// The widest names that stand at the data, and those of lines at their ends.
 const LONGEST: f64 = 230.0;
 pub(crate) const LONGEST_END: f64 = 190.0;
 

@@ -22,7 +22,7 @@ static FONTS: LazyLock<Arc<fontdb::Database>> = LazyLock::new(|| {
 /// The picture as a PNG file's bytes, on white.
 ///
 /// # Errors
-/// An SVG that is none.
+/// A text that is not a valid SVG.
 pub fn from_svg(svg: &str) -> Result<Vec<u8>> {
     let options = Options { fontdb: FONTS.clone(), ..Options::default() };
     let tree = Tree::from_str(svg, &options).map_err(|error| Error::format(format!("not a picture: {error}")))?;

@@ -25,7 +25,7 @@ const REFERENCE_DASHES: [Dash; 3] = [(6, 4), (2, 4), (11, 3)];
 const MIN_DISTANCE: f64 = 9.0;
 /// Half the width of the caps at the ends of an interval.
 pub(crate) const CAP: f64 = 5.2;
-/// A line of the legend: from one entry to the next, and from one row to the next.
+/// Distances in the legend: from one entry to the next, and from one row to the next.
 const BETWEEN: f64 = 20.0;
 const ROW: f64 = 21.0;
 
@@ -143,7 +143,7 @@ impl Scene {
         }
     }
 
-    /// The same places, but a few pixels apart across where their markers would hide each other.
+    /// The same places, but moved apart horizontally by a few pixels where their markers would hide each other.
     pub fn apart(&self, places: &[Xy]) -> Vec<Xy> {
         let near = |a: Xy, b: Xy| {
             let (across, up) =
@@ -171,7 +171,7 @@ impl Scene {
             if homeless.is_empty() {
                 return page;
             }
-            // Names of lines stand all at the lines or all in the legend.
+            // The names of lines are either all at the lines or all in the legend.
             let ends = homeless.iter().any(|index| self.labels[*index].is_end());
             for (index, label) in inside {
                 at_data[index] = !(homeless.contains(&index) || (ends && label.is_end()));
@@ -298,7 +298,7 @@ impl Mark {
     }
 }
 
-/// Lines to compare with are dashed, each of a picture in its own way.
+/// The stroke of a line to compare with: dashed, and different for each line of a picture.
 pub(crate) fn reference_stroke(index: usize) -> Stroke {
     Stroke { dash: REFERENCE_DASHES[index % REFERENCE_DASHES.len()], ..Stroke::new(INK, 1.4) }
 }

@@ -1,5 +1,5 @@
-//! Colours, markers and dashes. A format has its own in every picture; each series differs from the
-//! others in more than its hue, so that a plot reads in grey and for readers who tell few colours apart.
+//! Colours, markers and dashes. A format has its own in every picture; each series differs from the others in more than
+//! its hue, so that a plot reads in grey and for readers who can tell few colours apart.
 
 use plotters::style::{Color, RGBAColor, RGBColor};
 
@@ -50,10 +50,9 @@ const fn look(color: u32, marker: Marker, dash: usize) -> Look {
     Look { color, marker, dash: DASHES[dash], again: 0 }
 }
 
-/// The looks of formats and the names they go by, in small letters and figures; in a name that speaks of
-/// two, the first in this order is meant. Full and half precision in greys, eight bits in blues, four
-/// bits in warm colours and green. Their distances in CIELAB, also as people without one kind of cone see
-/// them, are tested below.
+/// The looks of formats and the names they go by, in lowercase letters and digits; a name that mentions two formats
+/// means the first in this order. Full and half precision in greys, eight bits in blues, four bits in warm colours and
+/// green. Their distances in CIELAB, also as seen by people without one kind of cone, are tested below.
 const FORMATS: [(&[&str], Look); 9] = [
     (&["static int8", "int8 static"], look(0x3a9cf0, Diamond, 1)),
     (&["e2m1"], look(0xc936b8, Square, 2)),
@@ -95,13 +94,13 @@ pub(crate) fn looks<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Look> {
     names.into_iter().map(&mut look).collect()
 }
 
-/// So many places after one of them, in a circle.
+/// The element that is `places` after `one`, wrapping around.
 fn later<T: Copy + PartialEq>(all: &[T], one: T, places: usize) -> T {
     let start = all.iter().position(|other| *other == one).unwrap_or(0);
     all[(start + places) % all.len()]
 }
 
-/// The format a name speaks of. `float16: bfloat16` is what was asked for and what was used: the latter.
+/// The format that a name mentions. `float16: bfloat16` is what was asked for and what was used: the latter counts.
 pub(crate) fn format_of(name: &str) -> Option<usize> {
     let find = |name: &str| {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
@@ -160,7 +159,7 @@ pub(crate) fn ink_on(color: RGBAColor) -> RGBColor {
     if contrast(color, INK) > contrast(color, WHITE) { INK } else { WHITE }
 }
 
-/// So much of the second colour in the first.
+/// The first colour with this share of the second mixed in.
 pub(crate) fn mixed(color: RGBColor, other: RGBColor, share: f64) -> RGBColor {
     let mix = |a: u8, b: u8| (f64::from(a) + share * (f64::from(b) - f64::from(a))).round() as u8;
     RGBColor(mix(color.0, other.0), mix(color.1, other.1), mix(color.2, other.2))
@@ -185,7 +184,7 @@ fn contrast(a: RGBColor, b: RGBColor) -> f64 {
 mod tests {
     use super::*;
 
-    /// As people see it who lack one kind of cone (Machado, Oliveira and Fernandes 2009), and in full.
+    /// Colours as seen by people who lack one kind of cone (Machado, Oliveira and Fernandes 2009), and in full.
     const SIGHTS: [[[f64; 3]; 3]; 4] = [
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],

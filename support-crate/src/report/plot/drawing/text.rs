@@ -1,7 +1,7 @@
 //! Texts: how wide they come out, cut and wrapped to a width.
 //!
-//! Own code: without a font, plotters takes every byte for 0.7 em. Readers have different fonts; the
-//! widths here are those of DejaVu Sans, a wide one, so that what fits here fits everywhere.
+//! This does not use plotters, which without a font takes every byte to be 0.7 em wide. Readers have different fonts;
+//! the widths here are those of DejaVu Sans, a wide one, so that what fits here fits everywhere.
 
 use plotters::style::RGBColor;
 
