@@ -131,12 +131,16 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
     let config = Config::read(&files, *dtype, options)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
     tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size())?;
-    let (model, quantization, unused_tensors) = read_model(&files, config, *dtype, options)?;
+    let Read { model, quantization, restored_from, unused_tensors } = read_model(&files, config, *dtype, options)?;
+    let mut dtype_label = quantization.as_ref().map_or(rest.clone(), |format| format!("{format}, rest {rest}"));
+    if !restored_from.is_empty() {
+        dtype_label += &format!(", restored from {}", restored_from.join(" and "));
+    }
     Ok(Loaded {
         model,
         tokenizer,
         model_id: candidate.trim().to_owned(),
-        dtype_label: quantization.as_ref().map_or(rest.clone(), |format| format!("{format}, rest {rest}")),
+        dtype_label,
         skipped: Vec::new(),
         unused_tensors,
         quantization,
@@ -155,7 +159,7 @@ pub(super) fn open_model(model_id: &str, options: &LoadOptions) -> Result<Box<dy
     options.engine().check_device(options.device)?;
     let files = model_id.parse::<ModelId>()?.resolve()?;
     let config = Config::read(&files, dtype, options)?;
-    Ok(read_model(&files, config, dtype, options)?.0)
+    Ok(read_model(&files, config, dtype, options)?.model)
 }
 
 /// Whose implementation computes the model.
@@ -180,15 +184,27 @@ impl Config {
     }
 }
 
-type Read = (Box<dyn CausalLm>, Option<QuantizationConfig>, Vec<String>);
+struct Read {
+    model: Box<dyn CausalLm>,
+    /// What it is quantized to.
+    quantization: Option<QuantizationConfig>,
+    /// The formats that its weights had been rounded to before.
+    restored_from: Vec<&'static str>,
+    /// Those that it had no use for.
+    unused_tensors: Vec<String>,
+}
 
-/// The model, what it is quantized to, and the tensors it had no use for.
 fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &LoadOptions) -> Result<Read> {
     let weights = Weights::open(&files.weights, options.check_finite)?;
     let config = match config {
         Config::Family(config) => {
             let model = FamilyModel::load(*config, &weights, dtype, options.device)?;
-            return Ok((Box::new(model), None, weights.unused()));
+            return Ok(Read {
+                model: Box::new(model),
+                quantization: None,
+                restored_from: weights.restored_from(),
+                unused_tensors: weights.unused(),
+            });
         }
         Config::Decoder(config) => *config,
     };
@@ -210,7 +226,7 @@ fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &Lo
             Box::new(Decoder::load(config, &weights, of_layers, engine, device, dtype, store)?)
         }
     };
-    Ok((model, quantization, weights.unused()))
+    Ok(Read { model, quantization, restored_from: weights.restored_from(), unused_tensors: weights.unused() })
 }
 
 impl Loaded {

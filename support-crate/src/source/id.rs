@@ -26,6 +26,17 @@ pub enum ModelId {
     Random(RandomShape),
     /// A folder with `config.json`, `tokenizer.json` and `model.safetensors`.
     Folder(PathBuf),
+    /// A file whose name ends in `.gguf`: a model as llama.cpp has it, of the Llama or the Qwen2 family.
+    Gguf(PathBuf),
+    /// `owner/name:FILE.gguf`: such a file of a repository on the Hub, which may have many.
+    HubGguf {
+        /// As of [`Hub`](Self::Hub).
+        repo: String,
+        /// As of [`Hub`](Self::Hub).
+        revision: Option<String>,
+        /// The file's path in the repository.
+        file: String,
+    },
     /// `owner/name`, optionally `owner/name@revision`: a repository on the Hugging Face Hub.
     Hub {
         /// `owner/name`, or just `name` for the oldest repositories.
@@ -89,6 +100,14 @@ impl FromStr for ModelId {
                 },
             );
         }
+        if text.ends_with(".gguf") {
+            let path = PathBuf::from(text);
+            let of_hub = text.split_once(':').filter(|_| !path.exists());
+            return Ok(match of_hub.and_then(|(repo, file)| Some((parse_hub(repo)?, file.to_owned()))) {
+                Some((Self::Hub { repo, revision }, file)) => Self::HubGguf { repo, revision, file },
+                _ => Self::Gguf(path),
+            });
+        }
         // A folder that exists wins over a repository of the same name, as it does in transformers.
         let path = PathBuf::from(text);
         if path.is_dir() || path.is_absolute() || text.starts_with("./") || text.starts_with("../") {
@@ -100,7 +119,7 @@ impl FromStr for ModelId {
     }
 }
 
-const FORMS: &str = "an id is `owner/name` or `owner/name@revision` (the Hub), a folder's path, `embedded`, \
+const FORMS: &str = "an id is `owner/name` or `owner/name@revision` (the Hub), `owner/name:FILE.gguf`, a path of a folder or of a .gguf file, `embedded`, \
                      `embedded:qat`, or `random:gpt2`";
 
 /// `name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, with an optional `@revision`.
@@ -131,9 +150,11 @@ impl fmt::Display for ModelId {
             Self::Embedded => f.write_str("embedded"),
             Self::EmbeddedQat => f.write_str("embedded:qat"),
             Self::Random(shape) => write!(f, "random:{}", shape.name()),
-            Self::Folder(path) => write!(f, "{}", path.display()),
+            Self::Folder(path) | Self::Gguf(path) => write!(f, "{}", path.display()),
             Self::Hub { repo, revision: None } => f.write_str(repo),
             Self::Hub { repo, revision: Some(revision) } => write!(f, "{repo}@{revision}"),
+            Self::HubGguf { repo, revision: None, file } => write!(f, "{repo}:{file}"),
+            Self::HubGguf { repo, revision: Some(revision), file } => write!(f, "{repo}@{revision}:{file}"),
         }
     }
 }
@@ -153,6 +174,9 @@ mod tests {
             "gpt2",
             "a/b@v1.0",
             "/no/such/folder",
+            "models/tiny.Q4_K_M.gguf",
+            "a/b-GGUF:b.Q4_K_M.gguf",
+            "a/b-GGUF@main:folder/b.gguf",
         ] {
             assert_eq!(text.parse::<ModelId>().unwrap().to_string(), text);
         }

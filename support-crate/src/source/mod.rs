@@ -1,10 +1,11 @@
-//! Model id to files: the Hub, a folder, the embedded models, random weights.
+//! Model id to files: the Hub, a folder, a GGUF file, the embedded models, random weights.
 //!
 //! Config, tokenizer and weights of a model always come from the same place, so that they fit each
-//! other. Only safetensors files are read: a pickle can run code when it is opened.
+//! other. Only safetensors and GGUF files are read: a pickle can run code when it is opened.
 
 mod embedded;
 mod folder;
+mod gguf;
 mod hub;
 mod id;
 mod open;
@@ -18,8 +19,9 @@ use crate::error::Result;
 
 pub use embedded::{Fact, embedded_facts, held_out_text};
 pub(crate) use folder::{CONFIG, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
+pub use gguf::{GgmlType, Gguf, GgufTensor, GgufValue};
 pub use id::{ModelId, RandomShape};
-pub(crate) use open::{check_is_content, open};
+pub(crate) use open::{check_is_content, map};
 
 /// One file of a model: on disk, or inside this library.
 #[derive(Clone)]
@@ -61,6 +63,8 @@ pub const OTHERS: [&str; 3] = ["generation_config.json", "tokenizer_config.json"
 pub enum WeightSource {
     /// Safetensors files: one, or several shards.
     Safetensors(Vec<ModelFile>),
+    /// A GGUF file.
+    Gguf(ModelFile),
     /// Made on the spot, the same for the same seed.
     Random {
         /// Seed of the generator.
@@ -82,6 +86,8 @@ impl ModelId {
             Self::EmbeddedQat => Ok(embedded::qat()),
             Self::Random(shape) => Ok(random::files(*shape)),
             Self::Folder(path) => folder::files(path),
+            Self::Gguf(path) => gguf::files(path),
+            Self::HubGguf { repo, revision, file } => gguf::files(&hub::gguf_file(repo, revision.as_deref(), file)?),
             Self::Hub { repo, revision } => hub::files(repo, revision.as_deref()),
         }
     }

@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
+use memmap2::Mmap;
+
 use crate::error::{Context, Error, Result};
 
 /// Opens a regular file, directly or through links.
@@ -19,6 +21,19 @@ pub(crate) fn open(path: &Path) -> Result<File> {
         kind if kind.is_dir() => instead("a folder", "there should be a file of this name; is it inside the folder?"),
         _ => instead("a pipe, a socket or a device", "put a regular file in its place"),
     }
+}
+
+/// Maps a regular file into memory.
+///
+/// # Errors
+/// As [`open`]; a pointer of Git LFS's.
+pub(crate) fn map(path: &Path) -> Result<Mmap> {
+    let file = open(path)?;
+    // SAFETY: the map is read-only. Like every program that maps weights, this relies on nobody cutting the file short
+    // while it is mapped, which no program can prevent; this library never does, because it saves into new files only.
+    let map = unsafe { Mmap::map(&file) }.context(|| format!("cannot map {}", path.display()))?;
+    check_is_content(path.display(), &map)?;
+    Ok(map)
 }
 
 /// What kept a path from being opened.

@@ -91,6 +91,11 @@ impl Case {
         self.tensors[name].to_dtype(DType::U32).unwrap().to_vec2().unwrap()
     }
 
+    /// A single row of integers.
+    pub fn row(&self, name: &str) -> Vec<u32> {
+        self.tensors[name].to_dtype(DType::U32).unwrap().to_vec1().unwrap()
+    }
+
     /// The rows of a mask.
     pub fn mask(&self, name: &str) -> Vec<Vec<bool>> {
         self.ids(name).into_iter().map(|row| row.into_iter().map(|bit| bit != 0).collect()).collect()

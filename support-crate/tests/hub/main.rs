@@ -98,6 +98,25 @@ fn what_was_loaded_is_in_the_cache_of_python_and_not_asked_for_again() {
 }
 
 #[test]
+fn one_gguf_file_of_a_repository_is_a_model() {
+    let name = "folder/tiny.Q4_K_M.gguf";
+    let bytes = fs::read(common::golden().join("llama-tiny-gguf/q4_k_m.gguf")).unwrap();
+    let files = [(name.to_owned(), bytes), ("other.gguf".to_owned(), b"GGUF".to_vec())].into();
+    let hub = serve(Repository { name: "someone/tiny-GGUF", files });
+    let client = Client::of(&hub);
+    let id = format!("someone/tiny-GGUF:{name}");
+    assert_eq!(client.fetch(&[&id, "no/fallback"]).result.unwrap(), id);
+    assert!(hub.firsts("other.gguf").is_empty(), "only the file that was named");
+    let before = hub.requests().len();
+    client.fetch(&[&id]).result.unwrap();
+    assert_eq!(hub.requests().len(), before, "it is in the cache");
+    let error = client.error("someone/tiny-GGUF:tiny.gguf");
+    assert!(error.contains("no tiny.gguf") && error.contains(name) && error.contains("other.gguf"), "{error}");
+    let error = client.error("someone/tiny-GGUF:../tiny.gguf");
+    assert!(error.contains("not the name of a file"), "{error}");
+}
+
+#[test]
 fn a_revision_may_be_a_branch_with_a_slash() {
     let hub = serve(tiny_repository());
     let client = Client::of(&hub);

@@ -10,6 +10,7 @@ use quantlab::model::Loaded;
 ///
 /// ```
 /// use quantlab::prelude::*;
+/// use quantlab_course::lesson_2::time_batch;
 ///
 /// let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu)?;
 /// let options = GenerateOptions { max_new_tokens: 4, ..GenerateOptions::default() };

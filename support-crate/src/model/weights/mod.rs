@@ -1,10 +1,11 @@
-//! A model's tensors by name: memory-mapped safetensors files, or random numbers.
+//! A model's tensors by name: memory-mapped safetensors or GGUF files, or random numbers.
 //!
 //! A tensor that the file stores in the format that is computed with stays there, mapped. Any other is read straight
 //! into the memory that it is computed from, converted and transposed on the way, and the pages of the file that held
 //! it are given back at once: loading needs little more memory than the weights themselves.
 
 mod convert;
+mod gguf;
 mod random;
 mod tensor_file;
 mod write;
@@ -16,7 +17,7 @@ use std::ops::Range;
 use crate::buffer::{Buffer, Mapped, Plain, Pooled};
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::source::WeightSource;
+use crate::source::{GgmlType, ModelFile, WeightSource};
 
 pub(in crate::model) use convert::Wanted;
 use tensor_file::TensorFile;
@@ -51,6 +52,23 @@ enum Origin {
     },
 }
 
+impl Origin {
+    fn of_files(files: &[ModelFile], check_finite: bool) -> Result<Self> {
+        let files = files.iter().map(|file| TensorFile::open(file, check_finite)).collect::<Result<Vec<_>>>()?;
+        let mut file_of = HashMap::new();
+        for (i, file) in files.iter().enumerate() {
+            for name in file.names() {
+                if let Some(other) = file_of.insert(name.clone(), i) {
+                    let other = &files[other];
+                    return Err(Error::format(format!("{other} and {file} both have a tensor `{name}`"))
+                        .hint("the files may belong to two models; download or save the model again"));
+                }
+            }
+        }
+        Ok(Self::Files { files, file_of })
+    }
+}
+
 impl Weights {
     /// Opens the files and checks their headers; no tensor is read yet. With `check_finite`, reading a
     /// tensor that holds a NaN or an infinity is an error.
@@ -61,23 +79,17 @@ impl Weights {
     pub fn open(source: &WeightSource, check_finite: bool) -> Result<Self> {
         let origin = match source {
             WeightSource::Random { seed } => Origin::Random { seed: *seed },
-            WeightSource::Safetensors(files) => {
-                let files =
-                    files.iter().map(|file| TensorFile::open(file, check_finite)).collect::<Result<Vec<_>>>()?;
-                let mut file_of = HashMap::new();
-                for (i, file) in files.iter().enumerate() {
-                    for name in file.names() {
-                        if let Some(other) = file_of.insert(name.clone(), i) {
-                            let other = &files[other];
-                            return Err(Error::format(format!("{other} and {file} both have a tensor `{name}`"))
-                                .hint("the files may belong to two models; download or save the model again"));
-                        }
-                    }
-                }
-                Origin::Files { files, file_of }
-            }
+            WeightSource::Safetensors(files) => Origin::of_files(files, check_finite)?,
+            WeightSource::Gguf(file) => Origin::of_files(std::slice::from_ref(file), check_finite)?,
         };
         Ok(Self { origin, used: RefCell::default() })
+    }
+
+    /// The names of the formats that numbers were rounded to in the files, and are restored from.
+    pub(in crate::model) fn restored_from(&self) -> Vec<&'static str> {
+        let Origin::Files { files, .. } = &self.origin else { return Vec::new() };
+        let formats: BTreeSet<_> = files.iter().flat_map(TensorFile::formats).collect();
+        formats.into_iter().map(GgmlType::name).collect()
     }
 
     /// Whether there is a tensor of this name. Random weights have every tensor but a separate head.

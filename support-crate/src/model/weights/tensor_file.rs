@@ -10,9 +10,10 @@ use memmap2::Mmap;
 use safetensors::{Dtype, SafeTensors};
 
 use super::convert::{self, Wanted};
+use super::gguf;
 use crate::buffer::Mapped;
 use crate::error::{Context, Error, Result};
-use crate::source::{ModelFile, check_is_content, open};
+use crate::source::{GgmlType, Gguf, ModelFile, check_is_content, map};
 
 /// A file whose list of tensors has been read and checked.
 pub(super) struct TensorFile {
@@ -25,10 +26,19 @@ pub(super) struct TensorFile {
 
 /// What a file says of a tensor.
 pub(super) struct Entry {
-    dtype: Dtype,
-    shape: Vec<usize>,
+    pub numbers: Numbers,
+    pub shape: Vec<usize>,
     /// Its bytes in the file.
-    range: Range<usize>,
+    pub range: Range<usize>,
+}
+
+/// How a file has the numbers of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// One after the other.
+    Plain(Dtype),
+    /// In the blocks of a GGUF file. Where heads have `paired` rows each, these alternate between a head's halves.
+    Blocks { kind: GgmlType, paired: Option<usize> },
 }
 
 /// The tensors of a safetensors file.
@@ -39,7 +49,7 @@ fn read_safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
     let start = size_of::<u64>() + header_len;
     let entry = |(name, info): (String, &safetensors::tensor::TensorInfo)| {
         let range = start + info.data_offsets.0..start + info.data_offsets.1;
-        (name, Entry { dtype: info.dtype, shape: info.shape.clone(), range })
+        (name, Entry { numbers: Numbers::Plain(info.dtype), shape: info.shape.clone(), range })
     };
     Ok(metadata.tensors().into_iter().map(entry).collect())
 }
@@ -54,21 +64,27 @@ impl TensorFile {
         let name = file.to_string();
         let bytes = match file {
             ModelFile::Bytes { bytes, .. } => Bytes::Held(bytes.clone()),
-            ModelFile::Path(path) => {
-                let handle = open(path)?;
-                // SAFETY: the map is read-only. Like every program that maps weights, this relies on nobody cutting
-                // the file short while it is mapped, which no program can prevent; this library never does, because
-                // it saves into new files only.
-                Bytes::Mapped(Arc::new(unsafe { Mmap::map(&handle) }.context(|| format!("cannot map {name}"))?))
-            }
+            ModelFile::Path(path) => Bytes::Mapped(Arc::new(map(path)?)),
         };
         check_is_content(&name, bytes.as_slice())?;
+        if Gguf::is_one(bytes.as_slice()) {
+            let tensors = gguf::read(bytes.as_slice()).context(|| name.clone())?;
+            return Ok(Self { name, bytes, tensors, check_finite });
+        }
         let tensors = read_safetensors(bytes.as_slice()).map_err(|cause| {
             cause
                 .context(format!("{name} is not a whole safetensors file"))
                 .hint("the file may be cut short; download or copy it again")
         })?;
         Ok(Self { name, bytes, tensors, check_finite })
+    }
+
+    /// The formats of blocks that tensors are in.
+    pub fn formats(&self) -> impl Iterator<Item = GgmlType> {
+        self.tensors.values().filter_map(|entry| match entry.numbers {
+            Numbers::Blocks { kind, .. } if kind.block_len() > 1 => Some(kind),
+            _ => None,
+        })
     }
 
     pub fn names(&self) -> impl Iterator<Item = &String> {
@@ -93,7 +109,7 @@ impl TensorFile {
     pub fn mapped<T: Wanted>(&self, name: &str, shape: &[usize], transpose: bool) -> Result<Option<Mapped<T>>> {
         let entry = self.find(name, shape)?;
         if !transpose
-            && entry.dtype == T::PRECISION.to_safetensors()
+            && entry.numbers == Numbers::Plain(T::PRECISION.to_safetensors())
             && let Bytes::Mapped(map) = &self.bytes
             && let Some(numbers) = Mapped::<T>::new(map, entry.range.clone())
         {
@@ -117,7 +133,22 @@ impl TensorFile {
         let entry = self.find(name, shape)?;
         let (bytes, _pages) = self.part(name, entry)?;
         let columns = entry.shape.last().copied().filter(|_| transpose);
-        let finite = match entry.dtype {
+        let dtype = match entry.numbers {
+            Numbers::Plain(dtype) => dtype,
+            Numbers::Blocks { .. } if transpose => {
+                return Err(Error::format(format!("{self}: tensor `{name}` is to be transposed, and is in blocks")));
+            }
+            Numbers::Blocks { kind, paired } => {
+                // A bias has a number for each row.
+                let columns = match (entry.shape.as_slice(), paired) {
+                    ([_], Some(_)) | ([], _) => 1,
+                    ([.., columns], _) => *columns,
+                };
+                let finite = gguf::restore(bytes, (kind, paired), columns, start, to);
+                return self.check(name, !self.check_finite || finite);
+            }
+        };
+        let finite = match dtype {
             Dtype::F32 => convert::read::<f32, T>(bytes, columns, start, to),
             Dtype::BF16 => convert::read::<half::bf16, T>(bytes, columns, start, to),
             Dtype::F16 => convert::read::<half::f16, T>(bytes, columns, start, to),
@@ -140,10 +171,10 @@ impl TensorFile {
     pub fn bytes_of(&self, name: &str, signed: bool) -> Result<(&[u8], Option<Mapped<u8>>)> {
         let entry = self.entry(name)?;
         let expected = if signed { Dtype::I8 } else { Dtype::U8 };
-        if entry.dtype != expected {
+        if entry.numbers != Numbers::Plain(expected) {
             return Err(Error::format(format!(
-                "{self}: tensor `{name}` holds {:?}, expected {expected:?}",
-                entry.dtype
+                "{self}: tensor `{name}` holds {}, expected {expected:?}",
+                entry.numbers
             )));
         }
         self.part(name, entry)
@@ -159,6 +190,15 @@ impl TensorFile {
         let bytes = self.bytes.as_slice().get(entry.range.clone());
         let beyond = || Error::format(format!("{self}: tensor `{name}` lies beyond the end of the file"));
         Ok((bytes.ok_or_else(beyond)?, pages))
+    }
+}
+
+impl fmt::Display for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(dtype) => write!(f, "{dtype:?}"),
+            Self::Blocks { kind, .. } => f.write_str(kind.name()),
+        }
     }
 }
 
@@ -190,7 +230,7 @@ mod tests {
         // SAFETY: nobody else has the file.
         let bytes = Bytes::Mapped(Arc::new(unsafe { Mmap::map(&std::fs::File::open(&path).unwrap()) }.unwrap()));
         // What `open` refuses: the header promises more than the file has.
-        let entry = |range: Range<usize>| Entry { dtype: Dtype::U8, shape: vec![range.len()], range };
+        let entry = |range: Range<usize>| Entry { numbers: Numbers::Plain(Dtype::U8), shape: vec![range.len()], range };
         let tensors = BTreeMap::from([("whole".to_owned(), entry(16..64)), ("cut".to_owned(), entry(64..1_048_640))]);
         let file = TensorFile { name: "short".to_owned(), bytes, tensors, check_finite: false };
         assert_eq!(file.bytes_of("whole", false).unwrap().0, [7; 48]);

@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 
 /// The files of `repo` at `revision`, downloaded where they are not in the cache.
 pub(super) fn files(repo: &str, revision: Option<&str>) -> Result<ModelFiles> {
-    let mut repository = Repository::new(Settings::from_env(), repo, revision.unwrap_or("main"))?;
+    let mut repository = Repository::new(Settings::from_env(), repo, revision, CONFIG)?;
     let config = repository.fetch(CONFIG)?;
     let tokenizer = repository.fetch(TOKENIZER)?;
     let mut others = Vec::new();
@@ -44,6 +44,15 @@ pub(super) fn files(repo: &str, revision: Option<&str>) -> Result<ModelFiles> {
     })
 }
 
+/// A GGUF file of `repo`, downloaded if it is not in the cache.
+pub(super) fn gguf_file(repo: &str, revision: Option<&str>, file: &str) -> Result<PathBuf> {
+    if !folder::is_inside(file) {
+        return Err(Error::input(format!("`{file}` is not the name of a file"))
+            .hint("after the `:` comes a file's path in the repository"));
+    }
+    Repository::new(Settings::from_env(), repo, revision, file)?.fetch(file)
+}
+
 struct Repository {
     settings: Settings,
     repo: String,
@@ -56,14 +65,16 @@ struct Repository {
 }
 
 impl Repository {
-    fn new(settings: Settings, repo: &str, revision: &str) -> Result<Self> {
+    /// `first` is the file without which nothing was ever loaded.
+    fn new(settings: Settings, repo: &str, revision: Option<&str>, first: &str) -> Result<Self> {
+        let revision = revision.unwrap_or("main");
         if !folder::is_inside(revision) {
             return Err(Error::input(format!("`{revision}` is not a revision"))
                 .hint("after the `@` comes a branch, a tag or a commit"));
         }
         let cache = Cache::new(&settings.cache, repo);
-        // A commit without a config was never loaded from; then the newest is as good.
-        let commit = cache.commit(revision).filter(|commit| cache.file(commit, CONFIG).is_some());
+        // A commit without that file was never loaded from; then the newest is as good.
+        let commit = cache.commit(revision).filter(|commit| cache.file(commit, first).is_some());
         Ok(Self { settings, repo: repo.to_owned(), revision: revision.to_owned(), cache, commit, remote: None })
     }
 
@@ -139,6 +150,14 @@ impl Repository {
         let error = Error::source(format!("the Hub has no {name} for {}", self.repo));
         if name == TOKENIZER {
             return error.hint(folder::how_to_get_tokenizer(&self.repo, |name| self.listed().any(|file| file == name)));
+        }
+        if name.ends_with(".gguf") {
+            let mut others: Vec<&str> = self.listed().filter(|file| file.ends_with(".gguf")).collect();
+            others.truncate(12);
+            return error.hint(match others[..] {
+                [] => "the repository has no GGUF file; give its id without a file's name".to_owned(),
+                _ => format!("it has {}", others.join(", ")),
+            });
         }
         error.hint("a model needs config.json, tokenizer.json and weights as safetensors")
     }

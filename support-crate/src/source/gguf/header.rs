@@ -1,0 +1,436 @@
+//! What a GGUF file says: metadata, and where its tensors are.
+//!
+//! Source: ggml's `docs/gguf.md`, versions 2 and 3.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+
+/// The number formats of tensors, by the names that llama.cpp gives them.
+///
+/// Source: `ggml_type` in `ggml.h`, block layouts in `ggml-common.h`.
+macro_rules! ggml_types {
+    ($($(#[$doc:meta])* $variant:ident = $id:literal, $name:literal: $numbers:literal in $bytes:literal;)+) => {
+        /// A number format of GGUF files.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum GgmlType {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl GgmlType {
+            /// Every format that is read.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            fn of(id: u32) -> Option<Self> {
+                match id {
+                    $($id => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+
+            /// As llama.cpp calls it, for example `Q4_K`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// Numbers in a block: those that are stored together, and of which a row holds whole multiples.
+            pub fn block_len(self) -> usize {
+                match self {
+                    $(Self::$variant => $numbers,)+
+                }
+            }
+
+            /// Bytes of a block.
+            pub fn block_bytes(self) -> usize {
+                match self {
+                    $(Self::$variant => $bytes,)+
+                }
+            }
+        }
+    };
+}
+
+ggml_types! {
+    /// 32 bits.
+    F32 = 0, "F32": 1 in 4;
+    /// 16 bits.
+    F16 = 1, "F16": 1 in 2;
+    /// 4 bits and a scale for 32 numbers.
+    Q4_0 = 2, "Q4_0": 32 in 18;
+    /// 4 bits, a scale and a minimum for 32 numbers.
+    Q4_1 = 3, "Q4_1": 32 in 20;
+    /// 5 bits and a scale for 32 numbers.
+    Q5_0 = 6, "Q5_0": 32 in 22;
+    /// 5 bits, a scale and a minimum for 32 numbers.
+    Q5_1 = 7, "Q5_1": 32 in 24;
+    /// 8 bits and a scale for 32 numbers.
+    Q8_0 = 8, "Q8_0": 32 in 34;
+    /// 2 bits; for 16 numbers a scale and a minimum of 4 bits.
+    Q2K = 10, "Q2_K": 256 in 84;
+    /// 3 bits; for 16 numbers a scale of 6 bits.
+    Q3K = 11, "Q3_K": 256 in 110;
+    /// 4 bits; for 32 numbers a scale and a minimum of 6 bits.
+    Q4K = 12, "Q4_K": 256 in 144;
+    /// 5 bits; for 32 numbers a scale and a minimum of 6 bits.
+    Q5K = 13, "Q5_K": 256 in 176;
+    /// 6 bits; for 16 numbers a scale of 8 bits.
+    Q6K = 14, "Q6_K": 256 in 210;
+    /// The upper 16 bits of 32.
+    Bf16 = 30, "BF16": 1 in 2;
+}
+
+/// The header of a GGUF file.
+#[derive(Debug)]
+pub struct Gguf {
+    metadata: BTreeMap<String, GgufValue>,
+    tensors: BTreeMap<String, GgufTensor>,
+}
+
+/// What the file says of a tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GgufTensor {
+    /// The format of its numbers.
+    pub kind: GgmlType,
+    /// From the slowest dimension to the fastest: a matrix is (rows, columns).
+    pub shape: Vec<usize>,
+    /// Its bytes in the file.
+    pub range: Range<usize>,
+}
+
+/// A value of the metadata. Numbers of all kinds are one of two here.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GgufValue {
+    /// A whole number, with or without sign.
+    Whole(i128),
+    /// A floating-point number.
+    Float(f64),
+    /// Yes or no.
+    Bool(bool),
+    /// Text.
+    Text(String),
+    /// Texts, such as a vocabulary.
+    Texts(Vec<String>),
+    /// Whole numbers.
+    Wholes(Vec<i64>),
+    /// Floating-point numbers.
+    Floats(Vec<f64>),
+}
+
+/// Entries of an array, more than any vocabulary has.
+const LONGEST_ARRAY: u64 = 1 << 22;
+/// Bytes of all arrays of numbers and texts, as they are held here.
+const MOST_HELD: usize = 1 << 30;
+/// Bytes of a name.
+const LONGEST_NAME: u64 = 1 << 16;
+const MOST_DIMENSIONS: u32 = 4;
+
+impl Gguf {
+    /// Whether bytes begin as a GGUF file does.
+    pub fn is_one(bytes: &[u8]) -> bool {
+        bytes.starts_with(b"GGUF")
+    }
+
+    /// Reads and checks the header of a whole file.
+    ///
+    /// # Errors
+    /// No GGUF file, one of another version, or one that contradicts itself: counts, names, shapes or places that
+    /// cannot be, or a format that is not known.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        if !Self::is_one(bytes) {
+            return Err(Error::format("it does not begin with `GGUF`"));
+        }
+        let mut cursor = Cursor { bytes, at: 4, held: 0 };
+        match cursor.u32()? {
+            2 | 3 => (),
+            version if matches!(version.swap_bytes(), 2 | 3) => {
+                return Err(Error::format("it is a GGUF file for processors with the other byte order")
+                    .hint("get the little-endian file"));
+            }
+            version => {
+                return Err(Error::format(format!("it is of GGUF version {version}; versions 2 and 3 are read"))
+                    .hint("convert it again with a current llama.cpp"));
+            }
+        }
+        let (tensor_count, value_count) = (cursor.u64()?, cursor.u64()?);
+        // Each takes more bytes than these, so that no count promises more than the file can hold.
+        cursor.check_count("tensors", tensor_count, 24)?;
+        cursor.check_count("entries of metadata", value_count, 13)?;
+        let mut metadata = BTreeMap::new();
+        for _ in 0..value_count {
+            let key = cursor.name()?;
+            let kind = cursor.u32()?;
+            let value = cursor.value(kind).map_err(|error| error.context(format!("metadata `{key}`")))?;
+            if metadata.insert(key.clone(), value).is_some() {
+                return Err(Error::format(format!("metadata has `{key}` twice")));
+            }
+        }
+        let mut header = Self { metadata, tensors: BTreeMap::new() };
+        let alignment = match header.metadata.get("general.alignment") {
+            None => 32,
+            Some(GgufValue::Whole(alignment @ 1..=65_536)) if (*alignment as usize).is_power_of_two() => {
+                *alignment as usize
+            }
+            Some(other) => return Err(Error::format(format!("`general.alignment` is {other:?}, no power of two"))),
+        };
+        let mut listed = Vec::new();
+        for _ in 0..tensor_count {
+            listed.push(cursor.tensor()?);
+        }
+        let data =
+            cursor.at.checked_next_multiple_of(alignment).filter(|&data| data <= bytes.len() || listed.is_empty());
+        let data = data.ok_or_else(|| Error::format("it ends before its tensors begin"))?;
+        let mut places = Vec::new();
+        for (name, kind, shape, offset) in listed {
+            let of_tensor = |what: String| Error::format(format!("tensor `{name}` {what}"));
+            let columns = shape.last().copied().unwrap_or(1);
+            if !columns.is_multiple_of(kind.block_len()) {
+                let (kind, block) = (kind.name(), kind.block_len());
+                return Err(of_tensor(format!("has rows of {columns} numbers, not whole blocks of {block} ({kind})")));
+            }
+            let numbers = shape.iter().try_fold(1_usize, |product, &side| product.checked_mul(side));
+            let len = numbers.and_then(|numbers| (numbers / kind.block_len()).checked_mul(kind.block_bytes()));
+            let start = usize::try_from(offset).ok().and_then(|offset| data.checked_add(offset));
+            let range = match (start, len) {
+                (Some(start), Some(len)) => start.checked_add(len).map(|end| start..end),
+                _ => None,
+            };
+            let range = range.filter(|range| range.end <= bytes.len()).ok_or_else(|| {
+                of_tensor(format!("of shape {shape:?} lies beyond the end of the file"))
+                    .hint("the file may be cut short; download or copy it again")
+            })?;
+            if !(range.start - data).is_multiple_of(alignment) {
+                return Err(of_tensor(format!("begins at {offset}, which is no multiple of {alignment}")));
+            }
+            places.push((range.clone(), name.clone()));
+            if header.tensors.insert(name.clone(), GgufTensor { kind, shape, range }).is_some() {
+                return Err(Error::format(format!("there are two tensors `{name}`")));
+            }
+        }
+        places.sort_by_key(|(range, _)| range.start);
+        if let Some(pair) = places.windows(2).find(|pair| pair[0].0.end > pair[1].0.start) {
+            return Err(Error::format(format!("tensors `{}` and `{}` overlap", pair[0].1, pair[1].1)));
+        }
+        Ok(header)
+    }
+
+    /// The tensors, by name.
+    pub fn tensors(&self) -> &BTreeMap<String, GgufTensor> {
+        &self.tensors
+    }
+
+    /// The metadata, by key.
+    pub fn metadata(&self) -> &BTreeMap<String, GgufValue> {
+        &self.metadata
+    }
+
+    /// A text.
+    ///
+    /// # Errors
+    /// None of this key, or no text.
+    pub fn text(&self, key: &str) -> Result<&str> {
+        match self.wanted(key)? {
+            GgufValue::Text(text) => Ok(text),
+            other => Err(other.is_not(key, "a text")),
+        }
+    }
+
+    /// Texts.
+    ///
+    /// # Errors
+    /// None of this key, or no texts.
+    pub fn texts(&self, key: &str) -> Result<&[String]> {
+        match self.wanted(key)? {
+            GgufValue::Texts(texts) => Ok(texts),
+            // Of an empty array, the type says nothing.
+            GgufValue::Wholes(none) if none.is_empty() => Ok(&[]),
+            other => Err(other.is_not(key, "texts")),
+        }
+    }
+
+    /// A number of things.
+    ///
+    /// # Errors
+    /// None of this key, or no such number.
+    pub fn size(&self, key: &str) -> Result<usize> {
+        match self.wanted(key)? {
+            GgufValue::Whole(number) => {
+                usize::try_from(*number).map_err(|_| GgufValue::Whole(*number).is_not(key, "a size"))
+            }
+            other => Err(other.is_not(key, "a size")),
+        }
+    }
+
+    /// A floating-point number.
+    ///
+    /// # Errors
+    /// None of this key, or no number.
+    pub fn float(&self, key: &str) -> Result<f64> {
+        match self.wanted(key)? {
+            GgufValue::Float(number) => Ok(*number),
+            GgufValue::Whole(number) => Ok(*number as f64),
+            other => Err(other.is_not(key, "a number")),
+        }
+    }
+
+    /// Whether there is a value of this key.
+    pub fn has(&self, key: &str) -> bool {
+        self.metadata.contains_key(key)
+    }
+
+    fn wanted(&self, key: &str) -> Result<&GgufValue> {
+        self.metadata.get(key).ok_or_else(|| Error::format(format!("metadata lacks `{key}`")))
+    }
+}
+
+impl GgufValue {
+    fn is_not(&self, key: &str, wanted: &str) -> Error {
+        let mut found = format!("{self:?}");
+        if let Some((end, _)) = found.char_indices().nth(60) {
+            found.replace_range(end.., "...");
+        }
+        Error::format(format!("metadata `{key}` is {found}, not {wanted}"))
+    }
+}
+
+/// What is left of a header.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Bytes that arrays take here.
+    held: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, len: u64) -> Result<&'a [u8]> {
+        let end = usize::try_from(len).ok().and_then(|len| self.at.checked_add(len));
+        let taken = end.and_then(|end| self.bytes.get(self.at..end)).ok_or_else(|| {
+            Error::format("it ends within its header").hint("the file may be cut short; download or copy it again")
+        })?;
+        self.at += taken.len();
+        Ok(taken)
+    }
+
+    fn number<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(self.take(N as u64)?);
+        Ok(bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.number().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.number().map(u64::from_le_bytes)
+    }
+
+    /// Refuses a count of things that take at least so many bytes each.
+    fn check_count(&self, what: &str, count: u64, each: u64) -> Result<()> {
+        let left = (self.bytes.len() - self.at) as u64;
+        if count > left / each {
+            return Err(Error::format(format!("it promises {count} {what}, and has only {left} more bytes")));
+        }
+        Ok(())
+    }
+
+    fn text(&mut self) -> Result<String> {
+        let len = self.u64()?;
+        let bytes = self.take(len)?;
+        let text = std::str::from_utf8(bytes).map_err(|_| Error::format("a text that is not UTF-8"))?;
+        Ok(text.to_owned())
+    }
+
+    fn name(&mut self) -> Result<String> {
+        let start = self.at;
+        let name = self.text()?;
+        if (self.at - start) as u64 > LONGEST_NAME {
+            return Err(Error::format(format!("a name of {} bytes", name.len())));
+        }
+        Ok(name)
+    }
+
+    fn value(&mut self, kind: u32) -> Result<GgufValue> {
+        Ok(match kind {
+            0 => GgufValue::Whole(i128::from(self.number::<1>()?[0])),
+            1 => GgufValue::Whole(i128::from(i8::from_le_bytes(self.number()?))),
+            2 => GgufValue::Whole(i128::from(u16::from_le_bytes(self.number()?))),
+            3 => GgufValue::Whole(i128::from(i16::from_le_bytes(self.number()?))),
+            4 => GgufValue::Whole(i128::from(self.u32()?)),
+            5 => GgufValue::Whole(i128::from(i32::from_le_bytes(self.number()?))),
+            6 => GgufValue::Float(f64::from(f32::from_le_bytes(self.number()?))),
+            7 => match self.number::<1>()?[0] {
+                0 => GgufValue::Bool(false),
+                1 => GgufValue::Bool(true),
+                other => return Err(Error::format(format!("a yes or no that is {other}"))),
+            },
+            8 => GgufValue::Text(self.text()?),
+            9 => return self.array(),
+            10 => GgufValue::Whole(i128::from(self.u64()?)),
+            11 => GgufValue::Whole(i128::from(i64::from_le_bytes(self.number()?))),
+            12 => GgufValue::Float(f64::from_le_bytes(self.number()?)),
+            other => return Err(Error::format(format!("a value of the unknown type {other}"))),
+        })
+    }
+
+    fn array(&mut self) -> Result<GgufValue> {
+        let (kind, count) = (self.u32()?, self.u64()?);
+        let (each, held) = match kind {
+            0 | 1 | 7 => (1, 8),
+            2 | 3 => (2, 8),
+            4..=6 => (4, 8),
+            10..=12 => (8, 8),
+            8 => (8, size_of::<String>()),
+            9 => return Err(Error::format("an array of arrays")),
+            other => return Err(Error::format(format!("an array of the unknown type {other}"))),
+        };
+        self.check_count("entries of an array", count, each)?;
+        self.held = self.held.saturating_add((count as usize).saturating_mul(held));
+        if count > LONGEST_ARRAY || self.held > MOST_HELD {
+            return Err(Error::format(format!("an array of {count} entries, more than any vocabulary has")));
+        }
+        let count = count as usize;
+        match kind {
+            8 => (0..count).map(|_| self.text()).collect::<Result<_>>().map(GgufValue::Texts),
+            6 | 12 => {
+                let float = |value| if let GgufValue::Float(float) = value { float } else { 0.0 };
+                (0..count).map(|_| self.value(kind).map(float)).collect::<Result<_>>().map(GgufValue::Floats)
+            }
+            _ => {
+                let whole = |value| match value {
+                    GgufValue::Whole(whole) => {
+                        i64::try_from(whole).map_err(|_| Error::format(format!("an array with {whole}")))
+                    }
+                    GgufValue::Bool(yes) => Ok(i64::from(yes)),
+                    _ => Ok(0),
+                };
+                (0..count).map(|_| self.value(kind).and_then(whole)).collect::<Result<_>>().map(GgufValue::Wholes)
+            }
+        }
+    }
+
+    /// Name, format, shape, and where its data begin behind the header.
+    fn tensor(&mut self) -> Result<(String, GgmlType, Vec<usize>, u64)> {
+        let name = self.name()?;
+        let of_tensor = |what: String| Error::format(format!("tensor `{name}` {what}"));
+        let dimensions = self.u32()?;
+        if dimensions > MOST_DIMENSIONS {
+            return Err(of_tensor(format!("has {dimensions} dimensions")));
+        }
+        let mut shape = Vec::new();
+        for _ in 0..dimensions {
+            let side = self.u64()?;
+            shape.push(usize::try_from(side).map_err(|_| of_tensor(format!("has a side of {side}")))?);
+        }
+        shape.reverse();
+        let id = self.u32()?;
+        let kind = GgmlType::of(id).ok_or_else(|| {
+            let known: Vec<&str> = GgmlType::ALL.iter().map(|kind| kind.name()).collect();
+            of_tensor(format!("is in the unknown format number {id}"))
+                .hint(format!("read are {}; get the model in one of these", known.join(", ")))
+        })?;
+        Ok((name, kind, shape, self.u64()?))
+    }
+}

@@ -1,0 +1,33 @@
+//! A model in one GGUF file, as llama.cpp and its like have them.
+//!
+//! The file's metadata say what other models say in `config.json` and `tokenizer.json`: these two are made of it, and
+//! all that comes after reads the model as any other.
+
+mod config;
+mod header;
+mod tokenizer;
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::open::map;
+use super::{ModelFile, ModelFiles, WeightSource};
+use crate::error::{Context, Result};
+
+pub use header::{GgmlType, Gguf, GgufTensor, GgufValue};
+
+/// The files that a GGUF file stands for.
+pub(super) fn files(path: &Path) -> Result<ModelFiles> {
+    let bytes = map(path)?;
+    let of_file = || path.display().to_string();
+    let header = Gguf::read(&bytes).context(of_file)?;
+    let made = |name, value: &Value| ModelFile::Bytes { name, bytes: Cow::Owned(value.to_string().into_bytes()) };
+    Ok(ModelFiles {
+        config: made("the GGUF file's metadata", &config::of(&header).context(of_file)?),
+        tokenizer: made("the GGUF file's tokenizer", &tokenizer::of(&header).context(of_file)?),
+        weights: WeightSource::Gguf(ModelFile::Path(path.to_owned())),
+        others: Vec::new(),
+    })
+}

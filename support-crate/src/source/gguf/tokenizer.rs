@@ -1,0 +1,98 @@
+//! Metadata to what `tokenizer.json` says of the same tokenizer.
+//!
+//! Source: ggml's `docs/gguf.md`; `llama-vocab.cpp` of llama.cpp for what each name of a pre-tokenizer stands for; the
+//! published `tokenizer.json` of a model that has it.
+
+use serde_json::{Map, Value, json};
+
+use super::Gguf;
+use crate::error::{Error, Result};
+
+/// What a token is: `tokenizer.ggml.token_type`.
+const CONTROL: i64 = 3;
+const USER_DEFINED: i64 = 4;
+
+/// How text is cut into words before tokens are looked for, by the name that llama.cpp has for it.
+fn pre_tokenizer(name: &str) -> Option<Value> {
+    let bytes = |use_regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex});
+    let sequence = |first: Value, second: Value| json!({"type": "Sequence", "pretokenizers": [first, second]});
+    let split = |digits: &str| {
+        let pattern = format!(
+            "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{{L}}\\p{{N}}]?\\p{{L}}+|\\p{{N}}{digits}| \
+             ?[^\\s\\p{{L}}\\p{{N}}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+        );
+        json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
+    };
+    Some(match name {
+        "gpt-2" => bytes(true),
+        "smollm" => sequence(json!({"type": "Digits", "individual_digits": true}), bytes(true)),
+        "qwen2" => sequence(split(""), bytes(false)),
+        "llama-bpe" => sequence(split("{1,3}"), bytes(false)),
+        _ => return None,
+    })
+}
+
+/// The tokenizer of the model.
+pub(super) fn of(header: &Gguf) -> Result<Value> {
+    let model = header.text("tokenizer.ggml.model")?;
+    if model != "gpt2" {
+        return Err(Error::format(format!("its tokenizer is of the kind `{model}`"))
+            .hint("read is `gpt2` (byte-level BPE), which all newer models have; load others from safetensors"));
+    }
+    let known = "known are gpt-2, smollm, qwen2 and llama-bpe";
+    let name = header.text("tokenizer.ggml.pre").map_err(|error| {
+        error.hint(format!("without it, nobody knows how text is cut into words; convert the model again ({known})"))
+    })?;
+    let pre_tokenizer = pre_tokenizer(name)
+        .ok_or_else(|| Error::format(format!("its tokenizer cuts text into words as `{name}` does")).hint(known))?;
+    let tokens = header.texts("tokenizer.ggml.tokens")?;
+    let types = match header.metadata().get("tokenizer.ggml.token_type") {
+        None => &[][..],
+        Some(super::GgufValue::Wholes(types)) if types.len() == tokens.len() => types,
+        Some(_) => return Err(Error::format("`tokenizer.ggml.token_type` has not one number for each token")),
+    };
+    let mut vocab = Map::new();
+    for (id, token) in tokens.iter().enumerate() {
+        if vocab.insert(token.clone(), json!(id)).is_some() {
+            return Err(Error::format(format!("two tokens are {token:?}")));
+        }
+    }
+    let added = types.iter().zip(tokens).enumerate().filter(|(_, (kind, _))| [CONTROL, USER_DEFINED].contains(kind));
+    let added: Vec<Value> = added
+        .map(|(id, (kind, token))| {
+            json!({
+                "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
+                "normalized": false, "special": *kind == CONTROL,
+            })
+        })
+        .collect();
+    let normalizer = if name == "qwen2" { json!({"type": "NFC"}) } else { Value::Null };
+    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
+    Ok(json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer, "post_processor": first_token(header, tokens)?, "decoder": byte_level,
+        "model": {
+            "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
+            "ignore_merges": name == "llama-bpe", "vocab": vocab, "merges": header.texts("tokenizer.ggml.merges")?,
+        },
+    }))
+}
+
+/// Puts a token before each text, for models that were trained so.
+fn first_token(header: &Gguf, tokens: &[String]) -> Result<Value> {
+    if header.metadata().get("tokenizer.ggml.add_bos_token") != Some(&super::GgufValue::Bool(true)) {
+        return Ok(Value::Null);
+    }
+    let id = header.size("tokenizer.ggml.bos_token_id")?;
+    let token =
+        tokens.get(id).ok_or_else(|| Error::format(format!("token {id} begins each text; there is no such")))?;
+    let first = json!({"SpecialToken": {"id": token, "type_id": 0}});
+    let text = |id: &str, type_id: u8| json!({"Sequence": {"id": id, "type_id": type_id}});
+    Ok(json!({
+        "type": "TemplateProcessing",
+        "single": [first, text("A", 0)],
+        "pair": [first, text("A", 0), text("B", 1)],
+        "special_tokens": {token: {"id": token, "ids": [id], "tokens": [token]}},
+    }))
+}
