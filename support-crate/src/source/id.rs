@@ -1,7 +1,7 @@
 //! What people write to name a model.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
@@ -100,7 +100,7 @@ impl FromStr for ModelId {
                 },
             );
         }
-        if text.ends_with(".gguf") {
+        if text.ends_with(".gguf") && !Path::new(text).is_dir() {
             let path = PathBuf::from(text);
             let of_hub = text.split_once(':').filter(|_| !path.exists());
             return Ok(match of_hub.and_then(|(repo, file)| Some((parse_hub(repo)?, file.to_owned()))) {

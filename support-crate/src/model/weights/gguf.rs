@@ -35,6 +35,9 @@ const OF_MODEL: [(&str, &str); 3] =
 pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
     let header = Gguf::read(bytes)?;
     let family = header.text("general.architecture")?;
+    if !["llama", "qwen2"].contains(&family) {
+        return Err(Error::format("a GGUF file of another family than llama and qwen2"));
+    }
     let mut entries = BTreeMap::new();
     for (name, tensor) in header.tensors() {
         // llama.cpp turns pairs of neighbours where transformers turns a head's halves, and has the rows in that order.
@@ -49,7 +52,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
         let rows = tensor.shape.first().copied().unwrap_or(1);
         let paired = match heads.map(|key| header.size(&format!("llama.{key}"))).transpose()? {
             None => None,
-            Some(heads) if heads > 0 && rows.is_multiple_of(2 * heads) => Some(rows / heads),
+            Some(heads) if heads > 0 && rows > 0 && rows.is_multiple_of(heads) && (rows / heads).is_multiple_of(2) => {
+                Some(rows / heads)
+            }
             Some(heads) => return Err(Error::format(format!("tensor `{name}` has {rows} rows for {heads} heads"))),
         };
         if paired.is_some() && tensor.shape.len() == 1 && tensor.kind.block_len() > 1 {
@@ -62,7 +67,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
             (kind, paired) => Numbers::Blocks { kind, paired },
         };
         let entry = Entry { numbers, shape: tensor.shape.clone(), range: tensor.range.clone() };
-        entries.insert(name_in_transformers(name).unwrap_or_else(|| name.clone()), entry);
+        // One that nobody would ask for may be a damaged name of one that then seems not to be there.
+        let in_transformers = name_in_transformers(name);
+        let known =
+            in_transformers.ok_or_else(|| Error::format(format!("its tensor `{name}` is none of the family's")))?;
+        entries.insert(known, entry);
     }
     Ok(entries)
 }

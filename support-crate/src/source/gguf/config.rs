@@ -5,19 +5,30 @@
 use serde_json::{Map, Value, json};
 
 use super::Gguf;
+use super::header::clipped;
 use crate::error::{Error, Result};
 
 /// The config of the model, for one of the families of `model/config`.
 pub(super) fn of(header: &Gguf) -> Result<Value> {
     let family = header.text("general.architecture")?;
     if !["llama", "qwen2"].contains(&family) {
-        return Err(Error::format(format!("a GGUF model of the architecture `{family}`"))
+        return Err(Error::format(format!("a GGUF model of the architecture {}", clipped(family)))
             .hint("read are llama (Mistral and SmolLM2 are called so too) and qwen2; others load from safetensors"));
     }
     let key = |name: &str| format!("{family}.{name}");
     let size = |name: &str| header.size(&key(name));
     if header.has(&key("expert_count")) && size("expert_count")? > 0 {
         return Err(Error::format("a mixture of experts").hint("models whose layers are all used can be read"));
+    }
+    if header.has("split.count") && header.size("split.count")? > 1 {
+        return Err(
+            Error::format("it is one part of several").hint("join them with llama.cpp's `llama-gguf-split --merge`")
+        );
+    }
+    let window = key("attention.sliding_window");
+    if header.has(&window) && header.size(&window)? < size("context_length")? {
+        return Err(Error::format(format!("its layers see only {} tokens", header.size(&window)?))
+            .hint("load the model from safetensors, whose config.json says which layers do"));
     }
     // Angles that were changed after training, for each pair of numbers of a head.
     if header.tensors().contains_key("rope_freqs.weight") {
@@ -55,14 +66,33 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     set("rms_norm_eps", json!(header.float(&key("attention.layer_norm_rms_epsilon"))?));
     let base = if header.has(&key("rope.freq_base")) { header.float(&key("rope.freq_base"))? } else { 1e4 };
     set("rope_theta", json!(base));
-    if header.has(&key("rope.scaling.type")) && header.text(&key("rope.scaling.type"))? != "none" {
-        let (kind, factor) = (header.text(&key("rope.scaling.type"))?, header.float(&key("rope.scaling.factor"))?);
-        set("rope_scaling", json!({"rope_type": kind, "factor": factor}));
+    // As llama.cpp reads them: the older name, and a kind that need not be said.
+    let factor = ["rope.scaling.factor", "rope.scale_linear"].map(key).into_iter().find(|key| header.has(key));
+    let factor = factor.map(|key| header.float(&key)).transpose()?.filter(|factor| ![0.0, 1.0].contains(factor));
+    let kind = key("rope.scaling.type");
+    let kind = if header.has(&kind) { header.text(&kind)? } else { "linear" };
+    match (kind, factor) {
+        ("none", _) | ("linear", None) => (),
+        (kind, factor) => set("rope_scaling", json!({"rope_type": clipped_name(kind), "factor": factor})),
     }
     set("tie_word_embeddings", json!(!header.tensors().contains_key("output.weight")));
-    set("attention_bias", json!(header.tensors().contains_key("blk.0.attn_output.bias")));
-    if header.has("tokenizer.ggml.eos_token_id") {
-        set("eos_token_id", json!(header.size("tokenizer.ggml.eos_token_id")?));
+    // Of one layer and part, all are to have it: what is missing then is an error.
+    let has_bias = |parts: &[&str]| {
+        header.tensors().keys().any(|name| parts.iter().any(|part| name.ends_with(&format!(".{part}.bias"))))
+    };
+    // Qwen2's have one for the first three, and no word for it.
+    if family == "llama" {
+        set("attention_bias", json!(has_bias(&["attn_q", "attn_k", "attn_v", "attn_output"])));
+        set("mlp_bias", json!(has_bias(&["ffn_gate", "ffn_up", "ffn_down"])));
     }
+    let ends = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"].into_iter().filter(|key| header.has(key));
+    let mut ends = ends.map(|key| header.size(key)).collect::<Result<Vec<_>>>()?;
+    ends.dedup();
+    set("eos_token_id", json!(ends));
     Ok(Value::Object(config))
+}
+
+/// The name of a way to scale, of which none is long.
+fn clipped_name(name: &str) -> String {
+    name.chars().take(30).collect()
 }

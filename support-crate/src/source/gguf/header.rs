@@ -5,82 +5,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::types::GgmlType;
 use crate::error::{Error, Result};
-
-/// The number formats of tensors, by the names that llama.cpp gives them.
-///
-/// Source: `ggml_type` in `ggml.h`, block layouts in `ggml-common.h`.
-macro_rules! ggml_types {
-    ($($(#[$doc:meta])* $variant:ident = $id:literal, $name:literal: $numbers:literal in $bytes:literal;)+) => {
-        /// A number format of GGUF files.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum GgmlType {
-            $($(#[$doc])* $variant,)+
-        }
-
-        impl GgmlType {
-            /// Every format that is read.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            fn of(id: u32) -> Option<Self> {
-                match id {
-                    $($id => Some(Self::$variant),)+
-                    _ => None,
-                }
-            }
-
-            /// As llama.cpp calls it, for example `Q4_K`.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)+
-                }
-            }
-
-            /// Numbers in a block: those that are stored together, and of which a row holds whole multiples.
-            pub fn block_len(self) -> usize {
-                match self {
-                    $(Self::$variant => $numbers,)+
-                }
-            }
-
-            /// Bytes of a block.
-            pub fn block_bytes(self) -> usize {
-                match self {
-                    $(Self::$variant => $bytes,)+
-                }
-            }
-        }
-    };
-}
-
-ggml_types! {
-    /// 32 bits.
-    F32 = 0, "F32": 1 in 4;
-    /// 16 bits.
-    F16 = 1, "F16": 1 in 2;
-    /// 4 bits and a scale for 32 numbers.
-    Q4_0 = 2, "Q4_0": 32 in 18;
-    /// 4 bits, a scale and a minimum for 32 numbers.
-    Q4_1 = 3, "Q4_1": 32 in 20;
-    /// 5 bits and a scale for 32 numbers.
-    Q5_0 = 6, "Q5_0": 32 in 22;
-    /// 5 bits, a scale and a minimum for 32 numbers.
-    Q5_1 = 7, "Q5_1": 32 in 24;
-    /// 8 bits and a scale for 32 numbers.
-    Q8_0 = 8, "Q8_0": 32 in 34;
-    /// 2 bits; for 16 numbers a scale and a minimum of 4 bits.
-    Q2K = 10, "Q2_K": 256 in 84;
-    /// 3 bits; for 16 numbers a scale of 6 bits.
-    Q3K = 11, "Q3_K": 256 in 110;
-    /// 4 bits; for 32 numbers a scale and a minimum of 6 bits.
-    Q4K = 12, "Q4_K": 256 in 144;
-    /// 5 bits; for 32 numbers a scale and a minimum of 6 bits.
-    Q5K = 13, "Q5_K": 256 in 176;
-    /// 6 bits; for 16 numbers a scale of 8 bits.
-    Q6K = 14, "Q6_K": 256 in 210;
-    /// The upper 16 bits of 32.
-    Bf16 = 30, "BF16": 1 in 2;
-}
 
 /// The header of a GGUF file.
 #[derive(Debug)]
@@ -126,6 +52,8 @@ const MOST_HELD: usize = 1 << 30;
 /// Bytes of a name.
 const LONGEST_NAME: u64 = 1 << 16;
 const MOST_DIMENSIONS: u32 = 4;
+/// Tensors, and entries of metadata.
+const MOST_ENTRIES: u64 = 1 << 16;
 
 impl Gguf {
     /// Whether bytes begin as a GGUF file does.
@@ -156,6 +84,11 @@ impl Gguf {
         }
         let (tensor_count, value_count) = (cursor.u64()?, cursor.u64()?);
         // Each takes more bytes than these, so that no count promises more than the file can hold.
+        for (what, count) in [("tensors", tensor_count), ("entries of metadata", value_count)] {
+            if count > MOST_ENTRIES && count <= bytes.len() as u64 {
+                return Err(Error::format(format!("it has {count} {what}, more than any model")));
+            }
+        }
         cursor.check_count("tensors", tensor_count, 24)?;
         cursor.check_count("entries of metadata", value_count, 13)?;
         let mut metadata = BTreeMap::new();
@@ -173,7 +106,7 @@ impl Gguf {
             Some(GgufValue::Whole(alignment @ 1..=65_536)) if (*alignment as usize).is_power_of_two() => {
                 *alignment as usize
             }
-            Some(other) => return Err(Error::format(format!("`general.alignment` is {other:?}, no power of two"))),
+            Some(other) => return Err(other.is_not("general.alignment", "a power of two")),
         };
         let mut listed = Vec::new();
         for _ in 0..tensor_count {
@@ -269,7 +202,7 @@ impl Gguf {
     /// None of this key, or no number.
     pub fn float(&self, key: &str) -> Result<f64> {
         match self.wanted(key)? {
-            GgufValue::Float(number) => Ok(*number),
+            GgufValue::Float(number) if number.is_finite() => Ok(*number),
             GgufValue::Whole(number) => Ok(*number as f64),
             other => Err(other.is_not(key, "a number")),
         }
@@ -287,12 +220,23 @@ impl Gguf {
 
 impl GgufValue {
     fn is_not(&self, key: &str, wanted: &str) -> Error {
-        let mut found = format!("{self:?}");
-        if let Some((end, _)) = found.char_indices().nth(60) {
-            found.replace_range(end.., "...");
-        }
+        let found = match self {
+            Self::Text(text) => format!("the text {}", clipped(text)),
+            Self::Texts(texts) => format!("a list of {} texts", texts.len()),
+            Self::Wholes(numbers) => format!("a list of {} numbers", numbers.len()),
+            Self::Floats(numbers) => format!("a list of {} numbers", numbers.len()),
+            Self::Whole(number) => number.to_string(),
+            Self::Float(number) => number.to_string(),
+            Self::Bool(yes) => yes.to_string(),
+        };
         Error::format(format!("metadata `{key}` is {found}, not {wanted}"))
     }
+}
+
+/// A text of a file for a message, which may be of any length.
+pub(super) fn clipped(text: &str) -> String {
+    let start: String = text.chars().take(60).collect();
+    if start.len() < text.len() { format!("{start:?}...") } else { format!("{text:?}") }
 }
 
 /// What is left of a header.

@@ -6,6 +6,7 @@
 mod config;
 mod header;
 mod tokenizer;
+mod types;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,7 +17,8 @@ use super::open::map;
 use super::{ModelFile, ModelFiles, WeightSource};
 use crate::error::{Context, Result};
 
-pub use header::{GgmlType, Gguf, GgufTensor, GgufValue};
+pub use header::{Gguf, GgufTensor, GgufValue};
+pub use types::GgmlType;
 
 /// The files that a GGUF file stands for.
 pub(super) fn files(path: &Path) -> Result<ModelFiles> {

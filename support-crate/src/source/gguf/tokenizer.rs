@@ -6,11 +6,19 @@
 use serde_json::{Map, Value, json};
 
 use super::Gguf;
+use super::header::clipped;
 use crate::error::{Error, Result};
 
 /// What a token is: `tokenizer.ggml.token_type`.
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
+
+/// Filled up to the rows of the embedding: `[PAD151665]` and the like.
+const UNUSED: i64 = 5;
+/// More than any vocabulary has; more than are added to any; bytes, longer than any token.
+const MOST_TOKENS: usize = 1 << 20;
+const MOST_ADDED: usize = 1 << 14;
+const LONGEST_TOKEN: usize = 1 << 12;
 
 /// How text is cut into words before tokens are looked for, by the name that llama.cpp has for it.
 fn pre_tokenizer(name: &str) -> Option<Value> {
@@ -36,25 +44,32 @@ fn pre_tokenizer(name: &str) -> Option<Value> {
 pub(super) fn of(header: &Gguf) -> Result<Value> {
     let model = header.text("tokenizer.ggml.model")?;
     if model != "gpt2" {
-        return Err(Error::format(format!("its tokenizer is of the kind `{model}`"))
+        return Err(Error::format(format!("its tokenizer is of the kind {}", clipped(model)))
             .hint("read is `gpt2` (byte-level BPE), which all newer models have; load others from safetensors"));
     }
     let known = "known are gpt-2, smollm, qwen2 and llama-bpe";
     let name = header.text("tokenizer.ggml.pre").map_err(|error| {
         error.hint(format!("without it, nobody knows how text is cut into words; convert the model again ({known})"))
     })?;
-    let pre_tokenizer = pre_tokenizer(name)
-        .ok_or_else(|| Error::format(format!("its tokenizer cuts text into words as `{name}` does")).hint(known))?;
+    let pre_tokenizer = pre_tokenizer(name).ok_or_else(|| {
+        Error::format(format!("its tokenizer cuts text into words as {} does", clipped(name))).hint(known)
+    })?;
     let tokens = header.texts("tokenizer.ggml.tokens")?;
     let types = match header.metadata().get("tokenizer.ggml.token_type") {
         None => &[][..],
         Some(super::GgufValue::Wholes(types)) if types.len() == tokens.len() => types,
         Some(_) => return Err(Error::format("`tokenizer.ggml.token_type` has not one number for each token")),
     };
+    if tokens.len() > MOST_TOKENS || tokens.iter().any(|token| token.len() > LONGEST_TOKEN) {
+        return Err(Error::format(format!("a vocabulary of {} tokens, or one of {LONGEST_TOKEN} bytes", tokens.len())));
+    }
     let mut vocab = Map::new();
     for (id, token) in tokens.iter().enumerate() {
+        if types.get(id) == Some(&UNUSED) && *token == format!("[PAD{id}]") {
+            continue;
+        }
         if vocab.insert(token.clone(), json!(id)).is_some() {
-            return Err(Error::format(format!("two tokens are {token:?}")));
+            return Err(Error::format(format!("two tokens are {}", clipped(token))));
         }
     }
     let added = types.iter().zip(tokens).enumerate().filter(|(_, (kind, _))| [CONTROL, USER_DEFINED].contains(kind));
@@ -66,22 +81,43 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
             })
         })
         .collect();
+    if added.len() > MOST_ADDED {
+        return Err(Error::format(format!("{} tokens that are no parts of words", added.len())));
+    }
+    let merges = header.texts("tokenizer.ggml.merges")?;
+    for merge in merges {
+        let is_known = |(left, right): (&str, &str)| {
+            [left, right, &format!("{left}{right}")].into_iter().all(|token| vocab.contains_key(token))
+        };
+        if !merge.split_once(' ').is_some_and(is_known) {
+            return Err(Error::format(format!("a merge, {}, of what are no tokens", clipped(merge))));
+        }
+    }
     let normalizer = if name == "qwen2" { json!({"type": "NFC"}) } else { Value::Null };
     let byte_level = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
     Ok(json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": normalizer,
-        "pre_tokenizer": pre_tokenizer, "post_processor": first_token(header, tokens)?, "decoder": byte_level,
+        "pre_tokenizer": pre_tokenizer, "post_processor": first_token(header, tokens, name)?, "decoder": byte_level,
         "model": {
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
             "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
-            "ignore_merges": name == "llama-bpe", "vocab": vocab, "merges": header.texts("tokenizer.ggml.merges")?,
+            "ignore_merges": name == "llama-bpe", "vocab": vocab, "merges": merges,
         },
     }))
 }
 
 /// Puts a token before each text, for models that were trained so.
-fn first_token(header: &Gguf, tokens: &[String]) -> Result<Value> {
-    if header.metadata().get("tokenizer.ggml.add_bos_token") != Some(&super::GgufValue::Bool(true)) {
+fn first_token(header: &Gguf, tokens: &[String], pre_tokenizer: &str) -> Result<Value> {
+    let says = |key: &str| match header.metadata().get(key) {
+        None => Ok(None),
+        Some(super::GgufValue::Bool(yes)) => Ok(Some(*yes)),
+        Some(_) => Err(Error::format(format!("metadata `{key}` is neither yes nor no"))),
+    };
+    if says("tokenizer.ggml.add_eos_token")? == Some(true) {
+        return Err(Error::format("its tokenizer ends each text with a token, which is not supported"));
+    }
+    // As llama.cpp takes it where nothing is said.
+    if !says("tokenizer.ggml.add_bos_token")?.unwrap_or(pre_tokenizer == "llama-bpe") {
         return Ok(Value::Null);
     }
     let id = header.size("tokenizer.ggml.bos_token_id")?;
