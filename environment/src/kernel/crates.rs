@@ -1,6 +1,6 @@
 //! The crates that cells have without asking for them: the library, and what the lessons add to it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Each one's name, and its folder in that of the library.
 const CRATES: [(&str, &str); 2] = [("quantlab", ""), ("quantlab-course", "course")];
@@ -12,7 +12,7 @@ pub fn dependencies(support_crate: &Path) -> String {
 
 fn dependency(support_crate: &Path, name: &str, folder: &str) -> String {
     // Chained, because joining an empty path would end the folder in a slash. A JSON string is a TOML basic string.
-    let folder: std::path::PathBuf = support_crate.iter().chain(Path::new(folder)).collect();
+    let folder: PathBuf = support_crate.iter().chain(Path::new(folder)).collect();
     format!("{name} = {{ path = {} }}\n", serde_json::Value::from(folder.to_string_lossy()))
 }
 

@@ -2,7 +2,7 @@
 
 use quantlab::error::{Error, Result};
 use quantlab::generate::{GenerateOptions, generate_tokens};
-use quantlab::measure::{Clock, Metrics, stopwatch};
+use quantlab::measure::{Clock, Metrics, Prompts, stopwatch};
 use quantlab::model::Loaded;
 
 /// One timed generation from all prompts, as one batch: the tokenizer stays outside, the device is waited for on both
@@ -28,7 +28,7 @@ pub fn time_batch(
     prompts: &[impl AsRef<str>],
     options: &GenerateOptions,
 ) -> Result<Metrics> {
-    let ids = prompts.iter().map(|prompt| loaded.tokenizer.encode(prompt.as_ref())).collect::<Result<Vec<_>>>()?;
+    let ids = prompts.token_ids(&loaded.tokenizer)?;
     let options = GenerateOptions { stop_at_eos: false, ..options.clone() };
     let generate = || generate_tokens(&*loaded.model, &ids, &options, &mut |_, _| ());
     let (generated, total_latency_s) = stopwatch(clock, &*loaded.model, generate)?;

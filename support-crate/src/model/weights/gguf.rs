@@ -4,6 +4,7 @@
 //! `convert_hf_to_gguf.py`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use quantlab_kernels::thread_scope;
 
@@ -34,23 +35,19 @@ const OF_MODEL: [(&str, &str); 3] =
 /// Those of [`Gguf::read`].
 pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
     let header = Gguf::read(bytes)?;
-    let family = header.text("general.architecture")?;
-    if !["llama", "qwen2"].contains(&family) {
-        return Err(Error::format("a GGUF file of another family than llama and qwen2"));
-    }
+    // llama.cpp turns pairs of neighbours where transformers turns a head's halves, and has the rows in that order.
+    let is_turned = header.family()? == "llama";
+    let heads = || header.size("llama.attention.head_count");
+    let heads_of_keys = || header.optional("llama.attention.head_count_kv", Gguf::size)?.map_or_else(heads, Ok);
     let mut entries = BTreeMap::new();
     for (name, tensor) in header.tensors() {
-        // llama.cpp turns pairs of neighbours where transformers turns a head's halves, and has the rows in that order.
-        let heads = match name.split('.').nth_back(1) {
-            Some("attn_q") if family == "llama" => Some("attention.head_count"),
-            Some("attn_k") if family == "llama" && header.has("llama.attention.head_count_kv") => {
-                Some("attention.head_count_kv")
-            }
-            Some("attn_k") if family == "llama" => Some("attention.head_count"),
+        let heads = match name.rsplit('.').nth(1) {
+            Some("attn_q") if is_turned => Some(heads()?),
+            Some("attn_k") if is_turned => Some(heads_of_keys()?),
             _ => None,
         };
         let rows = tensor.shape.first().copied().unwrap_or(1);
-        let paired = match heads.map(|key| header.size(&format!("llama.{key}"))).transpose()? {
+        let paired = match heads {
             None => None,
             Some(heads) if heads > 0 && rows > 0 && rows.is_multiple_of(heads) && (rows / heads).is_multiple_of(2) => {
                 Some(rows / heads)
@@ -109,7 +106,7 @@ pub(super) fn restore<T: Wanted>(
         return true;
     }
     let bytes_of_row = columns / kind.block_len() * kind.block_bytes();
-    let finite = std::sync::atomic::AtomicBool::new(true);
+    let finite = AtomicBool::new(true);
     // Whole rows, where a part begins and ends with one.
     let whole = start.is_multiple_of(columns) && to.len().is_multiple_of(columns);
     let together = if whole { columns } else { to.len().max(1) };
@@ -128,7 +125,7 @@ pub(super) fn restore<T: Wanted>(
             at += now.len();
             part = rest;
         }
-        finite.fetch_and(all_finite, std::sync::atomic::Ordering::Relaxed);
+        finite.fetch_and(all_finite, Ordering::Relaxed);
     });
     finite.into_inner()
 }

@@ -63,10 +63,12 @@ impl TensorFile {
     pub fn open(file: &ModelFile, check_finite: bool) -> Result<Self> {
         let name = file.to_string();
         let bytes = match file {
-            ModelFile::Bytes { bytes, .. } => Bytes::Held(bytes.clone()),
+            ModelFile::Bytes { bytes, .. } => {
+                check_is_content(&name, bytes)?;
+                Bytes::Held(bytes.clone())
+            }
             ModelFile::Path(path) => Bytes::Mapped(Arc::new(map(path)?)),
         };
-        check_is_content(&name, bytes.as_slice())?;
         if Gguf::is_one(bytes.as_slice()) {
             let tensors = gguf::read(bytes.as_slice()).context(|| name.clone())?;
             return Ok(Self { name, bytes, tensors, check_finite });

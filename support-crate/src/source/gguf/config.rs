@@ -5,29 +5,26 @@
 use serde_json::{Map, Value, json};
 
 use super::Gguf;
-use super::header::clipped;
 use crate::error::{Error, Result};
 
 /// The config of the model, for one of the families of `model/config`.
 pub(super) fn of(header: &Gguf) -> Result<Value> {
-    let family = header.text("general.architecture")?;
-    if !["llama", "qwen2"].contains(&family) {
-        return Err(Error::format(format!("a GGUF model of the architecture {}", clipped(family)))
-            .hint("read are llama (Mistral and SmolLM2 are called so too) and qwen2; others load from safetensors"));
-    }
+    let family = header.family()?;
     let key = |name: &str| format!("{family}.{name}");
     let size = |name: &str| header.size(&key(name));
-    if header.has(&key("expert_count")) && size("expert_count")? > 0 {
+    let size_if_said = |name: &str| header.optional(&key(name), Gguf::size);
+    let float_if_said = |name: &str| header.optional(&key(name), Gguf::float);
+    if size_if_said("expert_count")?.is_some_and(|count| count > 0) {
         return Err(Error::format("a mixture of experts").hint("models whose layers are all used can be read"));
     }
-    if header.has("split.count") && header.size("split.count")? > 1 {
+    if header.optional("split.count", Gguf::size)?.is_some_and(|count| count > 1) {
         return Err(
             Error::format("it is one part of several").hint("join them with llama.cpp's `llama-gguf-split --merge`")
         );
     }
-    let window = key("attention.sliding_window");
-    if header.has(&window) && header.size(&window)? < size("context_length")? {
-        return Err(Error::format(format!("its layers see only {} tokens", header.size(&window)?))
+    let context_len = size("context_length")?;
+    if let Some(window) = size_if_said("attention.sliding_window")?.filter(|&window| window < context_len) {
+        return Err(Error::format(format!("its layers see only {window} tokens"))
             .hint("load the model from safetensors, whose config.json says which layers do"));
     }
     // Angles that were changed after training, for each pair of numbers of a head.
@@ -36,16 +33,13 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
             .hint("load the model from safetensors, whose config.json has them as numbers"));
     }
     let (hidden_size, heads) = (size("embedding_length")?, size("attention.head_count")?);
-    let head_dim = match header.has(&key("attention.key_length")) {
-        true => size("attention.key_length")?,
-        false if heads > 0 && hidden_size.is_multiple_of(heads) => hidden_size / heads,
-        false => return Err(Error::format(format!("{hidden_size} numbers for {heads} heads"))),
+    let head_dim = match size_if_said("attention.key_length")? {
+        Some(head_dim) => head_dim,
+        None if heads > 0 && hidden_size.is_multiple_of(heads) => hidden_size / heads,
+        None => return Err(Error::format(format!("{hidden_size} numbers for {heads} heads"))),
     };
-    if header.has(&key("rope.dimension_count")) && size("rope.dimension_count")? != head_dim {
-        return Err(Error::format(format!(
-            "only {} of a head's {head_dim} numbers turn",
-            size("rope.dimension_count")?
-        )));
+    if let Some(turning) = size_if_said("rope.dimension_count")?.filter(|&turning| turning != head_dim) {
+        return Err(Error::format(format!("only {turning} of a head's {head_dim} numbers turn")));
     }
     let embedding = header.tensors().get("token_embd.weight");
     let vocab_size = embedding.and_then(|tensor| tensor.shape.first());
@@ -57,23 +51,24 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     set("intermediate_size", json!(size("feed_forward_length")?));
     set("num_hidden_layers", json!(size("block_count")?));
     set("num_attention_heads", json!(heads));
-    if header.has(&key("attention.head_count_kv")) {
-        set("num_key_value_heads", json!(size("attention.head_count_kv")?));
-    }
+    set("num_key_value_heads", json!(size_if_said("attention.head_count_kv")?));
     set("head_dim", json!(head_dim));
-    set("max_position_embeddings", json!(size("context_length")?));
+    set("max_position_embeddings", json!(context_len));
     set("hidden_act", json!("silu"));
     set("rms_norm_eps", json!(header.float(&key("attention.layer_norm_rms_epsilon"))?));
-    let base = if header.has(&key("rope.freq_base")) { header.float(&key("rope.freq_base"))? } else { 1e4 };
-    set("rope_theta", json!(base));
+    set("rope_theta", json!(float_if_said("rope.freq_base")?.unwrap_or(1e4)));
     // As llama.cpp reads them: the older name, and a kind that need not be said.
-    let factor = ["rope.scaling.factor", "rope.scale_linear"].map(key).into_iter().find(|key| header.has(key));
-    let factor = factor.map(|key| header.float(&key)).transpose()?.filter(|factor| ![0.0, 1.0].contains(factor));
-    let kind = key("rope.scaling.type");
-    let kind = if header.has(&kind) { header.text(&kind)? } else { "linear" };
-    match (kind, factor) {
+    let factor = match float_if_said("rope.scaling.factor")? {
+        None => float_if_said("rope.scale_linear")?,
+        factor => factor,
+    };
+    let kind = header.optional(&key("rope.scaling.type"), Gguf::text)?.unwrap_or("linear");
+    match (kind, factor.filter(|factor| ![0.0, 1.0].contains(factor))) {
         ("none", _) | ("linear", None) => (),
-        (kind, factor) => set("rope_scaling", json!({"rope_type": clipped_name(kind), "factor": factor})),
+        // No name is that long, but a message with this one would be.
+        (kind, factor) => {
+            set("rope_scaling", json!({"rope_type": kind.chars().take(30).collect::<String>(), "factor": factor}));
+        }
     }
     set("tie_word_embeddings", json!(!header.tensors().contains_key("output.weight")));
     // Of one layer and part, all are to have it: what is missing then is an error.
@@ -85,14 +80,9 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
         set("attention_bias", json!(has_bias(&["attn_q", "attn_k", "attn_v", "attn_output"])));
         set("mlp_bias", json!(has_bias(&["ffn_gate", "ffn_up", "ffn_down"])));
     }
-    let ends = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"].into_iter().filter(|key| header.has(key));
-    let mut ends = ends.map(|key| header.size(key)).collect::<Result<Vec<_>>>()?;
+    let ends = ["eos", "eot"].map(|end| header.optional(&format!("tokenizer.ggml.{end}_token_id"), Gguf::size));
+    let mut ends: Vec<usize> = ends.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
     ends.dedup();
     set("eos_token_id", json!(ends));
     Ok(Value::Object(config))
-}
-
-/// The name of a way to scale, of which none is long.
-fn clipped_name(name: &str) -> String {
-    name.chars().take(30).collect()
 }

@@ -45,6 +45,7 @@ pub enum GgufValue {
     Floats(Vec<f64>),
 }
 
+const FAMILIES: [&str; 2] = ["llama", "qwen2"];
 /// Entries of an array, more than any vocabulary has.
 const LONGEST_ARRAY: u64 = 1 << 22;
 /// Bytes of all arrays of numbers and texts, as they are held here.
@@ -84,13 +85,12 @@ impl Gguf {
         }
         let (tensor_count, value_count) = (cursor.u64()?, cursor.u64()?);
         // Each takes more bytes than these, so that no count promises more than the file can hold.
-        for (what, count) in [("tensors", tensor_count), ("entries of metadata", value_count)] {
-            if count > MOST_ENTRIES && count <= bytes.len() as u64 {
+        for (what, count, each) in [("tensors", tensor_count, 24), ("entries of metadata", value_count, 13)] {
+            cursor.check_count(what, count, each)?;
+            if count > MOST_ENTRIES {
                 return Err(Error::format(format!("it has {count} {what}, more than any model")));
             }
         }
-        cursor.check_count("tensors", tensor_count, 24)?;
-        cursor.check_count("entries of metadata", value_count, 13)?;
         let mut metadata = BTreeMap::new();
         for _ in 0..value_count {
             let key = cursor.name()?;
@@ -208,9 +208,37 @@ impl Gguf {
         }
     }
 
-    /// Whether there is a value of this key.
-    pub fn has(&self, key: &str) -> bool {
-        self.metadata.contains_key(key)
+    /// Yes or no.
+    ///
+    /// # Errors
+    /// None of this key, or neither.
+    pub fn flag(&self, key: &str) -> Result<bool> {
+        match self.wanted(key)? {
+            GgufValue::Bool(yes) => Ok(*yes),
+            other => Err(other.is_not(key, "yes or no")),
+        }
+    }
+
+    /// What `read`, one of the functions above, makes of a value, or `None` if there is none of this key.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn optional<'a, T>(&'a self, key: &str, read: impl Fn(&'a Self, &str) -> Result<T>) -> Result<Option<T>> {
+        self.metadata.contains_key(key).then(|| read(self, key)).transpose()
+    }
+
+    /// The family of the model, by llama.cpp's name for it.
+    ///
+    /// # Errors
+    /// None is named, or one that is not read.
+    pub fn family(&self) -> Result<&str> {
+        let family = self.text("general.architecture")?;
+        if !FAMILIES.contains(&family) {
+            return Err(Error::format(format!("a GGUF model of the architecture {}", clipped(family))).hint(
+                "read are llama (Mistral and SmolLM2 are called so too) and qwen2; others load from safetensors",
+            ));
+        }
+        Ok(family)
     }
 
     fn wanted(&self, key: &str) -> Result<&GgufValue> {

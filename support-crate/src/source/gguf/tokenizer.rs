@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 /// What a token is: `tokenizer.ggml.token_type`.
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
-
 /// Filled up to the rows of the embedding: `[PAD151665]` and the like.
 const UNUSED: i64 = 5;
 /// More than any vocabulary has; more than are added to any; bytes, longer than any token.
@@ -72,7 +71,12 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
             return Err(Error::format(format!("two tokens are {}", clipped(token))));
         }
     }
-    let added = types.iter().zip(tokens).enumerate().filter(|(_, (kind, _))| [CONTROL, USER_DEFINED].contains(kind));
+    let is_added = |kind: &i64| [CONTROL, USER_DEFINED].contains(kind);
+    let count = types.iter().filter(|kind| is_added(kind)).count();
+    if count > MOST_ADDED {
+        return Err(Error::format(format!("{count} tokens that are no parts of words")));
+    }
+    let added = types.iter().zip(tokens).enumerate().filter(|(_, (kind, _))| is_added(kind));
     let added: Vec<Value> = added
         .map(|(id, (kind, token))| {
             json!({
@@ -81,9 +85,6 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
             })
         })
         .collect();
-    if added.len() > MOST_ADDED {
-        return Err(Error::format(format!("{} tokens that are no parts of words", added.len())));
-    }
     let merges = header.texts("tokenizer.ggml.merges")?;
     for merge in merges {
         let is_known = |(left, right): (&str, &str)| {
@@ -108,16 +109,12 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
 
 /// Puts a token before each text, for models that were trained so.
 fn first_token(header: &Gguf, tokens: &[String], pre_tokenizer: &str) -> Result<Value> {
-    let says = |key: &str| match header.metadata().get(key) {
-        None => Ok(None),
-        Some(super::GgufValue::Bool(yes)) => Ok(Some(*yes)),
-        Some(_) => Err(Error::format(format!("metadata `{key}` is neither yes nor no"))),
-    };
-    if says("tokenizer.ggml.add_eos_token")? == Some(true) {
+    let adds = |which: &str| header.optional(&format!("tokenizer.ggml.add_{which}_token"), Gguf::flag);
+    if adds("eos")? == Some(true) {
         return Err(Error::format("its tokenizer ends each text with a token, which is not supported"));
     }
     // As llama.cpp takes it where nothing is said.
-    if !says("tokenizer.ggml.add_bos_token")?.unwrap_or(pre_tokenizer == "llama-bpe") {
+    if !adds("bos")?.unwrap_or(pre_tokenizer == "llama-bpe") {
         return Ok(Value::Null);
     }
     let id = header.size("tokenizer.ggml.bos_token_id")?;
