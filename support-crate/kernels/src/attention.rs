@@ -240,7 +240,7 @@ impl<S: Simd, W: Stored<S, f32>> Kernel<S> for Part<'_, W> {
             };
             let scores_seen = Block::new(scores, keys).into_columns(seen.clone());
             // The function that products call too, not another copy of it.
-            simd.vectorize(Gemm { operands: queries, rows: seen.clone(), out: scores_seen });
+            simd.dispatch(Gemm { operands: queries, rows: seen.clone(), out: scores_seen });
             for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
                 let position = task.position + i * task.step;
                 let seen = first_seen(mask, position, attention.window)..position + 1;

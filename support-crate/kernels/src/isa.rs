@@ -35,8 +35,9 @@ macro_rules! isas {
         impl<K: FloatKernel> Dispatch<K> for Isa {
             #[inline]
             fn dispatch(self, kernel: K) {
+                // SAFETY: the value exists, so the processor has the instructions.
                 match self {
-                    $(Self::$set($simd) => $floats.vectorize(kernel),)+
+                    $(Self::$set($simd) => unsafe { $floats.enabled(kernel) },)+
                 }
             }
         }
@@ -184,9 +185,9 @@ impl Isa {
     pub(crate) fn dispatch_bf16(self, kernel: impl Bf16Kernel) {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512Bf16(simd) => simd.vectorize(kernel),
+            Self::Avx512Bf16(simd) => simd.dispatch(kernel),
             #[cfg(target_arch = "aarch64")]
-            Self::NeonBf16(simd) => simd.vectorize(kernel),
+            Self::NeonBf16(simd) => simd.dispatch(kernel),
             other => other.dispatch(kernel),
         }
     }
@@ -196,15 +197,15 @@ impl Isa {
     pub(crate) fn dispatch_bytes(self, kernel: impl ByteKernel) {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2Vnni(simd) => simd.vectorize(kernel),
+            Self::Avx2Vnni(simd) => simd.dispatch(kernel),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512Vnni(simd) => simd.vectorize(kernel),
+            Self::Avx512Vnni(simd) => simd.dispatch(kernel),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512Bf16(simd) => simd.base().vectorize(kernel),
+            Self::Avx512Bf16(simd) => simd.base().dispatch(kernel),
             #[cfg(target_arch = "aarch64")]
-            Self::NeonDotprod(simd) => simd.vectorize(kernel),
+            Self::NeonDotprod(simd) => simd.dispatch(kernel),
             #[cfg(target_arch = "aarch64")]
-            Self::NeonBf16(simd) => simd.vectorize(kernel),
+            Self::NeonBf16(simd) => simd.dispatch(kernel),
             other => other.dispatch(kernel),
         }
     }

@@ -8,10 +8,10 @@
 //! 1. [`matmul`] checks shapes and calls [`Weights::multiply`] of the format, a file of `matmul/`, which converts
 //!    inputs to the format's numbers;
 //! 2. [`Product`]'s `divide` gives threads rows of weights ([`ThreadScope::split`], and `run` in `pool.rs`);
-//! 3. [`Isa`]'s `dispatch` runs a kernel that is compiled for the scope's instruction set (`Simd::vectorize`);
+//! 3. [`Isa`]'s `dispatch` runs a kernel that is compiled for the scope's instruction set (`enabled`);
 //! 4. [`gemm`](matmul::gemm) goes through a thread's rows in blocks that fit the caches, and its micro-kernel
 //!    multiplies some rows of inputs by some rows of weights, with a vector of sums for each pair. 4-bit weights have a
-//!    micro-kernel of their own (`fused_tile` in `packed4bit.rs`), which decodes them on the fly.
+//!    micro-kernel of their own (`fused` in `packed4bit.rs`), which decodes them on the fly.
 //!
 //! Everything except the products in tiles (`amx`, `smmla`) and the decoding of 4-bit codes is written once over
 //! [`Simd`](simd::Simd), and compiled for each instruction set by [`Isa::dispatch`] and its like. A value of an

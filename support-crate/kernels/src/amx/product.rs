@@ -6,7 +6,7 @@ use super::inputs::{TileInputs, transpose};
 use super::{Amx, BLOCK, Operands, Sums, TILE_ROWS, TileNumber, Tiles};
 use crate::matmul::{Product, blocks};
 use crate::scratch::{Reused, Scratch};
-use crate::simd::{Avx512Bf16, Kernel, Simd};
+use crate::simd::{Avx512Bf16, Dispatch, Kernel};
 use crate::strided::Block;
 
 /// Rows of tiles along K that are copied, or decoded, at once: 32 rows of weights then take 32 KiB, which stay in the
@@ -59,7 +59,7 @@ pub fn multiply<P: TileProduct>(amx: Amx, x: &[P::Number], weights: &P, product:
     // In the time of a product of float32, tiles multiply some 8 times as many bfloat16, and 16 times as many bytes.
     let work = m * k / (P::Number::PER_ROW / 4);
     product.divide(work, &|rows, out| {
-        amx.vectors().vectorize(Part { amx, weights, inputs, m, k, rows, out });
+        amx.vectors().dispatch(Part { amx, weights, inputs, m, k, rows, out });
     });
 }
 

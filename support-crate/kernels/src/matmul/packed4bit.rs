@@ -191,49 +191,46 @@ impl<S: Simd, T: Decoded<S>> Kernel<S> for Part<'_, T> {
     #[inline(always)]
     fn run(self, simd: S) {
         let Self { factors, rows, mut out } = self;
-        let out = &mut out;
-        let whole = factors.k.is_multiple_of(T::GROUP);
-        match factors.m {
-            1 if whole => factors.fused::<S, 1, 4>(simd, rows, out),
-            2 if whole => factors.fused::<S, 2, 4>(simd, rows, out),
-            3 if whole => factors.fused::<S, 3, 4>(simd, rows, out),
-            4 if whole => factors.fused::<S, 4, 4>(simd, rows, out),
-            // Where there are enough registers for this many sums.
-            5 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 5, 3>(simd, rows, out),
-            6 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 6, 3>(simd, rows, out),
-            7 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 7, 3>(simd, rows, out),
-            8 if whole && const { S::TILE.0 == 4 } => factors.fused::<S, 8, 3>(simd, rows, out),
-            _ => factors.decoded(simd, rows, out),
+        let most = if const { S::TILE.0 == 4 } { 8 } else { INPUTS_KEPT };
+        let fused = factors.m <= most && factors.k.is_multiple_of(T::GROUP);
+        let together = if factors.m <= INPUTS_KEPT { 4 } else { 3 };
+        let rest = if fused { rows.end - rows.len() % together } else { rows.start };
+        for n in (rows.start..rest).step_by(together) {
+            for along in blocks(0..factors.k, K_BLOCK) {
+                let (column, out) = (n - rows.start, &mut out);
+                match factors.m {
+                    1 => factors.fused::<S, 1, 4>(simd, n, along, column, out),
+                    2 => factors.fused::<S, 2, 4>(simd, n, along, column, out),
+                    3 => factors.fused::<S, 3, 4>(simd, n, along, column, out),
+                    4 => factors.fused::<S, 4, 4>(simd, n, along, column, out),
+                    // Where there are enough registers for this many sums.
+                    5 if const { S::TILE.0 == 4 } => factors.fused::<S, 5, 3>(simd, n, along, column, out),
+                    6 if const { S::TILE.0 == 4 } => factors.fused::<S, 6, 3>(simd, n, along, column, out),
+                    7 if const { S::TILE.0 == 4 } => factors.fused::<S, 7, 3>(simd, n, along, column, out),
+                    _ if const { S::TILE.0 == 4 } => factors.fused::<S, 8, 3>(simd, n, along, column, out),
+                    _ => unreachable!("more inputs than `most`"),
+                }
+            }
+        }
+        if rest < rows.end {
+            let columns = rest - rows.start..rows.len();
+            decoded::multiply(
+                simd,
+                factors.x,
+                (factors.m, factors.k),
+                rest..rows.end,
+                &mut out.into_columns(columns),
+                factors,
+            );
         }
     }
 }
 
 impl<T: Copy> Factors<'_, T> {
-    /// All `M` inputs, of rows that are whole groups: numbers are multiplied as they are decoded.
-    #[inline(always)]
-    fn fused<S: Simd, const M: usize, const N: usize>(&self, simd: S, rows: Range<usize>, out: &mut Block<'_, f32>)
-    where
-        T: Decoded<S>,
-    {
-        let mut n = rows.start;
-        while n + N <= rows.end {
-            for along in blocks(0..self.k, K_BLOCK) {
-                self.fused_tile::<S, M, N>(simd, n, along, n - rows.start, out);
-            }
-            n += N;
-        }
-        while n < rows.end {
-            for along in blocks(0..self.k, K_BLOCK) {
-                self.fused_tile::<S, M, 1>(simd, n, along, n - rows.start, out);
-            }
-            n += 1;
-        }
-    }
-
     /// Adds the products of rows `n..n + N` with all inputs, along whole groups, to the columns from `column` on.
     #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
     #[inline(always)]
-    fn fused_tile<S: Simd, const M: usize, const N: usize>(
+    fn fused<S: Simd, const M: usize, const N: usize>(
         &self,
         simd: S,
         n: usize,
@@ -307,15 +304,6 @@ impl<T: Copy> Factors<'_, T> {
         // `Packed4Bit::check` has verified.
         let of_halves = |each: &[f32]| unsafe { [*each.get_unchecked(first), *each.get_unchecked(second)] };
         T::table(simd, code, of_halves(absmax), minimum.map_or([0.0; 2], of_halves))
-    }
-
-    /// Many inputs, or rows that begin in the middle of a group.
-    #[inline(always)]
-    fn decoded<S: Simd>(&self, simd: S, rows: Range<usize>, out: &mut Block<'_, f32>)
-    where
-        T: Decoded<S>,
-    {
-        decoded::multiply(simd, self.x, (self.m, self.k), rows, out, self);
     }
 }
 

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Kernel, Simd, intrinsics, padded, vectorize, vectors_of};
+use super::{Enable, Kernel, Simd, intrinsics, padded, vectors_of};
 
 vectors_of!(
     /// Vectors of 8 float32 (x86 since 2013).
@@ -85,7 +85,6 @@ macro_rules! avx2 {
 
 // SAFETY: `Avx2::detect` is the only constructor.
 unsafe impl Simd for Avx2 {
-    vectorize!();
     avx2!();
 
     const BYTE_TILE: (usize, usize) = (2, 4);
@@ -100,7 +99,6 @@ unsafe impl Simd for Avx2 {
 
 // SAFETY: `Avx2Vnni::detect` is the only constructor, except in tests.
 unsafe impl Simd for Avx2Vnni {
-    vectorize!();
     avx2!();
 
     const UNSIGNED: bool = true;

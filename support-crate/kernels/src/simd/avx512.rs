@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Kernel, Simd, intrinsics, vectorize, vectors_of};
+use super::{Enable, Kernel, Simd, intrinsics, vectors_of};
 
 vectors_of!(
     /// Vectors of 16 float32 (Intel servers since 2017).
@@ -104,7 +104,6 @@ macro_rules! widened_bfloat16 {
 
 // SAFETY: `Avx512::detect` is the only constructor.
 unsafe impl Simd for Avx512 {
-    vectorize!();
     float32!();
     widened_bfloat16!();
 
@@ -125,7 +124,6 @@ unsafe impl Simd for Avx512 {
 
 // SAFETY: `Avx512Vnni::detect` is the only constructor.
 unsafe impl Simd for Avx512Vnni {
-    vectorize!();
     float32!();
     widened_bfloat16!();
     vnni!();
@@ -133,7 +131,6 @@ unsafe impl Simd for Avx512Vnni {
 
 // SAFETY: `Avx512Bf16::detect` is the only constructor.
 unsafe impl Simd for Avx512Bf16 {
-    vectorize!();
     float32!();
     vnni!();
 

@@ -44,8 +44,18 @@ pub trait Dispatch<K> {
 impl<S: Simd, K: Kernel<S>> Dispatch<K> for S {
     #[inline(always)]
     fn dispatch(self, kernel: K) {
-        self.vectorize(kernel);
+        // SAFETY: `self` exists, so the processor has the instructions.
+        unsafe { self.enabled(kernel) }
     }
+}
+
+/// What has instructions to enable.
+pub trait Enable: Sized {
+    /// Runs a kernel, compiled with these instructions.
+    ///
+    /// # Safety
+    /// The processor has them.
+    unsafe fn enabled<K: Kernel<Self>>(self, kernel: K);
 }
 
 /// Defines the traits of kernels that are compiled separately for some instruction sets: those that differ in what the
@@ -84,10 +94,7 @@ kernels_for!(floats: Scalar; bf16: Scalar; bytes: Scalar);
 ///
 /// # Safety
 /// A value of the type exists only on a processor that has the instructions.
-pub unsafe trait Simd: Copy + Send + Sync {
-    /// Runs a kernel, compiled for this instruction set.
-    fn vectorize<K: Kernel<Self>>(self, kernel: K);
-
+pub unsafe trait Simd: Enable + Copy + Send + Sync {
     /// Whether multiply-add is one instruction. (Else it would be a slow call.)
     const FMA: bool;
     /// Rows of inputs, and of weights, that the micro-kernel takes at once: as many sums as there are registers for.
@@ -251,10 +258,11 @@ macro_rules! vectors_of {
             pub fn detect() -> Option<Self> {
                 ($($crate::simd::is_feature_detected!($feature))&&+).then_some(Self(()))
             }
+        }
 
-            /// Runs a kernel with these features enabled.
+        impl Enable for $name {
             $(#[target_feature(enable = $feature)])+
-            fn enabled<K: Kernel<Self>>(self, kernel: K) {
+            unsafe fn enabled<K: Kernel<Self>>(self, kernel: K) {
                 kernel.run(self);
             }
         }
@@ -262,16 +270,3 @@ macro_rules! vectors_of {
 }
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use vectors_of;
-
-/// [`Simd::vectorize`] for a type made by [`vectors_of`].
-macro_rules! vectorize {
-    () => {
-        #[inline(always)]
-        fn vectorize<K: Kernel<Self>>(self, kernel: K) {
-            // SAFETY: `self` exists, so `detect` has seen the features.
-            unsafe { self.enabled(kernel) }
-        }
-    };
-}
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use vectorize;

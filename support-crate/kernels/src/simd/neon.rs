@@ -7,7 +7,7 @@ use std::arch::asm;
 
 use half::{bf16, f16};
 
-use super::{Kernel, Simd, intrinsics, padded, vectorize, vectors_of};
+use super::{Enable, Kernel, Simd, intrinsics, padded, vectors_of};
 
 vectors_of!(
     /// Vectors of 4 float32.
@@ -100,7 +100,6 @@ macro_rules! bytes {
 
 // SAFETY: `Neon::detect` is the only constructor.
 unsafe impl Simd for Neon {
-    vectorize!();
     float32!();
     widened_bf16!();
     bytes!(widening_dot);
@@ -108,7 +107,6 @@ unsafe impl Simd for Neon {
 
 // SAFETY: `NeonDotprod::detect` is the only constructor.
 unsafe impl Simd for NeonDotprod {
-    vectorize!();
     float32!();
     widened_bf16!();
     bytes!(sdot);
@@ -116,7 +114,6 @@ unsafe impl Simd for NeonDotprod {
 
 // SAFETY: `NeonBf16::detect` is the only constructor.
 unsafe impl Simd for NeonBf16 {
-    vectorize!();
     float32!();
     bytes!(sdot);
 

@@ -2,20 +2,22 @@
 
 use half::{bf16, f16};
 
-use super::{Kernel, Simd, intrinsics};
+use super::{Enable, Kernel, Simd, intrinsics};
 use crate::rounding::nearest_bf16;
 
 /// One number at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scalar;
 
-// SAFETY: there are no instructions to prove.
-unsafe impl Simd for Scalar {
+impl Enable for Scalar {
     #[inline(always)]
-    fn vectorize<K: Kernel<Self>>(self, kernel: K) {
+    unsafe fn enabled<K: Kernel<Self>>(self, kernel: K) {
         kernel.run(self);
     }
+}
 
+// SAFETY: there are no instructions to prove.
+unsafe impl Simd for Scalar {
     const FMA: bool = false;
     const TILE: (usize, usize) = (2, 2);
 
