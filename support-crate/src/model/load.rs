@@ -44,6 +44,9 @@ pub struct LoadOptions {
     pub quantization: Option<QuantizationConfig>,
     /// Whether weights that are NaN or infinite are an error. Looking at every weight costs little.
     pub check_finite: bool,
+    /// Restores the weights of a GGUF file to `precision`. Otherwise the kernels multiply them as the file has them, with
+    /// inputs rounded to 8 bits as llama.cpp does; the other engines, and `quantization`, always restore them.
+    pub dequantize: bool,
 }
 
 impl LoadOptions {
@@ -131,8 +134,12 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
     let config = Config::read(&files, *dtype, options)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
     tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size())?;
-    let Read { model, quantization, restored_from, unused_tensors } = read_model(&files, config, *dtype, options)?;
+    let Read { model, quantization, kept_in, restored_from, unused_tensors } =
+        read_model(&files, config, *dtype, options)?;
     let mut dtype_label = quantization.as_ref().map_or(rest.clone(), |format| format!("{format}, rest {rest}"));
+    if !kept_in.is_empty() {
+        dtype_label = format!("{} with inputs of 8 bits, rest {rest}", kept_in.join(" and "));
+    }
     if !restored_from.is_empty() {
         dtype_label += &format!(", restored from {}", restored_from.join(" and "));
     }
@@ -188,6 +195,8 @@ struct Read {
     model: Box<dyn CausalLm>,
     /// What it is quantized to.
     quantization: Option<QuantizationConfig>,
+    /// The formats that its weights are multiplied in as the file has them.
+    kept_in: Vec<&'static str>,
     /// The formats that its weights had been rounded to before.
     restored_from: Vec<&'static str>,
     /// Those that it had no use for.
@@ -202,6 +211,7 @@ fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &Lo
             return Ok(Read {
                 model: Box::new(model),
                 quantization: None,
+                kept_in: Vec::new(),
                 restored_from: weights.restored_from(),
                 unused_tensors: weights.unused(),
             });
@@ -216,7 +226,7 @@ fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &Lo
     };
     let (device, engine, of_layers) = (options.device, options.engine(), quantization.as_ref());
     let model: Box<dyn CausalLm> = match engine {
-        Engine::Kernels => kernels::load(config, &weights, dtype, of_layers)?,
+        Engine::Kernels => kernels::load(config, &weights, dtype, of_layers, options.dequantize)?,
         Engine::Candle => {
             let store = Candle::new(device, dtype)?;
             Box::new(Decoder::load(config, &weights, of_layers, engine, device, dtype, store)?)
@@ -226,7 +236,8 @@ fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &Lo
             Box::new(Decoder::load(config, &weights, of_layers, engine, device, dtype, store)?)
         }
     };
-    Ok(Read { model, quantization, restored_from: weights.restored_from(), unused_tensors: weights.unused() })
+    let (kept_in, restored_from) = (weights.kept_in(), weights.restored_from());
+    Ok(Read { model, quantization, kept_in, restored_from, unused_tensors: weights.unused() })
 }
 
 impl Loaded {

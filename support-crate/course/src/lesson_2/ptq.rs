@@ -268,7 +268,7 @@ fn all_else_the_same(hub: &LabHub) -> Verdict {
         || "the calibration has a scale for each channel; `Granularity::PerTensor` was asked for",
     )?;
     let Some((_, asked)) = hub.asked().into_iter().rfind(|(id, _)| id == WHOLE) else { return Ok(()) };
-    let LoadOptions { precision, device, engine, quantization, check_finite: _ } = asked;
+    let LoadOptions { precision, device, engine, quantization, .. } = asked;
     let expected = LoadOptions::default();
     Complaint::unless((precision, device) == (expected.precision, expected.device), || {
         format!(

@@ -132,7 +132,7 @@ fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a Quantization
 fn alike(all: &[Configuration]) -> Verdict {
     let Some(baseline) = all.first() else { return Err(no_configurations()) };
     for Configuration { name, options } in all {
-        let LoadOptions { precision, device: _, engine, quantization, check_finite } = options;
+        let LoadOptions { precision, engine, quantization, check_finite, .. } = options;
         if *precision != baseline.options.precision {
             return wrong!(
                 "what is not quantized is {precision} in {name:?} and {} in the baseline: then two things change at once, \

@@ -13,7 +13,7 @@ mod decode_x86;
 mod decoded;
 mod float32;
 mod gemm;
-mod grouped_int4;
+mod grouped_int;
 mod int8;
 mod packed4bit;
 #[cfg(target_arch = "aarch64")]
@@ -24,7 +24,7 @@ mod tests;
 use std::ops::Range;
 
 pub(crate) use gemm::{Operands, blocks, gemm};
-pub use grouped_int4::GroupedInt4;
+pub use grouped_int::{CodeBits, GroupedInt, PANEL, Scales, pack_codes};
 pub use int8::{ActivationQuant, PackedInt8};
 pub use packed4bit::{Compute, Packed4Bit};
 
@@ -51,7 +51,7 @@ pub struct Matrix<'a> {
 }
 
 /// Weights in a storage format, each of which is a file of this folder: `&[f32]`, `&[bf16]`, [`Packed4Bit`],
-/// [`PackedInt8`], [`GroupedInt4`]. Types that own such weights implement this by calling theirs.
+/// [`PackedInt8`], [`GroupedInt`]. Types that own such weights implement this by calling theirs.
 pub trait Weights: Sync {
     /// Computes a product.
     ///
@@ -65,6 +65,8 @@ pub struct Product<'a> {
     pub(crate) scope: &'a ThreadScope,
     /// Of the scope; tiles only if there are enough rows for them.
     pub(crate) isa: Isa,
+    /// The number of rows in a thread's part is a multiple of this, so that they divide into whole tiles.
+    pub(crate) together: usize,
     /// (m, k)
     pub(crate) x: &'a [f32],
     pub(crate) n: usize,
@@ -89,7 +91,7 @@ pub struct Epilogue<'a> {
 /// thousands, the copy would need fresh memory from the system each time.
 const CONVERTED: usize = 512;
 
-/// The number of rows in a thread's part is a multiple of this, so that they divide into whole tiles.
+/// [`Product::together`], unless a format has its own.
 fn rows_together(isa: Isa) -> usize {
     match isa {
         #[cfg(target_arch = "x86_64")]
@@ -114,7 +116,8 @@ pub fn matmul(scope: &ThreadScope, x: &[f32], matrix: Matrix<'_>, epilogue: Epil
     if let Some(bias) = epilogue.bias {
         sizes::check("bias", bias.len(), &[n]);
     }
-    weights.multiply(Product { scope, isa: scope.isa().for_rows(m), x, n, k, epilogue, out });
+    let isa = scope.isa().for_rows(m);
+    weights.multiply(Product { scope, isa, together: rows_together(isa), x, n, k, epilogue, out });
 }
 
 impl Product<'_> {
@@ -124,18 +127,18 @@ impl Product<'_> {
 
     /// The same product for some rows of inputs at a time, in order; none if there are no outputs.
     fn parts(&mut self) -> impl Iterator<Item = Product<'_>> {
-        let Self { scope, isa, x, n, k, epilogue, ref mut out } = *self;
+        let Self { scope, isa, together, x, n, k, epilogue, ref mut out } = *self;
         // Where there are no inputs, their rows may be of any length.
         let (inputs, outputs) = [k, n].map(|of_rows| CONVERTED.saturating_mul(of_rows).max(1)).into();
         let (inputs, outputs) = (x.chunks(inputs), out.chunks_mut(outputs));
-        inputs.zip(outputs).map(move |(x, out)| Product { scope, isa, x, n, k, epilogue, out })
+        inputs.zip(outputs).map(move |(x, out)| Product { scope, isa, together, x, n, k, epilogue, out })
     }
 
     /// Divides the rows of weights, which are the columns of the outputs, among the threads: calls `run` for blocks of
     /// them, between what comes before and after the product. `work` is the number of multiplications for each row.
     pub(crate) fn divide(self, work: usize, run: &(dyn Fn(Range<usize>, Block<'_, f32>) + Sync)) {
-        let (m, together) = (self.m(), rows_together(self.isa));
-        let Self { scope, isa, n, epilogue, out, .. } = self;
+        let m = self.m();
+        let Self { scope, isa, together, n, epilogue, out, .. } = self;
         let out = &Divided::new(out, n);
         scope.split(n, together, work, &|rows| {
             // SAFETY: the ranges of different calls do not overlap.
@@ -152,7 +155,7 @@ impl Product<'_> {
     }
 }
 
-/// This many times [`rows_together`] rows of weights stay in a cache while blocks of inputs go by.
+/// This many times [`Product::together`] rows of weights stay in a cache while blocks of inputs go by.
 const IN_CACHE: usize = 10;
 
 /// The best distance between the beginnings of rows of `k` inputs. Where rows are a multiple of 4 KiB long, the lines

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Enable, Kernel, Simd, intrinsics, padded, vectors_of};
+use super::{Enable, Kernel, PanelDots, Simd, intrinsics, padded, vectors_of};
 
 vectors_of!(
     /// Vectors of 8 float32 (x86 since 2013).
@@ -62,6 +62,8 @@ macro_rules! avx2 {
             unsafe fn load_f16(from: *const f16) -> __m256 = _mm256_cvtph_ps(_mm_loadu_si128(from.cast()));
             unsafe fn load_f16_part(from: *const f16, count: usize) -> __m256 =
                 _mm256_cvtph_ps(_mm_loadu_si128(padded::<f16, 8>(from, count).as_ptr().cast()));
+            unsafe fn load_i8(from: *const i8) -> __m256 =
+                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast())));
             unsafe fn store(value: __m256, to: *mut f32) = _mm256_storeu_ps(to, value);
             unsafe fn store_part(value: __m256, to: *mut f32, count: usize) =
                 _mm256_maskstore_ps(to, mask(count), value);
@@ -76,9 +78,7 @@ macro_rules! avx2 {
             unsafe fn load_bytes(from: *const i8) -> __m256i = _mm256_loadu_si256(from.cast());
             unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m256i =
                 _mm256_loadu_si256(padded::<i8, 32>(from, count).as_ptr().cast());
-            unsafe fn load_halves(from: *const u8) -> (__m256i, __m256i) = halves(_mm256_loadu_si256(from.cast()));
             fn to_f32(sums: __m256i) -> __m256 = _mm256_cvtepi32_ps(sums);
-            fn spread([a, b, ..]: [f32; 4]) -> __m256 = _mm256_set_m128(_mm_set1_ps(b), _mm_set1_ps(a));
         }
     };
 }
@@ -92,8 +92,6 @@ unsafe impl Simd for Avx2 {
     const INVERTS: bool = true;
     intrinsics! {
         fn byte_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i = byte_dot(a, b, c);
-        fn half_dot(a: __m256i, b: __m256i, c: __m256i) -> __m256i =
-            _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1)));
     }
 }
 
@@ -111,6 +109,51 @@ unsafe impl Simd for Avx2Vnni {
             _mm256_dpbusd_avx_epi32(c, a, b)
         };
     }
+}
+
+/// What both share of [`PanelDots`].
+macro_rules! cells {
+    () => {
+        type Cells = __m256i;
+        intrinsics! {
+            unsafe fn load_codes(from: *const u8) -> __m256i = _mm256_loadu_si256(from.cast());
+            fn split(codes: __m256i) -> (__m256i, __m256i) = halves(codes);
+            unsafe fn four(from: *const i8) -> __m256i = _mm256_set1_epi32(from.cast::<i32>().read_unaligned());
+            fn splat_i32(value: i32) -> __m256i = _mm256_set1_epi32(value);
+            fn add_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
+        }
+    };
+}
+
+/// Sums of two products with a code from 0 to 15, or of a magnitude up to 128, fit in 16 bits.
+impl PanelDots for Avx2 {
+    cells!();
+    intrinsics! {
+        fn small_dot(codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i = dot_in_steps(codes, inputs, c);
+        fn code_dot(codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i = {
+            let codes = _mm256_xor_si256(codes, _mm256_set1_epi8(i8::MIN));
+            dot_in_steps(_mm256_abs_epi8(codes), _mm256_sign_epi8(inputs, codes), c)
+        };
+    }
+}
+
+impl PanelDots for Avx2Vnni {
+    cells!();
+
+    #[inline(always)]
+    fn small_dot(self, codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i {
+        self.byte_dot(codes, inputs, c)
+    }
+    #[inline(always)]
+    fn code_dot(self, codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i {
+        self.byte_dot(codes, inputs, c)
+    }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn dot_in_steps(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
+    _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1)))
 }
 
 /// For [`Avx2Vnni::encoded_as_avx512`].
@@ -167,7 +210,7 @@ fn byte_dot(a: __m256i, b: __m256i, mut c: __m256i) -> __m256i {
 #[inline]
 fn halves(bytes: __m256i) -> (__m256i, __m256i) {
     let mask = _mm256_set1_epi8(15);
-    (_mm256_and_si256(_mm256_srli_epi16::<4>(bytes), mask), _mm256_and_si256(bytes, mask))
+    (_mm256_and_si256(bytes, mask), _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), mask))
 }
 
 /// A bfloat16 is the upper half of a float32.

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Enable, Kernel, Simd, intrinsics, vectors_of};
+use super::{Enable, Kernel, PanelDots, Simd, intrinsics, vectors_of};
 
 vectors_of!(
     /// Vectors of 16 float32 (Intel servers since 2017).
@@ -59,6 +59,8 @@ macro_rules! float32 {
             unsafe fn load_f16(from: *const f16) -> __m512 = _mm512_cvtph_ps(_mm256_loadu_si256(from.cast()));
             unsafe fn load_f16_part(from: *const f16, count: usize) -> __m512 =
                 _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask16(count), from.cast()));
+            unsafe fn load_i8(from: *const i8) -> __m512 =
+                _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast())));
             unsafe fn store(value: __m512, to: *mut f32) = _mm512_storeu_ps(to, value);
             unsafe fn store_part(value: __m512, to: *mut f32, count: usize) =
                 _mm512_mask_storeu_ps(to, mask16(count), value);
@@ -81,9 +83,6 @@ macro_rules! vnni {
             unsafe fn load_bytes(from: *const i8) -> __m512i = _mm512_loadu_si512(from.cast());
             unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m512i =
                 _mm512_maskz_loadu_epi8((1 << count) - 1, from);
-            unsafe fn load_halves(from: *const u8) -> (__m512i, __m512i) =
-                halves(_mm512_loadu_si512(from.cast()), _mm512_set1_epi8(15));
-            fn spread(of_blocks: [f32; 4]) -> __m512 = spread(of_blocks, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
         }
     };
 }
@@ -116,9 +115,6 @@ unsafe impl Simd for Avx512 {
         unsafe fn load_bytes(from: *const i8) -> __m512i = _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.cast()));
         unsafe fn load_bytes_part(from: *const i8, count: usize) -> __m512i =
             _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((1 << count) - 1, from));
-        unsafe fn load_halves(from: *const u8) -> (__m512i, __m512i) =
-            halves(_mm512_cvtepu8_epi16(_mm256_loadu_si256(from.cast())), _mm512_set1_epi16(15));
-        fn spread(of_blocks: [f32; 4]) -> __m512 = spread(of_blocks, [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]);
     }
 }
 
@@ -144,19 +140,53 @@ unsafe impl Simd for Avx512Bf16 {
     }
 }
 
-#[target_feature(enable = "avx512f,avx512bw")]
-#[inline]
-fn halves(bytes: __m512i, mask: __m512i) -> (__m512i, __m512i) {
-    (_mm512_and_si512(_mm512_srli_epi16::<4>(bytes), mask), _mm512_and_si512(bytes, mask))
+/// What all share of [`PanelDots`].
+macro_rules! cells {
+    () => {
+        type Cells = __m512i;
+        intrinsics! {
+            unsafe fn load_codes(from: *const u8) -> __m512i = _mm512_loadu_si512(from.cast());
+            fn split(codes: __m512i) -> (__m512i, __m512i) = halves(codes);
+            unsafe fn four(from: *const i8) -> __m512i = _mm512_set1_epi32(from.cast::<i32>().read_unaligned());
+            fn splat_i32(value: i32) -> __m512i = _mm512_set1_epi32(value);
+            fn add_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
+        }
+    };
 }
 
-/// The numbers at these places.
-#[target_feature(enable = "avx512f")]
+/// Sums of two products with a code from 0 to 15, or of a magnitude up to 128, fit in 16 bits.
+impl PanelDots for Avx512 {
+    cells!();
+    intrinsics! {
+        fn small_dot(codes: __m512i, inputs: __m512i, c: __m512i) -> __m512i = dot_in_steps(codes, inputs, c);
+        fn code_dot(codes: __m512i, inputs: __m512i, c: __m512i) -> __m512i = {
+            let codes = _mm512_xor_si512(codes, _mm512_set1_epi8(i8::MIN));
+            let negative = _mm512_movepi8_mask(codes);
+            let turned = _mm512_mask_sub_epi8(inputs, negative, _mm512_setzero_si512(), inputs);
+            dot_in_steps(_mm512_abs_epi8(codes), turned, c)
+        };
+    }
+}
+
+impl PanelDots for Avx512Vnni {
+    cells!();
+    intrinsics! {
+        fn small_dot(codes: __m512i, inputs: __m512i, c: __m512i) -> __m512i = _mm512_dpbusd_epi32(c, codes, inputs);
+        fn code_dot(codes: __m512i, inputs: __m512i, c: __m512i) -> __m512i = _mm512_dpbusd_epi32(c, codes, inputs);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn spread(numbers: [f32; 4], places: [i32; 16]) -> __m512 {
-    // SAFETY: both are as long as the vectors that are loaded.
-    let (numbers, places) = unsafe { (_mm_loadu_ps(numbers.as_ptr()), _mm512_loadu_si512(places.as_ptr().cast())) };
-    _mm512_permutexvar_ps(places, _mm512_castps128_ps512(numbers))
+fn dot_in_steps(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+    _mm512_add_epi32(c, _mm512_madd_epi16(_mm512_maddubs_epi16(a, b), _mm512_set1_epi16(1)))
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn halves(bytes: __m512i) -> (__m512i, __m512i) {
+    let mask = _mm512_set1_epi8(15);
+    (_mm512_and_si512(bytes, mask), _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), mask))
 }
 
 /// A mask of the first `count` lanes, less than 16.

@@ -140,6 +140,11 @@ pub unsafe trait Simd: Enable + Copy + Send + Sync {
     /// # Safety
     /// `count` numbers can be read.
     unsafe fn load_f16_part(self, from: *const f16, count: usize) -> Self::F32;
+    /// As [`load`](Self::load), of bytes.
+    ///
+    /// # Safety
+    /// [`LANES`](Self::LANES) bytes can be read.
+    unsafe fn load_i8(self, from: *const i8) -> Self::F32;
     /// # Safety
     /// [`LANES`](Self::LANES) numbers can be written.
     unsafe fn store(self, value: Self::F32, to: *mut f32);
@@ -190,20 +195,36 @@ pub unsafe trait Simd: Enable + Copy + Send + Sync {
     /// # Safety
     /// `count` bytes can be read.
     unsafe fn load_bytes_part(self, from: *const i8, count: usize) -> Self::Bytes;
-    /// The upper and the lower halves of [`BYTES`](Self::BYTES) bytes, each as a number from 0 to 15.
-    ///
-    /// # Safety
-    /// [`BYTES`](Self::BYTES) bytes can be read.
-    unsafe fn load_halves(self, from: *const u8) -> (Self::Bytes, Self::Bytes);
-    /// As [`byte_dot`](Self::byte_dot), where `a` is from 0 to 15 and `b` is signed; always exact.
-    #[inline(always)]
-    fn half_dot(self, a: Self::Bytes, b: Self::Bytes, c: Self::I32) -> Self::I32 {
-        self.byte_dot(a, b, c)
-    }
     /// Converts sums to float32; there are [`LANES`](Self::LANES) of them.
     fn to_f32(self, sums: Self::I32) -> Self::F32;
-    /// Spreads a number for each block of 16 bytes over the lanes in which the products of that block are summed.
-    fn spread(self, of_blocks: [f32; 4]) -> Self::F32;
+}
+
+/// Products of a vector of cells, a lane for each row, with inputs that are the same for all rows. A cell is 4 codes.
+pub trait PanelDots: Simd {
+    /// A vector of cells, or 4 inputs for each lane.
+    type Cells: Copy;
+    /// # Safety
+    /// 4 times [`LANES`](Simd::LANES) bytes can be read.
+    unsafe fn load_codes(self, from: *const u8) -> Self::Cells;
+    /// The lower and the upper halves of codes, each as a number from 0 to 15.
+    fn split(self, codes: Self::Cells) -> (Self::Cells, Self::Cells);
+    /// The same 4 signed bytes for each lane.
+    ///
+    /// # Safety
+    /// 4 bytes can be read.
+    unsafe fn four(self, from: *const i8) -> Self::Cells;
+    /// Adds the products of codes from 0 to 15 and of inputs, which are at least -127, to the sums in `c`, exactly.
+    fn small_dot(self, codes: Self::Cells, inputs: Self::Cells, c: Self::I32) -> Self::I32;
+    /// The same, of codes that are stored increased by 128; they remain so where [`UNSIGNED`](Simd::UNSIGNED) says so.
+    fn code_dot(self, codes: Self::Cells, inputs: Self::Cells, c: Self::I32) -> Self::I32;
+    /// Codes of 0.
+    #[inline(always)]
+    fn no_codes(self) -> Self::Cells {
+        // SAFETY: a vector of zeros is as long as the longest of `Cells`.
+        unsafe { self.load_codes([0; 64].as_ptr()) }
+    }
+    fn splat_i32(self, value: i32) -> Self::I32;
+    fn add_i32(self, a: Self::I32, b: Self::I32) -> Self::I32;
 }
 
 /// A table of trait functions that are one expression each, mostly of intrinsics.

@@ -7,7 +7,7 @@ use std::arch::asm;
 
 use half::{bf16, f16};
 
-use super::{Enable, Kernel, Simd, intrinsics, padded, vectors_of};
+use super::{Enable, Kernel, PanelDots, Simd, intrinsics, padded, vectors_of};
 
 vectors_of!(
     /// Vectors of 4 float32.
@@ -57,6 +57,7 @@ macro_rules! float32 {
             unsafe fn load_f16(from: *const f16) -> float32x4_t = widen_f16(vld1_u16(from.cast()));
             unsafe fn load_f16_part(from: *const f16, count: usize) -> float32x4_t =
                 widen_f16(vld1_u16(padded::<f16, 4>(from, count).as_ptr().cast()));
+            unsafe fn load_i8(from: *const i8) -> float32x4_t = widen_i8(vdup_n_s32(from.cast::<i32>().read_unaligned()));
             unsafe fn store(value: float32x4_t, to: *mut f32) = vst1q_f32(to, value);
             unsafe fn store_part(value: float32x4_t, to: *mut f32, count: usize) = store_part(value, to, count);
         }
@@ -91,9 +92,7 @@ macro_rules! bytes {
             unsafe fn load_bytes(from: *const i8) -> int8x16_t = vld1q_s8(from);
             unsafe fn load_bytes_part(from: *const i8, count: usize) -> int8x16_t =
                 vld1q_s8(padded::<i8, 16>(from, count).as_ptr());
-            unsafe fn load_halves(from: *const u8) -> (int8x16_t, int8x16_t) = halves(vld1q_u8(from));
             fn to_f32(sums: int32x4_t) -> float32x4_t = vcvtq_f32_s32(sums);
-            fn spread([first, ..]: [f32; 4]) -> float32x4_t = vdupq_n_f32(first);
         }
     };
 }
@@ -127,10 +126,34 @@ unsafe impl Simd for NeonBf16 {
     }
 }
 
+macro_rules! panel_dots {
+    ($($simd:ty, $dot:ident;)+) => {
+        $(impl PanelDots for $simd {
+            type Cells = int8x16_t;
+            intrinsics! {
+                unsafe fn load_codes(from: *const u8) -> int8x16_t = vld1q_s8(from.cast());
+                fn split(codes: int8x16_t) -> (int8x16_t, int8x16_t) = halves(vreinterpretq_u8_s8(codes));
+                unsafe fn four(from: *const i8) -> int8x16_t =
+                    vreinterpretq_s8_s32(vdupq_n_s32(from.cast::<i32>().read_unaligned()));
+                fn small_dot(codes: int8x16_t, inputs: int8x16_t, c: int32x4_t) -> int32x4_t = $dot(inputs, codes, c);
+                fn code_dot(codes: int8x16_t, inputs: int8x16_t, c: int32x4_t) -> int32x4_t =
+                    $dot(inputs, veorq_s8(codes, vdupq_n_s8(i8::MIN)), c);
+                fn splat_i32(value: i32) -> int32x4_t = vdupq_n_s32(value);
+                fn add_i32(a: int32x4_t, b: int32x4_t) -> int32x4_t = vaddq_s32(a, b);
+            }
+        })+
+    };
+}
+panel_dots!(
+    Neon, widening_dot;
+    NeonDotprod, sdot;
+    NeonBf16, sdot;
+);
+
 #[target_feature(enable = "neon")]
 #[inline]
 fn halves(bytes: uint8x16_t) -> (int8x16_t, int8x16_t) {
-    (vreinterpretq_s8_u8(vshrq_n_u8::<4>(bytes)), vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15))))
+    (vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15))), vreinterpretq_s8_u8(vshrq_n_u8::<4>(bytes)))
 }
 
 /// Two products of bytes fit in 16 bits: none exceeds 128 * 127 in magnitude, because `a` is at most 127.
@@ -192,6 +215,13 @@ fn widen_f16(narrow: uint16x4_t) -> float32x4_t {
         );
     }
     wide
+}
+
+/// The 4 bytes of the first lane.
+#[target_feature(enable = "neon")]
+#[inline]
+fn widen_i8(narrow: int32x2_t) -> float32x4_t {
+    vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(narrow)))))
 }
 
 /// A bfloat16 is the upper half of a float32.

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::{Enable, Kernel, Simd, intrinsics};
+use super::{Enable, Kernel, PanelDots, Simd, intrinsics};
 use crate::rounding::nearest_bf16;
 
 /// One number at a time.
@@ -39,6 +39,7 @@ unsafe impl Simd for Scalar {
         unsafe fn load_part(_: *const f32, _: usize) -> f32 = 0.0;
         unsafe fn load_f16(from: *const f16) -> f32 = (*from).to_f32();
         unsafe fn load_f16_part(_: *const f16, _: usize) -> f32 = 0.0;
+        unsafe fn load_i8(from: *const i8) -> f32 = f32::from(*from);
         unsafe fn store(value: f32, to: *mut f32) = *to = value;
         unsafe fn store_part(_: f32, _: *mut f32, _: usize) = ();
 
@@ -51,8 +52,21 @@ unsafe impl Simd for Scalar {
         fn sums_i32(values: [i32; 4]) -> [i32; 4] = values;
         unsafe fn load_bytes(from: *const i8) -> i32 = i32::from(*from);
         unsafe fn load_bytes_part(_: *const i8, _: usize) -> i32 = 0;
-        unsafe fn load_halves(from: *const u8) -> (i32, i32) = (i32::from(*from >> 4), i32::from(*from & 15));
         fn to_f32(sums: i32) -> f32 = sums as f32;
-        fn spread([first, ..]: [f32; 4]) -> f32 = first;
+    }
+}
+
+impl PanelDots for Scalar {
+    type Cells = [i32; 4];
+    intrinsics! {
+        unsafe fn load_codes(from: *const u8) -> [i32; 4] = from.cast::<[u8; 4]>().read().map(i32::from);
+        fn split(codes: [i32; 4]) -> ([i32; 4], [i32; 4]) = (codes.map(|code| code & 15), codes.map(|code| code >> 4));
+        unsafe fn four(from: *const i8) -> [i32; 4] = from.cast::<[i8; 4]>().read().map(i32::from);
+        fn small_dot(codes: [i32; 4], inputs: [i32; 4], c: i32) -> i32 =
+            codes.iter().zip(inputs).fold(c, |sum, (code, input)| sum + code * input);
+        fn code_dot(codes: [i32; 4], inputs: [i32; 4], c: i32) -> i32 =
+            codes.iter().zip(inputs).fold(c, |sum, (code, input)| sum + (code - 128) * input);
+        fn splat_i32(value: i32) -> i32 = value;
+        fn add_i32(a: i32, b: i32) -> i32 = a + b;
     }
 }

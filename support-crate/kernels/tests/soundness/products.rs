@@ -44,7 +44,11 @@ type Lengths = [usize; 7];
 /// The lengths that belong to `m` rows of inputs and these sizes.
 fn lengths(format: Format, m: usize, [n, k, blocksize]: Sizes) -> Lengths {
     let (weights, scales) = match format {
-        Format::FourBit(_) | Format::Affine(_) | Format::Grouped => ((n * k).div_ceil(2), (n * k).div_ceil(blocksize)),
+        Format::FourBit(_) | Format::Affine(_) => ((n * k).div_ceil(2), (n * k).div_ceil(blocksize)),
+        Format::Grouped => {
+            let rows = n.next_multiple_of(PANEL);
+            (rows * k / 2, rows * (k / blocksize))
+        }
         _ => (n * k, n),
     };
     // What int8 has as sums of rows, affine numbers have as minima.
@@ -69,8 +73,9 @@ fn is_valid(format: Format, [n, k, blocksize]: Sizes, lengths: Lengths, biased: 
         }
         Format::Grouped => {
             let is_group = blocksize > 0 && blocksize.is_multiple_of(32) && k.is_multiple_of(blocksize);
-            let groups = is_group.then(|| numbers / blocksize as u128);
-            weights == numbers / 2 && Some(scales) == groups && Some(sums) == groups
+            let stored = product(&[n.div_ceil(PANEL as u128) as usize, PANEL, k]);
+            let groups = is_group.then(|| stored / blocksize as u128);
+            weights == stored / 2 && Some(scales) == groups && Some(sums) == groups
         }
         Format::Dynamic { .. } => weights == numbers && scales == n && sums == n,
         Format::Static => weights == numbers && scales == n && sums == n && factors == k as u128,
@@ -152,7 +157,14 @@ impl Numbers {
                 columns: Some(&self.columns),
                 compute,
             }),
-            Format::Grouped => Box::new(GroupedInt4 { packed, scales: absmax, minima: &self.minima, group: blocksize }),
+            Format::Grouped => Box::new(GroupedInt {
+                codes: packed,
+                bits: CodeBits::Four,
+                offset: 0,
+                scales: Scales::Float32(absmax),
+                minima: Some(Scales::Float32(&self.minima)),
+                group: blocksize,
+            }),
             Format::Dynamic { threshold } => int8(ActivationQuant::Dynamic { threshold }),
             Format::Static => int8(ActivationQuant::Static { factors, scale: 1.0 / LARGEST }),
         }
@@ -165,9 +177,15 @@ impl Numbers {
             Format::Affine(_) => {
                 f64::from(self.weights[i] as f32 * self.scales[i / blocksize] + self.minima[i / blocksize])
             }
-            // The codes themselves, which are 8 more.
+            // The codes themselves, which are 8 more, where a panel has them.
             Format::Grouped => {
-                f64::from((self.weights[i] + 8) as f32 * self.scales[i / blocksize] + self.minima[i / blocksize])
+                let (row, column) = (i / k, i % k);
+                let (of_panel, of_block) = (row % PANEL, column % 32);
+                let block = (row / PANEL * k + column / 32 * 32) * PANEL / 2;
+                let byte = block + of_block % 16 / 4 * 4 * PANEL + 4 * of_panel + of_block % 4;
+                let code = self.weights[if of_block < 16 { 2 * byte + 1 } else { 2 * byte }] + 8;
+                let group = (row / PANEL * (k / blocksize) + column / blocksize) * PANEL + of_panel;
+                f64::from(code as f32 * self.scales[group] + self.minima[group])
             }
             _ => f64::from(self.weights[i]),
         };

@@ -2,7 +2,7 @@
 
 use super::{Block, HEAD, Linear, Matrix, Names, Norm, Parts, Store};
 use crate::error::{Context, Result};
-use crate::model::quantized::Source;
+use crate::model::quantized::{GroupedMatrix, QuantizedWeight, Source};
 use crate::model::weights::UnreadTensor;
 use crate::model::{DecoderConfig, NormKind, Positions, Precision, TensorInfo, TensorKind, Weights};
 use crate::progress::Progress;
@@ -84,7 +84,7 @@ impl<'a, S: Store> Loader<'a, S> {
     pub fn load(mut self) -> Result<(Parts<S>, Counts)> {
         let (config, names) = (self.config, self.names);
         let (v, c) = (config.vocab_size, config.hidden_size);
-        let token_embedding = self.matrix(&self.weight(names.token_embedding), [v, c], false)?;
+        let token_embedding = self.table(&self.weight(names.token_embedding), [v, c])?;
         let position_embedding = match config.positions {
             Positions::Learned => {
                 Some(self.matrix(&self.weight(names.position_embedding), [config.context_len, c], false)?)
@@ -131,6 +131,9 @@ impl<'a, S: Store> Loader<'a, S> {
         let method = method.filter(|_| !(self.saved && tied));
         match method {
             Some(method) => self.quantized(HEAD, (&name, HEAD_WEIGHT), [v, c], false, method, tied).map(Some),
+            None if self.is_in_blocks(&name, [v, c])? => {
+                self.blocks(HEAD, (&name, HEAD_WEIGHT), [v, c], tied).map(Some)
+            }
             None if tied => {
                 let size = self.dtype.size_in_bytes();
                 let head = TensorInfo::plain(HEAD_WEIGHT, TensorKind::Parameter, &[v, c], size);
@@ -170,6 +173,9 @@ impl<'a, S: Store> Loader<'a, S> {
         let (name, transposed) = (self.weight(part), self.names.transposed);
         let weight = match self.method(&module) {
             Some(method) => self.quantized(&module, (&name, &name), [n_out, n_in], transposed, method, false)?,
+            None if self.is_in_blocks(&name, [n_out, n_in])? => {
+                self.blocks(&module, (&name, &name), [n_out, n_in], false)?
+            }
             None => Matrix::Full(self.matrix(&name, [n_out, n_in], transposed)?),
         };
         self.modules.push(module.clone());
@@ -192,8 +198,24 @@ impl<'a, S: Store> Loader<'a, S> {
         let compute_dtype = self.quantization.map_or(self.dtype, |config| config.compute_dtype);
         let source = Source { tensor, method, compute_dtype, dtype: self.dtype };
         let made = if self.saved { source.read() } else { source.quantize(module, &mut self.numbers) };
-        let weight = made.context(|| format!("layer `{module}`"))?;
-        let bytes = weight.code_bytes();
+        self.hold(made.context(|| format!("layer `{module}`"))?, name, is_copy)
+    }
+
+    /// A quantized layer as the blocks of a GGUF file, counted as [`quantized`](Self::quantized) counts.
+    fn blocks(
+        &mut self,
+        module: &str,
+        (from, name): (&str, &str),
+        shape: [usize; 2],
+        is_copy: bool,
+    ) -> Result<Matrix<S>> {
+        let (rows, check_finite) = self.weights.blocks(from, shape)?;
+        let made = GroupedMatrix::of_blocks(&rows, check_finite);
+        self.hold(Box::new(made.context(|| format!("layer `{module}`"))?), name, is_copy)
+    }
+
+    fn hold(&mut self, weight: Box<dyn QuantizedWeight>, name: &str, is_copy: bool) -> Result<Matrix<S>> {
+        let ([n, k], bytes) = (weight.shape(), weight.code_bytes());
         let (matrix, state) = self.store.quantized(weight)?;
         self.counts.parameters += if is_copy { 0 } else { n * k };
         self.counts.bytes += bytes;
@@ -202,6 +224,28 @@ impl<'a, S: Store> Loader<'a, S> {
         let tensor = TensorInfo::plain(name, TensorKind::Parameter, &[n, k], size_of::<u8>());
         self.counts.tensors.push(TensorInfo { numel: bytes, ..tensor });
         Ok(Matrix::Quantized(matrix))
+    }
+
+    /// Whether a matrix is in the blocks of a GGUF file, and stays so.
+    fn is_in_blocks(&self, name: &str, shape: [usize; 2]) -> Result<bool> {
+        Ok(self.store.keep_blocks().is_some() && self.weights.is_in_blocks(name, shape)?)
+    }
+
+    /// A matrix of which single rows are wanted.
+    fn table(&mut self, name: &str, shape: [usize; 2]) -> Result<S::Tensor> {
+        match self.store.keep_blocks() {
+            Some(keep) if self.weights.is_in_blocks(name, shape)? => {
+                let (rows, _) = self.weights.blocks(name, shape)?;
+                let (bytes, mapped) = rows.bytes();
+                self.counts.parameters += shape[0] * shape[1];
+                self.counts.bytes += bytes;
+                self.counts.mapped += mapped;
+                let tensor = TensorInfo::plain(name, TensorKind::Parameter, &shape, size_of::<u8>());
+                self.counts.tensors.push(TensorInfo { numel: bytes, ..tensor });
+                Ok(keep(rows))
+            }
+            _ => self.matrix(name, shape, false),
+        }
     }
 
     /// A matrix (rows, columns), which the file has the other way round if `transposed`.

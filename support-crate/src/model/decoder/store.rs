@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::error::Result;
 use crate::model::Precision;
 use crate::model::quantized::{QuantizedWeight, StateBytes};
-use crate::model::weights::{StateTensor, UnreadTensor};
+use crate::model::weights::{BlockRows, StateTensor, UnreadTensor};
 
 /// An engine's memory on a device: for kernels main memory, for a tensor library its tensors.
 pub(in crate::model) trait Store: Send + Sync {
@@ -27,6 +27,12 @@ pub(in crate::model) trait Store: Send + Sync {
     /// # Errors
     /// As [`matrix`](Self::matrix).
     fn vector(&self, tensor: UnreadTensor<'_>, dtype: Precision) -> Result<Self::Vector>;
+
+    /// Keeps a table of which single rows are wanted in the blocks of a GGUF file; `None` where all matrices in blocks
+    /// are to be restored.
+    fn keep_blocks(&self) -> Option<fn(BlockRows) -> Self::Tensor> {
+        None
+    }
 
     /// Takes a quantized matrix, and says what memory it has besides the codes.
     ///

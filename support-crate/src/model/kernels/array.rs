@@ -3,18 +3,21 @@
 use std::borrow::Cow;
 
 use half::bf16;
-use quantlab_kernels::{Product, Weights};
+use quantlab_kernels::{Product, Scratch, Weights};
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::model::Precision;
-use crate::model::weights::UnreadTensor;
+use crate::model::weights::{BlockRows, UnreadTensor};
+use crate::quant::restore_ggml;
 
 /// The numbers of a matrix in a format that kernels multiply, row by row.
 #[derive(Debug)]
 pub(in crate::model) enum Array {
     Float32(Buffer<f32>),
     BFloat16(Buffer<bf16>),
+    /// Of which single rows are wanted, restored one by one.
+    Blocks(BlockRows),
 }
 
 impl Array {
@@ -35,6 +38,13 @@ impl Array {
         match self {
             Self::Float32(numbers) => Cow::Borrowed(numbers),
             Self::BFloat16(numbers) => numbers.iter().map(|number| number.to_f32()).collect(),
+            Self::Blocks(rows) => {
+                let [n, k] = rows.shape();
+                let mut numbers = vec![0.0; n * k];
+                let each = numbers.chunks_exact_mut(k).enumerate();
+                each.for_each(|(row, out)| restore_ggml(rows.kind(), rows.row(row), out));
+                Cow::Owned(numbers)
+            }
         }
     }
 
@@ -44,6 +54,11 @@ impl Array {
         match self {
             Self::Float32(numbers) => add(&numbers[range], |&number| number, out),
             Self::BFloat16(numbers) => add(&numbers[range], |number| number.to_f32(), out),
+            Self::Blocks(rows) => {
+                let mut numbers = Scratch::<f32>::uninit(out.len());
+                restore_ggml(rows.kind(), rows.row(row), &mut numbers);
+                add(&numbers, |&number| number, out);
+            }
         }
     }
 
@@ -52,6 +67,7 @@ impl Array {
         match self {
             Self::Float32(numbers) => numbers.mapped_bytes(),
             Self::BFloat16(numbers) => numbers.mapped_bytes(),
+            Self::Blocks(rows) => rows.bytes().1,
         }
     }
 }
@@ -61,6 +77,8 @@ impl Weights for Array {
         match self {
             Self::Float32(numbers) => (&numbers[..]).multiply(product),
             Self::BFloat16(numbers) => (&numbers[..]).multiply(product),
+            // A head has a matrix of its own, so that nobody comes here.
+            Self::Blocks(_) => (&*self.values()).multiply(product),
         }
     }
 }

@@ -15,7 +15,7 @@ use quantlab_kernels::{Isa, Weights as KernelWeights};
 
 use super::decoder::{Decoder, Matrix, Store};
 use super::quantized::{QuantizedWeight, StateBytes};
-use super::weights::{StateTensor, UnreadTensor};
+use super::weights::{BlockRows, StateTensor, UnreadTensor};
 use super::{
     CacheStorage, CausalLm, DecoderConfig, Device, Engine, InputObserver, Logits, ModelIdentity, ModelInfo, Precision,
     Step, TensorInfo, Weights, no_cache_in,
@@ -27,7 +27,10 @@ use array::Array;
 pub use cache::KernelCache;
 
 /// Main memory.
-pub(super) struct Kernels;
+pub(super) struct Kernels {
+    /// Whether matrices in the blocks of a GGUF file are restored.
+    dequantize: bool,
+}
 
 /// Loads a decoder.
 ///
@@ -38,9 +41,11 @@ pub(super) fn load(
     weights: &Weights,
     dtype: Precision,
     quantization: Option<&QuantizationConfig>,
+    dequantize: bool,
 ) -> Result<Box<dyn CausalLm>> {
     check_isa()?;
-    Ok(Box::new(Decoder::load(config, weights, quantization, Engine::Kernels, Device::Cpu, dtype, Kernels)?))
+    let store = Kernels { dequantize: dequantize || quantization.is_some() };
+    Ok(Box::new(Decoder::load(config, weights, quantization, Engine::Kernels, Device::Cpu, dtype, store)?))
 }
 
 /// # Errors
@@ -60,6 +65,10 @@ impl Store for Kernels {
 
     fn vector(&self, tensor: UnreadTensor<'_>, _: Precision) -> Result<Vec<f32>> {
         tensor.read().map(Buffer::into_vec)
+    }
+
+    fn keep_blocks(&self) -> Option<fn(BlockRows) -> Array> {
+        (!self.dequantize).then_some(Array::Blocks)
     }
 
     fn quantized(&self, weight: Box<dyn QuantizedWeight>) -> Result<(Box<dyn QuantizedWeight>, StateBytes)> {

@@ -1,6 +1,6 @@
 //! Groups of 4-bit weights with zero points.
 
-use quantlab_kernels::{Compute, GroupedInt4, Packed4Bit, Product, Weights as KernelWeights};
+use quantlab_kernels::{Compute, Packed4Bit, Product, Weights as KernelWeights};
 
 use super::four_bit::compute;
 use super::parts::{FullPrecision, in_parts};
@@ -14,27 +14,29 @@ use crate::quant::{AffineInt4, quantize_int4_groups};
 #[derive(Debug)]
 pub(super) struct Int4Matrix {
     quantized: AffineInt4,
-    /// What products are computed in; none for inputs of 8 bits.
-    compute: Option<Compute>,
+    compute: Compute,
+}
+
+/// Quantizes weights of full precision.
+///
+/// # Errors
+/// A weight that is NaN or infinite, by output and input; rows that are not whole groups.
+pub(super) fn quantize(weights: FullPrecision<'_>, group_size: usize) -> Result<AffineInt4> {
+    let k = weights.tensor.shape[1];
+    AffineInt4::check_rows(k, group_size)?;
+    let (packed, scales) = in_parts(weights, (2, group_size), |numbers, packed, scales| {
+        quantize_int4_groups(numbers, group_size, packed, scales)
+    })?;
+    AffineInt4::with_packed(packed, &scales, k, group_size)
 }
 
 impl Int4Matrix {
-    /// Quantizes weights of full precision, to be multiplied in `compute_dtype`, or with inputs of 8 bits if it is
-    /// `None`.
-    ///
-    /// # Errors
-    /// A weight that is NaN or infinite, by output and input; rows that are not whole groups.
-    pub fn quantize(weights: FullPrecision<'_>, group_size: usize, compute_dtype: Option<Precision>) -> Result<Self> {
-        let k = weights.tensor.shape[1];
-        AffineInt4::check_rows(k, group_size)?;
-        let (packed, scales) = in_parts(weights, (2, group_size), |numbers, packed, scales| {
-            quantize_int4_groups(numbers, group_size, packed, scales)
-        })?;
-        let quantized = AffineInt4::with_packed(packed, &scales, k, group_size)?;
-        Ok(Self { quantized, compute: compute_dtype.map(compute) })
+    /// To be multiplied in `compute_dtype`.
+    pub fn new(quantized: AffineInt4, compute_dtype: Precision) -> Self {
+        Self { quantized, compute: compute(compute_dtype) }
     }
 
-    fn view(&self, compute: Compute) -> Packed4Bit<'_> {
+    fn view(&self) -> Packed4Bit<'_> {
         Packed4Bit {
             packed: self.quantized.packed(),
             absmax: self.quantized.scales(),
@@ -42,22 +44,14 @@ impl Int4Matrix {
             code: &AffineInt4::CODES,
             blocksize: self.quantized.group_size(),
             columns: None,
-            compute,
+            compute: self.compute,
         }
-    }
-
-    fn grouped(&self) -> GroupedInt4<'_> {
-        let (packed, group) = (self.quantized.packed(), self.quantized.group_size());
-        GroupedInt4 { packed, scales: self.quantized.scales(), minima: self.quantized.minima(), group }
     }
 }
 
 impl KernelWeights for Int4Matrix {
     fn multiply(&self, product: Product<'_>) {
-        match self.compute {
-            Some(compute) => self.view(compute).multiply(product),
-            None => self.grouped().multiply(product),
-        }
+        self.view().multiply(product);
     }
 }
 
@@ -77,7 +71,7 @@ impl QuantizedWeight for Int4Matrix {
     }
 
     fn operands(&self) -> Option<Operands<'_>> {
-        self.compute.map(|compute| Operands::FourBit(self.view(compute)))
+        Some(Operands::FourBit(self.view()))
     }
 
     fn forget_codes(&mut self) {

@@ -3,6 +3,7 @@
 //! A file for each way to hold a matrix: what makes it, what reads it, what kernels multiply, what is saved.
 
 mod four_bit;
+mod grouped;
 mod int4;
 mod int8;
 mod parts;
@@ -16,6 +17,7 @@ use super::{Precision, Weights};
 use crate::error::{Error, Result};
 use crate::quant::{Int8Rows, QuantizationMethod};
 use four_bit::FourBitMatrix;
+pub(super) use grouped::GroupedMatrix;
 use int4::Int4Matrix;
 pub(super) use int8::Int8Matrix;
 use parts::FullPrecision;
@@ -112,8 +114,11 @@ impl<'a> Source<'a> {
                 Int8Matrix::quantize_static(full, calibration.layer(module)?).map(boxed)
             }
             QuantizationMethod::Int4 { group_size, int8_inputs } => {
-                let compute_dtype = (!int8_inputs).then_some(compute_dtype);
-                Int4Matrix::quantize(full, *group_size, compute_dtype).map(boxed)
+                let quantized = int4::quantize(full, *group_size)?;
+                if *int8_inputs {
+                    return GroupedMatrix::of_int4(&quantized).map(boxed);
+                }
+                Ok(boxed(Int4Matrix::new(quantized, compute_dtype)))
             }
         }
     }

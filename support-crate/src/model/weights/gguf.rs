@@ -10,6 +10,7 @@ use quantlab_kernels::thread_scope;
 
 use super::convert::Wanted;
 use super::tensor_file::{Entry, Numbers};
+use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::quant::restore_ggml;
 use crate::source::{GgmlType, Gguf};
@@ -83,6 +84,50 @@ fn name_in_transformers(name: &str) -> Option<String> {
             Some(format!("model.layers.{number}.{}.{end}", of(&OF_BLOCK, part)?))
         }
         None => Some(format!("{}.{end}", of(&OF_MODEL, part)?)),
+    }
+}
+
+/// A matrix in blocks, as the file has it.
+#[derive(Debug)]
+pub(in crate::model) struct BlockRows {
+    bytes: Buffer<u8>,
+    kind: GgmlType,
+    /// As of [`Numbers::Blocks`].
+    paired: Option<usize>,
+    shape: [usize; 2],
+}
+
+impl BlockRows {
+    /// # Panics
+    /// Bytes that are not as many blocks, or rows that are not whole blocks.
+    pub fn new(bytes: Buffer<u8>, (kind, paired): (GgmlType, Option<usize>), shape: [usize; 2]) -> Self {
+        let this = Self { bytes, kind, paired, shape };
+        assert!(shape[1].is_multiple_of(kind.block_len()) && this.bytes.len() == shape[0] * this.row_bytes());
+        this
+    }
+
+    fn row_bytes(&self) -> usize {
+        self.shape[1] / self.kind.block_len() * self.kind.block_bytes()
+    }
+
+    pub fn kind(&self) -> GgmlType {
+        self.kind
+    }
+
+    /// (rows, columns)
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// The blocks of a row, in the order that transformers has rows in.
+    pub fn row(&self, row: usize) -> &[u8] {
+        let (row, len) = (row_in_file(row, self.paired), self.row_bytes());
+        &self.bytes[row * len..(row + 1) * len]
+    }
+
+    /// Bytes in all, and those of them that are read from a mapped file.
+    pub fn bytes(&self) -> (usize, usize) {
+        (self.bytes.len(), self.bytes.mapped_bytes())
     }
 }
 

@@ -20,6 +20,7 @@ use crate::interrupt;
 use crate::source::{GgmlType, ModelFile, WeightSource};
 
 pub(in crate::model) use convert::Wanted;
+pub(in crate::model) use gguf::BlockRows;
 use tensor_file::TensorFile;
 pub(in crate::model) use write::{StateTensor, write};
 
@@ -27,6 +28,8 @@ pub(in crate::model) use write::{StateTensor, write};
 pub struct Weights {
     origin: Origin,
     used: RefCell<BTreeSet<String>>,
+    /// The formats of blocks that were taken as they are.
+    kept: RefCell<BTreeSet<GgmlType>>,
 }
 
 /// A tensor of a model that has not been read yet.
@@ -82,14 +85,38 @@ impl Weights {
             WeightSource::Safetensors(files) => Origin::of_files(files, check_finite)?,
             WeightSource::Gguf(file) => Origin::of_files(std::slice::from_ref(file), check_finite)?,
         };
-        Ok(Self { origin, used: RefCell::default() })
+        Ok(Self { origin, used: RefCell::default(), kept: RefCell::default() })
     }
 
     /// The names of the formats that numbers were rounded to in the files, and are restored from.
     pub(in crate::model) fn restored_from(&self) -> Vec<&'static str> {
         let Origin::Files { files, .. } = &self.origin else { return Vec::new() };
         let formats: BTreeSet<_> = files.iter().flat_map(TensorFile::formats).collect();
-        formats.into_iter().map(GgmlType::name).collect()
+        formats.difference(&self.kept.borrow()).copied().map(GgmlType::name).collect()
+    }
+
+    /// The names of the formats of blocks that [`blocks`](Self::blocks) has given.
+    pub(in crate::model) fn kept_in(&self) -> Vec<&'static str> {
+        self.kept.borrow().iter().copied().map(GgmlType::name).collect()
+    }
+
+    /// Whether the files have a matrix in blocks.
+    ///
+    /// # Errors
+    /// No tensor of that name, or another shape.
+    pub(in crate::model) fn is_in_blocks(&self, name: &str, shape: [usize; 2]) -> Result<bool> {
+        let Origin::Files { .. } = self.origin else { return Ok(false) };
+        self.file_with(name)?.is_in_blocks(name, shape)
+    }
+
+    /// A matrix in blocks, as the files have it, and whether its scales must be finite.
+    ///
+    /// # Errors
+    /// As [`is_in_blocks`](Self::is_in_blocks); it is not.
+    pub(in crate::model) fn blocks(&self, name: &str, shape: [usize; 2]) -> Result<(BlockRows, bool)> {
+        let (rows, check_finite) = self.file_with(name)?.blocks(name, shape)?;
+        self.kept.borrow_mut().insert(rows.kind());
+        Ok((rows, check_finite))
     }
 
     /// Whether there is a tensor of this name. Random weights have every tensor but a separate head.

@@ -10,8 +10,8 @@ use memmap2::Mmap;
 use safetensors::{Dtype, SafeTensors};
 
 use super::convert::{self, Wanted};
-use super::gguf;
-use crate::buffer::Mapped;
+use super::gguf::{self, BlockRows};
+use crate::buffer::{Buffer, Mapped};
 use crate::error::{Context, Error, Result};
 use crate::source::{GgmlType, Gguf, ModelFile, check_is_content, map};
 
@@ -120,6 +120,23 @@ impl TensorFile {
             return Ok(Some(numbers));
         }
         Ok(None)
+    }
+
+    /// Whether a matrix is in blocks of several numbers.
+    pub fn is_in_blocks(&self, name: &str, shape: [usize; 2]) -> Result<bool> {
+        let numbers = self.find(name, &shape)?.numbers;
+        Ok(matches!(numbers, Numbers::Blocks { kind, .. } if kind.block_len() > 1))
+    }
+
+    /// A matrix in blocks, in place where the file is mapped, and whether numbers that are NaN or infinite are an error.
+    pub fn blocks(&self, name: &str, shape: [usize; 2]) -> Result<(BlockRows, bool)> {
+        let entry = self.find(name, &shape)?;
+        let Numbers::Blocks { kind, paired } = entry.numbers else {
+            return Err(Error::format(format!("{self}: tensor `{name}` holds {}, no blocks", entry.numbers)));
+        };
+        let (bytes, pages) = self.part(name, entry)?;
+        let bytes = pages.map_or_else(|| Buffer::Owned(bytes.to_vec()), Buffer::Mapped);
+        Ok((BlockRows::new(bytes, (kind, paired), shape), self.check_finite))
     }
 
     /// Reads as many numbers of a tensor of this shape as `to` has room for, from `start` on, and converts them; a
