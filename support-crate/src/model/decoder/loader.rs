@@ -173,7 +173,7 @@ impl<'a, S: Store> Loader<'a, S> {
         let (name, transposed) = (self.weight(part), self.names.transposed);
         let weight = match self.method(&module) {
             Some(method) => self.quantized(&module, (&name, &name), [n_out, n_in], transposed, method, false)?,
-            None if self.is_in_blocks(&name, [n_out, n_in])? => {
+            None if !transposed && self.is_in_blocks(&name, [n_out, n_in])? => {
                 self.blocks(&module, (&name, &name), [n_out, n_in], false)?
             }
             None => Matrix::Full(self.matrix(&name, [n_out, n_in], transposed)?),
