@@ -15,6 +15,7 @@ use crate::kernel::installed::Installed;
 use crate::parts::Parts;
 use crate::run::{self, Destination, Score};
 use crate::setup;
+use crate::setup::models::{self, Model};
 use crate::ui::{Steps, human_time, run_shown, took};
 
 /// Time limit for one cell of a lesson.
@@ -27,6 +28,9 @@ pub fn check(full: bool) -> Result<()> {
     let (begin, mut parts) = (Instant::now(), Parts::default());
     let installed = parts.time("set-up", || setup::setup(&checkout, &setup::Request::default()))?;
     let home = Home::find()?;
+    if let Err(error) = models::fetch(&home, Model::Smollm2) {
+        eprintln!("tests of SmolLM2 will not run: {error:#}");
+    }
     let cargo = |subcommand: &str, args: &[&str]| {
         let mut command = installed.cargo(&home, &root, subcommand)?;
         command.arg("--locked").args(args);

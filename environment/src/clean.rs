@@ -9,7 +9,7 @@ use crate::home::{Home, remove_if_there};
 use crate::{disk_used, human_size};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
-const OURS: [&str; 25] = [
+const OURS: [&str; 26] = [
     "bin",
     "build",
     "cargo-home",
@@ -24,6 +24,7 @@ const OURS: [&str; 25] = [
     "kernels",
     "libtorch",
     "logs",
+    "models",
     "no-jupyter",
     "python",
     "setup.lock",

@@ -15,6 +15,7 @@ use crate::kernel::warm;
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::{self, LAYERS, Layer};
 use crate::setup::libtorch::{self, TORCH_VERSION};
+use crate::setup::models::Model;
 use crate::setup::toolchain::Toolchain;
 use crate::setup::{self, EVCXR_VERSION};
 use crate::ui::{described, output_of, plain};
@@ -67,6 +68,8 @@ fn examine(home: &Home, set_up: bool) -> Map<String, Value> {
     }
     let group = Cgroup::create(1000, 0).is_some();
     add("sandbox_cgroup", json!(if group { "holds" } else { "no: this user may make no control groups" }));
+    let smollm2 = if Model::Smollm2.path(home).is_file() { "there" } else { "no: cargo lab setup --model smollm2" };
+    add("model_smollm2", json!(smollm2));
     let installed = Installed::read(home);
     add("set_up", json!(set_up));
     add("shared", json!(home.root().join(SHARED).exists()));

@@ -166,6 +166,10 @@ impl Home {
     pub fn skeletons(&self) -> PathBuf {
         self.kernels().join("skeletons")
     }
+    /// Models that came from the package registry, a folder each.
+    pub fn models(&self) -> PathBuf {
+        self.root.join("models")
+    }
     /// Half-finished and finished downloads.
     pub fn downloads(&self) -> PathBuf {
         self.root.join("downloads")

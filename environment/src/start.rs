@@ -1,5 +1,6 @@
 //! `cargo lab start`: JupyterLab on loopback.
 
+use std::io::{BufRead, IsTerminal, Write};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,9 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
-use crate::home::{Home, path_behind};
+use crate::home::{Home, path_behind, write_atomically};
 use crate::setup;
+use crate::setup::models::{self, Model};
 use crate::ui::run_shown;
 
 /// Becomes JupyterLab, opened at `notebooks/` or at one notebook. Returns only on failure.
@@ -19,6 +21,7 @@ pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
     let root = if checkout.root().starts_with(home.root()) { own_lessons(&checkout)? } else { checkout.notebooks() };
     let opened = notebook.map(|path| inside(path, &root)).transpose()?;
     setup::setup(&checkout, &setup::Request::default())?;
+    offer_model(&home)?;
     let mut jupyter = Command::new(home.python_bin("jupyter"));
     // Not the kernel's environment: `lab kernel` sets that itself, and JupyterLab's terminals are the user's.
     jupyter
@@ -47,6 +50,25 @@ pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
     eprintln!("Starting JupyterLab; choose the kernel \"Rust (quantlab)\". Press Ctrl-C twice to stop it.");
     Err(jupyter.exec())
         .with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.python_bin("jupyter").display()))
+}
+
+/// Asks once whether to fetch a real model.
+fn offer_model(home: &Home) -> Result<()> {
+    let asked = home.models().join("asked");
+    let there = Model::Smollm2.path(home).is_file() || asked.exists();
+    if there || !home.is_ours() || !std::io::stdin().is_terminal() || std::env::var_os("CI").is_some() {
+        return Ok(());
+    }
+    print!("Fetch SmolLM2-135M too, a real model for work without a hub (93 MB)? [y/N] ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    if answer.trim().eq_ignore_ascii_case("y") {
+        models::fetch(home, Model::Smollm2)?;
+    } else {
+        println!("Later: cargo lab setup --model smollm2");
+    }
+    write_atomically(&asked, b"")
 }
 
 /// A shared set-up's lessons, copied once to where their learner can write.

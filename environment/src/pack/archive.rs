@@ -15,11 +15,12 @@ use super::set_modified;
 use crate::home::remove_if_there;
 
 /// What of a home is packed, in the order in which it is moved into place: the stamps say that all is there.
-pub const PARTS: [&str; 11] = [
+pub const PARTS: [&str; 12] = [
     "bin",
     "cargo-home",
     "evcxr",
     "libtorch",
+    "models",
     "python",
     "shim",
     "std-cargo-home",

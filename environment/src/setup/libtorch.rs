@@ -13,7 +13,8 @@ use crate::ui::{output_of, run_logged, run_shown};
 
 /// The libtorch that tch 0.26 is written for.
 pub const TORCH_VERSION: &str = "2.13.0";
-const FETCH_WHEEL: &str = include_str!("../../python/fetch_wheel.py");
+/// Fetches a wheel from the registry and unpacks some of it.
+pub const FETCH_WHEEL: &str = include_str!("../../python/fetch_wheel.py");
 /// The CUDA libraries that torch 2.13.0's wheel names.
 const CUDA_LIBRARIES: [&str; 5] = [
     "cuda-toolkit[cublas,cudart,cufft,cufile,cupti,curand,cusolver,cusparse,nvjitlink,nvrtc,nvtx]==13.0.3",

@@ -3,6 +3,7 @@
 mod crates;
 mod evcxr;
 pub mod libtorch;
+pub mod models;
 mod registry;
 pub mod room;
 mod shared;
@@ -47,6 +48,9 @@ pub struct Request {
     /// Show what Cargo prints while it builds
     #[arg(long)]
     verbose: bool,
+    /// Also fetch a model from the package registry, for work without a model hub
+    #[arg(long, value_name = "ID")]
+    pub model: Option<models::Model>,
     /// Set up in this folder, for all users of the machine, or bring it up to date; they can only read it
     #[arg(long, value_name = "DIR")]
     shared: Option<PathBuf>,
@@ -58,6 +62,7 @@ pub fn run(request: &Request) -> Result<()> {
     match &request.shared {
         None => {
             setup(&checkout, request)?;
+            request.model.map_or(Ok(()), |model| models::fetch(&Home::find()?, model))?;
             println!("Set up in {}. Next: cargo lab start", Home::find()?.root().display());
         }
         Some(dir) => {

@@ -18,6 +18,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::models::{self, Model};
 use super::toolchain::Toolchain;
 use super::{Plan, Request, digest};
 use crate::checkout::Checkout;
@@ -46,9 +47,13 @@ pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home>
     tools.ensure_rust_src();
     check_readable(&tools, &dir)?;
     let before = fs::read_link(dir.join(CURRENT)).ok();
-    // CUDA that was asked for once stays.
-    let has_cuda = before.as_ref().is_some_and(|release| Home::at(&dir.join(release)).libtorch().join("site").is_dir());
-    let request = &Request { cuda: request.cuda || has_cuda, verbose: request.verbose, shared: request.shared.clone() };
+    // CUDA that was asked for once stays, and so does a model.
+    let old = before.as_ref().map(|release| Home::at(&dir.join(release)));
+    let has_cuda = old.as_ref().is_some_and(|old| old.libtorch().join("site").is_dir());
+    let kept = Some(Model::Smollm2).filter(|model| old.as_ref().is_some_and(|old| model.path(old).is_file()));
+    let model = request.model.or(kept);
+    let cuda = request.cuda || has_cuda;
+    let request = &Request { cuda, verbose: request.verbose, model, shared: request.shared.clone() };
     // A folder in which nothing is set up: an ID must not depend on itself.
     let release = Path::new(RELEASES).join(Plan::make(&place, checkout, request, tools.clone())?.id());
     let home = Home::at(&dir.join(&release));
@@ -56,6 +61,7 @@ pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home>
     let course = copy_course(checkout, &home)?;
     let tools = Toolchain { sysroot: home.rust(), ..tools };
     Plan::make(&home, &course, request, tools)?.carry_out()?;
+    model.map_or(Ok(()), |model| models::fetch(&home, model))?;
     write_atomically(&home.root().join(SHARED), b"Changed by `cargo lab setup --shared` only.\n")?;
     switch(&dir, CURRENT, &release)?;
     switch(&dir, "bin", &Path::new(CURRENT).join("bin"))?;

