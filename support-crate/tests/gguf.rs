@@ -129,7 +129,7 @@ fn smollm2_reads_and_writes_as_with_transformers() {
         return;
     };
     let own = load_model(&["smollm2"], &LoadOptions::default()).unwrap();
-    assert_eq!(own.dtype_label, "Q4_1 and Q8_0 with inputs of 8 bits, rest float32 (forced on CPU)");
+    assert_eq!(own.dtype_label, "Q4_1 and Q8_0 with inputs of 8 bits, rest float32");
     assert!(plain.dtype_label.ends_with("restored from Q4_1 and Q8_0"), "{}", plain.dtype_label);
     let cases = fs::read(golden().join("smollm2/cases.json")).unwrap();
     let cases: serde_json::Value = serde_json::from_slice(&cases).unwrap();
