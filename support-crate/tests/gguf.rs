@@ -145,8 +145,11 @@ fn smollm2_reads_and_writes_as_with_transformers() {
             let tokens = TokenBatch::single(&prompt).unwrap();
             loaded.model.forward(&tokens, None, LogitPositions::Last).unwrap().values().to_vec()
         };
-        assert!(distance(&last(&plain), &expected) < 2e-3, "{text:?}: {}", distance(&last(&plain), &expected));
-        let divergence = kl_divergence(&expected, &last(&own));
+        let (full, rounded) = (last(&plain), last(&own));
+        // Every 16th of them is kept.
+        let some: Vec<f32> = full.iter().copied().step_by(16).collect();
+        assert!(distance(&some, &expected) < 2e-3, "{text:?}: {}", distance(&some, &expected));
+        let divergence = kl_divergence(&full, &rounded);
         assert!(divergence > 0.0 && divergence < 0.05, "{text:?}: {divergence}");
         let options = GenerateOptions { max_new_tokens: 24, ..GenerateOptions::default() };
         let found = generate_tokens(&*plain.model, std::slice::from_ref(&prompt), &options, &mut |_, _| ()).unwrap();
