@@ -6,7 +6,7 @@ use quantlab_kernels::{
 };
 
 use super::{Operands, QuantizedWeight, StateBytes, no_checkpoint};
-use crate::buffer::Pooled;
+use crate::buffer::{Plain, Pooled};
 use crate::error::{Error, Result};
 use crate::model::weights::{BlockRows, StateTensor};
 use crate::quant::{AffineInt4, GgmlLayout, MAX_BLOCK, ggml_codes, ggml_factors, ggml_steps};
@@ -28,9 +28,9 @@ pub(in crate::model) struct GroupedMatrix {
 /// A number for each group of a row, as [`Scales`] has them.
 #[derive(Debug)]
 enum Kept {
-    Float32(Vec<f32>),
-    Float16(Vec<f16>),
-    Nested(Vec<i8>, Vec<f16>),
+    Float32(Pooled<f32>),
+    Float16(Pooled<f16>),
+    Nested(Pooled<i8>, Pooled<f16>),
 }
 
 impl Kept {
@@ -52,9 +52,9 @@ impl Kept {
 }
 
 /// A number for each of `of_row` parts of each row, by row and part, in panels.
-fn in_panels<T: Copy + Default + Send>(n: usize, of_row: usize, number: impl Fn(usize, usize) -> T + Sync) -> Vec<T> {
+fn in_panels<T: Plain + Send>(n: usize, of_row: usize, number: impl Fn(usize, usize) -> T + Sync) -> Result<Pooled<T>> {
     let of_panel = of_row * PANEL;
-    let mut numbers = vec![T::default(); n.div_ceil(PANEL) * of_panel];
+    let mut numbers = Pooled::zeroed(n.div_ceil(PANEL) * of_panel)?;
     thread_scope().split_mut(&mut numbers, of_panel.max(1), 16 * of_panel, &|first, panels| {
         for (panel, out) in (first..).zip(panels.chunks_exact_mut(of_panel)) {
             for row in panel * PANEL..n.min((panel + 1) * PANEL) {
@@ -62,7 +62,7 @@ fn in_panels<T: Copy + Default + Send>(n: usize, of_row: usize, number: impl Fn(
             }
         }
     });
-    numbers
+    Ok(numbers)
 }
 
 /// Codes in panels: `write` writes those of a row, one a byte.
@@ -96,8 +96,9 @@ impl GroupedMatrix {
                 pair.copy_from_slice(&[byte >> 4, byte & 15]);
             }
         })?;
-        let kept = |numbers: &[f32]| Kept::Float32(in_panels(n, groups, |row, group| numbers[row * groups + group]));
-        let (scales, minima) = (kept(quantized.scales()), kept(quantized.minima()));
+        let kept =
+            |numbers: &[f32]| in_panels(n, groups, |row, group| numbers[row * groups + group]).map(Kept::Float32);
+        let (scales, minima) = (kept(quantized.scales())?, kept(quantized.minima())?);
         let (bits, minima) = (CodeBits::Four, Some(minima));
         Ok(Self { shape: [n, k], codes, bits, offset: 0, group, scales, minima, unsaved: no_checkpoint })
     }
@@ -119,7 +120,7 @@ impl GroupedMatrix {
         })?;
         debug_assert!(len <= MAX_BLOCK);
         let factors = |pick: fn((f16, f16)) -> f16| {
-            let factors = in_panels(n, k / len, |row, part| pick(ggml_factors(kind, block(row, part))));
+            let factors = in_panels(n, k / len, |row, part| pick(ggml_factors(kind, block(row, part))))?;
             if check_finite && factors.iter().any(|factor| !factor.is_finite()) {
                 return Err(Error::format("a scale of its blocks is NaN or infinite"));
             }
@@ -133,7 +134,7 @@ impl GroupedMatrix {
             let of_block = len / group;
             let steps = in_panels(n, k / group, |row, part| {
                 step(ggml_steps(kind, block(row, part / of_block), part % of_block))
-            });
+            })?;
             Ok(Kept::Nested(steps, factors))
         };
         let scales = kept(|both| both.0, |both| both.0)?;
