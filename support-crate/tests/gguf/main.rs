@@ -109,10 +109,22 @@ fn smollm2_reads_and_writes_as_with_transformers() {
     let cases = fs::read(golden().join("smollm2/cases.json")).unwrap();
     let cases: serde_json::Value = serde_json::from_slice(&cases).unwrap();
     let ids = |value: &serde_json::Value| -> Vec<u32> { serde_json::from_value(value.clone()).unwrap() };
-    for case in cases["cases"].as_array().unwrap() {
+    let logits = golden().join("smollm2/logits.safetensors");
+    let logits = candle_core::safetensors::load(logits, &CandleDevice::Cpu).unwrap();
+    for (number, case) in cases["cases"].as_array().unwrap().iter().enumerate() {
         let text = case["text"].as_str().unwrap();
         let prompt = loaded.tokenizer.encode(text).unwrap();
         assert_eq!(prompt, ids(&case["ids"]), "{text:?}");
+        let tokens = TokenBatch::single(&prompt).unwrap();
+        let found = loaded.model.forward(&tokens, None, LogitPositions::Last).unwrap();
+        let expected: Vec<f32> = logits[&number.to_string()].to_vec1().unwrap();
+        // Of every 16th token, or of all where the whole file is.
+        let kept = found.row(0, 0).iter().step_by(found.vocab_size() / expected.len());
+        let distance = distance(&kept.copied().collect::<Vec<_>>(), &expected);
+        let range =
+            expected.iter().copied().fold(f32::MIN, f32::max) - expected.iter().copied().fold(f32::MAX, f32::min);
+        println!("{text:?}: logits over a range of {range} differ by {distance} at most");
+        assert!(distance <= 2e-3 * range, "{text:?}: {distance} of {range}");
         let options = GenerateOptions { max_new_tokens: 24, ..GenerateOptions::default() };
         let found = generate_tokens(&*loaded.model, &[prompt], &options, &mut |_, _| ()).unwrap();
         let (found, expected) = (&found[0].tokens, ids(&case["greedy"]));
