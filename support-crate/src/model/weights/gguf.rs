@@ -33,11 +33,13 @@ const OF_MODEL: [(&str, &str); 3] =
 /// Reads the list of tensors.
 ///
 /// # Errors
-/// Those of [`Gguf::read`].
+/// Those of [`Gguf::read`]; a tensor that the model has no use for, or whose rows are not those of its heads.
 pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
     let header = Gguf::read(bytes)?;
     // llama.cpp turns pairs of neighbours where transformers turns a head's halves, and has the rows in that order.
-    let is_turned = header.family()? == "llama";
+    let family = header.family()?;
+    let is_turned = family == "llama";
+    let blocks = header.size(&format!("{family}.block_count"))?;
     let heads = || header.size("llama.attention.head_count");
     let heads_of_keys = || header.optional("llama.attention.head_count_kv", Gguf::size)?.map_or_else(heads, Ok);
     let mut entries = BTreeMap::new();
@@ -65,25 +67,34 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
             (kind, paired) => Numbers::Blocks { kind, paired },
         };
         let entry = Entry { numbers, shape: tensor.shape.clone(), range: tensor.range.clone() };
-        // One that nobody would ask for may be a damaged name of one that then seems not to be there.
-        let in_transformers = name_in_transformers(name);
-        let known =
-            in_transformers.ok_or_else(|| Error::format(format!("its tensor `{name}` is none of the family's")))?;
+        // One that nobody would ask for may be a damaged name of one that then seems not to be there, or a part of a
+        // larger model.
+        let known = name_in_transformers(name, family, blocks).ok_or_else(|| {
+            Error::format(format!("its tensor `{name}` is no part of a {family} model of {blocks} blocks"))
+        })?;
         entries.insert(known, entry);
     }
     Ok(entries)
 }
 
-fn name_in_transformers(name: &str) -> Option<String> {
+/// The name of a tensor of a model of so many blocks; none if the model has no use for it.
+fn name_in_transformers(name: &str, family: &str, blocks: usize) -> Option<String> {
     let (part, end) = name.rsplit_once('.')?;
     let of =
         |names: &[(&str, &'static str)], part: &str| names.iter().find(|(own, _)| *own == part).map(|found| found.1);
     match part.strip_prefix("blk.") {
         Some(block) => {
             let (number, part) = block.split_once('.')?;
-            Some(format!("model.layers.{number}.{}.{end}", of(&OF_BLOCK, part)?))
+            number.parse().ok().filter(|&block: &usize| block < blocks && block.to_string() == number)?;
+            let has_bias = match part {
+                "attn_q" | "attn_k" | "attn_v" => true,
+                "attn_output" | "ffn_gate" | "ffn_up" | "ffn_down" => family == "llama",
+                _ => false,
+            };
+            let is_used = end == "weight" || end == "bias" && has_bias;
+            is_used.then_some(format!("model.layers.{number}.{}.{end}", of(&OF_BLOCK, part)?))
         }
-        None => Some(format!("{}.{end}", of(&OF_MODEL, part)?)),
+        None => (end == "weight").then_some(format!("{}.weight", of(&OF_MODEL, part)?)),
     }
 }
 
@@ -215,11 +226,15 @@ mod tests {
 
     #[test]
     fn names_are_those_of_transformers() {
-        let name = |name| name_in_transformers(name);
+        let name = |name| name_in_transformers(name, "llama", 13);
         assert_eq!(name("blk.12.attn_q.weight").as_deref(), Some("model.layers.12.self_attn.q_proj.weight"));
         assert_eq!(name("blk.0.attn_k.bias").as_deref(), Some("model.layers.0.self_attn.k_proj.bias"));
+        assert_eq!(name("blk.0.ffn_up.bias").as_deref(), Some("model.layers.0.mlp.up_proj.bias"));
+        assert_eq!(name_in_transformers("blk.0.ffn_up.bias", "qwen2", 13), None);
         assert_eq!(name("output.weight").as_deref(), Some("lm_head.weight"));
-        assert_eq!(name("rope_freqs.weight"), None);
+        for unused in ["rope_freqs.weight", "blk.13.attn_q.weight", "blk.00.attn_q.weight", "blk.0.ffn_norm.bias"] {
+            assert_eq!(name(unused), None, "{unused}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Gguf;
+use super::header::clipped;
 use crate::error::{Error, Result};
 
 /// The config of the model, for one of the families of `model/config`.
@@ -26,6 +27,10 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     if let Some(window) = size_if_said("attention.sliding_window")?.filter(|&window| window < context_len) {
         return Err(Error::format(format!("its layers see only {window} tokens"))
             .hint("load the model from safetensors, whose config.json says which layers do"));
+    }
+    if header.optional(&key("attention.causal"), Gguf::flag)? == Some(false) {
+        return Err(Error::format("each of its tokens sees those after it too")
+            .hint("such a model turns texts into vectors and continues none; load one that does"));
     }
     // Angles that were changed after training, for each pair of numbers of a head.
     if header.tensors().contains_key("rope_freqs.weight") {
@@ -65,9 +70,10 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     let kind = header.optional(&key("rope.scaling.type"), Gguf::text)?.unwrap_or("linear");
     match (kind, factor.filter(|factor| ![0.0, 1.0].contains(factor))) {
         ("none", _) | ("linear", None) => (),
-        // No name is that long, but a message with this one would be.
-        (kind, factor) => {
-            set("rope_scaling", json!({"rope_type": kind.chars().take(30).collect::<String>(), "factor": factor}));
+        ("linear", factor) => set("rope_scaling", json!({"rope_type": "linear", "factor": factor})),
+        _ => {
+            return Err(Error::format(format!("its rotary angles are scaled as {} does", clipped(kind)))
+                .hint("known are none and linear; load the model from safetensors, whose config.json may say more"));
         }
     }
     set("tie_word_embeddings", json!(!header.tensors().contains_key("output.weight")));

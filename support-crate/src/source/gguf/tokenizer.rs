@@ -14,7 +14,7 @@ const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 /// Filled up to the rows of the embedding: `[PAD151665]` and the like.
 const UNUSED: i64 = 5;
-/// More than any vocabulary has; more than are added to any; bytes, longer than any token.
+/// More than any vocabulary has; more than are added to any; bytes of a token, more than any has.
 const MOST_TOKENS: usize = 1 << 20;
 const MOST_ADDED: usize = 1 << 14;
 const LONGEST_TOKEN: usize = 1 << 12;
@@ -59,8 +59,11 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
         Some(super::GgufValue::Wholes(types)) if types.len() == tokens.len() => types,
         Some(_) => return Err(Error::format("`tokenizer.ggml.token_type` has not one number for each token")),
     };
-    if tokens.len() > MOST_TOKENS || tokens.iter().any(|token| token.len() > LONGEST_TOKEN) {
-        return Err(Error::format(format!("a vocabulary of {} tokens, or one of {LONGEST_TOKEN} bytes", tokens.len())));
+    if tokens.len() > MOST_TOKENS {
+        return Err(Error::format(format!("a vocabulary of {} tokens, more than any has", tokens.len())));
+    }
+    if let Some((id, token)) = tokens.iter().enumerate().find(|(_, token)| token.len() > LONGEST_TOKEN) {
+        return Err(Error::format(format!("token {id} has {} bytes, more than any has", token.len())));
     }
     let mut vocab = Map::new();
     for (id, token) in tokens.iter().enumerate() {
@@ -85,6 +88,11 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
             })
         })
         .collect();
+    // Otherwise the model could choose tokens that have no text.
+    let rows = header.tensors().get("token_embd.weight").and_then(|tensor| tensor.shape.first());
+    if let Some(rows) = rows.filter(|&&rows| rows != tokens.len()) {
+        return Err(Error::format(format!("{} tokens for the {rows} rows of `token_embd.weight`", tokens.len())));
+    }
     let merges = header.texts("tokenizer.ggml.merges")?;
     for merge in merges {
         let is_known = |(left, right): (&str, &str)| {

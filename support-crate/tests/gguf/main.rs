@@ -1,18 +1,22 @@
 //! Models in GGUF files: numbers of ggml's own, logits of a model that llama.cpp quantized, files that lie.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod hostile;
+mod mutations;
+mod values;
+mod writer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device as CandleDevice};
 use common::{Case, distance, golden};
-use proptest::prelude::*;
-use quantlab::error::{ErrorKind, Result};
+use quantlab::error::Result;
 use quantlab::generate::{GenerateOptions, generate_tokens};
 use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, TokenBatch, load_model};
 use quantlab::quant::{QuantizationConfig, restore_ggml};
-use quantlab::source::{GgmlType, Gguf};
+use quantlab::source::GgmlType;
 
 fn tiny_gguf() -> PathBuf {
     golden().join("llama-tiny-gguf/q4_k_m.gguf")
@@ -146,9 +150,9 @@ fn smollm2_reads_and_writes_as_with_transformers() {
             loaded.model.forward(&tokens, None, LogitPositions::Last).unwrap().values().to_vec()
         };
         let (full, rounded) = (last(&plain), last(&own));
-        // Every 16th of them is kept.
-        let some: Vec<f32> = full.iter().copied().step_by(16).collect();
-        assert!(distance(&some, &expected) < 2e-3, "{text:?}: {}", distance(&some, &expected));
+        // Of every 16th token, or of all where the whole file is.
+        let kept: Vec<f32> = full.iter().copied().step_by(full.len() / expected.len()).collect();
+        assert!(distance(&kept, &expected) < 2e-3, "{text:?}: {}", distance(&kept, &expected));
         let divergence = kl_divergence(&full, &rounded);
         assert!(divergence > 0.0 && divergence < 0.05, "{text:?}: {divergence}");
         let options = GenerateOptions { max_new_tokens: 24, ..GenerateOptions::default() };
@@ -167,153 +171,4 @@ fn kl_divergence(of: &[f32], from: &[f32]) -> f64 {
         logits.iter().map(|&logit| f64::from(logit) - sum.ln()).collect()
     };
     log_softmax(of).iter().zip(log_softmax(from)).map(|(p, q)| p.exp() * (p - q)).sum()
-}
-
-/// A GGUF file of version 3, written by hand.
-#[derive(Clone, Default)]
-struct Writer {
-    values: Vec<Vec<u8>>,
-    tensors: Vec<Vec<u8>>,
-    data: Vec<u8>,
-}
-
-fn text(text: &str) -> Vec<u8> {
-    [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
-}
-
-impl Writer {
-    fn value(mut self, key: &str, kind: u32, bytes: &[u8]) -> Self {
-        self.values.push([text(key), kind.to_le_bytes().to_vec(), bytes.to_vec()].concat());
-        self
-    }
-
-    fn tensor(mut self, name: &str, shape: &[u64], kind: u32, offset: u64) -> Self {
-        let mut bytes = [text(name), (shape.len() as u32).to_le_bytes().to_vec()].concat();
-        shape.iter().rev().for_each(|side| bytes.extend(side.to_le_bytes()));
-        bytes.extend(kind.to_le_bytes());
-        bytes.extend(offset.to_le_bytes());
-        self.tensors.push(bytes);
-        self
-    }
-
-    fn data(mut self, len: usize) -> Self {
-        self.data = vec![0; len];
-        self
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let counts = [self.tensors.len() as u64, self.values.len() as u64].map(u64::to_le_bytes).concat();
-        let mut bytes =
-            [b"GGUF", &3_u32.to_le_bytes()[..], &counts, &self.values.concat(), &self.tensors.concat()].concat();
-        bytes.resize(bytes.len().next_multiple_of(32), 0);
-        bytes.extend(&self.data);
-        bytes
-    }
-}
-
-#[test]
-fn files_that_lie_are_refused_with_what_is_wrong() {
-    let plain = Writer::default;
-    assert!(Gguf::read(&plain().tensor("a", &[2, 32], 2, 0).data(36).bytes()).is_ok());
-    let huge = 1_u64 << 60;
-    let array = |kind: u32, count: u64| [kind.to_le_bytes().to_vec(), count.to_le_bytes().to_vec()].concat();
-    let counted = |tensors: u64, values: u64| {
-        [b"GGUF".to_vec(), 3_u32.to_le_bytes().to_vec(), tensors.to_le_bytes().to_vec(), values.to_le_bytes().to_vec()]
-            .concat()
-    };
-    let cases: Vec<(&str, Vec<u8>)> = vec![
-        ("does not begin with `GGUF`", b"PK\x03\x04".to_vec()),
-        ("ends within its header", b"GGUF\x03\0\0\0\x01".to_vec()),
-        ("of GGUF version 1", [b"GGUF\x01\0\0\0".to_vec(), vec![0; 16]].concat()),
-        ("the other byte order", [b"GGUF\0\0\0\x03".to_vec(), vec![0; 16]].concat()),
-        ("promises 1152921504606846976 tensors", counted(huge, 0)),
-        ("promises 1152921504606846976 entries of metadata", counted(0, huge)),
-        ("metadata has `a` twice", plain().value("a", 0, &[1]).value("a", 0, &[1]).bytes()),
-        ("unknown type 13", plain().value("a", 13, &[1]).bytes()),
-        ("a yes or no that is 2", plain().value("a", 7, &[2]).bytes()),
-        ("a text that is not UTF-8", plain().value("a", 8, &[[1].as_slice(), &[0; 7], &[0xff]].concat()).bytes()),
-        ("ends within its header", plain().value("a", 8, &huge.to_le_bytes()).bytes()),
-        ("an array of arrays", plain().value("a", 9, &array(9, 1)).bytes()),
-        ("entries of an array", plain().value("a", 9, &array(4, huge)).bytes()),
-        ("`general.alignment` is 7", plain().value("general.alignment", 4, &7_u32.to_le_bytes()).bytes()),
-        ("has 5 dimensions", plain().tensor("a", &[1; 5], 0, 0).bytes()),
-        ("the unknown format number 99", plain().tensor("a", &[32], 99, 0).bytes()),
-        ("not whole blocks of 32", plain().tensor("a", &[2, 33], 2, 0).data(100).bytes()),
-        ("lies beyond the end", plain().tensor("a", &[2, 32], 2, 0).data(35).bytes()),
-        ("lies beyond the end", plain().tensor("a", &[1 << 62, 32], 0, 0).data(35).bytes()),
-        ("lies beyond the end", plain().tensor("a", &[32], 2, u64::MAX - 5).data(35).bytes()),
-        ("no multiple of 32", plain().tensor("a", &[32], 2, 1).data(64).bytes()),
-        ("there are two tensors `a`", plain().tensor("a", &[8], 0, 0).tensor("a", &[8], 0, 32).data(64).bytes()),
-        ("`a` and `b` overlap", plain().tensor("a", &[16], 0, 0).tensor("b", &[8], 0, 32).data(64).bytes()),
-    ];
-    for (said, bytes) in cases {
-        let error = Gguf::read(&bytes).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Format);
-        assert!(error.to_string().contains(said), "{error}, not {said}");
-    }
-}
-
-#[test]
-fn models_that_are_not_read_are_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let refused = |bytes: &[u8]| {
-        let path = folder.path().join("model.gguf");
-        fs::write(&path, bytes).unwrap();
-        load(&path, &LoadOptions::default()).unwrap_err().to_string()
-    };
-    let bytes = fs::read(tiny_gguf()).unwrap();
-    // Of the same length, so that nothing moves.
-    let with = |from: &str, to: &str| {
-        let at = bytes.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
-        let mut changed = bytes.clone();
-        changed[at..at + to.len()].copy_from_slice(to.as_bytes());
-        changed
-    };
-    let family = [text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text("llama")].concat();
-    let at = bytes.windows(family.len()).position(|part| part == family).unwrap() + family.len() - 5;
-    let mut mamba = bytes.clone();
-    mamba[at..at + 5].copy_from_slice(b"mamba");
-    let said = refused(&mamba);
-    assert!(said.contains("architecture \"mamba\"") && said.contains("llama"), "{said}");
-    let said = refused(&with("tokenizer.ggml.pre", "tokenizer.ggml.prX"));
-    assert!(said.contains("lacks `tokenizer.ggml.pre`") && said.contains("smollm"), "{said}");
-    let pre = [text("tokenizer.ggml.pre"), 8_u32.to_le_bytes().to_vec(), text("gpt-2")].concat();
-    let at = bytes.windows(pre.len()).position(|part| part == pre).unwrap() + pre.len() - 5;
-    let mut other = bytes.clone();
-    other[at..at + 5].copy_from_slice(b"gpt-9");
-    let said = refused(&other);
-    assert!(said.contains("as \"gpt-9\" does"), "{said}");
-    let said = refused(&with("llama.block_count", "llama.block_xount"));
-    assert!(said.contains("model.gguf") && said.contains("lacks `llama.block_count`"), "{said}");
-    let said = refused(&with("blk.1.attn_q.weight", "blk.1.attn_x.weight"));
-    assert!(said.contains("`blk.1.attn_x.weight` is none of the family's"), "{said}");
-    let said = refused(&bytes[..bytes.len() - 1]);
-    assert!(said.contains("beyond the end of the file") && said.contains("cut short"), "{said}");
-    let said = load(&folder.path().join("none.gguf"), &LoadOptions::default()).unwrap_err().to_string();
-    assert!(said.contains("none.gguf"), "{said}");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
-
-    /// Whatever is changed in a header, it is read or refused.
-    #[test]
-    fn a_damaged_header_never_panics(
-        changes in proptest::collection::vec((0..24_000_usize, prop_oneof![any::<u64>(), Just(u64::MAX), Just(1 << 60), 0..64_u64], 1..9_usize), 1..5),
-        cut in prop_oneof![4 => Just(usize::MAX), 1 => 0..30_000_usize],
-    ) {
-        thread_local! {
-            static BYTES: Vec<u8> = fs::read(tiny_gguf()).unwrap();
-        }
-        let mut bytes = BYTES.with(Clone::clone);
-        for (at, value, len) in changes {
-            bytes[at..at + len.min(8)].copy_from_slice(&value.to_le_bytes()[..len.min(8)]);
-        }
-        bytes.truncate(cut);
-        if let Ok(header) = Gguf::read(&bytes) {
-            for tensor in header.tensors().values() {
-                prop_assert!(tensor.range.end <= bytes.len());
-            }
-        }
-    }
 }
