@@ -230,6 +230,12 @@ impl Writer {
         DecoderConfig::read(&self.files()?.config)
     }
 
+    /// As [`load`](Self::load), restored to float32.
+    pub fn dequantize(&self) -> Result<Loaded> {
+        let (_folder, path) = on_disk(&self.bytes());
+        load_model(&[&path], &crate::dequantized())
+    }
+
     pub fn load(&self) -> Result<Loaded> {
         load_bytes(&self.bytes())
     }
