@@ -1,11 +1,12 @@
 //! Generates new text from a model and prompts.
 //!
 //! [`generate_tokens`] does the work, on token ids, as does [`Loaded::generate_tokens`] for a single prompt;
-//! [`generate`], [`generate_batch`] and [`generate_streaming`] put the tokenizer around it.
+//! [`generate`], [`generate_batch`] and [`generate_streaming`] put the tokenizer around it, and [`Chat`] a conversation.
 //!
 //! Source: `generate` in transformers (`generation/utils.py`), for the names and meanings of options.
 
 mod batch;
+mod chat;
 mod options;
 mod sampling;
 mod text;
@@ -18,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::model::Loaded;
 
 pub use batch::{FinishReason, GeneratedTokens, generate_tokens};
+pub use chat::{Chat, ChatTemplate, Message};
 pub use options::{GenerateOptions, PaddingSide};
 use text::StoppingText;
 pub use text::TextStream;

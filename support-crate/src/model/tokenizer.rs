@@ -84,6 +84,16 @@ impl Tokenizer {
         Ok((encoding.get_ids().to_vec(), first_len))
     }
 
+    /// As [`encode`](Self::encode), without tokens that begin or end each text: what a chat template wrote has its own.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode).
+    pub(crate) fn encode_as_it_is(&self, text: &str) -> Result<Vec<u32>> {
+        self.observe(TokenizerUse::Encode);
+        let encoding = guarded(|| self.inner.encode(text, false)).context(|| "cannot tokenize the text")?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
     fn encoding(&self, text: &str) -> Result<tokenizers::Encoding> {
         self.observe(TokenizerUse::Encode);
         guarded(|| self.inner.encode(text, true)).context(|| "cannot tokenize the text")

@@ -56,8 +56,9 @@ pub struct ModelFiles {
     pub others: Vec<(&'static str, ModelFile)>,
 }
 
-/// Files of a model that other programs read.
-pub const OTHERS: [&str; 3] = ["generation_config.json", "tokenizer_config.json", "special_tokens_map.json"];
+/// Files of a model that only chats and other programs read.
+pub const OTHERS: [&str; 4] =
+    ["generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"];
 
 /// Where a model's weights are.
 #[derive(Debug, Clone)]

@@ -30,6 +30,10 @@ pub(super) fn files(path: &Path) -> Result<ModelFiles> {
         config: made("the GGUF file's metadata", &config::of(&header).context(of_file)?),
         tokenizer: made("the GGUF file's tokenizer", &tokenizer::of(&header).context(of_file)?),
         weights: WeightSource::Gguf(ModelFile::Path(path.to_owned())),
-        others: Vec::new(),
+        others: tokenizer::chat(&header)
+            .context(of_file)?
+            .map(|config| ("tokenizer_config.json", made("the GGUF file's chat template", &config)))
+            .into_iter()
+            .collect(),
     })
 }

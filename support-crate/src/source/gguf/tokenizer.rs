@@ -115,6 +115,23 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     }))
 }
 
+/// What `tokenizer_config.json` would say of chats: the template and the tokens that it may name; `None` without one.
+///
+/// # Errors
+/// Those of [`Gguf`]'s readers.
+pub(super) fn chat(header: &Gguf) -> Result<Option<Value>> {
+    let Some(template) = header.optional("tokenizer.chat_template", Gguf::text)? else { return Ok(None) };
+    let tokens = header.texts("tokenizer.ggml.tokens")?;
+    let mut config = serde_json::Map::from_iter([("chat_template".to_owned(), json!(template))]);
+    for name in ["bos", "eos"] {
+        let id = header.optional(&format!("tokenizer.ggml.{name}_token_id"), Gguf::size)?;
+        if let Some(token) = id.and_then(|id| tokens.get(id)) {
+            config.insert(format!("{name}_token"), json!(token));
+        }
+    }
+    Ok(Some(Value::Object(config)))
+}
+
 /// Puts a token before each text, for models that were trained so.
 fn first_token(header: &Gguf, tokens: &[String], pre_tokenizer: &str) -> Result<Value> {
     let adds = |which: &str| header.optional(&format!("tokenizer.ggml.add_{which}_token"), Gguf::flag);

@@ -1,0 +1,272 @@
+//! Conversations with a model that was trained to have them.
+
+mod template;
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use serde::Deserialize;
+
+use super::sampling::{Sampler, random_stream};
+use super::{FinishReason, GenerateOptions, Generation, StoppingText};
+use crate::error::{Context, Error, Result};
+use crate::model::{KvCache, Loaded, LogitPositions, TokenBatch};
+use crate::source::ModelFiles;
+pub use template::{ChatTemplate, Message};
+
+/// A conversation, with the keys and values of all that was said: what is new is all that is computed.
+///
+/// ```no_run
+/// use quantlab::model::{LoadOptions, load_model};
+///
+/// let mut chat = load_model(&["smollm2"], &LoadOptions::default())?.chat()?;
+/// chat.system("Answer in one sentence.")?;
+/// chat.say("What is the capital of France?")?;
+/// chat.say("And of Italy?")?;
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+pub struct Chat {
+    /// How replies are generated: as the model's `generation_config.json` says, if it has one, and at most 256 tokens;
+    /// otherwise the most likely token each time.
+    pub options: GenerateOptions,
+    loaded: Loaded,
+    template: ChatTemplate,
+    messages: Vec<Message>,
+    /// Tokens that end a reply, besides the model's own.
+    stops: Vec<u32>,
+    cache: Option<KvCache>,
+    /// The tokens that the cache holds.
+    cached: Vec<u32>,
+}
+
+/// What is read of `generation_config.json`.
+#[derive(Default, Deserialize)]
+struct GenerationConfig {
+    do_sample: Option<bool>,
+    temperature: Option<f64>,
+    top_k: Option<usize>,
+    top_p: Option<f64>,
+    repetition_penalty: Option<f64>,
+    eos_token_id: Option<OneOrMore>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(u32),
+    More(Vec<u32>),
+}
+
+impl GenerationConfig {
+    fn of(files: &ModelFiles) -> Result<Self> {
+        match files.others.iter().find(|(name, _)| *name == "generation_config.json") {
+            Some((_, file)) => serde_json::from_slice(&file.read()?).context(|| file.to_string()),
+            None => Ok(Self::default()),
+        }
+    }
+}
+
+impl Loaded {
+    /// Begins a conversation. It takes the model, so that a notebook can keep it from cell to cell;
+    /// [`Chat::into_loaded`] gives the model back.
+    ///
+    /// # Errors
+    /// The model has no chat template, or was put together from parts that know nothing of their files.
+    pub fn chat(self) -> Result<Chat> {
+        let files = self.files.as_ref().ok_or_else(|| {
+            Error::input("it is not known where this model came from, and so it has no chat template")
+                .hint("load it with `load_model`")
+        })?;
+        let (template, config) = (ChatTemplate::of(files)?, GenerationConfig::of(files)?);
+        let defaults = GenerateOptions::default();
+        let options = GenerateOptions {
+            max_new_tokens: 256,
+            do_sample: config.do_sample.unwrap_or(defaults.do_sample),
+            temperature: config.temperature.unwrap_or(defaults.temperature),
+            // There, 0 keeps all.
+            top_k: config.top_k.filter(|&top_k| top_k > 0),
+            top_p: config.top_p.unwrap_or(defaults.top_p),
+            repetition_penalty: config.repetition_penalty.unwrap_or(defaults.repetition_penalty),
+            ..defaults
+        };
+        let stops = match config.eos_token_id {
+            Some(OneOrMore::One(id)) => vec![id],
+            Some(OneOrMore::More(ids)) => ids,
+            None => Vec::new(),
+        };
+        Ok(Chat { options, loaded: self, template, messages: Vec::new(), stops, cache: None, cached: Vec::new() })
+    }
+}
+
+impl Chat {
+    /// Says what the model is to be like. Many templates have a system message of their own for a conversation without
+    /// one.
+    ///
+    /// # Errors
+    /// The conversation has begun.
+    pub fn system(&mut self, content: &str) -> Result<()> {
+        if !self.messages.is_empty() {
+            return Err(Error::input("the conversation has begun; a system message comes first")
+                .hint("call `forget` to begin another"));
+        }
+        self.messages.push(Message::new("system", content));
+        Ok(())
+    }
+
+    /// Says something, and prints the reply as it comes, in lines of at most 80 characters. It is then the last of
+    /// [`messages`](Self::messages).
+    ///
+    /// # Errors
+    /// As [`reply`](Self::reply).
+    pub fn say(&mut self, content: &str) -> Result<()> {
+        let mut lines = Lines::default();
+        let result = self.reply(content, |text| lines.push(text));
+        lines.end();
+        result.map(drop)
+    }
+
+    /// Says something, and returns the reply; `on_text` sees each piece of it as soon as it is known.
+    ///
+    /// # Errors
+    /// What is not allowed in `options`; a conversation that leaves no room for a token in the model's context; what the
+    /// template refuses. The conversation is then what it was before.
+    pub fn reply(&mut self, content: &str, mut on_text: impl FnMut(&str)) -> Result<Generation> {
+        self.options.check()?;
+        self.messages.push(Message::new("user", content));
+        let reply = self.continue_it(content, &mut on_text);
+        match &reply {
+            Ok(reply) => self.messages.push(Message::new("assistant", reply.text.clone())),
+            Err(_) => drop(self.messages.pop()),
+        }
+        reply
+    }
+
+    fn continue_it(&mut self, content: &str, on_text: &mut dyn FnMut(&str)) -> Result<Generation> {
+        let prompt = self.template.render(&self.messages, true)?;
+        let Self { loaded, options, cache, cached, stops, .. } = self;
+        let model = &*loaded.model;
+        // The template has written the token that begins a text, if there is one.
+        let mut ids = loaded.tokenizer.encode_as_it_is(&prompt)?;
+        let (prompt_tokens, context_len) = (ids.len(), model.info().context_len);
+        let room = context_len.saturating_sub(prompt_tokens);
+        if prompt_tokens == 0 || room == 0 {
+            return Err(Error::input(format!(
+                "the conversation has {prompt_tokens} tokens, and the model's context {context_len}"
+            ))
+            .hint("call `forget` to begin another"));
+        }
+        let max_new_tokens = options.max_new_tokens.min(room);
+        let needed = prompt_tokens + max_new_tokens;
+        // The last token of the prompt is computed in any case: its logits are wanted.
+        let known = cached.iter().zip(&ids[..prompt_tokens - 1]).take_while(|(a, b)| a == b).count();
+        let fits = cache.as_ref().is_some_and(|cache| cache.capacity() >= needed);
+        let kept = if fits { cache.take().filter(|_| known > 0) } else { None };
+        cached.clear();
+        // A model of candle-transformers cannot go back.
+        let kept = kept.and_then(|mut cache| model.truncate(&mut cache, known).is_ok().then_some(cache));
+        let mut next = if kept.is_some() { known } else { 0 };
+        let mut cache_now = match kept {
+            Some(cache) => cache,
+            // Room for more than this reply.
+            None => model.new_cache_in(options.cache_dtype, 1, (2 * needed).min(context_len))?,
+        };
+        let mut sampler = Sampler::new(options);
+        let mut rng = random_stream(options.seed, 0);
+        let mut text = StoppingText::new(&loaded.tokenizer, &options.stop_strings);
+        let eos: Vec<u32> = model.info().eos_token_ids.iter().chain(stops.iter()).copied().collect();
+        let mut finish_reason = FinishReason::Length;
+        while ids.len() - prompt_tokens < max_new_tokens {
+            let tokens = TokenBatch::single(&ids[next..])?;
+            let logits = model.forward(&tokens, Some(&mut cache_now), LogitPositions::Last)?;
+            next = ids.len();
+            let forbidden = if next - prompt_tokens < options.min_new_tokens { &eos[..] } else { &[] };
+            let token = sampler.next_token(logits.row(0, 0), &ids, forbidden, &mut rng)?;
+            ids.push(token);
+            if options.stop_at_eos && eos.contains(&token) {
+                finish_reason = FinishReason::Eos;
+                break;
+            }
+            if text.push(token, on_text)? == ControlFlow::Break(()) {
+                finish_reason = FinishReason::StopString;
+                break;
+            }
+        }
+        cached.extend_from_slice(&ids[..next]);
+        *cache = Some(cache_now);
+        Ok(Generation {
+            prompt: content.to_owned(),
+            prompt_tokens,
+            truncated_tokens: 0,
+            tokens: ids.split_off(prompt_tokens),
+            text: text.finish(on_text)?,
+            finish_reason,
+            seed: options.do_sample.then_some(options.seed),
+        })
+    }
+
+    /// All that was said, in order.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// What makes text of them.
+    pub fn template(&self) -> &ChatTemplate {
+        &self.template
+    }
+
+    /// How many tokens of the conversation need not be computed again.
+    pub fn cached_tokens(&self) -> usize {
+        self.cached.len()
+    }
+
+    /// Begins another conversation.
+    pub fn forget(&mut self) {
+        self.messages.clear();
+    }
+
+    /// The model.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// The model, for other work.
+    pub fn into_loaded(self) -> Loaded {
+        self.loaded
+    }
+}
+
+impl fmt::Debug for Chat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chat").field("model", &self.loaded.model_id).field("messages", &self.messages).finish()
+    }
+}
+
+/// Prints text in whole lines, which is what a notebook shows as they come.
+#[derive(Default)]
+struct Lines {
+    line: String,
+}
+
+/// Characters of a line.
+const WIDTH: usize = 80;
+
+impl Lines {
+    fn push(&mut self, text: &str) {
+        self.line.push_str(text);
+        while let Some(end) = self.line.find('\n') {
+            println!("{}", &self.line[..end]);
+            self.line.drain(..=end);
+        }
+        while let Some((too_far, _)) = self.line.char_indices().nth(WIDTH) {
+            let Some(end) = self.line[..too_far].rfind(' ').filter(|&end| end > 0) else { break };
+            println!("{}", &self.line[..end]);
+            self.line.drain(..=end);
+        }
+    }
+
+    fn end(&mut self) {
+        if !self.line.is_empty() {
+            println!("{}", std::mem::take(&mut self.line));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A model's chat template: what a conversation looks like as the text that it was trained on.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use minijinja::{Environment, ErrorKind, context};
+use minijinja_contrib::pycompat::unknown_method_callback;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::{Context, Error, Result};
+use crate::source::ModelFiles;
+
+/// One turn of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Message {
+    /// Who speaks: `system`, `user` or `assistant`; templates may know others.
+    pub role: String,
+    /// What is said.
+    pub content: String,
+}
+
+impl Message {
+    /// A message of this role.
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
+        Self { role: role.into(), content: content.into() }
+    }
+}
+
+/// A template in Jinja, which makes text of messages.
+///
+/// Source: `apply_chat_template` and `render_jinja_template` in transformers (`utils/chat_template_utils.py`).
+/// Templates cannot ask for the date here, so that a text does not depend on the day it is made; those that would take
+/// the date they have for this case.
+#[derive(Debug, Clone)]
+pub struct ChatTemplate {
+    source: String,
+    /// `bos_token`, `eos_token` and the like, as templates name them.
+    special_tokens: BTreeMap<String, String>,
+}
+
+/// Steps that a template may take, and bytes that it may write: thousands of times what the longest conversation needs.
+const STEPS: u64 = 50_000_000;
+const LONGEST: usize = 64 << 20;
+
+impl ChatTemplate {
+    /// A template, with the special tokens that it may name: `bos_token`, `eos_token` ...
+    pub fn new(source: impl Into<String>, special_tokens: BTreeMap<String, String>) -> Self {
+        Self { source: source.into(), special_tokens }
+    }
+
+    /// The template that came with a model.
+    ///
+    /// # Errors
+    /// None came with it; a `tokenizer_config.json` that is damaged.
+    pub(super) fn of(files: &ModelFiles) -> Result<Self> {
+        let file = |name: &str| files.others.iter().find(|(other, _)| *other == name).map(|(_, file)| file);
+        let config: Value = match file("tokenizer_config.json") {
+            Some(config) => serde_json::from_slice(&config.read()?).context(|| config.to_string())?,
+            None => Value::Null,
+        };
+        let source = match file("chat_template.jinja") {
+            Some(template) => Some(String::from_utf8_lossy(&template.read()?).into_owned()),
+            None => source_of(&config).map(str::to_owned),
+        };
+        let source = source.ok_or_else(|| {
+            Error::input("the model has no chat template: it only continues text")
+                .hint("use `generate`, or load a model that was trained to chat, such as `smollm2`")
+        })?;
+        let tokens = config.as_object().into_iter().flatten().filter(|(key, _)| key.ends_with("_token"));
+        let text = |value: &Value| value.as_str().or_else(|| value["content"].as_str()).map(str::to_owned);
+        Ok(Self::new(source, tokens.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect()))
+    }
+
+    /// The text of a conversation; with `add_generation_prompt`, up to where the assistant's next message begins.
+    ///
+    /// # Errors
+    /// A template that is none, or that refuses these messages (many want user and assistant to take turns), in its own
+    /// words; one that does not come to an end.
+    pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
+        let mut environment = Environment::new();
+        // As transformers sets Jinja up.
+        environment.set_trim_blocks(true);
+        environment.set_lstrip_blocks(true);
+        environment.set_unknown_method_callback(unknown_method_callback);
+        environment.add_function("raise_exception", |message: String| -> std::result::Result<(), minijinja::Error> {
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+        });
+        environment.set_fuel(Some(STEPS));
+        let cannot = |cause: minijinja::Error| {
+            let cause = cause.detail().map_or_else(|| cause.to_string(), str::to_owned);
+            Error::format(format!("the model's chat template: {cause}"))
+        };
+        let template = environment.template_from_str(&self.source).map_err(cannot)?;
+        let known = context! { messages, add_generation_prompt };
+        let special = minijinja::Value::from_serialize(&self.special_tokens);
+        let mut text = Limited(Vec::new());
+        template.render_captured_to(context! { ..known, ..special }, &mut text).map_err(cannot)?;
+        String::from_utf8(text.0).map_err(|_| Error::format("the model's chat template writes no text"))
+    }
+}
+
+/// `chat_template`: a text, or several by name.
+fn source_of(config: &Value) -> Option<&str> {
+    let template = &config["chat_template"];
+    let by_name = |templates: &'_ Vec<Value>| {
+        templates.iter().position(|named| named["name"] == "default").or((!templates.is_empty()).then_some(0))
+    };
+    let named = template.as_array().and_then(|templates| Some(&templates[by_name(templates)?]["template"]));
+    named.unwrap_or(template).as_str()
+}
+
+/// What is written, up to [`LONGEST`] bytes.
+struct Limited(Vec<u8>);
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > LONGEST {
+            return Err(io::Error::other("the text has no end"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
