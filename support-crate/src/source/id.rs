@@ -119,8 +119,8 @@ impl FromStr for ModelId {
     }
 }
 
-const FORMS: &str = "an id is `owner/name` or `owner/name@revision` (the Hub), `owner/name:FILE.gguf`, \
-                     a path of a folder or of a .gguf file, `embedded`, `embedded:qat`, or `random:gpt2`";
+const FORMS: &str = "an id is `owner/name` or `owner/name@revision` (the Hub), `owner/name:FILE.gguf`, the path of a \
+                     folder or a .gguf file, `embedded`, `embedded:qat`, or `random:gpt2`";
 
 /// `name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, with an optional `@revision`.
 fn parse_hub(text: &str) -> Option<ModelId> {

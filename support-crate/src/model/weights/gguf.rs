@@ -66,8 +66,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
         let entry = Entry { numbers, shape: tensor.shape.clone(), range: tensor.range.clone() };
         // One that nobody would ask for may be a damaged name of one that then seems not to be there.
         let in_transformers = name_in_transformers(name);
-        let known =
-            in_transformers.ok_or_else(|| Error::format(format!("its tensor `{name}` is none of the family's")))?;
+        let known = in_transformers
+            .ok_or_else(|| Error::format(format!("its tensor `{name}` does not belong to the model's family")))?;
         entries.insert(known, entry);
     }
     Ok(entries)
