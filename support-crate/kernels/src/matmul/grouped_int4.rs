@@ -41,8 +41,8 @@ impl GroupedInt4<'_> {
     /// Panics unless this is a matrix (n, k).
     fn check(&self, n: usize, k: usize) {
         let Self { packed, scales, minima, group } = *self;
-        assert!(group > 0 && group.is_multiple_of(BLOCK), "a group of {group} numbers");
-        assert!(k.is_multiple_of(group), "rows of {k} numbers, no whole groups of {group}");
+        assert!(group > 0 && group.is_multiple_of(BLOCK), "groups cannot have {group} numbers");
+        assert!(k.is_multiple_of(group), "rows of {k} numbers are not whole groups of {group}");
         sizes::check("weights", packed.len(), &[n, k / 2]);
         sizes::check("scales", scales.len(), &[n, k / group]);
         sizes::check("minima", minima.len(), &[n, k / group]);
