@@ -62,7 +62,7 @@ pub fn export(
     device: Device,
     out: &Path,
 ) -> Result<()> {
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     let write = |name: &str, content: &[u8]| write(&out.join(name), content);
     let end_of_text = tokenizer::end_of_text(tokenizer)?;
     let shape = trained.model.shape();
@@ -93,7 +93,7 @@ pub fn measure(folder: &Path, device: Device) -> Result<()> {
         fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
     };
     let (card, held_out) = (read(CARD)?, read("held_out.txt")?);
-    let facts: Vec<Fact> = serde_json::from_str(&read("facts.json")?).context("facts.json is no list of facts")?;
+    let facts: Vec<Fact> = serde_json::from_str(&read("facts.json")?).context("facts.json is not a list of facts")?;
     let tokenizer = tokenizer::load(&folder.join("tokenizer.json"))?;
     let model = |name: &str| {
         let tensors = Tensor::read_safetensors(folder.join(name)).with_context(|| format!("cannot read {name}"))?;

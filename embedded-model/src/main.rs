@@ -38,7 +38,7 @@ use crate::train::{Plan, Run};
 
 /// Trains the small GPT-2 that ships with quantlab: texts, tokenizer, weights, measures, model card.
 ///
-/// Run it again to go on after a stop; remove the work folder to start anew.
+/// Run it again to continue after a stop; remove the work folder to start over.
 #[derive(Parser)]
 struct Arguments {
     /// What to do; everything if not given.
@@ -68,7 +68,7 @@ struct Arguments {
     /// Threads [default: one per core].
     #[arg(long)]
     threads: Option<u16>,
-    /// Rows of 512 tokens per step; a run that goes on must keep the number it was started with.
+    /// Rows of 512 tokens per step; a run that is continued must keep the number it was started with.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=4096))]
     rows: u64,
     /// Seed of the weights and of the order of the texts.
@@ -84,7 +84,7 @@ enum Stage {
     Corpus,
     /// Train the weights.
     Train,
-    /// Train on with rounded weights, so that quantization costs less.
+    /// Continue training with rounded weights, so that quantization costs less.
     Finish,
     /// Write the files that ship, measure them and write their card.
     Export,
@@ -123,7 +123,7 @@ fn main() -> Result<()> {
         return export::measure(&arguments.out, device);
     }
     let work = arguments.work.clone().map_or_else(default_work_folder, Ok)?;
-    fs::create_dir_all(&work).with_context(|| format!("cannot make {}", work.display()))?;
+    fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
 
     let documentation = Documentation::cached(&work.join("documentation.json"))?;
     let tokenizer = cached_tokenizer(&work.join("tokenizer.json"), &documentation, arguments.seed)?;
@@ -172,7 +172,7 @@ fn default_work_folder() -> Result<PathBuf> {
         .or_else(|| Some(from("XDG_CACHE_HOME")?.join("quantlab")))
         .or_else(|| Some(from("HOME")?.join(".cache/quantlab")))
         .or_else(|| Some(from("LOCALAPPDATA")?.join("quantlab")));
-    let folder = quantlab.context("no home folder is known; name a folder with --work")?;
+    let folder = quantlab.context("cannot find your home folder; name a folder with --work")?;
     Ok(folder.join("embedded-model"))
 }
 
@@ -188,7 +188,7 @@ fn device(choice: DeviceChoice) -> Result<Device> {
 fn budget(arguments: &Arguments) -> Result<Budget> {
     match arguments.minutes {
         Some(minutes) if minutes > 0.0 => Ok(Budget::Seconds(minutes * 60.0)),
-        Some(_) => bail!("--minutes must be more than nothing"),
+        Some(_) => bail!("--minutes must be above 0"),
         None => Ok(Budget::Tokens(arguments.tokens)),
     }
 }

@@ -65,7 +65,7 @@ impl Run {
                 folder: folder.to_owned(),
             });
         }
-        let unreadable = || format!("cannot read {}; remove it to start anew", file.display());
+        let unreadable = || format!("cannot read {}; remove it to start over", file.display());
         let tensors = Tensor::read_safetensors(&file).with_context(unreadable)?;
         let (weights, rest): (Vec<_>, Vec<_>) =
             tensors.into_iter().partition(|(name, _)| name.starts_with("transformer."));
@@ -84,7 +84,7 @@ impl Run {
     /// this run was last saved.
     pub fn finishing(&self, device: Device) -> Result<Self> {
         let folder = self.folder.join(format!("finishing-{}", self.step));
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         if !folder.join(CHECKPOINT).is_file() {
             // The checkpoint last: where it is, the losses are too.
             for name in [LOSSES, CHECKPOINT] {
@@ -118,7 +118,7 @@ impl Run {
             let started = Instant::now();
             let rate = plan.phase.learning_rate(self.step, done(self));
             let loss = self.step(plan, batches, rate)?;
-            ensure!(loss.is_finite(), "training diverged at step {}; start anew with --seed", self.step);
+            ensure!(loss.is_finite(), "training diverged at step {}; start over with another --seed", self.step);
             losses.push(loss);
             let look = self.step.is_multiple_of(LOOK_EVERY);
             let held_out = look.then(|| quick_loss(&self.model, held_out, plan.kind));

@@ -86,7 +86,7 @@ def keep_address(uid):
 
 NFT = shutil.which("nft", path="/usr/sbin:/usr/bin")
 if FIREWALL == "yes" and not NFT:
-    sys.exit("the hub needs Debian's package nftables; or HUB_FIREWALL=no, and learners can read what others print")
+    sys.exit("the hub needs Debian's package nftables, or HUB_FIREWALL=no, which lets learners read what others print")
 
 
 # As a kernel does: an update is not to remove the set-up that the hub itself runs from.

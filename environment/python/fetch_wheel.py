@@ -96,7 +96,7 @@ def extract(wheel, prefix, patterns, into):
                         file.write(chunk)
     missing = set(patterns) - found
     if missing:
-        sys.exit(f"{wheel.name} holds no {', '.join(sorted(missing))} below {prefix}")
+        sys.exit(f"{wheel.name} has no {', '.join(sorted(missing))} below {prefix}")
 
 
 def main():
@@ -113,7 +113,7 @@ def main():
         fetch(args)
         extract(args.target, args.extract, args.patterns, args.into)
     except OSError as error:
-        sys.exit(f"{error}; free some space if the disk is full, then run set-up again: it goes on from here")
+        sys.exit(f"{error}; free some space if the disk is full, then run set-up again: it resumes from here")
 
 
 def fetch(args):
@@ -121,7 +121,7 @@ def fetch(args):
         return
     url, listed = locate(args.requirement, args.platform)
     if listed != args.sha256:
-        sys.exit(f"the registry's {args.requirement} has SHA-256 {listed}, pinned is {args.sha256}; not taken")
+        sys.exit(f"the registry's {args.requirement} has SHA-256 {listed}, but {args.sha256} is pinned; not downloaded")
     args.target.parent.mkdir(parents=True, exist_ok=True)
     part = args.target.with_name(args.target.name + ".part")
     for attempt in range(1, TRIES + 1):
@@ -130,15 +130,15 @@ def fetch(args):
             break
         except (OSError, http.client.HTTPException) as error:
             if getattr(error, "errno", None) == 28:
-                sys.exit(f"no space left on the disk of {part.parent}; free some and run set-up again: it goes on from here")
+                sys.exit(f"no space left on the disk of {part.parent}; free some and run set-up again: it resumes from here")
             if attempt == TRIES:
-                sys.exit(f"download of {args.requirement} broke off {TRIES} times ({error}); run set-up again: it goes on from here")
-            print(f"  the connection broke ({error}); going on from there", flush=True)
+                sys.exit(f"download of {args.requirement} was interrupted {TRIES} times ({error}); run set-up again: it resumes from here")
+            print(f"  the connection broke ({error}); resuming from there", flush=True)
             time.sleep(2 * attempt)
     found = sha256(part)
     if found != args.sha256:
         part.unlink()
-        sys.exit(f"what was downloaded for {args.requirement} has SHA-256 {found}, pinned is {args.sha256}; removed, run set-up again")
+        sys.exit(f"what was downloaded for {args.requirement} has SHA-256 {found}, but {args.sha256} is pinned; it was removed: run set-up again")
     part.rename(args.target)
 
 

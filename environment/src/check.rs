@@ -76,7 +76,7 @@ pub fn check(full: bool) -> Result<()> {
     parts.tests("documentation", cargo("test", &[packages.as_slice(), &["--doc", "--", "--quiet"]].concat())?)?;
     took(start);
 
-    let start = steps.begin("starters", "each is what `cargo lab release` makes of its solution");
+    let start = steps.begin("starters", "each is what `cargo lab release` makes from its solution");
     let lessons = course::ready(None, None)?;
     release::write_starters(&lessons, true)?;
     took(start);

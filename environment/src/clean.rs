@@ -53,7 +53,7 @@ pub fn clean(yes: bool) -> Result<()> {
     println!("  {}", there.join(", "));
     if !yes {
         if !std::io::stdin().is_terminal() {
-            bail!("nothing was removed: there is nobody to ask\n  try: cargo lab clean --yes");
+            bail!("nothing was removed: cannot ask without a terminal\n  try: cargo lab clean --yes");
         }
         print!("Remove these? The next set-up makes them again. [y/N] ");
         std::io::stdout().flush()?;
@@ -76,7 +76,7 @@ pub fn clean(yes: bool) -> Result<()> {
     if rest == 0 {
         remove_if_there(home.root())?;
     } else {
-        println!("Left there: {rest} entries that are not quantlab's.");
+        println!("Left in place: {rest} entries that are not quantlab's.");
     }
     println!("Removed.");
     Ok(())

@@ -67,7 +67,7 @@ fn examine(home: &Home, set_up: bool) -> Map<String, Value> {
         add(&format!("sandbox_{}", layer.name()), json!(holds));
     }
     let group = Cgroup::create(1000, 0).is_some();
-    add("sandbox_cgroup", json!(if group { "holds" } else { "no: this user may make no control groups" }));
+    add("sandbox_cgroup", json!(if group { "holds" } else { "no: this user cannot create control groups" }));
     let smollm2 = if Model::Smollm2.path(home).is_file() { "there" } else { "no: cargo lab setup --model smollm2" };
     add("model_smollm2", json!(smollm2));
     let installed = Installed::read(home);
@@ -105,7 +105,7 @@ fn amx(home: &Home) -> String {
     }
     let tried = fs::read_to_string(home.root().join("amx-trials")).unwrap_or_default();
     let last = tried.lines().last().and_then(|line| line.rsplit_once(": "));
-    last.map_or("not tried yet: the first model that is loaded does".to_owned(), |(_, result)| result.to_owned())
+    last.map_or("not tried yet: the first model to be loaded tries it".to_owned(), |(_, result)| result.to_owned())
 }
 
 fn gpu() -> Value {
@@ -159,7 +159,7 @@ fn grade_in(dir: &Path, layer: Layer) -> Result<Value> {
     let grades = std::fs::read_to_string(out.join("grades.csv"))?;
     let line = grades.lines().nth(1).unwrap_or_default();
     if !line.starts_with("doctor,01-doctor,7,7,0,graded,") {
-        bail!("a right answer is not graded as one: {line}");
+        bail!("a correct answer is not graded as correct: {line}");
     }
     Ok(json!((seconds * 1000.0).round() / 1000.0))
 }

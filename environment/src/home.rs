@@ -215,7 +215,7 @@ impl Home {
     pub fn make_locks(&self) -> Result<()> {
         for path in LOCKS.map(|name| self.root.join(name)) {
             let made = File::options().append(true).create(true).open(&path);
-            made.with_context(|| format!("cannot make {}", path.display()))?;
+            made.with_context(|| format!("cannot create {}", path.display()))?;
         }
         Ok(())
     }

@@ -78,7 +78,7 @@ enum Task {
         /// As JSON
         #[arg(long)]
         json: bool,
-        /// Start a kernel and time it, and grade a notebook in each sandbox that holds
+        /// Start a kernel and time it, and grade a notebook in each sandbox that works
         #[arg(long)]
         time: bool,
     },
@@ -88,7 +88,7 @@ enum Task {
         #[arg(long)]
         full: bool,
     },
-    /// Try whether the course's checks see small mistakes in the reference answers
+    /// Try whether the course's checks catch small mistakes in the reference answers
     Mutants(mutants::Request),
     /// Run a command in the kernel's environment, such as `cargo lab exec cargo bench -p quantlab`
     Exec {

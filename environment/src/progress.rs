@@ -62,7 +62,7 @@ pub fn run_build(command: &mut Command, log: &Path, view: View, stop: &AtomicBoo
                 child.kill()?;
             }
         }
-        reader.join().unwrap_or_else(|_| bail!("what reads Cargo's messages panicked"))?;
+        reader.join().unwrap_or_else(|_| bail!("the reader of Cargo's messages panicked"))?;
     }
     let status = child.wait()?;
     shown.bar.finish_and_clear();

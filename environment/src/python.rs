@@ -102,7 +102,7 @@ impl Ended {
             bail!("{}", failure["message"].as_str().unwrap_or("the kernel failed"));
         }
         if let Some(libc::SIGXCPU | libc::SIGALRM) = self.status.signal() {
-            bail!("it took longer than one notebook may");
+            bail!("it took longer than one notebook may take");
         }
         if !self.status.success() {
             bail!("the kernel's driver ended with {}; its messages are above", self.status);

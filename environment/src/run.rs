@@ -116,7 +116,7 @@ fn check_notebook(path: &Path, checkout: &Checkout) -> Result<()> {
     if path.is_file() {
         let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let notebook = serde_json::from_slice(&text)
-            .with_context(|| format!("{} is not a notebook; is it whole?", path.display()))?;
+            .with_context(|| format!("{} is not a notebook; is it complete?", path.display()))?;
         if is_python(&notebook) {
             bail!("{} is a Python notebook, and the kernel here is Rust\n  try: jupyter execute {0}", path.display());
         }

@@ -77,7 +77,7 @@ fn own_lessons(checkout: &Checkout) -> Result<PathBuf> {
     if !own.exists() {
         let copied =
             run_shown(Command::new("cp").args(["-R", "--no-preserve=all"]).args([&checkout.notebooks(), &own]));
-        copied.with_context(|| format!("cannot put the lessons into {}", own.display()))?;
+        copied.with_context(|| format!("cannot put the lessons in {}", own.display()))?;
         eprintln!("The lessons are in {}.", own.display());
     }
     Ok(own)

@@ -85,7 +85,7 @@ fn a_download_that_broke_off_is_taken_up_where_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let done = index.fetch(dir.path(), &index.sha256);
     assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
-    assert!(text(&done.stdout).contains("going on from there"));
+    assert!(text(&done.stdout).contains("resuming from there"));
     let payload = std::fs::read(dir.path().join("out/lib/payload.bin")).unwrap();
     assert_eq!(payload.len(), PAYLOAD);
     assert!(!dir.path().join("out/other.txt").exists(), "only what was asked for is unpacked");
@@ -97,7 +97,7 @@ fn another_file_than_the_pinned_one_is_not_taken() {
     let index = Index::serve(0);
     let dir = tempfile::tempdir().unwrap();
     let done = index.fetch(dir.path(), &"0".repeat(64));
-    assert!(!done.status.success() && text(&done.stderr).contains("pinned is 0000"), "{}", text(&done.stderr));
+    assert!(!done.status.success() && text(&done.stderr).contains("0000 is pinned"), "{}", text(&done.stderr));
     assert!(!dir.path().join("out").exists());
 }
 

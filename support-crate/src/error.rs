@@ -66,7 +66,7 @@ impl Error {
     /// The error that ends a cell because somebody asked for it.
     pub(crate) fn interrupted() -> Self {
         Self::new(ErrorKind::Interrupted, "interrupted")
-            .hint("variables of earlier cells are still there; change what takes too long and run the cell again")
+            .hint("variables from earlier cells are still there; change what takes too long and run the cell again")
     }
 
     fn new(kind: ErrorKind, message: impl Into<String>) -> Self {

@@ -41,7 +41,7 @@ impl FromStr for Precision {
             "float32" | "fp32" | "f32" => Ok(Self::Float32),
             "bfloat16" | "bf16" => Ok(Self::BFloat16),
             "float16" | "fp16" | "f16" => Ok(Self::Float16),
-            _ => Err(Error::input(format!("unknown precision `{text}`")).hint("float32, bfloat16 or float16")),
+            _ => Err(Error::input(format!("unknown precision `{text}`")).hint("use float32, bfloat16 or float16")),
         }
     }
 }

@@ -148,7 +148,7 @@ fn prompts_that_are_too_long_are_named_or_lose_their_beginning() {
     let options = GenerateOptions { max_new_tokens: 10, ..GenerateOptions::default() };
     let prompts = [vec![1, 2, 3], long.clone()];
     let error = generate_tokens(model, &prompts, &options, &mut |_, _| ()).unwrap_err().to_string();
-    assert!(error.starts_with("prompt 1: the prompt's 70 tokens and 10 new ones are more than"), "{error}");
+    assert!(error.starts_with("prompt 1: the prompt's 70 tokens and 10 new ones exceed"), "{error}");
     assert!(error.contains("`truncation`"), "{error}");
     let truncating = GenerateOptions { truncation: true, ..options.clone() };
     let found = run(model, &prompts, &truncating);
@@ -185,5 +185,5 @@ fn batches_that_cannot_be_continued() {
 fn logits_that_are_no_numbers_are_an_error_of_their_prompt() {
     let model = fake(4, 64, |last, _| vec![if last == 2 { f32::NAN } else { 0.0 }; 4]);
     let error = generate_tokens(&model, &[vec![1], vec![2]], &GenerateOptions::default(), &mut |_, _| ());
-    assert!(error.unwrap_err().to_string().starts_with("prompt 1: the model's logits are not numbers (NaN"));
+    assert!(error.unwrap_err().to_string().starts_with("prompt 1: the model's logits are not finite (NaN"));
 }

@@ -166,7 +166,7 @@ fn a_cache_says_what_it_cannot_hold() {
         model.forward(&beyond, None, LogitPositions::Last).unwrap_err().to_string().contains("token id 384 is beyond")
     );
     let long = TokenBatch::single(&[1; 65]).unwrap();
-    assert!(model.forward(&long, None, LogitPositions::Last).unwrap_err().to_string().contains("65 tokens are more"));
+    assert!(model.forward(&long, None, LogitPositions::Last).unwrap_err().to_string().contains("65 tokens exceed"));
 }
 
 #[test]

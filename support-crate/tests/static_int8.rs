@@ -256,7 +256,7 @@ fn what_cannot_be_calibrated_says_so() {
     assert!(message(&loaded, &["a", ""], absmax).starts_with("prompt 1: the sequence holds no tokens"));
     let text = message(&loaded, &["a", &"word ".repeat(64)], absmax);
     assert!(text.starts_with("prompt 1: ") && text.contains("context of 64") && text.contains("several"), "{text}");
-    assert!(message(&loaded, &["a"], CalibrationMethod::Percentile(0.0)).contains("percentile of 0"));
+    assert!(message(&loaded, &["a"], CalibrationMethod::Percentile(0.0)).contains("percentile cannot be 0"));
     for engine in [Engine::Candle, Engine::Tch] {
         let mut options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
         let text = message(&load_model(&[tiny().to_str().unwrap()], &options).unwrap(), &["a"], absmax);
@@ -267,7 +267,7 @@ fn what_cannot_be_calibrated_says_so() {
         assert!(text.contains("static int8") && text.contains("`Engine::Kernels`"), "{text}");
     }
     let int8 = try_load(tiny(), Some(QuantizationConfig::int8())).unwrap();
-    assert!(message(&int8, &["a"], absmax).contains("quantized already"));
+    assert!(message(&int8, &["a"], absmax).contains("already quantized"));
 }
 
 #[test]

@@ -41,16 +41,16 @@ def main():
     parser.add_argument("--learners", type=int, default=6, help="four or more [default: 6]")
     parser.add_argument("--only", choices=["class", "nbgrader"])
     parser.add_argument(
-        "--scratch", type=Path, help="a folder that all may enter [default: a new one, removed at the end]"
+        "--scratch", type=Path, help="a folder that everyone can enter [default: a new one, removed at the end]"
     )
     arguments = parser.parse_args()
     if arguments.learners < LEAST_LEARNERS:
         parser.error(f"--learners: {LEAST_LEARNERS} or more, since three misbehave")
     release = release_in(arguments.dir.resolve())
     if not (release / "python/bin/jupyterhub").exists():
-        parser.error(f"{release} is no shared set-up with a hub: see docs/class.md")
+        parser.error(f"{release} is not a shared set-up with a hub: see docs/class.md")
     if os.geteuid() != 0:
-        sys.exit("as root: it makes users")
+        sys.exit("run this as root: it creates users")
     if OWN_NETWORK not in os.environ:
         scratch = arguments.scratch and arguments.scratch.resolve()
         into_own_network(scratch or Path(tempfile.mkdtemp(prefix="quantlab-hub-")))

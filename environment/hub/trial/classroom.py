@@ -22,7 +22,7 @@ def hold_class(learners, hub):
     print_machine()
     step(f"{len(learners)} learners log in at once")
     times = all_at_once(User.log_in, learners)
-    print(f"  a server is there after {min(times):.0f} to {max(times):.0f} s")
+    print(f"  a server is ready after {min(times):.0f} to {max(times):.0f} s")
     for user in learners:
         holds(f"{user.name} has starters, no solution, and a private home", has_starters(user))
 
@@ -59,7 +59,7 @@ def hold_class(learners, hub):
     while (is_left := any(user.processes() or user.control_groups() for user in learners)) and seconds < 150:
         time.sleep(2)
         seconds = time.monotonic() - start
-    holds("with all that they started", not is_left, f"after {seconds:.0f} s")
+    holds("with everything that they started", not is_left, f"after {seconds:.0f} s")
     hub.restart()
 
 
@@ -132,7 +132,7 @@ def misbehave(hog, looper, idle, others):
     holds("its learner goes on in the same kernel", goes_on, note)
     idle.kernel.connect()
     seconds, status, _ = idle.kernel.run(GENERATE, 60)
-    holds("who was idle has all variables", status == "ok", f"after {seconds:.1f} s")
+    holds("the idle learner still has all variables", status == "ok", f"after {seconds:.1f} s")
     looper.kernel.connect()
     interrupted = time.monotonic()
     looper.ask("POST", f"api/kernels/{looper.kernel.id}/interrupt")

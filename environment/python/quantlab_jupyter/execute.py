@@ -163,7 +163,7 @@ class Limited(Outputs, Streams, Execute):
             if not SANDBOX.get("cgroups"):
                 threading.Thread(target=run.watch_memory, daemon=True).start()
         if run.stopped is None and run.left_s() <= 0:
-            run.stopped = f"the notebook's {run.time_limit_s} s were over"
+            run.stopped = f"the notebook's {run.time_limit_s} s were up"
             run.note("out of time", cell, index, run.stopped)
         if not run.stopped and not self.key and not self.start_again():
             run.stopped = "the kernel no longer answered"
@@ -221,8 +221,8 @@ class Limited(Outputs, Streams, Execute):
             run.note("out of memory", cell, index, f"more than {run.memory_limit_mib} MiB")
         elif self.flooded and not self.timed_out:
             run.hangs += 1
-            cell.outputs.append(failure("TimedOut", "stopped: it did not end printing"))
-            run.note("hung", cell, index, "stopped: it did not end printing")
+            cell.outputs.append(failure("TimedOut", "stopped: it did not stop printing"))
+            run.note("hung", cell, index, "stopped: it did not stop printing")
         elif time.monotonic() - start >= allowed:
             run.hangs += 1
             how = "stopped" if answered else "its process was ended, since an interrupt did nothing,"
@@ -266,7 +266,7 @@ class Limited(Outputs, Streams, Execute):
                 content = message["content"]
                 printed += content.get("text", "") + "\n".join(content.get("traceback", []))
                 if message["msg_type"] == "error":
-                    raise RuntimeError(f"the library tells no key for proofs of scores: {first_text(ANSI.sub('', printed))}")
+                    raise RuntimeError(f"the library gave no key for proofs of scores: {first_text(ANSI.sub('', printed))}")
         return key[1]
 
     take_key = run_sync(async_take_key)

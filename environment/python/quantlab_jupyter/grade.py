@@ -94,7 +94,7 @@ def restore(notebook, starter):
         if cell.cell_type != original.cell_type:
             new = new_code_cell if original.cell_type == "code" else new_markdown_cell
             cell = notebook.cells[index] = new(cell.source, id=cell.id)
-            notes.append(f"cell {grade_id} had become another type; restored")
+            notes.append(f"cell {grade_id} had changed its type; restored")
         if utils.is_locked(original) and cell.source != original.source:
             notes.append(f"check cell {grade_id} was changed; restored")
             cell.source = original.source

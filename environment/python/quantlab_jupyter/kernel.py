@@ -176,7 +176,7 @@ class Client(Streams, NotebookClient):
         if failure:
             raise CellFailed(*failure)
         if self.interrupted:
-            raise CellFailed("interrupted", "the cell came to its end all the same")
+            raise CellFailed("interrupted", "the cell ran to its end all the same")
         say_score(cell)
         return cell
 

@@ -177,7 +177,7 @@ class Keeper:
                 await asyncio.sleep(STARTING_LOOKS_EVERY_S if starts else LOOKS_EVERY_S)
         except Exception as error:
             # Notebooks start as they do without it.
-            self.log.warning("no spare kernel any more: %s: %s", type(error).__name__, error)
+            self.log.warning("no more spare kernels: %s: %s", type(error).__name__, error)
             self.end()
 
     async def look(self):

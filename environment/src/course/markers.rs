@@ -28,7 +28,7 @@ pub fn faults(lessons: &[Lesson]) -> Vec<String> {
                 && let Some(first) = ids.insert(id, place.clone())
             {
                 // Unique over the whole course: a handed-in notebook's lesson is found by its grade_ids.
-                found.push(format!("{place}: the grade_id {id} is taken already ({first})"));
+                found.push(format!("{place}: the grade_id {id} is already taken ({first})"));
             }
         }
     }
@@ -74,7 +74,7 @@ fn region_faults(text: &str, region: &str) -> Vec<Fault> {
     for (number, line) in (1..).zip(text.lines()) {
         if line.contains(&begin) {
             if let Some(outer) = open {
-                faults.push((Some(number), format!("{begin} inside the region that begins in line {outer}")));
+                faults.push((Some(number), format!("{begin} inside the region that begins on line {outer}")));
             }
             open = Some(number);
         } else if line.contains(&end) && open.take().is_none() {
@@ -123,7 +123,7 @@ mod tests {
         let found = all(nested);
         assert_eq!(
             found[0],
-            "n/01-x/solution.ipynb, cell a, line 3: BEGIN SOLUTION inside the region that begins in line 2"
+            "n/01-x/solution.ipynb, cell a, line 3: BEGIN SOLUTION inside the region that begins on line 2"
         );
         assert_eq!(found[1], "n/01-x/solution.ipynb, cell a, line 5: END SOLUTION without BEGIN SOLUTION");
         assert!(all("// BEGIN SOLUTION\n1")[0].ends_with("line 1: BEGIN SOLUTION without END SOLUTION"));
@@ -152,7 +152,7 @@ mod tests {
         }
         let one = lesson(json!([code("b", "check()", check(json!(1)))]));
         let found = faults(&[one.clone(), one]);
-        assert!(found[0].contains("the grade_id check is taken already"), "{found:?}");
+        assert!(found[0].contains("the grade_id check is already taken"), "{found:?}");
         let found = faults(&[lesson(json!([code("b", "check()", json!({"grade": false}))]))]);
         assert!(found[0].contains("schema_version 3") && found[1].contains("no grade_id"), "{found:?}");
     }

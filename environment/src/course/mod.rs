@@ -102,7 +102,7 @@ pub fn choose<'a>(lessons: &'a [Lesson], wanted: &str) -> Result<&'a Lesson> {
         [one] => Ok(one),
         _ => {
             let names: Vec<&str> = lessons.iter().map(|l| l.name.as_str()).collect();
-            bail!("{wanted} names no lesson, or more than one\n  the course has: {}", names.join(", "))
+            bail!("{wanted} matches no lesson, or more than one\n  the course has: {}", names.join(", "))
         }
     }
 }

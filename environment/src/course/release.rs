@@ -63,7 +63,7 @@ fn course_directory(lessons: &[Lesson], dir: &Path) -> Result<()> {
     write_course(dir, lessons)?;
     let names: Vec<&str> = lessons.iter().map(|lesson| lesson.name.as_str()).collect();
     println!("{}: nbgrader_config.py and the source of {}", dir.display(), names.join(", "));
-    println!("Next, there: nbgrader generate_assignment LESSON");
+    println!("Next, in that folder: nbgrader generate_assignment LESSON");
     Ok(())
 }
 

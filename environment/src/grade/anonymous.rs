@@ -15,7 +15,7 @@ pub fn rename(found: &mut [Submission], key_file: &Path, output: &Path) -> Resul
     let key_file = &std::path::absolute(key_file)?;
     if key_file.starts_with(output) {
         bail!(
-            "{} would lie among the grades, and say whose they are\n  try: a place outside of {}",
+            "{} would lie among the grades, and say whose they are\n  try: a place outside {}",
             key_file.display(),
             output.display()
         );
@@ -62,7 +62,7 @@ fn entry(line: &str, key_file: &Path) -> Result<(String, String)> {
 fn new_id() -> Result<String> {
     use std::io::Read;
     let mut bytes = [0; 4];
-    fs::File::open("/dev/urandom")?.read_exact(&mut bytes).context("the system gives no random numbers")?;
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes).context("the system provides no random numbers")?;
     Ok(format!("learner-{:08x}", u32::from_ne_bytes(bytes)))
 }
 

@@ -53,18 +53,20 @@ impl Grader {
 
     /// How many notebooks at a time the memory is enough for.
     pub fn jobs_that_fit(&self, wanted: u8) -> Result<u8> {
-        let available_mib = room::available_kb().context("the memory's size cannot be read")? >> 10;
+        let available_mib = room::available_kb().context("cannot read how much memory is available")? >> 10;
         let limit = self.limits.memory_limit;
         let fitting = (available_mib / u64::from(limit)).min(u8::MAX.into()) as u8;
         if fitting == 0 {
             println!(
-                "{available_mib} MiB of memory are free, and one notebook may take {limit}: it may be ended before"
+                "{available_mib} MiB of memory are free, and one notebook may take {limit}: it may be ended before it \
+                 has that much"
             );
         }
         let fitting = fitting.max(1);
         if fitting < wanted {
             println!(
-                "{fitting} at a time, not {wanted}: {available_mib} MiB of memory are free, and each may take {limit} MiB"
+                "Grading {fitting} at a time, not {wanted}: {available_mib} MiB of memory are free, and each may take \
+                 {limit} MiB"
             );
         }
         Ok(wanted.min(fitting))
@@ -81,7 +83,10 @@ impl Grader {
         if fs::read_to_string(&stamp).is_ok_and(|text| text == self.library) {
             return Ok(());
         }
-        println!("Starting a first kernel in a sandbox ({}), once after each change of the library", layer.name());
+        println!(
+            "Starting a first kernel in a sandbox ({}); this happens once after each change of the library",
+            layer.name()
+        );
         let mut command = python::grader(&self.home, "prime")?;
         self.limit(&mut command);
         let request = self.request(layer, None, None, true);
@@ -92,7 +97,7 @@ impl Grader {
         fs::create_dir_all(self.home.answers())?;
         let ended = python::follow(&mut command, |_| ())?;
         ended.into_result().with_context(|| {
-            format!("no kernel runs in a sandbox ({}); its messages are in {}", layer.name(), log.display())
+            format!("cannot run a kernel in a sandbox ({}); its messages are in {}", layer.name(), log.display())
         })?;
         write_atomically(&stamp, self.library.as_bytes())
     }
@@ -201,7 +206,7 @@ impl Grader {
                 let message = result.err().map_or_else(String::new, |error| error.to_string());
                 (&log_file).write_all(message.as_bytes())?;
                 let last = message.lines().last().unwrap_or_default();
-                Ok((Outcome::of(GRADER_FAILED, &format!("{last} (all of it: {})", log.display())), false))
+                Ok((Outcome::of(GRADER_FAILED, &format!("{last} (in full: {})", log.display())), false))
             }
         }
     }
@@ -223,7 +228,7 @@ impl Grader {
         }
         println!("Writing the gradebook and the feedback of {} notebooks", waiting.len());
         let done = self.record_all(&mut waiting);
-        let why = done.map_or_else(|error| one_line(&error), |()| "nothing was said of it".to_owned());
+        let why = done.map_or_else(|error| one_line(&error), |()| "nbgrader reported nothing about it".to_owned());
         for (_, _, outcome) in waiting.into_iter().filter(|(_, _, o)| !o.recorded && o.status != GRADER_FAILED) {
             *outcome = Outcome::of(GRADER_FAILED, &format!("not in the gradebook: {why}"));
         }
@@ -251,7 +256,7 @@ impl Grader {
             let Some((submission, lesson, outcome)) = waiting.iter_mut().find(of) else { return };
             if let Some(error) = event["error"].as_str() {
                 let last = error.lines().last().unwrap_or_default();
-                **outcome = Outcome::of(GRADER_FAILED, &format!("nbgrader does not take it: {last}"));
+                **outcome = Outcome::of(GRADER_FAILED, &format!("nbgrader does not accept it: {last}"));
                 return;
             }
             outcome.recorded = true;

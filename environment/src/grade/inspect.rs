@@ -103,7 +103,7 @@ fn remarks_here(notebook: &Value, starter: &Value) -> Vec<String> {
     let more = remarks.len().saturating_sub(MAX_REMARKS);
     if more > 0 {
         remarks.truncate(MAX_REMARKS);
-        remarks.push(format!("read {more} more cells of which there is something to say"));
+        remarks.push(format!("read {more} more cells that have something to note"));
     }
     remarks
 }
@@ -245,7 +245,7 @@ impl<'ast> Visit<'ast> for Found {
         if let (Some(_), Type::Path(on)) = (&item.trait_, &*item.self_ty)
             && on.path.segments.last().is_some_and(|last| last.ident == "Score")
         {
-            self.note("gives the course's `Score` a trait");
+            self.note("implements a trait for the course's `Score`");
         }
         if item.unsafety.is_some() {
             self.note("uses `unsafe`");
@@ -379,7 +379,7 @@ mod tests {
             ("std::arch::global_asm!(\"nop\");", "uses machine code"),
             (
                 "trait Shine { fn evcxr_display(self); }\nimpl Shine for quantlab_course::Score { fn evcxr_display(self) {} }",
-                "gives the course's `Score` a trait, shows values its own way",
+                "implements a trait for the course's `Score`, shows values its own way",
             ),
         ] {
             assert_eq!(remarks_on(&[cell]).join("; "), format!("read cell 1: {expected}"), "{cell}");

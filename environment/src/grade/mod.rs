@@ -57,13 +57,13 @@ pub struct Request {
     /// Run only what checks need, and learners' own cells; the course's other cells keep the outputs that they came with
     #[arg(long)]
     checks_only: bool,
-    /// So many notebooks at a time, as far as the memory goes; points for speed suffer from more than one
+    /// Grade this many notebooks at a time, as far as memory allows; points for speed suffer from more than one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
-    /// Also a table that this platform imports
+    /// Also write a table that this platform imports
     #[arg(long, value_name = "PLATFORM")]
     format: Option<Platform>,
-    /// Put ids in the place of students' names; this file says whose each is
+    /// Replace students' names with ids; this file says whose each is
     #[arg(long, value_name = "KEYFILE")]
     anonymous: Option<PathBuf>,
     /// Give learners' code your rights, files and network

@@ -113,11 +113,11 @@ impl Submission {
 fn read(file: &Path) -> Result<Value> {
     let text = read_regular(file, MAX_BYTES)?;
     if text.iter().filter(|byte| **byte == b',').count() > MAX_COMMAS {
-        bail!("it has more than {MAX_COMMAS} values, and is not read");
+        bail!("it has more than {MAX_COMMAS} values, so it is not read");
     }
     let notebook: Value = serde_json::from_slice(&text).ok().context("it is not JSON")?;
     match cells(&notebook).len() {
-        number if number > MAX_CELLS => bail!("it has {number} cells, and is not read"),
+        number if number > MAX_CELLS => bail!("it has {number} cells, so it is not read"),
         _ => Ok(notebook),
     }
 }
@@ -136,7 +136,7 @@ fn read_regular(file: &Path, most: u64) -> Result<Vec<u8>> {
         bail!("it is not a regular file");
     }
     if meta.len() > most {
-        bail!("it has {} MB, and is not read", meta.len() / 1_000_000);
+        bail!("it has {} MB, so it is not read", meta.len() / 1_000_000);
     }
     let mut text = Vec::new();
     opened.take(most).read_to_end(&mut text)?;

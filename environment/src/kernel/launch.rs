@@ -39,7 +39,7 @@ pub fn launch(connection_file: &Path) -> Result<ExitCode> {
     let dir = if request.is_none() && std::env::var_os(WARMING).is_some() {
         home.warm()
     } else {
-        let starting = home.lock("kernel-start.lock", || eprintln!("waiting for another kernel's start"))?;
+        let starting = home.lock("kernel-start.lock", || eprintln!("waiting for another kernel to start"))?;
         warm::refresh(&home, &installed, &support_crate)?;
         live::sweep(&home)?;
         spec::share_cargo_config(&home)?;
@@ -135,12 +135,12 @@ fn evcxr_toml(support_crate: &Path) -> String {
 
 /// Leaves a descriptor open in the programs that this one starts or becomes.
 pub fn inherit(open: &impl AsRawFd) -> Result<()> {
-    set_flags(open.as_raw_fd(), 0).context("cannot hand a descriptor on")
+    set_flags(open.as_raw_fd(), 0).context("cannot pass on a file descriptor")
 }
 
 /// Closes a descriptor, which this process was handed, in the programs that it starts.
 pub fn keep(open: RawFd) -> Result<()> {
-    set_flags(open, libc::FD_CLOEXEC).context("cannot keep a descriptor")
+    set_flags(open, libc::FD_CLOEXEC).context("cannot keep a file descriptor")
 }
 
 fn set_flags(open: RawFd, flags: i32) -> std::io::Result<()> {
@@ -154,7 +154,7 @@ fn set_flags(open: RawFd, flags: i32) -> std::io::Result<()> {
 /// Starts the process that ends the kernel if whoever started it ends, and removes the folder after the kernel's end;
 /// in a session of its own, so that what kills the kernel's process group does not kill it.
 fn spawn_janitor(dir: &Path, driver: u32) -> Result<()> {
-    let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program's own path")?);
     command
         .arg("janitor")
         .arg(dir)

@@ -22,7 +22,7 @@ pub struct Signals(PipeReader);
 impl Signals {
     /// Makes this process note signals from now on, instead of ending.
     pub fn heed() -> Result<Self> {
-        let (notes, pen) = io::pipe().context("cannot make a pipe")?;
+        let (notes, pen) = io::pipe().context("cannot create a pipe")?;
         NOTES.store(pen.into_raw_fd(), Ordering::Relaxed);
         for signal in [libc::SIGINT, libc::SIGCHLD, libc::SIGTERM, libc::SIGHUP] {
             // SAFETY: the handler does what handlers may do; programs that this one starts do not inherit it.
@@ -40,7 +40,7 @@ impl Signals {
             return Ok(None);
         }
         let mut signal = [0];
-        self.0.read_exact(&mut signal).context("cannot read what signals came")?;
+        self.0.read_exact(&mut signal).context("cannot read which signals arrived")?;
         Ok(Some(libc::c_int::from(signal[0])))
     }
 }

@@ -90,7 +90,7 @@ pub fn write_jupyter_settings(home: &Home) -> Result<()> {
 
 /// Copies this program into the home, as `lab` and as the programs that it stands for in a kernel.
 pub fn install_lab(home: &Home) -> Result<()> {
-    let me = std::env::current_exe().context("where is this program?")?;
+    let me = std::env::current_exe().context("cannot find this program's own path")?;
     // A newer build may have taken its place where it was started from.
     let program = fs::read("/proc/self/exe")
         .or_else(|_| fs::read(&me))

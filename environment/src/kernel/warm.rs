@@ -78,7 +78,7 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
         return Ok(());
     }
     if home.stamp(STAMP).is_none() {
-        bail!("the kernel was not warmed yet\n  try: cargo lab setup");
+        bail!("the kernel has not been warmed up yet\n  try: cargo lab setup");
     }
     // Its owner may be building it right now.
     let _lock = lock(home)?;
@@ -88,7 +88,9 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
     }
     if !home.is_ours() {
         bail!(
-            "{} holds another state of the support crate than {}, and is read-only for you\n  try: work in a folder outside of that checkout, ask the set-up's owner to update it, or set QUANTLAB_HOME to a folder of your own",
+            "{} holds a different state of the support crate from that in {}, and is read-only for you\n  try: work in \
+             a folder outside that checkout, ask the set-up's owner to update it, or set QUANTLAB_HOME to a folder of \
+             your own",
             home.root().display(),
             support_crate.display()
         );

@@ -29,7 +29,7 @@ impl Allowed {
         let (title, lines) = lines.split_first().context("an entry is empty")?;
         let mut words = title.split_whitespace();
         let exercise = words.next().context("an entry names no exercise")?.to_owned();
-        let number = words.next().map_or(Ok(1), str::parse).context("behind the exercise stands no number")?;
+        let number = words.next().map_or(Ok(1), str::parse).context("no number follows the exercise")?;
         for line in lines {
             match line.trim().split_once(' ') {
                 Some(("-", old)) => change.old.push(old.trim().to_owned()),

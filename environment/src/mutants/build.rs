@@ -72,7 +72,7 @@ fn compile(cargo: &mut Command, source: &Path) -> Result<Outcome> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .context("cargo cannot be started")?;
+        .context("cannot start cargo")?;
     let stderr = child.stderr.take();
     let said = std::thread::spawn(move || {
         let mut text = String::new();

@@ -10,7 +10,7 @@ use syn::{Block, Expr, FnArg, GenericParam, Item, Macro, Pat, ReturnType, Signat
 
 /// A cell's statements. Places in the cell are the spans' byte ranges.
 pub fn statements(cell: &str) -> Result<Vec<Stmt>> {
-    Block::parse_within.parse_str(cell).context("a cell is no Rust")
+    Block::parse_within.parse_str(cell).context("a cell is not Rust")
 }
 
 /// A cell's items.

@@ -41,9 +41,9 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 /// What a person asks for.
 #[derive(clap::Args)]
 pub struct Request {
-    /// Lessons, by name or how it begins; without, all
+    /// Lessons, by name or the beginning of it [default: all]
     lessons: Vec<String>,
-    /// Build there, not in the folder that tests and kernels share
+    /// Build here instead of in the folder that tests and kernels share
     #[arg(long, value_name = "DIR")]
     target_dir: Option<PathBuf>,
 }
@@ -55,7 +55,7 @@ pub fn mutants(request: &Request) -> Result<ExitCode> {
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
     let target = match &request.target_dir {
-        Some(dir) => std::path::absolute(dir).with_context(|| format!("{} is no usable path", dir.display()))?,
+        Some(dir) => std::path::absolute(dir).with_context(|| format!("{} is not a usable path", dir.display()))?,
         None => home.target(),
     };
     let scratch = target.join("mutants");

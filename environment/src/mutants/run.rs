@@ -105,8 +105,8 @@ fn start(mut program: Command, numbers: [usize; 3]) -> Result<(Child, Receiver<S
             }
         });
     }
-    let mut child = program.spawn().context("the program of mutants cannot be started")?;
-    let stdout = child.stdout.take().context("the program of mutants has no output")?;
+    let mut child = program.spawn().context("cannot start the mutants' program")?;
+    let stdout = child.stdout.take().context("the mutants' program has no output")?;
     let (told, heard) = channel();
     std::thread::spawn(move || {
         // A mutant may print anything, even what is not text.
@@ -128,7 +128,7 @@ fn verdict(line: &str, awaited: usize) -> Result<Option<Verdict>> {
         ["mutant", _, "got", points, "of", most] if points == most => Ok(Some(Verdict::Passed)),
         ["mutant", _, "got", ..] => Ok(Some(Verdict::Caught)),
         ["mutant", _, "panicked"] => Ok(Some(Verdict::Broke)),
-        _ => bail!("the program of mutants said: {line}"),
+        _ => bail!("the mutants' program said: {line}"),
     }
 }
 

@@ -158,7 +158,7 @@ fn extract<M>(
     let mut first = entries.next().context(DAMAGED)?.context(DAMAGED)?;
     let mut manifest = Vec::new();
     if first.path()? != Path::new(MANIFEST) || first.size() > MANIFEST_LIMIT {
-        bail!("it begins without a manifest; it is not from `cargo lab pack`");
+        bail!("it does not begin with a manifest; it is not from `cargo lab pack`");
     }
     first.read_to_end(&mut manifest).context(DAMAGED)?;
     let (expected, made) = check(&manifest)?;
@@ -170,7 +170,7 @@ fn extract<M>(
         let time = modified(&mut entry);
         let done = entry.unpack_in(into).with_context(|| format!("cannot unpack {}", inner.display()))?;
         if !done {
-            bail!("{} would lead out of the folder", inner.display());
+            bail!("{} would lead outside the folder", inner.display());
         }
         if let Some(time) = time {
             set_modified(&into.join(&inner), time)?;
@@ -193,7 +193,7 @@ fn checked_path(entry: &Entry<impl Read>) -> Result<PathBuf> {
     }
     match entry.header().entry_type() {
         EntryType::Regular | EntryType::Directory | EntryType::Symlink | EntryType::Link => Ok(path),
-        other => bail!("{} is neither file, folder nor link ({other:?})", path.display()),
+        other => bail!("{} is neither a file, a folder nor a link ({other:?})", path.display()),
     }
 }
 

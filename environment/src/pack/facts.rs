@@ -74,7 +74,7 @@ impl Facts {
         let mut found = Vec::new();
         let mut same = |what: &str, packed: String, here: String, hint: &str| {
             if packed != here {
-                found.push(format!("{what}: {packed} was packed, here it is {here}{hint}"));
+                found.push(format!("{what}: {packed} was packed, but here it is {here}{hint}"));
             }
         };
         let path = |path: &PathBuf| path.display().to_string();
@@ -86,13 +86,15 @@ impl Facts {
         let python = |facts: &Self| format!("{} in {}", facts.python, facts.python_folder.display());
         same("Python", python(self), python(here), "");
         if version_pair(&here.glibc) < version_pair(&self.glibc) {
-            found.push(format!("C library: glibc {} or newer is needed, here it is {}", self.glibc, here.glibc));
+            found.push(format!("C library: glibc {} or newer is needed, but here it is {}", self.glibc, here.glibc));
         }
         // All else may be a consequence of these.
         if found.is_empty() {
             let others = self.steps.iter().filter(|(title, key)| here.steps.get(*title) != Some(key));
             found.extend(others.map(|(title, _)| {
-                format!("{title}: another version, or made from another Cargo.lock, list of packages or registry")
+                format!(
+                    "{title}: a different version, or made from a different Cargo.lock, list of packages or registry"
+                )
             }));
         }
         found
@@ -136,7 +138,7 @@ pub mod tests {
         type Change = (&'static str, fn(&mut Facts));
         let changes: [Change; 9] = [
             ("aarch64", |here| here.architecture = "aarch64".to_owned()),
-            ("glibc 2.36 or newer is needed, here it is 2.31", |here| here.glibc = "2.31".to_owned()),
+            ("glibc 2.36 or newer is needed, but here it is 2.31", |here| here.glibc = "2.31".to_owned()),
             ("/home/b", |here| here.home = "/home/b".into()),
             ("/home/b", |here| here.checkout = "/home/b".into()),
             ("1.96", |here| here.rustc = "rustc 1.96.0".to_owned()),

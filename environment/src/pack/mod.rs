@@ -72,7 +72,7 @@ pub fn unpack(file: &Path) -> Result<()> {
     })?;
     drop(lock);
     if !restore_times(&checkout.support_crate(), &manifest.sources)? {
-        eprintln!("the support crate is not the one that was packed; it is built anew (a minute)");
+        eprintln!("the support crate is not the one that was packed; rebuilding it (a minute)");
     }
     setup::setup(&checkout, &Request::default())?;
     println!("Set up in {}, in {}. Next: cargo lab start", home.root().display(), human_time(start.elapsed()));
@@ -103,7 +103,7 @@ fn unpack_into(home: &Home, file: &Path, misfits: impl FnOnce(&Manifest) -> Resu
         }
         let misfits = misfits(&manifest)?;
         if !misfits.is_empty() {
-            bail!("it does not fit:\n  {}", misfits.join("\n  "));
+            bail!("it does not fit this machine:\n  {}", misfits.join("\n  "));
         }
         Ok((manifest.entries, manifest))
     });

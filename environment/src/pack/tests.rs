@@ -80,7 +80,7 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
     let here = facts::Facts { glibc: "2.31".to_owned(), ..facts() };
     let home = Home::at(&dir.path().join("to"));
     let error = unpack_into(&home, &file, |manifest| Ok(manifest.facts.misfits(&here))).unwrap_err();
-    assert!(format!("{error:#}").contains("glibc 2.36 or newer is needed, here it is 2.31"), "{error:#}");
+    assert!(format!("{error:#}").contains("glibc 2.36 or newer is needed, but here it is 2.31"), "{error:#}");
     assert!(!home.root().exists());
 }
 

@@ -31,7 +31,7 @@ const ALONE: [&str; 12] = [
 /// The program by its full path: what is inside gets a search path of its own, which the system would use to look for
 /// it.
 fn program(search_path: &OsStr) -> Result<PathBuf> {
-    let found = find_on(search_path, "bwrap").context("bubblewrap is not installed, or in no folder of PATH")?;
+    let found = find_on(search_path, "bwrap").context("bubblewrap is not installed, or not on the PATH")?;
     Ok(std::path::absolute(found)?)
 }
 
@@ -48,10 +48,10 @@ pub fn probe() -> Result<()> {
     show(&mut command, &shown.into_iter().filter(|path| path.exists()).collect::<Vec<_>>());
     command.args(["--size", "4096", "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev", "true"]);
     let done = command.stdin(Stdio::null()).output();
-    let done = done.with_context(|| format!("{} cannot be started", program.display()))?;
+    let done = done.with_context(|| format!("cannot start {}", program.display()))?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
-        bail!("bubblewrap does not run here: {}", said.lines().next().unwrap_or("it says nothing"));
+        bail!("bubblewrap does not run here: {}", said.lines().next().unwrap_or("it gives no reason"));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::kernel::{launch, links};
 
 /// Runs a kernel by the plan on standard input, to its end.
 pub fn run() -> Result<ExitCode> {
-    let plan: Plan = serde_json::from_reader(std::io::stdin().lock()).context("no plan came from `lab kernel`")?;
+    let plan: Plan = serde_json::from_reader(std::io::stdin().lock()).context("`lab kernel` sent no plan")?;
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
     // SAFETY: prctl with integers touches no memory. No cell must look into this process, and it ends with its parent.
@@ -85,7 +85,7 @@ fn library_path(kernel: &Command, dir: &Path, host: &str) -> OsString {
 fn furnish(plan: &Plan, home: &Home) -> Result<()> {
     let dir = &plan.dir;
     for name in ["home", "tmp"].map(|name| dir.join(name)).into_iter().chain([work(dir)]) {
-        fs::create_dir_all(&name).with_context(|| format!("cannot make {}", name.display()))?;
+        fs::create_dir_all(&name).with_context(|| format!("cannot create {}", name.display()))?;
     }
     links::clone_by_name(&home.warm().join("target"), &dir.join("target")).context("cannot clone the warm kernel")?;
     for file in plan.request.files.as_deref().map(companions).into_iter().flatten() {

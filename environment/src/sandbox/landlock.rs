@@ -13,7 +13,7 @@ const NEEDED: ABI = ABI::V6;
 
 /// Whether this system's kernel can do all of it.
 pub fn probe() -> Result<()> {
-    ruleset().map(drop).context("this Linux has no Landlock, or an older one than that of 6.12")
+    ruleset().map(drop).context("this Linux has no Landlock, or one older than Linux 6.12's")
 }
 
 fn ruleset() -> Result<RulesetCreated> {
@@ -49,7 +49,7 @@ pub fn enter(visible: &[PathBuf], listed: &[PathBuf], own: &[&Path], ports: &[u1
     }
     let status = set.restrict_self()?;
     if status.ruleset != RulesetStatus::FullyEnforced {
-        bail!("Landlock holds only in part");
+        bail!("Landlock is enforced only in part");
     }
     Ok(())
 }
@@ -67,14 +67,14 @@ fn drop_capabilities() -> Result<()> {
             if error().raw_os_error() == Some(libc::EPERM) && !is_root() {
                 break;
             }
-            return Err(error()).context("root's rights cannot be dropped");
+            return Err(error()).context("cannot drop root's rights");
         }
     }
     let header = CapabilityHeader { version: CAPABILITY_VERSION_3, pid: 0 };
     let none = [CapabilitySets::default(); 2];
     // SAFETY: both structures are laid out as capset(2) has them for version 3, and live through the call.
     if unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) } != 0 {
-        return Err(error()).context("root's rights cannot be dropped");
+        return Err(error()).context("cannot drop root's rights");
     }
     Ok(())
 }

@@ -67,7 +67,9 @@ impl Layer {
             }
         }
         bail!(
-            "no sandbox runs here, and learners' code would have your rights, files and network\n  {}\n  try: install bubblewrap (Debian, Ubuntu, Fedora and Arch call the package so), or grade in a container that holds nothing else; --unsandboxed grades without one",
+            "no sandbox runs here, and learners' code would have your rights, files and network\n  {}\n  try: install \
+             bubblewrap (the package's name on Debian, Ubuntu, Fedora and Arch), or grade in a container that holds \
+             nothing else; --unsandboxed grades without one",
             reasons.join("\n  ")
         );
     }

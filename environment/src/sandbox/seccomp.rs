@@ -136,9 +136,9 @@ pub fn programs() -> Result<Vec<BpfProgram>> {
 fn program(mut rules: BTreeMap<c_long, Vec<SeccompRule>>, answer: i32) -> Result<BpfProgram> {
     #[cfg(target_arch = "x86_64")]
     rules.extend(rules.clone().into_iter().map(|(call, rules)| (call | X32, rules)));
-    let arch = std::env::consts::ARCH.try_into().context("no system calls of this processor are known")?;
+    let arch = std::env::consts::ARCH.try_into().context("no system calls are known for this processor")?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(answer as u32), arch)?;
-    filter.try_into().context("the filter of system calls cannot be made")
+    filter.try_into().context("cannot make the filter of system calls")
 }
 
 /// Applies the filter to this thread and all that it starts, for good. Allocates nothing.

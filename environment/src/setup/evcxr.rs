@@ -57,7 +57,7 @@ pub fn install(home: &Home, verbose: bool, stop: &AtomicBool) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     match ready_made(home, std::env::split_paths(&path)) {
         Some(program) => {
-            eprintln!("      {} is {PROGRAM} {EVCXR_VERSION}: taken instead of building one", program.display());
+            eprintln!("      {} is {PROGRAM} {EVCXR_VERSION}: used instead of building one", program.display());
             let bytes = fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
             write_with_mode(&home.evcxr().join("bin").join(PROGRAM), &bytes, 0o755)
         }

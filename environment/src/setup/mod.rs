@@ -37,7 +37,7 @@ use toolchain::Toolchain;
 pub const EVCXR_VERSION: &str = "0.22.0";
 
 /// What a step reports if it was ended because one beside it had failed.
-const ENDED: &str = "ended, because another step failed";
+const ENDED: &str = "stopped, because another step failed";
 
 /// What set-up is asked for.
 #[derive(Debug, Default, Args)]
@@ -82,7 +82,7 @@ pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
     room::check_place(&home)?;
     let _lock = home.lock("setup.lock", || {
         eprintln!(
-            "waiting for another `cargo lab` that sets up, or looks whether it must, in {}",
+            "waiting for another `cargo lab` that is setting up, or checking whether it must, in {}",
             home.root().display()
         );
     })?;
@@ -245,7 +245,7 @@ impl<'a> Plan<'a> {
             step(
                 "evcxr",
                 "evcxr_jupyter",
-                "the Rust kernel for Jupyter (a quarter of the time, beside the next steps)",
+                "the Rust kernel for Jupyter (a quarter of the time, alongside the next steps)",
                 &keys.evcxr,
                 home.evcxr().join("bin/evcxr_jupyter"),
                 |plan| evcxr::install(plan.home, plan.verbose, &plan.failed),
@@ -347,7 +347,7 @@ impl<'a> Plan<'a> {
         make().map_err(|error| match self.failed.swap(true, Ordering::Relaxed) {
             true => anyhow!(ENDED),
             false => error.context(format!(
-                "set-up stopped at: {} (finished steps are kept; the next call resumes here)",
+                "set-up stopped at: {} (finished steps are kept; the next run resumes here)",
                 step.title
             )),
         })

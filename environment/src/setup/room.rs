@@ -39,7 +39,7 @@ pub fn check_place(home: &Home) -> Result<()> {
     for manifest in manifests {
         if fs::read_to_string(&manifest).is_ok_and(|text| text.contains("[workspace")) {
             bail!(
-                "{} lies inside the Cargo workspace of {}\n  try: name a folder outside of it with QUANTLAB_HOME",
+                "{} lies inside the Cargo workspace of {}\n  try: name a folder outside it with QUANTLAB_HOME",
                 home.root().display(),
                 manifest.display()
             );
@@ -61,7 +61,8 @@ pub fn check_disk(home: &Home, choice: &Choice) -> Result<()> {
     let free = text.lines().nth(1).and_then(|l| l.split_whitespace().nth(3)).and_then(|kb| kb.parse::<f64>().ok());
     if let Some(free_gb) = free.map(|kb| kb / 1e6).filter(|gb| *gb < needed_gb) {
         bail!(
-            "{} has {free_gb:.1} GB free; set-up needs {needed_gb:.1} GB more\n  try: free some, or name another folder with QUANTLAB_HOME",
+            "{} has {free_gb:.1} GB free; set-up needs {needed_gb:.1} GB more\n  try: free some space, or name another \
+             folder with QUANTLAB_HOME",
             home.root().display()
         );
     }

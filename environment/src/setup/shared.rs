@@ -41,8 +41,8 @@ pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home>
     super::room::check_place(&place)?;
     open_to_readers(&dir)?;
     fs::create_dir_all(dir.join(RELEASES)).with_context(|| format!("cannot write to {}", dir.display()))?;
-    let _lock =
-        place.lock("setup.lock", || eprintln!("waiting for another `cargo lab` that sets up {}", dir.display()))?;
+    let _lock = place
+        .lock("setup.lock", || eprintln!("waiting for another `cargo lab` that is setting up {}", dir.display()))?;
     let tools = Toolchain::find()?;
     tools.ensure_rust_src();
     check_readable(&tools, &dir)?;
@@ -83,15 +83,19 @@ fn check_readable(tools: &Toolchain, dir: &Path) -> Result<()> {
     let python = output_of(Command::new(&tools.python).args(["-c", "import sys; print(sys.base_prefix)"]))?;
     let libtorch = non_empty_var("LIBTORCH").map(PathBuf::from);
     for (path, what, hint) in [
-        (Some(dir.to_owned()), "the shared folder", "name one below folders that all may enter, such as /srv/quantlab"),
-        (Some(PathBuf::from(python.trim())), "Python", "install the system's, and name it with QUANTLAB_PYTHON"),
+        (
+            Some(dir.to_owned()),
+            "the shared folder",
+            "name one inside folders that everyone can enter, such as /srv/quantlab",
+        ),
+        (Some(PathBuf::from(python.trim())), "Python", "install the system's Python, and name it with QUANTLAB_PYTHON"),
         (libtorch, "LIBTORCH", "unset it, and set-up gets libtorch from the package registry"),
     ] {
         if let Some(path) = path
             && let Some(closed) = closed(&path, dir)?
         {
             bail!(
-                "{what}, {}, cannot be read by other users, for {} is closed to them\n  try: {hint}",
+                "{what}, {}, cannot be read by other users, because {} is closed to them\n  try: {hint}",
                 path.display(),
                 closed.display()
             );
@@ -130,7 +134,7 @@ fn copy_rust(tools: &Toolchain, home: &Home) -> Result<()> {
     // It may be closed to others where it lies; and whoever may write to the folder may remove it.
     let group = if fs::metadata(&side)?.mode() & 0o020 == 0 { "g+r" } else { "g+rw" };
     run_shown(Command::new("chmod").args(["-R", &format!("a+rX,{group}")]).arg(&side))?;
-    fs::rename(&side, home.rust()).with_context(|| format!("cannot name {}", home.rust().display()))
+    fs::rename(&side, home.rust()).with_context(|| format!("cannot rename the copy to {}", home.rust().display()))
 }
 
 /// The checkout's files, in a folder of their own for each state of the library: kernels look at its sources.
@@ -179,7 +183,7 @@ fn switch(dir: &Path, name: &str, to: &Path) -> Result<()> {
         symlink(to, &side)?;
         fs::rename(&side, dir.join(name))
     };
-    make().with_context(|| format!("cannot make {} name {}", dir.join(name).display(), to.display()))
+    make().with_context(|| format!("cannot make {} point to {}", dir.join(name).display(), to.display()))
 }
 
 /// Removes releases that no kernel runs from.
@@ -190,7 +194,7 @@ fn remove_unused(releases: &Path, is_kept: impl Fn(&Path) -> bool) -> Result<()>
         if !is_kept(&path) && !in_use {
             eprintln!("Removing {}, which is no longer used", path.display());
             if let Err(error) = remove_if_there(&path) {
-                eprintln!("      left to who made it: {error:#}");
+                eprintln!("      left to whoever made it: {error:#}");
             }
         }
     }

@@ -10,32 +10,32 @@ use crate::Variant;
 use crate::format::Format;
 
 const METHOD: &str = "\
-Each row is one engine, one precision and one batch size, on the CPU, in JSON also one length of the prompt:
-  prefill_ms         time to the first new token after a prompt of so many tokens (prompt)
-  decode_tok_s       tokens of all sequences for each second from the first to the 64th new one, after a prompt of
+Each row is one engine, one precision and one batch size, on the CPU, and in JSON also one length of the prompt:
+  prefill_ms         time to the first new token after a prompt of that many tokens (prompt)
+  decode_tok_s       tokens of all sequences per second from the first new one to the 64th, after a prompt of
                      --context tokens (context): after a long one, attention counts
   load_s             loading from disk, with all files in the system's cache, in a process of its own
   weights_mib        memory that the weights take, as transformers counts it (without the scales of quantized ones);
                      biases and norms are float32 whatever the precision, and a quantized head of a model that ties it
                      to the embedding is a second copy of that
   peak_rss_mib       the most resident memory of that process, libraries included
-  bandwidth_gb_s     what as many threads read from memory, measured before each round
-  fraction_of_limit  decode steps a second, of those that this bandwidth allows if each reads all weights once; keys and
-                     values of the context come on top of these, and are not counted
+  bandwidth_gb_s     what that many threads read from memory, measured before each round
+  fraction_of_limit  decode steps per second, as a fraction of what this bandwidth allows if each reads all weights
+                     once; keys and values of the context come on top of these, and are not counted
 
-Quantized formats are made while loading, in bitsandbytes' default configuration, but for what 4-bit weights are
-multiplied in: that, the embeddings, and the head unless the name says otherwise, are bfloat16, or float32 with +float32.
-static-int8 is calibrated on a few sentences first, per tensor and by the absolute maximum: its load_s and peak_rss_mib
-include the model in full precision that does that. The environment variable QUANTLAB_CPU_ISA (scalar, avx2, avx2-vnni,
-avx512, avx512-vnni, avx512-bf16; on ARM64 neon, neon-dotprod, neon-bf16) makes the kernels do without the instructions
-beyond; amx makes them use Intel's tiles without trying first whether they are faster.
+Quantized formats are made while loading, in bitsandbytes' default configuration, except for the format that 4-bit
+weights are multiplied in: that, the embeddings, and the head unless the name says otherwise, are bfloat16, or float32
+with +float32. static-int8 is first calibrated on a few sentences, per tensor and by the absolute maximum: its load_s
+and peak_rss_mib include the model in full precision that this takes. The environment variable QUANTLAB_CPU_ISA (scalar,
+avx2, avx2-vnni, avx512, avx512-vnni, avx512-bf16; on ARM64 neon, neon-dotprod, neon-bf16) keeps the kernels from using
+later instructions; amx makes them use Intel's tiles without trying first whether they are faster.
 
 Prompts are random tokens, the most likely token is taken each time, and nothing stops early. Numbers are medians of the
-repeats, which are taken in rounds where each row has its turn, so that a machine that drifts treats all alike; one
+repeats, which are taken in rounds in which each row has its turn, so that a drifting machine affects all alike; one
 round before them does not count. (Models that together need more than half of the free memory are measured one after
 the other.)
 
-At the end, the first model decodes with the first engine and precision, with the KV cache and without: a plot of how
+At the end, the first model decodes with the first engine and precision, with and without the KV cache: a plot of how
 the time grows.";
 
 /// Where the plot goes unless told otherwise: into the build folder.
@@ -112,8 +112,8 @@ fn command() -> Command {
                 .help("Repositories on the Hub, folders, `embedded`, or random:gpt2, which is written to disk first"),
         )
         .arg(list("engine", "kernels").alias("backend").value_parser(value_parser!(Engine)).help(
-            "What computes: kernels (this library's own), candle, tch (libtorch). Static int8 is computed by kernels \
-             only. candle-ops and tch-ops are former names of candle and tch",
+            "What computes: kernels (this library's own), candle, tch (libtorch). Static int8 is computed only by \
+             kernels. candle-ops and tch-ops are former names of candle and tch",
         ))
         .arg(list("precision", "float32,bfloat16").value_parser(value_parser!(Format)).help(
             "Formats of the weights: float32, bfloat16, int8, static-int8, nf4, fp4, int4-32, w4a8-32, ...; nf4+head8 \
@@ -121,12 +121,12 @@ fn command() -> Command {
              nf4+float32 with all but the quantized weights in float32 instead of bfloat16, ...",
         ))
         .arg(list("batch", "1,8").value_parser(at_least_one).help("How many sequences are generated at once"))
-        .arg(list("prompt", "128").value_parser(at_least_one).help("Tokens of the prompts that prefill is timed with"))
+        .arg(list("prompt", "128").value_parser(at_least_one).help("Tokens in the prompts that prefill is timed with"))
         .arg(
             option("context", "N")
                 .value_parser(at_least_one)
                 .default_value("16")
-                .help("Tokens of the prompt that decode starts from"),
+                .help("Tokens in the prompt that decode starts from"),
         )
         .arg(
             option("cache", "FORMAT")
@@ -138,20 +138,20 @@ fn command() -> Command {
                 .value_parser(value_parser!(usize))
                 .help("Threads that compute [default: one for each physical core]"),
         )
-        .arg(option("repeats", "N").value_parser(at_least_one).default_value("5").help("Runs that count"))
-        .arg(flag("json").help("Print one JSON object a line instead of a table"))
+        .arg(option("repeats", "N").value_parser(at_least_one).default_value("5").help("How many runs count"))
+        .arg(flag("json").help("Print one JSON object per line instead of a table"))
         .arg(
             option("plot", "SVG")
                 .value_parser(value_parser!(PathBuf))
                 .default_value(PLOT)
-                .help("Where the plot of the decode cost goes"),
+                .help("Where to write the plot of the decode cost"),
         )
         .arg(
             option("trade-off", "FILE")
                 .value_parser(value_parser!(PathBuf))
                 .help("Also plot memory against speed, with the perplexity of the embedded model, as PNG or SVG"),
         )
-        .arg(flag("no-plot").help("Do without the plot"))
+        .arg(flag("no-plot").help("Draw no plot"))
         .arg(flag("load-only").hide(true))
         .arg(flag("on-request").hide(true))
         // Cargo adds it.

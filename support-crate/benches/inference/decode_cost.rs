@@ -23,14 +23,14 @@ const POINTS: usize = 16;
 
 /// Measures, says how the time grows, and draws it.
 pub fn plot(loaded: &Loaded, path: &Path, arguments: &Arguments) -> Result<()> {
-    eprintln!("decoding {DECODE_TOKENS} tokens with the KV cache and without");
+    eprintln!("decoding {DECODE_TOKENS} tokens with and without the KV cache");
     let mut plot = LinePlot::new("Time to decode n tokens").x("n, new tokens after the first", "").y("time", "s");
     let mut table =
         Table::new(format!("Decoding {DECODE_TOKENS} tokens after a prompt of {PROMPT_TOKENS}")).headings([
             ("", ""),
             ("time", "s"),
-            ("each token", "ms"),
-            ("and for each one before it", "us"),
+            ("per token", "ms"),
+            ("plus, per token before it", "us"),
             ("twice the tokens take", "times the time"),
         ])?;
     for (name, use_cache) in [("without KV cache", false), ("with KV cache", true)] {

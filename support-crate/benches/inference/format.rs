@@ -84,8 +84,8 @@ impl FromStr for Format {
 
 fn unknown(text: &str) -> Error {
     let quantized = FORMATS.iter().map(|format| format.name.replace(' ', "-")).collect::<Vec<_>>().join(", ");
-    Error::input(format!("{text:?} is no format of weights"))
-        .hint(format!("float32, bfloat16, or {quantized}, these also with +head8, +head or +float32"))
+    Error::input(format!("{text:?} is not a weight format"))
+        .hint(format!("float32, bfloat16, or {quantized}; quantized ones also with +head8, +head or +float32"))
 }
 
 impl fmt::Display for Format {

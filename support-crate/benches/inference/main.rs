@@ -65,10 +65,10 @@ fn check_context(model: &str, arguments: &Arguments) -> Result<()> {
     let needed = of_rows.max(arguments.plot.as_ref().map_or(0, |_| decode_cost::CONTEXT_NEEDED));
     if context_len < needed {
         return Err(Error::input(format!(
-            "the context of {model} is {context_len} tokens; what is measured takes {needed}"
+            "the context of {model} is {context_len} tokens, but the measurement needs {needed}"
         ))
         .hint(format!(
-            "take a model with a longer context, or shorter `--prompt` and `--context`; with `--no-plot`, {of_rows} \
+            "use a model with a longer context, or shorter `--prompt` and `--context`; with `--no-plot`, {of_rows} \
              tokens are enough"
         )));
     }

@@ -108,7 +108,7 @@ fn table(rows: &[Row], model: &str, arguments: &Arguments) -> Result<Table> {
         .column("peak RSS", "MiB", rows.iter().map(|row| row.load.peak_rss_mib))?
         .column("bandwidth", "GB/s", rows.iter().map(|row| row.speed.bandwidth_gb_s))?
         .column("fraction of limit", "", rows.iter().map(|row| row.speed.fraction_of_limit))?
-        .note(format!("prefill of so many tokens, decode after {}{}", arguments.context, cache(arguments)))
-        .note("limit: reading the weights from memory once for each step of decode")
+        .note(format!("prefill of that many tokens, decode after {}{}", arguments.context, cache(arguments)))
+        .note("limit: reading the weights from memory once per decode step")
         .note(format!("cpu | {} threads | {BUILD} build | medians of {} runs", threads(), arguments.repeats)))
 }

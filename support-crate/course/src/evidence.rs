@@ -128,8 +128,8 @@ impl Source {
             "your clock stopped while the device was still computing: call `loaded.model.synchronize()?` before both \
              readings"
         } else if !self.is_warm {
-            "the very first run was timed, with all that only a first run pays for (page faults, empty caches, threads \
-             that wake): run once and drop the result before you time"
+            "the very first run was timed, with everything that only a first run pays for (page faults, empty caches, \
+             threads waking up): run once and drop the result before you time"
         } else {
             return Ok(());
         };
@@ -145,7 +145,7 @@ impl Source {
         })?;
         let other =
             self.rows().zip(prompts).position(|(row, prompt)| !row.starts_with(prompt) && !row.ends_with(prompt));
-        other.map_or(Ok(()), |index| wrong!("a run was timed on another text than prompt {index}"))
+        other.map_or(Ok(()), |index| wrong!("a run was timed on a text other than prompt {index}"))
     }
 
     /// Where the prompts were padded; `None` if nothing says.
@@ -168,8 +168,8 @@ impl Source {
             format!("{all}; you say {counted}: that is what one sequence got, and the others did their work too")
         } else if passes < new_tokens {
             format!(
-                "{new_tokens} new tokens were asked for, a run made {passes}: is `stop_at_eos` false, and \
-                 `max_new_tokens` the same everywhere? Runs of different lengths do not compare"
+                "{new_tokens} new tokens were asked for, but a run made {passes}: is `stop_at_eos` false, and \
+                 `max_new_tokens` the same everywhere? Runs of different lengths cannot be compared"
             )
         } else if passes > new_tokens {
             format!("{new_tokens} new tokens were asked for, but a run was timed on {passes} passes of the model")
@@ -188,7 +188,7 @@ impl Source {
 /// A row has more or fewer runs than requested, or a run was counted more than once.
 pub(super) fn repeated(rows: &[&Runs], sources: &[Vec<Source>], repeats: usize) -> Verdict {
     if let Some(row) = rows.iter().find(|row| row.runs.len() != repeats) {
-        return wrong!("`repeats` was {repeats}, a row has {} runs", row.runs.len());
+        return wrong!("`repeats` was {repeats}, but a row has {} runs", row.runs.len());
     }
     let mut starts: Vec<usize> = sources.iter().flatten().map(|source| source.passes.start).collect();
     let all = starts.len();

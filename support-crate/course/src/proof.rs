@@ -28,7 +28,7 @@ static KEY: OnceLock<Key> = OnceLock::new();
 /// The key was told before.
 pub fn tell_key() -> Result<()> {
     let key: Key = StdRng::from_os_rng().random();
-    KEY.set(key).map_err(|_| Error::input("the key of this process was told before").hint("restart the kernel"))?;
+    KEY.set(key).map_err(|_| Error::input("this process has already told its key").hint("restart the kernel"))?;
     close_memory();
     println!("{}", hexadecimal(&key));
     Ok(())

@@ -124,7 +124,7 @@ impl Attention<'_> {
         for (name, size) in names.into_iter().zip(sizes) {
             assert!(size > 0, "attention with {name} = 0");
         }
-        assert!(heads.is_multiple_of(group), "{heads} heads in groups of {group}");
+        assert!(heads.is_multiple_of(group), "{heads} heads cannot be divided into groups of {group}");
         let keys = past_len.checked_add(queries).filter(|&keys| keys <= capacity);
         let keys = keys.unwrap_or_else(|| panic!("keys: room for {capacity}, not for {queries} after {past_len}"));
         let kv = sizes::product("keys", &[batch, heads / group, capacity, head_dim]);
@@ -195,9 +195,9 @@ impl Attention<'_> {
 /// # Panics
 /// A window of 0; a position beyond the mask.
 pub fn first_seen(mask: Option<&[bool]>, position: usize, window: usize) -> usize {
-    assert!(window > 0, "a window of 0 tokens");
+    assert!(window > 0, "the window must not be 0");
     if let Some(mask) = mask {
-        assert!(position < mask.len(), "position {position} in a mask of {}", mask.len());
+        assert!(position < mask.len(), "position {position} is out of range for a mask of {}", mask.len());
     }
     match mask {
         Some(mask) if window <= position => {

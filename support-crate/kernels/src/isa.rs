@@ -221,7 +221,7 @@ impl fmt::Display for UnknownIsa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = Isa::available().into_iter().map(Isa::name).collect();
         let (name, names) = (&self.name, names.join(", "));
-        write!(f, "{VARIABLE} is {name:?}, which names no instruction set of this processor (it has {names})")
+        write!(f, "{VARIABLE} is {name:?}, which is not an instruction set of this processor (it has {names})")
     }
 }
 

@@ -38,7 +38,7 @@ impl Turn {
     /// count.
     pub fn run(&self, parts: usize, threads: usize, run: &(dyn Fn(Range<usize>) + Sync)) {
         let pool = self.pool;
-        assert!((parts as u64) < CLOSED, "{parts} parts of a job");
+        assert!((parts as u64) < CLOSED, "a job cannot have {parts} parts");
         assert!(!self.running.replace(true), "a part of a job must not post a job of its own");
         // SAFETY: only the lifetime changes. Helpers call `run` only while they are inside, and `Open` waits until none
         // is before this function returns or unwinds.

@@ -62,7 +62,7 @@ impl<T: Reused> Scratch<T> {
         if kept.capacity() < room {
             // What is in it need not be copied.
             kept = Vec::new();
-            kept.try_reserve_exact(room).unwrap_or_else(|_| panic!("no memory for {len} numbers"));
+            kept.try_reserve_exact(room).unwrap_or_else(|_| panic!("cannot allocate {len} numbers"));
         }
         kept.resize(room, T::default());
         let start = kept.as_ptr().align_offset(LINE).min(room - len);

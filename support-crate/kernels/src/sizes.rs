@@ -40,6 +40,6 @@ fn checked_product(sizes: &[usize]) -> Option<usize> {
 fn refuse(what: &str, found: Option<usize>, sizes: &[usize]) -> ! {
     match (found, checked_product(sizes)) {
         (Some(found), Some(expected)) => panic!("{what}: {found}, not {expected}, for sizes of {sizes:?}"),
-        _ => panic!("{what}: {sizes:?} multiply to more than any memory has"),
+        _ => panic!("{what}: {sizes:?} multiply to more than any memory holds"),
     }
 }

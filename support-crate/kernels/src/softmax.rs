@@ -35,7 +35,7 @@ pub fn masked_exp<S: Simd>(_: S, scores: &mut [f32], seen: Range<usize>, scale: 
 /// # Panics
 /// A token beyond the logits.
 pub fn negative_log_likelihood(logits: &[f32], token: u32) -> f64 {
-    assert!((token as usize) < logits.len(), "token {token} of {} logits", logits.len());
+    assert!((token as usize) < logits.len(), "token {token} is out of range for {} logits", logits.len());
     negative_log_likelihood_with(Isa::best(), logits, token)
 }
 

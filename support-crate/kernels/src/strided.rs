@@ -21,7 +21,7 @@ impl<'a, T> Block<'a, T> {
     #[inline(always)]
     pub fn new(matrix: &'a mut [T], width: usize) -> Self {
         let rows = matrix.len() / width;
-        assert_eq!(matrix.len(), rows * width, "numbers that are not whole rows of {width}");
+        assert_eq!(matrix.len(), rows * width, "the numbers are not whole rows of {width}");
         Self { start: matrix.as_mut_ptr(), rows, width, stride: width, _borrow: PhantomData }
     }
 
@@ -34,7 +34,7 @@ impl<'a, T> Block<'a, T> {
     /// Some columns of the block.
     #[inline(always)]
     pub fn into_columns(self, columns: Range<usize>) -> Self {
-        assert!(columns.start <= columns.end && columns.end <= self.width, "columns beyond a block");
+        assert!(columns.start <= columns.end && columns.end <= self.width, "the columns lie beyond the block");
         // Wrapping, because there may be no rows to step along.
         Self { start: self.start.wrapping_add(columns.start), width: columns.len(), ..self }
     }
@@ -51,7 +51,7 @@ impl<'a, T> Block<'a, T> {
 
     #[inline(always)]
     pub fn row(&mut self, row: usize) -> &mut [T] {
-        assert!(row < self.rows, "row {row} of {}", self.rows);
+        assert!(row < self.rows, "row {row} is out of range for {} rows", self.rows);
         // SAFETY: the row is one of the block's, whose numbers are borrowed exclusively through it; if it has any, they lie
         // within the matrix.
         unsafe { std::slice::from_raw_parts_mut(self.start.wrapping_add(row * self.stride), self.width) }
@@ -85,7 +85,7 @@ impl<'a, T> Divided<'a, T> {
                 && rows.end <= self.rows
                 && columns.start <= columns.end
                 && columns.end <= self.columns,
-            "a block beyond its matrix"
+            "the block lies beyond its matrix"
         );
         // Wrapping, because an empty range may begin at the end of the matrix.
         let start = self.start.wrapping_add(rows.start * self.columns).wrapping_add(columns.start);

@@ -48,7 +48,7 @@ pub fn default_threads() -> usize {
 /// # Panics
 /// A count outside of these limits.
 pub fn set_threads(count: usize) {
-    assert!((1..=MAX_THREADS).contains(&count), "{count} threads");
+    assert!((1..=MAX_THREADS).contains(&count), "cannot use {count} threads");
     WANTED.store(count, Ordering::Relaxed);
 }
 
@@ -120,7 +120,7 @@ impl ThreadScope {
     /// `run` panics, on any thread; `run` splits through this same scope, which it can reach by a `thread_local!`,
     /// while helpers share its calls; a `multiple` of 0.
     pub fn split(&self, count: usize, multiple: usize, work: usize, run: &(dyn Fn(Range<usize>) + Sync)) {
-        assert!(multiple > 0, "ranges of a multiple of 0");
+        assert!(multiple > 0, "ranges cannot be multiples of 0");
         let parts = (count.saturating_mul(work) / WORTH_HANDING_OVER).min(self.threads * PARTS_PER_THREAD);
         let Some(turn) = self.turn.as_ref().filter(|_| parts > 1) else {
             return run(0..count);

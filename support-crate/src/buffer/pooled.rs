@@ -77,7 +77,7 @@ impl Pool {
 
 /// Zeros that take no memory until they are touched.
 fn region(bytes: usize) -> Result<Arc<MmapRaw>> {
-    let map = MmapMut::map_anon(bytes).context(|| format!("no memory for {bytes} bytes of weights"))?;
+    let map = MmapMut::map_anon(bytes).context(|| format!("cannot allocate {bytes} bytes for weights"))?;
     // Whether the system has huge pages changes nothing but time.
     #[cfg(target_os = "linux")]
     let _ = map.advise(memmap2::Advice::HugePage);
@@ -149,6 +149,6 @@ mod tests {
         large.fill(1.0);
         assert_eq!((large[0], large.last(), large.region.len()), (1.0, Some(&1.0), large.len() * 4 + START));
         let error = Pooled::<f32>::zeroed(usize::MAX / 2).unwrap_err().to_string();
-        assert!(error.contains("no memory for"), "{error}");
+        assert!(error.contains("cannot allocate"), "{error}");
     }
 }

@@ -132,7 +132,7 @@ impl GenerateOptions {
     pub(super) fn fit<'a>(&self, prompt: &'a [u32], context_len: usize) -> Result<&'a [u32]> {
         let n = self.max_new_tokens;
         if prompt.is_empty() {
-            return Err(Error::input("the prompt is empty").hint("give at least one token to go on from"));
+            return Err(Error::input("the prompt is empty").hint("give at least one token to continue from"));
         }
         let room = context_len.saturating_sub(n);
         if room == 0 {
@@ -142,7 +142,7 @@ impl GenerateOptions {
         }
         if prompt.len() > room && !self.truncation {
             return Err(Error::input(format!(
-                "the prompt's {} tokens and {n} new ones are more than the model's context of {context_len}",
+                "the prompt's {} tokens and {n} new ones exceed the model's context of {context_len}",
                 prompt.len()
             ))
             .hint("use a shorter prompt or a smaller `max_new_tokens`, or set `truncation` to keep the prompt's end"));

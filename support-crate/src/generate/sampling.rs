@@ -98,7 +98,7 @@ impl<'a> Sampler<'a> {
         }
         // Without an early exit, so that the compiler can test many at once.
         if self.scores.iter().fold(false, |bad, &score| bad | score.is_nan() | (score == f32::INFINITY)) {
-            Err(Error::system("the model's logits are not numbers (NaN or infinity)").hint(DAMAGED))
+            Err(Error::system("the model's logits are not finite (NaN or infinity)").hint(DAMAGED))
         } else {
             Ok(())
         }
@@ -186,8 +186,7 @@ fn most_likely(scores: &[f32]) -> Result<(u32, f32)> {
 }
 
 fn no_token() -> Error {
-    Error::system("there is no token to choose: the model gives every token that is allowed a probability of 0")
-        .hint(DAMAGED)
+    Error::system("no token can be chosen: the model gives every allowed token a probability of 0").hint(DAMAGED)
 }
 
 #[cfg(test)]

@@ -44,11 +44,11 @@ fn logits_that_are_no_numbers_are_an_error() {
     for options in [GenerateOptions::default(), sampling()] {
         for damaged in [[f32::NAN, f32::NAN], [0.0, f32::NAN], [f32::INFINITY, 0.0]] {
             let error = next(&damaged, &[], &[], &options).unwrap_err().to_string();
-            assert!(error.contains("logits are not numbers (NaN"), "{error}");
+            assert!(error.contains("logits are not finite (NaN"), "{error}");
         }
         for (impossible, forbidden) in [([f32::NEG_INFINITY; 2], &[][..]), ([0.0, f32::NEG_INFINITY], &[0])] {
             let error = next(&impossible, &[], forbidden, &options).unwrap_err().to_string();
-            assert!(error.contains("no token to choose"), "{error}");
+            assert!(error.contains("no token can be chosen"), "{error}");
         }
     }
 }

@@ -103,11 +103,11 @@ fn buffer_bytes(cache: Option<usize>, free: Option<usize>) -> Result<usize> {
     let free = free.unwrap_or(usize::MAX);
     if free < 2 * needed {
         return Err(Error::system(format!(
-            "measuring the memory bandwidth takes {} MiB and leaves as many free: {} MiB are free",
+            "measuring the memory bandwidth takes {} MiB and leaves as much free, but only {} MiB are free",
             needed >> 20,
             free >> 20
         ))
-        .hint(format!("free {} MiB: drop models that are no longer needed", (2 * needed) >> 20)));
+        .hint(format!("make {} MiB available: drop models that are no longer needed", (2 * needed) >> 20)));
     }
     Ok(needed.max(BUFFER.min(free / PART_OF_FREE)))
 }
@@ -117,7 +117,7 @@ fn buffer(bytes: usize) -> Result<Vec<u64>> {
     let len = bytes / size_of::<u64>();
     let mut buffer = Vec::new();
     let reserved = buffer.try_reserve_exact(len);
-    reserved.map_err(|cause| Error::system(format!("no memory for a buffer of {} MiB: {cause}", bytes >> 20)))?;
+    reserved.map_err(|cause| Error::system(format!("cannot allocate a buffer of {} MiB: {cause}", bytes >> 20)))?;
     buffer.resize(len, 1);
     Ok(buffer)
 }
@@ -207,8 +207,11 @@ mod tests {
         assert_eq!(buffer_bytes(None, None).unwrap(), BUFFER);
         assert_eq!(buffer_bytes(Some(mib(105)), Some(mib(840))).unwrap(), mib(420));
         let error = buffer_bytes(Some(mib(105)), Some(mib(839))).unwrap_err();
-        assert!(error.to_string().contains("takes 420 MiB and leaves as many free: 839 MiB are free"), "{error}");
-        assert!(error.hint_text().is_some_and(|hint| hint.contains("free 840 MiB")));
+        assert!(
+            error.to_string().contains("takes 420 MiB and leaves as much free, but only 839 MiB are free"),
+            "{error}"
+        );
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("make 840 MiB available")));
     }
 
     #[test]

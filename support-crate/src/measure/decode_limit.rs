@@ -41,7 +41,7 @@ impl DecodeLimit {
         let gb_per_s = bandwidth.gb_per_s;
         if bytes_per_token == 0 || !(gb_per_s > 0.0 && gb_per_s.is_finite()) {
             return Err(Error::input(format!("{bytes_per_token} bytes per token at {gb_per_s} GB/s set no limit"))
-                .hint("give the bytes of the weights that one token takes, and a bandwidth that was measured"));
+                .hint("give the bytes of weights that are read for each token, and a measured bandwidth"));
         }
         Ok(Self { bytes_per_token, gb_per_s })
     }

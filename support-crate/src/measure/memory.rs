@@ -37,8 +37,8 @@ pub fn peak_memory() -> Result<usize> {
 /// A system that cannot, or does not allow it: anything but Linux, and some containers.
 pub fn reset_peak_memory() -> Result<()> {
     fs::write(CLEAR_REFS, "5")
-        .context(|| format!("the memory peak cannot be reset through {CLEAR_REFS}"))
-        .map_err(|error| error.hint("this needs Linux; without it, start a new process for each measurement"))
+        .context(|| format!("peak memory cannot be reset through {CLEAR_REFS}"))
+        .map_err(|error| error.hint("this needs Linux; elsewhere, start a new process for each measurement"))
 }
 
 /// What `run` returns, and by how many bytes the process grew at its peak meanwhile.

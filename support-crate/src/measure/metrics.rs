@@ -64,7 +64,9 @@ pub struct Runs {
 /// The first error of `run`; no repeats; a figure that is not finite.
 pub fn repeat(repeats: usize, mut run: impl FnMut() -> Result<Metrics>) -> Result<Runs> {
     if repeats == 0 {
-        return Err(Error::input("`repeats` is 0").hint("run it at least once; six or more give a useful interval"));
+        return Err(
+            Error::input("`repeats` is 0").hint("run it at least once; six or more runs give a useful interval")
+        );
     }
     Runs::of((0..repeats).map(|_| interrupt::check().and_then(|()| run())).collect::<Result<_>>()?)
 }

@@ -35,13 +35,16 @@ impl Cut {
         let window = window.unwrap_or(context_len.min(DEFAULT_WINDOW));
         if window < 2 || window > context_len {
             return Err(Error::input(format!(
-                "a window of {window} tokens; it must lie between 2 and the model's context of {context_len}"
+                "the window is {window} tokens; it must lie between 2 and the model's context of {context_len}"
             )));
         }
         let stride = stride.unwrap_or(window / 2);
         // Each window needs a token of context for the first one that it scores.
         if stride == 0 || stride >= window {
-            return Err(Error::input(format!("a stride of {stride} tokens; it must lie between 1 and {}", window - 1)));
+            return Err(Error::input(format!(
+                "the stride is {stride} tokens; it must lie between 1 and {}",
+                window - 1
+            )));
         }
         Ok(Self { window, stride })
     }

@@ -40,9 +40,9 @@ impl LogitPositions {
     /// None of `seq_len` positions, or more than there are.
     pub(super) fn check(self, seq_len: usize) -> Result<()> {
         match self {
-            Self::LastN(count) if !(1..=seq_len).contains(&count) => {
-                Err(Error::input(format!("logits of the last {count} positions of {seq_len}")))
-            }
+            Self::LastN(count) if !(1..=seq_len).contains(&count) => Err(Error::input(format!(
+                "logits of the last {count} positions were asked for; the number must lie between 1 and {seq_len}"
+            ))),
             _ => Ok(()),
         }
     }
@@ -73,7 +73,7 @@ impl TokenBatch {
     pub fn new(rows: &[Vec<u32>]) -> Result<Self> {
         if let Some(row) = rows.iter().find(|row| row.len() != rows[0].len()) {
             return Err(Error::input(format!(
-                "sequences of {} and {} tokens do not make a batch",
+                "sequences of {} and {} tokens cannot share a batch",
                 rows[0].len(),
                 row.len()
             ))
@@ -88,7 +88,7 @@ impl TokenBatch {
         }
         if ids.is_empty() {
             return Err(
-                Error::input("the sequence holds no tokens").hint("a model needs at least one token to go on from")
+                Error::input("the sequence holds no tokens").hint("a model needs at least one token to continue from")
             );
         }
         Ok(Self { ids, batch, attention_mask: None })
@@ -164,7 +164,7 @@ impl Logits {
     pub fn new(values: Vec<f32>, batch: usize, vocab_size: usize) -> Result<Self> {
         if batch == 0 || vocab_size == 0 || values.is_empty() || !values.len().is_multiple_of(batch * vocab_size) {
             return Err(Error::system(format!(
-                "{} logits do not fill rows of {vocab_size} for {batch} sequences",
+                "{} logits do not make whole rows of {vocab_size} for {batch} sequences",
                 values.len()
             )));
         }
@@ -191,7 +191,7 @@ impl Logits {
     /// # Panics
     /// If `sequence` is not below `batch()` or `position` not below `positions()`, as with indexing.
     pub fn row(&self, sequence: usize, position: usize) -> &[f32] {
-        assert!(position < self.positions(), "position {position} of {}", self.positions());
+        assert!(position < self.positions(), "position {position} is out of range for {} positions", self.positions());
         let start = (sequence * self.positions() + position) * self.vocab_size;
         &self.values[start..start + self.vocab_size]
     }

@@ -105,11 +105,8 @@ impl KvCache {
         }
         let total = self.past_len + tokens.seq_len();
         if total > self.capacity {
-            return Err(Error::input(format!(
-                "{total} tokens are more than the cache's capacity of {}",
-                self.capacity
-            ))
-            .hint("make the cache with room for the prompt and the new tokens"));
+            return Err(Error::input(format!("{total} tokens exceed the cache's capacity of {}", self.capacity))
+                .hint("make the cache with room for the prompt and the new tokens"));
         }
         Ok(())
     }
@@ -169,8 +166,8 @@ pub(super) fn check_cache_room(device: Device, needed: f64, batch: usize, capaci
 pub(super) fn no_cache_room(needed: f64, batch: usize, capacity: usize, free: Option<usize>) -> Error {
     let gib = |bytes: f64| bytes / f64::from(1 << 30);
     let free = match free {
-        Some(free) => format!("{:.2} GiB are free", gib(free as f64)),
-        None => "more than the system gives".to_owned(),
+        Some(free) => format!("but only {:.2} GiB are free", gib(free as f64)),
+        None => "more than the system provides".to_owned(),
     };
     Error::input(format!("a cache of {batch} sequences of {capacity} tokens needs {:.2} GiB, {free}", gib(needed)))
         .hint("use a smaller batch or fewer tokens, or drop models that are no longer needed")
@@ -298,7 +295,7 @@ mod tests {
     fn a_full_cache_says_so() {
         let cache = KvCache::new(ModelIdentity::new(), 1, 2, CacheStorage::nothing());
         let error = cache.check_room(&batch(&[&[1, 1, 1]])).unwrap_err();
-        assert!(error.to_string().contains("3 tokens are more than the cache's capacity of 2"), "{error}");
+        assert!(error.to_string().contains("3 tokens exceed the cache's capacity of 2"), "{error}");
         assert!(cache.check_room(&batch(&[&[1], &[1]])).is_err());
     }
 }

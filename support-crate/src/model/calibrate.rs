@@ -34,7 +34,7 @@ pub fn calibrate(
     granularity: Granularity,
 ) -> Result<Calibration> {
     if loaded.model.info().quant_state_bytes > 0 {
-        return Err(Error::input(format!("`{}` is quantized already", loaded.model_id))
+        return Err(Error::input(format!("`{}` is already quantized", loaded.model_id))
             .hint("calibrate the model in full precision: quantized layers pass on inputs that are already off"));
     }
     if prompts.is_empty() {

@@ -83,7 +83,7 @@ impl FromStr for Engine {
             "kernels" => Ok(Self::Kernels),
             "candle" | "candle-ops" => Ok(Self::Candle),
             "tch" | "tch-ops" => Ok(Self::Tch),
-            _ => Err(Error::input(format!("unknown engine `{text}`")).hint("kernels, candle or tch")),
+            _ => Err(Error::input(format!("unknown engine `{text}`")).hint("use kernels, candle or tch")),
         }
     }
 }

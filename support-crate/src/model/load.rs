@@ -227,7 +227,7 @@ fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &Lo
     };
     let quantization = match (config.quantization.clone(), &options.quantization) {
         (Some(_), Some(_)) => {
-            return Err(Error::input("the checkpoint is quantized already").hint("load it without `quantization`"));
+            return Err(Error::input("the checkpoint is already quantized").hint("load it without `quantization`"));
         }
         (of_checkpoint, wanted) => of_checkpoint.or_else(|| wanted.clone()),
     };

@@ -172,7 +172,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// # Errors
     /// A file that cannot be written, or a model that has no weights to save.
     fn save_weights(&self, file: &Path) -> Result<()> {
-        Err(Error::input(format!("a model of {} has nothing to write to {}", self.info().engine, file.display())))
+        Err(Error::input(format!("a model on {} has no weights to write to {}", self.info().engine, file.display())))
     }
 
     /// An empty cache for `batch` sequences of at most `capacity` tokens, prompt and new tokens.
@@ -212,7 +212,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         let ascending = rows.windows(2).all(|pair| pair[0] < pair[1]);
         if rows.is_empty() || !ascending || rows.iter().any(|&row| row >= cache.batch()) {
             return Err(Error::input(format!(
-                "rows {rows:?} of a cache of {} sequences; they must exist and ascend",
+                "cannot keep rows {rows:?} of a cache of {} sequences; they must exist and be in ascending order",
                 cache.batch()
             )));
         }
@@ -258,7 +258,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         positions.check(tokens.seq_len())?;
         if tokens.attention_mask().is_some() && !self.padded_batches() {
             let info = self.info();
-            return Err(Error::input(format!("{} on {} takes no padding", info.architecture, info.engine))
+            return Err(Error::input(format!("{} on {} does not support padding", info.architecture, info.engine))
                 .hint("give it sequences one by one, or of equal length"));
         }
         let Some(cache) = cache else {
@@ -280,13 +280,13 @@ pub type InputObserver<'a> = dyn Fn(&str, &[f32], usize) -> Result<()> + 'a;
 
 /// The error for a format in which an engine cannot keep keys and values.
 fn no_cache_in(dtype: Precision, info: &ModelInfo) -> Error {
-    Error::input(format!("there are no keys and values in {dtype} in {} on {}", info.engine, info.device))
-        .hint("leave it to the model, or take `Engine::Kernels` on the CPU, which has float32 and float16")
+    Error::input(format!("keys and values in {dtype} are not supported by {} on {}", info.engine, info.device))
+        .hint("leave the format to the model, or use `Engine::Kernels` on the CPU, which has float32 and float16")
 }
 
 fn cannot_be_observed(info: &ModelInfo) -> Error {
-    Error::input(format!("the inputs of layers cannot be seen in {} on {}", info.engine, info.device))
-        .hint("take `Device::Cpu` and `Engine::Kernels`")
+    Error::input(format!("the inputs of layers cannot be observed in {} on {}", info.engine, info.device))
+        .hint("use `Device::Cpu` and `Engine::Kernels`")
 }
 
 /// Makes sure that the model knows these tokens and has room for them.
@@ -296,7 +296,7 @@ fn check_tokens(info: &ModelInfo, tokens: &TokenBatch, past_len: usize) -> Resul
     }
     let total = past_len + tokens.seq_len();
     if total > info.context_len {
-        return Err(Error::input(format!("{total} tokens are more than the model's context of {}", info.context_len))
+        return Err(Error::input(format!("{total} tokens exceed the model's context of {}", info.context_len))
             .hint("use a shorter prompt or generate fewer tokens"));
     }
     Ok(())

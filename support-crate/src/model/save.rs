@@ -52,8 +52,8 @@ impl Loaded {
         // A folder becomes a checkpoint when its config is there.
         let names: Vec<&str> = others.chain([TOKENIZER, WEIGHTS, CONFIG]).collect();
         if let Some(name) = names.iter().chain([&WEIGHTS_INDEX]).find(|name| folder.join(name).exists()) {
-            return Err(Error::input(format!("{} holds a {name} already", folder.display()))
-                .hint("take another folder, or remove the checkpoint in it first"));
+            return Err(Error::input(format!("{} already holds a {name}", folder.display()))
+                .hint("use another folder, or remove the checkpoint from this one first"));
         }
         let incomplete = folder.join(format!(".quantlab-{}.incomplete", std::process::id()));
         fs::create_dir_all(&incomplete).context(|| format!("cannot create a folder in {}", folder.display()))?;

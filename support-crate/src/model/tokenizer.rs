@@ -124,9 +124,10 @@ impl Tokenizer {
         let (id, token) = &self.highest;
         if *id as usize >= model_vocab_size {
             return Err(Error::format(format!(
-                "{file} does not fit the weights: token {token:?} has id {id}, the model's vocabulary has {model_vocab_size} tokens"
+                "{file} does not match the weights: token {token:?} has id {id}, but the model's vocabulary has \
+                 {model_vocab_size} tokens"
             ))
-            .hint("take tokenizer and weights from the same model"));
+            .hint("use the tokenizer and the weights of the same model"));
         }
         Ok(())
     }

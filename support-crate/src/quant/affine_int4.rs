@@ -77,7 +77,8 @@ impl AffineInt4 {
         if group_size > 0 && group_size.is_multiple_of(32) {
             return Ok(());
         }
-        Err(Error::input(format!("a group of {group_size} weights")).hint("a multiple of 32; 128 and 32 are usual"))
+        Err(Error::input(format!("groups cannot have {group_size} weights"))
+            .hint("use a multiple of 32; 128 and 32 are usual"))
     }
 
     /// Checks that rows of `columns` weights are whole groups.
@@ -88,7 +89,8 @@ impl AffineInt4 {
         if columns.is_multiple_of(group_size) {
             return Ok(());
         }
-        Err(Error::input(format!("{columns} inputs are no whole groups of {group_size}")).hint("take smaller groups"))
+        Err(Error::input(format!("{columns} inputs cannot be divided into groups of {group_size}"))
+            .hint("use smaller groups"))
     }
 
     /// The dequantized weights, row after row.
@@ -152,7 +154,7 @@ pub fn quantize_int4_groups<T: Float>(
     AffineInt4::check_rows(weights.len(), group_size)?;
     if (packed.len(), scales.len()) != (weights.len() / 2, weights.len() / group_size) {
         return Err(Error::input(format!(
-            "room for {} bytes and {} groups, for {} weights in groups of {group_size}",
+            "there is room for {} bytes and {} groups, for {} weights in groups of {group_size}",
             packed.len(),
             scales.len(),
             weights.len()
@@ -242,7 +244,7 @@ mod tests {
     fn what_cannot_be_quantized_says_so() {
         let error =
             |weights: &[f32], columns, group| AffineInt4::quantize(weights, columns, group).unwrap_err().to_string();
-        assert!(error(&[1.0; 64], 32, 48).contains("a group of 48"));
+        assert!(error(&[1.0; 64], 32, 48).contains("groups cannot have 48"));
         assert!(error(&[1.0; 96], 48, 32).contains("48 inputs"));
         assert!(error(&[1.0; 64], 48, 32).contains("not a matrix"));
         let mut weights = [1.0; 64];

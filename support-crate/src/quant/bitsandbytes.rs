@@ -64,7 +64,7 @@ pub(super) fn read(value: &Value) -> Result<QuantizationConfig> {
         None if head_is_skipped => Head::AsLoaded,
         None => Head::AsLayers,
         Some("int8") => Head::Int8,
-        Some(other) => return Err(Error::format(format!("`head` is {other:?}")).hint("only \"int8\" is known")),
+        Some(other) => return Err(Error::format(format!("`head` is {other:?}")).hint("only \"int8\" is supported")),
     };
     let compute_dtype = match keys.bnb_4bit_compute_dtype {
         Some(name) => name.parse().context(|| "`bnb_4bit_compute_dtype`")?,

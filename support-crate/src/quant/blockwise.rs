@@ -21,7 +21,8 @@ pub fn check_blocksize(blocksize: usize) -> Result<()> {
     if blocksize.is_power_of_two() && (32..=MAX_BLOCKSIZE).contains(&blocksize) {
         return Ok(());
     }
-    Err(Error::input(format!("a blocksize of {blocksize}")).hint("a power of two from 32 to 4096; 64 is usual"))
+    Err(Error::input(format!("the blocksize cannot be {blocksize}"))
+        .hint("use a power of two from 32 to 4096; 64 is usual"))
 }
 
 /// Quantizes weights, block after block, to codes of 4 bits.

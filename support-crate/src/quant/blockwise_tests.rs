@@ -27,7 +27,7 @@ fn dequantize<T: Float>(quant_type: FourBit, blocksize: usize, packed: &[u8], ab
 fn blocksizes_are_powers_of_two_from_32_to_4096() {
     let allowed: Vec<usize> = (0..10_000).filter(|&size| check_blocksize(size).is_ok()).collect();
     assert_eq!(allowed, [32, 64, 128, 256, 512, 1024, 2048, 4096]);
-    assert!(check_blocksize(100).unwrap_err().to_string().contains("a blocksize of 100"));
+    assert!(check_blocksize(100).unwrap_err().to_string().contains("the blocksize cannot be 100"));
 }
 
 #[test]

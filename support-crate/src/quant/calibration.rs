@@ -152,7 +152,8 @@ impl Calibrator {
         if let CalibrationMethod::Percentile(percent) = method
             && !(percent > 0.0 && percent <= 100.0)
         {
-            return Err(Error::input(format!("a percentile of {percent}")).hint("above 0 and at most 100; try 99.99"));
+            return Err(Error::input(format!("the percentile cannot be {percent}"))
+                .hint("it must be above 0 and at most 100; try 99.99"));
         }
         Ok(Self { method, granularity, layers: Vec::new(), index_of: HashMap::new() })
     }
@@ -179,7 +180,7 @@ impl Calibrator {
             }
         };
         if observed.channels != channels {
-            return Err(Error::input(format!("{channels} inputs for each token, after {}", observed.channels)));
+            return Err(Error::input(format!("{channels} inputs for each token, but {} before", observed.channels)));
         }
         observed.tokens += tokens;
         let mut buffer = vec![0.0; inputs.len()];

@@ -83,7 +83,7 @@ fn what_cannot_be_calibrated_is_refused_and_not_counted() {
     assert!(refused(&mut calibrator, &[1.0, f32::NAN], 2).contains("h.0.c_fc: input 1 is NaN"));
     assert!(calibrator.clone().finish().unwrap_err().to_string().contains("no layer was observed"));
     calibrator.observe("h.0.c_fc", &[1.0_f32; 4], 2).unwrap();
-    assert!(refused(&mut calibrator, &[1.0; 3], 3).contains("3 inputs for each token, after 2"));
+    assert!(refused(&mut calibrator, &[1.0; 3], 3).contains("3 inputs for each token, but 2 before"));
     assert_eq!(calibrator.finish().unwrap().layers()[0].tokens, 2);
 }
 

@@ -217,7 +217,7 @@ impl FromStr for FourBit {
         match text.trim().to_ascii_lowercase().as_str() {
             "nf4" => Ok(Self::Nf4),
             "fp4" => Ok(Self::Fp4),
-            _ => Err(Error::input(format!("unknown 4-bit type `{text}`")).hint("nf4 or fp4")),
+            _ => Err(Error::input(format!("unknown 4-bit type `{text}`")).hint("use nf4 or fp4")),
         }
     }
 }

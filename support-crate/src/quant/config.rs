@@ -138,7 +138,7 @@ impl QuantizationConfig {
         let config = match value.get("quant_method").and_then(Value::as_str) {
             None | Some(bitsandbytes::METHOD) => bitsandbytes::read(value)?,
             Some(other) => {
-                return Err(Error::format(format!("a checkpoint quantized with {other:?}"))
+                return Err(Error::format(format!("checkpoints quantized with {other:?} are not supported"))
                     .hint("only bitsandbytes checkpoints can be read"));
             }
         };
@@ -211,7 +211,7 @@ impl QuantizationConfig {
     /// # Errors
     /// A name that the model does not have.
     pub fn check_modules(&self, modules: &[String]) -> Result<()> {
-        let like = || format!("its layers are called like `{}`", modules.first().map_or("", String::as_str));
+        let like = || format!("its layers have names like `{}`", modules.first().map_or("", String::as_str));
         let is_known = |skipped: &String| modules.iter().any(|module| names(skipped, module));
         let mut skipped = self.skip_modules.iter().flatten();
         if let Some(skipped) = skipped.find(|skipped| *skipped != "lm_head" && !is_known(skipped)) {
@@ -253,7 +253,7 @@ impl FromStr for QuantizationConfig {
         found.map(|config| config()).ok_or_else(|| {
             let made = FORMATS.iter().filter(|format| format.config.is_some());
             let known: Vec<&str> = made.map(|format| format.name).collect();
-            Error::input(format!("{text:?} is no format of weights")).hint(known.join(", "))
+            Error::input(format!("{text:?} is not a weight format")).hint(known.join(", "))
         })
     }
 }

@@ -33,7 +33,7 @@ fn what_is_not_understood_is_named() {
         (json!({ "load_in_4bit": true, "bnb_4bit_quant_type": "nf3" }), "nf3"),
         (json!({ "load_in_4bit": true, "load_in_8bit": true }), "both true"),
         (json!({}), "both false"),
-        (json!({ "load_in_8bit": true, "llm_int8_threshold": -1.0 }), "threshold of -1"),
+        (json!({ "load_in_8bit": true, "llm_int8_threshold": -1.0 }), "threshold cannot be -1"),
         (json!({ "load_in_8bit": 3 }), "`quantization_config`"),
         (json!({ "load_in_8bit": true, "head": "int4" }), "`head` is \"int4\""),
         (json!({ "load_in_4bit": true, "bnb_4bit_quant_storage": "bfloat16" }), "bnb_4bit_quant_storage"),
@@ -43,7 +43,7 @@ fn what_is_not_understood_is_named() {
     }
     let config = QuantizationConfig::four_bit(FourBitOptions { blocksize: 48, ..FourBitOptions::default() });
     assert!(config.check().unwrap_err().to_string().contains("48"));
-    assert!(QuantizationConfig::int4(16).check().unwrap_err().to_string().contains("a group of 16"));
+    assert!(QuantizationConfig::int4(16).check().unwrap_err().to_string().contains("groups cannot have 16"));
 }
 
 #[test]

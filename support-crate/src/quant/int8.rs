@@ -50,7 +50,7 @@ impl Int8Rows {
         let rows = count_rows("int8 weights", values.len(), columns)?;
         check_columns(columns)?;
         if scb.is_empty() {
-            return Err(Error::format(format!("int8 weights without the scales (SCB) of their {rows} rows")));
+            return Err(Error::format(format!("the int8 weights have no scales (SCB) for their {rows} rows")));
         }
         if scb.len() != rows {
             return Err(Error::format(format!("{} scales (SCB) for int8 weights of {rows} rows", scb.len())));
@@ -107,7 +107,9 @@ impl Int8Rows {
 
 fn check_columns(columns: usize) -> Result<()> {
     if columns > MAX_COLUMNS {
-        return Err(Error::input(format!("int8 rows of {columns}; products fit into int32 up to {MAX_COLUMNS}")));
+        return Err(Error::input(format!(
+            "int8 rows of {columns} numbers are too long: sums of products fit into int32 up to {MAX_COLUMNS}"
+        )));
     }
     Ok(())
 }
@@ -134,7 +136,7 @@ pub fn quantize_rows_int8<T: Float>(weights: &[T], columns: usize, values: &mut 
     check_columns(columns)?;
     if (values.len(), scb.len()) != (weights.len(), rows) {
         return Err(Error::input(format!(
-            "room for {} int8 and {} scales (SCB), for {} weights in {rows} rows",
+            "there is room for {} int8 values and {} scales (SCB), for {} weights in {rows} rows",
             values.len(),
             scb.len(),
             weights.len()

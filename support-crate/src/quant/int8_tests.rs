@@ -27,7 +27,7 @@ fn weights_and_lengths_that_are_no_matrix_are_refused() {
 #[test]
 fn scales_that_are_missing_or_wrong_are_refused() {
     let refused = |scb: &[f32]| Int8Rows::new(vec![1; 6], scb.to_vec(), 3).unwrap_err().to_string();
-    assert!(refused(&[]).contains("without the scales (SCB) of their 2 rows"));
+    assert!(refused(&[]).contains("have no scales (SCB) for their 2 rows"));
     assert!(refused(&[1.0]).contains("1 scales (SCB) for int8 weights of 2 rows"));
     assert!(refused(&[1.0; 3]).contains("3 scales (SCB)"));
     assert!(refused(&[1.0, f32::INFINITY]).contains("the scale (SCB) of row 1 is inf"));

@@ -65,8 +65,8 @@ impl Int8Tokens {
 /// A threshold that is negative or NaN.
 pub(crate) fn check_threshold(threshold: f32) -> Result<()> {
     if threshold.is_nan() || threshold < 0.0 {
-        return Err(Error::input(format!("an outlier threshold of {threshold}"))
-            .hint("6 is usual; 0 quantizes all inputs (llm_int8_threshold)"));
+        return Err(Error::input(format!("the outlier threshold cannot be {threshold}"))
+            .hint("use 0 or more: 6 is usual, and 0 quantizes all inputs (llm_int8_threshold)"));
     }
     Ok(())
 }

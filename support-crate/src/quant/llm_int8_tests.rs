@@ -34,8 +34,8 @@ fn bad_arguments_are_named() {
     };
     assert!(refused(&[1.0; 4], None, 6.0).contains("4 inputs in rows of 3"));
     assert!(refused(&[1.0; 3], Some(&[1.0; 3]), 6.0).contains("a bias of 3 numbers for weights of 2 rows"));
-    assert!(refused(&[1.0; 3], None, -1.0).contains("threshold of -1"));
-    assert!(refused(&[1.0; 3], None, f32::NAN).contains("threshold of NaN"));
+    assert!(refused(&[1.0; 3], None, -1.0).contains("threshold cannot be -1"));
+    assert!(refused(&[1.0; 3], None, f32::NAN).contains("threshold cannot be NaN"));
     assert!(refused(&[1.0, 1.0, f32::INFINITY], None, 6.0).contains("input 2 is inf"));
 }
 

@@ -85,7 +85,7 @@ impl NestedAbsmax {
         let (mut quantized, mut scales) = (Vec::with_capacity(absmax.len()), Vec::new());
         for block in centred.chunks(NESTED_BLOCKSIZE) {
             let Some(largest) = absolute_maximum(block) else {
-                return Err(Error::input(format!("absmax values so large that their mean is {offset}")));
+                return Err(Error::input(format!("the absmax values are so large that their mean is {offset}")));
             };
             scales.push(largest);
             if largest == 0.0 {
@@ -110,7 +110,7 @@ impl NestedAbsmax {
     /// that is NaN or infinite.
     pub fn new(quantized: Vec<u8>, absmax: Vec<f32>, code: &[f32], offset: f32) -> Result<Self> {
         let Ok(code) = <[f32; 256]>::try_from(code) else {
-            return Err(Error::format(format!("a nested code of {} numbers; 8 bits stand for 256", code.len())));
+            return Err(Error::format(format!("the nested code has {} numbers; 8 bits stand for 256", code.len())));
         };
         let blocks = quantized.len().div_ceil(NESTED_BLOCKSIZE);
         if absmax.len() != blocks {
@@ -203,8 +203,8 @@ mod tests {
         let refused = |quantized: usize, absmax: &[f32], code: &[f32], offset: f32| {
             NestedAbsmax::new(vec![0; quantized], absmax.to_vec(), code, offset).unwrap_err().to_string()
         };
-        assert!(refused(256, &[1.0], &[], 0.0).contains("a nested code of 0 numbers"));
-        assert!(refused(256, &[1.0], &code[1..], 0.0).contains("a nested code of 255 numbers"));
+        assert!(refused(256, &[1.0], &[], 0.0).contains("the nested code has 0 numbers"));
+        assert!(refused(256, &[1.0], &code[1..], 0.0).contains("the nested code has 255 numbers"));
         assert!(refused(257, &[1.0], code, 0.0).contains("1 nested absmax values for 257"));
         assert!(refused(256, &[1.0, 1.0], code, 0.0).contains("there are 1 blocks"));
         assert!(refused(256, &[f32::NAN], code, 0.0).contains("nested absmax 0 is NaN"));

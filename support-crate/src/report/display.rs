@@ -58,7 +58,7 @@ pub(crate) fn save(path: &Path, content: &[u8]) -> Result<()> {
     std::fs::write(path, content).map_err(|error| {
         Error::from(error)
             .context(format!("writing {}", path.display()))
-            .hint("does the folder exist, and may you write to it?")
+            .hint("does the folder exist, and can you write to it?")
     })
 }
 

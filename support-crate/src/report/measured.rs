@@ -166,9 +166,9 @@ impl Bandwidth {
 impl DecodeLimit {
     /// The limit as a table, with what it is made of.
     pub fn table(&self) -> Result<Table> {
-        Table::new("Limit that memory sets to decoding one sequence")
+        Table::new("Memory's limit on decoding one sequence")
             .headings([("quantity", ""), ("value", ""), ("unit", "")])?
-            .row(("weights read for each token", figure(self.bytes_per_token as f64 / 1e6), "MB"))?
+            .row(("weights read per token", figure(self.bytes_per_token as f64 / 1e6), "MB"))?
             .row(("memory bandwidth", figure(self.gb_per_s), "GB/s"))?
             .row(("limit", figure(self.tokens_per_s()), "tokens/s"))
     }

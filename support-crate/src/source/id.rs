@@ -128,7 +128,7 @@ impl FromStr for ModelId {
 }
 
 const FORMS: &str = "an id is `owner/name` or `owner/name@revision` (the Hub), `owner/name:FILE.gguf`, \
-                     a path of a folder or of a .gguf file, `smollm2`, `smollm2:float32`, `embedded`, `embedded:qat`, or \
+                     the path of a folder or a .gguf file, `smollm2`, `smollm2:float32`, `embedded`, `embedded:qat`, or \
                      `random:gpt2`";
 
 /// `name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, with an optional `@revision`.

@@ -41,8 +41,9 @@ pub(super) fn cannot_open(path: &Path, cause: io::Error) -> Error {
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let error = Error::from(cause);
     if is_link && !path.exists() {
-        return error.context(format!("cannot open {}: it is a link that leads nowhere", path.display())).hint(
-            "copy what links lead to, not the links (`cp -rL`; the Hub's cache is made of links), or download it again",
+        return error.context(format!("cannot open {}: it is a broken link", path.display())).hint(
+            "copy what the links point to, not the links (`cp -rL`; the Hub's cache is made of links), or download it \
+             again",
         );
     }
     error.context(format!("cannot open {}", path.display()))
@@ -57,7 +58,7 @@ pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
     if file.metadata().context(cannot)?.len() > limit {
         return Err(Error::format(format!("{} has more than {} MiB", path.display(), limit >> 20))
-            .hint("that is not what its name says; download or copy it again"));
+            .hint("a file of that name is never that large; download or copy it again"));
     }
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).context(cannot)?;
@@ -70,7 +71,7 @@ pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
 /// Source: git-lfs, `docs/spec.md`.
 pub(crate) fn check_is_content(name: impl fmt::Display, bytes: &[u8]) -> Result<()> {
     if bytes.starts_with(b"version https://git-lfs.github.com/spec/v1") {
-        return Err(Error::format(format!("{name} is only a pointer of Git LFS's to the file"))
+        return Err(Error::format(format!("{name} is only a Git LFS pointer to the file"))
             .hint("run `git lfs install` and then `git lfs pull` in its folder, or give the model's id instead"));
     }
     Ok(())

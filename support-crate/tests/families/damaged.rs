@@ -38,7 +38,7 @@ fn numbers_that_make_no_sense() {
     for (name, key, value, said) in [
         ("olmo2", "num_attention_heads", json!(6), "cannot be divided"),
         ("olmo2", "num_key_value_heads", json!(3), "evenly"),
-        ("qwen3", "head_dim", json!(7), "not an even part"),
+        ("qwen3", "head_dim", json!(7), "need an even part"),
         ("qwen3", "head_dim", json!(0), "`head_dim`"),
         ("qwen3", "rope_theta", json!(0.0), "`rope_theta`"),
         ("qwen3", "rope_theta", json!("fast"), "`rope_theta`"),

@@ -19,7 +19,7 @@ fn a_padded_batch() {
         mask[1][0] = false;
         let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap().with_attention_mask(&mask).unwrap();
         let error = loaded.model.forward(&tokens, None, LogitPositions::Last).unwrap_err().to_string();
-        assert!(error.contains("takes no padding") && error.contains("one by one"), "{error}");
+        assert!(error.contains("does not support padding") && error.contains("one by one"), "{error}");
     }
 }
 
@@ -40,7 +40,7 @@ fn another_engine_another_format_and_a_quantized_one() {
         if is_exact {
             drop(half.unwrap());
         } else {
-            expect(&half, &["in bfloat16", "positions would be rounded", "take float32"]);
+            expect(&half, &["in bfloat16", "positions would be rounded", "use float32"]);
         }
     }
 }
@@ -109,6 +109,9 @@ fn settings_that_would_be_passed_over() {
         let copy = copy(name);
         copy.change_config(|config| config[key] = value);
         let key = if key == "rope_parameters" { "rope_scaling" } else { key };
-        expect(&copy.load(), &["config.json", &format!("`{key}`"), "candle-transformers computes this family with"]);
+        expect(
+            &copy.load(),
+            &["config.json", &format!("`{key}`"), "candle-transformers computes this family only with"],
+        );
     }
 }

@@ -153,7 +153,7 @@ fn sizes() {
             ("the number of layers is 1152921504606846976", |file| file.set("llama.block_count", HUGE)),
             ("has no tensor `model.layers.2.", |file| file.set("llama.block_count", 3_u32)),
             // What is left would be a smaller model.
-            ("tensor `blk.1.attn_k.weight` is no part of a llama model of 1 blocks", |file| {
+            ("tensor `blk.1.attn_k.weight` does not belong to a llama model of 1 blocks", |file| {
                 file.set("llama.block_count", 1_u32);
             }),
         ],
@@ -248,8 +248,8 @@ fn tensors() {
         &[
             ("has no tensor `model.layers.1.self_attn.k_proj.bias`", |file| file.drop_tensor("blk.1.attn_k.bias")),
             ("has shape [32], expected [16]", |file| file.add("blk.0.attn_k.bias", &[QUERIES], F32)),
-            ("`blk.0.attn_output.bias` is no part of a qwen2", |file| file.add("blk.0.attn_output.bias", &[32], F32)),
-            ("`blk.1.ffn_down.bias` is no part of a qwen2", |file| file.add("blk.1.ffn_down.bias", &[32], F32)),
+            ("`blk.0.attn_output.bias` does not belong to a qwen2", |file| file.add("blk.0.attn_output.bias", &[32], F32)),
+            ("`blk.1.ffn_down.bias` does not belong to a qwen2", |file| file.add("blk.1.ffn_down.bias", &[32], F32)),
         ],
     );
     let bytes = llama().bytes();

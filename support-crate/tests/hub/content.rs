@@ -22,8 +22,8 @@ fn a_page_of_the_right_length_is_not_kept() {
         let hub = serve_with(move |request| request.gets(name).then(|| Response::bytes(request, &page)));
         let client = Client::of(&hub);
         let error = client.error(TINY);
-        let said = format!("what came as {name} of {TINY} is something else");
-        assert!(error.contains(&said) && error.contains("have another hash"), "{error}");
+        let said = format!("what arrived as {name} of {TINY} is something else");
+        assert!(error.contains(&said) && error.contains("have the wrong hash"), "{error}");
         assert!(error.contains("begins with `<html> <title>Please log in`"), "{error}");
         assert!(error.contains("a proxy or a login page"), "{error}");
         assert_eq!(hub.firsts(name), [0, 0], "it is tried once more");
@@ -45,7 +45,7 @@ fn a_page_that_came_once_gives_way_to_the_file() {
         let outcome = client.fetch(&[TINY]);
         outcome.result.unwrap();
         assert_complete(&client, &repository);
-        let line = format!("{name}: what came is something else; trying again from the start\n");
+        let line = format!("{name}: what arrived is not the file; trying again from the start\n");
         assert!(outcome.printed.contains(&line), "{}", outcome.printed);
     }
 }

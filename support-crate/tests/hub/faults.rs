@@ -224,5 +224,5 @@ fn what_is_no_hub_is_said_to_be_none() {
     let mut client = Client::of(&hub);
     client.set("HF_ENDPOINT", "no address");
     let error = client.error(TINY);
-    assert!(error.contains("no address") && error.contains("HF_ENDPOINT"), "{error}");
+    assert!(error.contains("not a valid address") && error.contains("HF_ENDPOINT"), "{error}");
 }

@@ -160,7 +160,7 @@ fn two_processes_share_one_download() {
     }
     let mut second = client.start(&[TINY]);
     let mut lines = BufReader::new(second.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line == format!("{WEIGHTS}: waiting for another process that downloads it")));
+    assert!(lines.any(|line| line == format!("{WEIGHTS}: waiting for another process that is downloading it")));
     free.store(true, Ordering::SeqCst);
     assert!(lines.any(|line| line == "ok"));
     second.wait().unwrap();
@@ -307,7 +307,7 @@ fn pickles_are_not_read() {
     repository.files.insert("pytorch_model.bin".to_owned(), weights);
     let hub = serve(repository);
     let error = Client::of(&hub).error(TINY);
-    assert!(error.contains("no model.safetensors") && error.contains("it has pickles"), "{error}");
+    assert!(error.contains("no model.safetensors") && error.contains("its weights are pickles"), "{error}");
     assert!(hub.requests().iter().all(|request| !request.path.contains("pytorch_model")));
 }
 

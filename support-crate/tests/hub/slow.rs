@@ -19,7 +19,7 @@ fn a_small_file_that_trickles_is_given_up_and_resumed() {
     client.set(TIMEOUT, "1");
     let outcome = client.fetch(&[TINY]);
     let error = outcome.result.unwrap_err();
-    assert!(error.contains("the Hub is too slow at config.json of someone/tiny: "), "{error}");
+    assert!(error.contains("the Hub is too slow in sending config.json of someone/tiny: "), "{error}");
     assert!(error.contains(" bytes within 1 s") && error.contains(TIMEOUT), "{error}");
     let size = tiny_repository().files["config.json"].len();
     let firsts = hub.firsts("/config.json");

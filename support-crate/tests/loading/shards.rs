@@ -100,5 +100,5 @@ fn a_shard_that_is_cut_short() {
     let copy = sharded(&GPT2);
     let bytes = fs::read(copy.path("b.safetensors")).unwrap();
     fs::write(copy.path("b.safetensors"), &bytes[..bytes.len() - 1]).unwrap();
-    expect(&copy.load(), &["b.safetensors is not a whole safetensors file", "cut short"]);
+    expect(&copy.load(), &["b.safetensors is not a complete safetensors file", "cut short"]);
 }

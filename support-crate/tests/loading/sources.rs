@@ -147,7 +147,7 @@ fn a_broken_candidate_gives_way_to_the_next() {
         let folder = copy.path("").to_str().unwrap().to_owned();
         let loaded = load_model_and_tokenizer(&[&folder, "embedded"], "float32", Device::Cpu).unwrap();
         assert_eq!((loaded.model_id.as_str(), loaded.skipped.len()), ("embedded", 1));
-        assert!(loaded.skipped[0].reason.contains("not a whole safetensors file"), "{}", loaded.skipped[0].reason);
+        assert!(loaded.skipped[0].reason.contains("not a complete safetensors file"), "{}", loaded.skipped[0].reason);
     }
 }
 

@@ -17,7 +17,7 @@ fn weights_that_are_cut_short() {
         let whole = fs::read(copy.path(WEIGHTS)).unwrap();
         for length in [0, 4, 8, 100, whole.len() / 2, whole.len() - 1] {
             fs::write(copy.path(WEIGHTS), &whole[..length]).unwrap();
-            expect(&copy.load(), &[WEIGHTS, "not a whole safetensors file", "cut short"]);
+            expect(&copy.load(), &[WEIGHTS, "not a complete safetensors file", "cut short"]);
         }
     }
 }
@@ -30,7 +30,7 @@ fn a_header_that_is_longer_than_the_file() {
         for length in [bytes.len() as u64, 1 << 20, 1 << 40, u64::MAX] {
             bytes[..8].copy_from_slice(&length.to_le_bytes());
             fs::write(copy.path(WEIGHTS), &bytes).unwrap();
-            expect(&copy.load(), &[WEIGHTS, "not a whole safetensors file"]);
+            expect(&copy.load(), &[WEIGHTS, "not a complete safetensors file"]);
         }
     }
 }
@@ -40,7 +40,7 @@ fn a_header_that_is_not_json() {
     for (header, family) in ["", "{", "[]", "{\"a\": 1}", "\u{1f600}"].into_iter().zip(FAMILIES.iter().cycle()) {
         let copy = family.copy();
         fs::write(copy.path(WEIGHTS), crate::common::copy::with_header(header, &[])).unwrap();
-        expect(&copy.load(), &[WEIGHTS, "not a whole safetensors file"]);
+        expect(&copy.load(), &[WEIGHTS, "not a complete safetensors file"]);
     }
 }
 
@@ -50,7 +50,7 @@ fn offsets_that_overlap_or_leave_the_file() {
         for offsets in [[0_u64, 256], [1 << 40, (1 << 40) + 256], [256, 0], [u64::MAX - 255, u64::MAX]] {
             let copy = family.copy();
             copy.change_header(|header| header[family.norm]["data_offsets"] = json!(offsets));
-            expect(&copy.load(), &[WEIGHTS, "not a whole safetensors file"]);
+            expect(&copy.load(), &[WEIGHTS, "not a complete safetensors file"]);
         }
     }
 }
@@ -63,7 +63,7 @@ fn two_tensors_in_the_same_place() {
         copy.change_header(|header| {
             header[family.norm]["data_offsets"] = header[other.as_str()]["data_offsets"].clone()
         });
-        expect(&copy.load(), &[WEIGHTS, "not a whole safetensors file", "offset"]);
+        expect(&copy.load(), &[WEIGHTS, "not a complete safetensors file", "offset"]);
     }
 }
 
@@ -99,7 +99,7 @@ fn a_shape_whose_size_overflows() {
         for shape in [vec![u64::MAX, 2], vec![1 << 32, 1 << 32], vec![1 << 62; 3]] {
             let copy = family.copy();
             copy.change_header(|header| header[family.norm]["shape"] = json!(shape));
-            expect(&copy.load(), &[WEIGHTS, "not a whole safetensors file"]);
+            expect(&copy.load(), &[WEIGHTS, "not a complete safetensors file"]);
         }
     }
 }
@@ -150,7 +150,7 @@ fn a_dtype_that_does_not_fit_the_bytes_or_does_not_exist() {
         for dtype in ["F16", "F64", "F128", "", "float32"] {
             let copy = family.copy();
             copy.change_header(|header| header[family.norm]["dtype"] = json!(dtype));
-            expect(&copy.load(), &[WEIGHTS, "not a whole safetensors file"]);
+            expect(&copy.load(), &[WEIGHTS, "not a complete safetensors file"]);
         }
     }
 }

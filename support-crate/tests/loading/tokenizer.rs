@@ -66,7 +66,7 @@ fn a_vocabulary_that_is_smaller_than_a_token_id() {
             let copy = family.copy();
             copy.change_json(TOKENIZER, |tokenizer| tokenizer["model"]["vocab"]["zebra"] = json!(id));
             let token = format!("token \"zebra\" has id {id}");
-            expect(&copy.load(), &["tokenizer.json", "does not fit the weights", &token, "has 384 tokens"]);
+            expect(&copy.load(), &["tokenizer.json", "does not match the weights", &token, "has 384 tokens"]);
         }
     }
 }

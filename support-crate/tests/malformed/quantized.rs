@@ -201,7 +201,7 @@ fn quant_states_that_lie() {
         (NF4, "shape", json!([1_u64 << 40, 1_u64 << 40]), "[1099511627776, 1099511627776]"),
         (NF4, "shape", json!([16384]), "[16384]"),
         (FP4, "shape", json!([-1, 64]), "quant_state"),
-        (NF4, "blocksize", json!(48), "a blocksize of 48"),
+        (NF4, "blocksize", json!(48), "the blocksize cannot be 48"),
         (FP4, "blocksize", json!(128), "absmax"),
         (FP4, "blocksize", json!(0), "block"),
         (FP4, "blocksize", json!(1_u64 << 63), "block"),

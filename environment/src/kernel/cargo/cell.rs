@@ -56,7 +56,7 @@ pub fn build(dir: &Path, args: &[OsString]) -> Result<ExitCode> {
     }
     let note = dir.join("target/cell-call.json");
     remove_if_there(&note)?;
-    let recorder = std::env::current_exe().context("where is this program?")?.with_file_name(RECORDER);
+    let recorder = std::env::current_exe().context("cannot find this program's own path")?.with_file_name(RECORDER);
     let mut command = Command::new(tool("cargo"));
     command.args(args);
     // One wrapper is all that Cargo takes.
@@ -101,7 +101,7 @@ fn linked(call: &Call) -> Option<String> {
 /// Makes the call again, and reports as Cargo does.
 fn compile(Known { call, artifact, .. }: &Known) -> Result<ExitCode> {
     let out_dir = call.args.iter().position(|arg| arg == "--out-dir").and_then(|at| call.args.get(at + 1));
-    let out_dir = out_dir.context("the call of rustc that was kept names no folder")?;
+    let out_dir = out_dir.context("the rustc call that was kept names no folder")?;
     let library = call.folder.join(out_dir).join(LIBRARY);
     // The last cell's library may be loaded under another name: so make a new file, rather than writing into the old
     // one.

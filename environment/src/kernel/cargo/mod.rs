@@ -61,7 +61,7 @@ fn cargo(mut args: Vec<OsString>) -> Result<ExitCode> {
 
 /// `rustup which` is how evcxr finds cargo and rustc.
 fn rustup(args: &[OsString]) -> Result<ExitCode> {
-    let own = std::env::current_exe().context("where is this program?")?;
+    let own = std::env::current_exe().context("cannot find this program's own path")?;
     let own_folder = own.parent().unwrap_or(Path::new("/"));
     match args {
         [which, name] if which == "which" && name == "cargo" => println!("{}", own_folder.join("cargo").display()),

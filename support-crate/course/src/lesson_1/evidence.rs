@@ -22,10 +22,10 @@ impl SweepConfig {
             let differ = counts.iter().any(|count| *count != counts[0]);
             return Err(Complaint::wrong(match differ {
                 true => format!(
-                    "`max_new_tokens` was {told} for the whole sweep, your rows generated {counts:?} tokens: then a row \
-                     is slow because it makes more tokens, and the sweep shows nothing"
+                    "`max_new_tokens` was {told} for the whole sweep, but your rows generated {counts:?} tokens: then \
+                     a row is slow because it makes more tokens, and the sweep shows nothing"
                 ),
-                false => format!("`max_new_tokens` was {told}, your rows generated {count} tokens"),
+                false => format!("`max_new_tokens` was {told}, but your rows generated {count} tokens"),
             }));
         }
         let other = sources.iter().flatten().map(|source| source.passes.len()).find(|&passes| passes != told);
@@ -58,7 +58,7 @@ pub(super) fn took_turns(sources: &[Vec<Source>]) -> Verdict {
     Complaint::unless(order.chunks(sources.len().max(1)).all(is_round), || {
         format!(
             "the rows ran in the order {order:?}: time one run of each row, then the next round, so that whatever else \
-             the machine does meanwhile happens to all rows alike"
+             the machine does meanwhile affects all rows alike"
         )
     })
 }

@@ -45,15 +45,15 @@ pub fn check_run_for_varied_lengths(
         ("the same number of new tokens in every row", |trial| {
             trial.config.same_new_tokens(&trial.runs(), &trial.sources()?)
         }),
-        ("every row has as many runs as told, each timed by itself", |trial| {
+        ("every row has as many runs as requested, each timed by itself", |trial| {
             repeated(&trial.runs(), &trial.sources()?, trial.config.repeats)
         }),
         ("every row has the times of its own prompt", Trial::own_prompt),
-        ("runs with and without the cache as told", |trial| trial.config.cache_as_told(&trial.sources()?)),
+        ("runs with or without the cache, as requested", |trial| trial.config.cache_as_told(&trial.sources()?)),
     ];
     Check::new("run_for_varied_lengths", HINTS)
         .each(&trials, &points)
-        .about(&trials, "passes on what goes wrong in a run", |trials| passes_errors_on(&yours, &trials[1]))
+        .about(&trials, "passes on errors from a run", |trials| passes_errors_on(&yours, &trials[1]))
         .score()
 }
 
@@ -97,7 +97,7 @@ impl Trial {
     fn long_enough(&self) -> Verdict {
         let targets = &self.config.prompt_lengths;
         let (asked, got) = (targets.len(), self.rows.len());
-        Complaint::unless(got == asked, || format!("{asked} lengths were asked for, {got} came back"))?;
+        Complaint::unless(got == asked, || format!("{asked} lengths were asked for, but {got} came back"))?;
         let lengths: Vec<usize> = self.rows.iter().map(|row| row.prompt_tokens).collect();
         let sorted = |numbers: &[usize]| {
             let mut numbers = numbers.to_vec();
@@ -107,7 +107,7 @@ impl Trial {
         let fit =
             |lengths: &[usize], targets: &[usize]| lengths.iter().zip(targets).all(|(&len, &to)| is_about(len, to));
         Complaint::unless(fit(&lengths, targets) || !fit(&sorted(&lengths), &sorted(targets)), || {
-            format!("prompts of {targets:?} tokens were asked for, yours have {lengths:?}: keep their order")
+            format!("prompts of {targets:?} tokens were asked for, but yours have {lengths:?}: keep their order")
         })?;
         for (&tokens, &target) in lengths.iter().zip(targets) {
             Complaint::unless(tokens >= target, || {
@@ -135,8 +135,8 @@ impl Trial {
         lengths.dedup();
         Err(Complaint::wrong(match prompt_tokens == target {
             true => format!(
-                "a row says {prompt_tokens} tokens, which is the target, but the model read prompts of {lengths:?} tokens: \
-                 say how long the prompt came out"
+                "a row says {prompt_tokens} tokens, which is the target, but the model read prompts of {lengths:?} \
+                 tokens: report the length that the prompt came out with"
             ),
             false => format!(
                 "a row says {prompt_tokens} tokens, but the model read prompts of {lengths:?} tokens: is that a number of \
@@ -151,11 +151,11 @@ impl Trial {
             for read in of_row.iter().map(|source| source.prompt.len()) {
                 // A wrong number on the axis is checked by another point.
                 Complaint::unless(read == row.prompt_tokens || is_about(read, target), || {
-                    format!("the row for {target} tokens has the time of a prompt of {read}")
+                    format!("the row for {target} tokens has the time of a prompt of {read} tokens")
                 })?;
                 Complaint::unless(read == of_row[0].prompt.len(), || {
                     format!(
-                        "the row for {target} tokens mixes the times of prompts of {} and {read}",
+                        "the row for {target} tokens mixes the times of prompts of {} and {read} tokens",
                         of_row[0].prompt.len()
                     )
                 })?;
@@ -192,7 +192,7 @@ fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
         }
     }
     let none = call(&Machine::new(costs()), yours, &config(&[17, 70], 3, false, 0));
-    fails("no runs were asked for, of which nothing can be said", false, none)?;
+    fails("no runs were asked for, so there is nothing to report", false, none)?;
     let too_long = call(&Machine::new(costs()), yours, &config(&[17, 4000, 70], 3, true, 2));
     fails("a prompt of 4000 tokens does not fit into the model's context", false, too_long)?;
     let too_tight = call(&Machine::new(costs()), yours, &config(&[17, 1000], 60, true, 2));

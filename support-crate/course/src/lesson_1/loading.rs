@@ -47,7 +47,7 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
     let cpu = |candidates: &[&str]| {
         attempt(candidates, "float32", Device::Cpu).map_err(|complaint| match complaint {
             Complaint::Failed(message) => {
-                Complaint::wrong(format!("of {candidates:?} not all fail, but you returned an error: {message}"))
+                Complaint::wrong(format!("not all of {candidates:?} fail, but you returned an error: {message}"))
             }
             other => other,
         })
@@ -58,19 +58,23 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
     let both = without_weights.as_ref().and_then(|weights| without_tokenizer.as_ref().map(|rest| (weights, rest)));
     let both = both.map_err(Complaint::clone);
     Check::new("load_model_and_tokenizer", HINTS)
-        .about(&first, "takes the first candidate that is there, and says which", |it| it.is_called("lab/whole-large"))
-        .about(&both, "goes on when a candidate's halves are missing or do not fit", |(weights, tokenizer)| {
-            weights.is_called("lab/other")?;
-            tokenizer.is_called("lab/whole")?;
-            any_candidates(&attempt)
-        })
+        .about(&first, "takes the first candidate that exists, and says which", |it| it.is_called("lab/whole-large"))
+        .about(
+            &both,
+            "goes on to the next when a candidate's halves are missing or do not match",
+            |(weights, tokenizer)| {
+                weights.is_called("lab/other")?;
+                tokenizer.is_called("lab/whole")?;
+                any_candidates(&attempt)
+            },
+        )
         .about(&both, "tokenizer and model come from the same id", |(weights, tokenizer)| {
             weights.is_of_one_piece("lab/other")?;
             tokenizer.is_of_one_piece("lab/whole")
         })
         .about(&first, "stops at the first that loads", |it| {
             let later = it.hub.models_asked().into_iter().find(|(id, _)| id == "lab/whole" || id == "lab/other");
-            later.map_or(Ok(()), |(id, _)| wrong!("lab/whole-large had loaded, and still {id} was loaded too"))
+            later.map_or(Ok(()), |(id, _)| wrong!("lab/whole-large had loaded, and yet {id} was loaded too"))
         })
         .point("loads in the precision that the device can use, with its label", {
             let cases = [
@@ -83,10 +87,10 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
                 attempt(&["lab/whole"], requested, device)?.is_loaded_in(precision, requested, device)
             })
         })
-        .point("hands the device on", {
+        .point("passes the device on", {
             [Device::Cuda(0), Device::Cpu, Device::Cuda(1)].into_iter().try_for_each(|device| {
                 let on = attempt(&["lab/whole"], "bfloat16", device)?.loaded.model.info().device;
-                Complaint::unless(on == device, || format!("asked for {device}, the model is on {on}"))
+                Complaint::unless(on == device, || format!("asked for {device}, but the model is on {on}"))
             })
         })
         .point(
@@ -130,7 +134,7 @@ impl Attempt {
         Complaint::unless(model == id, || format!("`model_id` is {id:?}, but the model is {model}'s"))?;
         let owner = self.hub.owner_of(&self.loaded.tokenizer)?.unwrap_or_else(|| "another hub".to_owned());
         Complaint::unless(owner == id, || {
-            format!("the model is {id}'s, the tokenizer {owner}'s: text and ids would not fit each other")
+            format!("the model is {id}'s, but the tokenizer is {owner}'s: text and ids would not match")
         })
     }
 
@@ -141,7 +145,10 @@ impl Attempt {
         })?;
         let usual = options.engine.is_none_or(|engine| engine == Engine::for_device(device));
         Complaint::unless(usual && options.quantization.is_none(), || {
-            format!("more than precision and device was set, leave the rest to `LoadOptions::default()`: {options:?}")
+            format!(
+                "more than the precision and the device was set; leave the rest to `LoadOptions::default()`: \
+                 {options:?}"
+            )
         })?;
         label_fits(&self.loaded.dtype_label, requested, device)
     }
@@ -166,7 +173,8 @@ fn any_candidates(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Co
         };
         let it = got.map_err(|complaint| match complaint {
             Complaint::Failed(message) => Complaint::wrong(format!(
-                "of {candidates:?} {first} can be loaded in {requested} on {device}, but you returned an error: {message}"
+                "of {candidates:?}, {first} can be loaded in {requested} on {device}, but you returned an error: \
+                 {message}"
             )),
             other => other,
         })?;
@@ -195,17 +203,17 @@ fn refuses_precisions(yours: &Answer<'_>) -> Verdict {
     for candidates in [&["lab/whole"][..], &["lab/missing", "lab/whole"]] {
         let hub = ProbeHub::new(&Machine::new(Costs::default()), &STOCK);
         let message = match ask(|| yours(&hub, candidates, "float7", Device::Cpu)) {
-            Ok(loaded) => return wrong!("`float7` is no precision, but you returned {}", loaded.model_id),
+            Ok(loaded) => return wrong!("`float7` is not a precision, but you returned {}", loaded.model_id),
             Err(Complaint::Failed(message)) => message,
             Err(complaint) => return Err(complaint),
         };
         Complaint::unless(message.contains("float7"), || {
-            format!("`float7` is no precision, and your error does not say so: {message}")
+            format!("`float7` is not a precision, but your error does not say so: {message}")
         })?;
         let asked = hub.ids_asked();
         Complaint::unless(asked.is_empty(), || {
             format!(
-                "`float7` is no precision, whatever the model, and still {} was fetched: resolve the precision before you \
+                "`float7` is not a precision for any model, and yet {} was fetched: resolve the precision before you \
                  ask the hub for anything",
                 asked[0]
             )

@@ -90,8 +90,8 @@ impl PrecisionRun {
 /// How many times as long `slow` took as `fast`, round by round.
 fn ratios(slow: &Runs, fast: &Runs) -> Result<Statistics> {
     if slow.runs.len() != fast.runs.len() {
-        return Err(Error::input(format!("{} runs against {}", slow.runs.len(), fast.runs.len()))
-            .hint("what is compared takes turns: one run of each in every round"));
+        return Err(Error::input(format!("{} runs cannot be compared with {}", slow.runs.len(), fast.runs.len()))
+            .hint("time what you compare in turns: one run of each in every round"));
     }
     let of_round = slow.runs.iter().zip(&fast.runs).map(|(slow, fast)| slow.total_latency_s / fast.total_latency_s);
     Statistics::of(&of_round.collect::<Vec<_>>())

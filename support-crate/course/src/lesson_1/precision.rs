@@ -52,20 +52,20 @@ pub fn check_run_varied_precision(
     let points: [Point<Trial>; 8] = [
         ("a row for each precision, in order, labelled with what was used", Trial::labels),
         ("every row has the times of the model in its own precision", Trial::own_model),
-        ("every row says what its model reads for a token", Trial::bytes),
+        ("every row says what its model reads per token", Trial::bytes),
         ("the same prompt in every run", Trial::same_prompt),
         ("the same number of new tokens in every row", |trial| {
             trial.call.config.same_new_tokens(&trial.runs(), &trial.sources()?)
         }),
-        ("every row has as many runs as told, each timed by itself", |trial| {
+        ("every row has as many runs as requested, each timed by itself", |trial| {
             repeated(&trial.runs(), &trial.sources()?, trial.call.config.repeats)
         }),
         ("the models take turns", |trial| trial.own_model().and_then(|()| took_turns(&trial.sources()?))),
-        ("runs with and without the cache as told", |trial| trial.call.config.cache_as_told(&trial.sources()?)),
+        ("runs with or without the cache, as requested", |trial| trial.call.config.cache_as_told(&trial.sources()?)),
     ];
     Check::new("run_varied_precision", HINTS)
         .each(&trials, &points)
-        .about(&trials, "passes on what goes wrong in a row", |trials| passes_errors_on(&yours, &trials[0]))
+        .about(&trials, "passes on errors from a row", |trials| passes_errors_on(&yours, &trials[0]))
         .score()
 }
 
@@ -132,7 +132,7 @@ impl Trial {
     fn requested(&self) -> Result<impl Iterator<Item = (&PrecisionRun, &'static str)>, Complaint> {
         let precisions = &self.call.config.precisions;
         let (asked, got) = (precisions.len(), self.rows.len());
-        Complaint::unless(got == asked, || format!("{asked} precisions were asked for, {got} came back"))?;
+        Complaint::unless(got == asked, || format!("{asked} precisions were asked for, but {got} came back"))?;
         Ok(self.rows.iter().zip(precisions.iter().copied()))
     }
 
@@ -150,7 +150,7 @@ impl Trial {
                     return wrong!("a row was timed on a model that is not from the hub");
                 };
                 Complaint::unless(id == self.call.model_id, || {
-                    format!("the model to time was {}, a row was timed on {id}", self.call.model_id)
+                    format!("the model to time was {}, but a row was timed on {id}", self.call.model_id)
                 })?;
                 Complaint::unless((options.precision, options.device) == (precision, device), || {
                     format!(
@@ -169,7 +169,7 @@ impl Trial {
             Complaint::unless(models.all(|model| Some(model) == first), || {
                 format!(
                     "the runs of the row for {requested} were made on several models: load each once, before the first \
-                     run, or loading is part of what the runs see"
+                     run, or the runs include some of the loading"
                 )
             })?;
         }
@@ -183,8 +183,8 @@ impl Trial {
             let (expected, got) = (self.hub.bytes_per_token(self.call.model_id, precision)?, row.bytes_per_token);
             Complaint::unless(got == expected, || {
                 format!(
-                    "the model in {precision} reads {expected} bytes for each token, the row for {requested} says {got}: \
-                     `loaded.model.info().bytes_per_token`"
+                    "the model in {precision} reads {expected} bytes for each token, but the row for {requested} says \
+                     {got}: use `loaded.model.info().bytes_per_token`"
                 )
             })
         })
@@ -196,8 +196,8 @@ impl Trial {
         let other = sources.iter().flatten().find(|source| source.prompt != prompt);
         other.map_or(Ok(()), |source| {
             wrong!(
-                "the prompt has {} tokens, but a row was timed on another one, of {}: then a difference is not the \
-                 precision's alone",
+                "the prompt has {} tokens, but a row was timed on another one, of {}: then a difference is not due to \
+                 the precision alone",
                 prompt.len(),
                 source.prompt.len()
             )
@@ -225,8 +225,8 @@ fn passes_errors_on(yours: &Yours<'_>, trial: &Trial) -> Verdict {
     let missing = Call { model_id: "lab/missing", ..call.clone() };
     fails("there is no such model", false, &missing, &Machine::new(costs()))?;
     let none = Call { config: SweepConfig { repeats: 0, ..call.config.clone() }, ..call.clone() };
-    fails("no runs were asked for, of which nothing can be said", false, &none, &Machine::new(costs()))?;
+    fails("no runs were asked for, so there is nothing to report", false, &none, &Machine::new(costs()))?;
     let precisions = vec!["float32", "float7", "bfloat16"];
     let unknown = Call { config: SweepConfig { precisions, ..call.config.clone() }, ..call.clone() };
-    fails("`float7` is no precision", false, &unknown, &Machine::new(costs()))
+    fails("`float7` is not a precision", false, &unknown, &Machine::new(costs()))
 }

@@ -182,14 +182,15 @@ pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
         format!("{value:.2} ms [{low:.2}, {high:.2}]")
     };
     let verdict = if early.overlaps(&late) {
-        "The intervals overlap: this time no drift can be seen"
+        "The intervals overlap: this time, no drift can be seen"
     } else {
-        "The intervals are apart, although nothing was changed: neither covers what the machine did in between"
+        "The intervals do not overlap, although nothing was changed: neither covers what the machine did in between"
     };
     summary
         .point(format!("First {}, now {}: {:.2} times as long.", range(early), range(late), late.median / early.median))
         .point(format!(
-            "{verdict}. Between numbers of different times, only a difference far beyond both intervals would be a finding."
+            "{verdict}. Between numbers from different times, only a difference far beyond both intervals would be a \
+             finding."
         ))
 }
 
@@ -239,7 +240,7 @@ pub fn latency_summary(
             let verdict = match (ratio.low > 1.0, ratio.high < 1.0) {
                 (true, _) => "faster",
                 (_, true) => "slower",
-                _ => "not told apart, for the interval holds 1",
+                _ => "not told apart, since the interval contains 1",
             };
             summary = summary.point(format!(
                 "{} against {}, reading {:.2} times the bytes: {ratio:.2} times the throughput ({verdict}).",

@@ -22,7 +22,7 @@ pub fn self_check_lengths(rows: &[LengthRun], config: &SweepConfig) -> SelfCheck
         .that("the x axis is in tokens, and no prompt is shorter than its target", {
             rows.iter().zip(&config.prompt_lengths).all(|(row, target)| row.prompt_tokens >= *target)
         })
-        .that("the longest prompt took longer than the shortest: the intervals are apart", {
+        .that("the longest prompt took longer than the shortest: the intervals do not overlap", {
             latency(last).low > latency(first).high
         })
 }

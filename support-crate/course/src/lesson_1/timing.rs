@@ -68,19 +68,19 @@ pub fn check_time_generate(yours: impl Fn(&dyn Clock, &Loaded, &str, usize, bool
         ("waits for the device before the clock starts", |trial| trial.timed()?.waits_before()),
         ("waits for the device before the clock stops", |trial| trial.timed()?.waits_after()),
         ("reads the whole prompt", Trial::reads_the_prompt),
-        ("times one run, of exactly max_new_tokens new tokens, and counts these", |trial| {
+        ("times one run, of exactly max_new_tokens new tokens, and counts them", |trial| {
             trial.counts_new_tokens()?;
             trial.times_one_run()
         }),
-        ("the four figures fit the clock and each other", Trial::figures_fit),
+        ("the four figures agree with the clock and with each other", Trial::figures_fit),
     ];
     Check::new("time_generate", HINTS)
         .each(&trials, &points)
-        .about(&trials, "runs with and without the cache as told, and needs no more room than the run", |trials| {
+        .about(&trials, "runs with or without the cache, as requested, and needs no more room than the run", |trials| {
             trials.iter().try_for_each(Trial::uses_cache)?;
             trials[..2].iter().try_for_each(|trial| fits_into_context(&yours, trial))
         })
-        .about(&trials, "passes on what goes wrong while generating", |trials| passes_errors_on(&yours, trials))
+        .about(&trials, "passes on errors that occur while generating", |trials| passes_errors_on(&yours, trials))
         .score()
 }
 
@@ -119,7 +119,7 @@ impl Trial {
     fn warms_up(&self) -> Verdict {
         Complaint::unless(self.timed()?.before.iter().any(Event::is_forward), || {
             "nothing was generated before the clock started, so the first run's extra costs (page faults, caches, \
-             threads that wake) are in your number"
+             threads waking up) are in your number"
         })
     }
 
@@ -128,8 +128,8 @@ impl Trial {
         Complaint::unless(*read == self.prompt, || {
             let (prompt, read) = (self.prompt.len(), read.len());
             match read == prompt {
-                true => format!("the prompt has {prompt} tokens; the model was given as many, but others"),
-                false => format!("the prompt has {prompt} tokens, the model was given {read}"),
+                true => format!("the prompt has {prompt} tokens; the model was given as many, but different ones"),
+                false => format!("the prompt has {prompt} tokens, but the model was given {read}"),
             }
         })
     }
@@ -145,8 +145,8 @@ impl Trial {
         }
         if passes != asked && passes == self.call.passes_to_eos() {
             return wrong!(
-                "{asked} tokens were asked for, {passes} were generated: the model ended its text. Runs of different \
-                 lengths do not compare; set `stop_at_eos: false`"
+                "{asked} tokens were asked for, but {passes} were generated: the model ended its text. Runs of \
+                 different lengths cannot be compared; set `stop_at_eos: false`"
             );
         }
         if passes > asked && passes % asked == 0 {
@@ -157,9 +157,9 @@ impl Trial {
             );
         }
         Complaint::unless(passes == asked, || {
-            format!("{asked} tokens were asked for, {passes} were generated in the timed part")
+            format!("{asked} tokens were asked for, but {passes} were generated in the timed part")
         })?;
-        Complaint::unless(counted == asked, || format!("{asked} tokens were generated, you say {counted}"))
+        Complaint::unless(counted == asked, || format!("{asked} tokens were generated, but you say {counted}"))
     }
 
     /// One run to warm up, perhaps another one, and then the one that counts.
@@ -249,7 +249,7 @@ fn refuses_too_little_room(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     must_fail(trial.call.on(&Machine::new(costs(1.0)), prompt, prompt + new - 2, yours), |metrics| {
         format!(
             "{prompt} prompt tokens and {new} new ones do not fit into a context of {}, but you returned figures of {} \
-             tokens: runs of different lengths do not compare, so that is an `Err`",
+             tokens: runs of different lengths cannot be compared, so return an `Err`",
             prompt + new - 2,
             metrics.tokens_generated
         )
@@ -272,12 +272,12 @@ fn passes_errors_on(yours: &Answer<'_>, trials: &[Trial]) -> Verdict {
     let mut loaded = machine.loaded(|model| model)?;
     let empty = CALLS[0];
     let got = ask(|| yours(&machine.clock(), &loaded, "", empty.new_tokens, empty.use_cache));
-    must_fail(got, |_| swallowed("an empty prompt has nothing to go on from", false))?;
+    must_fail(got, |_| swallowed("an empty prompt has nothing to continue from", false))?;
     loaded.tokenizer = Machine::failing_tokenizer()?;
     match ask(|| yours(&machine.clock(), &loaded, empty.prompt, empty.new_tokens, empty.use_cache)) {
         Err(Complaint::Failed(message)) => Complaint::unless(
             !message.contains("prompt is empty"),
-            || "the tokenizer failed, and what you returned was another error: pass the first one on with `?`",
+            || "the tokenizer failed, but you returned another error: pass the first one on with `?`",
         ),
         Ok(_) => Err(Complaint::wrong(swallowed("the tokenizer failed", true))),
         Err(complaint) => Err(complaint),

@@ -85,11 +85,11 @@ pub fn check_ablate_cache_and_padding(
             trial.drops_first_runs()
         }),
         ("every row was timed in its own setting", Trial::own_setting),
-        ("every row is repeated as often as told, and its rates fit", Trial::is_repeated),
+        ("every row is repeated as often as requested, and its rates are consistent", Trial::is_repeated),
     ];
     Check::new("ablate_cache_and_padding", HINTS)
         .each(&trials, &points)
-        .about(&trials, "an error in a run is an error of yours", |trials| passes_errors_on(&yours, &trials[1]))
+        .about(&trials, "an error in a run is passed on", |trials| passes_errors_on(&yours, &trials[1]))
         .score()
 }
 
@@ -147,8 +147,8 @@ impl Trial {
             let first = sources.iter().min_by_key(|source| source.passes.start);
             Complaint::unless(first.is_none_or(|first| self.evidence.ran_before(first)), || {
                 format!(
-                    "the first run with the setting `{}` was timed: what only a first run pays for, each setting pays \
-                     for itself; drop the first run of each",
+                    "the first run with the setting `{}` was timed: each setting pays anew for what only a first run \
+                     costs; drop the first run of each",
                     row.setting()
                 )
             })
@@ -207,5 +207,5 @@ fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
         }
     }
     let none = Call { prompts: trial.call.prompts, new_tokens: trial.call.new_tokens, repeats: 0 };
-    fails("no runs were asked for, of which nothing can be said", false, &none, &Machine::new(costs()))
+    fails("no runs were asked for, so there is nothing to report", false, &none, &Machine::new(costs()))
 }

@@ -11,8 +11,8 @@ use crate::cases::{random, size};
 use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail};
 
 const HINTS: [&str; 3] = [
-    "Five prompts, two at a time: how many batches are that, who waits how long for an answer, and what did a prompt \
-     cost?",
+    "Five prompts, two at a time: how many batches is that, how long does each prompt wait for its answer, and what \
+     does it cost?",
     "A run's time and tokens are sums over its batches, its rates follow from the sums. A prompt waits as long as its \
      batch takes; it costs its share of the run.",
     "For each run: `let total_latency_s: f64 = batches.iter().map(|batch| batch.total_latency_s).sum();`, the same for \
@@ -86,8 +86,10 @@ pub fn check_summarise_batches(yours: impl Fn(usize, usize, &[Vec<Metrics>]) -> 
     let points: [Point<Trial>; 5] = [
         ("a run's time is the sum of its batches' times", Trial::sums_times),
         ("a run's new tokens are those of all its batches", Trial::sums_tokens),
-        ("throughput is all new tokens by all seconds", |trial| trial.row.runs.runs.iter().try_for_each(rates_fit)),
-        ("batch_latency_s is what single batches took, over all runs", Trial::waits),
+        ("throughput is all new tokens divided by all seconds", |trial| {
+            trial.row.runs.runs.iter().try_for_each(rates_fit)
+        }),
+        ("batch_latency_s is what individual batches took, over all runs", Trial::waits),
         ("time_per_sample_s is a run's time shared among all prompts", Trial::shares),
     ];
     Check::new("summarise_batches", HINTS)
@@ -105,9 +107,9 @@ impl Trial {
     fn run(yours: &Answer<'_>, case: Case) -> Result<Self, Complaint> {
         let row = ask(|| yours(case.batch_size, case.prompts, &case.runs))?;
         let (asked, got) = (case.batch_size, row.batch_size);
-        Complaint::unless(asked == got, || format!("the batch size was {asked}, your row says {got}"))?;
+        Complaint::unless(asked == got, || format!("the batch size was {asked}, but your row says {got}"))?;
         let (asked, got) = (case.runs.len(), row.runs.runs.len());
-        Complaint::unless(asked == got, || format!("{asked} runs were given, your row has {got}"))?;
+        Complaint::unless(asked == got, || format!("{asked} runs were given, but your row has {got}"))?;
         Ok(Self { case, row })
     }
 
@@ -129,7 +131,7 @@ impl Trial {
                 } else {
                     ""
                 };
-                format!("the batches of a run took {total:.3} s together, yours says {got:.3} s{why}")
+                format!("the batches of a run took {total:.3} s together, but yours says {got:.3} s{why}")
             })
         })
     }
@@ -146,7 +148,7 @@ impl Trial {
                 } else {
                     ""
                 };
-                format!("the batches of a run made {expected} new tokens, yours says {got}{why}")
+                format!("the batches of a run made {expected} new tokens, but yours says {got}{why}")
             })
         })
     }
@@ -160,7 +162,7 @@ impl Trial {
                 all.iter().map(|time| time / by).collect(),
                 ": nobody gets an answer after a share of a batch's time; each prompt waits for its whole batch",
             ),
-            (self.totals(), ": that is of whole runs; a prompt waits for its own batch only"),
+            (self.totals(), ": that is the time of whole runs; a prompt waits only for its own batch"),
             (
                 self.case.runs.last().map(|run| times(std::slice::from_ref(run))).unwrap_or_default(),
                 ": that is the last run's batches alone",
@@ -175,7 +177,7 @@ impl Trial {
                     .iter()
                     .map(|run| times(std::slice::from_ref(run)).iter().sum::<f64>() / run.len() as f64)
                     .collect(),
-                ": that is a mean for each run; take every batch by itself",
+                ": that is a mean for each run; count every batch by itself",
             ),
         ];
         are(&self.row.batch_latency_s, &all, &guesses)
@@ -218,7 +220,7 @@ fn nothing_measured(yours: &Answer<'_>) -> Verdict {
     for (what, prompts, runs) in nothing {
         must_fail(ask(|| yours(2, prompts, &runs)), |row| {
             let share = row.time_per_sample_s.median;
-            format!("{what} gave a time per sample of {share}: there is nothing to divide, return an `Err`")
+            format!("{what} gave a time per sample of {share}: there is nothing to divide, so return an `Err`")
         })?;
     }
     Ok(())

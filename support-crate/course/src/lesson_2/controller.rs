@@ -210,7 +210,8 @@ fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
 /// Findings with their numbers, which also determine the wording.
 fn takeaways(report: &QuantizationReport) -> Result<Vec<String>> {
     let faster = ratio_of_latencies(&report.baseline, &report.quantized)?;
-    let told = if faster.low > 1.0 || faster.high < 1.0 { "" } else { ", which the interval does not tell from 1" };
+    let told =
+        if faster.low > 1.0 || faster.high < 1.0 { "" } else { ", which the interval does not distinguish from 1" };
     let mut points = vec![format!(
         "Static int8 was {:.2} [{:.2}, {:.2}] times as fast as the baseline{told}.",
         faster.median, faster.low, faster.high

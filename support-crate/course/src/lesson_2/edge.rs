@@ -58,8 +58,8 @@ fn refuses_no_room(yours: &Answer<'_>) -> Verdict {
             }
             Err(Complaint::Panicked(message)) => {
                 return wrong!(
-                    "with a context of {context_len} tokens and {new_tokens} new ones your function panics ({message}): a `usize` \
-                     cannot go below 0, `saturating_sub` stops there"
+                    "with a context of {context_len} tokens and {new_tokens} new ones your function panics \
+                     ({message}): a `usize` cannot go below 0; `saturating_sub` stops there"
                 );
             }
             Err(complaint) => return Err(complaint),
@@ -112,7 +112,7 @@ impl Trial {
     fn has_kinds(&self) -> Verdict {
         KINDS.into_iter().try_for_each(|name| self.named(name).map(|_| ()))?;
         let empty = self.prompts.iter().find(|prompt| prompt.text.is_empty());
-        empty.map_or(Ok(()), |prompt| wrong!("the {} prompt is empty: there is nothing to go on from", prompt.name))
+        empty.map_or(Ok(()), |prompt| wrong!("the {} prompt is empty: there is nothing to continue from", prompt.name))
     }
 
     fn is_short(&self) -> Verdict {
@@ -121,7 +121,7 @@ impl Trial {
         let (words, tokens) = (prompt.text.split_whitespace().count(), self.tokens(prompt)?.len());
         let is_word = words == 1 && tokens <= 12 && prompt.text.contains(char::is_alphanumeric);
         Complaint::unless(is_word, || {
-            format!("the very short prompt has {words} words in {tokens} tokens; it is to be one word")
+            format!("the very short prompt has {words} words in {tokens} tokens; it should be one word")
         })
     }
 
@@ -129,8 +129,8 @@ impl Trial {
         let (tokens, room) = (self.tokens(self.named(KINDS[1])?)?.len(), self.room());
         Complaint::unless(2 * tokens >= room, || {
             format!(
-                "a context of {} tokens leaves room for {room} beside {} new ones; the very long prompt has {tokens}, \
-                 which is not half of it",
+                "a context of {} tokens leaves room for {room} besides {} new ones; the very long prompt has {tokens}, \
+                 which is less than half of it",
                 self.context_len, self.new_tokens
             )
         })
@@ -156,7 +156,7 @@ impl Trial {
             let (tokens, room) = (self.tokens(prompt)?.len(), self.room());
             Complaint::unless(tokens <= room, || {
                 format!(
-                    "a context of {} tokens leaves room for {room} beside {} new ones, but the {} prompt has {tokens}",
+                    "a context of {} tokens leaves room for {room} besides {} new ones, but the {} prompt has {tokens}",
                     self.context_len, self.new_tokens, prompt.name
                 )
             })

@@ -58,7 +58,7 @@ pub fn check_compare_ppl(yours: impl Fn(&[(&str, &Loaded)], &[&str]) -> Result<V
                 ("ppl is exp(loss)", Trial::is_exp),
             ],
         )
-        .about(&trials, "a model that fails on a text is an error, and so is nothing to predict", |trials| {
+        .about(&trials, "a model that fails on a text is an error, and so is having nothing to predict", |trials| {
             passes_errors_on(&yours, &trials[0])
         })
         .score()
@@ -132,10 +132,10 @@ impl Expected {
     /// What well-known mistakes give in place of the loss; `others` are the models.
     fn mistakes(&self, others: &[Self]) -> Vec<(f64, &'static str)> {
         let by = |weight: fn(&TextLoss) -> usize| self.weighted(self.texts.iter().map(weight));
-        let by_length = "each text was weighted with its length in characters, bytes or words; its weight is the number of \
-                         tokens that are predicted";
-        let joined = "that is the loss of all texts joined to one, in which each but the first is predicted after another \
-                      text";
+        let by_length = "each text was weighted by its length in characters, bytes or words; its weight is the number \
+                         of tokens that are predicted";
+        let joined = "that is the loss of all texts joined into one, in which each but the first is predicted after \
+                      another text";
         let mut mistakes = vec![
             (
                 by(|_| 1),
@@ -147,21 +147,21 @@ impl Expected {
             (by(|text| text.words), by_length),
             (
                 by(|text| text.tokens + 1),
-                "each text was weighted with all its tokens, of which the first is not predicted",
+                "each text was weighted by all its tokens, of which the first is not predicted",
             ),
             (
                 self.mean_of_ppl().ln(),
-                "that comes from the mean of the texts' perplexities, which one hard text decides alone",
+                "that comes from the mean of the texts' perplexities, which one hard text dominates",
             ),
             (self.loss / std::f64::consts::LN_2, "that is in bits; perplexity's exp needs nats"),
             (self.distinct, "a text that comes twice was counted once"),
             (self.trimmed, "the spaces around the texts were cut off, and they are tokens too"),
         ];
         mistakes.extend(self.joined.iter().map(|&loss| (loss, joined)));
-        mistakes.extend(self.texts.iter().map(|text| (text.loss, "that is one text's loss, where are the others?")));
+        mistakes.extend(self.texts.iter().map(|text| (text.loss, "that is one text's loss; where are the others?")));
         mistakes.extend(others.iter().map(|other| {
             let theirs = self.weighted(other.texts.iter().map(|text| text.tokens));
-            (theirs, "its texts were weighted with the tokens of another model, whose tokenizer may be another one")
+            (theirs, "its texts were weighted by the tokens of another model, whose tokenizer may differ")
         }));
         mistakes
     }
@@ -214,7 +214,9 @@ impl Trial {
     fn is_labelled(&self) -> Verdict {
         self.pairs()?;
         let models = self.expected.len();
-        Complaint::unless(self.rows.len() == models, || format!("{models} models make {} rows", self.rows.len()))?;
+        Complaint::unless(self.rows.len() == models, || {
+            format!("{models} models were given, but {} rows came back", self.rows.len())
+        })?;
         Complaint::unless(
             self.rows.iter().map(|row| row.label.as_str()).eq(LABELS.into_iter().take(models)),
             || "the rows are not in the order of the models",
@@ -251,10 +253,7 @@ impl Trial {
             got: row.ppl,
             expected: row.loss.exp(),
             mistakes: vec![
-                (
-                    expected.mean_of_ppl(),
-                    "that is the mean of the texts' perplexities, which one hard text decides alone",
-                ),
+                (expected.mean_of_ppl(), "that is the mean of the texts' perplexities, which one hard text dominates"),
                 (row.loss.exp2(), "the loss is in nats, so the base is e, not 2"),
                 (row.loss, "that is the loss itself; ppl is exp of it"),
             ],
@@ -282,7 +281,7 @@ fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
         must_fail(call(yours, &models(&Machine::new(Costs::default()))?, texts), |rows| {
             let losses: Vec<f64> = rows.iter().map(|row| row.loss).collect();
             format!(
-                "in the texts {texts:?} there is no token to predict, but your rows have the losses {losses:?}: return an \
+                "the texts {texts:?} have no token to predict, but your rows have the losses {losses:?}: return an \
                  `Err`"
             )
         })?;

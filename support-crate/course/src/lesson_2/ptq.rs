@@ -27,7 +27,7 @@ const HINTS: [&str; 3] = [
     "What must be known about a layer's inputs before its scales can be fixed, and which model do you have to run to \
      find out?",
     "`calibrate(baseline, prompts, method, Granularity::PerTensor)?` finds the scales, \
-     `QuantizationConfig::static_int8(calibration)` makes a configuration of them, and `LoadOptions { quantization: \
+     `QuantizationConfig::static_int8(calibration)` makes a configuration from them, and `LoadOptions { quantization: \
      Some(config), ..LoadOptions::default() }` has `hub.model` quantize while it loads.",
     "After loading: `let quantized = Loaded::new(hub.tokenizer(id)?, hub.model(id, &options)?, id, label)?`, then \
      `generate(&quantized, prompts[0], &GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() })?`, and \
@@ -44,9 +44,9 @@ pub fn check_run_static_ptq(
     let calls = calls.as_ref().map_err(|error| Complaint::wrong(error.to_string()));
     let trial = calls.clone().and_then(|calls| Trial::run(&hub, calls));
     Check::new("run_static_ptq", HINTS)
-        .about(&trial, "loads the model that the baseline is, and says which", |trial| trial.is_same_model(&hub))
+        .about(&trial, "loads the baseline's model, and says which it is", |trial| trial.is_same_model(&hub))
         .about(&trial, "what comes back is quantized, with fixed scales", |trial| trial.is_static(&hub))
-        .about(&trial, "calibrates on the prompts that it was given, each whole", |trial| {
+        .about(&trial, "calibrates on the prompts that it was given, each in full", |trial| {
             trial.saw_prompts(&hub.calibration()?, &calls.clone()?.baseline.borrow())
         })
         .about(&trial, "calibrates by the method that it was given", |_| {
@@ -97,7 +97,7 @@ impl LabHub {
     fn calibration(&self) -> Result<Calibration, Complaint> {
         let last = self.asked().into_iter().rfind(|(id, _)| id == WHOLE);
         match last.and_then(|(_, options)| options.quantization) {
-            None => wrong!("the model was loaded without `quantization`: what comes back is the baseline once more"),
+            None => wrong!("the model was loaded without `quantization`: what comes back is the baseline again"),
             Some(QuantizationConfig { method: QuantizationMethod::StaticInt8(calibration), .. }) => Ok(calibration),
             Some(config) => wrong!(
                 "the model was loaded as {config}, which finds a scale for every token while it runs: that is dynamic. \
@@ -188,13 +188,13 @@ impl Trial {
         let loaded = self.models_loaded;
         Complaint::unless(loaded == 1, || {
             format!(
-                "the model was loaded {loaded} times: hand out the one that you have seen generate, not another one of its \
-                 kind"
+                "the model was loaded {loaded} times: return the one that you have seen generate, not another one like \
+                 it"
             )
         })?;
         match self.quantized.model_id.as_str() {
             WHOLE => Ok(()),
-            other => wrong!("the baseline is {WHOLE:?}, yours calls itself {other:?}"),
+            other => wrong!("the baseline is {WHOLE:?}, but yours calls itself {other:?}"),
         }
     }
 
@@ -216,14 +216,14 @@ impl Trial {
             let which =
                 firsts.map(|n| format!(", those of the first {n} of {} prompts", PROMPTS.len())).unwrap_or_default();
             return wrong!(
-                "the prompts have {all} tokens, your calibration saw {seen}{which}: scales found on other texts may clip \
-                 what these need"
+                "the prompts have {all} tokens, but your calibration saw {seen}{which}: scales found on other texts \
+                 may clip what these need"
             );
         }
         let same = calibrate(baseline, &PROMPTS, calibration.method(), calibration.granularity())?;
         Complaint::unless(
             same == *calibration,
-            || "the calibration is not one of these prompts: did others of the same length run?",
+            || "the calibration is not from these prompts: did others of the same length run?",
         )
     }
 
@@ -233,7 +233,9 @@ impl Trial {
             let yours = generate(&self.quantized, prompt, &options)?.text;
             let ours = generate(&self.expected, prompt, &options)?.text;
             if yours != ours {
-                return wrong!("after {prompt:?} your model says {yours:?}, the library's own static int8 {ours:?}");
+                return wrong!(
+                    "after {prompt:?} your model says {yours:?}, but the library's own static int8 says {ours:?}"
+                );
             }
         }
         Ok(())
@@ -272,14 +274,14 @@ fn all_else_the_same(hub: &LabHub) -> Verdict {
     let expected = LoadOptions::default();
     Complaint::unless((precision, device) == (expected.precision, expected.device), || {
         format!(
-            "the baseline runs in {} on {}, yours was loaded in {precision} on {device}: then int8 is not all that \
-             differs",
+            "the baseline runs in {} on {}, but yours was loaded in {precision} on {device}: then int8 is not the only \
+             difference",
             expected.precision, expected.device
         )
     })?;
     Complaint::unless(
         engine.is_none() || engine == Some(Engine::for_device(device)),
-        || "your model was loaded on another engine than the baseline: then int8 is not all that differs",
+        || "your model was loaded on a different engine from the baseline's: then int8 is not the only difference",
     )?;
     let plain = QuantizationConfig::static_int8(calibration);
     Complaint::unless(quantization.as_ref() == Some(&plain), || {
@@ -290,7 +292,7 @@ fn all_else_the_same(hub: &LabHub) -> Verdict {
 
 fn by_method(calibration: &Calibration, method: CalibrationMethod) -> Verdict {
     Complaint::unless(calibration.method() == method, || {
-        format!("`method` was {method}, your calibration is by {}", calibration.method())
+        format!("`method` was {method}, but your calibration is by {}", calibration.method())
     })
 }
 

@@ -24,7 +24,7 @@ pub fn self_check_int8(rows: &[FormatRow]) -> SelfCheck {
     check
         .that("every format had the same prompt, new tokens and cache setting", others.iter().all(same_work))
         .that(
-            format!("nothing reads more for a token than {}", first.name),
+            format!("nothing reads more per token than {}", first.name),
             others.iter().all(|row| row.bytes_per_token <= first.bytes_per_token),
         )
         .that(
@@ -66,7 +66,7 @@ pub fn self_check_batching(rows: &[BatchRun], prompts: usize) -> SelfCheck {
             "every batch size made the same number of tokens",
             all_equal(&new_tokens(rows.iter().map(|row| &row.runs))),
         )
-        .that("the time per sample is the run's time by the number of prompts", shares)
+        .that("the time per sample is the run's time divided by the number of prompts", shares)
         .that(
             format!("a prompt waits longer in a batch of {} than in one of {}", last.batch_size, first.batch_size),
             last.batch_latency_s.median > first.batch_latency_s.median,
@@ -98,8 +98,8 @@ pub fn self_check_quality(rows: &[ModelPpl], quality: &QualityComparison) -> Sel
     let agree = |row: &ModelPpl, ours: f64| (row.ppl / ours - 1.0).abs() < 1e-4;
     let kl = quality.kl_divergence;
     check
-        .that("your perplexity of the baseline is the report's", agree(plain, quality.base_perplexity.value))
-        .that("and so is that of the quantized model", agree(quantized, quality.perplexity.value))
+        .that("your perplexity of the baseline matches the report's", agree(plain, quality.base_perplexity.value))
+        .that("and so does that of the quantized model", agree(quantized, quality.perplexity.value))
         .that("the KL divergence tells the two models apart", kl.value > 1.96 * kl.standard_error)
 }
 

@@ -183,7 +183,7 @@ impl Trial {
             if let Some(heading) = self.find(|runs| of(runs).median, factor)? {
                 return wrong!(
                     "the column `{heading}` holds the {name}, but {factor} times what it is in {unit}: whoever \
-                     compares it with another table is wrong by a factor of a thousand"
+                     compares it with another table is off by a factor of a thousand"
                 );
             }
         }
@@ -250,7 +250,10 @@ impl Trial {
         let parts = [("model", model), ("device", &device)];
         parts.into_iter().try_for_each(|(what, text)| {
             Complaint::unless(caption.contains(text.as_str()), || {
-                format!("neither title nor notes name the {what} ({text}): numbers without it compare with nothing")
+                format!(
+                    "neither title nor notes name the {what} ({text}): numbers without it cannot be compared with \
+                     anything"
+                )
             })
         })
     }
@@ -283,7 +286,7 @@ impl Trial {
 
 fn has_rows(rows: &[ScenarioRun], table: &Table) -> Verdict {
     let (given, got) = (rows.len(), table.rows());
-    Complaint::unless(given == got, || format!("{given} scenarios were given, the table has {got} rows"))
+    Complaint::unless(given == got, || format!("{given} scenarios were given, but the table has {got} rows"))
 }
 
 /// Whether a cell is empty, or says with a dash or in words that there is nothing.

@@ -85,7 +85,7 @@ fn is_small(yours: &Yours<'_>) -> Verdict {
             _ if (got - expected).abs() <= 0.4 * expected => continue,
             0.0 => "only equal predictions are 0 apart",
             _ if got < 0.0 => "it is never negative",
-            _ => "what is small counts too",
+            _ => "small differences count too",
         };
         return wrong!(
             "two rows of {} logits that differ by {:.4} at most are {got:.3e} apart, expected {expected:.3e}: {why}",
@@ -116,18 +116,15 @@ fn wrong_divergences(base: &[f32], other: &[f32]) -> Vec<(f64, &'static str)> {
         logs.iter().zip(base.iter().zip(other)).map(|((ln_p, _), (z, w))| ln_p.exp() * f64::from(z - w)).sum();
     let reverse = over(|ln_p, ln_q| ln_q.exp() * (ln_q - ln_p));
     vec![
-        (
-            reverse,
-            "base and other are exchanged: each token counts as much as the base model, the first row, expects it",
-        ),
+        (reverse, "base and other are swapped: each token counts as much as the base model, the first row, expects it"),
         (-reverse, "each token counts as much as the base model expects it: the weight is p, not q"),
         (-expected, "the sign is wrong: ln p comes first, ln q is subtracted"),
         (f64::midpoint(expected, reverse), "it is not symmetric: only the base model's p are the weights"),
         (expected / LN_2, "this is in bits; count in nats, with the natural logarithm"),
-        (expected / base.len() as f64, "this is divided by the number of tokens; the weights p are a mean already"),
+        (expected / base.len() as f64, "this is divided by the number of tokens; the weights p already make it a mean"),
         (over(|ln_p, ln_q| -ln_p.exp() * ln_q), "this is the cross-entropy; add the sum of p ln p"),
         (over(|ln_p, _| -ln_p.exp() * ln_p), "this is the entropy of the base model; the other one is missing"),
-        (over(|ln_p, ln_q| ln_p - ln_q), "each difference must be weighted with its p"),
+        (over(|ln_p, ln_q| ln_p - ln_q), "each difference must be weighted by its p"),
         (over(|ln_p, ln_q| ln_p.exp() * (ln_p - ln_q).abs()), "keep the sign of each difference; some are below 0"),
         (
             over(|ln_p, ln_q| (ln_p.exp() - ln_q.exp()).abs()),

@@ -224,8 +224,8 @@ impl Trial {
         let nll = sum(&self.texts);
         let all_tokens = self.texts.iter().map(|text| text.ids.len()).sum::<usize>() as f64;
         let unshifted: f64 = self.texts.iter().flat_map(|text| &text.losses()[1]).sum();
-        let by_length = "each text's mean was weighted with its length in characters, bytes or words; its weight is the number \
-                         of tokens that were predicted";
+        let by_length = "each text's mean was weighted by its length in characters, bytes or words; its weight is the \
+                         number of tokens that were predicted";
         let lengths = |length: fn(&TextLoss) -> usize| self.texts.iter().map(length).collect::<Vec<_>>();
         vec![
             (self.weighted(&lengths(|text| text.lengths[0])), by_length),
@@ -233,7 +233,7 @@ impl Trial {
             (self.weighted(&lengths(|text| text.lengths[2])), by_length),
             (
                 self.weighted(&lengths(|text| text.ids.len())),
-                "each text's mean was weighted with all its tokens, but the first one is not predicted",
+                "each text's mean was weighted by all its tokens, but the first one is not predicted",
             ),
             (
                 mean(self.means(self.batch_size)),
@@ -246,7 +246,8 @@ impl Trial {
             ),
             (
                 mean(self.texts.chunks(self.batch_size).flat_map(|texts| texts.iter().map(|_| token_mean(texts)))),
-                "each batch's mean was weighted with its texts; its weight is the number of tokens that were predicted",
+                "each batch's mean was weighted by the number of its texts; its weight is the number of tokens that \
+                 were predicted",
             ),
             (nll, "this is the sum; divide it by the number of tokens"),
             (nll / all_tokens, "it was divided by all tokens, but the first of each text is not predicted"),
@@ -297,8 +298,8 @@ impl Trial {
         let tokens: usize = self.texts.iter().map(|text| text.ids.len()).sum();
         Complaint::unless(unmasked <= tokens, || {
             format!(
-                "in batches of {size}, the model took {unmasked} tokens for text where there are {tokens}, for nothing told \
-                 it what is padding: give it the mask, `TokenBatch::new(...)?.with_attention_mask(...)?`"
+                "in batches of {size}, the model took {unmasked} tokens for text where there are {tokens}, because \
+                 nothing told it what is padding: give it the mask, `TokenBatch::new(...)?.with_attention_mask(...)?`"
             )
         })
     }
@@ -307,8 +308,8 @@ impl Trial {
         let (a, b) = (self.evaluation.average_loss, other.evaluation.average_loss);
         Complaint::unless(is_close(a, b), || {
             format!(
-                "the same texts have the loss {a:.4} in batches of {} and {b:.4} in batches of {}; how texts are put into \
-                 batches says nothing about the model",
+                "the same texts have the loss {a:.4} in batches of {} and {b:.4} in batches of {}; how texts are put \
+                 into batches must not change it",
                 self.batch_size, other.batch_size
             )
         })

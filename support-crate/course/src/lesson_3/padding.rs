@@ -7,7 +7,7 @@ use crate::cases::{random, size};
 use crate::{Check, Complaint, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
-    "How long must every row be, so that no text loses a token and none is computed in vain?",
+    "How long must every row be, so that no text loses a token and no padding is computed in vain?",
     "Find the longest text first. Then make two rows for each text: its ids, filled up to that length, and as many \
      `true` as it has tokens, filled up with `false`.",
     "`let longest = sequences.iter().map(Vec::len).max().unwrap_or(0);`, and for each text `let mut row = ids.clone(); \
@@ -80,8 +80,8 @@ fn is_rectangle((texts, padded): &Pair) -> Verdict {
         let why = match rows.iter().max() {
             _ if rows.len() != texts.len() => "there must be a row for each text, even for one without tokens",
             Some(&length) if length < longest => "texts that are cut off lose tokens, and the loss is another text's",
-            Some(&length) if length > longest => "padding beyond the longest text costs time and tells nothing",
-            _ => "rows of different lengths make no rectangle",
+            Some(&length) if length > longest => "padding beyond the longest text costs time and adds nothing",
+            _ => "rows of different lengths do not make a rectangle",
         };
         return wrong!("texts of {lengths:?} tokens gave {name} rows of {rows:?}, expected {longest} each: {why}");
     }
@@ -96,7 +96,7 @@ fn keeps_tokens((texts, padded): &Pair) -> Verdict {
         let is_none = |id: &&u32| **id > LARGEST_VOCABULARY && !text.contains(id);
         if let Some(id) = row.iter().find(is_none) {
             return wrong!(
-                "{id} is no token of any vocabulary, so no model takes it for padding: fill up with token 0"
+                "{id} is not a token of any vocabulary, so no model accepts it as padding: fill up with token 0"
             );
         }
         if !(row.starts_with(text) || row.ends_with(text)) {

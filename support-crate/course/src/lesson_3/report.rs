@@ -12,7 +12,7 @@ use quantlab::report::{Estimate, Summary, Table};
 /// No formats.
 pub fn quality_in_words(formats: &[(&str, QualityComparison)]) -> Result<Summary> {
     let Some(((noise_name, noise), formats)) = formats.split_last() else {
-        return Err(Error::input("there is no format to speak about").hint("compare at least one with the base model"));
+        return Err(Error::input("there is no format to report on").hint("compare at least one with the base model"));
     };
     let figures = |quality: &QualityComparison| {
         let [ratio, kl] = [quality.perplexity_ratio, quality.kl_divergence].map(Estimate::from);
@@ -68,7 +68,7 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
         let runs = &timing.runs;
         if runs.runs.len() != first.runs.runs.len() {
             return Err(Error::input(format!(
-                "{name} has {} runs, the first one {}",
+                "{name} has {} runs, but the first one has {}",
                 runs.runs.len(),
                 first.runs.runs.len()
             ))
@@ -91,7 +91,10 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
         .decimals("by its bytes", 2)?
         .note(format!("{} tokens of prompt, {} new ones", first.prompt_tokens, first.token_ms.len()))
         .note(RunInfo::of_all(models.iter().map(|(_, _, timing)| &timing.run)))
-        .note(format!("medians of {n} runs in turn; each interval holds the median with {:.0} %", 100.0 * confidence)))
+        .note(format!(
+            "medians of {n} runs in turn; each interval holds the median with {:.0} % confidence",
+            100.0 * confidence
+        )))
 }
 
 #[cfg(test)]

@@ -218,7 +218,7 @@ impl Trial {
         Complaint::unless(self.row != HIGH || nll.is_finite(), || {
             format!(
                 "`nll` in row {HIGH}, whose logits are all above 1000, is {nll}: exp of them is infinite. Your \
-                 `log_softmax_at` can do it"
+                 `log_softmax_at` can handle it"
             )
         })
     }

@@ -54,7 +54,7 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
         })
         .point("each value gets the nearest of NF4's numbers", each(&|values| all_nearest(values, nf4s)))
         .point(
-            "and of FP4's, which do not ascend",
+            "and of FP4's, which are not in ascending order",
             each(&|values| [fp4s, &UNEVEN].into_iter().try_for_each(|codebook| all_nearest(values, codebook))),
         )
         .point(
@@ -243,7 +243,9 @@ fn is_packed(values: &[f32], packed: &[u8]) -> Verdict {
     match packed.len() {
         len if len == values.len() / 2 => Ok(()),
         len if len == values.len() => {
-            wrong!("{len} values became {len} bytes, one code each: that is 8 bits a weight. Put two codes into a byte")
+            wrong!(
+                "{len} values became {len} bytes, one code each: that is 8 bits per weight. Put two codes into a byte"
+            )
         }
         len => {
             wrong!("{} values became {len} bytes, expected {}", values.len(), values.len() / 2)

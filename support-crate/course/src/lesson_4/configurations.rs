@@ -135,14 +135,14 @@ fn alike(all: &[Configuration]) -> Verdict {
         let LoadOptions { precision, engine, quantization, check_finite, .. } = options;
         if *precision != baseline.options.precision {
             return wrong!(
-                "what is not quantized is {precision} in {name:?} and {} in the baseline: then two things change at once, \
-                 and no difference has one cause",
+                "what is not quantized is {precision} in {name:?} and {} in the baseline: then two things change at \
+                 once, and no difference has a single cause",
                 baseline.options.precision
             );
         }
         if *engine != baseline.options.engine || *check_finite != baseline.options.check_finite {
             return wrong!(
-                "{name:?} has another `engine` or `check_finite` than the baseline: leave them at their defaults"
+                "{name:?} has a different `engine` or `check_finite` from the baseline's: leave them at their defaults"
             );
         }
         if engine.is_some_and(|engine| engine != Engine::for_device(options.device)) {
@@ -151,8 +151,8 @@ fn alike(all: &[Configuration]) -> Verdict {
         let Some(config) = quantization else { continue };
         if let Some((field, value)) = differs(config) {
             return wrong!(
-                "{name:?} changes `{field}`, too, to {value}; keep what `QuantizationConfig::int8()`, `nf4()` and `fp4()` \
-                 give, which is what bitsandbytes does, or your numbers compare with nobody's"
+                "{name:?} also changes `{field}`, to {value}; keep what `QuantizationConfig::int8()`, `nf4()` and \
+                 `fp4()` give, which is what bitsandbytes does, or your numbers cannot be compared with anyone's"
             );
         }
     }
@@ -184,7 +184,7 @@ fn on_device(device: Device, all: &[Configuration]) -> Verdict {
         None if all.is_empty() => Err(no_configurations()),
         None => Ok(()),
         Some(one) => {
-            wrong!("asked for {device}, {:?} would compute on {}", one.name, one.options.device)
+            wrong!("asked for {device}, but {:?} would compute on {}", one.name, one.options.device)
         }
     }
 }

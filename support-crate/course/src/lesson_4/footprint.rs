@@ -168,7 +168,7 @@ fn figure(tensors: &[TensorInfo], got: f64) -> Figure {
             sum(&own, &|tensor| tensor.shape.iter().product::<usize>() * tensor.element_size),
             "a matrix of 4-bit weights was counted by its `shape`; two codes share a byte, and `numel` counts bytes",
         ),
-        (expected.floor(), "whole numbers are divided without a fraction; turn the bytes into `f64` first"),
+        (expected.floor(), "dividing whole numbers drops the fraction; turn the bytes into `f64` first"),
     ];
     Figure { what: format!("the footprint of {}, in MiB,", listed(tensors)), got, expected, mistakes }
 }
@@ -193,7 +193,7 @@ fn in_mib(unit: f64) -> Verdict {
         () if is(4.0) => ": 4 bytes for each element, whatever its `element_size`",
         () => "",
     };
-    wrong!("{MIB} bytes are 1 MiB, yours says {unit}{what}")
+    wrong!("{MIB} bytes are 1 MiB, but yours says {unit}{what}")
 }
 
 fn listed(tensors: &[TensorInfo]) -> String {

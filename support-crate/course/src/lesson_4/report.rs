@@ -151,7 +151,7 @@ pub fn formats_frame(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Result
 /// Something was not measured.
 pub fn formats_summary(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Result<Summary> {
     let [plain, int8, nf4, fp4, ..] = speed else {
-        return Err(Error::input("the four formats were not timed yet"));
+        return Err(Error::input("the four formats have not been timed yet"));
     };
     let percent = |one: &FormatSpeed| 100.0 * one.footprint.mib() / plain.footprint.mib();
     let times = |one: &FormatSpeed| one.timing.decode_tokens_per_s.median / plain.timing.decode_tokens_per_s.median;

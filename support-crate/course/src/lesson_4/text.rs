@@ -20,7 +20,7 @@ const SPECIAL_PROMPT: &str = "<|endoftext|>Once upon a time";
 const SAYING: &str = " na\u{ef}ve caf\u{e9} \u{2014} \u{20ac}";
 
 const HINTS: [&str; 3] = [
-    "What do you want to know the time of, and which parts of your function are not that?",
+    "What do you want to time, and which parts of your function do not belong to it?",
     "Text to ids; the stopwatch around generating, and around nothing else; ids to text.",
     "`let ids = loaded.tokenizer.encode(prompt)?;`, `let (generated, latency) = stopwatch(clock, &*loaded.model, || \
      loaded.generate_tokens(&ids, &options))?;` with `stop_at_eos: false`, and \
@@ -47,8 +47,12 @@ pub fn check_generate_text_and_time(
     Check::new("generate_text_and_time", HINTS)
         .about(&ending, "the clock that was passed in is read before and after", |trial| trial.timed().map(drop))
         .about(&ending, "the tokenizer stays out of the timed part", |trial| trial.timed()?.leaves_text_outside())
-        .about(&ending, "the device is waited for before the clock starts", |trial| trial.timed()?.waits_before())
-        .about(&ending, "the device is waited for before the clock stops", |trial| trial.timed()?.waits_after())
+        .about(&ending, "the function waits for the device before the clock starts", |trial| {
+            trial.timed()?.waits_before()
+        })
+        .about(&ending, "the function waits for the device before the clock stops", |trial| {
+            trial.timed()?.waits_after()
+        })
         .about(&ending, "exactly max_new_tokens tokens are generated, once", |trial| {
             trial.generates_all()?;
             talking.as_ref().map_err(Complaint::clone)?.iter().try_for_each(Trial::generates_all)
@@ -57,7 +61,7 @@ pub fn check_generate_text_and_time(
         .about(&talking, "the text is that of the new tokens, without the prompt", |trials| {
             trials.iter().try_for_each(Trial::text_is_new)
         })
-        .about(&ending, "an error is handed on", |trial| hands_on_errors(&yours, trial))
+        .about(&ending, "an error is passed on", |trial| hands_on_errors(&yours, trial))
         .score()
 }
 
@@ -139,15 +143,15 @@ impl Trial {
     fn generates_all(&self) -> Verdict {
         let prompts_read = self.events.iter().filter(|event| reads(event, self.prompt_tokens)).count();
         if prompts_read > 1 {
-            return wrong!("the prompt was read {prompts_read} times; generate once, warming up is left to the caller");
+            return wrong!("the prompt was read {prompts_read} times: generate once; warming up is left to the caller");
         }
         let (prompt, read) = (tokenizer()?.encode(self.prompt)?, self.read.len());
         Complaint::unless(read == 0 || self.read == prompt, || {
             let all = prompt.len();
             if read == all {
-                format!("the prompt has {all} tokens; the model was given as many, but others")
+                format!("the prompt has {all} tokens; the model was given as many, but different ones")
             } else {
-                format!("the prompt has {all} tokens, the model was given {read}")
+                format!("the prompt has {all} tokens, but the model was given {read}")
             }
         })?;
         let (asked, passes) = (self.new_tokens, self.events.iter().filter(|event| event.is_forward()).count());
@@ -155,11 +159,12 @@ impl Trial {
             _ if passes == asked => Ok(()),
             _ if self.ends_after.is_some_and(|end| passes == end || passes == end + 1) => {
                 wrong!(
-                    "{asked} tokens were asked for, {passes} were generated: the model wanted to end its text. Formats that \
-                     say different things would be timed over different lengths; set `stop_at_eos: false`"
+                    "{asked} tokens were asked for, but {passes} were generated: the model wanted to end its text. \
+                     Formats that say different things would be timed over different lengths; set `stop_at_eos: \
+                     false`"
                 )
             }
-            _ => wrong!("{asked} tokens were asked for, {passes} were generated"),
+            _ => wrong!("{asked} tokens were asked for, but {passes} were generated"),
         }
     }
 
@@ -172,7 +177,7 @@ impl Trial {
             () if is(passed / self.new_tokens as f64) => {
                 wrong!("that is the time of one token; the latency of the whole generation is asked for")
             }
-            () => wrong!("{passed:.2} s passed on the clock, yours says {:.2}", self.latency_s),
+            () => wrong!("{passed:.2} s passed on the clock, but yours says {:.2}", self.latency_s),
         }
     }
 
@@ -182,13 +187,13 @@ impl Trial {
             () if got == expected => Ok(()),
             () if got.is_empty() => wrong!("the text is empty"),
             () if got.contains(char::REPLACEMENT_CHARACTER) => wrong!(
-                "the model said {expected:?}, you return {got:?}: a character can be made of several tokens, so decode all \
-                 tokens together"
+                "the model said {expected:?}, but you return {got:?}: a character can be made of several tokens, so \
+                 decode all tokens together"
             ),
             () if got.starts_with(self.prompt) && got.ends_with(expected) => {
                 wrong!("the text begins with the prompt: in the table it would look as if the model had said it")
             }
-            () => wrong!("the model said {expected:?}, you return {got:?}"),
+            () => wrong!("the model said {expected:?}, but you return {got:?}"),
         }
     }
 }
@@ -204,7 +209,7 @@ fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Verdict {
         }
         must_fail(got, |(text, _)| {
             format!(
-                "the device failed while it worked, and yet the function returned the text {text:?}: hand the error on \
+                "the device failed while it worked, and yet the function returned the text {text:?}: pass the error on \
                  with `?`"
             )
         })?;
@@ -215,7 +220,7 @@ fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Verdict {
     match ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS)) {
         Err(Complaint::Failed(message)) if !message.contains("prompt is empty") => Ok(()),
         Err(Complaint::Failed(_)) | Ok(_) => {
-            wrong!("the tokenizer failed, and yet the function went on: hand the error on with `?`")
+            wrong!("the tokenizer failed, and yet the function went on: pass the error on with `?`")
         }
         Err(other) => Err(other),
     }

@@ -93,7 +93,7 @@ impl Trial {
         let expected: Vec<&str> = self.scenario.configurations.iter().map(|one| one.name.as_str()).collect();
         let names: Vec<&str> = self.rows.iter().map(|row| row.name.as_str()).collect();
         Complaint::unless(names == expected, || {
-            format!("the rows are called {names:?}, the configurations {expected:?}")
+            format!("the rows are called {names:?}, but the configurations are called {expected:?}")
         })
     }
 
@@ -113,7 +113,7 @@ impl Trial {
         match &self.rows[broken].outcome {
             Err(error) if error.to_string().contains(because) => self.results().map(drop),
             Err(error) => {
-                wrong!("{:?} could not be loaded because {because:?}; its row only says {error}", self.name(broken))
+                wrong!("{:?} could not be loaded because {because:?}, but its row says only {error}", self.name(broken))
             }
             Ok(_) => {
                 wrong!("{:?} could not be loaded, and yet its row has numbers: whose are they?", self.name(broken))
@@ -126,8 +126,9 @@ impl Trial {
             let (got, expected) = (result.memory_mib, Scenario::memory_mib(place));
             if got.is_nan() || (got - expected).abs() > 0.005 {
                 let scales = (got - expected - SCALES_MIB).abs() < 0.005;
-                let why = if scales { ", which is with the scales of its weights: the footprint has none" } else { "" };
-                return wrong!("the model of {:?} takes {expected} MiB, its row says {got}{why}", self.name(place));
+                let why =
+                    if scales { ", which includes the scales of its weights: the footprint does not" } else { "" };
+                return wrong!("the model of {:?} takes {expected} MiB, but its row says {got}{why}", self.name(place));
             }
         }
         Ok(())
@@ -141,7 +142,7 @@ impl Trial {
         let (name, settings) = (self.name(place), &self.scenario.settings);
         if result.outputs.len() != settings.prompts.len() {
             return wrong!(
-                "there are {} prompts, the row of {name:?} has {} texts",
+                "there are {} prompts, but the row of {name:?} has {} texts",
                 settings.prompts.len(),
                 result.outputs.len()
             );
@@ -157,14 +158,15 @@ impl Trial {
             }
             if before > 0 && is(0)? {
                 return wrong!(
-                    "{prompt:?} is there {} times, and one text was used again: each takes a generation",
+                    "{prompt:?} is there {} times, and one text was used again: each takes a generation of its own",
                     before + 1
                 );
             }
             for times in 1..=settings.num_timing_runs {
                 if is(times)? {
                     return wrong!(
-                        "the text after {prompt:?} is that of run {}; keep the first, the others are there for their time",
+                        "the text after {prompt:?} is that of run {}: keep the first; the others are there only to be \
+                         timed",
                         times + 1
                     );
                 }
@@ -172,7 +174,10 @@ impl Trial {
             if output.starts_with(prompt.as_str()) {
                 return wrong!("the text after {prompt:?} begins with the prompt: its row says {output:?}");
             }
-            return wrong!("after {prompt:?} the model of {name:?} said {:?}, its row says {output:?}", text(before)?);
+            return wrong!(
+                "after {prompt:?} the model of {name:?} said {:?}, but its row says {output:?}",
+                text(before)?
+            );
         }
         Ok(())
     }
@@ -202,7 +207,7 @@ impl Trial {
         let (runs, seconds) = (self.scenario.settings.num_timing_runs, self.seconds(place, 0));
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let is = |value: f64| (got - value).abs() <= 5e-4 * value.abs();
-        let first_was_counted = "the first run of a model was counted: it pays for what later ones do not";
+        let first_was_counted = "the first run of a model was counted: it pays for things that later ones do not";
         if seconds.len() <= runs {
             return Err(Complaint::wrong(if is(mean(&seconds)) {
                 first_was_counted.to_owned()
@@ -240,8 +245,8 @@ impl Trial {
             _ if is(expected) => Ok(()),
             Some((_, why)) => Err(Complaint::wrong(*why)),
             None => wrong!(
-                "the warm runs of the first prompt took {expected:.2} s on average with the model of {:?}, its row says \
-                 {got:.2}. Is another run in it, or another prompt?",
+                "the warm runs of the first prompt took {expected:.2} s on average with the model of {:?}, but its row \
+                 says {got:.2}. Is another run in it, or another prompt?",
                 self.name(place)
             ),
         }
@@ -256,8 +261,8 @@ impl Trial {
                 let times = self.generations.iter().filter(of).count();
                 if times != prompts.iter().filter(|other| *other == text).count() {
                     return wrong!(
-                        "the model of {:?} read {text:?} {times} times; once gives its text, and only the first prompt is \
-                         timed",
+                        "the model of {:?} read {text:?} {times} times; once is enough for its text, and only the \
+                         first prompt is timed",
                         self.name(place)
                     );
                 }
@@ -289,7 +294,7 @@ impl Trial {
         let announces = |note: &Note| note.line.trim_start().starts_with("Loading model");
         let missing = |line: String| {
             let log: Vec<&str> = self.log.iter().map(|note| note.line.as_str()).collect();
-            wrong!("there is no line {line:?}, or not in its turn; the log has {log:?}")
+            wrong!("there is no line {line:?}, or it is out of order; the log has {log:?}")
         };
         let mut rest = self.log.as_slice();
         for (place, Configuration { name, .. }) in self.scenario.configurations.iter().enumerate() {
@@ -343,8 +348,8 @@ impl Trial {
         let failed = self.working().filter(says_so).count();
         if failed != 1 {
             return wrong!(
-                "the device failed once while it generated; {failed} rows say so, expected 1: the error belongs into the row, \
-                 handed on with `?`"
+                "the device failed once while it generated; {failed} rows say so, expected 1: the error belongs in the \
+                 row, passed on with `?`"
             );
         }
         for place in self.working().filter(|place| !says_so(place)) {

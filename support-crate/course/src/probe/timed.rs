@@ -68,8 +68,8 @@ impl<'a> Timed<'a> {
     pub fn of(events: &'a [Event]) -> Result<Self, Complaint> {
         match readings(events).as_slice() {
             [] => wrong!(
-                "the clock that was passed in was not read: use `clock.now()`, which gives seconds (with a clock of its \
-                 own, nobody could test the function)",
+                "the clock that was passed in was not read: use `clock.now()`, which gives seconds (nobody could test \
+                 a function with a clock of its own)",
             ),
             [_] => wrong!("`clock.now()` was called only once"),
             &[(first, start), .., (last, end)] => {

@@ -69,7 +69,7 @@ extern "C" fn on_illegal_instruction(_: c_int, _: *mut libc::siginfo_t, context:
         // SAFETY: the state is this thread's own, and no tile instruction interrupts this handler, which contains none.
         let state = unsafe { &mut *state.get() };
         let mut next = Instruction::decode(registers);
-        require(next.is_some(), "an illegal instruction that is none of AMX's");
+        require(next.is_some(), "an illegal instruction that is not one of AMX's");
         // The tile instructions that follow are emulated as well: a signal takes several times as long as an
         // instruction.
         while let Some(instruction) = next {
@@ -173,7 +173,7 @@ impl State {
             (0x5E, 2, false) => self.multiply(instruction.operands, byte_products::<true, false>),
             (0x5E, 1, false) => self.multiply(instruction.operands, byte_products::<false, true>),
             (0x5E, 0, false) => self.multiply(instruction.operands, byte_products::<false, false>),
-            _ => fault("an illegal instruction that is none of AMX's"),
+            _ => fault("an illegal instruction that is not one of AMX's"),
         }
     }
 
@@ -222,7 +222,7 @@ impl State {
 
     /// `sums (M, N) += a (M, K) * b (K, N)`, in groups of 4 bytes. What is not configured is 0.
     fn multiply(&mut self, [sums, a, b]: [usize; 3], add_products: fn(&mut Rows, &Rows, &Rows)) {
-        require(sums != a && a != b && b != sums, "an operand that is two at once");
+        require(sums != a && a != b && b != sums, "one operand is used twice");
         require(b < self.tiles.len(), "a ninth tile");
         let (a, b) = (*self.tile(a), *self.tile(b));
         let sums = self.tile(sums);

@@ -60,7 +60,10 @@ const MAX_COLUMNS: usize = i32::MAX as usize / (127 * 128);
 impl PackedInt8<'_> {
     /// Panics unless this is a matrix (n, k).
     fn check(&self, n: usize, k: usize) {
-        assert!(k <= MAX_COLUMNS, "sums of {k} products of bytes, int32 has room for {MAX_COLUMNS}");
+        assert!(
+            k <= MAX_COLUMNS,
+            "sums of {k} products of bytes do not fit into int32, which has room for {MAX_COLUMNS}"
+        );
         sizes::check("weights", self.values.len(), &[n, k]);
         sizes::check("scales", self.absmax.len(), &[n]);
         sizes::check("sums", self.sums.len(), &[n]);

@@ -63,7 +63,7 @@ impl Packed4Bit<'_> {
     /// Panics unless this is a matrix (n, k).
     fn check(&self, n: usize, k: usize) {
         let Self { packed, absmax, minimum, blocksize, columns, .. } = *self;
-        assert!(blocksize > 0 && blocksize.is_multiple_of(32), "a block of {blocksize} numbers");
+        assert!(blocksize > 0 && blocksize.is_multiple_of(32), "blocks cannot have {blocksize} numbers");
         let numbers = sizes::product("weights", &[n, k]);
         let (bytes, scales) = (numbers.div_ceil(2), numbers.div_ceil(blocksize));
         assert!(

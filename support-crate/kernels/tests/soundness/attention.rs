@@ -103,7 +103,15 @@ fn naive(a: &Attention<'_>, numbers: &Numbers) -> Vec<f64> {
 fn check(sizes: Sizes, numbers: &Numbers) {
     let attention = attention(sizes, numbers);
     let mut out = vec![f32::NAN; numbers.out];
-    let reasons = ["attention with ", " heads in groups of ", "heads: ", "keys: ", "queries: ", "mask: ", "outputs: "];
+    let reasons = [
+        "attention with ",
+        " heads cannot be divided into groups of ",
+        "heads: ",
+        "keys: ",
+        "queries: ",
+        "mask: ",
+        "outputs: ",
+    ];
     let valid = is_valid(&attention, numbers);
     if outcome(valid, &reasons, || attention.compute(&thread_scope(), &mut out)).is_some() {
         assert_close(&out, &naive(&attention, numbers), 1e-5);

@@ -94,7 +94,7 @@ fn outcome<T>(valid: bool, reasons: &[&str], call: impl FnOnce() -> T) -> Option
 proptest! {
     #[test]
     fn scratch_is_as_long_as_it_says(len in prop_oneof![0..3000_usize, size()], cut in size()) {
-        let slice = outcome(len < 1 << 20, &["no memory for"], || Scratch::<f32>::uninit(len));
+        let slice = outcome(len < 1 << 20, &["cannot allocate"], || Scratch::<f32>::uninit(len));
         if let Some(mut slice) = slice {
             slice.fill(1.0);
             prop_assert_eq!(slice.len(), len);
@@ -102,7 +102,7 @@ proptest! {
             prop_assert_eq!(slice.len(), len.min(cut));
             slice.fill(2.0);
         }
-        outcome(len < 1 << 20, &["no memory for"], || Scratch::<i8>::uninit(len));
+        outcome(len < 1 << 20, &["cannot allocate"], || Scratch::<i8>::uninit(len));
     }
 
     #[test]
@@ -113,7 +113,9 @@ proptest! {
     ) {
         let inside = mask.as_ref().is_none_or(|mask| position < mask.len());
         let call = || first_seen(mask.as_deref(), position, window);
-        let Some(first) = outcome(window > 0 && inside, &["a window of 0", "mask of"], call) else { return Ok(()) };
+        let Some(first) = outcome(window > 0 && inside, &["the window must not be 0", "mask of"], call) else {
+            return Ok(());
+        };
         let Some(mask) = mask else {
             prop_assert_eq!(first as u128, (position as u128 + 1).saturating_sub(window as u128));
             return Ok(());

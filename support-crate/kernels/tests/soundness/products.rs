@@ -218,8 +218,8 @@ fn check(format: Format, sizes: Sizes, lengths: Lengths, biased: bool, seed: u32
         "factors: ",
         "minima: ",
         "columns: ",
-        "a block of ",
-        "a group of ",
+        "blocks cannot have ",
+        "groups cannot have ",
         "rows of ",
         "sums of ",
     ];

@@ -47,7 +47,7 @@ proptest! {
         let split = || scope_with_helpers().split(count, multiple, work, &|range| {
             ranges.lock().unwrap().push((range.start, range.len()));
         });
-        if outcome(multiple > 0, &["a multiple of 0"], split).is_some() {
+        if outcome(multiple > 0, &["ranges cannot be multiples of 0"], split).is_some() {
             let ranges = ranges.into_inner().unwrap();
             prop_assert!(make_up(ranges.clone(), count, multiple), "{:?}", ranges);
         }

@@ -139,7 +139,7 @@ pub fn compare_quality_of_tokens(
     })?;
     let Scored { windows, tokens, threads_granted } = scored;
     if tokens < 2 {
-        return Err(Error::input("there is only one token to predict, which has no spread")
+        return Err(Error::input("there is only one token to predict, and one value has no spread")
             .hint("give texts that together have at least two tokens besides the first of each"));
     }
     let greedy = greedy_differences(base, other, sequences, options.batch_size)?;

@@ -107,7 +107,7 @@ fn sliding_window(architecture: Architecture, keys: &Keys) -> Result<Option<usiz
     match keys.sliding_window {
         Some(window) if windowed == layers => Ok(Some(window)),
         Some(window) if windowed > 0 => Err(Error::format(format!(
-            "{windowed} of {layers} layers have a sliding window of {window}; all or none can have one"
+            "{windowed} of {layers} layers have a sliding window of {window}; either all or none must have one"
         ))
         .hint(format!("for texts of at most {window} tokens, set `use_sliding_window` to false in the config"))),
         _ => Ok(None),
@@ -171,7 +171,8 @@ impl RopeScaling {
                 });
                 Ok(scaled.collect())
             }
-            other => Err(Error::format(format!("unknown `rope_type` {other:?}")).hint("default, linear or llama3")),
+            other => Err(Error::format(format!("unknown `rope_type` {other:?}"))
+                .hint("`default`, `linear` and `llama3` are supported")),
         }
     }
 }

@@ -128,9 +128,14 @@ impl DecoderConfig {
             Some("mistral") => llama::parse(Architecture::Mistral, keys)?,
             Some("qwen2") => llama::parse(Architecture::Qwen2, keys)?,
             other => {
-                return Err(Error::format(format!("a model of type `{}`", other.unwrap_or("(not a text)"))).hint(
-                    format!("known are gpt2, llama, mistral, qwen2, and with candle's models {}", families::names()),
-                ));
+                return Err(Error::format(format!(
+                    "models of type `{}` are not supported",
+                    other.unwrap_or("(not a string)")
+                ))
+                .hint(format!(
+                    "supported types are gpt2, llama, mistral, qwen2, and with candle's models {}",
+                    families::names()
+                )));
             }
         };
         config.check()?;
@@ -157,7 +162,7 @@ impl DecoderConfig {
         }
         if !self.n_head.is_multiple_of(self.n_kv_head) {
             return Err(Error::format(format!(
-                "{} heads cannot share {} heads of keys and values evenly",
+                "{} heads cannot share {} key-value heads evenly",
                 self.n_head, self.n_kv_head
             )));
         }
@@ -219,9 +224,8 @@ fn activation(name: &str) -> Result<Activation> {
         "gelu" => Ok(Activation::Gelu),
         "relu" => Ok(Activation::Relu),
         "silu" | "swish" => Ok(Activation::Silu),
-        other => {
-            Err(Error::format(format!("unknown activation function {other:?}")).hint("gelu_new, gelu, relu or silu"))
-        }
+        other => Err(Error::format(format!("unknown activation function {other:?}"))
+            .hint("gelu_new, gelu, relu and silu are supported")),
     }
 }
 

@@ -111,12 +111,13 @@ impl<S: Store> Decoder<S> {
         if let Some(quantization) = quantization {
             quantization.check()?;
             if engine != Engine::Kernels && quantization.format().is_some_and(|format| !format.in_libraries) {
-                return Err(Error::input(format!("{quantization} is computed by this library's own kernels only"))
-                    .hint("take the CPU and `Engine::Kernels`"));
+                return Err(Error::input(format!("{quantization} is computed only by this library's own kernels"))
+                    .hint("use the CPU and `Engine::Kernels`"));
             }
         }
         if device.is_cpu() && dtype == Precision::Float16 {
-            return Err(Error::input("float16 weights cannot be computed with on a CPU").hint("ask `resolve_dtype`"));
+            return Err(Error::input("a CPU cannot compute with float16 weights")
+                .hint("`resolve_dtype` says which precision a device can use"));
         }
         let loader = Loader::new(&config, weights, &store, quantization, dtype, dtype.computed_on(device));
         let (parts, mut counts) = loader.load()?;

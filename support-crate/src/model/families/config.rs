@@ -37,8 +37,11 @@ impl FamilyConfig {
     /// A key that is missing or out of range, or a setting that candle-transformers does not compute.
     pub(super) fn new(family: &'static Family, mut keys: Map<String, Value>) -> Result<Self> {
         if keys.get("quantization_config").is_some_and(|value| !value.is_null()) {
-            return Err(Error::format(format!("a quantized checkpoint of type {}", family.model_type))
-                .hint("candle-transformers computes this family in full precision only; take the original"));
+            return Err(Error::format(format!(
+                "quantized checkpoints of type {} are not supported",
+                family.model_type
+            ))
+            .hint("candle-transformers computes this family only in full precision; use the original checkpoint"));
         }
         if let Value::Object(defaults) = (family.defaults)() {
             for (key, value) in defaults {
@@ -53,16 +56,14 @@ impl FamilyConfig {
         }
         let n_kv_head = size(&keys, "num_key_value_heads", 1 << 16)?;
         if !n_head.is_multiple_of(n_kv_head) {
-            return Err(Error::format(format!(
-                "{n_head} heads cannot share {n_kv_head} heads of keys and values evenly"
-            )));
+            return Err(Error::format(format!("{n_head} heads cannot share {n_kv_head} key-value heads evenly")));
         }
         let hidden_size = size(&keys, "hidden_size", 1 << 20)?;
         let head_dim = head_dim(family, &keys, hidden_size, n_head)?;
         let rotary_dim = (head_dim as f64 * number(&keys, "partial_rotary_factor")?.unwrap_or(1.0)) as usize;
         if rotary_dim == 0 || rotary_dim > head_dim || !rotary_dim.is_multiple_of(2) {
             return Err(Error::format(format!(
-                "rotary positions of {rotary_dim} in heads of {head_dim}, not an even part"
+                "rotary positions need an even part of a head's {head_dim} numbers, not {rotary_dim}"
             )));
         }
         for (key, least, most) in [
@@ -197,7 +198,7 @@ fn check_fixed(family: &Family, keys: &Map<String, Value>) -> Result<()> {
 }
 
 fn not_computed(key: &str, value: impl std::fmt::Display, computed: &str) -> Error {
-    Error::format(format!("`{key}` is {value}; candle-transformers computes this family with {computed} only"))
+    Error::format(format!("`{key}` is {value}; candle-transformers computes this family only with {computed}"))
         .hint("docs/families.md lists what it does not compute")
 }
 
@@ -240,12 +241,14 @@ fn sliding_layers(types: &Value, n_layer: usize) -> Result<Vec<bool>> {
     let is_sliding = |kind: &Value| match kind.as_str() {
         Some("sliding_attention") => Ok(true),
         Some("full_attention") => Ok(false),
-        _ => Err(Error::format(format!("`layer_types` has {kind}; full_attention and sliding_attention are known"))),
+        _ => {
+            Err(Error::format(format!("`layer_types` has {kind}; full_attention and sliding_attention are supported")))
+        }
     };
     let layers = types.as_array().map_or(&[][..], Vec::as_slice).iter().map(is_sliding).collect::<Result<Vec<_>>>()?;
     match layers.len() == n_layer {
         true => Ok(layers),
-        false => Err(Error::format(format!("{} `layer_types` for {n_layer} layers", layers.len()))),
+        false => Err(Error::format(format!("there are {} `layer_types` for {n_layer} layers", layers.len()))),
     }
 }
 
@@ -300,7 +303,7 @@ pub(super) fn smollm3(config: &mut FamilyConfig) -> Result<()> {
     match layers {
         0 => drop(config.keys.remove("no_rope_layers")),
         layers if layers != config.n_layer => {
-            return Err(Error::format(format!("{layers} `no_rope_layers` for {} layers", config.n_layer)));
+            return Err(Error::format(format!("there are {layers} `no_rope_layers` for {} layers", config.n_layer)));
         }
         _ => {}
     }

@@ -82,17 +82,19 @@ pub(super) fn choose(file: &ModelFile, dtype: Precision, options: &LoadOptions) 
     }
     if let Some(engine @ (Engine::Kernels | Engine::Tch)) = options.engine {
         return Err(Error::input(format!("models of type {name} cannot be computed with {engine}"))
-            .hint("leave `engine` out, or take `Engine::Candle`, whose models are those of candle-transformers"));
+            .hint("leave out `engine`, or use `Engine::Candle`, which runs candle-transformers' models"));
     }
     if options.quantization.is_some() {
         return Err(Error::input(format!(
             "models of type {name} cannot be quantized: candle-transformers computes them"
         ))
-        .hint("load it without `quantization`, or take a gpt2, llama, mistral or qwen2"));
+        .hint("load it without `quantization`, or use a gpt2, llama, mistral or qwen2 model"));
     }
     if !exact {
-        return Err(Error::input(format!("a model of type {name} in {dtype}: its positions would be rounded"))
-            .hint("take float32; candle-transformers computes the angles of this family in the weights' format"));
+        return Err(Error::input(format!(
+            "models of type {name} cannot be computed in {dtype}: their positions would be rounded"
+        ))
+        .hint("use float32; candle-transformers computes the angles of this family in the weights' format"));
     }
     FamilyConfig::new(family, keys).context(|| file.to_string()).map(Some)
 }
@@ -112,7 +114,7 @@ impl FamilyModel {
         let needed = weights::needed(&config)?;
         let tensors = weights::read(&config, &needed, weights, dtype, &candle)?;
         let head = tensors.get(if config.tie_word_embeddings { EMBEDDING } else { HEAD }).cloned();
-        let head = head.ok_or_else(|| Error::system(format!("a model without `{HEAD}`")))?;
+        let head = head.ok_or_else(|| Error::system(format!("the model has no `{HEAD}`")))?;
         let mut listed = list(&config, &needed, dtype);
         let num_parameters = needed.iter().map(|(_, shape)| shape.iter().product::<usize>()).sum();
         let parameter_bytes = num_parameters * dtype.size_in_bytes();
@@ -262,7 +264,7 @@ impl CausalLm for FamilyModel {
             *cache = self.new_model(step.batch, cache.capacity)?;
         }
         if cache.past_len != Some(step.past_len) || cache.rows.len() != step.batch {
-            return Err(Error::input("a step before this one failed").hint("`reset` the cache and start again"));
+            return Err(Error::input("an earlier step failed").hint("`reset` the cache and start again"));
         }
         cache.past_len = None;
         let all = step.wanted.as_ref().is_none_or(|wanted| wanted.len() != step.batch);
@@ -284,8 +286,8 @@ impl CausalLm for FamilyModel {
 
     fn save_weights(&self, file: &Path) -> Result<()> {
         if self.tensors.keys().any(|name| (self.config.family.factor)(&self.config, name) != 1.0) {
-            return Err(Error::input(format!("a {} is not saved", self.info.architecture))
-                .hint("its multipliers are part of its weights here; copy the checkpoint that it was loaded from"));
+            return Err(Error::input(format!("a {} model cannot be saved", self.info.architecture))
+                .hint("its multipliers were folded into its weights; copy the checkpoint that it was loaded from"));
         }
         let tensors = self.tensors.iter().map(|(name, tensor)| StateTensor {
             name: name.clone(),

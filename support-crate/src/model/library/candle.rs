@@ -32,7 +32,7 @@ impl Candle {
         match device {
             Device::Cpu => Ok(CandleDevice::Cpu),
             Device::Cuda(index) => CandleDevice::new_cuda(index)
-                .map_err(|cause| Error::from(cause).context(format!("cannot use {device}")).hint("take `Device::Cpu`")),
+                .map_err(|cause| Error::from(cause).context(format!("cannot use {device}")).hint("use `Device::Cpu`")),
         }
     }
 

@@ -76,7 +76,7 @@ impl<T> QuantizedTensors<T> {
             Some(Operands::Int8(rows, threshold)) => {
                 (Tensors::Int8(Int8Tensors::new(library, rows, threshold)?), size_of_val(rows.scb()))
             }
-            None => return Err(Error::system("the format is computed by this library's own kernels only")),
+            None => return Err(Error::system("the format is computed only by this library's own kernels")),
         };
         weight.forget_codes();
         let unread = weight.state_bytes().all;

@@ -46,7 +46,7 @@ impl Torch {
             Device::Cuda(_) => {
                 let count = Cuda::device_count();
                 Err(Error::system(format!("libtorch cannot use {device}: it sees {count} GPUs"))
-                    .hint("take `Device::Cpu`, or set up with `cargo lab setup --cuda` on a machine with a GPU"))
+                    .hint("use `Device::Cpu`, or set up with `cargo lab setup --cuda` on a machine with a GPU"))
             }
         }
     }

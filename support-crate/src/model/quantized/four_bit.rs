@@ -66,7 +66,7 @@ impl FourBitMatrix {
         let state = quant_state(weights, name)?;
         let quant_type: FourBit = state.quant_type.parse()?;
         if state.shape != [n, k] {
-            return Err(Error::format(format!("its quant state is of shape {:?}, expected [{n}, {k}]", state.shape))
+            return Err(Error::format(format!("its quant state has shape {:?}, expected [{n}, {k}]", state.shape))
                 .hint("do config.json and the weights belong to the same model?"));
         }
         check_blocksize(state.blocksize)?;
@@ -179,7 +179,7 @@ fn quant_state(weights: &Weights, name: &str) -> Result<QuantState> {
     let names = ["nf4", "fp4"].map(|quant_type| format!("{name}.quant_state.bitsandbytes__{quant_type}"));
     let found = names.iter().find(|name| weights.contains(name));
     let Some(found) = found else {
-        return Err(Error::format(format!("there is no `{}` and no `{}`", names[0], names[1]))
+        return Err(Error::format(format!("there is neither `{}` nor `{}`", names[0], names[1]))
             .hint("the checkpoint is damaged, or was not saved by bitsandbytes"));
     };
     serde_json::from_slice(&weights.bytes(found)?).context(|| format!("`{found}`"))

@@ -64,8 +64,10 @@ impl Int8Matrix {
     pub fn quantize_static(weights: FullPrecision<'_>, calibration: &LayerCalibration) -> Result<Self> {
         let (k, LayerCalibration { channels, scale, .. }) = (weights.tensor.shape[1], calibration);
         if *channels != k {
-            return Err(Error::input(format!("the calibration has {channels} inputs for each token, the layer {k}"))
-                .hint("calibrate the model that is to be quantized"));
+            return Err(Error::input(format!(
+                "the calibration has {channels} inputs for each token, but the layer has {k}"
+            ))
+            .hint("calibrate the model that is to be quantized"));
         }
         let (values, scb) = in_parts(weights, (1, k), |rows, values, scb| {
             let part = StaticInt8::quantize(rows, k, scale.clone())?.into_weight();
@@ -85,13 +87,13 @@ impl Int8Matrix {
         let module = name.strip_suffix(".weight").unwrap_or(name);
         let format_name = format!("{module}.weight_format");
         if weights.contains(&format_name) && weights.bytes(&format_name)?.iter().any(|&byte| byte != 0) {
-            return Err(Error::format(format!("`{format_name}` is not 0: the weights are not row by row"))
+            return Err(Error::format(format!("`{format_name}` is not 0: the weights are not stored row by row"))
                 .hint("save the checkpoint with a newer version of bitsandbytes"));
         }
         weights.check(name, &[n, k])?;
         let scb_name = format!("{module}.SCB");
         if !weights.contains(&scb_name) {
-            return Err(Error::format(format!("int8 weights without the scales of their rows, `{scb_name}`")));
+            return Err(Error::format(format!("the int8 weights have no scales for their rows, `{scb_name}`")));
         }
         let values = weights.bytes_to_stay(name, true, u8::cast_signed)?;
         Ok(Self::new(Int8Rows::with_values(values, floats(weights, &scb_name, n)?, k)?, threshold))

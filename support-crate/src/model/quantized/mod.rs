@@ -129,7 +129,7 @@ fn boxed<'a, T: QuantizedWeight + 'a>(matrix: T) -> Box<dyn QuantizedWeight + 'a
 }
 
 fn no_checkpoint() -> Error {
-    Error::input("no checkpoint holds this format: it is made while a model is loaded")
+    Error::input("no checkpoint can hold this format; it is made while a model is loaded")
 }
 
 /// Numbers of a checkpoint, one after the other.

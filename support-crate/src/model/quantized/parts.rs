@@ -77,8 +77,9 @@ fn place(numbers: &[f32], name: &str, (first, k): (usize, usize), error: Error) 
     match numbers.iter().position(unfit) {
         Some(index) => {
             let (row, column, number) = (first + index / k, index % k, numbers[index]);
-            Error::format(format!("tensor `{name}`: the weight of output {row} and input {column} is {number}"))
-                .hint("NaN and infinity have no int8 or 4-bit form, and int8 has none beyond float16's 65,504")
+            Error::format(format!("tensor `{name}`: the weight of output {row} and input {column} is {number}")).hint(
+                "NaN and infinity have no int8 or 4-bit form, and int8 has none for numbers beyond float16's 65,504",
+            )
         }
         None => error,
     }

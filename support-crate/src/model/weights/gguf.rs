@@ -70,7 +70,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
         // One that nobody would ask for may be a damaged name of one that then seems not to be there, or a part of a
         // larger model.
         let known = name_in_transformers(name, family, blocks).ok_or_else(|| {
-            Error::format(format!("its tensor `{name}` is no part of a {family} model of {blocks} blocks"))
+            Error::format(format!("its tensor `{name}` does not belong to a {family} model of {blocks} blocks"))
         })?;
         entries.insert(known, entry);
     }

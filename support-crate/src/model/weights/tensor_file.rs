@@ -75,7 +75,7 @@ impl TensorFile {
         }
         let tensors = read_safetensors(bytes.as_slice()).map_err(|cause| {
             cause
-                .context(format!("{name} is not a whole safetensors file"))
+                .context(format!("{name} is not a complete safetensors file"))
                 .hint("the file may be cut short; download or copy it again")
         })?;
         Ok(Self { name, bytes, tensors, check_finite })
@@ -155,7 +155,9 @@ impl TensorFile {
         let dtype = match entry.numbers {
             Numbers::Plain(dtype) => dtype,
             Numbers::Blocks { .. } if transpose => {
-                return Err(Error::format(format!("{self}: tensor `{name}` is to be transposed, and is in blocks")));
+                return Err(Error::format(format!(
+                    "{self}: tensor `{name}` would have to be transposed, but is stored in blocks"
+                )));
             }
             Numbers::Blocks { kind, paired } => {
                 // A bias has a number for each row.
@@ -183,7 +185,7 @@ impl TensorFile {
             return Ok(());
         }
         Err(Error::format(format!("{self}: tensor `{name}` holds a NaN or an infinity"))
-            .hint("the file is damaged, or the model's training went wrong; get it again or take another"))
+            .hint("the file is damaged, or the model's training went wrong; download it again or use another model"))
     }
 
     /// The content of a tensor of bytes, and what gives its pages back when it is dropped.

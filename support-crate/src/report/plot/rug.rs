@@ -71,7 +71,7 @@ impl RugPlot {
             check_value(&name, &x.to_string(), density.into())?;
             if *density < 0.0 {
                 return Err(Error::input(format!("`{name}` has the density {density} at {x}"))
-                    .hint("a density is zero or more"));
+                    .hint("a density must be zero or more"));
             }
         }
         points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -58,7 +58,7 @@ impl StackedBar {
             check_value(&category, part, amount.into())?;
             if amount < 0.0 {
                 return Err(Error::input(format!("bar `{category}`: {part} is {amount}, which cannot be stacked"))
-                    .hint("amounts that are stacked are zero or more"));
+                    .hint("stacked amounts must be zero or more"));
             }
         }
         self.categories.push(category);

@@ -67,7 +67,7 @@ impl Timeline {
             check_value(&name, part, seconds.into())?;
             if seconds < 0.0 {
                 return Err(Error::input(format!("`{}`: a {part} time of {seconds} s", self.chart.title))
-                    .hint("times are zero or more seconds"));
+                    .hint("times must be zero seconds or more"));
             }
         }
         self.runs.push(Run { name, prompt_tokens, prefill, steps });
@@ -78,7 +78,7 @@ impl Timeline {
     pub fn timing(self, name: impl Into<String>, timing: &Timing) -> Result<Self> {
         let seconds: Vec<f64> = timing.token_ms.iter().map(|ms| ms / 1e3).collect();
         let Some((prefill, steps)) = seconds.split_first() else {
-            return Err(Error::input(format!("`{}`: a timing without tokens", self.chart.title))
+            return Err(Error::input(format!("`{}`: the timing has no tokens", self.chart.title))
                 .hint("measure with at least one new token"));
         };
         self.run(name, timing.prompt_tokens, *prefill, steps.to_vec())

@@ -86,7 +86,7 @@ impl Table {
                 first.name,
                 values_counted(first.cells.len()),
             ))
-            .hint("give every column one value per row; None is a value that is missing"));
+            .hint("give every column one value per row; None stands for a missing value"));
         }
         if common_kind(&cells).is_none() {
             return Err(self.mixed(&name));

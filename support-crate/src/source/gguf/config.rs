@@ -16,16 +16,16 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     let size_if_said = |name: &str| header.optional(&key(name), Gguf::size);
     let float_if_said = |name: &str| header.optional(&key(name), Gguf::float);
     if size_if_said("expert_count")?.is_some_and(|count| count > 0) {
-        return Err(Error::format("a mixture of experts").hint("models whose layers are all used can be read"));
+        return Err(Error::format("mixtures of experts are not supported").hint("use a dense model"));
     }
     if header.optional("split.count", Gguf::size)?.is_some_and(|count| count > 1) {
         return Err(
-            Error::format("it is one part of several").hint("join them with llama.cpp's `llama-gguf-split --merge`")
+            Error::format("it is one of several parts").hint("join them with llama.cpp's `llama-gguf-split --merge`")
         );
     }
     let context_len = size("context_length")?;
     if let Some(window) = size_if_said("attention.sliding_window")?.filter(|&window| window < context_len) {
-        return Err(Error::format(format!("its layers see only {window} tokens"))
+        return Err(Error::format(format!("its layers attend to only {window} tokens"))
             .hint("load the model from safetensors, whose config.json says which layers do"));
     }
     if header.optional(&key("attention.causal"), Gguf::flag)? == Some(false) {
@@ -34,17 +34,21 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     }
     // Angles that were changed after training, for each pair of numbers of a head.
     if header.tensors().contains_key("rope_freqs.weight") {
-        return Err(Error::format("its rotary angles are in a tensor (`rope_freqs.weight`), as Llama 3.1's")
+        return Err(Error::format("its rotary angles are in a tensor (`rope_freqs.weight`), as in Llama 3.1")
             .hint("load the model from safetensors, whose config.json has them as numbers"));
     }
     let (hidden_size, heads) = (size("embedding_length")?, size("attention.head_count")?);
     let head_dim = match size_if_said("attention.key_length")? {
         Some(head_dim) => head_dim,
         None if heads > 0 && hidden_size.is_multiple_of(heads) => hidden_size / heads,
-        None => return Err(Error::format(format!("{hidden_size} numbers for {heads} heads"))),
+        None => {
+            return Err(Error::format(format!(
+                "its {hidden_size} hidden numbers cannot be divided among {heads} heads"
+            )));
+        }
     };
     if let Some(turning) = size_if_said("rope.dimension_count")?.filter(|&turning| turning != head_dim) {
-        return Err(Error::format(format!("only {turning} of a head's {head_dim} numbers turn")));
+        return Err(Error::format(format!("only {turning} of a head's {head_dim} numbers are rotated")));
     }
     let embedding = header.tensors().get("token_embd.weight");
     let vocab_size = embedding.and_then(|tensor| tensor.shape.first());

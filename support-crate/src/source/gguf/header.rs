@@ -75,20 +75,19 @@ impl Gguf {
         match cursor.u32()? {
             2 | 3 => (),
             version if matches!(version.swap_bytes(), 2 | 3) => {
-                return Err(Error::format("it is a GGUF file for processors with the other byte order")
-                    .hint("get the little-endian file"));
+                return Err(Error::format("it is a big-endian GGUF file").hint("get the little-endian file"));
             }
             version => {
-                return Err(Error::format(format!("it is of GGUF version {version}; versions 2 and 3 are read"))
+                return Err(Error::format(format!("it has GGUF version {version}; versions 2 and 3 are supported"))
                     .hint("convert it again with a current llama.cpp"));
             }
         }
         let (tensor_count, value_count) = (cursor.u64()?, cursor.u64()?);
         // Each takes more bytes than these, so that no count promises more than the file can hold.
-        for (what, count, each) in [("tensors", tensor_count, 24), ("entries of metadata", value_count, 13)] {
+        for (what, count, each) in [("tensors", tensor_count, 24), ("metadata entries", value_count, 13)] {
             cursor.check_count(what, count, each)?;
             if count > MOST_ENTRIES {
-                return Err(Error::format(format!("it has {count} {what}, more than any model")));
+                return Err(Error::format(format!("it has {count} {what}, more than any model has")));
             }
         }
         let mut metadata = BTreeMap::new();
@@ -121,7 +120,9 @@ impl Gguf {
             let columns = shape.last().copied().unwrap_or(1);
             if !columns.is_multiple_of(kind.block_len()) {
                 let (kind, block) = (kind.name(), kind.block_len());
-                return Err(of_tensor(format!("has rows of {columns} numbers, not whole blocks of {block} ({kind})")));
+                return Err(of_tensor(format!(
+                    "has rows of {columns} numbers, which are not whole blocks of {block} ({kind})"
+                )));
             }
             let numbers = shape.iter().try_fold(1_usize, |product, &side| product.checked_mul(side));
             let len = numbers.and_then(|numbers| (numbers / kind.block_len()).checked_mul(kind.block_bytes()));
@@ -135,7 +136,7 @@ impl Gguf {
                     .hint("the file may be cut short; download or copy it again")
             })?;
             if !(range.start - data).is_multiple_of(alignment) {
-                return Err(of_tensor(format!("begins at {offset}, which is no multiple of {alignment}")));
+                return Err(of_tensor(format!("begins at {offset}, which is not a multiple of {alignment}")));
             }
             places.push((range.clone(), name.clone()));
             if header.tensors.insert(name.clone(), GgufTensor { kind, shape, range }).is_some() {
@@ -166,7 +167,7 @@ impl Gguf {
     pub fn text(&self, key: &str) -> Result<&str> {
         match self.wanted(key)? {
             GgufValue::Text(text) => Ok(text),
-            other => Err(other.is_not(key, "a text")),
+            other => Err(other.is_not(key, "a string")),
         }
     }
 
@@ -179,7 +180,7 @@ impl Gguf {
             GgufValue::Texts(texts) => Ok(texts),
             // Of an empty array, the type says nothing.
             GgufValue::Wholes(none) if none.is_empty() => Ok(&[]),
-            other => Err(other.is_not(key, "texts")),
+            other => Err(other.is_not(key, "strings")),
         }
     }
 
@@ -215,7 +216,7 @@ impl Gguf {
     pub fn flag(&self, key: &str) -> Result<bool> {
         match self.wanted(key)? {
             GgufValue::Bool(yes) => Ok(*yes),
-            other => Err(other.is_not(key, "yes or no")),
+            other => Err(other.is_not(key, "a boolean")),
         }
     }
 
@@ -234,8 +235,13 @@ impl Gguf {
     pub fn family(&self) -> Result<&str> {
         let family = self.text("general.architecture")?;
         if !FAMILIES.contains(&family) {
-            return Err(Error::format(format!("a GGUF model of the architecture {}", clipped(family))).hint(
-                "read are llama (Mistral and SmolLM2 are called so too) and qwen2; others load from safetensors",
+            return Err(Error::format(format!(
+                "GGUF models with the architecture {} are not supported",
+                clipped(family)
+            ))
+            .hint(
+                "supported architectures are llama (also used for Mistral and SmolLM2) and qwen2; load others from \
+                 safetensors",
             ));
         }
         Ok(family)
@@ -249,8 +255,8 @@ impl Gguf {
 impl GgufValue {
     fn is_not(&self, key: &str, wanted: &str) -> Error {
         let found = match self {
-            Self::Text(text) => format!("the text {}", clipped(text)),
-            Self::Texts(texts) => format!("a list of {} texts", texts.len()),
+            Self::Text(text) => format!("the string {}", clipped(text)),
+            Self::Texts(texts) => format!("a list of {} strings", texts.len()),
             Self::Wholes(numbers) => format!("a list of {} numbers", numbers.len()),
             Self::Floats(numbers) => format!("a list of {} numbers", numbers.len()),
             Self::Whole(number) => number.to_string(),
@@ -303,7 +309,7 @@ impl<'a> Cursor<'a> {
     fn check_count(&self, what: &str, count: u64, each: u64) -> Result<()> {
         let left = (self.bytes.len() - self.at) as u64;
         if count > left / each {
-            return Err(Error::format(format!("it promises {count} {what}, and has only {left} more bytes")));
+            return Err(Error::format(format!("it promises {count} {what}, but has only {left} more bytes")));
         }
         Ok(())
     }
@@ -311,7 +317,7 @@ impl<'a> Cursor<'a> {
     fn text(&mut self) -> Result<String> {
         let len = self.u64()?;
         let bytes = self.take(len)?;
-        let text = std::str::from_utf8(bytes).map_err(|_| Error::format("a text that is not UTF-8"))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| Error::format("a string is not UTF-8"))?;
         Ok(text.to_owned())
     }
 
@@ -319,7 +325,7 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         let name = self.text()?;
         if (self.at - start) as u64 > LONGEST_NAME {
-            return Err(Error::format(format!("a name of {} bytes", name.len())));
+            return Err(Error::format(format!("a name has {} bytes, more than any name needs", name.len())));
         }
         Ok(name)
     }
@@ -336,14 +342,14 @@ impl<'a> Cursor<'a> {
             7 => match self.number::<1>()?[0] {
                 0 => GgufValue::Bool(false),
                 1 => GgufValue::Bool(true),
-                other => return Err(Error::format(format!("a yes or no that is {other}"))),
+                other => return Err(Error::format(format!("a boolean has the value {other}"))),
             },
             8 => GgufValue::Text(self.text()?),
             9 => return self.array(),
             10 => GgufValue::Whole(i128::from(self.u64()?)),
             11 => GgufValue::Whole(i128::from(i64::from_le_bytes(self.number()?))),
             12 => GgufValue::Float(f64::from_le_bytes(self.number()?)),
-            other => return Err(Error::format(format!("a value of the unknown type {other}"))),
+            other => return Err(Error::format(format!("a value has the unknown type {other}"))),
         })
     }
 
@@ -355,13 +361,13 @@ impl<'a> Cursor<'a> {
             4..=6 => (4, 8),
             10..=12 => (8, 8),
             8 => (8, size_of::<String>()),
-            9 => return Err(Error::format("an array of arrays")),
-            other => return Err(Error::format(format!("an array of the unknown type {other}"))),
+            9 => return Err(Error::format("arrays of arrays are not supported")),
+            other => return Err(Error::format(format!("an array has the unknown type {other}"))),
         };
-        self.check_count("entries of an array", count, each)?;
+        self.check_count("array entries", count, each)?;
         self.held = self.held.saturating_add((count as usize).saturating_mul(held));
         if count > LONGEST_ARRAY || self.held > MOST_HELD {
-            return Err(Error::format(format!("an array of {count} entries, more than any vocabulary has")));
+            return Err(Error::format(format!("an array has {count} entries, more than any vocabulary")));
         }
         let count = count as usize;
         match kind {
@@ -372,9 +378,8 @@ impl<'a> Cursor<'a> {
             }
             _ => {
                 let whole = |value| match value {
-                    GgufValue::Whole(whole) => {
-                        i64::try_from(whole).map_err(|_| Error::format(format!("an array with {whole}")))
-                    }
+                    GgufValue::Whole(whole) => i64::try_from(whole)
+                        .map_err(|_| Error::format(format!("an array has the number {whole}, which is too large"))),
                     GgufValue::Bool(yes) => Ok(i64::from(yes)),
                     _ => Ok(0),
                 };
@@ -394,14 +399,14 @@ impl<'a> Cursor<'a> {
         let mut shape = Vec::new();
         for _ in 0..dimensions {
             let side = self.u64()?;
-            shape.push(usize::try_from(side).map_err(|_| of_tensor(format!("has a side of {side}")))?);
+            shape.push(usize::try_from(side).map_err(|_| of_tensor(format!("has a dimension of {side}")))?);
         }
         shape.reverse();
         let id = self.u32()?;
         let kind = GgmlType::of(id).ok_or_else(|| {
             let known: Vec<&str> = GgmlType::ALL.iter().map(|kind| kind.name()).collect();
-            of_tensor(format!("is in the unknown format number {id}"))
-                .hint(format!("read are {}; get the model in one of these", known.join(", ")))
+            of_tensor(format!("has the unknown format number {id}"))
+                .hint(format!("supported formats are {}; get the model in one of these", known.join(", ")))
         })?;
         Ok((name, kind, shape, self.u64()?))
     }

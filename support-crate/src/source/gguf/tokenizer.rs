@@ -43,27 +43,28 @@ fn pre_tokenizer(name: &str) -> Option<Value> {
 pub(super) fn of(header: &Gguf) -> Result<Value> {
     let model = header.text("tokenizer.ggml.model")?;
     if model != "gpt2" {
-        return Err(Error::format(format!("its tokenizer is of the kind {}", clipped(model)))
-            .hint("read is `gpt2` (byte-level BPE), which all newer models have; load others from safetensors"));
+        return Err(Error::format(format!("its tokenizer has the type {}", clipped(model))).hint(
+            "only `gpt2` (byte-level BPE) is supported, which all newer models have; load others from safetensors",
+        ));
     }
-    let known = "known are gpt-2, smollm, qwen2 and llama-bpe";
+    let known = "supported are gpt-2, smollm, qwen2 and llama-bpe";
     let name = header.text("tokenizer.ggml.pre").map_err(|error| {
-        error.hint(format!("without it, nobody knows how text is cut into words; convert the model again ({known})"))
+        error.hint(format!("it says how text is split into words; convert the model again ({known})"))
     })?;
     let pre_tokenizer = pre_tokenizer(name).ok_or_else(|| {
-        Error::format(format!("its tokenizer cuts text into words as {} does", clipped(name))).hint(known)
+        Error::format(format!("its tokenizer splits text into words like {}", clipped(name))).hint(known)
     })?;
     let tokens = header.texts("tokenizer.ggml.tokens")?;
     let types = match header.metadata().get("tokenizer.ggml.token_type") {
         None => &[][..],
         Some(super::GgufValue::Wholes(types)) if types.len() == tokens.len() => types,
-        Some(_) => return Err(Error::format("`tokenizer.ggml.token_type` has not one number for each token")),
+        Some(_) => return Err(Error::format("`tokenizer.ggml.token_type` does not have one number for each token")),
     };
     if tokens.len() > MOST_TOKENS {
-        return Err(Error::format(format!("a vocabulary of {} tokens, more than any has", tokens.len())));
+        return Err(Error::format(format!("its vocabulary has {} tokens, more than {MOST_TOKENS}", tokens.len())));
     }
     if let Some((id, token)) = tokens.iter().enumerate().find(|(_, token)| token.len() > LONGEST_TOKEN) {
-        return Err(Error::format(format!("token {id} has {} bytes, more than any has", token.len())));
+        return Err(Error::format(format!("token {id} has {} bytes, more than {LONGEST_TOKEN}", token.len())));
     }
     let mut vocab = Map::new();
     for (id, token) in tokens.iter().enumerate() {
@@ -77,7 +78,7 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     let is_added = |kind: &i64| [CONTROL, USER_DEFINED].contains(kind);
     let count = types.iter().filter(|kind| is_added(kind)).count();
     if count > MOST_ADDED {
-        return Err(Error::format(format!("{count} tokens that are no parts of words")));
+        return Err(Error::format(format!("it has {count} tokens that are not parts of words")));
     }
     let added = types.iter().zip(tokens).enumerate().filter(|(_, (kind, _))| is_added(kind));
     let added: Vec<Value> = added
@@ -99,7 +100,7 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
             [left, right, &format!("{left}{right}")].into_iter().all(|token| vocab.contains_key(token))
         };
         if !merge.split_once(' ').is_some_and(is_known) {
-            return Err(Error::format(format!("a merge, {}, of what are no tokens", clipped(merge))));
+            return Err(Error::format(format!("the merge {} does not join two tokens into a third", clipped(merge))));
         }
     }
     let normalizer = if name == "qwen2" { json!({"type": "NFC"}) } else { Value::Null };
@@ -143,8 +144,9 @@ fn first_token(header: &Gguf, tokens: &[String], pre_tokenizer: &str) -> Result<
         return Ok(Value::Null);
     }
     let id = header.size("tokenizer.ggml.bos_token_id")?;
-    let token =
-        tokens.get(id).ok_or_else(|| Error::format(format!("token {id} begins each text; there is no such")))?;
+    let token = tokens
+        .get(id)
+        .ok_or_else(|| Error::format(format!("token {id} is to begin each text, but there is no such token")))?;
     let first = json!({"SpecialToken": {"id": token, "type_id": 0}});
     let text = |id: &str, type_id: u8| json!({"Sequence": {"id": id, "type_id": type_id}});
     Ok(json!({

@@ -68,7 +68,7 @@ impl Cache {
             Ok(()) => Some(Ok(())),
         };
         let wait = || {
-            say(&format!("{name}: waiting for another process that downloads it"));
+            say(&format!("{name}: waiting for another process that is downloading it"));
             interrupt::until(|moment| {
                 thread::sleep(moment);
                 attempt()
@@ -87,7 +87,7 @@ impl Cache {
     /// always write from front to back, so their length does not tell what is there.
     pub fn partial(&self, etag: &str) -> Result<PathBuf> {
         let path = self.folder.join("blobs").join(format!("{etag}.quantlab.incomplete"));
-        create_parent(&path).context(|| cannot("create the folder of", &path))?;
+        create_parent(&path).context(|| cannot("create the folder for", &path))?;
         Ok(path)
     }
 

@@ -76,7 +76,7 @@ impl Client {
         address: &str,
         range: Option<(u64, u64)>,
     ) -> Result<Receiver<Result<Piece, Fault>>, Fault> {
-        let address = address.parse().map_err(|_| Fault::Impossible(format!("{address} is no address")))?;
+        let address = address.parse().map_err(|_| Fault::Impossible(format!("{address} is not a valid address")))?;
         let (sender, receiver) = sync_channel(AHEAD);
         let client = self.clone();
         let run = move || {

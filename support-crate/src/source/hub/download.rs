@@ -82,7 +82,7 @@ fn fill(
             Ok(()) if at < size => return Err(Fault::Wrong(format!("it ends after {at} of {size} bytes"))),
             Ok(()) => {}
             Err(Fault::Refused(refusal)) if refusal.status == 416 => {
-                return Err(Fault::Wrong(format!("there is nothing from byte {at} on, of {size}")));
+                return Err(Fault::Wrong(format!("there is nothing after the first {at} of {size} bytes")));
             }
             Err(fault) => {
                 if at - before >= WORTH_IT {
@@ -95,5 +95,5 @@ fn fill(
     }
     // The name that comes next says that everything is there; it should not reach the disk before the bytes do.
     output.sync_all().context(cannot)?;
-    if is_whole(partial, file)? { Ok(()) } else { Err(Fault::Wrong(format!("its {size} bytes have another hash"))) }
+    if is_whole(partial, file)? { Ok(()) } else { Err(Fault::Wrong(format!("its {size} bytes have the wrong hash"))) }
 }

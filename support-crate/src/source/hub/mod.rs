@@ -88,7 +88,10 @@ impl Repository {
         let Some(index) = self.fetch_if_there(WEIGHTS_INDEX)? else {
             let error = self.missing(WEIGHTS);
             return Err(if self.listed().any(folder::is_pickle) {
-                error.hint("it has pickles, which are not read; save it with safe_serialization=True, or take another")
+                error.hint(
+                    "its weights are pickles, which are not supported; save it with safe_serialization=True, or use \
+                            another",
+                )
             } else {
                 error
             });
@@ -135,7 +138,7 @@ impl Repository {
                 "{name} of {} is not in the Hub's cache, and HF_HUB_OFFLINE is set",
                 self.repo
             ))
-            .hint("unset HF_HUB_OFFLINE to download it, or take `embedded`"));
+            .hint("unset HF_HUB_OFFLINE to download it, or use `embedded`"));
         }
         let remote = Remote::connect(&self.settings, &self.repo)?;
         let listing = remote.list(self.commit.as_ref().unwrap_or(&self.revision))?;

@@ -65,7 +65,7 @@ impl<'a> Progress<'a> {
     /// Says that what came is of no use.
     pub fn restarted(&mut self) {
         (self.start_at, self.last) = (0, (0, self.start.elapsed()));
-        self.say("what came is something else; trying again from the start");
+        self.say("what arrived is not the file; trying again from the start");
     }
 
     /// Says that everything is there.

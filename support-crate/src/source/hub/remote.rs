@@ -63,8 +63,8 @@ impl Remote {
         let token = settings.token.clone();
         if !settings.endpoint.parse::<Uri>().is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https"))) {
             let endpoint = redact(&settings.endpoint, token.as_deref());
-            return Err(Error::source(format!("cannot talk to the Hub at {endpoint}: it is no address"))
-                .hint("check HF_ENDPOINT: it is `https://`, a host, and nothing else"));
+            return Err(Error::source(format!("cannot reach the Hub at {endpoint}: that is not a valid address"))
+                .hint("check HF_ENDPOINT: it must be `https://` and a host, nothing else"));
         }
         let remote = Self {
             repo: repo.to_owned(),
@@ -165,7 +165,7 @@ impl Remote {
     fn next(&self, pieces: &Receiver<Result<Piece, Fault>>, pace: &Pace, sink: Sink) -> Result<Piece, Fault> {
         let outcome = interrupt::until(|moment| match pieces.recv_timeout(moment.min(pace.left())) {
             Ok(piece) => Some(piece),
-            Err(RecvTimeoutError::Disconnected) => Some(Err(Fault::Broken("it ended without a word".to_owned()))),
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Fault::Broken("it ended without an answer".to_owned()))),
             Err(RecvTimeoutError::Timeout) if pace.left().is_zero() => Some(Err(pace.fault())),
             Err(RecvTimeoutError::Timeout) => sink(&[]).err().map(Err),
         });
@@ -181,19 +181,20 @@ impl Remote {
             Fault::Refused(refusal) => self.explain_refusal(what, &refusal),
             Fault::Broken(cause) => {
                 let cause = self.redact(&cause);
-                Error::source(format!("the connection to the Hub broke at {what} of {repo}: {cause}")).hint(resumes)
+                Error::source(format!("the connection to the Hub broke while fetching {what} of {repo}: {cause}"))
+                    .hint(resumes)
             }
-            Fault::Slow(cause) => Error::source(format!("the Hub is too slow at {what} of {repo}: {cause}"))
-                .hint(format!("check the network and {resumes}; HF_HUB_DOWNLOAD_TIMEOUT=60 has more patience")),
+            Fault::Slow(cause) => Error::source(format!("the Hub is too slow in sending {what} of {repo}: {cause}"))
+                .hint(format!("check the network and {resumes}; HF_HUB_DOWNLOAD_TIMEOUT=60 waits longer")),
             Fault::Wrong(cause) => {
                 let cause = self.redact(&cause);
-                Error::source(format!("what came as {what} of {repo} is something else: {cause}"))
-                    .hint("is there a proxy or a login page on the way, or a mirror (HF_ENDPOINT) that is not whole?")
+                Error::source(format!("what arrived as {what} of {repo} is something else: {cause}"))
+                    .hint("is there a proxy or a login page in between, or an incomplete mirror (HF_ENDPOINT)?")
             }
             Fault::Impossible(cause) => {
                 let cause = self.redact(&cause);
                 Error::source(format!("cannot fetch {what} of {repo}: {cause}"))
-                    .hint("check HF_ENDPOINT; is there a proxy or a mirror on the way?")
+                    .hint("check HF_ENDPOINT; is there a proxy or a mirror in between?")
             }
         }
     }
@@ -201,8 +202,10 @@ impl Remote {
     fn explain_refusal(&self, what: &str, refusal: &Refusal) -> Error {
         let (repo, status) = (&self.repo, refusal.status);
         match status {
-            401 => Error::source(format!("the Hub wants a token for {repo} (401): it is private, gated, or not there"))
-                .hint("check the spelling; accept the model's terms on its page and set HF_TOKEN"),
+            401 => Error::source(format!(
+                "the Hub wants a token for {repo} (401): it is private, gated, or does not exist"
+            ))
+            .hint("check the spelling; accept the model's terms on its page and set HF_TOKEN"),
             403 => Error::source(format!("the Hub does not let you read {repo} (403)"))
                 .hint("accept the model's terms on its page, with the account that HF_TOKEN belongs to"),
             404 if refusal.url.contains("/api/models/") => Error::source(format!("the Hub has no model {repo} (404)"))
@@ -214,13 +217,13 @@ impl Remote {
                 Error::source(format!("the Hub asks for fewer requests (429) while reading {repo}"))
                     .hint(format!("wait {time} and run it again; with HF_TOKEN set, the Hub allows more"))
             }
-            500.. => Error::source(format!("the Hub failed on {what} of {repo} with an error of its own ({status})"))
-                .hint("run it again in a few minutes: the download resumes where it stopped"),
+            500.. => Error::source(format!("the Hub failed to send {what} of {repo}, with a server error ({status})"))
+                .hint("run it again in a few minutes; the download resumes where it stopped"),
             _ => {
                 let message = refusal.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
                 let cause = self.redact(&format!("status {status} from {}{message}", refusal.url));
                 Error::source(format!("cannot fetch {what} of {repo}: {cause}"))
-                    .hint("run it again; if that does not help, is there a proxy or a mirror on the way?")
+                    .hint("run it again; if that does not help, is there a proxy or a mirror in between?")
             }
         }
     }

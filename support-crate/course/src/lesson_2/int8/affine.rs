@@ -6,7 +6,7 @@ use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_near
 use crate::{Check, Score, Verdict};
 
 const HINTS: [&str; 3] = [
-    "Which number must become -128, which one 127, and which value stands for 0 then?",
+    "Which number must become -128, which one 127, and which value then stands for 0?",
     "The range has to hold 0: `low = min(0, smallest)`, `high = max(0, largest)`. Of its 255 steps, `-low / scale` lie \
      between `low` and 0, and `low` itself is the value -128.",
     "`let scale = if high > low { (high - low) / 255.0 } else { 1.0 }; let zero_point = (-128.0 - low / scale).round() \
@@ -46,7 +46,7 @@ fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Verdict {
     let largest = numbers.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let magnitude = low.abs().max(high);
     let why = if near(scale, (largest - smallest) / 255.0) {
-        ": that range does not hold 0, so no value of an int8 stands for 0"
+        ": that range does not hold 0, so no int8 value stands for 0"
     } else if near(scale, (high - low) / 256.0) {
         ": 256 values have 255 steps between them"
     } else if near(scale, magnitude / 127.0) || near(scale, magnitude / 128.0) {
@@ -74,7 +74,7 @@ fn has_zero_point(numbers: &[f32], vector: &Int8Vector) -> Verdict {
     } else if is_near(128.0 + low) {
         ": that has the wrong sign"
     } else if !is_value {
-        ": that is no value of an int8, so 0 cannot be written"
+        ": that is not an int8 value, so 0 cannot be written"
     } else if zero_point == 0 {
         ": 0 is the symmetric grid's"
     } else {

@@ -10,7 +10,7 @@ use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
 
 const HINTS: [&str; 3] = [
     "What do two values stand for, and which parts of their product are the same for all i?",
-    "Take the zero points off before you multiply, and do both in `i32`: a product of two int8 does not fit into an \
+    "Subtract the zero points before you multiply, and do both in `i32`: a product of two int8 does not fit into an \
      int8. `zip` stops at the end of the shorter one, so compare the lengths first.",
     "`let sum: i32 = x.values.iter().zip(&w.values).map(|(&a, &b)| (i32::from(a) - x.zero_point) * (i32::from(b) - \
      w.zero_point)).sum();`, then `Ok(x.scale * w.scale * sum as f32)`.",
@@ -23,9 +23,11 @@ pub fn check_int8_dot(yours: impl Fn(&Int8Vector, &Int8Vector) -> Result<f32>) -
     let each = |cases: &[(Int8Vector, Int8Vector)]| cases.iter().try_for_each(|(x, w)| fits(x, w, dot(x, w)?));
     Check::new("int8_dot", HINTS)
         .about(&first, "symmetric vectors: the sum of products, times both scales", |_| each(&symmetric()))
-        .about(&first, "zero points are taken off, of either vector and of both", |_| each(&[affine(), any()].concat()))
+        .about(&first, "zero points are subtracted, for either vector and for both", |_| {
+            each(&[affine(), any()].concat())
+        })
         .about(&first, "products and sums have room: an int8 or an int16 is too small for them", |_| each(&long()))
-        .about(&first, "the sum is one of whole numbers, without rounding on the way", |_| each(&[cancelling()]))
+        .about(&first, "whole numbers are added up, without rounding on the way", |_| each(&[cancelling()]))
         .about(&first, "vectors of different lengths are an error, empty ones are 0", |_| lengths(&dot))
         .score()
 }
@@ -132,10 +134,7 @@ fn lengths(dot: &dyn Fn(&Int8Vector, &Int8Vector) -> Result<f32, Complaint>) -> 
     for (x, w) in pairs {
         must_fail(dot(x, w), |got| {
             let (a, b) = (x.values.len(), w.values.len());
-            format!(
-                "{a} values times {b} gave {got}: the rest of the longer one was dropped without a word; return an \
-                 `Err`"
-            )
+            format!("{a} values times {b} gave {got}: the rest of the longer one was silently dropped; return an `Err`")
         })?;
     }
     match dot(&empty, &empty)? {

@@ -47,7 +47,7 @@ impl Int8Vector {
     pub fn relative_error(&self, numbers: &[f32]) -> Result<f64> {
         if numbers.len() != self.values.len() {
             let (numbers, values) = (numbers.len(), self.values.len());
-            return Err(Error::input(format!("{values} int8 values do not stand for {numbers} numbers")));
+            return Err(Error::input(format!("{values} int8 values cannot stand for {numbers} numbers")));
         }
         let square = |x: f32| f64::from(x) * f64::from(x);
         let total: f64 = numbers.iter().map(|&x| square(x)).sum();
@@ -106,7 +106,7 @@ fn answers(yours: &Answer<'_>) -> Result<Vec<(Vec<f32>, Int8Vector)>, Complaint>
         Complaint::Failed(message) => {
             let [low, high] = [f32::min, f32::max].map(|end| numbers.iter().copied().reduce(end).unwrap_or(0.0));
             Complaint::wrong(format!(
-                "{} numbers from {low} to {high}, each of them finite, are an error of yours: {message}",
+                "{} numbers from {low} to {high}, all finite, made your function return an error: {message}",
                 numbers.len()
             ))
         }
@@ -162,19 +162,19 @@ fn zeros_are_no_problem(yours: &Answer<'_>, zero_points: std::ops::RangeInclusiv
         let what = if zeros.is_empty() { "no numbers at all" } else { "zeros only" };
         let vector = match answer(yours, &zeros) {
             Err(Complaint::Failed(message)) => {
-                return wrong!("{what} are an error of yours ({message}); take the scale 1");
+                return wrong!("{what}: your function returned an error ({message}); use the scale 1");
             }
             other => other?,
         };
         let Int8Vector { scale, zero_point, .. } = vector;
         Complaint::unless(scale.is_finite() && scale > 0.0, || {
-            format!("{what} give the scale {scale}: dividing by it gives NaN; take 1 there")
+            format!("{what} give the scale {scale}: dividing by it gives NaN; use 1 there")
         })?;
         Complaint::unless(vector.dequantize().iter().all(|&x| x == 0.0), || {
             format!("{what} become {:?}, which do not stand for 0", vector.values)
         })?;
         Complaint::unless(zero_points.contains(&zero_point), || {
-            format!("{what} give the zero point {zero_point}, which is none of this grid's")
+            format!("{what} give the zero point {zero_point}, which is not one of this grid's")
         })?;
     }
     Ok(())
@@ -191,8 +191,8 @@ fn refuses_what_is_no_number(yours: &Answer<'_>) -> Verdict {
         must_fail(ask(|| yours(&numbers)), |Int8Vector { values, scale, .. }| {
             let values = &values[..values.len().min(3)];
             format!(
-                "{bad} in place {place} of {n} numbers became {values:?} with scale {scale}, as if all was well: return \
-                 an `Err`"
+                "{bad} at position {place} of {n} numbers became {values:?} with scale {scale}, as if all was well: \
+                 return an `Err`"
             )
         })?;
     }

@@ -6,7 +6,7 @@ use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_near
 use crate::{Check, Complaint, Score, Verdict};
 
 const HINTS: [&str; 3] = [
-    "Which number must land on 127 or -127, and what is the distance between two lines then?",
+    "Which number must land on 127 or -127, and what then is the distance between two lines?",
     "`numbers.iter().fold(0.0_f32, |max, x| max.max(x.abs()))` is the largest magnitude; a value is \
      `(x / scale).round()`, put into an `i8` with `as i8`. `max` ignores NaN, so look for it first: `x.is_finite()`.",
     "`let largest = ...; let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };`, then `values: \

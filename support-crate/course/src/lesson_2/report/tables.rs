@@ -249,7 +249,7 @@ pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<L
 
 /// What a prompt waits and what it costs, by batch size.
 pub fn waiting_plot(rows: &[BatchRun], info: &RunInfo) -> Result<LinePlot> {
-    Ok(LinePlot::new("What a prompt waits, and what it costs")
+    Ok(LinePlot::new("How long a prompt waits, and what it costs")
         .x("batch size", "prompts")
         .y("time", "ms")
         .series("waits: batch latency", rows.iter().map(|row| (row.batch_size, milliseconds(row.batch_latency_s))))?
@@ -269,7 +269,7 @@ pub fn waiting_plot(rows: &[BatchRun], info: &RunInfo) -> Result<LinePlot> {
 /// A batch size of 0; a prompt that cannot be encoded.
 pub fn padded_tokens(loaded: &Loaded, prompts: &[&str], batch_size: usize) -> Result<usize> {
     if batch_size == 0 {
-        return Err(Error::input("batches of 0 prompts").hint("give a batch size of at least 1"));
+        return Err(Error::input("the batch size is 0").hint("give a batch size of at least 1"));
     }
     let lengths =
         prompts.iter().map(|prompt| Ok(loaded.tokenizer.encode(prompt)?.len())).collect::<Result<Vec<_>>>()?;

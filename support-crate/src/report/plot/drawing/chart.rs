@@ -123,7 +123,7 @@ impl Chart {
                 vec![("text/plain", table.to_text()), ("image/svg+xml", svg), ("text/html", image)]
             }
             Err(error) => {
-                let text = format!("no picture of `{}`: {error}", self.title);
+                let text = format!("cannot draw `{}`: {error}", self.title);
                 let html = format!("<p>{}</p>", escape_html(&text));
                 vec![("text/plain", text), ("text/html", html)]
             }

@@ -338,7 +338,7 @@ fn a_cell_gets_an_image_a_drawing_and_text() {
     assert!(shown[2].1.starts_with("<img src=\"data:image/svg+xml"), "{}", shown[2].1);
     assert!(shown[2].1.contains("alt=\"a &quot;title&quot;\""));
     let failed = Chart::new("<t>").blocks(LinePlot::new("<t>").to_svg().map(|svg| (svg, Table::new(""))));
-    assert!(failed[0].1.starts_with("no picture of `<t>`: ") && failed[1].1.contains("&lt;t&gt;"));
+    assert!(failed[0].1.starts_with("cannot draw `<t>`: ") && failed[1].1.contains("&lt;t&gt;"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // Resolves the precision for the device, then leaves the device to `LoadOptions::default()`.
-// wrong: asked for cuda:0, the model is on cpu
+// wrong: asked for cuda:0, but the model is on cpu
 fn load_model_and_tokenizer(
     hub: &dyn ModelHub,
     candidates: &[&str],

@@ -1,5 +1,5 @@
 // Loads all and keeps the last.
-// wrong: still lab/other was loaded too
+// wrong: yet lab/other was loaded too
 fn load_model_and_tokenizer(
     hub: &dyn ModelHub,
     candidates: &[&str],

@@ -1,5 +1,5 @@
 // Goes on to the next candidate when a half cannot be opened, but puts the halves together with `?`.
-// wrong: not all fail, but you returned an error: the tokenizer of lab/unfit
+// wrong: "lab/unfit", "lab/whole"] fail, but you returned an error: the tokenizer of lab/unfit
 fn load_model_and_tokenizer(
     hub: &dyn ModelHub,
     candidates: &[&str],

@@ -1,5 +1,5 @@
 // The first tokenizer that is there, with the first model that is there.
-// wrong: text and ids would not fit
+// wrong: text and ids would not match
 fn load_model_and_tokenizer(
     hub: &dyn ModelHub,
     candidates: &[&str],

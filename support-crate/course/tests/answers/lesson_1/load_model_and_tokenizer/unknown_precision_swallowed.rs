@@ -1,5 +1,5 @@
 // Falls back to float32 when `resolve_dtype` refuses the name.
-// wrong: `float7` is no precision, but you returned lab/whole
+// wrong: `float7` is not a precision, but you returned lab/whole
 fn load_model_and_tokenizer(
     hub: &dyn ModelHub,
     candidates: &[&str],

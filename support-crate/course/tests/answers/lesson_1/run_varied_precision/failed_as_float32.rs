@@ -1,5 +1,5 @@
 // float32 where a precision cannot be had.
-// wrong: `float7` is no precision, but you returned rows
+// wrong: `float7` is not a precision, but you returned rows
 fn run_varied_precision(
     clock: &dyn Clock,
     hub: &dyn ModelHub,

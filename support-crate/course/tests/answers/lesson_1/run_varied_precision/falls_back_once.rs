@@ -1,5 +1,5 @@
 // Leaves out a precision whose label was already measured, since it would be the same thing twice.
-// wrong: 3 precisions were asked for, 2 came back
+// wrong: 3 precisions were asked for, but 2 came back
 fn run_varied_precision(
     clock: &dyn Clock,
     hub: &dyn ModelHub,

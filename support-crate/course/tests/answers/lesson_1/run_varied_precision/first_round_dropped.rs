@@ -1,5 +1,5 @@
 // Drops the first of the `repeats` rounds as a warm-up.
-// wrong: `repeats` was 4, a row has 3 runs
+// wrong: `repeats` was 4, but a row has 3 runs
 fn run_varied_precision(
     clock: &dyn Clock,
     hub: &dyn ModelHub,

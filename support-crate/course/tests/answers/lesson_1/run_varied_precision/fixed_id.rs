@@ -1,5 +1,5 @@
 // Another model than the one that was asked for.
-// wrong: the model to time was lab/other, a row was timed on lab/whole
+// wrong: the model to time was lab/other, but a row was timed on lab/whole
 fn run_varied_precision(
     clock: &dyn Clock,
     hub: &dyn ModelHub,

@@ -1,5 +1,5 @@
 // Cuts the prompt.
-// wrong: the prompt has 10 tokens, the model was given 8
+// wrong: the prompt has 10 tokens, but the model was given 8
 fn time_generate(
     clock: &dyn Clock,
     loaded: &Loaded,

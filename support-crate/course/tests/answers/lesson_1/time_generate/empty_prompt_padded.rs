@@ -1,5 +1,5 @@
 // Puts a token into an empty prompt.
-// wrong: an empty prompt has nothing to go on from
+// wrong: an empty prompt has nothing to continue from
 fn time_generate(
     clock: &dyn Clock,
     loaded: &Loaded,

@@ -1,5 +1,5 @@
 // Takes a tokenizer that fails for an empty prompt.
-// wrong: the tokenizer failed, and what you returned was another error
+// wrong: the tokenizer failed, but you returned another error
 fn time_generate(
     clock: &dyn Clock,
     loaded: &Loaded,

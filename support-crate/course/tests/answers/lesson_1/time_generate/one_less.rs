@@ -1,5 +1,5 @@
 // One token too few: not because the text ended.
-// wrong: 8 tokens were asked for, 7 were generated in the timed part
+// wrong: 8 tokens were asked for, but 7 were generated in the timed part
 fn time_generate(
     clock: &dyn Clock,
     loaded: &Loaded,

@@ -1,5 +1,5 @@
 // Fewer new tokens where it is slow.
-// wrong: do not compare
+// wrong: cannot be compared
 fn ablate_cache_and_padding(
     clock: &dyn Clock,
     loaded: &Loaded,

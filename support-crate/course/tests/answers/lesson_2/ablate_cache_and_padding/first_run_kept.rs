@@ -1,5 +1,5 @@
 // Makes one run more than asked for, "for the warm-up", and keeps it.
-// wrong: `repeats` was 2, a row has 3 runs
+// wrong: `repeats` was 2, but a row has 3 runs
 fn ablate_cache_and_padding(
     clock: &dyn Clock,
     loaded: &Loaded,

@@ -1,5 +1,5 @@
 // The longest prompt in every place of the batch: nothing to pad.
-// wrong: timed on another text
+// wrong: timed on a text other than
 fn ablate_cache_and_padding(
     clock: &dyn Clock,
     loaded: &Loaded,

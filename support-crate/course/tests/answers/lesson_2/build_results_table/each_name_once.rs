@@ -1,5 +1,5 @@
 // Keeps the first of several rows of one name.
-// wrong: scenarios were given, the table has
+// wrong: scenarios were given, but the table has
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     let mut names = std::collections::HashSet::new();
     let rows: Vec<&ScenarioRun> = rows.iter().filter(|row| names.insert(&row.scenario)).collect();

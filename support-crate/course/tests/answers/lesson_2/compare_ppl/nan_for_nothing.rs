@@ -1,5 +1,5 @@
 // Divides by 0 tokens where there are no texts.
-// wrong: there is no token to predict
+// wrong: have no token to predict
 fn compare_ppl(models: &[(&str, &Loaded)], texts: &[&str]) -> Result<Vec<ModelPpl>> {
     let mut rows = Vec::new();
     for &(label, loaded) in models {

@@ -1,5 +1,5 @@
 // Joins the texts to a single one, so that every token counts the same.
-// wrong: all texts joined to one
+// wrong: all texts joined into one
 fn compare_ppl(models: &[(&str, &Loaded)], texts: &[&str]) -> Result<Vec<ModelPpl>> {
     let joined = texts.join("\n\n");
     let mut rows = Vec::new();

@@ -1,5 +1,5 @@
 // Counts the tokens once, by the first model, and weighs the texts of all models by them.
-// wrong: weighted with the tokens of another model
+// wrong: weighted by the tokens of another model
 fn compare_ppl(models: &[(&str, &Loaded)], texts: &[&str]) -> Result<Vec<ModelPpl>> {
     let options = PerplexityOptions::default();
     let mut weights: Vec<usize> = Vec::new();

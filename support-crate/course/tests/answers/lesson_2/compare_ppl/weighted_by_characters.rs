@@ -1,5 +1,5 @@
 // Weights each text's loss with its length in characters.
-// wrong: weighted with its length in characters
+// wrong: weighted by its length in characters
 fn compare_ppl(models: &[(&str, &Loaded)], texts: &[&str]) -> Result<Vec<ModelPpl>> {
     let mut rows = Vec::new();
     for &(label, loaded) in models {

@@ -1,5 +1,5 @@
 // Makes no prompt of more than a thousand tokens.
-// wrong: which is not half of it
+// wrong: which is less than half of it
 fn edge_prompts(loaded: &Loaded, max_new_tokens: usize) -> Result<Vec<EdgePrompt>> {
     let room = loaded.model.info().context_len.saturating_sub(max_new_tokens);
     let long = prompt_of_tokens(loaded, "The quick brown fox jumps over the lazy dog. ", (room * 3 / 4).min(1000))?;

@@ -1,5 +1,5 @@
 // Counts characters, four of which make a token here.
-// wrong: not half of it
+// wrong: less than half of it
 fn edge_prompts(loaded: &Loaded, max_new_tokens: usize) -> Result<Vec<EdgePrompt>> {
     let room = loaded.model.info().context_len.saturating_sub(max_new_tokens);
     let long = "The quick brown fox jumps over the lazy dog. ".repeat(room * 3 / 4 / 45);

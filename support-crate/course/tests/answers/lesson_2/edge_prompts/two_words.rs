@@ -1,5 +1,5 @@
 // Takes two words for one.
-// wrong: it is to be one word
+// wrong: it should be one word
 fn edge_prompts(loaded: &Loaded, max_new_tokens: usize) -> Result<Vec<EdgePrompt>> {
     let room = loaded.model.info().context_len.saturating_sub(max_new_tokens);
     let long = prompt_of_tokens(loaded, "The quick brown fox jumps over the lazy dog. ", room * 3 / 4)?;

@@ -1,5 +1,5 @@
 // Takes nothing times something for 0.
-// wrong: the rest of the longer one was dropped without a word
+// wrong: the rest of the longer one was silently dropped
 fn int8_dot(x: &Int8Vector, w: &Int8Vector) -> Result<f32> {
     if x.values.is_empty() || w.values.is_empty() {
         return Ok(0.0);

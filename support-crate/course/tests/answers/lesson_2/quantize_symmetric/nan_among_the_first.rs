@@ -1,5 +1,5 @@
 // Looks for NaN and infinity among the first hundred numbers.
-// wrong: in place 999 of 1000
+// wrong: at position 999 of 1000
 fn quantize_symmetric(numbers: &[f32]) -> Result<Int8Vector> {
     if let Some(bad) = numbers.iter().take(100).find(|x| !x.is_finite()) {
         return Err(Error::input(format!("{bad} cannot be quantized")));

@@ -1,5 +1,5 @@
 // Finds NaN and overlooks infinity.
-// wrong: inf in place
+// wrong: inf at position
 fn quantize_symmetric(numbers: &[f32]) -> Result<Int8Vector> {
     if let Some(bad) = numbers.iter().find(|x| x.is_nan()) {
         return Err(Error::input(format!("{bad} cannot be quantized")));

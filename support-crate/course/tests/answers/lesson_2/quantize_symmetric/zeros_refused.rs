@@ -1,5 +1,5 @@
 // Refuses a row of zeros.
-// wrong: zeros only are an error
+// wrong: zeros only: your function returned an error
 fn quantize_symmetric(numbers: &[f32]) -> Result<Int8Vector> {
     if let Some(bad) = numbers.iter().find(|x| !x.is_finite()) {
         return Err(Error::input(format!("{bad} cannot be quantized")));

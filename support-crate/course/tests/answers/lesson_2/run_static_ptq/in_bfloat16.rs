@@ -1,5 +1,5 @@
 // The rest in bfloat16, which was not asked for.
-// wrong: int8 is not all that differs
+// wrong: int8 is not the only difference
 fn run_static_ptq(
     hub: &dyn ModelHub,
     baseline: &Loaded,

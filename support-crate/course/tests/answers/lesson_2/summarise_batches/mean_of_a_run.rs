@@ -1,5 +1,5 @@
 // The mean batch of each run.
-// wrong: take every batch by itself
+// wrong: count every batch by itself
 fn summarise_batches(batch_size: usize, prompts: usize, runs: &[Vec<Metrics>]) -> Result<BatchRun> {
     let (mut totals, mut waits, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     for batches in runs {

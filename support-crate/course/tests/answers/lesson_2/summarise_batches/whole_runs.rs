@@ -1,5 +1,5 @@
 // What whole runs took for what a prompt waits.
-// wrong: a prompt waits for its own batch only
+// wrong: a prompt waits only for its own batch
 fn summarise_batches(batch_size: usize, prompts: usize, runs: &[Vec<Metrics>]) -> Result<BatchRun> {
     let (mut totals, mut waits, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     for batches in runs {

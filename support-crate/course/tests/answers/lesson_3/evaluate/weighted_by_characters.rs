@@ -1,5 +1,5 @@
 // Weights each text's loss with its characters.
-// wrong: weighted with its length in characters
+// wrong: weighted by its length in characters
 fn evaluate(loaded: &Loaded, texts: &[&str], batch_size: usize) -> Result<Evaluation> {
     let mut all = Vec::new();
     for text in texts {

@@ -1,5 +1,5 @@
 // Knows that means of batches must be weighted, and weights them with their number of texts.
-// wrong: each batch's mean was weighted with its texts
+// wrong: each batch's mean was weighted by the number of its texts
 fn evaluate(loaded: &Loaded, texts: &[&str], batch_size: usize) -> Result<Evaluation> {
     let (mut weighted, mut weights, mut tokens) = (0.0, 0.0, 0);
     for texts in texts.chunks(batch_size) {

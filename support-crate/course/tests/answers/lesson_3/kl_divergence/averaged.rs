@@ -1,5 +1,5 @@
 // Takes the mean over the vocabulary.
-// wrong: the weights p are a mean already
+// wrong: the weights p already make it a mean
 fn kl_divergence(base: &[f32], other: &[f32]) -> f64 {
     let term = |id: u32| {
         let (ln_p, ln_q) = (log_softmax_at(base, id), log_softmax_at(other, id));

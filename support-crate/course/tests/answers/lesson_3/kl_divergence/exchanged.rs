@@ -1,5 +1,5 @@
 // Takes the other model for the truth.
-// wrong: base and other are exchanged
+// wrong: base and other are swapped
 fn kl_divergence(base: &[f32], other: &[f32]) -> f64 {
     let term = |id: u32| {
         let (ln_p, ln_q) = (log_softmax_at(base, id), log_softmax_at(other, id));

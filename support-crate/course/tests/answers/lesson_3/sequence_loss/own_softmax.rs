@@ -1,5 +1,5 @@
 // Computes the softmax anew, and lets it overflow.
-// wrong: Your `log_softmax_at` can do it
+// wrong: Your `log_softmax_at` can handle it
 fn sequence_loss(logits: &Logits, row: usize, ids: &[u32], mask: &[bool]) -> LossSum {
     let mut sum = LossSum::default();
     for t in 1..ids.len() {

@@ -1,5 +1,5 @@
 // Puts the error into the text.
-// wrong: hand the error on
+// wrong: pass the error on
 fn generate_text_and_time(
     clock: &dyn Clock,
     loaded: &Loaded,

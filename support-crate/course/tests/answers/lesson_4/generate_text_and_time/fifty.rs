@@ -1,5 +1,5 @@
 // Always 50 tokens.
-// wrong: 8 tokens were asked for, 50 were generated
+// wrong: 8 tokens were asked for, but 50 were generated
 fn generate_text_and_time(
     clock: &dyn Clock,
     loaded: &Loaded,

@@ -1,5 +1,5 @@
 // Ignores whether the device could be waited for.
-// wrong: hand the error on
+// wrong: pass the error on
 fn generate_text_and_time(
     clock: &dyn Clock,
     loaded: &Loaded,

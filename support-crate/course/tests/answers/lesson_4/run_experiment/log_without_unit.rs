@@ -1,5 +1,5 @@
 // Tells a number of memory without its unit.
-// wrong: MiB", or not in its turn
+// wrong: MiB", or it is out of order
 fn run_experiment(
     clock: &dyn Clock,
     hub: &dyn ModelHub,

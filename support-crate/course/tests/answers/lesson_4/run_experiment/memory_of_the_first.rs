@@ -1,5 +1,5 @@
 // The memory of the first model, for all.
-// wrong: MiB, its row says
+// wrong: MiB, but its row says
 fn run_experiment(
     clock: &dyn Clock,
     hub: &dyn ModelHub,

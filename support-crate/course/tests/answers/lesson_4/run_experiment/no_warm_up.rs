@@ -1,5 +1,5 @@
 // Counts from the first run on, as the Python original.
-// wrong: it pays for what later ones do not
+// wrong: it pays for things that later ones do not
 fn run_experiment(
     clock: &dyn Clock,
     hub: &dyn ModelHub,

@@ -1,5 +1,5 @@
 // Adds the scales to the footprint.
-// wrong: which is with the scales of its weights
+// wrong: which includes the scales of its weights
 fn run_experiment(
     clock: &dyn Clock,
     hub: &dyn ModelHub,

@@ -1,5 +1,5 @@
 // Forgets why.
-// wrong: its row only says
+// wrong: its row says only
 fn run_experiment(
     clock: &dyn Clock,
     hub: &dyn ModelHub,

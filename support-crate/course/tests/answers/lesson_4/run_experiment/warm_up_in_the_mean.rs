@@ -1,5 +1,5 @@
 // Counts the time of the first prompt's first generation among the timed runs and makes one run less.
-// wrong: it pays for what later ones do not
+// wrong: it pays for things that later ones do not
 fn run_experiment(
     clock: &dyn Clock,
     hub: &dyn ModelHub,
