@@ -87,7 +87,11 @@ impl CodeBits {
 /// # Panics
 /// A row that is not whole blocks of 32, a panel of another size, a row beyond it, or a code of 4 bits above 15.
 pub fn pack_codes(bits: CodeBits, codes: &[u8], row: usize, panel: &mut [u8]) {
-    assert!(row < PANEL && codes.len().is_multiple_of(BLOCK), "row {row} of {} codes", codes.len());
+    assert!(
+        row < PANEL && codes.len().is_multiple_of(BLOCK),
+        "row {row} of {} codes does not fit into a panel",
+        codes.len()
+    );
     sizes::check("panel", panel.len(), &[bits.panel_bytes(codes.len())]);
     let of_block = bits.panel_bytes(BLOCK);
     for (codes, panel) in codes.chunks_exact(BLOCK).zip(panel.chunks_exact_mut(of_block)) {
@@ -97,7 +101,7 @@ pub fn pack_codes(bits: CodeBits, codes: &[u8], row: usize, panel: &mut [u8]) {
                 let (firsts, seconds) = codes.split_at(BLOCK / 2);
                 for (out, (low, high)) in fours.zip(firsts.chunks_exact(4).zip(seconds.chunks_exact(4))) {
                     for (out, (low, high)) in out.iter_mut().zip(low.iter().zip(high)) {
-                        assert!(*low < 16 && *high < 16, "a code of more than 4 bits");
+                        assert!(*low < 16 && *high < 16, "a code has more than 4 bits");
                         *out = low | high << 4;
                     }
                 }
@@ -117,7 +121,7 @@ impl Scales<'_> {
             Self::Float32(scales) => sizes::check(what, scales.len(), groups),
             Self::Float16(scales) => sizes::check(what, scales.len(), groups),
             Self::Nested(steps, of_256) => {
-                assert!(k.is_multiple_of(SUPER_GROUP), "rows of {k} numbers, no whole groups of {SUPER_GROUP}");
+                assert!(k.is_multiple_of(SUPER_GROUP), "rows of {k} numbers are not whole groups of {SUPER_GROUP}");
                 sizes::check(what, steps.len(), groups);
                 sizes::check(what, of_256.len(), &[panels, k / SUPER_GROUP, PANEL]);
             }
@@ -170,10 +174,10 @@ impl GroupedInt<'_> {
     /// Panics unless this is a matrix (n, k).
     fn check(&self, n: usize, k: usize) {
         let Self { codes, bits, offset, scales, minima, group } = *self;
-        assert!(group == 16 || group > 0 && group.is_multiple_of(BLOCK), "a group of {group} numbers");
-        assert!(k.is_multiple_of(group.max(BLOCK)), "rows of {k} numbers, no whole groups of {group}");
-        assert!(offset == 0 || bits == CodeBits::Four, "an offset of codes that have a sign");
-        assert!(offset < 16, "an offset of {offset} of codes up to 15");
+        assert!(group == 16 || group > 0 && group.is_multiple_of(BLOCK), "groups cannot have {group} numbers");
+        assert!(k.is_multiple_of(group.max(BLOCK)), "rows of {k} numbers are not whole groups of {group}");
+        assert!(offset == 0 || bits == CodeBits::Four, "codes that have a sign cannot have an offset");
+        assert!(offset < 16, "the offset {offset} is larger than codes of 4 bits");
         let panels = n.div_ceil(PANEL);
         let codes_of_byte = if bits == CodeBits::Four { 2 } else { 1 };
         sizes::check("weights", codes.len() * codes_of_byte, &[panels, PANEL, k]);
