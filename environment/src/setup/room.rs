@@ -42,7 +42,7 @@ pub fn check_disk(home: &Home, choice: &Choice) -> Result<()> {
     }
     let cuda_gb = if *choice == Choice::Cuda { 12.0 } else { 0.0 };
     // What an interrupted set-up has already made counts.
-    let needed_gb = DISK_NEEDED_GB + cuda_gb - crate::disk_used(home) as f64 / 1e9;
+    let needed_gb = DISK_NEEDED_GB + cuda_gb - home.disk_used() as f64 / 1e9;
     fs::create_dir_all(home.root()).with_context(|| format!("cannot create {}", home.root().display()))?;
     let text = output_of(Command::new("df").args(["-Pk"]).arg(home.root()))?;
     let free = text.lines().nth(1).and_then(|l| l.split_whitespace().nth(3)).and_then(|kb| kb.parse::<f64>().ok());
