@@ -6,7 +6,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use anyhow::{Context, Result, bail};
 
 use crate::home::{Home, remove_if_there};
-use crate::{disk_used, human_size};
+use crate::ui::human_size;
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
 const OURS: [&str; 26] = [
@@ -49,7 +49,7 @@ pub fn clean(yes: bool) -> Result<()> {
         println!("Nothing to remove in {}.", home.root().display());
         return Ok(());
     }
-    println!("In {} ({}):", home.root().display(), human_size(disk_used(&home)));
+    println!("In {} ({}):", home.root().display(), human_size(home.disk_used()));
     println!("  {}", there.join(", "));
     if !yes {
         if !std::io::stdin().is_terminal() {

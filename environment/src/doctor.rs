@@ -12,14 +12,14 @@ use crate::checkout::Checkout;
 use crate::home::{Home, SHARED, remove_if_there, write_atomically};
 use crate::kernel::installed::Installed;
 use crate::kernel::warm;
+use crate::python;
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::{self, LAYERS, Layer};
 use crate::setup::libtorch::{self, TORCH_VERSION};
 use crate::setup::models::Model;
 use crate::setup::toolchain::Toolchain;
 use crate::setup::{self, EVCXR_VERSION};
-use crate::ui::{described, output_of, plain};
-use crate::{disk_used, human_size, python};
+use crate::ui::{described, human_size, output_of, plain};
 
 /// A lesson of one exercise, with the answer.
 const LESSON: &str = include_str!("doctor-lesson.ipynb");
@@ -50,7 +50,7 @@ fn examine(home: &Home, set_up: bool) -> Map<String, Value> {
     let mut report = Map::new();
     let mut add = |key: &str, value: Value| report.insert(key.to_owned(), value);
     add("home", json!(home.root()));
-    add("disk_used", json!(human_size(disk_used(home))));
+    add("disk_used", json!(human_size(home.disk_used())));
     match Toolchain::find() {
         Ok(tools) => {
             add("rust", json!(tools.rustc));

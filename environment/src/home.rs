@@ -1,10 +1,11 @@
 //! The one folder that holds everything `cargo lab` makes, and the stamps that say what is finished.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -187,6 +188,22 @@ impl Home {
         self.root.join("logs")
     }
 
+    /// Bytes that it takes on the disk; a file with several names counts once.
+    pub fn disk_used(&self) -> u64 {
+        let mut seen = HashSet::new();
+        let mut stack = vec![self.root.clone()];
+        let mut total = 0;
+        while let Some(path) = stack.pop() {
+            let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+            if meta.is_dir() {
+                stack.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|e| e.path()));
+            } else if meta.nlink() < 2 || seen.insert(meta.ino()) {
+                total += meta.blocks() * 512;
+            }
+        }
+        total
+    }
+
     fn stamp_path(&self, step: &str) -> PathBuf {
         self.root.join("stamps").join(step)
     }
@@ -325,8 +342,6 @@ pub fn remove_if_there(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
 
     #[test]

@@ -47,6 +47,11 @@ pub fn took(start: Instant) {
     }
 }
 
+/// A size in GB or MB.
+pub fn human_size(bytes: u64) -> String {
+    if bytes >= 1_000_000_000 { format!("{:.1} GB", bytes as f64 / 1e9) } else { format!("{} MB", bytes / 1_000_000) }
+}
+
 /// `11 min 40 s`, or `24 s`.
 pub fn human_time(time: Duration) -> String {
     let s = time.as_secs();

@@ -240,27 +240,16 @@ async def not_what_a_new_one_would_be():
 
 
 def memory(root):
-    """The machine's memory counts, or the group's."""
-    proc, groups = root / "proc", root / "groups"
-    (proc / "self").mkdir(parents=True)
-    (groups / "mine").mkdir(parents=True)
-    (proc / "meminfo").write_text("MemTotal:  1000 kB\nMemAvailable:  500 kB\nHugePages_Total: 0\n")
-    assert spare.free_memory(proc, groups) == (0.5, 1000 << 10)
-    (proc / "self/cgroup").write_text("0::/mine\n")
-    for name, text in {"memory.max": "100", "memory.current": "95", "memory.stat": "anon 85\ninactive_file 10\n"}.items():
-        (groups / "mine" / name).write_text(text)
-    assert spare.free_memory(proc, groups) == (0.15, 100)
-    (groups / "mine/memory.max").write_text("max\n")
-    assert spare.free_memory(proc, groups)[0] == 0.5
-    # One around it counts, and files that were read make room; so do those of version 1.
-    (proc / "self/cgroup").write_text("0::/mine/inner\n")
-    (groups / "mine/memory.max").write_text("100\n")
-    assert spare.free_memory(proc, groups) == (0.15, 100)
-    (proc / "self/cgroup").write_text("4:cpu,memory:/docker/0123\n0::/\n")
-    (groups / "memory").mkdir()
-    for name, text in {"limit_in_bytes": "200", "usage_in_bytes": "180", "stat": "inactive_file 1\ntotal_active_file 10\n"}.items():
-        (groups / "memory" / f"memory.{name}").write_text(text)
-    assert spare.free_memory(proc, groups) == (0.15, 200)
+    """The machine's memory counts, or that of the tightest group: in the cases that the library is tested on, too."""
+    cases = Path(os.environ["CARGO_MANIFEST_DIR"], "../support-crate/src/model/memory/cases.json")
+    for number, case in enumerate(json.loads(cases.read_text())):
+        proc, cgroups = root / f"{number}/proc", root / f"{number}/cgroup"
+        files = {root / f"{number}" / path: text for path, text in case["files"].items()}
+        for groups, (left, total) in case["left"].items():
+            for path, text in {**files, proc / "self/cgroup": groups}.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            assert spare.free_memory(proc, cgroups) == (left / total, total), (case["what"], groups)
     # What it takes would have to be given back at once.
     assert not spare.has_room(0.3, 4 << 30) and spare.has_room(0.4, 4 << 30) and spare.has_room(0.3, 24 << 30)
 

@@ -245,7 +245,11 @@ def has_room(free, total):
 
 def free_memory(proc=Path("/proc"), cgroups=Path("/sys/fs/cgroup")):
     """What part of the memory this user's programs may still take, and of how many bytes: the machine's, or that of a group
-    around them."""
+    around them.
+
+    It reads what the library reads for its `available_memory`, which cannot be asked each second without a process beside
+    what is being measured. Both are tried on the same cases, those of `model/memory/cases.json`.
+    """
     sizes = {name: int(rest.split()[0]) for name, rest in map(lambda line: line.split(":"), (proc / "meminfo").read_text().splitlines())}
     free = [(sizes["MemAvailable"] / sizes["MemTotal"], sizes["MemTotal"] << 10)]
     groups = {}
@@ -263,7 +267,7 @@ def free_memory(proc=Path("/proc"), cgroups=Path("/sys/fs/cgroup")):
             most, taken = (int((folder / f"memory.{name}").read_text()) for name in (limit, used))
             facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
             reclaimable = sum(int(facts.get(prefix + name, 0)) for name in ("inactive_file", "active_file", "slab_reclaimable"))
-            free.append(((most - taken + reclaimable) / most, most))
+            free.append((max(most - taken + reclaimable, 0) / most, most))
         folder = folder.parent
     return min(free)
 

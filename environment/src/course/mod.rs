@@ -112,6 +112,11 @@ pub fn cells(notebook: &Value) -> &[Value] {
     notebook["cells"].as_array().map_or(&[], Vec::as_slice)
 }
 
+/// The code cells of a notebook.
+pub fn code_cells(notebook: &Value) -> impl Iterator<Item = &Value> {
+    cells(notebook).iter().filter(|cell| cell["cell_type"] == "code")
+}
+
 /// A cell's nbgrader metadata; null without.
 pub fn nbgrader(cell: &Value) -> &Value {
     &cell["metadata"]["nbgrader"]

@@ -15,10 +15,10 @@ use crate::course::Lesson;
 use crate::course::release::write_course;
 use crate::home::{Home, remove_if_there, write_atomically};
 use crate::kernel::live;
+use crate::memory::available_memory;
 use crate::python;
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::{self, Layer};
-use crate::setup::room;
 
 /// The most that is kept of the messages of a kernel and its driver.
 const MAX_LOG_BYTES: u64 = 1 << 20;
@@ -53,9 +53,9 @@ impl Grader {
 
     /// How many notebooks at a time the memory is enough for.
     pub fn jobs_that_fit(&self, wanted: u8) -> Result<u8> {
-        let available_mib = room::available_kb().context("cannot read how much memory is available")? >> 10;
+        let available_mib = available_memory().context("cannot read how much memory is available")? >> 20;
         let limit = self.limits.memory_limit;
-        let fitting = (available_mib / u64::from(limit)).min(u8::MAX.into()) as u8;
+        let fitting = (available_mib / limit as usize).min(u8::MAX.into()) as u8;
         if fitting == 0 {
             println!(
                 "{available_mib} MiB of memory are free, and one notebook may take {limit}: it may be ended before it \

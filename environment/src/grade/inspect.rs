@@ -13,9 +13,8 @@ use syn::{
     Signature, Stmt, Type, TypePtr, UseTree,
 };
 
-use crate::course::{cells, text_of};
+use crate::course::{cells, code_cells, text_of};
 use crate::mutants::code::statements;
-use crate::mutants::exercise::code_cells;
 
 /// Modules of the standard library, and a crate, that reach beyond an exercise.
 const OUTSIDE: [(&str, &str); 6] = [

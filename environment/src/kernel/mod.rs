@@ -7,6 +7,7 @@
 pub mod cargo;
 pub mod claim;
 mod crates;
+pub mod evcxr;
 pub mod installed;
 pub mod interrupt;
 pub mod launch;

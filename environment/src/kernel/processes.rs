@@ -1,7 +1,10 @@
-//! Other processes, as the system's `/proc` shows them.
+//! Other processes: as the system's `/proc` shows them, and what they are handed.
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::fd::{AsRawFd, RawFd};
+
+use anyhow::{Context, Result};
 
 /// A running process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +80,24 @@ pub fn send(pid: u32, signal: libc::c_int) {
         // SAFETY: kill takes two numbers and touches no memory.
         unsafe { libc::kill(pid, signal) };
     }
+}
+
+/// Leaves a descriptor open in the programs that this one starts or becomes.
+pub fn inherit(open: &impl AsRawFd) -> Result<()> {
+    set_flags(open.as_raw_fd(), 0).context("cannot pass on a file descriptor")
+}
+
+/// Closes a descriptor, which this process was handed, in the programs that it starts.
+pub fn keep(open: RawFd) -> Result<()> {
+    set_flags(open, libc::FD_CLOEXEC).context("cannot keep a descriptor")
+}
+
+fn set_flags(open: RawFd, flags: i32) -> std::io::Result<()> {
+    // SAFETY: fcntl with F_SETFD takes a number and an int, and touches no memory; an invalid descriptor is an error.
+    if unsafe { libc::fcntl(open, libc::F_SETFD, flags) } == -1 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

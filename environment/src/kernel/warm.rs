@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 use super::claim::claim;
 use super::crates;
 use super::installed::{Installed, rustflags};
-use super::launch;
 use super::links::{self, Current};
 use super::sources::source_key;
 use crate::home::{Home, remove_if_there, write_atomically};
@@ -18,6 +17,9 @@ use crate::ui::output_of;
 
 /// Of the step that makes the warm folder; it names the library's sources.
 pub const STAMP: &str = "warm";
+
+/// Set while set-up warms the kernel: the warm folder itself is used instead of a clone.
+pub const WARMING: &str = "QUANTLAB_WARM";
 
 /// Makes the warm folder anew: the workspace's built dependencies, linked, and a cell run through evcxr.
 pub fn make(home: &Home, installed: &Installed) -> Result<()> {
@@ -34,7 +36,7 @@ pub fn make(home: &Home, installed: &Installed) -> Result<()> {
     let key = source_key(&installed.support_crate)?;
     let mut command = python::script(home, "warm")?;
     // evcxr takes the support crate of the folder that the kernel runs in.
-    command.current_dir(&installed.support_crate).env(launch::WARMING, "1");
+    command.current_dir(&installed.support_crate).env(WARMING, "1");
     python::follow(&mut command, |event| {
         if let Some(message) = event["message"].as_str().filter(|_| event["event"] == "note") {
             eprintln!("      {message}");

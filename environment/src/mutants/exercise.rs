@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 use syn::visit::Visit;
 use syn::{Item, Stmt};
 
 use super::code::{items, name_of, pointer, statements, text};
-use crate::course::{Lesson, cells, is, text_of};
+use crate::course::{Lesson, code_cells, is, text_of};
 
 /// A reference answer and its check.
 #[derive(Debug, Clone)]
@@ -92,11 +91,6 @@ impl Exercise {
     }
 }
 
-/// The code cells of a notebook.
-pub fn code_cells(notebook: &Value) -> impl Iterator<Item = &Value> {
-    cells(notebook).iter().filter(|cell| cell["cell_type"] == "code")
-}
-
 /// Names that a check mentions.
 struct Called(Vec<String>);
 
@@ -117,7 +111,7 @@ impl Visit<'_> for Called {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn code(source: &str, nbgrader: Value) -> Value {
         json!({"cell_type": "code", "id": "x", "source": source, "metadata": {"nbgrader": nbgrader}})

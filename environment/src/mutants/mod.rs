@@ -88,7 +88,7 @@ fn subjects(lessons: &[Lesson], wanted: &[String]) -> Result<Vec<Subject>> {
         names => names.iter().map(|name| course::choose(lessons, name)).collect::<Result<_>>()?,
     };
     let mut vocabulary = Vocabulary::default();
-    for cell in lessons.iter().flat_map(|lesson| exercise::code_cells(&lesson.notebook)) {
+    for cell in lessons.iter().flat_map(|lesson| course::code_cells(&lesson.notebook)) {
         if let Ok(statements) = code::statements(&text_of(cell)) {
             vocabulary.read(&statements);
         }

@@ -7,9 +7,9 @@ mod archive;
 mod facts;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,8 @@ use crate::checkout::Checkout;
 use crate::home::{Home, remove_if_there};
 use crate::kernel::sources::{Source, is_same, sources};
 use crate::setup::{self, Request};
-use crate::ui::human_time;
-use crate::{disk_used, human_size};
+use crate::ui::{human_size, human_time};
+use archive::set_modified;
 use facts::Facts;
 
 /// The archive's first entry.
@@ -50,7 +50,7 @@ pub fn pack(file: &Path) -> Result<()> {
         "Packing {} files and folders of {} ({})",
         entries.len(),
         home.root().display(),
-        human_size(disk_used(&home))
+        human_size(home.disk_used())
     );
     let sources = sources(&checkout.support_crate())?;
     let manifest = Manifest { format: FORMAT, facts, sources, entries: entries.len() };
@@ -133,12 +133,6 @@ fn restore_times(support_crate: &Path, packed: &BTreeMap<PathBuf, Source>) -> Re
         set_modified(&path, source.modified).with_context(|| format!("cannot set the time of {}", path.display()))?;
     }
     Ok(true)
-}
-
-fn set_modified(path: &Path, modified: Duration) -> std::io::Result<()> {
-    let time = SystemTime::UNIX_EPOCH + modified;
-    // Its owner may set a file's time, also where nobody may write to it.
-    File::open(path)?.set_modified(time)
 }
 
 #[cfg(test)]

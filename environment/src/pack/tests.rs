@@ -1,4 +1,5 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::time::Duration;
 
 use super::facts::tests::facts;
 use super::*;

@@ -13,7 +13,7 @@ use super::visible::listed;
 use super::{Layer, Plan, landlock, relay, seccomp, work};
 use crate::home::{Home, write_with_mode};
 use crate::kernel::installed::Installed;
-use crate::kernel::{launch, links};
+use crate::kernel::{evcxr, links, processes};
 
 /// Runs a kernel by the plan on standard input, to its end.
 pub fn run() -> Result<ExitCode> {
@@ -26,7 +26,7 @@ pub fn run() -> Result<ExitCode> {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
     // Whoever holds these sockets can answer the driver in the kernel's place.
-    plan.sockets.iter().try_for_each(|(socket, _)| launch::keep(*socket))?;
+    plan.sockets.iter().try_for_each(|(socket, _)| processes::keep(*socket))?;
     furnish(&plan, &home)?;
     if plan.request.layer == Layer::Landlock {
         let ports: Vec<u16> = plan.sockets.iter().map(|(_, port)| *port).collect();
@@ -36,8 +36,7 @@ pub fn run() -> Result<ExitCode> {
     }
     let connection_file = plan.dir.join("connection.json");
     write_with_mode(&connection_file, &serde_json::to_vec(&plan.connection)?, 0o600)?;
-    let mut command =
-        launch::kernel_command(&home, &installed, &plan.request.support_crate, &plan.dir, &connection_file)?;
+    let mut command = evcxr::command(&home, &installed, &plan.request.support_crate, &plan.dir, &connection_file)?;
     let libraries = library_path(&command, &plan.dir, &installed.host);
     command.current_dir(work(&plan.dir)).env("LD_LIBRARY_PATH", libraries);
     let filter = seccomp::programs()?;

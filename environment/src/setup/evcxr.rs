@@ -7,11 +7,13 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 
-use super::EVCXR_VERSION;
 use super::registry::Access;
 use crate::home::{Home, remove_if_there, write_with_mode};
 use crate::progress::{View, run_build};
 use crate::python;
+
+/// The version that everything here is written for.
+pub const EVCXR_VERSION: &str = "0.22.0";
 
 const PROGRAM: &str = "evcxr_jupyter";
 

@@ -29,12 +29,10 @@ use crate::progress::{View, run_build};
 use crate::python;
 use crate::ui::{Steps, human_time, run_shown};
 use crates::{locked_version, prune};
+pub use evcxr::EVCXR_VERSION;
 use libtorch::Choice;
 use registry::Access;
 use toolchain::Toolchain;
-
-/// The version of the kernel that everything here is written for.
-pub const EVCXR_VERSION: &str = "0.22.0";
 
 /// What a step reports if it was ended because one beside it had failed.
 const ENDED: &str = "stopped, because another step failed";

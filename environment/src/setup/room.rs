@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::libtorch::Choice;
 use crate::home::Home;
-use crate::sandbox::cgroup;
+use crate::memory::available_memory;
 use crate::ui::output_of;
 
 /// What set-up takes at its widest, while evcxr is being built.
@@ -17,20 +17,7 @@ const DISK_NEEDED_GB: f64 = 8.0;
 /// Whether two builds side by side are faster than one after the other: each takes two processors and 4 GB.
 pub fn for_two_builds() -> bool {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    processors >= 4 && available_kb().is_some_and(|kb| kb >= 8_000_000)
-}
-
-/// How much memory this process's programs can have without anything being moved out of it: on this machine, and within
-/// the limits of its control groups.
-pub fn available_kb() -> Option<u64> {
-    let machine = available_in(&fs::read_to_string("/proc/meminfo").ok()?)?;
-    Some(cgroup::memory_left().map_or(machine, |bytes| machine.min(bytes >> 10)))
-}
-
-/// `MemAvailable:   12345678 kB`.
-fn available_in(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.split_whitespace().next()?.parse().ok()
+    processors >= 4 && available_memory().is_some_and(|bytes| bytes >= 8_000_000_000)
 }
 
 /// Errors if Cargo would take the kernels' build folders for members of a workspace around them.
@@ -55,7 +42,7 @@ pub fn check_disk(home: &Home, choice: &Choice) -> Result<()> {
     }
     let cuda_gb = if *choice == Choice::Cuda { 12.0 } else { 0.0 };
     // What an interrupted set-up has already made counts.
-    let needed_gb = DISK_NEEDED_GB + cuda_gb - crate::disk_used(home) as f64 / 1e9;
+    let needed_gb = DISK_NEEDED_GB + cuda_gb - home.disk_used() as f64 / 1e9;
     fs::create_dir_all(home.root()).with_context(|| format!("cannot create {}", home.root().display()))?;
     let text = output_of(Command::new("df").args(["-Pk"]).arg(home.root()))?;
     let free = text.lines().nth(1).and_then(|l| l.split_whitespace().nth(3)).and_then(|kb| kb.parse::<f64>().ok());
@@ -72,12 +59,6 @@ pub fn check_disk(home: &Home, choice: &Choice) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_memory_that_is_left_is_read() {
-        assert_eq!(available_in("MemTotal:  32000000 kB\nMemAvailable:   12500000 kB\n"), Some(12_500_000));
-        assert_eq!(available_in("MemTotal:  32000000 kB\n"), None);
-    }
 
     #[test]
     fn a_folder_inside_a_workspace_is_refused() {

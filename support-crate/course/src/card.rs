@@ -68,11 +68,11 @@ fn with_code(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Check, Complaint, Verdict};
+    use super::super::{Complaint, Verdict};
     use super::*;
 
     fn card(result: Verdict) -> String {
-        Check::new("f<T>", ["first?", "second?", "third?"]).point("a < b", result).score().card()
+        Score::new("f<T>", ["first?", "second?", "third?"]).point("a < b", result).card()
     }
 
     #[test]

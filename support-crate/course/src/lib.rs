@@ -39,8 +39,8 @@ pub use outcome::{Complaint, ask, attempt, attempt_or};
 pub(crate) use outcome::{Verdict, must_fail, taken_for_success};
 pub use prediction::Prediction;
 pub use proof::tell_key;
+pub(crate) use score::Point;
 pub use score::Score;
-pub(crate) use score::{Check, Point};
 pub use self_check::SelfCheck;
 
 use quantlab::measure::Statistics;

@@ -4,16 +4,6 @@ use std::fmt;
 
 use super::{Complaint, Verdict, proof};
 
-/// Collects what a check finds out about an answer.
-///
-/// Not for notebooks: whoever can make a [`Score`] gives points.
-#[derive(Debug, Clone)]
-pub(crate) struct Check {
-    exercise: &'static str,
-    hints: [&'static str; 3],
-    findings: Vec<Finding>,
-}
-
 /// What a point is for, and what decides about it.
 pub(crate) type Point<T> = (&'static str, fn(&T) -> Verdict);
 
@@ -25,7 +15,7 @@ pub(super) struct Finding {
 }
 
 /// What an answer is worth, and why. As a cell's value: the number of points as text (nbgrader reads it), a
-/// card as HTML.
+/// card as HTML. Only checks can make one: whoever can gives points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Score {
     pub(super) exercise: &'static str,
@@ -33,20 +23,25 @@ pub struct Score {
     pub(super) findings: Vec<Finding>,
 }
 
-impl Check {
+impl Score {
     /// Nothing looked at yet. The hints go from a question to a pointer close to the answer.
-    pub fn new(exercise: &'static str, hints: [&'static str; 3]) -> Self {
+    pub(crate) fn new(exercise: &'static str, hints: [&'static str; 3]) -> Self {
         Self { exercise, hints, findings: Vec::new() }
     }
 
     /// One point: given if `result` is `Ok`. `what` says what is right then.
-    pub fn point(mut self, what: &'static str, result: Verdict) -> Self {
+    pub(crate) fn point(mut self, what: &'static str, result: Verdict) -> Self {
         self.findings.push(Finding { what, result });
         self
     }
 
     /// One point for something about an answer that several points are about.
-    pub fn about<T>(self, answer: &Result<T, Complaint>, what: &'static str, look: impl FnOnce(&T) -> Verdict) -> Self {
+    pub(crate) fn about<T>(
+        self,
+        answer: &Result<T, Complaint>,
+        what: &'static str,
+        look: impl FnOnce(&T) -> Verdict,
+    ) -> Self {
         let result = answer.as_ref().map_err(Complaint::clone).and_then(look);
         self.point(what, result)
     }
@@ -55,16 +50,9 @@ impl Check {
     pub(crate) fn each<T>(self, trials: &Result<Vec<T>, Complaint>, points: &[Point<T>]) -> Self {
         points
             .iter()
-            .fold(self, |check, &(what, look)| check.about(trials, what, |trials| trials.iter().try_for_each(look)))
+            .fold(self, |score, &(what, look)| score.about(trials, what, |trials| trials.iter().try_for_each(look)))
     }
 
-    /// The score.
-    pub fn score(self) -> Score {
-        Score { exercise: self.exercise, hints: self.hints, findings: self.findings }
-    }
-}
-
-impl Score {
     /// Points that were given.
     pub fn points(&self) -> usize {
         self.findings.iter().filter(|finding| finding.result.is_ok()).count()
@@ -129,11 +117,10 @@ mod tests {
 
     #[test]
     fn points_are_counted_and_complaints_named_once() {
-        let score = Check::new("f", ["a?", "b?", "c?"])
+        let score = Score::new("f", ["a?", "b?", "c?"])
             .point("one", Ok(()))
             .point("two", wrong("no"))
-            .point("three", wrong("no"))
-            .score();
+            .point("three", wrong("no"));
         assert_eq!((score.points(), score.max_points(), score.complaints().len()), (1, 3, 1));
         assert_eq!(score.to_string(), "f: 1 of 3 points\n  + one\n  - two: no\n  - three: no\nhint: a?");
     }
@@ -141,7 +128,7 @@ mod tests {
     #[test]
     fn an_unfinished_answer_gets_the_first_hint_and_no_list_of_faults() {
         let answer: Result<u8, Complaint> = Err(Complaint::NotYet);
-        let score = Check::new("f", ["a?", "b?", "c?"]).about(&answer, "one", |_| Ok(())).score();
+        let score = Score::new("f", ["a?", "b?", "c?"]).about(&answer, "one", |_| Ok(()));
         assert!(score.is_not_yet());
         assert_eq!(score.to_string(), "f: not yet\nhint: a?");
     }

@@ -17,8 +17,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::kept::{Kept, write_if_other};
-use super::{RECORDER, become_program, tool};
+use super::tool::{become_program, tool};
 use crate::home::{remove_if_there, write_atomically};
+
+/// The compiler's wrapper that notes how Cargo calls it for a cell.
+pub const RECORDER: &str = "quantlab-rustc";
 
 /// The crate that evcxr makes of a cell, and its library.
 pub const CELL: &str = "ctx";

@@ -21,7 +21,10 @@ use serde_json::Value;
 use super::cell::CELL;
 use super::kept::{Kept, write_if_other};
 use super::skeleton;
-use super::{STD_CARGO_HOME, tool};
+use super::tool::tool;
+
+/// Where the standard library's dependencies are.
+pub const STD_CARGO_HOME: &str = "QUANTLAB_STD_CARGO_HOME";
 
 /// Packages beyond the support crate's direct dependencies whose types show up in cells.
 const ALSO_KEPT: [&str; 6] =

@@ -8,25 +8,21 @@ mod cell;
 mod kept;
 mod metadata;
 pub mod skeleton;
+mod tool;
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-/// The toolchain's folder of programs, where the real cargo and rustc are.
-pub const TOOLCHAIN_BIN: &str = "QUANTLAB_TOOLCHAIN_BIN";
-
-/// Where the standard library's dependencies are.
-pub const STD_CARGO_HOME: &str = "QUANTLAB_STD_CARGO_HOME";
+use cell::RECORDER;
+pub use metadata::STD_CARGO_HOME;
+pub use tool::TOOLCHAIN_BIN;
+use tool::{become_program, tool};
 
 /// The names under which this program stands for another one.
 pub const STAND_INS: [&str; 3] = ["cargo", "rustup", RECORDER];
-
-/// The compiler's wrapper that notes how Cargo calls it for a cell.
-const RECORDER: &str = "quantlab-rustc";
 
 /// Runs as the program of this name; `None` if it is not one of [`STAND_INS`].
 pub fn run_as(name: &str) -> Option<ExitCode> {
@@ -74,15 +70,4 @@ fn rustup(args: &[OsString]) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A program of the toolchain that everything was built with.
-fn tool(name: &str) -> PathBuf {
-    std::env::var_os(TOOLCHAIN_BIN).map_or_else(|| PathBuf::from(name), |bin| Path::new(&bin).join(name))
-}
-
-/// Returns only if that fails.
-fn become_program(command: &mut Command) -> anyhow::Error {
-    let error = command.exec();
-    anyhow::Error::new(error).context(format!("cannot start {}", Path::new(command.get_program()).display()))
 }

@@ -3,7 +3,7 @@
 use quantlab::error::Result;
 use quantlab::model::{Device, Precision, ResolvedDtype};
 
-use crate::{Check, Complaint, Score, Verdict, ask};
+use crate::{Complaint, Score, Verdict, ask};
 
 /// Not only the first GPU.
 const DEVICES: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1), Device::Cuda(7)];
@@ -25,7 +25,7 @@ pub fn check_resolve_dtype(yours: impl Fn(&str, Device) -> Result<ResolvedDtype>
         let cases = names.iter().flat_map(|name| devices.iter().map(move |device| (*name, *device)));
         cases.into_iter().try_for_each(|(requested, device)| is_resolved(&ask, requested, device))
     };
-    Check::new("resolve_dtype", HINTS)
+    Score::new("resolve_dtype", HINTS)
         .point("float32 is float32 on every device", are(&["float32"], &DEVICES))
         .point("a GPU gets float16 and bfloat16 as requested", are(&["float16", "bfloat16"], &gpus))
         .point("a CPU gets float32 instead of float16", are(&["float16"], &[cpu]))
@@ -33,7 +33,6 @@ pub fn check_resolve_dtype(yours: impl Fn(&str, Device) -> Result<ResolvedDtype>
         .point("labels say what is used, and when that was forced", labels(&ask))
         .point("names are read in any case, and each precision has one label", any_case(&ask))
         .point("any other name is an error that repeats it", unknown(&ask))
-        .score()
 }
 
 /// # Errors

@@ -8,7 +8,7 @@ use super::evidence::evidence_of;
 use super::{LengthRun, SweepConfig};
 use crate::evidence::{Evidence, Source, repeated};
 use crate::probe::{Costs, Machine};
-use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
+use crate::{Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
 
 const HINTS: [&str; 3] = [
     "What must stay the same from row to row, so that whatever changes is due to the prompt alone?",
@@ -51,10 +51,11 @@ pub fn check_run_for_varied_lengths(
         ("every row has the times of its own prompt", Trial::own_prompt),
         ("runs with or without the cache, as requested", |trial| trial.config.cache_as_told(&trial.sources()?)),
     ];
-    Check::new("run_for_varied_lengths", HINTS)
-        .each(&trials, &points)
-        .about(&trials, "passes on errors from a run", |trials| passes_errors_on(&yours, &trials[1]))
-        .score()
+    Score::new("run_for_varied_lengths", HINTS).each(&trials, &points).about(
+        &trials,
+        "passes on errors from a run",
+        |trials| passes_errors_on(&yours, &trials[1]),
+    )
 }
 
 fn config(prompt_lengths: &[usize], max_new_tokens: usize, use_cache: bool, repeats: usize) -> SweepConfig {

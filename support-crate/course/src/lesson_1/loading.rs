@@ -10,7 +10,7 @@ use quantlab::model::{Device, Engine, LoadOptions, Loaded, ModelHub, Precision, 
 use super::dtype::label_fits;
 use crate::cases::random;
 use crate::probe::{Costs, Machine, ProbeHub, Stock};
-use crate::{Check, Complaint, Score, Verdict, ask};
+use crate::{Complaint, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "What has to happen for a candidate before you can call it loaded, and where does the loop go on if one of \
@@ -57,7 +57,7 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
     let without_tokenizer = cpu(&["lab/broken-too", "lab/unfit", "lab/whole"]);
     let both = without_weights.as_ref().and_then(|weights| without_tokenizer.as_ref().map(|rest| (weights, rest)));
     let both = both.map_err(Complaint::clone);
-    Check::new("load_model_and_tokenizer", HINTS)
+    Score::new("load_model_and_tokenizer", HINTS)
         .about(&first, "takes the first candidate that exists, and says which", |it| it.is_called("lab/whole-large"))
         .about(
             &both,
@@ -97,7 +97,6 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
             "when nothing can be loaded, one error lists each id; an unknown precision is an error at once",
             nothing_loads(&attempt).and_then(|()| refuses_precisions(&yours)),
         )
-        .score()
 }
 
 /// A call that loaded something, with the hub that it loaded from.

@@ -10,7 +10,7 @@ use super::{PrecisionRun, SweepConfig};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source, repeated};
 use crate::probe::{Costs, Machine, ProbeHub, Stock};
-use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
+use crate::{Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
 
 const HINTS: [&str; 3] = [
     "Which label belongs to a row: what was asked for, or what was used? And what has to be there before the models \
@@ -63,10 +63,11 @@ pub fn check_run_varied_precision(
         ("the models take turns", |trial| trial.own_model().and_then(|()| took_turns(&trial.sources()?))),
         ("runs with or without the cache, as requested", |trial| trial.call.config.cache_as_told(&trial.sources()?)),
     ];
-    Check::new("run_varied_precision", HINTS)
-        .each(&trials, &points)
-        .about(&trials, "passes on errors from a row", |trials| passes_errors_on(&yours, &trials[0]))
-        .score()
+    Score::new("run_varied_precision", HINTS).each(&trials, &points).about(
+        &trials,
+        "passes on errors from a row",
+        |trials| passes_errors_on(&yours, &trials[0]),
+    )
 }
 
 fn config(

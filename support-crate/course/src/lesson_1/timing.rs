@@ -6,7 +6,7 @@ use quantlab::model::Loaded;
 
 use crate::cases::LONG_PROMPT;
 use crate::probe::{Costs, Event, Machine, Pass, ProbeModel, Timed};
-use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
+use crate::{Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
 
 const HINTS: [&str; 3] = [
     "What, besides generating, happens between your two readings of the clock? And what does the very first run \
@@ -74,14 +74,13 @@ pub fn check_time_generate(yours: impl Fn(&dyn Clock, &Loaded, &str, usize, bool
         }),
         ("the four figures agree with the clock and with each other", Trial::figures_fit),
     ];
-    Check::new("time_generate", HINTS)
+    Score::new("time_generate", HINTS)
         .each(&trials, &points)
         .about(&trials, "runs with or without the cache, as requested, and needs no more room than the run", |trials| {
             trials.iter().try_for_each(Trial::uses_cache)?;
             trials[..2].iter().try_for_each(|trial| fits_into_context(&yours, trial))
         })
         .about(&trials, "passes on errors that occur while generating", |trials| passes_errors_on(&yours, trials))
-        .score()
 }
 
 /// One call of the answer, and what happened on the machine meanwhile.

@@ -10,7 +10,7 @@ use super::expected::{costs, rates_fit, tokens_of};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source, repeated};
 use crate::probe::Machine;
-use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
+use crate::{Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
 
 const HINTS: [&str; 3] = [
     "Which settings are there if each of two switches has two positions, and what must stay the same while you turn \
@@ -87,10 +87,11 @@ pub fn check_ablate_cache_and_padding(
         ("every row was timed in its own setting", Trial::own_setting),
         ("every row is repeated as often as requested, and its rates are consistent", Trial::is_repeated),
     ];
-    Check::new("ablate_cache_and_padding", HINTS)
-        .each(&trials, &points)
-        .about(&trials, "an error in a run is passed on", |trials| passes_errors_on(&yours, &trials[1]))
-        .score()
+    Score::new("ablate_cache_and_padding", HINTS).each(&trials, &points).about(
+        &trials,
+        "an error in a run is passed on",
+        |trials| passes_errors_on(&yours, &trials[1]),
+    )
 }
 
 struct Trial {

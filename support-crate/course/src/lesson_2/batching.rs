@@ -8,7 +8,7 @@ use quantlab::measure::{Metrics, Statistics};
 use super::BatchRun;
 use super::expected::{rates_fit, same};
 use crate::cases::{random, size};
-use crate::{Check, Complaint, Point, Score, Verdict, ask, must_fail};
+use crate::{Complaint, Point, Score, Verdict, ask, must_fail};
 
 const HINTS: [&str; 3] = [
     "Five prompts, two at a time: how many batches is that, how long does each prompt wait for its answer, and what \
@@ -92,10 +92,11 @@ pub fn check_summarise_batches(yours: impl Fn(usize, usize, &[Vec<Metrics>]) -> 
         ("batch_latency_s is what individual batches took, over all runs", Trial::waits),
         ("time_per_sample_s is a run's time shared among all prompts", Trial::shares),
     ];
-    Check::new("summarise_batches", HINTS)
-        .each(&trials, &points)
-        .about(&trials, "no runs and no prompts are errors", |_| nothing_measured(&yours))
-        .score()
+    Score::new("summarise_batches", HINTS).each(&trials, &points).about(
+        &trials,
+        "no runs and no prompts are errors",
+        |_| nothing_measured(&yours),
+    )
 }
 
 struct Trial {

@@ -5,7 +5,7 @@ use quantlab::model::{Loaded, Tokenizer};
 
 use super::EdgePrompt;
 use crate::probe::{Costs, Machine};
-use crate::{Check, Complaint, Point, Score, Verdict, ask};
+use crate::{Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "What is the longest prompt that still leaves room for the new tokens, and where does a model say how long its \
@@ -37,10 +37,11 @@ pub fn check_edge_prompts(yours: impl Fn(&Loaded, usize) -> Result<Vec<EdgePromp
         ("one prompt has several lines, one repeats itself", Trial::has_lines_and_repeats),
         ("every prompt leaves room for the new tokens, however long the context is", Trial::fits),
     ];
-    Check::new("edge_prompts", HINTS)
-        .each(&trials, &points)
-        .about(&trials, "new tokens that leave no room are an error", |_| refuses_no_room(&yours))
-        .score()
+    Score::new("edge_prompts", HINTS).each(&trials, &points).about(
+        &trials,
+        "new tokens that leave no room are an error",
+        |_| refuses_no_room(&yours),
+    )
 }
 
 /// A context that the new tokens fill, or that is too short even for them.

@@ -10,7 +10,7 @@ use super::expected::same;
 use crate::cases::{as_strs, texts};
 use crate::figure::{Figure, all_right};
 use crate::probe::{Costs, Machine, ProbeModel, one_of};
-use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
+use crate::{Complaint, Score, Verdict, ask, must_fail};
 
 /// A short text that is hard for the probe's models, a long one that they partly know, and two of medium length; not as
 /// many texts as there are models. Texts of other kinds come after these.
@@ -48,7 +48,7 @@ pub fn check_compare_ppl(yours: impl Fn(&[(&str, &Loaded)], &[&str]) -> Result<V
         let others = others.into_iter().map(|(texts, models)| Trial::run(&yours, texts, models));
         [Ok(first)].into_iter().chain(others).collect()
     });
-    Check::new("compare_ppl", HINTS)
+    Score::new("compare_ppl", HINTS)
         .each(
             &trials,
             &[
@@ -61,7 +61,6 @@ pub fn check_compare_ppl(yours: impl Fn(&[(&str, &Loaded)], &[&str]) -> Result<V
         .about(&trials, "a model that fails on a text is an error, and so is having nothing to predict", |trials| {
             passes_errors_on(&yours, &trials[0])
         })
-        .score()
 }
 
 struct Trial {

@@ -10,7 +10,7 @@ use quantlab::quant::{Calibration, CalibrationMethod, Granularity, QuantizationC
 
 use crate::cases::LONG_PROMPT;
 use crate::probe::{Costs, Machine, ProbeModel};
-use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
+use crate::{Complaint, Score, Verdict, ask, must_fail};
 
 /// More than a few prompts, one of them long, one repeated, and one with spaces around it.
 const PROMPTS: [&str; 6] = [
@@ -43,7 +43,7 @@ pub fn check_run_static_ptq(
     let calls = baseline().map(|baseline| Calls { yours: &yours, baseline: RefCell::new(baseline) });
     let calls = calls.as_ref().map_err(|error| Complaint::wrong(error.to_string()));
     let trial = calls.clone().and_then(|calls| Trial::run(&hub, calls));
-    Check::new("run_static_ptq", HINTS)
+    Score::new("run_static_ptq", HINTS)
         .about(&trial, "loads the baseline's model, and says which it is", |trial| trial.is_same_model(&hub))
         .about(&trial, "what comes back is quantized, with fixed scales", |trial| trial.is_static(&hub))
         .about(&trial, "calibrates on the prompts that it was given, each in full", |trial| {
@@ -72,7 +72,6 @@ pub fn check_run_static_ptq(
                 passes_errors_on(&hub, calls)
             })
         })
-        .score()
 }
 
 /// The embedded model under another name, and one that is broken once it is quantized.

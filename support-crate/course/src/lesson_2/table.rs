@@ -10,7 +10,7 @@ use quantlab::report::{Cell, Table};
 use super::ScenarioRun;
 use super::expected::close;
 use crate::cases::random;
-use crate::{Check, Complaint, Point, Score, Verdict, ask};
+use crate::{Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "Someone sees only this table, in a year. What must it say so that its numbers mean something?",
@@ -37,7 +37,7 @@ pub fn check_build_results_table(yours: impl Fn(&[ScenarioRun], &RunInfo) -> Res
         ("the caption names model and device", Trial::has_caption),
         ("says which dtype each row ran in", Trial::has_dtypes),
     ];
-    Check::new("build_results_table", HINTS)
+    Score::new("build_results_table", HINTS)
         .about(&trials, "a row for every scenario", |trials| {
             trials.iter().try_for_each(|trial| trial.places().map(drop))?;
             // Two scenarios of the same name were each measured on their own, too.
@@ -45,7 +45,6 @@ pub fn check_build_results_table(yours: impl Fn(&[ScenarioRun], &RunInfo) -> Res
             has_rows(&twice, &ask(|| yours(&twice, &trials[0].info))?)
         })
         .each(&trials, &points)
-        .score()
 }
 
 /// A quantity of the table, and what its heading may call its unit.

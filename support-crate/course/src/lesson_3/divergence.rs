@@ -7,7 +7,7 @@ use rand::Rng;
 use super::{is_close, nll, shown};
 use crate::cases::{KINDS, random, row, size};
 use crate::figure::{Figure, all_right};
-use crate::{Check, Complaint, Score, Verdict, ask};
+use crate::{Complaint, Score, Verdict, ask};
 
 /// Pairs of rows: two predictions of four tokens, one that is sure against one that is not, and a vocabulary of two.
 const PAIRS: [(&[f32], &[f32]); 3] = [
@@ -37,7 +37,7 @@ const HINTS: [&str; 3] = [
 /// Checks `kl_divergence(base, other)`.
 pub fn check_kl_divergence(yours: impl Fn(&[f32], &[f32]) -> f64) -> Score {
     let yours = |base: &[f32], other: &[f32]| ask(|| Ok(yours(base, other)));
-    Check::new("kl_divergence", HINTS)
+    Score::new("kl_divergence", HINTS)
         .point(
             "it is the sum of p (ln p - ln q), in nats, with p from the first row",
             is_divergence(&yours).and_then(|()| is_small(&yours)),
@@ -45,7 +45,6 @@ pub fn check_kl_divergence(yours: impl Fn(&[f32], &[f32]) -> f64) -> Score {
         .point("equal predictions are 0 apart", vanishes(&yours))
         .point("adding a number to all logits of a row changes nothing", is_stable(&yours))
         .point("tokens without a probability to speak of give neither infinity nor NaN", is_finite(&yours))
-        .score()
 }
 
 type Yours<'a> = dyn Fn(&[f32], &[f32]) -> Result<f64, Complaint> + 'a;

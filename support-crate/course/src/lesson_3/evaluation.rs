@@ -10,7 +10,7 @@ use super::{Evaluation, is_close, nll};
 use crate::cases::{as_strs, texts};
 use crate::figure::{Figure, all_right};
 use crate::probe::{Costs, Event, Machine, ProbeModel};
-use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
+use crate::{Complaint, Score, Verdict, ask, must_fail};
 
 const BATCH_SIZE: usize = 2;
 
@@ -45,7 +45,7 @@ pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluati
     let other_sizes: Result<Vec<Trial>, Complaint> =
         [1, 3, 4, 16].map(|size| evaluate(&texts, size)).into_iter().collect();
     let others = trial.as_ref().map_err(Complaint::clone).and_then(|_| other_sizes.as_ref().map_err(Complaint::clone));
-    Check::new("evaluate", HINTS)
+    Score::new("evaluate", HINTS)
         .about(&trials, "it counts the tokens that are predicted, and nothing else", |trials| {
             trials.iter().try_for_each(Trial::counts_tokens)
         })
@@ -90,7 +90,6 @@ pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluati
             passes_errors_on(&yours)?;
             cuts_nothing_off(&yours)
         })
-        .score()
 }
 
 fn passes_errors_on(yours: &Answer<'_>) -> Verdict {

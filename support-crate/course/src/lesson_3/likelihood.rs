@@ -7,7 +7,7 @@ use rand::Rng;
 use super::{is_close, nll, shown};
 use crate::cases::{KINDS, random, row, size};
 use crate::figure::{Figure, all_right};
-use crate::{Check, Complaint, Score, Verdict, ask};
+use crate::{Complaint, Score, Verdict, ask};
 
 /// The largest logit stands in the middle, at either end, twice, and below zero; and a vocabulary of one token.
 const ROWS: [&[f32]; 6] =
@@ -30,11 +30,10 @@ const HINTS: [&str; 3] = [
 /// Checks `log_softmax_at(logits, id)`.
 pub fn check_log_softmax_at(yours: impl Fn(&[f32], u32) -> f64) -> Score {
     let yours = |logits: &[f32], id: u32| ask(|| Ok(yours(logits, id)));
-    Check::new("log_softmax_at", HINTS)
+    Score::new("log_softmax_at", HINTS)
         .point("it is the natural logarithm of the token's probability", is_log_probability(&yours))
         .point("adding a number to all logits changes nothing", is_stable(&yours))
         .point("a very unlikely token has a finite log-probability", is_finite(&yours))
-        .score()
 }
 
 type Yours<'a> = dyn Fn(&[f32], u32) -> Result<f64, Complaint> + 'a;

@@ -4,7 +4,7 @@ use rand::Rng;
 
 use super::{PaddedBatch, shown};
 use crate::cases::{random, size};
-use crate::{Check, Complaint, Score, Verdict, ask};
+use crate::{Complaint, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "How long must every row be, so that no text loses a token and no padding is computed in vain?",
@@ -60,11 +60,10 @@ pub fn check_pad_batch(yours: impl Fn(&[Vec<u32>]) -> PaddedBatch) -> Score {
     let pad = |texts: Vec<Vec<u32>>| ask(|| Ok(yours(&texts))).map(|padded| (texts, padded));
     let padded: Result<Vec<Pair>, Complaint> = batches().into_iter().chain(any_batches()).map(pad).collect();
     let each = |look: fn(&Pair) -> Verdict| move |pairs: &Vec<Pair>| pairs.iter().try_for_each(look);
-    Check::new("pad_batch", HINTS)
+    Score::new("pad_batch", HINTS)
         .about(&padded, "every row is as long as the longest text", each(is_rectangle))
         .about(&padded, "every text keeps all its tokens, in order", each(keeps_tokens))
         .about(&padded, "the mask is true for tokens and false for padding", each(mask_fits))
-        .score()
 }
 
 fn is_rectangle((texts, padded): &Pair) -> Verdict {

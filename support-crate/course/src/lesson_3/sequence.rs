@@ -10,7 +10,7 @@ use quantlab::model::Logits;
 use super::{LossSum, is_close, nll, shown};
 use crate::cases::random;
 use crate::figure::{Figure, all_right};
-use crate::{Check, Complaint, Score, Verdict, ask};
+use crate::{Complaint, Score, Verdict, ask};
 
 const VOCAB_SIZE: usize = 7;
 const ROWS: usize = 4;
@@ -37,7 +37,7 @@ pub fn check_sequence_loss(yours: impl Fn(&Logits, usize, &[u32], &[bool]) -> Lo
     let right = trials(&yours, |len| (2..len).step_by(1 + len / 5).map(|end| 0..end).collect(), &[1, 2]);
     let left = trials(&yours, |len| (1..len - 1).step_by(1 + len / 5).map(|start| start..len).collect(), &[1, 2]);
     let shortest = trials(&yours, |len| vec![0..1, len - 1..len, 0..0], &[0, 1]);
-    Check::new("sequence_loss", HINTS)
+    Score::new("sequence_loss", HINTS)
         .about(&whole, "each token is predicted by the logits before it, and the losses are added up", |trials| {
             adds_up(trials)
         })
@@ -51,7 +51,6 @@ pub fn check_sequence_loss(yours: impl Fn(&Logits, usize, &[u32], &[bool]) -> Lo
         .about(&shortest, "a text of one token has nothing to predict", |trials| {
             trials.iter().try_for_each(Trial::is_nothing)
         })
-        .score()
 }
 
 /// Rows of ids. Token 0, the most common padding token, is a token like the others.

@@ -5,7 +5,7 @@ use rand::Rng;
 use quantlab::quant::FourBit;
 
 use crate::cases::{random, size};
-use crate::{Check, Complaint, Score, Verdict, ask};
+use crate::{Complaint, Score, Verdict, ask};
 
 type Codebook = [f32; 16];
 
@@ -43,7 +43,7 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
         let (packed, absmax) = quantize(values, codebook)?;
         nearest(codebook, values, &packed, absmax)
     };
-    Check::new("quantize_block", QUANTIZE_HINTS)
+    Score::new("quantize_block", QUANTIZE_HINTS)
         .point(
             "absmax is the largest magnitude",
             each(&|values| is_largest_magnitude(values, quantize(values, nf4s)?.1)),
@@ -76,7 +76,6 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
             let mut cases = codebooks.into_iter().flat_map(|codebook| [64, 2, 128].map(|n| (codebook, n)));
             cases.try_for_each(|((name, codebook), n)| zeros(name, codebook, n, quantize(&vec![0.0; n], codebook)))
         })
-        .score()
 }
 
 /// Checks `dequantize_block(packed, absmax, codebook)`.
@@ -94,7 +93,7 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
         }
     };
     let plain = restore(&packed, 1.0, nf4s);
-    Check::new("dequantize_block", DEQUANTIZE_HINTS)
+    Score::new("dequantize_block", DEQUANTIZE_HINTS)
         .about(&plain, "each byte gives its high half first, then its low half", |_| {
             let mut rng = random(42);
             let of_any_length = [0, 1, 5, 150, 2048].map(|n| (0..n).map(|_| rng.random()).collect::<Vec<u8>>());
@@ -135,7 +134,6 @@ pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>)
                 )
             })
         })
-        .score()
 }
 
 /// 64 weights of many sizes, as a layer has them; none lies halfway between two codes.

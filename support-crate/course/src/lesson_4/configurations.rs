@@ -4,7 +4,7 @@ use quantlab::model::{Device, Engine, LoadOptions, Precision};
 use quantlab::quant::{FourBit, FourBitOptions, Head, QuantizationConfig, QuantizationMethod as Method};
 
 use super::Configuration;
-use crate::{Check, Complaint, Score, Verdict, ask};
+use crate::{Complaint, Score, Verdict, ask};
 
 /// Not only the first GPUs.
 const DEVICES: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1), Device::Cuda(7)];
@@ -38,7 +38,7 @@ pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Sco
             })
         })
     };
-    Check::new("configurations", HINTS)
+    Score::new("configurations", HINTS)
         .about(&cpu.1, "on a CPU the baseline comes first, in float32, and says so in its name", |all| {
             is_baseline(cpu.0, all)
         })
@@ -58,7 +58,6 @@ pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Sco
         .point("they come in this order: baseline, INT8, NF4, FP4", everywhere(&|_, all| in_order(all)))
         .point("nothing else differs", everywhere(&|_, all| alike(all)))
         .point("all four compute on the device that was asked for", everywhere(&on_device))
-        .score()
 }
 
 fn is_baseline(device: Device, all: &[Configuration]) -> Verdict {

@@ -5,7 +5,7 @@ use quantlab::model::ModelHub;
 
 use super::trial::{Answer, Scenario, Trial};
 use super::{Configuration, ExperimentRow, ExperimentSettings};
-use crate::{Check, Complaint, Point, Score, Verdict};
+use crate::{Complaint, Point, Score, Verdict};
 
 const HINTS: [&str; 3] = [
     "What has to happen for one configuration, from loading to its last text, and what if one of these steps fails?",
@@ -35,12 +35,11 @@ pub fn check_run_experiment(
         ("a model is dropped before the next is loaded", Trial::one_at_a_time),
         ("the log says what is being done", Trial::logged),
     ];
-    Check::new("run_experiment", HINTS)
-        .each(&trials, &points)
-        .about(&trials, "so does one that fails later, and one without a tokenizer", |trials| {
-            later_failures(yours, trials)
-        })
-        .score()
+    Score::new("run_experiment", HINTS).each(&trials, &points).about(
+        &trials,
+        "so does one that fails later, and one without a tokenizer",
+        |trials| later_failures(yours, trials),
+    )
 }
 
 /// Lets one call of a model fail, from the first wait to the last timed run; and the tokenizer.

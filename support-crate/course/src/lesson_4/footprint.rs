@@ -6,7 +6,7 @@ use quantlab::model::{TensorInfo, TensorKind};
 
 use crate::cases::{random, size};
 use crate::figure::{Figure, all_right};
-use crate::{Check, Complaint, Score, Verdict, ask};
+use crate::{Complaint, Score, Verdict, ask};
 
 const MIB: usize = 1 << 20;
 
@@ -31,7 +31,7 @@ pub fn check_get_model_memory_footprint(yours: impl Fn(&[TensorInfo]) -> f64) ->
     };
     let bias = |layer: usize| TensorInfo::plain(format!("h.{layer}.bias"), TensorKind::Parameter, &[185 + layer], 4);
     let mask = |name: &str| TensorInfo::plain(name, TensorKind::Buffer, &[1, 1, 1024, 1792], 1);
-    Check::new("get_model_memory_footprint", HINTS)
+    Score::new("get_model_memory_footprint", HINTS)
         .point("each element counts with its size", {
             fit(vec![
                 vec![parameter("float32", 256, 4), parameter("bfloat16", 640, 2)],
@@ -54,7 +54,6 @@ pub fn check_get_model_memory_footprint(yours: impl Fn(&[TensorInfo]) -> f64) ->
                 .and_then(|()| fit(any_lists())),
         )
         .about(&unit, "the result is in MiB", |&unit| in_mib(unit))
-        .score()
 }
 
 fn parameter(name: &str, rows: usize, size: usize) -> TensorInfo {

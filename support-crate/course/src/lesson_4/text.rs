@@ -6,7 +6,7 @@ use quantlab::model::{Loaded, Tokenizer};
 
 use crate::cases::LONG_PROMPT;
 use crate::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
-use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
+use crate::{Complaint, Score, Verdict, ask, must_fail};
 
 const PROMPT: &str = "Once upon a time there lived a fisher";
 const NEW_TOKENS: usize = 8;
@@ -44,7 +44,7 @@ pub fn check_generate_text_and_time(
     .into_iter()
     .map(|(prompt, saying)| Trial::of_talking(&yours, prompt, &saying))
     .collect::<Result<Vec<_>, _>>();
-    Check::new("generate_text_and_time", HINTS)
+    Score::new("generate_text_and_time", HINTS)
         .about(&ending, "the clock that was passed in is read before and after", |trial| trial.timed().map(drop))
         .about(&ending, "the tokenizer stays out of the timed part", |trial| trial.timed()?.leaves_text_outside())
         .about(&ending, "the function waits for the device before the clock starts", |trial| {
@@ -62,7 +62,6 @@ pub fn check_generate_text_and_time(
             trials.iter().try_for_each(Trial::text_is_new)
         })
         .about(&ending, "an error is passed on", |trial| hands_on_errors(&yours, trial))
-        .score()
 }
 
 /// One call of the answer, and what happened on the machine meanwhile.

@@ -33,9 +33,6 @@ pub struct BarPlot {
     chart: Chart,
     categories: Vec<String>,
     series: Vec<Series>,
-    limits_name: String,
-    /// A category's index and its limit.
-    limits: Vec<(usize, f64)>,
 }
 
 #[derive(Debug, Clone)]
@@ -48,8 +45,7 @@ struct Series {
 impl BarPlot {
     /// A plot without bars yet. Bars start at zero.
     pub fn new(title: impl Into<String>) -> Self {
-        let limits_name = String::new();
-        Self { chart: Chart::new(title), categories: Vec::new(), series: Vec::new(), limits_name, limits: Vec::new() }
+        Self { chart: Chart::new(title), categories: Vec::new(), series: Vec::new() }
     }
 
     /// Adds one bar for each pair of a category and a number or [`Estimate`].
@@ -74,7 +70,7 @@ impl BarPlot {
         for (category, value) in bars {
             let (category, value) = (category.into(), value.into());
             check_value(&category, &self.chart.y.name, value)?;
-            let known = self.categories.iter().position(|name| *name == category);
+            let known = self.index_of(&category);
             let index = known.unwrap_or(self.categories.len());
             if series.bars.iter().any(|(other, _)| *other == index) {
                 return Err(Error::input(format!("`{}` has two bars `{category}`", self.chart.title))
@@ -90,42 +86,23 @@ impl BarPlot {
         Ok(self)
     }
 
-    /// Marks some bars with a limit of their own, such as the speed that memory bandwidth allows each of them: pairs of
-    /// a category and its limit.
-    ///
-    /// # Errors
-    /// NaN and infinite values; a category without a bar.
-    pub fn limits<C: Into<String>>(
-        mut self,
-        label: impl Into<String>,
-        limits: impl IntoIterator<Item = (C, f64)>,
-    ) -> Result<Self> {
-        self.limits_name = label.into();
-        for (category, limit) in limits {
-            let category = category.into();
-            check_value(&category, &self.limits_name, limit.into())?;
-            let Some(index) = self.categories.iter().position(|name| *name == category) else {
-                return Err(Error::input(format!("`{}` has no bar `{category}` to limit", self.chart.title))
-                    .hint("add the bars first, then their limits by the same names"));
-            };
-            self.limits.push((index, limit));
-        }
-        Ok(self)
+    fn index_of(&self, category: &str) -> Option<usize> {
+        self.categories.iter().position(|name| name == category)
     }
 
     /// The plotted numbers as a table, one row per bar.
     pub fn table(&self) -> Result<Table> {
         let Chart { x, y, .. } = &self.chart;
-        let (several, limited) = (self.series.len() > 1, !self.limits.is_empty());
+        let (several, limited) = (self.series.len() > 1, !self.chart.limits.is_empty());
         let (unit, factor) = y.unit_for(self.up());
         let optional = |wanted: bool, column| if wanted { vec![column] } else { vec![] };
         let mut columns = vec![(x.name_or("category"), "")];
         columns.extend(optional(several, ("series", "")));
         columns.push((y.name_or("value"), unit));
-        columns.extend(optional(limited, (&self.limits_name, unit)));
+        columns.extend(optional(limited, (&self.chart.limits_name, unit)));
         let mut table = self.chart.table(columns)?;
         for (index, category) in self.categories.iter().enumerate() {
-            let limit = self.limits.iter().find(|(limited, _)| *limited == index).map(|(_, limit)| limit * factor);
+            let limit = self.chart.limit_of(index).map(|limit| limit * factor);
             for series in &self.series {
                 for (_, value) in series.bars.iter().filter(|(category, _)| *category == index) {
                     let mut row = vec![Cell::from(category)];
@@ -145,7 +122,7 @@ impl BarPlot {
 
     /// All that the axis of values is to show.
     fn up(&self) -> impl Iterator<Item = Estimate> {
-        let limits = self.limits.iter().map(|(_, limit)| limit);
+        let limits = self.chart.limits.iter().map(|(_, limit)| limit);
         self.all_bars().chain(self.chart.references.iter().map(|(value, _)| value).chain(limits).map(Estimate::from))
     }
 
@@ -168,8 +145,8 @@ impl BarPlot {
                     scene.marks.push(Mark::Interval(from, to, INK, None));
                 }
                 let Some(text) = written.next() else { continue };
-                let limits = self.limits.iter().filter(|(limited, _)| limited == category).map(|(_, limit)| *limit);
-                let lines = limits.chain(chart.references.iter().map(|(value, _)| *value));
+                let lines =
+                    chart.limit_of(*category).into_iter().chain(chart.references.iter().map(|(value, _)| *value));
                 let below = bar.value < 0.0;
                 let (near, far) = (bar.low.min(bar.value), bar.high.max(bar.value));
                 let (near, far) = if below { (far, near) } else { (near, far) };
@@ -183,12 +160,12 @@ impl BarPlot {
             }
         }
         let stroke = Stroke { dash: (4, 2), ..Stroke::new(INK, 2.0) };
-        for (category, limit) in &self.limits {
+        for (category, limit) in &chart.limits {
             let ends = [0.08, 0.92].map(|share| layout.at(*category as f64 + share, *limit));
             scene.marks.push(Mark::Line(ends.into(), stroke));
         }
-        if !self.limits.is_empty() {
-            scene.entry(&self.limits_name, Key::Line(stroke));
+        if !chart.limits.is_empty() {
+            scene.entry(&chart.limits_name, Key::Line(stroke));
         }
         scene.intervals(chart);
         scene.references(chart, layout.lying);
@@ -208,7 +185,7 @@ impl BarPlot {
     }
 }
 
-chart_methods!(BarPlot: category, y, intervals, reference_line);
+chart_methods!(BarPlot: category, y, intervals, limits, reference_line);
 
 /// How bars stand: upright, or lying where their names are too long to stand below them.
 pub(super) struct Layout {

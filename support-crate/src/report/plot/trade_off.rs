@@ -4,7 +4,7 @@ use super::drawing::chart::{Chart, chart_methods, check_value};
 use super::drawing::label::{Label, Place};
 use super::drawing::scene::{Key, Mark, Scene, Stroke, Xy};
 use super::drawing::style::{INK, Look, MUTED, PALETTE, looks};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::report::{Cell, Estimate, Table};
 
 /// The radius of a marker, in pixels.
@@ -33,9 +33,6 @@ pub struct TradeOff {
     chart: Chart,
     points: Vec<Choice>,
     higher_is_better: bool,
-    limits_name: String,
-    /// A choice's index and its limit.
-    limits: Vec<(usize, f64)>,
 }
 
 #[derive(Debug, Clone)]
@@ -48,8 +45,7 @@ struct Choice {
 impl TradeOff {
     /// A plot without points yet.
     pub fn new(title: impl Into<String>) -> Self {
-        let limits_name = String::new();
-        Self { chart: Chart::new(title), points: Vec::new(), higher_is_better: false, limits_name, limits: Vec::new() }
+        Self { chart: Chart::new(title), points: Vec::new(), higher_is_better: false }
     }
 
     /// More of the vertical quantity is better, as of a speed.
@@ -70,38 +66,19 @@ impl TradeOff {
         Ok(self)
     }
 
-    /// Marks some choices with a limit of their own on the vertical axis, such as the speed that memory bandwidth
-    /// allows each of them: pairs of a choice and its limit.
-    ///
-    /// # Errors
-    /// NaN and infinite values; a choice that the plot does not have.
-    pub fn limits<N: AsRef<str>>(
-        mut self,
-        label: impl Into<String>,
-        limits: impl IntoIterator<Item = (N, f64)>,
-    ) -> Result<Self> {
-        self.limits_name = label.into();
-        for (name, limit) in limits {
-            let name = name.as_ref();
-            check_value(name, &self.limits_name, limit.into())?;
-            let Some(index) = self.points.iter().position(|choice| choice.name == name) else {
-                return Err(Error::input(format!("`{}` has no point `{name}` to limit", self.chart.title))
-                    .hint("add the points first, then their limits by the same names"));
-            };
-            self.limits.push((index, limit));
-        }
-        Ok(self)
+    fn index_of(&self, name: &str) -> Option<usize> {
+        self.points.iter().position(|choice| choice.name == name)
     }
 
     /// The plotted numbers as a table, one row per choice.
     pub fn table(&self) -> Result<Table> {
         let Chart { x, y, .. } = &self.chart;
         let (across, up) = (x.unit_for(self.across()), y.unit_for(self.up()));
-        let limited = !self.limits.is_empty();
+        let limited = !self.chart.limits.is_empty();
         let columns = [("choice", ""), (x.name_or("x"), across.0), (y.name_or("y"), up.0)];
-        let columns = columns.into_iter().chain(limited.then_some((self.limits_name.as_str(), up.0)));
+        let columns = columns.into_iter().chain(limited.then_some((self.chart.limits_name.as_str(), up.0)));
         self.points.iter().enumerate().try_fold(self.chart.table(columns)?, |table, (index, Choice { name, x, y })| {
-            let limit = self.limits.iter().find(|(limited, _)| *limited == index).map(|(_, limit)| limit * up.1);
+            let limit = self.chart.limit_of(index).map(|limit| limit * up.1);
             let row = [Cell::from(name), Cell::measured(*x * across.1), Cell::measured(*y * up.1)];
             table.row(row.into_iter().chain(limited.then(|| Cell::from(limit))).collect::<Vec<_>>())
         })
@@ -118,7 +95,7 @@ impl TradeOff {
 
     /// All that the vertical axis is to show.
     fn up(&self) -> impl Iterator<Item = Estimate> {
-        let limits = self.limits.iter().map(|(_, limit)| limit.into());
+        let limits = self.chart.limits.iter().map(|(_, limit)| (*limit).into());
         self.points.iter().map(|choice| choice.y).chain(limits)
     }
 
@@ -155,11 +132,11 @@ impl TradeOff {
         }
         // Drawn last and wide: not to be taken for an interval's cap, and not under a marker.
         let limit = Look { color: INK, ..PALETTE[0] }.limit();
-        for (index, rate) in &self.limits {
+        for (index, rate) in &chart.limits {
             scene.marks.push(Mark::Point((places[*index].0, *rate), limit, 2.0 * RADIUS));
         }
-        if !self.limits.is_empty() {
-            scene.entry(&self.limits_name, Key::Marker(limit));
+        if !chart.limits.is_empty() {
+            scene.entry(&chart.limits_name, Key::Marker(limit));
         }
         scene.intervals(chart);
         Ok(scene)
@@ -181,4 +158,4 @@ impl TradeOff {
     }
 }
 
-chart_methods!(TradeOff: x, y, log_x, log_y, intervals);
+chart_methods!(TradeOff: x, y, log_x, log_y, intervals, limits);

@@ -3,7 +3,7 @@
 use quantlab::error::Result;
 
 use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
-use crate::{Check, Score, Verdict};
+use crate::{Score, Verdict};
 
 const HINTS: [&str; 3] = [
     "Which number must become -128, which one 127, and which value then stands for 0?",
@@ -16,7 +16,7 @@ const HINTS: [&str; 3] = [
 /// Checks `quantize_affine(numbers)`.
 pub fn check_quantize_affine(yours: impl Fn(&[f32]) -> Result<Int8Vector>) -> Score {
     let vectors = answers(&yours);
-    Check::new("quantize_affine", HINTS)
+    Score::new("quantize_affine", HINTS)
         .about(&vectors, "the scale is the range / 255, and 0 lies in the range", |vectors| {
             vectors.iter().try_for_each(|(numbers, vector)| has_scale(numbers, vector))
         })
@@ -28,7 +28,6 @@ pub fn check_quantize_affine(yours: impl Fn(&[f32]) -> Result<Int8Vector>) -> Sc
         })
         .about(&vectors, "zeros and an empty row have a scale, too", |_| zeros_are_no_problem(&yours, -128..=127))
         .about(&vectors, "NaN and infinity are errors", |_| refuses_what_is_no_number(&yours))
-        .score()
 }
 
 /// The smallest number and the largest, and 0 in any case.

@@ -6,7 +6,7 @@ use quantlab::error::Result;
 
 use super::Int8Vector;
 use crate::cases::random;
-use crate::{Check, Complaint, Score, Verdict, ask, must_fail};
+use crate::{Complaint, Score, Verdict, ask, must_fail};
 
 const HINTS: [&str; 3] = [
     "What do two values stand for, and which parts of their product are the same for all i?",
@@ -21,7 +21,7 @@ pub fn check_int8_dot(yours: impl Fn(&Int8Vector, &Int8Vector) -> Result<f32>) -
     let dot = |x: &Int8Vector, w: &Int8Vector| ask(|| yours(x, w));
     let first = dot(&vector(&[3, -2, 5], 0.5, 0), &vector(&[4, 6, -1], 0.25, 0));
     let each = |cases: &[(Int8Vector, Int8Vector)]| cases.iter().try_for_each(|(x, w)| fits(x, w, dot(x, w)?));
-    Check::new("int8_dot", HINTS)
+    Score::new("int8_dot", HINTS)
         .about(&first, "symmetric vectors: the sum of products, times both scales", |_| each(&symmetric()))
         .about(&first, "zero points are subtracted, for either vector and for both", |_| {
             each(&[affine(), any()].concat())
@@ -29,7 +29,6 @@ pub fn check_int8_dot(yours: impl Fn(&Int8Vector, &Int8Vector) -> Result<f32>) -
         .about(&first, "products and sums have room: an int8 or an int16 is too small for them", |_| each(&long()))
         .about(&first, "whole numbers are added up, without rounding on the way", |_| each(&[cancelling()]))
         .about(&first, "vectors of different lengths are an error, empty ones are 0", |_| lengths(&dot))
-        .score()
 }
 
 fn vector(values: &[i8], scale: f32, zero_point: i32) -> Int8Vector {

@@ -3,7 +3,7 @@
 use quantlab::error::Result;
 
 use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
-use crate::{Check, Complaint, Score, Verdict};
+use crate::{Complaint, Score, Verdict};
 
 const HINTS: [&str; 3] = [
     "Which number must land on 127 or -127, and what then is the distance between two lines?",
@@ -16,7 +16,7 @@ const HINTS: [&str; 3] = [
 /// Checks `quantize_symmetric(numbers)`.
 pub fn check_quantize_symmetric(yours: impl Fn(&[f32]) -> Result<Int8Vector>) -> Score {
     let vectors = answers(&yours);
-    Check::new("quantize_symmetric", HINTS)
+    Score::new("quantize_symmetric", HINTS)
         .about(&vectors, "the scale is the largest magnitude / 127", |vectors| {
             vectors.iter().try_for_each(|(numbers, vector)| has_scale(numbers, vector))
         })
@@ -33,7 +33,6 @@ pub fn check_quantize_symmetric(yours: impl Fn(&[f32]) -> Result<Int8Vector>) ->
         })
         .about(&vectors, "zeros and an empty row have a scale, too", |_| zeros_are_no_problem(&yours, 0..=0))
         .about(&vectors, "NaN and infinity are errors", |_| refuses_what_is_no_number(&yours))
-        .score()
 }
 
 fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Verdict {

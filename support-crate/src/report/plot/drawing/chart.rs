@@ -24,6 +24,9 @@ pub(crate) struct Chart {
     pub intervals: String,
     /// Values to compare with, and their names.
     pub references: Vec<(f64, String)>,
+    /// What single bars or points are limited to, by their index, and what limits them.
+    pub limits: Vec<(usize, f64)>,
+    pub limits_name: String,
 }
 
 /// What an axis shows.
@@ -51,6 +54,11 @@ impl Chart {
             table = table.headings([(unused.unwrap_or_default(), unit)])?;
         }
         Ok(table)
+    }
+
+    /// What the bar or point with this index is limited to.
+    pub fn limit_of(&self, index: usize) -> Option<f64> {
+        self.limits.iter().find(|(limited, _)| *limited == index).map(|(_, limit)| *limit)
     }
 
     /// Refuses a plot of nothing.
@@ -181,7 +189,8 @@ pub(crate) fn check_value(series: &str, place: &str, estimate: Estimate) -> Resu
 }
 
 /// Gives a plot with a field `chart`, `fn scene(&self) -> Result<Scene>` and `fn table(&self) -> Result<Table>` its
-/// forms of output, and those of the shared plot methods that are named.
+/// forms of output, and those of the shared plot methods that are named. `limits` takes
+/// `fn index_of(&self, name: &str) -> Option<usize>`.
 macro_rules! chart_methods {
     ($plot:ty: $($method:ident),*) => {
         impl $plot {
@@ -270,6 +279,31 @@ macro_rules! chart_method {
         pub fn intervals(mut self, name: impl Into<String>) -> Self {
             self.chart.intervals = name.into();
             self
+        }
+    };
+    (limits) => {
+        /// Marks some bars or points with a limit of their own, such as the speed that memory bandwidth allows each of
+        /// them: pairs of a name and its limit.
+        ///
+        /// # Errors
+        /// NaN and infinite values; a name that the plot does not have.
+        pub fn limits<N: AsRef<str>>(
+            mut self,
+            label: impl Into<String>,
+            limits: impl IntoIterator<Item = (N, f64)>,
+        ) -> $crate::error::Result<Self> {
+            self.chart.limits_name = label.into();
+            for (name, limit) in limits {
+                let name = name.as_ref();
+                $crate::report::plot::drawing::chart::check_value(name, &self.chart.limits_name, limit.into())?;
+                let Some(index) = self.index_of(name) else {
+                    let message = format!("`{}` has no `{name}` to limit", self.chart.title);
+                    return Err($crate::error::Error::input(message)
+                        .hint("add what has a limit first, then its limit by the same name"));
+                };
+                self.chart.limits.push((index, limit));
+            }
+            Ok(self)
         }
     };
     (reference_line) => {

@@ -98,9 +98,9 @@ fn what_cannot_be_drawn_is_an_error_that_says_so() {
 
     assert!(BarPlot::new("t").bars([("a", 1.0), ("a", 2.0)]).unwrap_err().message().contains("two bars `a`"));
     let unknown = BarPlot::new("t").bars([("a", 1.0)]).unwrap().limits("limit", [("b", 2.0)]).unwrap_err();
-    assert_eq!(unknown.message(), "`t` has no bar `b` to limit");
+    assert_eq!(unknown.message(), "`t` has no `b` to limit");
     let unknown = TradeOff::new("t").limits("limit", [("b", 2.0)]).unwrap_err();
-    assert_eq!(unknown.message(), "`t` has no point `b` to limit");
+    assert_eq!(unknown.message(), "`t` has no `b` to limit");
     assert!(StackedBar::new("t", ["a", "b"]).bar("x", [1.0]).unwrap_err().message().contains("1 amounts for 2 parts"));
     assert!(StackedBar::new("t", ["a"]).bar("x", [-1.0]).is_err());
     assert!(Timeline::new("t").run("r", 8, -0.1, [0.1]).is_err());
