@@ -5,6 +5,7 @@
 //! engines that are candle and libtorch. What a caller passes is checked here, once, for every [`Engine`].
 //! `quantized` holds a layer of each quantized format, for all engines.
 
+mod architecture;
 mod batch;
 mod cache;
 mod calibrate;
@@ -37,10 +38,11 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 
 pub use crate::precision::Precision;
+pub use architecture::Architecture;
 pub use batch::{LogitPositions, Logits, TokenBatch};
 pub use cache::{CacheStorage, KvCache, ModelIdentity};
 pub use calibrate::calibrate;
-pub use config::{Activation, Architecture, Biases, DecoderConfig, NormKind, Positions};
+pub use config::{Activation, Biases, DecoderConfig, NormKind, Positions};
 pub use device::{Device, best_device};
 pub use engine::Engine;
 pub use hub::{Hub, ModelHub};
@@ -56,8 +58,8 @@ pub use weights::Weights;
 /// What there is to know about a model without running it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelInfo {
-    /// The family, for example `gpt2`.
-    pub architecture: &'static str,
+    /// The family.
+    pub architecture: Architecture,
     /// What computes.
     pub engine: Engine,
     /// Where it computes.

@@ -3,7 +3,7 @@
 use quantlab::polars::prelude::{Column, DataFrame};
 
 use quantlab::error::{Error, Result};
-use quantlab::model::{Loaded, Weights};
+use quantlab::model::{Architecture, Loaded, Weights};
 use quantlab::report::{Summary, Table};
 
 use super::{ExperimentResult, ExperimentRow, FormatQuality, FormatSpeed, MIB};
@@ -29,7 +29,7 @@ pub fn sample_layer(loaded: &Loaded) -> Result<SampleLayer> {
     let layer = layer.ok_or_else(|| Error::input(format!("{} has no layer called mlp", loaded.model_id)))?;
     let files = loaded.files.as_ref().ok_or_else(|| Error::input("the model was not loaded from files"))?;
     // GPT-2's files have inputs before outputs.
-    let is_transposed = loaded.model.info().architecture == "gpt2";
+    let is_transposed = loaded.model.info().architecture == Architecture::Gpt2;
     let shape = (layer.shape[0], layer.shape[1]);
     let weights = Weights::open(&files.weights, true)?.matrix(&layer.name, shape, is_transposed)?;
     Ok(SampleLayer { name: layer.name.clone(), shape: layer.shape.clone(), weights })

@@ -37,7 +37,7 @@ impl FamilyConfig {
     /// A key that is missing or out of range, or a setting that candle-transformers does not compute.
     pub(super) fn new(family: &'static Family, mut keys: Map<String, Value>) -> Result<Self> {
         if keys.get("quantization_config").is_some_and(|value| !value.is_null()) {
-            return Err(Error::format(format!("a quantized checkpoint of type {}", family.model_type))
+            return Err(Error::format(format!("a quantized checkpoint of type {}", family.architecture))
                 .hint("candle-transformers computes this family in full precision only; take the original"));
         }
         if let Value::Object(defaults) = (family.defaults)() {
@@ -108,7 +108,7 @@ impl FamilyConfig {
         let mut keys = self.keys.clone();
         // This is the length of the tables of angles and, in some families, of the cache.
         keys.insert("max_position_embeddings".to_owned(), capacity.into());
-        (self.family.build)(keys, vb).context(|| format!("a model of type {}", self.family.model_type))
+        (self.family.build)(keys, vb).context(|| format!("a model of type {}", self.family.architecture))
     }
 
     /// Whether texts as long as `config.json` allows are computed.

@@ -23,13 +23,13 @@ use super::cache::check_cache_room;
 use super::library::Candle;
 use super::weights::{StateTensor, write};
 use super::{
-    CacheStorage, CausalLm, Device, Engine, LoadOptions, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo,
-    TensorKind, Weights, no_cache_in,
+    Architecture, CacheStorage, CausalLm, Device, Engine, LoadOptions, Logits, ModelIdentity, ModelInfo, Precision,
+    Step, TensorInfo, TensorKind, Weights, no_cache_in,
 };
 use crate::error::{Context, Error, Result};
 use crate::source::ModelFile;
 pub(super) use config::FamilyConfig;
-use table::{Call, FAMILIES, Output};
+use table::{Call, Output};
 use weights::{EMBEDDING, HEAD, Held, Tensors};
 
 /// A model of candle-transformers.
@@ -56,12 +56,6 @@ pub struct FamilyCache {
     past_len: Option<usize>,
 }
 
-/// The types of models that only candle-transformers computes, for messages.
-pub(super) fn names() -> String {
-    let names = FAMILIES.iter().map(|family| family.model_type).filter(|name| !is_known_to_decoder(name));
-    names.collect::<Vec<_>>().join(", ")
-}
-
 /// The config of a model that candle-transformers is to compute; none if this library's own decoder is.
 ///
 /// On the engine that has the same tensors, candle-transformers computes the decoder's families too, unless they are
@@ -73,32 +67,28 @@ pub(super) fn names() -> String {
 pub(super) fn choose(file: &ModelFile, dtype: Precision, options: &LoadOptions) -> Result<Option<FamilyConfig>> {
     let Ok(keys) = serde_json::from_slice::<Map<String, Value>>(&file.read_config()?) else { return Ok(None) };
     let Some(family) = keys.get("model_type").and_then(Value::as_str).and_then(table::find) else { return Ok(None) };
-    let name = family.model_type;
+    let architecture = family.architecture;
     let exact = dtype == Precision::Float32 || family.exact_positions_in_half;
-    if is_known_to_decoder(name) {
+    if Architecture::DECODERS.contains(&architecture) {
         let is_candidate = exact && options.engine == Some(Engine::Candle) && options.quantization.is_none();
         let config = if is_candidate { FamilyConfig::new(family, keys).ok() } else { None };
         return Ok(config.filter(FamilyConfig::has_whole_context));
     }
     if let Some(engine @ (Engine::Kernels | Engine::Tch)) = options.engine {
-        return Err(Error::input(format!("models of type {name} cannot be computed with {engine}"))
+        return Err(Error::input(format!("models of type {architecture} cannot be computed with {engine}"))
             .hint("leave `engine` out, or take `Engine::Candle`, whose models are those of candle-transformers"));
     }
     if options.quantization.is_some() {
         return Err(Error::input(format!(
-            "models of type {name} cannot be quantized: candle-transformers computes them"
+            "models of type {architecture} cannot be quantized: candle-transformers computes them"
         ))
         .hint("load it without `quantization`, or take a gpt2, llama, mistral or qwen2"));
     }
     if !exact {
-        return Err(Error::input(format!("a model of type {name} in {dtype}: its positions would be rounded"))
+        return Err(Error::input(format!("a model of type {architecture} in {dtype}: its positions would be rounded"))
             .hint("take float32; candle-transformers computes the angles of this family in the weights' format"));
     }
     FamilyConfig::new(family, keys).context(|| file.to_string()).map(Some)
-}
-
-fn is_known_to_decoder(model_type: &str) -> bool {
-    matches!(model_type, "llama" | "mistral" | "qwen2")
 }
 
 impl FamilyModel {
@@ -119,7 +109,7 @@ impl FamilyModel {
         let embedding = config.vocab_size * config.hidden_size * dtype.size_in_bytes();
         let buffers = buffers(&config);
         let info = ModelInfo {
-            architecture: config.family.model_type,
+            architecture: config.family.architecture,
             engine: Engine::Candle,
             device,
             dtype,
@@ -215,11 +205,11 @@ fn buffers(config: &FamilyConfig) -> Vec<TensorInfo> {
     let buffer = |name: &str, shape: &[usize]| TensorInfo::plain(name, TensorKind::Buffer, shape, size_of::<f32>());
     let angles = |name: &str| buffer(name, &[config.rotary_dim / 2]);
     let mut buffers = vec![angles("model.rotary_emb.inv_freq")];
-    match config.family.model_type {
-        "gemma3_text" => {
+    match config.family.architecture {
+        Architecture::Gemma3Text => {
             buffers.extend([angles("model.rotary_emb_local.inv_freq"), buffer("model.embed_tokens.embed_scale", &[])]);
         }
-        "stablelm" => {
+        Architecture::StableLm => {
             let name = |layer| format!("model.layers.{layer}.self_attn.rotary_emb.inv_freq");
             buffers.extend((0..config.n_layer).map(|layer| angles(&name(layer))));
         }
