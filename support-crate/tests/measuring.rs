@@ -12,7 +12,7 @@ use quantlab::measure::{
     memory_bandwidth, peak_memory, peak_memory_of, perplexity, perplexity_of_tokens, reset_peak_memory,
     resident_memory, threads, time_in_turn,
 };
-use quantlab::model::{CacheStorage, CausalLm, Loaded, Logits, ModelInfo, Precision, Step};
+use quantlab::model::{CacheStorage, EngineModel, Loaded, Logits, ModelInfo, Precision, Step};
 use serde_json::Value;
 
 const LOSS: f64 = 1e-5;
@@ -58,7 +58,7 @@ impl Drop for FakeCache {
     }
 }
 
-impl CausalLm for Fake {
+impl EngineModel for Fake {
     fn info(&self) -> &ModelInfo {
         &self.info
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use quantlab::error::{Error, Result};
 use quantlab::model::{
-    Architecture, CacheStorage, CausalLm, Device, Engine, Logits, ModelInfo, Precision, Step, TensorInfo,
+    Architecture, CacheStorage, Device, Engine, EngineModel, Logits, ModelInfo, Precision, Step, TensorInfo,
 };
 
 use super::{Machine, Pass};
@@ -102,7 +102,7 @@ impl fmt::Debug for ProbeModel {
     }
 }
 
-impl CausalLm for ProbeModel {
+impl EngineModel for ProbeModel {
     fn info(&self) -> &ModelInfo {
         &self.info
     }

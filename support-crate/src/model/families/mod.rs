@@ -20,11 +20,12 @@ use candle_nn::{Linear, Module, VarBuilder};
 use serde_json::{Map, Value};
 
 use super::cache::check_cache_room;
+use super::engine_model::no_cache_in;
 use super::library::Candle;
 use super::weights::{StateTensor, write};
 use super::{
-    Architecture, CacheStorage, CausalLm, Device, Engine, LoadOptions, Logits, ModelIdentity, ModelInfo, Precision,
-    Step, TensorInfo, TensorKind, Weights, no_cache_in,
+    Architecture, CacheStorage, Device, Engine, EngineModel, LoadOptions, Logits, ModelIdentity, ModelInfo, Precision,
+    Step, TensorInfo, TensorKind, Weights,
 };
 use crate::error::{Context, Error, Result};
 use crate::source::ModelFile;
@@ -218,7 +219,7 @@ fn buffers(config: &FamilyConfig) -> Vec<TensorInfo> {
     buffers
 }
 
-impl CausalLm for FamilyModel {
+impl EngineModel for FamilyModel {
     fn identity(&self) -> ModelIdentity {
         self.identity
     }
