@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 /// What went wrong, in words, with a hint on what to try.
 ///
@@ -14,13 +15,13 @@ use std::fmt;
 /// let error = Error::input("the prompt is empty").hint("give at least one word");
 /// assert_eq!(error.to_string(), "the prompt is empty; hint: give at least one word");
 /// ```
-#[derive(thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
     #[source]
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// What sort of thing an [`Error`] is about, for code that wants to react to it.
@@ -74,7 +75,7 @@ impl Error {
     }
 
     fn caused(kind: ErrorKind, message: String, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { kind, message, hint: None, source: Some(cause.into()) }
+        Self { kind, message, hint: None, source: Some(Arc::from(cause.into())) }
     }
 
     /// Says what to try. The last hint given wins: the caller knows more than the callee.

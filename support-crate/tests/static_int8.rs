@@ -291,7 +291,7 @@ fn the_report_has_a_row_for_each_layer() {
     let mut calibrator = Calibrator::new(CalibrationMethod::AbsMax, Granularity::PerChannel).unwrap();
     calibrator.observe("h.0.mlp.c_fc", &[127.0_f32, 12.7, -127.0, 0.0], 2).unwrap();
     calibrator.observe("<lm_head>", &[63.5_f32, 63.5], 2).unwrap();
-    let table = calibrator.finish().unwrap().table().unwrap();
+    let table = calibrator.finish().unwrap().table();
     assert_eq!(
         table.to_text(),
         "Calibration: absolute maximum, per channel, 2 layers\n\
@@ -309,7 +309,7 @@ fn the_report_says_what_a_percentile_clips() {
     // Bins of 1/8: one of 200 inputs is above 50.
     let inputs: Vec<f32> = (1..200).map(|i| i as f32 / 4.0).chain([200.0]).collect();
     calibrator.observe("h.0.mlp.c_fc", &inputs, 4).unwrap();
-    let text = calibrator.finish().unwrap().table().unwrap().to_text();
+    let text = calibrator.finish().unwrap().table().to_text();
     let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
     assert_eq!(text.lines().next().unwrap(), "Calibration: percentile 99, per tensor, 1 layer");
     assert_eq!(row[..3], ["h.0.mlp.c_fc", "50", "4"]);

@@ -32,7 +32,7 @@ pub fn plot(loaded: &Loaded, path: &Path, arguments: &Arguments) -> Result<()> {
             ("per token", "ms"),
             ("plus, per token before it", "us"),
             ("twice the tokens take", "times the time"),
-        ])?;
+        ]);
     for (name, use_cache) in [("without KV cache", false), ("with KV cache", true)] {
         let repeats = arguments.repeats.min(MAX_REPEATS);
         let options =
@@ -40,7 +40,7 @@ pub fn plot(loaded: &Loaded, path: &Path, arguments: &Arguments) -> Result<()> {
         let timing = loaded.time(TokenIds(&prompts(loaded, 1, PROMPT_TOKENS)), &options)?;
         let cost = Cost::of(&timing);
         let (each_ms, growth_us) = (cost.linear * 1e3, 2.0 * cost.quadratic * 1e6);
-        table = table.row((name, cost.seconds(DECODE_TOKENS), each_ms, growth_us, cost.of_doubling()))?;
+        table = table.row((name, cost.seconds(DECODE_TOKENS), each_ms, growth_us, cost.of_doubling()));
         let measured = (1..=POINTS).map(|i| i * DECODE_TOKENS / POINTS).map(|n| (n, cost.seconds(n)));
         plot = plot.series(format!("{name}: {}", cost.formula()), measured)?;
         if use_cache {

@@ -83,7 +83,7 @@ pub fn print(rows: &[Row], model: &str, arguments: &Arguments) -> Result<()> {
             println!("{}", serde_json::to_string(&line)?);
         }
     } else {
-        println!("{}", table(rows, model, arguments)?.to_text());
+        println!("{}", table(rows, model, arguments).to_text());
     }
     Ok(())
 }
@@ -92,23 +92,23 @@ fn cache(arguments: &Arguments) -> String {
     arguments.cache.map_or_else(String::new, |dtype| format!(", keys and values in {dtype}"))
 }
 
-fn table(rows: &[Row], model: &str, arguments: &Arguments) -> Result<Table> {
+fn table(rows: &[Row], model: &str, arguments: &Arguments) -> Table {
     let mut table = Table::new(format!("Inference of {model}"))
-        .column("engine", "", rows.iter().map(|row| row.variant.engine.name()))?
-        .column("precision", "", rows.iter().map(|row| row.variant.format.name()))?
-        .column("batch", "", rows.iter().map(|row| row.speed.batch))?;
+        .column("engine", "", rows.iter().map(|row| row.variant.engine.name()))
+        .column("precision", "", rows.iter().map(|row| row.variant.format.name()))
+        .column("batch", "", rows.iter().map(|row| row.speed.batch));
     for (i, tokens) in arguments.prompts.iter().enumerate() {
         let prefill = rows.iter().map(|row| row.speed.prefill_ms[i]);
-        table = table.column(format!("prefill {tokens}"), "ms", prefill)?;
+        table = table.column(format!("prefill {tokens}"), "ms", prefill);
     }
-    Ok(table
-        .column("decode", "tokens/s", rows.iter().map(|row| row.speed.decode_tok_s))?
-        .column("load", "s", rows.iter().map(|row| row.load.load_s))?
-        .column("weights", "MiB", rows.iter().map(|row| row.load.weights_mib))?
-        .column("peak RSS", "MiB", rows.iter().map(|row| row.load.peak_rss_mib))?
-        .column("bandwidth", "GB/s", rows.iter().map(|row| row.speed.bandwidth_gb_s))?
-        .column("fraction of limit", "", rows.iter().map(|row| row.speed.fraction_of_limit))?
+    table
+        .column("decode", "tokens/s", rows.iter().map(|row| row.speed.decode_tok_s))
+        .column("load", "s", rows.iter().map(|row| row.load.load_s))
+        .column("weights", "MiB", rows.iter().map(|row| row.load.weights_mib))
+        .column("peak RSS", "MiB", rows.iter().map(|row| row.load.peak_rss_mib))
+        .column("bandwidth", "GB/s", rows.iter().map(|row| row.speed.bandwidth_gb_s))
+        .column("fraction of limit", "", rows.iter().map(|row| row.speed.fraction_of_limit))
         .note(format!("prefill of that many tokens, decode after {}{}", arguments.context, cache(arguments)))
         .note("limit: reading the weights from memory once per decode step")
-        .note(format!("cpu | {} threads | {BUILD} build | medians of {} runs", threads(), arguments.repeats)))
+        .note(format!("cpu | {} threads | {BUILD} build | medians of {} runs", threads(), arguments.repeats))
 }

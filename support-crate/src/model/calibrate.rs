@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use super::cache::Layout;
-use super::{Loaded, LogitPositions, TokenBatch, check_tokens};
+use super::causal_lm::{Seal, check_tokens};
+use super::{Loaded, LogitPositions, TokenBatch};
 use crate::error::{Context, Error, Result};
 use crate::quant::{Calibration, CalibrationMethod, Calibrator, Granularity};
 
@@ -52,7 +53,7 @@ fn observe(loaded: &Loaded, prompt: &str, calibrator: &RefCell<Calibrator>) -> R
     let tokens = TokenBatch::single(&loaded.tokenizer.encode(prompt)?)?;
     check_tokens(loaded.model.info(), &tokens, 0).map_err(|error| error.hint("cut it into several prompts"))?;
     let layout = Layout::of(&tokens);
-    loaded.model.observe(&layout.step(&tokens, LogitPositions::All), &|layer, inputs, channels| {
+    loaded.model.engine_model(Seal).observe(&layout.step(&tokens, LogitPositions::All), &|layer, inputs, channels| {
         calibrator.borrow_mut().observe(layer, inputs, channels)
     })
 }

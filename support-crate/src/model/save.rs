@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::Loaded;
+use super::causal_lm::Seal;
 use crate::error::{Context, Error, Result};
 use crate::quant::Head;
 use crate::source::{CONFIG, ModelFile, ModelFiles, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
@@ -74,7 +75,7 @@ impl Loaded {
         for (name, file) in &files.others {
             write(name, &file.read()?)?;
         }
-        self.model.save_weights(&folder.join(WEIGHTS))
+        self.model.engine_model(Seal).save_weights(&folder.join(WEIGHTS))
     }
 
     /// The config that the model was loaded with, updated to the model as it is now.

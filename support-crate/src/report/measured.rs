@@ -4,7 +4,6 @@ use super::display::{escape_html, show};
 use super::estimate::Estimate;
 use super::number::significant;
 use super::table::Table;
-use crate::error::Result;
 use crate::generate::Generation;
 use crate::measure::{
     Bandwidth, DecodeLimit, MemoryFootprint, Metrics, Perplexity, QualityComparison, Statistics, Timing,
@@ -17,7 +16,7 @@ macro_rules! shown_as_tables {
         impl $shown {
             /// Shows the numbers as a notebook cell's value.
             pub fn evcxr_display(&self) {
-                show_table(self.table());
+                self.table().evcxr_display();
             }
         }
     )*};
@@ -39,15 +38,14 @@ impl From<&Statistics> for Estimate {
 
 impl Timing {
     /// The timing as a table of one row per quantity: median, interval, unit.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let Self { batch_size, prompt_tokens, runs, .. } = self;
         let tokens_generated = self.token_ms.len();
         let title = match batch_size {
             1 => format!("{tokens_generated} new tokens after a prompt of {prompt_tokens}"),
             _ => format!("{batch_size} x {tokens_generated} new tokens after prompts of {prompt_tokens}"),
         };
-        let mut table =
-            Table::new(title).headings([("quantity", ""), ("median", ""), ("interval", ""), ("unit", "")])?;
+        let mut table = Table::new(title).headings([("quantity", ""), ("median", ""), ("interval", ""), ("unit", "")]);
         let measured = [
             ("total_latency_s", runs.latency_s, "s"),
             ("tokens_per_sec", runs.tokens_per_s, "tokens/s"),
@@ -56,10 +54,9 @@ impl Timing {
             ("decode_tokens_per_sec", self.decode_tokens_per_s, "tokens/s"),
         ];
         for (name, statistics, unit) in measured {
-            table = table.row((name, figure(statistics.median), interval(&statistics), unit))?;
+            table = table.row((name, figure(statistics.median), interval(&statistics), unit));
         }
-        let table = table.row(("tokens_generated", tokens_generated.to_string(), String::new(), "tokens"))?;
-        Ok(table.note(self.note()))
+        table.row(("tokens_generated", tokens_generated.to_string(), String::new(), "tokens")).note(self.note())
     }
 
     /// The small print of a table or plot: what this was measured on, and what the interval is.
@@ -80,55 +77,55 @@ impl Timing {
 
 impl Metrics {
     /// The figures as a table of one row each.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         Table::new(format!("{} new tokens, one run", self.tokens_generated))
-            .headings([("quantity", ""), ("value", ""), ("unit", "")])?
-            .row(("total_latency_s", figure(self.total_latency_s), "s"))?
-            .row(("tokens_generated", self.tokens_generated.to_string(), "tokens"))?
-            .row(("tokens_per_sec", figure(self.tokens_per_sec), "tokens/s"))?
+            .headings([("quantity", ""), ("value", ""), ("unit", "")])
+            .row(("total_latency_s", figure(self.total_latency_s), "s"))
+            .row(("tokens_generated", self.tokens_generated.to_string(), "tokens"))
+            .row(("tokens_per_sec", figure(self.tokens_per_sec), "tokens/s"))
             .row(("avg_latency_per_token_ms", figure(self.avg_latency_per_token_ms), "ms/token"))
     }
 }
 
 impl Perplexity {
     /// The perplexity as a table of one row per quantity.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let bits = self.bits_per_byte.map_or_else(String::new, figure);
-        Ok(Table::new("Perplexity")
-            .headings([("quantity", ""), ("value", ""), ("unit", "")])?
-            .row(("perplexity", figure(self.perplexity), "tokens to choose from"))?
-            .row(("mean negative log-likelihood", figure(self.mean_nll), "nats/token"))?
-            .row(("bits per byte", bits, "bits/byte"))?
-            .row(("tokens predicted", self.tokens.to_string(), "tokens"))?
-            .note(self.run.to_string()))
+        Table::new("Perplexity")
+            .headings([("quantity", ""), ("value", ""), ("unit", "")])
+            .row(("perplexity", figure(self.perplexity), "tokens to choose from"))
+            .row(("mean negative log-likelihood", figure(self.mean_nll), "nats/token"))
+            .row(("bits per byte", bits, "bits/byte"))
+            .row(("tokens predicted", self.tokens.to_string(), "tokens"))
+            .note(self.run.to_string())
     }
 }
 
 impl Calibration {
     /// The calibration as a table of one row per layer. Scales and magnitudes are in the unit of the layer's
     /// inputs; with a scale per channel, a percentile is that of the channel where it is largest.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let layers = self.layers();
         let scale = |end: fn((f32, f32)) -> f32| layers.iter().map(move |layer| end(layer.scale.range()));
         let mut table = Table::new(format!("Calibration: {self}"))
-            .column("layer", "", layers.iter().map(|layer| &layer.layer))?
-            .column("tokens", "", layers.iter().map(|layer| layer.tokens))?
-            .column("channels", "", layers.iter().map(|layer| layer.channels))?;
+            .column("layer", "", layers.iter().map(|layer| &layer.layer))
+            .column("tokens", "", layers.iter().map(|layer| layer.tokens))
+            .column("channels", "", layers.iter().map(|layer| layer.channels));
         table = match self.granularity() {
-            Granularity::PerTensor => table.column("scale", "", scale(|(scale, _)| scale))?.digits("scale", 3)?,
+            Granularity::PerTensor => table.column("scale", "", scale(|(scale, _)| scale)).digits("scale", 3),
             Granularity::PerChannel => table
-                .column("smallest scale", "", scale(|(smallest, _)| smallest))?
-                .digits("smallest scale", 3)?
-                .column("largest scale", "", scale(|(_, largest)| largest))?
-                .digits("largest scale", 3)?,
+                .column("smallest scale", "", scale(|(smallest, _)| smallest))
+                .digits("smallest scale", 3)
+                .column("largest scale", "", scale(|(_, largest)| largest))
+                .digits("largest scale", 3),
         };
-        table = table.column("absmax", "", layers.iter().map(|layer| layer.absmax))?.digits("absmax", 3)?;
+        table = table.column("absmax", "", layers.iter().map(|layer| layer.absmax)).digits("absmax", 3);
         match self.method() {
-            CalibrationMethod::AbsMax => Ok(table),
+            CalibrationMethod::AbsMax => table,
             CalibrationMethod::Percentile(_) => table
-                .column("percentile", "", layers.iter().map(LayerCalibration::largest_unclipped))?
-                .digits("percentile", 3)?
-                .column("clipped", "%", layers.iter().map(|layer| 100.0 * layer.clipped))?
+                .column("percentile", "", layers.iter().map(LayerCalibration::largest_unclipped))
+                .digits("percentile", 3)
+                .column("clipped", "%", layers.iter().map(|layer| 100.0 * layer.clipped))
                 .decimals("clipped", 3),
         }
     }
@@ -136,40 +133,40 @@ impl Calibration {
 
 impl MemoryFootprint {
     /// The footprint as a table: parameters, buffers, and both.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let mib = |bytes: usize| bytes as f64 / (1024.0 * 1024.0);
         Table::new("Memory of the model")
-            .headings([("part", ""), ("size", "MiB")])?
-            .row(("parameters", mib(self.parameter_bytes)))?
-            .row(("buffers", mib(self.buffer_bytes)))?
-            .row(("total", self.mib()))?
+            .headings([("part", ""), ("size", "MiB")])
+            .row(("parameters", mib(self.parameter_bytes)))
+            .row(("buffers", mib(self.buffer_bytes)))
+            .row(("total", self.mib()))
             .decimals("size", 2)
     }
 }
 
 impl Bandwidth {
     /// The bandwidth as a table: the fastest pass, and the median of all.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let Statistics { median, confidence, n, .. } = self.passes;
         let (threads, mib) = (self.threads, self.buffer_bytes >> 20);
-        Ok(Table::new("Memory bandwidth, reading")
-            .headings([("quantity", ""), ("value", ""), ("interval", ""), ("unit", "")])?
-            .row(("fastest pass", figure(self.gb_per_s), String::new(), "GB/s"))?
-            .row(("median pass", figure(median), interval(&self.passes), "GB/s"))?
+        Table::new("Memory bandwidth, reading")
+            .headings([("quantity", ""), ("value", ""), ("interval", ""), ("unit", "")])
+            .row(("fastest pass", figure(self.gb_per_s), String::new(), "GB/s"))
+            .row(("median pass", figure(median), interval(&self.passes), "GB/s"))
             .note(format!(
                 "{threads} threads | {n} passes over {mib} MiB | median with its {:.0}% interval",
                 confidence * 100.0
-            )))
+            ))
     }
 }
 
 impl DecodeLimit {
     /// The limit as a table, with what it is made of.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         Table::new("Memory's limit on decoding one sequence")
-            .headings([("quantity", ""), ("value", ""), ("unit", "")])?
-            .row(("weights read per token", figure(self.bytes_per_token as f64 / 1e6), "MB"))?
-            .row(("memory bandwidth", figure(self.gb_per_s), "GB/s"))?
+            .headings([("quantity", ""), ("value", ""), ("unit", "")])
+            .row(("weights read per token", figure(self.bytes_per_token as f64 / 1e6), "MB"))
+            .row(("memory bandwidth", figure(self.gb_per_s), "GB/s"))
             .row(("limit", figure(self.tokens_per_s()), "tokens/s"))
     }
 }
@@ -222,11 +219,4 @@ fn interval(statistics: &Statistics) -> String {
         return String::new();
     }
     format!("{} to {}", figure(statistics.low), figure(statistics.high))
-}
-
-fn show_table(table: Result<Table>) {
-    match table {
-        Ok(table) => table.evcxr_display(),
-        Err(error) => show(&error.to_string(), &format!("<p>{}</p>", escape_html(&error.to_string()))),
-    }
 }

@@ -6,7 +6,6 @@ use super::estimate::Estimate;
 use super::measured::figure;
 use super::number::{decimals_for, fixed, magnitude, needs_exponent, significant};
 use super::table::Table;
-use crate::error::Result;
 use crate::measure::{GreedyDifference, Percentiles, QualityComparison, Uncertain};
 
 /// Standard errors to each side that make a 95% interval of a normal distribution.
@@ -61,7 +60,7 @@ impl fmt::Display for QualityComparison {
 
 impl QualityComparison {
     /// The comparison as a table of one row per quantity.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let Self { base_run, run, tokens, .. } = self;
         let (choose, nats, points) = ("tokens to choose from", "nats/token", "percentage points");
         let rows = [
@@ -89,15 +88,14 @@ impl QualityComparison {
         ];
         let against = if run.model == base_run.model { String::new() } else { format!("{} in ", base_run.model) };
         let title = format!("{} in {}, against {against}{}", run.model, run.dtype, base_run.dtype);
-        let table = Table::new(title).headings([("quantity", ""), ("value", ""), ("unit", "")])?;
-        Ok(rows
-            .into_iter()
-            .try_fold(table, Table::row)?
+        let table = Table::new(title).headings([("quantity", ""), ("value", ""), ("unit", "")]);
+        rows.into_iter()
+            .fold(table, Table::row)
             .note(format!(
                 "{tokens} tokens | \u{b1} is one standard error, as if the tokens were independent: a lower bound"
             ))
             .note(format!("base: {base_run}"))
-            .note(format!("other: {run}")))
+            .note(format!("other: {run}"))
     }
 
     /// How many greedy texts differ, and from where on.

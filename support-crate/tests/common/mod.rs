@@ -8,7 +8,7 @@ pub mod fake;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device as CandleDevice, Tensor};
-use quantlab::model::{Device, Engine, LoadOptions, Loaded, load_model, load_model_and_tokenizer};
+use quantlab::model::{Architecture, Device, Engine, LoadOptions, Loaded, load_model, load_model_and_tokenizer};
 use serde_json::Value;
 
 /// One checkpoint with what transformers computed from it.
@@ -47,7 +47,7 @@ fn checkpoints(wanted: impl Fn(&Value) -> bool) -> Vec<Case> {
 
 /// The GPT-2 checkpoints among them.
 pub fn gpt2_cases() -> Vec<Case> {
-    cases().into_iter().filter(|case| case.load().model.info().architecture == "gpt2").collect()
+    cases().into_iter().filter(|case| case.load().model.info().architecture == Architecture::Gpt2).collect()
 }
 
 fn config_of(folder: &Path) -> Option<Value> {

@@ -23,19 +23,19 @@ fn new_tokens(runs: Option<&Runs>) -> String {
 }
 
 /// The prompt-length sweep: latency, throughput, and time per token of each row.
-pub fn lengths_table(rows: &[LengthRun], loaded: &Loaded) -> Result<Table> {
+pub fn lengths_table(rows: &[LengthRun], loaded: &Loaded) -> Table {
     let first = rows.first().map(|row| &row.runs);
-    Ok(Table::new(format!("Prompt-length sweep{}", new_tokens(first)))
-        .column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens))?
-        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
-        .column("per new token", "ms", rows.iter().map(|row| row.runs.per_token_ms))?
-        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+    Table::new(format!("Prompt-length sweep{}", new_tokens(first)))
+        .column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens))
+        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
+        .column("per new token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
+        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first)))
 }
 
 /// t(n, m) = prefill + (m - 1) decode steps, beside the measurement: the formula takes every step to cost what the
 /// first one did.
-pub fn latency_formula_table(timings: &[Timing]) -> Result<Table> {
+pub fn latency_formula_table(timings: &[Timing]) -> Table {
     let mut table = Table::new("The formula against the measurement").headings([
         ("prompt", "tokens"),
         ("new", "tokens"),
@@ -44,16 +44,19 @@ pub fn latency_formula_table(timings: &[Timing]) -> Result<Table> {
         ("formula", "ms"),
         ("measured", "ms"),
         ("measured / formula", ""),
-    ])?;
+    ]);
     for timing in timings {
         let [prefill, step, ..] = timing.token_ms[..] else { continue };
         let new_tokens = timing.token_ms.len();
         let formula = prefill + (new_tokens - 1) as f64 * step;
         let measured = milliseconds(timing.runs.latency_s);
         let ratio = measured * formula.recip();
-        table = table.row((timing.prompt_tokens, new_tokens, prefill, step, formula, measured, ratio))?;
+        table = table.row((timing.prompt_tokens, new_tokens, prefill, step, formula, measured, ratio));
     }
-    Ok(timings.first().map_or(table.clone(), |timing| table.note(timing.note())))
+    match timings.first() {
+        Some(timing) => table.note(timing.note()),
+        None => table,
+    }
 }
 
 /// What the cache saves: tokens computed by the formula, times as measured, and both ratios.
@@ -62,14 +65,14 @@ pub fn cache_table(rows: &[CacheRun], loaded: &Loaded) -> Result<Table> {
     let computed = || rows.iter().map(|row| tokens_computed(row.prompt_tokens, new_tokens_of(&row.with_cache)));
     let measured = rows.iter().map(|row| ratios(&row.without_cache, &row.with_cache)).collect::<Result<Vec<_>>>()?;
     Ok(Table::new(format!("What the KV cache saves{}", new_tokens(first)))
-        .column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens))?
-        .column("computed with cache", "tokens", computed().map(|(with, _)| with))?
-        .column("without", "tokens", computed().map(|(_, without)| without))?
-        .column("formula", "times", computed().map(|(with, without)| without as f64 / with as f64))?
-        .decimals("formula", 1)?
-        .column("with cache", "ms", rows.iter().map(|row| milliseconds(row.with_cache.latency_s)))?
-        .column("without cache", "ms", rows.iter().map(|row| milliseconds(row.without_cache.latency_s)))?
-        .column("measured", "times", measured)?
+        .column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens))
+        .column("computed with cache", "tokens", computed().map(|(with, _)| with))
+        .column("without", "tokens", computed().map(|(_, without)| without))
+        .column("formula", "times", computed().map(|(with, without)| without as f64 / with as f64))
+        .decimals("formula", 1)
+        .column("with cache", "ms", rows.iter().map(|row| milliseconds(row.with_cache.latency_s)))
+        .column("without cache", "ms", rows.iter().map(|row| milliseconds(row.without_cache.latency_s)))
+        .column("measured", "times", measured)
         .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
 }
 
@@ -96,7 +99,7 @@ pub fn precision_table(
         ("against the first row", "times"),
         ("memory's limit", "tokens/s"),
         ("of the limit", "%"),
-    ])?;
+    ]);
     for (model, rows) in models {
         for (index, (row, requested)) in rows.iter().zip(&config.precisions).enumerate() {
             let limit = DecodeLimit::on(config.device, row.bytes_per_token, bandwidth);
@@ -110,10 +113,10 @@ pub fn precision_table(
                 against,
                 limit.map(|limit| limit.tokens_per_s()),
                 limit.map(|limit| 100.0 * limit.fraction(row.runs.tokens_per_s.median)),
-            ))?;
+            ));
         }
     }
-    Ok(table.decimals("of the limit", 0)?.decimals("memory's limit", 0)?.note(format!(
+    Ok(table.decimals("of the limit", 0).decimals("memory's limit", 0).note(format!(
         "{} | {} | {} threads | {BUILD} build | {} | {bandwidth}",
         Engine::for_device(config.device),
         config.device,
@@ -147,7 +150,7 @@ pub fn precision_plot(
 }
 
 /// The same generation on several engines.
-pub fn engines_table(engines: &[Loaded], timings: &[Timing], bandwidth: &Bandwidth) -> Result<Table> {
+pub fn engines_table(engines: &[Loaded], timings: &[Timing], bandwidth: &Bandwidth) -> Table {
     let rows = || engines.iter().zip(timings);
     let reached = |(loaded, timing): (&Loaded, &Timing)| {
         let info = loaded.model.info();
@@ -155,21 +158,21 @@ pub fn engines_table(engines: &[Loaded], timings: &[Timing], bandwidth: &Bandwid
         Some(100.0 * limit.fraction(timing.decode_tokens_per_s.median))
     };
     let table = Table::new("The same model on each engine")
-        .column("engine", "", rows().map(|(loaded, _)| loaded.model.info().engine.name()))?
-        .column("device", "", rows().map(|(loaded, _)| loaded.model.info().device.to_string()))?
-        .column("used", "", rows().map(|(loaded, _)| &loaded.dtype_label))?
-        .column("prefill (TTFT)", "ms", rows().map(|(_, timing)| timing.ttft_ms))?
-        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_tokens_per_s))?
-        .column("of memory's limit", "%", rows().map(reached))?;
-    let Some(timing) = timings.first() else { return Ok(table) };
-    Ok(table.decimals("of memory's limit", 0)?.note(format!(
+        .column("engine", "", rows().map(|(loaded, _)| loaded.model.info().engine.name()))
+        .column("device", "", rows().map(|(loaded, _)| loaded.model.info().device.to_string()))
+        .column("used", "", rows().map(|(loaded, _)| &loaded.dtype_label))
+        .column("prefill (TTFT)", "ms", rows().map(|(_, timing)| timing.ttft_ms))
+        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_tokens_per_s))
+        .column("of memory's limit", "%", rows().map(reached));
+    let Some(timing) = timings.first() else { return table };
+    table.decimals("of memory's limit", 0).note(format!(
         "{} | {} threads | {BUILD} build | prompt of {} tokens, {} new | {} | {bandwidth}",
         timing.run.model,
         threads(),
         timing.prompt_tokens,
         timing.token_ms.len(),
         intervals_of(Some(&timing.runs)),
-    )))
+    ))
 }
 
 /// Two measurements of the same thing at two times: a drift that the interval of neither one shows.

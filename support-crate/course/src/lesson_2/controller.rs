@@ -82,7 +82,7 @@ pub fn run_quantization_exercise(
         takeaways: Vec::new(),
     };
     let rows = report.scenarios(&baseline.dtype_label, &quantized.dtype_label);
-    report.table = results_table(&rows, &RunInfo::of(&baseline))?;
+    report.table = results_table(&rows, &RunInfo::of(&baseline));
     report.takeaways = takeaways(&report)?;
     save(&report, config, &RunInfo::of(&baseline))?;
     Ok(report)
@@ -196,15 +196,16 @@ fn edge_prompts(loaded: &Loaded, options: &GenerateOptions) -> Result<Vec<EdgePr
     Ok(prompts.into_iter().map(|(name, text)| EdgePrompt { name: name.to_owned(), text }).collect())
 }
 
-fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
+fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Table {
     Table::new("[6] Summary table")
-        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
-        .column("dtype", "", rows.iter().map(|row| &row.dtype))?
-        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
-        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))?
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))
+        .column("dtype", "", rows.iter().map(|row| &row.dtype))
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
         .column("ppl", "", rows.iter().map(|row| row.ppl))
-        .map(|table| table.note(info).note(Statistics::interval_names(rows.iter().map(|row| &row.runs.latency_s))))
+        .note(info)
+        .note(Statistics::interval_names(rows.iter().map(|row| &row.runs.latency_s)))
 }
 
 /// Findings with their numbers, which also determine the wording.

@@ -14,17 +14,18 @@ use crate::{Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "Someone sees only this table, in a year. What must it say so that its numbers mean something?",
-    "`Table::new(title)` has `.column(name, unit, values)?` and `.note(...)`; `runs.latency_s` is in seconds, \
+    "`Table::new(title)` has `.column(name, unit, values)` and `.note(...)`; `runs.latency_s` is in seconds, \
      `runs.tokens_per_s` in tokens/s, `runs.per_token_ms` in ms. A column takes `Option`s: `None` stays empty.",
     "`Table::new(\"[6] Summary table\").column(\"scenario\", \"\", rows.iter().map(|row| \
-     &row.scenario))?.column(\"dtype\", ...)?.column(\"latency\", \"s\", rows.iter().map(|row| row.runs.latency_s))?`, \
+     &row.scenario)).column(\"dtype\", ...).column(\"latency\", \"s\", rows.iter().map(|row| row.runs.latency_s))`, \
      the other two and `ppl` in the same way, and `.note(info)` at the end.",
 ];
 
 /// Checks `build_results_table(rows, info)`.
 pub fn check_build_results_table(yours: impl Fn(&[ScenarioRun], &RunInfo) -> Result<Table>) -> Score {
+    let built = |rows: &[ScenarioRun], info: &RunInfo| ask(|| yours(rows, info)?.checked());
     let trial = |(rows, info): (Vec<ScenarioRun>, RunInfo)| {
-        let table = ask(|| yours(&rows, &info))?;
+        let table = built(&rows, &info)?;
         Ok(Trial { rows, info, table })
     };
     let trials: Result<Vec<Trial>, Complaint> =
@@ -42,7 +43,7 @@ pub fn check_build_results_table(yours: impl Fn(&[ScenarioRun], &RunInfo) -> Res
             trials.iter().try_for_each(|trial| trial.places().map(drop))?;
             // Two scenarios of the same name were each measured on their own, too.
             let twice = [&trials[0].rows[..], &trials[0].rows[1..3]].concat();
-            has_rows(&twice, &ask(|| yours(&twice, &trials[0].info))?)
+            has_rows(&twice, &built(&twice, &trials[0].info)?)
         })
         .each(&trials, &points)
 }

@@ -63,7 +63,7 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
         ("per token", "ms"),
         ("times as fast", ""),
         ("by its bytes", ""),
-    ])?;
+    ]);
     for (name, loaded, timing) in models {
         let runs = &timing.runs;
         if runs.runs.len() != first.runs.runs.len() {
@@ -77,18 +77,12 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
         let rounds = first.runs.runs.iter().zip(&runs.runs);
         let times: Vec<f64> = rounds.map(|(first, run)| first.total_latency_s / run.total_latency_s).collect();
         let by_bytes = bytes(first_model) / bytes(loaded);
-        table = table.row((
-            *name,
-            runs.latency_s,
-            runs.tokens_per_s,
-            runs.per_token_ms,
-            Statistics::of(&times)?,
-            by_bytes,
-        ))?;
+        table =
+            table.row((*name, runs.latency_s, runs.tokens_per_s, runs.per_token_ms, Statistics::of(&times)?, by_bytes));
     }
     let Statistics { n, confidence, .. } = first.runs.latency_s;
     Ok(table
-        .decimals("by its bytes", 2)?
+        .decimals("by its bytes", 2)
         .note(format!("{} tokens of prompt, {} new ones", first.prompt_tokens, first.token_ms.len()))
         .note(RunInfo::of_all(models.iter().map(|(_, _, timing)| &timing.run)))
         .note(format!(

@@ -34,21 +34,21 @@ pub fn compare_formats(base: &Loaded, formats: &[Configuration], texts: &[&str])
 
 /// The comparisons as a table, a row for each: memory with scales, perplexity against the base's, KL divergence from it, how
 /// often both find the same token the most likely, and how far the probability of the token that follows moves (root mean square).
-pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Result<Table> {
+pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Table {
     let each = || formats.iter().map(|format| &format.comparison);
     let table = Table::new(title)
-        .column("format", "", formats.iter().map(|format| &format.name))?
-        .column("memory with scales", "MiB", formats.iter().map(|format| format.footprint.mib_with_scales()))?
-        .decimals("memory with scales", 2)?
-        .column("perplexity", "", each().map(|quality| quality.perplexity.value))?
-        .column("of the base", "", each().map(|quality| quality.perplexity_ratio.to_string()))?
-        .column("KL divergence", "nats", each().map(|quality| quality.kl_divergence.to_string()))?
-        .column("same top token", "%", each().map(|quality| (quality.same_top_token * 100.0).to_string()))?
+        .column("format", "", formats.iter().map(|format| &format.name))
+        .column("memory with scales", "MiB", formats.iter().map(|format| format.footprint.mib_with_scales()))
+        .decimals("memory with scales", 2)
+        .column("perplexity", "", each().map(|quality| quality.perplexity.value))
+        .column("of the base", "", each().map(|quality| quality.perplexity_ratio.to_string()))
+        .column("KL divergence", "nats", each().map(|quality| quality.kl_divergence.to_string()))
+        .column("same top token", "%", each().map(|quality| (quality.same_top_token * 100.0).to_string()))
         .column(
             "probability moves by",
             "points",
             each().map(|quality| (quality.rms_probability_change * 100.0).to_string()),
-        )?;
+        );
     let mut bases: Vec<String> = Vec::new();
     for QualityComparison { base_run, base_perplexity, .. } in each() {
         let base = format!("base: {base_run}, perplexity {base_perplexity}");
@@ -57,14 +57,14 @@ pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Result<Table> {
         }
     }
     let table = bases.into_iter().fold(table, Table::note);
-    Ok(match formats.first() {
+    match formats.first() {
         None => table,
         Some(first) => table.note(format!(
             "{} tokens | \u{b1} is one standard error, paired | points: percentage points of the true token's probability, \
              root mean square",
             first.comparison.tokens
         )),
-    })
+    }
 }
 
 /// `count` pieces of the held-out text, of about `characters` characters each, from its beginning to its end. Each
@@ -105,9 +105,9 @@ mod tests {
         assert_eq!(found[0].comparison.kl_divergence.value, 0.0);
         assert!(found[1].comparison.kl_divergence.value > 0.0);
         assert!(found[1].footprint.mib_with_scales() > found[1].footprint.mib());
-        let table = quality_table("Quality", &found).unwrap().to_text();
+        let table = quality_table("Quality", &found).to_text();
         assert!(table.contains("NF4") && table.contains("perplexity"), "{table}");
-        assert_eq!(quality_table("Quality", &[]).unwrap().rows(), 0);
+        assert_eq!(quality_table("Quality", &[]).rows(), 0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use quantlab::polars::prelude::{Column, DataFrame};
 
 use quantlab::error::{Error, Result};
-use quantlab::model::{Loaded, Weights};
+use quantlab::model::{Architecture, Loaded, Weights};
 use quantlab::report::{Summary, Table};
 
 use super::{ExperimentResult, ExperimentRow, FormatQuality, FormatSpeed, MIB};
@@ -29,7 +29,7 @@ pub fn sample_layer(loaded: &Loaded) -> Result<SampleLayer> {
     let layer = layer.ok_or_else(|| Error::input(format!("{} has no layer called mlp", loaded.model_id)))?;
     let files = loaded.files.as_ref().ok_or_else(|| Error::input("the model was not loaded from files"))?;
     // GPT-2's files have inputs before outputs.
-    let is_transposed = loaded.model.info().architecture == "gpt2";
+    let is_transposed = loaded.model.info().architecture == Architecture::Gpt2;
     let shape = (layer.shape[0], layer.shape[1]);
     let weights = Weights::open(&files.weights, true)?.matrix(&layer.name, shape, is_transposed)?;
     Ok(SampleLayer { name: layer.name.clone(), shape: layer.shape.clone(), weights })
@@ -96,19 +96,19 @@ pub fn memory_parts_mib(loaded: &Loaded) -> [f64; 4] {
 
 /// The results of an experiment: a row for each configuration, with the first `characters` characters of each text. A
 /// configuration that failed has its error in place of the texts.
-pub fn experiment_table(rows: &[ExperimentRow], characters: usize) -> Result<Table> {
+pub fn experiment_table(rows: &[ExperimentRow], characters: usize) -> Table {
     let figure =
         |figure: fn(&ExperimentResult) -> f64| rows.iter().map(move |row| row.outcome.as_ref().ok().map(figure));
     let mut table = Table::new("Experiment results")
-        .column("Float Precision", "", rows.iter().map(|row| &row.name))?
-        .column("Memory", "MiB", figure(|result| result.memory_mib))?
-        .column("Avg Latency", "s", figure(|result| result.avg_latency_s))?;
+        .column("Float Precision", "", rows.iter().map(|row| &row.name))
+        .column("Memory", "MiB", figure(|result| result.memory_mib))
+        .column("Avg Latency", "s", figure(|result| result.avg_latency_s));
     let prompts = rows.iter().filter_map(|row| row.outcome.as_ref().ok()).map(|result| result.outputs.len()).max();
     for prompt in 0..prompts.unwrap_or(1) {
         let text = |row: &ExperimentRow| row.output(prompt).chars().take(characters).collect::<String>();
-        table = table.column(format!("Prompt {} Output", prompt + 1), "", rows.iter().map(text))?;
+        table = table.column(format!("Prompt {} Output", prompt + 1), "", rows.iter().map(text));
     }
-    Ok(table)
+    table
 }
 
 impl ExperimentRow {
@@ -233,9 +233,9 @@ mod tests {
             ExperimentRow { name: "FP32".into(), outcome: Ok(good) },
             ExperimentRow { name: "INT8".into(), outcome: Err(Error::system("no memory")) },
         ];
-        let csv = experiment_table(&rows, 5).unwrap().to_csv_string().unwrap();
+        let csv = experiment_table(&rows, 5).to_csv_string().unwrap();
         assert_eq!(csv.lines().nth(1), Some("FP32,2.5,0.5,one t,b"));
         assert_eq!(csv.lines().nth(2), Some("INT8,,,Error,Error"));
-        assert_eq!(experiment_table(&[], 5).unwrap().rows(), 0);
+        assert_eq!(experiment_table(&[], 5).rows(), 0);
     }
 }

@@ -29,7 +29,7 @@ pub fn time_formats<'a>(
 }
 
 /// The latency of the experiment beside the one of runs that took turns, for the configurations that both have.
-pub fn latency_table(rows: &[ExperimentRow], speed: &[FormatSpeed]) -> Result<Table> {
+pub fn latency_table(rows: &[ExperimentRow], speed: &[FormatSpeed]) -> Table {
     let once = |one: &FormatSpeed| {
         let row = rows.iter().find(|row| row.name == one.name)?;
         Some(1e3 * row.outcome.as_ref().ok()?.avg_latency_s)
@@ -42,13 +42,13 @@ pub fn latency_table(rows: &[ExperimentRow], speed: &[FormatSpeed]) -> Result<Ta
     };
     let baseline = speed.first().map_or(f64::NAN, |one| in_turns(one).value);
     let table = Table::new("The same latency, measured twice")
-        .column("format", "", speed.iter().map(|one| &one.name))?
-        .column("in the experiment", "ms", speed.iter().map(once))?
-        .column("taking turns", "ms", speed.iter().map(in_turns))?
-        .column("the first in the interval", "", speed.iter().map(is_inside))?
-        .column("times as fast as the baseline", "", speed.iter().map(|one| baseline / in_turns(one).value))?
-        .decimals("times as fast as the baseline", 2)?;
-    Ok(table.note(note(speed)).note(intervals(speed)))
+        .column("format", "", speed.iter().map(|one| &one.name))
+        .column("in the experiment", "ms", speed.iter().map(once))
+        .column("taking turns", "ms", speed.iter().map(in_turns))
+        .column("the first in the interval", "", speed.iter().map(is_inside))
+        .column("times as fast as the baseline", "", speed.iter().map(|one| baseline / in_turns(one).value))
+        .decimals("times as fast as the baseline", 2);
+    table.note(note(speed)).note(intervals(speed))
 }
 
 /// Decode beside what memory allows: bytes that each token reads, the measured rate, the limit that bandwidth sets, and
@@ -60,17 +60,13 @@ pub fn decode_table(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<Tabl
     let limits = limits(speed, bandwidth)?;
     let rows = || limits.iter().zip(speed.iter().map(|one| &one.timing));
     let table = Table::new("Decode beside what memory allows")
-        .column("format", "", speed.iter().map(|one| &one.name))?
-        .column("read for a token", "MiB", rows().map(|(limit, _)| limit.bytes_per_token as f64 / MIB))?
-        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_tokens_per_s))?
-        .column("limit", "tokens/s", rows().map(|(limit, _)| limit.tokens_per_s()))?
-        .column(
-            "reached",
-            "%",
-            rows().map(|(limit, timing)| 100.0 * limit.fraction(timing.decode_tokens_per_s.median)),
-        )?
-        .decimals("reached", 0)?
-        .column("prompt", "ms", rows().map(|(_, timing)| timing.ttft_ms))?;
+        .column("format", "", speed.iter().map(|one| &one.name))
+        .column("read for a token", "MiB", rows().map(|(limit, _)| limit.bytes_per_token as f64 / MIB))
+        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_tokens_per_s))
+        .column("limit", "tokens/s", rows().map(|(limit, _)| limit.tokens_per_s()))
+        .column("reached", "%", rows().map(|(limit, timing)| 100.0 * limit.fraction(timing.decode_tokens_per_s.median)))
+        .decimals("reached", 0)
+        .column("prompt", "ms", rows().map(|(_, timing)| timing.ttft_ms));
     Ok(table.note(note(speed)).note(intervals(speed)).note(bandwidth))
 }
 
@@ -166,7 +162,7 @@ mod tests {
         assert_eq!(decode_table(&speed, &bandwidth).unwrap().rows(), 4);
         assert!(decode_plot(&speed, &bandwidth).unwrap().to_svg().is_ok());
         let trade_off = speed_trade_off(&speed, &bandwidth).unwrap();
-        assert!(trade_off.to_svg().unwrap().contains("memory bandwidth") && trade_off.table().unwrap().rows() == 4);
+        assert!(trade_off.to_svg().unwrap().contains("memory bandwidth") && trade_off.table().rows() == 4);
         assert!(speed_trade_off(&[], &bandwidth).is_ok());
         assert!(formats_summary(&speed, &[]).unwrap().to_string().contains("(100 %) in INT8"));
         assert!(formats_summary(&[], &[]).is_err());
@@ -175,7 +171,7 @@ mod tests {
         assert!(formats_frame(&[], &[]).unwrap().column("memory with scales (MiB)").unwrap().f64().is_ok());
         let result = ExperimentResult { memory_mib: 1.0, avg_latency_s: 1e6, outputs: Vec::new() };
         let rows = [ExperimentRow { name: "NF4".into(), outcome: Ok(result) }];
-        let text = latency_table(&rows, &speed).unwrap().to_text();
+        let text = latency_table(&rows, &speed).to_text();
         assert!(text.contains("outside") && !text.contains("inside"), "{text}");
         assert_eq!(decode_table(&[], &bandwidth).unwrap().rows(), 0);
     }

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use quantlab::error::{Error, Result};
-use quantlab::model::{CacheStorage, CausalLm, Device, Engine, Logits, ModelInfo, Precision, Step, TensorInfo};
+use quantlab::model::{
+    Architecture, CacheStorage, Device, Engine, EngineModel, Logits, ModelInfo, Precision, Step, TensorInfo,
+};
 
 use super::{Machine, Pass};
 
@@ -33,7 +35,7 @@ impl ProbeModel {
     /// A model on a machine that says the same token for ever.
     pub fn new(machine: &Machine, vocab_size: usize) -> Self {
         let info = ModelInfo {
-            architecture: "probe",
+            architecture: Architecture::Other("probe"),
             // Not the engine that a lesson has on a processor: an answer with that name hard-coded would report it for
             // any model.
             engine: Engine::Candle,
@@ -100,7 +102,7 @@ impl fmt::Debug for ProbeModel {
     }
 }
 
-impl CausalLm for ProbeModel {
+impl EngineModel for ProbeModel {
     fn info(&self) -> &ModelInfo {
         &self.info
     }

@@ -96,13 +96,13 @@ pub(super) fn parse(architecture: Architecture, keys: Map<String, Value>) -> Res
 fn sliding_window(architecture: Architecture, keys: &Keys) -> Result<Option<usize>> {
     let layers = keys.num_hidden_layers;
     let windowed = match architecture {
-        Architecture::Gpt2 | Architecture::Llama => 0,
         Architecture::Mistral => layers,
         Architecture::Qwen2 if !keys.use_sliding_window.unwrap_or(false) => 0,
         Architecture::Qwen2 => match &keys.layer_types {
             Some(types) => types.iter().filter(|name| *name == "sliding_attention").count(),
             None => layers.saturating_sub(keys.max_window_layers.unwrap_or(28)),
         },
+        _ => 0,
     };
     match keys.sliding_window {
         Some(window) if windowed == layers => Ok(Some(window)),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 pub use quantlab_kernels::Activation;
 
-use super::families;
+use super::Architecture;
 use crate::error::{Context, Error, Result};
 use crate::quant::QuantizationConfig;
 use crate::source::ModelFile;
@@ -60,19 +60,6 @@ pub struct DecoderConfig {
     pub quantization: Option<QuantizationConfig>,
 }
 
-/// The families of models whose tensor names are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Architecture {
-    /// `gpt2`
-    Gpt2,
-    /// `llama`
-    Llama,
-    /// `mistral`: Llama with a sliding window.
-    Mistral,
-    /// `qwen2`: Llama with biases for queries, keys and values.
-    Qwen2,
-}
-
 /// What is done before each part of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NormKind {
@@ -122,20 +109,18 @@ impl DecoderConfig {
             None | Some(Value::Null) => None,
             Some(value) => Some(QuantizationConfig::from_json(value).map_err(Error::in_file)?),
         };
-        let config = match keys.get("model_type").map_or(Some("gpt2"), Value::as_str) {
-            Some("gpt2") => gpt2::parse(keys)?,
-            Some("llama") => llama::parse(Architecture::Llama, keys)?,
-            Some("mistral") => llama::parse(Architecture::Mistral, keys)?,
-            Some("qwen2") => llama::parse(Architecture::Qwen2, keys)?,
-            other => {
+        let model_type = keys.get("model_type").map_or(Some("gpt2"), Value::as_str);
+        let config = match Architecture::DECODERS.into_iter().find(|known| Some(known.name()) == model_type) {
+            Some(Architecture::Gpt2) => gpt2::parse(keys)?,
+            Some(architecture) => llama::parse(architecture, keys)?,
+            None => {
+                let names = |of: &[Architecture]| of.iter().map(|known| known.name()).collect::<Vec<_>>().join(", ");
+                let (own, candle) = (names(&Architecture::DECODERS), names(&Architecture::ONLY_CANDLE));
                 return Err(Error::format(format!(
                     "models of type `{}` are not supported",
-                    other.unwrap_or("(not a string)")
+                    model_type.unwrap_or("(not a string)")
                 ))
-                .hint(format!(
-                    "supported types are gpt2, llama, mistral, qwen2, and with candle's models {}",
-                    families::names()
-                )));
+                .hint(format!("supported types are {own}, and with candle's models {candle}")));
             }
         };
         config.check()?;
@@ -183,18 +168,6 @@ impl DecoderConfig {
     }
 }
 
-impl Architecture {
-    /// `model_type` in the config.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gpt2 => "gpt2",
-            Self::Llama => "llama",
-            Self::Mistral => "mistral",
-            Self::Qwen2 => "qwen2",
-        }
-    }
-}
-
 /// The keys of a config as a structure.
 fn keys_as<T: DeserializeOwned>(architecture: Architecture, keys: Map<String, Value>) -> Result<T> {
     let parse = |keys| serde_json::from_value::<T>(Value::Object(keys)).map_err(|cause| cause.to_string());
@@ -204,7 +177,7 @@ fn keys_as<T: DeserializeOwned>(architecture: Architecture, keys: Map<String, Va
         let is_named = cause.contains(" field `");
         let key = keys.into_iter().find(|key| !is_named && alone(key).err().as_ref() == Some(&cause));
         let message = key.map_or(cause.clone(), |(key, _)| format!("`{key}`: {cause}"));
-        Error::format(message).hint(format!("is this the config.json of a model of type {}?", architecture.name()))
+        Error::format(message).hint(format!("is this the config.json of a model of type {architecture}?"))
     })
 }
 

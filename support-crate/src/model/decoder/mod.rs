@@ -123,7 +123,7 @@ impl<S: Store> Decoder<S> {
         let (parts, mut counts) = loader.load()?;
         let buffers = buffers(&config, dtype);
         let info = ModelInfo {
-            architecture: config.architecture.name(),
+            architecture: config.architecture,
             engine,
             device,
             dtype,

@@ -32,7 +32,8 @@ impl Names {
     pub fn of(architecture: Architecture) -> &'static Self {
         match architecture {
             Architecture::Gpt2 => &GPT2,
-            Architecture::Llama | Architecture::Mistral | Architecture::Qwen2 => &LLAMA,
+            // A `DecoderConfig` is otherwise of the Llama family.
+            _ => &LLAMA,
         }
     }
 }

@@ -39,7 +39,7 @@ impl FamilyConfig {
         if keys.get("quantization_config").is_some_and(|value| !value.is_null()) {
             return Err(Error::format(format!(
                 "quantized checkpoints of type {} are not supported",
-                family.model_type
+                family.architecture
             ))
             .hint("candle-transformers computes this family only in full precision; use the original checkpoint"));
         }
@@ -109,7 +109,7 @@ impl FamilyConfig {
         let mut keys = self.keys.clone();
         // This is the length of the tables of angles and, in some families, of the cache.
         keys.insert("max_position_embeddings".to_owned(), capacity.into());
-        (self.family.build)(keys, vb).context(|| format!("a model of type {}", self.family.model_type))
+        (self.family.build)(keys, vb).context(|| format!("a model of type {}", self.family.architecture))
     }
 
     /// Whether texts as long as `config.json` allows are computed.

@@ -20,16 +20,17 @@ use candle_nn::{Linear, Module, VarBuilder};
 use serde_json::{Map, Value};
 
 use super::cache::check_cache_room;
+use super::engine_model::no_cache_in;
 use super::library::Candle;
 use super::weights::{StateTensor, write};
 use super::{
-    CacheStorage, CausalLm, Device, Engine, LoadOptions, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo,
-    TensorKind, Weights, no_cache_in,
+    Architecture, CacheStorage, Device, Engine, EngineModel, LoadOptions, Logits, ModelIdentity, ModelInfo, Precision,
+    Step, TensorInfo, TensorKind, Weights,
 };
 use crate::error::{Context, Error, Result};
 use crate::source::ModelFile;
 pub(super) use config::FamilyConfig;
-use table::{Call, FAMILIES, Output};
+use table::{Call, Output};
 use weights::{EMBEDDING, HEAD, Held, Tensors};
 
 /// A model of candle-transformers.
@@ -56,12 +57,6 @@ pub struct FamilyCache {
     past_len: Option<usize>,
 }
 
-/// The types of models that only candle-transformers computes, for messages.
-pub(super) fn names() -> String {
-    let names = FAMILIES.iter().map(|family| family.model_type).filter(|name| !is_known_to_decoder(name));
-    names.collect::<Vec<_>>().join(", ")
-}
-
 /// The config of a model that candle-transformers is to compute; none if this library's own decoder is.
 ///
 /// On the engine that has the same tensors, candle-transformers computes the decoder's families too, unless they are
@@ -73,34 +68,30 @@ pub(super) fn names() -> String {
 pub(super) fn choose(file: &ModelFile, dtype: Precision, options: &LoadOptions) -> Result<Option<FamilyConfig>> {
     let Ok(keys) = serde_json::from_slice::<Map<String, Value>>(&file.read_config()?) else { return Ok(None) };
     let Some(family) = keys.get("model_type").and_then(Value::as_str).and_then(table::find) else { return Ok(None) };
-    let name = family.model_type;
+    let architecture = family.architecture;
     let exact = dtype == Precision::Float32 || family.exact_positions_in_half;
-    if is_known_to_decoder(name) {
+    if Architecture::DECODERS.contains(&architecture) {
         let is_candidate = exact && options.engine == Some(Engine::Candle) && options.quantization.is_none();
         let config = if is_candidate { FamilyConfig::new(family, keys).ok() } else { None };
         return Ok(config.filter(FamilyConfig::has_whole_context));
     }
     if let Some(engine @ (Engine::Kernels | Engine::Tch)) = options.engine {
-        return Err(Error::input(format!("models of type {name} cannot be computed with {engine}"))
+        return Err(Error::input(format!("models of type {architecture} cannot be computed with {engine}"))
             .hint("leave out `engine`, or use `Engine::Candle`, which runs candle-transformers' models"));
     }
     if options.quantization.is_some() {
         return Err(Error::input(format!(
-            "models of type {name} cannot be quantized: candle-transformers computes them"
+            "models of type {architecture} cannot be quantized: candle-transformers computes them"
         ))
         .hint("load it without `quantization`, or use a gpt2, llama, mistral or qwen2 model"));
     }
     if !exact {
         return Err(Error::input(format!(
-            "models of type {name} cannot be computed in {dtype}: their positions would be rounded"
+            "models of type {architecture} cannot be computed in {dtype}: their positions would be rounded"
         ))
         .hint("use float32; candle-transformers computes the angles of this family in the weights' format"));
     }
     FamilyConfig::new(family, keys).context(|| file.to_string()).map(Some)
-}
-
-fn is_known_to_decoder(model_type: &str) -> bool {
-    matches!(model_type, "llama" | "mistral" | "qwen2")
 }
 
 impl FamilyModel {
@@ -121,7 +112,7 @@ impl FamilyModel {
         let embedding = config.vocab_size * config.hidden_size * dtype.size_in_bytes();
         let buffers = buffers(&config);
         let info = ModelInfo {
-            architecture: config.family.model_type,
+            architecture: config.family.architecture,
             engine: Engine::Candle,
             device,
             dtype,
@@ -217,11 +208,11 @@ fn buffers(config: &FamilyConfig) -> Vec<TensorInfo> {
     let buffer = |name: &str, shape: &[usize]| TensorInfo::plain(name, TensorKind::Buffer, shape, size_of::<f32>());
     let angles = |name: &str| buffer(name, &[config.rotary_dim / 2]);
     let mut buffers = vec![angles("model.rotary_emb.inv_freq")];
-    match config.family.model_type {
-        "gemma3_text" => {
+    match config.family.architecture {
+        Architecture::Gemma3Text => {
             buffers.extend([angles("model.rotary_emb_local.inv_freq"), buffer("model.embed_tokens.embed_scale", &[])]);
         }
-        "stablelm" => {
+        Architecture::StableLm => {
             let name = |layer| format!("model.layers.{layer}.self_attn.rotary_emb.inv_freq");
             buffers.extend((0..config.n_layer).map(|layer| angles(&name(layer))));
         }
@@ -230,7 +221,7 @@ fn buffers(config: &FamilyConfig) -> Vec<TensorInfo> {
     buffers
 }
 
-impl CausalLm for FamilyModel {
+impl EngineModel for FamilyModel {
     fn identity(&self) -> ModelIdentity {
         self.identity
     }

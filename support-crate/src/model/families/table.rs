@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::config::{self, FamilyConfig};
 use crate::error::{Error, Result};
+use crate::model::Architecture;
 
 /// A model of candle-transformers, to be called with token ids (B, T) and the number of tokens that come before them,
 /// which it remembers. Its family's [`Output`] says how to read the result.
@@ -18,8 +19,8 @@ pub(super) type Call = Box<dyn FnMut(&Tensor, usize) -> candle_core::Result<Tens
 
 /// What is known of a family.
 pub(super) struct Family {
-    /// As `config.json` calls it.
-    pub model_type: &'static str,
+    /// Which one it is.
+    pub architecture: Architecture,
     /// transformers' own values for keys that a config may leave out and that candle-transformers needs.
     pub defaults: fn() -> Value,
     /// Keys that candle-transformers ignores, each with the value that it computes with, as JSON.
@@ -66,7 +67,7 @@ pub(super) enum Output {
 /// Every family, by name.
 pub(super) static FAMILIES: [Family; 11] = [
     Family {
-        model_type: "gemma2",
+        architecture: Architecture::Gemma2,
         defaults: || {
             json!({
                 "attention_bias": false, "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh",
@@ -83,7 +84,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family {
-        model_type: "gemma3_text",
+        architecture: Architecture::Gemma3Text,
         defaults: || {
             json!({
                 "attention_bias": false, "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh",
@@ -106,7 +107,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family {
-        model_type: "granite",
+        architecture: Architecture::Granite,
         defaults: || json!({ "rms_norm_eps": 1e-6, "rope_theta": 10_000.0, "max_position_embeddings": 2048 }),
         fixed: &[SILU, ("attention_bias", "false"), ("mlp_bias", "false"), FULL_ROTATION],
         exact_positions_in_half: true,
@@ -120,7 +121,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family {
-        model_type: "llama",
+        architecture: Architecture::Llama,
         defaults: || json!({ "rms_norm_eps": 1e-6, "rope_theta": 10_000.0, "max_position_embeddings": 2048 }),
         fixed: &[SILU, ("attention_bias", "false"), ("mlp_bias", "false"), FULL_ROTATION],
         exact_positions_in_half: true,
@@ -132,7 +133,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family {
-        model_type: "mistral",
+        architecture: Architecture::Mistral,
         defaults: || {
             json!({
                 "hidden_act": "silu", "num_key_value_heads": 8, "rms_norm_eps": 1e-6, "rope_theta": 10_000.0,
@@ -147,7 +148,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family {
-        model_type: "olmo2",
+        architecture: Architecture::Olmo2,
         defaults: || {
             json!({
                 "attention_bias": false, "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 10_000.0,
@@ -159,7 +160,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family {
-        model_type: "phi3",
+        architecture: Architecture::Phi3,
         defaults: || {
             json!({
                 "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 10_000.0, "partial_rotary_factor": 1.0,
@@ -171,7 +172,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family {
-        model_type: "qwen2",
+        architecture: Architecture::Qwen2,
         defaults: || {
             json!({
                 "hidden_act": "silu", "num_key_value_heads": 32, "rms_norm_eps": 1e-6, "rope_theta": 10_000.0,
@@ -189,7 +190,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family {
-        model_type: "qwen3",
+        architecture: Architecture::Qwen3,
         defaults: || {
             json!({
                 "hidden_act": "silu", "num_key_value_heads": 32, "head_dim": 128, "attention_bias": false,
@@ -205,7 +206,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family {
-        model_type: "smollm3",
+        architecture: Architecture::SmolLm3,
         defaults: || {
             json!({
                 "hidden_act": "silu", "num_key_value_heads": 4, "rms_norm_eps": 1e-6, "rope_theta": 2_000_000.0,
@@ -220,7 +221,7 @@ pub(super) static FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family {
-        model_type: "stablelm",
+        architecture: Architecture::StableLm,
         defaults: || {
             json!({
                 "hidden_act": "silu", "num_key_value_heads": 32, "layer_norm_eps": 1e-5, "rope_theta": 10_000.0,
@@ -236,7 +237,7 @@ pub(super) static FAMILIES: [Family; 11] = [
 
 /// What most families have in common.
 const PLAIN: Family = Family {
-    model_type: "",
+    architecture: Architecture::Other(""),
     defaults: || json!({}),
     fixed: &[],
     has_head_dim: false,
@@ -253,7 +254,7 @@ const FULL_ROTATION: (&str, &str) = ("partial_rotary_factor", "1.0");
 
 /// The family of a `model_type`.
 pub(super) fn find(model_type: &str) -> Option<&'static Family> {
-    FAMILIES.iter().find(|family| family.model_type == model_type)
+    FAMILIES.iter().find(|family| family.architecture.name() == model_type)
 }
 
 /// A model that keeps keys and values itself: `forward(&mut self, ids, past_len)`.

@@ -1,6 +1,7 @@
 //! The table of families is the one in the documentation.
 
 use super::table::{FAMILIES, Family, Output, Window};
+use crate::model::Architecture;
 
 #[test]
 fn the_documentation_has_this_table() {
@@ -22,12 +23,13 @@ fn row(family: &Family) -> String {
     };
     let half = if family.exact_positions_in_half { "yes" } else { "refused" };
     let fixed: Vec<String> = family.fixed.iter().map(|(key, value)| format!("`{key}` {value}")).collect();
-    format!("| `{}` | {logits} | {window} | {half} | {} |", family.model_type, fixed.join(", "))
+    format!("| `{}` | {logits} | {window} | {half} | {} |", family.architecture, fixed.join(", "))
 }
 
 #[test]
 fn names_are_sorted_and_found() {
-    assert!(FAMILIES.is_sorted_by_key(|family| family.model_type));
-    assert!(FAMILIES.iter().all(|family| super::table::find(family.model_type).is_some()));
-    assert_eq!(super::names(), "gemma2, gemma3_text, granite, olmo2, phi3, qwen3, smollm3, stablelm");
+    let all = FAMILIES.iter().map(|family| family.architecture);
+    assert!(all.clone().is_sorted_by_key(Architecture::name));
+    assert!(all.clone().all(|architecture| super::table::find(architecture.name()).is_some()));
+    assert!(all.filter(|architecture| !Architecture::DECODERS.contains(architecture)).eq(Architecture::ONLY_CANDLE));
 }

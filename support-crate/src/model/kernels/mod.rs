@@ -14,11 +14,12 @@ use std::path::Path;
 use quantlab_kernels::{Isa, Weights as KernelWeights};
 
 use super::decoder::{Decoder, Matrix, Store};
+use super::engine_model::no_cache_in;
 use super::quantized::{QuantizedWeight, StateBytes};
 use super::weights::{BlockRows, StateTensor, UnreadTensor};
 use super::{
-    CacheStorage, CausalLm, DecoderConfig, Device, Engine, InputObserver, Logits, ModelIdentity, ModelInfo, Precision,
-    Step, TensorInfo, Weights, no_cache_in,
+    CacheStorage, CausalLm, DecoderConfig, Device, Engine, EngineModel, InputObserver, Logits, ModelIdentity,
+    ModelInfo, Precision, Step, TensorInfo, Weights,
 };
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -103,7 +104,7 @@ impl Matrix<Kernels> {
     }
 }
 
-impl CausalLm for Decoder<Kernels> {
+impl EngineModel for Decoder<Kernels> {
     fn info(&self) -> &ModelInfo {
         &self.info
     }

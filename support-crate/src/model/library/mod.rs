@@ -14,9 +14,10 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::decoder::{Decoder, Store};
+use super::engine_model::no_cache_in;
 use super::quantized::{QuantizedWeight, StateBytes};
 use super::weights::{StateTensor, UnreadTensor};
-use super::{CacheStorage, CausalLm, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo, no_cache_in};
+use super::{CacheStorage, EngineModel, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo};
 use crate::error::Result;
 pub(super) use candle::Candle;
 pub(super) use operations::Operations;
@@ -56,7 +57,7 @@ impl<L: Operations> Store for L {
     }
 }
 
-impl<L: Operations> CausalLm for Decoder<L> {
+impl<L: Operations> EngineModel for Decoder<L> {
     fn info(&self) -> &ModelInfo {
         &self.info
     }

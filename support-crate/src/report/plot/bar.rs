@@ -91,7 +91,7 @@ impl BarPlot {
     }
 
     /// The plotted numbers as a table, one row per bar.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let Chart { x, y, .. } = &self.chart;
         let (several, limited) = (self.series.len() > 1, !self.chart.limits.is_empty());
         let (unit, factor) = y.unit_for(self.up());
@@ -100,7 +100,7 @@ impl BarPlot {
         columns.extend(optional(several, ("series", "")));
         columns.push((y.name_or("value"), unit));
         columns.extend(optional(limited, (&self.chart.limits_name, unit)));
-        let mut table = self.chart.table(columns)?;
+        let mut table = self.chart.table(columns);
         for (index, category) in self.categories.iter().enumerate() {
             let limit = self.chart.limit_of(index).map(|limit| limit * factor);
             for series in &self.series {
@@ -109,11 +109,11 @@ impl BarPlot {
                     row.extend(several.then(|| Cell::from(&series.name)));
                     row.push(Cell::measured(*value * factor));
                     row.extend(limited.then(|| Cell::from(limit)));
-                    table = table.row(row)?;
+                    table = table.row(row);
                 }
             }
         }
-        Ok(table)
+        table
     }
 
     fn all_bars(&self) -> impl Iterator<Item = Estimate> {

@@ -145,20 +145,20 @@ impl LinePlot {
     }
 
     /// The plotted numbers as a table, one row per point.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let Chart { x, y, .. } = &self.chart;
         let (across, up) = (x.unit_for(self.across()), y.unit_for(self.up()));
         let columns = [("series", ""), (x.name_or("x"), across.0), (y.name_or("y"), up.0)];
         let named = usize::from(self.series.iter().all(|series| series.name.is_empty()));
-        let mut table = self.chart.table(columns.into_iter().skip(named))?;
+        let mut table = self.chart.table(columns.into_iter().skip(named));
         for series in &self.series {
             for point in &series.points {
                 let x = (point.x - series.before()) * across.1;
                 let row = [Cell::from(&series.name), Cell::plain(x), Cell::measured(point.y * up.1)];
-                table = table.row(row.into_iter().skip(named).collect::<Vec<_>>())?;
+                table = table.row(row.into_iter().skip(named).collect::<Vec<_>>());
             }
         }
-        Ok(table)
+        table
     }
 
     /// All that the horizontal axis is to show.

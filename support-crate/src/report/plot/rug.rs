@@ -80,16 +80,16 @@ impl RugPlot {
     }
 
     /// The drawn numbers as a table, one row per value, with the boundary to the next value.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let unit = self.chart.x.unit.as_str();
-        let mut table = self.chart.table([("codebook", ""), ("value", unit), ("boundary above", unit)])?;
+        let mut table = self.chart.table([("codebook", ""), ("value", unit), ("boundary above", unit)]);
         for (name, values) in &self.rows {
             for (index, value) in values.iter().enumerate() {
                 let boundary = values.get(index + 1).map(|next| f64::midpoint(*value, *next));
-                table = table.row((name, *value, boundary))?;
+                table = table.row((name, *value, boundary));
             }
         }
-        Ok(table)
+        table
     }
 
     pub(super) fn scene(&self) -> Result<Scene> {

@@ -67,16 +67,16 @@ impl StackedBar {
     }
 
     /// The plotted numbers as a table, one row per bar.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let Chart { x, y, .. } = &self.chart;
         let (unit, factor) = y.unit_for(self.totals());
         let parts = self.parts.iter().map(|part| (part.as_str(), unit));
-        let mut table = self.chart.table([(x.name_or("category"), "")].into_iter().chain(parts))?;
+        let mut table = self.chart.table([(x.name_or("category"), "")].into_iter().chain(parts));
         for (category, amounts) in self.categories.iter().zip(&self.bars) {
             let amounts = amounts.iter().map(|amount| Cell::from(amount * factor));
-            table = table.row([Cell::from(category)].into_iter().chain(amounts).collect::<Vec<_>>())?;
+            table = table.row([Cell::from(category)].into_iter().chain(amounts).collect::<Vec<_>>());
         }
-        Ok(table)
+        table
     }
 
     /// The ends of the bars.

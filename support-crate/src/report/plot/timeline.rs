@@ -85,7 +85,7 @@ impl Timeline {
     }
 
     /// The diagram's numbers as a table, one row per run.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let (unit, unit_name) = time_unit(self.longest());
         let mut table = self.chart.table([
             ("run", ""),
@@ -94,13 +94,13 @@ impl Timeline {
             ("decode steps", ""),
             ("mean step", unit_name),
             ("total", unit_name),
-        ])?;
+        ]);
         for run in &self.runs {
             let mean = run.mean_step().map_or(Cell::Missing, |step| Cell::Number(step / unit));
             let (prefill, total) = (run.prefill / unit, run.total() / unit);
-            table = table.row((&run.name, run.prompt_tokens, prefill, run.steps.len(), mean, total))?;
+            table = table.row((&run.name, run.prompt_tokens, prefill, run.steps.len(), mean, total));
         }
-        Ok(table)
+        table
     }
 
     fn longest(&self) -> f64 {

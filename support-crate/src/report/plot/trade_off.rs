@@ -71,13 +71,13 @@ impl TradeOff {
     }
 
     /// The plotted numbers as a table, one row per choice.
-    pub fn table(&self) -> Result<Table> {
+    pub fn table(&self) -> Table {
         let Chart { x, y, .. } = &self.chart;
         let (across, up) = (x.unit_for(self.across()), y.unit_for(self.up()));
         let limited = !self.chart.limits.is_empty();
         let columns = [("choice", ""), (x.name_or("x"), across.0), (y.name_or("y"), up.0)];
         let columns = columns.into_iter().chain(limited.then_some((self.chart.limits_name.as_str(), up.0)));
-        self.points.iter().enumerate().try_fold(self.chart.table(columns)?, |table, (index, Choice { name, x, y })| {
+        self.points.iter().enumerate().fold(self.chart.table(columns), |table, (index, Choice { name, x, y })| {
             let limit = self.chart.limit_of(index).map(|limit| limit * up.1);
             let row = [Cell::from(name), Cell::measured(*x * across.1), Cell::measured(*y * up.1)];
             table.row(row.into_iter().chain(limited.then(|| Cell::from(limit))).collect::<Vec<_>>())

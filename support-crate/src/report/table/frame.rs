@@ -10,27 +10,37 @@ use crate::error::{Error, Result};
 impl Table {
     /// The numbers as a polars data frame, unrounded. A column of estimates becomes three: the
     /// value, `low` and `high`. Units stand in the names: `latency (s)`.
+    ///
+    /// # Errors
+    /// Those of [`checked`](Self::checked); two columns whose names with their units are the same.
     pub fn data_frame(&self) -> Result<DataFrame> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
         let columns = self.columns.iter().flat_map(polars_columns).collect();
         DataFrame::new(self.rows(), columns)
             .map_err(|error| Error::from(error).context(format!("table `{}` as a data frame", self.title)))
     }
 
     /// A table that shows a polars data frame.
+    ///
+    /// # Errors
+    /// A column of values that are neither numbers nor can be written as text.
     pub fn from_data_frame(title: impl Into<String>, frame: &DataFrame) -> Result<Self> {
-        frame.columns().iter().try_fold(Self::new(title), with_column)
+        frame.columns().iter().try_fold(Self::new(title), |table, column| {
+            Ok(table.column(column.name().as_str(), "", cells_of(column.as_materialized_series())?))
+        })
     }
 
     /// The numbers as CSV, unrounded.
+    ///
+    /// # Errors
+    /// Those of [`data_frame`](Self::data_frame).
     pub fn to_csv_string(&self) -> Result<String> {
         let mut bytes = Vec::new();
         CsvWriter::new(&mut bytes).finish(&mut self.data_frame()?)?;
         Ok(String::from_utf8(bytes)?)
     }
-}
-
-fn with_column(table: Table, column: &Column) -> Result<Table> {
-    table.column(column.name().as_str(), "", cells_of(column.as_materialized_series())?)
 }
 
 fn polars_columns(column: &TableColumn) -> Vec<Column> {

@@ -4,10 +4,9 @@ use super::*;
 fn sample() -> Table {
     Table::new("Prompt lengths")
         .column("kind", "", ["short", "long"])
-        .and_then(|table| table.column("prompt", "tokens", [16, 1024]))
-        .and_then(|table| table.column("latency", "s", [0.1234567890123, 1.5]))
-        .and_then(|table| table.column("rate", "tokens/s", [Estimate::new(12.34, 12.11, 12.62), Estimate::exact(9.0)]))
-        .unwrap()
+        .column("prompt", "tokens", [16, 1024])
+        .column("latency", "s", [0.1234567890123, 1.5])
+        .column("rate", "tokens/s", [Estimate::new(12.34, 12.11, 12.62), Estimate::exact(9.0)])
         .note("model embedded | cpu")
 }
 
@@ -28,7 +27,7 @@ fn text_is_aligned() {
 
 #[test]
 fn html_escapes_cells_and_names() {
-    let html = Table::new("a & b").column("<bar>", "<s>", ["<script>", "x\"y"]).unwrap().note("<note>").to_html();
+    let html = Table::new("a & b").column("<bar>", "<s>", ["<script>", "x\"y"]).note("<note>").to_html();
     assert!(html.contains("&lt;bar&gt;<br><span class=\"unit\">&lt;s&gt;</span>"), "{html}");
     assert!(html.contains("&lt;script&gt;") && html.contains("x&quot;y"), "{html}");
     assert!(html.contains("&lt;note&gt;") && html.contains("a &amp; b"), "{html}");
@@ -69,24 +68,47 @@ fn a_csv_file_in_a_missing_folder_is_an_error_with_path_and_hint() {
 
 #[test]
 fn columns_of_unequal_length_are_an_error() {
-    let error = Table::new("t").column("a", "", [1, 2]).unwrap().column("b", "", [1]).unwrap_err();
-    assert_eq!(error.message(), "table `t`: column `b` has 1 value, but `a` has 2 values");
-    let error = Table::new("t").headings([("a", "")]).unwrap().row((1, 2)).unwrap_err();
-    assert_eq!(error.message(), "table `t`: a row of 2 values for 1 columns");
-    assert!(Table::new("t").row((1,)).is_err());
+    let error = |table: Table| table.checked().unwrap_err().message().to_owned();
+    let columns = Table::new("t").column("a", "", [1, 2]).column("b", "", [1]);
+    assert_eq!(error(columns), "table `t`: column `b` has 1 value, but `a` has 2 values");
+    assert_eq!(error(Table::new("t").headings([("a", "")]).row((1, 2))), "table `t`: a row of 2 values for 1 columns");
+    assert!(Table::new("t").row((1,)).checked().is_err());
 }
 
 #[test]
 fn words_and_numbers_do_not_mix_and_names_are_unique() {
-    let table = Table::new("t").headings([("a", "")]).unwrap().row((1,)).unwrap();
-    assert!(table.clone().row(("x",)).unwrap_err().message().contains("mixes words and numbers"));
-    assert!(table.clone().column("a", "", [2]).unwrap_err().message().contains("two columns `a`"));
-    assert!(table.decimals("b", 2).unwrap_err().hint_text().unwrap().contains("`a`"));
+    let table = || Table::new("t").headings([("a", "")]).row((1,));
+    let error = |table: Table| table.checked().unwrap_err();
+    assert!(error(table().row(("x",))).message().contains("mixes words and numbers"));
+    let mixed = [Cell::from("x"), 1.into()];
+    assert!(error(Table::new("t").column("b", "", mixed)).message().contains("mixes words and numbers"));
+    assert!(error(table().column("a", "", [2])).message().contains("two columns `a`"));
+    assert!(error(table().decimals("b", 2)).hint_text().unwrap().contains("`a`"));
+}
+
+#[test]
+fn the_first_error_takes_the_place_of_the_table() {
+    let table =
+        Table::new("<t>").column("a", "", [1]).column("b", "", ["x", "y"]).row((1, 2, 3)).digits("c", 2).note("n");
+    let message = "table `<t>`: column `b` has 2 values, but `a` has 1 value";
+    assert!(table.to_text().starts_with(message) && table.to_text().contains("hint: give every column one value"));
+    assert!(table.to_html().starts_with("<p>table `&lt;t&gt;`: column `b`"), "{}", table.to_html());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    for error in [
+        table.clone().checked().map(drop),
+        table.write_csv(&path),
+        table.data_frame().map(drop),
+        table.to_csv_string().map(drop),
+    ] {
+        assert_eq!(error.unwrap_err().message(), message);
+    }
+    assert!(!path.exists());
 }
 
 #[test]
 fn an_empty_table_shows_its_headings() {
-    let table = Table::new("t").headings([("prompt", "tokens"), ("latency", "s")]).unwrap();
+    let table = Table::new("t").headings([("prompt", "tokens"), ("latency", "s")]);
     assert_eq!(table.to_text(), "t\nprompt    latency\n(tokens)  (s)\n--------  -------\n");
     assert!(table.to_html().contains("latency"));
     assert_eq!(table.to_csv_string().unwrap(), "prompt (tokens),latency (s)\n");
@@ -99,11 +121,8 @@ fn an_empty_table_shows_its_headings() {
 fn rows_of_different_types_and_missing_values() {
     let table = Table::new("t")
         .headings([("precision", ""), ("latency", "s"), ("tokens", "")])
-        .unwrap()
         .row(("float32", Some(0.5), 50usize))
-        .unwrap()
-        .row(("float16".to_string(), None::<f64>, 50usize))
-        .unwrap();
+        .row(("float16".to_string(), None::<f64>, 50usize));
     assert!(table.to_text().contains("float16                 50"), "{}", table.to_text());
     assert!(table.to_csv_string().unwrap().ends_with("float16,,50\n"));
 }
@@ -118,7 +137,7 @@ fn a_data_frame_becomes_a_table() {
 #[test]
 fn long_words_are_cut_in_text_only() {
     let long = "word ".repeat(40);
-    let table = Table::new("t").column("text", "", [long.as_str()]).unwrap();
+    let table = Table::new("t").column("text", "", [long.as_str()]);
     assert!(table.to_text().lines().all(|line| line.chars().count() <= 60));
     assert!(table.to_html().contains(&long) && table.to_csv_string().unwrap().contains(&long));
 }

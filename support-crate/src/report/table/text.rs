@@ -24,8 +24,11 @@ const STYLE: &str = "\
 </style>";
 
 impl Table {
-    /// The table as text, with aligned columns.
+    /// The table as text, with aligned columns; or its error.
     pub fn to_text(&self) -> String {
+        if let Some(error) = &self.error {
+            return format!("{error}\n");
+        }
         let columns: Vec<TextColumn> = self.columns.iter().map(TextColumn::new).collect();
         let line_of = |cell: &dyn Fn(&TextColumn) -> String| -> String {
             let line = columns.iter().map(|column| column.aligned(&cell(column))).collect::<Vec<_>>().join("  ");
@@ -47,8 +50,11 @@ impl Table {
         lines.join("\n") + "\n"
     }
 
-    /// The table as HTML that takes its colours from the page.
+    /// The table as HTML that takes its colours from the page; or its error.
     pub fn to_html(&self) -> String {
+        if let Some(error) = &self.error {
+            return format!("<p>{}</p>\n", escape_html(&error.to_string()));
+        }
         let mut html = format!("<div class=\"quantlab-table\">\n{STYLE}\n<table>\n");
         if !self.title.is_empty() {
             html.push_str(&format!("<caption>{}</caption>\n", escape_html(&self.title)));

@@ -43,29 +43,29 @@ impl ScalesRow {
 }
 
 /// Quality against the baseline, which is the first row, and speed.
-pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Result<Table> {
+pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Table {
     let qualities = || rows.iter().map(|row| row.quality.as_ref());
     let of = |figure: fn(&QualityComparison) -> Uncertain| qualities().map(move |quality| quality.map(figure));
     let compared = qualities().flatten().next();
     let base = compared.map(|quality| quality.base_perplexity.value);
     let first = rows.first().map(|row| &row.timing);
     let tokens = compared.map_or(0, |quality| quality.tokens);
-    Ok(Table::new(title)
-        .column("scales", "", rows.iter().map(|row| &row.name))?
-        .column("perplexity", "", qualities().map(|quality| quality.map(|it| it.perplexity.value).or(base)))?
-        .decimals("perplexity", 3)?
-        .column("ratio of perplexities", "", of(|it| it.perplexity_ratio))?
-        .plus_minus("ratio of perplexities")?
-        .column("KL divergence", "nats", of(|it| it.kl_divergence))?
-        .plus_minus("KL divergence")?
-        .column("same top token", "%", of(|it| it.same_top_token * 100.0))?
-        .plus_minus("same top token")?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.timing.runs.tokens_per_s))?
+    Table::new(title)
+        .column("scales", "", rows.iter().map(|row| &row.name))
+        .column("perplexity", "", qualities().map(|quality| quality.map(|it| it.perplexity.value).or(base)))
+        .decimals("perplexity", 3)
+        .column("ratio of perplexities", "", of(|it| it.perplexity_ratio))
+        .plus_minus("ratio of perplexities")
+        .column("KL divergence", "nats", of(|it| it.kl_divergence))
+        .plus_minus("KL divergence")
+        .column("same top token", "%", of(|it| it.same_top_token * 100.0))
+        .plus_minus("same top token")
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.timing.runs.tokens_per_s))
         .note(format!(
             "{} | {tokens} tokens predicted, with 95% intervals | throughput: {}",
             first.map_or_else(String::new, |timing| timing.run.to_string()),
             intervals_of(first.map(|timing| &timing.runs.tokens_per_s))
-        )))
+        ))
 }
 
 /// How much of the gain that reading alone would allow was reached by each model's largest batch, and whether the

@@ -47,12 +47,12 @@ pub fn int8_table(
         ("rounding error", "%"),
         ("dot product", ""),
         ("off by", "%"),
-    ])?;
+    ]);
     for (name, vector) in inputs {
         let got = f64::from(dot(vector, weights.1)?);
         let error = 100.0 * vector.relative_error(numbers)?;
         let off = 100.0 * (got / exact - 1.0);
-        table = table.row((*name, vector.scale, i64::from(vector.zero_point), error, got, off))?;
+        table = table.row((*name, vector.scale, i64::from(vector.zero_point), error, got, off));
     }
     let n = numbers.len();
     Ok(table.note(format!(
@@ -102,25 +102,25 @@ impl FormatRow {
 
 /// Formats of one model that were timed in turn: what each takes and reads, its speed, and its share of what memory
 /// allows.
-pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Result<Table> {
+pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Table {
     let reached = |row: &FormatRow| Some(100.0 * row.limit(bandwidth)?.fraction(row.timing.decode_tokens_per_s.median));
-    Ok(Table::new(title)
-        .column("format", "", rows.iter().map(|row| &row.name))?
-        .column("memory", "MiB", rows.iter().map(|row| row.footprint.mib_with_scales()))?
-        .decimals("memory", 1)?
-        .column("read per token", "MB", rows.iter().map(|row| row.bytes_per_token as f64 / 1e6))?
-        .decimals("read per token", 1)?
-        .column("prefill", "ms", rows.iter().map(|row| row.timing.ttft_ms))?
-        .column("decode", "tokens/s", rows.iter().map(|row| row.timing.decode_tokens_per_s))?
-        .column("memory's limit", "tokens/s", rows.iter().map(|row| Some(row.limit(bandwidth)?.tokens_per_s())))?
-        .decimals("memory's limit", 1)?
-        .column("of the limit", "%", rows.iter().map(reached))?
-        .decimals("of the limit", 0)?
+    Table::new(title)
+        .column("format", "", rows.iter().map(|row| &row.name))
+        .column("memory", "MiB", rows.iter().map(|row| row.footprint.mib_with_scales()))
+        .decimals("memory", 1)
+        .column("read per token", "MB", rows.iter().map(|row| row.bytes_per_token as f64 / 1e6))
+        .decimals("read per token", 1)
+        .column("prefill", "ms", rows.iter().map(|row| row.timing.ttft_ms))
+        .column("decode", "tokens/s", rows.iter().map(|row| row.timing.decode_tokens_per_s))
+        .column("memory's limit", "tokens/s", rows.iter().map(|row| Some(row.limit(bandwidth)?.tokens_per_s())))
+        .decimals("memory's limit", 1)
+        .column("of the limit", "%", rows.iter().map(reached))
+        .decimals("of the limit", 0)
         .note(format!(
             "{} | {} | memory with scales | {bandwidth}",
             RunInfo::of_all(rows.iter().map(|row| &row.timing.run)),
             intervals_of(rows.first().map(|row| &row.timing.decode_tokens_per_s))
-        )))
+        ))
 }
 
 /// Decode by format, with the limit that memory sets to the first one, which reads the most.
@@ -136,14 +136,14 @@ pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> R
 }
 
 /// The four settings of cache and padding.
-pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Result<Table> {
+pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Table {
     let first = rows.first().map(|row| &row.runs.latency_s);
-    Ok(Table::new("Cache and padding: all prompts as one batch")
-        .column("setting", "", rows.iter().map(AblationRun::setting))?
-        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
-        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))?
-        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+    Table::new("Cache and padding: all prompts as one batch")
+        .column("setting", "", rows.iter().map(AblationRun::setting))
+        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
+        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first)))
 }
 
 fn with_cache(rows: &[AblationRun], use_cache: bool) -> Option<&Runs> {
@@ -165,16 +165,16 @@ pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) 
         ("without", "ms"),
         ("tokens saved", "times"),
         ("time saved", "times"),
-    ])?;
+    ]);
     for (tokens, rows) in rows {
         let (Some(with), Some(without)) = (with_cache(rows, true), with_cache(rows, false)) else { continue };
         let new_tokens = with.runs.first().map_or(0, |run| run.tokens_generated);
         let saved = tokens_saved(*tokens, new_tokens);
         let times = ratio_of_latencies(without, with)?;
-        table = table.row((*tokens, milliseconds(with.latency_s), milliseconds(without.latency_s), saved, times))?;
+        table = table.row((*tokens, milliseconds(with.latency_s), milliseconds(without.latency_s), saved, times));
     }
     let first = rows.first().and_then(|(_, rows)| with_cache(rows, true)).map(|runs| &runs.latency_s);
-    Ok(table.decimals("tokens saved", 1)?.note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+    Ok(table.decimals("tokens saved", 1).note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
 }
 
 /// Latency by prompt length, with the cache and without, on logarithmic axes.
@@ -201,25 +201,26 @@ pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result
 }
 
 /// Batch sizes of one model or several: throughput, what a prompt waits, and what it costs.
-pub fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<Table> {
+pub fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Table {
     let mut table = Table::new("Batching").headings([
         ("model", ""),
         ("batch size", ""),
         ("throughput", "tokens/s"),
         ("batch latency", "ms"),
         ("time per sample", "ms"),
-    ])?;
+    ]);
     for (model, rows) in models {
         for BatchRun { batch_size, runs, batch_latency_s, time_per_sample_s } in *rows {
             let [wait, cost] = [*batch_latency_s, *time_per_sample_s].map(milliseconds);
-            table = table.row((*model, *batch_size, runs.tokens_per_s, wait, cost))?;
+            table = table.row((*model, *batch_size, runs.tokens_per_s, wait, cost));
         }
     }
     let rows = || models.iter().flat_map(|(_, rows)| *rows);
     let of_runs = Statistics::interval_names(rows().map(|row| &row.runs.latency_s));
     let of_batches = Statistics::interval_names(rows().map(|row| &row.batch_latency_s));
-    let note = table.note(with_models(info, models));
-    Ok(note.note(format!("batch latency: {of_batches} batches; throughput and time per sample: {of_runs} runs")))
+    table
+        .note(with_models(info, models))
+        .note(format!("batch latency: {of_batches} batches; throughput and time per sample: {of_runs} runs"))
 }
 
 /// The small print for batches whose models were all run alike.
@@ -277,27 +278,27 @@ pub fn padded_tokens(loaded: &Loaded, prompts: &[&str], batch_size: usize) -> Re
 }
 
 /// The same prompts, cut into batches in two ways: tokens that go through the model in prefill, and what that takes.
-pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Result<Table> {
+pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Table {
     let first = rows.first().map(|(_, _, runs)| &runs.latency_s);
-    Ok(Table::new("Uneven prompts: as they come, and sorted by length")
-        .column("batches", "", rows.iter().map(|(name, _, _)| *name))?
-        .column("prefill, padding included", "tokens", rows.iter().map(|(_, tokens, _)| *tokens))?
-        .column("latency", "ms", rows.iter().map(|(_, _, runs)| milliseconds(runs.latency_s)))?
-        .column("throughput", "tokens/s", rows.iter().map(|(_, _, runs)| runs.tokens_per_s))?
-        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+    Table::new("Uneven prompts: as they come, and sorted by length")
+        .column("batches", "", rows.iter().map(|(name, _, _)| *name))
+        .column("prefill, padding included", "tokens", rows.iter().map(|(_, tokens, _)| *tokens))
+        .column("latency", "ms", rows.iter().map(|(_, _, runs)| milliseconds(runs.latency_s)))
+        .column("throughput", "tokens/s", rows.iter().map(|(_, _, runs)| runs.tokens_per_s))
+        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first)))
 }
 
 /// Prompts at the edge, with what stands out.
-pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
+pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Table {
     let first = rows.first().map(|row| &row.runs.latency_s);
-    Ok(Table::new("Prompts at the edge")
-        .column("prompt", "", rows.iter().map(|row| &row.name))?
-        .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))?
-        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
-        .column("speed", "", rows.iter().map(|row| &row.speed_note))?
-        .column("text", "", rows.iter().map(|row| &row.text_note))?
-        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+    Table::new("Prompts at the edge")
+        .column("prompt", "", rows.iter().map(|row| &row.name))
+        .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))
+        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
+        .column("speed", "", rows.iter().map(|row| &row.speed_note))
+        .column("text", "", rows.iter().map(|row| &row.text_note))
+        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first)))
 }
 
 #[cfg(test)]

@@ -44,16 +44,16 @@ impl Chart {
 
     /// A table with one column for each name and unit; a name that comes twice gets a number, so that
     /// any names a plot was given make a table.
-    pub fn table<'a>(&self, columns: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Table> {
+    pub fn table<'a>(&self, columns: impl IntoIterator<Item = (&'a str, &'a str)>) -> Table {
         let mut names: Vec<String> = Vec::new();
         let mut table = Table::new(&self.title).note(&self.note);
         for (name, unit) in columns {
             let numbered = (2..).map(|number| format!("{name} {number}"));
             let unused = std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(name));
             names.extend(unused.clone());
-            table = table.headings([(unused.unwrap_or_default(), unit)])?;
+            table = table.headings([(unused.unwrap_or_default(), unit)]);
         }
-        Ok(table)
+        table
     }
 
     /// What the bar or point with this index is limited to.
@@ -188,7 +188,7 @@ pub(crate) fn check_value(series: &str, place: &str, estimate: Estimate) -> Resu
     Ok(())
 }
 
-/// Gives a plot with a field `chart`, `fn scene(&self) -> Result<Scene>` and `fn table(&self) -> Result<Table>` its
+/// Gives a plot with a field `chart`, `fn scene(&self) -> Result<Scene>` and `fn table(&self) -> Table` its
 /// forms of output, and those of the shared plot methods that are named. `limits` takes
 /// `fn index_of(&self, name: &str) -> Option<usize>`.
 macro_rules! chart_methods {
@@ -228,7 +228,7 @@ macro_rules! chart_methods {
 
             /// Shows the picture as a notebook cell's value; without graphics, its numbers as text.
             pub fn evcxr_display(&self) {
-                self.chart.show(self.to_svg().and_then(|svg| Ok((svg, self.table()?))));
+                self.chart.show(self.to_svg().map(|svg| (svg, self.table())));
             }
         }
     };

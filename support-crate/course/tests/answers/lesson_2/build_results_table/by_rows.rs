@@ -10,7 +10,7 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
         ("tokens_per_sec", ""),
         ("avg_latency_per_token_ms", ""),
         ("perplexity", ""),
-    ])?;
+    ]);
     for ScenarioRun { scenario, dtype, runs, ppl } in sorted {
         table = table.row((
             scenario,
@@ -19,7 +19,7 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
             runs.tokens_per_s.median,
             runs.per_token_ms.median,
             *ppl,
-        ))?;
+        ));
     }
     Ok(table)
 }

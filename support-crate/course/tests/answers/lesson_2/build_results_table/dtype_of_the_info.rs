@@ -2,11 +2,11 @@
 // wrong: nothing says that
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     Ok(Table::new("All scenarios")
-        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
-        .column("dtype", "", rows.iter().map(|_| &info.dtype))?
-        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
-        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))?
-        .column("ppl", "", rows.iter().map(|row| row.ppl))?
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))
+        .column("dtype", "", rows.iter().map(|_| &info.dtype))
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
+        .column("ppl", "", rows.iter().map(|row| row.ppl))
         .note(info))
 }

@@ -15,12 +15,12 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
         ppl.push(row.ppl);
         caption += &format!(" {} = {};", row.scenario, row.dtype);
     }
-    Table::new("Summary")
-        .column("scenario", "", names)?
-        .column("perplexity", "", ppl)?
-        .column("throughput", "tokens/s", throughput)?
-        .column("latency", "s", latency)?
-        .column("per token", "ms", per_token)?
+    Ok(Table::new("Summary")
+        .column("scenario", "", names)
+        .column("perplexity", "", ppl)
+        .column("throughput", "tokens/s", throughput)
+        .column("latency", "s", latency)
+        .column("per token", "ms", per_token)
         .decimals("perplexity", 2)
-        .map(|table| table.note(caption))
+        .note(caption))
 }

@@ -4,11 +4,11 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     let mut names = std::collections::HashSet::new();
     let rows: Vec<&ScenarioRun> = rows.iter().filter(|row| names.insert(&row.scenario)).collect();
     Ok(Table::new("[6] Summary table")
-        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
-        .column("dtype", "", rows.iter().map(|row| &row.dtype))?
-        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
-        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))?
-        .column("ppl", "", rows.iter().map(|row| row.ppl))?
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))
+        .column("dtype", "", rows.iter().map(|row| &row.dtype))
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
+        .column("ppl", "", rows.iter().map(|row| row.ppl))
         .note(info))
 }

@@ -10,11 +10,11 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
         })
         .collect();
     Ok(Table::new("[6] Summary table")
-        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
-        .column("dtype", "", rows.iter().map(|row| &row.dtype))?
-        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
-        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))?
-        .column("ppl", "", ppl)?
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))
+        .column("dtype", "", rows.iter().map(|row| &row.dtype))
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
+        .column("ppl", "", ppl)
         .note(info))
 }

@@ -9,7 +9,7 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
         ("time per token", "ms"),
         ("perplexity", ""),
         ("runs", ""),
-    ])?;
+    ]);
     let mut dtypes = String::from("dtype");
     for row in rows {
         table = table.row((
@@ -20,7 +20,7 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
             row.runs.per_token_ms,
             row.ppl,
             row.runs.runs.len(),
-        ))?;
+        ));
         dtypes.push_str(&format!(" | {}: {}", row.scenario, row.dtype));
     }
     Ok(table.note(info).note(dtypes).note("medians with their intervals"))

@@ -8,11 +8,11 @@ fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
         ("throughput", "tokens/s"),
         ("per token", "ms"),
         ("ppl", ""),
-    ])?;
+    ]);
     for row in rows {
         let throughput = row.runs.tokens_per_s.median;
         let per_token = 1000.0 / throughput;
-        table = table.row((&row.scenario, &row.dtype, row.runs.latency_s.median, throughput, per_token, row.ppl))?;
+        table = table.row((&row.scenario, &row.dtype, row.runs.latency_s.median, throughput, per_token, row.ppl));
     }
     Ok(table.note(info))
 }

@@ -2,11 +2,11 @@
 // wrong: has no name: its heading is only `ms`
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     Ok(Table::new("[6] Summary table")
-        .column("scenario", "", rows.iter().map(|row| &row.scenario))?
-        .column("dtype", "", rows.iter().map(|row| &row.dtype))?
-        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))?
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))?
-        .column("", "ms", rows.iter().map(|row| row.runs.per_token_ms))?
-        .column("ppl", "", rows.iter().map(|row| row.ppl))?
+        .column("scenario", "", rows.iter().map(|row| &row.scenario))
+        .column("dtype", "", rows.iter().map(|row| &row.dtype))
+        .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))
+        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
+        .column("", "ms", rows.iter().map(|row| row.runs.per_token_ms))
+        .column("ppl", "", rows.iter().map(|row| row.ppl))
         .note(info))
 }

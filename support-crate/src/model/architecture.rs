@@ -1,0 +1,84 @@
+//! The families of models that can be loaded.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// A family of models: which keys its `config.json` has, and how its tensors are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Architecture {
+    /// `gpt2`
+    Gpt2,
+    /// `llama`
+    Llama,
+    /// `mistral`: Llama with a sliding window.
+    Mistral,
+    /// `qwen2`: Llama with biases for queries, keys and values.
+    Qwen2,
+    /// `gemma2`
+    Gemma2,
+    /// `gemma3_text`
+    Gemma3Text,
+    /// `granite`
+    Granite,
+    /// `olmo2`
+    Olmo2,
+    /// `phi3`
+    Phi3,
+    /// `qwen3`
+    Qwen3,
+    /// `smollm3`
+    SmolLm3,
+    /// `stablelm`
+    StableLm,
+    /// None of these, by a name of its own: a model in a test.
+    Other(&'static str),
+}
+
+impl Architecture {
+    /// Those that [`DecoderConfig`](super::DecoderConfig) describes, so that every engine computes them.
+    pub(super) const DECODERS: [Self; 4] = [Self::Gpt2, Self::Llama, Self::Mistral, Self::Qwen2];
+
+    /// Those that only candle-transformers computes.
+    pub(super) const ONLY_CANDLE: [Self; 8] = [
+        Self::Gemma2,
+        Self::Gemma3Text,
+        Self::Granite,
+        Self::Olmo2,
+        Self::Phi3,
+        Self::Qwen3,
+        Self::SmolLm3,
+        Self::StableLm,
+    ];
+
+    /// `model_type` in the config.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gpt2 => "gpt2",
+            Self::Llama => "llama",
+            Self::Mistral => "mistral",
+            Self::Qwen2 => "qwen2",
+            Self::Gemma2 => "gemma2",
+            Self::Gemma3Text => "gemma3_text",
+            Self::Granite => "granite",
+            Self::Olmo2 => "olmo2",
+            Self::Phi3 => "phi3",
+            Self::Qwen3 => "qwen3",
+            Self::SmolLm3 => "smollm3",
+            Self::StableLm => "stablelm",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Architecture {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

@@ -1,0 +1,168 @@
+//! What callers do with a model. Their arguments are checked here, once for all engines.
+
+use std::fmt;
+
+use super::cache::Layout;
+use super::engine_model::EngineModel;
+use super::{KvCache, LogitPositions, Logits, ModelInfo, Precision, TensorInfo, TokenBatch};
+use crate::error::{Error, Result};
+use crate::interrupt;
+
+/// A model that predicts the next token of each sequence in a batch.
+///
+/// Engines do not implement this trait but a hidden one, so that none can override these checks.
+pub trait CausalLm: fmt::Debug + Send + Sync {
+    /// What the engine implements. Only this library can name [`Seal`], and so call or implement this.
+    #[doc(hidden)]
+    fn engine_model(&self, _: Seal) -> &dyn EngineModel;
+
+    /// What there is to know about the model.
+    fn info(&self) -> &ModelInfo {
+        self.engine_model(Seal).info()
+    }
+
+    /// Its parameters and buffers, one by one; none of a model that has no weights. Those that are not tied to
+    /// another take [`parameter_bytes`](ModelInfo::parameter_bytes) and
+    /// [`buffer_bytes`](ModelInfo::buffer_bytes).
+    fn tensors(&self) -> &[TensorInfo] {
+        self.engine_model(Seal).tensors()
+    }
+
+    /// Whether sequences of different lengths can go together, the shorter ones filled up with padding. A model that
+    /// cannot takes them one by one, or those of equal length together.
+    fn padded_batches(&self) -> bool {
+        self.engine_model(Seal).padded_batches()
+    }
+
+    /// Waits until everything that was started has been computed. Timers call it on both sides.
+    ///
+    /// # Errors
+    /// The device reports a failure of what it was computing.
+    fn synchronize(&self) -> Result<()> {
+        self.engine_model(Seal).synchronize()
+    }
+
+    /// An empty cache for `batch` sequences of at most `capacity` tokens, prompt and new tokens.
+    ///
+    /// # Errors
+    /// A batch or a capacity of zero, or a capacity beyond the model's context.
+    fn new_cache(&self, batch: usize, capacity: usize) -> Result<KvCache> {
+        self.new_cache_in(None, batch, capacity)
+    }
+
+    /// As [`new_cache`](Self::new_cache), with keys and values in a format of your choice: in float16, a step reads
+    /// half as many bytes of them. Logits then differ from those of a step without a cache. With `None`, the format is
+    /// the one that the model computes in.
+    ///
+    /// # Errors
+    /// Those of [`new_cache`](Self::new_cache); a format in which the engine cannot keep keys and values.
+    fn new_cache_in(&self, dtype: Option<Precision>, batch: usize, capacity: usize) -> Result<KvCache> {
+        let model = self.engine_model(Seal);
+        let context_len = model.info().context_len;
+        if batch == 0 || capacity == 0 {
+            return Err(Error::input(format!("a cache for {batch} sequences of {capacity} tokens holds nothing")));
+        }
+        if capacity > context_len {
+            return Err(Error::input(format!(
+                "a cache of {capacity} tokens is longer than the model's context of {context_len}"
+            )));
+        }
+        Ok(KvCache::new(model.identity(), batch, capacity, model.allocate_cache(batch, capacity, dtype)?))
+    }
+
+    /// Keeps the sequences `rows` of a cache, in this order, and forgets the others: a sequence that is
+    /// finished then costs nothing more. The next step has `rows.len()` sequences.
+    ///
+    /// # Errors
+    /// No rows, rows that do not ascend or that the cache does not have, or a cache of another model.
+    fn retain(&self, cache: &mut KvCache, rows: &[usize]) -> Result<()> {
+        let model = self.engine_model(Seal);
+        cache.check_model(model.identity())?;
+        let ascending = rows.windows(2).all(|pair| pair[0] < pair[1]);
+        if rows.is_empty() || !ascending || rows.iter().any(|&row| row >= cache.batch()) {
+            return Err(Error::input(format!(
+                "cannot keep rows {rows:?} of a cache of {} sequences; they must exist and be in ascending order",
+                cache.batch()
+            )));
+        }
+        let past_len = cache.past_len();
+        model.retain_rows(cache.storage_mut(), rows, past_len)?;
+        cache.keep_rows(rows);
+        Ok(())
+    }
+
+    /// Forgets all but the first `len` tokens of each sequence, as if the others had never been there: guesses that
+    /// turned out wrong.
+    ///
+    /// # Errors
+    /// More tokens than the cache holds; a cache of another model; a model of candle-transformers, whose cache can only
+    /// be emptied.
+    fn truncate(&self, cache: &mut KvCache, len: usize) -> Result<()> {
+        let model = self.engine_model(Seal);
+        cache.check_model(model.identity())?;
+        let past_len = cache.past_len();
+        if len > past_len {
+            return Err(Error::input(format!("a cache of {past_len} tokens cannot be cut to {len}")));
+        }
+        if len < past_len {
+            model.truncate_storage(cache.storage_mut(), len)?;
+            cache.keep_tokens(len);
+        }
+        Ok(())
+    }
+
+    /// The logits for the token after each position of `tokens`, or after the last ones only.
+    ///
+    /// With a cache, `tokens` continue what the cache holds, and are added to it; without, they are the
+    /// whole sequences. A batch element's result does not depend on its neighbours or its padding, with one
+    /// exception: a model in int8 with a threshold
+    /// ([threshold](crate::quant::QuantizationMethod::LlmInt8)).
+    ///
+    /// # Errors
+    /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; logits of more last
+    /// positions than there are; a cache made for another batch size or another model; padding, for a model without
+    /// [`padded_batches`](Self::padded_batches).
+    fn forward(&self, tokens: &TokenBatch, cache: Option<&mut KvCache>, positions: LogitPositions) -> Result<Logits> {
+        interrupt::check()?;
+        let model = self.engine_model(Seal);
+        check_tokens(model.info(), tokens, cache.as_ref().map_or(0, |cache| cache.past_len()))?;
+        positions.check(tokens.seq_len())?;
+        if tokens.attention_mask().is_some() && !model.padded_batches() {
+            let info = model.info();
+            return Err(Error::input(format!("{} on {} does not support padding", info.architecture, info.engine))
+                .hint("give it sequences one by one, or of equal length"));
+        }
+        let Some(cache) = cache else {
+            let layout = Layout::of(tokens);
+            return model.compute(&layout.step(tokens, positions), None);
+        };
+        cache.check_model(model.identity())?;
+        cache.check_room(tokens)?;
+        let layout = cache.layout_of(tokens);
+        let logits = model.compute(&layout.step(tokens, positions), Some(cache.storage_mut()))?;
+        cache.advance(tokens, layout);
+        Ok(logits)
+    }
+}
+
+impl<T: EngineModel> CausalLm for T {
+    fn engine_model(&self, _: Seal) -> &dyn EngineModel {
+        self
+    }
+}
+
+/// Seals [`CausalLm`]: it is not exported, so nothing outside this library can name it.
+pub struct Seal;
+
+/// Makes sure that the model knows these tokens and has room for them.
+pub(super) fn check_tokens(info: &ModelInfo, tokens: &TokenBatch, past_len: usize) -> Result<()> {
+    if let Some(id) = tokens.ids().iter().find(|&&id| id as usize >= info.vocab_size) {
+        return Err(Error::input(format!("token id {id} is beyond the model's vocabulary of {}", info.vocab_size)));
+    }
+    let total = past_len + tokens.seq_len();
+    if total > info.context_len {
+        return Err(Error::input(format!("{total} tokens exceed the model's context of {}", info.context_len))
+            .hint("use a shorter prompt or generate fewer tokens"));
+    }
+    Ok(())
+}

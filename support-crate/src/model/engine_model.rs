@@ -1,0 +1,116 @@
+//! What engines implement. [`CausalLm`](super::CausalLm) calls it, with arguments that it has checked.
+
+use std::fmt;
+use std::path::Path;
+
+use super::{CacheStorage, Logits, ModelIdentity, ModelInfo, Precision, TensorInfo};
+use crate::error::{Error, Result};
+
+/// A model in an engine, which makes it a [`CausalLm`](super::CausalLm).
+///
+/// Public, though hidden, for models whose logits are known: those of the course's checks and of this library's tests.
+/// They keep nothing in a cache ([`CacheStorage::nothing`]).
+pub trait EngineModel: fmt::Debug + Send + Sync {
+    /// As [`CausalLm::info`](super::CausalLm::info).
+    fn info(&self) -> &ModelInfo;
+
+    /// Distinguishes its caches from those of other models. Every model whose caches hold something has its own
+    /// identity.
+    fn identity(&self) -> ModelIdentity {
+        ModelIdentity::default()
+    }
+
+    /// As [`CausalLm::tensors`](super::CausalLm::tensors).
+    fn tensors(&self) -> &[TensorInfo] {
+        &[]
+    }
+
+    /// As [`CausalLm::padded_batches`](super::CausalLm::padded_batches).
+    fn padded_batches(&self) -> bool {
+        true
+    }
+
+    /// As [`CausalLm::synchronize`](super::CausalLm::synchronize).
+    ///
+    /// # Errors
+    /// As there.
+    fn synchronize(&self) -> Result<()>;
+
+    /// Computes logits for a step. Keys and values of the step's tokens go into `storage` at `step.past_len`, if there
+    /// is one.
+    ///
+    /// # Errors
+    /// What the engine reports.
+    fn compute(&self, step: &Step<'_>, storage: Option<&mut CacheStorage>) -> Result<Logits>;
+
+    /// Shows `observer` what goes into each linear layer, the head too, in a step that has no past. There are no
+    /// logits.
+    ///
+    /// # Errors
+    /// What `observer` reports, at once; a model whose layers cannot be seen.
+    fn observe(&self, _step: &Step<'_>, _observer: &InputObserver<'_>) -> Result<()> {
+        let info = self.info();
+        Err(Error::input(format!("the inputs of layers cannot be observed in {} on {}", info.engine, info.device))
+            .hint("use `Device::Cpu` and `Engine::Kernels`"))
+    }
+
+    /// Memory for the keys and values, in `dtype`, of `batch` sequences of at most `capacity` tokens; with `None`, in
+    /// the format that the model computes in.
+    ///
+    /// # Errors
+    /// What the engine reports; a format in which it cannot keep keys and values ([`no_cache_in`]).
+    fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage>;
+
+    /// Makes sequence `rows[i]` of a cache its sequence `i`, of `past_len` tokens each; the others are
+    /// forgotten. `rows` ascends, is not empty, and lies within the cache.
+    ///
+    /// # Errors
+    /// What the engine reports.
+    fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], past_len: usize) -> Result<()>;
+
+    /// Makes a cache ready to go on after the first `len` of its tokens.
+    ///
+    /// # Errors
+    /// What the engine reports; a model that cannot.
+    fn truncate_storage(&self, _storage: &mut CacheStorage, _len: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Writes the weights as a safetensors file, under the names that transformers has for them; only
+    /// [`save_pretrained`](super::Loaded::save_pretrained) makes a checkpoint of it.
+    ///
+    /// # Errors
+    /// A file that cannot be written, or a model that has no weights to save.
+    fn save_weights(&self, file: &Path) -> Result<()> {
+        Err(Error::input(format!("a model on {} has no weights to write to {}", self.info().engine, file.display())))
+    }
+}
+
+/// Looks at what goes into a linear layer: the layer's name as transformers has it (`lm_head` for the head),
+/// its inputs, (tokens, in_features) row by row, and in_features.
+pub type InputObserver<'a> = dyn Fn(&str, &[f32], usize) -> Result<()> + 'a;
+
+/// One forward pass with everything worked out that does not depend on the engine.
+#[derive(Debug)]
+pub struct Step<'a> {
+    /// Token ids, (B, T) row by row.
+    pub ids: &'a [u32],
+    /// B, the number of sequences.
+    pub batch: usize,
+    /// T, the number of new tokens of each.
+    pub seq_len: usize,
+    /// Tokens of each sequence that are in the cache already.
+    pub past_len: usize,
+    /// The position of each token in its sequence, padding not counted: (B, T).
+    pub position_ids: &'a [u32],
+    /// `true` where a key is a token and not padding: (B, past_len + T). None if all are.
+    pub key_mask: Option<&'a [bool]>,
+    /// The positions that logits are wanted for, counted through (B, T); `None` for all.
+    pub wanted: Option<Vec<u32>>,
+}
+
+/// The error for a format in which an engine cannot keep keys and values.
+pub(super) fn no_cache_in(dtype: Precision, info: &ModelInfo) -> Error {
+    Error::input(format!("keys and values in {dtype} are not supported by {} on {}", info.engine, info.device))
+        .hint("leave the format to the model, or use `Engine::Kernels` on the CPU, which has float32 and float16")
+}
