@@ -11,7 +11,7 @@ use crate::checkout::Checkout;
 use crate::course::{self, Lesson, STARTER, release};
 use crate::home::Home;
 use crate::isa_tests;
-use crate::kernel::installed::Installed;
+use crate::jupyter::installed::Installed;
 use crate::parts::Parts;
 use crate::run::{self, Destination, Score};
 use crate::setup;

@@ -27,7 +27,7 @@ use anyhow::{Context, Result, bail};
 use crate::checkout::Checkout;
 use crate::course::{self, Lesson, text_of};
 use crate::home::{Home, non_empty_var};
-use crate::kernel::installed::Installed;
+use crate::jupyter::installed::Installed;
 use allowed::Allowed;
 use exercise::Code;
 use operators::Vocabulary;
