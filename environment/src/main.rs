@@ -3,12 +3,12 @@
 mod check;
 mod checkout;
 mod clean;
-mod course;
 mod doctor;
 mod grade;
 mod home;
 mod isa_tests;
 mod jupyter;
+mod lessons;
 // The library's file, so that both count memory alike: this program is there before the library can be built.
 #[path = "../../support-crate/src/model/memory/available.rs"]
 mod memory;
@@ -73,7 +73,7 @@ enum Task {
         timeout: u64,
     },
     /// Make the learners' starters from the solutions (sets up first if needed)
-    Release(course::release::Request),
+    Release(lessons::release::Request),
     /// Grade notebooks that were handed in; this runs their code (sets up first if needed)
     Grade(grade::Request),
     /// Show what is installed, where, and which versions
@@ -159,7 +159,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
             };
             run::run(&notebooks, &destination, timeout)?;
         }
-        Task::Release(request) => course::release::release(&request)?,
+        Task::Release(request) => lessons::release::release(&request)?,
         Task::Grade(request) => grade::grade(&request)?,
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
         Task::Test { full } => check::check(full)?,
