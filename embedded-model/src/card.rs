@@ -4,15 +4,24 @@ use std::f64::consts::LN_2;
 
 use tch::Device;
 
+use crate::corpus::docs::Documentation;
 use crate::corpus::facts::Fact;
 use crate::evaluate::{self, CONTINUATION};
-use crate::export::Texts;
 use crate::phase::FINISHING_RATE;
 use crate::quantize::{BLOCKSIZE, Format};
 use crate::train::Run;
 
 /// The heading of the part that says what was measured.
 pub const MEASURED: &str = "## Quality";
+
+/// The texts that a model was trained and is measured on.
+#[derive(Clone, Copy)]
+pub struct Texts<'a> {
+    /// The documentation.
+    pub documentation: &'a Documentation,
+    /// The part of the held-out pages that ships.
+    pub held_out: &'a str,
+}
 
 /// What was measured on the files that ship.
 pub struct Measures {

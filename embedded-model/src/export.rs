@@ -11,8 +11,7 @@ use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
 use tokenizers::Tokenizer;
 
-use crate::card::{self, Measures, Quality};
-use crate::corpus::docs::Documentation;
+use crate::card::{self, Measures, Quality, Texts};
 use crate::corpus::facts::{Fact, Facts};
 use crate::evaluate::{self, CONTINUATION, PROMPTS};
 use crate::model::{Model, Shape};
@@ -25,15 +24,6 @@ const HELD_OUT_LIMIT: usize = 150_000;
 const TRAINED: &str = "model.safetensors";
 const FINISHED: &str = "model-qat.safetensors";
 const CARD: &str = "MODEL_CARD.md";
-
-/// The texts that a model was trained and is measured on.
-#[derive(Clone, Copy)]
-pub struct Texts<'a> {
-    /// The documentation.
-    pub documentation: &'a Documentation,
-    /// The part of the held-out pages that ships.
-    pub held_out: &'a str,
-}
 
 /// Whole held-out pages, evenly spread, up to the size that ships.
 pub fn held_out_sample(pages: &[String]) -> String {
@@ -210,6 +200,7 @@ fn pretty(value: &serde_json::Value) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::corpus::docs::Documentation;
 
     const TINY: Shape = Shape { vocabulary: 32, positions: 16, width: 8, layers: 1, heads: 2 };
 

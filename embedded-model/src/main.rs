@@ -157,7 +157,7 @@ fn main() -> Result<()> {
         train(&mut finished, Phase::Finish { after, steps })?;
     }
     if does(Stage::Export) {
-        let texts = export::Texts { documentation: &documentation, held_out: &held_out };
+        let texts = card::Texts { documentation: &documentation, held_out: &held_out };
         let finished = (finished.steps() > trained.steps()).then_some(&finished);
         export::export(&trained, finished, &tokenizer, texts, device, &arguments.out)?;
         export::measure(&arguments.out, device)?;

@@ -8,10 +8,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
-use crate::course::{self, Lesson, STARTER, release};
 use crate::home::Home;
 use crate::isa_tests;
-use crate::kernel::installed::Installed;
+use crate::jupyter::installed::Installed;
+use crate::lessons::{self, Lesson, STARTER, release};
 use crate::parts::Parts;
 use crate::run::{self, Destination, Score};
 use crate::setup;
@@ -77,7 +77,7 @@ pub fn check(full: bool) -> Result<()> {
     took(start);
 
     let start = steps.begin("starters", "each is what `cargo lab release` makes from its solution");
-    let lessons = course::ready(None, None)?;
+    let lessons = lessons::ready(None, None)?;
     release::write_starters(&lessons, true)?;
     took(start);
 

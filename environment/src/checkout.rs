@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::home::Home;
-use crate::kernel::installed::Installed;
+use crate::jupyter::installed::Installed;
 
 /// A folder with `notebooks/` and `support-crate/`.
 #[derive(Debug, Clone)]

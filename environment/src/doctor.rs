@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use crate::checkout::Checkout;
 use crate::home::{Home, SHARED, remove_if_there, write_atomically};
-use crate::kernel::installed::Installed;
-use crate::kernel::warm;
+use crate::jupyter::installed::Installed;
+use crate::jupyter::warm;
 use crate::python;
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::{self, LAYERS, Layer};

@@ -8,8 +8,8 @@ use anyhow::Result;
 
 use crate::checkout::Checkout;
 use crate::home::Home;
-use crate::kernel::claim::claim;
-use crate::kernel::installed::{Installed, on_path};
+use crate::jupyter::claim::claim;
+use crate::jupyter::installed::{Installed, on_path};
 use crate::parts::Parts;
 use crate::ui::output_of;
 

@@ -3,12 +3,12 @@
 mod check;
 mod checkout;
 mod clean;
-mod course;
 mod doctor;
 mod grade;
 mod home;
 mod isa_tests;
-mod kernel;
+mod jupyter;
+mod lessons;
 // The library's file, so that both count memory alike: this program is there before the library can be built.
 #[path = "../../support-crate/src/model/memory/available.rs"]
 mod memory;
@@ -73,7 +73,7 @@ enum Task {
         timeout: u64,
     },
     /// Make the learners' starters from the solutions (sets up first if needed)
-    Release(course::release::Request),
+    Release(lessons::release::Request),
     /// Grade notebooks that were handed in; this runs their code (sets up first if needed)
     Grade(grade::Request),
     /// Show what is installed, where, and which versions
@@ -135,7 +135,7 @@ enum Task {
 fn main() -> ExitCode {
     // Copies of this program stand for others in a kernel.
     let name = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
-    if let Some(code) = name.and_then(|name| kernel::cargo::run_as(&name)) {
+    if let Some(code) = name.and_then(|name| jupyter::cargo::run_as(&name)) {
         return code;
     }
     match dispatch(Cli::parse().command) {
@@ -159,7 +159,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
             };
             run::run(&notebooks, &destination, timeout)?;
         }
-        Task::Release(request) => course::release::release(&request)?,
+        Task::Release(request) => lessons::release::release(&request)?,
         Task::Grade(request) => grade::grade(&request)?,
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
         Task::Test { full } => check::check(full)?,
@@ -168,11 +168,11 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Pack { file } => pack::pack(&file)?,
         Task::Unpack { file } => pack::unpack(&file)?,
         Task::Clean { yes } => clean::clean(yes)?,
-        Task::Kernel { connection_file } => return kernel::launch::launch(&connection_file),
-        Task::KernelState => println!("{}", kernel::launch::state()?),
+        Task::Kernel { connection_file } => return jupyter::launch::launch(&connection_file),
+        Task::KernelState => println!("{}", jupyter::launch::state()?),
         Task::Sandboxed => return sandbox::run_inside(),
         Task::Remarks { notebook, starter } => grade::print_remarks(&notebook, &starter)?,
-        Task::Janitor { dir, driver } => kernel::live::janitor(&dir, driver)?,
+        Task::Janitor { dir, driver } => jupyter::live::janitor(&dir, driver)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::checkout::Checkout;
-use crate::course::is_python;
 use crate::home::Home;
+use crate::lessons::is_python;
 use crate::python;
 use crate::setup;
 use crate::ui::plain;

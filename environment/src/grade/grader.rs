@@ -11,10 +11,10 @@ use sha2::{Digest, Sha256};
 
 use super::submission::Submission;
 use super::{GRADER_FAILED, Limits, Outcome, Scores, Todo, Work, inspect};
-use crate::course::Lesson;
-use crate::course::release::write_course;
 use crate::home::{Home, remove_if_there, write_atomically};
-use crate::kernel::live;
+use crate::jupyter::live;
+use crate::lessons::Lesson;
+use crate::lessons::release::write_course;
 use crate::memory::available_memory;
 use crate::python;
 use crate::sandbox::cgroup::Cgroup;

@@ -13,7 +13,7 @@ use syn::{
     Signature, Stmt, Type, TypePtr, UseTree,
 };
 
-use crate::course::{cells, code_cells, text_of};
+use crate::lessons::{cells, code_cells, text_of};
 use crate::mutants::code::statements;
 
 /// Modules of the standard library, and a crate, that reach beyond an exercise.

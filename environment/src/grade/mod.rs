@@ -23,10 +23,10 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::checkout::Checkout;
-use crate::course::{self, Exercise, Lesson};
 use crate::home::{Home, write_atomically};
-use crate::kernel::installed::Installed;
-use crate::kernel::sources::source_key;
+use crate::jupyter::installed::Installed;
+use crate::jupyter::sources::source_key;
+use crate::lessons::{self, Exercise, Lesson};
 use crate::sandbox::Layer;
 use crate::ui::plain;
 use grader::Grader;
@@ -113,12 +113,12 @@ const NOT_GRADED: [&str; 3] = [UNREADABLE, NO_LESSON, GRADER_FAILED];
 pub fn grade(request: &Request) -> Result<()> {
     // Before anything else: what is missing may have to be installed.
     let layer = if request.unsandboxed { None } else { Some(Layer::best()?) };
-    let lessons = course::ready(request.lessons.as_deref(), None)?;
+    let lessons = lessons::ready(request.lessons.as_deref(), None)?;
     let folder = request.folder.as_path();
     let output = std::path::absolute(request.output.clone().unwrap_or_else(|| beside(folder)))?;
     let mut found = submission::find(folder, &output, &lessons)?;
     if let Some(wanted) = &request.lesson {
-        let wanted = &course::choose(&lessons, wanted)?.name;
+        let wanted = &lessons::choose(&lessons, wanted)?.name;
         found.retain(|s| s.lesson.as_ref() == Some(wanted));
         if found.is_empty() {
             bail!("no notebook in {} is for {wanted}", folder.display());

@@ -13,8 +13,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use super::names;
-use crate::course::{Lesson, cells, grade_id, is_python};
 use crate::home::{remove_if_there, write_atomically};
+use crate::lessons::{Lesson, cells, grade_id, is_python};
 use crate::run::find_notebooks;
 
 /// A notebook that was handed in.

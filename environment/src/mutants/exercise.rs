@@ -7,7 +7,7 @@ use syn::visit::Visit;
 use syn::{Item, Stmt};
 
 use super::code::{items, name_of, pointer, statements, text};
-use crate::course::{Lesson, code_cells, is, text_of};
+use crate::lessons::{Lesson, code_cells, is, text_of};
 
 /// A reference answer and its check.
 #[derive(Debug, Clone)]

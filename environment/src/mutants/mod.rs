@@ -25,9 +25,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
-use crate::course::{self, Lesson, text_of};
 use crate::home::{Home, non_empty_var};
-use crate::kernel::installed::Installed;
+use crate::jupyter::installed::Installed;
+use crate::lessons::{self, Lesson, text_of};
 use allowed::Allowed;
 use exercise::Code;
 use operators::Vocabulary;
@@ -60,7 +60,7 @@ pub fn mutants(request: &Request) -> Result<ExitCode> {
     };
     let scratch = target.join("mutants");
     let source = scratch.join("mutants.rs");
-    let subjects = subjects(&course::lessons(&checkout.notebooks())?, &request.lessons)?;
+    let subjects = subjects(&lessons::read_all(&checkout.notebooks())?, &request.lessons)?;
     let mut allowed = Vec::new();
     for subject in &subjects {
         allowed.push(read_allowed(&checkout, &subject.lesson)?);
@@ -85,10 +85,10 @@ pub fn mutants(request: &Request) -> Result<ExitCode> {
 fn subjects(lessons: &[Lesson], wanted: &[String]) -> Result<Vec<Subject>> {
     let chosen: Vec<&Lesson> = match wanted {
         [] => lessons.iter().collect(),
-        names => names.iter().map(|name| course::choose(lessons, name)).collect::<Result<_>>()?,
+        names => names.iter().map(|name| lessons::choose(lessons, name)).collect::<Result<_>>()?,
     };
     let mut vocabulary = Vocabulary::default();
-    for cell in lessons.iter().flat_map(|lesson| course::code_cells(&lesson.notebook)) {
+    for cell in lessons.iter().flat_map(|lesson| lessons::code_cells(&lesson.notebook)) {
         if let Ok(statements) = code::statements(&text_of(cell)) {
             vocabulary.read(&statements);
         }

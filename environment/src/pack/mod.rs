@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkout::Checkout;
 use crate::home::{Home, remove_if_there};
-use crate::kernel::sources::{Source, is_same, sources};
+use crate::jupyter::sources::{Source, is_same, sources};
 use crate::setup::{self, Request};
 use crate::ui::{human_size, human_time};
 use archive::set_modified;

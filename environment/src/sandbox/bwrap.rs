@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::Plan;
-use crate::kernel::installed::find_on;
+use crate::jupyter::installed::find_on;
 
 /// For temporary files that ask for no folder, and for shared memory.
 const SMALL_MIB: u64 = 256;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::PROCESSES;
-use crate::kernel::processes;
+use crate::jupyter::processes;
 use crate::memory::{CGROUPS, group_folder, own_group};
 
 const PREFIX: &str = "quantlab-";

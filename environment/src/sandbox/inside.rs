@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail};
 use super::visible::listed;
 use super::{Layer, Plan, landlock, relay, seccomp, work};
 use crate::home::{Home, write_with_mode};
-use crate::kernel::installed::Installed;
-use crate::kernel::{evcxr, links, processes};
+use crate::jupyter::installed::Installed;
+use crate::jupyter::{evcxr, links, processes};
 
 /// Runs a kernel by the plan on standard input, to its end.
 pub fn run() -> Result<ExitCode> {

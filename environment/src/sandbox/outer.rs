@@ -16,9 +16,9 @@ use serde_json::Value;
 use super::visible::visible;
 use super::{Layer, PROCESSES, Plan, Request, bwrap, cgroup};
 use crate::home::{Home, OWN_KERNELS, remove_if_there};
-use crate::kernel::installed::Installed;
-use crate::kernel::live;
-use crate::kernel::processes::inherit;
+use crate::jupyter::installed::Installed;
+use crate::jupyter::live;
+use crate::jupyter::processes::inherit;
 
 /// Runs the kernel of a connection file in a sandbox, to its end.
 pub fn launch(home: &Home, installed: &Installed, request: Request, connection_file: &Path) -> Result<ExitCode> {

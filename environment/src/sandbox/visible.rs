@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::home::Home;
-use crate::kernel::installed::Installed;
+use crate::jupyter::installed::Installed;
 
 /// Programs and libraries; no configuration but what programs are found and linked by.
 const SYSTEM: [&str; 15] = [

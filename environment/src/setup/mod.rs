@@ -23,8 +23,8 @@ use sha2::{Digest, Sha256};
 
 use crate::checkout::Checkout;
 use crate::home::{Home, remove_if_there};
-use crate::kernel::installed::{Installed, rustflags};
-use crate::kernel::{links, spec, warm};
+use crate::jupyter::installed::{Installed, rustflags};
+use crate::jupyter::{links, spec, warm};
 use crate::progress::{View, run_build};
 use crate::python;
 use crate::ui::{Steps, human_time, run_shown};

@@ -23,8 +23,8 @@ use super::toolchain::Toolchain;
 use super::{Plan, Request, digest};
 use crate::checkout::Checkout;
 use crate::home::{CURRENT, Home, IN_USE, SHARED, non_empty_var, remove_if_there, write_atomically};
-use crate::kernel::links::copy_keeping_time;
-use crate::kernel::sources::sources;
+use crate::jupyter::links::copy_keeping_time;
+use crate::jupyter::sources::sources;
 use crate::ui::{output_of, run_shown};
 
 const RELEASES: &str = "releases";

@@ -25,13 +25,14 @@ pub use decode_limit::DecodeLimit;
 pub use footprint::MemoryFootprint;
 pub use memory::{peak_memory, peak_memory_of, reset_peak_memory, resident_memory};
 pub use metrics::{Metrics, Runs, repeat};
-pub use perplexity::{Perplexity, PerplexityOptions, perplexity, perplexity_of_tokens};
+pub use perplexity::{Perplexity, perplexity, perplexity_of_tokens};
 pub use prompt::{Prompt, prompt_of_tokens};
 pub use prompts::{Prompts, TokenIds};
 pub use quality::{
     GreedyDifference, Percentiles, QualityComparison, compare_quality, compare_quality_of_tokens, greedy_differences,
 };
 pub use run_info::{BUILD, RunInfo};
+pub use scoring::PerplexityOptions;
 pub use statistics::Statistics;
 pub use timing::{Timing, TimingOptions, time_in_turn};
 pub use uncertain::Uncertain;

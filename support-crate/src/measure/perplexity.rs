@@ -6,30 +6,9 @@ use serde::Serialize;
 
 use super::RunInfo;
 use super::nll::batch_nll;
-use super::scoring::{Scored, score_windows};
+use super::scoring::{PerplexityOptions, Scored, score_windows};
 use crate::error::{Error, Result};
 use crate::model::{Loaded, LogitPositions};
-
-/// How the model reads texts. `PerplexityOptions::default()`: windows as long as the model's context, but at
-/// most 2048 tokens, moved by half their length, 8 at a time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PerplexityOptions {
-    /// Tokens that the model sees at once; if `None`, as many as its context has, but 2048 at most. A longer
-    /// text is cut. The logits of a window take `window * vocab_size * 4` bytes.
-    pub window: Option<usize>,
-    /// How far each window is moved; half a window if `None`. A smaller stride gives every token more
-    /// context and takes longer. Each token is scored once, whatever the stride.
-    pub stride: Option<usize>,
-    /// Windows that the model reads at once; fewer if their logits would take more than 24 MiB (256 MiB on a
-    /// GPU), and one if it takes no padding. The result depends on it by no more than float32's rounding.
-    pub batch_size: usize,
-}
-
-impl Default for PerplexityOptions {
-    fn default() -> Self {
-        Self { window: None, stride: None, batch_size: 8 }
-    }
-}
 
 /// How well a model predicts a text: the lower, the better.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -2,11 +2,31 @@
 
 use quantlab_kernels::{thread_scope, threads_granted};
 
-use super::PerplexityOptions;
 use super::windows::{Cut, Window, batches};
 use crate::error::{Error, Result};
 use crate::model::{Loaded, ModelInfo, TokenBatch};
 use crate::progress::Progress;
+
+/// How the model reads texts. `PerplexityOptions::default()`: windows as long as the model's context, but at
+/// most 2048 tokens, moved by half their length, 8 at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PerplexityOptions {
+    /// Tokens that the model sees at once; if `None`, as many as its context has, but 2048 at most. A longer
+    /// text is cut. The logits of a window take `window * vocab_size * 4` bytes.
+    pub window: Option<usize>,
+    /// How far each window is moved; half a window if `None`. A smaller stride gives every token more
+    /// context and takes longer. Each token is scored once, whatever the stride.
+    pub stride: Option<usize>,
+    /// Windows that the model reads at once; fewer if their logits would take more than 24 MiB (256 MiB on a
+    /// GPU), and one if it takes no padding. The result depends on it by no more than float32's rounding.
+    pub batch_size: usize,
+}
+
+impl Default for PerplexityOptions {
+    fn default() -> Self {
+        Self { window: None, stride: None, batch_size: 8 }
+    }
+}
 
 /// The results of all windows.
 pub(super) struct Scored<T> {

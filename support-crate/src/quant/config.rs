@@ -1,11 +1,5 @@
 //! Which layers of a model are quantized, and how.
 
-use std::str::FromStr;
-
-use serde_json::Value;
-
-use super::bitsandbytes;
-use super::format::{FORMATS, Format};
 use super::{AffineInt4, Calibration, FourBit, FourBitOptions, check_blocksize, check_threshold};
 use crate::error::{Error, Result};
 use crate::precision::Precision;
@@ -130,43 +124,8 @@ impl QuantizationConfig {
         QuantizationMethod::Int4 { group_size, int8_inputs: true }.into()
     }
 
-    /// Reads `quantization_config` of a `config.json`.
-    ///
-    /// # Errors
-    /// A `quant_method` that cannot be read, or a value that is not understood; the error names it.
-    pub fn from_json(value: &Value) -> Result<Self> {
-        let config = match value.get("quant_method").and_then(Value::as_str) {
-            None | Some(bitsandbytes::METHOD) => bitsandbytes::read(value)?,
-            Some(other) => {
-                return Err(Error::format(format!("checkpoints quantized with {other:?} are not supported"))
-                    .hint("only bitsandbytes checkpoints can be read"));
-            }
-        };
-        config.check()?;
-        Ok(config)
-    }
-
-    /// The entry for a `config.json`, as transformers writes it for bitsandbytes. A head in int8 is a key of this library's
-    /// own, `head`; a block size other than 64 is in the layers' quant states only.
-    ///
-    /// # Errors
-    /// A format that no checkpoint has.
-    pub fn to_json(&self) -> Result<Value> {
-        bitsandbytes::write(self).ok_or_else(|| {
-            Error::input(format!("{self}: bitsandbytes has no such format, so a config.json cannot express it"))
-                .hint("keep the model in full precision, and quantize it while it is loaded")
-        })
-    }
-
-    /// The row of [`FORMATS`]; for blocks or groups of another size, that of the same format.
-    pub fn format(&self) -> Option<&'static Format> {
-        let name = self.name();
-        let without_size = |name: &str| name.split('-').next().map(str::to_owned);
-        let same = FORMATS.iter().find(|format| format.name == name);
-        same.or_else(|| FORMATS.iter().find(|format| without_size(format.name) == without_size(&name)))
-    }
-
-    fn name(&self) -> String {
+    /// The format's name, with the size of its groups.
+    pub(super) fn name(&self) -> String {
         match &self.method {
             QuantizationMethod::LlmInt8 { .. } => "int8".to_owned(),
             QuantizationMethod::StaticInt8(_) => "static int8".to_owned(),
@@ -241,21 +200,6 @@ pub(super) fn names_any(skipped: &[String], module: &str) -> bool {
 fn names(skipped: &str, module: &str) -> bool {
     let last = module.rsplit('.').next();
     skipped == module || Some(skipped) == last || module.contains(&format!("{skipped}."))
-}
-
-/// Reads the names of [`FORMATS`] that can be made from weights alone.
-impl FromStr for QuantizationConfig {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let name = text.trim().to_ascii_lowercase();
-        let found = FORMATS.iter().find(|format| format.name == name).and_then(|format| format.config);
-        found.map(|config| config()).ok_or_else(|| {
-            let made = FORMATS.iter().filter(|format| format.config.is_some());
-            let known: Vec<&str> = made.map(|format| format.name).collect();
-            Error::input(format!("{text:?} is not a weight format")).hint(known.join(", "))
-        })
-    }
 }
 
 /// `nf4`, `fp4, double quantization`, `int8, head int8`, `static int8`, `int4-128`, `w4a8-32` ...

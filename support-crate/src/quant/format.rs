@@ -1,7 +1,10 @@
 //! The table of formats.
 
+use std::str::FromStr;
+
 use super::QuantizationConfig;
 use super::bitsandbytes;
+use crate::error::{Error, Result};
 
 /// A format that the weights of a model can be quantized to. Its arithmetic is a file of [`quant`](crate::quant), and
 /// the way a layer holds it a file of `model/quantized`.
@@ -81,6 +84,31 @@ pub const FORMATS: [Format; 8] = [
     },
     Format { name: "static int8", bits: 8, group: "a row", config: None, quant_method: None, in_libraries: false },
 ];
+
+impl QuantizationConfig {
+    /// The row of [`FORMATS`]; for blocks or groups of another size, that of the same format.
+    pub fn format(&self) -> Option<&'static Format> {
+        let name = self.name();
+        let without_size = |name: &str| name.split('-').next().map(str::to_owned);
+        let same = FORMATS.iter().find(|format| format.name == name);
+        same.or_else(|| FORMATS.iter().find(|format| without_size(format.name) == without_size(&name)))
+    }
+}
+
+/// Reads the names of [`FORMATS`] that can be made from weights alone.
+impl FromStr for QuantizationConfig {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let name = text.trim().to_ascii_lowercase();
+        let found = FORMATS.iter().find(|format| format.name == name).and_then(|format| format.config);
+        found.map(|config| config()).ok_or_else(|| {
+            let made = FORMATS.iter().filter(|format| format.config.is_some());
+            let known: Vec<&str> = made.map(|format| format.name).collect();
+            Error::input(format!("{text:?} is not a weight format")).hint(known.join(", "))
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests {

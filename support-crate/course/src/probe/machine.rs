@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use quantlab::error::{Error, Result};
 use quantlab::measure::Clock;
-use quantlab::model::{CausalLm, Hub, Loaded, ModelHub, Tokenizer, TokenizerUse};
+use quantlab::model::{Hub, ModelHub, Tokenizer, TokenizerUse};
 use quantlab::source::ModelFile;
-
-use super::ProbeModel;
 
 /// What work costs, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -216,16 +214,6 @@ impl Machine {
     pub fn failing_tokenizer() -> Result<Tokenizer> {
         let json = br#"{"version": "1.0", "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "?"}}"#;
         Tokenizer::read(&ModelFile::Bytes { name: "failing/tokenizer.json", bytes: Cow::Borrowed(json) })
-    }
-
-    /// A model on this machine with the tokenizer from [`tokenizer`](Self::tokenizer).
-    ///
-    /// # Errors
-    /// Those of [`tokenizer`](Self::tokenizer).
-    pub fn loaded(&self, model: impl FnOnce(ProbeModel) -> ProbeModel) -> Result<Loaded> {
-        let tokenizer = self.tokenizer()?;
-        let model: Box<dyn CausalLm> = Box::new(model(ProbeModel::new(self, tokenizer.vocab_size())));
-        Loaded::new(tokenizer, model, "probe", "float32")
     }
 
     fn tokenizer_used(&self, what: TokenizerUse) {

@@ -4,7 +4,8 @@ use std::fmt;
 
 use quantlab::error::{Error, Result};
 use quantlab::model::{
-    Architecture, CacheStorage, Device, Engine, EngineModel, Logits, ModelInfo, Precision, Step, TensorInfo,
+    Architecture, CacheStorage, CausalLm, Device, Engine, EngineModel, Loaded, Logits, ModelInfo, Precision, Step,
+    TensorInfo,
 };
 
 use super::{Machine, Pass};
@@ -87,6 +88,18 @@ impl ProbeModel {
     pub fn with_tensors(mut self, tensors: Vec<TensorInfo>) -> Self {
         self.tensors = tensors;
         self
+    }
+}
+
+impl Machine {
+    /// A model on this machine with the tokenizer from [`tokenizer`](Self::tokenizer).
+    ///
+    /// # Errors
+    /// Those of [`tokenizer`](Self::tokenizer).
+    pub fn loaded(&self, model: impl FnOnce(ProbeModel) -> ProbeModel) -> Result<Loaded> {
+        let tokenizer = self.tokenizer()?;
+        let model: Box<dyn CausalLm> = Box::new(model(ProbeModel::new(self, tokenizer.vocab_size())));
+        Loaded::new(tokenizer, model, "probe", "float32")
     }
 }
 

@@ -5,7 +5,7 @@
 
 use half::bf16;
 
-use super::gemm::Factor;
+use super::gemm::{Factor, factor};
 use crate::rounding::nearest_bf16;
 use crate::scratch::reused;
 #[cfg(target_arch = "x86_64")]
@@ -20,6 +20,12 @@ use crate::simd::{Scalar, Simd};
 pub struct Widened(f32);
 
 reused!(Widened);
+
+factor! {
+    /// Float32 in memory, whatever it is rounded to.
+    Widened: LANES in F32, load, load_part;
+    F32 of f32, zero, mul_add, sums;
+}
 
 impl Widened {
     /// The same number: a bfloat16 is the upper half of a float32.

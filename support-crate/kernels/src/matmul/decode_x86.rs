@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use half::bf16;
 
 use super::decode::{Decoded, Target, Widened, strided};
-use super::gemm::Factor;
+use super::gemm::{Factor, factor};
 use crate::rounding::nearest_bf16;
 use crate::scratch::reused;
 use crate::simd::{Avx2, Avx512, Avx512Bf16, Simd};
@@ -221,6 +221,11 @@ impl Decoded<Avx512Bf16> for bf16 {
 pub struct InWords(bf16);
 
 reused!(InWords);
+
+factor! {
+    InWords: BF16_LANES in Bf16, load_bf16, load_bf16_part;
+    F32 of f32, zero, bf16_dot, sums;
+}
 
 impl Target for InWords {
     #[inline(always)]

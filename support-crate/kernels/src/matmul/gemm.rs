@@ -4,9 +4,6 @@ use std::ops::{Add, Range};
 
 use half::{bf16, f16};
 
-use super::decode::Widened;
-#[cfg(target_arch = "x86_64")]
-use super::decode_x86::InWords;
 use crate::simd::Simd;
 use crate::sizes::hold_rows;
 use crate::strided::Block;
@@ -336,22 +333,14 @@ macro_rules! factor {
         }
     };
 }
+pub(super) use factor;
+
 factor! {
     f32: LANES in F32, load, load_part;
     F32 of f32, zero, mul_add, sums;
 }
 factor! {
-    /// Float32 in memory, whatever it is rounded to.
-    Widened: LANES in F32, load, load_part;
-    F32 of f32, zero, mul_add, sums;
-}
-factor! {
     bf16: BF16_LANES in Bf16, load_bf16, load_bf16_part;
-    F32 of f32, zero, bf16_dot, sums;
-}
-#[cfg(target_arch = "x86_64")]
-factor! {
-    InWords: BF16_LANES in Bf16, load_bf16, load_bf16_part;
     F32 of f32, zero, bf16_dot, sums;
 }
 factor! {

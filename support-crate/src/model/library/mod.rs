@@ -20,8 +20,8 @@ use super::weights::{StateTensor, UnreadTensor};
 use super::{CacheStorage, EngineModel, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo};
 use crate::error::Result;
 pub(super) use candle::Candle;
-pub(super) use operations::Operations;
-pub(super) use quantized::{FourBitTensors, Int8Tensors, QuantizedTensors};
+pub(super) use operations::{FourBitTensors, Int8Tensors, Operations};
+pub(super) use quantized::QuantizedTensors;
 pub(super) use torch::Torch;
 
 /// Keys and values of each layer, (B, J, capacity, D) each.

@@ -2,10 +2,38 @@
 
 use std::fmt;
 
-use super::{FourBitTensors, Int8Tensors};
 use crate::error::Result;
 use crate::model::weights::UnreadTensor;
 use crate::model::{Activation, Precision};
+
+/// A matrix (n, k) in blocks of 4-bit numbers that run over its rows.
+#[derive(Debug)]
+pub(in crate::model) struct FourBitTensors<T> {
+    /// Two numbers a byte, the last block filled up: (blocks * blocksize / 2), uint8.
+    pub packed: T,
+    /// (blocks, 1), float32
+    pub absmax: T,
+    /// What a code of 0 stands for, where that is not 0: (blocks, 1), float32.
+    pub minimum: Option<T>,
+    /// The two numbers of each byte, as parts of `absmax`: (256, 2), float32. Looking up a byte gives both in their
+    /// order; looking up half bytes would give two results, to be interleaved.
+    pub pairs: T,
+    pub blocks: usize,
+    pub blocksize: usize,
+    pub n: usize,
+    pub k: usize,
+}
+
+/// A matrix (n, k) of 8-bit numbers with a scale for each row.
+#[derive(Debug)]
+pub(in crate::model) struct Int8Tensors<T> {
+    /// The numbers, plus 128, because candle has no int8: (n, k), uint8.
+    pub shifted: T,
+    /// (1, n), float32
+    pub scb: T,
+    /// Columns in which any input reaches this are multiplied as they are; 0 for none.
+    pub threshold: f32,
+}
 
 /// The operations that a transformer is made of, as a tensor library has them.
 ///

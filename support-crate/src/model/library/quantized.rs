@@ -4,7 +4,7 @@
 
 use quantlab_kernels::Packed4Bit;
 
-use super::Operations;
+use super::{FourBitTensors, Int8Tensors, Operations};
 use crate::error::{Error, Result};
 use crate::model::quantized::{Operands, QuantizedWeight, StateBytes};
 use crate::model::weights::StateTensor;
@@ -23,35 +23,6 @@ pub(in crate::model) struct QuantizedTensors<T> {
 pub(in crate::model) enum Tensors<T> {
     FourBit(FourBitTensors<T>),
     Int8(Int8Tensors<T>),
-}
-
-/// A matrix (n, k) in blocks of 4-bit numbers that run over its rows.
-#[derive(Debug)]
-pub(in crate::model) struct FourBitTensors<T> {
-    /// Two numbers a byte, the last block filled up: (blocks * blocksize / 2), uint8.
-    pub packed: T,
-    /// (blocks, 1), float32
-    pub absmax: T,
-    /// What a code of 0 stands for, where that is not 0: (blocks, 1), float32.
-    pub minimum: Option<T>,
-    /// The two numbers of each byte, as parts of `absmax`: (256, 2), float32. Looking up a byte gives both in their
-    /// order; looking up half bytes would give two results, to be interleaved.
-    pub pairs: T,
-    pub blocks: usize,
-    pub blocksize: usize,
-    pub n: usize,
-    pub k: usize,
-}
-
-/// A matrix (n, k) of 8-bit numbers with a scale for each row.
-#[derive(Debug)]
-pub(in crate::model) struct Int8Tensors<T> {
-    /// The numbers, plus 128, because candle has no int8: (n, k), uint8.
-    pub shifted: T,
-    /// (1, n), float32
-    pub scb: T,
-    /// Columns in which any input reaches this are multiplied as they are; 0 for none.
-    pub threshold: f32,
 }
 
 /// What is added to int8 numbers so that they can be stored unsigned.

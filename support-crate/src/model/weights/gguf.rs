@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use quantlab_kernels::thread_scope;
 
 use super::convert::Wanted;
-use super::tensor_file::{Entry, Numbers};
+use super::entry::{Entry, Numbers};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::quant::restore_ggml;

@@ -5,6 +5,7 @@
 //! it are given back at once: loading needs little more memory than the weights themselves.
 
 mod convert;
+mod entry;
 mod gguf;
 mod random;
 mod tensor_file;

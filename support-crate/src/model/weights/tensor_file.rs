@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use memmap2::Mmap;
 use safetensors::{Dtype, SafeTensors};
 
 use super::convert::{self, Wanted};
+use super::entry::{Entry, Numbers};
 use super::gguf::{self, BlockRows};
 use crate::buffer::{Buffer, Mapped};
 use crate::error::{Context, Error, Result};
@@ -22,23 +22,6 @@ pub(super) struct TensorFile {
     tensors: BTreeMap<String, Entry>,
     /// Whether a tensor that holds a NaN or an infinity is an error.
     check_finite: bool,
-}
-
-/// What a file says of a tensor.
-pub(super) struct Entry {
-    pub numbers: Numbers,
-    pub shape: Vec<usize>,
-    /// Its bytes in the file.
-    pub range: Range<usize>,
-}
-
-/// How a file has the numbers of a tensor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Numbers {
-    /// One after the other.
-    Plain(Dtype),
-    /// In the blocks of a GGUF file. Where heads have `paired` rows each, these alternate between a head's halves.
-    Blocks { kind: GgmlType, paired: Option<usize> },
 }
 
 /// The tensors of a safetensors file.
@@ -241,6 +224,8 @@ impl Bytes {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     #[test]

@@ -3,8 +3,10 @@
 use super::drawing::axis::Axis;
 use super::drawing::chart::{Chart, Scale, chart_methods, check_value};
 use super::drawing::label::{Label, Place};
-use super::drawing::scene::{ACROSS, HEIGHT, Key, LONGEST_NAME, MARGIN, Mark, Scene, Stroke, WIDTH, Xy};
-use super::drawing::style::{INK, LABEL_SIZE, Look, format_of, ink_on, looks};
+use super::drawing::scene::{Key, Mark, Scene, Xy};
+use super::drawing::style::{
+    ACROSS, HEIGHT, INK, LABEL_SIZE, LONGEST_NAME, Look, MARGIN, Stroke, WIDTH, format_of, ink_on, looks,
+};
 use super::drawing::text::{Anchor, text_width};
 use crate::error::{Error, Result};
 use crate::report::number::{alike, magnitude, significant};

@@ -4,8 +4,8 @@ use plotters::style::Color;
 
 use super::drawing::axis::{Axis, Tick};
 use super::drawing::chart::{Chart, chart_methods, check_value};
-use super::drawing::scene::{Key, Mark, Scene, Stroke, Xy};
-use super::drawing::style::{MUTED, PALETTE, WHITE, looks, mixed};
+use super::drawing::scene::{Key, Mark, Scene, Xy};
+use super::drawing::style::{MUTED, PALETTE, Stroke, WHITE, looks, mixed};
 use crate::error::{Error, Result};
 use crate::report::{Estimate, Table};
 

@@ -3,8 +3,8 @@
 use super::bar::Layout;
 use super::drawing::chart::{Chart, chart_methods, check_value};
 use super::drawing::label::{Label, Place};
-use super::drawing::scene::{Key, Mark, Scene, Stroke};
-use super::drawing::style::{NOTE_SIZE, WHITE, ink_on, looks};
+use super::drawing::scene::{Key, Mark, Scene};
+use super::drawing::style::{NOTE_SIZE, Stroke, WHITE, ink_on, looks};
 use crate::error::{Error, Result};
 use crate::report::number::alike;
 use crate::report::{Cell, Estimate, Number, Table};

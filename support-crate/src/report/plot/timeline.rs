@@ -3,8 +3,8 @@
 use super::drawing::axis::Axis;
 use super::drawing::chart::{Chart, chart_methods, check_value};
 use super::drawing::label::{Label, Place};
-use super::drawing::scene::{Key, Mark, Scene, Stroke, WIDTH, Xy};
-use super::drawing::style::{INK, LABEL_SIZE, Look, PALETTE};
+use super::drawing::scene::{Key, Mark, Scene, Xy};
+use super::drawing::style::{INK, LABEL_SIZE, Look, PALETTE, Stroke, WIDTH};
 use super::drawing::text::{Anchor, BOLD, shortened};
 use crate::error::{Error, Result};
 use crate::measure::Timing;

@@ -2,8 +2,8 @@
 
 use super::drawing::chart::{Chart, chart_methods, check_value};
 use super::drawing::label::{Label, Place};
-use super::drawing::scene::{Key, Mark, Scene, Stroke, Xy};
-use super::drawing::style::{INK, Look, MUTED, PALETTE, looks};
+use super::drawing::scene::{Key, Mark, Scene, Xy};
+use super::drawing::style::{INK, Look, MUTED, PALETTE, Stroke, looks};
 use crate::error::Result;
 use crate::report::{Cell, Estimate, Table};
 

@@ -2,8 +2,7 @@
 //! forms of output (SVG, file, notebook cell).
 
 use super::axis::{Axis, LARGEST};
-use super::scene::ACROSS;
-use super::style::LABEL_SIZE;
+use super::style::{ACROSS, LABEL_SIZE};
 use crate::error::{Error, Result};
 use crate::report::display::{escape_html, show_blocks, svg_data_uri};
 use crate::report::number::labelled;

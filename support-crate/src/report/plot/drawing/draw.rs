@@ -12,8 +12,8 @@ use plotters::style::{Color, FontDesc, FontFamily, FontStyle, RGBColor, ShapeSty
 
 use super::axis::Axis;
 use super::chart::Chart;
-use super::scene::{CAP, Mark, Page, Scene, Stroke, WIDTH, hides};
-use super::style::{GRID, INK, LABEL_SIZE, Look, WHITE};
+use super::scene::{CAP, Mark, Page, Scene, hides};
+use super::style::{GRID, INK, LABEL_SIZE, Look, Stroke, WHITE, WIDTH};
 use super::text::{Anchor, Text, printable};
 use crate::error::{Error, Result};
 use crate::report::display::escape_html;

@@ -2,8 +2,8 @@
 
 use plotters::style::RGBColor;
 
-use super::scene::{Key, Mark, Page, Stroke, WIDTH, Xy};
-use super::style::{INK, LABEL_SIZE, MUTED};
+use super::scene::{Key, Mark, Page, Xy};
+use super::style::{INK, LABEL_SIZE, MUTED, Stroke, WIDTH};
 use super::text::{Anchor, Rect, Spot, Text, text_width};
 
 /// Words that belong to a place in the data.

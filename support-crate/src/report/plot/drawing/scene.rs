@@ -9,16 +9,11 @@ use plotters::style::{RGBAColor, RGBColor};
 use super::axis::Axis;
 use super::chart::Chart;
 use super::label::{LONGEST_END, Label, Place, places_along};
-use super::style::{INK, LABEL_SIZE, Look, MUTED, NOTE_SIZE, TITLE_SIZE};
+use super::style::{
+    ACROSS, Dash, HEIGHT, INK, LABEL_SIZE, LONGEST_NAME, Look, MARGIN, MUTED, NOTE_SIZE, Stroke, TITLE_SIZE, WIDTH,
+};
 use super::text::{Anchor, BOLD, Rect, Spot, Text, shortened, text_width, wrapped};
 
-pub(crate) const WIDTH: f64 = 720.0;
-pub(crate) const MARGIN: f64 = 18.0;
-/// The usual height of the data, and about its width.
-pub(crate) const HEIGHT: f64 = 290.0;
-pub(crate) const ACROSS: f64 = 600.0;
-/// Longer names beside the vertical axis are cut.
-pub(crate) const LONGEST_NAME: f64 = 280.0;
 /// The dashes of lines to compare with: the first, second, third of a picture.
 const REFERENCE_DASHES: [Dash; 3] = [(6, 4), (2, 4), (11, 3)];
 /// How far markers that would hide each other are moved apart, in pixels.
@@ -31,8 +26,6 @@ const ROW: f64 = 21.0;
 
 /// A place in the data's coordinates.
 pub(crate) type Xy = (f64, f64);
-/// Pixels drawn and pixels left out; none left out is a solid line.
-pub(crate) type Dash = (u32, u32);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Scene {
@@ -62,13 +55,6 @@ pub(crate) enum Mark {
     Block(Xy, Xy, RGBAColor),
     /// The space within a line that ends where it began.
     Area(Vec<Xy>, RGBAColor),
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stroke {
-    pub color: RGBColor,
-    pub width: f64,
-    pub dash: Dash,
 }
 
 /// The sign in front of a legend entry.
@@ -306,12 +292,6 @@ pub(crate) fn reference_stroke(index: usize) -> Stroke {
 /// Whether a marker hides so long an interval.
 pub(crate) fn hides(radius: f64, length: f64) -> bool {
     length <= 2.0 * radius + 1.5
-}
-
-impl Stroke {
-    pub fn new(color: RGBColor, width: f64) -> Self {
-        Self { color, width, dash: (0, 0) }
-    }
 }
 
 impl Key {

@@ -1,9 +1,8 @@
-//! Colours, markers and dashes. A format has its own in every picture; each series differs from the others in more than
+//! Sizes, colours, markers and dashes. A format has its own in every picture; each series differs from the others in more than
 //! its hue, so that a plot reads in grey and for readers who can tell few colours apart.
 
 use plotters::style::{Color, RGBAColor, RGBColor};
 
-use super::scene::{Dash, Stroke};
 use super::text::Spot;
 
 pub(crate) const WHITE: RGBColor = RGBColor(0xff, 0xff, 0xff);
@@ -11,9 +10,33 @@ pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 pub(crate) const MUTED: RGBColor = RGBColor(0x5f, 0x63, 0x6a);
 pub(crate) const GRID: RGBColor = RGBColor(0xe4, 0xe6, 0xe9);
 
+pub(crate) const WIDTH: f64 = 720.0;
+pub(crate) const MARGIN: f64 = 18.0;
+/// The usual height of the data, and about its width.
+pub(crate) const HEIGHT: f64 = 290.0;
+pub(crate) const ACROSS: f64 = 600.0;
+/// Longer names beside the vertical axis are cut.
+pub(crate) const LONGEST_NAME: f64 = 280.0;
+
 pub(crate) const TITLE_SIZE: f64 = 16.0;
 pub(crate) const LABEL_SIZE: f64 = 13.0;
 pub(crate) const NOTE_SIZE: f64 = 11.5;
+
+/// Pixels drawn and pixels left out; none left out is a solid line.
+pub(crate) type Dash = (u32, u32);
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stroke {
+    pub color: RGBColor,
+    pub width: f64,
+    pub dash: Dash,
+}
+
+impl Stroke {
+    pub fn new(color: RGBColor, width: f64) -> Self {
+        Self { color, width, dash: (0, 0) }
+    }
+}
 
 /// Solid, long dashes, dots, short dashes.
 const DASHES: [Dash; 4] = [(0, 0), (8, 4), (2, 3), (4, 3)];

@@ -70,7 +70,7 @@ impl Lesson {
 }
 
 /// All lessons in a folder, by name.
-pub fn lessons(dir: &Path) -> Result<Vec<Lesson>> {
+pub fn read_all(dir: &Path) -> Result<Vec<Lesson>> {
     let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let mut dirs: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|d| d.join(SOURCE).is_file()).collect();
     dirs.sort();
@@ -83,7 +83,7 @@ pub fn lessons(dir: &Path) -> Result<Vec<Lesson>> {
 /// The selected lessons (of the checkout, unless a folder is named), once none has a fault and set-up is finished.
 pub fn ready(lessons_dir: Option<&Path>, wanted: Option<&str>) -> Result<Vec<Lesson>> {
     let checkout = Checkout::find()?;
-    let all = lessons(lessons_dir.unwrap_or(&checkout.notebooks()))?;
+    let all = read_all(lessons_dir.unwrap_or(&checkout.notebooks()))?;
     let faults = markers::faults(&all);
     if !faults.is_empty() {
         bail!("the lessons have {} faults\n  {}", faults.len(), faults.join("\n  "));

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::home::{Home, write_atomically};
-use crate::kernel::crates;
+use crate::jupyter::crates;
 
 /// Stands for a kernel's own folder, which is another one each time.
 const FOLDER: &str = "{the kernel's folder}";

@@ -1,0 +1,24 @@
+//! How a file holds a tensor, whatever the container.
+
+use std::ops::Range;
+
+use safetensors::Dtype;
+
+use crate::source::GgmlType;
+
+/// What a file says of a tensor.
+pub(super) struct Entry {
+    pub numbers: Numbers,
+    pub shape: Vec<usize>,
+    /// Its bytes in the file.
+    pub range: Range<usize>,
+}
+
+/// How a file has the numbers of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// One after the other.
+    Plain(Dtype),
+    /// In the blocks of a GGUF file. Where heads have `paired` rows each, these alternate between a head's halves.
+    Blocks { kind: GgmlType, paired: Option<usize> },
+}
