@@ -22,7 +22,7 @@ const LOOKS: usize = 4000;
 
 /// The right to post jobs to a pool, as long as it is held.
 pub struct Turn {
-    pool: &'static Pool,
+    pool: &'static ThreadPool,
     _held: MutexGuard<'static, ()>,
     /// Whether a job is on offer. As this is not `Sync`, only the caller's thread has it; parts that run there may
     /// reach it, through a `thread_local!`, and must not post a job of their own.
@@ -56,7 +56,7 @@ impl Turn {
 }
 
 /// Threads of this process that help the one that computes.
-pub struct Pool {
+pub struct ThreadPool {
     /// Held by the caller whose jobs these are.
     turn: Mutex<()>,
     /// The number of the job and, in the lower half, of its next part.
@@ -86,9 +86,9 @@ const CLOSED: u64 = u32::MAX as u64;
 
 // SAFETY: the job is written only by the caller that has the turn, while the ticket is closed and no
 // helper is inside; helpers read it only inside, with the ticket open.
-unsafe impl Sync for Pool {}
+unsafe impl Sync for ThreadPool {}
 
-impl Pool {
+impl ThreadPool {
     pub const fn new() -> Self {
         Self {
             turn: Mutex::new(()),
@@ -256,8 +256,8 @@ mod tests {
     use crate::isa::Isa;
     use crate::threads::ThreadScope;
 
-    fn pool() -> &'static Pool {
-        Box::leak(Box::new(Pool::new()))
+    fn pool() -> &'static ThreadPool {
+        Box::leak(Box::new(ThreadPool::new()))
     }
 
     /// Enough multiplications that each of `count` is a part.

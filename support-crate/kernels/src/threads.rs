@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::isa::Isa;
-use crate::pool::{Pool, Turn};
+use crate::pool::{ThreadPool, Turn};
 use crate::strided::Divided;
 
-static POOL: Pool = Pool::new();
+static POOL: ThreadPool = ThreadPool::new();
 
 /// What was asked for; 0 until somebody asks.
 static WANTED: AtomicUsize = AtomicUsize::new(0);
@@ -91,7 +91,7 @@ pub struct ThreadScope {
 
 impl ThreadScope {
     /// At most `threads` threads, the caller's included.
-    pub(crate) fn of(pool: &'static Pool, threads: usize, isa: Isa) -> Self {
+    pub(crate) fn of(pool: &'static ThreadPool, threads: usize, isa: Isa) -> Self {
         let turn = if threads > 1 { pool.take_turn(threads - 1) } else { None };
         let threads = if turn.is_some() { threads } else { 1 };
         Self { turn, threads, isa }

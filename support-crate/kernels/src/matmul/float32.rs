@@ -6,7 +6,7 @@ use crate::simd::Dispatch;
 use crate::sizes;
 
 /// From this many rows of inputs on, it pays to copy them so that they are [`row_stride`] apart.
-const COPIED_APART: usize = 12;
+const MIN_COPIED_ROWS: usize = 12;
 
 /// 4 bytes a number.
 impl Weights for &[f32] {
@@ -19,7 +19,7 @@ impl Weights for &[f32] {
 fn multiply(weights: &[f32], product: Product<'_>) {
     let Product { scope, isa, x, k, .. } = product;
     let (m, stride) = (product.m(), row_stride::<f32>(isa, k));
-    let copy = (stride != k && m >= COPIED_APART).then(|| {
+    let copy = (stride != k && m >= MIN_COPIED_ROWS).then(|| {
         let mut copy = Scratch::<f32>::uninit(m * stride);
         split_rows(scope, &mut copy, (stride, k), &|row, out| out.copy_from_slice(&x[row * k..(row + 1) * k]));
         copy
