@@ -21,12 +21,12 @@ impl ModelIdentity {
 
 /// Keys and values, as the engine that computes with them keeps them. Nothing else can access them.
 #[derive(Debug)]
-pub struct CacheStorage(Box<dyn Kept>);
+pub struct CacheStorage(Box<dyn AnyStorage>);
 
 /// What an engine keeps: any type, which the engine can get back.
-trait Kept: Any + fmt::Debug + Send + Sync {}
+trait AnyStorage: Any + fmt::Debug + Send + Sync {}
 
-impl<T: Any + fmt::Debug + Send + Sync> Kept for T {}
+impl<T: Any + fmt::Debug + Send + Sync> AnyStorage for T {}
 
 impl CacheStorage {
     /// Wraps what an engine keeps for as long as the cache lives.
