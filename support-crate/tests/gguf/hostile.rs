@@ -36,30 +36,33 @@ fn headers() {
         ("does not begin with `GGUF`", b"PK\x03\x04".to_vec()),
         ("ends within its header", b"GGUF".to_vec()),
         ("ends within its header", b"GGUF\x03\0\0\0\x01".to_vec()),
-        ("of GGUF version 1", [b"GGUF\x01\0\0\0".to_vec(), vec![0; 16]].concat()),
-        ("of GGUF version 4", [b"GGUF\x04\0\0\0".to_vec(), vec![0; 16]].concat()),
-        ("the other byte order", [b"GGUF\0\0\0\x03".to_vec(), vec![0; 16]].concat()),
+        ("has GGUF version 1", [b"GGUF\x01\0\0\0".to_vec(), vec![0; 16]].concat()),
+        ("has GGUF version 4", [b"GGUF\x04\0\0\0".to_vec(), vec![0; 16]].concat()),
+        ("a big-endian GGUF file", [b"GGUF\0\0\0\x03".to_vec(), vec![0; 16]].concat()),
         ("promises 1152921504606846976 tensors", counted(HUGE, 0, 0)),
-        ("promises 1152921504606846976 entries of metadata", counted(0, HUGE, 0)),
+        ("promises 1152921504606846976 metadata entries", counted(0, HUGE, 0)),
         ("has 65537 tensors, more than any model", counted(65_537, 0, 65_537 * 24)),
-        ("has 65537 entries of metadata, more than any model", counted(0, 65_537, 65_537 * 13)),
+        ("has 65537 metadata entries, more than any model", counted(0, 65_537, 65_537 * 13)),
         ("metadata has `a` twice", plain().value("a", 0, &[1]).value("a", 0, &[1]).bytes()),
-        ("a name of 70000 bytes", plain().value(&long, 0, &[1]).bytes()),
-        ("`a`: a value of the unknown type 13", plain().value("a", 13, &[1]).bytes()),
-        ("`a`: a yes or no that is 2", plain().value("a", 7, &[2]).bytes()),
-        ("`a`: a text that is not UTF-8", plain().value("a", 8, &[[1].as_slice(), &[0; 7], &[0xff]].concat()).bytes()),
+        ("a name has 70000 bytes", plain().value(&long, 0, &[1]).bytes()),
+        ("`a`: a value has the unknown type 13", plain().value("a", 13, &[1]).bytes()),
+        ("`a`: a boolean has the value 2", plain().value("a", 7, &[2]).bytes()),
+        ("`a`: a string is not UTF-8", plain().value("a", 8, &[[1].as_slice(), &[0; 7], &[0xff]].concat()).bytes()),
         ("`a`: it ends within its header", plain().value("a", 8, &HUGE.to_le_bytes()).bytes()),
-        ("`a`: an array of arrays", plain().value("a", 9, &array(9, 1)).bytes()),
-        ("`a`: an array of the unknown type 13", plain().value("a", 9, &array(13, 1)).bytes()),
-        ("promises 1152921504606846976 entries of an array", plain().value("a", 9, &array(4, HUGE)).bytes()),
-        ("promises 1152921504606846976 entries of an array", plain().value("a", 9, &array(8, HUGE)).bytes()),
-        ("an array of 4194305 entries, more than any vocabulary", plain().value("a", 9, &many).bytes()),
-        ("an array with 18446744073709551615", plain().value("a", 9, &[array(10, 1), vec![0xff; 8]].concat()).bytes()),
+        ("`a`: arrays of arrays", plain().value("a", 9, &array(9, 1)).bytes()),
+        ("`a`: an array has the unknown type 13", plain().value("a", 9, &array(13, 1)).bytes()),
+        ("promises 1152921504606846976 array entries", plain().value("a", 9, &array(4, HUGE)).bytes()),
+        ("promises 1152921504606846976 array entries", plain().value("a", 9, &array(8, HUGE)).bytes()),
+        ("an array has 4194305 entries, more than any vocabulary", plain().value("a", 9, &many).bytes()),
+        (
+            "an array has the number 18446744073709551615",
+            plain().value("a", 9, &[array(10, 1), vec![0xff; 8]].concat()).bytes(),
+        ),
         ("`general.alignment` is 7", plain().value("general.alignment", 4, &7_u32.to_le_bytes()).bytes()),
         ("`general.alignment` is 0", plain().value("general.alignment", 4, &0_u32.to_le_bytes()).bytes()),
         ("`general.alignment` is -32", plain().value("general.alignment", 5, &(-32_i32).to_le_bytes()).bytes()),
         ("`general.alignment` is true", plain().value("general.alignment", 7, &[1]).bytes()),
-        ("a name of 70000 bytes", plain().tensor(&long, &[8], 0, 0).data(32).bytes()),
+        ("a name has 70000 bytes", plain().tensor(&long, &[8], 0, 0).data(32).bytes()),
         ("has 5 dimensions", plain().tensor("a", &[1; 5], 0, 0).bytes()),
         ("the unknown format number 99", plain().tensor("a", &[32], 99, 0).bytes()),
         // Formats that ggml had once, and one that only inputs are rounded to.
@@ -71,7 +74,7 @@ fn headers() {
         ("lies beyond the end", plain().tensor("a", &[2, 32], 2, 0).data(35).bytes()),
         ("lies beyond the end", plain().tensor("a", &[1 << 62, 32], 0, 0).data(35).bytes()),
         ("lies beyond the end", plain().tensor("a", &[32], 2, u64::MAX - 5).data(35).bytes()),
-        ("begins at 1, which is no multiple of 32", plain().tensor("a", &[32], 2, 1).data(64).bytes()),
+        ("begins at 1, which is not a multiple of 32", plain().tensor("a", &[32], 2, 1).data(64).bytes()),
         ("there are two tensors `a`", plain().tensor("a", &[8], 0, 0).tensor("a", &[8], 0, 32).data(64).bytes()),
         ("`a` and `b` overlap", plain().tensor("a", &[16], 0, 0).tensor("b", &[8], 0, 32).data(64).bytes()),
         ("`b` and `a` overlap", plain().tensor("a", &[8], 0, 32).tensor("b", &[64], 0, 0).data(256).bytes()),
@@ -89,13 +92,15 @@ fn models_of_another_kind() {
         llama,
         &[
             ("lacks `general.architecture`", |file| file.remove("general.architecture")),
-            ("`general.architecture` is 7, not a text", |file| file.set("general.architecture", 7_u32)),
-            ("architecture \"mamba\"; hint: read are llama", |file| file.set("general.architecture", "mamba")),
+            ("`general.architecture` is 7, not a string", |file| file.set("general.architecture", 7_u32)),
+            ("architecture \"mamba\" are not supported; hint: supported architectures are llama", |file| {
+                file.set("general.architecture", "mamba")
+            }),
             ("lacks `qwen2.context_length`", |file| file.set("general.architecture", "qwen2")),
-            ("it is one part of several", |file| file.set("split.count", 3_u16)),
-            ("`split.count` is the text \"2\", not a size", |file| file.set("split.count", "2")),
-            ("a mixture of experts", |file| file.set("llama.expert_count", 8_u32)),
-            ("its layers see only 16 tokens", |file| file.set("llama.attention.sliding_window", 16_u32)),
+            ("it is one of several parts", |file| file.set("split.count", 3_u16)),
+            ("`split.count` is the string \"2\", not a size", |file| file.set("split.count", "2")),
+            ("mixtures of experts are not supported", |file| file.set("llama.expert_count", 8_u32)),
+            ("its layers attend to only 16 tokens", |file| file.set("llama.attention.sliding_window", 16_u32)),
             ("`llama.attention.sliding_window` is a list of 2 numbers, not a size", |file| {
                 file.set("llama.attention.sliding_window", vec![16_u32, 64]);
             }),
@@ -111,9 +116,11 @@ fn sizes() {
         &[
             ("lacks `llama.block_count`", |file| file.remove("llama.block_count")),
             ("lacks `llama.attention.head_count`", |file| file.remove("llama.attention.head_count")),
-            ("32 numbers for 3 heads", |file| file.set("llama.attention.head_count", 3_u32)),
-            ("32 numbers for 0 heads", |file| file.set("llama.attention.head_count", 0_u32)),
-            ("32 numbers for 1152921504606846976 heads", |file| file.set("llama.attention.head_count", HUGE)),
+            ("its 32 hidden numbers cannot be divided among 3 heads", |file| {
+                file.set("llama.attention.head_count", 3_u32)
+            }),
+            ("cannot be divided among 0 heads", |file| file.set("llama.attention.head_count", 0_u32)),
+            ("cannot be divided among 1152921504606846976 heads", |file| file.set("llama.attention.head_count", HUGE)),
             ("the number of heads is 1152921504606846976", |file| {
                 file.set("llama.attention.head_count", HUGE);
                 file.set("llama.attention.key_length", 16_u32);
@@ -127,7 +134,7 @@ fn sizes() {
                 file.set("llama.attention.head_count_kv", 3_u32);
             }),
             ("number of key-value heads is 0", |file| file.set("llama.attention.head_count_kv", 0_u32)),
-            ("4 heads cannot share 3 heads of keys and values evenly", |file| {
+            ("4 heads cannot share 3 key-value heads evenly", |file| {
                 file.set("llama.attention.head_count", 4_u32);
                 file.set("llama.attention.head_count_kv", 3_u32);
             }),
@@ -137,7 +144,7 @@ fn sizes() {
             ("k_proj.weight` has shape [16, 32], expected [32, 32]", |file| {
                 file.set("llama.attention.head_count", 1_u32);
             }),
-            ("only 8 of a head's 16 numbers turn", |file| file.set("llama.rope.dimension_count", 8_u32)),
+            ("only 8 of a head's 16 numbers are rotated", |file| file.set("llama.rope.dimension_count", 8_u32)),
             ("the context is 0", |file| file.set("llama.context_length", 0_u32)),
             ("the context is 1152921504606846976", |file| file.set("llama.context_length", HUGE)),
             ("the intermediate size is 1152921504606846976", |file| file.set("llama.feed_forward_length", HUGE)),
@@ -170,7 +177,7 @@ fn numbers() {
             ("`rope_theta` is inf; it must be positive", |file| file.set("llama.rope.freq_base", f64::MAX)),
             ("`rope_theta` is 0; it must be positive", |file| file.set("llama.rope.freq_base", 0.0_f32)),
             ("`rope_theta` is -10000; it must be positive", |file| file.set("llama.rope.freq_base", -1e4_f32)),
-            ("`llama.rope.freq_base` is the text \"many\", not a number", |file| {
+            ("`llama.rope.freq_base` is the string \"many\", not a number", |file| {
                 file.set("llama.rope.freq_base", "many");
             }),
             ("lacks `llama.attention.layer_norm_rms_epsilon`", |file| {
@@ -200,7 +207,7 @@ fn numbers() {
                 file.set("llama.rope.scaling.type", "default");
                 file.set("llama.rope.scaling.factor", 4.0_f32);
             }),
-            ("`llama.rope.scaling.type` is 1, not a text", |file| file.set("llama.rope.scaling.type", 1_u32)),
+            ("`llama.rope.scaling.type` is 1, not a string", |file| file.set("llama.rope.scaling.type", 1_u32)),
         ],
     );
 }
@@ -212,20 +219,24 @@ fn tensors() {
         &[
             ("it has no tensor `token_embd.weight`", |file| file.drop_tensor("token_embd.weight")),
             ("has no tensor `model.layers.1.mlp.up_proj.weight`", |file| file.drop_tensor("blk.1.ffn_up.weight")),
-            ("`blk.1.attn_x.weight` is no part", |file| file.rename("blk.1.attn_q.weight", "blk.1.attn_x.weight")),
-            ("`blk.01.attn_q.weight` is no part", |file| file.rename("blk.1.attn_q.weight", "blk.01.attn_q.weight")),
-            ("`blk.-1.attn_q.weight` is no part", |file| file.rename("blk.1.attn_q.weight", "blk.-1.attn_q.weight")),
-            ("`output` is no part", |file| file.rename("output.weight", "output")),
+            ("`blk.1.attn_x.weight` does not belong", |file| file.rename("blk.1.attn_q.weight", "blk.1.attn_x.weight")),
+            ("`blk.01.attn_q.weight` does not belong", |file| {
+                file.rename("blk.1.attn_q.weight", "blk.01.attn_q.weight")
+            }),
+            ("`blk.-1.attn_q.weight` does not belong", |file| {
+                file.rename("blk.1.attn_q.weight", "blk.-1.attn_q.weight")
+            }),
+            ("`output` does not belong", |file| file.rename("output.weight", "output")),
             // Without its own head, the model would have the embedding for one.
-            ("`output.weighs` is no part", |file| file.rename("output.weight", "output.weighs")),
-            ("`Output.weight` is no part", |file| file.rename("output.weight", "Output.weight")),
+            ("`output.weighs` does not belong", |file| file.rename("output.weight", "output.weighs")),
+            ("`Output.weight` does not belong", |file| file.rename("output.weight", "Output.weight")),
             // Parts of other families, and biases of parts that have none.
-            ("`blk.0.attn_q_norm.weight` is no part", |file| file.add("blk.0.attn_q_norm.weight", &[16], F32)),
-            ("`blk.0.ffn_gate_exps.weight` is no part", |file| {
+            ("`blk.0.attn_q_norm.weight` does not belong", |file| file.add("blk.0.attn_q_norm.weight", &[16], F32)),
+            ("`blk.0.ffn_gate_exps.weight` does not belong", |file| {
                 file.add("blk.0.ffn_gate_exps.weight", &[2, 64, 32], F32)
             }),
-            ("`blk.0.ffn_norm.bias` is no part", |file| file.add("blk.0.ffn_norm.bias", &[32], F32)),
-            ("`output.bias` is no part", |file| file.add("output.bias", &[16], F32)),
+            ("`blk.0.ffn_norm.bias` does not belong", |file| file.add("blk.0.ffn_norm.bias", &[32], F32)),
+            ("`output.bias` does not belong", |file| file.add("output.bias", &[16], F32)),
             ("its rotary angles are in a tensor", |file| file.add("rope_freqs.weight", &[8], F32)),
             // What one layer has, all have.
             ("has no tensor `model.layers.0.self_attn.k_proj.bias`", |file| {
@@ -248,7 +259,9 @@ fn tensors() {
         &[
             ("has no tensor `model.layers.1.self_attn.k_proj.bias`", |file| file.drop_tensor("blk.1.attn_k.bias")),
             ("has shape [32], expected [16]", |file| file.add("blk.0.attn_k.bias", &[QUERIES], F32)),
-            ("`blk.0.attn_output.bias` does not belong to a qwen2", |file| file.add("blk.0.attn_output.bias", &[32], F32)),
+            ("`blk.0.attn_output.bias` does not belong to a qwen2", |file| {
+                file.add("blk.0.attn_output.bias", &[32], F32)
+            }),
             ("`blk.1.ffn_down.bias` does not belong to a qwen2", |file| file.add("blk.1.ffn_down.bias", &[32], F32)),
         ],
     );
@@ -271,16 +284,16 @@ fn tokenizers() {
         llama,
         &[
             ("lacks `tokenizer.ggml.model`", |file| file.remove("tokenizer.ggml.model")),
-            ("its tokenizer is of the kind \"llama\"", |file| file.set("tokenizer.ggml.model", "llama")),
-            ("lacks `tokenizer.ggml.pre`; hint: without it, nobody knows", |file| file.remove("tokenizer.ggml.pre")),
-            ("as \"gpt-9\" does; hint: known are gpt-2, smollm", |file| file.set("tokenizer.ggml.pre", "gpt-9")),
-            ("as \"\" does", |file| file.set("tokenizer.ggml.pre", "")),
-            ("`tokenizer.ggml.pre` is 2, not a text", |file| file.set("tokenizer.ggml.pre", 2_u32)),
+            ("its tokenizer has the type \"llama\"", |file| file.set("tokenizer.ggml.model", "llama")),
+            ("lacks `tokenizer.ggml.pre`; hint: it says how text is split", |file| file.remove("tokenizer.ggml.pre")),
+            ("like \"gpt-9\"; hint: supported are gpt-2, smollm", |file| file.set("tokenizer.ggml.pre", "gpt-9")),
+            ("like \"\"", |file| file.set("tokenizer.ggml.pre", "")),
+            ("`tokenizer.ggml.pre` is 2, not a string", |file| file.set("tokenizer.ggml.pre", 2_u32)),
             ("lacks `tokenizer.ggml.tokens`", |file| file.remove("tokenizer.ggml.tokens")),
-            ("`tokenizer.ggml.tokens` is a list of 16 numbers, not texts", |file| {
+            ("`tokenizer.ggml.tokens` is a list of 16 numbers, not strings", |file| {
                 file.set("tokenizer.ggml.tokens", TYPES.to_vec());
             }),
-            ("a vocabulary of 1048577 tokens", |file| {
+            ("its vocabulary has 1048577 tokens", |file| {
                 file.set("tokenizer.ggml.tokens", vec![""; (1 << 20) + 1]);
                 file.remove("tokenizer.ggml.token_type");
             }),
@@ -299,35 +312,49 @@ fn tokenizers() {
                 tokens(file, &[]);
                 file.set("tokenizer.ggml.merges", Vec::<&str>::new());
             }),
-            ("has not one number for each token", |file| file.set("tokenizer.ggml.token_type", TYPES[..15].to_vec())),
-            ("has not one number for each token", |file| file.set("tokenizer.ggml.token_type", vec![1.0_f32; 16])),
-            ("16385 tokens that are no parts of words", |file| {
+            ("does not have one number for each token", |file| {
+                file.set("tokenizer.ggml.token_type", TYPES[..15].to_vec())
+            }),
+            ("does not have one number for each token", |file| {
+                file.set("tokenizer.ggml.token_type", vec![1.0_f32; 16])
+            }),
+            ("16385 tokens that are not parts of words", |file| {
                 let names: Vec<String> = (0..16_385).map(|id| format!("<{id}>")).collect();
                 tokens(file, &names.iter().map(String::as_str).collect::<Vec<_>>());
                 file.set("tokenizer.ggml.token_type", vec![3_i32; 16_385]);
             }),
             ("lacks `tokenizer.ggml.merges`", |file| file.remove("tokenizer.ggml.merges")),
-            ("a merge, \"a z\", of what are no tokens", |file| file.set("tokenizer.ggml.merges", vec!["a b", "a z"])),
-            ("a merge, \"z a\", of what are no tokens", |file| file.set("tokenizer.ggml.merges", vec!["z a"])),
-            ("a merge, \"b a\", of what are no tokens", |file| file.set("tokenizer.ggml.merges", vec!["b a"])),
-            ("a merge, \"a b c\", of what are no tokens", |file| file.set("tokenizer.ggml.merges", vec!["a b c"])),
-            ("a merge, \"ab\", of what are no tokens", |file| file.set("tokenizer.ggml.merges", vec!["ab"])),
+            ("the merge \"a z\" does not join two tokens into a third", |file| {
+                file.set("tokenizer.ggml.merges", vec!["a b", "a z"])
+            }),
+            ("the merge \"z a\" does not join two tokens into a third", |file| {
+                file.set("tokenizer.ggml.merges", vec!["z a"])
+            }),
+            ("the merge \"b a\" does not join two tokens into a third", |file| {
+                file.set("tokenizer.ggml.merges", vec!["b a"])
+            }),
+            ("the merge \"a b c\" does not join two tokens into a third", |file| {
+                file.set("tokenizer.ggml.merges", vec!["a b c"])
+            }),
+            ("the merge \"ab\" does not join two tokens into a third", |file| {
+                file.set("tokenizer.ggml.merges", vec!["ab"])
+            }),
             // A token that only fills the vocabulary up is none.
-            ("of what are no tokens", |file| {
+            ("does not join two tokens into a third", |file| {
                 let filled = [&TOKENS[..14], &["[PAD14]", "a[PAD14]"]].concat();
                 file.set("tokenizer.ggml.tokens", filled);
                 file.set("tokenizer.ggml.token_type", [&TYPES[..14], &[5, 1]].concat());
                 file.set("tokenizer.ggml.merges", [&MERGES[..], &["a [PAD14]"]].concat());
             }),
             ("ends each text with a token", |file| file.set("tokenizer.ggml.add_eos_token", true)),
-            ("`tokenizer.ggml.add_bos_token` is 1, not yes or no", |file| {
+            ("`tokenizer.ggml.add_bos_token` is 1, not a boolean", |file| {
                 file.set("tokenizer.ggml.add_bos_token", 1_u32)
             }),
             ("lacks `tokenizer.ggml.bos_token_id`", |file| {
                 file.set("tokenizer.ggml.add_bos_token", true);
                 file.remove("tokenizer.ggml.bos_token_id");
             }),
-            ("token 16 begins each text; there is no such", |file| {
+            ("token 16 is to begin each text, but there is no such token", |file| {
                 file.set("tokenizer.ggml.add_bos_token", true);
                 file.set("tokenizer.ggml.bos_token_id", 16_u32);
             }),
@@ -336,7 +363,7 @@ fn tokenizers() {
                 file.set("tokenizer.ggml.pre", "llama-bpe");
                 file.remove("tokenizer.ggml.bos_token_id");
             }),
-            ("`tokenizer.ggml.eos_token_id` is the text \"end\", not a size", |file| {
+            ("`tokenizer.ggml.eos_token_id` is the string \"end\", not a size", |file| {
                 file.set("tokenizer.ggml.eos_token_id", "end");
             }),
             ("`tokenizer.ggml.eot_token_id` is -1, not a size", |file| file.set("tokenizer.ggml.eot_token_id", -1_i32)),
