@@ -35,8 +35,8 @@ macro_rules! isas {
         impl<K: FloatKernel> Dispatch<K> for Isa {
             #[inline]
             fn dispatch(self, kernel: K) {
-                // SAFETY: the value exists, so the processor has the instructions.
                 match self {
+                    // SAFETY: the value exists, so the processor has the instructions.
                     $(Self::$set($simd) => unsafe { $floats.enabled(kernel) },)+
                 }
             }
