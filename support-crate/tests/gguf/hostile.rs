@@ -5,12 +5,12 @@ use std::fs;
 use quantlab::error::ErrorKind;
 use quantlab::source::Gguf;
 
-use crate::writer::{F32, MERGES, Q8_0, QUERIES, TOKENS, TYPES, Writer, array, llama, load_bytes, plain, qwen2};
+use crate::writer::{Case, F32, MERGES, Q8_0, QUERIES, TOKENS, TYPES, Writer, array, llama, load_bytes, plain, qwen2};
 
 const HUGE: u64 = 1 << 60;
 
 /// Each change makes a good file one that is refused in these words.
-fn refused(good: fn() -> Writer, cases: &[(&str, fn(&mut Writer))]) {
+fn refused(good: fn() -> Writer, cases: &[Case]) {
     good().load().unwrap();
     for (said, change) in cases {
         let mut file = good();

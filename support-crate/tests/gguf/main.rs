@@ -92,7 +92,7 @@ fn blocks_are_multiplied_as_they_are() {
     assert_eq!(own.num_parameters, full.num_parameters);
     assert!(own.parameter_bytes + own.quant_state_bytes < full.parameter_bytes / 3, "{own:?}");
     assert!(own.bytes_per_token < full.bytes_per_token / 3, "{own:?}");
-    let error = loaded.save_pretrained(&tempfile::tempdir().unwrap().path().join("saved")).unwrap_err();
+    let error = loaded.save_pretrained(tempfile::tempdir().unwrap().path().join("saved")).unwrap_err();
     assert!(error.to_string().contains("GGUF") && error.hint_text().unwrap().contains("dequantize"), "{error}");
 }
 

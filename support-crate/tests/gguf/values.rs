@@ -8,7 +8,7 @@ use quantlab::model::{LoadOptions, Loaded, LogitPositions, Positions, TokenBatch
 
 use crate::common;
 use crate::common::copy::{CONFIG, TOKENIZER, WEIGHTS};
-use crate::writer::{END, F32, KEYS, QUERIES, SAY, TYPES, Writer, floats, llama, load_bytes, qwen2};
+use crate::writer::{Case, END, F32, KEYS, QUERIES, SAY, TYPES, Writer, floats, llama, load_bytes, qwen2};
 
 fn logits(loaded: &Loaded) -> Vec<f32> {
     let tokens = TokenBatch::single(&[7, 3, 12, 0]).unwrap();
@@ -24,7 +24,7 @@ fn frequencies(file: &Writer) -> Vec<f32> {
 
 #[test]
 fn settings_that_change_nothing() {
-    let cases: &[(&str, fn(&mut Writer))] = &[
+    let cases: &[Case] = &[
         ("one part of one", |file| file.set("split.count", 1_u16)),
         ("no experts", |file| file.set("llama.expert_count", 0_u32)),
         ("a window over all of the context", |file| file.set("llama.attention.sliding_window", 64_u32)),

@@ -7,6 +7,9 @@ use quantlab::model::{DecoderConfig, LoadOptions, Loaded, load_model};
 use quantlab::source::{ModelFiles, ModelId};
 use tempfile::TempDir;
 
+/// What is said or meant, and how a file becomes so.
+pub type Case = (&'static str, fn(&mut Writer));
+
 /// Formats of numbers, and how many bytes those of 32 numbers take.
 pub const F32: (u32, usize) = (0, 128);
 pub const Q4_0: (u32, usize) = (2, 18);
