@@ -101,6 +101,6 @@ mod tests {
         std::fs::write(dir.path().join("bwrap"), "").unwrap();
         let path = std::env::join_paths([Path::new("/nowhere"), dir.path()]).unwrap();
         assert_eq!(program(&path).unwrap(), dir.path().join("bwrap"));
-        assert!(program(OsStr::new("/nowhere")).unwrap_err().to_string().contains("no folder of PATH"));
+        assert!(program(OsStr::new("/nowhere")).unwrap_err().to_string().contains("not on the PATH"));
     }
 }
