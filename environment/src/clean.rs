@@ -1,12 +1,12 @@
 //! `cargo lab clean`: lists what set-up made, then removes it.
 
 use std::fs;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::IsTerminal;
 
 use anyhow::{Context, Result, bail};
 
 use crate::home::{Home, remove_if_there};
-use crate::ui::human_size;
+use crate::ui::{human_size, is_confirmed};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
 const OURS: [&str; 26] = [
@@ -55,11 +55,7 @@ pub fn clean(yes: bool) -> Result<()> {
         if !std::io::stdin().is_terminal() {
             bail!("nothing was removed: cannot ask without a terminal\n  try: cargo lab clean --yes");
         }
-        print!("Remove these? The next set-up makes them again. [y/N] ");
-        std::io::stdout().flush()?;
-        let mut answer = String::new();
-        std::io::stdin().lock().read_line(&mut answer)?;
-        if !answer.trim().eq_ignore_ascii_case("y") {
+        if !is_confirmed("Remove these? The next set-up makes them again.")? {
             println!("Nothing was removed.");
             return Ok(());
         }

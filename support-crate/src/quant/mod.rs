@@ -39,7 +39,7 @@ pub use config::{Head, QuantizationConfig, QuantizationMethod};
 pub use float::Float;
 pub use format::{FORMATS, Format};
 pub use ggml::restore_ggml;
-pub(crate) use ggml::{GgmlLayout, MAX_BLOCK, codes as ggml_codes, factors as ggml_factors, steps as ggml_steps};
+pub(crate) use ggml::{GgmlLayout, codes as ggml_codes, factors as ggml_factors, steps as ggml_steps};
 pub use int8::{Int8Rows, int8_matmul_reference, quantize_rows_int8};
 pub(crate) use llm_int8::check_threshold;
 pub use llm_int8::{Int8Tokens, llm_int8_linear_reference};

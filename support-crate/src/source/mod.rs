@@ -96,6 +96,13 @@ impl ModelId {
     }
 }
 
+impl ModelFiles {
+    /// One of [`others`](Self::others), if it is there.
+    pub(crate) fn other(&self, name: &str) -> Option<&ModelFile> {
+        self.others.iter().find(|(other, _)| *other == name).map(|(_, file)| file)
+    }
+}
+
 impl ModelFile {
     /// Bytes compiled into the library.
     pub fn embedded(name: &'static str, bytes: &'static [u8]) -> Self {

@@ -59,8 +59,8 @@ enum OneOrMore {
 
 impl GenerationConfig {
     fn of(files: &ModelFiles) -> Result<Self> {
-        match files.others.iter().find(|(name, _)| *name == "generation_config.json") {
-            Some((_, file)) => serde_json::from_slice(&file.read()?).context(|| file.to_string()),
+        match files.other("generation_config.json") {
+            Some(file) => serde_json::from_slice(&file.read()?).context(|| file.to_string()),
             None => Ok(Self::default()),
         }
     }

@@ -54,12 +54,11 @@ impl ChatTemplate {
     /// # Errors
     /// None came with it; a `tokenizer_config.json` that is damaged.
     pub(super) fn of(files: &ModelFiles) -> Result<Self> {
-        let file = |name: &str| files.others.iter().find(|(other, _)| *other == name).map(|(_, file)| file);
-        let config: Value = match file("tokenizer_config.json") {
+        let config: Value = match files.other("tokenizer_config.json") {
             Some(config) => serde_json::from_slice(&config.read()?).context(|| config.to_string())?,
             None => Value::Null,
         };
-        let source = match file("chat_template.jinja") {
+        let source = match files.other("chat_template.jinja") {
             Some(template) => Some(String::from_utf8_lossy(&template.read()?).into_owned()),
             None => source_of(&config).map(str::to_owned),
         };

@@ -218,11 +218,9 @@ impl<'a, S: Store> Loader<'a, S> {
         let ([n, k], bytes) = (weight.shape(), weight.code_bytes());
         let (matrix, state) = self.store.quantized(weight)?;
         self.counts.parameters += if is_copy { 0 } else { n * k };
-        self.counts.bytes += bytes;
         self.counts.quant_state += state.all;
         self.counts.unread += state.unread;
-        let tensor = TensorInfo::plain(name, TensorKind::Parameter, &[n, k], size_of::<u8>());
-        self.counts.tensors.push(TensorInfo { numel: bytes, ..tensor });
+        self.count_bytes(name, [n, k], bytes);
         Ok(Matrix::Quantized(matrix))
     }
 
@@ -238,10 +236,8 @@ impl<'a, S: Store> Loader<'a, S> {
                 let (rows, _) = self.weights.blocks(name, shape)?;
                 let (bytes, mapped) = rows.bytes();
                 self.counts.parameters += shape[0] * shape[1];
-                self.counts.bytes += bytes;
                 self.counts.mapped += mapped;
-                let tensor = TensorInfo::plain(name, TensorKind::Parameter, &shape, size_of::<u8>());
-                self.counts.tensors.push(TensorInfo { numel: bytes, ..tensor });
+                self.count_bytes(name, shape, bytes);
                 Ok(keep(rows))
             }
             _ => self.matrix(name, shape, false),
@@ -271,6 +267,13 @@ impl<'a, S: Store> Loader<'a, S> {
             NormKind::Rms => None,
         };
         Ok(Norm { name: self.module(part), scale, shift })
+    }
+
+    /// Counts a tensor as what stores it, which is not a number each.
+    fn count_bytes(&mut self, name: &str, shape: [usize; 2], bytes: usize) {
+        let tensor = TensorInfo::plain(name, TensorKind::Parameter, &shape, size_of::<u8>());
+        self.counts.bytes += bytes;
+        self.counts.tensors.push(TensorInfo { numel: bytes, ..tensor });
     }
 
     fn count(&mut self, name: &str, shape: &[usize], dtype: Precision) {

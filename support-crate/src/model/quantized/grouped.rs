@@ -9,7 +9,7 @@ use super::{Operands, QuantizedWeight, StateBytes, no_checkpoint};
 use crate::buffer::{Plain, Pooled};
 use crate::error::{Error, Result};
 use crate::model::weights::{BlockRows, StateTensor};
-use crate::quant::{AffineInt4, GgmlLayout, MAX_BLOCK, ggml_codes, ggml_factors, ggml_steps};
+use crate::quant::{AffineInt4, GgmlLayout, ggml_codes, ggml_factors, ggml_steps};
 
 /// A matrix of integers in groups, multiplied with inputs of 8 bits.
 #[derive(Debug)]
@@ -118,7 +118,6 @@ impl GroupedMatrix {
                 ggml_codes(kind, bytes, codes);
             }
         })?;
-        debug_assert!(len <= MAX_BLOCK);
         let factors = |pick: fn((f16, f16)) -> f16| {
             let factors = in_panels(n, k / len, |row, part| pick(ggml_factors(kind, block(row, part))))?;
             if check_finite && factors.iter().any(|factor| !factor.is_finite()) {

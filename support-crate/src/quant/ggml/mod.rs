@@ -43,7 +43,7 @@ impl GgmlLayout {
 }
 
 /// The most numbers in a block.
-pub(crate) const MAX_BLOCK: usize = 256;
+const MAX_BLOCK: usize = 256;
 
 /// Restores whole blocks to float32.
 ///
