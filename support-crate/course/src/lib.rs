@@ -30,6 +30,7 @@ pub mod probe;
 mod proof;
 mod score;
 mod self_check;
+mod tables;
 
 pub use lesson_1::*;
 pub use lesson_2::*;
@@ -42,18 +43,3 @@ pub use proof::tell_key;
 pub(crate) use score::Point;
 pub use score::Score;
 pub use self_check::SelfCheck;
-
-use quantlab::measure::Statistics;
-use quantlab::report::Estimate;
-
-/// Seconds to milliseconds, with the interval.
-fn milliseconds(seconds: Statistics) -> Estimate {
-    Estimate::from(seconds) * 1e3
-}
-
-/// How many tokens go through the model for m new ones after a prompt of n: n + m - 1 with the cache, and the sum of n,
-/// n + 1, ... n + m - 1 without.
-fn tokens_computed(n: usize, m: usize) -> (usize, usize) {
-    let steps = m.saturating_sub(1);
-    (n + steps, m * n + m * steps / 2)
-}

@@ -85,4 +85,27 @@ impl Runs {
             runs,
         })
     }
+
+    /// How many times as long these runs took as those of `other`, round by round. If both took turns, what slows a whole
+    /// round down cancels out.
+    ///
+    /// ```
+    /// use quantlab::measure::{Metrics, Runs};
+    ///
+    /// let of = |seconds: [f64; 2]| Runs::of(seconds.map(|seconds| Metrics::of(10, seconds)).to_vec());
+    /// assert_eq!(of([0.5, 1.0])?.ratio_to(&of([0.25, 0.5])?)?.median, 2.0);
+    /// # Ok::<(), quantlab::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// More runs of one than of the other.
+    pub fn ratio_to(&self, other: &Self) -> Result<Statistics> {
+        let (runs, others) = (self.runs.len(), other.runs.len());
+        if runs != others {
+            return Err(Error::input(format!("{runs} runs cannot be compared with {others}"))
+                .hint("time what you compare in turns, as `time_in_turn` does: one run of each in every round"));
+        }
+        let rounds = self.runs.iter().zip(&other.runs);
+        Statistics::of(&rounds.map(|(run, other)| run.total_latency_s / other.total_latency_s).collect::<Vec<_>>())
+    }
 }

@@ -25,7 +25,7 @@ pub use report::{
 pub use self_checks::{self_check_cache, self_check_lengths, self_check_precision};
 pub use timing::check_time_generate;
 
-use quantlab::error::{Error, Result};
+use quantlab::error::Result;
 use quantlab::measure::{Runs, Statistics};
 use quantlab::model::Device;
 
@@ -83,16 +83,6 @@ impl PrecisionRun {
     /// # Errors
     /// The rows have no rounds in common.
     pub fn speed_up_over(&self, base: &Self) -> Result<Statistics> {
-        ratios(&base.runs, &self.runs)
+        base.runs.ratio_to(&self.runs)
     }
-}
-
-/// How many times as long `slow` took as `fast`, round by round.
-fn ratios(slow: &Runs, fast: &Runs) -> Result<Statistics> {
-    if slow.runs.len() != fast.runs.len() {
-        return Err(Error::input(format!("{} runs cannot be compared with {}", slow.runs.len(), fast.runs.len()))
-            .hint("time what you compare in turns: one run of each in every round"));
-    }
-    let of_round = slow.runs.iter().zip(&fast.runs).map(|(slow, fast)| slow.total_latency_s / fast.total_latency_s);
-    Statistics::of(&of_round.collect::<Vec<_>>())
 }

@@ -1,20 +1,12 @@
 //! Tables, plots and findings of the lesson, made from the numbers of a run.
 
 use quantlab::error::Result;
-use quantlab::measure::{BUILD, Bandwidth, DecodeLimit, RunInfo, Runs, Statistics, Timing};
+use quantlab::measure::{BUILD, Bandwidth, DecodeLimit, Runs, Statistics, Timing};
 use quantlab::model::{Engine, Loaded, threads};
 use quantlab::report::{BarPlot, Estimate, Summary, Table};
 
-use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig, ratios};
-use crate::{milliseconds, tokens_computed};
-
-/// What the intervals of a table are.
-fn intervals_of(runs: Option<&Runs>) -> String {
-    let Some(Statistics { n, confidence, .. }) = runs.map(|runs| runs.latency_s) else {
-        return "no runs yet".to_owned();
-    };
-    format!("medians of {n} runs with their {:.0}% intervals", 100.0 * confidence)
-}
+use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig};
+use crate::tables::{intervals_of, milliseconds, new_tokens_of, small_print, tokens_computed, tokens_saved};
 
 /// New tokens of the runs of a table, in its title.
 fn new_tokens(runs: Option<&Runs>) -> String {
@@ -30,7 +22,7 @@ pub fn lengths_table(rows: &[LengthRun], loaded: &Loaded) -> Table {
         .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))
         .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
         .column("per new token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
-        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first)))
+        .note(small_print(loaded, first))
 }
 
 /// t(n, m) = prefill + (m - 1) decode steps, beside the measurement: the formula takes every step to cost what the
@@ -62,22 +54,18 @@ pub fn latency_formula_table(timings: &[Timing]) -> Table {
 /// What the cache saves: tokens computed by the formula, times as measured, and both ratios.
 pub fn cache_table(rows: &[CacheRun], loaded: &Loaded) -> Result<Table> {
     let first = rows.first().map(|row| &row.with_cache);
-    let computed = || rows.iter().map(|row| tokens_computed(row.prompt_tokens, new_tokens_of(&row.with_cache)));
-    let measured = rows.iter().map(|row| ratios(&row.without_cache, &row.with_cache)).collect::<Result<Vec<_>>>()?;
+    let lengths = || rows.iter().map(|row| (row.prompt_tokens, new_tokens_of(&row.with_cache)));
+    let measured = rows.iter().map(|row| row.without_cache.ratio_to(&row.with_cache)).collect::<Result<Vec<_>>>()?;
     Ok(Table::new(format!("What the KV cache saves{}", new_tokens(first)))
         .column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens))
-        .column("computed with cache", "tokens", computed().map(|(with, _)| with))
-        .column("without", "tokens", computed().map(|(_, without)| without))
-        .column("formula", "times", computed().map(|(with, without)| without as f64 / with as f64))
+        .column("computed with cache", "tokens", lengths().map(|(n, m)| tokens_computed(n, m).0))
+        .column("without", "tokens", lengths().map(|(n, m)| tokens_computed(n, m).1))
+        .column("formula", "times", lengths().map(|(n, m)| tokens_saved(n, m)))
         .decimals("formula", 1)
         .column("with cache", "ms", rows.iter().map(|row| milliseconds(row.with_cache.latency_s)))
         .column("without cache", "ms", rows.iter().map(|row| milliseconds(row.without_cache.latency_s)))
         .column("measured", "times", measured)
-        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
-}
-
-fn new_tokens_of(runs: &Runs) -> usize {
-    runs.runs.first().map_or(0, |run| run.tokens_generated)
+        .note(small_print(loaded, first)))
 }
 
 /// The precision sweep of several models, with the limit that memory sets to each row.
@@ -229,12 +217,11 @@ pub fn latency_summary(
         ));
     }
     if let Some(CacheRun { prompt_tokens, with_cache, without_cache }) = cache.last() {
-        let (with, without) = tokens_computed(*prompt_tokens, new_tokens_of(with_cache));
         summary = summary.point(format!(
             "After a prompt of {prompt_tokens} tokens, generating without the cache took {:.1} times as long, where {:.1} \
              times as many tokens were computed.",
-            ratios(without_cache, with_cache)?.median,
-            without as f64 / with as f64,
+            without_cache.ratio_to(with_cache)?.median,
+            tokens_saved(*prompt_tokens, new_tokens_of(with_cache)),
         ));
     }
     if let [base, others @ ..] = rows {

@@ -2,7 +2,7 @@
 
 use quantlab::measure::{Bandwidth, DecodeLimit, Runs};
 
-use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig, ratios};
+use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig};
 use crate::SelfCheck;
 
 /// Bandwidth and decode rate are measured at two times, between which a machine drifts.
@@ -31,7 +31,7 @@ pub fn self_check_lengths(rows: &[LengthRun], config: &SweepConfig) -> SelfCheck
 pub fn self_check_cache(rows: &[CacheRun]) -> SelfCheck {
     let check = SelfCheck::new("with and without the cache");
     let [first, .., last] = rows else { return check };
-    let saved = |row: &CacheRun| ratios(&row.without_cache, &row.with_cache).map_or(f64::NAN, |ratio| ratio.median);
+    let saved = |row: &CacheRun| row.without_cache.ratio_to(&row.with_cache).map_or(f64::NAN, |ratio| ratio.median);
     check
         .that("the cache made every prompt's run faster", rows.iter().all(|row| saved(row) > 1.0))
         .that("it saves more after the longest prompt than after the shortest", saved(last) > saved(first))

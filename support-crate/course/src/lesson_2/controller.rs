@@ -9,7 +9,7 @@ use quantlab::model::{LoadOptions, Loaded, ModelHub, best_device, calibrate};
 use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
 use quantlab::report::{BarPlot, Table};
 
-use super::report::{QuantizationReport, ablation_point, batching_point, ratio_of_latencies};
+use super::report::{QuantizationReport, ablation_point, batching_point};
 use super::{
     AblationRun, BatchRun, EdgePrompt, ExerciseConfig, LengthComparison, ModelPpl, ScenarioRun, in_turn,
     probe_edge_prompts, time_batch, time_batches,
@@ -210,7 +210,7 @@ fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Table {
 
 /// Findings with their numbers, which also determine the wording.
 fn takeaways(report: &QuantizationReport) -> Result<Vec<String>> {
-    let faster = ratio_of_latencies(&report.baseline, &report.quantized)?;
+    let faster = report.baseline.ratio_to(&report.quantized)?;
     let told =
         if faster.low > 1.0 || faster.high < 1.0 { "" } else { ", which the interval does not distinguish from 1" };
     let mut points = vec![format!(

@@ -85,9 +85,9 @@ impl BatchRun {
     /// How many times the throughput of another batch size this one reached: the same prompts, round by round.
     ///
     /// # Errors
-    /// No runs.
+    /// As [`Runs::ratio_to`].
     pub fn gain_over(&self, other: &Self) -> Result<Statistics> {
-        report::ratio_of_latencies(&other.runs, &self.runs)
+        other.runs.ratio_to(&self.runs)
     }
 }
 

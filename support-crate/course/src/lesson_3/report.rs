@@ -66,19 +66,8 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
     ]);
     for (name, loaded, timing) in models {
         let runs = &timing.runs;
-        if runs.runs.len() != first.runs.runs.len() {
-            return Err(Error::input(format!(
-                "{name} has {} runs, but the first one has {}",
-                runs.runs.len(),
-                first.runs.runs.len()
-            ))
-            .hint("time them together, with `time_in_turn`"));
-        }
-        let rounds = first.runs.runs.iter().zip(&runs.runs);
-        let times: Vec<f64> = rounds.map(|(first, run)| first.total_latency_s / run.total_latency_s).collect();
-        let by_bytes = bytes(first_model) / bytes(loaded);
-        table =
-            table.row((*name, runs.latency_s, runs.tokens_per_s, runs.per_token_ms, Statistics::of(&times)?, by_bytes));
+        let (times, by_bytes) = (first.runs.ratio_to(runs)?, bytes(first_model) / bytes(loaded));
+        table = table.row((*name, runs.latency_s, runs.tokens_per_s, runs.per_token_ms, times, by_bytes));
     }
     let Statistics { n, confidence, .. } = first.runs.latency_s;
     Ok(table

@@ -7,7 +7,7 @@ use quantlab::measure::{Bandwidth, DecodeLimit, RunInfo, Statistics, TimingOptio
 use quantlab::model::Loaded;
 use quantlab::report::{LinePlot, Table, TradeOff};
 
-use crate::milliseconds;
+use crate::tables::milliseconds;
 
 /// Times models that take turns, each under the name of its configuration.
 ///

@@ -12,7 +12,6 @@ use super::{AblationRun, BatchRun, EdgeRun, LengthComparison, ModelPpl, Scenario
 
 pub use quality::{ScalesRow, batching_summary, quantization_summary, scales_table};
 pub(super) use quality::{ablation_point, batching_point};
-pub(super) use tables::ratio_of_latencies;
 pub use tables::{
     FormatRow, ablation_table, batching_plot, batching_table, cache_plot, cache_savings_table, edge_table,
     formats_plot, formats_table, int8_table, padded_tokens, padding_table, waiting_plot,

@@ -7,8 +7,8 @@ use quantlab::measure::{
 use quantlab::model::Loaded;
 use quantlab::report::{Estimate, Summary, Table};
 
-use super::tables::{intervals_of, ratio_of_latencies};
 use crate::lesson_2::{AblationRun, BatchRun, FormatRow};
+use crate::tables::intervals_of;
 
 /// One way to find scales: how far the model is from the baseline, and how fast.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Table {
         .note(format!(
             "{} | {tokens} tokens predicted, with 95% intervals | throughput: {}",
             first.map_or_else(String::new, |timing| timing.run.to_string()),
-            intervals_of(first.map(|timing| &timing.runs.tokens_per_s))
+            intervals_of(first.map(|timing| &timing.runs))
         ))
 }
 
@@ -153,7 +153,7 @@ pub(in crate::lesson_2) fn ablation_point(ablation: &[AblationRun]) -> Option<St
         ablation.iter().find(is_it).map(|row| &row.runs)
     };
     let (left, right, uncached) = (runs(true, Left)?, runs(true, Right)?, runs(false, Left)?);
-    let (cache, side) = (ratio_of_latencies(uncached, left).ok()?, ratio_of_latencies(right, left).ok()?);
+    let (cache, side) = (uncached.ratio_to(left).ok()?, right.ratio_to(left).ok()?);
     let told = if side.low <= 1.0 && side.high >= 1.0 { "not told apart" } else { "told apart" };
     Some(format!(
         "Without the KV cache, a batch took {:.2} [{:.2}, {:.2}] times as long; padded on the right, {:.2} times as long \

@@ -9,25 +9,7 @@ use quantlab::model::Loaded;
 use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
 
 use crate::lesson_2::{AblationRun, BatchRun, EdgeRun, Int8Vector};
-use crate::{milliseconds, tokens_computed};
-
-/// What the intervals of a table are.
-pub(super) fn intervals_of(statistics: Option<&Statistics>) -> String {
-    statistics.map_or_else(
-        || "no runs yet".to_owned(),
-        |Statistics { n, confidence, .. }| format!("medians of {n} with their {:.0}% intervals", 100.0 * confidence),
-    )
-}
-
-/// How many times as large one is as the other: ratios of runs that took turns, round by round, if both have as many
-/// runs.
-///
-/// # Errors
-/// No runs.
-pub(in crate::lesson_2) fn ratio_of_latencies(a: &Runs, b: &Runs) -> Result<Statistics> {
-    let ratios = a.runs.iter().zip(&b.runs).map(|(a, b)| a.total_latency_s / b.total_latency_s);
-    Statistics::of(&ratios.collect::<Vec<_>>())
-}
+use crate::tables::{intervals_of, milliseconds, new_tokens_of, small_print, tokens_saved};
 
 /// Numbers and their int8 forms: how far the grids are from them, and what a dot product with `weights` gives.
 ///
@@ -119,7 +101,7 @@ pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> 
         .note(format!(
             "{} | {} | memory with scales | {bandwidth}",
             RunInfo::of_all(rows.iter().map(|row| &row.timing.run)),
-            intervals_of(rows.first().map(|row| &row.timing.decode_tokens_per_s))
+            intervals_of(rows.first().map(|row| &row.timing.runs))
         ))
 }
 
@@ -137,24 +119,18 @@ pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> R
 
 /// The four settings of cache and padding.
 pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Table {
-    let first = rows.first().map(|row| &row.runs.latency_s);
+    let first = rows.first().map(|row| &row.runs);
     Table::new("Cache and padding: all prompts as one batch")
         .column("setting", "", rows.iter().map(AblationRun::setting))
         .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))
         .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
         .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
-        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first)))
+        .note(small_print(loaded, first))
 }
 
 fn with_cache(rows: &[AblationRun], use_cache: bool) -> Option<&Runs> {
     let wanted = |row: &&AblationRun| row.use_cache == use_cache && row.padding_side == PaddingSide::Left;
     rows.iter().find(wanted).map(|row| &row.runs)
-}
-
-/// How many times as many tokens go through the model without the cache, for m new ones after a prompt of n.
-fn tokens_saved(n: usize, m: usize) -> f64 {
-    let (with, without) = tokens_computed(n, m);
-    without as f64 / with as f64
 }
 
 /// What the cache saves at each prompt length: by counting tokens, and as measured.
@@ -168,13 +144,11 @@ pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) 
     ]);
     for (tokens, rows) in rows {
         let (Some(with), Some(without)) = (with_cache(rows, true), with_cache(rows, false)) else { continue };
-        let new_tokens = with.runs.first().map_or(0, |run| run.tokens_generated);
-        let saved = tokens_saved(*tokens, new_tokens);
-        let times = ratio_of_latencies(without, with)?;
+        let (saved, times) = (tokens_saved(*tokens, new_tokens_of(with)), without.ratio_to(with)?);
         table = table.row((*tokens, milliseconds(with.latency_s), milliseconds(without.latency_s), saved, times));
     }
-    let first = rows.first().and_then(|(_, rows)| with_cache(rows, true)).map(|runs| &runs.latency_s);
-    Ok(table.decimals("tokens saved", 1).note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first))))
+    let first = rows.first().and_then(|(_, rows)| with_cache(rows, true));
+    Ok(table.decimals("tokens saved", 1).note(small_print(loaded, first)))
 }
 
 /// Latency by prompt length, with the cache and without, on logarithmic axes.
@@ -236,7 +210,7 @@ pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<L
     let (mut sizes, mut ratios) = (Vec::new(), Vec::new());
     for (model, rows) in models {
         let Some(one) = rows.first() else { continue };
-        let times = rows.iter().map(|row| ratio_of_latencies(&one.runs, &row.runs)).collect::<Result<Vec<_>>>()?;
+        let times = rows.iter().map(|row| one.runs.ratio_to(&row.runs)).collect::<Result<Vec<_>>>()?;
         plot = plot.series(*model, rows.iter().map(|row| row.batch_size).zip(times.iter().copied()))?;
         sizes.extend(rows.iter().map(|row| row.batch_size));
         ratios.extend(times);
@@ -279,18 +253,18 @@ pub fn padded_tokens(loaded: &Loaded, prompts: &[&str], batch_size: usize) -> Re
 
 /// The same prompts, cut into batches in two ways: tokens that go through the model in prefill, and what that takes.
 pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Table {
-    let first = rows.first().map(|(_, _, runs)| &runs.latency_s);
+    let first = rows.first().map(|(_, _, runs)| runs);
     Table::new("Uneven prompts: as they come, and sorted by length")
         .column("batches", "", rows.iter().map(|(name, _, _)| *name))
         .column("prefill, padding included", "tokens", rows.iter().map(|(_, tokens, _)| *tokens))
         .column("latency", "ms", rows.iter().map(|(_, _, runs)| milliseconds(runs.latency_s)))
         .column("throughput", "tokens/s", rows.iter().map(|(_, _, runs)| runs.tokens_per_s))
-        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first)))
+        .note(small_print(loaded, first))
 }
 
 /// Prompts at the edge, with what stands out.
 pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Table {
-    let first = rows.first().map(|row| &row.runs.latency_s);
+    let first = rows.first().map(|row| &row.runs);
     Table::new("Prompts at the edge")
         .column("prompt", "", rows.iter().map(|row| &row.name))
         .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))
@@ -298,17 +272,5 @@ pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Table {
         .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
         .column("speed", "", rows.iter().map(|row| &row.speed_note))
         .column("text", "", rows.iter().map(|row| &row.text_note))
-        .note(format!("{} | {}", RunInfo::of(loaded), intervals_of(first)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cache_saves_what_counting_says() {
-        // With: 4 + 2 tokens. Without: 4 + 5 + 6.
-        assert!((tokens_saved(4, 3) - 15.0 / 6.0).abs() < 1e-12);
-        assert!((tokens_saved(4, 1) - 1.0).abs() < 1e-12);
-    }
+        .note(small_print(loaded, first))
 }

@@ -1,0 +1,53 @@
+//! What the tables and plots of several lessons have in common.
+
+use quantlab::measure::{RunInfo, Runs, Statistics};
+use quantlab::model::Loaded;
+use quantlab::report::Estimate;
+
+/// Seconds to milliseconds, with the interval.
+pub(crate) fn milliseconds(seconds: Statistics) -> Estimate {
+    Estimate::from(seconds) * 1e3
+}
+
+/// How many tokens go through the model for m new ones after a prompt of n: n + m - 1 with the cache, and the sum of n,
+/// n + 1, ... n + m - 1 without.
+pub(crate) fn tokens_computed(n: usize, m: usize) -> (usize, usize) {
+    let steps = m.saturating_sub(1);
+    (n + steps, m * n + m * steps / 2)
+}
+
+/// How many times as many tokens go through the model without the cache.
+pub(crate) fn tokens_saved(n: usize, m: usize) -> f64 {
+    let (with, without) = tokens_computed(n, m);
+    without as f64 / with as f64
+}
+
+/// How many new tokens each run made.
+pub(crate) fn new_tokens_of(runs: &Runs) -> usize {
+    runs.runs.first().map_or(0, |run| run.tokens_generated)
+}
+
+/// What the intervals of a table are whose first row has these runs.
+pub(crate) fn intervals_of(first: Option<&Runs>) -> String {
+    let Some(Statistics { n, confidence, .. }) = first.map(|runs| runs.latency_s) else {
+        return "no runs yet".to_owned();
+    };
+    format!("medians of {n} runs with their {:.0}% intervals", 100.0 * confidence)
+}
+
+/// The small print of a table whose rows were all measured on one model.
+pub(crate) fn small_print(loaded: &Loaded, first: Option<&Runs>) -> String {
+    format!("{} | {}", RunInfo::of(loaded), intervals_of(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_saves_what_counting_says() {
+        // With: 4 + 2 tokens. Without: 4 + 5 + 6.
+        assert!((tokens_saved(4, 3) - 15.0 / 6.0).abs() < 1e-12);
+        assert!((tokens_saved(4, 1) - 1.0).abs() < 1e-12);
+    }
+}
