@@ -19,6 +19,7 @@ macro_rules! wrong {
 mod card;
 mod cases;
 mod evidence;
+mod failures;
 mod figure;
 pub mod lesson_1;
 pub mod lesson_2;
@@ -36,8 +37,8 @@ pub use lesson_1::*;
 pub use lesson_2::*;
 pub use lesson_3::*;
 pub use lesson_4::*;
+pub(crate) use outcome::Verdict;
 pub use outcome::{Complaint, ask, attempt, attempt_or};
-pub(crate) use outcome::{Verdict, must_fail, taken_for_success};
 pub use prediction::Prediction;
 pub use proof::tell_key;
 pub(crate) use score::Point;

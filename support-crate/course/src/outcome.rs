@@ -34,22 +34,14 @@ impl Complaint {
     pub(crate) fn unless<M: Into<String>>(holds: bool, message: impl FnOnce() -> M) -> Result<(), Self> {
         if holds { Ok(()) } else { Err(Self::wrong(message())) }
     }
-}
 
-/// Checks that an answer returned an error, as it must; if it returned a value, `message` says what is wrong with that.
-pub(crate) fn must_fail<T, M: Into<String>>(got: Result<T, Complaint>, message: impl FnOnce(T) -> M) -> Verdict {
-    match got {
-        Err(Complaint::Failed(_)) => Ok(()),
-        Err(complaint) => Err(complaint),
-        Ok(value) => Err(Complaint::wrong(message(value))),
+    /// The complaint about an error that nobody asked for: `say` gets its message. Any other complaint stays what it is.
+    pub(crate) fn if_failed(self, say: impl FnOnce(&str) -> String) -> Self {
+        match self {
+            Self::Failed(message) => Self::Wrong(say(&message)),
+            other => other,
+        }
     }
-}
-
-/// The complaint about an answer that took a `failure` for a success: either one that an `Err` told it of, or (if it
-/// was not `told`) one that it has to notice.
-pub(crate) fn taken_for_success(failure: &str, told: bool, returned: &str) -> String {
-    let what = if told { "pass errors on with `?`" } else { "return an `Err`" };
-    format!("{failure}, but you returned {returned} as if all was well: {what}")
 }
 
 impl fmt::Display for Complaint {

@@ -3,6 +3,7 @@
 use quantlab::error::Result;
 use quantlab::model::{Device, Precision, ResolvedDtype};
 
+use crate::failures::error_of;
 use crate::{Complaint, Score, Verdict, ask};
 
 /// Not only the first GPU.
@@ -120,19 +121,12 @@ const UNKNOWN: [&str; 15] = [
 
 fn unknown(ask: &Ask<'_>) -> Verdict {
     for (name, device) in UNKNOWN.into_iter().flat_map(|name| DEVICES.map(|device| (name, device))) {
-        match ask(name, device) {
-            Ok(resolved) => {
-                return wrong!(
-                    "{name:?} is not one of the three precisions, but it became {} on {device}",
-                    resolved.dtype
-                );
-            }
-            Err(Complaint::Failed(message)) if message.contains(name) => {}
-            Err(Complaint::Failed(message)) => {
-                return wrong!("the error does not repeat the name {name:?}: {message}");
-            }
-            Err(complaint) => return Err(complaint),
-        }
+        let message = error_of(ask(name, device), |resolved| {
+            format!("{name:?} is not one of the three precisions, but it became {} on {device}", resolved.dtype)
+        })?;
+        Complaint::unless(message.contains(name), || {
+            format!("the error does not repeat the name {name:?}: {message}")
+        })?;
     }
     Ok(())
 }

@@ -7,8 +7,9 @@ use quantlab::model::{Device, Loaded};
 use super::evidence::evidence_of;
 use super::{LengthRun, SweepConfig};
 use crate::evidence::{Evidence, Source, repeated};
+use crate::failures::{must_fail, passes_failures_on, taken_for_success};
 use crate::probe::{Costs, Machine};
-use crate::{Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
+use crate::{Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "What must stay the same from row to row, so that whatever changes is due to the prompt alone?",
@@ -182,20 +183,14 @@ fn call(machine: &Machine, yours: &Answer<'_>, config: &SweepConfig) -> Result<V
 }
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
-    let fails = |failure: &str, told: bool, got: Result<Vec<LengthRun>, Complaint>| {
-        must_fail(got, |_| taken_for_success(failure, told, "rows"))
+    let answer = |machine: &Machine| call(machine, yours, &trial.config);
+    passes_failures_on(costs(), trial.calls.iter().copied(), answer, |_| {
+        taken_for_success("the model failed in one of the runs", true, "rows")
+    })?;
+    let fails = |failure: &str, config: &SweepConfig| {
+        must_fail(call(&Machine::new(costs()), yours, config), |_| taken_for_success(failure, false, "rows"))
     };
-    for &at in &trial.calls {
-        let machine = Machine::failing_at(costs(), at);
-        let got = call(&machine, yours, &trial.config);
-        if machine.has_failed() {
-            fails("the model failed in one of the runs", true, got)?;
-        }
-    }
-    let none = call(&Machine::new(costs()), yours, &config(&[17, 70], 3, false, 0));
-    fails("no runs were asked for, so there is nothing to report", false, none)?;
-    let too_long = call(&Machine::new(costs()), yours, &config(&[17, 4000, 70], 3, true, 2));
-    fails("a prompt of 4000 tokens does not fit into the model's context", false, too_long)?;
-    let too_tight = call(&Machine::new(costs()), yours, &config(&[17, 1000], 60, true, 2));
-    fails("1000 tokens and 60 new ones do not fit into the model's context of 1024", false, too_tight)
+    fails("no runs were asked for, so there is nothing to report", &config(&[17, 70], 3, false, 0))?;
+    fails("a prompt of 4000 tokens does not fit into the model's context", &config(&[17, 4000, 70], 3, true, 2))?;
+    fails("1000 tokens and 60 new ones do not fit into the model's context of 1024", &config(&[17, 1000], 60, true, 2))
 }

@@ -9,6 +9,7 @@ use quantlab::model::{Device, Engine, LoadOptions, Loaded, ModelHub, Precision, 
 
 use super::dtype::label_fits;
 use crate::cases::random;
+use crate::failures::error_of;
 use crate::probe::{Costs, Machine, ProbeHub, Stock};
 use crate::{Complaint, Score, Verdict, ask};
 
@@ -45,11 +46,9 @@ const CANDIDATES: usize = 7;
 pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>) -> Score {
     let attempt = |candidates: &[&str], requested: &str, device| Attempt::of(&yours, candidates, requested, device);
     let cpu = |candidates: &[&str]| {
-        attempt(candidates, "float32", Device::Cpu).map_err(|complaint| match complaint {
-            Complaint::Failed(message) => {
-                Complaint::wrong(format!("not all of {candidates:?} fail, but you returned an error: {message}"))
-            }
-            other => other,
+        attempt(candidates, "float32", Device::Cpu).map_err(|complaint| {
+            complaint
+                .if_failed(|message| format!("not all of {candidates:?} fail, but you returned an error: {message}"))
         })
     };
     let first = cpu(&["lab/missing", "lab/whole-large", "lab/whole", "lab/other"]);
@@ -167,15 +166,16 @@ fn any_candidates(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Co
         };
         let got = attempt(&candidates, requested, device);
         let Some(first) = candidates.iter().copied().find(loads) else {
-            names_each(&candidates, &error_of(got, "nothing can be loaded")?)?;
+            names_each(&candidates, &refusal(got, "nothing can be loaded")?)?;
             continue;
         };
-        let it = got.map_err(|complaint| match complaint {
-            Complaint::Failed(message) => Complaint::wrong(format!(
-                "of {candidates:?}, {first} can be loaded in {requested} on {device}, but you returned an error: \
-                 {message}"
-            )),
-            other => other,
+        let it = got.map_err(|complaint| {
+            complaint.if_failed(|message| {
+                format!(
+                    "of {candidates:?}, {first} can be loaded in {requested} on {device}, but you returned an error: \
+                     {message}"
+                )
+            })
         })?;
         it.is_called(first)?;
         it.is_of_one_piece(first)?;
@@ -191,21 +191,18 @@ fn names_each(ids: &[&str], message: &str) -> Verdict {
 fn nothing_loads(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Complaint>) -> Verdict {
     let ids =
         ["lab/broken", "lab/missing", "lab/broken-too", "lab/unfit", "lab/gone", "lab/missing-too", "lab/gone-too"];
-    let message = error_of(attempt(&ids, "float32", Device::Cpu), "nothing can be loaded")?;
+    let message = refusal(attempt(&ids, "float32", Device::Cpu), "nothing can be loaded")?;
     names_each(&ids, &message)?;
-    error_of(attempt(&[], "float32", Device::Cpu), "there are no candidates")?;
-    Ok(())
+    refusal(attempt(&[], "float32", Device::Cpu), "there are no candidates").map(drop)
 }
 
 /// Before anything is fetched.
 fn refuses_precisions(yours: &Answer<'_>) -> Verdict {
     for candidates in [&["lab/whole"][..], &["lab/missing", "lab/whole"]] {
         let hub = ProbeHub::new(&Machine::new(Costs::default()), &STOCK);
-        let message = match ask(|| yours(&hub, candidates, "float7", Device::Cpu)) {
-            Ok(loaded) => return wrong!("`float7` is not a precision, but you returned {}", loaded.model_id),
-            Err(Complaint::Failed(message)) => message,
-            Err(complaint) => return Err(complaint),
-        };
+        let got = ask(|| yours(&hub, candidates, "float7", Device::Cpu));
+        let message =
+            error_of(got, |loaded| format!("`float7` is not a precision, but you returned {}", loaded.model_id))?;
         Complaint::unless(message.contains("float7"), || {
             format!("`float7` is not a precision, but your error does not say so: {message}")
         })?;
@@ -221,12 +218,8 @@ fn refuses_precisions(yours: &Answer<'_>) -> Verdict {
     Ok(())
 }
 
-fn error_of(attempt: Result<Attempt, Complaint>, why: &str) -> Result<String, Complaint> {
-    match attempt {
-        Ok(it) => wrong!("{why}, but you returned {}", it.loaded.model_id),
-        Err(Complaint::Failed(message)) => Ok(message),
-        Err(complaint) => Err(complaint),
-    }
+fn refusal(attempt: Result<Attempt, Complaint>, why: &str) -> Result<String, Complaint> {
+    error_of(attempt, |it| format!("{why}, but you returned {}", it.loaded.model_id))
 }
 
 /// Whether a text names the id, and not only a longer one that begins with it.

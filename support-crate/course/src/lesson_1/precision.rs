@@ -9,8 +9,9 @@ use super::evidence::{evidence_of, took_turns};
 use super::{PrecisionRun, SweepConfig};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source, repeated};
+use crate::failures::{must_fail, passes_failures_on, taken_for_success};
 use crate::probe::{Costs, Machine, ProbeHub, Stock};
-use crate::{Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
+use crate::{Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "Which label belongs to a row: what was asked for, or what was used? And what has to be there before the models \
@@ -212,22 +213,20 @@ fn costs() -> Costs {
 }
 
 fn passes_errors_on(yours: &Yours<'_>, trial: &Trial) -> Verdict {
-    let fails = |failure: &str, told: bool, call: &Call, machine: &Machine| {
-        must_fail(call.on(machine, yours), |_| taken_for_success(failure, told, "rows"))
-    };
     let call = &trial.call;
-    for &at in &trial.calls {
-        let machine = Machine::failing_at(costs(), at);
-        let verdict = fails("a model failed in one of the runs", true, call, &machine);
-        if machine.has_failed() {
-            verdict?;
-        }
-    }
-    let missing = Call { model_id: "lab/missing", ..call.clone() };
-    fails("there is no such model", false, &missing, &Machine::new(costs()))?;
+    passes_failures_on(
+        costs(),
+        trial.calls.iter().copied(),
+        |machine| call.on(machine, yours),
+        |_| taken_for_success("a model failed in one of the runs", true, "rows"),
+    )?;
+    let fails = |failure: &str, call: &Call| {
+        must_fail(call.on(&Machine::new(costs()), yours), |_| taken_for_success(failure, false, "rows"))
+    };
+    fails("there is no such model", &Call { model_id: "lab/missing", ..call.clone() })?;
     let none = Call { config: SweepConfig { repeats: 0, ..call.config.clone() }, ..call.clone() };
-    fails("no runs were asked for, so there is nothing to report", false, &none, &Machine::new(costs()))?;
+    fails("no runs were asked for, so there is nothing to report", &none)?;
     let precisions = vec!["float32", "float7", "bfloat16"];
     let unknown = Call { config: SweepConfig { precisions, ..call.config.clone() }, ..call.clone() };
-    fails("`float7` is not a precision", false, &unknown, &Machine::new(costs()))
+    fails("`float7` is not a precision", &unknown)
 }

@@ -5,8 +5,9 @@ use quantlab::measure::{Clock, Metrics};
 use quantlab::model::Loaded;
 
 use crate::cases::LONG_PROMPT;
+use crate::failures::{error_of, must_fail, passes_failures_on, taken_for_success};
 use crate::probe::{Costs, Event, Machine, Pass, ProbeModel, Timed};
-use crate::{Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
+use crate::{Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "What, besides generating, happens between your two readings of the clock? And what does the very first run \
@@ -259,13 +260,10 @@ fn passes_errors_on(yours: &Answer<'_>, trials: &[Trial]) -> Verdict {
     trials[..2].iter().try_for_each(|trial| refuses_too_little_room(yours, trial))?;
     let swallowed = |failure: &str, told: bool| taken_for_success(failure, told, "figures");
     for trial in &trials[..2] {
-        for call in 0..trial.calls {
-            let machine = Machine::failing_at(costs(1.0), call);
-            let got = trial.call.on(&machine, trial.prompt.len(), CONTEXT_LEN, yours);
-            if machine.has_failed() {
-                must_fail(got, |_| swallowed("the model failed while it was running", true))?;
-            }
-        }
+        let answer = |machine: &Machine| trial.call.on(machine, trial.prompt.len(), CONTEXT_LEN, yours);
+        passes_failures_on(costs(1.0), 0..trial.calls, answer, |_| {
+            swallowed("the model failed while it was running", true)
+        })?;
     }
     let machine = Machine::new(costs(1.0));
     let mut loaded = machine.loaded(|model| model)?;
@@ -273,12 +271,10 @@ fn passes_errors_on(yours: &Answer<'_>, trials: &[Trial]) -> Verdict {
     let got = ask(|| yours(&machine.clock(), &loaded, "", empty.new_tokens, empty.use_cache));
     must_fail(got, |_| swallowed("an empty prompt has nothing to continue from", false))?;
     loaded.tokenizer = Machine::failing_tokenizer()?;
-    match ask(|| yours(&machine.clock(), &loaded, empty.prompt, empty.new_tokens, empty.use_cache)) {
-        Err(Complaint::Failed(message)) => Complaint::unless(
-            !message.contains("prompt is empty"),
-            || "the tokenizer failed, but you returned another error: pass the first one on with `?`",
-        ),
-        Ok(_) => Err(Complaint::wrong(swallowed("the tokenizer failed", true))),
-        Err(complaint) => Err(complaint),
-    }
+    let got = ask(|| yours(&machine.clock(), &loaded, empty.prompt, empty.new_tokens, empty.use_cache));
+    let message = error_of(got, |_| swallowed("the tokenizer failed", true))?;
+    Complaint::unless(
+        !message.contains("prompt is empty"),
+        || "the tokenizer failed, but you returned another error: pass the first one on with `?`",
+    )
 }

@@ -9,8 +9,9 @@ use super::AblationRun;
 use super::expected::{costs, rates_fit, tokens_of};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source, repeated};
+use crate::failures::{must_fail, passes_failures_on, taken_for_success};
 use crate::probe::Machine;
-use crate::{Complaint, Point, Score, Verdict, ask, must_fail, taken_for_success};
+use crate::{Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "Which settings are there if each of two switches has two positions, and what must stay the same while you turn \
@@ -196,17 +197,17 @@ fn setting_of(row: &AblationRun) -> Setting {
 }
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
-    let fails = |failure: &str, told: bool, call: &Call, machine: &Machine| {
-        must_fail(call.on(machine, yours), |rows| taken_for_success(failure, told, &format!("{} rows", rows.len())))
-    };
+    let returned = |rows: &[AblationRun]| format!("{} rows", rows.len());
     // Every few calls, so that each setting and each round is met.
-    for at in (0..trial.calls).step_by(3).chain([trial.calls.saturating_sub(1)]) {
-        let machine = Machine::failing_at(costs(), at);
-        let verdict = fails("the model failed in one of the runs", true, trial.call, &machine);
-        if machine.has_failed() {
-            verdict?;
-        }
-    }
+    let calls = (0..trial.calls).step_by(3).chain([trial.calls.saturating_sub(1)]);
+    passes_failures_on(
+        costs(),
+        calls,
+        |machine| trial.call.on(machine, yours),
+        |rows| taken_for_success("the model failed in one of the runs", true, &returned(&rows)),
+    )?;
     let none = Call { prompts: trial.call.prompts, new_tokens: trial.call.new_tokens, repeats: 0 };
-    fails("no runs were asked for, so there is nothing to report", false, &none, &Machine::new(costs()))
+    must_fail(none.on(&Machine::new(costs()), yours), |rows| {
+        taken_for_success("no runs were asked for, so there is nothing to report", false, &returned(&rows))
+    })
 }

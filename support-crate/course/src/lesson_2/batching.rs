@@ -8,7 +8,8 @@ use quantlab::measure::{Metrics, Statistics};
 use super::BatchRun;
 use super::expected::{rates_fit, same};
 use crate::cases::{random, size};
-use crate::{Complaint, Point, Score, Verdict, ask, must_fail};
+use crate::failures::must_fail;
+use crate::{Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "Five prompts, two at a time: how many batches is that, how long does each prompt wait for its answer, and what \

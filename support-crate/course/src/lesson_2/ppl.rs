@@ -8,9 +8,10 @@ use quantlab::source::ModelFile;
 use super::ModelPpl;
 use super::expected::same;
 use crate::cases::{as_strs, texts};
+use crate::failures::{must_fail, passes_failures_on};
 use crate::figure::{Figure, all_right};
 use crate::probe::{Costs, Machine, ProbeModel, one_of};
-use crate::{Complaint, Score, Verdict, ask, must_fail};
+use crate::{Complaint, Score, Verdict, ask};
 
 /// A short text that is hard for the probe's models, a long one that they partly know, and two of medium length; not as
 /// many texts as there are models. Texts of other kinds come after these.
@@ -262,19 +263,14 @@ impl Trial {
 }
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
-    for &at in &trial.some_calls {
-        let machine = Machine::failing_at(Costs::default(), at);
-        let got = call(yours, &models(&machine)?, &TEXTS);
-        if machine.has_failed() {
-            must_fail(got, |rows| {
-                format!(
-                    "a model failed on one of the texts, but you returned {} rows as if all was well: the models would \
-                     be compared on different texts; pass errors on with `?`",
-                    rows.len()
-                )
-            })?;
-        }
-    }
+    let answer = |machine: &Machine| call(yours, &models(machine)?, &TEXTS);
+    passes_failures_on(Costs::default(), trial.some_calls.iter().copied(), answer, |rows| {
+        format!(
+            "a model failed on one of the texts, but you returned {} rows as if all was well: the models would \
+             be compared on different texts; pass errors on with `?`",
+            rows.len()
+        )
+    })?;
     // No text, and none with more than one token.
     for texts in [&[][..], &["a"], &["", "a"]] {
         must_fail(call(yours, &models(&Machine::new(Costs::default()))?, texts), |rows| {

@@ -9,8 +9,9 @@ use quantlab::model::{CausalLm, Engine, Hub, LoadOptions, Loaded, ModelHub, Toke
 use quantlab::quant::{Calibration, CalibrationMethod, Granularity, QuantizationConfig, QuantizationMethod};
 
 use crate::cases::LONG_PROMPT;
+use crate::failures::must_fail;
 use crate::probe::{Costs, Machine, ProbeModel};
-use crate::{Complaint, Score, Verdict, ask, must_fail};
+use crate::{Complaint, Score, Verdict, ask};
 
 /// More than a few prompts, one of them long, one repeated, and one with spaces around it.
 const PROMPTS: [&str; 6] = [

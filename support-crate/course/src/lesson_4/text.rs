@@ -5,8 +5,9 @@ use quantlab::measure::Clock;
 use quantlab::model::{Loaded, Tokenizer};
 
 use crate::cases::LONG_PROMPT;
+use crate::failures::passes_failures_on;
 use crate::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
-use crate::{Complaint, Score, Verdict, ask, must_fail};
+use crate::{Complaint, Score, Verdict, ask};
 
 const PROMPT: &str = "Once upon a time there lived a fisher";
 const NEW_TOKENS: usize = 8;
@@ -199,20 +200,16 @@ impl Trial {
 
 /// Lets the first call of the model fail, the last one, and some between.
 fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Verdict {
-    for &call in &good.some_calls {
-        let machine = Machine::failing_at(COSTS, call);
-        let loaded = ending(&machine, good.prompt_tokens)?;
-        let got = ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS));
-        if !machine.has_failed() {
-            continue;
-        }
-        must_fail(got, |(text, _)| {
-            format!(
-                "the device failed while it worked, and yet the function returned the text {text:?}: pass the error on \
-                 with `?`"
-            )
-        })?;
-    }
+    let answer = |machine: &Machine| {
+        let loaded = ending(machine, good.prompt_tokens)?;
+        ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS))
+    };
+    passes_failures_on(COSTS, good.some_calls.iter().copied(), answer, |(text, _)| {
+        format!(
+            "the device failed while it worked, and yet the function returned the text {text:?}: pass the error on \
+             with `?`"
+        )
+    })?;
     let machine = Machine::new(COSTS);
     let mut loaded = ending(&machine, good.prompt_tokens)?;
     loaded.tokenizer = Machine::failing_tokenizer()?;

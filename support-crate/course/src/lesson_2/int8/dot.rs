@@ -6,7 +6,8 @@ use quantlab::error::Result;
 
 use super::Int8Vector;
 use crate::cases::random;
-use crate::{Complaint, Score, Verdict, ask, must_fail};
+use crate::failures::must_fail;
+use crate::{Complaint, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "What do two values stand for, and which parts of their product are the same for all i?",

@@ -14,7 +14,8 @@ pub use symmetric::check_quantize_symmetric;
 use quantlab::error::{Error, Result};
 
 use crate::cases::{KINDS, random, row, size};
-use crate::{Complaint, Verdict, ask, must_fail};
+use crate::failures::must_fail;
+use crate::{Complaint, Verdict, ask};
 
 /// Numbers in 8 bits: a value `q` stands for `scale * (q - zero_point)`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
