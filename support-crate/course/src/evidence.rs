@@ -8,14 +8,16 @@ use quantlab::measure::{Metrics, Runs};
 use super::probe::{Event, Machine, Pass, Stretch};
 use super::{Complaint, Verdict};
 
-/// What happened on a machine during one call of an answer.
+/// What happened on a machine during one call of an answer, and what the runs that it returned were timed on.
 pub(super) struct Evidence {
     events: Vec<Event>,
     passes: Vec<Pass>,
-    /// What a run is, in the words of the lesson.
-    a_run_is: &'static str,
-    /// The likely reason why a run is empty, appended to the words that say that it is.
-    if_empty: &'static str,
+    /// The runs of each row that the answer returned.
+    pub(super) rows: Vec<Runs>,
+    sources: Result<Vec<Vec<Source>>, Complaint>,
+    /// Calls of models: each of them, and some that are enough to find out whether an error gets lost.
+    pub(super) calls: usize,
+    pub(super) some_calls: Vec<usize>,
 }
 
 /// What one run was timed on: a generation from a batch, if all is well.
@@ -44,54 +46,45 @@ pub(super) struct Source {
 }
 
 impl Evidence {
-    pub(super) fn of(machine: &Machine, a_run_is: &'static str, if_empty: &'static str) -> Self {
-        Self { events: machine.events(), passes: machine.passes(), a_run_is, if_empty }
+    /// What came of a call that returned these runs. `a_run_is` says in the words of the lesson what a run is, and `if_empty`
+    /// why one is probably empty.
+    pub(super) fn of<'a>(
+        machine: &Machine,
+        rows: impl IntoIterator<Item = &'a Runs>,
+        a_run_is: &str,
+        if_empty: &str,
+    ) -> Self {
+        let (events, passes): (Vec<Event>, Vec<Pass>) = (machine.events(), machine.passes());
+        let rows: Vec<Runs> = rows.into_iter().cloned().collect();
+        let source = |run: &Metrics| Source::of(run, &events, &passes, a_run_is, if_empty);
+        let sources = rows.iter().map(|row| row.runs.iter().map(source).collect()).collect();
+        Self { sources, events, passes, rows, calls: machine.calls(), some_calls: machine.some_calls().collect() }
     }
 
     /// What the runs of each row were timed on.
     ///
     /// # Errors
     /// A run was not timed on this machine.
-    pub(super) fn sources(&self, rows: &[&Runs]) -> Result<Vec<Vec<Source>>, Complaint> {
-        rows.iter().map(|row| row.runs.iter().map(|run| self.source(run)).collect()).collect()
+    pub(super) fn sources(&self) -> Result<&[Vec<Source>], Complaint> {
+        self.sources.as_deref().map_err(Complaint::clone)
     }
 
-    /// What a run was timed on: the forward passes between the two readings of the clock whose difference is the time
-    /// that the run reports.
-    ///
     /// # Errors
-    /// There are no such readings, or nothing was generated between them.
-    fn source(&self, run: &Metrics) -> Result<Source, Complaint> {
-        let seconds = run.total_latency_s;
-        let Some(Stretch { first, last, .. }) = Stretch::of(&self.events, seconds) else {
-            return wrong!(
-                "a row has a run of {seconds:.4} s, but no two readings of the clock are that far apart: {}",
-                self.a_run_is
-            );
-        };
-        let inside = &self.events[first..last];
-        let count = |events: &[Event]| events.iter().filter(|event| event.is_forward()).count();
-        let start = count(&self.events[..first]);
-        let passes = start..start + count(inside);
-        let forward = inside.iter().find_map(|event| match *event {
-            Event::Forward { seq_len, padding, .. } => Some((seq_len, padding)),
-            _ => None,
-        });
-        let (Some((seq_len, padding)), Some(pass)) = (forward, self.passes.get(start)) else {
-            return wrong!("a row has a run of {seconds:.4} s in which nothing was generated{}", self.if_empty);
-        };
-        let last_pass = inside.iter().rposition(Event::is_forward).unwrap_or(0);
-        Ok(Source {
-            model: pass.model,
-            prompt: pass.ids.clone(),
-            seq_len,
-            padding,
-            use_cache: inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. })),
-            passes,
-            encodes: inside.contains(&Event::Encode),
-            decodes: inside.contains(&Event::Decode),
-            is_warm: start > 0,
-            waits: inside[last_pass..].contains(&Event::Synchronize),
+    /// A row has more or fewer runs than requested, or a run was counted more than once.
+    pub(super) fn repeated(&self, repeats: usize) -> Verdict {
+        let sources = self.sources()?;
+        if let Some(row) = self.rows.iter().find(|row| row.runs.len() != repeats) {
+            return wrong!("`repeats` was {repeats}, but a row has {} runs", row.runs.len());
+        }
+        let mut starts: Vec<usize> = sources.iter().flatten().map(|source| source.passes.start).collect();
+        let all = starts.len();
+        starts.sort_unstable();
+        starts.dedup();
+        Complaint::unless(starts.len() == all, || {
+            format!(
+                "your rows have {all} runs, but only {} were timed: one run was counted more than once",
+                starts.len()
+            )
         })
     }
 
@@ -112,6 +105,42 @@ impl Evidence {
 }
 
 impl Source {
+    /// The forward passes between the two readings of the clock whose difference is the time that the run reports.
+    ///
+    /// # Errors
+    /// There are no such readings, or nothing was generated between them.
+    fn of(run: &Metrics, events: &[Event], passes: &[Pass], a_run_is: &str, if_empty: &str) -> Result<Self, Complaint> {
+        let seconds = run.total_latency_s;
+        let Some(Stretch { first, last, .. }) = Stretch::of(events, seconds) else {
+            return wrong!(
+                "a row has a run of {seconds:.4} s, but no two readings of the clock are that far apart: {a_run_is}"
+            );
+        };
+        let inside = &events[first..last];
+        let count = |events: &[Event]| events.iter().filter(|event| event.is_forward()).count();
+        let start = count(&events[..first]);
+        let forward = inside.iter().find_map(|event| match *event {
+            Event::Forward { seq_len, padding, .. } => Some((seq_len, padding)),
+            _ => None,
+        });
+        let (Some((seq_len, padding)), Some(pass)) = (forward, passes.get(start)) else {
+            return wrong!("a row has a run of {seconds:.4} s in which nothing was generated{if_empty}");
+        };
+        let last_pass = inside.iter().rposition(Event::is_forward).unwrap_or(0);
+        Ok(Self {
+            model: pass.model,
+            prompt: pass.ids.clone(),
+            seq_len,
+            padding,
+            use_cache: inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. })),
+            passes: start..start + count(inside),
+            encodes: inside.contains(&Event::Encode),
+            decodes: inside.contains(&Event::Decode),
+            is_warm: start > 0,
+            waits: inside[last_pass..].contains(&Event::Synchronize),
+        })
+    }
+
     /// The ids of each sequence.
     fn rows(&self) -> impl ExactSizeIterator<Item = &[u32]> {
         self.prompt.chunks(self.seq_len.max(1))
@@ -182,19 +211,4 @@ impl Source {
         };
         Err(Complaint::wrong(message))
     }
-}
-
-/// # Errors
-/// A row has more or fewer runs than requested, or a run was counted more than once.
-pub(super) fn repeated(rows: &[&Runs], sources: &[Vec<Source>], repeats: usize) -> Verdict {
-    if let Some(row) = rows.iter().find(|row| row.runs.len() != repeats) {
-        return wrong!("`repeats` was {repeats}, but a row has {} runs", row.runs.len());
-    }
-    let mut starts: Vec<usize> = sources.iter().flatten().map(|source| source.passes.start).collect();
-    let all = starts.len();
-    starts.sort_unstable();
-    starts.dedup();
-    Complaint::unless(starts.len() == all, || {
-        format!("your rows have {all} runs, but only {} were timed: one run was counted more than once", starts.len())
-    })
 }

@@ -2,22 +2,21 @@
 
 use quantlab::measure::Runs;
 
-use super::SweepConfig;
-use crate::evidence::{Evidence, Source};
+use crate::evidence::Evidence;
 use crate::probe::Machine;
 use crate::{Complaint, Verdict};
 
-/// What happened on a machine during a sweep.
-pub(super) fn evidence_of(machine: &Machine) -> Evidence {
-    Evidence::of(machine, "each run is what `time_generate` returns, with the clock that was passed in", "")
+/// What happened on a machine during a sweep that gave these runs.
+pub(super) fn evidence_of<'a>(machine: &Machine, rows: impl IntoIterator<Item = &'a Runs>) -> Evidence {
+    Evidence::of(machine, rows, "each run is what `time_generate` returns, with the clock that was passed in", "")
 }
 
-impl SweepConfig {
+impl Evidence {
     /// # Errors
     /// A run made a number of new tokens other than the one requested, or reports another number.
-    pub(super) fn same_new_tokens(&self, rows: &[&Runs], sources: &[Vec<Source>]) -> Verdict {
-        let told = self.max_new_tokens;
-        let counts: Vec<usize> = rows.iter().flat_map(|row| &row.runs).map(|run| run.tokens_generated).collect();
+    pub(super) fn same_new_tokens(&self, told: usize) -> Verdict {
+        let sources = self.sources()?;
+        let counts: Vec<usize> = self.rows.iter().flat_map(|row| &row.runs).map(|run| run.tokens_generated).collect();
         if let Some(count) = counts.iter().find(|&&count| count != told) {
             let differ = counts.iter().any(|count| *count != counts[0]);
             return Err(Complaint::wrong(match differ {
@@ -39,26 +38,27 @@ impl SweepConfig {
 
     /// # Errors
     /// The cache was used where it was not to be, or the other way round.
-    pub(super) fn cache_as_told(&self, sources: &[Vec<Source>]) -> Verdict {
-        let told = self.use_cache;
-        Complaint::unless(sources.iter().flatten().all(|source| source.use_cache == told), || {
+    pub(super) fn cache_as_told(&self, told: bool) -> Verdict {
+        Complaint::unless(self.sources()?.iter().flatten().all(|source| source.use_cache == told), || {
             format!("`use_cache` was {told}, but a row ran {} the cache", if told { "without" } else { "with" })
         })
     }
-}
 
-/// # Errors
-/// The rows were not measured in turn, one run of each before the next round.
-pub(super) fn took_turns(sources: &[Vec<Source>]) -> Verdict {
-    let starts = sources.iter().enumerate().flat_map(|(row, of_row)| of_row.iter().map(move |s| (s.passes.start, row)));
-    let mut order: Vec<(usize, usize)> = starts.collect();
-    order.sort_unstable();
-    let order: Vec<usize> = order.into_iter().map(|(_, row)| row).collect();
-    let is_round = |round: &[usize]| (0..sources.len()).all(|row| round.contains(&row));
-    Complaint::unless(order.chunks(sources.len().max(1)).all(is_round), || {
-        format!(
-            "the rows ran in the order {order:?}: time one run of each row, then the next round, so that whatever else \
-             the machine does meanwhile affects all rows alike"
-        )
-    })
+    /// # Errors
+    /// The rows were not measured in turn, one run of each before the next round.
+    pub(super) fn took_turns(&self) -> Verdict {
+        let sources = self.sources()?;
+        let starts =
+            sources.iter().enumerate().flat_map(|(row, of_row)| of_row.iter().map(move |s| (s.passes.start, row)));
+        let mut order: Vec<(usize, usize)> = starts.collect();
+        order.sort_unstable();
+        let order: Vec<usize> = order.into_iter().map(|(_, row)| row).collect();
+        let is_round = |round: &[usize]| (0..sources.len()).all(|row| round.contains(&row));
+        Complaint::unless(order.chunks(sources.len().max(1)).all(is_round), || {
+            format!(
+                "the rows ran in the order {order:?}: time one run of each row, then the next round, so that whatever else \
+                 the machine does meanwhile affects all rows alike"
+            )
+        })
+    }
 }

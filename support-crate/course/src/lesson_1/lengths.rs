@@ -1,12 +1,12 @@
 //! `run_for_varied_lengths`: the prompt grows, everything else stays.
 
 use quantlab::error::Result;
-use quantlab::measure::{Clock, Runs};
+use quantlab::measure::Clock;
 use quantlab::model::{Device, Loaded};
 
 use super::evidence::evidence_of;
 use super::{LengthRun, SweepConfig};
-use crate::evidence::{Evidence, Source, repeated};
+use crate::evidence::Evidence;
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
 use crate::probe::{Costs, Machine};
 use crate::{Complaint, Point, Score, Verdict, ask};
@@ -44,13 +44,13 @@ pub fn check_run_for_varied_lengths(
         ("a row for each target length, in order, each long enough", Trial::long_enough),
         ("lengths are counted in tokens", Trial::in_tokens),
         ("the same number of new tokens in every row", |trial| {
-            trial.config.same_new_tokens(&trial.runs(), &trial.sources()?)
+            trial.evidence.same_new_tokens(trial.config.max_new_tokens)
         }),
         ("every row has as many runs as requested, each timed by itself", |trial| {
-            repeated(&trial.runs(), &trial.sources()?, trial.config.repeats)
+            trial.evidence.repeated(trial.config.repeats)
         }),
         ("every row has the times of its own prompt", Trial::own_prompt),
-        ("runs with or without the cache, as requested", |trial| trial.config.cache_as_told(&trial.sources()?)),
+        ("runs with or without the cache, as requested", |trial| trial.evidence.cache_as_told(trial.config.use_cache)),
     ];
     Score::new("run_for_varied_lengths", HINTS).each(&trials, &points).about(
         &trials,
@@ -76,7 +76,6 @@ struct Trial {
     config: SweepConfig,
     rows: Vec<LengthRun>,
     evidence: Evidence,
-    calls: Vec<usize>,
 }
 
 impl Trial {
@@ -84,16 +83,8 @@ impl Trial {
         let machine = Machine::new(costs());
         let rows = call(&machine, yours, &config)?;
         Complaint::unless(!rows.is_empty(), || "no rows came back")?;
-        let (evidence, calls) = (evidence_of(&machine), machine.some_calls().collect());
-        Ok(Self { config, rows, evidence, calls })
-    }
-
-    fn runs(&self) -> Vec<&Runs> {
-        self.rows.iter().map(|row| &row.runs).collect()
-    }
-
-    fn sources(&self) -> Result<Vec<Vec<Source>>, Complaint> {
-        self.evidence.sources(&self.runs())
+        let evidence = evidence_of(&machine, rows.iter().map(|row| &row.runs));
+        Ok(Self { config, rows, evidence })
     }
 
     fn long_enough(&self) -> Verdict {
@@ -128,7 +119,7 @@ impl Trial {
     }
 
     fn in_tokens(&self) -> Verdict {
-        let sources = self.sources()?;
+        let sources = self.evidence.sources()?;
         let read: Vec<usize> = sources.iter().flatten().map(|source| source.prompt.len()).collect();
         let unread =
             self.rows.iter().zip(&self.config.prompt_lengths).find(|(row, _)| !read.contains(&row.prompt_tokens));
@@ -148,8 +139,8 @@ impl Trial {
     }
 
     fn own_prompt(&self) -> Verdict {
-        let sources = self.sources()?;
-        for ((row, of_row), &target) in self.rows.iter().zip(&sources).zip(&self.config.prompt_lengths) {
+        for ((row, of_row), &target) in self.rows.iter().zip(self.evidence.sources()?).zip(&self.config.prompt_lengths)
+        {
             for read in of_row.iter().map(|source| source.prompt.len()) {
                 // A wrong number on the axis is checked by another point.
                 Complaint::unless(read == row.prompt_tokens || is_about(read, target), || {
@@ -184,7 +175,7 @@ fn call(machine: &Machine, yours: &Answer<'_>, config: &SweepConfig) -> Result<V
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     let answer = |machine: &Machine| call(machine, yours, &trial.config);
-    passes_failures_on(costs(), trial.calls.iter().copied(), answer, |_| {
+    passes_failures_on(costs(), trial.evidence.some_calls.iter().copied(), answer, |_| {
         taken_for_success("the model failed in one of the runs", true, "rows")
     })?;
     let fails = |failure: &str, config: &SweepConfig| {

@@ -1,14 +1,14 @@
 //! `run_varied_precision`: the precision changes, everything else stays.
 
 use quantlab::error::Result;
-use quantlab::measure::{Clock, Runs};
+use quantlab::measure::Clock;
 use quantlab::model::{Device, Engine, LoadOptions, ModelHub, resolve_dtype};
 
 use super::dtype::label_fits;
-use super::evidence::{evidence_of, took_turns};
+use super::evidence::evidence_of;
 use super::{PrecisionRun, SweepConfig};
 use crate::cases::LONG_PROMPT;
-use crate::evidence::{Evidence, Source, repeated};
+use crate::evidence::Evidence;
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
 use crate::probe::{Costs, Machine, ProbeHub, Stock};
 use crate::{Complaint, Point, Score, Verdict, ask};
@@ -56,13 +56,15 @@ pub fn check_run_varied_precision(
         ("every row says what its model reads per token", Trial::bytes),
         ("the same prompt in every run", Trial::same_prompt),
         ("the same number of new tokens in every row", |trial| {
-            trial.call.config.same_new_tokens(&trial.runs(), &trial.sources()?)
+            trial.evidence.same_new_tokens(trial.call.config.max_new_tokens)
         }),
         ("every row has as many runs as requested, each timed by itself", |trial| {
-            repeated(&trial.runs(), &trial.sources()?, trial.call.config.repeats)
+            trial.evidence.repeated(trial.call.config.repeats)
         }),
-        ("the models take turns", |trial| trial.own_model().and_then(|()| took_turns(&trial.sources()?))),
-        ("runs with or without the cache, as requested", |trial| trial.call.config.cache_as_told(&trial.sources()?)),
+        ("the models take turns", |trial| trial.own_model().and_then(|()| trial.evidence.took_turns())),
+        ("runs with or without the cache, as requested", |trial| {
+            trial.evidence.cache_as_told(trial.call.config.use_cache)
+        }),
     ];
     Score::new("run_varied_precision", HINTS).each(&trials, &points).about(
         &trials,
@@ -110,7 +112,6 @@ struct Trial {
     rows: Vec<PrecisionRun>,
     evidence: Evidence,
     hub: ProbeHub,
-    calls: Vec<usize>,
 }
 
 impl Trial {
@@ -118,16 +119,8 @@ impl Trial {
         let machine = Machine::new(costs());
         let (rows, hub) = call.on(&machine, yours)?;
         Complaint::unless(!rows.is_empty(), || "no rows came back")?;
-        let (evidence, calls) = (evidence_of(&machine), machine.some_calls().collect());
-        Ok(Self { call, rows, evidence, hub, calls })
-    }
-
-    fn runs(&self) -> Vec<&Runs> {
-        self.rows.iter().map(|row| &row.runs).collect()
-    }
-
-    fn sources(&self) -> Result<Vec<Vec<Source>>, Complaint> {
-        self.evidence.sources(&self.runs())
+        let evidence = evidence_of(&machine, rows.iter().map(|row| &row.runs));
+        Ok(Self { call, rows, evidence, hub })
     }
 
     /// The rows, each with the precision that was asked for.
@@ -145,9 +138,9 @@ impl Trial {
 
     fn own_model(&self) -> Verdict {
         let (device, loaded) = (self.call.config.device, self.hub.models_loaded());
-        for ((_, requested), of_row) in self.requested()?.zip(self.sources()?) {
+        for ((_, requested), of_row) in self.requested()?.zip(self.evidence.sources()?) {
             let precision = resolve_dtype(requested, device)?.dtype;
-            for source in &of_row {
+            for source in of_row {
                 let Some((id, options)) = loaded.get(source.model) else {
                     return wrong!("a row was timed on a model that is not from the hub");
                 };
@@ -194,8 +187,7 @@ impl Trial {
 
     fn same_prompt(&self) -> Verdict {
         let prompt = Machine::new(costs()).tokenizer()?.encode(self.call.prompt)?;
-        let sources = self.sources()?;
-        let other = sources.iter().flatten().find(|source| source.prompt != prompt);
+        let other = self.evidence.sources()?.iter().flatten().find(|source| source.prompt != prompt);
         other.map_or(Ok(()), |source| {
             wrong!(
                 "the prompt has {} tokens, but a row was timed on another one, of {}: then a difference is not due to \
@@ -216,7 +208,7 @@ fn passes_errors_on(yours: &Yours<'_>, trial: &Trial) -> Verdict {
     let call = &trial.call;
     passes_failures_on(
         costs(),
-        trial.calls.iter().copied(),
+        trial.evidence.some_calls.iter().copied(),
         |machine| call.on(machine, yours),
         |_| taken_for_success("a model failed in one of the runs", true, "rows"),
     )?;

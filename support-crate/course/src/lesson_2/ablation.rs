@@ -2,13 +2,13 @@
 
 use quantlab::error::Result;
 use quantlab::generate::PaddingSide;
-use quantlab::measure::{Clock, Runs};
+use quantlab::measure::Clock;
 use quantlab::model::Loaded;
 
 use super::AblationRun;
 use super::expected::{costs, rates_fit, tokens_of};
 use crate::cases::LONG_PROMPT;
-use crate::evidence::{Evidence, Source, repeated};
+use crate::evidence::{Evidence, Source};
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
 use crate::probe::Machine;
 use crate::{Complaint, Point, Score, Verdict, ask};
@@ -82,7 +82,7 @@ pub fn check_ablate_cache_and_padding(
         ("every run is timed on all prompts, as one batch", Trial::reads_all),
         ("makes and counts the new tokens of all prompts, the same number in every row", Trial::counts),
         ("times nothing but generating", |trial| {
-            trial.sources()?.iter().flatten().try_for_each(Source::times_only_generating)?;
+            trial.evidence.sources()?.iter().flatten().try_for_each(Source::times_only_generating)?;
             trial.drops_first_runs()
         }),
         ("every row was timed in its own setting", Trial::own_setting),
@@ -100,7 +100,6 @@ struct Trial {
     prompts: Vec<Vec<u32>>,
     rows: Vec<AblationRun>,
     evidence: Evidence,
-    calls: usize,
 }
 
 impl Trial {
@@ -108,21 +107,8 @@ impl Trial {
         let machine = Machine::new(costs());
         let rows = call.on(&machine, yours)?;
         Complaint::unless(!rows.is_empty(), || "there are no rows")?;
-        Ok(Self {
-            call,
-            prompts: tokens_of(call.prompts)?,
-            rows,
-            evidence: Evidence::of(&machine, A_RUN_IS, IF_EMPTY),
-            calls: machine.calls(),
-        })
-    }
-
-    fn runs(&self) -> Vec<&Runs> {
-        self.rows.iter().map(|row| &row.runs).collect()
-    }
-
-    fn sources(&self) -> Result<Vec<Vec<Source>>, Complaint> {
-        self.evidence.sources(&self.runs())
+        let evidence = Evidence::of(&machine, rows.iter().map(|row| &row.runs), A_RUN_IS, IF_EMPTY);
+        Ok(Self { call, prompts: tokens_of(call.prompts)?, rows, evidence })
     }
 
     fn has_settings(&self) -> Verdict {
@@ -135,17 +121,17 @@ impl Trial {
     }
 
     fn reads_all(&self) -> Verdict {
-        self.sources()?.iter().flatten().try_for_each(|source| source.reads(&self.prompts))
+        self.evidence.sources()?.iter().flatten().try_for_each(|source| source.reads(&self.prompts))
     }
 
     fn counts(&self) -> Verdict {
-        let sources = self.sources()?;
-        let runs = self.rows.iter().flat_map(|row| &row.runs.runs).zip(sources.iter().flatten());
-        runs.into_iter().try_for_each(|(run, source)| source.makes(run, &self.prompts, self.call.new_tokens))
+        let runs = self.rows.iter().flat_map(|row| &row.runs.runs);
+        runs.zip(self.evidence.sources()?.iter().flatten())
+            .try_for_each(|(run, source)| source.makes(run, &self.prompts, self.call.new_tokens))
     }
 
     fn drops_first_runs(&self) -> Verdict {
-        self.rows.iter().zip(self.sources()?).try_for_each(|(row, sources)| {
+        self.rows.iter().zip(self.evidence.sources()?).try_for_each(|(row, sources)| {
             let first = sources.iter().min_by_key(|source| source.passes.start);
             Complaint::unless(first.is_none_or(|first| self.evidence.ran_before(first)), || {
                 format!(
@@ -159,7 +145,7 @@ impl Trial {
 
     fn own_setting(&self) -> Verdict {
         self.reads_all()?;
-        for (row, sources) in self.rows.iter().zip(self.sources()?) {
+        for (row, sources) in self.rows.iter().zip(self.evidence.sources()?) {
             for source in sources {
                 let (side, cached) = (source.padding_side(&self.prompts), source.use_cache);
                 let all_alike = self.prompts.iter().all(|prompt| prompt.len() == self.prompts[0].len());
@@ -179,7 +165,7 @@ impl Trial {
     }
 
     fn is_repeated(&self) -> Verdict {
-        repeated(&self.runs(), &self.sources()?, self.call.repeats)?;
+        self.evidence.repeated(self.call.repeats)?;
         self.rows.iter().flat_map(|row| &row.runs.runs).try_for_each(rates_fit)
     }
 }
@@ -199,7 +185,7 @@ fn setting_of(row: &AblationRun) -> Setting {
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     let returned = |rows: &[AblationRun]| format!("{} rows", rows.len());
     // Every few calls, so that each setting and each round is met.
-    let calls = (0..trial.calls).step_by(3).chain([trial.calls.saturating_sub(1)]);
+    let calls = (0..trial.evidence.calls).step_by(3).chain([trial.evidence.calls.saturating_sub(1)]);
     passes_failures_on(
         costs(),
         calls,
