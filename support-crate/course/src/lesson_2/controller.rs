@@ -1,5 +1,7 @@
 //! `run_quantization_exercise`: everything in order, with the same settings, and a report.
 
+use std::fmt;
+
 use quantlab::error::{Error, Result};
 use quantlab::generate::{GenerateOptions, PaddingSide, generate};
 use quantlab::measure::{
@@ -7,15 +9,50 @@ use quantlab::measure::{
 };
 use quantlab::model::{LoadOptions, Loaded, ModelHub, best_device, calibrate};
 use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
-use quantlab::report::{BarPlot, Table};
+use quantlab::report::{BarPlot, Summary, Table, escape_html, show};
 
-use super::report::{QuantizationReport, ablation_point, batching_point};
+use super::report::{ablation_point, batching_point};
+use super::timing::runs_in_turn;
 use super::{
-    AblationRun, BatchRun, EdgePrompt, ExerciseConfig, LengthComparison, ModelPpl, ScenarioRun, in_turn,
-    probe_edge_prompts, time_batch, time_batches,
+    AblationRun, BatchRun, EdgePrompt, EdgeRun, ExerciseConfig, ModelPpl, ScenarioRun, probe_edge_prompts, time_batch,
+    time_batches,
 };
 
 const BASE: &str = "The quick brown fox jumps over the lazy dog. ";
+
+/// The result of every step, a table of all of them, and the conclusions.
+#[derive(Debug, Clone)]
+pub struct QuantizationReport {
+    /// `Loaded: <model id> | device=<device> | dtype=<label>` of the baseline, and a line for each thing that was measured.
+    pub steps: Vec<String>,
+    /// All that was timed.
+    pub rows: Vec<ScenarioRun>,
+    /// The same as a table.
+    pub table: Table,
+    /// Three to five findings, with their numbers.
+    pub takeaways: Vec<String>,
+}
+
+impl QuantizationReport {
+    /// Shows the report as a notebook cell's value.
+    pub fn evcxr_display(&self) {
+        let points: String = self.takeaways.iter().map(|point| format!("<li>{}</li>", escape_html(point))).collect();
+        let html = format!(
+            "<pre>{}</pre>{}<b>Takeaways</b><ul style=\"max-width: 46em; line-height: 1.5\">\
+             {points}</ul>",
+            escape_html(&self.steps.join("\n")),
+            self.table.to_html()
+        );
+        show(&self.to_string(), &html);
+    }
+}
+
+impl fmt::Display for QuantizationReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let takeaways = self.takeaways.iter().fold(Summary::new("Takeaways"), |all, point| all.point(point));
+        write!(f, "{}\n{}\n{takeaways}", self.steps.join("\n"), self.table.to_text())
+    }
+}
 
 /// Loads the baseline and its static int8 form, times both in turn, and goes through cache and padding, batch sizes,
 /// perplexity and edge prompts. Prints what it is doing; leaves `summary.csv` and `summary.png` in the folder of the
@@ -36,7 +73,6 @@ pub fn run_quantization_exercise(
 
     let plain = LoadOptions { device: config.device, ..LoadOptions::default() };
     let baseline = load(hub, id, "float32", &plain)?;
-    let header = format!("Loaded: {id} | device={} | dtype={}", config.device, baseline.dtype_label);
     let (quantized, info) = quantize(hub, &baseline, &calibration, &plain)?;
     let both = [&baseline, &quantized];
     for loaded in both {
@@ -44,48 +80,77 @@ pub fn run_quantization_exercise(
     }
 
     println!("Timing {} prompts in turn", prompts.len());
-    let [baseline_runs, quantized_runs] =
-        in_pairs(repeats, both, |loaded| time_batch(clock, loaded, &prompts, &options))?;
-    let gpu = on_gpu(clock, hub, config, &prompts, &options)?;
-    let mut lengths = Vec::new();
+    let in_turn =
+        |prompts: &[&str]| runs_in_turn(repeats, &both, |loaded| time_batch(clock, loaded, prompts, &options));
+    let runs = in_turn(&prompts)?;
+    let faster = runs[0].ratio_to(&runs[1])?;
+    let mut timed = vec![
+        ("baseline".to_owned(), scenario("baseline", &baseline, &runs[0])),
+        (format!("[1] {info}"), scenario("static int8", &quantized, &runs[1])),
+    ];
+    if let Some((label, runs)) = on_gpu(clock, hub, config, &prompts, &options)? {
+        let row = ScenarioRun { dtype: label.clone(), ..scenario("baseline on the GPU", &baseline, &runs) };
+        timed.push((label, row));
+    }
     for &tokens in &config.prompt_lengths {
         let prompt = prompt_of_tokens(&baseline, BASE, tokens)?;
-        println!("Processing prompt of {} tokens", prompt.tokens);
-        let [baseline, quantized] =
-            in_pairs(repeats, both, |loaded| time_batch(clock, loaded, &[&prompt.text], &options))?;
-        lengths.push(LengthComparison { prompt_tokens: prompt.tokens, baseline, quantized });
+        let tokens = prompt.tokens;
+        println!("Processing prompt of {tokens} tokens");
+        for ((loaded, name), runs) in both.iter().zip(["baseline", "quantized"]).zip(in_turn(&[&prompt.text])?) {
+            let row = scenario(format!("prompt of {tokens} tokens"), loaded, &runs);
+            timed.push((format!("[1] {tokens} tokens, {name}"), row));
+        }
     }
     println!("Cache and padding");
     let ablation = ablate(clock, &baseline, &prompts, &options, repeats)?;
+    timed.extend(ablation.iter().map(|row| {
+        let setting = row.setting();
+        (format!("[2] {setting}"), scenario(setting, &baseline, &row.runs))
+    }));
     println!("Batches of {:?}", config.batch_sizes);
     let times = time_batches(clock, &baseline, &prompts, &config.batch_sizes, &options, repeats)?;
     let sizes = config.batch_sizes.iter().zip(&times);
     let batching = sizes.map(|(&size, runs)| BatchRun::of(size, prompts.len(), runs)).collect::<Result<Vec<_>>>()?;
+    timed.extend(batching.iter().map(|BatchRun { batch_size, runs, .. }| {
+        (format!("[3] batch size {batch_size}"), scenario(format!("batch {batch_size}"), &baseline, runs))
+    }));
     println!("Perplexity on {} texts", texts.len());
     let ppl = both.map(|loaded| ModelPpl::of(&loaded.dtype_label, loaded, &texts));
     let ppl = ppl.into_iter().collect::<Result<Vec<_>>>()?;
     println!("Prompts at the edge");
     let edge = probe_edge_prompts(clock, &baseline, &edge_prompts(&baseline, &options)?, &options, repeats)?;
 
-    let mut report = QuantizationReport {
-        header,
-        baseline: baseline_runs,
-        quantized: quantized_runs,
-        info,
-        gpu,
-        lengths,
-        ablation,
-        batching,
-        ppl,
-        edge,
-        table: Table::new("[6] Summary table"),
-        takeaways: Vec::new(),
-    };
-    let rows = report.scenarios(&baseline.dtype_label, &quantized.dtype_label);
-    report.table = results_table(&rows, &RunInfo::of(&baseline));
-    report.takeaways = takeaways(&report)?;
-    save(&report, config, &RunInfo::of(&baseline))?;
-    Ok(report)
+    let header = format!("Loaded: {id} | device={} | dtype={}", config.device, baseline.dtype_label);
+    let mut steps = vec![header, "== FP32 Baseline ==".to_owned()];
+    let width = timed.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    steps.extend(timed.iter().map(|(name, row)| {
+        let Runs { latency_s, tokens_per_s, per_token_ms, .. } = &row.runs;
+        let [latency, throughput, per_token] = [latency_s, tokens_per_s, per_token_ms].map(|of| of.median);
+        format!("{name:<width$} | latency (s): {latency:.3} | tokens/s: {throughput:.1} | ms/token: {per_token:.3}")
+    }));
+    steps.extend(ppl.iter().map(|row| format!("[4] {}: loss {:.4}, ppl {:.3}", row.label, row.loss, row.ppl)));
+    steps.extend(edge.iter().map(edge_step));
+
+    let edge_rows = edge.iter().map(|row| scenario(format!("prompt {}", row.name), &baseline, &row.runs));
+    let mut rows: Vec<ScenarioRun> = timed.into_iter().map(|(_, row)| row).chain(edge_rows).collect();
+    // Of all prompts and both models, these are the first two.
+    rows.iter_mut().zip(&ppl).for_each(|(row, of_model)| row.ppl = Some(of_model.ppl));
+    let run = RunInfo::of(&baseline);
+    let table = results_table(&rows, &run);
+    save(&table, &batching, config, &run)?;
+    Ok(QuantizationReport { steps, rows, table, takeaways: takeaways(&faster, &ppl, &ablation, &batching) })
+}
+
+/// A row of the table for runs of this model.
+fn scenario(name: impl Into<String>, loaded: &Loaded, runs: &Runs) -> ScenarioRun {
+    ScenarioRun { scenario: name.into(), dtype: loaded.dtype_label.clone(), runs: runs.clone(), ppl: None }
+}
+
+fn edge_step(row: &EdgeRun) -> String {
+    let (name, tokens, rate) = (&row.name, row.prompt_tokens, row.runs.tokens_per_s.median);
+    let notes = [&row.speed_note, &row.text_note].into_iter().filter(|note| !note.is_empty());
+    let notes: String = notes.map(|note| format!(" | {note}")).collect();
+    format!("[5] {name}: prompt tokens: {tokens} | tokens/s: {rate:.1}{notes}")
 }
 
 fn load(hub: &dyn ModelHub, id: &str, label: &str, options: &LoadOptions) -> Result<Loaded> {
@@ -124,19 +189,6 @@ fn quantize(hub: &dyn ModelHub, baseline: &Loaded, prompts: &[&str], plain: &Loa
     Ok((quantized, info))
 }
 
-/// Runs of two models that take turns.
-fn in_pairs(
-    repeats: usize,
-    models: [&Loaded; 2],
-    mut run: impl FnMut(&Loaded) -> Result<Metrics>,
-) -> Result<[Runs; 2]> {
-    let runs = in_turn(repeats, &models, |loaded| run(loaded))?;
-    match <[Vec<Metrics>; 2]>::try_from(runs) {
-        Ok([a, b]) => Ok([Runs::of(a)?, Runs::of(b)?]),
-        Err(other) => Err(Error::system(format!("two models gave {} lists of runs", other.len()))),
-    }
-}
-
 fn ablate(
     clock: &dyn Clock,
     loaded: &Loaded,
@@ -147,12 +199,11 @@ fn ablate(
     let sides = [PaddingSide::Left, PaddingSide::Right];
     let settings: Vec<(bool, PaddingSide)> =
         [true, false].into_iter().flat_map(|use_cache| sides.map(|side| (use_cache, side))).collect();
-    let runs = in_turn(repeats, &settings, |&(use_cache, padding_side)| {
+    let runs = runs_in_turn(repeats, &settings, |&(use_cache, padding_side)| {
         time_batch(clock, loaded, prompts, &GenerateOptions { use_cache, padding_side, ..options.clone() })
     })?;
     let rows = settings.into_iter().zip(runs);
-    rows.map(|((use_cache, padding_side), runs)| Ok(AblationRun { use_cache, padding_side, runs: Runs::of(runs)? }))
-        .collect()
+    Ok(rows.map(|((use_cache, padding_side), runs)| AblationRun { use_cache, padding_side, runs }).collect())
 }
 
 impl BatchRun {
@@ -209,32 +260,28 @@ fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Table {
 }
 
 /// Findings with their numbers, which also determine the wording.
-fn takeaways(report: &QuantizationReport) -> Result<Vec<String>> {
-    let faster = report.baseline.ratio_to(&report.quantized)?;
+fn takeaways(faster: &Statistics, ppl: &[ModelPpl], ablation: &[AblationRun], batching: &[BatchRun]) -> Vec<String> {
     let told =
         if faster.low > 1.0 || faster.high < 1.0 { "" } else { ", which the interval does not distinguish from 1" };
-    let mut points = vec![format!(
-        "Static int8 was {:.2} [{:.2}, {:.2}] times as fast as the baseline{told}.",
-        faster.median, faster.low, faster.high
-    )];
-    if let [plain, int8] = report.ppl.as_slice() {
+    let mut points = vec![format!("Static int8 was {faster:.2} times as fast as the baseline{told}.")];
+    if let [plain, int8] = ppl {
         let change = 100.0 * (int8.ppl / plain.ppl - 1.0);
         points.push(format!("Perplexity went from {:.3} to {:.3} ({change:+.2}%).", plain.ppl, int8.ppl));
     }
-    points.extend(ablation_point(&report.ablation));
-    points.extend(batching_point(&report.batching));
-    Ok(points)
+    points.extend(ablation_point(ablation));
+    points.extend(batching_point(batching));
+    points
 }
 
-fn save(report: &QuantizationReport, config: &ExerciseConfig, info: &RunInfo) -> Result<()> {
+fn save(table: &Table, batching: &[BatchRun], config: &ExerciseConfig, info: &RunInfo) -> Result<()> {
     let folder = &config.output_dir;
     std::fs::create_dir_all(folder).map_err(|cause| Error::system(format!("{}: {cause}", folder.display())))?;
-    report.table.write_csv(folder.join("summary.csv"))?;
+    table.write_csv(folder.join("summary.csv"))?;
     BarPlot::new("Throughput by batch size")
         .x("batch size")
         .y("throughput", "tokens/s")
-        .bars(report.batching.iter().map(|row| (row.batch_size.to_string(), row.runs.tokens_per_s)))?
-        .intervals(Statistics::interval_names(report.batching.iter().map(|row| &row.runs.tokens_per_s)))
+        .bars(batching.iter().map(|row| (row.batch_size.to_string(), row.runs.tokens_per_s)))?
+        .intervals(Statistics::interval_names(batching.iter().map(|row| &row.runs.tokens_per_s)))
         .note(info)
         .save_png(folder.join("summary.png"))
 }
@@ -268,10 +315,10 @@ mod tests {
         let files: Vec<bool> = ["summary.csv", "summary.png"].iter().map(|file| folder.join(file).exists()).collect();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(files, [true, true]);
-        assert_eq!(report.table.rows(), 2 + usize::from(report.gpu.is_some()) + 2 + 4 + 2 + 4);
+        assert_eq!(report.table.rows(), 2 + usize::from(!best_device().is_cpu()) + 2 + 4 + 2 + 4);
         assert!((3..=5).contains(&report.takeaways.len()), "{report}");
-        assert!(report.baseline.runs.iter().chain(&report.quantized.runs).all(|run| run.tokens_generated == 9));
-        assert!(report.ppl[0].ppl != report.ppl[1].ppl && report.to_string().contains("[6] Summary table"));
+        assert!(report.rows[..2].iter().flat_map(|row| &row.runs.runs).all(|run| run.tokens_generated == 9));
+        assert!(report.rows[0].ppl != report.rows[1].ppl && report.to_string().contains("[6] Summary table"));
     }
 
     #[test]

@@ -23,15 +23,15 @@ use serde::Serialize;
 pub use crate::{Complaint, Prediction, Score, SelfCheck, ask, attempt, attempt_or};
 pub use ablation::check_ablate_cache_and_padding;
 pub use batching::check_summarise_batches;
-pub use controller::run_quantization_exercise;
+pub use controller::{QuantizationReport, run_quantization_exercise};
 pub use edge::check_edge_prompts;
 pub use int8::{Int8Vector, check_int8_dot, check_quantize_affine, check_quantize_symmetric};
 pub use ppl::check_compare_ppl;
 pub use probing::probe_edge_prompts;
 pub use ptq::check_run_static_ptq;
 pub use report::{
-    FormatRow, QuantizationReport, ScalesRow, ablation_table, batching_plot, batching_summary, batching_table,
-    cache_plot, cache_savings_table, edge_table, formats_plot, formats_table, int8_table, padded_tokens, padding_table,
+    FormatRow, ScalesRow, ablation_table, batching_plot, batching_summary, batching_table, cache_plot,
+    cache_savings_table, edge_table, formats_plot, formats_table, int8_table, padded_tokens, padding_table,
     quantization_summary, scales_table, waiting_plot,
 };
 pub use self_checks::{
@@ -141,17 +141,6 @@ pub struct EdgeRun {
     pub speed_note: String,
     /// What the text that followed has to do with the prompt.
     pub text_note: String,
-}
-
-/// Baseline and quantized model on the same prompt, in turn.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LengthComparison {
-    /// The prompt's length, in tokens.
-    pub prompt_tokens: usize,
-    /// Runs of the baseline.
-    pub baseline: Runs,
-    /// Runs of the quantized model.
-    pub quantized: Runs,
 }
 
 /// The settings of the whole exercise: the same for every scenario that they are compared in.

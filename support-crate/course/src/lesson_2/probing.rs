@@ -2,10 +2,10 @@
 
 use quantlab::error::Result;
 use quantlab::generate::{GenerateOptions, generate};
-use quantlab::measure::{Clock, Runs, Statistics};
+use quantlab::measure::{Clock, Statistics};
 use quantlab::model::Loaded;
 
-use super::timing::{in_turn, time_batch};
+use super::timing::{runs_in_turn, time_batch};
 use super::{EdgePrompt, EdgeRun};
 
 /// How far from the median of all rows, as a fraction of it, is worth a note.
@@ -23,8 +23,7 @@ pub fn probe_edge_prompts(
     options: &GenerateOptions,
     repeats: usize,
 ) -> Result<Vec<EdgeRun>> {
-    let runs = in_turn(repeats, prompts, |prompt| time_batch(clock, loaded, &[&prompt.text], options))?;
-    let runs = runs.into_iter().map(Runs::of).collect::<Result<Vec<_>>>()?;
+    let runs = runs_in_turn(repeats, prompts, |prompt| time_batch(clock, loaded, &[&prompt.text], options))?;
     let medians: Vec<f64> = runs.iter().map(|runs| runs.tokens_per_s.median).collect();
     let usual = Statistics::of(&medians)?.median;
     prompts

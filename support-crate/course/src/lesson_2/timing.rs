@@ -2,7 +2,7 @@
 
 use quantlab::error::{Error, Result};
 use quantlab::generate::{GenerateOptions, generate_tokens};
-use quantlab::measure::{Clock, Metrics, Prompts, stopwatch};
+use quantlab::measure::{Clock, Metrics, Prompts, Runs, stopwatch};
 use quantlab::model::Loaded;
 
 /// One timed generation from all prompts, as one batch: the tokenizer stays outside, the device is waited for on both
@@ -89,4 +89,13 @@ pub fn in_turn<S, T>(repeats: usize, scenarios: &[S], mut run: impl FnMut(&S) ->
         }
     }
     Ok(all)
+}
+
+/// Like [`in_turn`], with the statistics of each scenario's runs.
+pub(super) fn runs_in_turn<S>(
+    repeats: usize,
+    scenarios: &[S],
+    run: impl FnMut(&S) -> Result<Metrics>,
+) -> Result<Vec<Runs>> {
+    in_turn(repeats, scenarios, run)?.into_iter().map(Runs::of).collect()
 }
