@@ -2,8 +2,8 @@
 
 use quantlab::error::Result;
 
-use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
-use crate::{Score, Verdict};
+use super::{Int8Vector, Trial, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
+use crate::{Point, Score, Verdict};
 
 const HINTS: [&str; 3] = [
     "Which number must become -128, which one 127, and which value then stands for 0?",
@@ -16,16 +16,13 @@ const HINTS: [&str; 3] = [
 /// Checks `quantize_affine(numbers)`.
 pub fn check_quantize_affine(yours: impl Fn(&[f32]) -> Result<Int8Vector>) -> Score {
     let vectors = answers(&yours);
+    let points: [Point<Trial>; 3] = [
+        ("the scale is the range / 255, and 0 lies in the range", has_scale),
+        ("the zero point is a value, and stands for 0", has_zero_point),
+        ("every number goes to the nearest line of the grid, clipped at its ends", rounds_to_nearest),
+    ];
     Score::new("quantize_affine", HINTS)
-        .about(&vectors, "the scale is the range / 255, and 0 lies in the range", |vectors| {
-            vectors.iter().try_for_each(|(numbers, vector)| has_scale(numbers, vector))
-        })
-        .about(&vectors, "the zero point is a value, and stands for 0", |vectors| {
-            vectors.iter().try_for_each(|(numbers, vector)| has_zero_point(numbers, vector))
-        })
-        .about(&vectors, "every number goes to the nearest line of the grid, clipped at its ends", |vectors| {
-            vectors.iter().try_for_each(|(numbers, vector)| rounds_to_nearest(numbers, vector))
-        })
+        .each(&vectors, &points)
         .about(&vectors, "zeros and an empty row have a scale, too", |_| zeros_are_no_problem(&yours, -128..=127))
         .about(&vectors, "NaN and infinity are errors", |_| refuses_what_is_no_number(&yours))
 }
@@ -35,7 +32,7 @@ fn range(numbers: &[f32]) -> [f32; 2] {
     [numbers.iter().copied().fold(0.0, f32::min), numbers.iter().copied().fold(0.0, f32::max)]
 }
 
-fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Verdict {
+fn has_scale((numbers, vector): &Trial) -> Verdict {
     let [low, high] = range(numbers);
     let (scale, expected) = (vector.scale, (high - low) / 255.0);
     if near(scale, expected) {
@@ -59,7 +56,7 @@ fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Verdict {
     )
 }
 
-fn has_zero_point(numbers: &[f32], vector: &Int8Vector) -> Verdict {
+fn has_zero_point((numbers, vector): &Trial) -> Verdict {
     let Int8Vector { zero_point, scale, .. } = *vector;
     let [low, high] = range(numbers).map(|end| f64::from(end) / f64::from(scale));
     // Counted from either end.

@@ -109,11 +109,10 @@ fn fits(x: &Int8Vector, w: &Int8Vector, got: f32) -> Verdict {
     } else {
         ""
     };
-    let points = (x.zero_point, w.zero_point);
     wrong!(
         "the product of {n} values, zero points {} and {}, is {exact:.6}; yours is {got:.6}{why}",
-        points.0,
-        points.1
+        x.zero_point,
+        w.zero_point
     )
 }
 

@@ -100,25 +100,22 @@ fn any_numbers() -> Vec<Vec<f32>> {
     all
 }
 
-/// The answer's vectors of the cases, with as many values as there are numbers.
-fn answers(yours: &Answer<'_>) -> Result<Vec<(Vec<f32>, Int8Vector)>, Complaint> {
+/// Numbers, and what the answer made of them: as many values.
+type Trial = (Vec<f32>, Int8Vector);
+
+fn answers(yours: &Answer<'_>) -> Result<Vec<Trial>, Complaint> {
     let cases = CASES.into_iter().map(<[f32]>::to_vec).chain(any_numbers());
-    let refused = |numbers: &[f32], complaint| match complaint {
-        Complaint::Failed(message) => {
+    let trial = |numbers: Vec<f32>| match answer(yours, &numbers) {
+        Ok(vector) => Ok((numbers, vector)),
+        Err(complaint) => Err(complaint.if_failed(|message| {
             let [low, high] = [f32::min, f32::max].map(|end| numbers.iter().copied().reduce(end).unwrap_or(0.0));
-            Complaint::wrong(format!(
+            format!(
                 "{} numbers from {low} to {high}, all finite, made your function return an error: {message}",
                 numbers.len()
-            ))
-        }
-        other => other,
+            )
+        })),
     };
-    cases
-        .map(|numbers| match answer(yours, &numbers) {
-            Ok(vector) => Ok((numbers, vector)),
-            Err(complaint) => Err(refused(&numbers, complaint)),
-        })
-        .collect()
+    cases.map(trial).collect()
 }
 
 fn answer(yours: &Answer<'_>, numbers: &[f32]) -> Result<Int8Vector, Complaint> {
@@ -134,7 +131,7 @@ fn near(a: f32, b: f32) -> bool {
 }
 
 /// Each value is the nearest one on the vector's own grid, and within its ends.
-fn rounds_to_nearest(numbers: &[f32], vector: &Int8Vector) -> Verdict {
+fn rounds_to_nearest((numbers, vector): &Trial) -> Verdict {
     let Int8Vector { values, scale, zero_point } = vector;
     for (&x, &q) in numbers.iter().zip(values) {
         let exact = f64::from(x) / f64::from(*scale) + f64::from(*zero_point);
@@ -206,11 +203,12 @@ mod tests {
 
     #[test]
     fn rounding_cutting_and_wrapping_are_told_apart() {
-        let of = |values: [i8; 2]| Int8Vector { values: values.to_vec(), scale: 1.0, zero_point: 0 };
-        assert_eq!(rounds_to_nearest(&[2.7, -300.0], &of([3, -128])), Ok(()));
-        let message = |vector| rounds_to_nearest(&[2.7, -300.0], &vector).unwrap_err().to_string();
-        assert!(message(of([2, -128])).contains("cuts off"));
-        assert!(message(of([3, 44])).contains("wrapped"));
+        let verdict = |values: [i8; 2]| {
+            rounds_to_nearest(&(vec![2.7, -300.0], Int8Vector { values: values.to_vec(), scale: 1.0, zero_point: 0 }))
+        };
+        assert_eq!(verdict([3, -128]), Ok(()));
+        assert!(verdict([2, -128]).unwrap_err().to_string().contains("cuts off"));
+        assert!(verdict([3, 44]).unwrap_err().to_string().contains("wrapped"));
     }
 
     #[test]

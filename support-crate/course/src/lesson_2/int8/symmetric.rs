@@ -2,8 +2,8 @@
 
 use quantlab::error::Result;
 
-use super::{Int8Vector, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
-use crate::{Complaint, Score, Verdict};
+use super::{Int8Vector, Trial, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
+use crate::{Complaint, Point, Score, Verdict};
 
 const HINTS: [&str; 3] = [
     "Which number must land on 127 or -127, and what then is the distance between two lines?",
@@ -16,26 +16,24 @@ const HINTS: [&str; 3] = [
 /// Checks `quantize_symmetric(numbers)`.
 pub fn check_quantize_symmetric(yours: impl Fn(&[f32]) -> Result<Int8Vector>) -> Score {
     let vectors = answers(&yours);
+    let points: [Point<Trial>; 3] = [
+        ("the scale is the largest magnitude / 127", has_scale),
+        ("the zero point is 0", has_no_zero_point),
+        ("every number goes to the nearest line of the grid", rounds_to_nearest),
+    ];
     Score::new("quantize_symmetric", HINTS)
-        .about(&vectors, "the scale is the largest magnitude / 127", |vectors| {
-            vectors.iter().try_for_each(|(numbers, vector)| has_scale(numbers, vector))
-        })
-        .about(&vectors, "the zero point is 0", |vectors| {
-            vectors.iter().try_for_each(|(_, vector)| {
-                let zero_point = vector.zero_point;
-                Complaint::unless(zero_point == 0, || {
-                    format!("symmetric means that the value 0 stands for 0; your zero point is {zero_point}")
-                })
-            })
-        })
-        .about(&vectors, "every number goes to the nearest line of the grid", |vectors| {
-            vectors.iter().try_for_each(|(numbers, vector)| rounds_to_nearest(numbers, vector))
-        })
+        .each(&vectors, &points)
         .about(&vectors, "zeros and an empty row have a scale, too", |_| zeros_are_no_problem(&yours, 0..=0))
         .about(&vectors, "NaN and infinity are errors", |_| refuses_what_is_no_number(&yours))
 }
 
-fn has_scale(numbers: &[f32], vector: &Int8Vector) -> Verdict {
+fn has_no_zero_point((_, Int8Vector { zero_point, .. }): &Trial) -> Verdict {
+    Complaint::unless(*zero_point == 0, || {
+        format!("symmetric means that the value 0 stands for 0; your zero point is {zero_point}")
+    })
+}
+
+fn has_scale((numbers, vector): &Trial) -> Verdict {
     let largest = numbers.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
     let (scale, expected) = (vector.scale, largest / 127.0);
     if near(scale, expected) {

@@ -1,12 +1,14 @@
 //! Ways to find int8 scales, compared in quality and speed.
 
 use quantlab::error::Result;
+use quantlab::generate::PaddingSide::{Left, Right};
 use quantlab::measure::{
-    QualityComparison, Statistics, Timing, TimingOptions, Uncertain, WallClock, compare_quality, time_in_turn,
+    QualityComparison, Timing, TimingOptions, Uncertain, WallClock, compare_quality, time_in_turn,
 };
 use quantlab::model::Loaded;
 use quantlab::report::{Estimate, Summary, Table};
 
+use super::tables::runs_of;
 use crate::lesson_2::{AblationRun, BatchRun, FormatRow};
 use crate::tables::intervals_of;
 
@@ -74,16 +76,14 @@ pub fn batching_summary(models: &[(&str, &[BatchRun])]) -> Summary {
     // The gain of batches of this size over the smallest ones, round by round.
     let gain =
         |rows: &[BatchRun], size: usize| rows.iter().find(|row| row.batch_size == size)?.gain_over(rows.first()?).ok();
-    let told = |Statistics { median, low, high, .. }: Statistics| format!("{median:.2} [{low:.2}, {high:.2}] times");
     let mut summary = Summary::new("Batches against the theory");
     for (name, rows) in models {
         let (Some(one), Some(most)) = (rows.first(), rows.last()) else { continue };
         let Some(gain) = gain(rows, most.batch_size) else { continue };
         let share = 100.0 * gain.median * one.batch_size as f64 / most.batch_size as f64;
         summary = summary.point(format!(
-            "{name}: batches of {} reached {} the throughput, {share:.0}% of the theory's.",
-            most.batch_size,
-            told(gain)
+            "{name}: batches of {} reached {gain:.2} times the throughput, {share:.0}% of the theory's.",
+            most.batch_size
         ));
     }
     let common = models.iter().filter_map(|(_, rows)| Some(rows.last()?.batch_size)).min().unwrap_or(0);
@@ -94,7 +94,7 @@ pub fn batching_summary(models: &[(&str, &[BatchRun])]) -> Summary {
         () if b.low > a.high => format!("{b_name} gained more"),
         () => "the intervals overlap, so which gained more is not known".to_owned(),
     };
-    summary.point(format!("Batches of {common}: {a_name} {}, {b_name} {}; {verdict}.", told(a), told(b)))
+    summary.point(format!("Batches of {common}: {a_name} {a:.2} times, {b_name} {b:.2} times; {verdict}."))
 }
 
 /// What the lesson's numbers say, in words that follow from them. What was not measured is left out.
@@ -147,18 +147,14 @@ fn scales_point(scales: &[ScalesRow]) -> Option<String> {
 }
 
 pub(in crate::lesson_2) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
-    use quantlab::generate::PaddingSide::{Left, Right};
-    let runs = |use_cache, side| {
-        let is_it = |row: &&AblationRun| row.use_cache == use_cache && row.padding_side == side;
-        ablation.iter().find(is_it).map(|row| &row.runs)
-    };
+    let runs = |use_cache, side| runs_of(ablation, use_cache, side);
     let (left, right, uncached) = (runs(true, Left)?, runs(true, Right)?, runs(false, Left)?);
     let (cache, side) = (uncached.ratio_to(left).ok()?, right.ratio_to(left).ok()?);
     let told = if side.low <= 1.0 && side.high >= 1.0 { "not told apart" } else { "told apart" };
     Some(format!(
-        "Without the KV cache, a batch took {:.2} [{:.2}, {:.2}] times as long; padded on the right, {:.2} times as long \
-         as on the left ({told}).",
-        cache.median, cache.low, cache.high, side.median
+        "Without the KV cache, a batch took {cache:.2} times as long; padded on the right, {:.2} times as long as on the \
+         left ({told}).",
+        side.median
     ))
 }
 

@@ -1,7 +1,7 @@
 //! Tables and plots of the lesson, made from the numbers of a run.
 
 use quantlab::error::{Error, Result};
-use quantlab::generate::PaddingSide;
+use quantlab::generate::PaddingSide::{self, Left};
 use quantlab::measure::{
     Bandwidth, DecodeLimit, MemoryFootprint, RunInfo, Runs, Statistics, Timing, TimingOptions, WallClock, time_in_turn,
 };
@@ -128,9 +128,9 @@ pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Table {
         .note(small_print(loaded, first))
 }
 
-fn with_cache(rows: &[AblationRun], use_cache: bool) -> Option<&Runs> {
-    let wanted = |row: &&AblationRun| row.use_cache == use_cache && row.padding_side == PaddingSide::Left;
-    rows.iter().find(wanted).map(|row| &row.runs)
+/// The runs of a setting of cache and padding.
+pub(super) fn runs_of(rows: &[AblationRun], use_cache: bool, padding_side: PaddingSide) -> Option<&Runs> {
+    rows.iter().find(|row| (row.use_cache, row.padding_side) == (use_cache, padding_side)).map(|row| &row.runs)
 }
 
 /// What the cache saves at each prompt length: by counting tokens, and as measured.
@@ -143,11 +143,11 @@ pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) 
         ("time saved", "times"),
     ]);
     for (tokens, rows) in rows {
-        let (Some(with), Some(without)) = (with_cache(rows, true), with_cache(rows, false)) else { continue };
+        let (Some(with), Some(without)) = (runs_of(rows, true, Left), runs_of(rows, false, Left)) else { continue };
         let (saved, times) = (tokens_saved(*tokens, new_tokens_of(with)), without.ratio_to(with)?);
         table = table.row((*tokens, milliseconds(with.latency_s), milliseconds(without.latency_s), saved, times));
     }
-    let first = rows.first().and_then(|(_, rows)| with_cache(rows, true));
+    let first = rows.first().and_then(|(_, rows)| runs_of(rows, true, Left));
     Ok(table.decimals("tokens saved", 1).note(small_print(loaded, first)))
 }
 
@@ -155,12 +155,12 @@ pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) 
 pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result<LinePlot> {
     let line = |use_cache: bool| -> Vec<(usize, Estimate)> {
         let latency = |(tokens, rows): &(usize, Vec<AblationRun>)| {
-            Some((*tokens, milliseconds(with_cache(rows, use_cache)?.latency_s)))
+            Some((*tokens, milliseconds(runs_of(rows, use_cache, Left)?.latency_s)))
         };
         rows.iter().filter_map(latency).collect()
     };
     let settings =
-        || rows.iter().flat_map(|(_, rows)| [true, false].map(|use_cache| with_cache(rows, use_cache))).flatten();
+        || rows.iter().flat_map(|(_, rows)| [true, false].map(|use_cache| runs_of(rows, use_cache, Left))).flatten();
     let first = settings().find_map(|runs| runs.runs.first());
     let new_tokens = first.map_or_else(|| "the".to_owned(), |run| run.tokens_generated.to_string());
     Ok(LinePlot::new("What the KV cache saves")
