@@ -212,3 +212,15 @@ impl Source {
         Err(Complaint::wrong(message))
     }
 }
+
+/// # Errors
+/// What the model read first was not the prompt.
+pub(super) fn is_whole_prompt(read: &[u32], prompt: &[u32]) -> Verdict {
+    Complaint::unless(read == prompt, || {
+        let (prompt, read) = (prompt.len(), read.len());
+        match read == prompt {
+            true => format!("the prompt has {prompt} tokens; the model was given as many, but different ones"),
+            false => format!("the prompt has {prompt} tokens, but the model was given {read}"),
+        }
+    })
+}

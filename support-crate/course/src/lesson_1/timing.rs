@@ -5,6 +5,7 @@ use quantlab::measure::{Clock, Metrics};
 use quantlab::model::Loaded;
 
 use crate::cases::LONG_PROMPT;
+use crate::evidence::is_whole_prompt;
 use crate::failures::{error_of, must_fail, passes_failures_on, taken_for_success};
 use crate::probe::{Costs, Event, Machine, Pass, ProbeModel, Timed};
 use crate::{Complaint, Point, Score, Verdict, ask};
@@ -68,7 +69,7 @@ pub fn check_time_generate(yours: impl Fn(&dyn Clock, &Loaded, &str, usize, bool
         ("keeps the tokenizer out of the timed part", |trial| trial.timed()?.leaves_text_outside()),
         ("waits for the device before the clock starts", |trial| trial.timed()?.waits_before()),
         ("waits for the device before the clock stops", |trial| trial.timed()?.waits_after()),
-        ("reads the whole prompt", Trial::reads_the_prompt),
+        ("reads the whole prompt", |trial| is_whole_prompt(&trial.timed_passes()?[0].ids, &trial.prompt)),
         ("times one run, of exactly max_new_tokens new tokens, and counts them", |trial| {
             trial.counts_new_tokens()?;
             trial.times_one_run()
@@ -120,17 +121,6 @@ impl Trial {
         Complaint::unless(self.timed()?.before.iter().any(Event::is_forward), || {
             "nothing was generated before the clock started, so the first run's extra costs (page faults, caches, \
              threads waking up) are in your number"
-        })
-    }
-
-    fn reads_the_prompt(&self) -> Verdict {
-        let read = &self.timed_passes()?[0].ids;
-        Complaint::unless(*read == self.prompt, || {
-            let (prompt, read) = (self.prompt.len(), read.len());
-            match read == prompt {
-                true => format!("the prompt has {prompt} tokens; the model was given as many, but different ones"),
-                false => format!("the prompt has {prompt} tokens, but the model was given {read}"),
-            }
         })
     }
 

@@ -158,29 +158,18 @@ impl Trial {
     fn waits(&self) -> Verdict {
         let times =
             |runs: &[Vec<Metrics>]| runs.iter().flatten().map(|batch| batch.total_latency_s).collect::<Vec<_>>();
-        let (all, by) = (times(&self.case.runs), self.case.batch_size as f64);
+        let (runs, by) = (&self.case.runs, self.case.batch_size as f64);
+        let all = times(runs);
+        let means = self.totals().iter().zip(runs).map(|(total, run)| total / run.len() as f64).collect();
         let guesses: [(Vec<f64>, &str); 5] = [
             (
                 all.iter().map(|time| time / by).collect(),
                 ": nobody gets an answer after a share of a batch's time; each prompt waits for its whole batch",
             ),
             (self.totals(), ": that is the time of whole runs; a prompt waits only for its own batch"),
-            (
-                self.case.runs.last().map(|run| times(std::slice::from_ref(run))).unwrap_or_default(),
-                ": that is the last run's batches alone",
-            ),
-            (
-                self.case.runs.first().map(|run| times(std::slice::from_ref(run))).unwrap_or_default(),
-                ": that is the first run's batches alone",
-            ),
-            (
-                self.case
-                    .runs
-                    .iter()
-                    .map(|run| times(std::slice::from_ref(run)).iter().sum::<f64>() / run.len() as f64)
-                    .collect(),
-                ": that is a mean for each run; count every batch by itself",
-            ),
+            (times(&runs[runs.len() - 1..]), ": that is the last run's batches alone"),
+            (times(&runs[..1]), ": that is the first run's batches alone"),
+            (means, ": that is a mean for each run; count every batch by itself"),
         ];
         are(&self.row.batch_latency_s, &all, &guesses)
     }
@@ -208,7 +197,7 @@ fn are(got: &Statistics, values: &[f64], guesses: &[(Vec<f64>, &str)]) -> Verdic
     }
     let mut why = "";
     for (guess, text) in guesses {
-        if why.is_empty() && !guess.is_empty() && fits(guess)? {
+        if why.is_empty() && fits(guess)? {
             why = text;
         }
     }

@@ -5,7 +5,7 @@ use rand::Rng;
 use quantlab::error::Result;
 use quantlab::measure::{Metrics, RunInfo, Runs, Statistics};
 use quantlab::model::Device;
-use quantlab::report::{Cell, Table};
+use quantlab::report::{Cell, Column, Table};
 
 use super::ScenarioRun;
 use super::expected::close;
@@ -150,23 +150,14 @@ impl Trial {
         has_rows(&self.rows, &self.table).map(|()| places)
     }
 
-    /// Whether a column holds one of a run's statistics, times a factor; rounded, or as text, if need be.
-    fn holds(&self, column: usize, of: impl Fn(&Runs) -> f64, factor: f64) -> Result<bool, Complaint> {
-        let cells = &self.table.columns()[column].cells;
-        Ok(self
-            .rows
-            .iter()
-            .zip(self.places()?)
-            .all(|(row, place)| number(&cells[place]).is_some_and(|value| close(value, factor * of(&row.runs)))))
-    }
-
+    /// The heading of a column that holds one of each run's statistics, times a factor; rounded, or as text, if need be.
     fn find(&self, of: impl Fn(&Runs) -> f64, factor: f64) -> Result<Option<String>, Complaint> {
-        for (index, column) in self.table.columns().iter().enumerate() {
-            if self.holds(index, &of, factor)? {
-                return Ok(Some(column.full_name()));
-            }
-        }
-        Ok(None)
+        let places = self.places()?;
+        let holds = |column: &&Column| {
+            let mut expected = self.rows.iter().map(|row| factor * of(&row.runs)).zip(&places);
+            expected.all(|(expected, &place)| is_close(&column.cells[place], expected))
+        };
+        Ok(self.table.columns().iter().find(holds).map(Column::full_name))
     }
 
     fn has(&self, quantity: &Quantity) -> Verdict {
@@ -200,33 +191,24 @@ impl Trial {
 
     fn has_ppl(&self) -> Verdict {
         let places = self.places()?;
-        let is_ppl = |cells: &[Cell]| {
-            self.rows.iter().zip(&places).all(|(row, &place)| match (row.ppl, number(&cells[place])) {
-                (Some(ppl), Some(value)) => close(value, ppl),
-                (None, Some(_)) => false,
-                (ppl, None) => ppl.is_none() && is_empty(&cells[place]),
-            })
+        let holds = |column: &&Column| {
+            let mut rows = self.rows.iter().zip(&places);
+            rows.all(|(row, &place)| row.ppl.is_none_or(|ppl| is_close(&column.cells[place], ppl)))
         };
-        // Whether a column is right except for its empty cells.
-        let but_empty = |cells: &[Cell]| {
-            let measured = self.rows.iter().zip(&places).filter_map(|(row, &place)| Some((row.ppl?, place)));
-            measured.into_iter().all(|(ppl, place)| number(&cells[place]).is_some_and(|value| close(value, ppl)))
+        // A row in which a column says something although nothing was measured.
+        let filled = |column: &Column| {
+            let mut rows = self.rows.iter().zip(&places);
+            rows.find(|(row, place)| row.ppl.is_none() && !is_empty(&column.cells[**place]))
         };
-        let Some(column) = self.table.columns().iter().find(|column| is_ppl(&column.cells)) else {
-            if let Some(filled) = self.table.columns().iter().find(|column| but_empty(&column.cells)) {
-                let gap = self
-                    .rows
-                    .iter()
-                    .zip(&places)
-                    .find(|(row, place)| row.ppl.is_none() && !is_empty(&filled.cells[**place]));
-                if let Some((row, &place)) = gap {
-                    return wrong!(
-                        "the perplexity of {:?} was not measured, but its row says {:?}: leave the cell empty, as a `None` \
-                         does",
-                        row.scenario,
-                        filled.written()[place]
-                    );
-                }
+        let candidates: Vec<&Column> = self.table.columns().iter().filter(holds).collect();
+        let Some(column) = candidates.iter().find(|column| filled(column).is_none()) else {
+            if let Some((row, &place)) = candidates.first().and_then(|column| filled(column)) {
+                return wrong!(
+                    "the perplexity of {:?} was not measured, but its row says {:?}: leave the cell empty, as a `None` \
+                     does",
+                    row.scenario,
+                    candidates[0].written()[place]
+                );
             }
             return wrong!(
                 "no column holds the perplexities as numbers, with an empty cell where none was measured (0 would say \
@@ -306,6 +288,10 @@ fn number(cell: &Cell) -> Option<f64> {
     let Cell::Text(text) = cell else { return cell.estimate().map(|estimate| estimate.value) };
     let is_part = |c: char| c.is_ascii_digit() || ".-+eE".contains(c);
     text.replace(',', "").split(|c| !is_part(c)).find_map(|part| part.parse().ok())
+}
+
+fn is_close(cell: &Cell, expected: f64) -> bool {
+    number(cell).is_some_and(|value| close(value, expected))
 }
 
 #[cfg(test)]

@@ -21,9 +21,8 @@ pub(super) const DEVICE_FAILED: &str = "the device has failed";
 pub(super) struct Scenario {
     pub configurations: Vec<Configuration>,
     pub settings: ExperimentSettings,
-    /// The place of the one that cannot be loaded.
-    pub broken: Option<usize>,
-    pub broken_because: &'static str,
+    /// The place of the one that cannot be loaded, and why.
+    pub broken: Option<(usize, &'static str)>,
     /// Which call of a model fails.
     fails_at: Option<usize>,
     has_tokenizer: bool,
@@ -32,93 +31,83 @@ pub(super) struct Scenario {
 impl Scenario {
     /// These differ in everything: the configurations and their names, prompts, counts, and which of them fails, if any.
     pub fn all() -> [Self; 4] {
-        let configurations = |precision: Precision, formats: &[(&str, Option<QuantizationConfig>)]| {
-            let configuration = |(name, quantization): &(&str, Option<QuantizationConfig>)| Configuration {
-                name: (*name).to_owned(),
-                options: LoadOptions { precision, quantization: quantization.clone(), ..LoadOptions::default() },
-            };
-            formats.iter().map(configuration).collect()
-        };
         let double = QuantizationConfig::four_bit(FourBitOptions { double_quant: true, ..FourBitOptions::default() });
         let plain = QuantizationConfig::llm_int8(0.0);
         let small = QuantizationConfig::four_bit(FourBitOptions { blocksize: 128, ..FourBitOptions::default() });
         [
-            Self {
-                configurations: configurations(
-                    Precision::Float32,
-                    &[
-                        ("FP32 (Baseline CPU)", None),
-                        ("INT8", Some(QuantizationConfig::int8())),
-                        ("NF4", Some(QuantizationConfig::nf4())),
-                        ("FP4", Some(QuantizationConfig::fp4())),
-                    ],
-                ),
-                settings: settings(
+            Self::new(
+                Precision::Float32,
+                &[
+                    ("FP32 (Baseline CPU)", None),
+                    ("INT8", Some(QuantizationConfig::int8())),
+                    ("NF4", Some(QuantizationConfig::nf4())),
+                    ("FP4", Some(QuantizationConfig::fp4())),
+                ],
+                settings(
                     "lab/whole",
                     4,
                     3,
                     &[
                         "The capital of France is",
                         "Once upon a time, in a land far, far away, there lived a fisher who had a small boat and a very old \
-                     dog.",
+                         dog.",
                         "Sam",
                     ],
                 ),
-                broken: Some(1),
-                broken_because: "this processor has no int8 multiplication",
-                fails_at: None,
-                has_tokenizer: true,
-            },
-            Self {
-                configurations: configurations(
-                    Precision::BFloat16,
-                    &[
-                        ("NF4, double quantization", Some(double)),
-                        ("NF4", Some(QuantizationConfig::nf4())),
-                        ("bfloat16", None),
-                    ],
-                ),
+                Some((1, "this processor has no int8 multiplication")),
+            ),
+            Self::new(
+                Precision::BFloat16,
+                &[
+                    ("NF4, double quantization", Some(double)),
+                    ("NF4", Some(QuantizationConfig::nf4())),
+                    ("bfloat16", None),
+                ],
                 // The thirtieth byte stands in the middle of a character.
-                settings: settings("lab/other", 6, 5, &["Sam had a cat and a small, na\u{ef}ve boat", "The king"]),
-                broken: Some(2),
-                broken_because: "no memory is left for the weights",
-                fails_at: None,
-                has_tokenizer: true,
-            },
+                settings("lab/other", 6, 5, &["Sam had a cat and a small, na\u{ef}ve boat", "The king"]),
+                Some((2, "no memory is left for the weights")),
+            ),
             // As little as there can be.
-            Self {
-                configurations: configurations(Precision::Float32, &[("FP4", Some(QuantizationConfig::fp4()))]),
-                settings: settings("lab/whole", 1, 1, &["  The door stood open.\n"]),
-                broken: None,
-                broken_because: "",
-                fails_at: None,
-                has_tokenizer: true,
-            },
+            Self::new(
+                Precision::Float32,
+                &[("FP4", Some(QuantizationConfig::fp4()))],
+                settings("lab/whole", 1, 1, &["  The door stood open.\n"]),
+                None,
+            ),
             // Many prompts, one of them repeated, and one longer than most.
-            Self {
-                configurations: configurations(
-                    Precision::Float16,
-                    &[
-                        ("FP16 (Baseline GPU)", None),
-                        ("NF4", Some(QuantizationConfig::nf4())),
-                        ("INT8", Some(QuantizationConfig::int8())),
-                        ("FP4", Some(QuantizationConfig::fp4())),
-                        ("INT8, no outliers", Some(plain)),
-                        ("NF4, small blocks", Some(small)),
-                    ],
-                ),
-                settings: settings(
+            Self::new(
+                Precision::Float16,
+                &[
+                    ("FP16 (Baseline GPU)", None),
+                    ("NF4", Some(QuantizationConfig::nf4())),
+                    ("INT8", Some(QuantizationConfig::int8())),
+                    ("FP4", Some(QuantizationConfig::fp4())),
+                    ("INT8, no outliers", Some(plain)),
+                    ("NF4, small blocks", Some(small)),
+                ],
+                settings(
                     "lab/other",
                     60,
                     8,
                     &["A", "Sam had a cat", "The king", "Sam had a cat", "Yes!", LONG_PROMPT, "Why?"],
                 ),
-                broken: Some(0),
-                broken_because: "there is no such device",
-                fails_at: None,
-                has_tokenizer: true,
-            },
+                Some((0, "there is no such device")),
+            ),
         ]
+    }
+
+    fn new(
+        precision: Precision,
+        formats: &[(&str, Option<QuantizationConfig>)],
+        settings: ExperimentSettings,
+        broken: Option<(usize, &'static str)>,
+    ) -> Self {
+        let configuration = |(name, quantization): &(&str, Option<QuantizationConfig>)| {
+            let quantization = quantization.clone();
+            Configuration::new(*name, LoadOptions { precision, quantization, ..LoadOptions::default() })
+        };
+        let configurations = formats.iter().map(configuration).collect();
+        Self { configurations, settings, broken, fails_at: None, has_tokenizer: true }
     }
 
     /// The same, with a call of a model that fails.
@@ -233,8 +222,8 @@ impl ModelHub for FormatHub {
         self.check_id(model_id)?;
         let place = self.scenario.configurations.iter().position(|one| one.options == *options);
         let place = place.ok_or_else(|| Error::source("options that no configuration has"))?;
-        if self.scenario.broken == Some(place) {
-            return Err(Error::system(self.scenario.broken_because));
+        if let Some((_, because)) = self.scenario.broken.filter(|(broken, _)| *broken == place) {
+            return Err(Error::system(because));
         }
         self.loaded.borrow_mut().push(place);
         let (vocab_size, machine) = (self.tokenizer.vocab_size(), self.machine.clone());

@@ -5,6 +5,7 @@ use quantlab::measure::Clock;
 use quantlab::model::{Loaded, Tokenizer};
 
 use crate::cases::LONG_PROMPT;
+use crate::evidence::is_whole_prompt;
 use crate::failures::passes_failures_on;
 use crate::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
 use crate::{Complaint, Score, Verdict, ask};
@@ -67,19 +68,20 @@ pub fn check_generate_text_and_time(
 
 /// One call of the answer, and what happened on the machine meanwhile.
 struct Trial {
+    prompt: &'static str,
+    /// The prompt's tokens.
+    ids: Vec<u32>,
+    new_tokens: usize,
     text: String,
     latency_s: f64,
     events: Vec<Event>,
     /// Some of the calls of the model, each of which can fail.
     some_calls: Vec<usize>,
-    prompt_tokens: usize,
     /// What the model read first.
     read: Vec<u32>,
-    new_tokens: usize,
     /// After how many new tokens the model wants to end its text.
     ends_after: Option<usize>,
     expected_text: String,
-    prompt: &'static str,
 }
 
 const COSTS: Costs = Costs { is_asynchronous: true, encode: 1e4, decode: 1e5, ..Costs::PLAIN };
@@ -88,30 +90,30 @@ fn tokenizer() -> Result<Tokenizer> {
     Machine::new(COSTS).tokenizer()
 }
 
-fn ending(machine: &Machine, prompt_tokens: usize) -> Result<Loaded> {
+/// A model that would like to end its text in the middle.
+fn ending(machine: &Machine) -> Result<Loaded> {
+    let prompt_tokens = tokenizer()?.encode(PROMPT)?.len();
     machine.loaded(|model| model.ending_at(prompt_tokens + ENDS_AFTER))
 }
 
 impl Trial {
     fn of_ending(yours: &Answer<'_>) -> Result<Self, Complaint> {
         let machine = Machine::new(COSTS);
-        let prompt_tokens = tokenizer()?.encode(PROMPT)?.len();
-        let trial = Self::run(yours, &machine, &ending(&machine, prompt_tokens)?, PROMPT, NEW_TOKENS)?;
+        let trial = Self::run(yours, &machine, &ending(&machine)?, PROMPT, NEW_TOKENS)?;
         Ok(Self { ends_after: Some(ENDS_AFTER), ..trial })
     }
 
     fn of_talking(yours: &Answer<'_>, prompt: &'static str, saying: &str) -> Result<Self, Complaint> {
-        let machine = Machine::new(COSTS);
-        let (prompt_tokens, said) = (tokenizer()?.encode(prompt)?.len(), tokenizer()?.encode(saying)?);
-        let (new_tokens, expected_text) = (said.len(), tokenizer()?.decode(&said)?);
-        let vocab_size = tokenizer()?.vocab_size();
+        let (machine, tokenizer) = (Machine::new(COSTS), tokenizer()?);
+        let (prompt_tokens, said) = (tokenizer.encode(prompt)?.len(), tokenizer.encode(saying)?);
+        let (new_tokens, expected_text) = (said.len(), tokenizer.decode(&said)?);
+        let vocab_size = tokenizer.vocab_size();
         let says = move |_, position: usize| {
             let place = (position + 1).saturating_sub(prompt_tokens) % new_tokens;
             one_of(said[place], vocab_size)
         };
         let loaded = machine.loaded(|model: ProbeModel| model.saying(says))?;
-        let trial = Self::run(yours, &machine, &loaded, prompt, new_tokens)?;
-        Ok(Self { expected_text, ..trial })
+        Ok(Self { expected_text, ..Self::run(yours, &machine, &loaded, prompt, new_tokens)? })
     }
 
     fn run(
@@ -121,18 +123,18 @@ impl Trial {
         prompt: &'static str,
         new_tokens: usize,
     ) -> Result<Self, Complaint> {
-        let (text, latency) = ask(|| yours(&machine.clock(), loaded, prompt, new_tokens))?;
+        let (text, latency_s) = ask(|| yours(&machine.clock(), loaded, prompt, new_tokens))?;
         Ok(Self {
+            prompt,
+            ids: tokenizer()?.encode(prompt)?,
+            new_tokens,
             text,
-            latency_s: latency,
+            latency_s,
             events: machine.events(),
             some_calls: machine.some_calls().collect(),
-            prompt_tokens: tokenizer()?.encode(prompt)?.len(),
             read: machine.passes().into_iter().next().map(|pass| pass.ids).unwrap_or_default(),
-            new_tokens,
             ends_after: None,
             expected_text: String::new(),
-            prompt,
         })
     }
 
@@ -141,19 +143,14 @@ impl Trial {
     }
 
     fn generates_all(&self) -> Verdict {
-        let prompts_read = self.events.iter().filter(|event| reads(event, self.prompt_tokens)).count();
+        let reads = |event: &&Event| matches!(**event, Event::Forward { past_len: 0, seq_len, .. } if seq_len == self.ids.len());
+        let prompts_read = self.events.iter().filter(reads).count();
         if prompts_read > 1 {
             return wrong!("the prompt was read {prompts_read} times: generate once; warming up is left to the caller");
         }
-        let (prompt, read) = (tokenizer()?.encode(self.prompt)?, self.read.len());
-        Complaint::unless(read == 0 || self.read == prompt, || {
-            let all = prompt.len();
-            if read == all {
-                format!("the prompt has {all} tokens; the model was given as many, but different ones")
-            } else {
-                format!("the prompt has {all} tokens, but the model was given {read}")
-            }
-        })?;
+        if !self.read.is_empty() {
+            is_whole_prompt(&self.read, &self.ids)?;
+        }
         let (asked, passes) = (self.new_tokens, self.events.iter().filter(|event| event.is_forward()).count());
         match passes {
             _ if passes == asked => Ok(()),
@@ -201,7 +198,7 @@ impl Trial {
 /// Lets the first call of the model fail, the last one, and some between.
 fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Verdict {
     let answer = |machine: &Machine| {
-        let loaded = ending(machine, good.prompt_tokens)?;
+        let loaded = ending(machine)?;
         ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS))
     };
     passes_failures_on(COSTS, good.some_calls.iter().copied(), answer, |(text, _)| {
@@ -211,7 +208,7 @@ fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Verdict {
         )
     })?;
     let machine = Machine::new(COSTS);
-    let mut loaded = ending(&machine, good.prompt_tokens)?;
+    let mut loaded = ending(&machine)?;
     loaded.tokenizer = Machine::failing_tokenizer()?;
     match ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS)) {
         Err(Complaint::Failed(message)) if !message.contains("prompt is empty") => Ok(()),
@@ -220,10 +217,6 @@ fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Verdict {
         }
         Err(other) => Err(other),
     }
-}
-
-fn reads(event: &Event, prompt_tokens: usize) -> bool {
-    matches!(*event, Event::Forward { past_len: 0, seq_len, .. } if seq_len == prompt_tokens)
 }
 
 #[cfg(test)]

@@ -70,8 +70,11 @@ impl Scenario {
 impl Trial {
     /// Places of the configurations that can be loaded.
     fn working(&self) -> impl Iterator<Item = usize> {
-        let broken = self.scenario.broken;
-        (0..self.scenario.configurations.len()).filter(move |place| Some(*place) != broken)
+        (0..self.scenario.configurations.len()).filter(|place| !self.is_broken(*place))
+    }
+
+    fn is_broken(&self, place: usize) -> bool {
+        self.scenario.broken.is_some_and(|(broken, _)| broken == place)
     }
 
     fn name(&self, place: usize) -> &str {
@@ -81,12 +84,14 @@ impl Trial {
     /// The results, each with its configuration's place. All of those that can be loaded must be there.
     fn results(&self) -> Result<Vec<(usize, &ExperimentResult)>, Complaint> {
         self.named()?;
-        self.working()
-            .map(|place| match &self.rows[place].outcome {
-                Ok(result) => Ok((place, result)),
-                Err(error) => wrong!("the row of {:?} says: {error}", self.name(place)),
-            })
-            .collect()
+        self.working().map(|place| Ok((place, self.result(place)?))).collect()
+    }
+
+    fn result(&self, place: usize) -> Result<&ExperimentResult, Complaint> {
+        match &self.rows[place].outcome {
+            Ok(result) => Ok(result),
+            Err(error) => wrong!("the row of {:?} says: {error}", self.name(place)),
+        }
     }
 
     pub fn named(&self) -> Verdict {
@@ -98,17 +103,14 @@ impl Trial {
     }
 
     pub fn loaded(&self) -> Verdict {
-        match self.scenario.configurations.iter().find(|one| !self.asked.contains(&one.options)) {
-            None => Ok(()),
-            Some(one) => {
-                wrong!("no model was loaded with the options of {:?}: pass on `&configuration.options`", one.name)
-            }
-        }
+        let missing = self.scenario.configurations.iter().find(|one| !self.asked.contains(&one.options));
+        missing.map_or(Ok(()), |one| {
+            wrong!("no model was loaded with the options of {:?}: pass on `&configuration.options`", one.name)
+        })
     }
 
     pub fn broken(&self) -> Verdict {
-        let Some(broken) = self.scenario.broken else { return Ok(()) };
-        let because = self.scenario.broken_because;
+        let Some((broken, because)) = self.scenario.broken else { return Ok(()) };
         self.named()?;
         match &self.rows[broken].outcome {
             Err(error) if error.to_string().contains(because) => self.results().map(drop),
@@ -192,14 +194,13 @@ impl Trial {
         let asked = self.scenario.settings.max_new_tokens;
         let other_length = |one: &&Generation| one.prompt.is_some() && one.new_tokens != asked;
         self.results()?.into_iter().try_for_each(|(place, result)| self.is_mean(place, result.avg_latency_s))?;
-        match self.generations.iter().find(other_length) {
-            None => Ok(()),
-            Some(one) => wrong!(
+        self.generations.iter().find(other_length).map_or(Ok(()), |one| {
+            wrong!(
                 "`max_new_tokens` was {asked}, but the model of {:?} generated {} in one of its runs",
                 self.name(one.place),
                 one.new_tokens
-            ),
-        }
+            )
+        })
     }
 
     /// Whether this is the mean of the warm runs of the first prompt; if not, which other number it is.
@@ -307,7 +308,7 @@ impl Trial {
             let said = |start: &str, what: &str| {
                 own.iter().find(|note| note.line.trim_start().starts_with(start) && note.line.contains(what))
             };
-            if Some(place) == self.scenario.broken {
+            if self.is_broken(place) {
                 continue;
             }
             // Cut off, not rounded: the beginning of the number with however many decimals.
@@ -353,12 +354,7 @@ impl Trial {
             );
         }
         for place in self.working().filter(|place| !says_so(place)) {
-            match &self.rows[place].outcome {
-                Ok(result) => self.has_texts(place, result)?,
-                Err(error) => {
-                    return wrong!("the row of {:?} says: {error}", self.name(place));
-                }
-            }
+            self.has_texts(place, self.result(place)?)?;
         }
         Ok(())
     }
@@ -366,11 +362,8 @@ impl Trial {
     /// Where there is no tokenizer.
     pub fn fails_in_each_row(&self) -> Verdict {
         self.named()?;
-        match self.rows.iter().find(|row| row.outcome.is_ok()) {
-            None => Ok(()),
-            Some(row) => {
-                wrong!("there was no tokenizer, and yet the row of {:?} has numbers: whose are they?", row.name)
-            }
-        }
+        self.rows.iter().find(|row| row.outcome.is_ok()).map_or(Ok(()), |row| {
+            wrong!("there was no tokenizer, and yet the row of {:?} has numbers: whose are they?", row.name)
+        })
     }
 }
