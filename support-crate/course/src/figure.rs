@@ -29,6 +29,17 @@ pub(super) fn all_right(figures: &[Figure], is_close: fn(f64, f64) -> bool) -> V
     wrong!("{what} is {}, expected {}{why}", shown(*got), shown(*expected))
 }
 
+/// The mean of some values, each counted as many times as its weight says.
+pub(super) fn weighted_mean(values: impl Iterator<Item = f64>, weights: impl Iterator<Item = usize>) -> f64 {
+    let (sum, all) =
+        values.zip(weights).fold((0.0, 0), |(sum, all), (value, weight)| (sum + value * weight as f64, all + weight));
+    sum / all as f64
+}
+
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    weighted_mean(values, std::iter::repeat(1))
+}
+
 /// Four digits after the decimal point, or four significant ones where these would be zeros.
 fn shown(number: f64) -> String {
     // Turns -0 into 0.

@@ -21,6 +21,7 @@ mod cases;
 mod evidence;
 mod failures;
 mod figure;
+mod formats;
 pub mod lesson_1;
 pub mod lesson_2;
 pub mod lesson_3;

@@ -3,8 +3,11 @@
 use quantlab::measure::Runs;
 
 use crate::evidence::Evidence;
-use crate::probe::Machine;
+use crate::probe::{Costs, Machine};
 use crate::{Complaint, Verdict};
+
+/// Costs under which no two runs take the same time.
+pub(super) const COSTS: Costs = Costs { drift: 1e-3, pause: 20.0, cold_start: 50.0, ..Costs::PLAIN };
 
 /// What happened on a machine during a sweep that gave these runs.
 pub(super) fn evidence_of<'a>(machine: &Machine, rows: impl IntoIterator<Item = &'a Runs>) -> Evidence {

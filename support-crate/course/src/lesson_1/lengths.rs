@@ -4,11 +4,11 @@ use quantlab::error::Result;
 use quantlab::measure::Clock;
 use quantlab::model::{Device, Loaded};
 
-use super::evidence::evidence_of;
+use super::evidence::{COSTS, evidence_of};
 use super::{LengthRun, SweepConfig};
 use crate::evidence::Evidence;
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
-use crate::probe::{Costs, Machine};
+use crate::probe::Machine;
 use crate::{Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
@@ -80,7 +80,7 @@ struct Trial {
 
 impl Trial {
     fn run(yours: &Answer<'_>, config: SweepConfig) -> Result<Self, Complaint> {
-        let machine = Machine::new(costs());
+        let machine = Machine::new(COSTS);
         let rows = call(&machine, yours, &config)?;
         Complaint::unless(!rows.is_empty(), || "no rows came back")?;
         let evidence = evidence_of(&machine, rows.iter().map(|row| &row.runs));
@@ -163,11 +163,6 @@ fn is_about(tokens: usize, target: usize) -> bool {
     (target..=target + SENTENCE).contains(&tokens)
 }
 
-/// Costs under which no two runs take the same time.
-fn costs() -> Costs {
-    Costs { drift: 1e-3, pause: 20.0, cold_start: 50.0, ..Costs::default() }
-}
-
 fn call(machine: &Machine, yours: &Answer<'_>, config: &SweepConfig) -> Result<Vec<LengthRun>, Complaint> {
     let loaded = machine.loaded(|model| model)?;
     ask(|| yours(&machine.clock(), &loaded, config))
@@ -175,11 +170,11 @@ fn call(machine: &Machine, yours: &Answer<'_>, config: &SweepConfig) -> Result<V
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     let answer = |machine: &Machine| call(machine, yours, &trial.config);
-    passes_failures_on(costs(), trial.evidence.some_calls.iter().copied(), answer, |_| {
+    passes_failures_on(COSTS, trial.evidence.some_calls.iter().copied(), answer, |_| {
         taken_for_success("the model failed in one of the runs", true, "rows")
     })?;
     let fails = |failure: &str, config: &SweepConfig| {
-        must_fail(call(&Machine::new(costs()), yours, config), |_| taken_for_success(failure, false, "rows"))
+        must_fail(call(&Machine::new(COSTS), yours, config), |_| taken_for_success(failure, false, "rows"))
     };
     fails("no runs were asked for, so there is nothing to report", &config(&[17, 70], 3, false, 0))?;
     fails("a prompt of 4000 tokens does not fit into the model's context", &config(&[17, 4000, 70], 3, true, 2))?;

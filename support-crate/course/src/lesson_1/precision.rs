@@ -5,7 +5,7 @@ use quantlab::measure::Clock;
 use quantlab::model::{Device, Engine, LoadOptions, ModelHub, resolve_dtype};
 
 use super::dtype::label_fits;
-use super::evidence::evidence_of;
+use super::evidence::{COSTS, evidence_of};
 use super::{PrecisionRun, SweepConfig};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::Evidence;
@@ -116,7 +116,7 @@ struct Trial {
 
 impl Trial {
     fn run(yours: &Yours<'_>, call: Call) -> Result<Self, Complaint> {
-        let machine = Machine::new(costs());
+        let machine = Machine::new(BY_BYTES);
         let (rows, hub) = call.on(&machine, yours)?;
         Complaint::unless(!rows.is_empty(), || "no rows came back")?;
         let evidence = evidence_of(&machine, rows.iter().map(|row| &row.runs));
@@ -186,7 +186,7 @@ impl Trial {
     }
 
     fn same_prompt(&self) -> Verdict {
-        let prompt = Machine::new(costs()).tokenizer()?.encode(self.call.prompt)?;
+        let prompt = Machine::new(BY_BYTES).tokenizer()?.encode(self.call.prompt)?;
         let other = self.evidence.sources()?.iter().flatten().find(|source| source.prompt != prompt);
         other.map_or(Ok(()), |source| {
             wrong!(
@@ -199,21 +199,19 @@ impl Trial {
     }
 }
 
-/// Costs under which no two runs take the same time; a model of fewer bytes is faster, and comes later.
-fn costs() -> Costs {
-    Costs { byte: 1e-4, drift: 1e-3, pause: 20.0, cold_start: 50.0, ..Costs::default() }
-}
+/// A model of fewer bytes is faster, and comes later.
+const BY_BYTES: Costs = Costs { byte: 1e-4, ..COSTS };
 
 fn passes_errors_on(yours: &Yours<'_>, trial: &Trial) -> Verdict {
     let call = &trial.call;
     passes_failures_on(
-        costs(),
+        BY_BYTES,
         trial.evidence.some_calls.iter().copied(),
         |machine| call.on(machine, yours),
         |_| taken_for_success("a model failed in one of the runs", true, "rows"),
     )?;
     let fails = |failure: &str, call: &Call| {
-        must_fail(call.on(&Machine::new(costs()), yours), |_| taken_for_success(failure, false, "rows"))
+        must_fail(call.on(&Machine::new(BY_BYTES), yours), |_| taken_for_success(failure, false, "rows"))
     };
     fails("there is no such model", &Call { model_id: "lab/missing", ..call.clone() })?;
     let none = Call { config: SweepConfig { repeats: 0, ..call.config.clone() }, ..call.clone() };

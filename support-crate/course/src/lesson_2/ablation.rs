@@ -6,7 +6,7 @@ use quantlab::measure::Clock;
 use quantlab::model::Loaded;
 
 use super::AblationRun;
-use super::expected::{costs, rates_fit, tokens_of};
+use super::expected::{COSTS, rates_fit, tokens_of};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source};
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
@@ -104,7 +104,7 @@ struct Trial {
 
 impl Trial {
     fn run(yours: &Answer<'_>, call: &'static Call) -> Result<Self, Complaint> {
-        let machine = Machine::new(costs());
+        let machine = Machine::new(COSTS);
         let rows = call.on(&machine, yours)?;
         Complaint::unless(!rows.is_empty(), || "there are no rows")?;
         let evidence = Evidence::of(&machine, rows.iter().map(|row| &row.runs), A_RUN_IS, IF_EMPTY);
@@ -187,13 +187,13 @@ fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     // Every few calls, so that each setting and each round is met.
     let calls = (0..trial.evidence.calls).step_by(3).chain([trial.evidence.calls.saturating_sub(1)]);
     passes_failures_on(
-        costs(),
+        COSTS,
         calls,
         |machine| trial.call.on(machine, yours),
         |rows| taken_for_success("the model failed in one of the runs", true, &returned(&rows)),
     )?;
     let none = Call { prompts: trial.call.prompts, new_tokens: trial.call.new_tokens, repeats: 0 };
-    must_fail(none.on(&Machine::new(costs()), yours), |rows| {
+    must_fail(none.on(&Machine::new(COSTS), yours), |rows| {
         taken_for_success("no runs were asked for, so there is nothing to report", false, &returned(&rows))
     })
 }

@@ -11,7 +11,7 @@ use quantlab::model::{LoadOptions, Loaded, ModelHub, best_device, calibrate};
 use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
 use quantlab::report::{BarPlot, Summary, Table, escape_html, show};
 
-use super::report::{ablation_point, batching_point};
+use super::findings::{ablation_point, batching_point};
 use super::timing::runs_in_turn;
 use super::{
     AblationRun, BatchRun, EdgePrompt, EdgeRun, ExerciseConfig, ModelPpl, ScenarioRun, probe_edge_prompts, time_batch,

@@ -6,18 +6,16 @@ use crate::probe::{Costs, Machine};
 use crate::{Complaint, Verdict};
 
 /// Costs under which no two runs take the same time, so that each can be told from its repeats.
-pub(super) fn costs() -> Costs {
-    Costs {
-        drift: 1e-3,
-        pause: 20.0,
-        cold_start: 1e3,
-        encode: 1e4,
-        decode: 1e6,
-        launch: 1e-3,
-        is_asynchronous: true,
-        ..Costs::default()
-    }
-}
+pub(super) const COSTS: Costs = Costs {
+    drift: 1e-3,
+    pause: 20.0,
+    cold_start: 1e3,
+    encode: 1e4,
+    decode: 1e6,
+    launch: 1e-3,
+    is_asynchronous: true,
+    ..Costs::PLAIN
+};
 
 /// Prompts as ids.
 pub(super) fn tokens_of(prompts: &[&str]) -> Result<Vec<Vec<u32>>, Complaint> {

@@ -5,6 +5,7 @@ mod batching;
 mod controller;
 mod edge;
 mod expected;
+mod findings;
 mod int8;
 mod ppl;
 mod probing;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use crate::formats::FormatRow;
 /// What all lessons have.
 #[doc(no_inline)]
 pub use crate::{Complaint, Prediction, Score, SelfCheck, ask, attempt, attempt_or};
@@ -25,14 +27,14 @@ pub use ablation::check_ablate_cache_and_padding;
 pub use batching::check_summarise_batches;
 pub use controller::{QuantizationReport, run_quantization_exercise};
 pub use edge::check_edge_prompts;
+pub use findings::{ScalesRow, batching_summary, quantization_summary, scales_table};
 pub use int8::{Int8Vector, check_int8_dot, check_quantize_affine, check_quantize_symmetric};
 pub use ppl::check_compare_ppl;
 pub use probing::probe_edge_prompts;
 pub use ptq::check_run_static_ptq;
 pub use report::{
-    FormatRow, ScalesRow, ablation_table, batching_plot, batching_summary, batching_table, cache_plot,
-    cache_savings_table, edge_table, formats_plot, formats_table, int8_table, padded_tokens, padding_table,
-    quantization_summary, scales_table, waiting_plot,
+    ablation_table, batching_plot, batching_table, cache_plot, cache_savings_table, edge_table, formats_plot,
+    formats_table, int8_table, padded_tokens, padding_table, waiting_plot,
 };
 pub use self_checks::{
     self_check_ablation, self_check_batching, self_check_int8, self_check_padding, self_check_quality,

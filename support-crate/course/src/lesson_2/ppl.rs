@@ -9,7 +9,7 @@ use super::ModelPpl;
 use super::expected::same;
 use crate::cases::{as_strs, texts};
 use crate::failures::{must_fail, passes_failures_on};
-use crate::figure::{Figure, all_right};
+use crate::figure::{Figure, all_right, mean, weighted_mean};
 use crate::probe::{Costs, Machine, ProbeModel, one_of};
 use crate::{Complaint, Score, Verdict, ask};
 
@@ -120,13 +120,11 @@ impl Expected {
 
     /// The mean of the texts' losses, weighted like this.
     fn weighted(&self, weights: impl Iterator<Item = usize>) -> f64 {
-        let weights: Vec<usize> = weights.collect();
-        let nll: f64 = self.texts.iter().zip(&weights).map(|(text, &weight)| text.loss * weight as f64).sum();
-        nll / weights.iter().sum::<usize>() as f64
+        weighted_mean(self.texts.iter().map(|text| text.loss), weights)
     }
 
     fn mean_of_ppl(&self) -> f64 {
-        self.texts.iter().map(|text| text.loss.exp()).sum::<f64>() / self.texts.len() as f64
+        mean(self.texts.iter().map(|text| text.loss.exp()))
     }
 
     /// What well-known mistakes give in place of the loss; `others` are the models.

@@ -9,7 +9,7 @@ use quantlab::source::ModelFile;
 use super::{Evaluation, is_close, nll};
 use crate::cases::{as_strs, texts};
 use crate::failures::must_fail;
-use crate::figure::{Figure, all_right};
+use crate::figure::{Figure, all_right, mean, weighted_mean};
 use crate::probe::{Costs, Event, Machine, ProbeModel};
 use crate::{Complaint, Score, Verdict, ask};
 
@@ -225,13 +225,14 @@ impl Trial {
         let unshifted: f64 = self.texts.iter().flat_map(|text| &text.losses()[1]).sum();
         let by_length = "each text's mean was weighted by its length in characters, bytes or words; its weight is the \
                          number of tokens that were predicted";
-        let lengths = |length: fn(&TextLoss) -> usize| self.texts.iter().map(length).collect::<Vec<_>>();
+        // The mean of the texts' own losses, weighted like this.
+        let weighted = |weight: fn(&TextLoss) -> usize| weighted_mean(self.means(1), self.texts.iter().map(weight));
         vec![
-            (self.weighted(&lengths(|text| text.lengths[0])), by_length),
-            (self.weighted(&lengths(|text| text.lengths[1])), by_length),
-            (self.weighted(&lengths(|text| text.lengths[2])), by_length),
+            (weighted(|text| text.lengths[0]), by_length),
+            (weighted(|text| text.lengths[1]), by_length),
+            (weighted(|text| text.lengths[2]), by_length),
             (
-                self.weighted(&lengths(|text| text.ids.len())),
+                weighted(|text| text.ids.len()),
                 "each text's mean was weighted by all its tokens, but the first one is not predicted",
             ),
             (
@@ -330,12 +331,6 @@ impl Trial {
         &self.texts[..self.texts.len() / self.batch_size * self.batch_size]
     }
 
-    /// The mean of the texts' own losses, weighted like this.
-    fn weighted(&self, weights: &[usize]) -> f64 {
-        let all: f64 = self.means(1).zip(weights).map(|(loss, &weight)| loss * weight as f64).sum();
-        all / weights.iter().sum::<usize>() as f64
-    }
-
     /// The loss of each batch in order, as the mean over its tokens.
     fn means(&self, batch_size: usize) -> impl Iterator<Item = f64> {
         self.texts.chunks(batch_size).map(token_mean)
@@ -375,11 +370,6 @@ fn predicted(texts: &[TextLoss]) -> usize {
 
 fn token_mean(texts: &[TextLoss]) -> f64 {
     sum(texts) / predicted(texts) as f64
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let values: Vec<f64> = values.collect();
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]

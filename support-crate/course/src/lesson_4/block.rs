@@ -217,8 +217,12 @@ fn in_pairs(packed: &[u8], got: &[f32]) -> Verdict {
     }))
 }
 
+pub(super) fn largest_magnitude(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |largest, value| largest.max(value.abs()))
+}
+
 fn is_largest_magnitude(values: &[f32], absmax: f32) -> Verdict {
-    let magnitude = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    let magnitude = largest_magnitude(values);
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     match () {
         () if (absmax - magnitude).abs() < TIE * magnitude => Ok(()),
@@ -301,7 +305,7 @@ fn nearest(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> V
 
 /// Like [`nearest`], for values so small that a limit on the scale would show.
 fn is_scaled(codebook: &Codebook, values: &[f32], packed: &[u8], absmax: f32) -> Verdict {
-    let magnitude = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    let magnitude = largest_magnitude(values);
     let is_near_zero = |code: &usize| codebook[*code].abs() < 0.01;
     if is_packed(values, packed).is_ok() && in_order(packed, false).iter().all(is_near_zero) {
         return wrong!(

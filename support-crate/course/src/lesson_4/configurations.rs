@@ -23,13 +23,9 @@ const HINTS: [&str; 3] = [
 
 /// Checks `configurations(device)`.
 pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Score {
-    let [cpu, gpus @ ..] = DEVICES.map(|device| (device, ask(|| Ok(yours(device)))));
-    let everywhere = |look: &dyn Fn(Device, &[Configuration]) -> Verdict| {
-        [&cpu].into_iter().chain(&gpus).try_for_each(|(device, all)| match all {
-            Ok(all) => look(*device, all),
-            Err(complaint) => Err(complaint.clone()),
-        })
-    };
+    let answers = DEVICES.map(|device| (device, ask(|| Ok(yours(device)))));
+    let (cpu, gpus) = answers.split_at(1);
+    let everywhere = |look: &dyn Fn(Device, &[Configuration]) -> Verdict| on(&answers, look);
     let quantized = |format, is_so: fn(&QuantizationConfig) -> bool| {
         everywhere(&|_, all| {
             let config = called(all, format)?;
@@ -39,16 +35,8 @@ pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Sco
         })
     };
     Score::new("configurations", HINTS)
-        .about(&cpu.1, "on a CPU the baseline comes first, in float32, and says so in its name", |all| {
-            is_baseline(cpu.0, all)
-        })
-        .point(
-            "on a GPU it is in float16, and says so",
-            gpus.iter().try_for_each(|(device, all)| match all {
-                Ok(all) => is_baseline(*device, all),
-                Err(complaint) => Err(complaint.clone()),
-            }),
-        )
+        .point("on a CPU the baseline comes first, in float32, and says so in its name", on(cpu, &is_baseline))
+        .point("on a GPU it is in float16, and says so", on(gpus, &is_baseline))
         .point(
             "there is an INT8, in 8 bits",
             quantized("INT8", |config| matches!(config.method, Method::LlmInt8 { .. } | Method::StaticInt8(_))),
@@ -58,6 +46,13 @@ pub fn check_configurations(yours: impl Fn(Device) -> Vec<Configuration>) -> Sco
         .point("they come in this order: baseline, INT8, NF4, FP4", everywhere(&|_, all| in_order(all)))
         .point("nothing else differs", everywhere(&|_, all| alike(all)))
         .point("all four compute on the device that was asked for", everywhere(&on_device))
+}
+
+/// What the answer gave for a device.
+type Given = (Device, Result<Vec<Configuration>, Complaint>);
+
+fn on(answers: &[Given], look: &dyn Fn(Device, &[Configuration]) -> Verdict) -> Verdict {
+    answers.iter().try_for_each(|(device, all)| look(*device, all.as_ref().map_err(Complaint::clone)?))
 }
 
 fn is_baseline(device: Device, all: &[Configuration]) -> Verdict {

@@ -6,6 +6,7 @@ use quantlab::error::{Error, Result};
 use quantlab::model::{Architecture, Loaded, Weights};
 use quantlab::report::{Summary, Table};
 
+use super::block::largest_magnitude;
 use super::{ExperimentResult, ExperimentRow, FormatQuality, FormatSpeed, MIB};
 
 /// The weights of one layer.
@@ -41,7 +42,7 @@ pub fn scaled_density(weights: &[f32], blocksize: usize, bins: usize) -> Vec<(f6
     let width = 2.0 / bins as f64;
     let mut density = vec![0.0; bins];
     for block in weights.chunks(blocksize.max(1)) {
-        let absmax = block.iter().fold(f32::MIN_POSITIVE, |largest, weight| largest.max(weight.abs()));
+        let absmax = largest_magnitude(block).max(f32::MIN_POSITIVE);
         for weight in block {
             let bin = (f64::from(weight / absmax) + 1.0) / width;
             density[(bin as usize).min(bins - 1)] += 1.0 / (weights.len() as f64 * width);
@@ -53,9 +54,8 @@ pub fn scaled_density(weights: &[f32], blocksize: usize, bins: usize) -> Vec<(f6
 /// The ratio of a block's largest magnitude to the root mean square of its weights: the median over all blocks.
 pub fn typical_absmax(weights: &[f32], blocksize: usize) -> f64 {
     let ratio = |block: &[f32]| {
-        let absmax = block.iter().fold(0.0_f32, |largest, weight| largest.max(weight.abs()));
         let square: f64 = block.iter().map(|weight| f64::from(*weight).powi(2)).sum();
-        f64::from(absmax) / (square / block.len() as f64).sqrt()
+        f64::from(largest_magnitude(block)) / (square / block.len() as f64).sqrt()
     };
     let mut ratios: Vec<f64> = weights.chunks(blocksize.max(1)).map(ratio).filter(|ratio| ratio.is_finite()).collect();
     ratios.sort_by(f64::total_cmp);
@@ -154,7 +154,6 @@ pub fn formats_summary(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Resu
         return Err(Error::input("the four formats have not been timed yet"));
     };
     let percent = |one: &FormatSpeed| 100.0 * one.footprint.mib() / plain.footprint.mib();
-    let times = |one: &FormatSpeed| one.timing.decode_tokens_per_s.median / plain.timing.decode_tokens_per_s.median;
     let by_bytes = |one: &FormatSpeed| plain.bytes_per_token as f64 / one.bytes_per_token as f64;
     let overlap = |a: &FormatSpeed, b: &FormatSpeed| {
         let do_overlap = a.timing.decode_tokens_per_s.overlaps(&b.timing.decode_tokens_per_s);
@@ -173,10 +172,10 @@ pub fn formats_summary(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Resu
         ))
         .point(format!(
             "Decode: {:.2} times the baseline's throughput in INT8 ({}), {:.2} in NF4, {:.2} in FP4 (NF4 against FP4: {}).",
-            times(int8),
+            int8.decode_speed_up(plain),
             overlap(int8, plain),
-            times(nf4),
-            times(fp4),
+            nf4.decode_speed_up(plain),
+            fp4.decode_speed_up(plain),
             overlap(nf4, fp4)
         ))
         .point(format!(

@@ -1,12 +1,13 @@
 //! Decode beside what memory allows: formats timed in turns, as tables and pictures.
 
 use super::{Configuration, ExperimentRow, MIB};
-pub use crate::lesson_2::FormatRow as FormatSpeed;
 use quantlab::error::{Error, Result};
-use quantlab::measure::{Bandwidth, DecodeLimit, RunInfo, Statistics, TimingOptions};
+use quantlab::measure::{Bandwidth, DecodeLimit, TimingOptions};
 use quantlab::model::Loaded;
 use quantlab::report::{LinePlot, Table, TradeOff};
 
+pub use crate::formats::FormatRow as FormatSpeed;
+use crate::formats::{decode_intervals, measured_on};
 use crate::tables::milliseconds;
 
 /// Times models that take turns, each under the name of its configuration.
@@ -48,7 +49,7 @@ pub fn latency_table(rows: &[ExperimentRow], speed: &[FormatSpeed]) -> Table {
         .column("the first in the interval", "", speed.iter().map(is_inside))
         .column("times as fast as the baseline", "", speed.iter().map(|one| baseline / in_turns(one).value))
         .decimals("times as fast as the baseline", 2);
-    table.note(note(speed)).note(intervals(speed))
+    table.note(note(speed)).note(decode_intervals(speed))
 }
 
 /// Decode beside what memory allows: bytes that each token reads, the measured rate, the limit that bandwidth sets, and
@@ -67,7 +68,7 @@ pub fn decode_table(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<Tabl
         .column("reached", "%", rows().map(|(limit, timing)| 100.0 * limit.fraction(timing.decode_tokens_per_s.median)))
         .decimals("reached", 0)
         .column("prompt", "ms", rows().map(|(_, timing)| timing.ttft_ms));
-    Ok(table.note(note(speed)).note(intervals(speed)).note(bandwidth))
+    Ok(table.note(note(speed)).note(decode_intervals(speed)).note(bandwidth))
 }
 
 /// The same as a picture: tokens per second over the bytes that each reads, and the line of memory bandwidth.
@@ -83,7 +84,7 @@ pub fn decode_plot(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<LineP
         .y("decode", "tokens/s")
         .log_x()
         .log_y()
-        .intervals(intervals(speed));
+        .intervals(decode_intervals(speed));
     if least <= most {
         let limit = |mib: f64| (mib, bandwidth.gb_per_s * 1e9 / (mib * MIB));
         plot = plot.theory("memory bandwidth", [limit(0.8 * least), limit(1.25 * most)])?;
@@ -111,7 +112,7 @@ pub fn speed_trade_off(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<T
         .log_x()
         .log_y()
         .higher_is_better()
-        .intervals(intervals(speed));
+        .intervals(decode_intervals(speed));
     let plot = speed.iter().try_fold(empty, |plot, FormatSpeed { name, footprint, timing, .. }| {
         plot.point(short_name(name), footprint.mib_with_scales(), timing.decode_tokens_per_s)
     })?;
@@ -127,19 +128,16 @@ pub fn short_name(name: &str) -> String {
     name.split(" (").map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect()
 }
 
-fn intervals(speed: &[FormatSpeed]) -> String {
-    Statistics::interval_names(speed.iter().map(|one| &one.timing.decode_tokens_per_s))
-}
-
 /// What the formats were timed on.
 fn note(speed: &[FormatSpeed]) -> String {
-    format!("{} | taking turns", RunInfo::of_all(speed.iter().map(|one| &one.timing.run)))
+    format!("{} | taking turns", measured_on(speed))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{ExperimentResult, formats_frame, formats_summary};
     use super::*;
+    use quantlab::measure::Statistics;
     use quantlab::model::{LoadOptions, load_model};
 
     #[test]

@@ -2,13 +2,12 @@
 
 use quantlab::error::{Error, Result};
 use quantlab::generate::PaddingSide::{self, Left};
-use quantlab::measure::{
-    Bandwidth, DecodeLimit, MemoryFootprint, RunInfo, Runs, Statistics, Timing, TimingOptions, WallClock, time_in_turn,
-};
+use quantlab::measure::{Bandwidth, RunInfo, Runs, Statistics};
 use quantlab::model::Loaded;
 use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
 
-use crate::lesson_2::{AblationRun, BatchRun, EdgeRun, Int8Vector};
+use super::{AblationRun, BatchRun, EdgeRun, FormatRow, Int8Vector};
+use crate::formats::{decode_intervals, measured_on};
 use crate::tables::{intervals_of, milliseconds, new_tokens_of, small_print, tokens_saved};
 
 /// Numbers and their int8 forms: how far the grids are from them, and what a dot product with `weights` gives.
@@ -42,46 +41,6 @@ pub fn int8_table(
     )))
 }
 
-/// A model in one format, and how fast it was.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FormatRow {
-    /// The format, in words.
-    pub name: String,
-    /// Memory of the model.
-    pub footprint: MemoryFootprint,
-    /// Weights and scales that are read for each token, in bytes.
-    pub bytes_per_token: usize,
-    /// How fast it was.
-    pub timing: Timing,
-}
-
-impl FormatRow {
-    /// Times models in turn on a prompt.
-    ///
-    /// # Errors
-    /// As [`time_in_turn`].
-    pub fn in_turn(models: &[(&str, &Loaded)], prompt: &str, timing: &TimingOptions) -> Result<Vec<Self>> {
-        let all: Vec<(&Loaded, &str)> = models.iter().map(|(_, loaded)| (*loaded, prompt)).collect();
-        let timings = time_in_turn(&WallClock, &all, timing)?;
-        let row = |((name, loaded), timing): (&(&str, &Loaded), Timing)| Self {
-            name: (*name).to_owned(),
-            footprint: loaded.footprint(),
-            bytes_per_token: loaded.model.info().bytes_per_token,
-            timing,
-        };
-        Ok(models.iter().zip(timings).map(row).collect())
-    }
-
-    fn limit(&self, bandwidth: &Bandwidth) -> Option<DecodeLimit> {
-        DecodeLimit::on(self.timing.run.device, self.bytes_per_token, bandwidth)
-    }
-
-    /// How many times as fast as `other` it decoded.
-    pub fn decode_speed_up(&self, other: &Self) -> f64 {
-        self.timing.decode_tokens_per_s.median / other.timing.decode_tokens_per_s.median
-    }
-}
-
 /// Formats of one model that were timed in turn: what each takes and reads, its speed, and its share of what memory
 /// allows.
 pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Table {
@@ -100,7 +59,7 @@ pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> 
         .decimals("of the limit", 0)
         .note(format!(
             "{} | {} | memory with scales | {bandwidth}",
-            RunInfo::of_all(rows.iter().map(|row| &row.timing.run)),
+            measured_on(rows),
             intervals_of(rows.first().map(|row| &row.timing.runs))
         ))
 }
@@ -113,8 +72,8 @@ pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> R
         .y("decode", "tokens/s")
         .bars(rows.iter().map(|row| (row.name.clone(), row.timing.decode_tokens_per_s)))?
         .limits("memory bandwidth", limits)?
-        .intervals(Statistics::interval_names(rows.iter().map(|row| &row.timing.decode_tokens_per_s)))
-        .note(RunInfo::of_all(rows.iter().map(|row| &row.timing.run))))
+        .intervals(decode_intervals(rows))
+        .note(measured_on(rows)))
 }
 
 /// The four settings of cache and padding.

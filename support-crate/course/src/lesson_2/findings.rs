@@ -1,15 +1,14 @@
-//! Ways to find int8 scales, compared in quality and speed.
+//! Ways to find int8 scales, compared in quality and speed; and what the numbers of the lesson say, in words.
 
 use quantlab::error::Result;
 use quantlab::generate::PaddingSide::{Left, Right};
-use quantlab::measure::{
-    QualityComparison, Timing, TimingOptions, Uncertain, WallClock, compare_quality, time_in_turn,
-};
+use quantlab::measure::{QualityComparison, Timing, TimingOptions, Uncertain, compare_quality};
 use quantlab::model::Loaded;
 use quantlab::report::{Estimate, Summary, Table};
 
-use super::tables::runs_of;
-use crate::lesson_2::{AblationRun, BatchRun, FormatRow};
+use super::report::runs_of;
+use super::{AblationRun, BatchRun, FormatRow};
+use crate::formats::time_named;
 use crate::tables::intervals_of;
 
 /// One way to find scales: how far the model is from the baseline, and how fast.
@@ -27,20 +26,18 @@ impl ScalesRow {
     /// Compares models with the first one, the baseline, on the texts, and times them in turn on a prompt.
     ///
     /// # Errors
-    /// As [`compare_quality`] and [`time_in_turn`].
+    /// As [`compare_quality`] and [`FormatRow::in_turn`].
     pub fn in_turn(
         models: &[(&str, &Loaded)],
         prompt: &str,
         texts: &[&str],
         timing: &TimingOptions,
     ) -> Result<Vec<Self>> {
-        let all: Vec<(&Loaded, &str)> = models.iter().map(|(_, loaded)| (*loaded, prompt)).collect();
-        let timings = time_in_turn(&WallClock, &all, timing)?;
         let row = |(index, ((name, loaded), timing)): (usize, (&(&str, &Loaded), Timing))| {
-            let quality = if index == 0 { None } else { Some(compare_quality(all[0].0, loaded, texts)?) };
+            let quality = if index == 0 { None } else { Some(compare_quality(models[0].1, loaded, texts)?) };
             Ok(Self { name: (*name).to_owned(), quality, timing })
         };
-        models.iter().zip(timings).enumerate().map(row).collect()
+        models.iter().zip(time_named(models, prompt, timing)?).enumerate().map(row).collect()
     }
 }
 
@@ -146,7 +143,7 @@ fn scales_point(scales: &[ScalesRow]) -> Option<String> {
     ))
 }
 
-pub(in crate::lesson_2) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
+pub(super) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
     let runs = |use_cache, side| runs_of(ablation, use_cache, side);
     let (left, right, uncached) = (runs(true, Left)?, runs(true, Right)?, runs(false, Left)?);
     let (cache, side) = (uncached.ratio_to(left).ok()?, right.ratio_to(left).ok()?);
@@ -158,7 +155,7 @@ pub(in crate::lesson_2) fn ablation_point(ablation: &[AblationRun]) -> Option<St
     ))
 }
 
-pub(in crate::lesson_2) fn batching_point(batching: &[BatchRun]) -> Option<String> {
+pub(super) fn batching_point(batching: &[BatchRun]) -> Option<String> {
     let (one, most) = (batching.first()?, batching.last()?);
     Some(format!(
         "Batches of {} reached {:.2} times the throughput of batches of {}; each answer took {:.2} times as long.",
