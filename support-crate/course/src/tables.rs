@@ -2,7 +2,7 @@
 
 use quantlab::measure::{RunInfo, Runs, Statistics};
 use quantlab::model::Loaded;
-use quantlab::report::Estimate;
+use quantlab::report::{Estimate, Table};
 
 /// Seconds to milliseconds, with the interval.
 pub(crate) fn milliseconds(seconds: Statistics) -> Estimate {
@@ -33,6 +33,15 @@ pub(crate) fn intervals_of(first: Option<&Runs>) -> String {
         return "no runs yet".to_owned();
     };
     format!("medians of {n} runs with their {:.0}% intervals", 100.0 * confidence)
+}
+
+/// A table whose rows were all measured on one model, with what they took.
+pub(crate) fn with_runs<'a>(table: Table, rows: impl Iterator<Item = &'a Runs> + Clone, loaded: &Loaded) -> Table {
+    let first = rows.clone().next();
+    table
+        .column("latency", "ms", rows.clone().map(|runs| milliseconds(runs.latency_s)))
+        .column("throughput", "tokens/s", rows.map(|runs| runs.tokens_per_s))
+        .note(small_print(loaded, first))
 }
 
 /// The small print of a table whose rows were all measured on one model.

@@ -198,15 +198,13 @@ impl Trial {
         Ok(Self { rows, expected, some_calls })
     }
 
-    fn row(&self, label: &str) -> Result<&ModelPpl, Complaint> {
-        self.rows
-            .iter()
-            .find(|row| row.label == label)
-            .ok_or_else(|| Complaint::wrong(format!("no row is labelled {label:?}, as its model is")))
-    }
-
+    /// Each model's row, and what it should say.
     fn pairs(&self) -> Result<Vec<(&ModelPpl, &Expected)>, Complaint> {
-        LABELS.iter().zip(&self.expected).map(|(label, expected)| Ok((self.row(label)?, expected))).collect()
+        let pair = |(label, expected)| match self.rows.iter().find(|row| row.label == label) {
+            Some(row) => Ok((row, expected)),
+            None => wrong!("no row is labelled {label:?}, as its model is"),
+        };
+        LABELS.into_iter().zip(&self.expected).map(pair).collect()
     }
 
     fn is_labelled(&self) -> Verdict {

@@ -4,11 +4,11 @@ use quantlab::error::{Error, Result};
 use quantlab::generate::PaddingSide::{self, Left};
 use quantlab::measure::{Bandwidth, RunInfo, Runs, Statistics};
 use quantlab::model::Loaded;
-use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
+use quantlab::report::{BarPlot, LinePlot, Table};
 
 use super::{AblationRun, BatchRun, EdgeRun, FormatRow, Int8Vector};
 use crate::formats::{decode_intervals, measured_on};
-use crate::tables::{intervals_of, milliseconds, new_tokens_of, small_print, tokens_saved};
+use crate::tables::{intervals_of, milliseconds, new_tokens_of, small_print, tokens_saved, with_runs};
 
 /// Numbers and their int8 forms: how far the grids are from them, and what a dot product with `weights` gives.
 ///
@@ -78,13 +78,13 @@ pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> R
 
 /// The four settings of cache and padding.
 pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Table {
-    let first = rows.first().map(|row| &row.runs);
-    Table::new("Cache and padding: all prompts as one batch")
-        .column("setting", "", rows.iter().map(AblationRun::setting))
-        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
-        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
-        .note(small_print(loaded, first))
+    let table = Table::new("Cache and padding: all prompts as one batch").column(
+        "setting",
+        "",
+        rows.iter().map(AblationRun::setting),
+    );
+    let table = with_runs(table, rows.iter().map(|row| &row.runs), loaded);
+    table.column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
 }
 
 /// The runs of a setting of cache and padding.
@@ -92,42 +92,40 @@ pub(super) fn runs_of(rows: &[AblationRun], use_cache: bool, padding_side: Paddi
     rows.iter().find(|row| (row.use_cache, row.padding_side) == (use_cache, padding_side)).map(|row| &row.runs)
 }
 
+/// Prompt lengths, each with its runs with the cache and without.
+fn with_and_without(rows: &[(usize, Vec<AblationRun>)]) -> Vec<(usize, &Runs, &Runs)> {
+    let pairs = rows
+        .iter()
+        .filter_map(|(tokens, rows)| Some((*tokens, runs_of(rows, true, Left)?, runs_of(rows, false, Left)?)));
+    pairs.collect()
+}
+
 /// What the cache saves at each prompt length: by counting tokens, and as measured.
 pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result<Table> {
-    let mut table = Table::new("What the KV cache saves").headings([
-        ("prompt", "tokens"),
-        ("with cache", "ms"),
-        ("without", "ms"),
-        ("tokens saved", "times"),
-        ("time saved", "times"),
-    ]);
-    for (tokens, rows) in rows {
-        let (Some(with), Some(without)) = (runs_of(rows, true, Left), runs_of(rows, false, Left)) else { continue };
-        let (saved, times) = (tokens_saved(*tokens, new_tokens_of(with)), without.ratio_to(with)?);
-        table = table.row((*tokens, milliseconds(with.latency_s), milliseconds(without.latency_s), saved, times));
-    }
-    let first = rows.first().and_then(|(_, rows)| runs_of(rows, true, Left));
-    Ok(table.decimals("tokens saved", 1).note(small_print(loaded, first)))
+    let rows = with_and_without(rows);
+    let times = rows.iter().map(|(_, with, without)| without.ratio_to(with)).collect::<Result<Vec<_>>>()?;
+    Ok(Table::new("What the KV cache saves")
+        .column("prompt", "tokens", rows.iter().map(|(tokens, _, _)| *tokens))
+        .column("with cache", "ms", rows.iter().map(|(_, with, _)| milliseconds(with.latency_s)))
+        .column("without", "ms", rows.iter().map(|(_, _, without)| milliseconds(without.latency_s)))
+        .column("tokens saved", "times", rows.iter().map(|(n, with, _)| tokens_saved(*n, new_tokens_of(with))))
+        .decimals("tokens saved", 1)
+        .column("time saved", "times", times)
+        .note(small_print(loaded, rows.first().map(|(_, with, _)| *with))))
 }
 
 /// Latency by prompt length, with the cache and without, on logarithmic axes.
 pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result<LinePlot> {
-    let line = |use_cache: bool| -> Vec<(usize, Estimate)> {
-        let latency = |(tokens, rows): &(usize, Vec<AblationRun>)| {
-            Some((*tokens, milliseconds(runs_of(rows, use_cache, Left)?.latency_s)))
-        };
-        rows.iter().filter_map(latency).collect()
-    };
-    let settings =
-        || rows.iter().flat_map(|(_, rows)| [true, false].map(|use_cache| runs_of(rows, use_cache, Left))).flatten();
-    let first = settings().find_map(|runs| runs.runs.first());
-    let new_tokens = first.map_or_else(|| "the".to_owned(), |run| run.tokens_generated.to_string());
+    let rows = with_and_without(rows);
+    let new_tokens = rows.first().map_or_else(|| "the".to_owned(), |(_, with, _)| new_tokens_of(with).to_string());
     Ok(LinePlot::new("What the KV cache saves")
         .x("prompt length", "tokens")
         .y(format!("latency of {new_tokens} new tokens"), "ms")
-        .series("with KV cache", line(true))?
-        .series("without", line(false))?
-        .intervals(Statistics::interval_names(settings().map(|runs| &runs.latency_s)))
+        .series("with KV cache", rows.iter().map(|(tokens, with, _)| (*tokens, milliseconds(with.latency_s))))?
+        .series("without", rows.iter().map(|(tokens, _, without)| (*tokens, milliseconds(without.latency_s))))?
+        .intervals(Statistics::interval_names(
+            rows.iter().flat_map(|(_, with, without)| [&with.latency_s, &without.latency_s]),
+        ))
         .log_x()
         .log_y()
         .note(RunInfo::of(loaded)))
@@ -212,24 +210,20 @@ pub fn padded_tokens(loaded: &Loaded, prompts: &[&str], batch_size: usize) -> Re
 
 /// The same prompts, cut into batches in two ways: tokens that go through the model in prefill, and what that takes.
 pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Table {
-    let first = rows.first().map(|(_, _, runs)| runs);
-    Table::new("Uneven prompts: as they come, and sorted by length")
+    let table = Table::new("Uneven prompts: as they come, and sorted by length")
         .column("batches", "", rows.iter().map(|(name, _, _)| *name))
-        .column("prefill, padding included", "tokens", rows.iter().map(|(_, tokens, _)| *tokens))
-        .column("latency", "ms", rows.iter().map(|(_, _, runs)| milliseconds(runs.latency_s)))
-        .column("throughput", "tokens/s", rows.iter().map(|(_, _, runs)| runs.tokens_per_s))
-        .note(small_print(loaded, first))
+        .column("prefill, padding included", "tokens", rows.iter().map(|(_, tokens, _)| *tokens));
+    with_runs(table, rows.iter().map(|(_, _, runs)| runs), loaded)
 }
 
 /// Prompts at the edge, with what stands out.
 pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Table {
-    let first = rows.first().map(|row| &row.runs);
-    Table::new("Prompts at the edge")
-        .column("prompt", "", rows.iter().map(|row| &row.name))
-        .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))
-        .column("latency", "ms", rows.iter().map(|row| milliseconds(row.runs.latency_s)))
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
+    let table = Table::new("Prompts at the edge").column("prompt", "", rows.iter().map(|row| &row.name)).column(
+        "length",
+        "tokens",
+        rows.iter().map(|row| row.prompt_tokens),
+    );
+    with_runs(table, rows.iter().map(|row| &row.runs), loaded)
         .column("speed", "", rows.iter().map(|row| &row.speed_note))
         .column("text", "", rows.iter().map(|row| &row.text_note))
-        .note(small_print(loaded, first))
 }

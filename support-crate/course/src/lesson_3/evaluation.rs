@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use quantlab::error::{Error, Result};
-use quantlab::model::{Loaded, Tokenizer};
+use quantlab::model::{CausalLm, Loaded, Tokenizer};
 use quantlab::source::ModelFile;
 
 use super::{Evaluation, is_close, nll};
@@ -109,9 +109,7 @@ fn passes_errors_on(yours: &Answer<'_>) -> Verdict {
     }
     for batch_size in [1, 2] {
         let tokenizer = Tokenizer::read(&ModelFile::embedded("probe/tokenizer.json", THREE_WORDS))?;
-        let vocab_size = tokenizer.vocab_size();
-        let model = ProbeModel::new(&Machine::new(Costs::default()), vocab_size);
-        let model = model.saying(move |id, t| next_logits(id, t, vocab_size));
+        let model = talking(ProbeModel::new(&Machine::new(Costs::default()), tokenizer.vocab_size()));
         let loaded = Loaded::new(tokenizer, Box::new(model), "probe", "float32")?;
         let texts = ["fox and cat", "cat and fox and cat", "fox or cat", "cat and fox", "and cat"];
         let result = ask(|| yours(&loaded, &texts, batch_size));
@@ -132,12 +130,8 @@ fn passes_errors_on(yours: &Answer<'_>) -> Verdict {
 /// With a context too short for the longest text, the answer must evaluate all of it or return an error.
 fn cuts_nothing_off(yours: &Answer<'_>) -> Verdict {
     const CONTEXT_LEN: usize = 24;
-    let machine = Machine::new(Costs::default());
-    let vocab_size = machine.tokenizer()?.vocab_size();
-    let loaded = machine.loaded(|model| {
-        let model = model.saying(move |id, t| next_logits(id, t, vocab_size));
-        model.with_info(|info| info.context_len = CONTEXT_LEN)
-    })?;
+    let short = |model| talking(model).with_info(|info| info.context_len = CONTEXT_LEN);
+    let loaded = Machine::new(Costs::default()).loaded(short)?;
     let texts = texts();
     let texts = as_strs(&texts);
     let tokens = texts.iter().map(|text| Ok(loaded.tokenizer.encode(text)?.len() - 1));
@@ -181,8 +175,7 @@ impl Trial {
         let vocab_size = tokenizer.vocab_size();
         let failing = failing.map(|text| tokenizer.encode(text)).transpose()?;
         let loaded = machine.loaded(|model| {
-            let model = model.saying(move |id, t| next_logits(id, t, vocab_size));
-            model.failing_on(move |ids| {
+            talking(model).failing_on(move |ids| {
                 failing.as_ref().is_some_and(|text| ids.windows(text.len()).any(|part| part == text.as_slice()))
             })
         })?;
@@ -351,6 +344,12 @@ impl TextLoss {
             [next, self.ids.iter().zip(&logits).map(|(&id, logits)| nll(logits, id)).collect()]
         })
     }
+}
+
+/// A model that says [`next_logits`].
+fn talking(model: ProbeModel) -> ProbeModel {
+    let vocab_size = model.info().vocab_size;
+    model.saying(move |id, t| next_logits(id, t, vocab_size))
 }
 
 /// What the probe says after a token at a position. Later positions make it surer, up to a point, and more often wrong:

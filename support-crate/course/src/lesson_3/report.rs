@@ -56,21 +56,16 @@ pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table>
         return Err(Error::input("there are no models").hint("give at least one with its timing"));
     };
     let bytes = |loaded: &Loaded| loaded.model.info().bytes_per_token as f64;
-    let mut table = Table::new("Generating, in turn").headings([
-        ("format", ""),
-        ("latency", "s"),
-        ("throughput", "tokens/s"),
-        ("per token", "ms"),
-        ("times as fast", ""),
-        ("by its bytes", ""),
-    ]);
-    for (name, loaded, timing) in models {
-        let runs = &timing.runs;
-        let (times, by_bytes) = (first.runs.ratio_to(runs)?, bytes(first_model) / bytes(loaded));
-        table = table.row((*name, runs.latency_s, runs.tokens_per_s, runs.per_token_ms, times, by_bytes));
-    }
+    let runs = || models.iter().map(|(_, _, timing)| &timing.runs);
+    let times = runs().map(|runs| first.runs.ratio_to(runs)).collect::<Result<Vec<_>>>()?;
     let Statistics { n, confidence, .. } = first.runs.latency_s;
-    Ok(table
+    Ok(Table::new("Generating, in turn")
+        .column("format", "", models.iter().map(|(name, _, _)| *name))
+        .column("latency", "s", runs().map(|runs| runs.latency_s))
+        .column("throughput", "tokens/s", runs().map(|runs| runs.tokens_per_s))
+        .column("per token", "ms", runs().map(|runs| runs.per_token_ms))
+        .column("times as fast", "", times)
+        .column("by its bytes", "", models.iter().map(|(_, loaded, _)| bytes(first_model) / bytes(loaded)))
         .decimals("by its bytes", 2)
         .note(format!("{} tokens of prompt, {} new ones", first.prompt_tokens, first.token_ms.len()))
         .note(RunInfo::of_all(models.iter().map(|(_, _, timing)| &timing.run)))

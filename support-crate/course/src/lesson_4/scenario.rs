@@ -171,10 +171,10 @@ fn tensors(place: usize) -> Vec<TensorInfo> {
 pub(super) struct FormatHub {
     machine: Machine,
     scenario: Scenario,
-    tokenizer: Tokenizer,
-    asked: RefCell<Vec<LoadOptions>>,
+    pub tokenizer: Tokenizer,
+    pub asked: RefCell<Vec<LoadOptions>>,
     /// Places of those that were loaded, in order.
-    loaded: RefCell<Vec<usize>>,
+    pub loaded: RefCell<Vec<usize>>,
 }
 
 impl FormatHub {
@@ -186,18 +186,6 @@ impl FormatHub {
             asked: RefCell::default(),
             loaded: RefCell::default(),
         })
-    }
-
-    pub fn asked(&self) -> Vec<LoadOptions> {
-        self.asked.borrow().clone()
-    }
-
-    pub fn loaded(&self) -> Vec<usize> {
-        self.loaded.borrow().clone()
-    }
-
-    pub fn own_tokenizer(&self) -> Tokenizer {
-        self.tokenizer.clone()
     }
 
     fn check_id(&self, model_id: &str) -> Result<()> {
@@ -256,18 +244,14 @@ fn said(place: usize, machine: &Machine) -> u32 {
 /// A machine's clock that runs unevenly, so that no two runs take the same time, and that remembers what it showed.
 pub(super) struct UnevenClock {
     clock: ProbeClock,
-    shown: RefCell<Vec<f64>>,
+    /// What it showed, in order.
+    pub shown: RefCell<Vec<f64>>,
     ahead: RefCell<f64>,
 }
 
 impl UnevenClock {
     pub fn new(machine: &Machine) -> Self {
         Self { clock: machine.clock(), shown: RefCell::default(), ahead: RefCell::default() }
-    }
-
-    /// What it showed, in order.
-    pub fn shown(&self) -> Vec<f64> {
-        self.shown.borrow().clone()
     }
 }
 

@@ -43,25 +43,21 @@ impl Scenario {
         let machine = self.machine();
         let hub = FormatHub::new(&machine, &self)?;
         let clock = UnevenClock::new(&machine);
-        let log = RefCell::default();
-        let note = |line: &str| {
-            let note = Note { line: line.to_owned(), after: machine.events().len() };
-            RefCell::<Vec<Note>>::borrow_mut(&log).push(note);
-        };
+        let log: RefCell<Vec<Note>> = RefCell::default();
+        let note = |line: &str| log.borrow_mut().push(Note { line: line.to_owned(), after: machine.events().len() });
         let rows = ask(|| Ok(yours(&clock, &hub, &self.configurations, &self.settings, &note)))?;
-        let tokenizer = hub.own_tokenizer();
-        let prompts = self.settings.prompts.iter().map(|prompt| tokenizer.encode(prompt));
+        let prompts = self.settings.prompts.iter().map(|prompt| hub.tokenizer.encode(prompt));
         let prompts = prompts.collect::<quantlab::error::Result<Vec<_>>>()?;
-        let generations = generations(&machine, &prompts, &hub.loaded(), &clock.shown());
+        let generations = generations(&machine, &prompts, &hub.loaded.borrow(), &clock.shown.borrow());
         Ok(Trial {
             rows,
-            asked: hub.asked(),
+            asked: hub.asked.into_inner(),
             events: machine.events(),
             some_calls: machine.some_calls().collect(),
             has_failed: machine.has_failed(),
             generations,
             log: log.into_inner(),
-            tokenizer,
+            tokenizer: hub.tokenizer,
             scenario: self,
         })
     }
