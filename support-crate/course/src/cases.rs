@@ -5,6 +5,11 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
+use quantlab::model::Device;
+
+/// Not only the first GPU.
+pub(super) const DEVICES: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1), Device::Cuda(7)];
+
 /// Random numbers that are the same each time.
 pub(super) fn random(seed: u64) -> StdRng {
     StdRng::seed_from_u64(seed)

@@ -3,11 +3,10 @@
 use quantlab::error::Result;
 use quantlab::model::{Device, Precision, ResolvedDtype};
 
+use crate::cases::DEVICES;
 use crate::failures::error_of;
 use crate::{Complaint, Score, Verdict, ask};
 
-/// Not only the first GPU.
-const DEVICES: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1), Device::Cuda(7)];
 const NAMES: [&str; 3] = ["float32", "float16", "bfloat16"];
 
 const HINTS: [&str; 3] = [

@@ -54,8 +54,7 @@ pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &st
     let first = cpu(&["lab/missing", "lab/whole-large", "lab/whole", "lab/other"]);
     let without_weights = cpu(&["lab/broken", "lab/other", "lab/whole"]);
     let without_tokenizer = cpu(&["lab/broken-too", "lab/unfit", "lab/whole"]);
-    let both = without_weights.as_ref().and_then(|weights| without_tokenizer.as_ref().map(|rest| (weights, rest)));
-    let both = both.map_err(Complaint::clone);
+    let both = without_weights.and_then(|weights| Ok((weights, without_tokenizer?)));
     Score::new("load_model_and_tokenizer", HINTS)
         .about(&first, "takes the first candidate that exists, and says which", |it| it.is_called("lab/whole-large"))
         .about(
@@ -141,8 +140,7 @@ impl Attempt {
         Complaint::unless(options.precision == precision, || {
             format!("{requested} on {device} was loaded as {}; resolve the precision first", options.precision)
         })?;
-        let usual = options.engine.is_none_or(|engine| engine == Engine::for_device(device));
-        Complaint::unless(usual && options.quantization.is_none(), || {
+        Complaint::unless(is_plain(&options, device), || {
             format!(
                 "more than the precision and the device was set; leave the rest to `LoadOptions::default()`: \
                  {options:?}"
@@ -150,6 +148,11 @@ impl Attempt {
         })?;
         label_fits(&self.loaded.dtype_label, requested, device)
     }
+}
+
+/// Whether nothing but precision and device was set.
+pub(super) fn is_plain(options: &LoadOptions, device: Device) -> bool {
+    options.engine.is_none_or(|engine| engine == Engine::for_device(device)) && options.quantization.is_none()
 }
 
 /// Lists of candidates of any length and order, some of which come twice, in any precision, on any device.

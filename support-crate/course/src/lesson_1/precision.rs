@@ -2,10 +2,11 @@
 
 use quantlab::error::Result;
 use quantlab::measure::Clock;
-use quantlab::model::{Device, Engine, LoadOptions, ModelHub, resolve_dtype};
+use quantlab::model::{Device, ModelHub, resolve_dtype};
 
 use super::dtype::label_fits;
 use super::evidence::{COSTS, evidence_of};
+use super::loading::is_plain;
 use super::{PrecisionRun, SweepConfig};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::Evidence;
@@ -153,9 +154,7 @@ impl Trial {
                         options.precision, options.device
                     )
                 })?;
-                let LoadOptions { engine, quantization, .. } = options;
-                let usual = engine.is_none_or(|engine| engine == Engine::for_device(device)) && quantization.is_none();
-                Complaint::unless(usual, || {
+                Complaint::unless(is_plain(options, device), || {
                     format!("the row for {requested} differs from the others by more than its precision: {options:?}")
                 })?;
             }

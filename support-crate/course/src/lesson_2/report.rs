@@ -21,24 +21,20 @@ pub fn int8_table(
     dot: impl Fn(&Int8Vector, &Int8Vector) -> Result<f32>,
 ) -> Result<Table> {
     let exact: f64 = numbers.iter().zip(weights.0).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
-    let mut table = Table::new("One row of inputs and one of weights in int8").headings([
-        ("inputs", ""),
-        ("scale", ""),
-        ("zero point", ""),
-        ("rounding error", "%"),
-        ("dot product", ""),
-        ("off by", "%"),
-    ]);
-    for (name, vector) in inputs {
-        let got = f64::from(dot(vector, weights.1)?);
-        let error = 100.0 * vector.relative_error(numbers)?;
-        let off = 100.0 * (got / exact - 1.0);
-        table = table.row((*name, vector.scale, i64::from(vector.zero_point), error, got, off));
-    }
+    let vectors = || inputs.iter().map(|(_, vector)| *vector);
+    let products = vectors().map(|vector| Ok(f64::from(dot(vector, weights.1)?))).collect::<Result<Vec<_>>>()?;
+    let errors = vectors().map(|vector| Ok(100.0 * vector.relative_error(numbers)?)).collect::<Result<Vec<_>>>()?;
     let n = numbers.len();
-    Ok(table.note(format!(
-        "{n} numbers | in float: {exact:.4} | rounding error: root mean square, as a share of the numbers'"
-    )))
+    Ok(Table::new("One row of inputs and one of weights in int8")
+        .column("inputs", "", inputs.iter().map(|(name, _)| *name))
+        .column("scale", "", vectors().map(|vector| vector.scale))
+        .column("zero point", "", vectors().map(|vector| i64::from(vector.zero_point)))
+        .column("rounding error", "%", errors)
+        .column("dot product", "", products.iter().copied())
+        .column("off by", "%", products.iter().map(|product| 100.0 * (product / exact - 1.0)))
+        .note(format!(
+            "{n} numbers | in float: {exact:.4} | rounding error: root mean square, as a share of the numbers'"
+        )))
 }
 
 /// Formats of one model that were timed in turn: what each takes and reads, its speed, and its share of what memory
@@ -133,23 +129,16 @@ pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result
 
 /// Batch sizes of one model or several: throughput, what a prompt waits, and what it costs.
 pub fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Table {
-    let mut table = Table::new("Batching").headings([
-        ("model", ""),
-        ("batch size", ""),
-        ("throughput", "tokens/s"),
-        ("batch latency", "ms"),
-        ("time per sample", "ms"),
-    ]);
-    for (model, rows) in models {
-        for BatchRun { batch_size, runs, batch_latency_s, time_per_sample_s } in *rows {
-            let [wait, cost] = [*batch_latency_s, *time_per_sample_s].map(milliseconds);
-            table = table.row((*model, *batch_size, runs.tokens_per_s, wait, cost));
-        }
-    }
-    let rows = || models.iter().flat_map(|(_, rows)| *rows);
+    let named = || models.iter().flat_map(|(model, rows)| rows.iter().map(|row| (*model, row)));
+    let rows = || named().map(|(_, row)| row);
     let of_runs = Statistics::interval_names(rows().map(|row| &row.runs.latency_s));
     let of_batches = Statistics::interval_names(rows().map(|row| &row.batch_latency_s));
-    table
+    Table::new("Batching")
+        .column("model", "", named().map(|(model, _)| model))
+        .column("batch size", "", rows().map(|row| row.batch_size))
+        .column("throughput", "tokens/s", rows().map(|row| row.runs.tokens_per_s))
+        .column("batch latency", "ms", rows().map(|row| milliseconds(row.batch_latency_s)))
+        .column("time per sample", "ms", rows().map(|row| milliseconds(row.time_per_sample_s)))
         .note(with_models(info, models))
         .note(format!("batch latency: {of_batches} batches; throughput and time per sample: {of_runs} runs"))
 }

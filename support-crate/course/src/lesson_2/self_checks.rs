@@ -5,12 +5,11 @@ use quantlab::measure::{QualityComparison, Runs};
 use super::{AblationRun, BatchRun, FormatRow, ModelPpl};
 use crate::SelfCheck;
 
-fn new_tokens<'a>(runs: impl IntoIterator<Item = &'a Runs>) -> Vec<usize> {
-    runs.into_iter().flat_map(|runs| &runs.runs).map(|run| run.tokens_generated).collect()
-}
-
-fn all_equal(values: &[usize]) -> bool {
-    values.windows(2).all(|pair| pair[0] == pair[1])
+/// Whether all runs made the same number of tokens.
+fn same_tokens<'a>(runs: impl IntoIterator<Item = &'a Runs>) -> bool {
+    let mut counts = runs.into_iter().flat_map(|runs| &runs.runs).map(|run| run.tokens_generated);
+    let first = counts.next();
+    counts.all(|count| Some(count) == first)
 }
 
 /// Facts about formats of one model; the first is the one that reads the most.
@@ -49,7 +48,7 @@ pub fn self_check_ablation(rows: &[AblationRun]) -> SelfCheck {
     }
     let slowest = with.iter().copied().fold(f64::INFINITY, f64::min);
     check
-        .that("every setting made the same number of tokens", all_equal(&new_tokens(rows.iter().map(|row| &row.runs))))
+        .that("every setting made the same number of tokens", same_tokens(rows.iter().map(|row| &row.runs)))
         .that("with the cache is faster than without, on either side", without.iter().all(|&rate| rate < slowest))
 }
 
@@ -62,10 +61,7 @@ pub fn self_check_batching(rows: &[BatchRun], prompts: usize) -> SelfCheck {
         (row.time_per_sample_s.median - share).abs() <= 1e-6 * share
     });
     check
-        .that(
-            "every batch size made the same number of tokens",
-            all_equal(&new_tokens(rows.iter().map(|row| &row.runs))),
-        )
+        .that("every batch size made the same number of tokens", same_tokens(rows.iter().map(|row| &row.runs)))
         .that("the time per sample is the run's time divided by the number of prompts", shares)
         .that(
             format!("a prompt waits longer in a batch of {} than in one of {}", last.batch_size, first.batch_size),
@@ -83,7 +79,7 @@ pub fn self_check_padding(rows: &[(&str, usize, Runs)]) -> SelfCheck {
     let [(_, padded, slow), (_, packed, fast)] = rows else { return check };
     let told = if slow.latency_s.overlaps(&fast.latency_s) { "not told apart" } else { "told apart" };
     check
-        .that("both made the same number of tokens", all_equal(&new_tokens([slow, fast])))
+        .that("both made the same number of tokens", same_tokens([slow, fast]))
         .that(format!("sorting saves tokens of prefill: {padded} to {packed}"), packed < padded)
         .that(
             format!("and time: {:.2} times as fast ({told})", slow.latency_s.median / fast.latency_s.median),

@@ -192,29 +192,25 @@ fn in_pairs(packed: &[u8], got: &[f32]) -> Verdict {
     if is(got, &expected, 1.0) {
         return Ok(());
     }
-    Err(Complaint::wrong(match () {
-        () if is(got, &swapped, 1.0) => {
-            "the two values of each byte came out in the wrong order: the first is in the high \
-                                    half (`byte >> 4`)"
-                .to_owned()
-        }
-        () if is(got, &halves, 1.0) => {
-            "all high halves came first, then all low halves; the two values of a byte belong next \
-                                   to each other"
-                .to_owned()
-        }
-        () => {
-            let at = (0..packed.len()).find(|at| !is(&got[2 * at..2 * at + 2], &pairs[*at], 1.0)).unwrap_or(0);
-            format!(
-                "with absmax 1, the byte {:#04x} became {} and {}, expected {} and {}",
-                packed[at],
-                got[2 * at],
-                got[2 * at + 1],
-                pairs[at][0],
-                pairs[at][1]
-            )
-        }
-    }))
+    if is(got, &swapped, 1.0) {
+        return wrong!(
+            "the two values of each byte came out in the wrong order: the first is in the high half (`byte >> 4`)"
+        );
+    }
+    if is(got, &halves, 1.0) {
+        return wrong!(
+            "all high halves came first, then all low halves; the two values of a byte belong next to each other"
+        );
+    }
+    let at = (0..packed.len()).find(|at| !is(&got[2 * at..2 * at + 2], &pairs[*at], 1.0)).unwrap_or(0);
+    wrong!(
+        "with absmax 1, the byte {:#04x} became {} and {}, expected {} and {}",
+        packed[at],
+        got[2 * at],
+        got[2 * at + 1],
+        pairs[at][0],
+        pairs[at][1]
+    )
 }
 
 pub(super) fn largest_magnitude(values: &[f32]) -> f32 {

@@ -4,10 +4,8 @@ use quantlab::model::{Device, Engine, LoadOptions, Precision};
 use quantlab::quant::{FourBit, FourBitOptions, Head, QuantizationConfig, QuantizationMethod as Method};
 
 use super::Configuration;
+use crate::cases::DEVICES;
 use crate::{Complaint, Score, Verdict, ask};
-
-/// Not only the first GPUs.
-const DEVICES: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Cuda(1), Device::Cuda(7)];
 
 const FORMATS: [&str; 3] = ["INT8", "NF4", "FP4"];
 

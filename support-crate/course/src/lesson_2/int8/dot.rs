@@ -119,24 +119,16 @@ fn fits(x: &Int8Vector, w: &Int8Vector, got: f32) -> Verdict {
 /// Vectors of different lengths are an error, whether the longer one has one value more, is a multiple, or the other is
 /// empty.
 fn lengths(dot: &dyn Fn(&Int8Vector, &Int8Vector) -> Result<f32, Complaint>) -> Verdict {
-    let (empty, two, three) = (vector(&[], 1.0, 0), vector(&[1, 2], 1.0, 0), vector(&[1, 2, 3], 1.0, 0));
-    let (long, longer) = (vector(&[3; 64], 1.0, 0), vector(&[3; 65], 1.0, 0));
-    let pairs = [
-        (&three, &two),
-        (&two, &three),
-        (&two, &empty),
-        (&empty, &two),
-        (&long, &longer),
-        (&longer, &long),
-        (&long, &two),
-    ];
-    for (x, w) in pairs {
+    let vectors = [3, 2, 0, 64, 65].map(|n| vector(&vec![3; n], 1.0, 0));
+    let pairs = vectors.iter().flat_map(|x| vectors.iter().map(move |w| (x, w)));
+    for (x, w) in pairs.filter(|(x, w)| x.values.len() != w.values.len()) {
         must_fail(dot(x, w), |got| {
             let (a, b) = (x.values.len(), w.values.len());
             format!("{a} values times {b} gave {got}: the rest of the longer one was silently dropped; return an `Err`")
         })?;
     }
-    match dot(&empty, &empty)? {
+    let empty = &vectors[2];
+    match dot(empty, empty)? {
         0.0 => Ok(()),
         other => wrong!("the sum of no products is 0, yours is {other}"),
     }
