@@ -46,8 +46,8 @@ pub(super) struct Source {
 }
 
 impl Evidence {
-    /// What came of a call that returned these runs. `a_run_is` says in the words of the lesson what a run is, and `if_empty`
-    /// why one is probably empty.
+    /// What came of a call that returned these runs. `a_run_is` says in the words of the lesson what a run is, and
+    /// `if_empty` why one is probably empty.
     pub(super) fn of<'a>(
         machine: &Machine,
         rows: impl IntoIterator<Item = &'a Runs>,

@@ -21,6 +21,17 @@ pub(crate) fn must_fail<T, M: Into<String>>(got: Result<T, Complaint>, message: 
     error_of(got, message).map(drop)
 }
 
+/// Checks that an answer returned no error where nothing fails; if it did, `message` says what is wrong with that.
+pub(crate) fn must_succeed<T>(
+    got: Result<T, Complaint>,
+    message: impl FnOnce(String) -> String,
+) -> Result<T, Complaint> {
+    got.map_err(|complaint| match complaint {
+        Complaint::Failed(error) => Complaint::Wrong(message(error)),
+        other => other,
+    })
+}
+
 /// Lets these calls of models fail, each on a machine of its own: the answer must return the error. If it returned a
 /// value, `message` says what is wrong with that.
 pub(crate) fn passes_failures_on<T, M: Into<String>>(

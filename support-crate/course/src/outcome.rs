@@ -34,14 +34,6 @@ impl Complaint {
     pub(crate) fn unless<M: Into<String>>(holds: bool, message: impl FnOnce() -> M) -> Result<(), Self> {
         if holds { Ok(()) } else { Err(Self::wrong(message())) }
     }
-
-    /// The complaint about an error that nobody asked for: `say` gets its message. Any other complaint stays what it is.
-    pub(crate) fn if_failed(self, say: impl FnOnce(&str) -> String) -> Self {
-        match self {
-            Self::Failed(message) => Self::Wrong(say(&message)),
-            other => other,
-        }
-    }
 }
 
 impl fmt::Display for Complaint {

@@ -86,8 +86,8 @@ impl Runs {
         })
     }
 
-    /// How many times as long these runs took as those of `other`, round by round. If both took turns, what slows a whole
-    /// round down cancels out.
+    /// How many times as long these runs took as those of `other`, round by round. If both took turns, what slows a
+    /// whole round down cancels out.
     ///
     /// ```
     /// use quantlab::measure::{Metrics, Runs};

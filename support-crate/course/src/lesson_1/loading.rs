@@ -9,7 +9,7 @@ use quantlab::model::{Device, Engine, LoadOptions, Loaded, ModelHub, Precision, 
 
 use super::dtype::label_fits;
 use crate::cases::random;
-use crate::failures::error_of;
+use crate::failures::{error_of, must_succeed};
 use crate::probe::{Costs, Machine, ProbeHub, Stock};
 use crate::{Complaint, Score, Verdict, ask};
 
@@ -46,9 +46,8 @@ const CANDIDATES: usize = 7;
 pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>) -> Score {
     let attempt = |candidates: &[&str], requested: &str, device| Attempt::of(&yours, candidates, requested, device);
     let cpu = |candidates: &[&str]| {
-        attempt(candidates, "float32", Device::Cpu).map_err(|complaint| {
-            complaint
-                .if_failed(|message| format!("not all of {candidates:?} fail, but you returned an error: {message}"))
+        must_succeed(attempt(candidates, "float32", Device::Cpu), |message| {
+            format!("not all of {candidates:?} fail, but you returned an error: {message}")
         })
     };
     let first = cpu(&["lab/missing", "lab/whole-large", "lab/whole", "lab/other"]);
@@ -172,13 +171,11 @@ fn any_candidates(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Co
             names_each(&candidates, &refusal(got, "nothing can be loaded")?)?;
             continue;
         };
-        let it = got.map_err(|complaint| {
-            complaint.if_failed(|message| {
-                format!(
-                    "of {candidates:?}, {first} can be loaded in {requested} on {device}, but you returned an error: \
-                     {message}"
-                )
-            })
+        let it = must_succeed(got, |message| {
+            format!(
+                "of {candidates:?}, {first} can be loaded in {requested} on {device}, but you returned an error: \
+                 {message}"
+            )
         })?;
         it.is_called(first)?;
         it.is_of_one_piece(first)?;

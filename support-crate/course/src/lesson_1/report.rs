@@ -17,11 +17,8 @@ fn new_tokens(runs: Option<&Runs>) -> String {
 /// The prompt-length sweep: latency, throughput, and time per token of each row.
 pub fn lengths_table(rows: &[LengthRun], loaded: &Loaded) -> Table {
     let first = rows.first().map(|row| &row.runs);
-    let table = Table::new(format!("Prompt-length sweep{}", new_tokens(first))).column(
-        "prompt",
-        "tokens",
-        rows.iter().map(|row| row.prompt_tokens),
-    );
+    let table = Table::new(format!("Prompt-length sweep{}", new_tokens(first)));
+    let table = table.column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens));
     let table = with_runs(table, rows.iter().map(|row| &row.runs), loaded);
     table.column("per new token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
 }

@@ -23,7 +23,8 @@ const BASE: &str = "The quick brown fox jumps over the lazy dog. ";
 /// The result of every step, a table of all of them, and the conclusions.
 #[derive(Debug, Clone)]
 pub struct QuantizationReport {
-    /// `Loaded: <model id> | device=<device> | dtype=<label>` of the baseline, and a line for each thing that was measured.
+    /// `Loaded: <model id> | device=<device> | dtype=<label>` of the baseline, and a line for each thing that was
+    /// measured.
     pub steps: Vec<String>,
     /// All that was timed.
     pub rows: Vec<ScenarioRun>,

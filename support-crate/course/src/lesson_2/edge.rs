@@ -4,6 +4,7 @@ use quantlab::error::Result;
 use quantlab::model::{Loaded, Tokenizer};
 
 use super::EdgePrompt;
+use crate::failures::must_succeed;
 use crate::probe::{Costs, Machine};
 use crate::{Complaint, Point, Score, Verdict, ask};
 
@@ -80,13 +81,11 @@ impl Trial {
     fn run(yours: &Answer<'_>, context_len: usize, new_tokens: usize) -> Result<Self, Complaint> {
         let machine = Machine::new(Costs::default());
         let loaded = machine.loaded(|model| model.with_info(|info| info.context_len = context_len))?;
-        let prompts = ask(|| yours(&loaded, new_tokens)).map_err(|complaint| {
-            complaint.if_failed(|message| {
-                format!(
-                    "with a context of {context_len} tokens and {new_tokens} new ones your function fails ({message}): \
-                     take the length of the long prompt from `loaded.model.info().context_len` and `max_new_tokens`"
-                )
-            })
+        let prompts = must_succeed(ask(|| yours(&loaded, new_tokens)), |message| {
+            format!(
+                "with a context of {context_len} tokens and {new_tokens} new ones your function fails ({message}): \
+                 take the length of the long prompt from `loaded.model.info().context_len` and `max_new_tokens`"
+            )
         })?;
         Ok(Self { context_len, new_tokens, prompts, tokenizer: machine.tokenizer()? })
     }

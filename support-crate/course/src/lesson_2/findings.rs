@@ -149,8 +149,8 @@ pub(super) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
     let (cache, side) = (uncached.ratio_to(left).ok()?, right.ratio_to(left).ok()?);
     let told = if side.low <= 1.0 && side.high >= 1.0 { "not told apart" } else { "told apart" };
     Some(format!(
-        "Without the KV cache, a batch took {cache:.2} times as long; padded on the right, {:.2} times as long as on the \
-         left ({told}).",
+        "Without the KV cache, a batch took {cache:.2} times as long; padded on the right, {:.2} times as long \
+         as on the left ({told}).",
         side.median
     ))
 }

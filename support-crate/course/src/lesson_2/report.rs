@@ -74,11 +74,8 @@ pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> R
 
 /// The four settings of cache and padding.
 pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Table {
-    let table = Table::new("Cache and padding: all prompts as one batch").column(
-        "setting",
-        "",
-        rows.iter().map(AblationRun::setting),
-    );
+    let table = Table::new("Cache and padding: all prompts as one batch");
+    let table = table.column("setting", "", rows.iter().map(AblationRun::setting));
     let table = with_runs(table, rows.iter().map(|row| &row.runs), loaded);
     table.column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
 }
@@ -90,10 +87,9 @@ pub(super) fn runs_of(rows: &[AblationRun], use_cache: bool, padding_side: Paddi
 
 /// Prompt lengths, each with its runs with the cache and without.
 fn with_and_without(rows: &[(usize, Vec<AblationRun>)]) -> Vec<(usize, &Runs, &Runs)> {
-    let pairs = rows
-        .iter()
-        .filter_map(|(tokens, rows)| Some((*tokens, runs_of(rows, true, Left)?, runs_of(rows, false, Left)?)));
-    pairs.collect()
+    rows.iter()
+        .filter_map(|(tokens, rows)| Some((*tokens, runs_of(rows, true, Left)?, runs_of(rows, false, Left)?)))
+        .collect()
 }
 
 /// What the cache saves at each prompt length: by counting tokens, and as measured.
@@ -207,11 +203,9 @@ pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Table {
 
 /// Prompts at the edge, with what stands out.
 pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Table {
-    let table = Table::new("Prompts at the edge").column("prompt", "", rows.iter().map(|row| &row.name)).column(
-        "length",
-        "tokens",
-        rows.iter().map(|row| row.prompt_tokens),
-    );
+    let table = Table::new("Prompts at the edge");
+    let table = table.column("prompt", "", rows.iter().map(|row| &row.name));
+    let table = table.column("length", "tokens", rows.iter().map(|row| row.prompt_tokens));
     with_runs(table, rows.iter().map(|row| &row.runs), loaded)
         .column("speed", "", rows.iter().map(|row| &row.speed_note))
         .column("text", "", rows.iter().map(|row| &row.text_note))

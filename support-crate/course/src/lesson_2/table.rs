@@ -150,7 +150,8 @@ impl Trial {
         has_rows(&self.rows, &self.table).map(|()| places)
     }
 
-    /// The heading of a column that holds one of each run's statistics, times a factor; rounded, or as text, if need be.
+    /// The heading of a column that holds one of each run's statistics, times a factor; rounded, or as text, if need
+    /// be.
     fn find(&self, of: impl Fn(&Runs) -> f64, factor: f64) -> Result<Option<String>, Complaint> {
         let places = self.places()?;
         let holds = |column: &&Column| {

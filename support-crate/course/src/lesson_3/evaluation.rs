@@ -8,7 +8,7 @@ use quantlab::source::ModelFile;
 
 use super::{Evaluation, is_close, nll};
 use crate::cases::{as_strs, texts};
-use crate::failures::must_fail;
+use crate::failures::{must_fail, must_succeed};
 use crate::figure::{Figure, all_right, mean, weighted_mean};
 use crate::probe::{Costs, Event, Machine, ProbeModel};
 use crate::{Complaint, Score, Verdict, ask};
@@ -65,10 +65,8 @@ pub fn check_evaluate(yours: impl Fn(&Loaded, &[&str], usize) -> Result<Evaluati
             // One token or none, beside a text that fills the batch.
             let with: Vec<&str> = ["assert"].into_iter().chain(texts.iter().copied()).chain([""]).collect();
             for size in [BATCH_SIZE, 1] {
-                let with = evaluate(&with, size).map_err(|complaint| {
-                    complaint.if_failed(|error| {
-                        format!("with a text of one token and an empty one added, it returned an error: {error}")
-                    })
+                let with = must_succeed(evaluate(&with, size), |error| {
+                    format!("with a text of one token and an empty one added, it returned an error: {error}")
                 })?;
                 trial.is_unmoved(&with)?;
             }

@@ -143,7 +143,9 @@ impl Trial {
     }
 
     fn generates_all(&self) -> Verdict {
-        let reads = |event: &&Event| matches!(**event, Event::Forward { past_len: 0, seq_len, .. } if seq_len == self.ids.len());
+        let prompt = self.ids.len();
+        let reads =
+            |event: &&Event| matches!(**event, Event::Forward { past_len: 0, seq_len, .. } if seq_len == prompt);
         let prompts_read = self.events.iter().filter(reads).count();
         if prompts_read > 1 {
             return wrong!("the prompt was read {prompts_read} times: generate once; warming up is left to the caller");

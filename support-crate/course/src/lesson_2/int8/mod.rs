@@ -14,7 +14,7 @@ pub use symmetric::check_quantize_symmetric;
 use quantlab::error::{Error, Result};
 
 use crate::cases::{KINDS, random, row, size};
-use crate::failures::must_fail;
+use crate::failures::{must_fail, must_succeed};
 use crate::{Complaint, Verdict, ask};
 
 /// Numbers in 8 bits: a value `q` stands for `scale * (q - zero_point)`.
@@ -105,15 +105,15 @@ type Trial = (Vec<f32>, Int8Vector);
 
 fn answers(yours: &Answer<'_>) -> Result<Vec<Trial>, Complaint> {
     let cases = CASES.into_iter().map(<[f32]>::to_vec).chain(any_numbers());
-    let trial = |numbers: Vec<f32>| match answer(yours, &numbers) {
-        Ok(vector) => Ok((numbers, vector)),
-        Err(complaint) => Err(complaint.if_failed(|message| {
+    let trial = |numbers: Vec<f32>| {
+        let vector = must_succeed(answer(yours, &numbers), |message| {
             let [low, high] = [f32::min, f32::max].map(|end| numbers.iter().copied().reduce(end).unwrap_or(0.0));
             format!(
                 "{} numbers from {low} to {high}, all finite, made your function return an error: {message}",
                 numbers.len()
             )
-        })),
+        })?;
+        Ok((numbers, vector))
     };
     cases.map(trial).collect()
 }
