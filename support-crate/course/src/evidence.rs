@@ -117,8 +117,7 @@ impl Source {
             );
         };
         let inside = &events[first..last];
-        let count = |events: &[Event]| events.iter().filter(|event| event.is_forward()).count();
-        let start = count(&events[..first]);
+        let start = Event::forwards(&events[..first]);
         let forward = inside.iter().find_map(|event| match *event {
             Event::Forward { seq_len, padding, .. } => Some((seq_len, padding)),
             _ => None,
@@ -133,7 +132,7 @@ impl Source {
             seq_len,
             padding,
             use_cache: inside.iter().any(|event| matches!(event, Event::Forward { past_len: 1.., .. })),
-            passes: start..start + count(inside),
+            passes: start..start + Event::forwards(inside),
             encodes: inside.contains(&Event::Encode),
             decodes: inside.contains(&Event::Decode),
             is_warm: start > 0,

@@ -40,6 +40,10 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     weighted_mean(values, std::iter::repeat(1))
 }
 
+pub(super) fn largest_magnitude(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |largest, value| largest.max(value.abs()))
+}
+
 /// Four digits after the decimal point, or four significant ones where these would be zeros.
 fn shown(number: f64) -> String {
     // Turns -0 into 0.

@@ -35,13 +35,19 @@ pub(crate) fn intervals_of(first: Option<&Runs>) -> String {
     format!("medians of {n} runs with their {:.0}% intervals", 100.0 * confidence)
 }
 
-/// A table whose rows were all measured on one model, with what they took.
-pub(crate) fn with_runs<'a>(table: Table, rows: impl Iterator<Item = &'a Runs> + Clone, loaded: &Loaded) -> Table {
-    let first = rows.clone().next();
-    table
-        .column("latency", "ms", rows.clone().map(|runs| milliseconds(runs.latency_s)))
-        .column("throughput", "tokens/s", rows.map(|runs| runs.tokens_per_s))
-        .note(small_print(loaded, first))
+/// Columns that several tables have.
+pub(crate) trait WithRuns {
+    /// What the rows took, which were all measured on one model.
+    fn with_runs<'a>(self, rows: impl Iterator<Item = &'a Runs> + Clone, loaded: &Loaded) -> Self;
+}
+
+impl WithRuns for Table {
+    fn with_runs<'a>(self, rows: impl Iterator<Item = &'a Runs> + Clone, loaded: &Loaded) -> Self {
+        let first = rows.clone().next();
+        self.column("latency", "ms", rows.clone().map(|runs| milliseconds(runs.latency_s)))
+            .column("throughput", "tokens/s", rows.map(|runs| runs.tokens_per_s))
+            .note(small_print(loaded, first))
+    }
 }
 
 /// The small print of a table whose rows were all measured on one model.

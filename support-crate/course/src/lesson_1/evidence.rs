@@ -59,8 +59,8 @@ impl Evidence {
         let is_round = |round: &[usize]| (0..sources.len()).all(|row| round.contains(&row));
         Complaint::unless(order.chunks(sources.len().max(1)).all(is_round), || {
             format!(
-                "the rows ran in the order {order:?}: time one run of each row, then the next round, so that whatever else \
-                 the machine does meanwhile affects all rows alike"
+                "the rows ran in the order {order:?}: time one run of each row, then the next round, so that whatever \
+                 else the machine does meanwhile affects all rows alike"
             )
         })
     }

@@ -6,7 +6,7 @@ use quantlab::model::{Engine, Loaded, threads};
 use quantlab::report::{BarPlot, Estimate, Summary, Table};
 
 use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig};
-use crate::tables::{intervals_of, milliseconds, new_tokens_of, small_print, tokens_computed, tokens_saved, with_runs};
+use crate::tables::{WithRuns, intervals_of, milliseconds, new_tokens_of, small_print, tokens_computed, tokens_saved};
 
 /// New tokens of the runs of a table, in its title.
 fn new_tokens(runs: Option<&Runs>) -> String {
@@ -17,10 +17,10 @@ fn new_tokens(runs: Option<&Runs>) -> String {
 /// The prompt-length sweep: latency, throughput, and time per token of each row.
 pub fn lengths_table(rows: &[LengthRun], loaded: &Loaded) -> Table {
     let first = rows.first().map(|row| &row.runs);
-    let table = Table::new(format!("Prompt-length sweep{}", new_tokens(first)));
-    let table = table.column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens));
-    let table = with_runs(table, rows.iter().map(|row| &row.runs), loaded);
-    table.column("per new token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
+    Table::new(format!("Prompt-length sweep{}", new_tokens(first)))
+        .column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens))
+        .with_runs(rows.iter().map(|row| &row.runs), loaded)
+        .column("per new token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
 }
 
 /// t(n, m) = prefill + (m - 1) decode steps, beside the measurement: the formula takes every step to cost what the

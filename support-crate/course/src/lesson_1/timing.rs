@@ -111,8 +111,7 @@ impl Trial {
     /// The forward passes in the timed part.
     fn timed_passes(&self) -> Result<&[Pass], Complaint> {
         let Timed { before, inside, .. } = self.timed()?;
-        let count = |events: &[Event]| events.iter().filter(|event| event.is_forward()).count();
-        let (first, passes) = (count(before), count(inside));
+        let [first, passes] = [before, inside].map(Event::forwards);
         Complaint::unless(passes > 0, || "nothing was generated between the two readings of the clock")?;
         Ok(&self.passes[first..first + passes])
     }

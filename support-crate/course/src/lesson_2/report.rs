@@ -8,7 +8,7 @@ use quantlab::report::{BarPlot, LinePlot, Table};
 
 use super::{AblationRun, BatchRun, EdgeRun, FormatRow, Int8Vector};
 use crate::formats::{decode_intervals, measured_on};
-use crate::tables::{intervals_of, milliseconds, new_tokens_of, small_print, tokens_saved, with_runs};
+use crate::tables::{WithRuns, intervals_of, milliseconds, new_tokens_of, small_print, tokens_saved};
 
 /// Numbers and their int8 forms: how far the grids are from them, and what a dot product with `weights` gives.
 ///
@@ -74,10 +74,10 @@ pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> R
 
 /// The four settings of cache and padding.
 pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Table {
-    let table = Table::new("Cache and padding: all prompts as one batch");
-    let table = table.column("setting", "", rows.iter().map(AblationRun::setting));
-    let table = with_runs(table, rows.iter().map(|row| &row.runs), loaded);
-    table.column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
+    Table::new("Cache and padding: all prompts as one batch")
+        .column("setting", "", rows.iter().map(AblationRun::setting))
+        .with_runs(rows.iter().map(|row| &row.runs), loaded)
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
 }
 
 /// The runs of a setting of cache and padding.
@@ -195,18 +195,18 @@ pub fn padded_tokens(loaded: &Loaded, prompts: &[&str], batch_size: usize) -> Re
 
 /// The same prompts, cut into batches in two ways: tokens that go through the model in prefill, and what that takes.
 pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Table {
-    let table = Table::new("Uneven prompts: as they come, and sorted by length")
+    Table::new("Uneven prompts: as they come, and sorted by length")
         .column("batches", "", rows.iter().map(|(name, _, _)| *name))
-        .column("prefill, padding included", "tokens", rows.iter().map(|(_, tokens, _)| *tokens));
-    with_runs(table, rows.iter().map(|(_, _, runs)| runs), loaded)
+        .column("prefill, padding included", "tokens", rows.iter().map(|(_, tokens, _)| *tokens))
+        .with_runs(rows.iter().map(|(_, _, runs)| runs), loaded)
 }
 
 /// Prompts at the edge, with what stands out.
 pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Table {
-    let table = Table::new("Prompts at the edge");
-    let table = table.column("prompt", "", rows.iter().map(|row| &row.name));
-    let table = table.column("length", "tokens", rows.iter().map(|row| row.prompt_tokens));
-    with_runs(table, rows.iter().map(|row| &row.runs), loaded)
+    Table::new("Prompts at the edge")
+        .column("prompt", "", rows.iter().map(|row| &row.name))
+        .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))
+        .with_runs(rows.iter().map(|row| &row.runs), loaded)
         .column("speed", "", rows.iter().map(|row| &row.speed_note))
         .column("text", "", rows.iter().map(|row| &row.text_note))
 }

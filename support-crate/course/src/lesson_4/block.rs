@@ -5,6 +5,7 @@ use rand::Rng;
 use quantlab::quant::FourBit;
 
 use crate::cases::{random, size};
+use crate::figure::largest_magnitude;
 use crate::{Complaint, Score, Verdict, ask};
 
 type Codebook = [f32; 16];
@@ -211,10 +212,6 @@ fn in_pairs(packed: &[u8], got: &[f32]) -> Verdict {
         pairs[at][0],
         pairs[at][1]
     )
-}
-
-pub(super) fn largest_magnitude(values: &[f32]) -> f32 {
-    values.iter().fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
 fn is_largest_magnitude(values: &[f32], absmax: f32) -> Verdict {

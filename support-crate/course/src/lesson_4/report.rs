@@ -6,8 +6,8 @@ use quantlab::error::{Error, Result};
 use quantlab::model::{Architecture, Loaded, Weights};
 use quantlab::report::{Summary, Table};
 
-use super::block::largest_magnitude;
 use super::{ExperimentResult, ExperimentRow, FormatQuality, FormatSpeed, MIB};
+use crate::figure::largest_magnitude;
 
 /// The weights of one layer.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use quantlab::model::{Loaded, Tokenizer};
 
 use crate::cases::LONG_PROMPT;
 use crate::evidence::is_whole_prompt;
-use crate::failures::passes_failures_on;
+use crate::failures::{error_of, passes_failures_on};
 use crate::probe::{Costs, Event, Machine, ProbeModel, Timed, one_of};
 use crate::{Complaint, Score, Verdict, ask};
 
@@ -153,7 +153,7 @@ impl Trial {
         if !self.read.is_empty() {
             is_whole_prompt(&self.read, &self.ids)?;
         }
-        let (asked, passes) = (self.new_tokens, self.events.iter().filter(|event| event.is_forward()).count());
+        let (asked, passes) = (self.new_tokens, Event::forwards(&self.events));
         match passes {
             _ if passes == asked => Ok(()),
             _ if self.ends_after.is_some_and(|end| passes == end || passes == end + 1) => {
@@ -212,13 +212,10 @@ fn hands_on_errors(yours: &Answer<'_>, good: &Trial) -> Verdict {
     let machine = Machine::new(COSTS);
     let mut loaded = ending(&machine)?;
     loaded.tokenizer = Machine::failing_tokenizer()?;
-    match ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS)) {
-        Err(Complaint::Failed(message)) if !message.contains("prompt is empty") => Ok(()),
-        Err(Complaint::Failed(_)) | Ok(_) => {
-            wrong!("the tokenizer failed, and yet the function went on: pass the error on with `?`")
-        }
-        Err(other) => Err(other),
-    }
+    const WENT_ON: &str = "the tokenizer failed, and yet the function went on: pass the error on with `?`";
+    let got = ask(|| yours(&machine.clock(), &loaded, PROMPT, NEW_TOKENS));
+    let message = error_of(got, |_| WENT_ON)?;
+    Complaint::unless(!message.contains("prompt is empty"), || WENT_ON)
 }
 
 #[cfg(test)]

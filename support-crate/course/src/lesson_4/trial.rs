@@ -9,6 +9,7 @@ use quantlab::model::{LoadOptions, ModelHub, Tokenizer};
 
 use super::scenario::{DEVICE_FAILED, FormatHub, SCALES_MIB, UnevenClock};
 use super::{Configuration, ExperimentResult, ExperimentRow, ExperimentSettings};
+use crate::figure::mean;
 use crate::probe::Event;
 use crate::{Complaint, Verdict, ask};
 
@@ -202,7 +203,7 @@ impl Trial {
     /// Whether this is the mean of the warm runs of the first prompt; if not, which other number it is.
     fn is_mean(&self, place: usize, got: f64) -> Verdict {
         let (runs, seconds) = (self.scenario.settings.num_timing_runs, self.seconds(place, 0));
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let mean = |values: &[f64]| mean(values.iter().copied());
         let is = |value: f64| (got - value).abs() <= 5e-4 * value.abs();
         let first_was_counted = "the first run of a model was counted: it pays for things that later ones do not";
         if seconds.len() <= runs {

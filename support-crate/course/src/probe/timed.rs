@@ -58,6 +58,11 @@ impl Event {
     pub fn is_forward(&self) -> bool {
         matches!(self, Self::Forward { .. })
     }
+
+    /// How many of these are forward passes.
+    pub fn forwards(events: &[Self]) -> usize {
+        events.iter().filter(|event| event.is_forward()).count()
+    }
 }
 
 impl<'a> Timed<'a> {

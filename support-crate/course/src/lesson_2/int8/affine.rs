@@ -2,7 +2,9 @@
 
 use quantlab::error::Result;
 
-use super::{Int8Vector, Trial, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
+use super::{
+    Int8Vector, Trial, answers, near, range, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem,
+};
 use crate::{Point, Score, Verdict};
 
 const HINTS: [&str; 3] = [
@@ -25,11 +27,6 @@ pub fn check_quantize_affine(yours: impl Fn(&[f32]) -> Result<Int8Vector>) -> Sc
         .each(&vectors, &points)
         .about(&vectors, "zeros and an empty row have a scale, too", |_| zeros_are_no_problem(&yours, -128..=127))
         .about(&vectors, "NaN and infinity are errors", |_| refuses_what_is_no_number(&yours))
-}
-
-/// The smallest number and the largest, and 0 in any case.
-fn range(numbers: &[f32]) -> [f32; 2] {
-    [numbers.iter().copied().fold(0.0, f32::min), numbers.iter().copied().fold(0.0, f32::max)]
 }
 
 fn has_scale((numbers, vector): &Trial) -> Verdict {

@@ -130,6 +130,11 @@ fn near(a: f32, b: f32) -> bool {
     (f64::from(a) - f64::from(b)).abs() <= 1e-6 * f64::from(b).abs()
 }
 
+/// The smallest number and the largest, and 0 in any case.
+fn range(numbers: &[f32]) -> [f32; 2] {
+    [numbers.iter().copied().fold(0.0, f32::min), numbers.iter().copied().fold(0.0, f32::max)]
+}
+
 /// Each value is the nearest one on the vector's own grid, and within its ends.
 fn rounds_to_nearest((numbers, vector): &Trial) -> Verdict {
     let Int8Vector { values, scale, zero_point } = vector;

@@ -2,7 +2,10 @@
 
 use quantlab::error::Result;
 
-use super::{Int8Vector, Trial, answers, near, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem};
+use super::{
+    Int8Vector, Trial, answers, near, range, refuses_what_is_no_number, rounds_to_nearest, zeros_are_no_problem,
+};
+use crate::figure::largest_magnitude;
 use crate::{Complaint, Point, Score, Verdict};
 
 const HINTS: [&str; 3] = [
@@ -34,12 +37,12 @@ fn has_no_zero_point((_, Int8Vector { zero_point, .. }): &Trial) -> Verdict {
 }
 
 fn has_scale((numbers, vector): &Trial) -> Verdict {
-    let largest = numbers.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
+    let largest = largest_magnitude(numbers);
     let (scale, expected) = (vector.scale, largest / 127.0);
     if near(scale, expected) {
         return Ok(());
     }
-    let [low, high] = [numbers.iter().copied().fold(0.0, f32::min), numbers.iter().copied().fold(0.0, f32::max)];
+    let [low, high] = range(numbers);
     let signed = numbers.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let why = if near(scale, largest / 128.0) {
         ": that divides by 128, but the largest value is 127"
