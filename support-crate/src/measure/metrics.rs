@@ -92,13 +92,14 @@ impl Runs {
     /// ```
     /// use quantlab::measure::{Metrics, Runs};
     ///
-    /// let of = |seconds: [f64; 2]| Runs::of(seconds.map(|seconds| Metrics::of(10, seconds)).to_vec());
-    /// assert_eq!(of([0.5, 1.0])?.ratio_to(&of([0.25, 0.5])?)?.median, 2.0);
+    /// let of = |seconds: &[f64]| Runs::of(seconds.iter().map(|seconds| Metrics::of(10, *seconds)).collect());
+    /// assert_eq!(of(&[0.5, 1.0])?.ratio_to(&of(&[0.25, 0.5])?)?.median, 2.0);
+    /// assert!(of(&[0.5, 1.0])?.ratio_to(&of(&[0.5])?).is_err());
     /// # Ok::<(), quantlab::error::Error>(())
     /// ```
     ///
     /// # Errors
-    /// More runs of one than of the other.
+    /// More runs of one than of the other; a ratio that is not finite.
     pub fn ratio_to(&self, other: &Self) -> Result<Statistics> {
         let (runs, others) = (self.runs.len(), other.runs.len());
         if runs != others {
