@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use half::f16;
 
+use crate::elementwise::soft_cap_of;
 use crate::matmul::{Gemm, Operands, Stored};
 use crate::scratch::Scratch;
 use crate::simd::{Dispatch, Kernel, Simd};
@@ -40,6 +41,8 @@ pub struct Attention<'a> {
     pub head_dim: usize,
     /// Scores are multiplied by this.
     pub scale: f32,
+    /// What they are bent towards then, as by [`soft_cap`](crate::soft_cap).
+    pub soft_cap: Option<f32>,
     /// How many tokens back a token sees, itself included; see [`first_seen`].
     pub window: usize,
     /// `true` where a key is a token and not padding: (B, past_len + T); `None` if all are.
@@ -244,7 +247,12 @@ impl<S: Simd, W: Stored<S, f32>> Kernel<S> for Part<'_, W> {
             for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
                 let position = task.position + i * task.step;
                 let seen = first_seen(mask, position, attention.window)..position + 1;
-                masked_exp(simd, scores, seen, attention.scale, mask);
+                let mut scale = attention.scale;
+                if let Some(cap) = attention.soft_cap {
+                    soft_cap_of::<S>(&mut scores[seen.clone()], scale, cap);
+                    scale = 1.0;
+                }
+                masked_exp(simd, scores, seen, scale, mask);
             }
             let values = &v[past..past + keys * d];
             // SAFETY: no other task has these numbers, and this one takes its block once.

@@ -17,13 +17,15 @@ struct Sizes {
     head_dim: usize,
     window: usize,
     padded: bool,
+    soft_cap: Option<f32>,
 }
 
 fn sizes() -> impl Strategy<Value = Sizes> {
     let window = prop_oneof![Just(usize::MAX), 1..12_usize];
     let head_dim = prop_oneof![1..40_usize, Just(64), Just(80), Just(128)];
-    (1..4_usize, 1..11_usize, 0..20_usize, 1..4_usize, 1..7_usize, head_dim, window, any::<bool>()).prop_map(
-        |(batch, queries, past_len, kv_heads, group, head_dim, window, padded)| Sizes {
+    let seen = (window, any::<bool>(), prop_oneof![Just(None), Just(Some(0.5_f32)), Just(Some(30.0))]);
+    (1..4_usize, 1..11_usize, 0..20_usize, 1..4_usize, 1..7_usize, head_dim, seen).prop_map(
+        |(batch, queries, past_len, kv_heads, group, head_dim, (window, padded, soft_cap))| Sizes {
             batch,
             queries,
             past_len,
@@ -32,6 +34,7 @@ fn sizes() -> impl Strategy<Value = Sizes> {
             head_dim,
             window,
             padded,
+            soft_cap,
         },
     )
 }
@@ -73,6 +76,7 @@ fn attention<'a>(sizes: &Sizes, inputs: &'a Inputs) -> Attention<'a> {
         group: sizes.group,
         head_dim: sizes.head_dim,
         scale: 0.7,
+        soft_cap: sizes.soft_cap,
         window: sizes.window,
         key_mask: inputs.mask.as_deref(),
     }
@@ -96,7 +100,9 @@ fn naive(a: &Attention<'_>, inputs: &Inputs) -> Vec<f64> {
             seen.drain(..seen.len().saturating_sub(a.window));
             let score = |s: usize| -> f64 {
                 let k = &inputs.k[(past + s) * d..][..d];
-                q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>() * f64::from(a.scale)
+                let score =
+                    q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>() * f64::from(a.scale);
+                a.soft_cap.map(f64::from).map_or(score, |cap| cap * (score / cap).tanh())
             };
             let weights: Vec<f64> = seen.iter().map(|&s| score(s).exp()).collect();
             let total: f64 = weights.iter().sum();

@@ -55,7 +55,12 @@ macro_rules! kernel {
 }
 
 /// Applies an activation function in place.
-pub fn activate(isa: Isa, x: &mut [f32], function: Activation) {
+pub fn activate(x: &mut [f32], function: Activation) {
+    activate_with(Isa::best(), x, function);
+}
+
+/// As [`activate`], with an instruction set.
+pub(crate) fn activate_with(isa: Isa, x: &mut [f32], function: Activation) {
     match function {
         Activation::GeluNew => gelu_new(isa, x),
         Activation::Silu => silu(isa, x),
@@ -87,6 +92,24 @@ kernel! {
         for x in x {
             *x /= 1.0 + exp::<S>(-*x);
         }
+    }
+}
+
+kernel! {
+    /// Bends numbers towards a largest magnitude that they do not exceed: `cap * tanh(x / cap)`.
+    ///
+    /// Source: Gemma Team 2024, arXiv:2408.00118.
+    pub fn soft_cap, soft_cap_with<S>(x: &'a mut [f32], cap: f32) {
+        soft_cap_of::<S>(x, 1.0, cap);
+    }
+}
+
+/// `cap * tanh(x * scale / cap)`, by `tanh(u) = 1 - 2 / (1 + exp(2 u))`: the error is that of float32 beside the cap.
+#[inline(always)]
+pub(crate) fn soft_cap_of<S: Simd>(x: &mut [f32], scale: f32, cap: f32) {
+    let factor = 2.0 * scale / cap;
+    for x in x {
+        *x = cap - 2.0 * cap / (1.0 + exp::<S>(*x * factor));
     }
 }
 
@@ -127,20 +150,26 @@ kernel! {
 }
 
 kernel! {
-    /// Divides each row of `x` (rows, C) by the root of its mean square, then scales it by `scale` (C), into `out`
-    /// (rows, C).
+    /// Divides each row of `x` (rows, C) by the root of its mean square, then scales it by `scale + offset` (C), into
+    /// `out` (rows, C). Models whose scales are stored less 1 have an offset of 1, others of 0.
     ///
     /// Source: Zhang and Sennrich 2019, arXiv:1910.07467.
     ///
     /// # Panics
     /// As [`layer_norm`].
-    pub fn rms_norm, rms_norm_with<S>(x: &'a [f32], scale: &'a [f32], epsilon: f32, out: &'a mut [f32]) {
+    pub fn rms_norm, rms_norm_with<S>(
+        x: &'a [f32],
+        scale: &'a [f32],
+        offset: f32,
+        epsilon: f32,
+        out: &'a mut [f32],
+    ) {
         let width = check_rows(x, scale, out);
         for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
             let mean_square = lane_sum(x, |value| value * value) / width as f32;
             let factor = 1.0 / (mean_square + epsilon).sqrt();
             for ((out, x), scale) in out.iter_mut().zip(x).zip(scale) {
-                *out = x * factor * scale;
+                *out = x * factor * (scale + offset);
             }
         }
     }

@@ -20,7 +20,7 @@ fn activations_are_their_formulas() {
         let expected: Vec<f64> = x.iter().map(|&x| formula(f64::from(x))).collect();
         for isa in Isa::available() {
             let mut found = x.clone();
-            activate(isa, &mut found, function);
+            activate_with(isa, &mut found, function);
             assert_close(&found, &expected, 1e-6);
         }
     }
@@ -31,9 +31,27 @@ fn activations_keep_what_is_no_number() {
     let functions = [Activation::GeluNew, Activation::Gelu, Activation::Relu, Activation::Silu];
     for (isa, function) in Isa::available().into_iter().flat_map(|isa| functions.map(|function| (isa, function))) {
         let mut x = [f32::INFINITY, f32::NAN, 1e30];
-        activate(isa, &mut x, function);
+        activate_with(isa, &mut x, function);
         assert_eq!((x[0], x[2]), (f32::INFINITY, 1e30), "{function:?}");
         assert!(x[1].is_nan() || function == Activation::Relu);
+    }
+}
+
+#[test]
+fn soft_caps_are_their_formula_and_hold() {
+    let x: Vec<f32> = (-2000..2000).map(|i| i as f32 / 10.0).chain([1e30, -1e30, f32::INFINITY]).collect();
+    for cap in [0.5, 3.0, 50.0] {
+        let expected: Vec<f64> = x.iter().map(|&x| f64::from(cap) * (f64::from(x) / f64::from(cap)).tanh()).collect();
+        for isa in Isa::available() {
+            let mut found = x.clone();
+            soft_cap_with(isa, &mut found, cap);
+            let error = |(found, expected): (&f32, &f64)| (f64::from(*found) - expected).abs() / f64::from(cap);
+            let worst = found.iter().zip(&expected).map(error).fold(0.0, f64::max);
+            assert!(worst < 3e-7, "{isa}, cap {cap}: {worst}");
+            let mut nan = [f32::NAN];
+            soft_cap_with(isa, &mut nan, cap);
+            assert!(nan[0].is_nan());
+        }
     }
 }
 
@@ -66,6 +84,7 @@ proptest! {
     #[test]
     fn norms_of_any_width(width in 1..300_usize, rows in 1..4_usize, seed: u32) {
         let (x, scale, shift) = (numbers(rows * width, seed), numbers(width, seed ^ 1), numbers(width, seed ^ 2));
+        let less: Vec<f32> = scale.iter().map(|scale| scale - 0.5).collect();
         let row = |x: &[f32], centred: bool| -> Vec<f64> {
             let x: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
             let mean = if centred { x.iter().sum::<f64>() / width as f64 } else { 0.0 };
@@ -80,7 +99,7 @@ proptest! {
                 if centred {
                     layer_norm_with(isa, &x, &scale, &shift, 1e-2, &mut out);
                 } else {
-                    rms_norm_with(isa, &x, &scale, 1e-2, &mut out);
+                    rms_norm_with(isa, &x, &less, 0.5, 1e-2, &mut out);
                 }
                 assert_close(&out, &expected, 1e-5);
             }

@@ -48,7 +48,7 @@ mod test_numbers;
 mod threads;
 
 pub use attention::{Attention, KeysValues, first_seen};
-pub use elementwise::{Activation, layer_norm, multiply, rms_norm, rotate, round_to_f16, to_f16};
+pub use elementwise::{Activation, activate, layer_norm, multiply, rms_norm, rotate, round_to_f16, soft_cap, to_f16};
 pub use isa::{Isa, UnknownIsa};
 pub use matmul::{
     ActivationQuant, CodeBits, Compute, Epilogue, GroupedInt, Matrix, PANEL, Packed4Bit, PackedInt8, Product, Scales,

@@ -15,19 +15,19 @@ pub enum Architecture {
     Mistral,
     /// `qwen2`: Llama with biases for queries, keys and values.
     Qwen2,
-    /// `gemma2`
+    /// `gemma2`: norms before and after each part, soft caps, a window in every other layer.
     Gemma2,
-    /// `gemma3_text`
+    /// `gemma3_text`: Gemma 2 with norms of queries and keys, and with positions of its own in layers with a window.
     Gemma3Text,
     /// `granite`
     Granite,
     /// `olmo2`
     Olmo2,
-    /// `phi3`
+    /// `phi3`: Llama with joint layers, and with positions in a part of each head.
     Phi3,
-    /// `qwen3`
+    /// `qwen3`: Llama with norms of queries and keys.
     Qwen3,
-    /// `smollm3`
+    /// `smollm3`: Llama with layers that know no positions.
     SmolLm3,
     /// `stablelm`
     StableLm,
@@ -37,19 +37,25 @@ pub enum Architecture {
 
 impl Architecture {
     /// Those that [`DecoderConfig`](super::DecoderConfig) describes, so that every engine computes them.
-    pub(super) const DECODERS: [Self; 4] = [Self::Gpt2, Self::Llama, Self::Mistral, Self::Qwen2];
-
-    /// Those that only candle-transformers computes.
-    pub(super) const ONLY_CANDLE: [Self; 8] = [
-        Self::Gemma2,
-        Self::Gemma3Text,
-        Self::Granite,
-        Self::Olmo2,
-        Self::Phi3,
+    pub(super) const DECODERS: [Self; 9] = [
+        Self::Gpt2,
+        Self::Llama,
+        Self::Mistral,
+        Self::Qwen2,
         Self::Qwen3,
         Self::SmolLm3,
-        Self::StableLm,
+        Self::Phi3,
+        Self::Gemma2,
+        Self::Gemma3Text,
     ];
+
+    /// Those that only candle-transformers computes.
+    pub(super) const ONLY_CANDLE: [Self; 3] = [Self::Granite, Self::Olmo2, Self::StableLm];
+
+    /// Their names, in words.
+    pub(super) fn list(of: &[Self]) -> String {
+        of.iter().map(|known| known.name()).collect::<Vec<_>>().join(", ")
+    }
 
     /// `model_type` in the config.
     pub fn name(self) -> &'static str {

@@ -18,11 +18,36 @@ pub fn cases() -> Vec<Case> {
 
 /// Those that only candle-transformers computes.
 pub fn candle_only() -> Vec<Case> {
-    cases().into_iter().filter(|case| !KNOWN.contains(&case.name.as_str())).collect()
+    cases().into_iter().filter(is_candle_only).collect()
 }
 
-/// Those that this library's own decoder computes too.
-pub const KNOWN: [&str; 3] = ["llama", "mistral", "qwen2"];
+/// Those that this library's own decoder computes.
+pub fn known() -> Vec<Case> {
+    cases().into_iter().filter(|case| !is_candle_only(case)).collect()
+}
+
+fn is_candle_only(case: &Case) -> bool {
+    ["granite", "granite-tied", "olmo2", "stablelm"].contains(&case.name.as_str())
+}
+
+/// Those of which candle-transformers computes every text.
+pub fn on_candle() -> Vec<Case> {
+    let not_whole =
+        ["gemma2", "gemma2-window", "gemma3-scaled", "phi3-longrope", "phi3-window", "qwen3-window", "smollm3-window"];
+    cases().into_iter().filter(|case| !not_whole.contains(&case.name.as_str())).collect()
+}
+
+/// Every checkpoint on every engine that computes it.
+pub fn on_engines() -> Vec<(Case, Loaded)> {
+    let of_own = |engine| known().into_iter().map(move |case| (case, engine));
+    let of_candle = cases().into_iter().map(|case| (case, Engine::Candle));
+    let all = of_candle.chain(of_own(Engine::Kernels)).chain(of_own(Engine::Tch));
+    all.map(|(case, engine)| {
+        let loaded = load(&case, engine, Precision::Float32);
+        (case, loaded)
+    })
+    .collect()
+}
 
 /// The checkpoint of this name.
 pub fn folder(name: &str) -> PathBuf {
@@ -40,11 +65,21 @@ pub fn candle(case: &Case) -> Loaded {
 }
 
 pub fn candle_in(case: &Case, precision: Precision) -> Loaded {
-    let options = LoadOptions { engine: Some(Engine::Candle), precision, ..LoadOptions::default() };
+    load(case, Engine::Candle, precision)
+}
+
+pub fn load(case: &Case, engine: Engine, precision: Precision) -> Loaded {
+    let options = LoadOptions { engine: Some(engine), precision, ..LoadOptions::default() };
     load_model(&[case.folder.to_str().unwrap()], &options).unwrap_or_else(|error| panic!("{}: {error}", case.name))
 }
 
 /// What transformers says of its model.
 pub fn facts(case: &Case) -> Value {
     serde_json::from_slice(&std::fs::read(case.folder.join("facts.json")).unwrap()).unwrap()
+}
+
+/// Whether version 4 of transformers made it.
+pub fn is_of_version_4(case: &Case) -> bool {
+    let config: Value = serde_json::from_slice(&std::fs::read(case.folder.join("config.json")).unwrap()).unwrap();
+    config["transformers_version"].as_str().unwrap().starts_with("4.")
 }

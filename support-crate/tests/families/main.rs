@@ -1,4 +1,5 @@
-//! Families that candle-transformers computes: the same numbers as transformers, and everything above `CausalLm`.
+//! Families of models: the same numbers as transformers, by this library's own decoder and by candle-transformers, and
+//! everything above `CausalLm`.
 //!
 //! `golden` is made by `make_golden.py`.
 
@@ -7,6 +8,7 @@ mod cases;
 mod common;
 mod damaged;
 mod oracle;
+mod own;
 mod parity;
 mod refused;
 mod whole;

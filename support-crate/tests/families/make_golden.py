@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Tiny random checkpoints of the families that candle-transformers computes, with what transformers makes of them.
+"""Tiny random checkpoints of families of models, with what transformers makes of them.
 
   pip install torch==2.13.0 transformers==4.57.6 safetensors tokenizers
-  python make_golden.py OUT_DIR TOKENIZER_JSON [SEED]
+  python make_golden.py OUT_DIR TOKENIZER_JSON [SEED [NAME..]]
+
+The last six cases were made with torch 2.15.0 and transformers 5.24.0, whose configs are spelt in another way.
 
 Everything is made from random numbers; nothing is downloaded. Attention is "eager": other implementations ignore
 some settings of a config. The weights are rounded to bfloat16 and saved so; all that is computed with them is float32.
@@ -15,6 +17,7 @@ from transformers import (Gemma2Config, Gemma3TextConfig, GraniteConfig, LlamaCo
                           Qwen2Config, Qwen3Config, SmolLM3Config, StableLmConfig, AutoModelForCausalLM)
 
 OUT, TOKENIZER, SEED = sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 7
+ONLY = sys.argv[4:]
 ROWS, PROMPT, NEW = 2, 15, 24
 # Two heads share one of keys and values; no two sizes are equal that could be taken for each other.
 SIZES = dict(vocab_size=384, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -45,10 +48,22 @@ CASES = {
     "granite-tied": GraniteConfig(**SIZES, embedding_multiplier=3.0, attention_multiplier=0.5, residual_multiplier=0.7, logits_scaling=2.0, tie_word_embeddings=True),
     # Every second layer without positions.
     "smollm3": SmolLM3Config(**SIZES, no_rope_layer_interval=2, tie_word_embeddings=True),
+    # Windows shorter than the prompt, where candle-transformers has none, or has another.
+    "gemma2-window": Gemma2Config(**SIZES, head_dim=12, query_pre_attn_scalar=20, sliding_window=6),
+    "qwen3-window": Qwen3Config(**SIZES, head_dim=12, use_sliding_window=True, sliding_window=6, max_window_layers=1),
+    "smollm3-window": SmolLM3Config(**SIZES, no_rope_layers=[1, 0], use_sliding_window=True, sliding_window=5, attention_bias=True, mlp_bias=True),
+    "phi3-window": Phi3Config(**SIZES, sliding_window=7, original_max_position_embeddings=64),
+    # Angles that were changed after training.
+    "phi3-longrope": Phi3Config(**SIZES, partial_rotary_factor=0.5, sliding_window=None, original_max_position_embeddings=48,
+                                rope_scaling={"type": "longrope", "short_factor": [1.1, 1.7], "long_factor": [2.0, 5.0]}),
+    "gemma3-scaled": Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 3}, head_dim=12, query_pre_attn_scalar=20, sliding_window=6, sliding_window_pattern=2,
+                                      rope_parameters={"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5000.0},
+                                                       "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
 }
 SHARDED = {"gemma3": "40KB", "olmo2": "60KB"}
 
 for number, (name, config) in enumerate(CASES.items()):
+    if ONLY and name not in ONLY: continue
     torch.manual_seed(SEED + number)
     config._attn_implementation = "eager"
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
@@ -75,4 +90,4 @@ for number, (name, config) in enumerate(CASES.items()):
     json.dump(facts, open(f"{out}/facts.json", "w"))
     shutil.copy(TOKENIZER, f"{out}/tokenizer.json")
     os.remove(f"{out}/generation_config.json")
-json.dump({"seed": SEED, "torch": torch.__version__, "transformers": transformers.__version__}, open(f"{OUT}/versions.json", "w"))
+if not ONLY: json.dump({"seed": SEED, "torch": torch.__version__, "transformers": transformers.__version__}, open(f"{OUT}/versions.json", "w"))

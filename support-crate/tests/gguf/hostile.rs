@@ -138,7 +138,7 @@ fn sizes() {
                 file.set("llama.attention.head_count", 4_u32);
                 file.set("llama.attention.head_count_kv", 3_u32);
             }),
-            ("heads of even width, not 15", |file| file.set("llama.attention.key_length", 15_u32)),
+            ("turn pairs of a head's numbers, not 15", |file| file.set("llama.attention.key_length", 15_u32)),
             ("not 1152921504606846976", |file| file.set("llama.attention.key_length", HUGE)),
             ("has shape [32, 32], expected [16, 32]", |file| file.set("llama.attention.key_length", 8_u32)),
             ("k_proj.weight` has shape [16, 32], expected [32, 32]", |file| {

@@ -73,6 +73,21 @@ fn a_model_that_llama_cpp_wrote_computes_what_llama_cpp_computes() {
     }
 }
 
+/// As transformers computes it; llama.cpp was compared with that when the file was made.
+#[test]
+fn a_qwen3_has_norms_of_queries_and_keys() {
+    let case = Case::read("tests/families/golden/qwen3".into());
+    for engine in [Engine::Kernels, Engine::Tch] {
+        let options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
+        let loaded = load(Path::new("tests/golden/qwen3-tiny.gguf"), &options).unwrap();
+        let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
+        let logits = loaded.model.forward(&tokens, None, LogitPositions::All).unwrap();
+        let distance = distance(logits.values(), &case.values("logits"));
+        assert!(distance < 1e-4, "{engine}: {distance}");
+        assert!(loaded.unused_tensors.is_empty(), "{:?}", loaded.unused_tensors);
+    }
+}
+
 /// Its blocks as they are, with inputs of 8 bits: near to what they stand for, in much less memory.
 #[test]
 fn blocks_are_multiplied_as_they_are() {

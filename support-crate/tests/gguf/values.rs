@@ -17,7 +17,7 @@ fn logits(loaded: &Loaded) -> Vec<f32> {
 
 fn frequencies(file: &Writer) -> Vec<f32> {
     match file.config().unwrap().positions {
-        Positions::Rotary { frequencies } => frequencies,
+        Positions::Rotary { mut rotations } => rotations.remove(0).frequencies,
         Positions::Learned => panic!("learned positions"),
     }
 }

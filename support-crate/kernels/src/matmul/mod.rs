@@ -149,7 +149,7 @@ impl Product<'_> {
                 run(some, out.reborrow().into_columns(columns));
             }
             if let Some(activation) = epilogue.activation {
-                (0..m).for_each(|m| elementwise::activate(isa, out.row(m), activation));
+                (0..m).for_each(|m| elementwise::activate_with(isa, out.row(m), activation));
             }
         });
     }

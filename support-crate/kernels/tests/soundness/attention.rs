@@ -50,6 +50,7 @@ fn attention(sizes: Sizes, numbers: &Numbers) -> Attention<'_> {
         group,
         head_dim,
         scale: 0.7,
+        soft_cap: None,
         window,
         key_mask,
     }

@@ -29,7 +29,7 @@ proptest! {
             x.iter().zip(&scale).map(|(x, scale)| (x - mean) / spread * f64::from(*scale)).collect()
         };
         let reasons = ["inputs: ", "outputs: ", "shifts: "];
-        if outcome(is_whole, &reasons, || rms_norm(&x, &scale, 0.5, &mut out)).is_some() {
+        if outcome(is_whole, &reasons, || rms_norm(&x, &scale, 1.0, 0.5, &mut out)).is_some() {
             let expected: Vec<f64> = x.chunks_exact(width).flat_map(|x| norm(x, false)).collect();
             assert_close(&out, &expected, 1e-5);
         }

@@ -5,7 +5,10 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Architecture, Biases, DecoderConfig, NormKind, Positions, activation, divided, keys_as, token_ids};
+use super::{
+    Architecture, Biases, DecoderConfig, LayerAttention, NormKind, Positions, SoftCaps, activation, check_layers,
+    divided, keys_as, token_ids,
+};
 use crate::error::Result;
 
 /// The file's own keys; what has a default in transformers has the same one here.
@@ -33,6 +36,8 @@ pub(super) fn parse(mut keys: Map<String, Value>) -> Result<DecoderConfig> {
         keys.remove("n_ctx");
     }
     let keys: Keys = keys_as(Architecture::Gpt2, keys)?;
+    check_layers(keys.n_layer)?;
+    let head_dim = divided(("n_embd", keys.n_embd), ("n_head", keys.n_head))?;
     Ok(DecoderConfig {
         architecture: Architecture::Gpt2,
         vocab_size: keys.vocab_size,
@@ -41,17 +46,19 @@ pub(super) fn parse(mut keys: Map<String, Value>) -> Result<DecoderConfig> {
         n_layer: keys.n_layer,
         n_head: keys.n_head,
         n_kv_head: keys.n_head,
-        head_dim: divided(("n_embd", keys.n_embd), ("n_head", keys.n_head))?,
+        head_dim,
         intermediate_size: keys.n_inner.unwrap_or(keys.n_embd.saturating_mul(4)),
         activation: activation(keys.activation_function.as_deref().unwrap_or("gelu_new"))?,
         gated: false,
         norm: NormKind::Layer,
         norm_epsilon: keys.layer_norm_epsilon.unwrap_or(1e-5),
+        embedding_scale: 1.0,
         positions: Positions::Learned,
         biases: Biases { attention_in: true, attention_out: true, mlp: true },
-        scale_attn_weights: keys.scale_attn_weights.unwrap_or(true),
+        query_pre_attn_scalar: if keys.scale_attn_weights.unwrap_or(true) { head_dim as f64 } else { 1.0 },
         scale_attn_by_inverse_layer_idx: keys.scale_attn_by_inverse_layer_idx.unwrap_or(false),
-        sliding_window: None,
+        soft_caps: SoftCaps::default(),
+        layers: vec![LayerAttention::default(); keys.n_layer],
         tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(true),
         eos_token_ids: token_ids(&keys.eos_token_id),
         quantization: None,

@@ -1,16 +1,19 @@
-//! The Llama family: Llama, Mistral, Qwen2.
+//! The Llama family: Llama, Mistral, Qwen2 and Qwen3, SmolLM3, Phi-3, Gemma 2 and 3.
 //!
-//! Source: `LlamaConfig`, `MistralConfig` and `Qwen2Config` in transformers `models/*/configuration_*.py`.
-
-use std::f32::consts::PI;
+//! Source: `models/*/configuration_*.py` and `modeling_*.py` in transformers.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Architecture, Biases, DecoderConfig, NormKind, Positions, activation, divided, keys_as, token_ids};
+use super::defaults::add_defaults;
+use super::rotary::RopeParameters;
+use super::{
+    Architecture, Biases, DecoderConfig, LayerAttention, NormKind, Positions, SoftCaps, activation, check_layers,
+    divided, keys_as, sliding_layers, token_ids,
+};
 use crate::error::{Error, Result};
 
-/// The file's own keys; what has a default in transformers has the same one here.
+/// The file's own keys; what has a default in transformers has the same one in [`add_defaults`].
 #[derive(Deserialize)]
 struct Keys {
     vocab_size: usize,
@@ -22,157 +25,152 @@ struct Keys {
     head_dim: Option<usize>,
     max_position_embeddings: usize,
     hidden_act: Option<String>,
+    /// What Gemma calls it.
+    hidden_activation: Option<String>,
     rms_norm_eps: Option<f64>,
     rope_theta: Option<f32>,
-    rope_scaling: Option<RopeScaling>,
+    rope_local_base_freq: Option<f32>,
+    rope_scaling: Option<RopeParameters>,
     /// The name since transformers 5; `rope_theta` is in here too.
-    rope_parameters: Option<RopeScaling>,
+    rope_parameters: Option<RopeParameters>,
+    partial_rotary_factor: Option<f64>,
+    original_max_position_embeddings: Option<f32>,
+    no_rope_layers: Option<Vec<u8>>,
+    no_rope_layer_interval: Option<usize>,
     attention_bias: Option<bool>,
     mlp_bias: Option<bool>,
-    /// Left out is not the same as null, which is no window.
-    #[serde(default = "default_window")]
+    query_pre_attn_scalar: Option<f64>,
+    attn_logit_softcapping: Option<f32>,
+    final_logit_softcapping: Option<f32>,
+    use_bidirectional_attention: Option<bool>,
     sliding_window: Option<usize>,
     use_sliding_window: Option<bool>,
     max_window_layers: Option<usize>,
-    layer_types: Option<Vec<String>>,
+    #[serde(alias = "_sliding_window_pattern")]
+    sliding_window_pattern: Option<usize>,
+    layer_types: Option<Value>,
     tie_word_embeddings: Option<bool>,
     #[serde(default)]
     eos_token_id: Value,
 }
 
-fn default_window() -> Option<usize> {
-    Some(4096)
-}
-
-#[derive(Deserialize)]
-struct RopeScaling {
-    rope_type: Option<String>,
-    /// The older name; transformers writes both.
-    r#type: Option<String>,
-    rope_theta: Option<f32>,
-    factor: Option<f32>,
-    low_freq_factor: Option<f32>,
-    high_freq_factor: Option<f32>,
-    original_max_position_embeddings: Option<f32>,
-}
-
-pub(super) fn parse(architecture: Architecture, keys: Map<String, Value>) -> Result<DecoderConfig> {
+pub(super) fn parse(architecture: Architecture, mut keys: Map<String, Value>) -> Result<DecoderConfig> {
+    add_defaults(architecture, &mut keys);
+    // Some files have both names for the same number.
+    if keys.contains_key("sliding_window_pattern") {
+        keys.remove("_sliding_window_pattern");
+    }
     let keys: Keys = keys_as(architecture, keys)?;
+    let is_gemma = [Architecture::Gemma2, Architecture::Gemma3Text].contains(&architecture);
+    if keys.use_bidirectional_attention == Some(true) {
+        return Err(Error::format("`use_bidirectional_attention` is true: each of its tokens sees those after it too")
+            .hint("such a model turns texts into vectors and continues none; load one that does"));
+    }
+    check_layers(keys.num_hidden_layers)?;
     let head_dim = match keys.head_dim {
         Some(head_dim) => head_dim,
         None => divided(("hidden_size", keys.hidden_size), ("num_attention_heads", keys.num_attention_heads))?,
     };
-    let bias = keys.attention_bias.unwrap_or(false);
+    let (positions, context_len) = positions(&keys, architecture, head_dim)?;
+    let (bias, act) = (keys.attention_bias.unwrap_or(false), keys.hidden_act.as_deref().unwrap_or("silu"));
     Ok(DecoderConfig {
         architecture,
         vocab_size: keys.vocab_size,
-        context_len: keys.max_position_embeddings,
+        context_len,
         hidden_size: keys.hidden_size,
         n_layer: keys.num_hidden_layers,
         n_head: keys.num_attention_heads,
         n_kv_head: keys.num_key_value_heads.unwrap_or(keys.num_attention_heads),
         head_dim,
         intermediate_size: keys.intermediate_size,
-        activation: activation(keys.hidden_act.as_deref().unwrap_or("silu"))?,
+        activation: activation(keys.hidden_activation.as_deref().filter(|_| is_gemma).unwrap_or(act))?,
         gated: true,
-        norm: NormKind::Rms,
+        norm: if is_gemma { NormKind::RmsPlusOne } else { NormKind::Rms },
         norm_epsilon: keys.rms_norm_eps.unwrap_or(1e-6),
-        positions: Positions::Rotary { frequencies: frequencies(&keys, head_dim)? },
+        embedding_scale: if is_gemma { (keys.hidden_size as f32).sqrt() } else { 1.0 },
+        positions,
         biases: Biases {
             attention_in: bias || architecture == Architecture::Qwen2,
             attention_out: bias,
             mlp: keys.mlp_bias.unwrap_or(false),
         },
-        scale_attn_weights: true,
+        query_pre_attn_scalar: keys.query_pre_attn_scalar.filter(|_| is_gemma).unwrap_or(head_dim as f64),
         scale_attn_by_inverse_layer_idx: false,
-        sliding_window: sliding_window(architecture, &keys)?,
+        soft_caps: SoftCaps {
+            // transformers reads it for Gemma 3 too, and then ignores it.
+            attention: keys.attn_logit_softcapping.filter(|_| architecture == Architecture::Gemma2),
+            logits: keys.final_logit_softcapping.filter(|_| is_gemma),
+        },
+        layers: layers(&keys, architecture)?,
         tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(false),
         eos_token_ids: token_ids(&keys.eos_token_id),
         quantization: None,
     })
 }
 
-/// The window of all layers. Qwen2 has one only if it is switched on, and even then its first layers may have none.
-fn sliding_window(architecture: Architecture, keys: &Keys) -> Result<Option<usize>> {
-    let layers = keys.num_hidden_layers;
-    let windowed = match architecture {
-        Architecture::Mistral => layers,
-        Architecture::Qwen2 if !keys.use_sliding_window.unwrap_or(false) => 0,
-        Architecture::Qwen2 => match &keys.layer_types {
-            Some(types) => types.iter().filter(|name| *name == "sliding_attention").count(),
-            None => layers.saturating_sub(keys.max_window_layers.unwrap_or(28)),
-        },
-        _ => 0,
+/// What each layer sees, and by what its queries and keys are turned.
+fn layers(keys: &Keys, architecture: Architecture) -> Result<Vec<LayerAttention>> {
+    let count = keys.num_hidden_layers;
+    let has_rope = |layer: usize| match &keys.no_rope_layers {
+        _ if architecture != Architecture::SmolLm3 => true,
+        Some(rotated) if !rotated.is_empty() => rotated.get(layer).is_none_or(|&rotated| rotated != 0),
+        _ => !(layer + 1).is_multiple_of(keys.no_rope_layer_interval.unwrap_or(4)),
     };
-    match keys.sliding_window {
-        Some(window) if windowed == layers => Ok(Some(window)),
-        Some(window) if windowed > 0 => Err(Error::format(format!(
-            "{windowed} of {layers} layers have a sliding window of {window}; either all or none must have one"
-        ))
-        .hint(format!("for texts of at most {window} tokens, set `use_sliding_window` to false in the config"))),
-        _ => Ok(None),
+    if let Some(rotated) = keys.no_rope_layers.as_ref().filter(|rotated| ![0, count].contains(&rotated.len())) {
+        return Err(Error::format(format!("there are {} `no_rope_layers` for {count} layers", rotated.len())));
     }
-}
-
-/// The angle by which one position rotates each pair of numbers of a head: `theta^(-2i / D)`, with the change that the
-/// config names for models whose context was lengthened after training.
-///
-/// Source: `ROPE_INIT_FUNCTIONS` in transformers `modeling_rope_utils.py`.
-fn frequencies(keys: &Keys, head_dim: usize) -> Result<Vec<f32>> {
-    if !head_dim.is_multiple_of(2) || head_dim > 1 << 16 {
-        return Err(Error::format(format!("rotary positions need heads of even width, not {head_dim}")));
-    }
-    let scaling = keys.rope_scaling.as_ref().or(keys.rope_parameters.as_ref());
-    let theta = keys.rope_theta.or(scaling.and_then(|scaling| scaling.rope_theta)).unwrap_or(10_000.0);
-    if !(theta.is_finite() && theta > 0.0) {
-        return Err(Error::format(format!("`rope_theta` is {theta}; it must be positive")));
-    }
-    let plain = (0..head_dim / 2).map(|i| 1.0 / theta.powf((2 * i) as f32 / head_dim as f32));
-    let frequencies = match scaling {
-        Some(scaling) => scaling.apply(plain)?,
-        None => plain.collect(),
+    let by_name = |otherwise: &dyn Fn(usize) -> bool| match &keys.layer_types {
+        None | Some(Value::Null) => Ok((0..count).map(otherwise).collect()),
+        Some(types) => sliding_layers(types, count),
     };
-    if !frequencies.iter().all(|frequency| frequency.is_finite()) {
-        return Err(Error::format(format!("rotary positions turn infinitely fast with `rope_theta` {theta}"))
-            .hint("compare `rope_theta` and `rope_scaling` with the original config"));
+    let switched_on = keys.use_sliding_window.unwrap_or(false);
+    // Those of families that have none are whatever somebody wrote.
+    if ![Architecture::Llama, Architecture::Mistral, Architecture::Phi3].contains(&architecture) {
+        by_name(&|_| false)?;
     }
-    Ok(frequencies)
-}
-
-impl RopeScaling {
-    /// Applies the scaling to the `plain` frequencies.
-    fn apply(&self, plain: impl Iterator<Item = f32>) -> Result<Vec<f32>> {
-        let number = |name: &str, value: Option<f32>| {
-            let value = value.filter(|value| value.is_finite() && *value > 0.0);
-            value.ok_or_else(|| Error::format(format!("`rope_scaling` needs a positive `{name}`")))
-        };
-        match self.rope_type.as_deref().or(self.r#type.as_deref()).unwrap_or("default") {
-            "default" => Ok(plain.collect()),
-            "linear" => {
-                let factor = number("factor", self.factor)?;
-                Ok(plain.map(|frequency| frequency / factor).collect())
-            }
-            "llama3" => {
-                let factor = number("factor", self.factor)?;
-                let low = number("low_freq_factor", self.low_freq_factor)?;
-                let high = number("high_freq_factor", self.high_freq_factor)?;
-                let trained = number("original_max_position_embeddings", self.original_max_position_embeddings)?;
-                if high <= low {
-                    return Err(Error::format(format!(
-                        "`high_freq_factor` is {high}; it must be above `low_freq_factor`, which is {low}"
-                    )));
-                }
-                // Rotations slower than one turn in the context that the model was trained on are slowed down, fast
-                // ones are left alone, and the transition between the two is smooth.
-                let scaled = plain.map(|frequency| {
-                    let turns = trained * frequency / (2.0 * PI);
-                    let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
-                    (1.0 - smooth) * frequency / factor + smooth * frequency
-                });
-                Ok(scaled.collect())
-            }
-            other => Err(Error::format(format!("unknown `rope_type` {other:?}"))
-                .hint("`default`, `linear` and `llama3` are supported")),
+    let sliding: Vec<bool> = match architecture {
+        Architecture::Mistral | Architecture::Phi3 => vec![true; count],
+        Architecture::Qwen2 | Architecture::Qwen3 if switched_on => {
+            by_name(&|layer| layer >= keys.max_window_layers.unwrap_or(28))?
         }
+        Architecture::SmolLm3 if switched_on => by_name(&|layer| !has_rope(layer))?,
+        Architecture::Gemma2 => by_name(&|layer| layer.is_multiple_of(2))?,
+        Architecture::Gemma3Text => {
+            by_name(&|layer| !(layer + 1).is_multiple_of(keys.sliding_window_pattern.unwrap_or(6)))?
+        }
+        _ => vec![false; count],
+    };
+    let layer = |(layer, is_sliding): (usize, bool)| LayerAttention {
+        window: keys.sliding_window.filter(|_| is_sliding),
+        rotation: has_rope(layer).then_some(usize::from(is_sliding && architecture == Architecture::Gemma3Text)),
+    };
+    Ok(sliding.into_iter().enumerate().map(layer).collect())
+}
+
+/// The rotations, of which Gemma 3 has a second for layers with a window, and the longest text that they are for.
+fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result<(Positions, usize)> {
+    let named = keys.rope_scaling.as_ref().or(keys.rope_parameters.as_ref()).cloned().unwrap_or_default();
+    let of_layers = |part: &Option<Box<RopeParameters>>| part.as_deref().cloned();
+    let (mut full, sliding) = (of_layers(&named.full_attention).unwrap_or(named.clone()), &named.sliding_attention);
+    let theta = full.rope_theta.or(keys.rope_theta).unwrap_or(10_000.0);
+    let width = match full.partial_rotary_factor.or(keys.partial_rotary_factor) {
+        Some(factor) if architecture == Architecture::Phi3 => (head_dim as f64 * factor) as usize,
+        _ => head_dim,
+    };
+    if width > head_dim {
+        return Err(Error::format(format!("{width} numbers of a head are to be rotated, which has {head_dim}")));
     }
+    let mut context_len = keys.max_position_embeddings;
+    full.original_max_position_embeddings =
+        full.original_max_position_embeddings.or(keys.original_max_position_embeddings);
+    let mut rotations = vec![full.rotation(theta, width, context_len)?];
+    if full.depends_on_length() {
+        context_len = context_len.min(full.original_max_position_embeddings.unwrap_or(0.0) as usize);
+    }
+    if architecture == Architecture::Gemma3Text {
+        let sliding = of_layers(sliding).unwrap_or_default();
+        let theta = sliding.rope_theta.or(keys.rope_local_base_freq).unwrap_or(10_000.0);
+        rotations.push(sliding.rotation(theta, width, context_len)?);
+    }
+    Ok((Positions::Rotary { rotations }, context_len))
 }

@@ -1,7 +1,9 @@
 //! `config.json` of a model, as Hugging Face writes it: which architecture, and of which size.
 
+mod defaults;
 mod gpt2;
 mod llama;
+mod rotary;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -12,6 +14,7 @@ use super::Architecture;
 use crate::error::{Context, Error, Result};
 use crate::quant::QuantizationConfig;
 use crate::source::ModelFile;
+pub(super) use defaults::add_defaults;
 
 /// The shape of a decoder-only transformer and the choices in which the architectures differ.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,16 +45,20 @@ pub struct DecoderConfig {
     pub norm: NormKind,
     /// Added to the variance, or mean square, in norms.
     pub norm_epsilon: f64,
+    /// What the embeddings of tokens are multiplied by.
+    pub embedding_scale: f32,
     /// How a token's position enters the computation.
     pub positions: Positions,
     /// Which products have a bias.
     pub biases: Biases,
-    /// Whether attention scores are divided by the square root of a head's width.
-    pub scale_attn_weights: bool,
+    /// Attention scores are divided by the square root of this: the width of a head, in most models.
+    pub query_pre_attn_scalar: f64,
     /// Whether they are divided by the layer's number (from 1) as well.
     pub scale_attn_by_inverse_layer_idx: bool,
-    /// How many tokens back attention sees, itself included; all if `None`.
-    pub sliding_window: Option<usize>,
+    /// What large scores and logits are bent towards.
+    pub soft_caps: SoftCaps,
+    /// In what the attention of each layer differs from that of others.
+    pub layers: Vec<LayerAttention>,
     /// Whether the output matrix is the token embedding.
     pub tie_word_embeddings: bool,
     /// The tokens that end a text, each on its own.
@@ -67,6 +74,8 @@ pub enum NormKind {
     Layer,
     /// Divided by the root of the mean square, then scaled.
     Rms,
+    /// The same, where files have the scale less 1.
+    RmsPlusOne,
 }
 
 /// How a token's position enters the computation.
@@ -74,12 +83,41 @@ pub enum NormKind {
 pub enum Positions {
     /// A learned vector for each position is added to the token's.
     Learned,
-    /// Queries and keys are rotated by angles that grow with the position. `frequencies` holds the angle of each pair
-    /// of numbers for one position, D / 2 of them.
+    /// Queries and keys are rotated by angles that grow with the position.
     Rotary {
-        /// `inv_freq` in transformers.
-        frequencies: Vec<f32>,
+        /// One for all layers, or one for each kind of them.
+        rotations: Vec<Rotation>,
     },
+}
+
+/// By what queries and keys are rotated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rotation {
+    /// The angle of each pair of numbers for one position: `inv_freq` in transformers. There are D / 2 of them, or
+    /// fewer if only the first numbers of a head are rotated.
+    pub frequencies: Vec<f32>,
+    /// What the rotated numbers are multiplied by: `attention_scaling` in transformers.
+    pub factor: f32,
+}
+
+/// In what the attention of a layer differs from that of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LayerAttention {
+    /// How many tokens back it sees, itself included; all if `None`.
+    pub window: Option<usize>,
+    /// Which of the [rotations](Positions::Rotary) it uses; `None` for a layer without positions.
+    pub rotation: Option<usize>,
+}
+
+/// Numbers x that become `cap * tanh(x / cap)`, and so do not exceed the cap.
+///
+/// Source: Gemma Team 2024, arXiv:2408.00118.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SoftCaps {
+    /// The cap of attention scores, if they have one.
+    pub attention: Option<f32>,
+    /// The cap of logits.
+    pub logits: Option<f32>,
 }
 
 /// Which products have a bias.
@@ -114,8 +152,7 @@ impl DecoderConfig {
             Some(Architecture::Gpt2) => gpt2::parse(keys)?,
             Some(architecture) => llama::parse(architecture, keys)?,
             None => {
-                let names = |of: &[Architecture]| of.iter().map(|known| known.name()).collect::<Vec<_>>().join(", ");
-                let (own, candle) = (names(&Architecture::DECODERS), names(&Architecture::ONLY_CANDLE));
+                let [own, candle] = [&Architecture::DECODERS[..], &Architecture::ONLY_CANDLE].map(Architecture::list);
                 return Err(Error::format(format!(
                     "models of type `{}` are not supported",
                     model_type.unwrap_or("(not a string)")
@@ -133,18 +170,14 @@ impl DecoderConfig {
             ("vocabulary", self.vocab_size, 1 << 24),
             ("context", self.context_len, 1 << 24),
             ("hidden size", self.hidden_size, 1 << 20),
-            ("number of layers", self.n_layer, 1 << 12),
+            ("number of layers", self.n_layer, MOST_LAYERS),
             ("number of heads", self.n_head, 1 << 16),
             ("number of key-value heads", self.n_kv_head, self.n_head),
             ("width of a head", self.head_dim, 1 << 16),
             ("intermediate size", self.intermediate_size, 1 << 22),
-            ("sliding window", self.sliding_window.unwrap_or(1), usize::MAX),
         ];
-        for (name, value, most) in sizes {
-            if value == 0 || value > most {
-                return Err(Error::format(format!("the {name} is {value}; it must lie between 1 and {most}")));
-            }
-        }
+        let windows = self.layers.iter().map(|layer| ("sliding window", layer.window.unwrap_or(1), usize::MAX));
+        sizes.into_iter().chain(windows).try_for_each(|(name, value, most)| check_size(name, value, most))?;
         if !self.n_head.is_multiple_of(self.n_kv_head) {
             return Err(Error::format(format!(
                 "{} heads cannot share {} key-value heads evenly",
@@ -157,14 +190,55 @@ impl DecoderConfig {
                 self.norm_epsilon
             )));
         }
+        let SoftCaps { attention, logits } = self.soft_caps;
+        for (name, value) in [
+            ("query_pre_attn_scalar", Some(self.query_pre_attn_scalar)),
+            ("attn_logit_softcapping", attention.map(f64::from)),
+            ("final_logit_softcapping", logits.map(f64::from)),
+        ] {
+            if let Some(value) = value.filter(|value| !(f64::from(f32::MIN_POSITIVE)..=1e30).contains(value)) {
+                return Err(Error::format(format!("`{name}` is {value}; it must be positive")));
+            }
+        }
         Ok(())
     }
 
     /// What attention scores of a layer (from 0) are multiplied by.
     pub(super) fn attention_scale(&self, layer: usize) -> f32 {
-        let by_head = if self.scale_attn_weights { (self.head_dim as f32).sqrt() } else { 1.0 };
+        let by_head = (self.query_pre_attn_scalar as f32).sqrt();
         let by_layer = if self.scale_attn_by_inverse_layer_idx { (layer + 1) as f32 } else { 1.0 };
         1.0 / (by_head * by_layer)
+    }
+}
+
+/// The most layers that a model can have.
+const MOST_LAYERS: usize = 1 << 12;
+
+/// Rejects a number of layers that no model has, before there is a list of them.
+fn check_layers(count: usize) -> Result<()> {
+    check_size("number of layers", count, MOST_LAYERS)
+}
+
+fn check_size(name: &str, value: usize, most: usize) -> Result<()> {
+    match (1..=most).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::format(format!("the {name} is {value}; it must lie between 1 and {most}"))),
+    }
+}
+
+/// Which layers have a window, by `layer_types`.
+pub(super) fn sliding_layers(types: &Value, n_layer: usize) -> Result<Vec<bool>> {
+    let is_sliding = |kind: &Value| match kind.as_str() {
+        Some("sliding_attention") => Ok(true),
+        Some("full_attention") => Ok(false),
+        _ => {
+            Err(Error::format(format!("`layer_types` has {kind}; full_attention and sliding_attention are supported")))
+        }
+    };
+    let layers = types.as_array().map_or(&[][..], Vec::as_slice).iter().map(is_sliding).collect::<Result<Vec<_>>>()?;
+    match layers.len() == n_layer {
+        true => Ok(layers),
+        false => Err(Error::format(format!("there are {} `layer_types` for {n_layer} layers", layers.len()))),
     }
 }
 

@@ -25,13 +25,16 @@ fn parsed(mut config: Value, changes: Value) -> Result<DecoderConfig> {
 fn defaults_are_those_of_transformers() {
     let config = parsed(gpt2(), json!({})).unwrap();
     assert_eq!((config.intermediate_size, config.activation, config.norm_epsilon), (16, Activation::GeluNew, 1e-5));
-    assert!(config.scale_attn_weights && config.tie_word_embeddings && !config.scale_attn_by_inverse_layer_idx);
+    assert!(config.tie_word_embeddings && !config.scale_attn_by_inverse_layer_idx);
+    assert_eq!((config.attention_scale(0), config.head_dim), (1.0 / 2.0_f32.sqrt(), 2));
+    assert_eq!(parsed(gpt2(), json!({ "scale_attn_weights": false })).unwrap().attention_scale(0), 1.0);
     assert!(parsed(gpt2(), json!({ "n_ctx": 8 })).is_ok());
 
     let config = parsed(llama(), json!({})).unwrap();
     assert_eq!((config.head_dim, config.n_kv_head, config.norm_epsilon), (4, 1, 1e-6));
-    assert!(!config.tie_word_embeddings && config.gated && config.sliding_window.is_none());
-    assert_eq!(config.positions, Positions::Rotary { frequencies: vec![1.0, 0.01] });
+    assert!(!config.tie_word_embeddings && config.gated);
+    assert_eq!(config.layers, [LayerAttention { window: None, rotation: Some(0) }]);
+    assert_eq!(config.positions, rotary(&[1.0, 0.01]));
 }
 
 #[test]
@@ -59,17 +62,26 @@ fn the_llama_family_differs_in_biases_and_windows() {
         config["sliding_window"] = json!(4);
         parsed(config, changes).unwrap()
     };
-    assert_eq!(of("llama", json!({})).sliding_window, None);
-    assert_eq!(of("mistral", json!({})).sliding_window, Some(4));
-    assert_eq!(of("qwen2", json!({})).sliding_window, None);
+    let windows = |model_type: &str, changes: Value| -> Vec<Option<usize>> {
+        of(model_type, changes).layers.iter().map(|layer| layer.window).collect()
+    };
+    assert_eq!(windows("llama", json!({})), [None]);
+    assert_eq!(windows("mistral", json!({})), [Some(4)]);
+    assert_eq!(windows("qwen2", json!({})), [None]);
     // The first 28 layers see all unless the file says otherwise.
-    assert_eq!(of("qwen2", json!({ "use_sliding_window": true })).sliding_window, None);
-    let all = json!({ "use_sliding_window": true, "max_window_layers": 0 });
-    assert_eq!(of("qwen2", all).sliding_window, Some(4));
+    assert_eq!(windows("qwen2", json!({ "use_sliding_window": true })), [None]);
+    let some = json!({ "use_sliding_window": true, "max_window_layers": 1, "num_hidden_layers": 3 });
+    assert_eq!(windows("qwen2", some), [None, Some(4), Some(4)]);
     let named = json!({ "use_sliding_window": true, "layer_types": ["sliding_attention"] });
-    assert_eq!(of("qwen2", named).sliding_window, Some(4));
-    assert_eq!(of("mistral", json!({ "sliding_window": null })).sliding_window, None);
-    assert_eq!(parsed(llama(), json!({ "model_type": "mistral" })).unwrap().sliding_window, Some(4096));
+    assert_eq!(windows("qwen3", named), [Some(4)]);
+    assert_eq!(windows("mistral", json!({ "sliding_window": null })), [None]);
+    assert_eq!(windows("gemma2", json!({ "num_hidden_layers": 3 })), [Some(4), None, Some(4)]);
+    let every_third = json!({ "num_hidden_layers": 4, "sliding_window_pattern": 3, "_sliding_window_pattern": 2 });
+    assert_eq!(windows("gemma3_text", every_third), [Some(4), Some(4), None, Some(4)]);
+    let mistral = parsed(llama(), json!({ "model_type": "mistral" })).unwrap();
+    assert_eq!(mistral.layers[0].window, Some(4096));
+    let rotated = of("smollm3", json!({ "num_hidden_layers": 4 })).layers;
+    assert_eq!(rotated.iter().map(|layer| layer.rotation).collect::<Vec<_>>(), [Some(0), Some(0), Some(0), None]);
     assert!(of("qwen2", json!({})).biases.attention_in && !of("qwen2", json!({})).biases.attention_out);
     assert!(!of("mistral", json!({})).biases.attention_in);
 }
@@ -77,7 +89,7 @@ fn the_llama_family_differs_in_biases_and_windows() {
 #[test]
 fn rotary_frequencies_can_be_scaled() {
     let of = |scaling: Value| match parsed(llama(), json!({ "rope_scaling": scaling })).unwrap().positions {
-        Positions::Rotary { frequencies } => frequencies,
+        Positions::Rotary { mut rotations } => rotations.remove(0).frequencies,
         Positions::Learned => panic!("Llama turns"),
     };
     assert_eq!(of(json!({ "type": "linear", "factor": 4.0 })), [0.25, 0.0025]);
@@ -89,7 +101,7 @@ fn rotary_frequencies_can_be_scaled() {
 #[test]
 fn rotary_scaling_has_two_names_and_so_has_its_type() {
     let of = |changes: Value| parsed(llama(), changes).unwrap().positions;
-    let linear = Positions::Rotary { frequencies: vec![0.25, 0.0025] };
+    let linear = rotary(&[0.25, 0.0025]);
     let (new, old) = (json!({ "rope_type": "linear", "factor": 4.0 }), json!({ "type": "linear", "factor": 4.0 }));
     let both = json!({ "rope_type": "linear", "type": "default", "factor": 4.0 });
     let neither = json!({ "rope_type": null, "type": "linear", "factor": 4.0 });
@@ -101,6 +113,10 @@ fn rotary_scaling_has_two_names_and_so_has_its_type() {
     }
     let other = json!({ "rope_type": "default" });
     assert_eq!(of(json!({ "rope_scaling": new, "rope_parameters": other })), linear, "as in transformers");
+}
+
+fn rotary(frequencies: &[f32]) -> Positions {
+    Positions::Rotary { rotations: vec![Rotation { frequencies: frequencies.to_vec(), factor: 1.0 }] }
 }
 
 fn llama3(low_freq_factor: f32, high_freq_factor: f32) -> Value {
@@ -126,21 +142,13 @@ fn what_is_wrong_is_named() {
         (gpt2(), json!({ "quantization_config": { "quant_method": "gptq" } }), "\"gptq\""),
         (llama(), json!({ "num_key_value_heads": 3 }), "key-value heads is 3"),
         (llama(), json!({ "num_attention_heads": 4, "num_key_value_heads": 3 }), "evenly"),
-        (llama(), json!({ "head_dim": 3 }), "even width"),
+        (llama(), json!({ "head_dim": 3 }), "turn pairs of a head's numbers, not 3"),
         (llama(), json!({ "rope_scaling": { "rope_type": "yarn" } }), "\"yarn\""),
         (llama(), json!({ "rope_scaling": { "rope_type": "linear" } }), "`factor`"),
         (llama(), json!({ "rope_scaling": { "rope_type": "linear", "factor": 1e-45 } }), "infinitely fast"),
         (llama(), json!({ "rope_scaling": llama3(4.0, 4.0) }), "`high_freq_factor` is 4; it must be above"),
         (llama(), json!({ "max_position_embeddings": 1_u64 << 40 }), "the context is 1099511627776"),
         (llama(), json!({ "model_type": "mistral", "sliding_window": 0 }), "sliding window is 0"),
-        (
-            llama(),
-            json!({
-                "model_type": "qwen2", "use_sliding_window": true, "sliding_window": 4, "num_hidden_layers": 3,
-                "max_window_layers": 1,
-            }),
-            "2 of 3 layers have a sliding window of 4",
-        ),
     ];
     for (config, changes, expected) in wrong {
         let error = parsed(config, changes).unwrap_err();

@@ -98,7 +98,7 @@ impl<'a, S: Store> Loader<'a, S> {
             blocks.push(self.block(layer)?);
             progress.advance(1);
         }
-        let final_norm = self.norm(names.final_norm)?;
+        let final_norm = self.norm(names.final_norm, c)?;
         let head = self.head()?;
         if head.is_none() {
             // The head reads the whole token embedding.
@@ -153,18 +153,37 @@ impl<'a, S: Store> Loader<'a, S> {
         let (c, inner, biases) = (config.hidden_size, config.intermediate_size, config.biases);
         let (queries, keys) = (config.n_head * config.head_dim, config.n_kv_head * config.head_dim);
         let name = |part: &str| format!("{}{layer}.{part}", names.blocks);
-        let attention_norm = self.norm(&name(names.attention_norm))?;
+        let attention_norm = self.norm(&name(names.attention_norm), c)?;
         let outputs = if names.attention_in.len() == 1 { vec![queries + 2 * keys] } else { vec![queries, keys, keys] };
         let mut attention_in = Vec::new();
         for (part, rows) in names.attention_in.iter().zip(outputs) {
             attention_in.push(self.linear(&name(part), (rows, c), biases.attention_in)?);
         }
+        let qk_norms = match names.qk_norms {
+            Some([q, k]) => Some([self.norm(&name(q), config.head_dim)?, self.norm(&name(k), config.head_dim)?]),
+            None => None,
+        };
         let attention_out = self.linear(&name(names.attention_out), (c, queries), biases.attention_out)?;
-        let mlp_norm = self.norm(&name(names.mlp_norm))?;
-        let mlp_in = self.linear(&name(names.mlp_in), (inner, c), biases.mlp)?;
-        let mlp_up = names.mlp_up.map(|part| self.linear(&name(part), (inner, c), biases.mlp)).transpose()?;
+        let attention_post_norm = names.attention_post_norm.map(|part| self.norm(&name(part), c)).transpose()?;
+        let mlp_norm = self.norm(&name(names.mlp_norm), c)?;
+        let rows = if config.gated { 2 * inner / names.mlp_in.len() } else { inner };
+        let mut mlp_in = Vec::new();
+        for part in names.mlp_in {
+            mlp_in.push(self.linear(&name(part), (rows, c), biases.mlp)?);
+        }
         let mlp_out = self.linear(&name(names.mlp_out), (c, inner), biases.mlp)?;
-        Ok(Block { attention_norm, attention_in, attention_out, mlp_norm, mlp_in, mlp_up, mlp_out })
+        let mlp_post_norm = names.mlp_post_norm.map(|part| self.norm(&name(part), c)).transpose()?;
+        Ok(Block {
+            attention_norm,
+            attention_in,
+            qk_norms,
+            attention_out,
+            attention_post_norm,
+            mlp_norm,
+            mlp_in,
+            mlp_out,
+            mlp_post_norm,
+        })
     }
 
     /// A linear layer of `n_out` outputs and `n_in` inputs, quantized if the configuration says so.
@@ -259,12 +278,13 @@ impl<'a, S: Store> Loader<'a, S> {
         self.store.vector(tensor, self.compute_dtype)
     }
 
-    fn norm(&mut self, part: &str) -> Result<Norm<S>> {
-        let (c, name) = (self.config.hidden_size, format!("{}{part}", self.prefix));
-        let scale = self.vector(&format!("{name}.weight"), c)?;
+    /// The numbers of a norm of rows of `width`.
+    fn norm(&mut self, part: &str, width: usize) -> Result<Norm<S>> {
+        let name = format!("{}{part}", self.prefix);
+        let scale = self.vector(&format!("{name}.weight"), width)?;
         let shift = match self.config.norm {
-            NormKind::Layer => Some(self.vector(&format!("{name}.bias"), c)?),
-            NormKind::Rms => None,
+            NormKind::Layer => Some(self.vector(&format!("{name}.bias"), width)?),
+            NormKind::Rms | NormKind::RmsPlusOne => None,
         };
         Ok(Norm { name: self.module(part), scale, shift })
     }

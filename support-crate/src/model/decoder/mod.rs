@@ -1,4 +1,5 @@
-//! Decoder-only transformers, GPT-2 and the Llama family: the description that every engine computes.
+//! Decoder-only transformers, GPT-2 and the Llama family: the description that every engine computes. Families differ
+//! in rows: their names of tensors in [`names`], the rest in their [`DecoderConfig`].
 //!
 //! Letters in shapes: V tokens in the vocabulary, C width of the hidden state, H heads, J heads of keys and values, D
 //! width of a head, I width inside the feed-forward part.
@@ -10,6 +11,8 @@ mod store;
 
 use std::fmt;
 use std::path::Path;
+
+use half::{bf16, f16};
 
 use super::cache::check_cache_room;
 use super::weights::write;
@@ -48,15 +51,18 @@ pub(super) struct Block<S: Store> {
     pub attention_norm: Norm<S>,
     /// C -> (H + 2 J) D: queries, keys and values, whose outputs are joined if there are several.
     pub attention_in: Vec<Linear<S>>,
+    /// Those of each head's queries and of its keys, (D) each.
+    pub qk_norms: Option<[Norm<S>; 2]>,
     /// H D -> C
     pub attention_out: Linear<S>,
+    /// That of what attention adds.
+    pub attention_post_norm: Option<Norm<S>>,
     pub mlp_norm: Norm<S>,
-    /// C -> I; the gate of a gated part.
-    pub mlp_in: Linear<S>,
-    /// C -> I, of a gated part only.
-    pub mlp_up: Option<Linear<S>>,
+    /// C -> I; if the part is gated C -> 2 I, the gate before what it multiplies, in one or two layers.
+    pub mlp_in: Vec<Linear<S>>,
     /// I -> C
     pub mlp_out: Linear<S>,
+    pub mlp_post_norm: Option<Norm<S>>,
 }
 
 /// `y = x W^T + b`
@@ -79,18 +85,18 @@ pub(super) enum Matrix<S: Store> {
 pub(super) struct Norm<S: Store> {
     /// As transformers calls it.
     pub name: String,
-    pub scale: S::Vector,         // (C)
+    pub scale: S::Vector,         // (C), or (D) for heads
     pub shift: Option<S::Vector>, // (C)
 }
 
 impl<S: Store> Block<S> {
     fn linears(&self) -> impl Iterator<Item = &Linear<S>> {
-        let rest = [&self.attention_out, &self.mlp_in, &self.mlp_out];
-        self.attention_in.iter().chain(rest).chain(&self.mlp_up)
+        self.attention_in.iter().chain([&self.attention_out]).chain(&self.mlp_in).chain([&self.mlp_out])
     }
 
-    fn norms(&self) -> [&Norm<S>; 2] {
-        [&self.attention_norm, &self.mlp_norm]
+    fn norms(&self) -> impl Iterator<Item = &Norm<S>> {
+        let of_some = [&self.attention_post_norm, &self.mlp_post_norm].into_iter().flatten();
+        [&self.attention_norm, &self.mlp_norm].into_iter().chain(of_some).chain(self.qk_norms.iter().flatten())
     }
 }
 
@@ -144,6 +150,16 @@ impl<S: Store> Decoder<S> {
         Ok(Self { identity: ModelIdentity::new(), info, tensors: counts.tensors, config, parts, store })
     }
 
+    /// What embeddings are multiplied by, as transformers has it: in the precision of the model.
+    pub fn embedding_scale(&self) -> f64 {
+        let scale = self.config.embedding_scale;
+        f64::from(match self.info.dtype {
+            Precision::Float32 => scale,
+            Precision::BFloat16 => bf16::from_f32(scale).to_f32(),
+            Precision::Float16 => f16::from_f32(scale).to_f32(),
+        })
+    }
+
     /// Writes the weights under the names that transformers has for them.
     ///
     /// # Errors
@@ -189,8 +205,15 @@ fn buffers(config: &DecoderConfig, dtype: Precision) -> Vec<TensorInfo> {
                 ]
             })
             .collect(),
-        (_, Positions::Rotary { frequencies }) => {
-            vec![buffer(name("rotary_emb.inv_freq"), &[frequencies.len()], size_of::<f32>())]
+        (_, Positions::Rotary { rotations }) => {
+            let names = ["rotary_emb.inv_freq", "rotary_emb_local.inv_freq"];
+            let angles = names
+                .into_iter()
+                .zip(rotations)
+                .map(|(part, rotation)| buffer(name(part), &[rotation.frequencies.len()], size_of::<f32>()));
+            let scale = (config.architecture == Architecture::Gemma3Text)
+                .then(|| buffer(name("embed_tokens.embed_scale"), &[], size_of::<f32>()));
+            angles.chain(scale).collect()
         }
         (_, Positions::Learned) => Vec::new(),
     }

@@ -14,12 +14,16 @@ pub(super) struct Names {
     pub attention_norm: &'static str,
     /// One joint layer, or several whose outputs are joined.
     pub attention_in: &'static [&'static str],
+    /// Those of each head's queries and keys.
+    pub qk_norms: Option<[&'static str; 2]>,
     pub attention_out: &'static str,
+    /// For families that norm what attention adds.
+    pub attention_post_norm: Option<&'static str>,
     pub mlp_norm: &'static str,
-    pub mlp_in: &'static str,
-    /// For a gated feed-forward part.
-    pub mlp_up: Option<&'static str>,
+    /// One layer; for a gated part the gate and what it multiplies, as two layers or a joint one.
+    pub mlp_in: &'static [&'static str],
     pub mlp_out: &'static str,
+    pub mlp_post_norm: Option<&'static str>,
     pub final_norm: &'static str,
     /// Whether the weights of linear layers are stored as (in, out).
     pub transposed: bool,
@@ -32,7 +36,11 @@ impl Names {
     pub fn of(architecture: Architecture) -> &'static Self {
         match architecture {
             Architecture::Gpt2 => &GPT2,
-            // A `DecoderConfig` is otherwise of the Llama family.
+            Architecture::Qwen3 => &QWEN3,
+            Architecture::Phi3 => &PHI3,
+            Architecture::Gemma2 => &GEMMA2,
+            Architecture::Gemma3Text => &GEMMA3,
+            // A `DecoderConfig` is otherwise of a family with Llama's names.
             _ => &LLAMA,
         }
     }
@@ -46,11 +54,13 @@ const GPT2: Names = Names {
     blocks: "h.",
     attention_norm: "ln_1",
     attention_in: &["attn.c_attn"],
+    qk_norms: None,
     attention_out: "attn.c_proj",
+    attention_post_norm: None,
     mlp_norm: "ln_2",
-    mlp_in: "mlp.c_fc",
-    mlp_up: None,
+    mlp_in: &["mlp.c_fc"],
     mlp_out: "mlp.c_proj",
+    mlp_post_norm: None,
     final_norm: "ln_f",
     transposed: true,
 };
@@ -63,11 +73,32 @@ const LLAMA: Names = Names {
     blocks: "layers.",
     attention_norm: "input_layernorm",
     attention_in: &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+    qk_norms: None,
     attention_out: "self_attn.o_proj",
+    attention_post_norm: None,
     mlp_norm: "post_attention_layernorm",
-    mlp_in: "mlp.gate_proj",
-    mlp_up: Some("mlp.up_proj"),
+    mlp_in: &["mlp.gate_proj", "mlp.up_proj"],
     mlp_out: "mlp.down_proj",
+    mlp_post_norm: None,
     final_norm: "norm",
     transposed: false,
 };
+
+/// Source: `modeling_qwen3.py` in transformers.
+const QWEN3: Names = Names { qk_norms: Some(QK_NORMS), ..LLAMA };
+
+const QK_NORMS: [&str; 2] = ["self_attn.q_norm", "self_attn.k_norm"];
+
+/// Source: `modeling_phi3.py` in transformers.
+const PHI3: Names = Names { attention_in: &["self_attn.qkv_proj"], mlp_in: &["mlp.gate_up_proj"], ..LLAMA };
+
+/// Source: `modeling_gemma2.py` in transformers.
+const GEMMA2: Names = Names {
+    attention_post_norm: Some("post_attention_layernorm"),
+    mlp_norm: "pre_feedforward_layernorm",
+    mlp_post_norm: Some("post_feedforward_layernorm"),
+    ..LLAMA
+};
+
+/// Source: `modeling_gemma3.py` in transformers.
+const GEMMA3: Names = Names { qk_norms: Some(QK_NORMS), ..GEMMA2 };

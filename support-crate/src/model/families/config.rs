@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::table::{Call, Family, Window};
 use crate::error::{Context, Error, Result};
-use crate::model::config::token_ids;
+use crate::model::config::{add_defaults, sliding_layers, token_ids};
 
 /// A checked config.
 pub(in crate::model) struct FamilyConfig {
@@ -43,11 +43,7 @@ impl FamilyConfig {
             ))
             .hint("candle-transformers computes this family only in full precision; use the original checkpoint"));
         }
-        if let Value::Object(defaults) = (family.defaults)() {
-            for (key, value) in defaults {
-                keys.entry(key).or_insert(value);
-            }
-        }
+        add_defaults(family.architecture, &mut keys);
         flatten_rope(&mut keys)?;
         check_fixed(family, &keys)?;
         let n_head = size(&keys, "num_attention_heads", 1 << 16)?;
@@ -233,22 +229,6 @@ fn number(keys: &Map<String, Value>, key: &str) -> Result<Option<f64>> {
             Some(number) => Ok(Some(number)),
             None => Err(Error::format(format!("`{key}` is {value}, not a number"))),
         },
-    }
-}
-
-/// Which layers have a window.
-fn sliding_layers(types: &Value, n_layer: usize) -> Result<Vec<bool>> {
-    let is_sliding = |kind: &Value| match kind.as_str() {
-        Some("sliding_attention") => Ok(true),
-        Some("full_attention") => Ok(false),
-        _ => {
-            Err(Error::format(format!("`layer_types` has {kind}; full_attention and sliding_attention are supported")))
-        }
-    };
-    let layers = types.as_array().map_or(&[][..], Vec::as_slice).iter().map(is_sliding).collect::<Result<Vec<_>>>()?;
-    match layers.len() == n_layer {
-        true => Ok(layers),
-        false => Err(Error::format(format!("there are {} `layer_types` for {n_layer} layers", layers.len()))),
     }
 }
 

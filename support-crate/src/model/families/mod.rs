@@ -1,5 +1,5 @@
-//! Models of candle-transformers: families that this library's own decoder does not know, and Llama, Mistral and Qwen2
-//! as an alternative to it.
+//! Models of candle-transformers: families that this library's own decoder does not know, and the others as an
+//! alternative to it.
 //!
 //! [`table`] lists the families, `docs/families.md` what each can do. The models have no separate positions for each
 //! sequence, so a batch cannot be padded, and they keep keys and values inside. A cache is therefore a model of its own
@@ -83,7 +83,10 @@ pub(super) fn choose(file: &ModelFile, dtype: Precision, options: &LoadOptions) 
         return Err(Error::input(format!(
             "models of type {architecture} cannot be quantized: candle-transformers computes them"
         ))
-        .hint("load it without `quantization`, or use a gpt2, llama, mistral or qwen2 model"));
+        .hint(format!(
+            "load it without `quantization`, or use one of type {}",
+            Architecture::list(&Architecture::DECODERS)
+        )));
     }
     if !exact {
         return Err(Error::input(format!(

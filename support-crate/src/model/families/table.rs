@@ -7,7 +7,7 @@ use candle_nn::VarBuilder;
 use candle_transformers::models::smol::smollm3;
 use candle_transformers::models::{gemma2, gemma3, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, stable_lm};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::config::{self, FamilyConfig};
 use crate::error::{Error, Result};
@@ -21,8 +21,6 @@ pub(super) type Call = Box<dyn FnMut(&Tensor, usize) -> candle_core::Result<Tens
 pub(super) struct Family {
     /// Which one it is.
     pub architecture: Architecture,
-    /// transformers' own values for keys that a config may leave out and that candle-transformers needs.
-    pub defaults: fn() -> Value,
     /// Keys that candle-transformers ignores, each with the value that it computes with, as JSON.
     pub fixed: &'static [(&'static str, &'static str)],
     /// Whether `head_dim` is used; if not, a head is as wide as the hidden state divided by the number of heads.
@@ -68,14 +66,6 @@ pub(super) enum Output {
 pub(super) static FAMILIES: [Family; 11] = [
     Family {
         architecture: Architecture::Gemma2,
-        defaults: || {
-            json!({
-                "attention_bias": false, "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh",
-                "num_key_value_heads": 4, "rms_norm_eps": 1e-6, "rope_theta": 10_000.0, "query_pre_attn_scalar": 256,
-                "sliding_window": 4096, "max_position_embeddings": 8192, "attn_logit_softcapping": 50.0,
-                "final_logit_softcapping": 30.0, "tie_word_embeddings": true,
-            })
-        },
         fixed: &[("tie_word_embeddings", "true"), FULL_ROTATION],
         has_head_dim: true,
         window: Window::LimitsContext,
@@ -85,14 +75,6 @@ pub(super) static FAMILIES: [Family; 11] = [
     },
     Family {
         architecture: Architecture::Gemma3Text,
-        defaults: || {
-            json!({
-                "attention_bias": false, "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh",
-                "num_key_value_heads": 4, "rms_norm_eps": 1e-6, "rope_theta": 1_000_000.0,
-                "rope_local_base_freq": 10_000.0, "query_pre_attn_scalar": 256, "sliding_window": 4096,
-                "max_position_embeddings": 131_072, "tie_word_embeddings": true,
-            })
-        },
         fixed: &[
             ("tie_word_embeddings", "true"),
             // transformers reads it and then ignores it.
@@ -108,7 +90,6 @@ pub(super) static FAMILIES: [Family; 11] = [
     },
     Family {
         architecture: Architecture::Granite,
-        defaults: || json!({ "rms_norm_eps": 1e-6, "rope_theta": 10_000.0, "max_position_embeddings": 2048 }),
         fixed: &[SILU, ("attention_bias", "false"), ("mlp_bias", "false"), FULL_ROTATION],
         exact_positions_in_half: true,
         adapt: config::check_multipliers,
@@ -122,7 +103,6 @@ pub(super) static FAMILIES: [Family; 11] = [
     },
     Family {
         architecture: Architecture::Llama,
-        defaults: || json!({ "rms_norm_eps": 1e-6, "rope_theta": 10_000.0, "max_position_embeddings": 2048 }),
         fixed: &[SILU, ("attention_bias", "false"), ("mlp_bias", "false"), FULL_ROTATION],
         exact_positions_in_half: true,
         build: |keys, vb| {
@@ -134,12 +114,6 @@ pub(super) static FAMILIES: [Family; 11] = [
     },
     Family {
         architecture: Architecture::Mistral,
-        defaults: || {
-            json!({
-                "hidden_act": "silu", "num_key_value_heads": 8, "rms_norm_eps": 1e-6, "rope_theta": 10_000.0,
-                "sliding_window": 4096, "max_position_embeddings": 131_072,
-            })
-        },
         fixed: &[("attention_bias", "false"), FULL_ROTATION],
         has_head_dim: true,
         exact_positions_in_half: true,
@@ -149,37 +123,18 @@ pub(super) static FAMILIES: [Family; 11] = [
     },
     Family {
         architecture: Architecture::Olmo2,
-        defaults: || {
-            json!({
-                "attention_bias": false, "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 10_000.0,
-                "max_position_embeddings": 2048, "tie_word_embeddings": false,
-            })
-        },
         fixed: &[("clip_qkv", "null"), FULL_ROTATION],
         build: |keys, vb| own_cache(olmo2::Model::new(&read(keys)?, vb)?, olmo2::Model::forward),
         ..PLAIN
     },
     Family {
         architecture: Architecture::Phi3,
-        defaults: || {
-            json!({
-                "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 10_000.0, "partial_rotary_factor": 1.0,
-                "sliding_window": null, "max_position_embeddings": 4096, "tie_word_embeddings": false,
-            })
-        },
         window: Window::LimitsContext,
         build: |keys, vb| own_cache(phi3::Model::new(&read(keys)?, vb)?, phi3::Model::forward),
         ..PLAIN
     },
     Family {
         architecture: Architecture::Qwen2,
-        defaults: || {
-            json!({
-                "hidden_act": "silu", "num_key_value_heads": 32, "rms_norm_eps": 1e-6, "rope_theta": 10_000.0,
-                "max_window_layers": 28, "max_position_embeddings": 32_768, "use_sliding_window": false,
-                "tie_word_embeddings": false,
-            })
-        },
         fixed: &[("use_sliding_window", "false"), FULL_ROTATION],
         output: Output::HiddenStates,
         adapt: config::qwen2,
@@ -191,13 +146,6 @@ pub(super) static FAMILIES: [Family; 11] = [
     },
     Family {
         architecture: Architecture::Qwen3,
-        defaults: || {
-            json!({
-                "hidden_act": "silu", "num_key_value_heads": 32, "head_dim": 128, "attention_bias": false,
-                "rms_norm_eps": 1e-6, "rope_theta": 10_000.0, "max_window_layers": 28,
-                "max_position_embeddings": 32_768, "use_sliding_window": false, "tie_word_embeddings": false,
-            })
-        },
         fixed: &[("use_sliding_window", "false"), FULL_ROTATION],
         has_head_dim: true,
         exact_positions_in_half: true,
@@ -207,12 +155,6 @@ pub(super) static FAMILIES: [Family; 11] = [
     },
     Family {
         architecture: Architecture::SmolLm3,
-        defaults: || {
-            json!({
-                "hidden_act": "silu", "num_key_value_heads": 4, "rms_norm_eps": 1e-6, "rope_theta": 2_000_000.0,
-                "no_rope_layer_interval": 4, "max_position_embeddings": 32_768, "tie_word_embeddings": true,
-            })
-        },
         fixed: &[("use_sliding_window", "false"), FULL_ROTATION],
         exact_positions_in_half: true,
         output: Output::HiddenStates,
@@ -222,12 +164,6 @@ pub(super) static FAMILIES: [Family; 11] = [
     },
     Family {
         architecture: Architecture::StableLm,
-        defaults: || {
-            json!({
-                "hidden_act": "silu", "num_key_value_heads": 32, "layer_norm_eps": 1e-5, "rope_theta": 10_000.0,
-                "partial_rotary_factor": 0.25, "use_qkv_bias": false, "max_position_embeddings": 4096,
-            })
-        },
         fixed: &[("use_parallel_residual", "false"), ("qk_layernorm", "false")],
         adapt: config::stablelm,
         build: |keys, vb| own_cache(stable_lm::Model::new(&read(keys)?, vb)?, stable_lm::Model::forward),
@@ -238,7 +174,6 @@ pub(super) static FAMILIES: [Family; 11] = [
 /// What most families have in common.
 const PLAIN: Family = Family {
     architecture: Architecture::Other(""),
-    defaults: || json!({}),
     fixed: &[],
     has_head_dim: false,
     exact_positions_in_half: false,

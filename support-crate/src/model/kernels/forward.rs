@@ -13,7 +13,7 @@ use super::{KernelCache, Kernels};
 use crate::error::Result;
 use crate::interrupt;
 use crate::model::decoder::{self, Decoder, HEAD, Matrix};
-use crate::model::{InputObserver, Logits, Positions, Step};
+use crate::model::{InputObserver, LayerAttention, Logits, NormKind, Positions, Rotation, Step};
 
 type Block = decoder::Block<Kernels>;
 type Linear = decoder::Linear<Kernels>;
@@ -28,6 +28,9 @@ impl Decoder<Kernels> {
         let weights = self.parts.head.as_ref().map_or(&self.parts.token_embedding as &dyn Weights, Matrix::weights);
         let mut logits = Logits::memory(x.len() / c * v);
         matmul(&pass.scope, &x, cpu::Matrix { weights, n: v, k: c }, Epilogue::default(), &mut logits);
+        if let Some(cap) = self.config.soft_caps.logits {
+            pass.scope.split_mut(&mut logits, 1, 16, &|_, logits| cpu::soft_cap(logits, cap));
+        }
         Logits::new(logits, step.batch, v)
     }
 
@@ -45,16 +48,18 @@ struct Pass<'a> {
     step: &'a Step<'a>,
     scope: ThreadScope,
     observer: Option<&'a InputObserver<'a>>,
-    /// For each token, the cosines and then the sines of its position's angles: (M, D).
-    rotations: Option<Scratch<f32>>,
+    /// For each rotation and token, the cosines and then the sines of the position's angles: (M, R) each.
+    rotations: Vec<Scratch<f32>>,
 }
 
 impl<'a> Pass<'a> {
     fn new(model: &'a Decoder<Kernels>, step: &'a Step<'a>, observer: Option<&'a InputObserver<'a>>) -> Self {
         let scope = thread_scope();
         let rotations = match &model.config.positions {
-            Positions::Learned => None,
-            Positions::Rotary { frequencies } => Some(rotations(&scope, frequencies, step.position_ids)),
+            Positions::Learned => Vec::new(),
+            Positions::Rotary { rotations } => {
+                rotations.iter().map(|rotation| turned(&scope, rotation, step.position_ids)).collect()
+            }
         };
         Self { model, step, scope, observer, rotations }
     }
@@ -86,12 +91,16 @@ impl<'a> Pass<'a> {
         let (parts, c) = (&self.model.parts, self.model.config.hidden_size);
         let mut x = Scratch::uninit(self.step.ids.len() * c);
         x.fill(0.0);
-        let mut add = |table: &Array, rows: &[u32]| {
+        let add = |table: &Array, rows: &[u32], x: &mut [f32]| {
             x.chunks_exact_mut(c).zip(rows).for_each(|(out, &row)| table.add_row(row as usize, out));
         };
-        add(&parts.token_embedding, self.step.ids);
+        add(&parts.token_embedding, self.step.ids, &mut x);
+        if self.model.config.embedding_scale != 1.0 {
+            let scale = self.model.embedding_scale() as f32;
+            x.iter_mut().for_each(|x| *x *= scale);
+        }
         if let Some(positions) = &parts.position_embedding {
-            add(positions, self.step.position_ids);
+            add(positions, self.step.position_ids, &mut x);
         }
         x
     }
@@ -111,8 +120,12 @@ impl<'a> Pass<'a> {
         let width = (heads + 2 * config.n_kv_head) * d;
         self.norm(&block.attention_norm, x, normed);
         let mut qkv = self.joined(&block.attention_in, normed, rows, width)?;
-        if let Some(rotations) = &self.rotations {
-            self.rotate(rotations, width, &mut qkv);
+        let LayerAttention { window, rotation } = config.layers[layer];
+        if let Some(norms) = &block.qk_norms {
+            self.norm_heads(norms, width, &mut qkv);
+        }
+        if let Some(rotation) = rotation.and_then(|rotation| self.rotations.get(rotation)) {
+            self.rotate(rotation, width, &mut qkv);
         }
         cache.append(layer, step, &qkv, width, heads * d);
         let attention = Attention {
@@ -127,13 +140,13 @@ impl<'a> Pass<'a> {
             group: heads / config.n_kv_head,
             head_dim: d,
             scale: config.attention_scale(layer),
-            window: config.sliding_window.unwrap_or(usize::MAX),
+            soft_cap: config.soft_caps.attention,
+            window: window.unwrap_or(usize::MAX),
             key_mask: step.key_mask,
         };
         let mut attended = Scratch::uninit(rows * heads * d);
         attention.compute(scope, &mut attended);
-        let epilogue = Epilogue { accumulate: true, ..Epilogue::default() };
-        self.linear(&block.attention_out, &attended, heads * d, epilogue, x)
+        self.add(&block.attention_out, &attended, block.attention_post_norm.as_ref(), normed, x)
     }
 
     /// Adds the output of the feed-forward part for `x` (M, C) to `x`.
@@ -142,17 +155,54 @@ impl<'a> Pass<'a> {
         let (c, inner) = (config.hidden_size, config.intermediate_size);
         self.norm(&block.mlp_norm, x, normed);
         let mut hidden = Scratch::uninit(self.step.ids.len() * inner);
-        let epilogue = Epilogue { activation: Some(config.activation), ..Epilogue::default() };
-        self.linear(&block.mlp_in, normed, c, epilogue, &mut hidden)?;
-        if let Some(mlp_up) = &block.mlp_up {
-            let mut up = Scratch::uninit(hidden.len());
-            self.linear(mlp_up, normed, c, Epilogue::default(), &mut up)?;
-            self.scope.split_mut(&mut hidden, 1, 1, &|first, part| {
-                cpu::multiply(part, &up[first..first + part.len()]);
-            });
+        let activated = Epilogue { activation: Some(config.activation), ..Epilogue::default() };
+        match &block.mlp_in[..] {
+            [gate_up] if config.gated => {
+                let mut both = Scratch::uninit(2 * hidden.len()); // (M, 2 I)
+                self.linear(gate_up, normed, c, Epilogue::default(), &mut both)?;
+                self.scope.split_mut(&mut hidden, inner, inner, &|first, rows| {
+                    for (out, both) in
+                        rows.chunks_exact_mut(inner).zip(both[2 * inner * first..].chunks_exact(2 * inner))
+                    {
+                        let (gate, up) = both.split_at(inner);
+                        out.copy_from_slice(gate);
+                        cpu::activate(out, config.activation);
+                        cpu::multiply(out, up);
+                    }
+                });
+            }
+            layers => {
+                self.linear(&layers[0], normed, c, activated, &mut hidden)?;
+                if let Some(up) = layers.get(1) {
+                    let mut factors = Scratch::uninit(hidden.len());
+                    self.linear(up, normed, c, Epilogue::default(), &mut factors)?;
+                    self.scope.split_mut(&mut hidden, 1, 1, &|first, part| {
+                        cpu::multiply(part, &factors[first..first + part.len()]);
+                    });
+                }
+            }
         }
-        let epilogue = Epilogue { accumulate: true, ..Epilogue::default() };
-        self.linear(&block.mlp_out, &hidden, inner, epilogue, x)
+        self.add(&block.mlp_out, &hidden, block.mlp_post_norm.as_ref(), normed, x)
+    }
+
+    /// Adds a layer's output for `inputs` to `x` (M, C), after a norm if there is one.
+    fn add(
+        &self,
+        layer: &Linear,
+        inputs: &[f32],
+        post_norm: Option<&Norm>,
+        normed: &mut [f32],
+        x: &mut [f32],
+    ) -> Result<()> {
+        let [_, k] = layer.shape;
+        let Some(post_norm) = post_norm else {
+            return self.linear(layer, inputs, k, Epilogue { accumulate: true, ..Epilogue::default() }, x);
+        };
+        let mut out = Scratch::uninit(x.len());
+        self.linear(layer, inputs, k, Epilogue::default(), &mut out)?;
+        self.norm(post_norm, &out, normed);
+        x.iter_mut().zip(normed).for_each(|(x, normed)| *x += *normed);
+        Ok(())
     }
 
     /// The outputs of several layers (M, ...) side by side: (M, width).
@@ -187,13 +237,33 @@ impl<'a> Pass<'a> {
     }
 
     fn norm(&self, norm: &Norm, x: &[f32], out: &mut [f32]) {
-        let config = &self.model.config;
-        let (c, epsilon) = (config.hidden_size, config.norm_epsilon as f32);
+        let (c, epsilon, offset) = (norm.scale.len(), self.model.config.norm_epsilon as f32, self.scale_offset());
         self.scope.split_mut(out, c, 4 * c, &|first, out| {
             let x = &x[first * c..first * c + out.len()];
             match &norm.shift {
                 Some(shift) => cpu::layer_norm(x, &norm.scale, shift, epsilon, out),
-                None => cpu::rms_norm(x, &norm.scale, epsilon, out),
+                None => cpu::rms_norm(x, &norm.scale, offset, epsilon, out),
+            }
+        });
+    }
+
+    /// What is added to the scales of norms.
+    fn scale_offset(&self) -> f32 {
+        if self.model.config.norm == NormKind::RmsPlusOne { 1.0 } else { 0.0 }
+    }
+
+    /// Norms each head of queries and of keys, which begin each row of `qkv`.
+    fn norm_heads(&self, [of_queries, of_keys]: &[Norm; 2], width: usize, qkv: &mut [f32]) {
+        let config = &self.model.config;
+        let (epsilon, offset) = (config.norm_epsilon as f32, self.scale_offset());
+        let (queries, both) = (config.n_head * config.head_dim, (config.n_head + config.n_kv_head) * config.head_dim);
+        self.scope.split_mut(qkv, width, 4 * both, &|_, rows| {
+            let mut before = Scratch::uninit(both);
+            for row in rows.chunks_exact_mut(width) {
+                before.copy_from_slice(&row[..both]);
+                let (q, k) = row[..both].split_at_mut(queries);
+                cpu::rms_norm(&before[..queries], &of_queries.scale, offset, epsilon, q);
+                cpu::rms_norm(&before[queries..], &of_keys.scale, offset, epsilon, k);
             }
         });
     }
@@ -203,26 +273,29 @@ impl<'a> Pass<'a> {
         let config = &self.model.config;
         let d = config.head_dim;
         let turned = (config.n_head + config.n_kv_head) * d;
+        let r = rotations.len() / self.step.ids.len();
         self.scope.split_mut(qkv, width, 8 * turned, &|first, rows| {
-            for (row, of_token) in rows.chunks_exact_mut(width).zip(rotations[first * d..].chunks_exact(d)) {
-                let (cos, sin) = of_token.split_at(d / 2);
-                row[..turned].chunks_exact_mut(d).for_each(|head| cpu::rotate(head, cos, sin));
+            for (row, of_token) in rows.chunks_exact_mut(width).zip(rotations[first * r..].chunks_exact(r)) {
+                let (cos, sin) = of_token.split_at(r / 2);
+                row[..turned].chunks_exact_mut(d).for_each(|head| cpu::rotate(&mut head[..r], cos, sin));
             }
         });
     }
 }
 
 /// See [`Pass::rotations`].
-fn rotations(scope: &ThreadScope, frequencies: &[f32], positions: &[u32]) -> Scratch<f32> {
+fn turned(scope: &ThreadScope, rotation: &Rotation, positions: &[u32]) -> Scratch<f32> {
+    let Rotation { frequencies, factor } = rotation;
     let half = frequencies.len();
-    let mut rotations = Scratch::uninit(positions.len() * 2 * half);
-    scope.split_mut(&mut rotations, 2 * half, 64 * half, &|first, rows| {
+    let mut turned = Scratch::uninit(positions.len() * 2 * half);
+    scope.split_mut(&mut turned, 2 * half, 64 * half, &|first, rows| {
         for (row, &position) in rows.chunks_exact_mut(2 * half).zip(&positions[first..]) {
             let (cos, sin) = row.split_at_mut(half);
             for ((cos, sin), frequency) in cos.iter_mut().zip(sin).zip(frequencies) {
                 (*sin, *cos) = (position as f32 * frequency).sin_cos();
+                (*sin, *cos) = (factor * *sin, factor * *cos);
             }
         }
     });
-    rotations
+    turned
 }

@@ -1,5 +1,7 @@
 //! candle's tensors and operations.
 
+use std::ops::Range;
+
 use candle_core::{DType, Device as CandleDevice, Tensor, WithDType};
 use quantlab_kernels::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP};
 
@@ -96,6 +98,14 @@ impl Operations for Candle {
         Ok((x * y)?)
     }
 
+    fn affine(&self, x: &Tensor, factor: f64, offset: f64) -> Result<Tensor> {
+        Ok(x.affine(factor, offset)?)
+    }
+
+    fn columns(&self, x: &Tensor, columns: Range<usize>) -> Result<Tensor> {
+        Ok(x.narrow(1, columns.start, columns.len())?.contiguous()?)
+    }
+
     fn linear(&self, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         // On a CPU, bfloat16 weights are widened here, one matrix at a time.
         let y = x.matmul(&weight.to_dtype(self.compute)?.t()?)?;
@@ -178,11 +188,14 @@ impl Operations for Candle {
     }
 
     fn rotate(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
-        let half = x.dim(3)? / 2;
+        let (half, d) = (cos.dim(3)?, x.dim(3)?);
         let (a, b) = (x.narrow(3, 0, half)?, x.narrow(3, half, half)?);
         let first = (a.broadcast_mul(cos)? - b.broadcast_mul(sin)?)?;
         let second = (b.broadcast_mul(cos)? + a.broadcast_mul(sin)?)?;
-        Ok(Tensor::cat(&[first, second], 3)?)
+        match d - 2 * half {
+            0 => Ok(Tensor::cat(&[first, second], 3)?),
+            rest => Ok(Tensor::cat(&[first, second, x.narrow(3, 2 * half, rest)?], 3)?),
+        }
     }
 
     fn append(&self, cache: &mut Tensor, new: &Tensor, past_len: usize) -> Result<Tensor> {
@@ -190,12 +203,23 @@ impl Operations for Candle {
         Ok(cache.narrow(2, 0, past_len + new.dim(2)?)?)
     }
 
-    fn attention(&self, q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor, scale: f32) -> Result<Tensor> {
+    fn attention(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        mask: &Tensor,
+        scale: f32,
+        soft_cap: Option<f32>,
+    ) -> Result<Tensor> {
         let (b, heads, t, d) = q.dims4()?;
         let (kv_heads, keys) = (k.dim(1)?, k.dim(2)?);
         // Queries that share keys lie one after the other: (B, J, G T, D).
         let q = q.reshape((b, kv_heads, heads / kv_heads * t, d))?;
-        let scores = (q.matmul(&k.transpose(2, 3)?.contiguous()?)? * f64::from(scale))?;
+        let mut scores = (q.matmul(&k.transpose(2, 3)?.contiguous()?)? * f64::from(scale))?;
+        if let Some(cap) = soft_cap.map(f64::from) {
+            scores = ((scores / cap)?.tanh()? * cap)?;
+        }
         let scores = scores.reshape((b, heads, t, keys))?.broadcast_add(mask)?;
         let weights = candle_nn::ops::softmax_last_dim(&scores)?;
         let y = weights.reshape((b, kv_heads, heads / kv_heads * t, keys))?.matmul(&v.contiguous()?)?;

@@ -3,14 +3,16 @@
 //! Letters in shapes as in [`decoder`](crate::model::decoder), and: B sequences, T new tokens of each, M = B T rows,
 //! S tokens seen so far (cache and new).
 
-use quantlab_kernels::first_seen;
+use std::collections::BTreeSet;
+
+use quantlab_kernels::{first_seen, soft_cap};
 
 use super::quantized::Tensors;
 use super::{Operations, TensorCache};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::model::decoder::{Block, Decoder, Linear, Matrix, Norm};
-use crate::model::{DecoderConfig, Logits, Positions, Step};
+use crate::model::{DecoderConfig, LayerAttention, Logits, NormKind, Positions, Rotation, Step};
 
 /// The logits of a step; keys and values go into `cache`, if there is one.
 pub(super) fn forward<L: Operations>(
@@ -20,8 +22,11 @@ pub(super) fn forward<L: Operations>(
 ) -> Result<Logits> {
     let Decoder { config, parts, store: library, .. } = model;
     let pass =
-        Pass { library, config, step, mask: mask(library, config, step)?, angles: angles(library, config, step)? };
+        Pass { library, config, step, masks: masks(library, config, step)?, angles: angles(library, config, step)? };
     let mut x = library.rows(&parts.token_embedding, step.ids)?; // (M, C)
+    if config.embedding_scale != 1.0 {
+        x = library.affine(&x, model.embedding_scale(), 0.0)?;
+    }
     if let Some(positions) = &parts.position_embedding {
         x = library.add(&x, &library.rows(positions, step.position_ids)?)?;
     }
@@ -39,16 +44,21 @@ pub(super) fn forward<L: Operations>(
         Some(head) => pass.product(&x, head, None)?,
         None => library.linear(&x, &parts.token_embedding, None)?,
     };
-    Logits::new(library.values(&logits)?, step.batch, config.vocab_size)
+    let mut logits = library.values(&logits)?;
+    if let Some(cap) = config.soft_caps.logits {
+        soft_cap(&mut logits, cap);
+    }
+    Logits::new(logits, step.batch, config.vocab_size)
 }
 
 struct Pass<'a, L: Operations> {
     library: &'a L,
     config: &'a DecoderConfig,
     step: &'a Step<'a>,
-    mask: L::Tensor,
-    /// Cosines and sines of rotary positions.
-    angles: Option<(L::Tensor, L::Tensor)>,
+    /// One for each window that layers have.
+    masks: Vec<(Option<usize>, L::Tensor)>,
+    /// Cosines and sines of rotary positions, for each rotation.
+    angles: Vec<(L::Tensor, L::Tensor)>,
 }
 
 impl<L: Operations> Pass<'_, L> {
@@ -70,7 +80,11 @@ impl<L: Operations> Pass<'_, L> {
         };
         let (mut q, mut k) = (part(0, 0, heads)?, part(1, heads, kv_heads)?);
         let mut v = part(2, heads + kv_heads, kv_heads)?;
-        if let Some((cos, sin)) = &self.angles {
+        let LayerAttention { window, rotation } = config.layers[layer];
+        if let Some([of_queries, of_keys]) = &block.qk_norms {
+            (q, k) = (self.norm(of_queries, &q)?, self.norm(of_keys, &k)?);
+        }
+        if let Some((cos, sin)) = rotation.and_then(|rotation| self.angles.get(rotation)) {
             q = library.rotate(&q, cos, sin)?;
             k = library.rotate(&k, cos, sin)?;
         }
@@ -78,17 +92,38 @@ impl<L: Operations> Pass<'_, L> {
             k = library.append(past_k, &k, step.past_len)?;
             v = library.append(past_v, &v, step.past_len)?;
         }
-        let attended = library.attention(&q, &k, &v, &self.mask, config.attention_scale(layer))?;
-        self.linear(&block.attention_out, &attended)
+        let mask = self.masks.iter().find(|(of, _)| *of == window).map(|(_, mask)| mask);
+        let mask = mask.ok_or_else(|| Error::system("a layer without a mask"))?;
+        let cap = config.soft_caps.attention;
+        let attended = library.attention(&q, &k, &v, mask, config.attention_scale(layer), cap)?;
+        let y = self.linear(&block.attention_out, &attended)?;
+        self.post_norm(block.attention_post_norm.as_ref(), y)
     }
 
     fn feed_forward(&self, block: &Block<L>, x: &L::Tensor) -> Result<L::Tensor> {
         let x = self.norm(&block.mlp_norm, x)?;
-        let mut hidden = self.library.activate(&self.linear(&block.mlp_in, &x)?, self.config.activation)?; // (M, I)
-        if let Some(up) = &block.mlp_up {
-            hidden = self.library.multiply(&hidden, &self.linear(up, &x)?)?;
+        let library = self.library;
+        let inner = self.linear(&block.mlp_in[0], &x)?;
+        let i = self.config.intermediate_size;
+        let (hidden, up) = match &block.mlp_in[..] {
+            [_, up] => (inner, Some(self.linear(up, &x)?)),
+            _ if self.config.gated => (library.columns(&inner, 0..i)?, Some(library.columns(&inner, i..2 * i)?)),
+            _ => (inner, None),
+        };
+        let mut hidden = library.activate(&hidden, self.config.activation)?; // (M, I)
+        if let Some(up) = up {
+            hidden = library.multiply(&hidden, &up)?;
         }
-        self.linear(&block.mlp_out, &hidden)
+        let y = self.linear(&block.mlp_out, &hidden)?;
+        self.post_norm(block.mlp_post_norm.as_ref(), y)
+    }
+
+    /// The norm of what a part adds, if it has one.
+    fn post_norm(&self, norm: Option<&Norm<L>>, y: L::Tensor) -> Result<L::Tensor> {
+        match norm {
+            Some(norm) => self.norm(norm, &y),
+            None => Ok(y),
+        }
     }
 
     fn linear(&self, linear: &Linear<L>, x: &L::Tensor) -> Result<L::Tensor> {
@@ -109,18 +144,32 @@ impl<L: Operations> Pass<'_, L> {
     fn norm(&self, norm: &Norm<L>, x: &L::Tensor) -> Result<L::Tensor> {
         match &norm.shift {
             Some(shift) => self.library.layer_norm(x, &norm.scale, shift, self.config.norm_epsilon),
+            None if self.config.norm == NormKind::RmsPlusOne => {
+                let scale = self.library.affine(&norm.scale, 1.0, 1.0)?;
+                self.library.rms_norm(x, &scale, self.config.norm_epsilon)
+            }
             None => self.library.rms_norm(x, &norm.scale, self.config.norm_epsilon),
         }
     }
 }
 
+/// The masks of all layers.
+fn masks<L: Operations>(
+    library: &L,
+    config: &DecoderConfig,
+    step: &Step<'_>,
+) -> Result<Vec<(Option<usize>, L::Tensor)>> {
+    let windows: BTreeSet<Option<usize>> = config.layers.iter().map(|layer| layer.window).collect();
+    windows.into_iter().map(|window| Ok((window, mask(library, window, step)?))).collect()
+}
+
 /// 0 where a query may look at a key, a very negative number elsewhere: (B or 1, 1, T, S).
-fn mask<L: Operations>(library: &L, config: &DecoderConfig, step: &Step<'_>) -> Result<L::Tensor> {
+fn mask<L: Operations>(library: &L, window: Option<usize>, step: &Step<'_>) -> Result<L::Tensor> {
     /// Finite, so that a query that is padding itself and sees nothing does not become NaN.
     const UNSEEN: f32 = -1e4;
     let (queries, keys) = (step.seq_len, step.past_len + step.seq_len);
     let sequences = if step.key_mask.is_some() { step.batch } else { 1 };
-    let window = config.sliding_window.unwrap_or(usize::MAX);
+    let window = window.unwrap_or(usize::MAX);
     let size = sequences.checked_mul(queries * keys).ok_or_else(|| Error::input("the batch is too large"))?;
     let mut mask = Vec::with_capacity(size);
     for sequence in 0..sequences {
@@ -134,15 +183,15 @@ fn mask<L: Operations>(library: &L, config: &DecoderConfig, step: &Step<'_>) -> 
     library.numbers(&mask, &[sequences, 1, queries, keys])
 }
 
-/// Cosines and sines of each token's position: (B, 1, T, D / 2) each.
-fn angles<L: Operations>(
-    library: &L,
-    config: &DecoderConfig,
-    step: &Step<'_>,
-) -> Result<Option<(L::Tensor, L::Tensor)>> {
-    let Positions::Rotary { frequencies } = &config.positions else { return Ok(None) };
-    let each = step.position_ids.iter().flat_map(|&position| frequencies.iter().map(move |f| position as f32 * f));
-    let (sin, cos): (Vec<f32>, Vec<f32>) = each.map(f32::sin_cos).unzip();
-    let shape = [step.batch, 1, step.seq_len, frequencies.len()];
-    Ok(Some((library.numbers(&cos, &shape)?, library.numbers(&sin, &shape)?)))
+/// Cosines and sines of each token's position, for each rotation: (B, 1, T, R / 2) each.
+fn angles<L: Operations>(library: &L, config: &DecoderConfig, step: &Step<'_>) -> Result<Vec<(L::Tensor, L::Tensor)>> {
+    let Positions::Rotary { rotations } = &config.positions else { return Ok(Vec::new()) };
+    let angles = rotations.iter().map(|Rotation { frequencies, factor }| {
+        let each = step.position_ids.iter().flat_map(|&position| frequencies.iter().map(move |f| position as f32 * f));
+        let turned = |(sin, cos): (f32, f32)| (factor * sin, factor * cos);
+        let (sin, cos): (Vec<f32>, Vec<f32>) = each.map(|angle| turned(angle.sin_cos())).unzip();
+        let shape = [step.batch, 1, step.seq_len, frequencies.len()];
+        Ok((library.numbers(&cos, &shape)?, library.numbers(&sin, &shape)?))
+    });
+    angles.collect()
 }

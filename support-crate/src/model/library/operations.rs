@@ -1,6 +1,7 @@
 //! What a tensor library must be able to do.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::error::Result;
 use crate::model::weights::UnreadTensor;
@@ -61,6 +62,10 @@ pub(in crate::model) trait Operations: Send + Sync {
     fn rows(&self, table: &Self::Tensor, rows: &[u32]) -> Result<Self::Tensor>;
     fn add(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
     fn multiply(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
+    /// `x * factor + offset`, number by number.
+    fn affine(&self, x: &Self::Tensor, factor: f64, offset: f64) -> Result<Self::Tensor>;
+    /// Columns of a matrix.
+    fn columns(&self, x: &Self::Tensor, columns: Range<usize>) -> Result<Self::Tensor>;
     /// `x` (M, in), `weight` (out, in), `bias` (out) to (M, out).
     fn linear(&self, x: &Self::Tensor, weight: &Self::Tensor, bias: Option<&Self::Tensor>) -> Result<Self::Tensor>;
     /// The matrix (n, k), in the precision of the computation: each number times the `absmax` of its block, in float32.
@@ -87,12 +92,13 @@ pub(in crate::model) trait Operations: Send + Sync {
     /// `count` heads of width D of each row of `x` (M, ...), the first of them at column `start`, as
     /// (B, count, T, D).
     fn heads(&self, x: &Self::Tensor, start: usize, shape: (usize, usize, usize, usize)) -> Result<Self::Tensor>;
-    /// The pairs (i, i + D/2) of `x` (B, heads, T, D) turned; `cos` and `sin` (B, 1, T, D / 2).
+    /// The pairs (i, i + R/2) of the first R numbers of heads `x` (B, heads, T, D) turned; `cos` and `sin`
+    /// (B, 1, T, R / 2).
     fn rotate(&self, x: &Self::Tensor, cos: &Self::Tensor, sin: &Self::Tensor) -> Result<Self::Tensor>;
     /// Writes `new` (B, J, T, D) into `cache` at `past_len`, and returns what the cache holds then.
     fn append(&self, cache: &mut Self::Tensor, new: &Self::Tensor, past_len: usize) -> Result<Self::Tensor>;
-    /// `q` (B, H, T, D), `k` and `v` (B, J, S, D), `mask` (B or 1, 1, T, S) to be added to the scores;
-    /// result (M, H D).
+    /// `q` (B, H, T, D), `k` and `v` (B, J, S, D), `mask` (B or 1, 1, T, S) to be added to the scores, which are
+    /// multiplied by `scale` and capped first; result (M, H D).
     fn attention(
         &self,
         q: &Self::Tensor,
@@ -100,5 +106,6 @@ pub(in crate::model) trait Operations: Send + Sync {
         v: &Self::Tensor,
         mask: &Self::Tensor,
         scale: f32,
+        soft_cap: Option<f32>,
     ) -> Result<Self::Tensor>;
 }

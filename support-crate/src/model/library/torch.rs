@@ -1,5 +1,7 @@
 //! libtorch's tensors and operations.
 
+use std::ops::Range;
+
 use quantlab_kernels::{LARGEST, PER_PRODUCT, PER_STEP};
 use tch::kind::Element;
 use tch::{Cuda, Device as TorchDevice, IndexOp, Kind, Tensor};
@@ -163,6 +165,14 @@ impl Operations for Torch {
         computed(|| x.0.f_mul(&y.0))
     }
 
+    fn affine(&self, x: &TorchTensor, factor: f64, offset: f64) -> Result<TorchTensor> {
+        computed(|| x.0.f_mul_scalar(factor)?.f_add_scalar(offset))
+    }
+
+    fn columns(&self, x: &TorchTensor, columns: Range<usize>) -> Result<TorchTensor> {
+        computed(|| x.0.f_narrow(1, columns.start as i64, columns.len() as i64))
+    }
+
     fn linear(&self, x: &TorchTensor, weight: &TorchTensor, bias: Option<&TorchTensor>) -> Result<TorchTensor> {
         computed(|| {
             let kind = weight.0.kind();
@@ -275,11 +285,14 @@ impl Operations for Torch {
 
     fn rotate(&self, x: &TorchTensor, cos: &TorchTensor, sin: &TorchTensor) -> Result<TorchTensor> {
         computed(|| {
-            let halves = x.0.f_chunk(2, 3)?;
-            let (a, b) = (&halves[0], &halves[1]);
+            let (half, d) = (cos.0.size()[3], x.0.size()[3]);
+            let (a, b) = (x.0.f_narrow(3, 0, half)?, x.0.f_narrow(3, half, half)?);
             let first = a.f_mul(&cos.0)?.f_sub(&b.f_mul(&sin.0)?)?;
             let second = b.f_mul(&cos.0)?.f_add(&a.f_mul(&sin.0)?)?;
-            Tensor::f_cat(&[first, second], 3)
+            match d - 2 * half {
+                0 => Tensor::f_cat(&[first, second], 3),
+                rest => Tensor::f_cat(&[first, second, x.0.f_narrow(3, 2 * half, rest)?], 3),
+            }
         })
     }
 
@@ -298,11 +311,23 @@ impl Operations for Torch {
         v: &TorchTensor,
         mask: &TorchTensor,
         scale: f32,
+        soft_cap: Option<f32>,
     ) -> Result<TorchTensor> {
         let [b, heads, t, d] = q.0.size()[..] else { return Err(Error::system("queries are not (B, H, T, D)")) };
-        let grouped = heads != k.0.size()[1];
-        let scale = f64::from(scale);
+        let group = heads / k.0.size()[1];
+        let (scale, grouped) = (f64::from(scale), group != 1);
         computed(|| {
+            if let Some(cap) = soft_cap.map(f64::from) {
+                // torch's own attention has no cap.
+                let (k, v) = (
+                    k.0.f_repeat_interleave_self_int(group, 1, None)?,
+                    v.0.f_repeat_interleave_self_int(group, 1, None)?,
+                );
+                let scores = q.0.f_matmul(&k.f_transpose(2, 3)?)?.f_mul_scalar(scale / cap)?;
+                let scores = scores.f_tanh()?.f_mul_scalar(cap)?.f_add(&mask.0)?;
+                let y = scores.f_softmax(-1, self.compute)?.f_matmul(&v)?;
+                return y.f_transpose(1, 2)?.f_reshape([b * t, heads * d].as_slice());
+            }
             let y =
                 Tensor::f_scaled_dot_product_attention(&q.0, &k.0, &v.0, Some(&mask.0), 0.0, false, scale, grouped)?;
             y.f_transpose(1, 2)?.f_reshape([b * t, heads * d].as_slice())

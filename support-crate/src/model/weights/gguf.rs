@@ -16,11 +16,13 @@ use crate::quant::restore_ggml;
 use crate::source::{GgmlType, Gguf};
 
 /// Parts of a block of the Llama family, as a GGUF file calls them and as transformers does.
-const OF_BLOCK: [(&str, &str); 9] = [
+const OF_BLOCK: [(&str, &str); 11] = [
     ("attn_norm", "input_layernorm"),
     ("attn_q", "self_attn.q_proj"),
     ("attn_k", "self_attn.k_proj"),
     ("attn_v", "self_attn.v_proj"),
+    ("attn_q_norm", "self_attn.q_norm"),
+    ("attn_k_norm", "self_attn.k_norm"),
     ("attn_output", "self_attn.o_proj"),
     ("ffn_norm", "post_attention_layernorm"),
     ("ffn_gate", "mlp.gate_proj"),
@@ -86,12 +88,13 @@ fn name_in_transformers(name: &str, family: &str, blocks: usize) -> Option<Strin
         Some(block) => {
             let (number, part) = block.split_once('.')?;
             number.parse().ok().filter(|&block: &usize| block < blocks && block.to_string() == number)?;
+            let is_norm_of_heads = ["attn_q_norm", "attn_k_norm"].contains(&part);
             let has_bias = match part {
-                "attn_q" | "attn_k" | "attn_v" => true,
+                "attn_q" | "attn_k" | "attn_v" => family != "qwen3",
                 "attn_output" | "ffn_gate" | "ffn_up" | "ffn_down" => family == "llama",
                 _ => false,
             };
-            let is_used = end == "weight" || end == "bias" && has_bias;
+            let is_used = end == "weight" && (!is_norm_of_heads || family == "qwen3") || end == "bias" && has_bias;
             is_used.then_some(format!("model.layers.{number}.{}.{end}", of(&OF_BLOCK, part)?))
         }
         None => (end == "weight").then_some(format!("{}.weight", of(&OF_MODEL, part)?)),

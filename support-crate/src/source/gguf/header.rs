@@ -45,7 +45,7 @@ pub enum GgufValue {
     Floats(Vec<f64>),
 }
 
-const FAMILIES: [&str; 2] = ["llama", "qwen2"];
+const FAMILIES: [&str; 3] = ["llama", "qwen2", "qwen3"];
 /// Entries of an array, more than any vocabulary has.
 const LONGEST_ARRAY: u64 = 1 << 22;
 /// Bytes of all arrays of numbers and texts, as they are held here.
@@ -240,8 +240,8 @@ impl Gguf {
                 clipped(family)
             ))
             .hint(
-                "supported architectures are llama (also used for Mistral and SmolLM2) and qwen2; load others from \
-                 safetensors",
+                "supported architectures are llama (also used for Mistral and SmolLM2), qwen2 and qwen3; load others \
+                 from safetensors",
             ));
         }
         Ok(family)

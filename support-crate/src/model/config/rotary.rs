@@ -1,0 +1,120 @@
+//! Rotary positions: by which angles queries and keys are turned, and in which layers.
+//!
+//! Source: `ROPE_INIT_FUNCTIONS` in transformers `modeling_rope_utils.py`.
+
+use std::f32::consts::PI;
+
+use serde::Deserialize;
+
+use super::Rotation;
+use crate::error::{Error, Result};
+
+/// `rope_parameters` in a config, or `rope_scaling` in an older one.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct RopeParameters {
+    rope_type: Option<String>,
+    /// The older name; transformers writes both.
+    r#type: Option<String>,
+    pub rope_theta: Option<f32>,
+    pub partial_rotary_factor: Option<f64>,
+    factor: Option<f32>,
+    low_freq_factor: Option<f32>,
+    high_freq_factor: Option<f32>,
+    pub original_max_position_embeddings: Option<f32>,
+    short_factor: Option<Vec<f32>>,
+    attention_factor: Option<f32>,
+    /// Where layers differ, those of the layers that see everything, and of those with a window.
+    pub full_attention: Option<Box<Self>>,
+    pub sliding_attention: Option<Box<Self>>,
+}
+
+impl RopeParameters {
+    fn kind(&self) -> &str {
+        self.rope_type.as_deref().or(self.r#type.as_deref()).unwrap_or("default")
+    }
+
+    /// Whether the angles change for texts beyond a certain length.
+    pub fn depends_on_length(&self) -> bool {
+        ["longrope", "su"].contains(&self.kind())
+    }
+
+    /// The angles of the first `width` numbers of a head: `theta^(-2i / width)` for pair i, with the change that is
+    /// named here for models whose context was lengthened after training to `context_len`.
+    ///
+    /// # Errors
+    /// An odd width; numbers that are missing or out of range; a kind of change that is not known.
+    pub fn rotation(&self, theta: f32, width: usize, context_len: usize) -> Result<Rotation> {
+        if width == 0 || !width.is_multiple_of(2) || width > 1 << 16 {
+            return Err(Error::format(format!("rotary positions turn pairs of a head's numbers, not {width} numbers")));
+        }
+        if !(theta.is_finite() && theta > 0.0) {
+            return Err(Error::format(format!("`rope_theta` is {theta}; it must be positive")));
+        }
+        let mut frequencies: Vec<f32> =
+            (0..width / 2).map(|i| 1.0 / theta.powf((2 * i) as f32 / width as f32)).collect();
+        let factor = self.apply(&mut frequencies, context_len)?;
+        if !(factor.is_finite() && frequencies.iter().all(|frequency| frequency.is_finite())) {
+            return Err(Error::format(format!("rotary positions turn infinitely fast with `rope_theta` {theta}"))
+                .hint("compare `rope_theta` and `rope_scaling` with the original config"));
+        }
+        Ok(Rotation { frequencies, factor })
+    }
+
+    /// Changes the plain frequencies; what cosines and sines are multiplied by.
+    fn apply(&self, frequencies: &mut [f32], context_len: usize) -> Result<f32> {
+        let number = |name: &str, value: Option<f32>| {
+            let value = value.filter(|value| value.is_finite() && *value > 0.0);
+            value.ok_or_else(|| Error::format(format!("`rope_scaling` needs a positive `{name}`")))
+        };
+        let trained = || number("original_max_position_embeddings", self.original_max_position_embeddings);
+        match self.kind() {
+            "default" => {}
+            "linear" => {
+                let factor = number("factor", self.factor)?;
+                frequencies.iter_mut().for_each(|frequency| *frequency /= factor);
+            }
+            "llama3" => {
+                let (factor, trained) = (number("factor", self.factor)?, trained()?);
+                let low = number("low_freq_factor", self.low_freq_factor)?;
+                let high = number("high_freq_factor", self.high_freq_factor)?;
+                if high <= low {
+                    return Err(Error::format(format!(
+                        "`high_freq_factor` is {high}; it must be above `low_freq_factor`, which is {low}"
+                    )));
+                }
+                // Rotations slower than one turn in the context that the model was trained on are slowed down, fast
+                // ones are left alone, and the transition between the two is smooth.
+                for frequency in frequencies {
+                    let turns = trained * *frequency / (2.0 * PI);
+                    let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                    *frequency = (1.0 - smooth) * *frequency / factor + smooth * *frequency;
+                }
+            }
+            // The factors of texts that are no longer than those of the training.
+            "longrope" | "su" => {
+                let (factors, trained) = (self.short_factor.as_deref().unwrap_or(&[]), trained()?);
+                if factors.len() != frequencies.len() {
+                    return Err(Error::format(format!(
+                        "`rope_scaling` has {} numbers in `short_factor` for {} frequencies",
+                        factors.len(),
+                        frequencies.len()
+                    )));
+                }
+                for (frequency, &factor) in frequencies.iter_mut().zip(factors) {
+                    *frequency /= number("short_factor", Some(factor))?;
+                }
+                let longer = context_len as f32 / trained;
+                return match self.attention_factor {
+                    Some(factor) => number("attention_factor", Some(factor)),
+                    None if longer <= 1.0 => Ok(1.0),
+                    None => Ok((1.0 + longer.ln() / trained.ln()).sqrt()),
+                };
+            }
+            other => {
+                return Err(Error::format(format!("unknown `rope_type` {other:?}"))
+                    .hint("`default`, `linear`, `llama3` and `longrope` are supported"));
+            }
+        }
+        Ok(1.0)
+    }
+}
