@@ -179,6 +179,25 @@ fn smollm2_reads_and_writes_as_with_transformers() {
     }
 }
 
+/// Emoji, code, combining marks, digits, special tokens inside text: as llama.cpp and transformers read them.
+#[test]
+fn smollm2_reads_awkward_texts() {
+    let Ok(loaded) = load_model(&["smollm2"], &LoadOptions::default()) else {
+        println!("not run: `cargo lab setup --model smollm2` was not");
+        return;
+    };
+    let texts = fs::read(golden().join("smollm2/tokens.json")).unwrap();
+    let texts: std::collections::BTreeMap<String, Vec<u32>> = serde_json::from_slice(&texts).unwrap();
+    assert!(texts.len() > 250);
+    for (text, ids) in &texts {
+        assert_eq!(loaded.tokenizer.encode(text).unwrap(), *ids, "{text:?}");
+        // The first 17 are special, which decoding leaves out; the others give the text, character for character.
+        if ids.iter().all(|id| *id > 16) {
+            assert_eq!(loaded.tokenizer.decode(ids).unwrap(), *text);
+        }
+    }
+}
+
 /// Of the distribution that some logits make from that of others.
 fn kl_divergence(of: &[f32], from: &[f32]) -> f64 {
     let log_softmax = |logits: &[f32]| -> Vec<f64> {
