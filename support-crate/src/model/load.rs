@@ -45,7 +45,9 @@ pub struct LoadOptions {
     /// Whether weights that are NaN or infinite are an error. Looking at every weight costs little.
     pub check_finite: bool,
     /// Restores the weights of a GGUF file to `precision`. Otherwise the kernels multiply them as the file has them, with
-    /// inputs rounded to 8 bits as llama.cpp does; the other engines, and `quantization`, always restore them.
+    /// inputs rounded to 8 bits as llama.cpp does; the other engines, and `quantization`, always restore them. The layers
+    /// of a checkpoint that [others](crate::quant::CHECKPOINTS) quantized to 4 bits stay packed on every engine, unless
+    /// this or `quantization` is set.
     pub dequantize: bool,
 }
 
@@ -134,9 +136,10 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
     let config = Config::read(files, *dtype, options)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
     tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size())?;
-    let Read { model, quantization, kept_in, restored_from, unused_tensors } =
+    let Read { model, quantization, read_from, kept_in, restored_from, unused_tensors } =
         read_model(files, config, *dtype, options)?;
-    let mut dtype_label = quantization.as_ref().map_or(rest.clone(), |format| format!("{format}, rest {rest}"));
+    let from = read_from.map_or(String::new(), |checkpoint| format!(" from {checkpoint}"));
+    let mut dtype_label = quantization.as_ref().map_or(rest.clone(), |format| format!("{format}{from}, rest {rest}"));
     if !kept_in.is_empty() {
         dtype_label = format!("{} with inputs of 8 bits, rest {rest}", kept_in.join(" and "));
     }
@@ -202,10 +205,12 @@ struct Read {
     model: Box<dyn CausalLm>,
     /// What it is quantized to.
     quantization: Option<QuantizationConfig>,
+    /// The layout of the checkpoint whose layers it has as they were.
+    read_from: Option<String>,
     /// The formats that its weights are multiplied in as the file has them.
     kept_in: Vec<&'static str>,
     /// The formats that its weights had been rounded to before.
-    restored_from: Vec<&'static str>,
+    restored_from: Vec<String>,
     /// Those that it had no use for.
     unused_tensors: Vec<String>,
 }
@@ -218,6 +223,7 @@ fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &Lo
             return Ok(Read {
                 model: Box::new(model),
                 quantization: None,
+                read_from: None,
                 kept_in: Vec::new(),
                 restored_from: weights.restored_from(),
                 unused_tensors: weights.unused(),
@@ -231,6 +237,11 @@ fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &Lo
         }
         (of_checkpoint, wanted) => of_checkpoint.or_else(|| wanted.clone()),
     };
+    let keep = !options.dequantize && quantization.is_none();
+    let DecoderConfig { hidden_size, intermediate_size, n_head, head_dim, .. } = config;
+    let rows = [hidden_size, intermediate_size, n_head * head_dim];
+    let group = config.checkpoint.as_ref().and_then(|checkpoint| checkpoint.int4_group(&rows)).filter(|_| keep);
+    let weights = weights.of_checkpoint(config.checkpoint.clone(), group);
     let (device, engine, of_layers) = (options.device, options.engine(), quantization.as_ref());
     let model: Box<dyn CausalLm> = match engine {
         Engine::Kernels => kernels::load(config, &weights, dtype, of_layers, options.dequantize)?,
@@ -243,8 +254,15 @@ fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &Lo
             Box::new(Decoder::load(config, &weights, of_layers, engine, device, dtype, store)?)
         }
     };
-    let (kept_in, restored_from) = (weights.kept_in(), weights.restored_from());
-    Ok(Read { model, quantization, kept_in, restored_from, unused_tensors: weights.unused() })
+    let kept = weights.kept_quantization(dtype);
+    Ok(Read {
+        model,
+        read_from: weights.checkpoint_label().filter(|_| kept.is_some()),
+        quantization: quantization.or(kept),
+        kept_in: weights.kept_in(),
+        restored_from: weights.restored_from(),
+        unused_tensors: weights.unused(),
+    })
 }
 
 impl Loaded {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Loaded;
 use super::causal_lm::Seal;
 use crate::error::{Context, Error, Result};
-use crate::quant::Head;
+use crate::quant::{Checkpoint, Head};
 use crate::source::{CONFIG, ModelFile, ModelFiles, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
 
 impl Loaded {
@@ -86,7 +86,12 @@ impl Loaded {
         let dtype = if config.contains_key("torch_dtype") { "torch_dtype" } else { "dtype" };
         config.insert(dtype.to_owned(), self.model.info().dtype.to_string().into());
         let was_quantized = config.get("quantization_config").is_some_and(|value| !value.is_null());
-        if let Some(quantization) = self.quantization.as_ref().filter(|_| !was_quantized) {
+        let by_bitsandbytes = was_quantized && Checkpoint::read(&config["quantization_config"])?.is_none();
+        if self.quantization.is_none() {
+            // Layers that were restored are saved so.
+            config.remove("quantization_config");
+        }
+        if let Some(quantization) = self.quantization.as_ref().filter(|_| !by_bitsandbytes) {
             config.insert("quantization_config".to_owned(), quantization.to_json()?);
             if quantization.head != Head::AsLoaded {
                 config.insert("tie_word_embeddings".to_owned(), false.into());

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::QuantizationConfig;
-use super::bitsandbytes;
+use super::checkpoint::{BITSANDBYTES, COMPRESSED_TENSORS};
 use crate::error::{Error, Result};
 
 /// A format that the weights of a model can be quantized to. Its arithmetic is a file of [`quant`](crate::quant), and
@@ -18,7 +18,8 @@ pub struct Format {
     pub group: &'static str,
     /// What quantizes weights of full precision to it; `None` where more than the weights is needed.
     pub config: Option<fn() -> QuantizationConfig>,
-    /// `quant_method` of the checkpoints that are read and written; `None` where it is only made while loading.
+    /// `quant_method` of the checkpoints that it is written as; `None` where it is only made while loading. Those that are
+    /// read are in [`CHECKPOINTS`](super::CHECKPOINTS).
     pub quant_method: Option<&'static str>,
     /// Whether the engines `candle` and `tch` compute it too, besides the kernels.
     pub in_libraries: bool,
@@ -31,7 +32,7 @@ pub const FORMATS: [Format; 8] = [
         bits: 4,
         group: "blocks of 64",
         config: Some(QuantizationConfig::nf4),
-        quant_method: Some(bitsandbytes::METHOD),
+        quant_method: Some(BITSANDBYTES),
         in_libraries: true,
     },
     Format {
@@ -39,7 +40,7 @@ pub const FORMATS: [Format; 8] = [
         bits: 4,
         group: "blocks of 64",
         config: Some(QuantizationConfig::fp4),
-        quant_method: Some(bitsandbytes::METHOD),
+        quant_method: Some(BITSANDBYTES),
         in_libraries: true,
     },
     Format {
@@ -47,7 +48,7 @@ pub const FORMATS: [Format; 8] = [
         bits: 4,
         group: "groups of 32 of a row",
         config: Some(|| QuantizationConfig::int4(32)),
-        quant_method: None,
+        quant_method: Some(COMPRESSED_TENSORS),
         in_libraries: true,
     },
     Format {
@@ -55,7 +56,7 @@ pub const FORMATS: [Format; 8] = [
         bits: 4,
         group: "groups of 128 of a row",
         config: Some(|| QuantizationConfig::int4(128)),
-        quant_method: None,
+        quant_method: Some(COMPRESSED_TENSORS),
         in_libraries: true,
     },
     Format {
@@ -79,7 +80,7 @@ pub const FORMATS: [Format; 8] = [
         bits: 8,
         group: "a row",
         config: Some(QuantizationConfig::int8),
-        quant_method: Some(bitsandbytes::METHOD),
+        quant_method: Some(BITSANDBYTES),
         in_libraries: true,
     },
     Format { name: "static int8", bits: 8, group: "a row", config: None, quant_method: None, in_libraries: false },

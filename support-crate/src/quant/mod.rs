@@ -8,17 +8,17 @@
 //! | [`StaticInt8`] with a [`Calibrator`] | 8 | one for each row | int8, scales fixed beforehand |
 //!
 //! A [`QuantizationConfig`] says which layers of a model are quantized, and how; [`FORMATS`] is the table of all
-//! formats.
+//! formats, [`CHECKPOINTS`] that of the checkpoints of others that are read.
 //!
 //! Everything else here is a function of slices: no model, no threads. Blocks and rows do not depend on each
 //! other, so a caller with several threads gives each of them some
 //! ([`quantize_4bit_blocks`], [`quantize_rows_int8`]).
 
 mod affine_int4;
-mod bitsandbytes;
 mod blockwise;
 mod calibration;
 mod cascade_sum;
+mod checkpoint;
 mod codebook;
 mod config;
 mod float;
@@ -29,11 +29,14 @@ mod int8;
 mod llm_int8;
 mod nested;
 mod quantized_4bit;
+mod small_float;
 mod static_int8;
 
 pub use affine_int4::{AffineInt4, quantize_int4_groups};
 pub use blockwise::{check_blocksize, dequantize_4bit_blocks, quantize_4bit_blocks};
 pub use calibration::{Calibration, CalibrationMethod, Calibrator, Granularity, LayerCalibration};
+pub use checkpoint::{CHECKPOINTS, Checkpoint, CheckpointFormat};
+pub(crate) use checkpoint::{PackedLayer, Part, Parts};
 pub use codebook::{E2M1, FourBit, INT4, dynamic_map, round_to_codebook};
 pub use config::{Head, QuantizationConfig, QuantizationMethod};
 pub use float::Float;
@@ -45,4 +48,5 @@ pub(crate) use llm_int8::check_threshold;
 pub use llm_int8::{Int8Tokens, llm_int8_linear_reference};
 pub use nested::{Absmax, NESTED_BLOCKSIZE, NestedAbsmax};
 pub use quantized_4bit::{FourBitOptions, Quantized4Bit};
+pub use small_float::{e2m1, e4m3, e8m0};
 pub use static_int8::{ActivationScale, StaticInt8};

@@ -62,5 +62,6 @@ pub(super) fn parse(mut keys: Map<String, Value>) -> Result<DecoderConfig> {
         tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(true),
         eos_token_ids: token_ids(&keys.eos_token_id),
         quantization: None,
+        checkpoint: None,
     })
 }

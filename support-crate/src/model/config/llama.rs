@@ -105,6 +105,7 @@ pub(super) fn parse(architecture: Architecture, mut keys: Map<String, Value>) ->
         tie_word_embeddings: keys.tie_word_embeddings.unwrap_or(false),
         eos_token_ids: token_ids(&keys.eos_token_id),
         quantization: None,
+        checkpoint: None,
     })
 }
 

@@ -12,7 +12,7 @@ pub use quantlab_kernels::Activation;
 
 use super::Architecture;
 use crate::error::{Context, Error, Result};
-use crate::quant::QuantizationConfig;
+use crate::quant::{Checkpoint, QuantizationConfig};
 use crate::source::ModelFile;
 pub(super) use defaults::add_defaults;
 
@@ -63,8 +63,10 @@ pub struct DecoderConfig {
     pub tie_word_embeddings: bool,
     /// The tokens that end a text, each on its own.
     pub eos_token_ids: Vec<u32>,
-    /// How the checkpoint is quantized, if it is.
+    /// How bitsandbytes quantized the checkpoint, if it did.
     pub quantization: Option<QuantizationConfig>,
+    /// How the checkpoint stores the layers that somebody else quantized.
+    pub checkpoint: Option<Checkpoint>,
 }
 
 /// What is done before each part of a block.
@@ -143,9 +145,12 @@ impl DecoderConfig {
 
     fn parse(json: &[u8]) -> Result<Self> {
         let keys: Map<String, Value> = serde_json::from_slice(json).context(|| "not a JSON object")?;
-        let quantization = match keys.get("quantization_config") {
-            None | Some(Value::Null) => None,
-            Some(value) => Some(QuantizationConfig::from_json(value).map_err(Error::in_file)?),
+        let (quantization, checkpoint) = match keys.get("quantization_config") {
+            None | Some(Value::Null) => (None, None),
+            Some(value) => match Checkpoint::read(value).map_err(Error::in_file)? {
+                None => (Some(QuantizationConfig::from_json(value).map_err(Error::in_file)?), None),
+                checkpoint => (None, checkpoint),
+            },
         };
         let model_type = keys.get("model_type").map_or(Some("gpt2"), Value::as_str);
         let config = match Architecture::DECODERS.into_iter().find(|known| Some(known.name()) == model_type) {
@@ -161,7 +166,7 @@ impl DecoderConfig {
             }
         };
         config.check()?;
-        Ok(Self { quantization, ..config })
+        Ok(Self { quantization, checkpoint, ..config })
     }
 
     /// Rejects sizes that no model has: they would take memory that no machine has.

@@ -2,7 +2,7 @@
 
 use super::{Block, HEAD, Linear, Matrix, Names, Norm, Parts, Store};
 use crate::error::{Context, Result};
-use crate::model::quantized::{GroupedMatrix, QuantizedWeight, Source};
+use crate::model::quantized::{GroupedMatrix, Int4Matrix, QuantizedWeight, Source};
 use crate::model::weights::UnreadTensor;
 use crate::model::{DecoderConfig, NormKind, Positions, Precision, TensorInfo, TensorKind, Weights};
 use crate::progress::Progress;
@@ -140,7 +140,11 @@ impl<'a, S: Store> Loader<'a, S> {
                 self.counts.tensors.push(TensorInfo { tied_to: Some(name), ..head });
                 Ok(None)
             }
-            None => Ok(Some(Matrix::Full(self.matrix(&name, [v, c], false)?))),
+            None => {
+                let is_packed = self.weights.is_packed(&name);
+                let packed = if is_packed { self.packed(HEAD, &name, [v, c])? } else { None };
+                packed.map_or_else(|| self.matrix(&name, [v, c], false).map(Matrix::Full), Ok).map(Some)
+            }
         }
     }
 
@@ -192,10 +196,13 @@ impl<'a, S: Store> Loader<'a, S> {
         let (name, transposed) = (self.weight(part), self.names.transposed);
         let weight = match self.method(&module) {
             Some(method) => self.quantized(&module, (&name, &name), [n_out, n_in], transposed, method, false)?,
-            None if !transposed && self.is_in_blocks(&name, [n_out, n_in])? => {
-                self.blocks(&module, (&name, &name), [n_out, n_in], false)?
-            }
-            None => Matrix::Full(self.matrix(&name, [n_out, n_in], transposed)?),
+            None => match self.packed(&module, &name, [n_out, n_in])? {
+                Some(matrix) => matrix,
+                None if !transposed && self.is_in_blocks(&name, [n_out, n_in])? => {
+                    self.blocks(&module, (&name, &name), [n_out, n_in], false)?
+                }
+                None => Matrix::Full(self.matrix(&name, [n_out, n_in], transposed)?),
+            },
         };
         self.modules.push(module.clone());
         let bias = if bias { Some(self.vector(&format!("{}{part}.bias", self.prefix), n_out)?) } else { None };
@@ -218,6 +225,15 @@ impl<'a, S: Store> Loader<'a, S> {
         let source = Source { tensor, method, compute_dtype, dtype: self.dtype };
         let made = if self.saved { source.read() } else { source.quantize(module, &mut self.numbers) };
         self.hold(made.context(|| format!("layer `{module}`"))?, name, is_copy)
+    }
+
+    /// A layer as a checkpoint of others stores it, if it can stay so.
+    fn packed(&mut self, module: &str, name: &str, shape: [usize; 2]) -> Result<Option<Matrix<S>>> {
+        let layer = || format!("layer `{module}`");
+        let Some((packed, group)) = self.weights.int4((module, name), shape).context(layer)? else { return Ok(None) };
+        // As transformers, which multiplies in the precision of the model.
+        let matrix = Int4Matrix::of_checkpoint(&packed, group, self.dtype).context(layer)?;
+        self.hold(Box::new(matrix), name, false).map(Some)
     }
 
     /// A quantized layer as the blocks of a GGUF file, counted as [`quantized`](Self::quantized) counts.

@@ -90,6 +90,14 @@ impl Operations for Candle {
         Ok(table.index_select(&Tensor::new(rows, &self.candle)?, 0)?.to_dtype(self.compute)?)
     }
 
+    fn indices(&self, values: &[u32]) -> Result<Tensor> {
+        Ok(Tensor::new(values, &self.candle)?)
+    }
+
+    fn columns(&self, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
+        Ok(x.contiguous()?.index_select(indices, 1)?)
+    }
+
     fn add(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
         Ok((x + y)?)
     }
@@ -116,7 +124,7 @@ impl Operations for Candle {
     }
 
     fn dequantize_4bit(&self, weight: &FourBitTensors<Tensor>) -> Result<Tensor> {
-        let FourBitTensors { packed, absmax, minimum, pairs, blocks, blocksize, n, k } = weight;
+        let FourBitTensors { packed, absmax, minimum, pairs, blocks, blocksize, n, k, .. } = weight;
         // With one-byte indices, 255 is not an index but gives a zero.
         let numbers = pairs.index_select(&packed.to_dtype(DType::U32)?, 0)?; // (bytes, 2)
         let mut numbers = numbers.reshape((*blocks, *blocksize))?.broadcast_mul(absmax)?;

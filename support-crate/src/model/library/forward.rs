@@ -135,7 +135,10 @@ impl<L: Operations> Pass<'_, L> {
         match weight {
             Matrix::Full(weight) => library.linear(x, weight, bias),
             Matrix::Quantized(weight) => match &weight.tensors {
-                Tensors::FourBit(weight) => library.linear(x, &library.dequantize_4bit(weight)?, bias),
+                Tensors::FourBit(weight) => {
+                    let ordered = weight.columns.as_ref().map(|columns| library.columns(x, columns)).transpose()?;
+                    library.linear(ordered.as_ref().unwrap_or(x), &library.dequantize_4bit(weight)?, bias)
+                }
                 Tensors::Int8(weight) => library.linear_int8(x, weight, bias),
             },
         }

@@ -19,6 +19,8 @@ pub(in crate::model) struct FourBitTensors<T> {
     /// The two numbers of each byte, as parts of `absmax`: (256, 2), float32. Looking up a byte gives both in their
     /// order; looking up half bytes would give two results, to be interleaved.
     pub pairs: T,
+    /// Which input each column is multiplied with, where they are in another order: (k).
+    pub columns: Option<T>,
     pub blocks: usize,
     pub blocksize: usize,
     pub n: usize,
@@ -51,6 +53,9 @@ pub(in crate::model) trait Operations: Send + Sync {
     /// Numbers in float32 on the device, whatever the precision of the computation.
     fn float32(&self, values: &[f32], shape: &[usize]) -> Result<Self::Tensor>;
 
+    /// Indices on the device.
+    fn indices(&self, values: &[u32]) -> Result<Self::Tensor>;
+
     /// Waits until everything that was started has been computed.
     fn synchronize(&self) -> Result<()>;
     fn zeros(&self, shape: &[usize]) -> Result<Self::Tensor>;
@@ -60,6 +65,8 @@ pub(in crate::model) trait Operations: Send + Sync {
     fn values(&self, x: &Self::Tensor) -> Result<Vec<f32>>;
     /// Rows of the first dimension, in the precision of the computation.
     fn rows(&self, table: &Self::Tensor, rows: &[u32]) -> Result<Self::Tensor>;
+    /// Columns of a matrix (M, k), in the order of the indices.
+    fn columns(&self, x: &Self::Tensor, indices: &Self::Tensor) -> Result<Self::Tensor>;
     fn add(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
     fn multiply(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
     /// `x * factor + offset`, number by number.

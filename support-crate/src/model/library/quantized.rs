@@ -42,7 +42,8 @@ impl<T> QuantizedTensors<T> {
             Some(Operands::FourBit(matrix)) => {
                 let tensors = FourBitTensors::new(library, matrix, shape)?;
                 let numbers = tensors.blocks * (1 + usize::from(tensors.minimum.is_some())) + 2 * 256;
-                (Tensors::FourBit(tensors), numbers * size_of::<f32>())
+                let columns = if tensors.columns.is_some() { shape[1] * size_of::<u64>() } else { 0 };
+                (Tensors::FourBit(tensors), numbers * size_of::<f32>() + columns)
             }
             Some(Operands::Int8(rows, threshold)) => {
                 (Tensors::Int8(Int8Tensors::new(library, rows, threshold)?), size_of_val(rows.scb()))
@@ -70,7 +71,7 @@ impl<T> QuantizedTensors<T> {
                 Tensors::FourBit(matrix) => Box::new(move || {
                     let mut packed = library.bytes_of(&matrix.packed)?;
                     packed.truncate(bytes);
-                    Ok(packed.into())
+                    Ok(self.rest.saved_codes(packed).into())
                 }),
                 Tensors::Int8(matrix) => {
                     Box::new(|| Ok(library.bytes_of(&matrix.shifted)?.into_iter().map(|byte| byte ^ SHIFT).collect()))
@@ -85,7 +86,7 @@ impl<T> FourBitTensors<T> {
     /// # Errors
     /// No room on the device.
     pub fn new(library: &impl Operations<Tensor = T>, matrix: Packed4Bit<'_>, [n, k]: [usize; 2]) -> Result<Self> {
-        let Packed4Bit { packed, absmax, minimum, code, blocksize, .. } = matrix;
+        let Packed4Bit { packed, absmax, minimum, code, blocksize, columns, .. } = matrix;
         let blocks = absmax.len();
         let mut packed = packed.to_vec();
         packed.resize(blocks * blocksize / 2, 0);
@@ -96,6 +97,7 @@ impl<T> FourBitTensors<T> {
             absmax: library.float32(absmax, &[blocks, 1])?,
             minimum: minimum.map(|minimum| library.float32(minimum, &[blocks, 1])).transpose()?,
             pairs: library.float32(&pairs, &[256, 2])?,
+            columns: columns.map(|columns| library.indices(columns)).transpose()?,
             blocks,
             blocksize,
             n,

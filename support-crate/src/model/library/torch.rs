@@ -157,6 +157,15 @@ impl Operations for Torch {
         })
     }
 
+    fn indices(&self, values: &[u32]) -> Result<TorchTensor> {
+        let values: Vec<i64> = values.iter().map(|&value| i64::from(value)).collect();
+        self.tensor(&values, &[values.len()])
+    }
+
+    fn columns(&self, x: &TorchTensor, indices: &TorchTensor) -> Result<TorchTensor> {
+        computed(|| x.0.f_index_select(1, &indices.0))
+    }
+
     fn add(&self, x: &TorchTensor, y: &TorchTensor) -> Result<TorchTensor> {
         computed(|| x.0.f_add(&y.0))
     }
@@ -189,7 +198,7 @@ impl Operations for Torch {
     }
 
     fn dequantize_4bit(&self, weight: &FourBitTensors<TorchTensor>) -> Result<TorchTensor> {
-        let FourBitTensors { packed, absmax, minimum, pairs, blocks, blocksize, n, k } = weight;
+        let FourBitTensors { packed, absmax, minimum, pairs, blocks, blocksize, n, k, .. } = weight;
         computed(|| {
             let numbers = pairs.0.f_index_select(0, &packed.0.f_to_kind(Kind::Int)?)?; // (bytes, 2)
             let mut numbers = numbers.f_view(sizes(&[*blocks, *blocksize]).as_slice())?.f_mul_(&absmax.0)?;

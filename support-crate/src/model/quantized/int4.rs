@@ -1,19 +1,23 @@
 //! Groups of 4-bit weights with zero points.
 
-use quantlab_kernels::{Compute, Packed4Bit, Product, Weights as KernelWeights};
+use quantlab_kernels::{Compute, Packed4Bit, Product, Weights as KernelWeights, thread_scope};
+use safetensors::Dtype;
 
 use super::four_bit::compute;
 use super::parts::{FullPrecision, in_parts};
-use super::{Operands, QuantizedWeight, StateBytes, no_checkpoint};
-use crate::error::Result;
+use super::{Operands, QuantizedWeight, StateBytes, float32_bytes};
+use crate::buffer::{Buffer, Pooled};
+use crate::error::{Error, Result};
 use crate::model::Precision;
 use crate::model::weights::StateTensor;
-use crate::quant::{AffineInt4, quantize_int4_groups};
+use crate::quant::{AffineInt4, PackedLayer, quantize_int4_groups};
 
 /// A matrix of affine int4.
 #[derive(Debug)]
-pub(super) struct Int4Matrix {
+pub(in crate::model) struct Int4Matrix {
     quantized: AffineInt4,
+    /// Which input each column is multiplied with, if they are in another order.
+    columns: Option<Vec<u32>>,
     compute: Compute,
 }
 
@@ -33,7 +37,54 @@ pub(super) fn quantize(weights: FullPrecision<'_>, group_size: usize) -> Result<
 impl Int4Matrix {
     /// To be multiplied in `compute_dtype`.
     pub fn new(quantized: AffineInt4, compute_dtype: Precision) -> Self {
-        Self { quantized, compute: compute(compute_dtype) }
+        Self { quantized, columns: None, compute: compute(compute_dtype) }
+    }
+
+    /// A layer of a checkpoint that [`PackedLayer::is_int4`] in groups of `group` weights.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn of_checkpoint(layer: &PackedLayer, group: usize, compute_dtype: Precision) -> Result<Self> {
+        let ([n, k], columns) = (layer.shape(), layer.order());
+        let mut packed = Pooled::zeroed(n * k / 2)?;
+        thread_scope().split_mut(&mut packed, k / 2, 4 * k, &|first, part| {
+            let mut codes = vec![0; 2 * k];
+            for (row, packed) in (first..).zip(part.chunks_exact_mut(k / 2)) {
+                layer.pack(row, columns.as_deref(), &mut codes, packed);
+            }
+        });
+        let quantized = AffineInt4::with_packed(Buffer::Pooled(packed), &layer.scales(group), k, group)?;
+        Ok(Self { quantized, columns, compute: compute(compute_dtype) })
+    }
+
+    /// In the order of inputs, from that of the columns.
+    fn in_order<T: Copy + Default>(&self, numbers: Vec<T>) -> Vec<T> {
+        let Some(columns) = &self.columns else { return numbers };
+        let mut ordered = vec![T::default(); numbers.len()];
+        for (from, to) in numbers.chunks_exact(columns.len()).zip(ordered.chunks_exact_mut(columns.len())) {
+            columns.iter().zip(from).for_each(|(&column, &number)| to[column as usize] = number);
+        }
+        ordered
+    }
+
+    /// The zero points, as compressed-tensors packs them: eight rows in a word, (ceil(n / 8), groups).
+    ///
+    /// # Errors
+    /// One that is not a whole number from 0 to 15.
+    fn packed_zeros(&self) -> Result<Vec<u8>> {
+        let ([n, k], group) = (self.shape(), self.quantized.group_size());
+        let groups = k / group;
+        let mut words = vec![0_u32; n.div_ceil(8) * groups];
+        for (index, (scale, minimum)) in self.quantized.scales().iter().zip(self.quantized.minima()).enumerate() {
+            let zero = if *minimum == 0.0 { 0.0 } else { (-minimum / scale).round() };
+            if !(0.0..16.0).contains(&zero) || -zero * scale != *minimum {
+                return Err(Error::input(format!("a zero point is {}, not a whole number below 16", -minimum / scale))
+                    .hint("keep the checkpoint that the model was loaded from"));
+            }
+            let (row, group) = (index / groups, index % groups);
+            words[row / 8 * groups + group] |= (zero as u32) << (row % 8 * 4);
+        }
+        Ok(words.into_iter().flat_map(u32::to_le_bytes).collect())
     }
 
     fn view(&self) -> Packed4Bit<'_> {
@@ -43,7 +94,7 @@ impl Int4Matrix {
             minimum: Some(self.quantized.minima()),
             code: &AffineInt4::CODES,
             blocksize: self.quantized.group_size(),
-            columns: None,
+            columns: self.columns.as_deref(),
             compute: self.compute,
         }
     }
@@ -67,7 +118,8 @@ impl QuantizedWeight for Int4Matrix {
     }
 
     fn state_bytes(&self) -> StateBytes {
-        StateBytes { all: 2 * size_of_val(self.quantized.scales()), unread: 0 }
+        let columns = self.columns.as_deref().map_or(0, size_of_val);
+        StateBytes { all: 2 * size_of_val(self.quantized.scales()) + columns, unread: 0 }
     }
 
     fn operands(&self) -> Option<Operands<'_>> {
@@ -78,7 +130,33 @@ impl QuantizedWeight for Int4Matrix {
         self.quantized.forget_packed();
     }
 
-    fn state_dict<'a>(&'a self, _: &str) -> Result<Vec<StateTensor<'a>>> {
-        Err(no_checkpoint())
+    /// Two codes a byte, the first in the lower half.
+    fn saved_codes(&self, codes: Vec<u8>) -> Vec<u8> {
+        if self.columns.is_none() {
+            return codes.into_iter().map(|byte| byte.rotate_left(4)).collect();
+        }
+        let single = self.in_order(codes.into_iter().flat_map(|byte| [byte >> 4, byte & 15]).collect());
+        single.chunks_exact(2).map(|pair| pair[0] | pair[1] << 4).collect()
+    }
+
+    /// As `pack-quantized` of compressed-tensors has it, with scales in float32, which keeps every bit.
+    fn state_dict<'a>(&'a self, module: &str) -> Result<Vec<StateTensor<'a>>> {
+        let ([n, k], group) = (self.shape(), self.quantized.group_size());
+        let name = |part: &str| format!("{module}.weight_{part}");
+        let codes = || self.saved_codes(self.quantized.packed().to_vec());
+        let scales = || float32_bytes(self.quantized.scales());
+        let shape = [n, k].iter().flat_map(|&size| (size as i64).to_le_bytes()).collect::<Vec<u8>>();
+        let mut tensors = vec![
+            StateTensor::later(name("packed"), Dtype::I32, &[n, k / 8], codes),
+            StateTensor::later(name("scale"), Dtype::F32, &[n, k / group], scales),
+            StateTensor::new(name("zero_point"), Dtype::I32, &[n.div_ceil(8), k / group], self.packed_zeros()?),
+            StateTensor::new(name("shape"), Dtype::I64, &[2], shape),
+        ];
+        if self.columns.is_some() {
+            let groups = self.in_order((0..k).map(|column| (column / group) as u32).collect());
+            let groups: Vec<u8> = groups.into_iter().flat_map(u32::to_le_bytes).collect();
+            tensors.push(StateTensor::new(name("g_idx"), Dtype::I32, &[k], groups));
+        }
+        Ok(tensors)
     }
 }

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::quant::{Int8Rows, QuantizationMethod};
 use four_bit::FourBitMatrix;
 pub(super) use grouped::GroupedMatrix;
-use int4::Int4Matrix;
+pub(super) use int4::Int4Matrix;
 pub(super) use int8::Int8Matrix;
 use parts::FullPrecision;
 
@@ -38,6 +38,11 @@ pub(super) trait QuantizedWeight: KernelWeights + fmt::Debug + Send {
 
     /// Gives the memory of the codes back, once a tensor library has them.
     fn forget_codes(&mut self);
+
+    /// The codes as a checkpoint has them, from those that [`operands`](Self::operands) had.
+    fn saved_codes(&self, codes: Vec<u8>) -> Vec<u8> {
+        codes
+    }
 
     /// The layer's tensors as a checkpoint has them, the codes first.
     ///

@@ -7,6 +7,7 @@
 mod convert;
 mod entry;
 mod gguf;
+mod packed;
 mod random;
 mod tensor_file;
 mod write;
@@ -22,6 +23,7 @@ use crate::source::{GgmlType, ModelFile, WeightSource};
 
 pub(in crate::model) use convert::Wanted;
 pub(in crate::model) use gguf::BlockRows;
+use packed::{Outcome, Packing};
 use tensor_file::TensorFile;
 pub(in crate::model) use write::{StateTensor, write};
 
@@ -31,6 +33,9 @@ pub struct Weights {
     used: RefCell<BTreeSet<String>>,
     /// The formats of blocks that were taken as they are.
     kept: RefCell<BTreeSet<GgmlType>>,
+    check_finite: bool,
+    packing: Option<Packing>,
+    outcome: RefCell<Outcome>,
 }
 
 /// A tensor of a model that has not been read yet.
@@ -86,14 +91,23 @@ impl Weights {
             WeightSource::Safetensors(files) => Origin::of_files(files, check_finite)?,
             WeightSource::Gguf(file) => Origin::of_files(std::slice::from_ref(file), check_finite)?,
         };
-        Ok(Self { origin, used: RefCell::default(), kept: RefCell::default() })
+        Ok(Self {
+            origin,
+            used: RefCell::default(),
+            kept: RefCell::default(),
+            check_finite,
+            packing: None,
+            outcome: RefCell::default(),
+        })
     }
 
     /// The names of the formats that numbers were rounded to in the files, and are restored from.
-    pub(in crate::model) fn restored_from(&self) -> Vec<&'static str> {
+    pub(in crate::model) fn restored_from(&self) -> Vec<String> {
         let Origin::Files { files, .. } = &self.origin else { return Vec::new() };
         let formats: BTreeSet<_> = files.iter().flat_map(TensorFile::formats).collect();
-        formats.difference(&self.kept.borrow()).copied().map(GgmlType::name).collect()
+        let blocks = formats.difference(&self.kept.borrow()).map(|kind| kind.name().to_owned()).collect::<Vec<_>>();
+        let layers = self.checkpoint_label().filter(|_| self.has_restored_layers());
+        blocks.into_iter().chain(layers).collect()
     }
 
     /// The names of the formats of blocks that [`blocks`](Self::blocks) has given.
@@ -107,7 +121,7 @@ impl Weights {
     /// No tensor of that name, or another shape.
     pub(in crate::model) fn is_in_blocks(&self, name: &str, shape: [usize; 2]) -> Result<bool> {
         let Origin::Files { .. } = self.origin else { return Ok(false) };
-        self.file_with(name)?.is_in_blocks(name, shape)
+        Ok(!self.is_packed(name) && self.file_with(name)?.is_in_blocks(name, shape)?)
     }
 
     /// A matrix in blocks, as the files have it, and whether its scales must be finite.
@@ -217,6 +231,9 @@ impl UnreadTensor<'_> {
     /// The numbers in place in the mapped file, if they are stored there in the wanted format.
     fn mapped<T: Wanted>(&self) -> Result<Option<Mapped<T>>> {
         let Origin::Files { .. } = self.weights.origin else { return Ok(None) };
+        if self.weights.is_packed(self.name) {
+            return Ok(None);
+        }
         self.weights.file_with(self.name)?.mapped(self.name, &self.shape_in_files(), self.transposed)
     }
 
@@ -245,6 +262,10 @@ impl UnreadTensor<'_> {
             random::fill(seed, name, start, numbers);
             return Ok(());
         }
+        // Packed layers are never transposed, whatever the family.
+        if weights.restore(name, self.shape, start, numbers)? {
+            return Ok(());
+        }
         weights.file_with(name)?.read_to(name, &self.shape_in_files(), transposed, start, numbers)
     }
 
@@ -255,6 +276,9 @@ impl UnreadTensor<'_> {
     /// No tensor of that name, or another shape.
     pub fn check(&self) -> Result<()> {
         let Origin::Files { .. } = self.weights.origin else { return Ok(()) };
+        if let (true, &[n, k]) = (self.weights.is_packed(self.name), self.shape) {
+            return self.weights.layer(self.name, [n, k]).map(drop);
+        }
         self.weights.check(self.name, &self.shape_in_files())
     }
 

@@ -13,6 +13,7 @@ use super::entry::{Entry, Numbers};
 use super::gguf::{self, BlockRows};
 use crate::buffer::{Buffer, Mapped};
 use crate::error::{Context, Error, Result};
+use crate::quant::Part;
 use crate::source::{GgmlType, Gguf, ModelFile, check_is_content, map};
 
 /// A file whose list of tensors has been read and checked.
@@ -182,6 +183,17 @@ impl TensorFile {
             )));
         }
         self.part(name, entry)
+    }
+
+    /// A tensor as the file has it, whatever its numbers.
+    pub fn whole(&self, name: &str) -> Result<Part> {
+        let entry = self.entry(name)?;
+        let Numbers::Plain(dtype) = entry.numbers else {
+            return Err(Error::format(format!("{self}: tensor `{name}` is stored in blocks")));
+        };
+        let (bytes, pages) = self.part(name, entry)?;
+        let bytes = pages.map_or_else(|| Buffer::Owned(bytes.to_vec()), Buffer::Mapped);
+        Ok(Part { name: name.to_owned(), dtype, shape: entry.shape.clone(), bytes })
     }
 
     fn entry(&self, name: &str) -> Result<&Entry> {

@@ -5,13 +5,13 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::config::names_any;
-use super::{FourBit, FourBitOptions, Head, QuantizationConfig, QuantizationMethod};
 use crate::error::{Context, Error, Result};
 use crate::precision::Precision;
+use crate::quant::config::names_any;
+use crate::quant::{FourBit, FourBitOptions, Head, QuantizationConfig, QuantizationMethod};
 
 /// Its `quant_method`.
-pub(super) const METHOD: &str = "bitsandbytes";
+pub(crate) const METHOD: &str = "bitsandbytes";
 
 /// The file's own keys.
 #[derive(Deserialize)]
@@ -37,39 +37,9 @@ fn usual_threshold() -> f32 {
     6.0
 }
 
-impl QuantizationConfig {
-    /// Reads `quantization_config` of a `config.json`.
-    ///
-    /// # Errors
-    /// A `quant_method` that cannot be read, or a value that is not understood; the error names it.
-    pub fn from_json(value: &Value) -> Result<Self> {
-        let config = match value.get("quant_method").and_then(Value::as_str) {
-            None | Some(METHOD) => read(value)?,
-            Some(other) => {
-                return Err(Error::format(format!("checkpoints quantized with {other:?} are not supported"))
-                    .hint("only bitsandbytes checkpoints can be read"));
-            }
-        };
-        config.check()?;
-        Ok(config)
-    }
-
-    /// The entry for a `config.json`, as transformers writes it for bitsandbytes. A head in int8 is a key of this library's
-    /// own, `head`; a block size other than 64 is in the layers' quant states only.
-    ///
-    /// # Errors
-    /// A format that no checkpoint has.
-    pub fn to_json(&self) -> Result<Value> {
-        write(self).ok_or_else(|| {
-            Error::input(format!("{self}: bitsandbytes has no such format, so a config.json cannot express it"))
-                .hint("keep the model in full precision, and quantize it while it is loaded")
-        })
-    }
-}
-
 /// # Errors
 /// A value that is not understood, which the error names; both or neither of 4 and 8 bits.
-fn read(value: &Value) -> Result<QuantizationConfig> {
+pub(super) fn read(value: &Value) -> Result<QuantizationConfig> {
     let keys = Keys::deserialize(value).map_err(|cause| Error::format(format!("`quantization_config`: {cause}")))?;
     if keys.llm_int8_has_fp16_weight {
         return Err(Error::format("`llm_int8_has_fp16_weight` keeps weights in float16, for training")
@@ -104,7 +74,7 @@ fn read(value: &Value) -> Result<QuantizationConfig> {
 }
 
 /// `None` for a method that bitsandbytes does not have: it would read the weights as those of another format.
-fn write(config: &QuantizationConfig) -> Option<Value> {
+pub(super) fn write(config: &QuantizationConfig) -> Option<Value> {
     let (mut four_bit, mut threshold) = (None, usual_threshold());
     match &config.method {
         QuantizationMethod::FourBit(options) => four_bit = Some(*options),

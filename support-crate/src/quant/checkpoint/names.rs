@@ -1,0 +1,304 @@
+//! Which modules a list of a `quantization_config` means: names, and patterns in a part of Python's syntax.
+
+use crate::error::{Error, Result};
+
+/// What a pattern's letters can be.
+#[derive(Debug, Clone, PartialEq)]
+enum Node {
+    /// Any of these ranges, or none of them.
+    Letter {
+        ranges: Vec<(char, char)>,
+        negated: bool,
+    },
+    End,
+    /// Any of these sequences.
+    Either(Vec<Vec<Node>>),
+    Repeated {
+        node: Box<Node>,
+        least: usize,
+        most: usize,
+    },
+}
+
+/// A pattern as `re.match` of Python has it: it must fit from the beginning, and need not reach the end.
+///
+/// Letters, `.`, `\d`, `\w`, classes, groups, alternatives and repetitions are read; anything else is refused, so that no
+/// layer is taken for another kind.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Pattern(Vec<Vec<Node>>);
+
+/// Names are shorter.
+const LONGEST: usize = 1 << 12;
+
+/// Groups in groups.
+const DEEPEST: usize = 16;
+
+impl Pattern {
+    /// # Errors
+    /// What is not read, by the pattern.
+    pub fn new(text: &str) -> Result<Self> {
+        let refused = || {
+            Error::format(format!("the pattern {text:?} cannot be read"))
+                .hint("letters, `.`, `\\d`, `\\w`, `[...]`, `(a|b)`, `*`, `+`, `?`, `{m,n}` and `$` can")
+        };
+        let mut letters = text.strip_prefix('^').unwrap_or(text).chars().peekable();
+        let parsed = if text.len() > LONGEST { None } else { alternatives(&mut letters, 0) };
+        parsed.filter(|_| letters.next().is_none()).map(Self).ok_or_else(refused)
+    }
+
+    pub fn fits(&self, name: &str) -> bool {
+        let letters: Vec<char> = name.chars().take(LONGEST).collect();
+        self.0.iter().any(|sequence| !reached(sequence, &letters, vec![0]).is_empty())
+    }
+}
+
+type Letters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+fn alternatives(letters: &mut Letters<'_>, depth: usize) -> Option<Vec<Vec<Node>>> {
+    let mut found = vec![Vec::new()];
+    while let Some(&letter) = letters.peek() {
+        if letter == ')' {
+            break;
+        }
+        letters.next();
+        if letter == '|' {
+            found.push(Vec::new());
+            continue;
+        }
+        let node = match letter {
+            '(' => {
+                if letters.peek() == Some(&'?') {
+                    letters.next();
+                    letters.next_if_eq(&':')?;
+                }
+                let inner = if depth < DEEPEST { alternatives(letters, depth + 1)? } else { return None };
+                letters.next_if_eq(&')')?;
+                Node::Either(inner)
+            }
+            '[' => class(letters)?,
+            '\\' => escaped(letters.next()?)?,
+            '.' => Node::Letter { ranges: Vec::new(), negated: true },
+            '$' => Node::End,
+            '*' | '+' | '?' | '{' | '}' | '^' => return None,
+            other => Node::Letter { ranges: vec![(other, other)], negated: false },
+        };
+        let node = repeated(node, letters)?;
+        found.last_mut()?.push(node);
+    }
+    Some(found)
+}
+
+fn repeated(node: Node, letters: &mut Letters<'_>) -> Option<Node> {
+    let (least, most) = match letters.peek() {
+        Some('*') => (0, LONGEST),
+        Some('+') => (1, LONGEST),
+        Some('?') => (0, 1),
+        Some('{') => {
+            letters.next();
+            let mut text = String::new();
+            while let Some(letter) = letters.next_if(|&letter| letter != '}') {
+                text.push(letter);
+            }
+            let (least, most) = text.split_once(',').unwrap_or((&text, &text));
+            let most = if most.is_empty() { LONGEST } else { most.parse().ok()? };
+            (least.parse().ok()?, most)
+        }
+        _ => return Some(node),
+    };
+    letters.next()?;
+    // Whether as few or as many as can be are tried first makes no difference to whether there is a way.
+    letters.next_if_eq(&'?');
+    let is_free = !matches!(letters.peek(), Some('*' | '+' | '?' | '{'));
+    (is_free && least <= most && most <= LONGEST).then(|| Node::Repeated { node: Box::new(node), least, most })
+}
+
+/// `\d`, `\w`, or a letter that would mean something else.
+fn escaped(letter: char) -> Option<Node> {
+    let ranges = match letter {
+        'd' => vec![('0', '9')],
+        'w' => vec![('0', '9'), ('a', 'z'), ('A', 'Z'), ('_', '_')],
+        other if other.is_ascii_punctuation() => vec![(other, other)],
+        _ => return None,
+    };
+    Some(Node::Letter { ranges, negated: false })
+}
+
+fn class(letters: &mut Letters<'_>) -> Option<Node> {
+    let negated = letters.next_if_eq(&'^').is_some();
+    let mut ranges = Vec::new();
+    loop {
+        match letters.next()? {
+            ']' if !ranges.is_empty() => return Some(Node::Letter { ranges, negated }),
+            '\\' => match escaped(letters.next()?)? {
+                Node::Letter { ranges: more, .. } => ranges.extend(more),
+                _ => return None,
+            },
+            first if letters.peek() == Some(&'-') => {
+                letters.next();
+                match letters.next()? {
+                    ']' => {
+                        return Some(Node::Letter {
+                            ranges: [ranges, vec![(first, first), ('-', '-')]].concat(),
+                            negated,
+                        });
+                    }
+                    last => ranges.push((first, last)),
+                }
+            }
+            letter => ranges.push((letter, letter)),
+        }
+    }
+}
+
+/// All places that a sequence can end at, from any of these places on. (Following all ways at once takes no longer than
+/// the name times the pattern, whatever the pattern.)
+fn reached(sequence: &[Node], letters: &[char], places: Vec<usize>) -> Vec<usize> {
+    sequence.iter().fold(places, |places, node| if places.is_empty() { places } else { after(node, letters, &places) })
+}
+
+fn after(node: &Node, letters: &[char], places: &[usize]) -> Vec<usize> {
+    match node {
+        Node::Letter { ranges, negated } => {
+            let fits = |letter: &char| ranges.iter().any(|(first, last)| (first..=last).contains(&letter)) != *negated;
+            places.iter().filter(|&&place| letters.get(place).is_some_and(fits)).map(|place| place + 1).collect()
+        }
+        Node::End => places.iter().copied().filter(|&place| place == letters.len()).collect(),
+        Node::Either(ways) => distinct(ways.iter().flat_map(|way| reached(way, letters, places.to_vec())).collect()),
+        Node::Repeated { node, least, most } => {
+            let mut now = places.to_vec();
+            let mut ends = if *least == 0 { now.clone() } else { Vec::new() };
+            for count in 1..=*most {
+                now = after(node, letters, &now);
+                if count >= *least {
+                    now.retain(|place| !ends.contains(place));
+                    ends.extend(&now);
+                }
+                if now.is_empty() {
+                    break;
+                }
+            }
+            distinct(ends)
+        }
+    }
+}
+
+fn distinct(mut places: Vec<usize>) -> Vec<usize> {
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// `NAME` or `re:PATTERN`, as compressed-tensors has them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Target {
+    Name(String),
+    Pattern(Pattern),
+}
+
+impl Target {
+    /// # Errors
+    /// As [`Pattern::new`].
+    pub fn new(text: &str) -> Result<Self> {
+        Ok(match text.strip_prefix("re:") {
+            Some(pattern) => Self::Pattern(Pattern::new(pattern)?),
+            None => Self::Name(text.to_owned()),
+        })
+    }
+
+    /// Whether it means a linear layer of this name: by its name, or by its class.
+    pub fn means(&self, module: &str) -> bool {
+        match self {
+            Self::Name(name) => name == module || name == "Linear",
+            Self::Pattern(pattern) => pattern.fits(module),
+        }
+    }
+}
+
+/// `modules_to_not_convert` of transformers: a name, the beginning or the end of one, or a pattern for its beginning.
+///
+/// Source: `should_convert_module` in transformers `quantizers/quantizers_utils.py`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LeftOut(Vec<(String, Pattern)>);
+
+impl LeftOut {
+    /// # Errors
+    /// As [`Pattern::new`].
+    pub fn new(names: Option<Vec<String>>) -> Result<Self> {
+        let pattern = |name: String| {
+            // It ends where a part of the name does.
+            let whole = Pattern::new(&format!("(?:{name})(?:$|\\.)"))?;
+            Ok((name, whole))
+        };
+        names.into_iter().flatten().map(pattern).collect::<Result<_>>().map(Self)
+    }
+
+    pub fn has(&self, module: &str) -> bool {
+        self.0.iter().any(|(name, pattern)| module.ends_with(name) || pattern.fits(module))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As Python's `re.match` answers.
+    #[test]
+    fn patterns_fit_as_in_python() {
+        let name = "model.layers.12.self_attn.q_proj";
+        for (pattern, fits) in [
+            ("", true),
+            ("model", true),
+            ("layers", false),
+            (".*layers", true),
+            ("^model\\.layers\\.\\d+\\.self_attn\\.[qkv]_proj$", true),
+            ("model\\.layers\\.\\d\\.self_attn", false),
+            (".*\\.(q|k)_proj", true),
+            (".*\\.(?:gate|up)_proj$", false),
+            (".*self_attn$", false),
+            (".*(self_attn|mlp)\\.\\w+$", true),
+            ("model.layers.1{1,2}2?\\.", true),
+            ("model\\.layers\\.[^0-9]", false),
+            ("(a|m|mo|model)*.l", true),
+            (".+?proj{1}$", true),
+        ] {
+            assert_eq!(Pattern::new(pattern).unwrap().fits(name), fits, "{pattern}");
+        }
+        for pattern in ["(", ")", "a(b", "[a", "*", "a**", "a{2,1}", "a{x}", "(?!a)", "(?P<x>a)", "\\b", "\\", "a\\1"] {
+            assert!(Pattern::new(pattern).is_err(), "{pattern}");
+        }
+        assert!(Pattern::new(&"(".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn modules_that_are_left_out() {
+        let left_out = LeftOut::new(Some(vec!["lm_head".into(), "layers.1".into(), "model.layers.3".into()])).unwrap();
+        for (module, is_left_out) in [
+            ("lm_head", true),
+            ("model.layers.1", true),
+            ("model.layers.1.mlp.up_proj", false),
+            ("model.layers.3.mlp.up_proj", true),
+            ("model.layers.31.mlp.up_proj", false),
+        ] {
+            assert_eq!(left_out.has(module), is_left_out, "{module}");
+        }
+        assert!(!LeftOut::new(None).unwrap().has("lm_head"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_pattern_is_read_or_refused(pattern in "[a-c.*+?|(){}\\[\\]^$\\\\d0-9,-]{0,24}", name in "[a-c.0-9]{0,24}") {
+            if let Ok(pattern) = Pattern::new(&pattern) {
+                pattern.fits(&name);
+            }
+        }
+
+        #[test]
+        fn a_name_fits_itself(name in "[a-z_.0-9]{1,40}") {
+            let escaped = name.replace('.', "\\.");
+            prop_assert!(Pattern::new(&escaped).unwrap().fits(&name));
+            prop_assert!(Target::new(&name).unwrap().means(&name));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A quantized layer of a checkpoint, in the one form that all layouts are unpacked to.
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+
+/// A matrix (n, k) as codes in blocks: `weight = (values[code] - zero) * scale`.
+#[derive(Debug, Clone)]
+pub(crate) struct PackedLayer {
+    shape: [usize; 2],
+    codes: Codes,
+    values: Values,
+    /// Of each block, row after row of blocks.
+    scales: Vec<f32>,
+    /// As many, or none where all are 0.
+    zeros: Vec<f32>,
+    /// Rows and columns of a block.
+    block: [usize; 2],
+    /// Which block of its row each column belongs to, where they are in another order (`g_idx`): (k).
+    groups: Option<Vec<u32>>,
+}
+
+/// What codes stand for.
+#[derive(Debug, Clone)]
+pub(super) enum Values {
+    /// Themselves, in so many bits.
+    Whole(u32),
+    Table(Vec<f32>),
+}
+
+/// Where a layer's codes lie.
+#[derive(Debug, Clone)]
+pub(super) enum Codes {
+    /// A row is a stream of bits, the lowest first, in so many bytes.
+    Rows { bytes: Buffer<u8>, bits: u32, row_bytes: usize },
+    /// A column of words of 32 bits, of `n` columns, is such a stream (GPTQ).
+    Columns { bytes: Buffer<u8>, bits: u32, n: usize },
+    /// Eight rows in each word of 32 bits, in AWQ's order; a line of words for each input.
+    Interleaved { bytes: Buffer<u8>, n: usize },
+    /// The matrix in two halves, which share bytes: the upper four bits have the first (HQQ).
+    Halves { bytes: Buffer<u8>, k: usize },
+}
+
+/// Which bits of a word have the code of each of eight rows.
+///
+/// Source: `order_map` in AutoAWQ `modules/linear/gemm.py`, the other way round.
+const AWQ_SHIFTS: [u32; 8] = [0, 16, 4, 20, 8, 24, 12, 28];
+
+fn word(bytes: &[u8], index: usize) -> u32 {
+    let four = bytes.get(4 * index..4 * index + 4);
+    four.and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+/// The code in the word `index` of interleaved ones.
+pub(super) fn awq_code(bytes: &[u8], line: usize, n: usize, row: usize) -> u8 {
+    (word(bytes, line * (n / 8) + row / 8) >> AWQ_SHIFTS[row % 8] & 15) as u8
+}
+
+/// Reads codes of a stream of bits that lies in words.
+pub(super) fn from_stream(word: impl Fn(usize) -> u32, bits: u32, codes: &mut [u8]) {
+    let mask = (1_u32 << bits) - 1;
+    if 32 % bits == 0 {
+        for (index, codes) in codes.chunks_mut(32 / bits as usize).enumerate() {
+            let word = word(index);
+            (0..).zip(codes).for_each(|(place, code)| *code = (word >> (place * bits) & mask) as u8);
+        }
+        return;
+    }
+    for (index, code) in codes.iter_mut().enumerate() {
+        let (at, from) = (index * bits as usize / 32, (index * bits as usize % 32) as u32);
+        let beyond = if from + bits > 32 { word(at + 1) << (32 - from) } else { 0 };
+        *code = ((word(at) >> from | beyond) & mask) as u8;
+    }
+}
+
+impl Codes {
+    /// The codes of a row.
+    fn row(&self, row: usize, codes: &mut [u8]) {
+        match self {
+            Self::Rows { bytes, bits: 8, row_bytes } => codes.copy_from_slice(&bytes[row * row_bytes..][..codes.len()]),
+            Self::Rows { bytes, bits: 4, row_bytes } => {
+                for (codes, byte) in codes.chunks_mut(2).zip(&bytes[row * row_bytes..][..*row_bytes]) {
+                    codes.iter_mut().zip([byte & 15, byte >> 4]).for_each(|(code, half)| *code = half);
+                }
+            }
+            Self::Rows { bytes, bits, row_bytes } => {
+                let bytes = &bytes[row * row_bytes..][..*row_bytes];
+                from_stream(|index| word(bytes, index), *bits, codes);
+            }
+            Self::Columns { bytes, bits, n } => from_stream(|index| word(bytes, index * n + row), *bits, codes),
+            Self::Interleaved { bytes, n } => {
+                codes.iter_mut().enumerate().for_each(|(line, code)| *code = awq_code(bytes, line, *n, row));
+            }
+            Self::Halves { bytes, k } => {
+                let start = row * k;
+                let (in_upper, start) = if start < bytes.len() { (true, start) } else { (false, start - bytes.len()) };
+                for (code, byte) in codes.iter_mut().zip(&bytes[start..][..*k]) {
+                    *code = if in_upper { byte >> 4 } else { byte & 15 };
+                }
+            }
+        }
+    }
+}
+
+impl PackedLayer {
+    /// # Errors
+    /// Scales or zero points that are not one for each block.
+    pub(super) fn new(
+        shape: [usize; 2],
+        (codes, values): (Codes, Values),
+        block: [usize; 2],
+        scales: Vec<f32>,
+        zeros: Vec<f32>,
+    ) -> Result<Self> {
+        let blocks = shape[0].div_ceil(block[0].max(1)) * shape[1].div_ceil(block[1].max(1));
+        let fits = scales.len() == blocks && (zeros.is_empty() || zeros.len() == blocks);
+        if block.contains(&0) || !fits {
+            return Err(Error::format(format!(
+                "{} scales and {} zero points, for {blocks} blocks of {block:?} in {shape:?}",
+                scales.len(),
+                zeros.len()
+            )));
+        }
+        Ok(Self { shape, codes, values, scales, zeros, block, groups: None })
+    }
+
+    /// Columns in another order than their groups.
+    ///
+    /// # Errors
+    /// A column of a group that there is not.
+    pub(super) fn with_groups(mut self, groups: Vec<u32>) -> Result<Self> {
+        let [_, k] = self.shape;
+        let count = k.div_ceil(self.block[1]);
+        if let Some((column, group)) = (0..).zip(&groups).find(|(_, group)| **group as usize >= count) {
+            let group = group.cast_signed();
+            return Err(Error::format(format!("`g_idx` puts input {column} into group {group}, of {count}"))
+                .hint("the checkpoint is damaged, or its group size is another one"));
+        }
+        let in_order = (0..k).zip(&groups).all(|(column, group)| column / self.block[1] == *group as usize);
+        self.groups = Some(groups).filter(|_| !in_order);
+        Ok(self)
+    }
+
+    /// (n, k)
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// Restores a row; `codes` is memory for as many codes.
+    pub fn restore(&self, row: usize, codes: &mut [u8], weights: &mut [f32]) {
+        self.codes.row(row, codes);
+        let blocks = self.shape[1].div_ceil(self.block[1]);
+        let first = row / self.block[0] * blocks;
+        let scales = &self.scales[first..first + blocks];
+        let zeros = self.zeros.get(first..first + blocks);
+        let mut restore = |column: usize, block: usize| {
+            let value = match &self.values {
+                Values::Whole(_) => f32::from(codes[column]),
+                Values::Table(numbers) => numbers[usize::from(codes[column]) % numbers.len()],
+            };
+            weights[column] = (value - zeros.map_or(0.0, |zeros| zeros[block])) * scales[block];
+        };
+        match &self.groups {
+            None => (0..codes.len()).for_each(|column| restore(column, column / self.block[1])),
+            Some(groups) => groups.iter().enumerate().for_each(|(column, group)| restore(column, *group as usize)),
+        }
+    }
+
+    /// The order that puts columns of a group next to each other.
+    pub fn order(&self) -> Option<Vec<u32>> {
+        let groups = self.groups.as_ref()?;
+        let mut order: Vec<u32> = (0..groups.len() as u32).collect();
+        order.sort_by_key(|&column| groups[column as usize]);
+        Some(order)
+    }
+
+    /// Whether it can be multiplied as affine int4 in groups of `group` weights.
+    pub fn is_int4(&self, group: usize) -> bool {
+        let ([_, k], [rows, width]) = (self.shape, self.block);
+        let even = |groups: &Vec<u32>| {
+            let mut counts = vec![0; k.div_ceil(width)];
+            groups.iter().for_each(|&group| counts[group as usize] += 1);
+            counts.iter().all(|&count| count == width)
+        };
+        matches!(self.values, Values::Whole(4))
+            && rows == 1
+            && group > 0
+            && group.is_multiple_of(32)
+            && k.is_multiple_of(group)
+            && (width.min(k)).is_multiple_of(group)
+            && self.groups.as_ref().is_none_or(even)
+    }
+
+    /// The codes of a row in that `order`, two a byte, the first in the high half; `codes` is memory for twice the row.
+    pub fn pack(&self, row: usize, order: Option<&[u32]>, codes: &mut [u8], packed: &mut [u8]) {
+        let (codes, ordered) = codes.split_at_mut(self.shape[1]);
+        self.codes.row(row, codes);
+        let codes = match order {
+            None => &*codes,
+            Some(order) => {
+                ordered.iter_mut().zip(order).for_each(|(to, &column)| *to = codes[column as usize]);
+                ordered
+            }
+        };
+        packed.iter_mut().zip(codes.chunks_exact(2)).for_each(|(byte, pair)| *byte = pair[0] << 4 | pair[1]);
+    }
+
+    /// A scale and what a code of 0 stands for, for each group of `group` weights.
+    pub fn scales(&self, group: usize) -> Vec<[f32; 2]> {
+        let [n, k] = self.shape;
+        let (groups, blocks) = (k / group, k.div_ceil(self.block[1]));
+        let of = |index: usize| {
+            let block = index / groups * blocks + index % groups * group / self.block[1];
+            [self.scales[block], -self.zeros.get(block).copied().unwrap_or(0.0) * self.scales[block]]
+        };
+        (0..n * groups).map(of).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "packed_tests.rs"]
+mod tests;
