@@ -13,7 +13,9 @@ use crate::source::{CONFIG, ModelFile, ModelFiles, TOKENIZER, WEIGHTS, WEIGHTS_I
 
 impl Loaded {
     /// Writes the model into a folder, as transformers and bitsandbytes save it, so that both these and
-    /// [`load_model`](super::load_model) load it. Quantized layers keep every bit.
+    /// [`load_model`](super::load_model) load it. Quantized layers keep every bit. Affine int4 is written as
+    /// compressed-tensors packs it (`pack-quantized`), whatever the layout of the checkpoint that it was read from; layers
+    /// of such a checkpoint that were restored are written in the precision of the model.
     ///
     /// `model.safetensors` is one file whatever its size; transformers, which splits at 5 GB, reads that as well.
     /// `config.json` is the model's own with its `dtype` and `quantization_config`. A head that was tied to the
@@ -40,8 +42,8 @@ impl Loaded {
     ///
     /// # Errors
     /// A folder that cannot be written to, or that holds a checkpoint already; a file that the model was loaded
-    /// from and that is gone; a model that was put together by [`Loaded::new`] or is in static int8, which a
-    /// config.json cannot express.
+    /// from and that is gone; a model that was put together by [`Loaded::new`] or is in static int8 or W4A8, which a
+    /// config.json cannot express; zero points that are no whole numbers (HQQ).
     pub fn save_pretrained(&self, folder: impl AsRef<Path>) -> Result<()> {
         let folder = folder.as_ref();
         let files = self.files.as_ref().ok_or_else(|| {
