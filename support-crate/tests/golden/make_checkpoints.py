@@ -7,7 +7,7 @@
 Nothing is downloaded. `base.safetensors` has the tensors that no layout quantizes, NAME.safetensors the layers, NAME.json
 the `quantization_config`; `golden.safetensors` has `input_ids` and, for each name, the last `NAME/logits` of transformers' Llama
 in float32 with the weights that the codes stand for, which are computed here from codes, scales and zero points before
-they are packed. compressed-tensors, hqq and AutoAWQ pack by their own code. AutoGPTQ and GPTQModel do not install
+they are packed, or restored by compressed-tensors and hqq. These and AutoAWQ pack by their own code. AutoGPTQ and GPTQModel do not install
 without a GPU: `pack_gptq` is `QuantLinear.pack` of AutoGPTQ's `qlinear_cuda.py`, where each number of bits is a stream
 from the lowest bit of a word on. `weight_g_idx` is what compressed-tensors wrote before 0.12, by the same packing.
 `written.safetensors` has two layers of `llama-tiny` by the formula of `AffineInt4`, packed by compressed-tensors.
@@ -164,12 +164,8 @@ def compressed(name, format, weights, parts_of, inputs=None, ignore=(), left=())
     compressor = BaseCompressor.get_value_from_registry(format)
 
     def layer(weight):
-        state = parts_of(weight)
-        expected = state.pop("expected", None)
-        packed = compressor.compress(state | {"weight": weight}, scheme)
-        if expected is None:
-            expected = compressor.decompress(dict(packed), scheme)["weight"]
-        return packed, expected
+        packed = compressor.compress(parts_of(weight) | {"weight": weight}, scheme)
+        return packed, compressor.decompress(dict(packed), scheme)["weight"]
 
     config = QuantizationConfig(
         config_groups={"group_0": scheme}, format=format, ignore=["lm_head", *ignore], quantization_status="compressed"
@@ -179,10 +175,10 @@ def compressed(name, format, weights, parts_of, inputs=None, ignore=(), left=())
 
 def integers(bits, group, symmetric=False):
     def parts(weight):
-        codes, scales, zeros, groups = rounded(weight, bits, group, symmetric)
-        parts = {"weight_scale": scales, "expected": restored(codes, scales, zeros, groups)}
-        half = 2 ** (bits - 1)
-        return parts if symmetric else parts | {"weight_zero_point": (zeros - half).to(torch.int8)}
+        _, scales, zeros, _ = rounded(weight, bits, group, symmetric)
+        if symmetric:
+            return {"weight_scale": scales}
+        return {"weight_scale": scales, "weight_zero_point": (zeros - 2 ** (bits - 1)).to(torch.int8)}
 
     return parts
 

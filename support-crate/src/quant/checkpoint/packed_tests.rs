@@ -105,7 +105,7 @@ impl Layer {
         let bits = self.bits;
         let mut tensors = Tensors::default();
         tensors.words("qweight", [K * bits / 32, N], &stream(&transpose(&self.codes, K), N, bits, true));
-        let stored: Vec<u8> = self.zeros.iter().map(|zero| zero + version - 2).collect();
+        let stored: Vec<u8> = self.zeros.iter().map(|zero| zero - (2 - version)).collect();
         tensors.words("qzeros", [2, N * bits / 32], &stream(&transpose(&stored, 2), N, bits, false));
         tensors.floats("scales", [2, N], &super::super::parts::transposed(&self.scales, 2));
         let groups = self.groups.iter().flat_map(|group| group.to_le_bytes()).collect();
