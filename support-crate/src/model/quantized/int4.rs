@@ -48,9 +48,9 @@ impl Int4Matrix {
         let ([n, k], columns) = (layer.shape(), layer.order());
         let mut packed = Pooled::zeroed(n * k / 2)?;
         thread_scope().split_mut(&mut packed, k / 2, 4 * k, &|first, part| {
-            let mut codes = vec![0; 2 * k];
+            let mut rows = layer.rows();
             for (row, packed) in (first..).zip(part.chunks_exact_mut(k / 2)) {
-                layer.pack(row, columns.as_deref(), &mut codes, packed);
+                rows.pack(row, columns.as_deref(), packed);
             }
         });
         let quantized = AffineInt4::with_packed(Buffer::Pooled(packed), &layer.scales(group), k, group)?;

@@ -109,9 +109,9 @@ impl Weights {
         interrupt::check()?;
         let finite = AtomicBool::new(true);
         thread_scope().split_mut(numbers, k, 8 * k, &|first, part| {
-            let (mut codes, mut weights) = (vec![0; k], vec![0.0; k]);
+            let (mut rows, mut weights) = (layer.rows(), vec![0.0; k]);
             for (row, numbers) in (start / k + first..).zip(part.chunks_exact_mut(k)) {
-                layer.restore(row, &mut codes, &mut weights);
+                rows.restore(row, &mut weights);
                 let all_finite = weights.iter().fold(true, |finite, weight| finite & weight.is_finite());
                 finite.fetch_and(all_finite, Ordering::Relaxed);
                 numbers.iter_mut().zip(&weights).for_each(|(number, weight)| *number = T::from_f32(*weight));

@@ -73,8 +73,13 @@ pub(super) fn from_stream(word: impl Fn(usize) -> u32, bits: u32, codes: &mut [u
 }
 
 impl Codes {
-    /// The codes of a row.
-    fn row(&self, row: usize, codes: &mut [u8]) {
+    /// How many rows, from a multiple of it on, have their codes in the same words.
+    fn together(&self) -> usize {
+        if matches!(self, Self::Interleaved { .. }) { 8 } else { 1 }
+    }
+
+    /// The codes of as many rows as lie together, one row after the other.
+    fn read(&self, row: usize, codes: &mut [u8]) {
         match self {
             Self::Rows { bytes, bits: 8, row_bytes } => codes.copy_from_slice(&bytes[row * row_bytes..][..codes.len()]),
             Self::Rows { bytes, bits: 4, row_bytes } => {
@@ -88,7 +93,11 @@ impl Codes {
             }
             Self::Columns { bytes, bits, n } => from_stream(|index| word(bytes, index * n + row), *bits, codes),
             Self::Interleaved { bytes, n } => {
-                codes.iter_mut().enumerate().for_each(|(line, code)| *code = awq_code(bytes, line, *n, row));
+                let k = codes.len() / AWQ_SHIFTS.len();
+                for line in 0..k {
+                    let word = word(bytes, line * (n / 8) + row / 8);
+                    (0..).zip(AWQ_SHIFTS).for_each(|(row, shift)| codes[row * k + line] = (word >> shift & 15) as u8);
+                }
             }
             Self::Halves { bytes, k } => {
                 let start = row * k;
@@ -145,9 +154,13 @@ impl PackedLayer {
         self.shape
     }
 
-    /// Restores a row; `codes` is memory for as many codes.
-    pub fn restore(&self, row: usize, codes: &mut [u8], weights: &mut [f32]) {
-        self.codes.row(row, codes);
+    /// What reads its rows.
+    pub fn rows(&self) -> Rows<'_> {
+        let codes = vec![0; self.codes.together() * self.shape[1]];
+        Rows { layer: self, codes, first: None }
+    }
+
+    fn restore(&self, row: usize, codes: &[u8], weights: &mut [f32]) {
         let blocks = self.shape[1].div_ceil(self.block[1]);
         let first = row / self.block[0] * blocks;
         let scales = &self.scales[first..first + blocks];
@@ -190,20 +203,6 @@ impl PackedLayer {
             && self.groups.as_ref().is_none_or(even)
     }
 
-    /// The codes of a row in that `order`, two a byte, the first in the high half; `codes` is memory for twice the row.
-    pub fn pack(&self, row: usize, order: Option<&[u32]>, codes: &mut [u8], packed: &mut [u8]) {
-        let (codes, ordered) = codes.split_at_mut(self.shape[1]);
-        self.codes.row(row, codes);
-        let codes = match order {
-            None => &*codes,
-            Some(order) => {
-                ordered.iter_mut().zip(order).for_each(|(to, &column)| *to = codes[column as usize]);
-                ordered
-            }
-        };
-        packed.iter_mut().zip(codes.chunks_exact(2)).for_each(|(byte, pair)| *byte = pair[0] << 4 | pair[1]);
-    }
-
     /// A scale and what a code of 0 stands for, for each group of `group` weights.
     pub fn scales(&self, group: usize) -> Vec<[f32; 2]> {
         let [n, k] = self.shape;
@@ -213,6 +212,46 @@ impl PackedLayer {
             [self.scales[block], -self.zeros.get(block).copied().unwrap_or(0.0) * self.scales[block]]
         };
         (0..n * groups).map(of).collect()
+    }
+}
+
+/// Reads the rows of a layer, best one after the other: what lies together is read once.
+pub(crate) struct Rows<'a> {
+    layer: &'a PackedLayer,
+    codes: Vec<u8>,
+    /// The first row of those that `codes` has.
+    first: Option<usize>,
+}
+
+impl Rows<'_> {
+    fn codes(&mut self, row: usize) -> &[u8] {
+        let (codes, k) = (&self.layer.codes, self.layer.shape[1]);
+        let place = row % codes.together();
+        if self.first.replace(row - place) != Some(row - place) {
+            codes.read(row - place, &mut self.codes);
+        }
+        &self.codes[place * k..][..k]
+    }
+
+    /// Restores a row.
+    pub fn restore(&mut self, row: usize, weights: &mut [f32]) {
+        let layer = self.layer;
+        layer.restore(row, self.codes(row), weights);
+    }
+
+    /// The codes of a row in an `order` of columns, two a byte, the first in the high half.
+    pub fn pack(&mut self, row: usize, order: Option<&[u32]>, packed: &mut [u8]) {
+        let codes = self.codes(row);
+        match order {
+            None => {
+                packed.iter_mut().zip(codes.chunks_exact(2)).for_each(|(byte, pair)| *byte = pair[0] << 4 | pair[1])
+            }
+            Some(order) => {
+                let code = |column: u32| codes[column as usize];
+                let pairs = packed.iter_mut().zip(order.chunks_exact(2));
+                pairs.for_each(|(byte, pair)| *byte = code(pair[0]) << 4 | code(pair[1]));
+            }
+        }
     }
 }
 

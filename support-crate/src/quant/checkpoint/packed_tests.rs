@@ -144,9 +144,9 @@ fn read(config: &serde_json::Value, tensors: &Tensors) -> Result<PackedLayer> {
 }
 
 fn restored(layer: &PackedLayer) -> Vec<f32> {
-    let (mut codes, mut weights) = (vec![0; K], vec![0.0; N * K]);
+    let (mut rows, mut weights) = (layer.rows(), vec![0.0; N * K]);
     for (row, weights) in weights.chunks_exact_mut(K).enumerate() {
-        layer.restore(row, &mut codes, weights);
+        rows.restore(row, weights);
     }
     weights
 }
@@ -179,9 +179,9 @@ proptest! {
         let (config, tensors) = layer.gptq(1);
         let read = read(&config, &tensors).unwrap();
         let order = read.order();
-        let (mut codes, mut packed) = (vec![0; 2 * K], vec![0; N * K / 2]);
+        let (mut rows, mut packed) = (read.rows(), vec![0; N * K / 2]);
         for (row, packed) in packed.chunks_exact_mut(K / 2).enumerate() {
-            read.pack(row, order.as_deref(), &mut codes, packed);
+            rows.pack(row, order.as_deref(), packed);
         }
         let int4 = crate::quant::AffineInt4::with_packed(Buffer::Owned(packed), &read.scales(32), K, 32).unwrap();
         let (found, weights) = (int4.dequantize(), layer.weights());
