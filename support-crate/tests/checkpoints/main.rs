@@ -161,6 +161,17 @@ fn every_row_of_the_table_has_its_cases() {
     }
 }
 
+/// `docs/checkpoints.md` has the table for people.
+#[test]
+fn the_page_names_every_row() {
+    let page = fs::read_to_string("../docs/checkpoints.md").unwrap();
+    for format in &CHECKPOINTS {
+        let (method, layout) = format.name.split_once(' ').unwrap_or((format.name, ""));
+        let in_row = |line: &str| line.starts_with(&format!("| `{method}`")) && line.contains(layout);
+        assert!(page.lines().any(in_row), "{}", format.name);
+    }
+}
+
 fn bits_of(config: &Value) -> u32 {
     let weights = &config["config_groups"]["group_0"]["weights"]["num_bits"];
     let hqq = &config["quant_config"]["weight_quant_params"]["nbits"];

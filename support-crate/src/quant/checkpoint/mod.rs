@@ -108,7 +108,6 @@ impl Checkpoint {
             BITSANDBYTES => return Ok(None),
             gptq::METHOD => gptq::Gptq::read(value).map(Method::Gptq),
             awq::METHOD => awq::Awq::read(value).map(Method::Awq),
-            // The name that llm-compressor once gave it, inside `compression_config`.
             COMPRESSED_TENSORS => compressed_tensors::CompressedTensors::read(value).map(Method::CompressedTensors),
             fp8::METHOD => fp8::Fp8::read(value).map(Method::Fp8),
             hqq::METHOD => hqq::Hqq::read(value).map(Method::Hqq),
