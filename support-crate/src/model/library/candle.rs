@@ -110,7 +110,7 @@ impl Operations for Candle {
         Ok(x.affine(factor, offset)?)
     }
 
-    fn columns(&self, x: &Tensor, columns: Range<usize>) -> Result<Tensor> {
+    fn column_range(&self, x: &Tensor, columns: Range<usize>) -> Result<Tensor> {
         Ok(x.narrow(1, columns.start, columns.len())?.contiguous()?)
     }
 

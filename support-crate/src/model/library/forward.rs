@@ -107,7 +107,9 @@ impl<L: Operations> Pass<'_, L> {
         let i = self.config.intermediate_size;
         let (hidden, up) = match &block.mlp_in[..] {
             [_, up] => (inner, Some(self.linear(up, &x)?)),
-            _ if self.config.gated => (library.columns(&inner, 0..i)?, Some(library.columns(&inner, i..2 * i)?)),
+            _ if self.config.gated => {
+                (library.column_range(&inner, 0..i)?, Some(library.column_range(&inner, i..2 * i)?))
+            }
             _ => (inner, None),
         };
         let mut hidden = library.activate(&hidden, self.config.activation)?; // (M, I)

@@ -65,14 +65,14 @@ pub(in crate::model) trait Operations: Send + Sync {
     fn values(&self, x: &Self::Tensor) -> Result<Vec<f32>>;
     /// Rows of the first dimension, in the precision of the computation.
     fn rows(&self, table: &Self::Tensor, rows: &[u32]) -> Result<Self::Tensor>;
-    /// Columns of a matrix (M, k), in the order of the indices.
+    /// Columns of a matrix, one after the other.(M, k), in the order of the indices.
     fn columns(&self, x: &Self::Tensor, indices: &Self::Tensor) -> Result<Self::Tensor>;
     fn add(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
     fn multiply(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
     /// `x * factor + offset`, number by number.
     fn affine(&self, x: &Self::Tensor, factor: f64, offset: f64) -> Result<Self::Tensor>;
-    /// Columns of a matrix.
-    fn columns(&self, x: &Self::Tensor, columns: Range<usize>) -> Result<Self::Tensor>;
+    /// Columns of a matrix, one after the other.
+    fn column_range(&self, x: &Self::Tensor, columns: Range<usize>) -> Result<Self::Tensor>;
     /// `x` (M, in), `weight` (out, in), `bias` (out) to (M, out).
     fn linear(&self, x: &Self::Tensor, weight: &Self::Tensor, bias: Option<&Self::Tensor>) -> Result<Self::Tensor>;
     /// The matrix (n, k), in the precision of the computation: each number times the `absmax` of its block, in float32.

@@ -178,7 +178,7 @@ impl Operations for Torch {
         computed(|| x.0.f_mul_scalar(factor)?.f_add_scalar(offset))
     }
 
-    fn columns(&self, x: &TorchTensor, columns: Range<usize>) -> Result<TorchTensor> {
+    fn column_range(&self, x: &TorchTensor, columns: Range<usize>) -> Result<TorchTensor> {
         computed(|| x.0.f_narrow(1, columns.start as i64, columns.len() as i64))
     }
 
