@@ -8,12 +8,12 @@ pub use crate::measure::{
     prompt_of_tokens, repeat, stopwatch, time_in_turn,
 };
 pub use crate::model::{
-    Device, Engine, Hub, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Precision, ResolvedDtype, TensorInfo,
-    TensorKind, TokenBatch, Tokenizer, Weights, best_device, calibrate, load_model, load_model_and_tokenizer,
-    resolve_dtype, threads,
+    Device, Engine, Hub, ImportanceMatrix, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Precision,
+    ResolvedDtype, TensorInfo, TensorKind, TokenBatch, Tokenizer, Weights, best_device, calibrate, load_model,
+    load_model_and_tokenizer, resolve_dtype, threads,
 };
 pub use crate::quant::{
-    Calibration, CalibrationMethod, E2M1, FourBit, FourBitOptions, Granularity, Head, INT4, Int8Rows,
+    Calibration, CalibrationMethod, E2M1, FourBit, FourBitOptions, GgufType, Granularity, Head, INT4, Int8Rows,
     QuantizationConfig, QuantizationMethod, Quantized4Bit, round_to_codebook,
 };
 pub use crate::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Summary, Table, Timeline, TradeOff};

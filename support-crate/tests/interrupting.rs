@@ -10,8 +10,10 @@ use quantlab::error::{ErrorKind, Result};
 use quantlab::generate::{GenerateOptions, generate, generate_streaming};
 use quantlab::interrupt;
 use quantlab::measure::{Metrics, PerplexityOptions, TimingOptions, compare_quality, perplexity, repeat};
-use quantlab::model::{Device, Engine, LoadOptions, Loaded, calibrate, load_model, load_model_and_tokenizer};
-use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
+use quantlab::model::{
+    Device, Engine, ImportanceMatrix, LoadOptions, Loaded, calibrate, load_model, load_model_and_tokenizer,
+};
+use quantlab::quant::{CalibrationMethod, GgufType, Granularity, QuantizationConfig};
 
 const FLAG: &str = "QUANTLAB_INTERRUPT";
 
@@ -45,6 +47,7 @@ fn in_a_cell() {
     let loaded = common::load(tiny(), "float32");
     let engine = |engine| load_model(&[tiny_id()], &LoadOptions { engine: Some(engine), ..LoadOptions::default() });
     let others = [Engine::Candle, Engine::Tch].map(|of| engine(of).unwrap());
+    let llama = common::load(&common::golden().join("llama-tiny"), "float32");
     let folder = tempfile::tempdir().unwrap();
     let options = GenerateOptions { max_new_tokens: 4, stop_at_eos: false, ..GenerateOptions::default() };
     let timing = TimingOptions { max_new_tokens: 2, ..TimingOptions::default() };
@@ -53,7 +56,7 @@ fn in_a_cell() {
     let quantized = |quantization| {
         load_model(&[tiny_id()], &LoadOptions { quantization: Some(quantization), ..LoadOptions::default() }).map(drop)
     };
-    let work: [(&str, &dyn Fn() -> Result<()>); 12] = [
+    let work: [(&str, &dyn Fn() -> Result<()>); 14] = [
         ("a loop of one's own", &interrupt::check),
         ("generating", &|| continued(&loaded)),
         ("generating on candle", &|| continued(&others[0])),
@@ -68,6 +71,8 @@ fn in_a_cell() {
             load_model_and_tokenizer(&["random:gpt2", "embedded"], "float32", Device::Cpu).map(drop)
         }),
         ("saving", &|| loaded.save_pretrained(folder.path().join("saved"))),
+        ("saving as GGUF", &|| llama.save_gguf(folder.path().join("saved.gguf"), GgufType::Q8_0, None)),
+        ("collecting importance", &|| ImportanceMatrix::collect(&loaded, &[text]).map(drop)),
     ];
     for (what, work) in work {
         set(1);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::cache::Layout;
 use super::causal_lm::{Seal, check_tokens};
-use super::{Loaded, LogitPositions, TokenBatch};
+use super::{InputObserver, Loaded, LogitPositions, TokenBatch};
 use crate::error::{Context, Error, Result};
 use crate::quant::{Calibration, CalibrationMethod, Calibrator, Granularity};
 
@@ -34,6 +34,16 @@ pub fn calibrate(
     method: CalibrationMethod,
     granularity: Granularity,
 ) -> Result<Calibration> {
+    let calibrator = RefCell::new(Calibrator::new(method, granularity)?);
+    observe(loaded, prompts, &|layer, inputs, channels| calibrator.borrow_mut().observe(layer, inputs, channels))?;
+    calibrator.into_inner().finish()
+}
+
+/// Runs a model in full precision on prompts, one at a time, and shows `observer` what goes into its linear layers.
+///
+/// # Errors
+/// Those of [`calibrate`] that have to do with model and prompts; what `observer` reports.
+pub(super) fn observe(loaded: &Loaded, prompts: &[impl AsRef<str>], observer: &InputObserver<'_>) -> Result<()> {
     if loaded.model.info().quant_state_bytes > 0 {
         return Err(Error::input(format!("`{}` is already quantized", loaded.model_id))
             .hint("calibrate the model in full precision: quantized layers pass on inputs that are already off"));
@@ -42,18 +52,15 @@ pub fn calibrate(
         return Err(Error::input("there are no prompts to calibrate with")
             .hint("give texts like those that the model will read"));
     }
-    let calibrator = RefCell::new(Calibrator::new(method, granularity)?);
     for (index, prompt) in prompts.iter().enumerate() {
-        observe(loaded, prompt.as_ref(), &calibrator).context(|| format!("prompt {index}"))?;
+        observe_one(loaded, prompt.as_ref(), observer).context(|| format!("prompt {index}"))?;
     }
-    calibrator.into_inner().finish()
+    Ok(())
 }
 
-fn observe(loaded: &Loaded, prompt: &str, calibrator: &RefCell<Calibrator>) -> Result<()> {
+fn observe_one(loaded: &Loaded, prompt: &str, observer: &InputObserver<'_>) -> Result<()> {
     let tokens = TokenBatch::single(&loaded.tokenizer.encode(prompt)?)?;
     check_tokens(loaded.model.info(), &tokens, 0).map_err(|error| error.hint("cut it into several prompts"))?;
     let layout = Layout::of(&tokens);
-    loaded.model.engine_model(Seal).observe(&layout.step(&tokens, LogitPositions::All), &|layer, inputs, channels| {
-        calibrator.borrow_mut().observe(layer, inputs, channels)
-    })
+    loaded.model.engine_model(Seal).observe(&layout.step(&tokens, LogitPositions::All), observer)
 }

@@ -1,6 +1,8 @@
 //! What engines implement. [`CausalLm`](super::CausalLm) calls it, with arguments that it has checked.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 
 use super::{CacheStorage, Logits, ModelIdentity, ModelInfo, Precision, TensorInfo};
@@ -84,6 +86,32 @@ pub trait EngineModel: fmt::Debug + Send + Sync {
     fn save_weights(&self, file: &Path) -> Result<()> {
         Err(Error::input(format!("a model on {} has no weights to write to {}", self.info().engine, file.display())))
     }
+
+    /// Every tensor in full precision, under transformers' names and in its shapes, to be read some rows at a time.
+    ///
+    /// # Errors
+    /// What the engine reports; a tensor that is quantized; a model that has no weights to show.
+    fn plain_tensors(&self) -> Result<Vec<PlainTensor<'_>>> {
+        Err(Error::input(format!("a model on {} has no weights to write", self.info().engine)))
+    }
+}
+
+/// A tensor of a model in full precision.
+pub struct PlainTensor<'a> {
+    /// As transformers calls it.
+    pub name: String,
+    /// (out, in) of a matrix, in whatever order a file has it.
+    pub shape: Vec<usize>,
+    /// Makes its numbers ready to be read.
+    pub open: Box<dyn FnOnce() -> Result<RowReader<'a>> + 'a>,
+}
+
+/// Appends some rows of a tensor, of one number each if it is a vector, to numbers.
+pub type RowReader<'a> = Box<dyn Fn(Range<usize>, &mut Vec<f32>) + 'a>;
+
+/// Reads rows of numbers that are there.
+pub(super) fn rows_of(numbers: Cow<'_, [f32]>, columns: usize) -> RowReader<'_> {
+    Box::new(move |rows, to| to.extend_from_slice(&numbers[rows.start * columns..rows.end * columns]))
 }
 
 /// Looks at what goes into a linear layer: the layer's name as transformers has it (`lm_head` for the head),

@@ -17,6 +17,7 @@ mod engine;
 mod engine_model;
 mod families;
 mod hub;
+mod importance;
 mod kernels;
 mod library;
 mod load;
@@ -24,6 +25,7 @@ pub(crate) mod memory;
 mod precision;
 mod quantized;
 mod save;
+mod save_gguf;
 mod tensor_info;
 #[cfg(test)]
 mod test_numbers;
@@ -43,6 +45,7 @@ pub use config::{Activation, Biases, DecoderConfig, LayerAttention, NormKind, Po
 pub use device::{Device, best_device};
 pub use engine::Engine;
 pub use hub::{Hub, ModelHub};
+pub use importance::ImportanceMatrix;
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use memory::available_memory;
 pub use precision::{ResolvedDtype, resolve_dtype};
@@ -56,7 +59,7 @@ pub use weights::Weights;
 #[doc(hidden)]
 pub use cache::{CacheStorage, ModelIdentity};
 #[doc(hidden)]
-pub use engine_model::{EngineModel, InputObserver, Step};
+pub use engine_model::{EngineModel, InputObserver, PlainTensor, RowReader, Step};
 
 /// What there is to know about a model without running it.
 #[derive(Debug, Clone, PartialEq, Serialize)]

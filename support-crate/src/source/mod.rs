@@ -16,10 +16,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::error::Result;
+use serde_json::Value;
+
+use crate::error::{Context, Result};
 
 pub use embedded::{Fact, embedded_facts, held_out_text};
 pub(crate) use folder::{CONFIG, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
+pub(crate) use gguf::{ALIGNMENT, TensorPlan, header, vocabulary};
 pub use gguf::{GgmlType, Gguf, GgufTensor, GgufValue};
 pub use id::{ModelId, RandomShape};
 pub(crate) use open::{check_is_content, map};
@@ -101,6 +104,31 @@ impl ModelFiles {
     pub(crate) fn other(&self, name: &str) -> Option<&ModelFile> {
         self.others.iter().find(|(other, _)| *other == name).map(|(_, file)| file)
     }
+
+    /// `tokenizer_config.json`; null without one.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not JSON.
+    pub(crate) fn tokenizer_config(&self) -> Result<Value> {
+        match self.other("tokenizer_config.json") {
+            Some(config) => serde_json::from_slice(&config.read()?).context(|| config.to_string()),
+            None => Ok(Value::Null),
+        }
+    }
+
+    /// The chat template, from a file of its own or from `tokenizer_config.json`, which may have several by name.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn chat_template(&self, tokenizer_config: &Value) -> Result<Option<String>> {
+        if let Some(template) = self.other("chat_template.jinja") {
+            return Ok(Some(String::from_utf8_lossy(&template.read()?).into_owned()));
+        }
+        let template = &tokenizer_config["chat_template"];
+        let named = template.as_array().map_or(&[][..], Vec::as_slice);
+        let default = named.iter().find(|named| named["name"] == "default").or(named.first());
+        Ok(default.map_or(template, |named| &named["template"]).as_str().map(str::to_owned))
+    }
 }
 
 impl ModelFile {
@@ -128,6 +156,11 @@ impl ModelFile {
             Self::Bytes { bytes, .. } => Ok(Cow::Borrowed(bytes)),
         }
     }
+}
+
+/// A special token of a `tokenizer_config.json`: its text, or an object that has it.
+pub(crate) fn special_token(value: &Value) -> Option<&str> {
+    value.as_str().or_else(|| value["content"].as_str())
 }
 
 /// The file's name as messages show it.

@@ -2,8 +2,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod encoding;
 mod hostile;
 mod mutations;
+mod saving;
 mod values;
 mod writer;
 

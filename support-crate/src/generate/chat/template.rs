@@ -6,10 +6,9 @@ use std::io::{self, Write};
 use minijinja::{Environment, ErrorKind, context};
 use minijinja_contrib::pycompat::unknown_method_callback;
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::error::{Context, Error, Result};
-use crate::source::ModelFiles;
+use crate::error::{Error, Result};
+use crate::source::{ModelFiles, special_token};
 
 /// One turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,21 +53,15 @@ impl ChatTemplate {
     /// # Errors
     /// None came with it; a `tokenizer_config.json` that is damaged.
     pub(super) fn of(files: &ModelFiles) -> Result<Self> {
-        let config: Value = match files.other("tokenizer_config.json") {
-            Some(config) => serde_json::from_slice(&config.read()?).context(|| config.to_string())?,
-            None => Value::Null,
-        };
-        let source = match files.other("chat_template.jinja") {
-            Some(template) => Some(String::from_utf8_lossy(&template.read()?).into_owned()),
-            None => source_of(&config).map(str::to_owned),
-        };
+        let config = files.tokenizer_config()?;
+        let source = files.chat_template(&config)?;
         let source = source.ok_or_else(|| {
             Error::input("the model has no chat template: it only continues text")
                 .hint("use `generate`, or load a model that was trained to chat, such as `smollm2`")
         })?;
         let tokens = config.as_object().into_iter().flatten().filter(|(key, _)| key.ends_with("_token"));
-        let text = |value: &Value| value.as_str().or_else(|| value["content"].as_str()).map(str::to_owned);
-        Ok(Self::new(source, tokens.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect()))
+        let tokens = tokens.filter_map(|(key, value)| Some((key.clone(), special_token(value)?.to_owned())));
+        Ok(Self::new(source, tokens.collect()))
     }
 
     /// The text of a conversation; with `add_generation_prompt`, up to where the assistant's next message begins.
@@ -97,16 +90,6 @@ impl ChatTemplate {
         template.render_captured_to(context! { ..known, ..special }, &mut text).map_err(cannot)?;
         String::from_utf8(text.0).map_err(|_| Error::format("the model's chat template writes no text"))
     }
-}
-
-/// `chat_template`: a text, or several by name.
-fn source_of(config: &Value) -> Option<&str> {
-    let template = &config["chat_template"];
-    let by_name = |templates: &'_ Vec<Value>| {
-        templates.iter().position(|named| named["name"] == "default").or((!templates.is_empty()).then_some(0))
-    };
-    let named = template.as_array().and_then(|templates| Some(&templates[by_name(templates)?]["template"]));
-    named.unwrap_or(template).as_str()
 }
 
 /// What is written, up to [`LONGEST`] bytes.

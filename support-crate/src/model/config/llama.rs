@@ -11,7 +11,8 @@ use super::{
     Architecture, Biases, DecoderConfig, LayerAttention, NormKind, Positions, SoftCaps, activation, check_layers,
     divided, keys_as, sliding_layers, token_ids,
 };
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
+use crate::source::ModelFile;
 
 /// The file's own keys; what has a default in transformers has the same one in [`add_defaults`].
 #[derive(Deserialize)]
@@ -109,6 +110,31 @@ pub(super) fn parse(architecture: Architecture, mut keys: Map<String, Value>) ->
     })
 }
 
+impl Keys {
+    /// Those of layers that see everything, and of those with a window.
+    fn rope_parameters(&self) -> [RopeParameters; 2] {
+        let mut named = self.rope_scaling.as_ref().or(self.rope_parameters.as_ref()).cloned().unwrap_or_default();
+        let [full, sliding] = [named.full_attention.take(), named.sliding_attention.take()];
+        [full.map_or(named, |full| *full), sliding.map_or_else(RopeParameters::default, |sliding| *sliding)]
+    }
+}
+
+/// The base of the angles, and what linear scaling divides them by (1 without), of a config that [`parse`] accepts.
+///
+/// # Errors
+/// A config that cannot be read; angles that are scaled otherwise.
+pub(in crate::model) fn plain_rope(architecture: Architecture, file: &ModelFile) -> Result<(f32, f32)> {
+    let mut keys: Map<String, Value> = serde_json::from_slice(&file.read_config()?).context(|| file.to_string())?;
+    add_defaults(architecture, &mut keys);
+    let keys: Keys = keys_as(architecture, keys)?;
+    let [full, _] = keys.rope_parameters();
+    let factor = full.linear_factor().ok_or_else(|| {
+        Error::input(format!("a GGUF file with rotary angles scaled as `{}` is not supported", full.kind()))
+            .hint("models with plain or linearly scaled angles can be written")
+    })?;
+    Ok((full.rope_theta.or(keys.rope_theta).unwrap_or(10_000.0), factor))
+}
+
 /// What each layer sees, and by what its queries and keys are turned.
 fn layers(keys: &Keys, architecture: Architecture) -> Result<Vec<LayerAttention>> {
     let count = keys.num_hidden_layers;
@@ -150,9 +176,7 @@ fn layers(keys: &Keys, architecture: Architecture) -> Result<Vec<LayerAttention>
 
 /// The rotations, of which Gemma 3 has a second for layers with a window, and the longest text that they are for.
 fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result<(Positions, usize)> {
-    let named = keys.rope_scaling.as_ref().or(keys.rope_parameters.as_ref()).cloned().unwrap_or_default();
-    let of_layers = |part: &Option<Box<RopeParameters>>| part.as_deref().cloned();
-    let (mut full, sliding) = (of_layers(&named.full_attention).unwrap_or(named.clone()), &named.sliding_attention);
+    let [mut full, sliding] = keys.rope_parameters();
     let theta = full.rope_theta.or(keys.rope_theta).unwrap_or(10_000.0);
     let width = match full.partial_rotary_factor.or(keys.partial_rotary_factor) {
         Some(factor) if architecture == Architecture::Phi3 => (head_dim as f64 * factor) as usize,
@@ -169,7 +193,6 @@ fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result
         context_len = context_len.min(full.original_max_position_embeddings.unwrap_or(0.0) as usize);
     }
     if architecture == Architecture::Gemma3Text {
-        let sliding = of_layers(sliding).unwrap_or_default();
         let theta = sliding.rope_theta.or(keys.rope_local_base_freq).unwrap_or(10_000.0);
         rotations.push(sliding.rotation(theta, width, context_len)?);
     }

@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 pub use quantlab_kernels::Activation;
 
+pub(in crate::model) use llama::plain_rope;
+
 use super::Architecture;
 use crate::error::{Context, Error, Result};
 use crate::quant::{Checkpoint, QuantizationConfig};
@@ -282,7 +284,7 @@ fn activation(name: &str) -> Result<Activation> {
 }
 
 /// A token id, or a list of them; anything else is ignored, as it ends no text.
-pub(super) fn token_ids(value: &Value) -> Vec<u32> {
+pub(in crate::model) fn token_ids(value: &Value) -> Vec<u32> {
     let ids = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok()).collect()
 }

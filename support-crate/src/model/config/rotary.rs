@@ -29,8 +29,17 @@ pub(super) struct RopeParameters {
 }
 
 impl RopeParameters {
-    fn kind(&self) -> &str {
+    pub fn kind(&self) -> &str {
         self.rope_type.as_deref().or(self.r#type.as_deref()).unwrap_or("default")
+    }
+
+    /// What all angles are divided by; nothing if they are changed in another way.
+    pub fn linear_factor(&self) -> Option<f32> {
+        match self.kind() {
+            "default" => Some(1.0),
+            "linear" => Some(self.factor.unwrap_or(1.0)),
+            _ => None,
+        }
     }
 
     /// Whether the angles change for texts beyond a certain length.

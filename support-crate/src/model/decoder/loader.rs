@@ -302,7 +302,7 @@ impl<'a, S: Store> Loader<'a, S> {
             NormKind::Layer => Some(self.vector(&format!("{name}.bias"), width)?),
             NormKind::Rms | NormKind::RmsPlusOne => None,
         };
-        Ok(Norm { name: self.module(part), scale, shift })
+        Ok(Norm { name: self.module(part), width, scale, shift })
     }
 
     /// Counts a tensor as what stores it, which is not a number each.

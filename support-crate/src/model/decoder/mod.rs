@@ -85,8 +85,10 @@ pub(super) enum Matrix<S: Store> {
 pub(super) struct Norm<S: Store> {
     /// As transformers calls it.
     pub name: String,
-    pub scale: S::Vector,         // (C), or (D) for heads
-    pub shift: Option<S::Vector>, // (C)
+    /// C, or D for heads.
+    pub width: usize,
+    pub scale: S::Vector,         // (width)
+    pub shift: Option<S::Vector>, // (width)
 }
 
 impl<S: Store> Block<S> {

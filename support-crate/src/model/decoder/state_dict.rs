@@ -3,8 +3,9 @@
 use half::{bf16, f16};
 
 use super::{Decoder, HEAD, Linear, Matrix, Names, Norm, Store};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Precision;
+use crate::model::engine_model::{PlainTensor, rows_of};
 use crate::model::weights::StateTensor;
 
 impl<S: Store> Decoder<S> {
@@ -21,7 +22,7 @@ impl<S: Store> Decoder<S> {
             tensors.push(self.full(own(names.position_embedding), embedding, [self.config.context_len, c], false));
         }
         let norms = parts.blocks.iter().flat_map(|block| block.norms()).chain([&parts.final_norm]);
-        for Norm { name, scale, shift } in norms {
+        for Norm { name, scale, shift, .. } in norms {
             tensors.push(self.vector(format!("{name}.weight"), scale)?);
             if let Some(shift) = shift {
                 tensors.push(self.vector(format!("{name}.bias"), shift)?);
@@ -38,6 +39,48 @@ impl<S: Store> Decoder<S> {
             tensors.extend(self.matrix(HEAD, head, [v, c], false)?);
         }
         Ok(tensors)
+    }
+
+    /// As [`state_dict`](Self::state_dict), in full precision, and matrices as (rows, columns) whatever the family.
+    ///
+    /// # Errors
+    /// As there; a matrix that is quantized.
+    pub fn tensors_in_full(&self) -> Result<Vec<PlainTensor<'_>>> {
+        let (parts, names) = (&self.parts, Names::of(self.config.architecture));
+        let (v, c) = (self.config.vocab_size, self.config.hidden_size);
+        let own = |name: &str| format!("{}{name}.weight", names.prefix);
+        let mut tensors = vec![self.matrix_in_full(own(names.token_embedding), &parts.token_embedding, [v, c])];
+        if let Some(embedding) = &parts.position_embedding {
+            let shape = [self.config.context_len, c];
+            tensors.push(self.matrix_in_full(own(names.position_embedding), embedding, shape));
+        }
+        for block in &parts.blocks {
+            block.norms().for_each(|norm| tensors.extend(self.norm_in_full(norm)));
+            for Linear { name, shape, weight, bias } in block.linears() {
+                tensors.push(self.matrix_in_full(format!("{name}.weight"), unquantized(name, weight)?, *shape));
+                tensors.extend(bias.as_ref().map(|bias| self.vector_in_full(format!("{name}.bias"), bias, shape[0])));
+            }
+        }
+        tensors.extend(self.norm_in_full(&parts.final_norm));
+        if let Some(head) = &parts.head {
+            tensors.push(self.matrix_in_full(format!("{HEAD}.weight"), unquantized(HEAD, head)?, [v, c]));
+        }
+        Ok(tensors)
+    }
+
+    fn matrix_in_full<'a>(&'a self, name: String, tensor: &'a S::Tensor, shape: [usize; 2]) -> PlainTensor<'a> {
+        PlainTensor { name, shape: shape.to_vec(), open: Box::new(move || self.store.matrix_rows(tensor, shape[1])) }
+    }
+
+    fn norm_in_full<'a>(&'a self, norm: &'a Norm<S>) -> impl Iterator<Item = PlainTensor<'a>> {
+        let Norm { name, width, scale, shift } = norm;
+        let shift = shift.as_ref().map(|shift| self.vector_in_full(format!("{name}.bias"), shift, *width));
+        [self.vector_in_full(format!("{name}.weight"), scale, *width)].into_iter().chain(shift)
+    }
+
+    fn vector_in_full<'a>(&'a self, name: String, vector: &'a S::Vector, len: usize) -> PlainTensor<'a> {
+        let open = Box::new(move || self.store.vector_values(vector).map(|values| rows_of(values, 1)));
+        PlainTensor { name, shape: vec![len], open }
     }
 
     fn matrix<'a>(
@@ -69,6 +112,14 @@ impl<S: Store> Decoder<S> {
             || values.iter().all(|&value| bf16::from_f32(value).to_f32() == value);
         let dtype = if is_exact { self.info.dtype } else { Precision::Float32 };
         Ok(StateTensor::new(name, dtype.to_safetensors(), &[values.len()], bytes_as(dtype, &values, None)))
+    }
+}
+
+fn unquantized<'a, S: Store>(module: &str, matrix: &'a Matrix<S>) -> Result<&'a S::Tensor> {
+    match matrix {
+        Matrix::Full(tensor) => Ok(tensor),
+        Matrix::Quantized(_) => Err(Error::input(format!("layer `{module}` is quantized already"))
+            .hint("load the model in full precision: without `quantization`, a GGUF file with `dequantize: true`")),
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::error::Result;
 use crate::model::Precision;
+use crate::model::engine_model::{RowReader, rows_of};
 use crate::model::quantized::{QuantizedWeight, StateBytes};
 use crate::model::weights::{BlockRows, StateTensor, UnreadTensor};
 
@@ -50,6 +51,14 @@ pub(in crate::model) trait Store: Send + Sync {
     /// # Errors
     /// What the engine reports.
     fn matrix_values<'a>(&self, matrix: &'a Self::Tensor) -> Result<Cow<'a, [f32]>>;
+
+    /// A reader of some rows of a matrix at a time, which has so many columns.
+    ///
+    /// # Errors
+    /// As [`matrix_values`](Self::matrix_values).
+    fn matrix_rows<'a>(&self, matrix: &'a Self::Tensor, columns: usize) -> Result<RowReader<'a>> {
+        self.matrix_values(matrix).map(|values| rows_of(values, columns))
+    }
 
     /// # Errors
     /// What the engine reports.

@@ -1,6 +1,7 @@
 //! A matrix of numbers in main memory.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use half::bf16;
 use quantlab_kernels::{Product, Scratch, Weights};
@@ -45,6 +46,20 @@ impl Array {
                 each.for_each(|(row, out)| restore_ggml(rows.kind(), rows.row(row), out));
                 Cow::Owned(numbers)
             }
+        }
+    }
+
+    /// Appends some rows in float32.
+    pub fn extend_with_rows(&self, rows: Range<usize>, columns: usize, to: &mut Vec<f32>) {
+        let range = rows.start * columns..rows.end * columns;
+        match self {
+            Self::Float32(numbers) => to.extend_from_slice(&numbers[range]),
+            Self::BFloat16(numbers) => to.extend(numbers[range].iter().map(|number| number.to_f32())),
+            Self::Blocks(blocks) => rows.for_each(|row| {
+                let start = to.len();
+                to.resize(start + columns, 0.0);
+                restore_ggml(blocks.kind(), blocks.row(row), &mut to[start..]);
+            }),
         }
     }
 

@@ -14,7 +14,7 @@ use std::path::Path;
 use quantlab_kernels::{Isa, Weights as KernelWeights};
 
 use super::decoder::{Decoder, Matrix, Store};
-use super::engine_model::no_cache_in;
+use super::engine_model::{PlainTensor, RowReader, no_cache_in};
 use super::quantized::{QuantizedWeight, StateBytes};
 use super::weights::{BlockRows, StateTensor, UnreadTensor};
 use super::{
@@ -85,6 +85,10 @@ impl Store for Kernels {
         Ok(matrix.values())
     }
 
+    fn matrix_rows<'a>(&self, matrix: &'a Array, columns: usize) -> Result<RowReader<'a>> {
+        Ok(Box::new(move |rows, to| matrix.extend_with_rows(rows, columns, to)))
+    }
+
     fn vector_values<'a>(&self, vector: &'a Vec<f32>) -> Result<Cow<'a, [f32]>> {
         Ok(vector.into())
     }
@@ -134,6 +138,10 @@ impl EngineModel for Decoder<Kernels> {
 
     fn save_weights(&self, file: &Path) -> Result<()> {
         self.save(file)
+    }
+
+    fn plain_tensors(&self) -> Result<Vec<PlainTensor<'_>>> {
+        self.tensors_in_full()
     }
 
     fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage> {

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::decoder::{Decoder, Store};
-use super::engine_model::no_cache_in;
+use super::engine_model::{PlainTensor, no_cache_in};
 use super::quantized::{QuantizedWeight, StateBytes};
 use super::weights::{StateTensor, UnreadTensor};
 use super::{CacheStorage, EngineModel, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo};
@@ -81,6 +81,10 @@ impl<L: Operations> EngineModel for Decoder<L> {
 
     fn save_weights(&self, file: &Path) -> Result<()> {
         self.save(file)
+    }
+
+    fn plain_tensors(&self) -> Result<Vec<PlainTensor<'_>>> {
+        self.tensors_in_full()
     }
 
     fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage> {

@@ -101,6 +101,21 @@ fn name_in_transformers(name: &str, family: &str, blocks: usize) -> Option<Strin
     }
 }
 
+/// What a GGUF file calls a tensor that transformers calls `name`: block, if it is part of one, part, and what follows.
+pub(in crate::model) fn name_in_gguf(name: &str) -> Option<(Option<usize>, &'static str, &str)> {
+    let (module, end) = name.rsplit_once('.')?;
+    let of = |names: &[(&'static str, &str)], module: &str| {
+        names.iter().find(|(_, known)| *known == module).map(|(own, _)| *own)
+    };
+    match module.strip_prefix("model.layers.") {
+        Some(rest) => {
+            let (block, module) = rest.split_once('.')?;
+            Some((Some(block.parse().ok()?), of(&OF_BLOCK, module)?, end))
+        }
+        None => Some((None, of(&OF_MODEL, module)?, end)),
+    }
+}
+
 /// A matrix in blocks, as the file has it.
 #[derive(Debug)]
 pub(in crate::model) struct BlockRows {
@@ -151,6 +166,13 @@ fn row_in_file(row: usize, paired: Option<usize>) -> usize {
     let Some(of_head) = paired else { return row };
     let (head, within) = (row / of_head, row % of_head);
     head * of_head + within % (of_head / 2) * 2 + within / (of_head / 2)
+}
+
+/// The way back: the row of a matrix that row `row` of a file is.
+pub(in crate::model) fn row_in_transformers(row: usize, paired: Option<usize>) -> usize {
+    let Some(of_head) = paired else { return row };
+    let (head, within) = (row / of_head, row % of_head);
+    head * of_head + within / 2 + within % 2 * (of_head / 2)
 }
 
 /// Restores numbers from `start` on of a matrix with so many columns; says whether all of them are finite.
@@ -238,6 +260,12 @@ mod tests {
         for unused in ["rope_freqs.weight", "blk.13.attn_q.weight", "blk.00.attn_q.weight", "blk.0.ffn_norm.bias"] {
             assert_eq!(name(unused), None, "{unused}");
         }
+        for own in ["blk.12.attn_q.weight", "blk.0.ffn_up.bias", "output.weight", "token_embd.weight"] {
+            let known = name(own).unwrap();
+            let (block, part, end) = name_in_gguf(&known).unwrap();
+            assert_eq!(block.map_or(format!("{part}.{end}"), |block| format!("blk.{block}.{part}.{end}")), own);
+        }
+        assert_eq!(name_in_gguf("transformer.h.0.ln_1.weight"), None);
     }
 
     #[test]
@@ -246,5 +274,8 @@ mod tests {
         let rows: Vec<usize> = (0..12).map(|row| row_in_file(row, Some(6))).collect();
         assert_eq!(rows, [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]);
         assert_eq!(row_in_file(7, None), 7);
+        let again: Vec<usize> = rows.iter().map(|&row| row_in_transformers(row, Some(6))).collect();
+        assert_eq!(again, (0..12).collect::<Vec<_>>());
+        assert_eq!(row_in_transformers(7, None), 7);
     }
 }

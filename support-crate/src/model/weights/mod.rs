@@ -22,7 +22,7 @@ use crate::interrupt;
 use crate::source::{GgmlType, ModelFile, WeightSource};
 
 pub(in crate::model) use convert::Wanted;
-pub(in crate::model) use gguf::BlockRows;
+pub(in crate::model) use gguf::{BlockRows, name_in_gguf, row_in_transformers};
 use packed::{Outcome, Packing};
 use tensor_file::TensorFile;
 pub(in crate::model) use write::{StateTensor, write};

@@ -5,12 +5,17 @@
 //! Source: `ggml-quants.c` and `ggml-common.h` of ggml; `gguf.quants` in Python.
 
 mod codes;
+mod encode;
+mod gguf_type;
 
 use half::{bf16, f16};
 use quantlab_kernels::CodeBits;
 
 use crate::source::GgmlType;
 pub(crate) use codes::{codes, factors, steps};
+pub use encode::encode_ggml;
+pub use gguf_type::GgufType;
+pub(crate) use gguf_type::TensorPlace;
 
 /// How the numbers of a format are made of integers: `scale * (code - offset) + minimum`.
 #[derive(Debug, Clone, Copy)]

@@ -8,6 +8,9 @@ use super::Gguf;
 use super::header::clipped;
 use crate::error::{Error, Result};
 
+/// The tokens that may end a text: `tokenizer.ggml.eos_token_id` and the like.
+pub(super) const ENDS: [&str; 3] = ["eos", "eot", "eom"];
+
 /// The config of the model, for one of the families of `model/config`.
 pub(super) fn of(header: &Gguf) -> Result<Value> {
     let family = header.family()?;
@@ -90,7 +93,7 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
         set("attention_bias", json!(has_bias(&["attn_q", "attn_k", "attn_v", "attn_output"])));
         set("mlp_bias", json!(has_bias(&["ffn_gate", "ffn_up", "ffn_down"])));
     }
-    let ends = ["eos", "eot"].map(|end| header.optional(&format!("tokenizer.ggml.{end}_token_id"), Gguf::size));
+    let ends = ENDS.map(|end| header.optional(&format!("tokenizer.ggml.{end}_token_id"), Gguf::size));
     let mut ends: Vec<usize> = ends.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
     ends.dedup();
     set("eos_token_id", json!(ends));

@@ -1,12 +1,14 @@
 //! A model in one GGUF file, as llama.cpp and its like have them.
 //!
 //! The file's metadata say what other models say in `config.json` and `tokenizer.json`: these two are made of it, and
-//! all that comes after reads the model as any other.
+//! all that comes after reads the model as any other. `write` and `vocabulary` are the way back.
 
 mod config;
 mod header;
 mod tokenizer;
 mod types;
+mod vocabulary;
+mod write;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -19,6 +21,8 @@ use crate::error::{Context, Result};
 
 pub use header::{Gguf, GgufTensor, GgufValue};
 pub use types::GgmlType;
+pub(crate) use vocabulary::vocabulary;
+pub(crate) use write::{ALIGNMENT, TensorPlan, header};
 
 /// The files that a GGUF file stands for.
 pub(super) fn files(path: &Path) -> Result<ModelFiles> {

@@ -10,17 +10,20 @@ use super::header::clipped;
 use crate::error::{Error, Result};
 
 /// What a token is: `tokenizer.ggml.token_type`.
-const CONTROL: i64 = 3;
-const USER_DEFINED: i64 = 4;
+pub(super) const NORMAL: i64 = 1;
+pub(super) const CONTROL: i64 = 3;
+pub(super) const USER_DEFINED: i64 = 4;
 /// Filled up to the rows of the embedding: `[PAD151665]` and the like.
-const UNUSED: i64 = 5;
+pub(super) const UNUSED: i64 = 5;
+/// The names of pre-tokenizers that are known.
+pub(super) const PRE_TOKENIZERS: [&str; 4] = ["gpt-2", "smollm", "qwen2", "llama-bpe"];
 /// More than any vocabulary has; more than are added to any; bytes of a token, more than any has.
 const MOST_TOKENS: usize = 1 << 20;
 const MOST_ADDED: usize = 1 << 14;
 const LONGEST_TOKEN: usize = 1 << 12;
 
 /// How text is cut into words before tokens are looked for, by the name that llama.cpp has for it.
-fn pre_tokenizer(name: &str) -> Option<Value> {
+pub(super) fn pre_tokenizer(name: &str) -> Option<Value> {
     let bytes = |use_regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex});
     let sequence = |first: Value, second: Value| json!({"type": "Sequence", "pretokenizers": [first, second]});
     let split = |digits: &str| {
@@ -39,6 +42,16 @@ fn pre_tokenizer(name: &str) -> Option<Value> {
     })
 }
 
+/// What is done to text before that, by the same name.
+pub(super) fn normalizer(name: &str) -> Value {
+    if name == "qwen2" { json!({"type": "NFC"}) } else { Value::Null }
+}
+
+/// Whether a word that is a token as it stands is never cut into parts, by the same name.
+pub(super) fn ignores_merges(name: &str) -> bool {
+    name == "llama-bpe"
+}
+
 /// The tokenizer of the model.
 pub(super) fn of(header: &Gguf) -> Result<Value> {
     let model = header.text("tokenizer.ggml.model")?;
@@ -47,7 +60,7 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
             "only `gpt2` (byte-level BPE) is supported, which all newer models have; load others from safetensors",
         ));
     }
-    let known = "supported are gpt-2, smollm, qwen2 and llama-bpe";
+    let known = format!("supported are {}", PRE_TOKENIZERS.join(", "));
     let name = header.text("tokenizer.ggml.pre").map_err(|error| {
         error.hint(format!("it says how text is split into words; convert the model again ({known})"))
     })?;
@@ -103,15 +116,14 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
             return Err(Error::format(format!("the merge {} does not join two tokens into a third", clipped(merge))));
         }
     }
-    let normalizer = if name == "qwen2" { json!({"type": "NFC"}) } else { Value::Null };
     let byte_level = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
     Ok(json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": normalizer,
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": normalizer(name),
         "pre_tokenizer": pre_tokenizer, "post_processor": first_token(header, tokens, name)?, "decoder": byte_level,
         "model": {
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
             "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
-            "ignore_merges": name == "llama-bpe", "vocab": vocab, "merges": merges,
+            "ignore_merges": ignores_merges(name), "vocab": vocab, "merges": merges,
         },
     }))
 }

@@ -22,6 +22,13 @@ macro_rules! ggml_types {
                 }
             }
 
+            /// The number that files have for it.
+            pub(super) fn id(self) -> u32 {
+                match self {
+                    $(Self::$variant => $id,)+
+                }
+            }
+
             /// As llama.cpp calls it, for example `Q4_K`.
             pub fn name(self) -> &'static str {
                 match self {
