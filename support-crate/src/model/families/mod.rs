@@ -11,6 +11,7 @@ mod table;
 mod tests;
 mod weights;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use candle_nn::{Linear, Module, VarBuilder};
 use serde_json::{Map, Value};
 
 use super::cache::check_cache_room;
-use super::engine_model::no_cache_in;
+use super::engine_model::{PlainTensor, no_cache_in, rows_of};
 use super::library::Candle;
 use super::weights::{StateTensor, write};
 use super::{
@@ -294,6 +295,21 @@ impl EngineModel for FamilyModel {
             }),
         });
         write(file, tensors.collect())
+    }
+
+    fn plain_tensors(&self) -> Result<Vec<PlainTensor<'_>>> {
+        let mut tensors: Vec<_> = self.tensors.iter().collect();
+        tensors.sort_by_key(|(name, _)| *name);
+        let plain = |(name, tensor): (&String, &'_ Tensor)| {
+            let (shape, tensor) = (tensor.dims().to_vec(), tensor.clone());
+            let columns = shape.get(1).copied().unwrap_or(1);
+            let open = Box::new(move || {
+                let numbers = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?;
+                Ok(rows_of(Cow::Owned(numbers), columns))
+            });
+            PlainTensor { name: name.clone(), shape, open }
+        };
+        Ok(tensors.into_iter().map(plain).collect())
     }
 
     fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage> {
