@@ -163,13 +163,8 @@ fn importance_makes_what_matters_more_exact() {
     };
     let exact = numbers(&full);
     let error = |path: &Path| -> f64 {
-        let squares = numbers(path)
-            .iter()
-            .zip(&exact)
-            .enumerate()
-            .map(|(i, (number, exact))| f64::from(of_layer[i % 160]) * f64::from(number - exact).powi(2))
-            .sum::<f64>();
-        squares
+        let pairs = numbers(path).into_iter().zip(&exact).zip(of_layer.iter().cycle());
+        pairs.map(|((number, exact), mean)| f64::from(*mean) * f64::from(number - exact).powi(2)).sum()
     };
     let (with, without) = (error(&weighted), error(&plain));
     assert!(with < 0.9 * without, "{with} with importance, {without} without");

@@ -20,11 +20,11 @@ use crate::progress::Progress;
 use crate::quant::{GgufType, TensorPlace, encode_ggml};
 use crate::source::{ALIGNMENT, GgmlType, TensorPlan, header};
 
-/// About how many numbers are encoded before they are written.
-const TOGETHER: usize = 1 << 22;
+/// About how many numbers are encoded before their bytes are written.
+const NUMBERS_PER_CHUNK: usize = 1 << 22;
 
-/// About how many multiplications encoding a number takes.
-const WORK: usize = 500;
+/// About as many as encoding takes.
+const MULTIPLICATIONS_PER_NUMBER: usize = 500;
 
 /// A tensor of the model, and what it becomes.
 struct Export<'a> {
@@ -163,7 +163,7 @@ fn exports<'a>(
 /// Writes the whole file.
 fn write(path: &Path, header: &[u8], exports: Vec<Export<'_>>) -> Result<()> {
     let cannot = || "cannot write the file";
-    let mut file = BufWriter::new(File::create_new(path).context(cannot)?);
+    let mut file = BufWriter::new(File::create(path).context(cannot)?);
     file.write_all(header).context(cannot)?;
     let mut progress = Progress::new("saving", exports.len(), "tensors");
     for export in exports {
@@ -184,7 +184,7 @@ impl Export<'_> {
         let (rows, columns) = (shape[0], shape.get(1).copied().unwrap_or(1));
         let row_bytes = columns / plan.kind.block_len() * plan.kind.block_bytes();
         // Whole heads, within which rows change places.
-        let step = (TOGETHER / columns).max(1).next_multiple_of(paired.unwrap_or(1));
+        let step = (NUMBERS_PER_CHUNK / columns).max(1).next_multiple_of(paired.unwrap_or(1));
         let (reader, mut numbers, mut bytes) = (open()?, Vec::new(), Vec::new());
         for start in (0..rows).step_by(step) {
             interrupt::check()?;
@@ -193,7 +193,7 @@ impl Export<'_> {
             reader(start..end, &mut numbers);
             bytes.resize((end - start) * row_bytes, 0);
             let failed = Mutex::new(None::<(usize, Error)>);
-            thread_scope().split_mut(&mut bytes, row_bytes, WORK * columns, &|first, part| {
+            thread_scope().split_mut(&mut bytes, row_bytes, MULTIPLICATIONS_PER_NUMBER * columns, &|first, part| {
                 for (row, out) in (first..).zip(part.chunks_exact_mut(row_bytes)) {
                     let row = row_in_transformers(row, paired);
                     let numbers = &numbers[row * columns..(row + 1) * columns];

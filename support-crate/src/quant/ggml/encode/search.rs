@@ -8,7 +8,7 @@
 /// A group whose numbers, or scales, are all smaller is zero.
 const SMALLEST: f32 = 1e-15;
 /// The most numbers that share a scale and a minimum.
-const MOST_TOGETHER: usize = 32;
+const LARGEST_GROUP: usize = 32;
 
 /// The nearest whole number of one below 2^22 in size, halves to the even one: 1.5 * 2^23 moves it to where float32 has
 /// no fractions. What comes out for any other number is whole too, and clamped by the callers.
@@ -113,7 +113,7 @@ pub(super) fn affine(
     let mut scale = 1.0 / inverse;
     encode(inverse, min, codes);
     let mut least = error(codes, scale, min);
-    let mut tried = [0; MOST_TOGETHER];
+    let mut tried = [0; LARGEST_GROUP];
     let tried = &mut tried[..codes.len()];
     for i in 0..=last {
         // From the minimum of the best so far.
