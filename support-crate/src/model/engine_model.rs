@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use quantlab_kernels::ThreadScope;
+
 use super::{CacheStorage, Logits, ModelIdentity, ModelInfo, Precision, TensorInfo};
 use crate::error::{Error, Result};
 
@@ -115,8 +117,8 @@ pub(super) fn rows_of(numbers: Cow<'_, [f32]>, columns: usize) -> RowReader<'_> 
 }
 
 /// Looks at what goes into a linear layer: the layer's name as transformers has it (`lm_head` for the head),
-/// its inputs, (tokens, in_features) row by row, and in_features.
-pub type InputObserver<'a> = dyn Fn(&str, &[f32], usize) -> Result<()> + 'a;
+/// its inputs, (tokens, in_features) row by row, and in_features; with the threads of the step.
+pub type InputObserver<'a> = dyn Fn(&str, &[f32], usize, &ThreadScope) -> Result<()> + 'a;
 
 /// One forward pass with everything worked out that does not depend on the engine.
 #[derive(Debug)]

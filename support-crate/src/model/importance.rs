@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::Loaded;
-use super::calibrate::observe;
+use super::calibrate::observe_prompts;
 use crate::error::{Error, Result};
 
 /// For each linear layer, and each of its inputs, the mean square of that input over all tokens of some texts: an error
@@ -43,7 +43,7 @@ impl ImportanceMatrix {
     /// model that is quantized already, or of another engine than [`Kernels`](super::Engine::Kernels).
     pub fn collect(loaded: &Loaded, texts: &[impl AsRef<str>]) -> Result<Self> {
         let layers = RefCell::new(BTreeMap::<String, Sums>::new());
-        observe(loaded, texts, &|layer, inputs, channels| {
+        observe_prompts(loaded, texts, &|layer, inputs, channels, _| {
             if layer == super::decoder::HEAD {
                 return Ok(());
             }

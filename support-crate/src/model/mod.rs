@@ -39,7 +39,7 @@ pub use crate::precision::Precision;
 pub use architecture::Architecture;
 pub use batch::{LogitPositions, Logits, TokenBatch};
 pub use cache::KvCache;
-pub use calibrate::calibrate;
+pub use calibrate::{calibrate, hessians};
 pub use causal_lm::CausalLm;
 pub use config::{Activation, Biases, DecoderConfig, LayerAttention, NormKind, Positions, Rotation, SoftCaps};
 pub use device::{Device, best_device};

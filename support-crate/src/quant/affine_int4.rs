@@ -1,21 +1,19 @@
-//! Groups of 4-bit weights between two limits: affine int4, by rounding to nearest.
-
-use half::f16;
-use quantlab_kernels::INTEGERS;
+//! Groups of 4-bit weights between two limits: affine int4.
 
 use super::float::{Float, absolute_maximum, check_finite, count_rows};
+use super::rounding::{Factor, Fit, GptqOptions, Grid, Hessian, hqq_code, last_code, quantize_gptq_rows};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-
-/// The largest code.
-const LAST: f32 = 15.0;
 
 /// A matrix of 4-bit weights, `[out_features, in_features]`, in groups of a row that share a scale and a zero point: a
 /// weight is `(code - zero) * scale`, with whole codes and zero points from 0 to 15.
 ///
-/// The scale divides the range from the smallest to the largest weight of the group, which is extended to include 0 so
-/// that 0 stays 0, into 15 steps. It is rounded to float16, as in checkpoints. Codes are those of the nearest steps:
-/// what GPTQ and AWQ start from.
+/// By rounding to nearest, what GPTQ and AWQ start from, the scale divides the range from the smallest to the largest
+/// weight of the group, which is extended to include 0 so that 0 stays 0, into 15 steps. It is rounded to float16, as in
+/// checkpoints. Codes are those of the nearest steps.
+///
+/// [`Rounding`](super::Rounding) says what there is besides. HQQ's zero points are no whole numbers. Codes of 3 or 2
+/// bits are those up to 7 or 3, and take 4 bits all the same: they show what fewer bits cost, but save no memory.
 ///
 /// Source: `Quantizer.find_params` and `quantize` in `quant.py` of GPTQ (Frantar et al. 2022, arXiv:2210.17323), with
 /// `perchannel=True, sym=False`, whose scales stay in float32 until they are packed.
@@ -41,18 +39,89 @@ pub struct AffineInt4 {
 
 impl AffineInt4 {
     /// What each code stands for, before scale and zero point.
-    pub const CODES: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, LAST];
+    pub const CODES: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
-    /// Quantizes a matrix with rows of `columns` weights, on the caller's thread.
+    /// Quantizes a matrix with rows of `columns` weights to the nearest of 16 steps, on the caller's thread.
     ///
     /// # Errors
     /// As [`check_group`](Self::check_group) and [`quantize_int4_groups`]; rows that are not whole groups.
     pub fn quantize<T: Float>(weights: &[T], columns: usize, group_size: usize) -> Result<Self> {
+        Self::fitted(weights, columns, group_size, 4, Fit::Nearest)
+    }
+
+    /// Quantizes a matrix with rows of `columns` weights to codes of `bits` bits, 2 to 4, on the caller's thread.
+    ///
+    /// ```
+    /// use quantlab::quant::{AffineInt4, Fit};
+    ///
+    /// let weights: Vec<f32> = (0..64).map(|i| (i as f32).sin().powi(5)).collect();
+    /// let error = |fit| {
+    ///     let restored = AffineInt4::fitted(&weights, 64, 32, 3, fit)?.dequantize();
+    ///     Ok::<f32, quantlab::error::Error>(weights.iter().zip(restored).map(|(a, b)| (a - b).powi(2)).sum())
+    /// };
+    /// assert!(error(Fit::Clipping)? <= error(Fit::Nearest)?);
+    /// # Ok::<(), quantlab::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`quantize`](Self::quantize); codes of another size.
+    pub fn fitted<T: Float>(weights: &[T], columns: usize, group_size: usize, bits: u32, fit: Fit) -> Result<Self> {
+        count_rows("weights", weights.len(), columns)?;
+        let quantize = |packed: &mut [u8], scales: &mut [[f32; 2]]| {
+            quantize_affine_groups(weights, group_size, bits, fit, packed, scales)
+        };
+        Self::made(weights.len(), columns, group_size, quantize)
+    }
+
+    /// Quantizes a matrix by GPTQ to codes of `bits` bits, 2 to 4, with rows as long as the Hessian's.
+    ///
+    /// ```
+    /// use quantlab::quant::{AffineInt4, GptqOptions, Hessian};
+    ///
+    /// // Two inputs are almost the same: what one gets wrong, the other can make up for.
+    /// let inputs: Vec<f32> = (0..64 * 32).map(|i| ((i / 2) as f32).sin() + 0.01 * (i as f32).cos()).collect();
+    /// let mut hessian = Hessian::new(32)?;
+    /// hessian.add(&inputs)?;
+    /// let weights: Vec<f32> = (0..32).map(|i| (i as f32 * 0.7).cos()).collect();
+    /// let error = |quantized: AffineInt4| -> f32 {
+    ///     let changes: Vec<f32> = weights.iter().zip(quantized.dequantize()).map(|(a, b)| a - b).collect();
+    ///     let outputs = inputs.chunks(32).map(|x| x.iter().zip(&changes).map(|(x, change)| x * change).sum::<f32>());
+    ///     outputs.map(|output| output * output).sum()
+    /// };
+    /// let gptq = AffineInt4::gptq(&weights, &hessian, 32, 4, GptqOptions::default())?;
+    /// assert!(error(gptq) < 0.5 * error(AffineInt4::quantize(&weights, 32, 32)?));
+    /// # Ok::<(), quantlab::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`fitted`](Self::fitted).
+    pub fn gptq(
+        weights: &[f32],
+        hessian: &Hessian,
+        group_size: usize,
+        bits: u32,
+        options: GptqOptions,
+    ) -> Result<Self> {
+        let columns = hessian.columns();
         count_rows("weights", weights.len(), columns)?;
         Self::check_group(group_size)?;
-        let groups = weights.len() / group_size;
-        let (mut packed, mut scales) = (vec![0; weights.len() / 2], vec![[0.0; 2]; groups]);
-        quantize_int4_groups(weights, group_size, &mut packed, &mut scales)?;
+        let (last, fit) = (last_code(bits)?, options.fit());
+        let factor = Factor::new(hessian, Factor::tile_for(group_size), options.act_order)?;
+        Self::made(weights.len(), columns, group_size, |packed, scales| {
+            quantize_gptq_rows(weights, &factor, group_size, last, fit, packed, scales)
+        })
+    }
+
+    /// A matrix of `len` weights whose codes and scales are made by `quantize`.
+    fn made(
+        len: usize,
+        columns: usize,
+        group_size: usize,
+        quantize: impl FnOnce(&mut [u8], &mut [[f32; 2]]) -> Result<()>,
+    ) -> Result<Self> {
+        Self::check_group(group_size)?;
+        let (mut packed, mut scales) = (vec![0; len / 2], vec![[0.0; 2]; len / group_size]);
+        quantize(&mut packed, &mut scales)?;
         Self::with_packed(Buffer::Owned(packed), &scales, columns, group_size)
     }
 
@@ -99,7 +168,7 @@ impl AffineInt4 {
         groups
             .flat_map(|(bytes, (scale, minimum))| {
                 let codes = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-                // Both are exact: a scale of 11 bits times a number of 4 bits.
+                // The product is exact: a scale of 11 bits times a number of 4 bits. So is the sum, but for HQQ's minima.
                 codes.map(move |code| f32::from(code) * scale + minimum)
             })
             .collect()
@@ -150,6 +219,21 @@ pub fn quantize_int4_groups<T: Float>(
     packed: &mut [u8],
     scales: &mut [[f32; 2]],
 ) -> Result<()> {
+    quantize_affine_groups(weights, group_size, 4, Fit::Nearest, packed, scales)
+}
+
+/// The same to codes of `bits` bits, 2 to 4, of which two take a byte all the same.
+///
+/// # Errors
+/// As [`quantize_int4_groups`]; codes of another size.
+pub fn quantize_affine_groups<T: Float>(
+    weights: &[T],
+    group_size: usize,
+    bits: u32,
+    fit: Fit,
+    packed: &mut [u8],
+    scales: &mut [[f32; 2]],
+) -> Result<()> {
     AffineInt4::check_group(group_size)?;
     AffineInt4::check_rows(weights.len(), group_size)?;
     if (packed.len(), scales.len()) != (weights.len() / 2, weights.len() / group_size) {
@@ -160,6 +244,7 @@ pub fn quantize_int4_groups<T: Float>(
             weights.len()
         )));
     }
+    let last = last_code(bits)?;
     let mut buffer = vec![0.0; group_size];
     let groups = weights.chunks(group_size).zip(packed.chunks_mut(group_size / 2)).zip(scales);
     for ((group, packed), out) in groups {
@@ -167,39 +252,22 @@ pub fn quantize_int4_groups<T: Float>(
         if absolute_maximum(wide).is_none() {
             return check_finite("weight", weights);
         }
-        let (low, high) = limits(wide);
-        let step = f16::from_f32((high - low) / LAST).to_f32();
-        if !step.is_finite() {
-            return Err(Error::input(format!("weights from {low} to {high} have no scale in float16")));
-        }
-        // For zeros, or almost, any step will do.
-        let step = if step > 0.0 { step } else { 1.0 };
-        let zero = nearest_integer(-low / step).min(LAST);
-        *out = [step, -zero * step];
-        let code = |weight: f32| (nearest_integer(weight / step) + zero).clamp(0.0, LAST) as u8;
-        for (byte, pair) in packed.iter_mut().zip(wide.chunks_exact(2)) {
-            *byte = code(pair[0]) << 4 | code(pair[1]);
+        let grid = Grid::fit(wide, last, fit)?;
+        *out = grid.scales();
+        if fit == Fit::Hqq {
+            pack(wide, packed, |weight| hqq_code(&grid, weight));
+        } else {
+            pack(wide, packed, |weight| grid.code(weight));
         }
     }
     Ok(())
 }
 
-/// The smallest and the largest of these numbers and 0, in a form that compilers turn into vector code.
-fn limits(numbers: &[f32]) -> (f32, f32) {
-    const LANES: usize = 16;
-    let (mut low, mut high) = ([0.0_f32; LANES], [0.0_f32; LANES]);
-    for some in numbers.chunks(LANES) {
-        for ((low, high), &number) in low.iter_mut().zip(&mut high).zip(some) {
-            *low = if number < *low { number } else { *low };
-            *high = if number > *high { number } else { *high };
-        }
+/// (Generic, so that `code` becomes vector code.)
+fn pack(weights: &[f32], packed: &mut [u8], code: impl Fn(f32) -> f32) {
+    for (byte, pair) in packed.iter_mut().zip(weights.chunks_exact(2)) {
+        *byte = (code(pair[0]) as u8) << 4 | code(pair[1]) as u8;
     }
-    (low.into_iter().fold(0.0, f32::min), high.into_iter().fold(0.0, f32::max))
-}
-
-/// Rounds ties to even. A quotient of a weight and its group's step is far below 2^22, up to which this is exact.
-fn nearest_integer(number: f32) -> f32 {
-    number + INTEGERS - INTEGERS
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Which layers of a model are quantized, and how.
 
-use super::{AffineInt4, Calibration, FourBit, FourBitOptions, check_blocksize, check_threshold};
+use super::{
+    AffineInt4, Calibration, FourBit, FourBitOptions, GptqOptions, Hessians, Rounding, check_blocksize,
+    check_threshold, last_code,
+};
 use crate::error::{Error, Result};
 use crate::precision::Precision;
 
@@ -47,13 +50,17 @@ pub enum QuantizationMethod {
     StaticInt8(Calibration),
     /// Blocks of 4-bit weights by a codebook (`load_in_4bit`).
     FourBit(FourBitOptions),
-    /// Groups of 4-bit weights, each with a scale and a zero point, by rounding to nearest ([`AffineInt4`]).
+    /// Groups of 4-bit weights, each with a scale and a zero point ([`AffineInt4`]).
     Int4 {
         /// Weights of a row that share a scale and a zero point: a multiple of 32.
         group_size: usize,
         /// Whether inputs are rounded to 8 bits as they come, each 32 of a token by their own scale: W4A8. Products are
         /// then of whole numbers, and faster.
         int8_inputs: bool,
+        /// Bits of a code: 4, or 3 or 2, which take the memory of 4.
+        bits: u32,
+        /// How codes are chosen.
+        rounding: Rounding,
     },
 }
 
@@ -116,12 +123,34 @@ impl QuantizationConfig {
 
     /// Affine int4 by rounding to nearest, in groups of `group_size` weights of a row; 128 and 32 are usual.
     pub fn int4(group_size: usize) -> Self {
-        QuantizationMethod::Int4 { group_size, int8_inputs: false }.into()
+        Self::affine(4, group_size, Rounding::Nearest)
+    }
+
+    /// The same by HQQ, which needs no texts and makes models that are closer to full precision.
+    pub fn hqq(group_size: usize) -> Self {
+        Self::affine(4, group_size, Rounding::Hqq)
+    }
+
+    /// The same by GPTQ, with what [`hessians`](crate::model::hessians) found in texts.
+    pub fn gptq(hessians: Hessians, group_size: usize) -> Self {
+        Self::affine(4, group_size, Rounding::Gptq(hessians, GptqOptions::default()))
+    }
+
+    /// The same with codes of `bits` bits, 2 to 4, that are chosen in this way.
+    ///
+    /// ```
+    /// use quantlab::quant::{QuantizationConfig, Rounding};
+    ///
+    /// let config = QuantizationConfig::affine(3, 64, Rounding::Clipping);
+    /// assert_eq!(config.to_string(), "int3-64, clipped");
+    /// ```
+    pub fn affine(bits: u32, group_size: usize, rounding: Rounding) -> Self {
+        QuantizationMethod::Int4 { group_size, int8_inputs: false, bits, rounding }.into()
     }
 
     /// The same with inputs of 8 bits, as llama.cpp computes its formats of 4 bits.
     pub fn w4a8(group_size: usize) -> Self {
-        QuantizationMethod::Int4 { group_size, int8_inputs: true }.into()
+        QuantizationMethod::Int4 { group_size, int8_inputs: true, bits: 4, rounding: Rounding::Nearest }.into()
     }
 
     /// The format's name, with the size of its groups.
@@ -130,8 +159,8 @@ impl QuantizationConfig {
             QuantizationMethod::LlmInt8 { .. } => "int8".to_owned(),
             QuantizationMethod::StaticInt8(_) => "static int8".to_owned(),
             QuantizationMethod::FourBit(options) => options.quant_type.to_string(),
-            QuantizationMethod::Int4 { group_size, int8_inputs: false } => format!("int4-{group_size}"),
-            QuantizationMethod::Int4 { group_size, int8_inputs: true } => format!("w4a8-{group_size}"),
+            QuantizationMethod::Int4 { group_size, int8_inputs: false, bits, .. } => format!("int{bits}-{group_size}"),
+            QuantizationMethod::Int4 { group_size, int8_inputs: true, bits, .. } => format!("w{bits}a8-{group_size}"),
         }
     }
 
@@ -139,13 +168,16 @@ impl QuantizationConfig {
     ///
     /// # Errors
     /// A threshold below 0, a block size that [`check_blocksize`] refuses, a group size that
-    /// [`AffineInt4::check_group`] refuses.
+    /// [`AffineInt4::check_group`] refuses, codes that do not have 2 to 4 bits.
     pub fn check(&self) -> Result<()> {
         match &self.method {
             QuantizationMethod::LlmInt8 { threshold } => check_threshold(*threshold),
             QuantizationMethod::StaticInt8(_) => Ok(()),
             QuantizationMethod::FourBit(options) => check_blocksize(options.blocksize),
-            QuantizationMethod::Int4 { group_size, .. } => AffineInt4::check_group(*group_size),
+            QuantizationMethod::Int4 { group_size, bits, .. } => {
+                last_code(*bits)?;
+                AffineInt4::check_group(*group_size)
+            }
         }
     }
 
@@ -164,7 +196,7 @@ impl QuantizationConfig {
         self.skip_modules.as_ref().is_some_and(|skipped| names_any(skipped, module))
     }
 
-    /// Makes sure that the names to skip, and the layers of a calibration, are those of a model with these
+    /// Makes sure that the names to skip, and the layers of a calibration or of Hessians, are those of a model with these
     /// layers, besides the head.
     ///
     /// # Errors
@@ -178,12 +210,20 @@ impl QuantizationConfig {
                 Error::input(format!("`skip_modules` names `{skipped}`, which the model does not have")).hint(like())
             );
         }
-        let QuantizationMethod::StaticInt8(calibration) = &self.method else { return Ok(()) };
-        let mut layers = calibration.layers().iter().map(|calibrated| &calibrated.layer);
-        match layers.find(|layer| *layer != "lm_head" && !modules.contains(layer)) {
+        let (what, layers): (_, Vec<&str>) = match &self.method {
+            QuantizationMethod::StaticInt8(calibration) => {
+                let layers = calibration.layers().iter();
+                ("the calibration has", layers.map(|calibrated| calibrated.layer.as_str()).collect())
+            }
+            QuantizationMethod::Int4 { rounding: Rounding::Gptq(hessians, _), .. } => {
+                ("there is a Hessian of", hessians.layers().collect())
+            }
+            _ => return Ok(()),
+        };
+        match layers.iter().find(|&&layer| layer != "lm_head" && !modules.iter().any(|module| module == layer)) {
             None => Ok(()),
             Some(layer) => Err(Error::input(format!(
-                "the calibration has a layer `{layer}`, which the model does not have: it belongs to another model"
+                "{what} a layer `{layer}`, which the model does not have: it belongs to another model"
             ))
             .hint(like())),
         }
@@ -202,12 +242,15 @@ fn names(skipped: &str, module: &str) -> bool {
     skipped == module || Some(skipped) == last || module.contains(&format!("{skipped}."))
 }
 
-/// `nf4`, `fp4, double quantization`, `int8, head int8`, `static int8`, `int4-128`, `w4a8-32` ...
+/// `nf4`, `fp4, double quantization`, `int8, head int8`, `static int8`, `int4-128`, `w4a8-32`, `int3-64, hqq` ...
 impl std::fmt::Display for QuantizationConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.name())?;
         if matches!(self.method, QuantizationMethod::FourBit(FourBitOptions { double_quant: true, .. })) {
             f.write_str(", double quantization")?;
+        }
+        if let QuantizationMethod::Int4 { rounding, .. } = &self.method {
+            f.write_str(rounding.suffix())?;
         }
         match self.head {
             Head::AsLoaded => Ok(()),

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use super::QuantizationConfig;
 use super::checkpoint::{BITSANDBYTES, COMPRESSED_TENSORS};
+use super::{QuantizationConfig, QuantizationMethod};
 use crate::error::{Error, Result};
 
 /// A format that the weights of a model can be quantized to. Its arithmetic is a file of [`quant`](crate::quant), and
@@ -87,9 +87,13 @@ pub const FORMATS: [Format; 8] = [
 ];
 
 impl QuantizationConfig {
-    /// The row of [`FORMATS`]; for blocks or groups of another size, that of the same format.
+    /// The row of [`FORMATS`]; for blocks or groups of another size, or codes of fewer bits, that of the same format.
     pub fn format(&self) -> Option<&'static Format> {
-        let name = self.name();
+        let name = match &self.method {
+            QuantizationMethod::Int4 { group_size, int8_inputs: false, .. } => format!("int4-{group_size}"),
+            QuantizationMethod::Int4 { group_size, int8_inputs: true, .. } => format!("w4a8-{group_size}"),
+            _ => self.name(),
+        };
         let without_size = |name: &str| name.split('-').next().map(str::to_owned);
         let same = FORMATS.iter().find(|format| format.name == name);
         same.or_else(|| FORMATS.iter().find(|format| without_size(format.name) == without_size(&name)))
@@ -114,6 +118,7 @@ impl FromStr for QuantizationConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quant::Rounding;
 
     #[test]
     fn names_are_those_of_the_configurations() {
@@ -126,6 +131,7 @@ mod tests {
         }
         assert!(QuantizationConfig::int4(64).format().unwrap().in_libraries, "a size that has no row of its own");
         assert!(!QuantizationConfig::w4a8(64).format().unwrap().in_libraries);
+        assert_eq!(QuantizationConfig::affine(3, 32, Rounding::Hqq).format().unwrap().name, "int4-32");
         let error = "int3".parse::<QuantizationConfig>().unwrap_err().to_string();
         assert!(error.contains("\"int3\"") && error.contains("nf4, fp4, int4-32"), "{error}");
     }

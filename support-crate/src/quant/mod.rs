@@ -8,11 +8,13 @@
 //! | [`StaticInt8`] with a [`Calibrator`] | 8 | one for each row | int8, scales fixed beforehand |
 //!
 //! A [`QuantizationConfig`] says which layers of a model are quantized, and how; [`FORMATS`] is the table of all
-//! formats, [`CHECKPOINTS`] that of the checkpoints of others that are read.
+//! formats, [`CHECKPOINTS`] that of the checkpoints of others that are read, and a [`Rounding`] how the codes of affine
+//! int4 are chosen.
 //!
 //! Everything else here is a function of slices: no model, no threads. Blocks and rows do not depend on each
 //! other, so a caller with several threads gives each of them some
-//! ([`quantize_4bit_blocks`], [`quantize_rows_int8`]).
+//! ([`quantize_4bit_blocks`], [`quantize_rows_int8`]). Only GPTQ's large products ([`Hessian`], and its factor) share
+//! their work among threads themselves.
 
 mod affine_int4;
 mod blockwise;
@@ -29,10 +31,11 @@ mod int8;
 mod llm_int8;
 mod nested;
 mod quantized_4bit;
+mod rounding;
 mod small_float;
 mod static_int8;
 
-pub use affine_int4::{AffineInt4, quantize_int4_groups};
+pub use affine_int4::{AffineInt4, quantize_affine_groups, quantize_int4_groups};
 pub use blockwise::{check_blocksize, dequantize_4bit_blocks, quantize_4bit_blocks};
 pub use calibration::{Calibration, CalibrationMethod, Calibrator, Granularity, LayerCalibration};
 pub use checkpoint::{CHECKPOINTS, Checkpoint, CheckpointFormat};
@@ -49,5 +52,7 @@ pub(crate) use llm_int8::check_threshold;
 pub use llm_int8::{Int8Tokens, llm_int8_linear_reference};
 pub use nested::{Absmax, NESTED_BLOCKSIZE, NestedAbsmax};
 pub use quantized_4bit::{FourBitOptions, Quantized4Bit};
+pub(crate) use rounding::{Factor, hessian_bytes, last_code, quantize_gptq_rows};
+pub use rounding::{Fit, GptqOptions, Hessian, HessianCollector, Hessians, Rounding};
 pub use small_float::{e2m1, e4m3, e8m0};
 pub use static_int8::{ActivationScale, StaticInt8};

@@ -37,8 +37,9 @@ impl Decoder<Kernels> {
     /// Shows `observer` what goes into each linear layer in a step, the head too.
     pub(super) fn forward_observed(&self, step: &Step<'_>, observer: &InputObserver<'_>) -> Result<()> {
         let mut cache = KernelCache::for_one_step(&self.config, step.batch, step.seq_len)?;
-        let hidden = Pass::new(self, step, Some(observer)).hidden(&mut cache)?;
-        observer(HEAD, &hidden, self.config.hidden_size)
+        let pass = Pass::new(self, step, Some(observer));
+        let hidden = pass.hidden(&mut cache)?;
+        observer(HEAD, &hidden, self.config.hidden_size, &pass.scope)
     }
 }
 
@@ -228,7 +229,7 @@ impl<'a> Pass<'a> {
 
     fn linear(&self, linear: &Linear, x: &[f32], k: usize, epilogue: Epilogue<'_>, out: &mut [f32]) -> Result<()> {
         if let Some(observer) = self.observer {
-            observer(&linear.name, x, k)?;
+            observer(&linear.name, x, k, &self.scope)?;
         }
         let n = out.len() / (x.len() / k);
         let matrix = cpu::Matrix { weights: linear.weight.weights(), n, k };

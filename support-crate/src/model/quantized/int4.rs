@@ -4,13 +4,15 @@ use quantlab_kernels::{Compute, Packed4Bit, Product, Weights as KernelWeights, t
 use safetensors::Dtype;
 
 use super::four_bit::compute;
-use super::parts::{FullPrecision, in_parts};
+use super::parts::{FullPrecision, in_parts, in_parts_of};
 use super::{Operands, QuantizedWeight, StateBytes, float32_bytes};
 use crate::buffer::{Buffer, Pooled};
 use crate::error::{Error, Result};
 use crate::model::Precision;
 use crate::model::weights::StateTensor;
-use crate::quant::{AffineInt4, PackedLayer, quantize_int4_groups};
+use crate::quant::{
+    AffineInt4, Factor, Fit, PackedLayer, Rounding, last_code, quantize_affine_groups, quantize_gptq_rows,
+};
 
 /// A matrix of affine int4.
 #[derive(Debug)]
@@ -21,16 +23,41 @@ pub(in crate::model) struct Int4Matrix {
     compute: Compute,
 }
 
-/// Quantizes weights of full precision.
+/// Rows that GPTQ quantizes at once: with fewer, a thread would read the factor of the Hessian more often; with more,
+/// their weights would not stay in its cache.
+const GPTQ_ROWS: usize = 64;
+
+/// Quantizes weights of full precision, of the layer `module`.
 ///
 /// # Errors
-/// A weight that is NaN or infinite, by output and input; rows that are not whole groups.
-pub(super) fn quantize(weights: FullPrecision<'_>, group_size: usize) -> Result<AffineInt4> {
+/// A weight that is NaN or infinite, by output and input; rows that are not whole groups; a layer without a Hessian, or
+/// with one of another number of inputs.
+pub(super) fn quantize(
+    weights: FullPrecision<'_>,
+    module: &str,
+    group_size: usize,
+    bits: u32,
+    rounding: &Rounding,
+) -> Result<AffineInt4> {
     let k = weights.tensor.shape[1];
     AffineInt4::check_rows(k, group_size)?;
-    let (packed, scales) = in_parts(weights, (2, group_size), |numbers, packed, scales| {
-        quantize_int4_groups(numbers, group_size, packed, scales)
-    })?;
+    let fitted = |weights, fit| {
+        in_parts(weights, (2, group_size), |numbers, packed, scales| {
+            quantize_affine_groups(numbers, group_size, bits, fit, packed, scales)
+        })
+    };
+    let (packed, scales) = match rounding {
+        Rounding::Nearest => fitted(weights, Fit::Nearest)?,
+        Rounding::Clipping => fitted(weights, Fit::Clipping)?,
+        Rounding::Hqq => fitted(weights, Fit::Hqq)?,
+        Rounding::Gptq(hessians, options) => {
+            let factor = hessians.factor(module, k, Factor::tile_for(group_size), options.act_order)?;
+            let (last, fit) = (last_code(bits)?, options.fit());
+            in_parts_of(weights, (2, group_size), GPTQ_ROWS * k, |numbers, packed, scales| {
+                quantize_gptq_rows(numbers, &factor, group_size, last, fit, packed, scales)
+            })?
+        }
+    };
     AffineInt4::with_packed(packed, &scales, k, group_size)
 }
 

@@ -118,8 +118,8 @@ impl<'a> Source<'a> {
             QuantizationMethod::StaticInt8(calibration) => {
                 Int8Matrix::quantize_static(full, calibration.layer(module)?).map(boxed)
             }
-            QuantizationMethod::Int4 { group_size, int8_inputs } => {
-                let quantized = int4::quantize(full, *group_size)?;
+            QuantizationMethod::Int4 { group_size, int8_inputs, bits, rounding } => {
+                let quantized = int4::quantize(full, module, *group_size, *bits, rounding)?;
                 if *int8_inputs {
                     return GroupedMatrix::of_int4(&quantized).map(boxed);
                 }

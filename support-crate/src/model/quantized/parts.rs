@@ -32,13 +32,25 @@ const PART: usize = 1 << 16;
 /// # Errors
 /// What `quantize` reports, by output and input where a weight is NaN or infinite.
 pub(super) fn in_parts<B: Plain + Send, S: Clone + Default + Send>(
+    weights: FullPrecision<'_>,
+    (in_byte, in_block): (usize, usize),
+    quantize: impl Fn(&[f32], &mut [B], &mut [S]) -> Result<()> + Sync,
+) -> Result<(Buffer<B>, Vec<S>)> {
+    in_parts_of(weights, (in_byte, in_block), (PART / in_block).max(1) * in_block, quantize)
+}
+
+/// The same in parts of so many numbers, which are whole bytes and blocks.
+///
+/// # Errors
+/// As [`in_parts`].
+pub(super) fn in_parts_of<B: Plain + Send, S: Clone + Default + Send>(
     mut weights: FullPrecision<'_>,
     (in_byte, in_block): (usize, usize),
+    part: usize,
     quantize: impl Fn(&[f32], &mut [B], &mut [S]) -> Result<()> + Sync,
 ) -> Result<(Buffer<B>, Vec<S>)> {
     let UnreadTensor { name, shape, .. } = weights.tensor;
     let (n, k) = (shape[0], shape[1]);
-    let part = (PART / in_block).max(1) * in_block;
     let mut bytes = Pooled::zeroed((n * k).div_ceil(in_byte))?;
     let mut scales = vec![S::default(); (n * k).div_ceil(in_block)];
     let outputs = bytes.chunks_mut(ROWS * k / in_byte).zip(scales.chunks_mut(ROWS * k / in_block));
