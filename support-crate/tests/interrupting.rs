@@ -11,7 +11,7 @@ use quantlab::generate::{GenerateOptions, generate, generate_streaming};
 use quantlab::interrupt;
 use quantlab::measure::{Metrics, PerplexityOptions, TimingOptions, compare_quality, perplexity, repeat};
 use quantlab::model::{
-    Device, Engine, ImportanceMatrix, LoadOptions, Loaded, calibrate, load_model, load_model_and_tokenizer,
+    Device, Engine, ImportanceMatrix, LoadOptions, Loaded, calibrate, hessians, load_model, load_model_and_tokenizer,
 };
 use quantlab::quant::{CalibrationMethod, GgufType, Granularity, QuantizationConfig};
 
@@ -56,7 +56,8 @@ fn in_a_cell() {
     let quantized = |quantization| {
         load_model(&[tiny_id()], &LoadOptions { quantization: Some(quantization), ..LoadOptions::default() }).map(drop)
     };
-    let work: [(&str, &dyn Fn() -> Result<()>); 14] = [
+    let of_layers = hessians(&loaded, &[text]).unwrap();
+    let work: [(&str, &dyn Fn() -> Result<()>); 16] = [
         ("a loop of one's own", &interrupt::check),
         ("generating", &|| continued(&loaded)),
         ("generating on candle", &|| continued(&others[0])),
@@ -66,7 +67,9 @@ fn in_a_cell() {
         ("perplexity", &|| perplexity(&loaded, &[text], &PerplexityOptions::default()).map(drop)),
         ("comparing", &|| compare_quality(&loaded, &others[1], &[text]).map(drop)),
         ("calibrating", &|| calibrate(&loaded, &[text], CalibrationMethod::AbsMax, Granularity::PerTensor).map(drop)),
+        ("finding Hessians", &|| hessians(&loaded, &[text]).map(drop)),
         ("loading and quantizing", &|| quantized(QuantizationConfig::nf4())),
+        ("loading and quantizing by GPTQ", &|| quantized(QuantizationConfig::gptq(of_layers.clone(), 32))),
         ("loading a second candidate", &|| {
             load_model_and_tokenizer(&["random:gpt2", "embedded"], "float32", Device::Cpu).map(drop)
         }),

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::quant::{CalibrationMethod, Calibrator, Granularity};
+use crate::quant::{CalibrationMethod, Calibrator, Granularity, HessianCollector};
 
 #[test]
 fn what_is_written_is_read() {
@@ -85,4 +85,28 @@ fn static_int8_is_int8_with_a_calibration() {
     assert!(config.check_modules(&["h.1".to_owned()]).unwrap_err().to_string().contains("calibration"));
     // bitsandbytes would take the weights for those of int8.
     assert!(config.to_json().unwrap_err().to_string().contains("static int8"));
+}
+
+#[test]
+fn how_codes_are_chosen_is_said_after_the_format() {
+    let mut collector = HessianCollector::default();
+    collector.observe("h.0.c_fc", &[1.0, 2.0], 2).unwrap();
+    let hessians = collector.finish().unwrap();
+    let gptq = QuantizationConfig::gptq(hessians.clone(), 64);
+    assert_eq!(gptq.to_string(), "int4-64, gptq");
+    assert_eq!(
+        QuantizationConfig { head: Head::Int8, ..QuantizationConfig::hqq(32) }.to_string(),
+        "int4-32, hqq, head int8"
+    );
+    let options = GptqOptions { act_order: true, clipping: true };
+    let both = QuantizationConfig::affine(3, 64, Rounding::Gptq(hessians, options));
+    assert_eq!(both.to_string(), "int3-64, gptq clipped with act_order");
+    // A clone is the same Hessians, and cheap.
+    assert!(gptq == gptq.clone() && gptq != both);
+    for bits in [0, 1, 5, 64] {
+        let text = QuantizationConfig::affine(bits, 64, Rounding::Nearest).check().unwrap_err().to_string();
+        assert!(text.contains("2, 3 or 4"), "{text}");
+    }
+    let text = gptq.check_modules(&["h.0.c_proj".to_owned()]).unwrap_err().to_string();
+    assert!(text.contains("`h.0.c_fc`") && text.contains("another model"), "{text}");
 }

@@ -4,7 +4,7 @@
 //! `e H e^T` for its change `e`, is then a sum of squares: column i's is `D_i (e_i + sum_(j < i) F_ij e_j)^2`. Whoever
 //! rounds the columns in order makes each of them smallest by rounding `w_i + sum_(j < i) F_ij e_j`.
 //!
-//! GPTQ does the same with the Cholesky factor of the inverse of H, which is `D^(-1/2) F^(-T)`. This one takes a third
+//! GPTQ does the same with the Cholesky factor of the inverse of H, which is `D^(-1/2) F^(-T)`. This one takes a quarter
 //! of the operations and no inverse, which in float32 would lose digits. That both choose the same: Chee et al. 2023
 //! (QuIP, arXiv:2307.13304), theorem 6, where F is called LDL.
 

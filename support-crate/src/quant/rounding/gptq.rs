@@ -126,15 +126,25 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Finds the grids of the group that begins with a column.
+    /// Finds the grids of the group that begins with a column, to which what comes before it is made up: those of the
+    /// weights that would be best if they were not rounded.
     fn fit_group(&mut self, start: usize, last: f32, fit: Fit) -> Result<()> {
         let (n, groups) = (self.n, self.factor.columns() / self.group_size);
+        let (columns, size) = (start..start + self.group_size, self.factor.tile_size());
+        let before = self.changed[start * n..columns.end * n].to_vec();
+        for column in columns.clone() {
+            self.make_up(column, start..column);
+            let errors = &mut self.errors[column % size * n..][..n];
+            let numbers = self.weights[column * n..].iter().zip(&self.changed[column * n..]);
+            errors.iter_mut().zip(numbers).for_each(|(error, (weight, changed))| *error = weight - changed);
+        }
         let mut group = vec![0.0; self.group_size];
         for row in 0..n {
             let changed = self.changed[start * n + row..].iter().step_by(n);
             group.iter_mut().zip(changed).for_each(|(out, number)| *out = *number);
             self.grids[row * groups + start / self.group_size] = Grid::fit(&group, last, fit)?;
         }
+        self.changed[start * n..columns.end * n].copy_from_slice(&before);
         Ok(())
     }
 
