@@ -27,8 +27,7 @@ pub(super) fn fit(weights: &[f32], last: f32) -> Result<Grid> {
     let mut next = best;
     for _ in 0..ITERATIONS {
         let (error, zero) = improved(&next, weights, beta);
-        // (Nor is a sum that is no number less.)
-        if !(error < least) {
+        if error >= least || error.is_nan() {
             break;
         }
         (least, best) = (error, next);

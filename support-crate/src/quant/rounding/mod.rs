@@ -41,7 +41,11 @@ pub enum Rounding {
 }
 
 /// Settings of GPTQ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+///
+/// Without `act_order`, a model in which a few inputs are far larger than all others gains little, or loses: in
+/// SmolLM2-135M, in groups of 64 with 4 and 3 bits, the KL divergence from full precision is 0.32 and 1.26 nats by
+/// rounding to nearest, 0.30 and 1.44 by GPTQ without these, and 0.14 and 0.53 with both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GptqOptions {
     /// Begins with the columns whose inputs are largest (`desc_act`, `actorder`), whose errors the others then make up
     /// for. Groups stay those of neighbouring columns, with scales from the weights as they were (`static_groups`), so
@@ -62,6 +66,13 @@ pub enum Fit {
     Hqq,
 }
 
+/// With `act_order` alone.
+impl Default for GptqOptions {
+    fn default() -> Self {
+        Self { act_order: true, clipping: false }
+    }
+}
+
 impl GptqOptions {
     pub(crate) fn fit(self) -> Fit {
         if self.clipping { Fit::Clipping } else { Fit::Nearest }
@@ -76,10 +87,10 @@ impl Rounding {
             Self::Clipping => ", clipped",
             Self::Hqq => ", hqq",
             Self::Gptq(_, GptqOptions { act_order, clipping }) => match (act_order, clipping) {
-                (false, false) => ", gptq",
-                (true, false) => ", gptq with act_order",
-                (false, true) => ", gptq clipped",
-                (true, true) => ", gptq clipped with act_order",
+                (true, false) => ", gptq",
+                (true, true) => ", gptq clipped",
+                (false, false) => ", gptq without act_order",
+                (false, true) => ", gptq clipped without act_order",
             },
         }
     }
