@@ -126,7 +126,7 @@ impl QuantizationConfig {
         Self::affine(4, group_size, Rounding::Nearest)
     }
 
-    /// The same by HQQ, which needs no texts and makes models that are closer to full precision.
+    /// The same by HQQ, which needs no texts. With 4 bits, models come out closer to full precision; with fewer, measure.
     pub fn hqq(group_size: usize) -> Self {
         Self::affine(4, group_size, Rounding::Hqq)
     }
