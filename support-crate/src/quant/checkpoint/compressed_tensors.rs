@@ -325,7 +325,7 @@ impl std::fmt::Display for CompressedTensors {
 
 /// `None` for anything but affine int4.
 pub(super) fn write(config: &QuantizationConfig) -> Option<Value> {
-    let QuantizationMethod::Int4 { group_size, int8_inputs: false } = config.method else { return None };
+    let QuantizationMethod::Int4 { group_size, int8_inputs: false, .. } = config.method else { return None };
     let mut ignore = match config.head {
         Head::AsLoaded => vec!["lm_head".to_owned()],
         Head::AsLayers => Vec::new(),
