@@ -8,13 +8,13 @@ pub use crate::measure::{
     prompt_of_tokens, repeat, stopwatch, time_in_turn,
 };
 pub use crate::model::{
-    Device, Engine, Hub, ImportanceMatrix, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Precision,
-    ResolvedDtype, TensorInfo, TensorKind, TokenBatch, Tokenizer, Weights, best_device, calibrate, hessians, load_model,
-    load_model_and_tokenizer, resolve_dtype, threads,
+    Device, Engine, Fold, Hub, ImportanceMatrix, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Precision,
+    ResolvedDtype, TensorInfo, TensorKind, TokenBatch, Tokenizer, Weights, best_device, calibrate, hessians,
+    load_model, load_model_and_tokenizer, resolve_dtype, threads,
 };
 pub use crate::quant::{
-    Calibration, CalibrationMethod, E2M1, FourBit, FourBitOptions, GgufType, Granularity, Head, Hessians, INT4, Int8Rows,
-    QuantizationConfig, QuantizationMethod, Quantized4Bit, Rounding, round_to_codebook,
+    Calibration, CalibrationMethod, E2M1, FourBit, FourBitOptions, GgufType, Granularity, Head, Hessians, INT4,
+    Int8Rows, QuantizationConfig, QuantizationMethod, Quantized4Bit, Rounding, round_to_codebook,
 };
 pub use crate::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Summary, Table, Timeline, TradeOff};
 pub use crate::source::{embedded_facts, held_out_text};

@@ -11,7 +11,8 @@ use quantlab::generate::{GenerateOptions, generate, generate_streaming};
 use quantlab::interrupt;
 use quantlab::measure::{Metrics, PerplexityOptions, TimingOptions, compare_quality, perplexity, repeat};
 use quantlab::model::{
-    Device, Engine, ImportanceMatrix, LoadOptions, Loaded, calibrate, hessians, load_model, load_model_and_tokenizer,
+    Device, Engine, Fold, ImportanceMatrix, LoadOptions, Loaded, calibrate, hessians, load_model,
+    load_model_and_tokenizer,
 };
 use quantlab::quant::{CalibrationMethod, GgufType, Granularity, QuantizationConfig};
 
@@ -57,7 +58,7 @@ fn in_a_cell() {
         load_model(&[tiny_id()], &LoadOptions { quantization: Some(quantization), ..LoadOptions::default() }).map(drop)
     };
     let of_layers = hessians(&loaded, &[text]).unwrap();
-    let work: [(&str, &dyn Fn() -> Result<()>); 16] = [
+    let work: [(&str, &dyn Fn() -> Result<()>); 18] = [
         ("a loop of one's own", &interrupt::check),
         ("generating", &|| continued(&loaded)),
         ("generating on candle", &|| continued(&others[0])),
@@ -68,6 +69,8 @@ fn in_a_cell() {
         ("comparing", &|| compare_quality(&loaded, &others[1], &[text]).map(drop)),
         ("calibrating", &|| calibrate(&loaded, &[text], CalibrationMethod::AbsMax, Granularity::PerTensor).map(drop)),
         ("finding Hessians", &|| hessians(&loaded, &[text]).map(drop)),
+        ("finding scales for SmoothQuant", &|| Fold::smooth_quant(&loaded, &[text], 0.5).map(drop)),
+        ("finding scales for AWQ", &|| Fold::awq(&loaded, &[text], 32).map(drop)),
         ("loading and quantizing", &|| quantized(QuantizationConfig::nf4())),
         ("loading and quantizing by GPTQ", &|| quantized(QuantizationConfig::gptq(of_layers.clone(), 32))),
         ("loading a second candidate", &|| {

@@ -120,7 +120,11 @@ fn check_unquantized(loaded: &Loaded) -> Result<()> {
 ///
 /// # Errors
 /// As [`calibrate`]; what `observer` reports.
-pub(super) fn observe_prompts(loaded: &Loaded, prompts: &[impl AsRef<str>], observer: &InputObserver<'_>) -> Result<()> {
+pub(super) fn observe_prompts(
+    loaded: &Loaded,
+    prompts: &[impl AsRef<str>],
+    observer: &InputObserver<'_>,
+) -> Result<()> {
     check_unquantized(loaded)?;
     if prompts.is_empty() {
         return Err(Error::input("there are no prompts to calibrate with")

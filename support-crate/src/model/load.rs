@@ -4,7 +4,7 @@ use super::decoder::Decoder;
 use super::families::{self, FamilyConfig, FamilyModel};
 use super::library::{Candle, Torch};
 use super::{
-    CausalLm, DecoderConfig, Device, Engine, Precision, ResolvedDtype, Tokenizer, Weights, kernels, resolve_dtype,
+    CausalLm, DecoderConfig, Device, Engine, Fold, Precision, ResolvedDtype, Tokenizer, Weights, kernels, resolve_dtype,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::quant::QuantizationConfig;
@@ -27,6 +27,8 @@ pub struct Loaded {
     pub unused_tensors: Vec<String>,
     /// How the layers are quantized, if they are.
     pub quantization: Option<QuantizationConfig>,
+    /// What was folded into the weights, if anything was.
+    pub fold: Option<Fold>,
     /// Where it was loaded from, if both halves came from one place.
     pub files: Option<ModelFiles>,
 }
@@ -42,6 +44,8 @@ pub struct LoadOptions {
     pub engine: Option<Engine>,
     /// Quantizes the layers while they are loaded; a checkpoint that is quantized says so itself.
     pub quantization: Option<QuantizationConfig>,
+    /// Changes the weights before they are quantized, and not what the model computes. Those of a GGUF file are restored.
+    pub fold: Option<Fold>,
     /// Whether weights that are NaN or infinite are an error. Looking at every weight costs little.
     pub check_finite: bool,
     /// Restores the weights of a GGUF file to `precision`. Otherwise the kernels multiply them as the file has them, with
@@ -146,6 +150,9 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
     if !restored_from.is_empty() {
         dtype_label += &format!(", restored from {}", restored_from.join(" and "));
     }
+    if let Some(fold) = &options.fold {
+        dtype_label += &format!(", folded: {fold}");
+    }
     Ok(Loaded {
         model,
         tokenizer,
@@ -154,6 +161,7 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
         skipped: Vec::new(),
         unused_tensors,
         quantization,
+        fold: options.fold.clone(),
         files: Some(files.clone()),
     })
 }
@@ -161,7 +169,7 @@ fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Res
 /// A model's files, and the options that its id asks for.
 fn resolve(model_id: &str, options: &LoadOptions) -> Result<(ModelFiles, LoadOptions)> {
     let id: ModelId = model_id.parse()?;
-    let dequantize = options.dequantize || id == ModelId::Smollm2Float32;
+    let dequantize = options.dequantize || options.fold.is_some() || id == ModelId::Smollm2Float32;
     Ok((id.resolve()?, LoadOptions { dequantize, ..options.clone() }))
 }
 
@@ -231,6 +239,10 @@ fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &Lo
         }
         Config::Decoder(config) => *config,
     };
+    let (config, weights) = match &options.fold {
+        Some(fold) => fold.apply(config, weights)?,
+        None => (config, weights),
+    };
     let quantization = match (config.quantization.clone(), &options.quantization) {
         (Some(_), Some(_)) => {
             return Err(Error::input("the checkpoint is already quantized").hint("load it without `quantization`"));
@@ -287,6 +299,7 @@ impl Loaded {
             skipped: Vec::new(),
             unused_tensors: Vec::new(),
             quantization: None,
+            fold: None,
             files: None,
         })
     }

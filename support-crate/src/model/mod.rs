@@ -3,7 +3,7 @@
 //! [`CausalLm`] is the one trait that generation and measuring know: it checks what a caller passes, once for every
 //! [`Engine`], whose models implement `EngineModel`. `decoder` describes GPT-2 and the Llama family, once; two folders
 //! compute what it describes: `kernels`, this library's own engine, and `library`, the engines that are candle and
-//! libtorch. `quantized` holds a layer of each quantized format, for all engines.
+//! libtorch. `quantized` holds a layer of each quantized format, for all engines; `fold` changes weights before that.
 
 mod architecture;
 mod batch;
@@ -16,6 +16,7 @@ mod device;
 mod engine;
 mod engine_model;
 mod families;
+mod fold;
 mod hub;
 mod importance;
 mod kernels;
@@ -44,6 +45,7 @@ pub use causal_lm::CausalLm;
 pub use config::{Activation, Biases, DecoderConfig, LayerAttention, NormKind, Positions, Rotation, SoftCaps};
 pub use device::{Device, best_device};
 pub use engine::Engine;
+pub use fold::Fold;
 pub use hub::{Hub, ModelHub};
 pub use importance::ImportanceMatrix;
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::Loaded;
 use super::causal_lm::Seal;
+use super::{Fold, Loaded};
 use crate::error::{Context, Error, Result};
 use crate::quant::{Checkpoint, Head};
 use crate::source::{CONFIG, ModelFile, ModelFiles, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
@@ -19,9 +19,9 @@ impl Loaded {
     ///
     /// `model.safetensors` is one file whatever its size; transformers, which splits at 5 GB, reads that as well.
     /// `config.json` is the model's own with its `dtype` and `quantization_config`. A head that was tied to the
-    /// token embedding and is quantized is a matrix of its own (`tie_word_embeddings` is `false`). transformers has
-    /// no head in int8 beside layers in 4 bits and does not load such a checkpoint; beside int8 layers it computes
-    /// the head with their threshold. The tokenizer and the rest
+    /// token embedding and is quantized, or turned by [`Fold::hadamard`], is a matrix of its own (`tie_word_embeddings`
+    /// is `false`). transformers has no head in int8 beside layers in 4 bits and does not load such a checkpoint; beside
+    /// int8 layers it computes the head with their threshold. The tokenizer and the rest
     /// ([`OTHERS`](crate::source::OTHERS)) are copied.
     ///
     /// Takes memory for one tensor at a time; on other engines than the kernels, also for a copy of quantized weights,
@@ -87,6 +87,9 @@ impl Loaded {
         // What older versions of transformers call it.
         let dtype = if config.contains_key("torch_dtype") { "torch_dtype" } else { "dtype" };
         config.insert(dtype.to_owned(), self.model.info().dtype.to_string().into());
+        if self.fold.as_ref().is_some_and(Fold::unties_head) {
+            config.insert("tie_word_embeddings".to_owned(), false.into());
+        }
         let was_quantized = config.get("quantization_config").is_some_and(|value| !value.is_null());
         let by_bitsandbytes = was_quantized && Checkpoint::read(&config["quantization_config"])?.is_none();
         if self.quantization.is_none() {

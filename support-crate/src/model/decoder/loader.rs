@@ -59,8 +59,7 @@ impl<'a, S: Store> Loader<'a, S> {
         compute_dtype: Precision,
     ) -> Self {
         let names = Names::of(config.architecture);
-        let first = format!("{}{}.weight", names.prefix, names.token_embedding);
-        let prefix = if weights.contains(&first) { names.prefix } else { "" };
+        let prefix = names.prefix_in(weights);
         Self {
             config,
             weights,

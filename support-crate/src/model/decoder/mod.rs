@@ -23,8 +23,7 @@ use super::{
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
 use loader::Loader;
-pub(super) use names::HEAD;
-use names::Names;
+pub(super) use names::{HEAD, Names};
 pub(super) use store::Store;
 
 /// A decoder with its weights where an engine keeps them.

@@ -1,9 +1,9 @@
 //! What each family calls its tensors.
 
-use crate::model::Architecture;
+use crate::model::{Architecture, Weights};
 
 /// The names of a family's tensors, as transformers has them. Each stands before `.weight` and `.bias`.
-pub(super) struct Names {
+pub(in crate::model) struct Names {
     /// What precedes all names but the head's in most checkpoints; some are saved without the head around the model.
     pub prefix: &'static str,
     pub token_embedding: &'static str,
@@ -43,6 +43,12 @@ impl Names {
             // A `DecoderConfig` is otherwise of a family with Llama's names.
             _ => &LLAMA,
         }
+    }
+
+    /// What precedes the tensors' names in these files.
+    pub fn prefix_in(&self, weights: &Weights) -> &'static str {
+        let first = format!("{}{}.weight", self.prefix, self.token_embedding);
+        if weights.contains(&first) { self.prefix } else { "" }
     }
 }
 

@@ -61,7 +61,7 @@ pub struct FamilyCache {
 /// The config of a model that candle-transformers is to compute; none if this library's own decoder is.
 ///
 /// On the engine that has the same tensors, candle-transformers computes the decoder's families too, unless they are
-/// quantized or their config is one that it computes differently from transformers.
+/// quantized, something is folded into them, or their config is one that it computes differently from transformers.
 ///
 /// # Errors
 /// A file that cannot be read; a family that only candle-transformers knows, on another engine or quantized, or
@@ -72,7 +72,8 @@ pub(super) fn choose(file: &ModelFile, dtype: Precision, options: &LoadOptions) 
     let architecture = family.architecture;
     let exact = dtype == Precision::Float32 || family.exact_positions_in_half;
     if Architecture::DECODERS.contains(&architecture) {
-        let is_candidate = exact && options.engine == Some(Engine::Candle) && options.quantization.is_none();
+        let is_changed = options.quantization.is_some() || options.fold.is_some();
+        let is_candidate = exact && options.engine == Some(Engine::Candle) && !is_changed;
         let config = if is_candidate { FamilyConfig::new(family, keys).ok() } else { None };
         return Ok(config.filter(FamilyConfig::has_whole_context));
     }
@@ -88,6 +89,12 @@ pub(super) fn choose(file: &ModelFile, dtype: Precision, options: &LoadOptions) 
             "load it without `quantization`, or use one of type {}",
             Architecture::list(&Architecture::DECODERS)
         )));
+    }
+    if options.fold.is_some() {
+        return Err(Error::input(format!(
+            "nothing can be folded into models of type {architecture}: candle-transformers computes them"
+        ))
+        .hint("load it without `fold`, or use a model of the own decoder, such as llama or qwen3"));
     }
     if !exact {
         return Err(Error::input(format!(

@@ -19,11 +19,13 @@ use std::ops::Range;
 use crate::buffer::{Buffer, Mapped, Plain, Pooled};
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::model::fold::{Change, Changed};
 use crate::source::{GgmlType, ModelFile, WeightSource};
 
 pub(in crate::model) use convert::Wanted;
 pub(in crate::model) use gguf::{BlockRows, name_in_gguf, row_in_transformers};
 use packed::{Outcome, Packing};
+pub(in crate::model) use random::split_mix;
 use tensor_file::TensorFile;
 pub(in crate::model) use write::{StateTensor, write};
 
@@ -36,6 +38,8 @@ pub struct Weights {
     check_finite: bool,
     packing: Option<Packing>,
     outcome: RefCell<Outcome>,
+    /// Tensors that are changed while they are read.
+    changed: HashMap<String, Changed>,
 }
 
 /// A tensor of a model that has not been read yet.
@@ -98,7 +102,20 @@ impl Weights {
             check_finite,
             packing: None,
             outcome: RefCell::default(),
+            changed: HashMap::new(),
         })
+    }
+
+    /// Changes a tensor, whenever it is read from now on, after what has been done to it already.
+    pub(in crate::model) fn change(&mut self, name: &str, change: Change) {
+        self.changed.entry(name.to_owned()).or_default().changes.push(change);
+    }
+
+    /// Makes a tensor `to` of another one as that is now, whether or not there is one of that name.
+    pub(in crate::model) fn copy(&mut self, name: &str, to: &str) {
+        let mut copy = self.changed.get(name).cloned().unwrap_or_default();
+        copy.from.get_or_insert_with(|| name.to_owned());
+        self.changed.insert(to.to_owned(), copy);
     }
 
     /// The names of the formats that numbers were rounded to in the files, and are restored from.
@@ -231,7 +248,7 @@ impl UnreadTensor<'_> {
     /// The numbers in place in the mapped file, if they are stored there in the wanted format.
     fn mapped<T: Wanted>(&self) -> Result<Option<Mapped<T>>> {
         let Origin::Files { .. } = self.weights.origin else { return Ok(None) };
-        if self.weights.is_packed(self.name) {
+        if self.weights.is_packed(self.name) || self.weights.changed.contains_key(self.name) {
             return Ok(None);
         }
         self.weights.file_with(self.name)?.mapped(self.name, &self.shape_in_files(), self.transposed)
@@ -256,6 +273,29 @@ impl UnreadTensor<'_> {
     }
 
     fn read_from<T: Wanted>(&self, start: usize, numbers: &mut [T]) -> Result<()> {
+        let Some(changed) = self.weights.changed.get(self.name) else { return self.read_original(start, numbers) };
+        let width: usize = self.shape[1..].iter().product();
+        let all = changed.mixes_rows();
+        let (first, len) = if all { (0, self.shape[0] * width) } else { (start / width, numbers.len()) };
+        let mut wide = vec![0.0_f32; len];
+        self.original(changed).read_original(first * width, &mut wide)?;
+        changed.apply(&mut wide, first, width);
+        if !convert::all_finite(&wide) {
+            return Err(Error::format(format!("tensor `{}` holds a NaN or an infinity after folding", self.name))
+                .hint("are its numbers finite in the files? Load the model with `check_finite` and without `fold`"));
+        }
+        let wanted = &wide[start - first * width..];
+        numbers.iter_mut().zip(wanted).for_each(|(number, &wide)| *number = T::from_f32(wide));
+        Ok(())
+    }
+
+    /// The tensor that a changed one is made from.
+    fn original<'b>(&'b self, changed: &'b Changed) -> UnreadTensor<'b> {
+        UnreadTensor { name: changed.from.as_deref().unwrap_or(self.name), ..*self }
+    }
+
+    /// Reads what the files have.
+    fn read_original<T: Wanted>(&self, start: usize, numbers: &mut [T]) -> Result<()> {
         let Self { weights, name, transposed, .. } = *self;
         if let Origin::Random { seed } = weights.origin {
             interrupt::check()?;
@@ -276,10 +316,11 @@ impl UnreadTensor<'_> {
     /// No tensor of that name, or another shape.
     pub fn check(&self) -> Result<()> {
         let Origin::Files { .. } = self.weights.origin else { return Ok(()) };
-        if let (true, &[n, k]) = (self.weights.is_packed(self.name), self.shape) {
-            return self.weights.layer(self.name, [n, k]).map(drop);
+        let name = self.weights.changed.get(self.name).map_or(self.name, |changed| self.original(changed).name);
+        if let (true, &[n, k]) = (self.weights.is_packed(name), self.shape) {
+            return self.weights.layer(name, [n, k]).map(drop);
         }
-        self.weights.check(self.name, &self.shape_in_files())
+        self.weights.check(name, &self.shape_in_files())
     }
 
     fn shape_in_files(&self) -> Vec<usize> {

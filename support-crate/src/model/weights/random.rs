@@ -38,7 +38,7 @@ pub(super) fn fill<W: Wanted>(seed: u64, name: &str, start: usize, out: &mut [W]
 /// The number at `index` of a sequence.
 ///
 /// Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
-fn split_mix(seed: u64, index: u64) -> u64 {
+pub(in crate::model) fn split_mix(seed: u64, index: u64) -> u64 {
     let mut bits = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
