@@ -29,6 +29,20 @@ use site::Site;
 /// The model computes the same logits, up to rounding; but its layers' inputs, or its weights, have other outliers, so
 /// that it loses less when it is quantized (or, with [`outliers`](Self::outliers), more).
 ///
+/// Which one helps depends on what is quantized. The mean KL divergence of SmolLM2-135M-Instruct (`smollm2:float32`) from
+/// itself in full precision, in nats, on 14,000 bytes of the held-out text; prompts from another part of it, 7147 tokens:
+///
+/// | fold | static int8 | int4 in groups of 32 | of 64 |
+/// | --- | --- | --- | --- |
+/// | none | 0.801 ± 0.012 | 0.227 ± 0.004 | 0.269 ± 0.005 |
+/// | Hadamard rotation | 0.667 ± 0.011 | 0.393 ± 0.007 | 0.540 ± 0.009 |
+/// | SmoothQuant, alpha 0.5 | 0.230 ± 0.005 | | |
+/// | SmoothQuant, alpha 0.85 | 0.036 ± 0.001 | | |
+/// | Hadamard rotation, then SmoothQuant, alpha 0.5 | 0.065 ± 0.001 | | |
+/// | AWQ | | 0.092 ± 0.002 | 0.126 ± 0.003 |
+///
+/// (Inputs are quantized per tensor, by absolute maxima. These weights were rounded to 4 bits before, in Q4_1.)
+///
 /// ```
 /// use quantlab::model::{Fold, LoadOptions, load_model};
 /// use quantlab::quant::QuantizationConfig;
@@ -73,8 +87,8 @@ enum Method {
 }
 
 impl Fold {
-    /// Turns the residual stream by a random orthogonal matrix with entries of about one size: what was large in few
-    /// channels is then spread over all.
+    /// Turns the residual stream by a random orthogonal matrix that has no large entries: what was large in few channels
+    /// is then spread over all. This makes activations easier to quantize; weights alone, in small groups, may lose more.
     ///
     /// The scales of norms go into the layers that follow them; the token embedding, all inputs of attention and
     /// feed-forward parts, and the head are multiplied by the matrix, all outputs by its transpose. A head that was tied

@@ -275,8 +275,8 @@ impl UnreadTensor<'_> {
     fn read_from<T: Wanted>(&self, start: usize, numbers: &mut [T]) -> Result<()> {
         let Some(changed) = self.weights.changed.get(self.name) else { return self.read_original(start, numbers) };
         let width: usize = self.shape[1..].iter().product();
-        let all = changed.mixes_rows();
-        let (first, len) = if all { (0, self.shape[0] * width) } else { (start / width, numbers.len()) };
+        let (first, len) =
+            if changed.mixes_rows() { (0, self.shape[0] * width) } else { (start / width, numbers.len()) };
         let mut wide = vec![0.0_f32; len];
         self.original(changed).read_original(first * width, &mut wide)?;
         changed.apply(&mut wide, first, width);
