@@ -1,6 +1,8 @@
 //! What this library's own decoder can do with every family that it computes.
 
-use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, Precision, TokenBatch, calibrate, load_model};
+use quantlab::model::{
+    Engine, Fold, LoadOptions, Loaded, LogitPositions, Precision, TokenBatch, calibrate, load_model,
+};
 use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
 
 use crate::cases::{known, load};
@@ -75,6 +77,33 @@ fn calibration_sees_every_layer() {
         let model = quantized(&case, Engine::Kernels, QuantizationConfig::static_int8(calibration));
         let found = logits(&model, &TokenBatch::new(&case.ids("input_ids")).unwrap());
         assert!(found.iter().all(|logit| logit.is_finite()), "{}", model.summary());
+    }
+}
+
+/// What a fold leaves as it is, wherever a family has its norms, its values and its gates.
+#[test]
+fn folds_keep_the_function_or_are_refused() {
+    let prompts = ["the quick brown fox", "once upon a time"];
+    for case in known() {
+        let plain = load(&case, Engine::Kernels, Precision::Float32);
+        let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
+        let expected = logits(&plain, &tokens);
+        let folds = [
+            Fold::hadamard(3),
+            Fold::outliers(2, 30.0, 1).unwrap(),
+            Fold::smooth_quant(&plain, &prompts, 0.5).unwrap(),
+        ];
+        for fold in folds {
+            let options = LoadOptions { fold: Some(fold.clone()), ..LoadOptions::default() };
+            let loaded = load_model(&[case.folder.to_str().unwrap()], &options);
+            if case.name.starts_with("gemma") {
+                let error = loaded.unwrap_err().to_string();
+                assert!(error.contains("nothing can be folded into models of type gemma"), "{error}");
+                continue;
+            }
+            let distance = distance(&logits(&loaded.unwrap(), &tokens), &expected);
+            assert!(distance > 0.0 && distance < 1e-3, "{}, {fold}: {distance}", case.name);
+        }
     }
 }
 

@@ -49,18 +49,16 @@ struct Pass<'a> {
     step: &'a Step<'a>,
     scope: ThreadScope,
     observer: Option<&'a InputObserver<'a>>,
-    /// For each rotation and token, the cosines and then the sines of the position's angles: (M, R) each.
-    rotations: Vec<Scratch<f32>>,
+    /// For each rotation of the model and each token, the cosines and then the sines of the position's angles, R numbers.
+    rotations: Option<Scratch<f32>>,
 }
 
 impl<'a> Pass<'a> {
     fn new(model: &'a Decoder<Kernels>, step: &'a Step<'a>, observer: Option<&'a InputObserver<'a>>) -> Self {
         let scope = thread_scope();
         let rotations = match &model.config.positions {
-            Positions::Learned => Vec::new(),
-            Positions::Rotary { rotations } => {
-                rotations.iter().map(|rotation| turned(&scope, rotation, step.position_ids)).collect()
-            }
+            Positions::Learned => None,
+            Positions::Rotary { rotations } => Some(turned(&scope, rotations, step.position_ids)),
         };
         Self { model, step, scope, observer, rotations }
     }
@@ -125,7 +123,7 @@ impl<'a> Pass<'a> {
         if let Some(norms) = &block.qk_norms {
             self.norm_heads(norms, width, &mut qkv);
         }
-        if let Some(rotation) = rotation.and_then(|rotation| self.rotations.get(rotation)) {
+        if let Some(rotation) = rotation {
             self.rotate(rotation, width, &mut qkv);
         }
         cache.append(layer, step, &qkv, width, heads * d);
@@ -269,32 +267,34 @@ impl<'a> Pass<'a> {
         });
     }
 
-    /// Turns queries and keys, which begin each row of `qkv`, by their positions.
-    fn rotate(&self, rotations: &[f32], width: usize, qkv: &mut [f32]) {
+    /// Turns queries and keys, which begin each row of `qkv`, by their positions and one of the model's rotations.
+    fn rotate(&self, rotation: usize, width: usize, qkv: &mut [f32]) {
         let config = &self.model.config;
-        let d = config.head_dim;
-        let turned = (config.n_head + config.n_kv_head) * d;
-        let r = rotations.len() / self.step.ids.len();
-        self.scope.split_mut(qkv, width, 8 * turned, &|first, rows| {
-            for (row, of_token) in rows.chunks_exact_mut(width).zip(rotations[first * r..].chunks_exact(r)) {
+        let (Positions::Rotary { rotations }, Some(turned)) = (&config.positions, &self.rotations) else { return };
+        let (rows, r) = (self.step.ids.len(), 2 * rotations[rotation].frequencies.len());
+        let of_tokens = &turned[rotation * rows * r..(rotation + 1) * rows * r];
+        let (d, heads) = (config.head_dim, config.n_head + config.n_kv_head);
+        self.scope.split_mut(qkv, width, 8 * heads * d, &|first, rows| {
+            for (row, of_token) in rows.chunks_exact_mut(width).zip(of_tokens[first * r..].chunks_exact(r)) {
                 let (cos, sin) = of_token.split_at(r / 2);
-                row[..turned].chunks_exact_mut(d).for_each(|head| cpu::rotate(&mut head[..r], cos, sin));
+                row[..heads * d].chunks_exact_mut(d).for_each(|head| cpu::rotate(&mut head[..r], cos, sin));
             }
         });
     }
 }
 
-/// See [`Pass::rotations`].
-fn turned(scope: &ThreadScope, rotation: &Rotation, positions: &[u32]) -> Scratch<f32> {
-    let Rotation { frequencies, factor } = rotation;
-    let half = frequencies.len();
-    let mut turned = Scratch::uninit(positions.len() * 2 * half);
+/// See [`Pass::rotations`]. All rotations of a model are of as many numbers.
+fn turned(scope: &ThreadScope, rotations: &[Rotation], positions: &[u32]) -> Scratch<f32> {
+    let half = rotations[0].frequencies.len();
+    let mut turned = Scratch::uninit(rotations.len() * positions.len() * 2 * half);
     scope.split_mut(&mut turned, 2 * half, 64 * half, &|first, rows| {
-        for (row, &position) in rows.chunks_exact_mut(2 * half).zip(&positions[first..]) {
+        for (index, row) in (first..).zip(rows.chunks_exact_mut(2 * half)) {
+            let Rotation { frequencies, factor } = &rotations[index / positions.len()];
+            let position = positions[index % positions.len()] as f32;
             let (cos, sin) = row.split_at_mut(half);
             for ((cos, sin), frequency) in cos.iter_mut().zip(sin).zip(frequencies) {
-                (*sin, *cos) = (position as f32 * frequency).sin_cos();
-                (*sin, *cos) = (factor * *sin, factor * *cos);
+                let (of_sin, of_cos) = (position * frequency).sin_cos();
+                (*sin, *cos) = (factor * of_sin, factor * of_cos);
             }
         }
     });
