@@ -1,0 +1,185 @@
+//! What each format costs in quality: the KL divergence of a model's predictions from those in full precision.
+//!
+//! ```sh
+//! cargo lab exec cargo bench -p quantlab --bench quality -- [MODEL] [--plot FILE.png] [--json FILE.json]
+//! ```
+//!
+//! The model is `smollm2:float32` unless another one is named. Calibration reads the first half of the text that ships
+//! with the library, and the second half is what all formats are measured on.
+
+use std::path::{Path, PathBuf};
+
+use quantlab::error::{Error, Result};
+use quantlab::measure::{QualityComparison, compare_quality};
+use quantlab::model::{Fold, ImportanceMatrix, LoadOptions, Loaded, calibrate, hessians, load_model};
+use quantlab::quant::{CalibrationMethod, GgufType, GptqOptions, Granularity, Hessians, QuantizationConfig, Rounding};
+use quantlab::report::{BarPlot, Estimate, Table};
+use quantlab::source::held_out_text;
+use serde_json::json;
+
+/// Characters of a text, which are far fewer tokens than a model reads at once.
+const LENGTH: usize = 2500;
+/// Texts to calibrate with, and to measure on.
+const CALIBRATED: usize = 16;
+const MEASURED: usize = 4;
+/// Weights that share a scale, which divide the widths of SmolLM2's layers (576 and 1536).
+const GROUP: usize = 64;
+
+/// What the command line says.
+struct Arguments {
+    model: String,
+    plot: Option<PathBuf>,
+    json: Option<PathBuf>,
+}
+
+/// A format to be measured.
+enum Way {
+    Quantized {
+        fold: Option<Fold>,
+        config: QuantizationConfig,
+    },
+    /// Static int8, calibrated with what has been folded in.
+    Static(Option<Fold>),
+    Gguf(GgufType, bool),
+}
+
+struct Row {
+    name: String,
+    mib: f64,
+    quality: QualityComparison,
+}
+
+fn main() -> Result<()> {
+    let Some(Arguments { model, plot, json }) = arguments()? else { return Ok(()) };
+    let full = load_model(&[&model], &LoadOptions::default())?;
+    let (start, end) = held_out_text().split_at(held_out_text().len() / 2);
+    let (calibration, measured) = (texts(start, CALIBRATED), texts(end, MEASURED));
+    println!("{}: calibrated on {CALIBRATED}, measured on {MEASURED} texts of {LENGTH} characters", full.summary());
+    let folder = tempfile::tempdir()?;
+    let mut rows = Vec::new();
+    for (name, way) in ways(&full, &calibration)? {
+        match load(&full, &model, &way, &calibration, folder.path()) {
+            Ok(other) => {
+                let info = other.model.info();
+                let mib = (info.parameter_bytes + info.quant_state_bytes) as f64 / f64::from(1 << 20);
+                let quality = compare_quality(&full, &other, &measured)?;
+                println!("{name}: KL {} nats, {mib:.0} MiB", quality.kl_divergence);
+                rows.push(Row { name, mib, quality });
+            }
+            Err(error) => println!("{name}: left out: {error}"),
+        }
+    }
+    rows.sort_by(|a, b| a.quality.kl_divergence.value.total_cmp(&b.quality.kl_divergence.value));
+    println!("{}", table(&rows, &model).checked()?);
+    if let Some(path) = plot {
+        draw(&rows, &model, &path)?;
+    }
+    if let Some(path) = json {
+        let rows: Vec<_> =
+            rows.iter().map(|row| json!({"format": row.name, "mib": row.mib, "quality": row.quality})).collect();
+        std::fs::write(path, serde_json::to_vec_pretty(&json!({"model": model, "rows": rows}))?)?;
+    }
+    Ok(())
+}
+
+fn arguments() -> Result<Option<Arguments>> {
+    let mut arguments = Arguments { model: "smollm2:float32".to_owned(), plot: None, json: None };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut path = || words.next().map(PathBuf::from).ok_or_else(|| Error::input(format!("{word} needs a file")));
+        match word.as_str() {
+            "--plot" => arguments.plot = Some(path()?),
+            "--json" => arguments.json = Some(path()?),
+            // Cargo's own.
+            "--bench" => {}
+            "--help" => {
+                println!("[MODEL] [--plot FILE.png] [--json FILE.json]");
+                return Ok(None);
+            }
+            model => arguments.model = model.to_owned(),
+        }
+    }
+    Ok(Some(arguments))
+}
+
+fn texts(text: &str, count: usize) -> Vec<String> {
+    let characters: Vec<char> = text.chars().collect();
+    characters.chunks(LENGTH).take(count).map(|some| some.iter().collect()).collect()
+}
+
+/// Every format, by its name.
+fn ways(full: &Loaded, calibration: &[String]) -> Result<Vec<(String, Way)>> {
+    let hessians = hessians(full, calibration)?;
+    let plain = |config| Way::Quantized { fold: None, config };
+    let smooth = Fold::smooth_quant(full, calibration, 0.85)?;
+    let mut ways = vec![
+        ("nf4".to_owned(), plain(QuantizationConfig::nf4())),
+        ("fp4".to_owned(), plain(QuantizationConfig::fp4())),
+        ("int8".to_owned(), plain(QuantizationConfig::int8())),
+        ("static int8".to_owned(), Way::Static(None)),
+        ("static int8, SmoothQuant".to_owned(), Way::Static(Some(smooth))),
+        (format!("w4a8-{GROUP}"), plain(QuantizationConfig::w4a8(GROUP))),
+    ];
+    for bits in [4, 3] {
+        for (name, rounding) in roundings(&hessians) {
+            ways.push((format!("int{bits}-{GROUP}{name}"), plain(QuantizationConfig::affine(bits, GROUP, rounding))));
+        }
+    }
+    for (name, fold) in [("AWQ", Fold::awq(full, calibration, GROUP)?), ("rotated", Fold::hadamard(1))] {
+        let config = QuantizationConfig::int4(GROUP);
+        ways.push((format!("int4-{GROUP}, {name}"), Way::Quantized { fold: Some(fold), config }));
+    }
+    for kind in [GgufType::Q8_0, GgufType::Q6K, GgufType::Q4KM, GgufType::Q4_0] {
+        ways.push((kind.to_string(), Way::Gguf(kind, false)));
+    }
+    ways.push((format!("{}, importance", GgufType::Q4KM), Way::Gguf(GgufType::Q4KM, true)));
+    Ok(ways)
+}
+
+fn roundings(hessians: &Hessians) -> [(&'static str, Rounding); 4] {
+    let gptq = GptqOptions { clipping: true, ..GptqOptions::default() };
+    [
+        ("", Rounding::Nearest),
+        (", clipping", Rounding::Clipping),
+        (", HQQ", Rounding::Hqq),
+        (", GPTQ", Rounding::Gptq(hessians.clone(), gptq)),
+    ]
+}
+
+fn load(full: &Loaded, model: &str, way: &Way, calibration: &[String], folder: &Path) -> Result<Loaded> {
+    let quantized = |fold: &Option<Fold>, config| {
+        let options = LoadOptions { fold: fold.clone(), quantization: config, ..LoadOptions::default() };
+        load_model(&[model], &options)
+    };
+    match way {
+        Way::Quantized { fold, config } => quantized(fold, Some(config.clone())),
+        Way::Static(fold) => {
+            let before = quantized(fold, None)?;
+            let scales = calibrate(&before, calibration, CalibrationMethod::AbsMax, Granularity::PerTensor)?;
+            quantized(fold, Some(QuantizationConfig::static_int8(scales)))
+        }
+        Way::Gguf(kind, with_importance) => {
+            let importance = if *with_importance { Some(ImportanceMatrix::collect(full, calibration)?) } else { None };
+            let path = folder.join(format!("{kind}-{with_importance}.gguf"));
+            full.save_gguf(&path, *kind, importance.as_ref())?;
+            load_model(&[path.to_string_lossy().as_ref()], &LoadOptions::default())
+        }
+    }
+}
+
+fn table(rows: &[Row], model: &str) -> Table {
+    Table::new(format!("What formats change in the predictions of {model}"))
+        .column("format", "", rows.iter().map(|row| row.name.as_str()))
+        .column("weights", "MiB", rows.iter().map(|row| row.mib))
+        .column("KL divergence", "nats", rows.iter().map(|row| Estimate::from(row.quality.kl_divergence)))
+        .column("same top token", "%", rows.iter().map(|row| Estimate::from(row.quality.same_top_token * 100.0)))
+}
+
+fn draw(rows: &[Row], model: &str, path: &Path) -> Result<()> {
+    let bars = rows.iter().map(|row| (row.name.clone(), Estimate::from(row.quality.kl_divergence)));
+    let plot = BarPlot::new(format!("What formats change in the predictions of {model}"))
+        .y("KL divergence from full precision", "nats")
+        .bars(bars)?
+        .intervals("95% confidence interval");
+    if path.extension().is_some_and(|extension| extension == "png") { plot.save_png(path) } else { plot.save_svg(path) }
+}
