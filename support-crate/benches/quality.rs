@@ -70,7 +70,7 @@ fn main() -> Result<()> {
         }
     }
     rows.sort_by(|a, b| a.quality.kl_divergence.value.total_cmp(&b.quality.kl_divergence.value));
-    println!("{}", table(&rows, &model).checked()?);
+    println!("{}", table(&rows, &model).checked()?.to_text());
     if let Some(path) = plot {
         draw(&rows, &model, &path)?;
     }
@@ -117,22 +117,22 @@ fn ways(full: &Loaded, calibration: &[String]) -> Result<Vec<(String, Way)>> {
         ("fp4".to_owned(), plain(QuantizationConfig::fp4())),
         ("int8".to_owned(), plain(QuantizationConfig::int8())),
         ("static int8".to_owned(), Way::Static(None)),
-        ("static int8, SmoothQuant".to_owned(), Way::Static(Some(smooth))),
+        ("SmoothQuant static int8".to_owned(), Way::Static(Some(smooth))),
         (format!("w4a8-{GROUP}"), plain(QuantizationConfig::w4a8(GROUP))),
     ];
     for bits in [4, 3] {
         for (name, rounding) in roundings(&hessians) {
-            ways.push((format!("int{bits}-{GROUP}{name}"), plain(QuantizationConfig::affine(bits, GROUP, rounding))));
+            ways.push((format!("{name}int{bits}-{GROUP}"), plain(QuantizationConfig::affine(bits, GROUP, rounding))));
         }
     }
     for (name, fold) in [("AWQ", Fold::awq(full, calibration, GROUP)?), ("rotated", Fold::hadamard(1))] {
         let config = QuantizationConfig::int4(GROUP);
-        ways.push((format!("int4-{GROUP}, {name}"), Way::Quantized { fold: Some(fold), config }));
+        ways.push((format!("{name} int4-{GROUP}"), Way::Quantized { fold: Some(fold), config }));
     }
     for kind in [GgufType::Q8_0, GgufType::Q6K, GgufType::Q4KM, GgufType::Q4_0] {
         ways.push((kind.to_string(), Way::Gguf(kind, false)));
     }
-    ways.push((format!("{}, importance", GgufType::Q4KM), Way::Gguf(GgufType::Q4KM, true)));
+    ways.push((format!("{} with importance", GgufType::Q4KM), Way::Gguf(GgufType::Q4KM, true)));
     Ok(ways)
 }
 
@@ -140,9 +140,9 @@ fn roundings(hessians: &Hessians) -> [(&'static str, Rounding); 4] {
     let gptq = GptqOptions { clipping: true, ..GptqOptions::default() };
     [
         ("", Rounding::Nearest),
-        (", clipping", Rounding::Clipping),
-        (", HQQ", Rounding::Hqq),
-        (", GPTQ", Rounding::Gptq(hessians.clone(), gptq)),
+        ("clipped ", Rounding::Clipping),
+        ("HQQ ", Rounding::Hqq),
+        ("GPTQ ", Rounding::Gptq(hessians.clone(), gptq)),
     ]
 }
 

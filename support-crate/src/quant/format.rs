@@ -117,8 +117,32 @@ impl FromStr for QuantizationConfig {
 
 #[cfg(test)]
 mod tests {
+    use quantlab_kernels::CodeBits;
+
     use super::*;
-    use crate::quant::Rounding;
+    use crate::quant::{GgmlLayout, GgufType, Rounding};
+    use crate::source::GgmlType;
+
+    /// docs/formats.md has these tables for people.
+    #[test]
+    fn the_documentation_has_these_formats() {
+        let page = std::fs::read_to_string("../docs/formats.md").unwrap();
+        let made = FORMATS.iter().map(|format| {
+            let Format { name, bits, group, config, quant_method, in_libraries } = format;
+            let from = if config.is_some() { "weights" } else { "weights and a calibration" };
+            let engines = if *in_libraries { "kernels, tch, candle" } else { "kernels" };
+            format!("| `{name}` | {bits} | {group} | {from} | {} | {engines} |", quant_method.unwrap_or("not"))
+        });
+        let blocks = GgmlType::ALL.iter().filter_map(|&kind| {
+            let bits = if matches!(GgmlLayout::of(kind)?.bits, CodeBits::Four) { 4 } else { 8 };
+            Some(format!("| {} | codes of {bits} bits |", kind.name()))
+        });
+        let rows: Vec<String> = made.chain(blocks).collect();
+        let missing: Vec<&String> = rows.iter().filter(|row| !page.contains(*row)).collect();
+        assert!(missing.is_empty(), "what docs/formats.md should say:\n{}", rows.join("\n"));
+        let types = GgufType::ALL.map(GgufType::name).join(", ");
+        assert!(page.contains(&format!("of the types {types},")), "{types}");
+    }
 
     #[test]
     fn names_are_those_of_the_configurations() {

@@ -161,10 +161,10 @@ fn every_row_of_the_table_has_its_cases() {
     }
 }
 
-/// `docs/checkpoints.md` has the table for people.
+/// `docs/formats.md` has the table for people.
 #[test]
 fn the_page_names_every_row() {
-    let page = fs::read_to_string("../docs/checkpoints.md").unwrap();
+    let page = fs::read_to_string("../docs/formats.md").unwrap();
     for format in &CHECKPOINTS {
         let (method, layout) = format.name.split_once(' ').unwrap_or((format.name, ""));
         let in_row = |line: &str| line.starts_with(&format!("| `{method}`")) && line.contains(layout);
