@@ -104,12 +104,16 @@ kernel! {
     }
 }
 
-/// `cap * tanh(x * scale / cap)`, by `tanh(u) = 1 - 2 / (1 + exp(2 u))`: the error is that of float32 beside the cap.
+/// `cap * tanh(x * scale / cap)`, by `tanh(u) = 1 - 2 / (1 + exp(2 u))`, whose error is that of float32 beside the cap; and
+/// for numbers that are small beside it, by `tanh(u) = u - u^3 / 3`.
 #[inline(always)]
 pub(crate) fn soft_cap_of<S: Simd>(x: &mut [f32], scale: f32, cap: f32) {
     let factor = 2.0 * scale / cap;
     for x in x {
-        *x = cap - 2.0 * cap / (1.0 + exp::<S>(*x * factor));
+        let twice = *x * factor;
+        let small = *x * scale * (1.0 - twice * twice / 12.0);
+        let large = cap - 2.0 * cap / (1.0 + exp::<S>(twice));
+        *x = if twice.abs() < 0.02 { small } else { large };
     }
 }
 

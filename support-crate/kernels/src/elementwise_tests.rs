@@ -51,6 +51,10 @@ fn soft_caps_are_their_formula_and_hold() {
             let mut nan = [f32::NAN];
             soft_cap_with(isa, &mut nan, cap);
             assert!(nan[0].is_nan());
+            // A cap that is far away changes next to nothing.
+            let mut small = [0.3, -2.5, 40.0];
+            soft_cap_with(isa, &mut small, cap * 1e8);
+            assert_close(&small, &[0.3, -2.5, 40.0].map(|x: f32| f64::from(x)), 1e-6);
         }
     }
 }

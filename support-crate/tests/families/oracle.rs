@@ -34,6 +34,48 @@ fn two_implementations_agree_over_the_whole_context() {
     }
 }
 
+/// A window that is longer than any text hides nothing, and takes no memory.
+#[test]
+fn windows_of_any_length() {
+    let tokens = TokenBatch::single(&(1..16).collect::<Vec<u32>>()).unwrap();
+    let logits = |loaded: &Loaded| loaded.model.forward(&tokens, None, LogitPositions::All).unwrap().values().to_vec();
+    for name in ["gemma2", "gemma3", "mistral"] {
+        for window in [64, 1 << 40, u64::MAX] {
+            let copy = copy(name);
+            copy.change_config(|config| config["sliding_window"] = json!(window));
+            let [own, candle] = [Engine::Kernels, Engine::Candle].map(|engine| copy.load_in(engine).unwrap());
+            assert!(!candle.model.padded_batches(), "{name}: this is not candle-transformers'");
+            let distance = distance(&logits(&own), &logits(&candle));
+            assert!(distance < 1e-4, "{name}, window {window}: {distance}");
+        }
+    }
+}
+
+/// As in transformers: the older name of the angles' change counts, if it says anything.
+#[test]
+fn two_names_of_a_change_of_angles() {
+    let logits = |changes: serde_json::Value, engine| {
+        let copy = copy("llama");
+        copy.change_config(|config| {
+            config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        });
+        let loaded = copy.load_in(engine).unwrap();
+        let tokens = TokenBatch::single(&(1..16).collect::<Vec<u32>>()).unwrap();
+        loaded.model.forward(&tokens, None, LogitPositions::All).unwrap().values().to_vec()
+    };
+    let linear = json!({"rope_type": null, "type": "linear", "factor": 4.0});
+    let default = json!({"rope_type": "default", "rope_theta": 500.0});
+    let scaled = [json!({"rope_scaling": linear, "rope_parameters": default}), json!({"rope_scaling": linear})];
+    let plain = [json!({"rope_scaling": {}, "rope_parameters": default}), json!({"rope_scaling": null})];
+    for same in [scaled, plain] {
+        let expected = logits(same[1].clone(), Engine::Kernels);
+        for engine in [Engine::Kernels, Engine::Candle] {
+            let distance = distance(&logits(same[0].clone(), engine), &expected);
+            assert!(distance < 1e-4, "{} on {engine}: {distance}", same[0]);
+        }
+    }
+}
+
 /// What candle-transformers would compute differently, the decoder computes on the same engine.
 #[test]
 fn a_config_that_it_does_not_compute_goes_to_the_decoder() {

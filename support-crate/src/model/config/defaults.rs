@@ -6,7 +6,8 @@ use super::Architecture;
 
 /// Adds the keys that are not there, with the values of transformers' configuration of this family.
 ///
-/// The longest text is not among them: a model whose config does not say it is not loaded.
+/// The longest text is not among them: a model whose config does not say it is not loaded. Neither are the tokens that end
+/// a text, which are those of one vocabulary: a config that names none has none.
 ///
 /// Source: `models/*/configuration_*.py` in transformers.
 pub(in crate::model) fn add_defaults(architecture: Architecture, keys: &mut Map<String, Value>) {

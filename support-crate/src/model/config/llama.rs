@@ -73,7 +73,11 @@ pub(super) fn parse(architecture: Architecture, mut keys: Map<String, Value>) ->
         None => divided(("hidden_size", keys.hidden_size), ("num_attention_heads", keys.num_attention_heads))?,
     };
     let (positions, context_len) = positions(&keys, architecture, head_dim)?;
-    let (bias, act) = (keys.attention_bias.unwrap_or(false), keys.hidden_act.as_deref().unwrap_or("silu"));
+    // Of the others, transformers ignores what the config says.
+    let has_choice = ![Architecture::Mistral, Architecture::Qwen2, Architecture::Phi3].contains(&architecture);
+    let bias = has_choice && keys.attention_bias.unwrap_or(false);
+    let mlp_bias = [Architecture::Llama, Architecture::SmolLm3].contains(&architecture);
+    let act = keys.hidden_act.as_deref().unwrap_or("silu");
     Ok(DecoderConfig {
         architecture,
         vocab_size: keys.vocab_size,
@@ -93,7 +97,7 @@ pub(super) fn parse(architecture: Architecture, mut keys: Map<String, Value>) ->
         biases: Biases {
             attention_in: bias || architecture == Architecture::Qwen2,
             attention_out: bias,
-            mlp: keys.mlp_bias.unwrap_or(false),
+            mlp: mlp_bias && keys.mlp_bias.unwrap_or(false),
         },
         query_pre_attn_scalar: keys.query_pre_attn_scalar.filter(|_| is_gemma).unwrap_or(head_dim as f64),
         scale_attn_by_inverse_layer_idx: false,
@@ -113,7 +117,8 @@ pub(super) fn parse(architecture: Architecture, mut keys: Map<String, Value>) ->
 impl Keys {
     /// Those of layers that see everything, and of those with a window.
     fn rope_parameters(&self) -> [RopeParameters; 2] {
-        let mut named = self.rope_scaling.as_ref().or(self.rope_parameters.as_ref()).cloned().unwrap_or_default();
+        let old = self.rope_scaling.as_ref().filter(|old| **old != RopeParameters::default());
+        let mut named = old.or(self.rope_parameters.as_ref()).cloned().unwrap_or_default();
         let [full, sliding] = [named.full_attention.take(), named.sliding_attention.take()];
         [full.map_or(named, |full| *full), sliding.map_or_else(RopeParameters::default, |sliding| *sliding)]
     }
@@ -160,7 +165,8 @@ fn layers(keys: &Keys, architecture: Architecture) -> Result<Vec<LayerAttention>
         Architecture::Qwen2 | Architecture::Qwen3 if switched_on => {
             by_name(&|layer| layer >= keys.max_window_layers.unwrap_or(28))?
         }
-        Architecture::SmolLm3 if switched_on => by_name(&|layer| !has_rope(layer))?,
+        // What it names has a window even if the switch is off.
+        Architecture::SmolLm3 if switched_on || keys.layer_types.is_some() => by_name(&|layer| !has_rope(layer))?,
         Architecture::Gemma2 => by_name(&|layer| layer.is_multiple_of(2))?,
         Architecture::Gemma3Text => {
             by_name(&|layer| !(layer + 1).is_multiple_of(keys.sliding_window_pattern.unwrap_or(6)))?
@@ -186,8 +192,11 @@ fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result
         return Err(Error::format(format!("{width} numbers of a head are to be rotated, which has {head_dim}")));
     }
     let mut context_len = keys.max_position_embeddings;
-    full.original_max_position_embeddings =
-        full.original_max_position_embeddings.or(keys.original_max_position_embeddings);
+    if architecture == Architecture::Phi3 {
+        // Beside the other sizes of the model, which counts before what is in there.
+        let beside = keys.original_max_position_embeddings;
+        full.original_max_position_embeddings = beside.or(full.original_max_position_embeddings);
+    }
     let mut rotations = vec![full.rotation(theta, width, context_len)?];
     if full.depends_on_length() {
         context_len = context_len.min(full.original_max_position_embeddings.unwrap_or(0.0) as usize);

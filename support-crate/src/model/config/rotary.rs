@@ -10,7 +10,7 @@ use super::Rotation;
 use crate::error::{Error, Result};
 
 /// `rope_parameters` in a config, or `rope_scaling` in an older one.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 pub(super) struct RopeParameters {
     rope_type: Option<String>,
     /// The older name; transformers writes both.
@@ -112,7 +112,7 @@ impl RopeParameters {
                 for (frequency, &factor) in frequencies.iter_mut().zip(factors) {
                     *frequency /= number("short_factor", Some(factor))?;
                 }
-                let longer = context_len as f32 / trained;
+                let longer = self.factor.unwrap_or(context_len as f32 / trained);
                 return match self.attention_factor {
                     Some(factor) => number("attention_factor", Some(factor)),
                     None if longer <= 1.0 => Ok(1.0),

@@ -84,6 +84,13 @@ fn the_llama_family_differs_in_biases_and_windows() {
     assert_eq!(rotated.iter().map(|layer| layer.rotation).collect::<Vec<_>>(), [Some(0), Some(0), Some(0), None]);
     assert!(of("qwen2", json!({})).biases.attention_in && !of("qwen2", json!({})).biases.attention_out);
     assert!(!of("mistral", json!({})).biases.attention_in);
+    let asked = |model_type| of(model_type, json!({ "attention_bias": true, "mlp_bias": true })).biases;
+    let [llama, qwen2, phi3] = ["llama", "qwen2", "phi3"].map(asked);
+    assert_eq!(llama, Biases { attention_in: true, attention_out: true, mlp: true });
+    assert_eq!(qwen2, Biases { attention_in: true, attention_out: false, mlp: false });
+    assert_eq!(phi3, Biases { attention_in: false, attention_out: false, mlp: false });
+    let named = json!({ "use_sliding_window": false, "layer_types": ["sliding_attention"] });
+    assert_eq!((windows("smollm3", named.clone()), windows("qwen3", named)), (vec![Some(4)], vec![None]));
 }
 
 #[test]
@@ -113,6 +120,28 @@ fn rotary_scaling_has_two_names_and_so_has_its_type() {
     }
     let other = json!({ "rope_type": "default" });
     assert_eq!(of(json!({ "rope_scaling": new, "rope_parameters": other })), linear, "as in transformers");
+}
+
+#[test]
+fn longer_texts_multiply_what_is_turned() {
+    let of = |changes: Value| {
+        let base = json!({
+            "model_type": "phi3", "max_position_embeddings": 4096, "original_max_position_embeddings": 256,
+            "rope_scaling": { "type": "longrope", "short_factor": [1.0, 2.0], "long_factor": [9.0, 9.0] },
+        });
+        let mut config = llama();
+        config.as_object_mut().unwrap().extend(base.as_object().unwrap().clone());
+        config["rope_scaling"].as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        let config = parsed(config, json!({})).unwrap();
+        let Positions::Rotary { mut rotations } = config.positions else { panic!("Phi-3 turns") };
+        (config.context_len, rotations.remove(0))
+    };
+    // 16 times as long; ln(16) / ln(256) is a half.
+    let rotation = |factor| Rotation { frequencies: vec![1.0, 0.005], factor };
+    assert_eq!(of(json!({})), (256, rotation(1.5_f32.sqrt())));
+    assert_eq!(of(json!({ "factor": 256.0 })), (256, rotation(2.0_f32.sqrt())));
+    assert_eq!(of(json!({ "attention_factor": 1.25 })), (256, rotation(1.25)));
+    assert_eq!(of(json!({ "original_max_position_embeddings": 512 })).0, 256, "the one beside the sizes counts");
 }
 
 fn rotary(frequencies: &[f32]) -> Positions {

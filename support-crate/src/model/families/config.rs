@@ -105,6 +105,10 @@ impl FamilyConfig {
         let mut keys = self.keys.clone();
         // This is the length of the tables of angles and, in some families, of the cache.
         keys.insert("max_position_embeddings".to_owned(), capacity.into());
+        // Gemma 3 allocates as much as its window; a longer one than the cache hides nothing.
+        if let Some(window) = keys.get("sliding_window").and_then(Value::as_u64) {
+            keys.insert("sliding_window".to_owned(), window.min(capacity as u64).into());
+        }
         (self.family.build)(keys, vb).context(|| format!("a model of type {}", self.family.architecture))
     }
 
@@ -139,7 +143,8 @@ impl FamilyConfig {
 
 /// Puts what transformers 5 calls `rope_parameters` under the older names; scaling that has no effect is left out.
 fn flatten_rope(keys: &mut Map<String, Value>) -> Result<()> {
-    let mut scaling = keys.remove("rope_scaling").filter(|value| !value.is_null());
+    let is_said = |value: &Value| !value.is_null() && value.as_object().is_none_or(|keys| !keys.is_empty());
+    let mut scaling = keys.remove("rope_scaling").filter(is_said);
     if let Some(whole @ Value::Object(_)) = keys.remove("rope_parameters") {
         // One for all layers, or one for each sort of them.
         let [full, sliding] = ["full_attention", "sliding_attention"].map(|layers| whole.get(layers));
@@ -153,7 +158,8 @@ fn flatten_rope(keys: &mut Map<String, Value>) -> Result<()> {
                 keys.insert(to.to_owned(), value.clone());
             }
         }
-        scaling = [Some(full), sliding].into_iter().flatten().find(|part| is_scaled(part)).cloned();
+        let in_parts = [Some(full), sliding].into_iter().flatten().find(|part| is_scaled(part));
+        scaling = scaling.or_else(|| in_parts.cloned());
     }
     if let Some(scaling) = scaling.filter(is_scaled) {
         let is_llama = keys.get("model_type").and_then(Value::as_str) == Some("llama");
@@ -174,7 +180,7 @@ fn flatten_rope(keys: &mut Map<String, Value>) -> Result<()> {
 }
 
 fn rope_type(scaling: &Value) -> &str {
-    scaling.get("rope_type").or_else(|| scaling.get("type")).and_then(Value::as_str).unwrap_or("default")
+    ["rope_type", "type"].into_iter().find_map(|name| scaling.get(name)?.as_str()).unwrap_or("default")
 }
 
 fn is_scaled(scaling: &Value) -> bool {

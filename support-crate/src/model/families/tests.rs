@@ -22,7 +22,7 @@ fn row(family: &Family) -> String {
     };
     let window = match family.window {
         Window::Never => "refused",
-        Window::LimitsContext => "is the longest text",
+        Window::LimitsContext => "if it hides nothing",
         Window::LimitsPrefill => "exact; beyond it token by token",
     };
     let half = if family.exact_positions_in_half { "yes" } else { "refused" };

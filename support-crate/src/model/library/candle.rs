@@ -106,8 +106,8 @@ impl Operations for Candle {
         Ok((x * y)?)
     }
 
-    fn affine(&self, x: &Tensor, factor: f64, offset: f64) -> Result<Tensor> {
-        Ok(x.affine(factor, offset)?)
+    fn scale(&self, x: &Tensor, factor: f64) -> Result<Tensor> {
+        Ok((x * factor)?)
     }
 
     fn column_range(&self, x: &Tensor, columns: Range<usize>) -> Result<Tensor> {
@@ -178,8 +178,11 @@ impl Operations for Candle {
         Ok(candle_nn::ops::layer_norm(x, scale, shift, epsilon as f32)?)
     }
 
-    fn rms_norm(&self, x: &Tensor, scale: &Tensor, epsilon: f64) -> Result<Tensor> {
-        Ok(candle_nn::ops::rms_norm(x, scale, epsilon as f32)?)
+    fn rms_norm(&self, x: &Tensor, scale: &Tensor, offset: f64, epsilon: f64) -> Result<Tensor> {
+        match offset {
+            0.0 => Ok(candle_nn::ops::rms_norm(x, scale, epsilon as f32)?),
+            _ => Ok(candle_nn::ops::rms_norm(x, &scale.affine(1.0, offset)?, epsilon as f32)?),
+        }
     }
 
     fn activate(&self, x: &Tensor, function: Activation) -> Result<Tensor> {

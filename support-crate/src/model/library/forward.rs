@@ -25,7 +25,7 @@ pub(super) fn forward<L: Operations>(
         Pass { library, config, step, masks: masks(library, config, step)?, angles: angles(library, config, step)? };
     let mut x = library.rows(&parts.token_embedding, step.ids)?; // (M, C)
     if config.embedding_scale != 1.0 {
-        x = library.affine(&x, model.embedding_scale(), 0.0)?;
+        x = library.scale(&x, model.embedding_scale())?;
     }
     if let Some(positions) = &parts.position_embedding {
         x = library.add(&x, &library.rows(positions, step.position_ids)?)?;
@@ -149,11 +149,10 @@ impl<L: Operations> Pass<'_, L> {
     fn norm(&self, norm: &Norm<L>, x: &L::Tensor) -> Result<L::Tensor> {
         match &norm.shift {
             Some(shift) => self.library.layer_norm(x, &norm.scale, shift, self.config.norm_epsilon),
-            None if self.config.norm == NormKind::RmsPlusOne => {
-                let scale = self.library.affine(&norm.scale, 1.0, 1.0)?;
-                self.library.rms_norm(x, &scale, self.config.norm_epsilon)
+            None => {
+                let offset = if self.config.norm == NormKind::RmsPlusOne { 1.0 } else { 0.0 };
+                self.library.rms_norm(x, &norm.scale, offset, self.config.norm_epsilon)
             }
-            None => self.library.rms_norm(x, &norm.scale, self.config.norm_epsilon),
         }
     }
 }

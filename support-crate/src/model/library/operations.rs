@@ -69,8 +69,7 @@ pub(in crate::model) trait Operations: Send + Sync {
     fn columns(&self, x: &Self::Tensor, indices: &Self::Tensor) -> Result<Self::Tensor>;
     fn add(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
     fn multiply(&self, x: &Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor>;
-    /// `x * factor + offset`, number by number.
-    fn affine(&self, x: &Self::Tensor, factor: f64, offset: f64) -> Result<Self::Tensor>;
+    fn scale(&self, x: &Self::Tensor, factor: f64) -> Result<Self::Tensor>;
     /// Columns of a matrix, one after the other.
     fn column_range(&self, x: &Self::Tensor, columns: Range<usize>) -> Result<Self::Tensor>;
     /// `x` (M, in), `weight` (out, in), `bias` (out) to (M, out).
@@ -94,7 +93,8 @@ pub(in crate::model) trait Operations: Send + Sync {
         shift: &Self::Tensor,
         epsilon: f64,
     ) -> Result<Self::Tensor>;
-    fn rms_norm(&self, x: &Self::Tensor, scale: &Self::Tensor, epsilon: f64) -> Result<Self::Tensor>;
+    /// By `scale + offset`.
+    fn rms_norm(&self, x: &Self::Tensor, scale: &Self::Tensor, offset: f64, epsilon: f64) -> Result<Self::Tensor>;
     fn activate(&self, x: &Self::Tensor, function: Activation) -> Result<Self::Tensor>;
     /// `count` heads of width D of each row of `x` (M, ...), the first of them at column `start`, as
     /// (B, count, T, D).

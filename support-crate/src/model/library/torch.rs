@@ -174,8 +174,8 @@ impl Operations for Torch {
         computed(|| x.0.f_mul(&y.0))
     }
 
-    fn affine(&self, x: &TorchTensor, factor: f64, offset: f64) -> Result<TorchTensor> {
-        computed(|| x.0.f_mul_scalar(factor)?.f_add_scalar(offset))
+    fn scale(&self, x: &TorchTensor, factor: f64) -> Result<TorchTensor> {
+        computed(|| x.0.f_mul_scalar(factor))
     }
 
     fn column_range(&self, x: &TorchTensor, columns: Range<usize>) -> Result<TorchTensor> {
@@ -261,12 +261,17 @@ impl Operations for Torch {
         computed(|| x.0.f_layer_norm(scale.0.size(), Some(&scale.0), Some(&shift.0), epsilon, false))
     }
 
-    fn rms_norm(&self, x: &TorchTensor, scale: &TorchTensor, epsilon: f64) -> Result<TorchTensor> {
+    fn rms_norm(&self, x: &TorchTensor, scale: &TorchTensor, offset: f64, epsilon: f64) -> Result<TorchTensor> {
         computed(|| {
             // In float32, as transformers does: the squares of half precision overflow.
             let wide = x.0.f_to_kind(Kind::Float)?;
             let mean_square = wide.f_square()?.f_mean_dim([-1_i64].as_slice(), true, Kind::Float)?;
             let normed = wide.f_mul(&mean_square.f_add_scalar(epsilon)?.f_rsqrt()?)?;
+            if offset != 0.0 {
+                // Rounded to 16 bits, scales near 1 would lose what they are stored less it for.
+                let scale = scale.0.f_to_kind(Kind::Float)?.f_add_scalar(offset)?;
+                return normed.f_mul(&scale)?.f_to_kind(self.compute);
+            }
             normed.f_to_kind(self.compute)?.f_mul(&scale.0)
         })
     }
@@ -327,14 +332,14 @@ impl Operations for Torch {
         let (scale, grouped) = (f64::from(scale), group != 1);
         computed(|| {
             if let Some(cap) = soft_cap.map(f64::from) {
-                // torch's own attention has no cap.
-                let (k, v) = (
-                    k.0.f_repeat_interleave_self_int(group, 1, None)?,
-                    v.0.f_repeat_interleave_self_int(group, 1, None)?,
-                );
-                let scores = q.0.f_matmul(&k.f_transpose(2, 3)?)?.f_mul_scalar(scale / cap)?;
-                let scores = scores.f_tanh()?.f_mul_scalar(cap)?.f_add(&mask.0)?;
-                let y = scores.f_softmax(-1, self.compute)?.f_matmul(&v)?;
+                // torch's own attention has no cap. Queries that share keys lie one after the other: (B, J, G T, D).
+                let (kv_heads, keys) = (heads / group, k.0.size()[2]);
+                let q = q.0.f_reshape([b, kv_heads, group * t, d].as_slice())?;
+                let scores = q.f_matmul(&k.0.f_transpose(2, 3)?)?.f_mul_scalar(scale / cap)?.f_tanh()?;
+                let scores = scores.f_mul_scalar(cap)?.f_reshape([b, heads, t, keys].as_slice())?.f_add(&mask.0)?;
+                let weights = scores.f_softmax(-1, self.compute)?;
+                let y = weights.f_reshape([b, kv_heads, group * t, keys].as_slice())?.f_matmul(&v.0)?;
+                let y = y.f_reshape([b, heads, t, d].as_slice())?;
                 return y.f_transpose(1, 2)?.f_reshape([b * t, heads * d].as_slice());
             }
             let y =

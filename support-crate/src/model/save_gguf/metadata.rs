@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::error::{Context, Error, Result};
 use crate::model::config::{plain_rope, token_ids};
-use crate::model::{Activation, DecoderConfig};
+use crate::model::{Activation, Architecture, DecoderConfig};
 use crate::quant::GgufType;
 use crate::source::{GgufValue, ModelFiles, vocabulary};
 
@@ -64,6 +64,9 @@ fn check(config: &DecoderConfig) -> Result<()> {
     if let Some(window) = windows.min().filter(|&window| window < config.context_len) {
         return Err(Error::input(format!("its layers attend to only {window} tokens, which a GGUF file cannot say"))
             .hint("for shorter texts, set `sliding_window` to null in config.json"));
+    }
+    if config.architecture == Architecture::Qwen3 && (config.biases.attention_in || config.biases.attention_out) {
+        return Err(Error::input("its attention has biases, which llama.cpp's Qwen3 has not"));
     }
     if config.activation != Activation::Silu {
         return Err(Error::input("its feed-forward parts are gated by another function than silu")

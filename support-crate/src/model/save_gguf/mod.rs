@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use quantlab_kernels::thread_scope;
 
 use super::causal_lm::Seal;
+use super::decoder::HEAD;
 use super::weights::{name_in_gguf, row_in_transformers};
 use super::{Architecture, DecoderConfig, ImportanceMatrix, Loaded, PlainTensor};
 use crate::error::{Context, Error, Result};
@@ -131,6 +132,8 @@ fn exports<'a>(
     kind: GgufType,
     importance: Option<&'a ImportanceMatrix>,
 ) -> Result<Vec<Export<'a>>> {
+    let head = format!("{HEAD}.weight");
+    let is_tied = tensors.iter().all(|tensor| tensor.name != head);
     let export = |tensor: PlainTensor<'a>| {
         let (block, part, end) = name_in_gguf(&tensor.name)
             .ok_or_else(|| Error::system(format!("tensor `{}` has no name in a GGUF file", tensor.name)))?;
@@ -143,7 +146,7 @@ fn exports<'a>(
             columns,
             block: block.unwrap_or(0),
             blocks: config.n_layer,
-            is_tied: config.tie_word_embeddings,
+            is_tied,
             is_70b: config.n_layer == 80 && (family == "qwen2" || config.n_head != config.n_kv_head),
             has_importance: importance.is_some(),
         };
@@ -151,7 +154,14 @@ fn exports<'a>(
         let is_turned = family == "llama" && ["attn_q", "attn_k"].contains(&part);
         let layer = tensor.name.strip_suffix(".weight").filter(|_| is_matrix);
         let importance = match (importance, layer) {
-            (Some(importance), Some(layer)) => importance.of_columns(layer, columns)?,
+            (Some(importance), Some(layer)) => {
+                let found = importance.of_columns(layer, columns)?;
+                if found.is_none() && block.is_some() {
+                    return Err(Error::input(format!("the importance has no layer `{layer}`"))
+                        .hint("collect it with the model that is saved"));
+                }
+                found
+            }
             _ => None,
         };
         let plan = TensorPlan { name, kind, shape: tensor.shape.clone() };

@@ -249,6 +249,8 @@ impl UnreadTensor<'_> {
     fn mapped<T: Wanted>(&self) -> Result<Option<Mapped<T>>> {
         let Origin::Files { .. } = self.weights.origin else { return Ok(None) };
         if self.weights.is_packed(self.name) || self.weights.changed.contains_key(self.name) {
+            // Before there is memory for as much as a config says.
+            self.check()?;
             return Ok(None);
         }
         self.weights.file_with(self.name)?.mapped(self.name, &self.shape_in_files(), self.transposed)

@@ -76,6 +76,15 @@ impl Weights {
         }
         let layer = if group.is_some() { self.layer(name, shape)? } else { None };
         let kept = layer.zip(*group).filter(|(layer, group)| layer.is_int4(*group));
+        if let Some((layer, group)) = kept.as_ref().filter(|_| self.check_finite)
+            && layer
+                .scales(*group)
+                .iter()
+                .any(|[scale, minimum]| !minimum.is_finite() || !(15.0 * scale + minimum).is_finite())
+        {
+            return Err(Error::format(format!("`{name}` holds a NaN or an infinity"))
+                .hint("the file is damaged, or its quantization went wrong; download it again or use another model"));
+        }
         let mut outcome = self.outcome.borrow_mut();
         let list = if kept.is_some() { &mut outcome.kept } else { &mut outcome.plain };
         list.push(module.to_owned());

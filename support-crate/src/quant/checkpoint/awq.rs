@@ -68,6 +68,10 @@ impl Layout for Awq {
         self.left_out.has(module)
     }
 
+    fn may_leave(&self, module: &str) -> bool {
+        self.left_out.may_have(module)
+    }
+
     fn layer(&self, _: &str, [n, k]: [usize; 2], parts: &dyn Parts) -> Result<PackedLayer> {
         if !n.is_multiple_of(8) {
             return Err(Error::format(format!("{n} outputs of 4 bits do not fill words of 32")));

@@ -30,6 +30,8 @@ pub(crate) const METHOD: &str = "compressed-tensors";
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CompressedTensors {
     schemes: Vec<Scheme>,
+    /// Layers that a group without weights leaves as they are.
+    left: Vec<Target>,
     ignore: Vec<Target>,
 }
 
@@ -130,23 +132,30 @@ impl CompressedTensors {
                     .hint("use a checkpoint that is quantized only"));
             }
         }
-        let mut schemes = Vec::new();
+        let (mut schemes, mut left) = (Vec::new(), Vec::new());
         for (name, group) in keys.config_groups {
-            let Some(weights) = group.weights else { continue };
+            let Some(weights) = group.weights else {
+                left.extend(group.targets.iter().map(|target| Target::new(target)).collect::<Result<Vec<_>>>()?);
+                continue;
+            };
             let format = group.format.or_else(|| keys.format.clone()).unwrap_or_default();
             let targets = group.targets.iter().map(|target| Target::new(target)).collect::<Result<_>>()?;
             let inputs = group.input_activations.is_some_and(|inputs| !inputs.is_null());
             schemes.push(scheme(&format, weights, targets, inputs).context(|| format!("`{name}`"))?);
         }
         let ignore = keys.ignore.into_iter().flatten().map(|name| Target::new(&name)).collect::<Result<_>>()?;
-        Ok(Self { schemes, ignore })
+        Ok(Self { schemes, left, ignore })
     }
 
     fn scheme(&self, module: &str) -> Option<&Scheme> {
         if self.ignore.iter().any(|ignored| ignored.means(module)) {
             return None;
         }
-        self.schemes.iter().find(|scheme| scheme.targets.iter().any(|target| target.means(module)))
+        // As `match_targets`: a name counts before a pattern, and a pattern before the class.
+        let rank = |targets: &[Target]| targets.iter().filter_map(|target| target.rank(module)).min();
+        let best = self.schemes.iter().filter_map(|scheme| Some((rank(&scheme.targets)?, scheme)));
+        let (found, scheme) = best.min_by_key(|(rank, _)| *rank)?;
+        rank(&self.left).is_none_or(|left| found <= left).then_some(scheme)
     }
 }
 
@@ -171,9 +180,12 @@ fn scheme(format: &str, weights: Weights, targets: Vec<Target>, inputs: bool) ->
         return Err(Error::format(format!("weights of {bits} bits of type {kind:?}{zeros} are not read"))
             .hint(format!("that format has {known:?} bits")));
     }
+    // Nothing is one scale for the matrix, -1 one for each row.
+    let is_unsaid = weights.group_size.is_none();
     let size = weights.group_size.map(group_size).transpose()?.flatten();
     let strategy = match (weights.strategy.as_deref(), size) {
         (Some("tensor"), _) => Strategy::Tensor,
+        (None, None) if is_unsaid => Strategy::Tensor,
         (Some("channel"), _) | (None, None) => Strategy::Channel,
         (Some("group" | "tensor_group") | None, Some(size)) => Strategy::Group(size),
         (Some("block"), _) => match block_structure {

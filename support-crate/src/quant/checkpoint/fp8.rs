@@ -64,6 +64,10 @@ impl Layout for Fp8 {
         self.left_out.has(module)
     }
 
+    fn may_leave(&self, module: &str) -> bool {
+        self.left_out.may_have(module)
+    }
+
     fn layer(&self, _: &str, [n, k]: [usize; 2], parts: &dyn Parts) -> Result<PackedLayer> {
         let [rows, columns] = self.block.unwrap_or([n, k]);
         let scales = parts.get("weight_scale_inv")?;

@@ -24,8 +24,8 @@ pub(super) struct Gptq {
     bits: u32,
     group_size: Option<usize>,
     desc_act: bool,
-    /// What is added to the zero points as they are stored.
-    zero_offset: f32,
+    /// Whether zero points are stored less 1.
+    zeros_less_one: bool,
     /// The ends of the names of the layers that are quantized, if not all are.
     only: Option<Vec<String>>,
 }
@@ -54,9 +54,9 @@ impl Gptq {
             return Err(Error::format(format!("`bits` is {}", keys.bits)).hint("GPTQ has 2, 3, 4 and 8"));
         }
         let format = keys.checkpoint_format.or(keys.format).unwrap_or_else(|| METHOD.to_owned());
-        let zero_offset = match format.as_str() {
-            "gptq" if !keys.is_marlin_format => 1.0,
-            "gptq_v2" => 0.0,
+        let zeros_less_one = match format.as_str() {
+            "gptq" if !keys.is_marlin_format => true,
+            "gptq_v2" => false,
             other => {
                 let other = if keys.is_marlin_format { "marlin" } else { other };
                 return Err(Error::format(format!("`checkpoint_format` is {other:?}"))
@@ -78,7 +78,7 @@ impl Gptq {
             names.filter_map(Value::as_str).map(str::to_owned).collect()
         });
         let group_size = group_size(keys.group_size)?;
-        Ok(Self { bits: keys.bits, group_size, desc_act: keys.desc_act, zero_offset, only })
+        Ok(Self { bits: keys.bits, group_size, desc_act: keys.desc_act, zeros_less_one, only })
     }
 }
 
@@ -99,12 +99,23 @@ impl Layout for Gptq {
         let group = self.group_size.unwrap_or(k);
         let (groups, words) = (k.div_ceil(group), in_word(n) / 32);
         let bytes = parts.get("qweight")?.bytes_of(&[Dtype::I32, Dtype::U32], &[in_word(k) / 32, n])?;
-        let stored = parts.get("qzeros")?.words(&[groups, words])?;
+        let mut stored = parts.get("qzeros")?.words(&[groups, words])?;
+        // Whole words were subtracted from, so that a zero point of 0 has borrowed from the next.
+        let ones = match bits {
+            _ if !self.zeros_less_one => 0,
+            2 => 0x5555_5555,
+            4 => 0x1111_1111,
+            8 => 0x0101_0101,
+            _ => 0,
+        };
+        stored.iter_mut().for_each(|word| *word = word.wrapping_add(ones));
+        // Those of 3 bits lie across words.
+        let one_by_one = self.zeros_less_one && bits == 3;
         let mut zeros = Vec::with_capacity(groups * n);
         let mut codes = vec![0; n];
         for line in stored.chunks_exact(words) {
             from_stream(|index| line[index], bits, &mut codes);
-            zeros.extend(codes.iter().map(|&code| f32::from(code) + self.zero_offset));
+            zeros.extend(codes.iter().map(|&code| f32::from(if one_by_one { (code + 1) & 7 } else { code })));
         }
         let scales = parts.get("scales")?.floats(&[&[groups, n]])?;
         let codes = (Codes::Columns { bytes, bits, n }, Values::Whole(bits));

@@ -90,6 +90,10 @@ impl Layout for Hqq {
         self.left_out.has(module)
     }
 
+    fn may_leave(&self, module: &str) -> bool {
+        self.left_out.may_have(module)
+    }
+
     fn layer(&self, _: &str, [n, k]: [usize; 2], parts: &dyn Parts) -> Result<PackedLayer> {
         let (bits, group) = (self.bits, self.group_size);
         let settings =

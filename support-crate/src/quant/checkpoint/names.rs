@@ -33,6 +33,9 @@ const LONGEST: usize = 1 << 12;
 /// Groups in groups.
 const DEEPEST: usize = 16;
 
+/// Repetitions in repetitions, each of which takes as many steps as a name has letters.
+const DEEPEST_REPETITION: usize = 3;
+
 impl Pattern {
     /// # Errors
     /// What is not read, by the pattern.
@@ -109,7 +112,19 @@ fn repeated(node: Node, letters: &mut Letters<'_>) -> Option<Node> {
     // Whether as few or as many as can be are tried first makes no difference to whether there is a way.
     letters.next_if_eq(&'?');
     let is_free = !matches!(letters.peek(), Some('*' | '+' | '?' | '{'));
-    (is_free && least <= most && most <= LONGEST).then(|| Node::Repeated { node: Box::new(node), least, most })
+    let repeated = Node::Repeated { node: Box::new(node), least, most };
+    (is_free && least <= most && most <= LONGEST && repeated.repetitions() <= DEEPEST_REPETITION).then_some(repeated)
+}
+
+impl Node {
+    /// Repetitions in repetitions.
+    fn repetitions(&self) -> usize {
+        match self {
+            Self::Letter { .. } | Self::End => 0,
+            Self::Either(ways) => ways.iter().flatten().map(Self::repetitions).max().unwrap_or(0),
+            Self::Repeated { node, .. } => 1 + node.repetitions(),
+        }
+    }
 }
 
 /// `\d`, `\w`, or a letter that would mean something else.
@@ -150,8 +165,8 @@ fn class(letters: &mut Letters<'_>) -> Option<Node> {
     }
 }
 
-/// All places that a sequence can end at, from any of these places on. (Following all ways at once takes no longer than
-/// the name times the pattern, whatever the pattern.)
+/// All places that a sequence can end at, from any of these places on. Following all ways at once takes a step for each
+/// letter of the name, at the most, and so does a repetition.
 fn reached(sequence: &[Node], letters: &[char], places: Vec<usize>) -> Vec<usize> {
     sequence.iter().fold(places, |places, node| if places.is_empty() { places } else { after(node, letters, &places) })
 }
@@ -168,7 +183,13 @@ fn after(node: &Node, letters: &[char], places: &[usize]) -> Vec<usize> {
             let mut now = places.to_vec();
             let mut ends = if *least == 0 { now.clone() } else { Vec::new() };
             for count in 1..=*most {
-                now = after(node, letters, &now);
+                let next = distinct(after(node, letters, &now));
+                if next == now {
+                    // And so it would stay.
+                    ends.extend(next);
+                    break;
+                }
+                now = next;
                 if count >= *least {
                     now.retain(|place| !ends.contains(place));
                     ends.extend(&now);
@@ -207,9 +228,15 @@ impl Target {
 
     /// Whether it means a linear layer of this name: by its name, or by its class.
     pub fn means(&self, module: &str) -> bool {
+        self.rank(module).is_some()
+    }
+
+    /// How closely it means the layer: 0 by its name, 1 by a pattern, 2 by its class; nothing if not at all.
+    pub fn rank(&self, module: &str) -> Option<u8> {
         match self {
-            Self::Name(name) => name == module || name == "Linear",
-            Self::Pattern(pattern) => pattern.fits(module),
+            Self::Name(name) if name == module => Some(0),
+            Self::Name(name) => (name == "Linear").then_some(2),
+            Self::Pattern(pattern) => pattern.fits(module).then_some(1),
         }
     }
 }
@@ -218,7 +245,7 @@ impl Target {
 ///
 /// Source: `should_convert_module` in transformers `quantizers/quantizers_utils.py`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct LeftOut(Vec<(String, Pattern)>);
+pub(super) struct LeftOut(Vec<(String, Pattern, Pattern)>);
 
 impl LeftOut {
     /// # Errors
@@ -227,13 +254,20 @@ impl LeftOut {
         let pattern = |name: String| {
             // It ends where a part of the name does.
             let whole = Pattern::new(&format!("(?:{name})(?:$|\\.)"))?;
-            Ok((name, whole))
+            let part = Pattern::new(&name)?;
+            Ok((name, whole, part))
         };
         names.into_iter().flatten().map(pattern).collect::<Result<_>>().map(Self)
     }
 
     pub fn has(&self, module: &str) -> bool {
-        self.0.iter().any(|(name, pattern)| module.ends_with(name) || pattern.fits(module))
+        self.0.iter().any(|(name, whole, _)| module.ends_with(name) || whole.fits(module))
+    }
+
+    /// Whether a package may have left it out: transformers takes a pattern for any beginning of a name (`layers.1` for
+    /// layer 10 too), AutoAWQ a name for any part of one.
+    pub fn may_have(&self, module: &str) -> bool {
+        self.0.iter().any(|(name, _, part)| module.contains(name) || part.fits(module))
     }
 }
 
@@ -269,6 +303,11 @@ mod tests {
             assert!(Pattern::new(pattern).is_err(), "{pattern}");
         }
         assert!(Pattern::new(&"(".repeat(100_000)).is_err());
+        // What would take for ever if it were counted out.
+        for (pattern, fits) in [("((a?){4096}){4096}m", true), ("((.+)+)+q", true), ("((.*){9,}){9,}Q", false)] {
+            assert_eq!(Pattern::new(pattern).unwrap().fits(name), fits, "{pattern}");
+        }
+        assert!(Pattern::new("((((a?){4096}){4096}){4096}){4096}").is_err());
     }
 
     #[test]
@@ -284,6 +323,11 @@ mod tests {
             assert_eq!(left_out.has(module), is_left_out, "{module}");
         }
         assert!(!LeftOut::new(None).unwrap().has("lm_head"));
+        let left_out = LeftOut::new(Some(vec!["self_attn".into(), "model.layers.1".into()])).unwrap();
+        for (module, may_have) in [("model.layers.0.self_attn.q_proj", true), ("model.layers.10.mlp.up_proj", true)] {
+            assert_eq!((left_out.has(module), left_out.may_have(module)), (false, may_have), "{module}");
+        }
+        assert!(!left_out.may_have("model.layers.2.mlp.up_proj"));
     }
 
     proptest! {

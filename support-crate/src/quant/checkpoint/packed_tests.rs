@@ -81,7 +81,7 @@ fn any_layer() -> impl Strategy<Value = Layer> {
         let most = ((1_u32 << bits) - 1) as u8;
         let codes = prop::collection::vec(0..=most, N * K);
         // Version 1 of GPTQ stores none that is 0.
-        let zeros = prop::collection::vec(1..=most, N * 2);
+        let zeros = prop::collection::vec(0..=most, N * 2);
         (codes, zeros, prop::collection::vec(-2.0..2.0_f32, N * 2)).prop_map(move |(codes, zeros, scales)| Layer {
             bits,
             codes,
@@ -105,8 +105,13 @@ impl Layer {
         let bits = self.bits;
         let mut tensors = Tensors::default();
         tensors.words("qweight", [K * bits / 32, N], &stream(&transpose(&self.codes, K), N, bits, true));
-        let stored: Vec<u8> = self.zeros.iter().map(|zero| zero - (2 - version)).collect();
-        tensors.words("qzeros", [2, N * bits / 32], &stream(&transpose(&stored, 2), N, bits, false));
+        let less = |zero: &u8| if version == 1 && bits == 3 { zero.wrapping_sub(1) & 7 } else { *zero };
+        let mut stored = stream(&transpose(&self.zeros.iter().map(less).collect::<Vec<_>>(), 2), N, bits, false);
+        if version == 1 && bits != 3 {
+            let ones = (0..32).step_by(bits).map(|bit| 1_u32 << bit).sum::<u32>();
+            stored.iter_mut().for_each(|word| *word = word.wrapping_sub(ones));
+        }
+        tensors.words("qzeros", [2, N * bits / 32], &stored);
         tensors.floats("scales", [2, N], &super::super::parts::transposed(&self.scales, 2));
         let groups = self.groups.iter().flat_map(|group| group.to_le_bytes()).collect();
         tensors.0.insert("g_idx", (Dtype::I32, vec![K], groups));

@@ -156,6 +156,7 @@ impl HessianCollector {
         inputs: &[f32],
         channels: usize,
     ) -> Result<()> {
+        self.check_width(layer, channels)?;
         if let Some(last) = &mut self.pending
             && last.channels == channels
             && last.inputs == inputs
@@ -165,11 +166,24 @@ impl HessianCollector {
             return Ok(());
         }
         self.add_pending(scope)?;
+        self.check_width(layer, channels)?;
         count_rows("inputs", inputs.len(), channels)
             .and_then(|_| check_finite("input", inputs))
             .map_err(|error| error.context(layer))?;
         self.pending = Some(Pending { layers: vec![layer.to_owned()], inputs: inputs.to_vec(), channels });
         Ok(())
+    }
+
+    /// # Errors
+    /// Another number of inputs than the layer had before.
+    fn check_width(&self, layer: &str, channels: usize) -> Result<()> {
+        let before = self.shared.iter().find(|shared| shared.layers.iter().any(|other| other == layer));
+        match before.map(|shared| shared.hessian.columns()) {
+            Some(before) if before != channels => {
+                Err(Error::input(format!("{layer}: {channels} inputs for each token, but {before} before")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds what was read last to the Hessians of the layers that read it. Those that shared one until now, and of which
@@ -182,13 +196,6 @@ impl HessianCollector {
             if readers.is_empty() {
                 *sharing = others;
                 continue;
-            }
-            if hessian.columns() != channels {
-                let before = hessian.columns();
-                return Err(Error::input(format!(
-                    "{}: {channels} inputs for each token, but {before} before",
-                    readers[0]
-                )));
             }
             if !others.is_empty() {
                 apart.push(Shared { layers: others, hessian: hessian.clone() });

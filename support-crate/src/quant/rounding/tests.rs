@@ -252,5 +252,13 @@ fn what_cannot_be_made_says_so() {
     assert!(observe(&[1.0; 4], 2).contains("q_proj: 2 inputs for each token, but 3 before"));
     assert!(observe(&[f32::NAN; 3], 3).contains("q_proj: input 0 is NaN"));
     assert!(observe(&[1e30; 3], 3).contains("q_proj: the squares"));
+    // What was refused leaves nothing half done.
+    let mut collector = HessianCollector::default();
+    collector.observe("a", &[1.0, 2.0], 2).unwrap();
+    assert!(collector.observe("a", &[1.0; 3], 3).is_err());
+    collector.observe("b", &[1.0], 1).unwrap();
+    assert!(collector.observe("a", &[1.0], 1).is_err(), "the same inputs as b");
+    let found = collector.finish().unwrap();
+    assert_eq!(found.layers().collect::<Vec<_>>(), ["a", "b"]);
     assert!(HessianCollector::default().finish().unwrap_err().to_string().contains("no layer was observed"));
 }
