@@ -137,7 +137,7 @@ pub(in crate::model) fn plain_rope(architecture: Architecture, file: &ModelFile)
         Error::input(format!("a GGUF file with rotary angles scaled as `{}` is not supported", full.kind()))
             .hint("models with plain or linearly scaled angles can be written")
     })?;
-    Ok((full.rope_theta.or(keys.rope_theta).unwrap_or(10_000.0), factor))
+    Ok((full.theta(keys.rope_theta), factor))
 }
 
 /// What each layer sees, and by what its queries and keys are turned.
@@ -183,7 +183,7 @@ fn layers(keys: &Keys, architecture: Architecture) -> Result<Vec<LayerAttention>
 /// The rotations, of which Gemma 3 has a second for layers with a window, and the longest text that they are for.
 fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result<(Positions, usize)> {
     let [mut full, sliding] = keys.rope_parameters();
-    let theta = full.rope_theta.or(keys.rope_theta).unwrap_or(10_000.0);
+    let theta = full.theta(keys.rope_theta);
     let width = match full.partial_rotary_factor.or(keys.partial_rotary_factor) {
         Some(factor) if architecture == Architecture::Phi3 => (head_dim as f64 * factor) as usize,
         _ => head_dim,
@@ -202,7 +202,7 @@ fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result
         context_len = context_len.min(full.original_max_position_embeddings.unwrap_or(0.0) as usize);
     }
     if architecture == Architecture::Gemma3Text {
-        let theta = sliding.rope_theta.or(keys.rope_local_base_freq).unwrap_or(10_000.0);
+        let theta = sliding.theta(keys.rope_local_base_freq);
         rotations.push(sliding.rotation(theta, width, context_len)?);
     }
     Ok((Positions::Rotary { rotations }, context_len))

@@ -15,7 +15,7 @@ pub(super) struct RopeParameters {
     rope_type: Option<String>,
     /// The older name; transformers writes both.
     r#type: Option<String>,
-    pub rope_theta: Option<f32>,
+    rope_theta: Option<f32>,
     pub partial_rotary_factor: Option<f64>,
     factor: Option<f32>,
     low_freq_factor: Option<f32>,
@@ -29,6 +29,11 @@ pub(super) struct RopeParameters {
 }
 
 impl RopeParameters {
+    /// The base of the angles, which may be `beside` instead.
+    pub fn theta(&self, beside: Option<f32>) -> f32 {
+        self.rope_theta.or(beside).unwrap_or(10_000.0)
+    }
+
     pub fn kind(&self) -> &str {
         self.rope_type.as_deref().or(self.r#type.as_deref()).unwrap_or("default")
     }

@@ -32,13 +32,9 @@ struct Keys {
     group_size: i64,
     version: Option<String>,
     format: Option<String>,
-    #[serde(default = "yes")]
+    #[serde(default = "super::yes")]
     zero_point: bool,
     modules_to_not_convert: Option<Vec<String>>,
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl Awq {

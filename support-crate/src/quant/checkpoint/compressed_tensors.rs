@@ -96,15 +96,11 @@ struct Weights {
     num_bits: u32,
     #[serde(rename = "type")]
     kind: Option<String>,
-    #[serde(default = "yes")]
+    #[serde(default = "super::yes")]
     symmetric: bool,
     strategy: Option<String>,
     group_size: Option<i64>,
     block_structure: Option<[usize; 2]>,
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl CompressedTensors {

@@ -102,10 +102,9 @@ impl Layout for Gptq {
         let mut stored = parts.get("qzeros")?.words(&[groups, words])?;
         // Whole words were subtracted from, so that a zero point of 0 has borrowed from the next.
         let ones = match bits {
-            _ if !self.zeros_less_one => 0,
-            2 => 0x5555_5555,
-            4 => 0x1111_1111,
-            8 => 0x0101_0101,
+            2 if self.zeros_less_one => 0x5555_5555,
+            4 if self.zeros_less_one => 0x1111_1111,
+            8 if self.zeros_less_one => 0x0101_0101,
             _ => 0,
         };
         stored.iter_mut().for_each(|word| *word = word.wrapping_add(ones));

@@ -235,6 +235,11 @@ fn keys<T: DeserializeOwned>(value: &Value) -> Result<T> {
     T::deserialize(value).map_err(|cause| Error::format(cause.to_string()))
 }
 
+/// What a key is that is only written down if it is false.
+fn yes() -> bool {
+    true
+}
+
 /// A size of groups as configs have it: `None` for -1, a whole row.
 ///
 /// # Errors
