@@ -3,9 +3,9 @@
 pub use crate::error::{Error, Result};
 pub use crate::generate::{Chat, GenerateOptions, Message, PaddingSide, generate, generate_batch, generate_tokens};
 pub use crate::measure::{
-    Bandwidth, Clock, Metrics, Perplexity, PerplexityOptions, Prompt, Prompts, QualityComparison, RunInfo, Runs,
-    Statistics, Timing, TimingOptions, TokenIds, WallClock, compare_quality, measure_memory_bandwidth, perplexity,
-    prompt_of_tokens, repeat, stopwatch, time_in_turn,
+    Bandwidth, Clock, MemoryReader, Metrics, Perplexity, PerplexityOptions, Prompt, Prompts, QualityComparison,
+    RunInfo, Runs, Statistics, Timing, TimingOptions, TokenIds, WallClock, compare_quality, measure_memory_bandwidth,
+    noise_floor, perplexity, prompt_of_tokens, repeat, stopwatch, time_in_turn,
 };
 pub use crate::model::{
     Device, Engine, Fold, Hub, ImportanceMatrix, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Precision,

@@ -1,7 +1,7 @@
 //! How fast loaded models are, all of them in turn.
 
 use quantlab::error::Result;
-use quantlab::measure::{DecodeLimit, Statistics, Timing, TimingOptions, TokenIds, measure_memory_bandwidth};
+use quantlab::measure::{DecodeLimit, MemoryReader, Statistics, Timing, TimingOptions, TokenIds};
 use quantlab::model::Loaded;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -42,15 +42,13 @@ pub fn measure(models: &[Loaded], arguments: &Arguments) -> Result<Vec<Vec<Speed
         // That was to warm up.
         *runs = Runs::new(runs.loaded, arguments, runs.batch);
     }
-    let mut bandwidths = Vec::new();
+    let (memory, mut bandwidths) = (MemoryReader::new()?, Vec::new());
     for round in 1..=repeats {
         eprintln!("round {round} of {repeats}: {} rows", all.len());
-        bandwidths.push(measure_memory_bandwidth()?.gb_per_s);
+        bandwidths.push(memory.gb_per_s());
         all.iter_mut().try_for_each(Runs::run)?;
     }
-    bandwidths.push(measure_memory_bandwidth()?.gb_per_s);
-    let bandwidth_gb_s = Statistics::of(&bandwidths)?.median;
-    let speeds = |runs: &[Runs]| runs.iter().map(|runs| runs.speed(bandwidth_gb_s)).collect();
+    let speeds = |runs: &[Runs]| runs.iter().map(|runs| runs.speed(&bandwidths)).collect();
     all.chunks(batches.len()).map(speeds).collect()
 }
 
@@ -95,13 +93,17 @@ impl<'a> Runs<'a> {
         self.loaded.time(TokenIds(&prompts(self.loaded, self.batch, prompt_tokens)), &options)
     }
 
-    fn speed(&self, bandwidth_gb_s: f64) -> Result<Speed> {
+    fn speed(&self, bandwidths_gb_s: &[f64]) -> Result<Speed> {
         let prefill_ms = self.prefill_ms.iter().map(|runs| Statistics::of(runs)).collect::<Result<_>>()?;
         let decode_tok_s = Statistics::of(&self.decode_tok_s)?;
         let bytes_per_token = self.loaded.model.info().bytes_per_token;
         // A step reads the weights once, for however many sequences.
-        let steps_per_s = decode_tok_s.median / self.batch as f64;
-        let fraction_of_limit = DecodeLimit { bytes_per_token, gb_per_s: bandwidth_gb_s }.fraction(steps_per_s);
+        let rounds = self.decode_tok_s.iter().zip(bandwidths_gb_s);
+        let fraction = |(tok_s, &gb_per_s): (&f64, &f64)| {
+            DecodeLimit { bytes_per_token, gb_per_s }.fraction(tok_s / self.batch as f64)
+        };
+        let fraction_of_limit = Statistics::of(&rounds.map(fraction).collect::<Vec<_>>())?.median;
+        let bandwidth_gb_s = Statistics::of(bandwidths_gb_s)?.median;
         Ok(Speed { batch: self.batch, prefill_ms, decode_tok_s, bandwidth_gb_s, fraction_of_limit })
     }
 }

@@ -18,6 +18,7 @@ macro_rules! wrong {
 
 mod card;
 mod cases;
+mod claims;
 mod evidence;
 mod failures;
 mod figure;
@@ -31,9 +32,10 @@ mod prediction;
 pub mod probe;
 mod proof;
 mod score;
-mod self_check;
+
 mod tables;
 
+pub use claims::{Claims, claim};
 pub use lesson_1::*;
 pub use lesson_2::*;
 pub use lesson_3::*;
@@ -44,4 +46,3 @@ pub use prediction::Prediction;
 pub use proof::tell_key;
 pub(crate) use score::Point;
 pub use score::Score;
-pub use self_check::SelfCheck;

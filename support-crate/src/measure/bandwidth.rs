@@ -77,24 +77,58 @@ pub fn measure_memory_bandwidth() -> Result<Bandwidth> {
 }
 
 fn measure() -> Result<Bandwidth> {
-    let cache = cache_bytes(Path::new(CACHES));
-    let buffer = buffer(buffer_bytes(cache, available_memory())?)?;
-    let (threads, buffer_bytes) = (threads(), size_of_val(buffer.as_slice()));
-    let pass = || {
-        let start = Instant::now();
-        black_box(read(black_box(&buffer), threads));
-        buffer_bytes as f64 / start.elapsed().as_secs_f64() / 1e9
-    };
-    (0..WARMUP).for_each(|_| {
-        pass();
-    });
+    let reader = MemoryReader::new()?;
     let start = Instant::now();
     let mut rates = Vec::new();
     while rates.len() < PASSES || start.elapsed() < DURATION {
-        rates.push(pass());
+        rates.push(reader.pass());
     }
     let gb_per_s = rates.iter().copied().fold(0.0, f64::max);
+    let (threads, buffer_bytes) = (reader.threads, size_of_val(reader.buffer.as_slice()));
     Ok(Bandwidth { gb_per_s, passes: Statistics::of(&rates)?, threads, buffer_bytes })
+}
+
+/// Reads memory on request, so that its bandwidth can be measured in turn with work that it limits. A machine's
+/// bandwidth drifts by more than the work is apart from its limit: only a ratio made round by round says how close it came.
+///
+/// ```
+/// use quantlab::measure::MemoryReader;
+///
+/// let memory = MemoryReader::new()?;
+/// println!("{:.1} GB/s", memory.gb_per_s());
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct MemoryReader {
+    buffer: Vec<u64>,
+    threads: usize,
+}
+
+impl MemoryReader {
+    /// Allocates a buffer of several times the cache, and reads it twice.
+    ///
+    /// # Errors
+    /// As [`measure_memory_bandwidth`].
+    pub fn new() -> Result<Self> {
+        let cache = cache_bytes(Path::new(CACHES));
+        let buffer = buffer(buffer_bytes(cache, available_memory())?)?;
+        let reader = Self { buffer, threads: threads() };
+        (0..WARMUP).for_each(|_| {
+            reader.pass();
+        });
+        Ok(reader)
+    }
+
+    /// The bandwidth now, in 10^9 bytes per second: the fastest of three passes, some 50 ms.
+    pub fn gb_per_s(&self) -> f64 {
+        (0..3).map(|_| self.pass()).fold(0.0, f64::max)
+    }
+
+    fn pass(&self) -> f64 {
+        let start = Instant::now();
+        black_box(read(black_box(&self.buffer), self.threads));
+        size_of_val(self.buffer.as_slice()) as f64 / start.elapsed().as_secs_f64() / 1e9
+    }
 }
 
 /// The size of the buffer, given that of the cache and of the free memory, all in bytes.

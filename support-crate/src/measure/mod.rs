@@ -19,7 +19,7 @@ mod uncertain;
 mod windows;
 
 pub use crate::model::{available_memory, threads};
-pub use bandwidth::{Bandwidth, measure_memory_bandwidth, memory_bandwidth};
+pub use bandwidth::{Bandwidth, MemoryReader, measure_memory_bandwidth, memory_bandwidth};
 pub use clock::{Clock, WallClock, stopwatch};
 pub use decode_limit::DecodeLimit;
 pub use footprint::MemoryFootprint;
@@ -30,6 +30,7 @@ pub use prompt::{Prompt, prompt_of_tokens};
 pub use prompts::{Prompts, TokenIds};
 pub use quality::{
     GreedyDifference, Percentiles, QualityComparison, compare_quality, compare_quality_of_tokens, greedy_differences,
+    noise_floor,
 };
 pub use run_info::{BUILD, RunInfo};
 pub use scoring::PerplexityOptions;

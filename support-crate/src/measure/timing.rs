@@ -6,7 +6,7 @@ use quantlab_kernels::threads_granted;
 use serde::Serialize;
 
 use super::metrics::rate;
-use super::{Clock, Metrics, Prompts, RunInfo, Runs, Statistics, WallClock};
+use super::{Clock, DecodeLimit, MemoryReader, Metrics, Prompts, RunInfo, Runs, Statistics, WallClock};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate_tokens};
 use crate::model::{CausalLm, Loaded, Precision, threads};
@@ -24,11 +24,14 @@ pub struct TimingOptions {
     pub warmup: usize,
     /// Runs that count.
     pub repeats: usize,
+    /// Whether the bandwidth of memory is measured in every round too, for [`Timing::of_limit`]. It takes a buffer of
+    /// several times the processor's cache, and some 50 ms a round.
+    pub bandwidth: bool,
 }
 
 impl Default for TimingOptions {
     fn default() -> Self {
-        Self { max_new_tokens: 50, use_cache: true, cache_dtype: None, warmup: 1, repeats: 3 }
+        Self { max_new_tokens: 50, use_cache: true, cache_dtype: None, warmup: 1, repeats: 3, bandwidth: false }
     }
 }
 
@@ -52,6 +55,11 @@ pub struct Timing {
     pub ttft_ms: Statistics,
     /// Tokens per second of decode; 0 if each sequence has only one new token.
     pub decode_tokens_per_s: Statistics,
+    /// Bandwidth of memory in the same rounds, in 10^9 bytes per second; `None` unless [`TimingOptions::bandwidth`].
+    pub gb_per_s: Option<Statistics>,
+    /// The part of [`DecodeLimit`] that decode reached, round by round: 1 is all of it. Only on a CPU, whose memory was
+    /// measured.
+    pub of_limit: Option<Statistics>,
     /// Median time of the first, second, ... new token, in milliseconds; the first is the prefill.
     pub token_ms: Vec<f64>,
     /// What was measured on.
@@ -119,7 +127,8 @@ pub fn time_in_turn<'a, P: Prompts>(
     if options.repeats == 0 {
         return Err(Error::input("`repeats` is 0").hint("time at least one run; six or more give a useful interval"));
     }
-    let mut runs = vec![Vec::new(); work.len()];
+    let memory = options.bandwidth.then(MemoryReader::new).transpose()?;
+    let (mut runs, mut gb_per_s) = (vec![Vec::new(); work.len()], Vec::new());
     for round in 0..options.warmup.saturating_add(options.repeats) {
         for ((loaded, prompts), runs) in work.iter().zip(&mut runs) {
             let run = timed_run(clock, &*loaded.model, prompts, options)?;
@@ -127,8 +136,12 @@ pub fn time_in_turn<'a, P: Prompts>(
                 runs.push(run);
             }
         }
+        if round >= options.warmup {
+            gb_per_s.extend(memory.as_ref().map(MemoryReader::gb_per_s));
+        }
     }
-    work.iter().zip(&runs).map(|((loaded, prompts), runs)| summarise(loaded, prompts, options, runs)).collect()
+    let rows = work.iter().zip(&runs);
+    rows.map(|((loaded, prompts), runs)| summarise(loaded, prompts, options, runs, &gb_per_s)).collect()
 }
 
 #[derive(Clone)]
@@ -161,13 +174,30 @@ fn timed_run(clock: &dyn Clock, model: &dyn CausalLm, prompts: &[Vec<u32>], opti
     Ok(Run { moments, threads_granted })
 }
 
-fn summarise(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions, runs: &[Run]) -> Result<Timing> {
+fn summarise(
+    loaded: &Loaded,
+    prompts: &[Vec<u32>],
+    options: &TimingOptions,
+    runs: &[Run],
+    gb_per_s: &[f64],
+) -> Result<Timing> {
     let (n, batch_size) = (options.max_new_tokens, prompts.len());
     let statistics = |figure: &dyn Fn(&[f64]) -> f64| {
         Statistics::of(&runs.iter().map(|run| figure(&run.moments)).collect::<Vec<_>>())
     };
     let threads_granted = runs.iter().map(|run| run.threads_granted).min().unwrap_or_else(threads);
     let token_ms = |i: usize| statistics(&|moments| 1e3 * (moments[i] - if i == 0 { 0.0 } else { moments[i - 1] }));
+    let steps_per_s = |moments: &[f64]| rate(n - 1, moments[n - 1] - moments[0]);
+    let info = loaded.model.info();
+    let of_limit = |(run, &gb_per_s): (&Run, &f64)| {
+        let limit = DecodeLimit { bytes_per_token: info.bytes_per_token, gb_per_s };
+        limit.fraction(steps_per_s(&run.moments))
+    };
+    let of_limit = match info.device.is_cpu() && n > 1 {
+        true => runs.iter().zip(gb_per_s).map(of_limit).collect(),
+        false => Vec::new(),
+    };
+    let of_rounds = |values: &[f64]| (!values.is_empty()).then(|| Statistics::of(values)).transpose();
     Ok(Timing {
         batch_size,
         prompt_tokens: prompts.iter().map(Vec::len).max().unwrap_or(0),
@@ -175,7 +205,9 @@ fn summarise(loaded: &Loaded, prompts: &[Vec<u32>], options: &TimingOptions, run
         cache_dtype: options.cache_dtype.filter(|_| options.use_cache),
         runs: Runs::of(runs.iter().map(|run| Metrics::of(batch_size * n, run.moments[n - 1])).collect())?,
         ttft_ms: token_ms(0)?,
-        decode_tokens_per_s: statistics(&|moments| rate(batch_size * (n - 1), moments[n - 1] - moments[0]))?,
+        decode_tokens_per_s: statistics(&|moments| batch_size as f64 * steps_per_s(moments))?,
+        gb_per_s: of_rounds(gb_per_s)?,
+        of_limit: of_rounds(&of_limit)?,
         token_ms: (0..n).map(|i| Ok(token_ms(i)?.median)).collect::<Result<_>>()?,
         run: RunInfo { threads_granted, ..RunInfo::of(loaded) },
     })
@@ -196,6 +228,9 @@ impl fmt::Display for Timing {
         writeln!(f, "  avg_latency_per_token_ms  {:.3}", self.runs.per_token_ms)?;
         writeln!(f, "  ttft_ms (prefill)         {:.3}", self.ttft_ms)?;
         writeln!(f, "  decode_tokens_per_sec     {:.1}", self.decode_tokens_per_s)?;
+        if let Some(of_limit) = &self.of_limit {
+            writeln!(f, "  of memory's limit         {of_limit:.2}")?;
+        }
         write!(f, "  {}", self.run)
     }
 }
@@ -206,6 +241,27 @@ mod tests {
 
     use super::*;
     use crate::model::{Device, load_model_and_tokenizer};
+
+    #[test]
+    fn the_limit_takes_turns_and_is_paired_by_round() {
+        let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu).unwrap();
+        let options = TimingOptions { max_new_tokens: 3, repeats: 2, ..TimingOptions::default() };
+        let without = loaded.time("Once upon a time", &options).unwrap();
+        assert_eq!((without.gb_per_s, without.of_limit), (None, None));
+        let options = TimingOptions { bandwidth: true, ..options };
+        let with = loaded.time("Once upon a time", &options).unwrap();
+        let (gb_per_s, of_limit) = (with.gb_per_s.unwrap(), with.of_limit.unwrap());
+        assert_eq!((gb_per_s.n, of_limit.n), (2, 2));
+        let bytes = loaded.model.info().bytes_per_token as f64;
+        let [slowest, fastest] =
+            [(with.decode_tokens_per_s.low, gb_per_s.high), (with.decode_tokens_per_s.high, gb_per_s.low)]
+                .map(|(tokens_per_s, gb_per_s)| tokens_per_s * bytes / (1e9 * gb_per_s));
+        assert!(slowest * 0.999 <= of_limit.low && of_limit.high <= fastest * 1.001, "{with}");
+        assert!(with.to_string().contains("of memory's limit"));
+        // One token is no decode.
+        let options = TimingOptions { max_new_tokens: 1, ..options };
+        assert_eq!(loaded.time("Once upon a time", &options).unwrap().of_limit, None);
+    }
 
     #[test]
     fn a_timing_beside_another_computation_says_so() {

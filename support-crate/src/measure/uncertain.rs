@@ -4,10 +4,11 @@ use std::ops::Mul;
 
 use serde::Serialize;
 
-/// A value with its standard error. As far as the tokens that it comes from are independent, value ± standard error holds
-/// what an endless text of the same kind would give in 68% of cases, and ± 1.96 standard errors in 95%.
+/// A value with its standard error. As far as the tokens that it comes from are independent, value ± 1.96 standard errors
+/// holds what an endless text of the same kind would give in 95% of cases.
 ///
-/// It displays itself as `0.0123 ± 0.0021`: two digits of the error, and the value to the same decimal place.
+/// It displays itself as this interval, `0.0123 ± 0.0021`: two digits of what stands behind ±, and the value to the same
+/// decimal place.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Uncertain {
     /// The value.

@@ -26,7 +26,7 @@ impl From<&Uncertain> for Estimate {
 
 impl fmt::Display for Uncertain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { value, standard_error: error } = *self;
+        let (value, error) = (self.value, Z_95 * self.standard_error);
         let largest = value.abs().max(error);
         // An error smaller than this is a rounding error, and the value has no digit to be rounded to.
         if error <= 1e-12 * value.abs() || !error.is_finite() || !value.is_finite() {
@@ -91,9 +91,7 @@ impl QualityComparison {
         let table = Table::new(title).headings([("quantity", ""), ("value", ""), ("unit", "")]);
         rows.into_iter()
             .fold(table, Table::row)
-            .note(format!(
-                "{tokens} tokens | \u{b1} is one standard error, as if the tokens were independent: a lower bound"
-            ))
+            .note(format!("{tokens} tokens | \u{b1}: 95% interval, as if the tokens were independent: a lower bound"))
             .note(format!("base: {base_run}"))
             .note(format!("other: {run}"))
     }
@@ -122,8 +120,8 @@ mod tests {
     use super::*;
     use crate::report::Cell;
 
-    fn shown(value: f64, standard_error: f64) -> String {
-        Uncertain { value, standard_error }.to_string().replace('\u{b1}', "+-")
+    fn shown(value: f64, error: f64) -> String {
+        Uncertain { value, standard_error: error / Z_95 }.to_string().replace('\u{b1}', "+-")
     }
 
     #[test]

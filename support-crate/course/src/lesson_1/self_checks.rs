@@ -3,7 +3,7 @@
 use quantlab::measure::{Bandwidth, DecodeLimit, Runs};
 
 use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig};
-use crate::SelfCheck;
+use crate::Claims;
 
 /// Bandwidth and decode rate are measured at two times, between which a machine drifts.
 const DRIFT: f64 = 1.1;
@@ -13,8 +13,8 @@ fn all_made<'a>(runs: impl IntoIterator<Item = &'a Runs>, new_tokens: usize) -> 
 }
 
 /// Looks at a prompt-length sweep.
-pub fn self_check_lengths(rows: &[LengthRun], config: &SweepConfig) -> SelfCheck {
-    let check = SelfCheck::new("the prompt-length sweep");
+pub fn self_check_lengths(rows: &[LengthRun], config: &SweepConfig) -> Claims {
+    let check = Claims::new("Self-check: the prompt-length sweep");
     let [first, .., last] = rows else { return check };
     let (new_tokens, latency) = (config.max_new_tokens, |row: &LengthRun| row.runs.latency_s);
     check
@@ -28,8 +28,8 @@ pub fn self_check_lengths(rows: &[LengthRun], config: &SweepConfig) -> SelfCheck
 }
 
 /// Looks at a comparison of runs with and without the cache.
-pub fn self_check_cache(rows: &[CacheRun]) -> SelfCheck {
-    let check = SelfCheck::new("with and without the cache");
+pub fn self_check_cache(rows: &[CacheRun]) -> Claims {
+    let check = Claims::new("Self-check: with and without the cache");
     let [first, .., last] = rows else { return check };
     let saved = |row: &CacheRun| row.without_cache.ratio_to(&row.with_cache).map_or(f64::NAN, |ratio| ratio.median);
     check
@@ -38,8 +38,8 @@ pub fn self_check_cache(rows: &[CacheRun]) -> SelfCheck {
 }
 
 /// Looks at a precision sweep of a model that does not fit into the cache.
-pub fn self_check_precision(rows: &[PrecisionRun], config: &SweepConfig, bandwidth: &Bandwidth) -> SelfCheck {
-    let check = SelfCheck::new("the precision sweep");
+pub fn self_check_precision(rows: &[PrecisionRun], config: &SweepConfig, bandwidth: &Bandwidth) -> Claims {
+    let check = Claims::new("Self-check: the precision sweep");
     if rows.is_empty() {
         return check;
     }

@@ -128,13 +128,13 @@ fn scales_point(scales: &[ScalesRow]) -> Option<String> {
     let (ratio, kl) = (quality.perplexity_ratio, quality.kl_divergence);
     let change = Estimate::from(ratio);
     let seen = if change.low <= 1.0 && change.high >= 1.0 { "does not tell" } else { "tells" };
-    let by_kl = match (kl.value > 1.96 * kl.standard_error, seen) {
+    let by_kl = match (Estimate::from(kl).low > 0.0, seen) {
         (true, "tells") => "does, too",
         (true, _) => "does",
         (false, _) => "does not",
     };
     Some(format!(
-        "Perplexity went from {:.3} to {:.3}, a ratio of {ratio} (one standard error): it {seen} int8 from float32; \
+        "Perplexity went from {:.3} to {:.3}, a ratio of {ratio} (95% interval): it {seen} int8 from float32; \
          the KL divergence of {kl} nats {by_kl}. Both find the same token the most likely one at {:.1}% of the \
          positions.",
         quality.base_perplexity.value,

@@ -60,7 +60,7 @@ pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Table {
     match formats.first() {
         None => table,
         Some(first) => table.note(format!(
-            "{} tokens | \u{b1} is one standard error, paired | points: percentage points of the true token's probability, \
+            "{} tokens | \u{b1}: 95% interval, paired | points: percentage points of the true token's probability, \
              root mean square",
             first.comparison.tokens
         )),

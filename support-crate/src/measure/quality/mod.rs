@@ -13,7 +13,7 @@ use position::{Position, compare_batch};
 use super::scoring::{Scored, score_windows};
 use super::{PerplexityOptions, RunInfo, Uncertain};
 use crate::error::{Error, Result};
-use crate::model::{Loaded, LogitPositions};
+use crate::model::{Engine, LoadOptions, Loaded, LogitPositions, load_model};
 
 /// How far a model's predictions are from those of another one, the base: the same texts, token by token.
 ///
@@ -21,7 +21,7 @@ use crate::model::{Loaded, LogitPositions};
 /// ratio and the difference are paired, so that this part cancels. The KL divergence sees every change of the predicted
 /// distribution, not only that of the token which happens to follow.
 ///
-/// Each ± is a standard error computed as if the positions were independent. Neighbouring tokens are not, so it is a lower
+/// Each ± is a 95% interval computed as if the positions were independent. Neighbouring tokens are not, so it is a lower
 /// bound on the uncertainty. How low depends on the figure: on the embedded model's held-out text, the means of stretches of
 /// 400 tokens (batch means) give the same ± for the ratio of perplexities, about twice the ± for the KL divergence and three
 /// times for either perplexity, because a difficult passage stays difficult for hundreds of tokens. No ± says anything
@@ -107,6 +107,35 @@ pub fn compare_quality(base: &Loaded, other: &Loaded, texts: &[impl AsRef<str>])
     };
     let sequences = texts.iter().map(AsRef::as_ref).enumerate().map(encode).collect::<Result<Vec<_>>>()?;
     compare_quality_of_tokens(base, other, &sequences, &PerplexityOptions::default())
+}
+
+/// The least that a comparison can find: how far a model is from itself as another engine computes it, which adds the same
+/// products in another order. A KL divergence is never below 0, so any change at all gives one above it; a format is told
+/// apart from full precision where its interval lies above this one's.
+///
+/// ```
+/// use quantlab::measure::noise_floor;
+/// use quantlab::model::{LoadOptions, load_model};
+///
+/// let base = load_model(&["embedded"], &LoadOptions::default())?;
+/// let floor = noise_floor(&base, &["Once upon a time there was a fox.", "The end."])?;
+/// assert!(floor.kl_divergence.value < 1e-6);
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`compare_quality`]; a base that cannot be loaded again by its id.
+pub fn noise_floor(base: &Loaded, texts: &[impl AsRef<str>]) -> Result<QualityComparison> {
+    let info = base.model.info();
+    let engine = if info.engine == Engine::Tch { Engine::Candle } else { Engine::Tch };
+    let options = LoadOptions {
+        precision: info.dtype,
+        device: info.device,
+        engine: Some(engine),
+        dequantize: true,
+        ..LoadOptions::default()
+    };
+    compare_quality(base, &load_model(&[base.model_id.as_str()], &options)?, texts)
 }
 
 /// As [`compare_quality`], for texts that are token ids already, given to the models as `options` say.
