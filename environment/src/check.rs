@@ -36,7 +36,7 @@ pub fn check(full: bool) -> Result<()> {
         command.arg("--locked").args(args);
         anyhow::Ok(command)
     };
-    let steps = Steps::new(8);
+    let steps = Steps::new(9);
 
     let start = steps.begin("formatting", "cargo fmt --check");
     run_shown(Command::new("cargo").args(["fmt", "--all", "--check"]).current_dir(&root))?;
@@ -79,6 +79,10 @@ pub fn check(full: bool) -> Result<()> {
     let start = steps.begin("starters", "each is what `cargo lab release` makes from its solution");
     let lessons = lessons::ready(None, None)?;
     release::write_starters(&lessons, true)?;
+    took(start);
+
+    let start = steps.begin("book", "its pages hold together: links, papers, and nothing that another machine serves");
+    parts.time("book", || crate::book::book(None))?;
     took(start);
 
     let start = steps.begin("notebooks", "solutions get all points, starters run and get none; two side by side");

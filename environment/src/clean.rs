@@ -9,8 +9,10 @@ use crate::home::{Home, remove_if_there};
 use crate::ui::{human_size, is_confirmed};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
-const OURS: [&str; 26] = [
+const OURS: [&str; 28] = [
     "bin",
+    "book",
+    "book.lock",
     "build",
     "cargo-home",
     "downloads",

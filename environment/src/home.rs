@@ -171,6 +171,10 @@ impl Home {
     pub fn models(&self) -> PathBuf {
         self.root.join("models")
     }
+    /// What makes the book, and the book.
+    pub fn book(&self) -> PathBuf {
+        self.root.join("book")
+    }
     /// Half-finished and finished downloads.
     pub fn downloads(&self) -> PathBuf {
         self.root.join("downloads")

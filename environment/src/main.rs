@@ -1,5 +1,6 @@
 //! `cargo lab`: sets up, starts, runs and checks the quantlab notebooks.
 
+mod book;
 mod check;
 mod checkout;
 mod clean;
@@ -93,6 +94,12 @@ enum Task {
     },
     /// Try whether the course's checks catch small mistakes in the reference answers
     Mutants(mutants::Request),
+    /// Make the course's website from the solutions' outputs (fetches Sphinx the first time)
+    Book {
+        /// Folder for the pages [default: `book/html` in QUANTLAB_HOME]
+        #[arg(long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
     /// Run a command in the kernel's environment, such as `cargo lab exec cargo bench -p quantlab`
     Exec {
         /// The command and its arguments
@@ -164,6 +171,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
         Task::Test { full } => check::check(full)?,
         Task::Mutants(request) => return mutants::mutants(&request),
+        Task::Book { output } => println!("The book begins at {}", book::book(output.as_deref())?.display()),
         Task::Exec { command } => return check::exec(&command),
         Task::Pack { file } => pack::pack(&file)?,
         Task::Unpack { file } => pack::unpack(&file)?,

@@ -112,7 +112,8 @@ fn cxx_compiler() -> Result<String> {
     )
 }
 
-fn python() -> Result<String> {
+/// The name of a Python that is new enough and can make environments.
+pub fn python() -> Result<String> {
     let named = non_empty_var("QUANTLAB_PYTHON").map(|v| v.to_string_lossy().into_owned());
     let candidates = named
         .into_iter()

@@ -1,0 +1,61 @@
+//! `cargo lab book`: the lessons and the docs as a website, made by Sphinx from the executed solutions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::checkout::Checkout;
+use crate::home::{Home, remove_if_there};
+use crate::setup::digest;
+use crate::setup::toolchain::python;
+use crate::ui::{Steps, run_shown, took};
+
+/// Makes the website in a folder, from the solutions' committed outputs; nothing is executed. Returns its first page.
+///
+/// # Errors
+/// A page that loads something from another machine, a link that leads nowhere, a paper that the bibliography lacks, or
+/// whatever Sphinx warns of.
+pub fn book(output: Option<&Path>) -> Result<PathBuf> {
+    let (checkout, home) = (Checkout::find()?, Home::find()?);
+    if !home.is_ours() {
+        bail!(
+            "{} is shared with others, or not yours\n  try: QUANTLAB_HOME=FOLDER cargo lab book",
+            home.root().display()
+        );
+    }
+    let (source, steps) = (checkout.root().join("environment/book"), Steps::new(2));
+    let start = steps.begin("tools", "Sphinx and MathJax, as pinned in environment/book/requirements.txt");
+    let _alone = home.lock("book.lock", || eprintln!("      another book is being made; waiting for it"))?;
+    let interpreter = tools(&home, &source)?;
+    took(start);
+    let output = output.map_or_else(|| home.book().join("html"), Path::to_owned);
+    if output.read_dir().is_ok_and(|mut entries| entries.next().is_some()) && !output.join("objects.inv").is_file() {
+        bail!("{} holds something that is no book\n  try: an empty folder", output.display());
+    }
+    let start = steps.begin("pages", "lessons, formats, speeds, glossary, bibliography");
+    let mut build = Command::new(interpreter);
+    build.arg(source.join("build.py")).args([checkout.root(), &home.book().join("pages"), &output]);
+    run_shown(build.env("PYTHONUTF8", "1").env("PYTHONDONTWRITEBYTECODE", "1"))?;
+    took(start);
+    Ok(output.join("index.html"))
+}
+
+/// The Python that has what a book takes: an environment of its own, made once, for learners do without.
+fn tools(home: &Home, source: &Path) -> Result<PathBuf> {
+    let (place, requirements) = (home.book().join("python"), source.join("requirements.txt"));
+    let pinned = fs::read_to_string(&requirements).with_context(|| format!("no {}", requirements.display()))?;
+    let (interpreter, key) = (place.join("bin/python"), digest(&pinned));
+    if home.is_done("book", &key) && interpreter.is_file() {
+        return Ok(interpreter);
+    }
+    home.mark_undone("book")?;
+    remove_if_there(&place)?;
+    run_shown(Command::new(python()?).args(["-m", "venv"]).arg(&place))?;
+    let mut install = Command::new(&interpreter);
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"]);
+    run_shown(install.arg(&requirements))?;
+    home.mark_done("book", &key)?;
+    Ok(interpreter)
+}
