@@ -105,8 +105,9 @@ pub fn generate_streaming(
     mut on_text: impl FnMut(usize, &str),
 ) -> Result<Vec<Generation>> {
     let ids = prompts.iter().map(|prompt| loaded.tokenizer.encode(prompt.as_ref())).collect::<Result<Vec<_>>>()?;
-    let new_text = || StoppingText::new(&loaded.tokenizer, &options.stop_strings);
-    let mut texts: Vec<_> = prompts.iter().map(|_| new_text()).collect();
+    let new_text =
+        |prompt: &Vec<u32>| Ok(StoppingText::new(TextStream::after(&loaded.tokenizer, prompt)?, &options.stop_strings));
+    let mut texts = ids.iter().map(new_text).collect::<Result<Vec<_>>>()?;
     let sequences = batch::continue_batch(&*loaded.model, &ids, options, &mut |row, token| {
         texts[row].push(token, &mut |text| on_text(row, text))
     })?;

@@ -44,6 +44,16 @@ impl<'a> TextStream<'a> {
         Self { tokenizer, ids: Vec::new(), context: 0, told: String::new() }
     }
 
+    /// A stream that continues a text of these tokens: a space that its first word begins with comes out too, which the
+    /// decoders of SentencePiece's vocabularies drop at the beginning of a text.
+    ///
+    /// # Errors
+    /// The tokenizer's decoder fails.
+    pub fn after(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Result<Self> {
+        let ids = prompt.last().copied().into_iter().collect::<Vec<_>>();
+        Ok(Self { tokenizer, context: ids.len(), told: tokenizer.decode(&ids)?, ids })
+    }
+
     /// Takes a token, and returns the text that it completes, which is often empty.
     ///
     /// # Errors
@@ -97,8 +107,8 @@ pub(super) struct StoppingText<'a> {
 }
 
 impl<'a> StoppingText<'a> {
-    pub(super) fn new(tokenizer: &'a Tokenizer, stop_strings: &'a [String]) -> Self {
-        Self { stream: TextStream::new(tokenizer), stop_strings, text: String::new(), told: 0, stopped: false }
+    pub(super) fn new(stream: TextStream<'a>, stop_strings: &'a [String]) -> Self {
+        Self { stream, stop_strings, text: String::new(), told: 0, stopped: false }
     }
 
     /// Takes a token, and tells `on_text` the text that it makes certain. Breaks at a stop string.
@@ -184,7 +194,7 @@ mod tests {
     /// The text up to the stop string, what was told of it piece by piece, and how many tokens it took.
     fn stopped(tokenizer: &Tokenizer, ids: &[u32], stop_strings: &[&str]) -> (String, Vec<String>, usize) {
         let stop_strings: Vec<String> = stop_strings.iter().map(|&stop| stop.to_owned()).collect();
-        let mut text = StoppingText::new(tokenizer, &stop_strings);
+        let mut text = StoppingText::new(TextStream::new(tokenizer), &stop_strings);
         let mut told = Vec::new();
         let mut taken = 0;
         for &id in ids {

@@ -237,7 +237,6 @@ fn tensors() {
             }),
             ("`blk.0.ffn_norm.bias` does not belong", |file| file.add("blk.0.ffn_norm.bias", &[32], F32)),
             ("`output.bias` does not belong", |file| file.add("output.bias", &[16], F32)),
-            ("its rotary angles are in a tensor", |file| file.add("rope_freqs.weight", &[8], F32)),
             // What one layer has, all have.
             ("has no tensor `model.layers.0.self_attn.k_proj.bias`", |file| {
                 file.add("blk.0.attn_q.bias", &[QUERIES], F32);
@@ -284,7 +283,7 @@ fn tokenizers() {
         llama,
         &[
             ("lacks `tokenizer.ggml.model`", |file| file.remove("tokenizer.ggml.model")),
-            ("its tokenizer has the type \"llama\"", |file| file.set("tokenizer.ggml.model", "llama")),
+            ("its tokenizer has the type \"t5\"", |file| file.set("tokenizer.ggml.model", "t5")),
             ("lacks `tokenizer.ggml.pre`; hint: it says how text is split", |file| file.remove("tokenizer.ggml.pre")),
             ("like \"gpt-9\"; hint: supported are gpt-2, smollm", |file| file.set("tokenizer.ggml.pre", "gpt-9")),
             ("like \"\"", |file| file.set("tokenizer.ggml.pre", "")),

@@ -6,6 +6,7 @@ mod encoding;
 mod hostile;
 mod mutations;
 mod saving;
+mod sentencepiece;
 mod values;
 mod writer;
 

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 
 use super::sampling::{Sampler, random_stream};
-use super::{FinishReason, GenerateOptions, Generation, StoppingText};
+use super::{FinishReason, GenerateOptions, Generation, StoppingText, TextStream};
 use crate::error::{Context, Error, Result};
 use crate::model::{KvCache, Loaded, LogitPositions, TokenBatch};
 use crate::source::ModelFiles;
@@ -172,7 +172,7 @@ impl Chat {
         };
         let mut sampler = Sampler::new(options);
         let mut rng = random_stream(options.seed, 0);
-        let mut text = StoppingText::new(&loaded.tokenizer, &options.stop_strings);
+        let mut text = StoppingText::new(TextStream::new(&loaded.tokenizer), &options.stop_strings);
         let eos: Vec<u32> = model.info().eos_token_ids.iter().chain(stops.iter()).copied().collect();
         let mut finish_reason = FinishReason::Length;
         while ids.len() - prompt_tokens < max_new_tokens {

@@ -13,7 +13,7 @@ use super::entry::{Entry, Numbers};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::quant::restore_ggml;
-use crate::source::{GgmlType, Gguf};
+use crate::source::{DIVISORS, GgmlType, Gguf};
 
 /// Parts of a block of the Llama family, as a GGUF file calls them and as transformers does.
 const OF_BLOCK: [(&str, &str); 11] = [
@@ -45,7 +45,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
     let heads = || header.size("llama.attention.head_count");
     let heads_of_keys = || header.optional("llama.attention.head_count_kv", Gguf::size)?.map_or_else(heads, Ok);
     let mut entries = BTreeMap::new();
-    for (name, tensor) in header.tensors() {
+    // The config has what the divisors of rotary frequencies say.
+    for (name, tensor) in header.tensors().iter().filter(|(name, _)| *name != DIVISORS) {
         let heads = match name.rsplit('.').nth(1) {
             Some("attn_q") if is_turned => Some(heads()?),
             Some("attn_k") if is_turned => Some(heads_of_keys()?),

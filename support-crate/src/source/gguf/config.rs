@@ -4,15 +4,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Gguf;
 use super::header::clipped;
+use super::{GgmlType, Gguf};
 use crate::error::{Error, Result};
 
 /// The tokens that may end a text: `tokenizer.ggml.eos_token_id` and the like.
 pub(super) const ENDS: [&str; 3] = ["eos", "eot", "eom"];
 
 /// The config of the model, for one of the families of `model/config`.
-pub(super) fn of(header: &Gguf) -> Result<Value> {
+pub(super) fn of(header: &Gguf, bytes: &[u8]) -> Result<Value> {
     let family = header.family()?;
     let key = |name: &str| format!("{family}.{name}");
     let size = |name: &str| header.size(&key(name));
@@ -34,11 +34,6 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     if header.optional(&key("attention.causal"), Gguf::flag)? == Some(false) {
         return Err(Error::format("each of its tokens sees those after it too")
             .hint("such a model turns texts into vectors and continues none; load one that does"));
-    }
-    // Angles that were changed after training, for each pair of numbers of a head.
-    if header.tensors().contains_key("rope_freqs.weight") {
-        return Err(Error::format("its rotary angles are in a tensor (`rope_freqs.weight`), as in Llama 3.1")
-            .hint("load the model from safetensors, whose config.json has them as numbers"));
     }
     let (hidden_size, heads) = (size("embedding_length")?, size("attention.head_count")?);
     let head_dim = match size_if_said("attention.key_length")? {
@@ -83,6 +78,19 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
                 .hint("known are none and linear; load the model from safetensors, whose config.json may say more"));
         }
     }
+    if let Some(factors) = divisors(header, bytes)? {
+        if factor.is_some_and(|factor| ![0.0, 1.0].contains(&factor)) {
+            return Err(Error::format("its rotary angles are scaled twice, by a number and by `rope_freqs.weight`"));
+        }
+        // Of the kinds that transformers has, the one with a number for each frequency; for texts of any length.
+        set(
+            "rope_scaling",
+            json!({
+                "rope_type": "longrope", "short_factor": factors, "long_factor": factors, "attention_factor": 1.0,
+                "original_max_position_embeddings": context_len,
+            }),
+        );
+    }
     set("tie_word_embeddings", json!(!header.tensors().contains_key("output.weight")));
     // Of one layer and part, all are to have it: what is missing then is an error.
     let has_bias = |parts: &[&str]| {
@@ -98,4 +106,22 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     ends.dedup();
     set("eos_token_id", json!(ends));
     Ok(Value::Object(config))
+}
+
+/// Where the angles of Llama 3.1 and later are: what each frequency is divided by.
+pub(crate) const DIVISORS: &str = "rope_freqs.weight";
+
+/// What rotary frequencies are divided by, one number for each pair of a head's numbers, if the file has them.
+fn divisors(header: &Gguf, bytes: &[u8]) -> Result<Option<Vec<f32>>> {
+    let Some(tensor) = header.tensors().get(DIVISORS) else { return Ok(None) };
+    if tensor.kind != GgmlType::F32 || tensor.shape.len() != 1 {
+        let (kind, shape) = (tensor.kind.name(), &tensor.shape);
+        return Err(Error::format(format!("`{DIVISORS}` is {kind} of shape {shape:?}, not a list of numbers in F32")));
+    }
+    let (numbers, _) = bytes[tensor.range.clone()].as_chunks::<4>();
+    let numbers: Vec<f32> = numbers.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    match numbers.iter().find(|number| !(number.is_finite() && **number > 0.0)) {
+        Some(number) => Err(Error::format(format!("`{DIVISORS}` has the number {number}"))),
+        None => Ok(Some(numbers)),
+    }
 }

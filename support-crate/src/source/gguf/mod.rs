@@ -5,6 +5,7 @@
 
 mod config;
 mod header;
+mod sentencepiece;
 mod tokenizer;
 mod types;
 mod vocabulary;
@@ -19,6 +20,7 @@ use super::open::map;
 use super::{ModelFile, ModelFiles, WeightSource};
 use crate::error::{Context, Result};
 
+pub(crate) use config::DIVISORS;
 pub use header::{Gguf, GgufTensor, GgufValue};
 pub use types::GgmlType;
 pub(crate) use vocabulary::vocabulary;
@@ -31,7 +33,7 @@ pub(super) fn files(path: &Path) -> Result<ModelFiles> {
     let header = Gguf::read(&bytes).context(of_file)?;
     let made = |name, value: &Value| ModelFile::Bytes { name, bytes: Cow::Owned(value.to_string().into_bytes()) };
     Ok(ModelFiles {
-        config: made("the GGUF file's metadata", &config::of(&header).context(of_file)?),
+        config: made("the GGUF file's metadata", &config::of(&header, &bytes).context(of_file)?),
         tokenizer: made("the GGUF file's tokenizer", &tokenizer::of(&header).context(of_file)?),
         weights: WeightSource::Gguf(ModelFile::Path(path.to_owned())),
         others: tokenizer::chat(&header)

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Gguf;
 use super::header::clipped;
+use super::{Gguf, sentencepiece};
 use crate::error::{Error, Result};
 
 /// What a token is: `tokenizer.ggml.token_type`.
@@ -53,13 +53,95 @@ pub(super) fn ignores_merges(name: &str) -> bool {
 }
 
 /// The tokenizer of the model.
+///
+/// # Errors
+/// One of another kind; a vocabulary that contradicts itself, or the rows of the model's embedding.
 pub(super) fn of(header: &Gguf) -> Result<Value> {
-    let model = header.text("tokenizer.ggml.model")?;
-    if model != "gpt2" {
-        return Err(Error::format(format!("its tokenizer has the type {}", clipped(model))).hint(
-            "only `gpt2` (byte-level BPE) is supported, which all newer models have; load others from safetensors",
-        ));
+    let parts = match header.text("tokenizer.ggml.model")? {
+        "gpt2" => byte_level,
+        "llama" => sentencepiece::of,
+        other => {
+            return Err(Error::format(format!("its tokenizer has the type {}", clipped(other))).hint(
+                "`gpt2` (byte-level BPE) and `llama` (SentencePiece's BPE) are supported; load others from safetensors",
+            ));
+        }
+    };
+    let tokens = Tokens::of(header)?;
+    let added = tokens.added()?;
+    let mut tokenizer = parts(header, &tokens)?;
+    tokenizer["version"] = json!("1.0");
+    tokenizer["added_tokens"] = json!(added);
+    for unset in ["truncation", "padding"] {
+        tokenizer[unset] = Value::Null;
     }
+    Ok(tokenizer)
+}
+
+/// A vocabulary: the texts of its tokens, and what each is.
+pub(super) struct Tokens<'a> {
+    pub texts: &'a [String],
+    types: &'a [i64],
+    /// Ids by text, without what only fills the embedding up.
+    pub ids: Map<String, Value>,
+}
+
+impl<'a> Tokens<'a> {
+    fn of(header: &'a Gguf) -> Result<Self> {
+        let texts = header.texts("tokenizer.ggml.tokens")?;
+        let types = match header.metadata().get("tokenizer.ggml.token_type") {
+            None => &[][..],
+            Some(super::GgufValue::Wholes(types)) if types.len() == texts.len() => types,
+            Some(_) => {
+                return Err(Error::format("`tokenizer.ggml.token_type` does not have one number for each token"));
+            }
+        };
+        if texts.len() > MOST_TOKENS {
+            return Err(Error::format(format!("its vocabulary has {} tokens, more than {MOST_TOKENS}", texts.len())));
+        }
+        if let Some((id, token)) = texts.iter().enumerate().find(|(_, token)| token.len() > LONGEST_TOKEN) {
+            return Err(Error::format(format!("token {id} has {} bytes, more than {LONGEST_TOKEN}", token.len())));
+        }
+        let mut ids = Map::new();
+        for (id, token) in texts.iter().enumerate() {
+            if types.get(id) == Some(&UNUSED) && *token == format!("[PAD{id}]") {
+                continue;
+            }
+            if ids.insert(token.clone(), json!(id)).is_some() {
+                return Err(Error::format(format!("two tokens are {}", clipped(token))));
+            }
+        }
+        // Otherwise the model could choose tokens that have no text.
+        let rows = header.tensors().get("token_embd.weight").and_then(|tensor| tensor.shape.first());
+        if let Some(rows) = rows.filter(|&&rows| rows != texts.len()) {
+            return Err(Error::format(format!("{} tokens for the {rows} rows of `token_embd.weight`", texts.len())));
+        }
+        Ok(Self { texts, types, ids })
+    }
+
+    /// What a token is; a part of words where nothing is said.
+    pub fn kind(&self, id: usize) -> i64 {
+        self.types.get(id).copied().unwrap_or(NORMAL)
+    }
+
+    /// Those that are found in a text before it is cut into parts.
+    fn added(&self) -> Result<Vec<Value>> {
+        let is_added = |id: &usize| [CONTROL, USER_DEFINED].contains(&self.kind(*id));
+        let ids: Vec<usize> = (0..self.texts.len()).filter(is_added).collect();
+        if ids.len() > MOST_ADDED {
+            return Err(Error::format(format!("it has {} tokens that are not parts of words", ids.len())));
+        }
+        let added = |id: usize| {
+            json!({
+                "id": id, "content": self.texts[id], "single_word": false, "lstrip": false, "rstrip": false,
+                "normalized": false, "special": self.kind(id) == CONTROL,
+            })
+        };
+        Ok(ids.into_iter().map(added).collect())
+    }
+}
+
+/// A tokenizer over bytes, as GPT-2 has it.
+fn byte_level(header: &Gguf, tokens: &Tokens) -> Result<Value> {
     let known = format!("supported are {}", PRE_TOKENIZERS.join(", "));
     let name = header.text("tokenizer.ggml.pre").map_err(|error| {
         error.hint(format!("it says how text is split into words; convert the model again ({known})"))
@@ -67,50 +149,10 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     let pre_tokenizer = pre_tokenizer(name).ok_or_else(|| {
         Error::format(format!("its tokenizer splits text into words like {}", clipped(name))).hint(known)
     })?;
-    let tokens = header.texts("tokenizer.ggml.tokens")?;
-    let types = match header.metadata().get("tokenizer.ggml.token_type") {
-        None => &[][..],
-        Some(super::GgufValue::Wholes(types)) if types.len() == tokens.len() => types,
-        Some(_) => return Err(Error::format("`tokenizer.ggml.token_type` does not have one number for each token")),
-    };
-    if tokens.len() > MOST_TOKENS {
-        return Err(Error::format(format!("its vocabulary has {} tokens, more than {MOST_TOKENS}", tokens.len())));
-    }
-    if let Some((id, token)) = tokens.iter().enumerate().find(|(_, token)| token.len() > LONGEST_TOKEN) {
-        return Err(Error::format(format!("token {id} has {} bytes, more than {LONGEST_TOKEN}", token.len())));
-    }
-    let mut vocab = Map::new();
-    for (id, token) in tokens.iter().enumerate() {
-        if types.get(id) == Some(&UNUSED) && *token == format!("[PAD{id}]") {
-            continue;
-        }
-        if vocab.insert(token.clone(), json!(id)).is_some() {
-            return Err(Error::format(format!("two tokens are {}", clipped(token))));
-        }
-    }
-    let is_added = |kind: &i64| [CONTROL, USER_DEFINED].contains(kind);
-    let count = types.iter().filter(|kind| is_added(kind)).count();
-    if count > MOST_ADDED {
-        return Err(Error::format(format!("it has {count} tokens that are not parts of words")));
-    }
-    let added = types.iter().zip(tokens).enumerate().filter(|(_, (kind, _))| is_added(kind));
-    let added: Vec<Value> = added
-        .map(|(id, (kind, token))| {
-            json!({
-                "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
-                "normalized": false, "special": *kind == CONTROL,
-            })
-        })
-        .collect();
-    // Otherwise the model could choose tokens that have no text.
-    let rows = header.tensors().get("token_embd.weight").and_then(|tensor| tensor.shape.first());
-    if let Some(rows) = rows.filter(|&&rows| rows != tokens.len()) {
-        return Err(Error::format(format!("{} tokens for the {rows} rows of `token_embd.weight`", tokens.len())));
-    }
     let merges = header.texts("tokenizer.ggml.merges")?;
     for merge in merges {
         let is_known = |(left, right): (&str, &str)| {
-            [left, right, &format!("{left}{right}")].into_iter().all(|token| vocab.contains_key(token))
+            [left, right, &format!("{left}{right}")].into_iter().all(|token| tokens.ids.contains_key(token))
         };
         if !merge.split_once(' ').is_some_and(is_known) {
             return Err(Error::format(format!("the merge {} does not join two tokens into a third", clipped(merge))));
@@ -118,12 +160,13 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
     }
     let byte_level = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
     Ok(json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": normalizer(name),
-        "pre_tokenizer": pre_tokenizer, "post_processor": first_token(header, tokens, name)?, "decoder": byte_level,
+        "normalizer": normalizer(name), "pre_tokenizer": pre_tokenizer, "decoder": byte_level,
+        // As llama.cpp takes it where nothing is said.
+        "post_processor": first_token(header, tokens.texts, name == "llama-bpe")?,
         "model": {
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
             "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
-            "ignore_merges": ignores_merges(name), "vocab": vocab, "merges": merges,
+            "ignore_merges": ignores_merges(name), "vocab": tokens.ids, "merges": merges,
         },
     }))
 }
@@ -145,14 +188,13 @@ pub(super) fn chat(header: &Gguf) -> Result<Option<Value>> {
     Ok(Some(Value::Object(config)))
 }
 
-/// Puts a token before each text, for models that were trained so.
-fn first_token(header: &Gguf, tokens: &[String], pre_tokenizer: &str) -> Result<Value> {
+/// Puts a token before each text, for models that were trained so; `by_default` where the file does not say.
+pub(super) fn first_token(header: &Gguf, tokens: &[String], by_default: bool) -> Result<Value> {
     let adds = |which: &str| header.optional(&format!("tokenizer.ggml.add_{which}_token"), Gguf::flag);
     if adds("eos")? == Some(true) {
         return Err(Error::format("its tokenizer ends each text with a token, which is not supported"));
     }
-    // As llama.cpp takes it where nothing is said.
-    if !adds("bos")?.unwrap_or(pre_tokenizer == "llama-bpe") {
+    if !adds("bos")?.unwrap_or(by_default) {
         return Ok(Value::Null);
     }
     let id = header.size("tokenizer.ggml.bos_token_id")?;
