@@ -36,7 +36,7 @@ pub fn check(full: bool) -> Result<()> {
         command.arg("--locked").args(args);
         anyhow::Ok(command)
     };
-    let steps = Steps::new(9);
+    let steps = Steps::new(10);
 
     let start = steps.begin("formatting", "cargo fmt --check");
     run_shown(Command::new("cargo").args(["fmt", "--all", "--check"]).current_dir(&root))?;
@@ -76,8 +76,13 @@ pub fn check(full: bool) -> Result<()> {
     parts.tests("documentation", cargo("test", &[packages.as_slice(), &["--doc", "--", "--quiet"]].concat())?)?;
     took(start);
 
-    let start = steps.begin("starters", "each is what `cargo lab release` makes from its solution");
+    let start = steps
+        .begin("claims", "what a lesson says of its run is printed from it, claimed beside it, or true of any run");
     let lessons = lessons::ready(None, None)?;
+    lessons::claims::check(&lessons, &root)?;
+    took(start);
+
+    let start = steps.begin("starters", "each is what `cargo lab release` makes from its solution");
     release::write_starters(&lessons, true)?;
     took(start);
 
@@ -94,6 +99,14 @@ pub fn check(full: bool) -> Result<()> {
     for (notebook, ran) in all.iter().zip(&ran) {
         let name = notebook.strip_prefix(checkout.notebooks()).unwrap_or(notebook);
         parts.add(name.to_string_lossy(), ran.time);
+    }
+    let contradicted: Vec<String> = solutions
+        .iter()
+        .zip(&ran)
+        .flat_map(|(notebook, ran)| ran.not_so.iter().map(move |claim| format!("{} {claim}", notebook.display())))
+        .collect();
+    if !contradicted.is_empty() {
+        bail!("some claims of the solutions do not hold\n  {}", contradicted.join("\n  "));
     }
     let scores: Vec<Vec<Score>> = ran.into_iter().map(|ran| ran.scores).collect();
     let (of_solutions, of_starters) = scores.split_at(solutions.len());

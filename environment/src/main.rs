@@ -73,6 +73,11 @@ enum Task {
         #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
         timeout: u64,
     },
+    /// List sentences of the lessons that sound like findings, and that no claim and no output holds to their run
+    Claims {
+        /// A lesson, by name or the beginning of it [default: all]
+        lesson: Option<String>,
+    },
     /// Make the learners' starters from the solutions (sets up first if needed)
     Release(lessons::release::Request),
     /// Grade notebooks that were handed in; this runs their code (sets up first if needed)
@@ -166,6 +171,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
             };
             run::run(&notebooks, &destination, timeout)?;
         }
+        Task::Claims { lesson } => return lessons::claims::claims(lesson.as_deref()),
         Task::Release(request) => lessons::release::release(&request)?,
         Task::Grade(request) => grade::grade(&request)?,
         Task::Doctor { json, time } => doctor::doctor(json, time)?,

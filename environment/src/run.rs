@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::checkout::Checkout;
 use crate::home::Home;
-use crate::lessons::is_python;
+use crate::lessons::{claims, is_python};
 use crate::python;
 use crate::setup;
 use crate::ui::plain;
@@ -41,6 +41,8 @@ pub struct Score {
 pub struct Ran {
     /// What its checks gave.
     pub scores: Vec<Score>,
+    /// Claims about the run that its numbers contradict.
+    pub not_so: Vec<String>,
     /// How long it took, including its kernel's start.
     pub time: Duration,
 }
@@ -213,8 +215,12 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64, show: &m
         let points: f64 = scores.iter().filter_map(|score| score.points).sum();
         show(&format!("  checks: {points} of {} points", scores.iter().map(|score| score.max).sum::<f64>()));
     }
+    let executed = std::fs::read(target).with_context(|| format!("cannot read {}", target.display()))?;
+    let executed = serde_json::from_slice(&executed).with_context(|| format!("{} is damaged", target.display()))?;
+    let not_so = claims::not_so(&executed);
+    not_so.iter().for_each(|claim| show(&plain(&format!("  cell {claim}"))));
     show(&format!("  executed copy: {}", target.display()));
-    Ok(Ending::Whole(Ran { scores, time: begin.elapsed() }))
+    Ok(Ending::Whole(Ran { scores, not_so, time: begin.elapsed() }))
 }
 
 /// Number, first line and error of the cell that stopped a run.

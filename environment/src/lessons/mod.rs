@@ -1,5 +1,6 @@
 //! The lessons as teachers see them: exercises, checks and points, in nbgrader's format.
 
+pub mod claims;
 pub mod markers;
 pub mod release;
 
