@@ -40,7 +40,7 @@ pub fn escape_html(text: &str) -> String {
 ///
 /// Notebooks that the reader has not run yet are shown with scripts and inline SVG taken out, but
 /// with images; an image also keeps its own styles and ids apart from those of the page.
-pub(crate) fn svg_data_uri(svg: &str) -> String {
+pub fn svg_data_uri(svg: &str) -> String {
     let mut uri = String::with_capacity(svg.len() * 5 / 4);
     uri.push_str("data:image/svg+xml;charset=utf-8,");
     for byte in svg.bytes() {

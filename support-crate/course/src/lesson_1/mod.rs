@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// What all lessons have.
 #[doc(no_inline)]
-pub use crate::{Claims, Complaint, Prediction, Score, ask, attempt, attempt_or, claim};
+pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
 pub use dtype::check_resolve_dtype;
 pub use lengths::check_run_for_varied_lengths;
 pub use loading::check_load_model_and_tokenizer;

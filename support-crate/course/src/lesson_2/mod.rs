@@ -22,7 +22,7 @@ use serde::Serialize;
 pub use crate::formats::FormatRow;
 /// What all lessons have.
 #[doc(no_inline)]
-pub use crate::{Claims, Complaint, Prediction, Score, ask, attempt, attempt_or, claim};
+pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
 pub use ablation::check_ablate_cache_and_padding;
 pub use batching::check_summarise_batches;
 pub use controller::{QuantizationReport, run_quantization_exercise};

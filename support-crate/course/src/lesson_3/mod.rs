@@ -15,7 +15,7 @@ use serde::Serialize;
 
 /// What all lessons have.
 #[doc(no_inline)]
-pub use crate::{Claims, Complaint, Prediction, Score, ask, attempt, attempt_or, claim};
+pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
 pub use divergence::check_kl_divergence;
 pub use evaluation::check_evaluate;
 pub use interval::student_t_95;

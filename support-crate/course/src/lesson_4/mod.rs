@@ -14,7 +14,7 @@ mod trial;
 
 /// What all lessons have.
 #[doc(no_inline)]
-pub use crate::{Claims, Complaint, Prediction, Score, ask, attempt, attempt_or, claim};
+pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
 pub use block::{check_dequantize_block, check_quantize_block};
 pub use configurations::check_configurations;
 pub use experiment::check_run_experiment;
