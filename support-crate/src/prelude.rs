@@ -1,7 +1,9 @@
 //! What a notebook's first cell imports: `use quantlab::prelude::*;`.
 
 pub use crate::error::{Error, Result};
-pub use crate::generate::{Chat, GenerateOptions, Message, PaddingSide, generate, generate_batch, generate_tokens};
+pub use crate::generate::{
+    Chat, Draft, GenerateOptions, Message, PaddingSide, generate, generate_batch, generate_tokens,
+};
 pub use crate::measure::{
     Bandwidth, Clock, MemoryReader, Metrics, Perplexity, PerplexityOptions, Prompt, Prompts, QualityComparison,
     RunInfo, Runs, Statistics, Timing, TimingOptions, TokenIds, WallClock, compare_quality, measure_memory_bandwidth,

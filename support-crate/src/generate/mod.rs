@@ -9,6 +9,7 @@ mod batch;
 mod chat;
 mod options;
 mod sampling;
+mod speculative;
 mod text;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::model::Loaded;
 pub use batch::{FinishReason, GeneratedTokens, generate_tokens};
 pub use chat::{Chat, ChatTemplate, Message};
 pub use options::{GenerateOptions, PaddingSide};
+pub use speculative::{Draft, Speculative, expected_tokens_per_pass};
 use text::StoppingText;
 pub use text::TextStream;
 
