@@ -175,11 +175,22 @@ fn table(rows: &[Row], model: &str) -> Table {
         .column("same top token", "%", rows.iter().map(|row| Estimate::from(row.quality.same_top_token * 100.0)))
 }
 
+/// Who else has such a format, or what its integers have in common.
+fn kind(name: &str) -> &'static str {
+    match name {
+        _ if name.starts_with('Q') => "llama.cpp",
+        _ if name.ends_with(&format!("-{GROUP}")) => "int4 and int3 in groups",
+        _ if name.contains("static") => "int8 with static scales",
+        _ => "bitsandbytes",
+    }
+}
+
 fn draw(rows: &[Row], model: &str, path: &Path) -> Result<()> {
-    let bars = rows.iter().map(|row| (row.name.clone(), Estimate::from(row.quality.kl_divergence)));
-    let plot = BarPlot::new(format!("What formats change in the predictions of {model}"))
+    let empty = BarPlot::new(format!("What formats change in the predictions of {model}"))
         .y("KL divergence from full precision", "nats")
-        .bars(bars)?
+        .log_y()
         .intervals("95% confidence interval");
+    let plot =
+        rows.iter().try_fold(empty, |plot, row| plot.bar(kind(&row.name), &row.name, row.quality.kl_divergence))?;
     if path.extension().is_some_and(|extension| extension == "png") { plot.save_png(path) } else { plot.save_svg(path) }
 }

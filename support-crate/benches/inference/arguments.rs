@@ -138,7 +138,7 @@ fn command() -> Command {
                 .value_parser(value_parser!(usize))
                 .help("Threads that compute [default: one for each physical core]"),
         )
-        .arg(option("repeats", "N").value_parser(at_least_one).default_value("5").help("How many runs count"))
+        .arg(option("repeats", "N").value_parser(at_least_one).default_value("7").help("How many runs count"))
         .arg(flag("json").help("Print one JSON object per line instead of a table"))
         .arg(
             option("plot", "SVG")

@@ -42,9 +42,9 @@ pub fn plot(loaded: &Loaded, path: &Path, arguments: &Arguments) -> Result<()> {
         let (each_ms, growth_us) = (cost.linear * 1e3, 2.0 * cost.quadratic * 1e6);
         table = table.row((name, cost.seconds(DECODE_TOKENS), each_ms, growth_us, cost.of_doubling()));
         let measured = (1..=POINTS).map(|i| i * DECODE_TOKENS / POINTS).map(|n| (n, cost.seconds(n)));
-        plot = plot.series(format!("{name}: {}", cost.formula()), measured)?;
+        plot = plot.points(name, measured)?.theory(cost.formula(), (0..=DECODE_TOKENS).map(|n| (n, cost.fitted(n))))?;
         if use_cache {
-            let note = format!("{} | medians of {repeats} runs", timing.run);
+            let note = format!("{} | medians of {repeats} runs; lines: fits by least squares", timing.run);
             (plot, table) = (plot.note(&note), table.note(note));
         }
     }
@@ -90,6 +90,10 @@ impl Cost {
 
     fn seconds(&self, n: usize) -> f64 {
         self.measured[n - 1]
+    }
+
+    fn fitted(&self, n: usize) -> f64 {
+        self.linear * n as f64 + self.quadratic * (n * n) as f64
     }
 
     fn formula(&self) -> String {

@@ -7,7 +7,7 @@
 //! | [`BarPlot`] | how categories compare |
 //! | [`StackedBar`] | what a whole is made of |
 //! | [`TradeOff`] | what each choice costs and gives, with the Pareto front |
-//! | [`RugPlot`] | which numbers a format has, and where rounding turns |
+//! | [`RugPlot`] | which numbers a format has, and the decision boundaries between them |
 //! | [`Timeline`] | when the tokens come out: prefill and decode on a time axis |
 //! | [`Summary`] | findings in words |
 //!

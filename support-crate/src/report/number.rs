@@ -90,14 +90,12 @@ pub(crate) fn needed_decimals(values: &[f64], most: usize) -> usize {
     (0..most).find(|&decimals| exact(decimals)).unwrap_or(most)
 }
 
-/// Numbers shown together, with `digits` digits of the largest.
-pub(crate) fn alike(values: &[f64], digits: usize) -> Vec<String> {
-    let decimals = common_decimals(values, digits);
-    let write = |value: &f64| match decimals {
-        Some(decimals) => fixed(*value, decimals),
-        None => significant(*value, digits),
-    };
-    values.iter().map(write).collect()
+/// A number with so many significant digits, fewer where they are all zeros: `12.3`, `0.703`, `48`.
+pub(crate) fn rounded(value: f64, digits: usize) -> String {
+    if needs_exponent(value) {
+        return significant(value, digits);
+    }
+    fixed(value, needed_decimals(&[value], decimals_for(value, digits)))
 }
 
 /// Whether plain notation would be unreadably long.
@@ -161,12 +159,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_shown_together_have_as_many_decimals_as_they_need() {
-        assert_eq!(alike(&[0.4, 2.1, -1.2], 3), ["0.4", "2.1", "-1.2"]);
-        assert_eq!(alike(&[3.2468, 101.3], 3), ["3.2", "101.3"]);
-        assert_eq!(alike(&[212.0, 305.0], 3), ["212", "305"]);
-        assert_eq!(alike(&[1e-4, 250.0], 3), ["1.00e-4", "250"].map(|s| s.replace("1.00e-4", "0.000100")));
-        assert_eq!(alike(&[0.0, f64::NAN], 3), ["0", "NaN"]);
+    fn numbers_at_bars_have_as_many_digits_as_they_need() {
+        let shown = [0.7031, 9.22, 486.7, 48.0, 1234.5, 0.0044, 2e-7, 0.0].map(|value| rounded(value, 3));
+        assert_eq!(shown, ["0.703", "9.22", "487", "48", "1,234", "0.0044", "2.00e-7", "0"]);
     }
 
     #[test]

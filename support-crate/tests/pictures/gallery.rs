@@ -46,6 +46,31 @@ pub const FORMATS: [(&str, f64, f64, f64); 9] = [
     ("NF4 (bitsandbytes, 4-bit), by libtorch", 193.4, 208.4, 1.53),
 ];
 
+/// The table of docs/formats.md, as benches/quality.rs draws it: kind, name, KL divergence and its interval's half.
+pub const KINDS: [(&str, &str, f64, f64); 21] = [
+    ("llama.cpp", "Q8_0", 0.0044, 0.0002),
+    ("llama.cpp", "Q6_K", 0.0081, 0.0004),
+    ("bitsandbytes", "int8", 0.0174, 0.001),
+    ("llama.cpp", "Q4_K_M with importance", 0.0306, 0.0018),
+    ("int8 with static scales", "SmoothQuant static int8", 0.0382, 0.0043),
+    ("llama.cpp", "Q4_K_M", 0.0521, 0.0026),
+    ("int4 and int3 in groups", "GPTQ int4-64", 0.134, 0.007),
+    ("int4 and int3 in groups", "AWQ int4-64", 0.147, 0.007),
+    ("int4 and int3 in groups", "HQQ int4-64", 0.22, 0.009),
+    ("bitsandbytes", "nf4", 0.254, 0.011),
+    ("llama.cpp", "Q4_0", 0.291, 0.012),
+    ("int4 and int3 in groups", "int4-64", 0.313, 0.013),
+    ("int4 and int3 in groups", "w4a8-64", 0.316, 0.013),
+    ("int4 and int3 in groups", "clipped int4-64", 0.347, 0.013),
+    ("bitsandbytes", "fp4", 0.474, 0.016),
+    ("int4 and int3 in groups", "GPTQ int3-64", 0.523, 0.021),
+    ("int4 and int3 in groups", "rotated int4-64", 0.564, 0.021),
+    ("int8 with static scales", "static int8", 0.959, 0.032),
+    ("int4 and int3 in groups", "int3-64", 1.271, 0.039),
+    ("int4 and int3 in groups", "clipped int3-64", 1.278, 0.037),
+    ("int4 and int3 in groups", "HQQ int3-64", 2.065, 0.051),
+];
+
 pub fn around(value: f64, percent: f64) -> Estimate {
     Estimate::plus_minus(value, value * percent / 100.0)
 }
@@ -119,6 +144,22 @@ pictures! {
         .series("random:gpt2", [(1, 1.0), (2, 1.681), (4, 2.344), (8, 2.958)].map(|(x, y)| (x, around(y, 8.0 * y.ln()))))?
         .theory("if only reading counted", [(1, 1.0), (16, 16.0)])?
         .intervals("94% to 98% interval of the median of 5 to 7").log_x().log_y().note(NOTE);
+    line_points => LinePlot::new("Latency by prompt length").x("prompt length", "tokens").y("latency of 50 new tokens", "s")
+        .points("with KV cache", [(16, 0.0109, 0.0137), (76, 0.0180, 0.0194), (136, 0.0174, 0.0237), (256, 0.0319, 0.0327), (391, 0.043, 0.0456), (451, 0.0372, 0.0482)]
+            .map(|(x, y, high)| (x, Estimate::new(y, 0.93 * y, high))))?
+        .theory("fitted: 11.4 ms + 65 us per token", [(16, 0.0124), (451, 0.0407)])?
+        .intervals("96% interval of the median of 9").note(NOTE);
+    line_settles => LinePlot::new("With more texts, the number settles").x("texts evaluated", "").y("perplexity", "").log_x().log_y()
+        .series("first texts of the corpus", [(5, 31.3, 22.9, 42.8), (10, 26.5, 20.3, 34.7), (20, 20.6, 14.8, 28.8), (40, 20.8, 15.8, 27.4), (80, 18.7, 15.0, 23.5), (160, 19.7, 16.8, 23.3)]
+            .map(|(x, y, low, high)| (x, Estimate::new(y, low, high))))?
+        .intervals("95% interval over texts").note(NOTE);
+    line_near => LinePlot::new("A perplexity must not depend on the batch size").x("batch size", "texts").y("perplexity", "").log_x()
+        .series("token-weighted", [1, 2, 4, 8, 16, 32].map(|x| (x, 19.7)))?
+        .series("from the mean of batch means", [(1, 25.5), (2, 22.8), (4, 21.1), (8, 20.6), (16, 20.5), (32, 20.3)])?.note(NOTE);
+    stems_codes => [("NF4", FourBit::Nf4), ("FP4", FourBit::Fp4)].iter().try_fold(
+        LinePlot::new("How often each of the sixteen numbers is used").x("value of the codebook", "").y("share of the weights", "%")
+            .reference_line(6.25, "1/16")?.note(NOTE),
+        |plot, (name, format)| plot.stems(*name, format.codebook().iter().map(|v| (*v, 12.0 * (-3.0 * v * v).exp()))))?;
     line_curve => LinePlot::new("Loss while training").x("step", "").y("loss", "nats/token")
         .series("training", (1..3000).map(|step| (step, 1.1 + 4.0 / f64::from(step).sqrt() + 0.05 * f64::from(step * 7919 % 13) / 13.0)))?
         .series("held-out", (1..30).map(|step| (step * 100, 1.25 + 4.0 / f64::from(step * 100).sqrt())))?
@@ -166,6 +207,13 @@ pictures! {
     bar_surprise => BarPlot::new("Where is the model surprised?").x("token (position)").y("negative log-likelihood", "nats")
         .bars([("capital (1)", 6.1), ("of (2)", 0.4), ("France (3)", 4.9), ("is (4)", 1.2), ("Rome (5)", 7.9), (", (6)", 1.0), ("not (7)", 3.3), ("Paris (8)", 4.0), (". (9)", 0.7)])?
         .note(NOTE);
+    bar_chosen_limit => BarPlot::new("How well one model would compress different texts").y("bits per byte", "")
+        .bars([("Rust docs, held out", 1.19), ("the same, words shuffled", 2.23), ("Hamlet", 0.72), ("a small story", 2.7), ("local news", 3.22), ("German", 5.58), ("random letters", 8.08)])?
+        .limits("27 characters, each as likely as the others", [("random letters", 4.755)])?.note(NOTE);
+    bar_kinds => KINDS.iter().try_fold(
+        BarPlot::new("What formats change in the predictions of smollm2:float32").y("KL divergence from full precision", "nats")
+            .log_y().intervals("95% confidence interval"),
+        |plot, (kind, name, kl, error)| plot.bar(kind, *name, Estimate::plus_minus(*kl, *error)))?;
     bar_many => BarPlot::new("Rounding error of each layer").x("layer").y("error", "%")
         .bars((0..96).map(|layer| (format!("layer {layer}"), 9.0 + 2.0 * (f64::from(layer) / 7.0).sin())))?;
     bar_negative => BarPlot::new("Change of the perplexity against float32").y("change", "%")
@@ -200,11 +248,10 @@ pictures! {
         .point("float32", 474.7, around(41.2, 3.0))?.point("bfloat16", 237.4, around(78.5, 3.0))?.point("INT8", 156.4, around(121.0, 4.0))?
         .point("NF4", 120.4, around(163.0, 3.0))?.point("FP4", 120.4, around(162.0, 3.0))?.point("NF4, int8 head", 84.3, around(201.0, 5.0))?
         .intervals("95% interval of the median").note(NOTE);
-    trade_off_bandwidth => FORMATS.iter().try_fold(
+    trade_off_engines => FORMATS.iter().try_fold(
         TradeOff::new("What memory costs in speed, at GPT-2's size").x("memory with scales", "MiB").y("decode", "tokens/s")
             .higher_is_better().log_x().log_y().intervals("98% interval of the median of 7").note(NOTE),
-        |plot, (name, _, memory, decode)| plot.point(short_name(name), *memory, around(*decode, 14.0)))?
-        .limits("memory bandwidth", FORMATS[..6].iter().map(|(name, read, ..)| (short_name(name), 22_410.0 / read)))?;
+        |plot, (name, _, memory, decode)| plot.point(short_name(name), *memory, around(*decode, 14.0)))?;
     trade_off_long_names => FORMATS.iter().try_fold(
         TradeOff::new("The same names in full").x("memory with scales", "MiB").y("decode", "tokens/s").higher_is_better().note(NOTE),
         |plot, (name, _, memory, decode)| plot.point(*name, *memory, around(*decode, 14.0)))?;

@@ -99,13 +99,11 @@ fn limits(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<Vec<DecodeLimi
     speed.iter().map(|one| DecodeLimit::new(one.bytes_per_token, bandwidth)).collect()
 }
 
-/// The same decode rates over the memory that each format takes, with the formats that no other one beats, and the limit that
-/// bandwidth sets to those of the first engine.
+/// The same decode rates over the memory that each format takes, with what other formats dominate shaded.
 ///
 /// # Errors
-/// A model that reads nothing.
-pub fn speed_trade_off(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<TradeOff> {
-    let limits = limits(speed, bandwidth)?;
+/// A rate that cannot be drawn.
+pub fn speed_trade_off(speed: &[FormatSpeed], _: &Bandwidth) -> Result<TradeOff> {
     let empty = TradeOff::new("What memory costs in speed, at GPT-2's size")
         .x("memory with scales", "MiB")
         .y("decode", "tokens/s")
@@ -116,11 +114,7 @@ pub fn speed_trade_off(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<T
     let plot = speed.iter().try_fold(empty, |plot, FormatSpeed { name, footprint, timing, .. }| {
         plot.point(short_name(name), footprint.mib_with_scales(), timing.decode_tokens_per_s)
     })?;
-    // Engines that restore a matrix before they multiply it move more than these bytes.
-    let first = speed.first().map(|one| &one.timing.run.engine);
-    let limits = speed.iter().zip(&limits).filter(|(one, _)| Some(&one.timing.run.engine) == first);
-    let limits = limits.map(|(one, limit)| (short_name(&one.name), limit.tokens_per_s()));
-    Ok(plot.limits("memory bandwidth", limits)?.note(note(speed)))
+    Ok(plot.note(note(speed)))
 }
 
 /// A format's name, short enough for pictures: without what stands in brackets.

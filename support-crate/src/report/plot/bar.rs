@@ -4,20 +4,22 @@ use super::drawing::axis::Axis;
 use super::drawing::chart::{Chart, Scale, chart_methods, check_value};
 use super::drawing::label::{Label, Place};
 use super::drawing::scene::{Key, Mark, Scene, Xy};
-use super::drawing::style::{
-    ACROSS, HEIGHT, INK, LABEL_SIZE, LONGEST_NAME, Look, MARGIN, Stroke, WIDTH, format_of, ink_on, looks,
-};
+use super::drawing::style::{ACROSS, INK, LABEL_SIZE, Look, Stroke, format_of, looks};
 use super::drawing::text::{Anchor, text_width};
 use crate::error::{Error, Result};
-use crate::report::number::{alike, magnitude, significant};
+use crate::report::number::{magnitude, rounded, significant};
 use crate::report::{Cell, Estimate, Table};
 
 /// With more bars than this, they stand upright and share fewer names; with fewer, they lie down if names are long.
 const MAX_LYING: usize = 24;
+/// The radius of the points that stand for bars on a logarithmic axis, in pixels.
+const DOT: f64 = 5.0;
 
-/// Bars side by side, one per category, or one per category and series, with their values written
-/// beyond them and error bars where the values have intervals. They lie down if their names are too
-/// long to stand below them.
+/// Bars side by side, one per category, or one per category and series, with error bars where the values
+/// have intervals, and the values beyond both: in a column at the right where lines to compare with cross
+/// lying bars, since a value beside a line would seem to be the line's. Bars lie down if they have limits or
+/// their names are too long to stand below them. On a logarithmic axis, which has no zero to begin at, points
+/// take the place of bars.
 ///
 /// ```
 /// use quantlab::report::{BarPlot, Estimate};
@@ -68,24 +70,40 @@ impl BarPlot {
         name: impl Into<String>,
         bars: impl IntoIterator<Item = (C, V)>,
     ) -> Result<Self> {
-        let mut series = Series { name: name.into(), bars: Vec::new() };
-        for (category, value) in bars {
-            let (category, value) = (category.into(), value.into());
-            check_value(&category, &self.chart.y.name, value)?;
-            let known = self.index_of(&category);
-            let index = known.unwrap_or(self.categories.len());
-            if series.bars.iter().any(|(other, _)| *other == index) {
-                return Err(Error::input(format!("`{}` has two bars `{category}`", self.chart.title))
-                    .hint("give every bar a name of its own, or put one of them into another .series()"));
-            }
-            if known.is_none() {
-                self.categories.push(category);
-            }
-            series.bars.push((index, value));
+        self.series.push(Series { name: name.into(), bars: Vec::new() });
+        let last = self.series.len() - 1;
+        bars.into_iter().try_fold(self, |plot, (category, value)| plot.with(last, category.into(), value.into()))
+    }
+
+    /// Adds one bar of a kind, such as `"llama.cpp"`: bars of a kind have its colour, and the legend names it.
+    ///
+    /// # Errors
+    /// NaN and infinite values; a category that comes twice in its kind.
+    pub fn bar(mut self, kind: &str, category: impl Into<String>, value: impl Into<Estimate>) -> Result<Self> {
+        let known = self.series.iter().position(|series| series.name == kind);
+        let place = known.unwrap_or(self.series.len());
+        self.series.extend(known.is_none().then(|| Series { name: kind.to_owned(), bars: Vec::new() }));
+        self.with(place, category.into(), value.into())
+    }
+
+    /// With one more bar in a series.
+    fn with(mut self, series: usize, category: String, value: Estimate) -> Result<Self> {
+        check_value(&category, &self.chart.y.name, value)?;
+        let index = self.index_of(&category).unwrap_or(self.categories.len());
+        let bars = &mut self.series[series].bars;
+        if bars.iter().any(|(other, _)| *other == index) {
+            return Err(Error::input(format!("`{}` has two bars `{category}`", self.chart.title))
+                .hint("give every bar a name of its own, or put one of them into another .series()"));
         }
-        series.bars.sort_by_key(|(category, _)| *category);
-        self.series.push(series);
+        bars.push((index, value));
+        bars.sort_by_key(|(category, _)| *category);
+        self.categories.extend((index == self.categories.len()).then_some(category));
         Ok(self)
+    }
+
+    /// Whether no category has bars of two series.
+    fn are_kinds(&self) -> bool {
+        self.all_bars().count() == self.categories.len()
     }
 
     fn index_of(&self, category: &str) -> Option<usize> {
@@ -132,33 +150,42 @@ impl BarPlot {
         let chart = &self.chart;
         chart.check_any(!self.categories.is_empty(), "add bars with .bars([(\"name\", value)])?")?;
         let y = chart.up(self.up(), true)?;
-        let layout = Layout::of(&self.categories, self.series.len());
-        let mut written = layout.written(self.all_bars().map(|bar| bar.value * y.factor).collect()).into_iter();
-        let mut scene = layout.scene(chart, &self.categories, y, self.all_bars());
+        let side_by_side = if self.are_kinds() { 1 } else { self.series.len() };
+        let layout = Layout::of(&self.categories, side_by_side, !chart.limits.is_empty() || y.axis.log);
+        let values = self.all_bars().map(|bar| bar.value * y.factor);
+        let mut written = match y.axis.log {
+            true => values.map(|value| rounded(value, 3)).collect(),
+            false => layout.written(values.collect()),
+        }
+        .into_iter();
+        let in_column = layout.lying && (y.axis.log || !chart.limits.is_empty() || !chart.references.is_empty());
+        let mut scene = layout.scene(chart, &self.categories, y, self.up());
 
         for (index, (series, looks)) in self.series.iter().zip(self.looks()).enumerate() {
             for ((category, bar), look) in series.bars.iter().zip(&looks) {
-                let (left, right) = layout.sides(*category, index);
+                let (left, right) = layout.sides(*category, index % side_by_side);
                 let (from, to, middle) =
                     (layout.at(left, 0.0), layout.at(right, bar.value), f64::midpoint(left, right));
-                scene.marks.push(Mark::Block(from, to, look.fill()));
+                let dot = chart.y.log.then_some(DOT);
+                let (mark, color) = match dot {
+                    Some(radius) => (Mark::Point(layout.at(middle, bar.value), *look, radius), look.color),
+                    None => (Mark::Block(from, to, look.fill()), INK),
+                };
+                scene.marks.push(mark);
                 if bar.has_interval() {
                     let [from, to] = [bar.low, bar.high].map(|end| layout.at(middle, end));
-                    scene.marks.push(Mark::Interval(from, to, INK, None));
+                    scene.marks.push(Mark::Interval(from, to, color, dot));
                 }
                 let Some(text) = written.next() else { continue };
-                let lines =
-                    chart.limit_of(*category).into_iter().chain(chart.references.iter().map(|(value, _)| *value));
-                let below = bar.value < 0.0;
-                let (near, far) = (bar.low.min(bar.value), bar.high.max(bar.value));
-                let (near, far) = if below { (far, near) } else { (near, far) };
-                let inside = layout.is_better_inside(&scene, &text, (near, bar.value, far), lines);
-                let at = layout.at(middle, if inside { near } else { far });
-                let color = if inside { ink_on(look.fill()) } else { INK };
-                scene.labels.push(Label { color, ..Label::new(text, at, layout.beyond(below != inside)) });
+                let far = if bar.value < 0.0 { bar.low.min(bar.value) } else { bar.high.max(bar.value) };
+                scene.labels.push(match in_column {
+                    true => Label::new(text, layout.at(middle, scene.x.high), Place::Column),
+                    false => Label::new(text, layout.at(middle, far), layout.beyond(bar.value < 0.0)),
+                });
             }
             if let (false, Some(look)) = (series.name.is_empty(), looks.first()) {
-                scene.entry(&series.name, Key::Swatch(look.fill()));
+                let key = if chart.y.log { Key::Marker(*look) } else { Key::Swatch(look.fill()) };
+                scene.entry(&series.name, key);
             }
         }
         let stroke = Stroke { dash: (4, 2), ..Stroke::new(INK, 2.0) };
@@ -169,7 +196,6 @@ impl BarPlot {
         if !chart.limits.is_empty() {
             scene.entry(&chart.limits_name, Key::Line(stroke));
         }
-        scene.intervals(chart);
         scene.references(chart, layout.lying);
         Ok(scene)
     }
@@ -187,24 +213,21 @@ impl BarPlot {
     }
 }
 
-chart_methods!(BarPlot: category, y, intervals, limits, reference_line);
+chart_methods!(BarPlot: category, y, log_y, intervals, limits, reference_line);
 
 /// How bars stand: upright, or lying where their names are too long to stand below them.
 pub(super) struct Layout {
     pub lying: bool,
     categories: usize,
     series: usize,
-    /// The approximate length of the axis of values, in pixels.
-    length: f64,
 }
 
 impl Layout {
-    pub fn of(names: &[String], series: usize) -> Self {
+    pub fn of(names: &[String], series: usize, lying: bool) -> Self {
         let slot = ACROSS / names.len() as f64;
         let longest = names.iter().map(|name| text_width(name, LABEL_SIZE)).fold(0.0, f64::max);
-        let lying = longest + 8.0 > slot && names.len() <= MAX_LYING;
-        let length = if lying { WIDTH - 2.5 * MARGIN - longest.min(LONGEST_NAME) } else { HEIGHT };
-        Self { lying, categories: names.len(), series, length }
+        let lying = lying || (longest + 8.0 > slot && names.len() <= MAX_LYING);
+        Self { lying, categories: names.len(), series }
     }
 
     /// An empty scene for the bars, with the axis of their values.
@@ -213,10 +236,10 @@ impl Layout {
         chart: &Chart,
         categories: &[String],
         values: Scale,
-        bars: impl Iterator<Item = Estimate>,
+        shown: impl Iterator<Item = Estimate>,
     ) -> Scene {
         let (names, name) = (Axis::categories(categories), chart.x.name.clone());
-        let along = self.with_headroom(values.axis, bars);
+        let along = if values.axis.log { values.axis } else { self.with_headroom(values.axis, shown) };
         if !self.lying {
             return Scene { x_label: name, y_label: values.label, ..Scene::new(names, along) };
         }
@@ -253,32 +276,13 @@ impl Layout {
         let largest = values.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
         let least = 10_f64.powi(magnitude(largest) - 3);
         let is_small = |value: &f64| 0.0 < *value && *value < least;
-        let mut others =
-            alike(&values.iter().copied().filter(|value| !is_small(value)).collect::<Vec<_>>(), 3).into_iter();
-        let small = || Some(format!("<{}", significant(least, 1)));
-        let written: Vec<String> =
-            values.iter().filter_map(|value| if is_small(value) { small() } else { others.next() }).collect();
+        let write = |value: &f64| match is_small(value) {
+            true => format!("<{}", significant(least, 1)),
+            false => rounded(*value, 3),
+        };
+        let written: Vec<String> = values.iter().map(write).collect();
         let fits = self.lying || written.iter().all(|text| text_width(text, LABEL_SIZE) <= room);
         if fits { written } else { Vec::new() }
-    }
-
-    /// Whether a value that stands beyond its bar would seem to belong to a line there; the value comes between the
-    /// ends of its interval, of which the first is nearer to zero.
-    fn is_better_inside(
-        &self,
-        scene: &Scene,
-        text: &str,
-        (near, value, far): (f64, f64, f64),
-        mut lines: impl Iterator<Item = f64>,
-    ) -> bool {
-        let axis = if self.lying { &scene.x } else { &scene.y };
-        let outwards = if value < 0.0 { -self.length } else { self.length };
-        let pixels = |from: f64, to: f64| (axis.position(to) - axis.position(from)) * outwards;
-        let (left, right) = self.sides(0, 0);
-        let (width, bar) = (text_width(text, LABEL_SIZE), (right - left) * self.slot());
-        let (space, fits) = if self.lying { (width + 14.0, true) } else { (LABEL_SIZE + 14.0, width + 4.0 <= bar) };
-        let is_near = |line| (-3.0..pixels(value, far) + space).contains(&pixels(value, line));
-        fits && pixels(0.0, near) > space && lines.any(is_near)
     }
 
     /// The place of a value: beyond the end of its bar.
@@ -293,9 +297,9 @@ impl Layout {
     }
 
     /// Room on the axis for the values beyond the ends of the bars.
-    fn with_headroom(&self, mut axis: Axis, bars: impl Iterator<Item = Estimate>) -> Axis {
+    fn with_headroom(&self, mut axis: Axis, shown: impl Iterator<Item = Estimate>) -> Axis {
         let room = (axis.high - axis.low) * if self.lying { 0.15 } else { 0.09 };
-        for Estimate { value, low, high } in bars {
+        for Estimate { value, low, high } in shown {
             if value < 0.0 {
                 axis.low = axis.low.min(value.min(low) - room);
             } else {

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use plotters::style::Color;
 
 use super::drawing::axis::{Axis, Tick};
-use super::drawing::chart::{Chart, Scale, chart_methods, check_value};
+use super::drawing::chart::{Chart, Scale, chart_methods, check_value, zero_is_near};
 use super::drawing::label::{Label, Place};
 use super::drawing::scene::{Key, Mark, Scene, Xy, reference_stroke};
 use super::drawing::style::{ACROSS, INK, Look, NOTE_SIZE, PALETTE, Stroke, looks};
@@ -20,7 +20,7 @@ const MAX_MARKERS: usize = 40;
 const BETWEEN_RUNS: f64 = 3.0;
 const MAX_RUN_TICKS: usize = 10;
 
-/// One or more lines of measured points, with error bars where the points have intervals.
+/// Measured points, with lines between them or without, and with error bars where they have intervals.
 ///
 /// ```
 /// use quantlab::report::{Estimate, LinePlot};
@@ -39,7 +39,7 @@ const MAX_RUN_TICKS: usize = 10;
 pub struct LinePlot {
     chart: Chart,
     series: Vec<Series>,
-    from_zero: bool,
+    from_zero: Option<bool>,
 }
 
 #[derive(Debug, Clone)]
@@ -57,6 +57,10 @@ struct Series {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Measured,
+    /// Measured, with no line between the points.
+    Points,
+    /// Measured, with a line from each point down to zero.
+    Stems,
     /// Independent runs, with no line between them.
     Runs(Statistics),
     /// Calculated, to compare with.
@@ -64,9 +68,9 @@ enum Kind {
 }
 
 impl LinePlot {
-    /// A plot without data yet. The vertical axis starts at zero unless told otherwise.
+    /// A plot without data yet.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { chart: Chart::new(title), series: Vec::new(), from_zero: true }
+        Self { chart: Chart::new(title), series: Vec::new(), from_zero: None }
     }
 
     /// Adds a line. Points are pairs `(x, y)` where `y` is a number or an [`Estimate`]; their order
@@ -85,6 +89,23 @@ impl LinePlot {
         let points = order.iter().map(|&index| points[index]).collect();
         self.series.push(Series { name, points, order, labels: Vec::new(), kind: Kind::Measured });
         Ok(self)
+    }
+
+    /// Adds measured points with no line between them: where what lies between was not measured, or would be noise.
+    ///
+    /// # Errors
+    /// NaN and infinite values.
+    pub fn points(self, name: impl Into<String>, points: impl IntoIterator<Item: Into<Point>>) -> Result<Self> {
+        Ok(self.series(name, points)?.last_as(Kind::Points))
+    }
+
+    /// Adds points, each with a line down to zero: amounts at values that lie unevenly, such as how often each number
+    /// of a codebook is used.
+    ///
+    /// # Errors
+    /// NaN and infinite values.
+    pub fn stems(self, name: impl Into<String>, points: impl IntoIterator<Item: Into<Point>>) -> Result<Self> {
+        Ok(self.series(name, points)?.last_as(Kind::Stems))
     }
 
     /// Adds a calculated line to compare with, such as the limit that memory bandwidth sets: dashed and
@@ -137,10 +158,10 @@ impl LinePlot {
         Ok(self)
     }
 
-    /// Whether the vertical axis starts at zero (it does unless told otherwise). Measured amounts
-    /// should: an axis cut off at the bottom makes small differences look large.
+    /// Whether the vertical axis starts at zero. Unless told, it does where the lowest value is at most 0.6 of the
+    /// highest: farther up, half of the picture would be empty.
     pub fn y_from_zero(mut self, from_zero: bool) -> Self {
-        self.from_zero = from_zero;
+        self.from_zero = Some(from_zero);
         self
     }
 
@@ -163,30 +184,28 @@ impl LinePlot {
 
     /// All that the horizontal axis is to show.
     fn across(&self) -> impl Iterator<Item = Estimate> {
-        self.points().map(|point| point.x.into())
+        self.all_points().map(|point| point.x.into())
     }
 
     /// All that the vertical axis is to show.
     fn up(&self) -> impl Iterator<Item = Estimate> {
         let medians = self.series.iter().filter_map(|series| series.runs().map(Estimate::from));
         let references = self.chart.references.iter().map(|(value, _)| (*value).into());
-        self.points().map(|point| point.y).chain(medians).chain(references)
+        self.all_points().map(|point| point.y).chain(medians).chain(references)
     }
 
     pub(super) fn scene(&self) -> Result<Scene> {
         let chart = &self.chart;
-        chart.check_any(self.points().next().is_some(), "add points with .series(\"name\", [(x, y)])?")?;
-        let (x, y) = (chart.across(self.across())?, chart.up(self.up(), self.from_zero)?);
+        chart.check_any(self.all_points().next().is_some(), "add points with .series(\"name\", [(x, y)])?")?;
+        let has_stems = self.series.iter().any(|series| series.kind == Kind::Stems);
+        let from_zero = has_stems || self.from_zero.unwrap_or_else(|| zero_is_near(self.up()));
+        let (x, y) = (chart.across(self.across())?, chart.up(self.up(), from_zero)?);
         let x_axis = self.runs_axis().unwrap_or(x.axis);
         let mut scene = Scene { x_label: x.label, y_label: y.label.clone(), ..Scene::new(x_axis, y.axis.clone()) };
 
-        let mut all = self.series.clone();
-        let alone = all.iter_mut().filter(|series| series.is_alone()).flat_map(|series| &mut series.points);
-        let alone: Vec<&mut Point> = alone.collect();
-        let places: Vec<Xy> = alone.iter().map(|point| (point.x, point.y.value)).collect();
-        alone.into_iter().zip(scene.apart(&places)).for_each(|(point, place)| point.x = place.0);
-
-        let measured = all.iter().filter(|series| series.kind != Kind::Theory);
+        let places: Vec<Xy> = self.all_points().map(|point| (point.x, point.y.value)).collect();
+        let mut radii = scene.radii(&places, RADIUS).into_iter();
+        let measured = self.series.iter().filter(|series| series.kind != Kind::Theory);
         let mut measured = looks(measured.map(|series| series.name.as_str())).into_iter();
         let mut theories = (chart.references.len()..).map(|index| Look {
             color: INK,
@@ -194,24 +213,31 @@ impl LinePlot {
             ..PALETTE[0]
         });
         let look = |series: &Series| if series.kind == Kind::Theory { theories.next() } else { measured.next() };
-        let looks: Vec<Option<Look>> = all.iter().map(look).collect();
+        let looks: Vec<Option<Look>> = self.series.iter().map(look).collect();
         let looked: Vec<(&Series, Look)> =
-            all.iter().zip(looks).filter_map(|(series, look)| Some((series, look?))).collect();
-        for layer in [Series::draw_line, Series::draw_markers, Series::draw_intervals] {
-            looked.iter().for_each(|(series, look)| layer(series, &mut scene, *look));
+            self.series.iter().zip(looks).filter_map(|(series, look)| Some((series, look?))).collect();
+        looked.iter().for_each(|(series, look)| series.draw_line(&mut scene, *look));
+        let mut drawn: Vec<(&Point, f64, Look)> = Vec::new();
+        for (series, look) in &looked {
+            let has_markers = series.has_markers(&scene);
+            for (point, radius) in series.points.iter().zip(radii.by_ref()) {
+                let marker = Mark::Point((point.x, point.y.value), *look, radius);
+                scene.marks.extend(has_markers.then_some(marker));
+                drawn.push((point, radius, *look));
+            }
+        }
+        for (Point { x, y }, radius, look) in drawn.iter().filter(|(point, ..)| point.y.has_interval()) {
+            scene.marks.push(Mark::Interval((*x, y.low), (*x, y.high), look.color, Some(*radius)));
         }
         scene.references(chart, false);
         looked.iter().for_each(|(series, look)| series.write(&mut scene, *look, &y));
-        scene.intervals(chart);
-        let runs = looked.iter().filter_map(|(series, look)| Some((series.runs()?.confidence, look)));
-        if let Some((confidence, look)) = runs.min_by(|a, b| a.0.total_cmp(&b.0)) {
-            let label = format!("median with its {:.0}% interval", 100.0 * confidence);
-            scene.entry(label, Key::Swatch(look.color.mix(BAND)));
-        }
+        let least = self.series.iter().filter_map(|series| Some(series.runs()?.confidence)).min_by(f64::total_cmp);
+        scene.band = least
+            .map_or_else(String::new, |least| format!("line and band: median with its {:.0}% interval", 100.0 * least));
         Ok(scene)
     }
 
-    fn points(&self) -> impl Iterator<Item = &Point> {
+    fn all_points(&self) -> impl Iterator<Item = &Point> {
         self.series.iter().flat_map(|series| &series.points)
     }
 
@@ -246,7 +272,7 @@ impl Series {
         let gap = |pair: &[Point]| (scene.x.position(pair[1].x) - scene.x.position(pair[0].x)) * ACROSS;
         let close = self.points.windows(2).filter(|pair| gap(pair) < 2.0 * RADIUS).count();
         let few = self.points.len() <= MAX_MARKERS && close <= self.points.len() / 4;
-        self.runs().is_some() || (few && self.kind != Kind::Theory)
+        self.runs().is_some() || self.is_apart() || (few && self.kind != Kind::Theory)
     }
 
     fn runs(&self) -> Option<Statistics> {
@@ -256,9 +282,9 @@ impl Series {
         }
     }
 
-    /// Whether it is one measured point.
-    fn is_alone(&self) -> bool {
-        self.points.len() == 1 && self.kind == Kind::Measured
+    /// Whether no line joins its points.
+    fn is_apart(&self) -> bool {
+        self.points.len() == 1 && self.kind == Kind::Measured || matches!(self.kind, Kind::Points | Kind::Stems)
     }
 
     /// How far the positions of runs are ahead of their numbers.
@@ -287,22 +313,14 @@ impl Series {
                 scene.marks.push(Mark::Block(from, to, look.color.mix(BAND)));
                 Mark::Line(vec![(from.0, runs.median), (to.0, runs.median)], Stroke::new(look.color, 1.6))
             }
-            _ if self.points.len() < 2 => return,
+            _ if self.kind == Kind::Stems => {
+                let stem = |at: Xy| Mark::Line(vec![(at.0, 0.0), at], Stroke::new(look.color, 2.0));
+                return scene.marks.extend(self.spots().map(stem));
+            }
+            _ if self.is_apart() || self.points.len() < 2 => return,
             _ => Mark::Line(self.spots().collect(), look.stroke(self.width(scene))),
         };
         scene.marks.push(mark);
-    }
-
-    fn draw_intervals(&self, scene: &mut Scene, look: Look) {
-        for Point { x, y } in self.points.iter().filter(|point| point.y.has_interval()) {
-            scene.marks.push(Mark::Interval((*x, y.low), (*x, y.high), look.color, Some(RADIUS)));
-        }
-    }
-
-    fn draw_markers(&self, scene: &mut Scene, look: Look) {
-        if self.has_markers(scene) {
-            scene.marks.extend(self.spots().map(|at| Mark::Point(at, look, RADIUS)));
-        }
     }
 
     /// The name, and what is to be written at the points.
@@ -310,6 +328,11 @@ impl Series {
         let at_point = |(text, at): (&String, Xy)| Label { size: NOTE_SIZE, ..Label::new(text, at, Place::Near) };
         scene.labels.extend(self.labels.iter().zip(self.spots()).map(at_point));
         let Some(last) = self.spots().next_back() else { return };
+        if self.is_apart() && self.points.len() > 1 {
+            // No one of the points stands for all.
+            let named = (!self.name.is_empty()).then(|| (self.name.clone(), Key::Marker(look)));
+            return scene.legend.extend(named);
+        }
         let (label, key) = match (self.band(), self.runs()) {
             (Some((from, to)), Some(runs)) => {
                 let name = if self.name.is_empty() { "median" } else { &self.name };
@@ -317,7 +340,7 @@ impl Series {
                 (Label::new(name.trim_end(), from, Place::Along { to, rows: 4 }), Key::Marker(look))
             }
             _ if self.name.is_empty() => return,
-            _ if self.is_alone() => (Label::new(&self.name, last, Place::Near), Key::Marker(look)),
+            _ if self.is_apart() => (Label::new(&self.name, last, Place::Near), Key::Marker(look)),
             _ if self.has_markers(scene) => (Label::new(&self.name, last, Place::End), Key::Series(look)),
             _ => (Label::new(&self.name, last, Place::End), Key::Line(look.stroke(self.width(scene)))),
         };

@@ -1,4 +1,4 @@
-//! Codebooks: which numbers a format has, and where rounding turns from one to the next.
+//! Codebooks: which numbers a format has, and the decision boundaries between them.
 
 use plotters::style::Color;
 

@@ -1,20 +1,22 @@
-//! Trade-offs: what each choice costs and what it gives, and which choices no other one beats.
+//! Trade-offs: what each choice costs and what it gives, and which are beaten by another.
 
-use super::drawing::chart::{Chart, chart_methods, check_value};
+use plotters::style::Color;
+
+use super::drawing::chart::{Chart, chart_methods, check_value, zero_is_near};
 use super::drawing::label::{Label, Place};
 use super::drawing::scene::{Key, Mark, Scene, Xy};
-use super::drawing::style::{INK, Look, MUTED, PALETTE, Stroke, looks};
+use super::drawing::style::{MUTED, looks};
 use crate::error::Result;
 use crate::report::{Cell, Estimate, Table};
 
 /// The radius of a marker, in pixels.
 const RADIUS: f64 = 5.0;
-/// A linear axis begins at zero if the lowest cost is not above this share of the highest: then it costs
-/// little room.
-const NEAR_ZERO: f64 = 0.6;
+/// How dark the shade is.
+const SHADE: f64 = 0.13;
 
-/// Choices as points with intervals in both directions, and the Pareto front: the choices that no
-/// other one beats in both directions. Less of the horizontal quantity is better, and less of the
+/// Choices as points with intervals in both directions. Shaded is what a choice dominates: what is worse than it in
+/// both directions, even than the worse ends of its intervals. A choice whose point and intervals lie in the shade
+/// is beaten by another one; the edge of the shade is the Pareto front. Less of the horizontal quantity is better, and less of the
 /// vertical one too unless [`higher_is_better`](Self::higher_is_better) says otherwise.
 ///
 /// ```
@@ -66,43 +68,32 @@ impl TradeOff {
         Ok(self)
     }
 
-    fn index_of(&self, name: &str) -> Option<usize> {
-        self.points.iter().position(|choice| choice.name == name)
-    }
-
     /// The plotted numbers as a table, one row per choice.
     pub fn table(&self) -> Table {
         let Chart { x, y, .. } = &self.chart;
         let (across, up) = (x.unit_for(self.across()), y.unit_for(self.up()));
-        let limited = !self.chart.limits.is_empty();
         let columns = [("choice", ""), (x.name_or("x"), across.0), (y.name_or("y"), up.0)];
-        let columns = columns.into_iter().chain(limited.then_some((self.chart.limits_name.as_str(), up.0)));
-        self.points.iter().enumerate().fold(self.chart.table(columns), |table, (index, Choice { name, x, y })| {
-            let limit = self.chart.limit_of(index).map(|limit| limit * up.1);
-            let row = [Cell::from(name), Cell::measured(*x * across.1), Cell::measured(*y * up.1)];
-            table.row(row.into_iter().chain(limited.then(|| Cell::from(limit))).collect::<Vec<_>>())
+        self.points.iter().fold(self.chart.table(columns), |table, Choice { name, x, y }| {
+            table.row(vec![Cell::from(name), Cell::measured(*x * across.1), Cell::measured(*y * up.1)])
         })
     }
 
     /// All that the horizontal axis is to show.
     fn across(&self) -> impl Iterator<Item = Estimate> {
         let costs = || self.points.iter().map(|choice| choice.x);
-        let lowest = costs().map(|cost| cost.low).fold(f64::INFINITY, f64::min);
-        let highest = costs().map(|cost| cost.high).fold(0.0, f64::max);
-        let from_zero = !self.chart.x.log && lowest >= 0.0 && lowest <= NEAR_ZERO * highest;
+        let from_zero = !self.chart.x.log && zero_is_near(costs());
         costs().chain(from_zero.then_some(0.0.into()))
     }
 
     /// All that the vertical axis is to show.
     fn up(&self) -> impl Iterator<Item = Estimate> {
-        let limits = self.chart.limits.iter().map(|(_, limit)| (*limit).into());
-        self.points.iter().map(|choice| choice.y).chain(limits)
+        self.points.iter().map(|choice| choice.y)
     }
 
     pub(super) fn scene(&self) -> Result<Scene> {
         let chart = &self.chart;
         chart.check_any(!self.points.is_empty(), "add points with .point(\"name\", x, y)?")?;
-        let (x, y) = (chart.across(self.across())?, chart.up(self.up(), false)?);
+        let (x, y) = (chart.across(self.across())?, chart.up(self.up(), zero_is_near(self.up()))?);
         let mut scene = Scene { grid: (true, true), ..Scene::new(x.axis, y.axis) };
         let better = if self.higher_is_better { "higher" } else { "lower" };
         let labelled =
@@ -111,51 +102,46 @@ impl TradeOff {
 
         let looks = looks(self.points.iter().map(|choice| choice.name.as_str()));
         let places: Vec<Xy> = self.points.iter().map(|choice| (choice.x.value, choice.y.value)).collect();
-        let places = scene.apart(&places);
-        let front: Vec<Xy> = self.front().into_iter().map(|index| places[index]).collect();
-        if let (Some(last), true) = (front.last(), front.len() > 1) {
-            let steps = front.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
-            let stroke = Stroke::new(MUTED, 1.2);
-            scene.marks.push(Mark::Line(steps.chain([*last]).collect(), stroke));
-            scene.entry("Pareto front", Key::Line(stroke));
+        let radii = scene.radii(&places, RADIUS);
+        let (right, worst) = (scene.x.high, if self.higher_is_better { scene.y.low } else { scene.y.high });
+        let front = self.front();
+        let mut edge: Vec<Xy> = front.first().map(|corner| (corner.0, worst)).into_iter().collect();
+        for corner in &front {
+            let before = edge.last().map_or(worst, |last| last.1);
+            edge.extend([(corner.0, before), *corner]);
         }
-        for ((Choice { name, .. }, look), at) in self.points.iter().zip(&looks).zip(&places) {
-            scene.marks.push(Mark::Point(*at, *look, RADIUS));
+        edge.extend(front.last().map(|last| (right, last.1)));
+        edge.push((right, worst));
+        scene.marks.push(Mark::Area(edge, MUTED.mix(SHADE)));
+        scene.entry("dominated by another choice", Key::Swatch(MUTED.mix(SHADE)));
+
+        for (((Choice { name, x, y }, look), at), radius) in self.points.iter().zip(&looks).zip(&places).zip(radii) {
+            scene.marks.push(Mark::Point(*at, *look, radius));
             if !name.is_empty() {
                 scene.labels.push(Label { key: Some(Key::Marker(*look)), ..Label::new(name, *at, Place::Near) });
             }
-        }
-        for ((Choice { x, y, .. }, look), at) in self.points.iter().zip(&looks).zip(&places) {
-            let bars = [(x, (x.low, y.value), (x.high, y.value)), (y, (at.0, y.low), (at.0, y.high))];
+            let bars = [(x, (x.low, y.value), (x.high, y.value)), (y, (x.value, y.low), (x.value, y.high))];
             let bars = bars.into_iter().filter(|(estimate, ..)| estimate.has_interval());
-            scene.marks.extend(bars.map(|(_, from, to)| Mark::Interval(from, to, look.color, Some(RADIUS))));
+            scene.marks.extend(bars.map(|(_, from, to)| Mark::Interval(from, to, look.color, Some(radius))));
         }
-        // Drawn last and wide: not to be taken for an interval's cap, and not under a marker.
-        let limit = Look { color: INK, ..PALETTE[0] }.limit();
-        for (index, rate) in &chart.limits {
-            scene.marks.push(Mark::Point((places[*index].0, *rate), limit, 2.0 * RADIUS));
-        }
-        if !chart.limits.is_empty() {
-            scene.entry(&chart.limits_name, Key::Marker(limit));
-        }
-        scene.intervals(chart);
         Ok(scene)
     }
 
-    /// The points that no other beats, from left to right: each is better than all to its left.
-    fn front(&self) -> Vec<usize> {
+    /// The corners of what is dominated, from left to right: the worse ends of the choices' intervals, each
+    /// better upwards than all to its left.
+    fn front(&self) -> Vec<Xy> {
+        let worse = |y: &Estimate| if self.higher_is_better { y.low } else { y.high };
         let upwards = if self.higher_is_better { -1.0 } else { 1.0 };
-        let cost = |index: usize| (self.points[index].x.value, upwards * self.points[index].y.value);
-        let mut sorted: Vec<usize> = (0..self.points.len()).collect();
-        sorted.sort_by(|&a, &b| cost(a).0.total_cmp(&cost(b).0).then(cost(a).1.total_cmp(&cost(b).1)));
-        let mut front: Vec<usize> = Vec::new();
-        for index in sorted {
-            if front.last().is_none_or(|&best| cost(index).1 < cost(best).1) {
-                front.push(index);
-            }
-        }
-        front
+        let mut corners: Vec<Xy> = self.points.iter().map(|choice| (choice.x.high, worse(&choice.y))).collect();
+        corners.sort_by(|a, b| a.0.total_cmp(&b.0).then((upwards * a.1).total_cmp(&(upwards * b.1))));
+        let mut best = f64::INFINITY;
+        corners.retain(|corner| {
+            let is_better = upwards * corner.1 < best;
+            best = best.min(upwards * corner.1);
+            is_better
+        });
+        corners
     }
 }
 
-chart_methods!(TradeOff: x, y, log_x, log_y, intervals, limits);
+chart_methods!(TradeOff: x, y, log_x, log_y, intervals);

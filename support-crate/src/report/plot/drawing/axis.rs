@@ -75,25 +75,28 @@ impl Axis {
         Self { ticks: step.ticks(first, last), ..Self::bare(start, end) }
     }
 
-    /// A logarithmic axis. All values must be above zero.
+    /// A logarithmic axis that ends on ticks. All values must be above zero.
     pub fn logarithmic(values: &[f64], most_ticks: usize) -> Self {
         let (low, high) = extent(values);
-        let room = ((high / low).ln() * 0.05).max(0.05).exp();
-        let (low, high) = (low / room, high * room);
-        Self { ticks: decade_ticks(low, high, most_ticks), log: true, ..Self::bare(low, high) }
+        let (low, high) = if high / low < 1.02 { (low / 1.1, high * 1.1) } else { (low, high) };
+        let ticks = decade_ticks(low, high, most_ticks);
+        let (low, high) = (ticks.first().map_or(low, |tick| tick.value), ticks.last().map_or(high, |tick| tick.value));
+        Self { ticks, log: true, ..Self::bare(low, high) }
     }
 
-    /// The same axis with a tick at each of the values if there is room for their labels within `length` pixels; for
-    /// values that are powers of two, at every second one, every third...
+    /// The same axis with a tick at each of the values, and some room beyond them, if there is room for their labels
+    /// within `length` pixels; for values that are powers of two, at every second one, every third...
     pub fn with_ticks_at(self, values: &[f64], size: f64, length: f64) -> Self {
         let mut distinct = values.to_vec();
         distinct.sort_by(f64::total_cmp);
         distinct.dedup();
+        let (low, high) = extent(&distinct);
         let doubling = distinct.iter().all(|value| value.log2().fract() == 0.0);
         for every in 1..=if doubling { distinct.len() } else { 1 } {
             let is_tick = |value: &f64| every == 1 || (value.log2() as i64).rem_euclid(every as i64) == 0;
             let ticks: Vec<Tick> = distinct.iter().copied().filter(is_tick).map(Tick::alone).collect();
-            let own = Self { ticks, ..self.clone() };
+            let room = 1.05 * (high / low).powf(0.02);
+            let own = Self { ticks, low: low / room, high: high * room, ..self.clone() };
             if own.ticks.len() >= distinct.len().min(2) && own.fits(1, length, |label| text_width(label, size) + 8.0) {
                 return own;
             }
@@ -132,15 +135,6 @@ impl Axis {
             (value - self.low) / (self.high - self.low)
         };
         position.clamp(0.0, 1.0)
-    }
-
-    /// The value that falls there.
-    pub fn value(&self, position: f64) -> f64 {
-        if self.log {
-            self.low * (self.high / self.low).powf(position)
-        } else {
-            self.low + (self.high - self.low) * position
-        }
     }
 }
 
@@ -225,22 +219,33 @@ impl Step {
     }
 }
 
-/// Ticks at 1, 2, 5 of each decade if they fit, else at the decades, else at every second one...
+/// Ticks around a range: at 1, 2, 5 of each decade if they fit, else at its ends and the decades between, or every
+/// second one... A short range has round numbers at equal distances.
 fn decade_ticks(low: f64, high: f64, most: usize) -> Vec<Tick> {
-    let within = |digits: &[i64], every: i32| -> Vec<f64> {
-        let exponents = (magnitude(low)..=magnitude(high)).filter(|e| e.rem_euclid(every) == 0);
-        let steps = exponents.flat_map(|exponent| digits.iter().map(move |&digit| Step { digit, exponent }.at(1)));
-        steps.filter(|value| (low..=high).contains(value)).collect()
-    };
-    let sparse = (1..).map(|every| within(&[1], every));
-    let mut all = std::iter::once(within(&[1, 2, 5], 1)).chain(sparse);
-    let fitting = all.find(|ticks| ticks.len() <= most).unwrap_or_default();
-    if fitting.len() >= 3 || (fitting.len() == 2 && high / low > 4.0) {
-        return fitting.into_iter().map(Tick::alone).collect();
+    if high / low < 3.0 {
+        let ends = |step: Step| ((low / step.at(1)).floor() as i64, (high / step.at(1)).ceil() as i64);
+        let (step, first, last) = Step::narrowest(high - low, most, false, ends);
+        if first > 0 {
+            return step.ticks(first, last);
+        }
     }
-    // Less than a decade may hold no round power of ten: then round numbers of a linear axis do.
-    let linear = Axis::varied(&[low, high], most).ticks;
-    linear.into_iter().filter(|tick| (low..=high).contains(&tick.value)).collect()
+    let exponents = magnitude(low)..=magnitude(high) + 1;
+    let all: Vec<f64> = exponents.flat_map(|exponent| [1, 2, 5].map(|digit| Step { digit, exponent }.at(1))).collect();
+    let first = all.iter().rposition(|tick| *tick <= low).unwrap_or(0);
+    let last = all.iter().position(|tick| *tick >= high).unwrap_or(all.len() - 1);
+    let (around, ends) = (&all[first..=last], [all[first], all[last]]);
+    let within = |every: i32| -> Vec<f64> {
+        let is_decade = |tick: &f64| *tick == Step { digit: 1, exponent: magnitude(*tick) }.at(1);
+        let is_kept = |tick: &f64| ends.contains(tick) || (is_decade(tick) && magnitude(*tick).rem_euclid(every) == 0);
+        let kept = around.iter().copied().filter(is_kept);
+        // Where the range is long, an end leaves no room for its neighbour.
+        let room = (ends[1] / ends[0]).powf(0.06);
+        let clear = |tick: &f64| ends.contains(tick) || (*tick / ends[0]).min(ends[1] / *tick) >= room;
+        kept.filter(clear).collect()
+    };
+    let mut all = std::iter::once(around.to_vec()).chain((1..).map(within));
+    let fitting = all.find(|ticks| ticks.len() <= most).unwrap_or_default();
+    fitting.into_iter().map(Tick::alone).collect()
 }
 
 fn extent(values: &[f64]) -> (f64, f64) {

@@ -36,8 +36,12 @@ fn a_logarithmic_axis_has_round_ticks_or_those_of_the_data() {
     let axis = Axis::logarithmic(&lengths, 6).with_ticks_at(&lengths, 13.0, 600.0);
     assert_eq!(labels(&axis), ["8", "64", "512"]);
     assert!((axis.position(64.0) - 0.5).abs() < 1e-12);
-    assert!(Axis::logarithmic(&[3.1, 3.3], 6).ticks.len() >= 2);
-    assert_eq!(labels(&Axis::logarithmic(&[0.3, 30.0], 9)), ["0.5", "1", "2", "5", "10", "20"]);
+    assert_eq!(labels(&Axis::logarithmic(&[3.1, 3.3], 6)), ["3.10", "3.15", "3.20", "3.25", "3.30"]);
+    assert_eq!(
+        labels(&Axis::logarithmic(&[3e-4, 700.0], 9)),
+        ["0.0002", "0.001", "0.01", "0.1", "1", "10", "100", "1,000"]
+    );
+    assert_eq!(labels(&Axis::logarithmic(&[0.3, 30.0], 9)), ["0.2", "0.5", "1", "2", "5", "10", "20", "50"]);
 }
 
 #[test]
@@ -50,7 +54,7 @@ fn sizes_that_double_have_ticks_at_powers_of_two() {
     assert_eq!(labelled(&sizes, 600.0), "1 2 4 8 16 32 64 128 256 512 1,024");
     assert_eq!(labelled(&sizes, 250.0), "1 4 16 64 256 1,024");
     let others: Vec<f64> = (10..60).map(f64::from).collect();
-    assert_eq!(labelled(&others, 600.0), "10 20 50");
+    assert_eq!(labelled(&others, 600.0), "10 20 50 100");
 }
 
 #[test]
@@ -120,7 +124,10 @@ proptest! {
         most in 4usize..12,
     ) {
         let values: Vec<f64> = exponents.iter().map(|e| 10f64.powf(*e)).collect();
-        sensible(&Axis::logarithmic(&values, most), &values, most)?;
+        let axis = Axis::logarithmic(&values, most);
+        sensible(&axis, &values, most)?;
+        let ends = [axis.ticks.first(), axis.ticks.last()].map(|tick| tick.map(|tick| tick.value));
+        prop_assert_eq!(ends, [Some(axis.low), Some(axis.high)]);
     }
 
     #[test]

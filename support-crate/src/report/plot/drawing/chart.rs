@@ -171,6 +171,18 @@ pub(crate) struct Scale {
     pub factor: f64,
 }
 
+/// An axis that need not begin at zero does if the lowest value is not above this share of the highest: then it
+/// costs little room.
+const NEAR_ZERO: f64 = 0.6;
+
+/// Whether zero is so near to the values that their axis should begin at it.
+pub(crate) fn zero_is_near(values: impl Iterator<Item = Estimate>) -> bool {
+    let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
+        (low.min(value.low).min(value.value), high.max(value.high).max(value.value))
+    });
+    low >= 0.0 && low <= NEAR_ZERO * high
+}
+
 /// Refuses numbers that no axis can show.
 pub(crate) fn check_value(series: &str, place: &str, estimate: Estimate) -> Result<()> {
     for number in [estimate.value, estimate.low, estimate.high] {
@@ -273,7 +285,7 @@ macro_rules! chart_method {
         }
     };
     (intervals) => {
-        /// Says in the legend what the error bars are, for example `95% confidence interval`; for measured
+        /// Says below the picture what the error bars are, for example `95% confidence interval`; for measured
         /// times [`Statistics::interval_names`](crate::measure::Statistics::interval_names) has the words.
         pub fn intervals(mut self, name: impl Into<String>) -> Self {
             self.chart.intervals = name.into();

@@ -32,9 +32,8 @@ fn a_line_plot_says_what_it_shows() {
         "prompt length (tokens)",
         "latency (s)",
         "float32",
-        "95% confidence interval",
         "bandwidth limit",
-        "model embedded | cpu",
+        "model embedded | cpu | error bars: 95% confidence interval",
         "0.2",
     ] {
         assert_eq!(words(&svg).iter().filter(|word| **word == text).count(), 1, "{text}: {svg}");
@@ -99,8 +98,6 @@ fn what_cannot_be_drawn_is_an_error_that_says_so() {
     assert!(BarPlot::new("t").bars([("a", 1.0), ("a", 2.0)]).unwrap_err().message().contains("two bars `a`"));
     let unknown = BarPlot::new("t").bars([("a", 1.0)]).unwrap().limits("limit", [("b", 2.0)]).unwrap_err();
     assert_eq!(unknown.message(), "`t` has no `b` to limit");
-    let unknown = TradeOff::new("t").limits("limit", [("b", 2.0)]).unwrap_err();
-    assert_eq!(unknown.message(), "`t` has no `b` to limit");
     assert!(StackedBar::new("t", ["a", "b"]).bar("x", [1.0]).unwrap_err().message().contains("1 amounts for 2 parts"));
     assert!(StackedBar::new("t", ["a"]).bar("x", [-1.0]).is_err());
     assert!(Timeline::new("t").run("r", 8, -0.1, [0.1]).is_err());
@@ -137,7 +134,7 @@ fn runs_are_points_beside_each_other_with_their_median() {
     let plot = LinePlot::new("t").y("latency", "s").runs("first", [3.0, 1.0, 2.0]).unwrap();
     let plot = plot.runs("later", [5.0, 4.0, 6.0]).unwrap();
     let svg = plot.to_svg().unwrap();
-    for text in ["first: 2.00 s", "later: 5.00 s", "median with its 75% interval"] {
+    for text in ["first: 2.00 s", "later: 5.00 s", "line and band: median with its 75% interval"] {
         assert!(words(&svg).contains(&text), "{text}: {svg}");
     }
     assert_eq!(words(&svg).iter().filter(|word| **word == "1").count(), 2, "{svg}");
@@ -159,17 +156,44 @@ fn a_theory_is_a_dashed_line_without_markers() {
 }
 
 #[test]
-fn points_that_coincide_stand_side_by_side() {
-    let centres = |svg: &str| -> Vec<f64> {
+fn points_stand_where_their_numbers_are_and_are_seen_where_they_coincide() {
+    // The middle and the radius of each.
+    let circles = |svg: &str| -> Vec<(String, f64)> {
         let circles = svg.lines().filter(|line| line.starts_with("<circle") && line.contains("#2B2B2B"));
-        circles.map(|line| line.split('"').nth(1).unwrap().parse().unwrap()).collect()
+        circles.map(|line| line.split('"').collect::<Vec<_>>()).map(|p| (p[1].into(), p[5].parse().unwrap())).collect()
     };
     let plot = |second: f64| {
         let plot = TradeOff::new("t").point("float32", 3.0, 1.0).unwrap().point("float32", 3.0, second).unwrap();
-        centres(&plot.point("NF4", 1.0, 20.0).unwrap().to_svg().unwrap())
+        circles(&plot.point("NF4", 1.0, 20.0).unwrap().to_svg().unwrap())
     };
     let (same, apart) = (plot(1.1), plot(10.0));
-    assert!((same[1] - same[0]).abs() > 60.0 && apart[0] == apart[1], "{same:?} {apart:?}");
+    assert!(same[0].0 == same[1].0 && apart[0].0 == apart[1].0, "{same:?} {apart:?}");
+    assert!(same[0].1 > same[1].1 + 25.0 && apart[0].1 == apart[1].1, "{same:?} {apart:?}");
+}
+
+#[test]
+fn points_have_no_line_and_stems_reach_down_to_zero() {
+    let lines = |plot: LinePlot| {
+        let svg = plot.to_svg().unwrap();
+        let lines = svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("#BF4A06"));
+        (lines.count(), words(&svg).contains(&"0"))
+    };
+    let plot = || LinePlot::new("t");
+    let points = [(1, 10.0), (2, 9.0), (4, 11.0)];
+    assert_eq!(lines(plot().series("NF4", points).unwrap()), (1, false));
+    assert_eq!(lines(plot().points("NF4", points).unwrap()), (0, false));
+    assert_eq!(lines(plot().stems("NF4", points).unwrap()), (3, true));
+    assert_eq!(csv(plot().points("NF4", points).unwrap().table()), csv(plot().series("NF4", points).unwrap().table()));
+}
+
+#[test]
+fn an_axis_begins_at_zero_where_that_costs_little_room() {
+    let begins = |low: f64, from_zero: Option<bool>| {
+        let plot = LinePlot::new("t").x("", "").series("a", [(10, low), (11, 10.0)]).unwrap();
+        let svg = from_zero.map_or(plot.clone(), |from_zero| plot.y_from_zero(from_zero)).to_svg().unwrap();
+        words(&svg).contains(&"0")
+    };
+    assert!(begins(5.0, None) && !begins(8.0, None) && begins(8.0, Some(true)) && !begins(5.0, Some(false)));
 }
 
 #[test]
@@ -218,7 +242,7 @@ fn bars_stand_side_by_side_with_their_values_and_limits() {
     // One more in the legend.
     assert_eq!(svg.matches("fill=\"#5B3F9B\"").count(), 2 + 1);
     assert_eq!(svg.matches("fill=\"#4DB3A2\"").count(), 2 + 1);
-    assert!(["3.1", "3.2", "16.2", "48.0", "limit"].iter().all(|value| words(&svg).contains(value)), "{svg}");
+    assert!(["3.1", "3.2", "16.2", "48", "limit"].iter().all(|value| words(&svg).contains(value)), "{svg}");
     let rows = "16,with cache,3.1,\n64,with cache,3.2,20.0\n64,without cache,16.2,20.0\n256,without cache,48.0,\n";
     assert_eq!(csv(plot.table()), format!("category,series,value,limit\n{rows}"));
 }
@@ -238,23 +262,44 @@ fn bars_lie_down_below_names_too_long_to_stand_under_them() {
 }
 
 #[test]
-fn a_value_stands_in_its_bar_if_it_would_seem_to_be_that_of_a_limit() {
-    let color = |limit: f64| {
-        let bars = [("bfloat16, as it is loaded by everybody", 50.0), ("float32", 90.0)];
-        let plot = BarPlot::new("t").bars(bars).and_then(|plot| plot.limits("limit", [("float32", limit)]));
-        let svg = plot.unwrap().to_svg().unwrap();
+fn values_stand_beyond_their_bars_or_all_in_a_column_beside_lines() {
+    let anchors = |limit: Option<f64>| -> Vec<String> {
+        let plot =
+            BarPlot::new("t").bars([("bfloat16, as it is loaded by everybody", 50.0), ("float32", 90.0)]).unwrap();
+        let limits = limit.map(|limit| ("float32", limit));
+        let svg = plot.limits("limit", limits).unwrap().to_svg().unwrap();
         let lines: Vec<&str> = svg.lines().collect();
-        let text = lines.iter().position(|line| *line == "90").unwrap();
-        lines[text - 1].split_once("fill=\"").unwrap().1[..7].to_owned()
+        let of = |value: &str| lines[lines.iter().position(|line| *line == value).unwrap() - 1];
+        // 50 is also a tick; the last one is the value.
+        let last = lines.iter().rposition(|line| *line == "50").unwrap() - 1;
+        [lines[last], of("90")].map(|text| text.split_once("text-anchor=\"").unwrap().1[..3].to_owned()).into()
     };
-    assert_eq!(color(200.0), "#222222");
-    assert_eq!(color(94.0), "#FFFFFF");
+    assert_eq!(anchors(None), ["sta", "sta"]);
+    assert_eq!(anchors(Some(94.0)), ["end", "end"]);
+    assert_eq!(anchors(Some(200.0)), ["end", "end"]);
+}
+
+#[test]
+fn bars_of_a_kind_have_its_colour_and_on_a_logarithmic_axis_are_points() {
+    let plot =
+        BarPlot::new("t").y("KL", "nats").bar("a kind", "one", 0.004).unwrap().bar("another", "two", 0.5).unwrap();
+    let plot = plot.bar("a kind", "three", 2.0).unwrap();
+    let count =
+        |svg: &str, sign: &str| svg.lines().filter(|line| line.starts_with(sign) && line.contains("#5B3F9B")).count();
+    // One more in the legend.
+    assert_eq!(count(&plot.to_svg().unwrap(), "<rect"), 2 + 1);
+    let log = plot.clone().log_y().to_svg().unwrap();
+    assert_eq!((count(&log, "<rect"), count(&log, "<circle")), (0, 2 + 1));
+    assert!(
+        words(&log).contains(&"0.004") && plot.clone().bar("another", "three", -1.0).unwrap().log_y().to_svg().is_err()
+    );
+    assert!(plot.bar("a kind", "one", 1.0).is_err());
 }
 
 #[test]
 fn values_far_below_the_others_are_said_to_be_small() {
     let svg = BarPlot::new("t").bars([("a", 16.4), ("b", 7e-6), ("c", 0.87)]).unwrap().to_svg().unwrap();
-    assert!(["16.40", "0.87", "&lt;0.01"].iter().all(|value| words(&svg).contains(value)), "{svg}");
+    assert!(["16.4", "0.87", "&lt;0.01"].iter().all(|value| words(&svg).contains(value)), "{svg}");
 }
 
 #[test]
@@ -268,34 +313,23 @@ fn stacked_bars_show_parts_and_totals() {
 }
 
 #[test]
-fn a_trade_off_draws_its_front_and_names_its_points() {
+fn a_trade_off_shades_what_a_choice_dominates_and_names_its_points() {
     // The third point is beaten by the second; where more is better it beats all others.
     let plot = TradeOff::new("t").x("memory", "MiB").y("perplexity", "").point("float32", 12.0, 8.0).unwrap();
     let plot = plot.point("NF4", Estimate::new(3.0, 2.5, 3.5), 8.6).unwrap().point("FP4", 3.0, 9.3).unwrap();
-    let front = |svg: &str| {
-        let line =
-            svg.lines().find(|line| line.starts_with("<polyline") && line.contains("#5F636A") && line.contains(' '));
-        let points =
-            line.and_then(|line| line.split_once("points=\"")).map(|(_, points)| points.split_whitespace().count());
-        points.unwrap_or(0) - 1
-    };
-    let steps = |plot: &TradeOff| {
+    let corners = |plot: &TradeOff| {
         let svg = plot.to_svg().unwrap();
-        let lines = svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("stroke-width=\"12\""));
-        lines.map(front).collect::<Vec<_>>()
+        let shade = svg.lines().find(|line| line.starts_with("<polygon") && line.contains("opacity=\"0.13\"")).unwrap();
+        shade.split_once("points=\"").unwrap().1.split_once('"').unwrap().0.split_whitespace().count()
     };
-    // A step has three corners; the legend's line, drawn below it, two ends.
-    assert_eq!(steps(&plot), [2, 3]);
-    assert!(steps(&plot.clone().higher_is_better()).is_empty());
+    // FP4 is the smallest by the worse end of NF4's interval: three steps; else it is the best of all: one.
+    assert_eq!((corners(&plot), corners(&plot.clone().higher_is_better())), (9, 5));
     let svg = plot.to_svg().unwrap();
-    for text in
-        ["float32", "NF4", "FP4", "memory (MiB), lower is better", "perplexity, lower is better", "Pareto front"]
-    {
+    for text in ["float32", "NF4", "FP4", "memory (MiB), lower is better", "dominated by another choice"] {
         assert!(words(&svg).contains(&text), "{text}: {svg}");
     }
+    assert!(words(&svg).contains(&"perplexity, lower is better"));
     assert!(plot.clone().higher_is_better().to_svg().unwrap().contains("perplexity, higher is better"));
-    let limited = plot.clone().limits("limit", [("NF4", 7.0)]).unwrap();
-    assert!(words(&limited.to_svg().unwrap()).contains(&"limit") && csv(limited.table()).contains("3.5,8.6,7.0\n"));
     let rows = "float32,12.0,12.0,12.0,8.0\nNF4,3.0,2.5,3.5,8.6\nFP4,3.0,3.0,3.0,9.3\n";
     assert_eq!(csv(plot.table()), format!("choice,memory (MiB),memory low (MiB),memory high (MiB),perplexity\n{rows}"));
 }

@@ -3,7 +3,7 @@
 use plotters::style::RGBColor;
 
 use super::scene::{Key, Mark, Page, Xy};
-use super::style::{INK, LABEL_SIZE, MUTED, Stroke, WIDTH};
+use super::style::{INK, LABEL_SIZE, MARGIN, MUTED, Stroke, WIDTH};
 use super::text::{Anchor, Rect, Spot, Text, text_width};
 
 /// Words that belong to a place in the data.
@@ -27,6 +27,8 @@ pub(crate) enum Place {
     There,
     /// At this offset in pixels, or farther in the same direction, beyond lines and words that are in the way.
     Beside { offset: Spot, anchor: Anchor },
+    /// To the right of the data, in a column that is flush right.
+    Column,
     /// In the middle of the block from here to there, if that is large enough.
     Inside { to: Xy },
     /// Above or below a line that runs across from here to there, or a band; at most `rows` rows away.
@@ -83,6 +85,7 @@ impl Label {
         let middle = |y: f64| y + 0.36 * self.size;
         match self.place {
             Place::There => vec![write(Anchor::Start, (x, y))],
+            Place::Column => vec![write(Anchor::End, (WIDTH - MARGIN, middle(y)))],
             Place::Beside { offset: (dx, dy), anchor } => {
                 let (right, down) = if anchor == Anchor::Middle { (0.0, dy.signum()) } else { (dx.signum(), 0.0) };
                 let half = if anchor == Anchor::Middle { self.width() / 2.0 + 5.0 } else { 0.0 };
@@ -117,7 +120,7 @@ impl Label {
                         write(Anchor::Middle, (center.0, middle(center.1)))
                     })
                 };
-                [0.0, 10.0, 20.0, 32.0, 46.0, 64.0, 86.0, 112.0, 140.0].into_iter().flat_map(around).collect()
+                [0.0, 4.0, 10.0, 20.0, 32.0, 46.0, 64.0, 86.0, 112.0, 140.0].into_iter().flat_map(around).collect()
             }
         }
     }
@@ -128,7 +131,7 @@ impl Label {
         let free = |room: f64| !taken.iter().any(|rect| rect.overlaps(&space.grown(room)));
         let sheet = Rect { left: 4.0, top: area.top - 22.0, right: WIDTH - 4.0, bottom: area.bottom + 4.0 };
         match self.place {
-            Place::There => true,
+            Place::There | Place::Column => true,
             Place::Beside { .. } => sheet.contains(&space) && free(1.0),
             Place::Inside { to } => {
                 let block = Rect::between(page.spot(self.at), page.spot(to));
@@ -155,7 +158,7 @@ impl Label {
         };
         let (dx, dy) = (end.0 - point.0, end.1 - point.1);
         let away = dx.hypot(dy);
-        (away > 16.0).then_some(((point.0 + dx / away * 8.0, point.1 + dy / away * 8.0), end))
+        (away > 16.0).then_some(((point.0 + dx / away * 12.0, point.1 + dy / away * 12.0), end))
     }
 }
 
@@ -173,10 +176,12 @@ impl Page {
         let blocks = covered(|mark| matches!(mark, Mark::Block(..)));
         let mut homeless = Vec::new();
         let mut ordered = labels.to_vec();
-        ordered.sort_by_key(|(_, label)| match label.place {
-            Place::There | Place::Beside { .. } | Place::Inside { .. } => 0,
-            Place::Along { .. } | Place::End => 1,
-            Place::Near => 2,
+        // Those with the fewest free places choose first.
+        let places = |label: &Label| label.candidates(self).iter().filter(|text| label.fits(text, self, &all)).count();
+        ordered.sort_by_cached_key(|(_, label)| match label.place {
+            Place::There | Place::Column | Place::Beside { .. } | Place::Inside { .. } => (0, 0),
+            Place::Along { .. } | Place::End => (1, 0),
+            Place::Near => (2, places(label)),
         });
         for (index, label) in ordered {
             let taken = if matches!(label.place, Place::Beside { .. }) { &lines } else { &all };

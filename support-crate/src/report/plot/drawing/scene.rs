@@ -16,8 +16,8 @@ use super::text::{Anchor, BOLD, Rect, Spot, Text, shortened, text_width, wrapped
 
 /// The dashes of lines to compare with: the first, second, third of a picture.
 const REFERENCE_DASHES: [Dash; 3] = [(6, 4), (2, 4), (11, 3)];
-/// How far markers that would hide each other are moved apart, in pixels.
-const MIN_DISTANCE: f64 = 9.0;
+/// Markers nearer than this hide each other, in pixels.
+const MIN_DISTANCE: f64 = 5.0;
 /// Half the width of the caps at the ends of an interval.
 pub(crate) const CAP: f64 = 5.2;
 /// Distances in the legend: from one entry to the next, and from one row to the next.
@@ -41,6 +41,8 @@ pub(crate) struct Scene {
     pub labels: Vec<Label>,
     /// Names and the signs in front of them.
     pub legend: Vec<(String, Key)>,
+    /// What bands around values are, for the caption.
+    pub band: String,
 }
 
 /// Something drawn in the data's coordinates.
@@ -65,7 +67,6 @@ pub(crate) enum Key {
     Series(Look),
     Marker(Look),
     Swatch(RGBAColor),
-    ErrorBar,
 }
 
 /// Where everything stands, in pixels.
@@ -86,7 +87,8 @@ impl Scene {
     pub fn new(x: Axis, y: Axis) -> Self {
         let (marks, labels, legend) = (Vec::new(), Vec::new(), Vec::new());
         let (x_label, y_label) = (String::new(), String::new());
-        Self { x, y, x_label, y_label, grid: (false, true), height: HEIGHT, marks, labels, legend }
+        let band = String::new();
+        Self { x, y, x_label, y_label, grid: (false, true), height: HEIGHT, marks, labels, legend, band }
     }
 
     /// Adds a line to the legend.
@@ -94,8 +96,8 @@ impl Scene {
         self.legend.push((label.into(), key));
     }
 
-    /// Adds to the legend what the chart's error bars are, if there are any, and where there are none.
-    pub fn intervals(&mut self, chart: &Chart) {
+    /// What the chart's error bars are, if there are any, and where there are none.
+    fn intervals(&self, chart: &Chart) -> String {
         let long = |from: &Xy, to: &Xy| {
             let (across, up) =
                 (self.x.position(to.0) - self.x.position(from.0), self.y.position(to.1) - self.y.position(from.1));
@@ -106,10 +108,15 @@ impl Scene {
             _ => None,
         };
         let hidden: Vec<bool> = self.marks.iter().filter_map(hidden).collect();
-        let note = if hidden.contains(&true) { " (unless its point hides it)" } else { "" };
-        if !chart.intervals.is_empty() && !hidden.is_empty() {
-            self.entry(format!("{}{note}", chart.intervals), Key::ErrorBar);
-        }
+        let note = if hidden.contains(&true) { ", where it is larger than its marker" } else { "" };
+        let any = !chart.intervals.is_empty() && !hidden.is_empty();
+        if any { format!("error bars: {}{note}", chart.intervals) } else { String::new() }
+    }
+
+    /// The small print: what was measured, then what bars and bands around the values are.
+    fn caption(&self, chart: &Chart) -> String {
+        let parts = [chart.note.clone(), self.intervals(chart), self.band.clone()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
     }
 
     /// Adds the chart's lines to compare with: across the picture, or `upright` where values run to the
@@ -129,19 +136,15 @@ impl Scene {
         }
     }
 
-    /// The same places, but moved apart horizontally by a few pixels where their markers would hide each other.
-    pub fn apart(&self, places: &[Xy]) -> Vec<Xy> {
+    /// The radii of markers at these places: larger where one that is drawn later would hide it.
+    pub fn radii(&self, places: &[Xy], radius: f64) -> Vec<f64> {
         let near = |a: Xy, b: Xy| {
             let (across, up) =
                 (self.x.position(a.0) - self.x.position(b.0), self.y.position(a.1) - self.y.position(b.1));
-            (across * ACROSS).abs() < MIN_DISTANCE / 2.0 && (up * self.height).abs() < MIN_DISTANCE
+            (across * ACROSS).hypot(up * self.height) < MIN_DISTANCE
         };
-        let moved = |(index, at): (usize, &Xy)| {
-            let count = |others: &[Xy]| others.iter().filter(|other| near(*at, **other)).count() as f64;
-            let away = (count(&places[..index]) - count(&places[index + 1..])) * MIN_DISTANCE / 2.0;
-            if away == 0.0 { *at } else { (self.x.value(self.x.position(at.0) + away / ACROSS), at.1) }
-        };
-        places.iter().enumerate().map(moved).collect()
+        let later = |(index, at): (usize, &Xy)| places[index + 1..].iter().filter(|other| near(*at, **other)).count();
+        places.iter().enumerate().map(later).map(|later| radius + 3.0 * later as f64).collect()
     }
 
     /// Lays the picture out: with names at the data if there is room, else with names in the legend.
@@ -169,7 +172,9 @@ impl Scene {
     fn page(&self, chart: &Chart, legend: &[(String, Key)], labels: &[(usize, &Label)]) -> Page {
         let widest = |widths: &mut dyn Iterator<Item = f64>| widths.fold(0.0, f64::max);
         let ends = labels.iter().filter(|(_, label)| label.is_end());
-        let beside = widest(&mut ends.map(|(_, label)| label.width().min(LONGEST_END) + 32.0));
+        let column = labels.iter().filter(|(_, label)| matches!(label.place, Place::Column));
+        let column = widest(&mut column.map(|(_, label)| label.width() + MARGIN + 12.0));
+        let beside = widest(&mut ends.map(|(_, label)| label.width().min(LONGEST_END) + 32.0)).max(column);
         let names = widest(&mut self.y.ticks.iter().map(|tick| text_width(&tick.label, LABEL_SIZE) + 9.0));
         let last = self.x.ticks.last().map_or(0.0, |tick| text_width(&tick.label, LABEL_SIZE) / 2.0 + 2.0);
         let (left, right) = (MARGIN + names.min(LONGEST_NAME + 9.0), WIDTH - MARGIN.max(beside).max(last));
@@ -182,7 +187,7 @@ impl Scene {
         page.area.top = if above { top + 18.0 } else { top };
         page.area.bottom = page.area.top + self.height;
         let bottom = page.write_axes(self);
-        let note = wrapped(&chart.note, NOTE_SIZE, WIDTH - 2.0 * MARGIN, 3);
+        let note = wrapped(&self.caption(chart), NOTE_SIZE, WIDTH - 2.0 * MARGIN, 4);
         page.height = (page.write_lines(&note, bottom + 4.0, Text::new(NOTE_SIZE, MUTED)) + 12.0).ceil();
         page
     }
@@ -310,7 +315,6 @@ impl Key {
             }
             Key::Marker(look) => vec![Mark::Point((x + 7.0, y), look, 4.6)],
             Key::Swatch(color) => vec![Mark::Block((x, y - 6.0), (x + 13.0, y + 6.0), color)],
-            Key::ErrorBar => vec![Mark::Interval((x + 7.0, y - 7.0), (x + 7.0, y + 7.0), INK, None)],
         }
     }
 }

@@ -10,17 +10,17 @@ pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 pub(crate) const MUTED: RGBColor = RGBColor(0x5f, 0x63, 0x6a);
 pub(crate) const GRID: RGBColor = RGBColor(0xe4, 0xe6, 0xe9);
 
-pub(crate) const WIDTH: f64 = 720.0;
+pub(crate) const WIDTH: f64 = 640.0;
 pub(crate) const MARGIN: f64 = 18.0;
 /// The usual height of the data, and about its width.
 pub(crate) const HEIGHT: f64 = 290.0;
-pub(crate) const ACROSS: f64 = 600.0;
+pub(crate) const ACROSS: f64 = 530.0;
 /// Longer names beside the vertical axis are cut.
-pub(crate) const LONGEST_NAME: f64 = 280.0;
+pub(crate) const LONGEST_NAME: f64 = 260.0;
 
-pub(crate) const TITLE_SIZE: f64 = 16.0;
-pub(crate) const LABEL_SIZE: f64 = 13.0;
-pub(crate) const NOTE_SIZE: f64 = 11.5;
+pub(crate) const TITLE_SIZE: f64 = 17.0;
+pub(crate) const LABEL_SIZE: f64 = 14.0;
+pub(crate) const NOTE_SIZE: f64 = 12.5;
 
 /// Pixels drawn and pixels left out; none left out is a solid line.
 pub(crate) type Dash = (u32, u32);
@@ -59,11 +59,9 @@ pub(crate) enum Marker {
     Triangle,
     Diamond,
     TriangleDown,
-    /// A line across, for a limit; no series has it.
-    Tick,
 }
 
-use Marker::{Circle, Diamond, Square, Tick, Triangle, TriangleDown};
+use Marker::{Circle, Diamond, Square, Triangle, TriangleDown};
 
 /// The markers of series.
 const MARKERS: [Marker; 5] = [Circle, Square, Triangle, Diamond, TriangleDown];
@@ -97,24 +95,53 @@ pub(crate) const PALETTE: [Look; 5] = [
     look(0x7d8b1f, TriangleDown, 0),
 ];
 
+/// What else has one of these looks in every picture, by words that its name holds.
+const OTHERS: [(&[&str], usize); 7] = [
+    (&["with kv cache", "with cache"], 0),
+    (&["without", "without kv cache"], 1),
+    (&["kernels"], 0),
+    (&["candle"], 1),
+    (&["tch", "libtorch"], 2),
+    (&["prefill"], 0),
+    (&["decode"], 1),
+];
+
 /// The look of each series, from its name.
 pub(crate) fn looks<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Look> {
-    let (mut seen, mut others) = ([0; FORMATS.len()], 0);
+    let (mut formats, mut others) = ([0; FORMATS.len()], [0; PALETTE.len()]);
+    let names: Vec<&str> = names.into_iter().collect();
+    // Those without a look of their own take what no other has.
+    let mut kept = [0; PALETTE.len()];
+    names.iter().filter_map(|name| other_of(name)).for_each(|other| kept[other] += 1);
     let mut look = |name: &str| {
-        let (base, again) = match format_of(name) {
-            Some(format) => {
-                seen[format] += 1;
-                (FORMATS[format].1, seen[format] - 1)
-            }
-            None => {
-                others += 1;
-                (PALETTE[(others - 1) % PALETTE.len()], (others - 1) / PALETTE.len())
+        let (base, seen) = match (format_of(name), other_of(name)) {
+            (Some(format), _) => (FORMATS[format].1, &mut formats[format]),
+            (None, Some(other)) => (PALETTE[other], &mut others[other]),
+            (None, None) => {
+                let used = |other: usize| others[other].max(kept[other]);
+                let other = (0..PALETTE.len()).min_by_key(|other| used(*other)).unwrap_or(0);
+                (PALETTE[other], &mut others[other])
             }
         };
+        *seen += 1;
+        let again = *seen - 1;
         let (marker, dash) = (later(&MARKERS, base.marker, again / 2), later(&DASHES, base.dash, again));
         Look { marker, dash, again, ..base }
     };
     names.into_iter().map(&mut look).collect()
+}
+
+/// The look in [`PALETTE`] that is kept for a name that is no format's.
+fn other_of(name: &str) -> Option<usize> {
+    let words = words_of(name);
+    let found = OTHERS.iter().find(|(names, _)| names.iter().any(|name| words.contains(&format!(" {name} "))));
+    found.filter(|_| format_of(name).is_none()).map(|(_, other)| *other)
+}
+
+/// A name in lowercase, with spaces around and for all that is no letter or digit.
+fn words_of(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
+    format!(" {} ", name.chars().map(plain).collect::<String>())
 }
 
 /// The element that is `places` after `one`, wrapping around.
@@ -126,8 +153,7 @@ fn later<T: Copy + PartialEq>(all: &[T], one: T, places: usize) -> T {
 /// The format that a name mentions. `float16: bfloat16` is what was asked for and what was used: the latter counts.
 pub(crate) fn format_of(name: &str) -> Option<usize> {
     let find = |name: &str| {
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
-        let words = format!(" {} ", name.chars().map(plain).collect::<String>());
+        let words = words_of(name);
         let named = |names: &[&str]| names.iter().any(|name| words.contains(&format!(" {name} ")));
         FORMATS.iter().position(|(names, _)| named(names))
     };
@@ -135,11 +161,6 @@ pub(crate) fn format_of(name: &str) -> Option<usize> {
 }
 
 impl Look {
-    /// How a limit is marked at a point of this look.
-    pub fn limit(self) -> Self {
-        Self { marker: Tick, again: 0, ..self }
-    }
-
     /// Whether the marker is white inside.
     pub fn is_hollow(&self) -> bool {
         self.again % 2 == 1
@@ -170,7 +191,6 @@ impl Look {
             Triangle => &[(0.0, -1.25), (1.15, 0.8), (-1.15, 0.8)],
             Diamond => &[(0.0, -1.3), (1.1, 0.0), (0.0, 1.3), (-1.1, 0.0)],
             TriangleDown => &[(0.0, 1.25), (1.15, -0.8), (-1.15, -0.8)],
-            Tick => &[(-0.9, -0.18), (0.9, -0.18), (0.9, 0.18), (-0.9, 0.18)],
         };
         Some(corners.iter().map(|(x, y)| (x * radius, y * radius)).collect())
     }
