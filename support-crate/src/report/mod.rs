@@ -6,7 +6,7 @@
 //! | [`LinePlot`] | how something changes along a length, a size, a step |
 //! | [`BarPlot`] | how categories compare |
 //! | [`StackedBar`] | what a whole is made of |
-//! | [`TradeOff`] | what each choice costs and gives, with the Pareto front |
+//! | [`TradeOff`] | what each choice costs and gives, and what others dominate |
 //! | [`RugPlot`] | which numbers a format has, and the decision boundaries between them |
 //! | [`Timeline`] | when the tokens come out: prefill and decode on a time axis |
 //! | [`Summary`] | findings in words |

@@ -90,12 +90,15 @@ pub(crate) fn needed_decimals(values: &[f64], most: usize) -> usize {
     (0..most).find(|&decimals| exact(decimals)).unwrap_or(most)
 }
 
-/// A number with so many significant digits, fewer where they are all zeros: `12.3`, `0.703`, `48`.
-pub(crate) fn rounded(value: f64, digits: usize) -> String {
-    if needs_exponent(value) {
-        return significant(value, digits);
-    }
-    fixed(value, needed_decimals(&[value], decimals_for(value, digits)))
+/// Numbers with so many significant digits each, but no more decimals than write all of them exactly: `0.703` beside
+/// `12.3`, `212` beside `305`.
+pub(crate) fn rounded(values: &[f64], digits: usize) -> Vec<String> {
+    let most = needed_decimals(values, 12);
+    let write = |value: &f64| match needs_exponent(*value) {
+        true => significant(*value, digits),
+        false => fixed(*value, decimals_for(*value, digits).min(most)),
+    };
+    values.iter().map(write).collect()
 }
 
 /// Whether plain notation would be unreadably long.
@@ -160,8 +163,10 @@ mod tests {
 
     #[test]
     fn numbers_at_bars_have_as_many_digits_as_they_need() {
-        let shown = [0.7031, 9.22, 486.7, 48.0, 1234.5, 0.0044, 2e-7, 0.0].map(|value| rounded(value, 3));
-        assert_eq!(shown, ["0.703", "9.22", "487", "48", "1,234", "0.0044", "2.00e-7", "0"]);
+        assert_eq!(rounded(&[0.7031, 9.22, 486.7, 1234.5, 2.0], 3), ["0.703", "9.22", "487", "1,234", "2.00"]);
+        assert_eq!(rounded(&[0.0044, 0.22, 2.0651], 3), ["0.0044", "0.220", "2.07"]);
+        assert_eq!(rounded(&[212.0, 305.0, 0.0], 3), ["212", "305", "0"]);
+        assert_eq!(rounded(&[2e-7], 3), ["2.00e-7"]);
     }
 
     #[test]

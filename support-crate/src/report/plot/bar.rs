@@ -4,7 +4,7 @@ use super::drawing::axis::Axis;
 use super::drawing::chart::{Chart, Scale, chart_methods, check_value};
 use super::drawing::label::{Label, Place};
 use super::drawing::scene::{Key, Mark, Scene, Xy};
-use super::drawing::style::{ACROSS, INK, LABEL_SIZE, Look, Stroke, format_of, looks};
+use super::drawing::style::{ACROSS, INK, LABEL_SIZE, Look, Stroke, WHITE, format_of, looks};
 use super::drawing::text::{Anchor, text_width};
 use crate::error::{Error, Result};
 use crate::report::number::{magnitude, rounded, significant};
@@ -154,7 +154,7 @@ impl BarPlot {
         let layout = Layout::of(&self.categories, side_by_side, !chart.limits.is_empty() || y.axis.log);
         let values = self.all_bars().map(|bar| bar.value * y.factor);
         let mut written = match y.axis.log {
-            true => values.map(|value| rounded(value, 3)).collect(),
+            true => rounded(&values.collect::<Vec<_>>(), 3),
             false => layout.written(values.collect()),
         }
         .into_iter();
@@ -191,7 +191,8 @@ impl BarPlot {
         let stroke = Stroke { dash: (4, 2), ..Stroke::new(INK, 2.0) };
         for (category, limit) in &chart.limits {
             let ends = [0.08, 0.92].map(|share| layout.at(*category as f64 + share, *limit));
-            scene.marks.push(Mark::Line(ends.into(), stroke));
+            // White on both sides, to be seen on a bar.
+            scene.marks.extend([Stroke::new(WHITE, 5.0), stroke].map(|stroke| Mark::Line(ends.into(), stroke)));
         }
         if !chart.limits.is_empty() {
             scene.entry(&chart.limits_name, Key::Line(stroke));
@@ -276,11 +277,11 @@ impl Layout {
         let largest = values.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
         let least = 10_f64.powi(magnitude(largest) - 3);
         let is_small = |value: &f64| 0.0 < *value && *value < least;
-        let write = |value: &f64| match is_small(value) {
+        let write = |(value, text): (&f64, String)| match is_small(value) {
             true => format!("<{}", significant(least, 1)),
-            false => rounded(*value, 3),
+            false => text,
         };
-        let written: Vec<String> = values.iter().map(write).collect();
+        let written: Vec<String> = values.iter().zip(rounded(&values, 3)).map(write).collect();
         let fits = self.lying || written.iter().all(|text| text_width(text, LABEL_SIZE) <= room);
         if fits { written } else { Vec::new() }
     }

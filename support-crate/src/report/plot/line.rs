@@ -220,7 +220,10 @@ impl LinePlot {
         let mut drawn: Vec<(&Point, f64, Look)> = Vec::new();
         for (series, look) in &looked {
             let has_markers = series.has_markers(&scene);
+            // Markers on lines and stems are told by these.
+            let is_bare = series.is_apart() && series.kind != Kind::Stems;
             for (point, radius) in series.points.iter().zip(radii.by_ref()) {
+                let radius = if is_bare { radius } else { RADIUS };
                 let marker = Mark::Point((point.x, point.y.value), *look, radius);
                 scene.marks.extend(has_markers.then_some(marker));
                 drawn.push((point, radius, *look));

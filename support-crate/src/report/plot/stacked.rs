@@ -88,7 +88,9 @@ impl StackedBar {
         let any = !self.bars.is_empty() && !self.parts.is_empty();
         self.chart.check_any(any, "name the parts in StackedBar::new and add bars with .bar(\"name\", [..])?")?;
         let y = self.chart.up(self.totals(), true)?;
-        let factor = y.factor;
+        // Parts of all bars, then totals.
+        let amounts = self.bars.iter().flatten().copied().chain(self.totals().map(|total| total.value));
+        let mut written = rounded(&amounts.map(|amount| amount * y.factor).collect::<Vec<_>>(), 3).into_iter();
         let layout = Layout::of(&self.categories, 1, false);
         let mut scene = layout.scene(&self.chart, &self.categories, y, self.totals());
         let looks = looks(self.parts.iter().map(String::as_str));
@@ -104,14 +106,13 @@ impl StackedBar {
                 if below > 0.0 {
                     scene.marks.push(Mark::Line(vec![from, seam], Stroke::new(WHITE, 1.2)));
                 }
-                let label = Label::new(rounded(amount * factor, 3), from, Place::Inside { to });
+                let label = Label::new(written.next().unwrap_or_default(), from, Place::Inside { to });
                 scene.labels.push(Label { size: NOTE_SIZE, color: ink_on(look.fill()), ..label });
                 below += amount;
             }
         }
-        for (index, total) in self.totals().enumerate() {
+        for (index, (total, text)) in self.totals().zip(written).enumerate() {
             let at = layout.at(index as f64 + 0.5, total.value);
-            let text = rounded(total.value * factor, 3);
             scene.labels.push(Label { bold: true, ..Label::new(text, at, layout.beyond(false)) });
         }
         Ok(scene)

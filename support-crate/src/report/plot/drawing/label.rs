@@ -102,7 +102,7 @@ impl Label {
                 let room = right - x - self.width() - 12.0;
                 let shares = [1.0, 0.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875];
                 let off = (0..rows).map(|row| f64::from(row) * 1.2 * self.size);
-                let rows = off.flat_map(|off| [y - 8.0 - off, below + 0.8 * self.size + 6.0 + off]);
+                let rows = off.flat_map(|off| [y - 9.0 - off, below + 0.8 * self.size + 7.0 + off]);
                 rows.flat_map(|y| shares.map(|share| write(Anchor::Start, (x + 6.0 + room * share, y)))).collect()
             }
             Place::End => {

@@ -16,7 +16,7 @@ pub(crate) const MARGIN: f64 = 18.0;
 pub(crate) const HEIGHT: f64 = 290.0;
 pub(crate) const ACROSS: f64 = 530.0;
 /// Longer names beside the vertical axis are cut.
-pub(crate) const LONGEST_NAME: f64 = 260.0;
+pub(crate) const LONGEST_NAME: f64 = 280.0;
 
 pub(crate) const TITLE_SIZE: f64 = 17.0;
 pub(crate) const LABEL_SIZE: f64 = 14.0;
