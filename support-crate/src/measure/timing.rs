@@ -55,6 +55,8 @@ pub struct Timing {
     pub ttft_ms: Statistics,
     /// Tokens per second of decode; 0 if each sequence has only one new token.
     pub decode_tokens_per_s: Statistics,
+    /// Decode alone, of each run that counts; `None` if each sequence has only one new token.
+    pub decode_runs: Option<Runs>,
     /// Bandwidth of memory in the same rounds, in 10^9 bytes per second; `None` unless [`TimingOptions::bandwidth`].
     pub gb_per_s: Option<Statistics>,
     /// The part of [`DecodeLimit`] that decode reached, round by round: 1 is all of it. Only on a CPU, whose memory was
@@ -188,6 +190,7 @@ fn summarise(
     let threads_granted = runs.iter().map(|run| run.threads_granted).min().unwrap_or_else(threads);
     let token_ms = |i: usize| statistics(&|moments| 1e3 * (moments[i] - if i == 0 { 0.0 } else { moments[i - 1] }));
     let steps_per_s = |moments: &[f64]| rate(n - 1, moments[n - 1] - moments[0]);
+    let decode = |run: &Run| Metrics::of(batch_size * (n - 1), run.moments[n - 1] - run.moments[0]);
     let info = loaded.model.info();
     let of_limit = |(run, &gb_per_s): (&Run, &f64)| {
         let limit = DecodeLimit { bytes_per_token: info.bytes_per_token, gb_per_s };
@@ -206,11 +209,26 @@ fn summarise(
         runs: Runs::of(runs.iter().map(|run| Metrics::of(batch_size * n, run.moments[n - 1])).collect())?,
         ttft_ms: token_ms(0)?,
         decode_tokens_per_s: statistics(&|moments| batch_size as f64 * steps_per_s(moments))?,
+        decode_runs: (n > 1).then(|| Runs::of(runs.iter().map(decode).collect())).transpose()?,
         gb_per_s: of_rounds(gb_per_s)?,
         of_limit: of_rounds(&of_limit)?,
         token_ms: (0..n).map(|i| Ok(token_ms(i)?.median)).collect::<Result<_>>()?,
         run: RunInfo { threads_granted, ..RunInfo::of(loaded) },
     })
+}
+
+impl Timing {
+    /// How many times as fast as `other` this decoded, round by round: the prompts are left out, and what slows a whole
+    /// round down cancels out if both took turns.
+    ///
+    /// # Errors
+    /// No decode; as [`Runs::ratio_to`].
+    pub fn times_as_fast_as(&self, other: &Self) -> Result<Statistics> {
+        let (Some(runs), Some(others)) = (&self.decode_runs, &other.decode_runs) else {
+            return Err(Error::input("one new token is no decode").hint("set `max_new_tokens` to 2 or more"));
+        };
+        others.ratio_to(runs)
+    }
 }
 
 impl fmt::Display for Timing {
@@ -258,9 +276,13 @@ mod tests {
                 .map(|(tokens_per_s, gb_per_s)| tokens_per_s * bytes / (1e9 * gb_per_s));
         assert!(slowest * 0.999 <= of_limit.low && of_limit.high <= fastest * 1.001, "{with}");
         assert!(with.to_string().contains("of memory's limit"));
+        let itself = with.times_as_fast_as(&with).unwrap();
+        assert_eq!((itself.low, itself.high, itself.n), (1.0, 1.0, 2));
         // One token is no decode.
         let options = TimingOptions { max_new_tokens: 1, ..options };
-        assert_eq!(loaded.time("Once upon a time", &options).unwrap().of_limit, None);
+        let one = loaded.time("Once upon a time", &options).unwrap();
+        assert_eq!((one.of_limit, &one.decode_runs), (None, &None));
+        assert!(one.times_as_fast_as(&with).is_err());
     }
 
     #[test]
