@@ -4,12 +4,18 @@ mod block;
 mod configurations;
 mod experiment;
 mod footprint;
+mod front;
 mod generations;
+mod layer;
+mod peers;
 mod quality;
+mod repetition;
 mod report;
+mod rounding;
 mod scenario;
 mod speed;
 mod text;
+mod texts;
 mod trial;
 
 /// What all lessons have.
@@ -19,13 +25,20 @@ pub use block::{check_dequantize_block, check_quantize_block};
 pub use configurations::check_configurations;
 pub use experiment::check_run_experiment;
 pub use footprint::check_get_model_memory_footprint;
-pub use quality::{FormatQuality, compare_formats, held_out_samples, quality_table};
-pub use report::{
-    SampleLayer, code_shares, experiment_table, formats_frame, formats_summary, memory_parts_mib, sample_layer,
-    scaled_density, typical_absmax,
+pub use front::check_pareto_front;
+pub use layer::{SampleLayer, code_shares, codes_plot, codes_table, sample_layer, typical_absmax};
+pub use peers::peers_table;
+pub use quality::{
+    FormatQuality, block_size_plot, compare_formats, held_out_samples, quality_table, quality_trade_off,
 };
-pub use speed::{FormatSpeed, decode_plot, decode_table, latency_table, short_name, speed_trade_off, time_formats};
+pub use repetition::check_repetition;
+pub use report::{experiment_table, formats_frame, formats_summary, memory_parts_mib, memory_plot, tensors_table};
+pub use rounding::check_rounding_error;
+pub use speed::{
+    FormatSpeed, decode_plot, decode_table, latency_table, short_name, speed_trade_off, time_formats, told_apart,
+};
 pub use text::check_generate_text_and_time;
+pub use texts::texts_table;
 
 use quantlab::error::Result;
 use quantlab::model::LoadOptions;

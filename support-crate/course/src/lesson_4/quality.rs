@@ -1,12 +1,13 @@
 //! What formats cost in quality: each against full precision, as a table and in words.
 
 use quantlab::error::{Error, Result};
-use quantlab::measure::{MemoryFootprint, QualityComparison, compare_quality};
+use quantlab::measure::{MemoryFootprint, QualityComparison, Uncertain, compare_quality, noise_floor};
 use quantlab::model::{Loaded, load_model};
-use quantlab::report::Table;
+use quantlab::quant::{FourBit, FourBitOptions, QuantizationConfig};
+use quantlab::report::{Estimate, LinePlot, Table, TradeOff};
 use quantlab::source::held_out_text;
 
-use super::Configuration;
+use super::{Configuration, short_name};
 
 /// A format of a model, its memory, and how far its predictions are from those of the model it was compared with.
 #[derive(Debug, Clone)]
@@ -19,36 +20,66 @@ pub struct FormatQuality {
     pub comparison: QualityComparison,
 }
 
-/// Loads the base model in each format, one after the other, and compares the predictions.
+/// The name of the row that says what the comparison finds where nothing changed.
+const NOISE_FLOOR: &str = "noise floor";
+
+impl FormatQuality {
+    /// Whether this is the base itself as another engine computes it; see [`noise_floor`].
+    pub fn is_noise_floor(&self) -> bool {
+        self.name == NOISE_FLOOR
+    }
+
+    /// What tells the format from the base, given what tells nothing: a KL divergence whose interval lies above that of the
+    /// noise floor, and a ratio of perplexities whose interval does not hold 1.
+    fn told_apart_by(&self, floor: Option<&Self>) -> &'static str {
+        let interval = |value: &Uncertain| Estimate::from(value);
+        let kl = interval(&self.comparison.kl_divergence).low;
+        let noise = floor.map_or(0.0, |floor| interval(&floor.comparison.kl_divergence).high);
+        let ratio = interval(&self.comparison.perplexity_ratio);
+        match (kl > noise, ratio.low > 1.0 || ratio.high < 1.0) {
+            _ if self.is_noise_floor() => "",
+            (true, true) => "both",
+            (true, false) => "KL divergence",
+            (false, true) => "perplexity",
+            (false, false) => "neither",
+        }
+    }
+}
+
+/// Compares the base model with itself as another engine computes it, the noise floor; then loads it in each format, one after
+/// the other, and compares the predictions.
 ///
 /// # Errors
-/// A format that cannot be loaded; as [`compare_quality`].
+/// A format that cannot be loaded; as [`compare_quality`] and [`noise_floor`].
 pub fn compare_formats(base: &Loaded, formats: &[Configuration], texts: &[&str]) -> Result<Vec<FormatQuality>> {
     let compare = |Configuration { name, options }: &Configuration| {
         let loaded = load_model(&[&base.model_id], options)?;
         let comparison = compare_quality(base, &loaded, texts)?;
         Ok(FormatQuality { name: name.clone(), footprint: loaded.footprint(), comparison })
     };
-    formats.iter().map(compare).collect()
+    let floor = FormatQuality {
+        name: NOISE_FLOOR.to_owned(),
+        footprint: base.footprint(),
+        comparison: noise_floor(base, texts)?,
+    };
+    std::iter::once(Ok(floor)).chain(formats.iter().map(compare)).collect()
 }
 
-/// The comparisons as a table, a row for each: memory with scales, perplexity against the base's, KL divergence from it, how
-/// often both find the same token the most likely, and how far the probability of the token that follows moves (root mean square).
+/// The comparisons as a table, a row for each: memory with scales, perplexity as a multiple of the base's, KL divergence from
+/// it, which of the two tells the format from the base, and how often both find the same token the most likely.
 pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Table {
     let each = || formats.iter().map(|format| &format.comparison);
+    let floor_of = |one: &FormatQuality| {
+        formats.iter().find(|floor| floor.is_noise_floor() && floor.comparison.base_run == one.comparison.base_run)
+    };
     let table = Table::new(title)
         .column("format", "", formats.iter().map(|format| &format.name))
         .column("memory with scales", "MiB", formats.iter().map(|format| format.footprint.mib_with_scales()))
         .decimals("memory with scales", 2)
-        .column("perplexity", "", each().map(|quality| quality.perplexity.value))
-        .column("of the base", "", each().map(|quality| quality.perplexity_ratio.to_string()))
+        .column("perplexity, of the base's", "", each().map(|quality| quality.perplexity_ratio.to_string()))
         .column("KL divergence", "nats", each().map(|quality| quality.kl_divergence.to_string()))
-        .column("same top token", "%", each().map(|quality| (quality.same_top_token * 100.0).to_string()))
-        .column(
-            "probability moves by",
-            "points",
-            each().map(|quality| (quality.rms_probability_change * 100.0).to_string()),
-        );
+        .column("told from the base by", "", formats.iter().map(|format| format.told_apart_by(floor_of(format))))
+        .column("same top token", "%", each().map(|quality| (quality.same_top_token * 100.0).to_string()));
     let mut bases: Vec<String> = Vec::new();
     for QualityComparison { base_run, base_perplexity, .. } in each() {
         let base = format!("base: {base_run}, perplexity {base_perplexity}");
@@ -60,11 +91,63 @@ pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Table {
     match formats.first() {
         None => table,
         Some(first) => table.note(format!(
-            "{} tokens | \u{b1}: 95% interval, paired | points: percentage points of the true token's probability, \
-             root mean square",
-            first.comparison.tokens
+            "{} tokens | \u{b1}: 95% interval, paired | {NOISE_FLOOR}: the base itself, computed by {}",
+            first.comparison.tokens, first.comparison.run.engine
         )),
     }
+}
+
+/// What each format's memory buys in quality, as a picture, with the formats that no other one beats.
+///
+/// # Errors
+/// As [`TradeOff::point`].
+pub fn quality_trade_off(formats: &[FormatQuality]) -> Result<TradeOff> {
+    let empty = TradeOff::new("What memory buys in quality")
+        .x("memory with scales", "MiB")
+        .y("KL divergence from float32", "nats")
+        .log_y()
+        .intervals("95% confidence interval");
+    let mut compared = formats.iter().filter(|one| !one.is_noise_floor());
+    let plot = compared.try_fold(empty, |plot, one| {
+        plot.point(short_name(&one.name), one.footprint.mib_with_scales(), one.comparison.kl_divergence)
+    })?;
+    Ok(formats.first().map_or(plot.clone(), |first| plot.note(picture_note(first))))
+}
+
+/// What smaller blocks of NF4 and FP4 cost in bits and buy in quality, as a picture.
+///
+/// # Errors
+/// As [`compare_formats`].
+pub fn block_size_plot(base: &Loaded, sizes: &[usize], texts: &[&str]) -> Result<LinePlot> {
+    let mut plot = LinePlot::new("Block size: what more scales buy")
+        .x("bits for each weight, with scales", "")
+        .y("KL divergence from float32", "nats")
+        .intervals("95% confidence interval");
+    let bits = |size: &usize| 4.0 + 32.0 / *size as f64;
+    for (name, quant_type) in [("NF4", FourBit::Nf4), ("FP4", FourBit::Fp4)] {
+        let config = |blocksize: &usize| {
+            let options = FourBitOptions { quant_type, blocksize: *blocksize, double_quant: false };
+            Configuration::quantized(blocksize.to_string(), QuantizationConfig::four_bit(options))
+        };
+        let compared = compare_formats(base, &sizes.iter().map(config).collect::<Vec<_>>(), texts)?;
+        if let (Some(first), FourBit::Nf4) = (compared.first(), quant_type) {
+            plot = plot.note(format!("{} | the labels are block sizes", picture_note(first)));
+        }
+        let kl = compared.iter().skip(1).map(|one| one.comparison.kl_divergence);
+        plot = plot.series(name, sizes.iter().map(bits).zip(kl))?.label_points(name, sizes)?;
+    }
+    Ok(plot)
+}
+
+/// What a picture of divergences was measured on, and what it would show where nothing changed.
+fn picture_note(first: &FormatQuality) -> String {
+    let QualityComparison { base_run, tokens, .. } = &first.comparison;
+    let floor = if first.is_noise_floor() {
+        format!(" | noise floor {} nats", first.comparison.kl_divergence)
+    } else {
+        String::new()
+    };
+    format!("{} | {} | {tokens} tokens of held-out text{floor}", base_run.model, base_run.device)
 }
 
 /// `count` pieces of the held-out text, of about `characters` characters each, from its beginning to its end. Each
@@ -92,7 +175,6 @@ pub fn held_out_samples(count: usize, characters: usize) -> Result<Vec<&'static 
 mod tests {
     use super::*;
     use quantlab::model::LoadOptions;
-    use quantlab::quant::QuantizationConfig;
 
     #[test]
     fn each_format_is_compared_with_the_base() {
@@ -102,11 +184,15 @@ mod tests {
             Configuration::quantized("NF4", QuantizationConfig::nf4()),
         ];
         let found = compare_formats(&base, &formats, &held_out_samples(3, 100).unwrap()).unwrap();
-        assert_eq!(found[0].comparison.kl_divergence.value, 0.0);
-        assert!(found[1].comparison.kl_divergence.value > 0.0);
-        assert!(found[1].footprint.mib_with_scales() > found[1].footprint.mib());
+        let [floor, same, nf4] = &found[..] else { panic!("{}", found.len()) };
+        assert!(floor.is_noise_floor() && (1e-15..1e-6).contains(&floor.comparison.kl_divergence.value.abs()));
+        assert_eq!(same.comparison.kl_divergence.value, 0.0);
+        assert_eq!((same.told_apart_by(Some(floor)), nf4.told_apart_by(Some(floor))), ("neither", "both"));
+        assert!(nf4.footprint.mib_with_scales() > nf4.footprint.mib());
         let table = quality_table("Quality", &found).to_text();
         assert!(table.contains("NF4") && table.contains("perplexity"), "{table}");
+        let plot = quality_trade_off(&found[1..]).unwrap();
+        assert_eq!((plot.table().rows(), quality_trade_off(&[]).unwrap().table().rows()), (2, 0));
         assert_eq!(quality_table("Quality", &[]).rows(), 0);
     }
 

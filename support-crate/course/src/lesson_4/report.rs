@@ -3,80 +3,11 @@
 use quantlab::polars::prelude::{Column, DataFrame};
 
 use quantlab::error::{Error, Result};
-use quantlab::model::{Architecture, Loaded, Weights};
-use quantlab::report::{Summary, Table};
+use quantlab::measure::{Runs, Statistics, Timing};
+use quantlab::model::{Engine, Loaded};
+use quantlab::report::{StackedBar, Summary, Table};
 
-use super::{ExperimentResult, ExperimentRow, FormatQuality, FormatSpeed, MIB};
-use crate::figure::largest_magnitude;
-
-/// The weights of one layer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SampleLayer {
-    /// As the model calls it.
-    pub name: String,
-    /// Outputs, inputs.
-    pub shape: Vec<usize>,
-    /// Row by row.
-    pub weights: Vec<f32>,
-}
-
-/// The first matrix of the first feed-forward part of a model, in full precision.
-///
-/// # Errors
-/// A model without such a layer, or whose files cannot be read.
-pub fn sample_layer(loaded: &Loaded) -> Result<SampleLayer> {
-    let is_sample = |name: &str| name.contains(".mlp.");
-    let layer = loaded.model.tensors().iter().find(|tensor| is_sample(&tensor.name) && tensor.shape.len() == 2);
-    let layer = layer.ok_or_else(|| Error::input(format!("{} has no layer called mlp", loaded.model_id)))?;
-    let files = loaded.files.as_ref().ok_or_else(|| Error::input("the model was not loaded from files"))?;
-    // GPT-2's files have inputs before outputs.
-    let is_transposed = loaded.model.info().architecture == Architecture::Gpt2;
-    let shape = (layer.shape[0], layer.shape[1]);
-    let weights = Weights::open(&files.weights, true)?.matrix(&layer.name, shape, is_transposed)?;
-    Ok(SampleLayer { name: layer.name.clone(), shape: layer.shape.clone(), weights })
-}
-
-/// How weights are distributed once each is divided by the largest magnitude in its block: the middle of each of `bins` equal
-/// parts from -1 to 1, and the density there.
-pub fn scaled_density(weights: &[f32], blocksize: usize, bins: usize) -> Vec<(f64, f64)> {
-    let width = 2.0 / bins as f64;
-    let mut density = vec![0.0; bins];
-    for block in weights.chunks(blocksize.max(1)) {
-        let absmax = largest_magnitude(block).max(f32::MIN_POSITIVE);
-        for weight in block {
-            let bin = (f64::from(weight / absmax) + 1.0) / width;
-            density[(bin as usize).min(bins - 1)] += 1.0 / (weights.len() as f64 * width);
-        }
-    }
-    density.iter().enumerate().map(|(bin, density)| ((bin as f64 + 0.5) * width - 1.0, *density)).collect()
-}
-
-/// The ratio of a block's largest magnitude to the root mean square of its weights: the median over all blocks.
-pub fn typical_absmax(weights: &[f32], blocksize: usize) -> f64 {
-    let ratio = |block: &[f32]| {
-        let square: f64 = block.iter().map(|weight| f64::from(*weight).powi(2)).sum();
-        f64::from(largest_magnitude(block)) / (square / block.len() as f64).sqrt()
-    };
-    let mut ratios: Vec<f64> = weights.chunks(blocksize.max(1)).map(ratio).filter(|ratio| ratio.is_finite()).collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// The share of each code among the packed codes of blocks, in percent, from the smallest number of the codebook to the
-/// largest: the number and its share. Empty if there are no blocks.
-pub fn code_shares(blocks: &[(Vec<u8>, f32)], codebook: &[f32; 16]) -> Vec<(f32, f64)> {
-    let mut counts = [0_usize; 16];
-    let codes = blocks.iter().flat_map(|(packed, _)| packed).flat_map(|byte| [byte >> 4, byte & 15]);
-    codes.for_each(|code| counts[usize::from(code)] += 1);
-    let total: usize = counts.iter().sum();
-    if total == 0 {
-        return Vec::new();
-    }
-    let mut shares: Vec<(f32, f64)> =
-        codebook.iter().zip(counts).map(|(number, count)| (*number, 100.0 * count as f64 / total as f64)).collect();
-    shares.sort_by(|a, b| a.0.total_cmp(&b.0));
-    shares
-}
+use super::{Configuration, ExperimentResult, ExperimentRow, FormatQuality, FormatSpeed, MIB, short_name, told_apart};
 
 /// Where a model's memory goes, in MiB: embeddings and head; matrices of the layers; biases, normalisations and causal masks;
 /// scales of quantized weights. The first three are the footprint.
@@ -92,6 +23,35 @@ pub fn memory_parts_mib(loaded: &Loaded) -> [f64; 4] {
         bytes[part] += tensor.numel * tensor.element_size;
     }
     bytes.map(|bytes| bytes as f64 / MIB)
+}
+
+/// The parts of each model's memory as bars, under the names of their configurations.
+///
+/// # Errors
+/// As [`StackedBar::bar`].
+pub fn memory_plot(all: &[Configuration], models: &[Loaded]) -> Result<StackedBar> {
+    let parts = ["embeddings and head", "layers", "the rest", "scales"];
+    let note = models.first().map_or("", |loaded| &loaded.model_id);
+    let empty = StackedBar::new("Where the memory goes, at GPT-2's size", parts)
+        .y("memory", "MiB")
+        .note(format!("{note} | the rest: causal masks, biases, normalisations"));
+    let mut bars = all.iter().zip(models);
+    bars.try_fold(empty, |plot, (one, loaded)| plot.bar(short_name(&one.name), memory_parts_mib(loaded)))
+}
+
+/// Some tensors of a model: its tables, and those of the first layer's feed-forward part.
+pub fn tensors_table(title: &str, loaded: &Loaded) -> Table {
+    let shown = ["wte", "wpe", "embed_tokens", "lm_head", "h.0.mlp", "layers.0.mlp", "h.0.attn.bias"];
+    let is_shown = |name: &str| shown.iter().any(|part| name.contains(part));
+    let some = || loaded.model.tensors().iter().filter(|tensor| is_shown(&tensor.name));
+    Table::new(title)
+        .column("name", "", some().map(|tensor| &tensor.name))
+        .column("kind", "", some().map(|tensor| format!("{:?}", tensor.kind)))
+        .column("shape", "", some().map(|tensor| format!("{:?}", tensor.shape)))
+        .column("numel", "", some().map(|tensor| tensor.numel))
+        .column("element_size", "bytes", some().map(|tensor| tensor.element_size))
+        .column("tied to", "", some().map(|tensor| tensor.tied_to.clone().unwrap_or_default()))
+        .note(&loaded.model_id)
 }
 
 /// The results of an experiment: a row for each configuration, with the first `characters` characters of each text. A
@@ -145,47 +105,62 @@ pub fn formats_frame(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Result
 }
 
 /// The findings of the lesson in words, from the numbers of this run: memory and decode of the first four formats (baseline,
-/// INT8, NF4, FP4), and the quality of the formats that the baseline was compared with.
+/// INT8, NF4, FP4), decode of the rows by libtorch, and the quality of the formats that the baseline was compared with.
+/// Speeds are compared round by round.
 ///
 /// # Errors
-/// Something was not measured.
+/// Something was not measured; rows that did not take turns.
 pub fn formats_summary(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Result<Summary> {
     let [plain, int8, nf4, fp4, ..] = speed else {
         return Err(Error::input("the four formats have not been timed yet"));
     };
-    let percent = |one: &FormatSpeed| 100.0 * one.footprint.mib() / plain.footprint.mib();
-    let by_bytes = |one: &FormatSpeed| plain.bytes_per_token as f64 / one.bytes_per_token as f64;
-    let overlap = |a: &FormatSpeed, b: &FormatSpeed| {
-        let do_overlap = a.timing.decode_tokens_per_s.overlaps(&b.timing.decode_tokens_per_s);
-        if do_overlap { "their intervals overlap" } else { "their intervals do not overlap" }
+    let mib = |one: &FormatSpeed| {
+        let share = 100.0 * one.footprint.mib() / plain.footprint.mib();
+        format!("{:.0} MiB ({share:.0} %)", one.footprint.mib())
     };
-    let summary = Summary::new("What this run shows")
-        .point(format!(
-            "Footprint at this size: {:.0} MiB in full precision, {:.0} MiB ({:.0} %) in INT8, {:.0} MiB ({:.0} %) in NF4, \
-             {:.0} MiB in FP4.",
-            plain.footprint.mib(),
-            int8.footprint.mib(),
-            percent(int8),
-            nf4.footprint.mib(),
-            percent(nf4),
-            fp4.footprint.mib()
-        ))
-        .point(format!(
-            "Decode: {:.2} times the baseline's throughput in INT8 ({}), {:.2} in NF4, {:.2} in FP4 (NF4 against FP4: {}).",
-            int8.decode_speed_up(plain),
-            overlap(int8, plain),
-            nf4.decode_speed_up(plain),
-            fp4.decode_speed_up(plain),
-            overlap(nf4, fp4)
-        ))
-        .point(format!(
-            "If only the bytes counted, INT8 would decode {:.2} times as fast as the baseline, and NF4 {:.2} times.",
-            by_bytes(int8),
-            by_bytes(nf4)
+    let by_bytes = |one: &FormatSpeed| plain.bytes_per_token as f64 / one.bytes_per_token as f64;
+    let decode = |one: &FormatSpeed, other: &FormatSpeed| one.timing.times_as_fast_as(&other.timing);
+    let mut summary = Summary::new("What this run shows").point(format!(
+        "Footprint at GPT-2's size: {:.0} MiB in full precision, {} in INT8, {} in NF4, {} in FP4.",
+        plain.footprint.mib(),
+        mib(int8),
+        mib(nf4),
+        mib(fp4)
+    ));
+    for one in [int8, nf4, fp4] {
+        summary = summary.point(format!(
+            "{} decodes {} the baseline; if only the bytes counted, it would be {:.2} times.",
+            short_name(&one.name),
+            times(decode(one, plain)?),
+            by_bytes(one)
         ));
-    Ok(quality.iter().fold(summary, |summary, FormatQuality { name, comparison, .. }| {
+    }
+    summary = summary
+        .point(format!("NF4 decodes {} INT8, and {} FP4.", times(decode(nf4, int8)?), times(decode(nf4, fp4)?)))
+        .point(format!(
+            "The prompt: INT8 reads it {} the baseline, NF4 {} the baseline.",
+            times(prompt_ratio(&int8.timing, &plain.timing)?),
+            times(prompt_ratio(&nf4.timing, &plain.timing)?)
+        ));
+    let by_libtorch: Vec<&FormatSpeed> = speed
+        .iter()
+        .filter(|one| one.timing.run.engine == Engine::Tch.name() && one.timing.run.device.is_cpu())
+        .collect();
+    if let Some((first, others)) = by_libtorch.split_first().filter(|_| plain.timing.run.engine != Engine::Tch.name()) {
+        for one in others {
+            summary = summary.point(format!(
+                "{} decodes {} {}.",
+                short_name(&one.name),
+                times(decode(one, first)?),
+                short_name(&first.name)
+            ));
+        }
+    }
+    Ok(quality.iter().filter(|one| !one.is_noise_floor()).fold(summary, |summary, one| {
+        let comparison = &one.comparison;
         summary.point(format!(
-            "{name}: KL divergence {} nats, perplexity {:+.2} %, the same top token at {} % of the positions.",
+            "{}: KL divergence {} nats, perplexity {:+.2} %, the same top token at {} % of the positions.",
+            one.name,
             comparison.kl_divergence,
             100.0 * (comparison.perplexity_ratio.value - 1.0),
             comparison.same_top_token * 100.0
@@ -193,11 +168,24 @@ pub fn formats_summary(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Resu
     }))
 }
 
+/// How many times as fast as `other` the first new token came, round by round.
+fn prompt_ratio(one: &Timing, other: &Timing) -> Result<Statistics> {
+    let seconds = |timing: &Timing| -> Vec<f64> {
+        let decode: &[_] = timing.decode_runs.as_ref().map_or(&[], |Runs { runs, .. }| runs);
+        timing.runs.runs.iter().zip(decode).map(|(run, decode)| run.total_latency_s - decode.total_latency_s).collect()
+    };
+    Statistics::of(&seconds(one).iter().zip(seconds(other)).map(|(one, other)| other / one).collect::<Vec<_>>())
+}
+
+fn times(ratio: Statistics) -> String {
+    format!("{ratio:.2} times as fast ({}) as", told_apart(ratio))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use quantlab::model::{LoadOptions, load_model};
-    use quantlab::quant::{FourBit, QuantizationConfig};
+    use quantlab::quant::QuantizationConfig;
 
     #[test]
     fn the_parts_are_the_footprint_and_the_scales() {
@@ -208,20 +196,6 @@ mod tests {
             assert!((parts[..3].iter().sum::<f64>() - footprint.mib()).abs() < 1e-9);
             assert!((parts.iter().sum::<f64>() - footprint.mib_with_scales()).abs() < 1e-9);
         }
-    }
-
-    #[test]
-    fn shares_and_densities_add_up() {
-        let blocks = [(vec![0x07, 0x7f], 1.0), (vec![0xff], 2.0)];
-        let shares = code_shares(&blocks, FourBit::Nf4.codebook());
-        let used: Vec<(f32, f64)> = shares.into_iter().filter(|(_, share)| *share > 0.0).collect();
-        assert_eq!(used.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [-1.0, 0.0, 1.0]);
-        assert!((used.iter().map(|(_, share)| share).sum::<f64>() - 100.0).abs() < 1e-9 && used[2].1 == 50.0);
-        assert!(code_shares(&[], FourBit::Nf4.codebook()).is_empty());
-        let weights: Vec<f32> = (0..640).map(|i| (i as f32 * 0.7).sin()).collect();
-        let density = scaled_density(&weights, 64, 50);
-        assert!((density.iter().map(|(_, density)| density * 0.04).sum::<f64>() - 1.0).abs() < 1e-9);
-        assert!((typical_absmax(&weights, 64) - 2_f64.sqrt()).abs() < 0.05);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use super::{Configuration, ExperimentRow, MIB};
 use quantlab::error::{Error, Result};
-use quantlab::measure::{Bandwidth, DecodeLimit, TimingOptions};
+use quantlab::measure::{Statistics, Timing, TimingOptions};
 use quantlab::model::Loaded;
-use quantlab::report::{LinePlot, Table, TradeOff};
+use quantlab::report::{Estimate, LinePlot, Table, TradeOff};
 
 pub use crate::formats::FormatRow as FormatSpeed;
 use crate::formats::{decode_intervals, measured_on};
@@ -29,8 +29,12 @@ pub fn time_formats<'a>(
     FormatSpeed::in_turn(&named, prompt, options)
 }
 
-/// The latency of the experiment beside the one of runs that took turns, for the configurations that both have.
-pub fn latency_table(rows: &[ExperimentRow], speed: &[FormatSpeed]) -> Table {
+/// The latency of the experiment beside the one of runs that took turns, for the configurations that both have, and how many
+/// times as fast as the first of them each was, round by round.
+///
+/// # Errors
+/// Rows that did not take turns.
+pub fn latency_table(rows: &[ExperimentRow], speed: &[FormatSpeed]) -> Result<Table> {
     let once = |one: &FormatSpeed| {
         let row = rows.iter().find(|row| row.name == one.name)?;
         Some(1e3 * row.outcome.as_ref().ok()?.avg_latency_s)
@@ -41,80 +45,108 @@ pub fn latency_table(rows: &[ExperimentRow], speed: &[FormatSpeed]) -> Table {
         Some(_) => "outside",
         None => "",
     };
-    let baseline = speed.first().map_or(f64::NAN, |one| in_turns(one).value);
+    let ratios = ratios(speed, |one, first| first.runs.ratio_to(&one.runs))?;
     let table = Table::new("The same latency, measured twice")
         .column("format", "", speed.iter().map(|one| &one.name))
         .column("in the experiment", "ms", speed.iter().map(once))
         .column("taking turns", "ms", speed.iter().map(in_turns))
         .column("the first in the interval", "", speed.iter().map(is_inside))
-        .column("times as fast as the baseline", "", speed.iter().map(|one| baseline / in_turns(one).value))
-        .decimals("times as fast as the baseline", 2);
-    table.note(note(speed)).note(decode_intervals(speed))
+        .column("times as fast as the baseline", "", ratios.iter().map(|ratio| ratio.map(Estimate::from)))
+        .column("so it is", "", ratios.iter().map(|ratio| ratio.map_or("", told_apart)));
+    Ok(table.note(note(speed)).note(intervals(speed)))
 }
 
-/// Decode beside what memory allows: bytes that each token reads, the measured rate, the limit that bandwidth sets, and
-/// the time to the first token.
+/// Decode beside what memory allows: bytes that each token reads, the measured rate, the part of memory's limit that it
+/// reached, how many times as fast as the first row it was, both round by round, and the time to the first token.
 ///
 /// # Errors
-/// A model that reads nothing.
-pub fn decode_table(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<Table> {
-    let limits = limits(speed, bandwidth)?;
-    let rows = || limits.iter().zip(speed.iter().map(|one| &one.timing));
+/// Rows that did not take turns.
+pub fn decode_table(speed: &[FormatSpeed]) -> Result<Table> {
+    let each = || speed.iter().map(|one| &one.timing);
+    let ratios = ratios(speed, |one, first| one.times_as_fast_as(first))?;
     let table = Table::new("Decode beside what memory allows")
         .column("format", "", speed.iter().map(|one| &one.name))
-        .column("read for a token", "MiB", rows().map(|(limit, _)| limit.bytes_per_token as f64 / MIB))
-        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_tokens_per_s))
-        .column("limit", "tokens/s", rows().map(|(limit, _)| limit.tokens_per_s()))
-        .column("reached", "%", rows().map(|(limit, timing)| 100.0 * limit.fraction(timing.decode_tokens_per_s.median)))
-        .decimals("reached", 0)
-        .column("prompt", "ms", rows().map(|(_, timing)| timing.ttft_ms));
-    Ok(table.note(note(speed)).note(decode_intervals(speed)).note(bandwidth))
+        .column("read for a token", "MiB", speed.iter().map(|one| one.bytes_per_token as f64 / MIB))
+        .column("decode", "tokens/s", each().map(|timing| timing.decode_tokens_per_s))
+        .column("of memory's limit", "%", each().map(|timing| timing.of_limit.map(|part| Estimate::from(part) * 100.0)))
+        .decimals("of memory's limit", 0)
+        .column("times the first row", "", ratios.iter().map(|ratio| ratio.map(Estimate::from)))
+        .decimals("times the first row", 2)
+        .column("so it is", "", ratios.iter().map(|ratio| ratio.map_or("", told_apart)))
+        .column("prompt", "ms", each().map(|timing| timing.ttft_ms));
+    Ok(table.note(note(speed)).note(intervals(speed)).note(memory(speed)))
 }
 
 /// The same as a picture: tokens per second over the bytes that each reads, and the line of memory bandwidth.
 ///
 /// # Errors
 /// A model that reads nothing.
-pub fn decode_plot(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<LinePlot> {
-    let limits = limits(speed, bandwidth)?;
-    let bytes = limits.iter().map(|limit| limit.bytes_per_token as f64 / MIB);
-    let (least, most) = bytes.fold((f64::INFINITY, 0.0_f64), |(least, most), mib| (least.min(mib), most.max(mib)));
+pub fn decode_plot(speed: &[FormatSpeed]) -> Result<LinePlot> {
+    let mib = |one: &FormatSpeed| one.bytes_per_token as f64 / MIB;
     let mut plot = LinePlot::new("Decode, and what memory allows")
         .x("weights and scales for a token", "MiB")
         .y("decode", "tokens/s")
         .log_x()
         .log_y()
         .intervals(decode_intervals(speed));
-    if least <= most {
-        let limit = |mib: f64| (mib, bandwidth.gb_per_s * 1e9 / (mib * MIB));
-        plot = plot.theory("memory bandwidth", [limit(0.8 * least), limit(1.25 * most)])?;
+    let ends = speed.iter().map(mib).fold((f64::INFINITY, 0.0_f64), |(low, high), mib| (low.min(mib), high.max(mib)));
+    if let Some(gb_per_s) = speed.first().and_then(|one| one.timing.gb_per_s) {
+        let limit = |mib: f64| (mib, gb_per_s.median * 1e9 / (mib * MIB));
+        plot = plot.theory("memory bandwidth", [limit(0.8 * ends.0), limit(1.25 * ends.1)])?;
     }
-    for (FormatSpeed { name, timing, .. }, limit) in speed.iter().zip(&limits) {
-        plot = plot.series(short_name(name), [(limit.bytes_per_token as f64 / MIB, timing.decode_tokens_per_s)])?;
+    for one in speed {
+        plot = plot.series(short_name(&one.name), [(mib(one), one.timing.decode_tokens_per_s)])?;
     }
-    Ok(plot.note(note(speed)))
+    Ok(plot.note(note(speed)).note(memory(speed)))
 }
 
-fn limits(speed: &[FormatSpeed], bandwidth: &Bandwidth) -> Result<Vec<DecodeLimit>> {
-    speed.iter().map(|one| DecodeLimit::new(one.bytes_per_token, bandwidth)).collect()
-}
-
-/// The same decode rates over the memory that each format takes, with what other formats dominate shaded.
+/// The decode rates of the first row's engine over the memory that each format takes, with the formats that no other one
+/// beats. (Another engine computes the same numbers from the same memory: its points would stand below their twins.)
 ///
 /// # Errors
-/// A rate that cannot be drawn.
-pub fn speed_trade_off(speed: &[FormatSpeed], _: &Bandwidth) -> Result<TradeOff> {
+/// As [`TradeOff::point`].
+pub fn speed_trade_off(speed: &[FormatSpeed]) -> Result<TradeOff> {
     let empty = TradeOff::new("What memory costs in speed, at GPT-2's size")
         .x("memory with scales", "MiB")
         .y("decode", "tokens/s")
-        .log_x()
-        .log_y()
         .higher_is_better()
         .intervals(decode_intervals(speed));
-    let plot = speed.iter().try_fold(empty, |plot, FormatSpeed { name, footprint, timing, .. }| {
+    let first = speed.first().map(|one| &one.timing.run.engine);
+    let mut same_engine = speed.iter().filter(|one| Some(&one.timing.run.engine) == first);
+    let plot = same_engine.try_fold(empty, |plot, FormatSpeed { name, footprint, timing, .. }| {
         plot.point(short_name(name), footprint.mib_with_scales(), timing.decode_tokens_per_s)
     })?;
     Ok(plot.note(note(speed)))
+}
+
+/// What a ratio of speeds says, if its interval is all on one side of 1.
+pub fn told_apart(times_as_fast: Statistics) -> &'static str {
+    match times_as_fast {
+        Statistics { low, .. } if low > 1.0 => "faster",
+        Statistics { high, .. } if high < 1.0 => "slower",
+        _ => "not told apart",
+    }
+}
+
+/// A ratio of each row to the first one; none for that itself.
+fn ratios(
+    speed: &[FormatSpeed],
+    ratio: impl Fn(&Timing, &Timing) -> Result<Statistics>,
+) -> Result<Vec<Option<Statistics>>> {
+    let Some((first, others)) = speed.split_first() else { return Ok(Vec::new()) };
+    let others = others.iter().map(|one| ratio(&one.timing, &first.timing).map(Some));
+    std::iter::once(Ok(None)).chain(others).collect()
+}
+
+fn intervals(speed: &[FormatSpeed]) -> String {
+    let name = decode_intervals(speed);
+    if name.is_empty() { name } else { format!("[]: {name}; ratios are made round by round") }
+}
+
+/// The bandwidth of the same rounds.
+fn memory(speed: &[FormatSpeed]) -> String {
+    let rate = speed.first().and_then(|one| one.timing.gb_per_s);
+    rate.map_or_else(String::new, |rate| format!("memory bandwidth in the same rounds, GB/s: {rate:.1}"))
 }
 
 /// A format's name, short enough for pictures: without what stands in brackets.
@@ -146,25 +178,33 @@ mod tests {
         let formats = ["INT8", "NF4", "FP4"].map(|name| Configuration { name: name.to_owned(), ..plain.clone() });
         let formats = [vec![plain], formats.to_vec()].concat();
         let loaded = load_model(&["embedded"], &LoadOptions::default()).unwrap();
-        let options = TimingOptions { max_new_tokens: 2, warmup: 0, repeats: 1, ..TimingOptions::default() };
+        let options =
+            TimingOptions { max_new_tokens: 2, warmup: 0, repeats: 2, bandwidth: true, ..TimingOptions::default() };
         assert!(time_formats(&formats, [&loaded], "Sam", &options).is_err());
-        let speed = time_formats(&formats, [&loaded; 4], "Sam", &options).unwrap();
-        let passes = Statistics::of(&[1.0]).unwrap();
-        let bandwidth = Bandwidth { gb_per_s: 20.0, passes, threads: 1, buffer_bytes: 1 };
-        assert_eq!(decode_table(&speed, &bandwidth).unwrap().rows(), 4);
-        assert!(decode_plot(&speed, &bandwidth).unwrap().to_svg().is_ok());
-        let trade_off = speed_trade_off(&speed, &bandwidth).unwrap();
-        assert!(trade_off.to_svg().unwrap().contains("dominated by another choice") && trade_off.table().rows() == 4);
-        assert!(speed_trade_off(&[], &bandwidth).is_ok());
-        assert!(formats_summary(&speed, &[]).unwrap().to_string().contains("(100 %) in INT8"));
+        let mut speed = time_formats(&formats, [&loaded; 4], "Sam", &options).unwrap();
+        let table = decode_table(&speed).unwrap();
+        assert!(table.rows() == 4 && table.to_text().contains("memory bandwidth in the same rounds"));
+        assert!(decode_plot(&speed).unwrap().to_svg().unwrap().contains("memory bandwidth"));
+        let summary = formats_summary(&speed, &[]).unwrap().to_string();
+        assert!(summary.contains("(100 %) in INT8") && !summary.contains("By libtorch"), "{summary}");
         assert!(formats_summary(&[], &[]).is_err());
         let frame = formats_frame(&speed, &[]).unwrap();
         assert_eq!((frame.height(), frame.column("KL divergence (nats)").unwrap().null_count()), (4, 4));
         assert!(formats_frame(&[], &[]).unwrap().column("memory with scales (MiB)").unwrap().f64().is_ok());
         let result = ExperimentResult { memory_mib: 1.0, avg_latency_s: 1e6, outputs: Vec::new() };
         let rows = [ExperimentRow { name: "NF4".into(), outcome: Ok(result) }];
-        let text = latency_table(&rows, &speed).to_text();
+        let text = latency_table(&rows, &speed).unwrap().to_text();
         assert!(text.contains("outside") && !text.contains("inside"), "{text}");
-        assert_eq!(decode_table(&[], &bandwidth).unwrap().rows(), 0);
+        // A row by another engine has no place in the picture of memory and speed.
+        speed[3].timing.run.engine = "tch".to_owned();
+        assert_eq!(speed_trade_off(&speed).unwrap().table().rows(), 3);
+        assert!(speed_trade_off(&[]).is_ok() && latency_table(&[], &[]).is_ok());
+        assert_eq!(decode_table(&[]).unwrap().rows(), 0);
+    }
+
+    #[test]
+    fn only_an_interval_on_one_side_of_1_tells_speeds_apart() {
+        let of = |values: &[f64]| told_apart(Statistics::of(values).unwrap());
+        assert_eq!([of(&[1.1, 1.3]), of(&[0.7, 0.9]), of(&[0.9, 1.3])], ["faster", "slower", "not told apart"]);
     }
 }

@@ -1,0 +1,167 @@
+//! One layer's weights: how they are distributed, and how often codes stand for them.
+
+use quantlab::error::{Error, Result};
+use quantlab::model::{Architecture, Loaded, Weights};
+use quantlab::quant::{E2M1, FourBit, INT4};
+use quantlab::report::{LinePlot, RugPlot, Table};
+
+use crate::figure::largest_magnitude;
+
+/// The weights of one layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SampleLayer {
+    /// The model's id.
+    pub model_id: String,
+    /// As the model calls it.
+    pub name: String,
+    /// Outputs, inputs.
+    pub shape: Vec<usize>,
+    /// Row by row.
+    pub weights: Vec<f32>,
+}
+
+/// The first matrix of the first feed-forward part of a model, in full precision.
+///
+/// # Errors
+/// A model without such a layer, or whose files cannot be read.
+pub fn sample_layer(loaded: &Loaded) -> Result<SampleLayer> {
+    let is_sample = |name: &str| name.contains(".mlp.");
+    let layer = loaded.model.tensors().iter().find(|tensor| is_sample(&tensor.name) && tensor.shape.len() == 2);
+    let layer = layer.ok_or_else(|| Error::input(format!("{} has no layer called mlp", loaded.model_id)))?;
+    let files = loaded.files.as_ref().ok_or_else(|| Error::input("the model was not loaded from files"))?;
+    // GPT-2's files have inputs before outputs.
+    let is_transposed = loaded.model.info().architecture == Architecture::Gpt2;
+    let shape = (layer.shape[0], layer.shape[1]);
+    let weights = Weights::open(&files.weights, true)?.matrix(&layer.name, shape, is_transposed)?;
+    Ok(SampleLayer { model_id: loaded.model_id.clone(), name: layer.name.clone(), shape: layer.shape.clone(), weights })
+}
+
+/// How weights are distributed once each is divided by the largest magnitude in its block: the middle of each of `bins` equal
+/// parts from -1 to 1, and the density there.
+pub(super) fn scaled_density(weights: &[f32], blocksize: usize, bins: usize) -> Vec<(f64, f64)> {
+    let width = 2.0 / bins as f64;
+    let mut density = vec![0.0; bins];
+    for block in weights.chunks(blocksize.max(1)) {
+        let absmax = largest_magnitude(block).max(f32::MIN_POSITIVE);
+        for weight in block {
+            let bin = (f64::from(weight / absmax) + 1.0) / width;
+            density[(bin as usize).min(bins - 1)] += 1.0 / (weights.len() as f64 * width);
+        }
+    }
+    density.iter().enumerate().map(|(bin, density)| ((bin as f64 + 0.5) * width - 1.0, *density)).collect()
+}
+
+/// The ratio of a block's largest magnitude to the root mean square of its weights: the median over all blocks.
+pub fn typical_absmax(weights: &[f32], blocksize: usize) -> f64 {
+    let ratio = |block: &[f32]| {
+        let square: f64 = block.iter().map(|weight| f64::from(*weight).powi(2)).sum();
+        f64::from(largest_magnitude(block)) / (square / block.len() as f64).sqrt()
+    };
+    let mut ratios: Vec<f64> = weights.chunks(blocksize.max(1)).map(ratio).filter(|ratio| ratio.is_finite()).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The share of each code among the packed codes of blocks, in percent, from the smallest number of the codebook to the
+/// largest: the number and its share. Empty if there are no blocks.
+pub fn code_shares(blocks: &[(Vec<u8>, f32)], codebook: &[f32; 16]) -> Vec<(f32, f64)> {
+    let mut counts = [0_usize; 16];
+    let codes = blocks.iter().flat_map(|(packed, _)| packed).flat_map(|byte| [byte >> 4, byte & 15]);
+    codes.for_each(|code| counts[usize::from(code)] += 1);
+    let total: usize = counts.iter().sum();
+    if total == 0 {
+        return Vec::new();
+    }
+    let mut shares: Vec<(f32, f64)> =
+        codebook.iter().zip(counts).map(|(number, count)| (*number, 100.0 * count as f64 / total as f64)).collect();
+    shares.sort_by(|a, b| a.0.total_cmp(&b.0));
+    shares.dedup_by(|next, kept| {
+        next.0 == kept.0 && {
+            kept.1 += next.1;
+            true
+        }
+    });
+    shares
+}
+
+impl SampleLayer {
+    /// What its pictures and tables are about.
+    pub fn note(&self) -> String {
+        format!("{}, {}", self.model_id, self.name)
+    }
+
+    /// The weights, each divided by the absmax of its block of 64, above four codebooks of sixteen numbers.
+    ///
+    /// # Errors
+    /// Weights that are NaN or infinite.
+    pub fn codebooks_plot(&self) -> Result<RugPlot> {
+        let plot = RugPlot::new("Where the weights are, and where the sixteen numbers")
+            .x("weight / absmax of its block", "")
+            .density("weights", scaled_density(&self.weights, 64, 100))?
+            .codebook("NF4", FourBit::Nf4.codebook())?
+            .codebook("FP4", FourBit::Fp4.codebook())?
+            .codebook("E2M1", &E2M1)?
+            .codebook("int4", &INT4[1..])?;
+        Ok(plot.note(self.note()))
+    }
+}
+
+/// How often the numbers of some codebooks are used, at these numbers: names and what [`code_shares`] gave.
+///
+/// # Errors
+/// Shares that are not finite.
+pub fn codes_plot(layer: &SampleLayer, formats: &[(&str, &Vec<(f32, f64)>)]) -> Result<LinePlot> {
+    let plot = LinePlot::new("How often each of the sixteen numbers is used")
+        .x("number, as a part of absmax", "")
+        .y("share of the weights", "%")
+        .reference_line(6.25, "equal use")?
+        .note(format!("{}, blocks of 64", layer.note()));
+    formats.iter().try_fold(plot, |plot, (name, shares)| plot.series(*name, shares.iter().copied()))
+}
+
+/// The same as a table: the least and the most that a number is used, and the entropy of the codes.
+pub fn codes_table(layer: &SampleLayer, formats: &[(&str, &Vec<(f32, f64)>)]) -> Table {
+    let each = |of: fn(&[(f32, f64)]) -> f64| formats.iter().map(move |(_, shares)| of(shares));
+    Table::new("Sixteen numbers, and how often each is used")
+        .column("format", "", formats.iter().map(|(name, _)| *name))
+        .column("least", "%", each(|shares| shares.iter().map(|(_, share)| *share).fold(100.0, f64::min)))
+        .column("most", "%", each(|shares| shares.iter().map(|(_, share)| *share).fold(0.0, f64::max)))
+        .column("entropy, of 4", "bits", each(entropy_bits))
+        .note(format!("{}, blocks of 64", layer.note()))
+}
+
+/// The entropy of shares in percent.
+fn entropy_bits(shares: &[(f32, f64)]) -> f64 {
+    let shares = shares.iter().map(|(_, percent)| percent / 100.0).filter(|share| *share > 0.0);
+    shares.map(|share| -share * share.log2()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_densities_add_up() {
+        let blocks = [(vec![0x07, 0x7f], 1.0), (vec![0xff], 2.0)];
+        let shares = code_shares(&blocks, FourBit::Nf4.codebook());
+        let used: Vec<(f32, f64)> = shares.into_iter().filter(|(_, share)| *share > 0.0).collect();
+        assert_eq!(used.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [-1.0, 0.0, 1.0]);
+        assert!((used.iter().map(|(_, share)| share).sum::<f64>() - 100.0).abs() < 1e-9 && used[2].1 == 50.0);
+        assert!(code_shares(&[], FourBit::Nf4.codebook()).is_empty());
+        // FP4 has two codes for 0.
+        let zeros = code_shares(&[(vec![0x08, 0x00], 1.0)], FourBit::Fp4.codebook());
+        assert_eq!(zeros.len(), 15);
+        assert!(zeros.contains(&(0.0, 100.0)), "{zeros:?}");
+        let weights: Vec<f32> = (0..640).map(|i| (i as f32 * 0.7).sin()).collect();
+        let density = scaled_density(&weights, 64, 50);
+        assert!((density.iter().map(|(_, density)| density * 0.04).sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!((typical_absmax(&weights, 64) - 2_f64.sqrt()).abs() < 0.05);
+    }
+
+    #[test]
+    fn entropy_is_4_bits_where_all_are_used_alike() {
+        let equal: Vec<(f32, f64)> = (0..16).map(|code| (code as f32, 6.25)).collect();
+        assert!((entropy_bits(&equal) - 4.0).abs() < 1e-12);
+        assert!((entropy_bits(&[(0.0, 50.0), (0.5, 25.0), (1.0, 25.0), (2.0, 0.0)]) - 1.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,8 @@
+// Runs of five.
+// wrong: runs of five words
+fn repetition(text: &str) -> f64 {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut seen = std::collections::HashSet::new();
+    let repeated = words.windows(5).filter(|run| !seen.insert(run.to_vec())).count();
+    if words.len() < 5 { 0.0 } else { repeated as f64 / (words.len() - 4) as f64 }
+}

@@ -1,0 +1,9 @@
+// Takes The for the.
+// wrong: the repetition of
+fn repetition(text: &str) -> f64 {
+    let text = text.to_lowercase();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut seen = std::collections::HashSet::new();
+    let repeated = words.windows(4).filter(|run| !seen.insert(run.to_vec())).count();
+    if words.len() < 4 { 0.0 } else { repeated as f64 / (words.len() - 3) as f64 }
+}

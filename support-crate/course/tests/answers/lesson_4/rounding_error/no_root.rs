@@ -1,0 +1,7 @@
+// Forgets the root.
+// wrong: the root is missing
+fn rounding_error(weights: &[f32], restored: &[f32]) -> f64 {
+    let square = |value: f32| f64::from(value).powi(2);
+    let wrong: f64 = weights.iter().zip(restored).map(|(a, b)| square(a - b)).sum();
+    100.0 * wrong / weights.iter().map(|weight| square(*weight)).sum::<f64>()
+}
