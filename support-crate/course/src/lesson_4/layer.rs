@@ -90,6 +90,16 @@ impl SampleLayer {
         format!("{}, {}", self.model_id, self.name)
     }
 
+    /// How many percent of the weights, each divided by the absmax of its block of 64, have a magnitude from `low` to just
+    /// below `high`.
+    pub fn percent_between(&self, low: f32, high: f32) -> f64 {
+        let inside = |block: &[f32]| {
+            let absmax = largest_magnitude(block).max(f32::MIN_POSITIVE);
+            block.iter().filter(|weight| (low..high).contains(&(weight.abs() / absmax))).count()
+        };
+        100.0 * self.weights.chunks(64).map(inside).sum::<usize>() as f64 / self.weights.len() as f64
+    }
+
     /// The weights, each divided by the absmax of its block of 64, above four codebooks of sixteen numbers.
     ///
     /// # Errors
@@ -121,9 +131,10 @@ pub fn codes_plot(layer: &SampleLayer, formats: &[(&str, &Vec<(f32, f64)>)]) -> 
 
 /// The same as a table: the least and the most that a number is used, and the entropy of the codes.
 pub fn codes_table(layer: &SampleLayer, formats: &[(&str, &Vec<(f32, f64)>)]) -> Table {
-    let each = |of: fn(&[(f32, f64)]) -> f64| formats.iter().map(move |(_, shares)| of(shares));
+    let used = || formats.iter().filter(|(_, shares)| !shares.is_empty());
+    let each = |of: fn(&[(f32, f64)]) -> f64| used().map(move |(_, shares)| of(shares));
     Table::new("Sixteen numbers, and how often each is used")
-        .column("format", "", formats.iter().map(|(name, _)| *name))
+        .column("format", "", used().map(|(name, _)| *name))
         .column("least", "%", each(|shares| shares.iter().map(|(_, share)| *share).fold(100.0, f64::min)))
         .column("most", "%", each(|shares| shares.iter().map(|(_, share)| *share).fold(0.0, f64::max)))
         .column("entropy, of 4", "bits", each(entropy_bits))
@@ -156,6 +167,16 @@ mod tests {
         let density = scaled_density(&weights, 64, 50);
         assert!((density.iter().map(|(_, density)| density * 0.04).sum::<f64>() - 1.0).abs() < 1e-9);
         assert!((typical_absmax(&weights, 64) - 2_f64.sqrt()).abs() < 0.05);
+    }
+
+    #[test]
+    fn weights_are_counted_beside_the_largest_of_their_block() {
+        let mut weights = vec![0.5; 64];
+        weights[..2].copy_from_slice(&[2.0, -1.5]);
+        let layer = SampleLayer { model_id: "m".into(), name: "l".into(), shape: vec![1, 64], weights };
+        assert_eq!(layer.percent_between(0.2, 0.3), 100.0 * 62.0 / 64.0);
+        assert_eq!(layer.percent_between(0.75, 1.0), 100.0 / 64.0);
+        assert!(codes_table(&layer, &[("NF4", &Vec::new())]).rows() == 0);
     }
 
     #[test]
