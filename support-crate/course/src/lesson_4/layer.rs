@@ -2,7 +2,7 @@
 
 use quantlab::error::{Error, Result};
 use quantlab::model::{Architecture, Loaded, Weights};
-use quantlab::quant::{E2M1, FourBit, INT4};
+use quantlab::quant::{E2M1, FourBit, FourBitOptions, INT4, Int8Rows, Quantized4Bit, round_to_codebook};
 use quantlab::report::{LinePlot, RugPlot, Table};
 
 use crate::figure::largest_magnitude;
@@ -98,6 +98,45 @@ impl SampleLayer {
             block.iter().filter(|weight| (low..high).contains(&(weight.abs() / absmax))).count()
         };
         100.0 * self.weights.chunks(64).map(inside).sum::<usize>() as f64 / self.weights.len() as f64
+    }
+
+    /// How far the weights are from themselves after rounding, by the learner's function: in INT8, to the nearest number of
+    /// four codebooks in blocks of 64, and, unless it is empty, as the learner restored them from NF4.
+    ///
+    /// # Errors
+    /// As [`Int8Rows::quantize`].
+    pub fn rounding_errors(
+        &self,
+        error: impl Fn(&[f32], &[f32]) -> f64,
+        restored: &[f32],
+    ) -> Result<Vec<(&'static str, f64)>> {
+        let of = |restored: &[f32]| error(&self.weights, restored);
+        let codebooks =
+            [("NF4", FourBit::Nf4.codebook()), ("E2M1", &E2M1), ("int4", &INT4), ("FP4", FourBit::Fp4.codebook())];
+        let int8 = Int8Rows::quantize(&self.weights, self.shape[1])?;
+        let mut errors = vec![("INT8", of(&int8.dequantize::<f32>()))];
+        errors.extend(codebooks.map(|(name, numbers)| (name, of(&round_to_codebook(&self.weights, numbers, 64)))));
+        errors.extend((!restored.is_empty()).then(|| ("NF4, by your functions", of(restored))));
+        Ok(errors)
+    }
+
+    /// How many bits each weight takes in some formats, scales included.
+    ///
+    /// # Errors
+    /// As [`Quantized4Bit::quantize`].
+    pub fn bits_table(&self) -> Result<Table> {
+        let nested = FourBitOptions { double_quant: true, ..FourBitOptions::default() };
+        let four_bit = |options| Quantized4Bit::quantize(&self.weights, &self.shape, options);
+        let bits = |bytes: usize| 8.0 * bytes as f64 / self.weights.len() as f64;
+        let int8 = Int8Rows::quantize(&self.weights, self.shape[1])?;
+        Ok(Table::new("Bits for each weight of this layer, with scales")
+            .headings([("format", ""), ("per weight", "bits")])
+            .row(("float32", 32.0))
+            .row(("INT8, a scale for each row", bits(int8.size_in_bytes())))
+            .row(("NF4 or FP4, blocks of 64", bits(four_bit(FourBitOptions::default())?.size_in_bytes())))
+            .row(("the same, double quantization", bits(four_bit(nested)?.size_in_bytes())))
+            .decimals("per weight", 3)
+            .note(format!("{}: {} weights", self.note(), self.weights.len())))
     }
 
     /// The weights, each divided by the absmax of its block of 64, above four codebooks of sixteen numbers.

@@ -1,12 +1,15 @@
 //! Checks of lesson 4: post-training quantization.
 
 mod block;
+mod budget;
 mod configurations;
 mod experiment;
+mod findings;
 mod footprint;
 mod front;
 mod generations;
 mod layer;
+mod more;
 mod peers;
 mod quality;
 mod repetition;
@@ -22,27 +25,33 @@ mod trial;
 #[doc(no_inline)]
 pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
 pub use block::{check_dequantize_block, check_quantize_block};
+pub use budget::check_fastest_within;
 pub use configurations::check_configurations;
 pub use experiment::check_run_experiment;
+pub use findings::{
+    codebook_claims, codes_claims, error_claims, memory_claims, qat_claims, quality_claims, speed_claims, text_claims,
+};
 pub use footprint::check_get_model_memory_footprint;
 pub use front::check_pareto_front;
 pub use layer::{SampleLayer, code_shares, codes_plot, codes_table, sample_layer, typical_absmax};
+pub use more::check_more_formats;
 pub use peers::peers_table;
 pub use quality::{
-    FormatQuality, block_size_plot, compare_formats, held_out_samples, quality_table, quality_trade_off,
+    FormatQuality, block_size_plot, compare_formats, held_out_samples, qat_quality, quality_table, quality_trade_off,
 };
 pub use repetition::check_repetition;
 pub use report::{experiment_table, formats_frame, formats_summary, memory_parts_mib, memory_plot, tensors_table};
 pub use rounding::check_rounding_error;
 pub use speed::{
-    FormatSpeed, decode_plot, decode_table, latency_table, short_name, speed_trade_off, time_formats, told_apart,
+    FormatSpeed, decode_plot, decode_table, fronts, latency_table, short_name, speed_trade_off, time_formats,
+    told_apart,
 };
 pub use text::check_generate_text_and_time;
 pub use texts::texts_table;
 
 use quantlab::error::Result;
 use quantlab::model::LoadOptions;
-use quantlab::quant::QuantizationConfig;
+use quantlab::quant::{FourBitOptions, QuantizationConfig, Rounding};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -59,6 +68,18 @@ impl Configuration {
     /// A name and how to load.
     pub fn new(name: impl Into<String>, options: LoadOptions) -> Self {
         Self { name: name.into(), options }
+    }
+
+    /// Three configurations at the end of what can be had: 3 and 2 bits for each weight, evenly spaced with a scale and a zero
+    /// point for 64 weights of a row, which the kernels keep in 4 bits; and one in blocks that no format has, which cannot be
+    /// loaded.
+    pub fn extremes() -> [Self; 3] {
+        let affine = |bits| {
+            let config = QuantizationConfig::affine(bits, 64, Rounding::Nearest);
+            Self::quantized(format!("INT{bits}, groups of 64"), config)
+        };
+        let odd = FourBitOptions { blocksize: 100, ..FourBitOptions::default() };
+        [affine(3), affine(2), Self::quantized("NF4, blocks of 100", QuantizationConfig::four_bit(odd))]
     }
 
     /// A quantized model on the CPU, the rest of it in float32.

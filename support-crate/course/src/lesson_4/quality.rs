@@ -2,7 +2,7 @@
 
 use quantlab::error::{Error, Result};
 use quantlab::measure::{MemoryFootprint, QualityComparison, Uncertain, compare_quality, noise_floor};
-use quantlab::model::{Loaded, load_model};
+use quantlab::model::{LoadOptions, Loaded, load_model};
 use quantlab::quant::{FourBit, FourBitOptions, QuantizationConfig};
 use quantlab::report::{Estimate, LinePlot, Table, TradeOff};
 use quantlab::source::held_out_text;
@@ -63,6 +63,24 @@ pub fn compare_formats(base: &Loaded, formats: &[Configuration], texts: &[&str])
         comparison: noise_floor(base, texts)?,
     };
     std::iter::once(Ok(floor)).chain(formats.iter().map(compare)).collect()
+}
+
+/// The embedded model and the one that was trained on rounded weights, each beside itself in NF4 and FP4.
+///
+/// # Errors
+/// As [`compare_formats`].
+pub fn qat_quality(texts: &[&str]) -> Result<Vec<FormatQuality>> {
+    let formats = [("NF4", QuantizationConfig::nf4()), ("FP4", QuantizationConfig::fp4())];
+    let formats = formats.map(|(name, config)| Configuration::quantized(name, config));
+    let of_model = |id: &str| {
+        let compared = compare_formats(&load_model(&[id], &LoadOptions::default())?, &formats, texts)?;
+        let named = |one: FormatQuality| match one.is_noise_floor() {
+            true => one,
+            false => FormatQuality { name: format!("{id}, {}", one.name), ..one },
+        };
+        Ok(compared.into_iter().map(named).collect::<Vec<_>>())
+    };
+    Ok([of_model("embedded")?, of_model("embedded:qat")?].concat())
 }
 
 /// The comparisons as a table, a row for each: memory with scales, perplexity as a multiple of the base's, KL divergence from
@@ -174,7 +192,6 @@ pub fn held_out_samples(count: usize, characters: usize) -> Result<Vec<&'static 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quantlab::model::LoadOptions;
 
     #[test]
     fn each_format_is_compared_with_the_base() {

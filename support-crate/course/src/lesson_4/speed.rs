@@ -1,10 +1,10 @@
 //! Decode beside what memory allows: formats timed in turns, as tables and pictures.
 
-use super::{Configuration, ExperimentRow, MIB};
+use super::{Configuration, ExperimentRow, FormatQuality, MIB};
 use quantlab::error::{Error, Result};
 use quantlab::measure::{Statistics, Timing, TimingOptions};
 use quantlab::model::Loaded;
-use quantlab::report::{Estimate, LinePlot, Table, TradeOff};
+use quantlab::report::{Estimate, LinePlot, Summary, Table, TradeOff};
 
 pub use crate::formats::FormatRow as FormatSpeed;
 use crate::formats::{decode_intervals, measured_on};
@@ -149,6 +149,28 @@ fn memory(speed: &[FormatSpeed]) -> String {
     rate.map_or_else(String::new, |rate| format!("memory bandwidth in the same rounds, GB/s: {rate:.1}"))
 }
 
+/// The formats that no other one beats, in memory and quality and in memory and decode, by the learner's function.
+pub fn fronts(
+    quality: &[FormatQuality],
+    speed: &[FormatSpeed],
+    pareto_front: impl Fn(&[(f64, f64)]) -> Vec<usize>,
+) -> Summary {
+    let names = |points: Vec<(&String, (f64, f64))>| {
+        let values: Vec<(f64, f64)> = points.iter().map(|(_, point)| *point).collect();
+        let front = pareto_front(&values).into_iter().filter_map(|index| points.get(index));
+        front.map(|(name, _)| short_name(name)).collect::<Vec<_>>().join("; ")
+    };
+    let compared = quality.iter().filter(|one| !one.is_noise_floor());
+    let of_quality = compared
+        .map(|one| (&one.name, (one.footprint.mib_with_scales(), one.comparison.kl_divergence.value)))
+        .collect();
+    let seconds = |one: &FormatSpeed| 1.0 / one.timing.decode_tokens_per_s.median;
+    let of_speed = speed.iter().map(|one| (&one.name, (one.footprint.mib_with_scales(), seconds(one)))).collect();
+    Summary::new("What no other format beats")
+        .point(format!("in memory and KL divergence: {}", names(of_quality)))
+        .point(format!("in memory and decode: {}", names(of_speed)))
+}
+
 /// A format's name, short enough for pictures: without what stands in brackets.
 pub fn short_name(name: &str) -> String {
     name.split(" (").map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect()
@@ -198,6 +220,8 @@ mod tests {
         // A row by another engine has no place in the picture of memory and speed.
         speed[3].timing.run.engine = "tch".to_owned();
         assert_eq!(speed_trade_off(&speed).unwrap().table().rows(), 3);
+        let front = fronts(&[], &speed, |points| vec![points.len() - points.len().min(1)]).to_string();
+        assert!(front.ends_with("in memory and decode: FP4"), "{front}");
         assert!(speed_trade_off(&[]).is_ok() && latency_table(&[], &[]).is_ok());
         assert_eq!(decode_table(&[]).unwrap().rows(), 0);
     }

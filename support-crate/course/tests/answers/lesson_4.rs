@@ -26,3 +26,7 @@ answers!("lesson_4", rounding_error, quantlab_course::check_rounding_error: in_f
 answers!("lesson_4", repetition, quantlab_course::check_repetition: at_once_only, counted_only, distinct_joined, first_time_too, five_words, lower_case, nan_for_short_texts, new_ones, of_the_words, one_too_few, panics_for_short_texts, percent, searched_before, solution, split_at_spaces, three_words, unfinished, words);
 
 answers!("lesson_4", pareto_front, quantlab_course::check_pareto_front: beats_itself, by_cost, either, from_one, larger_is_better, loops, neighbours_only, no_points_panic, solution, strictly, swept, the_beaten, twins_beat, unfinished);
+
+answers!("lesson_4", fastest_within, quantlab_course::check_fastest_within: at_the_limit, below_the_limit, by_memory, either, filtered_twice, memory_only, missing_is_zero, not_sorted, quality_only, slowest_first, solution, turned_round, unfinished, winner_only);
+
+answers!("lesson_4", more_formats, quantlab_course::check_more_formats: float16, head_left, not_double, other_engine, other_order, own_names, pushed, quantized_bf16, solution, unfinished, usual_blocks);

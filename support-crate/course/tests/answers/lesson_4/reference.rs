@@ -1,3 +1,6 @@
+// What the data frame takes.
+pub use quantlab::polars::prelude::{ChunkCompareIneq, DataFrame, SortMultipleOptions};
+
 // What the experiment uses of the exercises before it.
 pub fn get_model_memory_footprint(tensors: &[TensorInfo]) -> f64 {
     let own = tensors.iter().filter(|tensor| tensor.tied_to.is_none());

@@ -1,0 +1,5 @@
+// Nobody has written it yet.
+// not yet
+fn more_formats() -> Vec<Configuration> {
+    todo!()
+}
