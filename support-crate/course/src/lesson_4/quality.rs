@@ -72,13 +72,13 @@ pub fn compare_formats(base: &Loaded, formats: &[Configuration], texts: &[&str])
 pub fn qat_quality(texts: &[&str]) -> Result<Vec<FormatQuality>> {
     let formats = [("NF4", QuantizationConfig::nf4()), ("FP4", QuantizationConfig::fp4())];
     let formats = formats.map(|(name, config)| Configuration::quantized(name, config));
-    let of_model = |id: &str| {
+    let of_model = |id: &str| -> Result<Vec<FormatQuality>> {
         let compared = compare_formats(&load_model(&[id], &LoadOptions::default())?, &formats, texts)?;
         let named = |one: FormatQuality| match one.is_noise_floor() {
             true => one,
             false => FormatQuality { name: format!("{id}, {}", one.name), ..one },
         };
-        Ok(compared.into_iter().map(named).collect::<Vec<_>>())
+        Ok(compared.into_iter().map(named).collect())
     };
     Ok([of_model("embedded")?, of_model("embedded:qat")?].concat())
 }
