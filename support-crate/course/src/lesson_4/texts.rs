@@ -64,7 +64,7 @@ mod tests {
         let rows = [row("A", ["a b c", "x"]), row("B", ["a b d d", "x"]), failed];
         let csv = texts_table(&rows, |text| if text.ends_with("d d") { 0.5 } else { 0.0 }).to_csv_string().unwrap();
         let lines: Vec<&str> = csv.lines().collect();
-        assert_eq!(lines[1..], ["A,0,\"3, 1\",\"0, 0\",0", "B,1,\"2, 1\",\"50, 0\",1", "C,Error,,,"]);
+        assert_eq!(lines[1..], ["A,0,\"3, 1\",\"0, 0\",0", "B,1,\"2, 1\",\"50, 0\",1", "C,Error,\"\",\"\",\"\""]);
         assert_eq!(texts_table(&[], |_| 0.0).rows(), 0);
     }
 }
