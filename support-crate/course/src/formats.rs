@@ -1,9 +1,7 @@
 //! Formats of a model, timed in turn.
 
 use quantlab::error::Result;
-use quantlab::measure::{
-    Bandwidth, DecodeLimit, MemoryFootprint, RunInfo, Statistics, Timing, TimingOptions, WallClock, time_in_turn,
-};
+use quantlab::measure::{MemoryFootprint, RunInfo, Statistics, Timing, TimingOptions, WallClock, time_in_turn};
 use quantlab::model::Loaded;
 
 /// A model in one format, and how fast it was.
@@ -32,11 +30,6 @@ impl FormatRow {
             timing,
         };
         Ok(models.iter().zip(time_named(models, prompt, timing)?).map(row).collect())
-    }
-
-    /// The limit that memory sets to its decode, where there is one.
-    pub(crate) fn limit(&self, bandwidth: &Bandwidth) -> Option<DecodeLimit> {
-        DecodeLimit::on(self.timing.run.device, self.bytes_per_token, bandwidth)
     }
 
     /// How many times as fast as `other` it decoded.

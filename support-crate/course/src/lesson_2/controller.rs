@@ -13,10 +13,7 @@ use quantlab::report::{BarPlot, Summary, Table, escape_html, show};
 
 use super::findings::{ablation_point, batching_point};
 use super::timing::runs_in_turn;
-use super::{
-    AblationRun, BatchRun, EdgePrompt, EdgeRun, ExerciseConfig, ModelPpl, ScenarioRun, probe_edge_prompts, time_batch,
-    time_batches,
-};
+use super::{AblationRun, BatchRun, EdgePrompt, EdgeRun, ExerciseConfig, ModelPpl, ScenarioRun, in_turn, time_batch};
 
 const BASE: &str = "The quick brown fox jumps over the lazy dog. ";
 
@@ -81,23 +78,24 @@ pub fn run_quantization_exercise(
     }
 
     println!("Timing {} prompts in turn", prompts.len());
-    let in_turn =
+    let both_on =
         |prompts: &[&str]| runs_in_turn(repeats, &both, |loaded| time_batch(clock, loaded, prompts, &options));
-    let runs = in_turn(&prompts)?;
+    let runs = both_on(&prompts)?;
     let faster = runs[0].ratio_to(&runs[1])?;
     let mut timed = vec![
         ("baseline".to_owned(), scenario("baseline", &baseline, &runs[0])),
         (format!("[1] {info}"), scenario("static int8", &quantized, &runs[1])),
     ];
-    if let Some((label, runs)) = on_gpu(clock, hub, config, &prompts, &options)? {
-        let row = ScenarioRun { dtype: label.clone(), ..scenario("baseline on the GPU", &baseline, &runs) };
-        timed.push((label, row));
+    if config.device.is_cpu()
+        && let Some(row) = gpu_baseline(clock, hub, id, &prompts, &options, repeats)?
+    {
+        timed.push((row.dtype.clone(), row));
     }
     for &tokens in &config.prompt_lengths {
         let prompt = prompt_of_tokens(&baseline, BASE, tokens)?;
         let tokens = prompt.tokens;
         println!("Processing prompt of {tokens} tokens");
-        for ((loaded, name), runs) in both.iter().zip(["baseline", "quantized"]).zip(in_turn(&[&prompt.text])?) {
+        for ((loaded, name), runs) in both.iter().zip(["baseline", "quantized"]).zip(both_on(&[&prompt.text])?) {
             let row = scenario(format!("prompt of {tokens} tokens"), loaded, &runs);
             timed.push((format!("[1] {tokens} tokens, {name}"), row));
         }
@@ -109,7 +107,9 @@ pub fn run_quantization_exercise(
         (format!("[2] {setting}"), scenario(setting, &baseline, &row.runs))
     }));
     println!("Batches of {:?}", config.batch_sizes);
-    let times = time_batches(clock, &baseline, &prompts, &config.batch_sizes, &options, repeats)?;
+    let times = in_turn(repeats, &config.batch_sizes, |size: &usize| -> Result<Vec<Metrics>> {
+        prompts.chunks((*size).max(1)).map(|batch| time_batch(clock, &baseline, batch, &options)).collect()
+    })?;
     let sizes = config.batch_sizes.iter().zip(&times);
     let batching = sizes.map(|(&size, runs)| BatchRun::of(size, prompts.len(), runs)).collect::<Result<Vec<_>>>()?;
     timed.extend(batching.iter().map(|BatchRun { batch_size, runs, .. }| {
@@ -119,10 +119,10 @@ pub fn run_quantization_exercise(
     let ppl = both.map(|loaded| ModelPpl::of(&loaded.dtype_label, loaded, &texts));
     let ppl = ppl.into_iter().collect::<Result<Vec<_>>>()?;
     println!("Prompts at the edge");
-    let edge = probe_edge_prompts(clock, &baseline, &edge_prompts(&baseline, &options)?, &options, repeats)?;
+    let edge = EdgeRun::in_turn(clock, &baseline, &edge_prompts(&baseline, &options)?, &options, repeats)?;
 
     let header = format!("Loaded: {id} | device={} | dtype={}", config.device, baseline.dtype_label);
-    let mut steps = vec![header, "== FP32 Baseline ==".to_owned()];
+    let mut steps = vec![header, format!("== {} FP32 Baseline ==", if config.device.is_cpu() { "CPU" } else { "GPU" })];
     let width = timed.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     steps.extend(timed.iter().map(|(name, row)| {
         let Runs { latency_s, tokens_per_s, per_token_ms, .. } = &row.runs;
@@ -149,9 +149,7 @@ fn scenario(name: impl Into<String>, loaded: &Loaded, runs: &Runs) -> ScenarioRu
 
 fn edge_step(row: &EdgeRun) -> String {
     let (name, tokens, rate) = (&row.name, row.prompt_tokens, row.runs.tokens_per_s.median);
-    let notes = [&row.speed_note, &row.text_note].into_iter().filter(|note| !note.is_empty());
-    let notes: String = notes.map(|note| format!(" | {note}")).collect();
-    format!("[5] {name}: prompt tokens: {tokens} | tokens/s: {rate:.1}{notes}")
+    format!("[5] {name}: prompt tokens: {tokens} | tokens/s: {rate:.1}")
 }
 
 fn load(hub: &dyn ModelHub, id: &str, label: &str, options: &LoadOptions) -> Result<Loaded> {
@@ -159,22 +157,28 @@ fn load(hub: &dyn ModelHub, id: &str, label: &str, options: &LoadOptions) -> Res
     Loaded::new(hub.tokenizer(id)?, hub.model(id, options)?, id, label)
 }
 
-/// The baseline on the GPU, where there is one and the config asks for the CPU: its precision and its runs.
-fn on_gpu(
+/// The model in float32 on the GPU, timed on the same prompts as one batch after a run that is dropped; `None` where there
+/// is no GPU.
+///
+/// # Errors
+/// A model that cannot be loaded there; as [`time_batch`].
+pub fn gpu_baseline(
     clock: &dyn Clock,
     hub: &dyn ModelHub,
-    config: &ExerciseConfig,
+    id: &str,
     prompts: &[&str],
     options: &GenerateOptions,
-) -> Result<Option<(String, Runs)>> {
+    repeats: usize,
+) -> Result<Option<ScenarioRun>> {
     let device = best_device();
-    if device.is_cpu() || !config.device.is_cpu() {
+    if device.is_cpu() {
         return Ok(None);
     }
     let label = format!("float32 on {device}");
-    let loaded = load(hub, &config.model_id, &label, &LoadOptions { device, ..LoadOptions::default() })?;
+    let loaded = load(hub, id, &label, &LoadOptions { device, ..LoadOptions::default() })?;
     time_batch(clock, &loaded, prompts, options)?;
-    Ok(Some((label, repeat(config.repeats, || time_batch(clock, &loaded, prompts, options))?)))
+    let runs = repeat(repeats, || time_batch(clock, &loaded, prompts, options))?;
+    Ok(Some(scenario("baseline on the GPU", &loaded, &runs)))
 }
 
 /// The same model in static int8, checked to generate, with a line that says what it is.

@@ -2,7 +2,7 @@
 
 use quantlab::error::Result;
 use quantlab::generate::PaddingSide::{Left, Right};
-use quantlab::measure::{QualityComparison, Timing, TimingOptions, Uncertain, compare_quality};
+use quantlab::measure::{QualityComparison, Timing, TimingOptions, Uncertain, compare_quality, noise_floor};
 use quantlab::model::Loaded;
 use quantlab::report::{Estimate, Summary, Table};
 
@@ -16,8 +16,8 @@ use crate::tables::intervals_of;
 pub struct ScalesRow {
     /// The way, in words.
     pub name: String,
-    /// Against the baseline; `None` for the baseline itself.
-    pub quality: Option<QualityComparison>,
+    /// Against the baseline; of the baseline itself, against itself on another engine: the noise floor.
+    pub quality: QualityComparison,
     /// How fast it was.
     pub timing: Timing,
 }
@@ -26,7 +26,7 @@ impl ScalesRow {
     /// Compares models with the first one, the baseline, on the texts, and times them in turn on a prompt.
     ///
     /// # Errors
-    /// As [`compare_quality`] and [`FormatRow::in_turn`].
+    /// As [`compare_quality`], [`noise_floor`] and [`FormatRow::in_turn`].
     pub fn in_turn(
         models: &[(&str, &Loaded)],
         prompt: &str,
@@ -34,64 +34,93 @@ impl ScalesRow {
         timing: &TimingOptions,
     ) -> Result<Vec<Self>> {
         let row = |(index, ((name, loaded), timing)): (usize, (&(&str, &Loaded), Timing))| {
-            let quality = if index == 0 { None } else { Some(compare_quality(models[0].1, loaded, texts)?) };
+            let quality = match index {
+                0 => noise_floor(loaded, texts)?,
+                _ => compare_quality(models[0].1, loaded, texts)?,
+            };
             Ok(Self { name: (*name).to_owned(), quality, timing })
         };
         models.iter().zip(time_named(models, prompt, timing)?).enumerate().map(row).collect()
     }
+
+    /// Whether the KL divergence tells the model from the baseline: its interval lies above that of the noise floor.
+    pub fn told_from(&self, floor: &Self) -> bool {
+        let [kl, least] = [self, floor].map(|row| Estimate::from(row.quality.kl_divergence));
+        kl.low > least.high
+    }
 }
 
 /// Quality against the baseline, which is the first row, and speed.
-pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Table {
-    let qualities = || rows.iter().map(|row| row.quality.as_ref());
-    let of = |figure: fn(&QualityComparison) -> Uncertain| qualities().map(move |quality| quality.map(figure));
-    let compared = qualities().flatten().next();
-    let base = compared.map(|quality| quality.base_perplexity.value);
-    let first = rows.first().map(|row| &row.timing);
-    let tokens = compared.map_or(0, |quality| quality.tokens);
-    Table::new(title)
+///
+/// # Errors
+/// Models that were not timed in turn.
+pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Result<Table> {
+    let of = |figure: fn(&QualityComparison) -> Uncertain| rows.iter().map(move |row| figure(&row.quality));
+    let times = rows.iter().map(|row| row.timing.times_as_fast_as(&rows[0].timing)).collect::<Result<Vec<_>>>()?;
+    let first = rows.first();
+    let tokens = first.map_or(0, |row| row.quality.tokens);
+    Ok(Table::new(title)
         .column("scales", "", rows.iter().map(|row| &row.name))
-        .column("perplexity", "", qualities().map(|quality| quality.map(|it| it.perplexity.value).or(base)))
-        .decimals("perplexity", 3)
-        .column("ratio of perplexities", "", of(|it| it.perplexity_ratio))
-        .plus_minus("ratio of perplexities")
+        .column("perplexity", "", of(|it| it.perplexity).map(|of| of.value))
+        .decimals("perplexity", 2)
         .column("KL divergence", "nats", of(|it| it.kl_divergence))
         .plus_minus("KL divergence")
         .column("same top token", "%", of(|it| it.same_top_token * 100.0))
         .plus_minus("same top token")
-        .column("throughput", "tokens/s", rows.iter().map(|row| row.timing.runs.tokens_per_s))
+        .column("decode", "times as fast", times)
+        .note(first.map_or_else(String::new, |row| format!("{} | {}", row.timing.run, intervals_of(Some(&row.timing.runs)))))
         .note(format!(
-            "{} | {tokens} tokens predicted, with 95% intervals | throughput: {}",
-            first.map_or_else(String::new, |timing| timing.run.to_string()),
-            intervals_of(first.map(|timing| &timing.runs))
-        ))
+            "{tokens} tokens predicted; \u{b1}: 95% intervals | first row: the noise floor (the baseline on another engine)"
+        )))
 }
 
-/// How much of the gain that reading alone would allow was reached by each model's largest batch, and whether the
-/// models differ in it.
+/// What the ways to find scales cost in quality, and what the search of the last one, dynamic, costs in speed.
+///
+/// # Errors
+/// Models that were not timed in turn.
+pub fn scales_summary(rows: &[ScalesRow]) -> Result<Summary> {
+    let mut summary = Summary::new("Scales");
+    let Some((floor, others)) = rows.split_first() else { return Ok(summary) };
+    for row in others {
+        let quality = &row.quality;
+        let (kl, ratio, texts) = (quality.kl_divergence, quality.perplexity_ratio, quality.greedy.len());
+        let differ = quality.greedy.iter().filter(|text| text.first_difference.is_some()).count();
+        let told = if row.told_from(floor) { "above the noise floor" } else { "not above the noise floor" };
+        let top = 100.0 * (1.0 - quality.same_top_token.value);
+        summary = summary.point(format!(
+            "{}: perplexity times {ratio}, KL {kl} nats ({told}); another top token at {top:.1}% of the positions; greedy \
+             texts that differ: {differ} of {texts}.",
+            row.name
+        ));
+    }
+    if let [fixed, .., dynamic] = others {
+        let ratio = fixed.timing.times_as_fast_as(&dynamic.timing)?;
+        let verdict = match () {
+            () if ratio.low > 1.0 => "faster",
+            () if ratio.high < 1.0 => "slower",
+            () => "not told apart",
+        };
+        summary = summary.point(format!(
+            "The price of dynamic's search: {} decoded {ratio:.2} times as fast ({verdict}).",
+            fixed.name
+        ));
+    }
+    Ok(summary)
+}
+
+/// How much of the gain that reading alone would allow was reached by each model's largest batch.
 pub fn batching_summary(models: &[(&str, &[BatchRun])]) -> Summary {
-    // The gain of batches of this size over the smallest ones, round by round.
-    let gain =
-        |rows: &[BatchRun], size: usize| rows.iter().find(|row| row.batch_size == size)?.gain_over(rows.first()?).ok();
     let mut summary = Summary::new("Batches against the theory");
     for (name, rows) in models {
         let (Some(one), Some(most)) = (rows.first(), rows.last()) else { continue };
-        let Some(gain) = gain(rows, most.batch_size) else { continue };
+        let Ok(gain) = most.gain_over(one) else { continue };
         let share = 100.0 * gain.median * one.batch_size as f64 / most.batch_size as f64;
         summary = summary.point(format!(
             "{name}: batches of {} reached {gain:.2} times the throughput, {share:.0}% of the theory's.",
             most.batch_size
         ));
     }
-    let common = models.iter().filter_map(|(_, rows)| Some(rows.last()?.batch_size)).min().unwrap_or(0);
-    let gains: Vec<_> = models.iter().filter_map(|(name, rows)| Some((*name, gain(rows, common)?))).collect();
-    let [(a_name, a), (b_name, b)] = gains[..] else { return summary };
-    let verdict = match () {
-        () if a.low > b.high => format!("{a_name} gained more"),
-        () if b.low > a.high => format!("{b_name} gained more"),
-        () => "the intervals overlap, so which gained more is not known".to_owned(),
-    };
-    summary.point(format!("Batches of {common}: {a_name} {a:.2} times, {b_name} {b:.2} times; {verdict}."))
+    summary
 }
 
 /// What the lesson's numbers say, in words that follow from them. What was not measured is left out.
@@ -108,39 +137,30 @@ pub fn quantization_summary(
 fn formats_point(formats: &[FormatRow]) -> Option<String> {
     let named = |name: &str| formats.iter().find(|row| row.name == name);
     let (float, int8, head) = (named("float32")?, named("static int8")?, named("static int8, head too")?);
-    let bytes = |row: &FormatRow| row.bytes_per_token as f64 / float.bytes_per_token as f64;
+    let said = |row: &FormatRow| {
+        let bytes = float.bytes_per_token as f64 / row.bytes_per_token as f64;
+        let times = row.timing.times_as_fast_as(&float.timing).ok()?;
+        Some(format!("reads 1/{bytes:.1} of float32's bytes for a token and decoded {times:.2} times as fast"))
+    };
+    let prefill = float.timing.ttft_ms.median / int8.timing.ttft_ms.median;
+    let (tokens, int8, head) = (float.timing.prompt_tokens, said(int8)?, said(head)?);
     Some(format!(
-        "At GPT-2 size, static int8 reads {:.2} of float32's bytes for a token and decoded {:.2} times as fast; its \
-         prefill of {} tokens took {:.2} of float32's time. With the head in int8 too, it reads {:.2} of the bytes and \
-         decoded {:.2} times as fast.",
-        bytes(int8),
-        int8.decode_speed_up(float),
-        float.timing.prompt_tokens,
-        int8.timing.ttft_ms.median / float.timing.ttft_ms.median,
-        bytes(head),
-        head.decode_speed_up(float),
+        "At GPT-2 size, static int8 {int8}; its prefill of {tokens} tokens was {prefill:.1} times as fast (medians). With \
+         the head in int8 too, it {head}."
     ))
 }
 
 fn scales_point(scales: &[ScalesRow]) -> Option<String> {
-    let row = scales.iter().find(|row| row.name.starts_with("static int8, absmax, per tensor"))?;
-    let quality = row.quality.as_ref()?;
-    let (ratio, kl) = (quality.perplexity_ratio, quality.kl_divergence);
-    let change = Estimate::from(ratio);
-    let seen = if change.low <= 1.0 && change.high >= 1.0 { "does not tell" } else { "tells" };
-    let by_kl = match (Estimate::from(kl).low > 0.0, seen) {
-        (true, "tells") => "does, too",
-        (true, _) => "does",
-        (false, _) => "does not",
+    let (floor, others) = scales.split_first()?;
+    let kl = |row: &ScalesRow| row.quality.kl_divergence.value;
+    let best = others.iter().min_by(|a, b| kl(a).total_cmp(&kl(b)))?;
+    let worst = others.iter().max_by(|a, b| kl(a).total_cmp(&kl(b)))?;
+    let said = |row: &ScalesRow| {
+        let (quality, told) = (&row.quality, if row.told_from(floor) { "above" } else { "not above" });
+        let (ratio, kl) = (quality.perplexity_ratio, quality.kl_divergence);
+        format!("{} (perplexity times {ratio}, KL {kl} nats, {told} the noise floor)", row.name)
     };
-    Some(format!(
-        "Perplexity went from {:.3} to {:.3}, a ratio of {ratio} (95% interval): it {seen} int8 from float32; \
-         the KL divergence of {kl} nats {by_kl}. Both find the same token the most likely one at {:.1}% of the \
-         positions.",
-        quality.base_perplexity.value,
-        quality.perplexity.value,
-        100.0 * quality.same_top_token.value,
-    ))
+    Some(format!("Closest to float32: {}. Farthest: {}.", said(best), said(worst)))
 }
 
 pub(super) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
@@ -158,9 +178,9 @@ pub(super) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
 pub(super) fn batching_point(batching: &[BatchRun]) -> Option<String> {
     let (one, most) = (batching.first()?, batching.last()?);
     Some(format!(
-        "Batches of {} reached {:.2} times the throughput of batches of {}; each answer took {:.2} times as long.",
+        "Batches of {} reached {:.2} times the throughput of batches of {}; an answer took {:.1} times as long (medians).",
         most.batch_size,
-        most.runs.tokens_per_s.median / one.runs.tokens_per_s.median,
+        most.gain_over(one).ok()?,
         one.batch_size,
         most.batch_latency_s.median / one.batch_latency_s.median,
     ))

@@ -7,7 +7,9 @@ mod edge;
 mod expected;
 mod findings;
 mod int8;
+mod measuring;
 mod ppl;
+mod probes;
 mod probing;
 mod ptq;
 mod report;
@@ -25,22 +27,20 @@ pub use crate::formats::FormatRow;
 pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
 pub use ablation::check_ablate_cache_and_padding;
 pub use batching::check_summarise_batches;
-pub use controller::{QuantizationReport, run_quantization_exercise};
+pub use controller::{QuantizationReport, gpu_baseline, run_quantization_exercise};
 pub use edge::check_edge_prompts;
-pub use findings::{ScalesRow, batching_summary, quantization_summary, scales_table};
+pub use findings::{ScalesRow, batching_summary, quantization_summary, scales_summary, scales_table};
 pub use int8::{Int8Vector, check_int8_dot, check_quantize_affine, check_quantize_symmetric};
+pub use measuring::check_measure_batched;
 pub use ppl::check_compare_ppl;
-pub use probing::probe_edge_prompts;
+pub use probes::check_probe_edge_prompts;
 pub use ptq::check_run_static_ptq;
 pub use report::{
-    ablation_table, batching_plot, batching_table, cache_plot, cache_savings_table, edge_table, formats_plot,
-    formats_table, int8_table, padded_tokens, padding_table, waiting_plot,
+    ablation_table, batching_plot, batching_table, edge_table, formats_plot, formats_table, int8_table, outliers_table,
 };
-pub use self_checks::{
-    self_check_ablation, self_check_batching, self_check_int8, self_check_padding, self_check_quality,
-};
+pub use self_checks::{ablation_claims, batching_claims, edge_claims, formats_claims, quality_claims};
 pub use table::check_build_results_table;
-pub use timing::{BatchTimes, in_turn, time_batch, time_batches};
+pub use timing::{in_turn, time_batch};
 
 use quantlab::error::Result;
 use quantlab::generate::PaddingSide;
@@ -131,18 +131,12 @@ pub struct EdgePrompt {
 pub struct EdgeRun {
     /// The kind of prompt.
     pub name: String,
-    /// The prompt.
-    pub prompt: String,
-    /// Its length, in tokens.
+    /// The prompt's length, in tokens.
     pub prompt_tokens: usize,
     /// The timed runs.
     pub runs: Runs,
     /// The text that followed.
     pub text: String,
-    /// What stands out in throughput, and which phase it may be due to; empty where nothing does.
-    pub speed_note: String,
-    /// What the text that followed has to do with the prompt.
-    pub text_note: String,
 }
 
 /// The settings of the whole exercise: the same for every scenario that they are compared in.

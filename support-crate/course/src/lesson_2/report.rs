@@ -1,14 +1,16 @@
 //! Tables and plots of the lesson, made from the numbers of a run.
 
-use quantlab::error::{Error, Result};
-use quantlab::generate::PaddingSide::{self, Left};
-use quantlab::measure::{Bandwidth, RunInfo, Runs, Statistics};
+use quantlab::error::Result;
+use quantlab::generate::PaddingSide;
+use quantlab::measure::{RunInfo, Runs, Statistics};
 use quantlab::model::Loaded;
-use quantlab::report::{BarPlot, LinePlot, Table};
+use quantlab::quant::{Calibration, LayerCalibration};
+use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
 
+use super::probing::repeated;
 use super::{AblationRun, BatchRun, EdgeRun, FormatRow, Int8Vector};
 use crate::formats::{decode_intervals, measured_on};
-use crate::tables::{WithRuns, intervals_of, milliseconds, new_tokens_of, small_print, tokens_saved};
+use crate::tables::{WithRuns, intervals_of, milliseconds};
 
 /// Numbers and their int8 forms: how far the grids are from them, and what a dot product with `weights` gives.
 ///
@@ -37,37 +39,64 @@ pub fn int8_table(
         )))
 }
 
-/// Formats of one model that were timed in turn: what each takes and reads, its speed, and its share of what memory
-/// allows.
-pub fn formats_table(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Table {
-    let reached = |row: &FormatRow| Some(100.0 * row.limit(bandwidth)?.fraction(row.timing.decode_tokens_per_s.median));
-    Table::new(title)
+/// Layers whose inputs have the most extreme outliers: `most` of them, by the largest magnitude as a multiple of what
+/// 99.9 % of the inputs lie within.
+///
+/// # Errors
+/// Calibrations of different layers.
+pub fn outliers_table(absmax: &Calibration, percentile: &Calibration, most: usize) -> Result<Table> {
+    let mut layers = Vec::new();
+    for layer in absmax.layers() {
+        layers.push((layer, percentile.layer(&layer.layer)?.largest_unclipped()));
+    }
+    let times = |&(layer, end): &(&LayerCalibration, f32)| layer.absmax / end;
+    layers.sort_by(|a, b| times(b).total_cmp(&times(a)));
+    layers.truncate(most);
+    Ok(Table::new(format!("Outliers among the inputs: the first {} of {} layers", layers.len(), absmax.layers().len()))
+        .column("layer", "", layers.iter().map(|(layer, _)| &layer.layer))
+        .column("largest input", "", layers.iter().map(|(layer, _)| layer.absmax))
+        .column("99.9 % within", "", layers.iter().map(|(_, end)| *end))
+        .column("ratio", "times", layers.iter().map(times))
+        .decimals("ratio", 1)
+        .column("steps left for 99.9 %", "of 127", layers.iter().map(|layer| 127.0 / times(layer)))
+        .decimals("steps left for 99.9 %", 0))
+}
+
+/// Formats of one model that were timed in turn, and memory with them: what each takes and reads, its speed, and how much
+/// of memory's limit it reached.
+///
+/// # Errors
+/// Formats that were not timed in turn.
+pub fn formats_table(title: &str, rows: &[FormatRow]) -> Result<Table> {
+    let speed_ups = rows.iter().map(|row| row.timing.times_as_fast_as(&rows[0].timing)).collect::<Result<Vec<_>>>()?;
+    let reached = rows.iter().map(|row| row.timing.of_limit.map(|part| Estimate::from(part) * 100.0));
+    let memory = rows.first().and_then(|row| row.timing.gb_per_s);
+    Ok(Table::new(title)
         .column("format", "", rows.iter().map(|row| &row.name))
         .column("memory", "MiB", rows.iter().map(|row| row.footprint.mib_with_scales()))
         .decimals("memory", 1)
-        .column("read per token", "MB", rows.iter().map(|row| row.bytes_per_token as f64 / 1e6))
-        .decimals("read per token", 1)
+        .column("read/token", "MB", rows.iter().map(|row| row.bytes_per_token as f64 / 1e6))
+        .decimals("read/token", 1)
         .column("prefill", "ms", rows.iter().map(|row| row.timing.ttft_ms))
         .column("decode", "tokens/s", rows.iter().map(|row| row.timing.decode_tokens_per_s))
-        .column("memory's limit", "tokens/s", rows.iter().map(|row| Some(row.limit(bandwidth)?.tokens_per_s())))
-        .decimals("memory's limit", 1)
-        .column("of the limit", "%", rows.iter().map(reached))
-        .decimals("of the limit", 0)
-        .note(format!(
-            "{} | {} | memory with scales | {bandwidth}",
-            measured_on(rows),
-            intervals_of(rows.first().map(|row| &row.timing.runs))
-        ))
+        .column("times as fast", "", speed_ups)
+        .column("of memory's limit", "%", reached)
+        .note(format!("{} | {}", measured_on(rows), intervals_of(rows.first().map(|row| &row.timing.runs))))
+        .note(memory.map_or_else(String::new, |rate| format!("memory, read in turn with decode: {rate:.1} GB/s"))))
 }
 
-/// Decode by format, with the limit that memory sets to the first one, which reads the most.
-pub fn formats_plot(title: &str, rows: &[FormatRow], bandwidth: &Bandwidth) -> Result<BarPlot> {
-    let limits = rows.iter().filter_map(|row| Some((row.name.clone(), row.limit(bandwidth)?.tokens_per_s())));
+/// Decode by format, with the limit that memory, measured in the same rounds, sets to each.
+///
+/// # Errors
+/// A value that cannot be drawn.
+pub fn formats_plot(title: &str, rows: &[FormatRow]) -> Result<BarPlot> {
+    let limit =
+        |row: &FormatRow| Some((row.name.clone(), 1e9 * row.timing.gb_per_s?.median / row.bytes_per_token as f64));
     Ok(BarPlot::new(title)
         .x("format")
         .y("decode", "tokens/s")
         .bars(rows.iter().map(|row| (row.name.clone(), row.timing.decode_tokens_per_s)))?
-        .limits("memory bandwidth", limits)?
+        .limits("memory bandwidth", rows.iter().filter_map(limit))?
         .intervals(decode_intervals(rows))
         .note(measured_on(rows)))
 }
@@ -83,44 +112,6 @@ pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Table {
 /// The runs of a setting of cache and padding.
 pub(super) fn runs_of(rows: &[AblationRun], use_cache: bool, padding_side: PaddingSide) -> Option<&Runs> {
     rows.iter().find(|row| (row.use_cache, row.padding_side) == (use_cache, padding_side)).map(|row| &row.runs)
-}
-
-/// Prompt lengths, each with its runs with the cache and without.
-fn with_and_without(rows: &[(usize, Vec<AblationRun>)]) -> Vec<(usize, &Runs, &Runs)> {
-    rows.iter()
-        .filter_map(|(tokens, rows)| Some((*tokens, runs_of(rows, true, Left)?, runs_of(rows, false, Left)?)))
-        .collect()
-}
-
-/// What the cache saves at each prompt length: by counting tokens, and as measured.
-pub fn cache_savings_table(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result<Table> {
-    let rows = with_and_without(rows);
-    let times = rows.iter().map(|(_, with, without)| without.ratio_to(with)).collect::<Result<Vec<_>>>()?;
-    Ok(Table::new("What the KV cache saves")
-        .column("prompt", "tokens", rows.iter().map(|(tokens, _, _)| *tokens))
-        .column("with cache", "ms", rows.iter().map(|(_, with, _)| milliseconds(with.latency_s)))
-        .column("without", "ms", rows.iter().map(|(_, _, without)| milliseconds(without.latency_s)))
-        .column("tokens saved", "times", rows.iter().map(|(n, with, _)| tokens_saved(*n, new_tokens_of(with))))
-        .decimals("tokens saved", 1)
-        .column("time saved", "times", times)
-        .note(small_print(loaded, rows.first().map(|(_, with, _)| *with))))
-}
-
-/// Latency by prompt length, with the cache and without, on logarithmic axes.
-pub fn cache_plot(rows: &[(usize, Vec<AblationRun>)], loaded: &Loaded) -> Result<LinePlot> {
-    let rows = with_and_without(rows);
-    let new_tokens = rows.first().map_or_else(|| "the".to_owned(), |(_, with, _)| new_tokens_of(with).to_string());
-    Ok(LinePlot::new("What the KV cache saves")
-        .x("prompt length", "tokens")
-        .y(format!("latency of {new_tokens} new tokens"), "ms")
-        .series("with KV cache", rows.iter().map(|(tokens, with, _)| (*tokens, milliseconds(with.latency_s))))?
-        .series("without", rows.iter().map(|(tokens, _, without)| (*tokens, milliseconds(without.latency_s))))?
-        .intervals(Statistics::interval_names(
-            rows.iter().flat_map(|(_, with, without)| [&with.latency_s, &without.latency_s]),
-        ))
-        .log_x()
-        .log_y()
-        .note(RunInfo::of(loaded)))
 }
 
 /// Batch sizes of one model or several: throughput, what a prompt waits, and what it costs.
@@ -164,49 +155,20 @@ pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<L
     Ok(plot.intervals(Statistics::interval_names(&ratios)).log_x().log_y().note(with_models(info, models)))
 }
 
-/// What a prompt waits and what it costs, by batch size.
-pub fn waiting_plot(rows: &[BatchRun], info: &RunInfo) -> Result<LinePlot> {
-    Ok(LinePlot::new("How long a prompt waits, and what it costs")
-        .x("batch size", "prompts")
-        .y("time", "ms")
-        .series("waits: batch latency", rows.iter().map(|row| (row.batch_size, milliseconds(row.batch_latency_s))))?
-        .series("costs: time per sample", rows.iter().map(|row| (row.batch_size, milliseconds(row.time_per_sample_s))))?
-        .intervals(Statistics::interval_names(
-            rows.iter().flat_map(|row| [&row.batch_latency_s, &row.time_per_sample_s]),
-        ))
-        .log_x()
-        .log_y()
-        .note(info))
-}
-
-/// Tokens that go through the model in prefill, padding included, if prompts are cut into batches of this size in the
-/// order given.
+/// Prompts at the edge: how long each took, beside the first one, and what its text repeats to the end.
 ///
 /// # Errors
-/// A batch size of 0; a prompt that cannot be encoded.
-pub fn padded_tokens(loaded: &Loaded, prompts: &[&str], batch_size: usize) -> Result<usize> {
-    if batch_size == 0 {
-        return Err(Error::input("the batch size is 0").hint("give a batch size of at least 1"));
-    }
-    let lengths =
-        prompts.iter().map(|prompt| Ok(loaded.tokenizer.encode(prompt)?.len())).collect::<Result<Vec<_>>>()?;
-    Ok(lengths.chunks(batch_size).map(|batch| batch.len() * batch.iter().max().copied().unwrap_or(0)).sum())
-}
-
-/// The same prompts, cut into batches in two ways: tokens that go through the model in prefill, and what that takes.
-pub fn padding_table(rows: &[(&str, usize, Runs)], loaded: &Loaded) -> Table {
-    Table::new("Uneven prompts: as they come, and sorted by length")
-        .column("batches", "", rows.iter().map(|(name, _, _)| *name))
-        .column("prefill, padding included", "tokens", rows.iter().map(|(_, tokens, _)| *tokens))
-        .with_runs(rows.iter().map(|(_, _, runs)| runs), loaded)
-}
-
-/// Prompts at the edge, with what stands out.
-pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Table {
-    Table::new("Prompts at the edge")
+/// Prompts that were not timed in turn; a text that cannot be encoded.
+pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
+    let first = rows.first().map_or("", |row| row.name.as_str());
+    let times = rows.iter().map(|row| row.runs.ratio_to(&rows[0].runs)).collect::<Result<Vec<_>>>()?;
+    let repeats =
+        rows.iter().map(|row| Ok(repeated(loaded, &row.text)?.map_or_else(String::new, |it| format!("{it:?}"))));
+    let repeats = repeats.collect::<Result<Vec<String>>>()?;
+    Ok(Table::new("Prompts at the edge")
         .column("prompt", "", rows.iter().map(|row| &row.name))
         .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))
         .with_runs(rows.iter().map(|row| &row.runs), loaded)
-        .column("speed", "", rows.iter().map(|row| &row.speed_note))
-        .column("text", "", rows.iter().map(|row| &row.text_note))
+        .column(format!("time, against {first}"), "times", times)
+        .column("repeats to the end", "", repeats))
 }

@@ -1,6 +1,6 @@
 //! The lesson's stopwatch, for batches and lists of prompts.
 
-use quantlab::error::{Error, Result};
+use quantlab::error::Result;
 use quantlab::generate::{GenerateOptions, generate_tokens};
 use quantlab::measure::{Clock, Metrics, Prompts, Runs, stopwatch};
 use quantlab::model::Loaded;
@@ -33,31 +33,6 @@ pub fn time_batch(
     let generate = || generate_tokens(&*loaded.model, &ids, &options, &mut |_, _| ());
     let (generated, total_latency_s) = stopwatch(clock, &*loaded.model, generate)?;
     Ok(Metrics::of(generated.iter().map(|sequence| sequence.tokens.len()).sum(), total_latency_s))
-}
-
-/// Runs of one batch size: for each run, the times of its batches in order.
-pub type BatchTimes = Vec<Vec<Metrics>>;
-
-/// Times a list of prompts cut into batches of each size, the last one smaller if need be. A run is the whole list
-/// once. The sizes take turns, `repeats` rounds, after a round that is dropped.
-///
-/// # Errors
-/// A batch size of 0; no prompts; otherwise as [`time_batch`].
-pub fn time_batches(
-    clock: &dyn Clock,
-    loaded: &Loaded,
-    prompts: &[impl AsRef<str>],
-    batch_sizes: &[usize],
-    options: &GenerateOptions,
-    repeats: usize,
-) -> Result<Vec<BatchTimes>> {
-    if batch_sizes.contains(&0) || prompts.is_empty() {
-        return Err(Error::input(format!("{} prompts in batches of {batch_sizes:?}", prompts.len()))
-            .hint("give at least one prompt, and batches of at least one"));
-    }
-    in_turn(repeats, batch_sizes, |size| {
-        prompts.chunks(*size).map(|batch| time_batch(clock, loaded, batch, options)).collect()
-    })
 }
 
 /// Lets several scenarios take turns: one run of each, then the next round, so that whatever else the machine does

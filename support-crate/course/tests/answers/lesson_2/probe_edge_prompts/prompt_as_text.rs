@@ -1,0 +1,22 @@
+// The prompt stands where the text belongs.
+// wrong: but your text is
+fn probe_edge_prompts(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompts: &[EdgePrompt],
+    max_new_tokens: usize,
+    repeats: usize,
+) -> Result<Vec<EdgeRun>> {
+    let options = GenerateOptions { max_new_tokens, ..GenerateOptions::default() };
+    let all = in_turn(repeats, prompts, |prompt| time_batch(clock, loaded, &[&prompt.text], &options))?;
+    let mut rows = Vec::new();
+    for (prompt, runs) in prompts.iter().zip(all) {
+        rows.push(EdgeRun {
+            name: prompt.name.clone(),
+            prompt_tokens: loaded.tokenizer.encode(&prompt.text)?.len(),
+            runs: Runs::of(runs)?,
+            text: prompt.text.clone(),
+        });
+    }
+    Ok(rows)
+}

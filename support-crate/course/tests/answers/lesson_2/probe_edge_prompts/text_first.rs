@@ -1,0 +1,21 @@
+// The text is made first, by the end of which the machine is warm, and goes on past the end of a text.
+// right
+fn probe_edge_prompts(
+    clock: &dyn Clock,
+    loaded: &Loaded,
+    prompts: &[EdgePrompt],
+    max_new_tokens: usize,
+    repeats: usize,
+) -> Result<Vec<EdgeRun>> {
+    let options = GenerateOptions { max_new_tokens, ..GenerateOptions::default() };
+    let mut rows = vec![];
+    for prompt in prompts {
+        let texts = [prompt.text.as_str()];
+        let whole = GenerateOptions { stop_at_eos: false, ..options.clone() };
+        let text = generate(loaded, &prompt.text, &whole)?.text;
+        let runs = repeat(repeats, || time_batch(clock, loaded, &texts, &options))?;
+        let prompt_tokens = loaded.tokenizer.encode(&prompt.text)?.len();
+        rows.push(EdgeRun { name: prompt.name.to_string(), prompt_tokens, runs, text });
+    }
+    Ok(rows)
+}
