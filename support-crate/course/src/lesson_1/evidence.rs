@@ -2,12 +2,12 @@
 
 use quantlab::measure::Runs;
 
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Source};
 use crate::probe::{Costs, Machine};
 use crate::{Complaint, Verdict};
 
-/// Costs under which no two runs take the same time.
-pub(super) const COSTS: Costs = Costs { drift: 1e-3, pause: 20.0, cold_start: 50.0, ..Costs::PLAIN };
+/// Costs under which no two runs take the same time: the drift of no number of passes makes up for a few tokens.
+pub(super) const COSTS: Costs = Costs { drift: 1.0371e-3, pause: 20.0, cold_start: 50.0, ..Costs::PLAIN };
 
 /// What happened on a machine during a sweep that gave these runs.
 pub(super) fn evidence_of<'a>(machine: &Machine, rows: impl IntoIterator<Item = &'a Runs>) -> Evidence {
@@ -50,18 +50,22 @@ impl Evidence {
     /// # Errors
     /// The rows were not measured in turn, one run of each before the next round.
     pub(super) fn took_turns(&self) -> Verdict {
-        let sources = self.sources()?;
-        let starts =
-            sources.iter().enumerate().flat_map(|(row, of_row)| of_row.iter().map(move |s| (s.passes.start, row)));
-        let mut order: Vec<(usize, usize)> = starts.collect();
-        order.sort_unstable();
-        let order: Vec<usize> = order.into_iter().map(|(_, row)| row).collect();
-        let is_round = |round: &[usize]| (0..sources.len()).all(|row| round.contains(&row));
-        Complaint::unless(order.chunks(sources.len().max(1)).all(is_round), || {
-            format!(
-                "the rows ran in the order {order:?}: time one run of each row, then the next round, so that whatever \
-                 else the machine does meanwhile affects all rows alike"
-            )
-        })
+        in_turn(self.sources()?)
     }
+}
+
+/// # Errors
+/// Not one run of each row was made before the next round. `sources` has the runs of each row.
+pub(super) fn in_turn(sources: &[Vec<Source>]) -> Verdict {
+    let starts = sources.iter().enumerate().flat_map(|(row, of_row)| of_row.iter().map(move |s| (s.passes.start, row)));
+    let mut order: Vec<(usize, usize)> = starts.collect();
+    order.sort_unstable();
+    let order: Vec<usize> = order.into_iter().map(|(_, row)| row).collect();
+    let is_round = |round: &[usize]| (0..sources.len()).all(|row| round.contains(&row));
+    Complaint::unless(order.chunks(sources.len().max(1)).all(is_round), || {
+        format!(
+            "the rows ran in the order {order:?}: time one run of each row, then the next round, so that whatever else \
+             the machine does meanwhile affects all rows alike"
+        )
+    })
 }

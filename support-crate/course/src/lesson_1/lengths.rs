@@ -6,7 +6,7 @@ use quantlab::model::{Device, Loaded};
 
 use super::evidence::{COSTS, evidence_of};
 use super::{LengthRun, SweepConfig};
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Source};
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
 use crate::probe::Machine;
 use crate::{Complaint, Point, Score, Verdict, ask};
@@ -41,15 +41,21 @@ pub fn check_run_for_varied_lengths(
     ];
     let trials = configs.into_iter().map(|config| Trial::run(&yours, config)).collect::<Result<Vec<_>, _>>();
     let points: [Point<Trial>; 6] = [
-        ("a row for each target length, in order, each long enough", Trial::long_enough),
-        ("lengths are counted in tokens", Trial::in_tokens),
+        ("a row for each target length, in order, each long enough", |trial| {
+            long_enough(&trial.config.prompt_lengths, &trial.lengths())
+        }),
+        ("lengths are counted in tokens", |trial| {
+            in_tokens(&trial.config.prompt_lengths, &trial.lengths(), trial.evidence.sources()?)
+        }),
         ("the same number of new tokens in every row", |trial| {
             trial.evidence.same_new_tokens(trial.config.max_new_tokens)
         }),
         ("every row has as many runs as requested, each timed by itself", |trial| {
             trial.evidence.repeated(trial.config.repeats)
         }),
-        ("every row has the times of its own prompt", Trial::own_prompt),
+        ("every row has the times of its own prompt", |trial| {
+            own_prompt(&trial.config.prompt_lengths, &trial.lengths(), trial.evidence.sources()?)
+        }),
         ("runs with or without the cache, as requested", |trial| trial.evidence.cache_as_told(trial.config.use_cache)),
     ];
     Score::new("run_for_varied_lengths", HINTS).each(&trials, &points).about(
@@ -59,7 +65,7 @@ pub fn check_run_for_varied_lengths(
     )
 }
 
-fn config(prompt_lengths: &[usize], max_new_tokens: usize, use_cache: bool, repeats: usize) -> SweepConfig {
+pub(super) fn config(prompt_lengths: &[usize], max_new_tokens: usize, use_cache: bool, repeats: usize) -> SweepConfig {
     let precisions = vec!["float32"];
     SweepConfig {
         prompt_lengths: prompt_lengths.to_vec(),
@@ -87,75 +93,79 @@ impl Trial {
         Ok(Self { config, rows, evidence })
     }
 
-    fn long_enough(&self) -> Verdict {
-        let targets = &self.config.prompt_lengths;
-        let (asked, got) = (targets.len(), self.rows.len());
-        Complaint::unless(got == asked, || format!("{asked} lengths were asked for, but {got} came back"))?;
-        let lengths: Vec<usize> = self.rows.iter().map(|row| row.prompt_tokens).collect();
-        let sorted = |numbers: &[usize]| {
-            let mut numbers = numbers.to_vec();
-            numbers.sort_unstable();
-            numbers
-        };
-        let fit =
-            |lengths: &[usize], targets: &[usize]| lengths.iter().zip(targets).all(|(&len, &to)| is_about(len, to));
-        Complaint::unless(fit(&lengths, targets) || !fit(&sorted(&lengths), &sorted(targets)), || {
-            format!("prompts of {targets:?} tokens were asked for, but yours have {lengths:?}: keep their order")
+    fn lengths(&self) -> Vec<usize> {
+        self.rows.iter().map(|row| row.prompt_tokens).collect()
+    }
+}
+
+/// # Errors
+/// There are other rows than lengths that were asked for, or one's prompt is too short or far too long.
+pub(super) fn long_enough(targets: &[usize], lengths: &[usize]) -> Verdict {
+    let (asked, got) = (targets.len(), lengths.len());
+    Complaint::unless(got == asked, || format!("{asked} lengths were asked for, but {got} came back"))?;
+    let sorted = |numbers: &[usize]| {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable();
+        numbers
+    };
+    let fit = |lengths: &[usize], targets: &[usize]| lengths.iter().zip(targets).all(|(&len, &to)| is_about(len, to));
+    Complaint::unless(fit(lengths, targets) || !fit(&sorted(lengths), &sorted(targets)), || {
+        format!("prompts of {targets:?} tokens were asked for, but yours have {lengths:?}: keep their order")
+    })?;
+    for (&tokens, &target) in lengths.iter().zip(targets) {
+        Complaint::unless(tokens >= target, || {
+            format!(
+                "the row for {target} tokens has a prompt of {tokens}: repeat until the tokenized length is reached"
+            )
         })?;
-        for (&tokens, &target) in lengths.iter().zip(targets) {
-            Complaint::unless(tokens >= target, || {
-                format!(
-                    "the row for {target} tokens has a prompt of {tokens}: repeat until the tokenized length is reached"
-                )
+        Complaint::unless(is_about(tokens, target), || {
+            format!(
+                "the row for {target} tokens has a prompt of {tokens}, which is far too long: is one of the two a \
+                 number of bytes or characters?"
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// # Errors
+/// A row's length is that of no prompt that a model read.
+pub(super) fn in_tokens(targets: &[usize], lengths: &[usize], sources: &[Vec<Source>]) -> Verdict {
+    let mut read: Vec<usize> = sources.iter().flatten().map(|source| source.prompt.len()).collect();
+    let Some((length, target)) = lengths.iter().zip(targets).find(|(length, _)| !read.contains(length)) else {
+        return Ok(());
+    };
+    read.dedup();
+    Err(Complaint::wrong(match length == target {
+        true => format!(
+            "a row says {length} tokens, which is the target, but the model read prompts of {read:?} tokens: report \
+             the length that the prompt came out with"
+        ),
+        false => format!(
+            "a row says {length} tokens, but the model read prompts of {read:?} tokens: is that a number of bytes \
+             (`len()` of a text) or of characters?"
+        ),
+    }))
+}
+
+/// # Errors
+/// A row has the time of another row's prompt. `sources` has the runs of each row.
+pub(super) fn own_prompt(targets: &[usize], lengths: &[usize], sources: &[Vec<Source>]) -> Verdict {
+    for ((&length, of_row), &target) in lengths.iter().zip(sources).zip(targets) {
+        for read in of_row.iter().map(|source| source.prompt.len()) {
+            // A wrong number on the axis is checked by another point.
+            Complaint::unless(read == length || is_about(read, target), || {
+                format!("the row for {target} tokens has the time of a prompt of {read} tokens")
             })?;
-            Complaint::unless(is_about(tokens, target), || {
+            Complaint::unless(read == of_row[0].prompt.len(), || {
                 format!(
-                    "the row for {target} tokens has a prompt of {tokens}, which is far too long: is one of the two a \
-                     number of bytes or characters?"
+                    "the row for {target} tokens mixes the times of prompts of {} and {read} tokens",
+                    of_row[0].prompt.len()
                 )
             })?;
         }
-        Ok(())
     }
-
-    fn in_tokens(&self) -> Verdict {
-        let sources = self.evidence.sources()?;
-        let read: Vec<usize> = sources.iter().flatten().map(|source| source.prompt.len()).collect();
-        let unread =
-            self.rows.iter().zip(&self.config.prompt_lengths).find(|(row, _)| !read.contains(&row.prompt_tokens));
-        let Some((LengthRun { prompt_tokens, .. }, target)) = unread else { return Ok(()) };
-        let mut lengths = read;
-        lengths.dedup();
-        Err(Complaint::wrong(match prompt_tokens == target {
-            true => format!(
-                "a row says {prompt_tokens} tokens, which is the target, but the model read prompts of {lengths:?} \
-                 tokens: report the length that the prompt came out with"
-            ),
-            false => format!(
-                "a row says {prompt_tokens} tokens, but the model read prompts of {lengths:?} tokens: is that a number of \
-                 bytes (`len()` of a text) or of characters?"
-            ),
-        }))
-    }
-
-    fn own_prompt(&self) -> Verdict {
-        for ((row, of_row), &target) in self.rows.iter().zip(self.evidence.sources()?).zip(&self.config.prompt_lengths)
-        {
-            for read in of_row.iter().map(|source| source.prompt.len()) {
-                // A wrong number on the axis is checked by another point.
-                Complaint::unless(read == row.prompt_tokens || is_about(read, target), || {
-                    format!("the row for {target} tokens has the time of a prompt of {read} tokens")
-                })?;
-                Complaint::unless(read == of_row[0].prompt.len(), || {
-                    format!(
-                        "the row for {target} tokens mixes the times of prompts of {} and {read} tokens",
-                        of_row[0].prompt.len()
-                    )
-                })?;
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Whether a prompt of this many tokens may have been made for a target.

@@ -1,9 +1,13 @@
 //! Checks of lesson 1: latency and precision.
 
+mod cache;
 mod dtype;
 mod evidence;
+mod findings;
 mod lengths;
+mod limit;
 mod loading;
+mod plots;
 mod precision;
 mod report;
 mod self_checks;
@@ -14,14 +18,15 @@ use serde::Serialize;
 /// What all lessons have.
 #[doc(no_inline)]
 pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
+pub use cache::{check_run_with_and_without_cache, check_tokens_computed};
 pub use dtype::check_resolve_dtype;
+pub use findings::{drift_summary, latency_summary, longest_to_shortest, times_as_fast};
 pub use lengths::check_run_for_varied_lengths;
+pub use limit::check_part_of_limit;
 pub use loading::check_load_model_and_tokenizer;
+pub use plots::{cache_savings_plot, latency_plot, precision_plot, runs_plot, throughput_plot};
 pub use precision::check_run_varied_precision;
-pub use report::{
-    cache_table, drift_summary, engines_table, latency_formula_table, latency_summary, lengths_table, precision_plot,
-    precision_table,
-};
+pub use report::{cache_table, engines_table, latency_formula_table, lengths_table, precision_table, prefill_table};
 pub use self_checks::{self_check_cache, self_check_lengths, self_check_precision};
 pub use timing::check_time_generate;
 
@@ -75,6 +80,8 @@ pub struct PrecisionRun {
     pub bytes_per_token: usize,
     /// The timed runs.
     pub runs: Runs,
+    /// The bandwidth of memory in the round of each run, in 10^9 bytes per second.
+    pub gb_per_s: Vec<f64>,
 }
 
 impl PrecisionRun {

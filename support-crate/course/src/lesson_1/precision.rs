@@ -1,5 +1,7 @@
 //! `run_varied_precision`: the precision changes, everything else stays.
 
+use std::cell::RefCell;
+
 use quantlab::error::Result;
 use quantlab::measure::Clock;
 use quantlab::model::{Device, ModelHub, resolve_dtype};
@@ -16,20 +18,22 @@ use crate::{Complaint, Point, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "Which label belongs to a row: what was asked for, or what was used? And what has to be there before the models \
-     can take turns?",
+     and the memory can take turns?",
     "Load the model once for each precision (`load_model_and_tokenizer` resolves the precision and keeps the label) \
-     and keep a list of runs for each; then an outer loop over the rounds, an inner one over the models.",
+     and keep a list of runs for each; then an outer loop over the rounds, an inner one over the models, and one reading of the memory in each \
+     round.",
     "`let mut runs = vec![Vec::new(); models.len()];`, then `for _ in 0..config.repeats { for (loaded, runs) in \
      models.iter().zip(&mut runs) { runs.push(time_generate(clock, loaded, prompt, config.max_new_tokens, \
-     config.use_cache)?); } }`; a row is `PrecisionRun { label: loaded.dtype_label.clone(), bytes_per_token: \
-     loaded.model.info().bytes_per_token, runs: Runs::of(runs)? }`.",
+     config.use_cache)?); } gb_per_s.push(memory()); }`; a row is `PrecisionRun { label: loaded.dtype_label.clone(), \
+     bytes_per_token: loaded.model.info().bytes_per_token, runs: Runs::of(runs)?, gb_per_s: gb_per_s.clone() }`.",
 ];
 
-type Yours<'a> = dyn Fn(&dyn Clock, &dyn ModelHub, &str, &str, &SweepConfig) -> Result<Vec<PrecisionRun>> + 'a;
+type Yours<'a> =
+    dyn Fn(&dyn Clock, &dyn Fn() -> f64, &dyn ModelHub, &str, &str, &SweepConfig) -> Result<Vec<PrecisionRun>> + 'a;
 
-/// Checks `run_varied_precision(clock, hub, model_id, prompt, config)`.
+/// Checks `run_varied_precision(clock, memory, hub, model_id, prompt, config)`.
 pub fn check_run_varied_precision(
-    yours: impl Fn(&dyn Clock, &dyn ModelHub, &str, &str, &SweepConfig) -> Result<Vec<PrecisionRun>>,
+    yours: impl Fn(&dyn Clock, &dyn Fn() -> f64, &dyn ModelHub, &str, &str, &SweepConfig) -> Result<Vec<PrecisionRun>>,
 ) -> Score {
     let calls = [
         Call {
@@ -51,7 +55,7 @@ pub fn check_run_varied_precision(
         Call { model_id: "lab/other", prompt: "A", config: config(&["float16"], Device::Cuda(1), 2, true, 7) },
     ];
     let trials = calls.into_iter().map(|call| Trial::run(&yours, call)).collect::<Result<Vec<_>, _>>();
-    let points: [Point<Trial>; 8] = [
+    let points: [Point<Trial>; 9] = [
         ("a row for each precision, in order, labelled with what was used", Trial::labels),
         ("every row has the times of the model in its own precision", Trial::own_model),
         ("every row says what its model reads per token", Trial::bytes),
@@ -63,6 +67,7 @@ pub fn check_run_varied_precision(
             trial.evidence.repeated(trial.call.config.repeats)
         }),
         ("the models take turns", |trial| trial.own_model().and_then(|()| trial.evidence.took_turns())),
+        ("the bandwidth of memory is measured in every round", Trial::memory_in_turn),
         ("runs with or without the cache, as requested", |trial| {
             trial.evidence.cache_as_told(trial.call.config.use_cache)
         }),
@@ -100,11 +105,30 @@ struct Call {
 }
 
 impl Call {
-    fn on(&self, machine: &Machine, yours: &Yours<'_>) -> Result<(Vec<PrecisionRun>, ProbeHub), Complaint> {
+    fn on(&self, machine: &Machine, yours: &Yours<'_>) -> Result<Outcome, Complaint> {
         let hub = ProbeHub::new(machine, &["lab/whole", "lab/other", "embedded"].map(|id| (id, Stock::Whole)));
-        let rows = ask(|| yours(&machine.clock(), &hub, self.model_id, self.prompt, &self.config))?;
-        Ok((rows, hub))
+        let readings = RefCell::new(Vec::new());
+        let memory = || {
+            let mut readings = readings.borrow_mut();
+            readings.push(machine.look(|_, passes| passes.len()));
+            bandwidth(readings.len() - 1)
+        };
+        let rows = ask(|| yours(&machine.clock(), &memory, &hub, self.model_id, self.prompt, &self.config))?;
+        Ok(Outcome { rows, hub, readings: readings.into_inner() })
     }
+}
+
+/// What the memory says when it is measured for the first, second, ... time, in GB/s: no two are alike.
+fn bandwidth(reading: usize) -> f64 {
+    20.0 + 0.37 * reading as f64
+}
+
+/// What came of a call.
+struct Outcome {
+    rows: Vec<PrecisionRun>,
+    hub: ProbeHub,
+    /// For each time that the memory was measured, how many forward passes there were before.
+    readings: Vec<usize>,
 }
 
 /// One call of the answer, and what happened on the machine meanwhile.
@@ -113,15 +137,16 @@ struct Trial {
     rows: Vec<PrecisionRun>,
     evidence: Evidence,
     hub: ProbeHub,
+    readings: Vec<usize>,
 }
 
 impl Trial {
     fn run(yours: &Yours<'_>, call: Call) -> Result<Self, Complaint> {
         let machine = Machine::new(BY_BYTES);
-        let (rows, hub) = call.on(&machine, yours)?;
+        let Outcome { rows, hub, readings } = call.on(&machine, yours)?;
         Complaint::unless(!rows.is_empty(), || "no rows came back")?;
         let evidence = evidence_of(&machine, rows.iter().map(|row| &row.runs));
-        Ok(Self { call, rows, evidence, hub })
+        Ok(Self { call, rows, evidence, hub, readings })
     }
 
     /// The rows, each with the precision that was asked for.
@@ -182,6 +207,36 @@ impl Trial {
                 )
             })
         })
+    }
+
+    fn memory_in_turn(&self) -> Verdict {
+        let sources = self.evidence.sources()?;
+        let of_round = |round: usize| sources.iter().filter_map(move |of_row| of_row.get(round));
+        for (row, requested) in self.requested()? {
+            let (got, runs) = (row.gb_per_s.len(), row.runs.runs.len());
+            Complaint::unless(got == runs, || {
+                format!(
+                    "the row for {requested} has {runs} runs and {got} values in `gb_per_s`: call `memory()` once in each \
+                     round"
+                )
+            })?;
+            for (round, value) in row.gb_per_s.iter().enumerate() {
+                let is_it = |reading: &usize| (bandwidth(*reading) - value).abs() < 1e-9;
+                let Some(reading) = (0..self.readings.len()).find(is_it) else {
+                    return wrong!("the row for {requested} says {value:.2} GB/s, which `memory()` did not return");
+                };
+                let earlier = round.checked_sub(1).into_iter().flat_map(of_round).map(|source| source.passes.end).max();
+                let later = of_round(round + 1).map(|source| source.passes.start).min();
+                let fits = earlier.unwrap_or(0)..=later.unwrap_or(usize::MAX);
+                Complaint::unless(fits.contains(&self.readings[reading]), || {
+                    format!(
+                        "value {round} in `gb_per_s` of the row for {requested} was not measured in round {round}: call \
+                         `memory()` once in each round, beside the runs that are compared with it"
+                    )
+                })?;
+            }
+        }
+        Ok(())
     }
 
     fn same_prompt(&self) -> Verdict {

@@ -1,12 +1,13 @@
-//! Tables, plots and findings of the lesson, made from the numbers of a run.
+//! Tables of the lesson, made from the numbers of a run.
 
 use quantlab::error::Result;
-use quantlab::measure::{BUILD, Bandwidth, DecodeLimit, Runs, Statistics, Timing};
+use quantlab::measure::{BUILD, Runs, Statistics, Timing};
 use quantlab::model::{Engine, Loaded, threads};
-use quantlab::report::{BarPlot, Estimate, Summary, Table};
+use quantlab::report::{Estimate, Table};
 
 use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig};
-use crate::tables::{WithRuns, intervals_of, milliseconds, new_tokens_of, small_print, tokens_computed, tokens_saved};
+use crate::ask;
+use crate::tables::{WithRuns, intervals_of, milliseconds, new_tokens_of, small_print};
 
 /// New tokens of the runs of a table, in its title.
 fn new_tokens(runs: Option<&Runs>) -> String {
@@ -14,82 +15,95 @@ fn new_tokens(runs: Option<&Runs>) -> String {
     run.map_or_else(String::new, |run| format!(": {} new tokens", run.tokens_generated))
 }
 
-/// The prompt-length sweep: latency, throughput, and time per token of each row.
-pub fn lengths_table(rows: &[LengthRun], loaded: &Loaded) -> Table {
+/// The prompt-length sweep: latency, throughput, and how many times as long each row took as the one before it.
+///
+/// # Errors
+/// Rows of different numbers of runs.
+pub fn lengths_table(rows: &[LengthRun], loaded: &Loaded) -> Result<Table> {
     let first = rows.first().map(|row| &row.runs);
-    Table::new(format!("Prompt-length sweep{}", new_tokens(first)))
+    let before = rows.windows(2).map(|pair| pair[1].runs.ratio_to(&pair[0].runs).map(Some));
+    let before = rows.first().map(|_| Ok(None)).into_iter().chain(before).collect::<Result<Vec<_>>>()?;
+    Ok(Table::new(format!("Prompt-length sweep{}", new_tokens(first)))
         .column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens))
         .with_runs(rows.iter().map(|row| &row.runs), loaded)
-        .column("per new token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
+        .column("latency against the row before", "times", before))
 }
 
-/// t(n, m) = prefill + (m - 1) decode steps, beside the measurement: the formula takes every step to cost what the
-/// first one did.
+/// t(n, m) = prefill + (m - 1) decode steps, beside the measurement. All rows take a step to cost what it cost after the
+/// shortest prompt, so that what it costs more after a long one shows.
 pub fn latency_formula_table(timings: &[Timing]) -> Table {
     let mut table = Table::new("The formula against the measurement").headings([
         ("prompt", "tokens"),
         ("new", "tokens"),
         ("prefill", "ms"),
-        ("first decode step", "ms"),
+        ("decode step", "ms"),
         ("formula", "ms"),
         ("measured", "ms"),
         ("measured / formula", ""),
     ]);
+    let step = |timing: &Timing| 1e3 / timing.decode_tokens_per_s.median;
+    let Some(shortest) = timings.iter().min_by_key(|timing| timing.prompt_tokens) else { return table };
     for timing in timings {
-        let [prefill, step, ..] = timing.token_ms[..] else { continue };
-        let new_tokens = timing.token_ms.len();
-        let formula = prefill + (new_tokens - 1) as f64 * step;
+        let (prefill, new_tokens) = (timing.ttft_ms.median, timing.token_ms.len());
+        let formula = prefill + (new_tokens - 1) as f64 * step(shortest);
         let measured = milliseconds(timing.runs.latency_s);
         let ratio = measured * formula.recip();
-        table = table.row((timing.prompt_tokens, new_tokens, prefill, step, formula, measured, ratio));
+        table = table.row((timing.prompt_tokens, new_tokens, prefill, step(timing), formula, measured, ratio));
     }
-    match timings.first() {
-        Some(timing) => table.note(timing.note()),
-        None => table,
-    }
+    table.note(shortest.note()).note(format!("formula: every step as after {} tokens", shortest.prompt_tokens))
 }
 
-/// What the cache saves: tokens computed by the formula, times as measured, and both ratios.
-pub fn cache_table(rows: &[CacheRun], loaded: &Loaded) -> Result<Table> {
+/// What the cache saves: tokens computed (with and without it) as the learner counts them, times as measured, and both
+/// ratios.
+///
+/// # Errors
+/// A row has more runs of one kind than of the other.
+pub fn cache_table(rows: &[CacheRun], loaded: &Loaded, count: fn(usize, usize) -> (usize, usize)) -> Result<Table> {
     let first = rows.first().map(|row| &row.with_cache);
-    let lengths = || rows.iter().map(|row| (row.prompt_tokens, new_tokens_of(&row.with_cache)));
+    let counts: Vec<Option<(usize, usize)>> =
+        rows.iter().map(|row| ask(|| Ok(count(row.prompt_tokens, new_tokens_of(&row.with_cache)))).ok()).collect();
+    let counts = || counts.iter().copied();
     let measured = rows.iter().map(|row| row.without_cache.ratio_to(&row.with_cache)).collect::<Result<Vec<_>>>()?;
     Ok(Table::new(format!("What the KV cache saves{}", new_tokens(first)))
         .column("prompt", "tokens", rows.iter().map(|row| row.prompt_tokens))
-        .column("computed with cache", "tokens", lengths().map(|(n, m)| tokens_computed(n, m).0))
-        .column("without", "tokens", lengths().map(|(n, m)| tokens_computed(n, m).1))
-        .column("formula", "times", lengths().map(|(n, m)| tokens_saved(n, m)))
-        .decimals("formula", 1)
+        .column("computed with cache", "tokens", counts().map(|count| Some(count?.0)))
+        .column("without", "tokens", counts().map(|count| Some(count?.1)))
+        .column("counted", "times", counts().map(|count| count.map(|(with, without)| without as f64 / with as f64)))
+        .decimals("counted", 1)
         .column("with cache", "ms", rows.iter().map(|row| milliseconds(row.with_cache.latency_s)))
         .column("without cache", "ms", rows.iter().map(|row| milliseconds(row.without_cache.latency_s)))
         .column("measured", "times", measured)
         .note(small_print(loaded, first)))
 }
 
-/// The precision sweep of several models, with the limit that memory sets to each row.
+/// The decode sweep of several models, with the limit that memory sets to each row, and the part of it that the row
+/// reached by the learner's count.
 ///
 /// # Errors
 /// A model's rows did not take turns.
 pub fn precision_table(
     models: &[(&str, &[PrecisionRun])],
     config: &SweepConfig,
-    bandwidth: &Bandwidth,
+    part_of_limit: fn(&PrecisionRun) -> Result<Statistics>,
 ) -> Result<Table> {
-    let first = models.iter().find_map(|(_, rows)| rows.first()).map(|row| &row.runs);
-    let mut table = Table::new(format!("Precision sweep{}", new_tokens(first))).headings([
-        ("model", ""),
-        ("requested", ""),
-        ("used", ""),
-        ("read per token", "MB"),
-        ("throughput", "tokens/s"),
-        ("against the first row", "times"),
-        ("memory's limit", "tokens/s"),
-        ("of the limit", "%"),
-    ]);
+    let first = models.iter().find_map(|(_, rows)| rows.first());
+    let mut table =
+        Table::new(format!("Decode in each precision{}", new_tokens(first.map(|row| &row.runs)))).headings([
+            ("model", ""),
+            ("requested", ""),
+            ("used", ""),
+            ("read per token", "MB"),
+            ("decode", "tokens/s"),
+            ("against the first row", "times"),
+            ("of memory's limit", "%"),
+        ]);
+    let mut bandwidths = Vec::new();
     for (model, rows) in models {
+        bandwidths.extend(rows.first().into_iter().flat_map(|row| row.gb_per_s.clone()));
         for (index, (row, requested)) in rows.iter().zip(&config.precisions).enumerate() {
-            let limit = DecodeLimit::on(config.device, row.bytes_per_token, bandwidth);
             let against = if index == 0 { None } else { Some(row.speed_up_over(&rows[0])?) };
+            // It is the processor's memory that was measured, so a GPU has no limit here.
+            let part = config.device.is_cpu().then(|| ask(|| part_of_limit(row)).ok()).flatten();
             table = table.row((
                 *model,
                 *requested,
@@ -97,146 +111,69 @@ pub fn precision_table(
                 row.bytes_per_token as f64 / 1e6,
                 row.runs.tokens_per_s,
                 against,
-                limit.map(|limit| limit.tokens_per_s()),
-                limit.map(|limit| 100.0 * limit.fraction(row.runs.tokens_per_s.median)),
+                part.map(|part| Estimate::from(part) * 100.0),
             ));
         }
     }
-    Ok(table.decimals("of the limit", 0).decimals("memory's limit", 0).note(format!(
-        "{} | {} | {} threads | {BUILD} build | {} | {bandwidth}",
-        Engine::for_device(config.device),
-        config.device,
-        threads(),
-        intervals_of(first),
-    )))
+    let memory = Statistics::of(&bandwidths).map_or_else(
+        |_| String::new(),
+        |memory| format!(" | memory, in every round: {:.1} to {:.1} GB/s", memory.low, memory.high),
+    );
+    let note = format!("{} | {}{memory}", machine(config), intervals_of(first.map(|row| &row.runs)));
+    Ok(table.decimals("of memory's limit", 0).note(note))
 }
 
-/// Throughput by precision, with the limits that memory sets.
-pub fn precision_plot(
-    size: &str,
-    rows: &[PrecisionRun],
-    config: &SweepConfig,
-    bandwidth: &Bandwidth,
-) -> Result<BarPlot> {
-    let named = || {
-        rows.iter().zip(&config.precisions).map(|(row, requested)| match row.label == **requested {
-            true => (row.label.clone(), row),
-            false => (format!("{requested}: {}", row.label), row),
-        })
-    };
-    let limit = |row: &PrecisionRun| DecodeLimit::on(config.device, row.bytes_per_token, bandwidth);
-    let limits = named().filter_map(|(name, row)| Some((name, limit(row)?.tokens_per_s())));
-    let plot = BarPlot::new(format!("{size}: throughput by precision"))
-        .y("throughput", "tokens/s")
-        .bars(named().map(|(name, row)| (name, row.runs.tokens_per_s)))?
-        .limits("memory bandwidth", limits)?;
-    let intervals = Statistics::interval_names(rows.iter().map(|row| &row.runs.tokens_per_s));
-    let (engine, device) = (Engine::for_device(config.device), config.device);
-    Ok(plot.intervals(intervals).note(format!("{engine} | {device} | {} threads | {BUILD} build", threads())))
+/// The prefill sweep: the time to the first token in each precision.
+///
+/// # Errors
+/// The rows did not take turns.
+pub fn prefill_table(prompt_tokens: usize, rows: &[PrecisionRun], config: &SweepConfig) -> Result<Table> {
+    let mut table = Table::new(format!("Prefill of {prompt_tokens} tokens in each precision")).headings([
+        ("requested", ""),
+        ("used", ""),
+        ("time to first token", "ms"),
+        ("against the first row", "times as fast"),
+    ]);
+    for (index, (row, requested)) in rows.iter().zip(&config.precisions).enumerate() {
+        let against = if index == 0 { None } else { Some(row.speed_up_over(&rows[0])?) };
+        table = table.row((*requested, &row.label, milliseconds(row.runs.latency_s), against));
+    }
+    Ok(table.note(format!("{} | {}", machine(config), intervals_of(rows.first().map(|row| &row.runs)))))
 }
 
-/// The same generation on several engines.
-pub fn engines_table(engines: &[Loaded], timings: &[Timing], bandwidth: &Bandwidth) -> Table {
+/// What a sweep ran on.
+pub(super) fn machine(config: &SweepConfig) -> String {
+    let engine = Engine::for_device(config.device);
+    format!("{engine} | {} | {} threads | {BUILD} build", config.device, threads())
+}
+
+/// The same generation on several engines, timed with [`bandwidth`](quantlab::measure::TimingOptions::bandwidth).
+///
+/// # Errors
+/// The engines did not take turns.
+pub fn engines_table(engines: &[Loaded], timings: &[Timing]) -> Result<Table> {
     let rows = || engines.iter().zip(timings);
-    let reached = |(loaded, timing): (&Loaded, &Timing)| {
-        let info = loaded.model.info();
-        let limit = DecodeLimit::on(info.device, info.bytes_per_token, bandwidth)?;
-        Some(100.0 * limit.fraction(timing.decode_tokens_per_s.median))
-    };
+    let against = timings.iter().map(|timing| timings[0].runs.ratio_to(&timing.runs)).collect::<Result<Vec<_>>>()?;
     let table = Table::new("The same model on each engine")
         .column("engine", "", rows().map(|(loaded, _)| loaded.model.info().engine.name()))
         .column("device", "", rows().map(|(loaded, _)| loaded.model.info().device.to_string()))
         .column("used", "", rows().map(|(loaded, _)| &loaded.dtype_label))
-        .column("prefill (TTFT)", "ms", rows().map(|(_, timing)| timing.ttft_ms))
-        .column("decode", "tokens/s", rows().map(|(_, timing)| timing.decode_tokens_per_s))
-        .column("of memory's limit", "%", rows().map(reached));
-    let Some(timing) = timings.first() else { return table };
-    table.decimals("of memory's limit", 0).note(format!(
-        "{} | {} threads | {BUILD} build | prompt of {} tokens, {} new | {} | {bandwidth}",
+        .column("read per token", "MB", rows().map(|(loaded, _)| loaded.model.info().bytes_per_token as f64 / 1e6))
+        .column("prefill (TTFT)", "ms", timings.iter().map(|timing| timing.ttft_ms))
+        .column("decode", "tokens/s", timings.iter().map(|timing| timing.decode_tokens_per_s))
+        .column("of memory's limit", "%", timings.iter().map(|timing| Some(Estimate::from(timing.of_limit?) * 100.0)))
+        .column(
+            "against the first row",
+            "times as fast",
+            against.into_iter().enumerate().map(|(i, x)| (i > 0).then_some(x)),
+        );
+    let Some(timing) = timings.first() else { return Ok(table) };
+    Ok(table.decimals("of memory's limit", 0).note(format!(
+        "{} | {} threads | {BUILD} build | prompt of {} tokens, {} new | {}",
         timing.run.model,
         threads(),
         timing.prompt_tokens,
         timing.token_ms.len(),
         intervals_of(Some(&timing.runs)),
-    ))
-}
-
-/// Two measurements of the same thing at two times: a drift that the interval of neither one shows.
-pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
-    let summary = Summary::new("The same measurement at two times");
-    let (Some(early), Some(late)) = (early, late) else { return summary.point("not measured yet") };
-    let (early, late) = (early.latency_s, late.latency_s);
-    let range = |seconds: Statistics| {
-        let Estimate { value, low, high } = milliseconds(seconds);
-        format!("{value:.2} ms [{low:.2}, {high:.2}]")
-    };
-    let verdict = if early.overlaps(&late) {
-        "The intervals overlap: this time, no drift can be seen"
-    } else {
-        "The intervals do not overlap, although nothing was changed: neither covers what the machine did in between"
-    };
-    summary
-        .point(format!("First {}, now {}: {:.2} times as long.", range(early), range(late), late.median / early.median))
-        .point(format!(
-            "{verdict}. Between numbers from different times, only a difference far beyond both intervals would be a \
-             finding."
-        ))
-}
-
-/// What the lesson's experiments showed, in words made from their numbers.
-///
-/// # Errors
-/// The rows of the precision sweep did not take turns.
-pub fn latency_summary(
-    sweep: &[LengthRun],
-    phases: &[Timing],
-    cache: &[CacheRun],
-    rows: &[PrecisionRun],
-) -> Result<Summary> {
-    let mut summary = Summary::new("What this run shows");
-    if let [first, .., last] = sweep {
-        summary = summary.point(format!(
-            "From {} to {} prompt tokens, {} new tokens took about {:.1} times as long; throughput went from {:.0} to {:.0} \
-             tokens/s.",
-            first.prompt_tokens,
-            last.prompt_tokens,
-            new_tokens_of(&first.runs),
-            last.runs.latency_s.median / first.runs.latency_s.median,
-            first.runs.tokens_per_s.median,
-            last.runs.tokens_per_s.median,
-        ));
-    }
-    for timing in phases {
-        summary = summary.point(format!(
-            "After a prompt of {} tokens, prefill took {:.0}% of the time of {} new tokens.",
-            timing.prompt_tokens,
-            0.1 * timing.ttft_ms.median / timing.runs.latency_s.median, // ms to s, in percent
-            timing.token_ms.len(),
-        ));
-    }
-    if let Some(CacheRun { prompt_tokens, with_cache, without_cache }) = cache.last() {
-        summary = summary.point(format!(
-            "After a prompt of {prompt_tokens} tokens, generating without the cache took {:.1} times as long, where {:.1} \
-             times as many tokens were computed.",
-            without_cache.ratio_to(with_cache)?.median,
-            tokens_saved(*prompt_tokens, new_tokens_of(with_cache)),
-        ));
-    }
-    if let [base, others @ ..] = rows {
-        for row in others {
-            let ratio = row.speed_up_over(base)?;
-            let verdict = match (ratio.low > 1.0, ratio.high < 1.0) {
-                (true, _) => "faster",
-                (_, true) => "slower",
-                _ => "not told apart, since the interval contains 1",
-            };
-            summary = summary.point(format!(
-                "{} against {}, reading {:.2} times the bytes: {ratio:.2} times the throughput ({verdict}).",
-                row.label,
-                base.label,
-                row.bytes_per_token as f64 / base.bytes_per_token as f64,
-            ));
-        }
-    }
-    if sweep.is_empty() && rows.is_empty() { Ok(summary.point("not measured yet")) } else { Ok(summary) }
+    )))
 }

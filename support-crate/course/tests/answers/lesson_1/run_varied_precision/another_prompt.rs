@@ -2,6 +2,7 @@
 // wrong: but a row was timed on another one
 fn run_varied_precision(
     clock: &dyn Clock,
+    memory: &dyn Fn() -> f64,
     hub: &dyn ModelHub,
     model_id: &str,
     prompt: &str,
@@ -11,7 +12,7 @@ fn run_varied_precision(
     for &requested in &config.precisions {
         let loaded = load_model_and_tokenizer(hub, &[model_id], requested, config.device)?;
         let runs = repeat(config.repeats, || time_generate(clock, &loaded, &prompt.repeat(1 + requested.len() % 2), config.max_new_tokens, config.use_cache))?;
-        rows.push(PrecisionRun { label: loaded.dtype_label.clone(), bytes_per_token: loaded.model.info().bytes_per_token, runs });
+        rows.push(PrecisionRun { label: loaded.dtype_label.clone(), bytes_per_token: loaded.model.info().bytes_per_token, runs, gb_per_s: (0..config.repeats).map(|_| memory()).collect() });
     }
     Ok(rows)
 }

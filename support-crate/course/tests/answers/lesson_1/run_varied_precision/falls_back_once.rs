@@ -2,6 +2,7 @@
 // wrong: 3 precisions were asked for, but 2 came back
 fn run_varied_precision(
     clock: &dyn Clock,
+    memory: &dyn Fn() -> f64,
     hub: &dyn ModelHub,
     model_id: &str,
     prompt: &str,
@@ -16,7 +17,9 @@ fn run_varied_precision(
         models.push(loaded);
     }
     let mut runs: Vec<Vec<Metrics>> = models.iter().map(|_| Vec::new()).collect();
+    let mut gb_per_s: Vec<f64> = Vec::new();
     for _ in 0..config.repeats {
+        gb_per_s.push(memory());
         for (loaded, runs) in models.iter().zip(&mut runs) {
             runs.push(time_generate(clock, loaded, prompt, config.max_new_tokens, config.use_cache)?);
         }
@@ -24,6 +27,6 @@ fn run_varied_precision(
     models
         .iter()
         .zip(runs)
-        .map(|(loaded, runs)| Ok(PrecisionRun { label: loaded.dtype_label.clone(), bytes_per_token: loaded.model.info().bytes_per_token, runs: Runs::of(runs)? }))
+        .map(|(loaded, runs)| Ok(PrecisionRun { label: loaded.dtype_label.clone(), bytes_per_token: loaded.model.info().bytes_per_token, runs: Runs::of(runs)?, gb_per_s: gb_per_s.clone() }))
         .collect()
 }

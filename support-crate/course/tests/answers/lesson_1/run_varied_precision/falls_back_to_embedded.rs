@@ -2,6 +2,7 @@
 // wrong: there is no such model
 fn run_varied_precision(
     clock: &dyn Clock,
+    memory: &dyn Fn() -> f64,
     hub: &dyn ModelHub,
     model_id: &str,
     prompt: &str,
@@ -14,7 +15,9 @@ fn run_varied_precision(
         .map(|precision| load_model_and_tokenizer(hub, &candidates, precision, config.device))
         .collect::<Result<_>>()?;
     let mut runs: Vec<Vec<Metrics>> = vec![Vec::new(); models.len()];
+    let mut gb_per_s: Vec<f64> = Vec::new();
     for _ in 0..config.repeats {
+        gb_per_s.push(memory());
         for (loaded, runs) in models.iter().zip(&mut runs) {
             runs.push(time_generate(clock, loaded, prompt, config.max_new_tokens, config.use_cache)?);
         }
@@ -27,6 +30,7 @@ fn run_varied_precision(
                 label: loaded.dtype_label.clone(),
                 bytes_per_token: loaded.model.info().bytes_per_token,
                 runs: Runs::of(runs)?,
+                gb_per_s: gb_per_s.clone(),
             })
         })
         .collect()

@@ -2,6 +2,7 @@
 // wrong: was timed on a model in float32 on cpu, not in bfloat16 on cpu
 fn run_varied_precision(
     clock: &dyn Clock,
+    memory: &dyn Fn() -> f64,
     hub: &dyn ModelHub,
     model_id: &str,
     prompt: &str,
@@ -14,7 +15,9 @@ fn run_varied_precision(
     }
     let first = &models[0];
     let mut runs = vec![Vec::new(); models.len()];
+    let mut gb_per_s: Vec<f64> = Vec::new();
     for _ in 0..repeats {
+        gb_per_s.push(memory());
         for (loaded, runs) in models.iter().zip(&mut runs) {
             runs.push(time_generate(clock, first, prompt, max_new_tokens, use_cache)?);
         }
@@ -25,6 +28,7 @@ fn run_varied_precision(
             label: loaded.dtype_label.clone(),
             bytes_per_token: loaded.model.info().bytes_per_token,
             runs: Runs::of(runs)?,
+            gb_per_s: gb_per_s.clone(),
         });
     }
     Ok(rows)

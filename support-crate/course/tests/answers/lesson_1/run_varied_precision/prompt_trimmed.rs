@@ -2,6 +2,7 @@
 // wrong: was timed on another one
 fn run_varied_precision(
     clock: &dyn Clock,
+    memory: &dyn Fn() -> f64,
     hub: &dyn ModelHub,
     model_id: &str,
     prompt: &str,
@@ -13,7 +14,9 @@ fn run_varied_precision(
         models.push(load_model_and_tokenizer(hub, &[model_id], requested, device)?);
     }
     let mut runs = vec![Vec::new(); models.len()];
+    let mut gb_per_s: Vec<f64> = Vec::new();
     for _ in 0..repeats {
+        gb_per_s.push(memory());
         for (loaded, runs) in models.iter().zip(&mut runs) {
             runs.push(time_generate(clock, loaded, prompt.trim(), max_new_tokens, use_cache)?);
         }
@@ -24,6 +27,7 @@ fn run_varied_precision(
             label: loaded.dtype_label.clone(),
             bytes_per_token: loaded.model.info().bytes_per_token,
             runs: Runs::of(runs)?,
+            gb_per_s: gb_per_s.clone(),
         });
     }
     Ok(rows)

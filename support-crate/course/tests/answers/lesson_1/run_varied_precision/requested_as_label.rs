@@ -2,6 +2,7 @@
 // wrong: but the label is
 fn run_varied_precision(
     clock: &dyn Clock,
+    memory: &dyn Fn() -> f64,
     hub: &dyn ModelHub,
     model_id: &str,
     prompt: &str,
@@ -11,7 +12,7 @@ fn run_varied_precision(
     for &requested in &config.precisions {
         let loaded = load_model_and_tokenizer(hub, &[model_id], requested, config.device)?;
         let runs = repeat(config.repeats, || time_generate(clock, &loaded, prompt, config.max_new_tokens, config.use_cache))?;
-        rows.push(PrecisionRun { label: requested.to_owned(), bytes_per_token: loaded.model.info().bytes_per_token, runs });
+        rows.push(PrecisionRun { label: requested.to_owned(), bytes_per_token: loaded.model.info().bytes_per_token, runs, gb_per_s: (0..config.repeats).map(|_| memory()).collect() });
     }
     Ok(rows)
 }

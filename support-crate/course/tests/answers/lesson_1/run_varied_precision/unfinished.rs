@@ -2,6 +2,7 @@
 // not yet
 fn run_varied_precision(
     clock: &dyn Clock,
+    memory: &dyn Fn() -> f64,
     hub: &dyn ModelHub,
     model_id: &str,
     prompt: &str,

@@ -1,0 +1,170 @@
+//! `run_with_and_without_cache`: the same work with and without the KV cache; and `tokens_computed`, what counting says.
+
+use quantlab::error::Result;
+use quantlab::measure::Clock;
+use quantlab::model::Loaded;
+
+use super::evidence::{COSTS, evidence_of, in_turn};
+use super::lengths::{config, in_tokens, long_enough, own_prompt};
+use super::{CacheRun, SweepConfig};
+use crate::evidence::{Evidence, Source};
+use crate::failures::{must_fail, passes_failures_on, taken_for_success};
+use crate::figure::{Figure, all_right};
+use crate::probe::Machine;
+use crate::tables::tokens_computed;
+use crate::{Complaint, Point, Score, Verdict, ask};
+
+const COUNT_HINTS: [&str; 3] = [
+    "The first new token comes out of the pass over the prompt. How many passes are left, and what does each of them compute?",
+    "With the cache, each of the other m - 1 passes computes one token. Without it, the passes compute n, n + 1, ..., \
+     n + m - 1 tokens.",
+    "`(n + m - 1, m * n + m * (m - 1) / 2)`",
+];
+
+/// Checks `tokens_computed(n, m)`.
+pub fn check_tokens_computed(yours: impl Fn(usize, usize) -> (usize, usize)) -> Score {
+    const CASES: [(usize, usize); 7] = [(5, 3), (1, 1), (448, 24), (7, 1), (1, 60), (16, 2), (100, 100)];
+    let counts: Result<Vec<_>, Complaint> =
+        CASES.into_iter().map(|(n, m)| Ok((n, m, ask(|| Ok(yours(n, m)))?))).collect();
+    let figure =
+        |n: usize, m: usize, how: &str, got: usize, expected: usize, mistakes: [(usize, &'static str); 4]| Figure {
+            what: format!("the number of tokens computed {how} the cache for n = {n} and m = {m}"),
+            got: got as f64,
+            expected: expected as f64,
+            mistakes: mistakes.map(|(value, why)| (value as f64, why)).to_vec(),
+        };
+    let exact = |a: f64, b: f64| (a - b).abs() < 0.5;
+    Score::new("tokens_computed", COUNT_HINTS)
+        .about(&counts, "with the cache, each token is computed once", |counts| {
+            let figures = counts.iter().map(|&(n, m, (with, _))| {
+                let mistakes = [
+                    (n + m, "the last new token comes out and is not read again"),
+                    (m, "the prompt is computed too"),
+                    (n * m, "with the cache, the prompt is computed once only"),
+                    (tokens_computed(n, m).1, "that is without the cache; the pair is (with, without)"),
+                ];
+                figure(n, m, "with", with, tokens_computed(n, m).0, mistakes)
+            });
+            all_right(&figures.collect::<Vec<_>>(), exact)
+        })
+        .about(&counts, "without it, every pass computes the whole sequence again", |counts| {
+            let figures = counts.iter().map(|&(n, m, (_, without))| {
+                let mistakes = [
+                    (m * n, "the sequence grows by a token with every pass"),
+                    (m * n + m * (m + 1) / 2, "the first pass computes n tokens, not n + 1"),
+                    (m * (n + m), "the sequence grows from pass to pass, and has not its full length from the start"),
+                    (
+                        m * n + m * m.saturating_sub(1),
+                        "the passes add 0, 1, ... m - 1 tokens, in the mean half of m - 1",
+                    ),
+                ];
+                figure(n, m, "without", without, tokens_computed(n, m).1, mistakes)
+            });
+            all_right(&figures.collect::<Vec<_>>(), exact)
+        })
+}
+
+const HINTS: [&str; 3] = [
+    "What is the only difference between the two runs that are to be compared, and what could come between them if all runs \
+     with the cache were made first?",
+    "For each length, build one prompt with `prompt_of_tokens` and keep two lists of runs; a loop over the rounds times one \
+     run with `use_cache: true` and one with `false`.",
+    "`for _ in 0..config.repeats { with_cache.push(time_generate(clock, loaded, &prompt.text, config.max_new_tokens, \
+     true)?); without_cache.push(time_generate(.., false)?); }`, then `rows.push(CacheRun { prompt_tokens: prompt.tokens, \
+     with_cache: Runs::of(with_cache)?, without_cache: Runs::of(without_cache)? });`",
+];
+
+type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<CacheRun>> + 'a;
+
+/// Checks `run_with_and_without_cache(clock, loaded, config)`.
+pub fn check_run_with_and_without_cache(
+    yours: impl Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<CacheRun>>,
+) -> Score {
+    // Not sorted, a repeated length, one of two tokens, a single run; and `use_cache`, which says nothing here, both ways.
+    let configs = [
+        config(&[47, 8, 90], 5, true, 3),
+        config(&[2, 130, 2], 2, false, 6),
+        config(&[33], 9, true, 1),
+        config(&[200, 100], 3, false, 2),
+    ];
+    let trials = configs.into_iter().map(|config| Trial::run(&yours, config)).collect::<Result<Vec<_>, _>>();
+    let points: [Point<Trial>; 7] = [
+        ("a row for each target length, in order, each long enough", |trial| {
+            long_enough(&trial.config.prompt_lengths, &trial.lengths())
+        }),
+        ("lengths are counted in tokens", |trial| {
+            in_tokens(&trial.config.prompt_lengths, &trial.lengths(), trial.evidence.sources()?)
+        }),
+        ("the same number of new tokens in every run", |trial| {
+            trial.evidence.same_new_tokens(trial.config.max_new_tokens)
+        }),
+        ("every row has as many runs of each kind as requested, each timed by itself", |trial| {
+            trial.evidence.repeated(trial.config.repeats)
+        }),
+        ("every row has the times of its own prompt", |trial| {
+            own_prompt(&trial.config.prompt_lengths, &trial.lengths(), &trial.both()?)
+        }),
+        ("runs with the cache in `with_cache`, those without in `without_cache`", Trial::own_setting),
+        ("with and without take turns", |trial| trial.evidence.sources()?.chunks(2).try_for_each(in_turn)),
+    ];
+    Score::new("run_with_and_without_cache", HINTS).each(&trials, &points).about(
+        &trials,
+        "passes on errors from a run",
+        |trials| passes_errors_on(&yours, &trials[0]),
+    )
+}
+
+/// One call of the answer, and what happened on the machine meanwhile.
+struct Trial {
+    config: SweepConfig,
+    rows: Vec<CacheRun>,
+    /// With and without the cache by turns: two rows for each of the answer's.
+    evidence: Evidence,
+}
+
+impl Trial {
+    fn run(yours: &Answer<'_>, config: SweepConfig) -> Result<Self, Complaint> {
+        let machine = Machine::new(COSTS);
+        let rows = call(&machine, yours, &config)?;
+        Complaint::unless(!rows.is_empty(), || "no rows came back")?;
+        let evidence = evidence_of(&machine, rows.iter().flat_map(|row| [&row.with_cache, &row.without_cache]));
+        Ok(Self { config, rows, evidence })
+    }
+
+    fn lengths(&self) -> Vec<usize> {
+        self.rows.iter().map(|row| row.prompt_tokens).collect()
+    }
+
+    /// The runs of each row, of both kinds.
+    fn both(&self) -> Result<Vec<Vec<Source>>, Complaint> {
+        Ok(self.evidence.sources()?.chunks(2).map(<[_]>::concat).collect())
+    }
+
+    fn own_setting(&self) -> Verdict {
+        // A single new token takes no step that could use the cache.
+        let settings = [("with_cache", true), ("without_cache", false)].into_iter().cycle();
+        self.evidence.sources()?.iter().zip(settings).try_for_each(|(of_row, (name, cached))| {
+            Complaint::unless(of_row.iter().all(|source| source.use_cache == cached), || {
+                let how = if cached { "without" } else { "with" };
+                format!("`{name}` has a run that was made {how} the cache")
+            })
+        })
+    }
+}
+
+fn call(machine: &Machine, yours: &Answer<'_>, config: &SweepConfig) -> Result<Vec<CacheRun>, Complaint> {
+    let loaded = machine.loaded(|model| model)?;
+    ask(|| yours(&machine.clock(), &loaded, config))
+}
+
+fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
+    let answer = |machine: &Machine| call(machine, yours, &trial.config);
+    passes_failures_on(COSTS, trial.evidence.some_calls.iter().copied(), answer, |_| {
+        taken_for_success("the model failed in one of the runs", true, "rows")
+    })?;
+    let fails = |failure: &str, config: &SweepConfig| {
+        must_fail(call(&Machine::new(COSTS), yours, config), |_| taken_for_success(failure, false, "rows"))
+    };
+    fails("no runs were asked for, so there is nothing to report", &config(&[17, 70], 3, false, 0))?;
+    fails("a prompt of 4000 tokens does not fit into the model's context", &config(&[17, 4000, 70], 3, true, 2))
+}

@@ -1,0 +1,168 @@
+//! What the lesson's experiments showed, in words made from their numbers.
+
+use quantlab::error::Result;
+use quantlab::measure::{Runs, Statistics, Timing};
+use quantlab::report::{Estimate, Summary};
+
+use super::{CacheRun, LengthRun, PrecisionRun};
+use crate::tables::{milliseconds, new_tokens_of, tokens_saved};
+
+/// What a paired ratio of speeds says.
+fn verdict(ratio: Statistics) -> &'static str {
+    match (ratio.low > 1.0, ratio.high < 1.0) {
+        (true, _) => "faster",
+        (_, true) => "slower",
+        _ => "not told apart, since the interval holds 1",
+    }
+}
+
+/// Neighbours in a sweep of which the longer prompt did not take longer by the paired ratio.
+pub(super) fn not_told_apart(rows: &[LengthRun]) -> Vec<String> {
+    let longer = |pair: &[LengthRun]| pair[1].runs.ratio_to(&pair[0].runs).is_ok_and(|ratio| ratio.low > 1.0);
+    let name = |pair: &[LengthRun]| format!("{} and {}", pair[0].prompt_tokens, pair[1].prompt_tokens);
+    rows.windows(2).filter(|pair| !longer(pair)).map(name).collect()
+}
+
+/// Two measurements of the same thing at two times.
+///
+/// They did not take turns, so nothing pairs them: their ratio lies, with the confidence of both intervals together,
+/// between the extremes that these allow.
+pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
+    let summary = Summary::new("The same measurement at two times");
+    let (Some(early), Some(late)) = (early, late) else { return summary.point("not measured yet") };
+    let (early, late) = (early.latency_s, late.latency_s);
+    let range = |seconds: Statistics| {
+        let Estimate { value, low, high } = milliseconds(seconds);
+        format!("{value:.1} ms [{low:.1}, {high:.1}]")
+    };
+    let (ratio, low, high) = (late.median / early.median, late.low / early.high, late.high / early.low);
+    let drift = match (low > 1.0, high < 1.0) {
+        (true, _) => "The machine became slower, although nothing was changed",
+        (_, true) => "The machine became faster, although nothing was changed",
+        _ => {
+            "The range holds 1: whether the machine drifted, these runs do not say; a drift within the range they do not \
+              exclude"
+        }
+    };
+    summary
+        .point(format!(
+            "First {}, now {}: {ratio:.2} times as long, and anything from {low:.2} to {high:.2} would fit both intervals.",
+            range(early),
+            range(late)
+        ))
+        .point(format!("{drift}."))
+}
+
+/// How many times as long the longest prompt of a sweep took as the shortest, round by round; NaN without a sweep.
+pub fn longest_to_shortest(sweep: &[LengthRun]) -> f64 {
+    let [first, .., last] = sweep else { return f64::NAN };
+    last.runs.ratio_to(&first.runs).map_or(f64::NAN, |ratio| ratio.median)
+}
+
+/// How many times as fast as the first row the one of a label is, round by round; NaN without such a row.
+pub fn times_as_fast(rows: &[PrecisionRun], label: &str) -> f64 {
+    let row = rows.iter().find(|row| row.label == label);
+    let ratio = row.and_then(|row| row.speed_up_over(rows.first()?).ok());
+    ratio.map_or(f64::NAN, |ratio| ratio.median)
+}
+
+/// What the lesson's experiments showed, in words made from their numbers.
+///
+/// # Errors
+/// The rows of a sweep did not take turns.
+pub fn latency_summary(
+    sweep: &[LengthRun],
+    phases: &[Timing],
+    cache: &[CacheRun],
+    decode: &[PrecisionRun],
+    prefill: &[PrecisionRun],
+) -> Result<Summary> {
+    let mut summary = Summary::new("What this run shows");
+    if let [first, .., last] = sweep {
+        summary = summary.point(format!(
+            "Prompt length: after {} tokens, {} new ones took {:.1} times as long as after {}.",
+            last.prompt_tokens,
+            new_tokens_of(&first.runs),
+            last.runs.ratio_to(&first.runs)?,
+            first.prompt_tokens,
+        ));
+        summary = summary.point(match not_told_apart(sweep) {
+            none if none.is_empty() => "Each length took longer than the one before it.".to_owned(),
+            pairs => format!("Neighbouring lengths that the runs do not tell apart: {}.", pairs.join("; ")),
+        });
+    }
+    for timing in phases {
+        summary = summary.point(format!(
+            "After a prompt of {} tokens, prefill took {:.0}% of the time of {} new tokens, and a decode step {:.2} ms.",
+            timing.prompt_tokens,
+            0.1 * timing.ttft_ms.median / timing.runs.latency_s.median, // ms to s, in percent
+            timing.token_ms.len(),
+            1e3 / timing.decode_tokens_per_s.median,
+        ));
+    }
+    if let Some(CacheRun { prompt_tokens, with_cache, without_cache }) = cache.last() {
+        summary = summary.point(format!(
+            "KV cache: after {prompt_tokens} tokens, generating without it took {:.1} times as long, where {:.1} times as \
+             many tokens were computed.",
+            without_cache.ratio_to(with_cache)?,
+            tokens_saved(*prompt_tokens, new_tokens_of(with_cache)),
+        ));
+    }
+    for (phase, rows) in [("decode", decode), ("prefill", prefill)] {
+        let Some((base, others)) = rows.split_first() else { continue };
+        for row in others {
+            let ratio = row.speed_up_over(base)?;
+            summary = summary.point(format!(
+                "{} against {}, {:.2} times the bytes: {phase} {ratio:.2} times as fast ({}).",
+                row.label,
+                base.label,
+                row.bytes_per_token as f64 / base.bytes_per_token as f64,
+                verdict(ratio),
+            ));
+        }
+    }
+    if sweep.is_empty() && decode.is_empty() { Ok(summary.point("not measured yet")) } else { Ok(summary) }
+}
+
+#[cfg(test)]
+mod tests {
+    use quantlab::measure::Metrics;
+
+    use super::*;
+
+    fn runs(seconds: &[f64]) -> Runs {
+        Runs::of(seconds.iter().map(|seconds| Metrics::of(10, *seconds)).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_drift_is_found_where_no_ratio_of_both_intervals_is_one() {
+        let summary = |late: f64| drift_summary(Some(&runs(&[1.0, 1.1])), Some(&runs(&[late, 1.1 * late]))).to_string();
+        assert!(summary(1.05).contains("The range holds 1") && summary(1.2).contains("became slower"));
+        assert!(summary(0.8).contains("became faster"), "{}", summary(0.8));
+        assert!(drift_summary(None, Some(&runs(&[1.0]))).to_string().contains("not measured yet"));
+    }
+
+    #[test]
+    fn neighbours_are_told_apart_by_the_paired_ratio() {
+        let row = |prompt_tokens, seconds: &[f64]| LengthRun { prompt_tokens, runs: runs(seconds) };
+        // The intervals overlap, but the second took longer in each round; the third did not.
+        let rows = [row(16, &[1.0, 2.0]), row(64, &[1.1, 2.2]), row(128, &[1.0, 2.3])];
+        assert_eq!(not_told_apart(&rows), ["64 and 128"]);
+        assert!((longest_to_shortest(&rows) - 1.075).abs() < 1e-12 && longest_to_shortest(&[]).is_nan());
+    }
+
+    #[test]
+    fn a_row_is_found_by_its_label_and_paired_with_the_first() {
+        let row = |label: &str, seconds: &[f64]| PrecisionRun {
+            label: label.to_owned(),
+            bytes_per_token: 4,
+            runs: runs(seconds),
+            gb_per_s: vec![30.0; seconds.len()],
+        };
+        let rows = [row("float32", &[1.0, 3.0]), row("bfloat16", &[0.5, 1.5])];
+        assert!((times_as_fast(&rows, "bfloat16") - 2.0).abs() < 1e-12 && times_as_fast(&rows, "int8").is_nan());
+        let summary = latency_summary(&[], &[], &[], &rows, &rows).unwrap().to_string();
+        assert!(summary.contains("decode 2.00 [2.00, 2.00] times as fast (faster)"), "{summary}");
+        assert_eq!(verdict(Statistics::of(&[0.9, 1.1]).unwrap()), "not told apart, since the interval holds 1");
+    }
+}

@@ -1,0 +1,5 @@
+// Each pass is one token longer.
+// wrong: the first pass computes n tokens
+fn tokens_computed(n: usize, m: usize) -> (usize, usize) {
+    (n + m - 1, m * n + m * (m + 1) / 2)
+}

@@ -1,0 +1,5 @@
+// As in the notebook.
+// right
+fn tokens_computed(n: usize, m: usize) -> (usize, usize) {
+    (n + m - 1, m * n + m * (m - 1) / 2)
+}
