@@ -74,8 +74,7 @@ pub fn latency_summary(
     sweep: &[LengthRun],
     phases: &[Timing],
     cache: &[CacheRun],
-    decode: &[PrecisionRun],
-    prefill: &[PrecisionRun],
+    precisions: &[(String, &Vec<PrecisionRun>)],
 ) -> Result<Summary> {
     let mut summary = Summary::new("What this run shows");
     if let [first, .., last] = sweep {
@@ -91,13 +90,20 @@ pub fn latency_summary(
             pairs => format!("Neighbouring lengths that the runs do not tell apart: {}.", pairs.join("; ")),
         });
     }
+    if let [long, short] = phases {
+        summary = summary.point(format!(
+            "A decode step after {} tokens took {:.2} times as long as one after {}.",
+            long.prompt_tokens,
+            short.times_as_fast_as(long)?,
+            short.prompt_tokens,
+        ));
+    }
     for timing in phases {
         summary = summary.point(format!(
-            "After a prompt of {} tokens, prefill took {:.0}% of the time of {} new tokens, and a decode step {:.2} ms.",
+            "After a prompt of {} tokens, prefill took {:.0}% of the time of {} new tokens.",
             timing.prompt_tokens,
             0.1 * timing.ttft_ms.median / timing.runs.latency_s.median, // ms to s, in percent
             timing.token_ms.len(),
-            1e3 / timing.decode_tokens_per_s.median,
         ));
     }
     if let Some(CacheRun { prompt_tokens, with_cache, without_cache }) = cache.last() {
@@ -108,12 +114,12 @@ pub fn latency_summary(
             tokens_saved(*prompt_tokens, new_tokens_of(with_cache)),
         ));
     }
-    for (phase, rows) in [("decode", decode), ("prefill", prefill)] {
+    for (what, rows) in precisions {
         let Some((base, others)) = rows.split_first() else { continue };
         for row in others {
             let ratio = row.speed_up_over(base)?;
             summary = summary.point(format!(
-                "{} against {}, {:.2} times the bytes: {phase} {ratio:.2} times as fast ({}).",
+                "{what}: {} against {}, {:.2} times the bytes: {ratio:.2} times as fast ({}).",
                 row.label,
                 base.label,
                 row.bytes_per_token as f64 / base.bytes_per_token as f64,
@@ -121,7 +127,11 @@ pub fn latency_summary(
             ));
         }
     }
-    if sweep.is_empty() && decode.is_empty() { Ok(summary.point("not measured yet")) } else { Ok(summary) }
+    if sweep.is_empty() && precisions.iter().all(|(_, rows)| rows.is_empty()) {
+        Ok(summary.point("not measured yet"))
+    } else {
+        Ok(summary)
+    }
 }
 
 #[cfg(test)]
@@ -161,8 +171,13 @@ mod tests {
         };
         let rows = [row("float32", &[1.0, 3.0]), row("bfloat16", &[0.5, 1.5])];
         assert!((times_as_fast(&rows, "bfloat16") - 2.0).abs() < 1e-12 && times_as_fast(&rows, "int8").is_nan());
-        let summary = latency_summary(&[], &[], &[], &rows, &rows).unwrap().to_string();
-        assert!(summary.contains("decode 2.00 [2.00, 2.00] times as fast (faster)"), "{summary}");
+        let summary = latency_summary(&[], &[], &[], &[("decode".to_owned(), &rows)]).unwrap().to_string();
+        assert!(
+            summary.contains(
+                "decode: bfloat16 against float32, 1.00 times the bytes: 2.00 [2.00, 2.00] times as fast (faster)"
+            ),
+            "{summary}"
+        );
         assert_eq!(verdict(Statistics::of(&[0.9, 1.1]).unwrap()), "not told apart, since the interval holds 1");
     }
 }

@@ -153,7 +153,7 @@ pub(super) fn machine(config: &SweepConfig) -> String {
 /// The engines did not take turns.
 pub fn engines_table(engines: &[Loaded], timings: &[Timing]) -> Result<Table> {
     let rows = || engines.iter().zip(timings);
-    let against = timings.iter().map(|timing| timings[0].runs.ratio_to(&timing.runs)).collect::<Result<Vec<_>>>()?;
+    let against = timings.iter().map(|timing| timing.times_as_fast_as(&timings[0])).collect::<Result<Vec<_>>>()?;
     let table = Table::new("The same model on each engine")
         .column("engine", "", rows().map(|(loaded, _)| loaded.model.info().engine.name()))
         .column("device", "", rows().map(|(loaded, _)| loaded.model.info().device.to_string()))
@@ -163,7 +163,7 @@ pub fn engines_table(engines: &[Loaded], timings: &[Timing]) -> Result<Table> {
         .column("decode", "tokens/s", timings.iter().map(|timing| timing.decode_tokens_per_s))
         .column("of memory's limit", "%", timings.iter().map(|timing| Some(Estimate::from(timing.of_limit?) * 100.0)))
         .column(
-            "against the first row",
+            "decode against the first row",
             "times as fast",
             against.into_iter().enumerate().map(|(i, x)| (i > 0).then_some(x)),
         );
