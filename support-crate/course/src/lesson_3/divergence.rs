@@ -96,13 +96,13 @@ fn is_small(yours: &Yours<'_>) -> Verdict {
 }
 
 /// ln p and ln q of each token.
-fn logs(base: &[f32], other: &[f32]) -> Vec<(f64, f64)> {
+pub(super) fn logs(base: &[f32], other: &[f32]) -> Vec<(f64, f64)> {
     let shift = |row: &[f32]| row.first().map_or(0.0, |&first| nll(row, 0) + f64::from(first));
     let (of_base, of_other) = (shift(base), shift(other));
     base.iter().zip(other).map(|(&z, &w)| (f64::from(z) - of_base, f64::from(w) - of_other)).collect()
 }
 
-fn kl(logs: impl IntoIterator<Item = (f64, f64)>) -> f64 {
+pub(super) fn kl(logs: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     logs.into_iter().map(|(ln_p, ln_q)| ln_p.exp() * (ln_p - ln_q)).sum()
 }
 

@@ -345,14 +345,14 @@ impl TextLoss {
 }
 
 /// A model that says [`next_logits`].
-fn talking(model: ProbeModel) -> ProbeModel {
+pub(super) fn talking(model: ProbeModel) -> ProbeModel {
     let vocab_size = model.info().vocab_size;
     model.saying(move |id, t| next_logits(id, t, vocab_size))
 }
 
 /// What the probe says after a token at a position. Later positions make it surer, up to a point, and more often wrong:
 /// long texts have a higher loss.
-fn next_logits(id: u32, position: usize, vocab_size: usize) -> Vec<f32> {
+pub(super) fn next_logits(id: u32, position: usize, vocab_size: usize) -> Vec<f32> {
     let sureness = (0.3 * position as f32).min(12.0);
     (0..vocab_size).map(|v| sureness * ((id as usize * 31 + v * 17 + position * 7) % 101) as f32 / 100.0).collect()
 }

@@ -1,13 +1,16 @@
 //! Checks of lesson 3: perplexity.
 
+mod change;
 mod divergence;
 mod evaluation;
 mod interval;
+mod interval_check;
 mod likelihood;
 mod padding;
 mod report;
 mod sequence;
 mod texts;
+mod window;
 
 use std::iter::Sum;
 
@@ -16,14 +19,17 @@ use serde::Serialize;
 /// What all lessons have.
 #[doc(no_inline)]
 pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
+pub use change::check_compare_texts;
 pub use divergence::check_kl_divergence;
 pub use evaluation::check_evaluate;
 pub use interval::student_t_95;
+pub use interval_check::check_mean_with_interval;
 pub use likelihood::check_log_softmax_at;
 pub use padding::check_pad_batch;
 pub use report::{quality_in_words, speed_against_first};
 pub use sequence::check_sequence_loss;
 pub use texts::kinds_of_text;
+pub use window::check_loss_in_windows;
 
 /// Texts of different lengths as a rectangle. Both fields have a row for each text, all of the same length.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,6 +61,19 @@ impl<'a> Sum<&'a LossSum> for LossSum {
     fn sum<I: Iterator<Item = &'a Self>>(sums: I) -> Self {
         sums.fold(Self::default(), |all, sum| Self { nll: all.nll + sum.nll, tokens: all.tokens + sum.tokens })
     }
+}
+
+/// How far another model's predictions of one text are from the base model's: sums over the predicted tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct TextChange {
+    /// The other model's negative log-likelihoods less those of the base model, added up, in nats.
+    pub loss_change: f64,
+    /// KL divergences from the base model, added up, in nats.
+    pub divergence: f64,
+    /// Places where both models find the same token the most likely.
+    pub same_top: usize,
+    /// Tokens that were predicted.
+    pub tokens: usize,
 }
 
 /// How well a model predicts a set of texts.

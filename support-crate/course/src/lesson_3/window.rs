@@ -1,0 +1,173 @@
+//! `loss_in_windows`: a long text in overlapping windows, every token scored once.
+
+use rand::Rng;
+
+use quantlab::model::Loaded;
+
+use super::evaluation::{next_logits, talking};
+use super::{LossSum, is_close, nll};
+use crate::cases::random;
+use crate::failures::passes_failures_on;
+use crate::figure::{Figure, all_right};
+use crate::probe::{Costs, Event, Machine};
+use crate::{Complaint, Score, Verdict, ask};
+
+/// Tokens, window and stride: half of the window, one token, nearly all of it; texts that end with a window, in the middle
+/// of one, and before the first one does.
+const CASES: [(usize, usize, usize); 9] =
+    [(23, 8, 4), (24, 8, 4), (25, 8, 4), (30, 6, 1), (30, 9, 7), (5, 8, 4), (2, 2, 1), (8, 8, 3), (60, 16, 12)];
+
+const HINTS: [&str; 3] = [
+    "Two numbers say where you are: where the window begins, and how many tokens have been scored. Which of them moves \
+     by the stride, and which to the end of the window?",
+    "`let (mut start, mut scored) = (0, 1);`, and as long as `scored < ids.len()`: read `ids[start..end]`, score the \
+     tokens from `scored` to `end`, then go on. The logits of a window are counted from its own beginning.",
+    "`let end = ids.len().min(start + window);`, logits from `TokenBatch::single(&ids[start..end])?`, and for each `t` \
+     in `scored..end`: `sum.nll -= log_softmax_at(logits.row(0, t - 1 - start), ids[t]); sum.tokens += 1;`. Then \
+     `scored = end; start += stride;`.",
+];
+
+type Answer<'a> = dyn Fn(&Loaded, &[u32], usize, usize) -> quantlab::error::Result<LossSum> + 'a;
+
+/// Checks `loss_in_windows(loaded, ids, window, stride)`.
+pub fn check_loss_in_windows(
+    yours: impl Fn(&Loaded, &[u32], usize, usize) -> quantlab::error::Result<LossSum>,
+) -> Score {
+    let trials: Result<Vec<Trial>, Complaint> = CASES.iter().map(|&case| Trial::run(&yours, case)).collect();
+    Score::new("loss_in_windows", HINTS)
+        .about(&trials, "every token but the first is scored once", |trials| {
+            trials.iter().try_for_each(Trial::scores_each_once)
+        })
+        .about(&trials, "each is guessed from its own window, and the losses are added up", |trials| {
+            all_right(&trials.iter().map(Trial::nll).collect::<Vec<_>>(), is_close)
+        })
+        .about(&trials, "no window is longer than asked for, and none is read that scores nothing", |trials| {
+            trials.iter().try_for_each(Trial::reads_windows)
+        })
+        .about(&trials, "a text of one token has nothing to predict", |_| {
+            [0, 1].into_iter().try_for_each(|tokens| match Trial::run(&yours, (tokens, 8, 4))?.got {
+                LossSum { nll: 0.0, tokens: 0 } => Ok(()),
+                LossSum { nll, tokens: got } => {
+                    wrong!("a text of {tokens} tokens has nothing to predict; got {nll:.4} over {got} tokens")
+                }
+            })
+        })
+        .about(&trials, "an error of the model is passed on", |trials| {
+            let calls = 0..trials[0].passes;
+            let answer = |machine: &Machine| ask(|| yours(&machine.loaded(talking)?, &ids(CASES[0].0), 8, 4));
+            passes_failures_on(Costs::default(), calls, answer, |LossSum { tokens, .. }| {
+                format!("the model failed on a window, and you return a loss over {tokens} tokens: let `?` pass it on")
+            })
+        })
+}
+
+fn ids(tokens: usize) -> Vec<u32> {
+    let mut rng = random(57);
+    (0..tokens).map(|_| rng.random_range(0..4000)).collect()
+}
+
+/// One call of the answer, and what the model read meanwhile.
+struct Trial {
+    case: (usize, usize, usize),
+    vocab_size: usize,
+    got: LossSum,
+    passes: usize,
+    longest: usize,
+    read: usize,
+}
+
+impl Trial {
+    fn run(yours: &Answer<'_>, case: (usize, usize, usize)) -> Result<Self, Complaint> {
+        let machine = Machine::new(Costs::default());
+        let loaded = machine.loaded(talking)?;
+        let (tokens, window, stride) = case;
+        let got = ask(|| yours(&loaded, &ids(tokens), window, stride))?;
+        let (mut passes, mut longest, mut read) = (0, 0, 0);
+        for event in machine.forwards() {
+            let Event::Forward { batch, seq_len, padding, .. } = event else { continue };
+            passes += 1;
+            longest = longest.max(seq_len);
+            read += batch * seq_len - padding;
+        }
+        Ok(Self { case, vocab_size: loaded.model.info().vocab_size, got, passes, longest, read })
+    }
+
+    fn what(&self) -> String {
+        let (tokens, window, stride) = self.case;
+        format!("{tokens} tokens in windows of {window} with a stride of {stride}")
+    }
+
+    fn scores_each_once(&self) -> Verdict {
+        let (tokens, window, stride) = self.case;
+        let (expected, got) = (tokens.saturating_sub(1), self.got.tokens);
+        let lengths = windows(tokens, window, stride).into_iter().map(|(start, _, end)| end - start);
+        let twice: usize = lengths.map(|length| length - 1).sum();
+        let why = match got {
+            _ if got == expected => return Ok(()),
+            _ if got == tokens => "the first token has nothing before it",
+            _ if got == twice => "tokens in the overlap were scored in both windows; an earlier window has scored them",
+            _ if got > expected => "some were scored more than once",
+            _ => "some were scored in no window; do the windows reach the end of the text?",
+        };
+        wrong!("{}: `tokens` is {got}, of {expected} that can be predicted: {why}", self.what())
+    }
+
+    fn nll(&self) -> Figure {
+        let (tokens, window, stride) = self.case;
+        let ids = ids(tokens);
+        // The loss of token t by the logits at position `at` of a window that begins at `start`.
+        let loss = |start: usize, at: usize, t: usize| nll(&next_logits(ids[at], at - start, self.vocab_size), ids[t]);
+        let over = |each: &dyn Fn(usize, usize) -> f64| -> f64 {
+            let scored = windows(tokens, window, stride);
+            scored
+                .into_iter()
+                .flat_map(|(start, from, end)| (from..end).map(move |t| (start, t)))
+                .map(|(s, t)| each(s, t))
+                .sum()
+        };
+        let expected = over(&|start, t| loss(start, t - 1, t));
+        Figure {
+            what: format!("`nll` of {}", self.what()),
+            got: self.got.nll,
+            expected,
+            mistakes: vec![
+                (-expected, "the sign is wrong: a loss is minus the logarithm"),
+                (expected / (tokens - 1) as f64, "this is the mean; return the sum"),
+                (over(&|_, t| loss(0, t - 1, t)), "the tokens were guessed from the whole text, not from their window"),
+                (over(&|_, t| loss(t - 1, t - 1, t)), "the tokens were guessed from one token each"),
+                (
+                    over(&|start, t| loss(start, t, t)),
+                    "the logits were compared with the token they stand at, not the next",
+                ),
+            ],
+        }
+    }
+
+    fn reads_windows(&self) -> Verdict {
+        let (tokens, window, stride) = self.case;
+        if self.longest > window {
+            return wrong!("{}: the model read {} tokens at once", self.what(), self.longest);
+        }
+        let together: usize = windows(tokens, window, stride).into_iter().map(|(start, _, end)| end - start).sum();
+        Complaint::unless(self.read <= together, || {
+            format!(
+                "{}: the windows have {together} tokens together, and the model read {}. Each begins a stride after the \
+                 one before, and the last one is the first that reaches the end of the text",
+                self.what(),
+                self.read
+            )
+        })
+    }
+}
+
+/// Where each window begins, the first token that it scores, and where it ends.
+fn windows(tokens: usize, window: usize, stride: usize) -> Vec<(usize, usize, usize)> {
+    let mut windows = Vec::new();
+    let (mut start, mut scored) = (0, 1);
+    while scored < tokens {
+        let end = tokens.min(start + window);
+        windows.push((start, scored, end));
+        (start, scored) = (start + stride, end);
+    }
+    windows
+}
