@@ -26,7 +26,7 @@ pub use interval::student_t_95;
 pub use interval_check::check_mean_with_interval;
 pub use likelihood::check_log_softmax_at;
 pub use padding::check_pad_batch;
-pub use report::{quality_in_words, speed_against_first};
+pub use report::{Quality, quality_in_words, quality_of_formats, speed_against_first, speed_in_words};
 pub use sequence::check_sequence_loss;
 pub use texts::kinds_of_text;
 pub use window::check_loss_in_windows;
@@ -74,6 +74,18 @@ pub struct TextChange {
     pub same_top: usize,
     /// Tokens that were predicted.
     pub tokens: usize,
+}
+
+impl TextChange {
+    /// The changes of the loss, to be added up over texts.
+    pub fn losses(&self) -> LossSum {
+        LossSum { nll: self.loss_change, tokens: self.tokens }
+    }
+
+    /// The divergences, which are losses too: what it costs to guess with the other model where the base model is right.
+    pub fn divergences(&self) -> LossSum {
+        LossSum { nll: self.divergence, tokens: self.tokens }
+    }
 }
 
 /// How well a model predicts a set of texts.

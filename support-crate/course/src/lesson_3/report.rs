@@ -1,84 +1,177 @@
 //! What a comparison of formats says, in words and in a table.
 
 use quantlab::error::{Error, Result};
-use quantlab::measure::{QualityComparison, RunInfo, Statistics, Timing};
+use quantlab::measure::{RunInfo, Statistics, Timing};
 use quantlab::model::Loaded;
 use quantlab::report::{Estimate, Summary, Table};
 
-/// What perplexity and KL divergence say about each format, compared with the base model, in a sentence for each. The last
-/// format is the noise that the others are held against.
-///
-/// # Errors
-/// No formats.
-pub fn quality_in_words(formats: &[(&str, QualityComparison)]) -> Result<Summary> {
+use super::{LossSum, TextChange};
+
+/// How far a format's predictions are from the base model's, over some texts. Each interval is one of 95 %, with the texts
+/// as draws.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quality {
+    /// The format's perplexity over the base model's, paired.
+    pub perplexity_ratio: Estimate,
+    /// KL divergence from the base model, in nats per token.
+    pub divergence: Estimate,
+    /// What of it is above the noise, text by text, in nats per token.
+    pub above_noise: Estimate,
+    /// In how many of the places both find the same token the most likely, 0 to 1.
+    pub same_top: f64,
+    /// Tokens that were predicted.
+    pub tokens: usize,
+}
+
+impl Quality {
+    /// The changes of a format, beside those of noise on the same texts: the base model as another engine computes it.
+    /// `interval` is the mean over all tokens with its interval over the draws.
+    ///
+    /// # Errors
+    /// Other texts; fewer than two, which have no spread.
+    pub fn of(changes: &[TextChange], noise: &[TextChange], interval: impl Fn(&[LossSum]) -> Estimate) -> Result<Self> {
+        let tokens = |changes: &[TextChange]| changes.iter().map(|change| change.tokens).collect::<Vec<_>>();
+        if changes.len() < 2 || tokens(changes) != tokens(noise) {
+            return Err(Error::input(format!(
+                "{} texts cannot be held against {} of noise",
+                changes.len(),
+                noise.len()
+            ))
+            .hint("compare both on the same texts, at least two"));
+        }
+        let of = |sum: fn(&TextChange) -> LossSum| interval(&changes.iter().map(sum).collect::<Vec<_>>());
+        let above = |(change, noise): (&TextChange, &TextChange)| LossSum {
+            nll: change.divergence - noise.divergence,
+            tokens: change.tokens,
+        };
+        let loss = of(TextChange::losses);
+        let tokens = changes.iter().map(|change| change.tokens).sum();
+        Ok(Self {
+            perplexity_ratio: Estimate::new(loss.value.exp(), loss.low.exp(), loss.high.exp()),
+            divergence: of(TextChange::divergences),
+            above_noise: interval(&changes.iter().zip(noise).map(above).collect::<Vec<_>>()),
+            same_top: changes.iter().map(|change| change.same_top).sum::<usize>() as f64 / tokens as f64,
+            tokens,
+        })
+    }
+}
+
+/// A row for each format.
+pub fn quality_of_formats(formats: &[(&str, Quality)]) -> Table {
+    let each = || formats.iter().map(|(_, quality)| quality);
+    Table::new("What differs from float32")
+        .column("format", "", formats.iter().map(|(name, _)| *name))
+        .column("perplexity ratio", "", each().map(|quality| quality.perplexity_ratio))
+        .column("KL divergence", "nats", each().map(|quality| quality.divergence))
+        .column("same top token", "%", each().map(|quality| 100.0 * quality.same_top))
+        .decimals("same top token", 2)
+        .note(format!("{} tokens; 95% intervals over texts", each().next().map_or(0, |quality| quality.tokens)))
+}
+
+/// What perplexity and KL divergence say about each format, in a sentence for each. The last format is the noise that the
+/// others are held against.
+pub fn quality_in_words(formats: &[(&str, Quality)]) -> Summary {
     let Some(((noise_name, noise), formats)) = formats.split_last() else {
-        return Err(Error::input("there is no format to report on").hint("compare at least one with the base model"));
+        return Summary::new("Which figure tells a format from float32? Nothing was measured yet");
     };
-    let figures = |quality: &QualityComparison| {
-        let [ratio, kl] = [quality.perplexity_ratio, quality.kl_divergence].map(Estimate::from);
-        (ratio, kl, 100.0 * (1.0 - quality.same_top_token.value))
-    };
-    let (noise_ratio, noise_kl, noise_tokens) = figures(noise);
     let told = |is_apart: bool| if is_apart { "told apart" } else { "not told apart" };
-    let sentence = |(name, quality): &(&str, QualityComparison)| {
-        let (ratio, kl, tokens) = figures(quality);
+    let sentence = |(name, quality): &(&str, Quality)| {
+        let Quality { perplexity_ratio: ratio, divergence, above_noise, .. } = quality;
         format!(
-            "{name}: by perplexity {}, ratio {:.5} [{:.5}, {:.5}]; by KL divergence {}, {:.1e} [{:.1e}, {:.1e}] nats. \
-             Another top token in {tokens:.2} % of places.",
-            told(ratio.high < noise_ratio.low || noise_ratio.high < ratio.low),
+            "{name}: by perplexity {}, ratio {:.5} [{:.5}, {:.5}]; by KL divergence {}, {:.1e} nats, of which \
+             [{:.1e}, {:.1e}] above noise. Another top token in {:.2} % of places.",
+            told(!(ratio.low..=ratio.high).contains(&1.0)),
             ratio.value,
             ratio.low,
             ratio.high,
-            told(noise_kl.high < kl.low),
-            kl.value,
-            kl.low,
-            kl.high
+            told(above_noise.low > 0.0),
+            divergence.value,
+            above_noise.low,
+            above_noise.high,
+            100.0 * (1.0 - quality.same_top)
         )
     };
-    let summary = formats
-        .iter()
-        .map(sentence)
-        .fold(Summary::new(format!("Further from the base model than {noise_name}, which is noise?")), Summary::point);
-    Ok(summary.point(format!(
-        "{noise_name}, which is noise: ratio {:.7} [{:.7}, {:.7}], KL divergence {:.1e} nats, another top token in \
-         {noise_tokens:.2} % of places.",
-        noise_ratio.value, noise_ratio.low, noise_ratio.high, noise_kl.value
-    )))
+    let title = "Which figure tells a format from float32?";
+    formats.iter().map(sentence).fold(Summary::new(title), Summary::point).point(format!(
+        "{noise_name}, which is noise: KL divergence {:.1e} nats, another top token in {:.2} % of places.",
+        noise.divergence.value,
+        100.0 * (1.0 - noise.same_top)
+    ))
 }
 
-/// Models that were timed in turn, each beside the first one: their times, how many times as fast each is (the median over
-/// the rounds, so that what slows a whole round down cancels), and how many times the bytes of weights alone would give.
+/// Models that were timed in turn, each beside the first one: how many times as fast each decodes (the median over the
+/// rounds, so that what slows a whole round down cancels), how many times the bytes of weights alone would give, and which
+/// part of memory's limit it reached in the same rounds.
 ///
 /// # Errors
 /// No models; models with different numbers of runs.
 pub fn speed_against_first(models: &[(&str, &Loaded, &Timing)]) -> Result<Table> {
-    let Some((_, first_model, first)) = models.first() else {
-        return Err(Error::input("there are no models").hint("give at least one with its timing"));
-    };
-    let bytes = |loaded: &Loaded| loaded.model.info().bytes_per_token as f64;
-    let runs = || models.iter().map(|(_, _, timing)| &timing.runs);
-    let times = runs().map(|runs| first.runs.ratio_to(runs)).collect::<Result<Vec<_>>>()?;
+    let [(_, first_model, first), ..] = models else { return Err(nothing()) };
+    let timings = || models.iter().map(|(_, _, timing)| timing);
+    let times = timings().map(|timing| timing.times_as_fast_as(first)).collect::<Result<Vec<_>>>()?;
+    let by_bytes = models.iter().map(|(_, loaded, _)| by_bytes(first_model, loaded));
+    let limits: Option<Vec<Statistics>> = timings().map(|timing| timing.of_limit).collect();
     let Statistics { n, confidence, .. } = first.runs.latency_s;
-    Ok(Table::new("Generating, in turn")
+    let mut table = Table::new("Generating, in turn")
         .column("format", "", models.iter().map(|(name, _, _)| *name))
-        .column("latency", "s", runs().map(|runs| runs.latency_s))
-        .column("throughput", "tokens/s", runs().map(|runs| runs.tokens_per_s))
-        .column("per token", "ms", runs().map(|runs| runs.per_token_ms))
+        .column("latency", "s", timings().map(|timing| timing.runs.latency_s))
+        .column("decode", "tokens/s", timings().map(|timing| timing.decode_tokens_per_s))
         .column("times as fast", "", times)
-        .column("by its bytes", "", models.iter().map(|(_, loaded, _)| bytes(first_model) / bytes(loaded)))
-        .decimals("by its bytes", 2)
+        .column("by its bytes", "", by_bytes)
+        .decimals("by its bytes", 2);
+    if let Some(limits) = limits {
+        table = table.column("of memory's limit", "%", limits.into_iter().map(|limit| Estimate::from(limit) * 100.0));
+    }
+    Ok(table
         .note(format!("{} tokens of prompt, {} new ones", first.prompt_tokens, first.token_ms.len()))
-        .note(RunInfo::of_all(models.iter().map(|(_, _, timing)| &timing.run)))
+        .note(RunInfo::of_all(timings().map(|timing| &timing.run)))
         .note(format!(
-            "medians of {n} runs in turn; each interval holds the median with {:.0} % confidence",
+            "medians of {n} runs in turn; each interval holds the median with {:.0} % confidence; times as fast: decode \
+             alone, paired by round",
             100.0 * confidence
         )))
+}
+
+/// Whether each model decodes faster than the first one, and how that compares with its bytes, in a sentence for each.
+///
+/// # Errors
+/// As [`speed_against_first`].
+pub fn speed_in_words(models: &[(&str, &Loaded, &Timing)]) -> Result<Summary> {
+    let [(base, first_model, first), others @ ..] = models else { return Err(nothing()) };
+    let sentence = |(name, loaded, timing): &(&str, &Loaded, &Timing)| {
+        let Statistics { median, low, high, .. } = timing.times_as_fast_as(first)?;
+        let verdict = match () {
+            () if low > 1.0 => "faster than",
+            () if high < 1.0 => "slower than",
+            () => "not told apart from",
+        };
+        let bytes = by_bytes(first_model, loaded);
+        let theory = match () {
+            () if low > bytes => "more than",
+            () if high < bytes => "less than",
+            () => "not told apart from",
+        };
+        Ok(format!(
+            "{name}: {verdict} {base}, {median:.2} [{low:.2}, {high:.2}] times as fast, {theory} the {bytes:.2} of its bytes."
+        ))
+    };
+    let sentences = others.iter().map(sentence).collect::<Result<Vec<_>>>()?;
+    Ok(sentences.into_iter().fold(Summary::new("Which format decodes faster?"), Summary::point))
+}
+
+fn by_bytes(base: &Loaded, loaded: &Loaded) -> f64 {
+    let bytes = |loaded: &Loaded| loaded.model.info().bytes_per_token as f64;
+    bytes(base) / bytes(loaded)
+}
+
+fn nothing() -> Error {
+    Error::input("there are no models").hint("give at least one with its timing")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quantlab::measure::{TimingOptions, WallClock, compare_quality, time_in_turn};
+    use quantlab::measure::{TimingOptions, WallClock, time_in_turn};
     use quantlab::model::{LoadOptions, load_model};
     use quantlab::quant::QuantizationConfig;
 
@@ -86,42 +179,54 @@ mod tests {
         load_model(&["embedded"], &LoadOptions { quantization, ..LoadOptions::default() }).unwrap()
     }
 
+    /// The mean, and the least and the most of the draws.
+    fn range(draws: &[LossSum]) -> Estimate {
+        let means = || draws.iter().map(LossSum::mean);
+        let mean = draws.iter().sum::<LossSum>().mean();
+        Estimate::new(mean, means().fold(mean, f64::min), means().fold(mean, f64::max))
+    }
+
     #[test]
-    fn a_format_is_told_apart_and_the_model_itself_is_not() {
-        let (base, nf4) = (loaded(None), loaded(Some(QuantizationConfig::nf4())));
-        let texts = ["Once upon a time there was a fox who lived in a wood.", "The capital of France is Paris."];
-        let of = |other| compare_quality(&base, other, &texts).unwrap();
-        let words = quality_in_words(&[("nf4", of(&nf4)), ("itself", of(&base))]).unwrap().to_string();
+    fn a_format_is_told_apart_from_noise_and_noise_is_not() {
+        let change =
+            |loss_change: f64, divergence: f64| TextChange { loss_change, divergence, same_top: 9, tokens: 10 };
+        let (format, noise) = ([change(-0.2, 0.4), change(0.3, 0.2)], [change(0.0, 1e-6), change(0.0, 2e-6)]);
+        let quality = Quality::of(&format, &noise, range).unwrap();
+        assert!((quality.perplexity_ratio.value - 0.005_f64.exp()).abs() < 1e-12 && quality.tokens == 20);
+        assert!((quality.divergence.value - 0.03).abs() < 1e-12 && (quality.same_top - 0.9).abs() < 1e-12);
+        let itself = Quality::of(&noise, &noise, range).unwrap();
+        let words = quality_in_words(&[("a", quality), ("b", itself), ("noise", itself)]).to_string();
         let lines: Vec<&str> = words.lines().collect();
-        assert!(lines[1].starts_with("- nf4: ") && lines[1].contains("by KL divergence told apart"), "{words}");
-        assert!(lines[2].starts_with("- itself, which is noise: ratio 1.0000000 [1.0000000, 1.0000000]"), "{words}");
-        assert!(lines[2].contains("another top token in 0.00 %"), "{words}");
-        let same = quality_in_words(&[("again", of(&base)), ("itself", of(&base))]).unwrap().to_string();
         assert!(
-            same.contains("again: by perplexity not told apart") && same.contains("KL divergence not told apart"),
-            "{same}"
+            lines[1].contains("by perplexity not told apart") && lines[1].contains("divergence told apart"),
+            "{words}"
         );
-        assert!(quality_in_words(&[]).is_err());
+        assert!(lines[2].contains("divergence not told apart"), "{words}");
+        assert!(lines[3].contains("which is noise") && lines[3].contains("10.00 %"), "{words}");
+        assert_eq!(quality_of_formats(&[("a", quality)]).rows(), 1);
+        assert!(Quality::of(&format, &noise[..1], range).is_err() && Quality::of(&[], &[], range).is_err());
+        assert!(quality_in_words(&[]).to_string().contains("Nothing"));
     }
 
     #[test]
     fn speeds_are_compared_round_by_round() {
         let (base, nf4) = (loaded(None), loaded(Some(QuantizationConfig::nf4())));
-        let options = TimingOptions { max_new_tokens: 2, repeats: 2, ..TimingOptions::default() };
+        let options = TimingOptions { max_new_tokens: 3, repeats: 2, ..TimingOptions::default() };
         let timings =
             time_in_turn(&WallClock, &[(&base, "Once upon a time"), (&nf4, "Once upon a time")], &options).unwrap();
-        let table = speed_against_first(&[("float32", &base, &timings[0]), ("nf4", &nf4, &timings[1])]).unwrap();
+        let models = [("float32", &base, &timings[0]), ("nf4", &nf4, &timings[1])];
+        let table = speed_against_first(&models).unwrap();
         let frame = table.data_frame().unwrap();
         let column =
             |name: &str| -> Vec<f64> { frame.column(name).unwrap().f64().unwrap().cont_slice().unwrap().to_vec() };
-        let by_bytes = column("by its bytes");
         let bytes = [&base, &nf4].map(|one| one.model.info().bytes_per_token as f64);
-        assert_eq!(by_bytes, [1.0, bytes[0] / bytes[1]]);
-        assert!(by_bytes[1] > 2.0, "{by_bytes:?}");
-        let round = |i: usize| timings[0].runs.runs[i].total_latency_s / timings[1].runs.runs[i].total_latency_s;
-        assert_eq!(column("times as fast"), [1.0, f64::midpoint(round(0).min(round(1)), round(0).max(round(1)))]);
+        assert_eq!(column("by its bytes"), [1.0, bytes[0] / bytes[1]]);
+        let ratio = timings[1].times_as_fast_as(&timings[0]).unwrap();
+        assert_eq!(column("times as fast"), [1.0, ratio.median]);
+        let words = speed_in_words(&models).unwrap().to_string();
+        assert!(words.contains(&format!("{:.2} [", ratio.median)) && words.contains("of its bytes"), "{words}");
         let alone = nf4.time("Once upon a time", &TimingOptions { repeats: 1, ..options }).unwrap();
         assert!(speed_against_first(&[("float32", &base, &timings[0]), ("nf4", &nf4, &alone)]).is_err());
-        assert!(speed_against_first(&[]).is_err());
+        assert!(speed_against_first(&[]).is_err() && speed_in_words(&[]).is_err());
     }
 }

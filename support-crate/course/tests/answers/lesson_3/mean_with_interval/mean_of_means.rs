@@ -1,0 +1,9 @@
+// Every text counts the same.
+// wrong: this is the mean of the draws' means
+fn mean_with_interval(draws: &[LossSum]) -> Estimate {
+    let means: Vec<f64> = draws.iter().map(LossSum::mean).collect();
+    let k = means.len() as f64;
+    let mean = means.iter().sum::<f64>() / k;
+    let squares: f64 = means.iter().map(|x| (x - mean).powi(2)).sum();
+    Estimate::plus_minus(mean, student_t_95(means.len() - 1) * (squares / (k - 1.0) / k).sqrt())
+}

@@ -1,0 +1,5 @@
+// As it comes.
+// not yet
+fn mean_with_interval(draws: &[LossSum]) -> Estimate {
+    todo!()
+}
