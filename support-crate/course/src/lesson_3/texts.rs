@@ -28,7 +28,7 @@ pub fn kinds_of_text(corpus: &[&str]) -> Vec<(&'static str, Vec<String>)> {
     let letter = |_| char::from(*b"abcdefghijklmnopqrstuvwxyz ".get(rng.random_range(0..27)).unwrap_or(&b' '));
     let letters = (0..RANDOM_LETTERS).map(letter).collect();
     vec![
-        ("Rust docs, held out", prose),
+        ("Rust docs", prose),
         ("the same, words shuffled", shuffled),
         ("Hamlet", vec![HAMLET.to_owned()]),
         ("a small story", vec![STORY.to_owned()]),
