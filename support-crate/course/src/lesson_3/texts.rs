@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 
 /// The length in bytes above which a paragraph is long, and how many long paragraphs are taken.
 const LONG: usize = 300;
-const LONG_PARAGRAPHS: usize = 12;
+const LONG_PARAGRAPHS: usize = 8;
 
 const HAMLET: &str = "To be, or not to be, that is the question: Whether 'tis nobler in the mind to suffer The slings and \
     arrows of outrageous fortune, Or to take arms against a sea of troubles And by opposing end them.";

@@ -1,8 +1,8 @@
 // What later exercises use of those before them.
 pub fn log_softmax_at(logits: &[f32], id: u32) -> f64 {
-    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = logits.iter().map(|&logit| f64::from(logit - largest).exp()).sum();
-    f64::from(logits[id as usize] - largest) - sum.ln()
+    let largest = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    let sum: f64 = logits.iter().map(|&logit| (f64::from(logit) - largest).exp()).sum();
+    f64::from(logits[id as usize]) - largest - sum.ln()
 }
 
 pub fn pad_batch(sequences: &[Vec<u32>]) -> PaddedBatch {
