@@ -22,9 +22,9 @@ const HINTS: [&str; 3] = [
      which number can you subtract from all logits without changing their softmax?",
     "Do not take the logarithm of a probability: write it out, ln(e^z / sum of e^z_j) = z - ln(sum of e^z_j), and \
      subtract the largest logit from every logit first.",
-    "`let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);`, then `let sum: f64 = \
-     logits.iter().map(|&z| f64::from(z - largest).exp()).sum();`, and the answer is \
-     `f64::from(logits[id as usize] - largest) - sum.ln()`.",
+    "`let largest = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));`, then `let sum: f64 = \
+     logits.iter().map(|&z| (f64::from(z) - largest).exp()).sum();`, and the answer is \
+     `f64::from(logits[id as usize]) - largest - sum.ln()`.",
 ];
 
 /// Checks `log_softmax_at(logits, id)`.
