@@ -169,7 +169,7 @@ mod tests {
             runs: runs(seconds),
             gb_per_s: vec![30.0; seconds.len()],
         };
-        let rows = [row("float32", &[1.0, 3.0]), row("bfloat16", &[0.5, 1.5])];
+        let rows = vec![row("float32", &[1.0, 3.0]), row("bfloat16", &[0.5, 1.5])];
         assert!((times_as_fast(&rows, "bfloat16") - 2.0).abs() < 1e-12 && times_as_fast(&rows, "int8").is_nan());
         let summary = latency_summary(&[], &[], &[], &[("decode".to_owned(), &rows)]).unwrap().to_string();
         assert!(

@@ -12,6 +12,7 @@ mod precision;
 mod report;
 mod self_checks;
 mod timing;
+mod trend;
 
 use serde::Serialize;
 
@@ -26,9 +27,13 @@ pub use limit::check_part_of_limit;
 pub use loading::check_load_model_and_tokenizer;
 pub use plots::{cache_savings_plot, latency_plot, precision_plot, runs_plot, throughput_plot};
 pub use precision::check_run_varied_precision;
-pub use report::{cache_table, engines_table, latency_formula_table, lengths_table, precision_table, prefill_table};
+pub use report::{
+    cache_table, dtype_table, engines_claim, engines_table, latency_formula_table, lengths_table, precision_table,
+    prefill_table,
+};
 pub use self_checks::{self_check_cache, self_check_lengths, self_check_precision};
 pub use timing::check_time_generate;
+pub use trend::check_pairs_in_order;
 
 use quantlab::error::Result;
 use quantlab::measure::{Runs, Statistics};

@@ -2,17 +2,31 @@
 
 use quantlab::error::Result;
 use quantlab::measure::{BUILD, Runs, Statistics, Timing};
-use quantlab::model::{Engine, Loaded, threads};
+use quantlab::model::{Device, Engine, Loaded, ResolvedDtype, threads};
 use quantlab::report::{Estimate, Table};
 
 use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig};
-use crate::ask;
 use crate::tables::{WithRuns, intervals_of, milliseconds, new_tokens_of, small_print};
+use crate::{Claims, Complaint, ask, claim};
 
 /// New tokens of the runs of a table, in its title.
 fn new_tokens(runs: Option<&Runs>) -> String {
     let run = runs.and_then(|runs| runs.runs.first());
     run.map_or_else(String::new, |run| format!(": {} new tokens", run.tokens_generated))
+}
+
+/// What the learner's function makes of requests on this device.
+pub fn dtype_table(resolve_dtype: fn(&str, Device) -> Result<ResolvedDtype>, device: Device) -> Table {
+    let label = |name: &str| match ask(|| resolve_dtype(name, device)) {
+        Ok(resolved) => resolved.label,
+        Err(Complaint::Failed(error)) => format!("refused: {error}"),
+        Err(complaint) => complaint.to_string(),
+    };
+    let names = ["float32", "Float16", "bfloat16", "float7"];
+    Table::new("What you ask for, and what you get here")
+        .column("requested", "", names)
+        .column("label", "", names.map(label))
+        .note(format!("on this device: {device}"))
 }
 
 /// The prompt-length sweep: latency, throughput, and how many times as long each row took as the one before it.
@@ -145,6 +159,17 @@ pub fn prefill_table(prompt_tokens: usize, rows: &[PrecisionRun], config: &Sweep
 pub(super) fn machine(config: &SweepConfig) -> String {
     let engine = Engine::for_device(config.device);
     format!("{engine} | {} | {} threads | {BUILD} build", config.device, threads())
+}
+
+/// What the comparison of engines takes for granted.
+pub fn engines_claim(engines: &[Loaded]) -> Claims {
+    let on_cpu = engines.iter().map(|loaded| loaded.model.info()).filter(|info| info.device.is_cpu());
+    let mut bytes = on_cpu.map(|info| info.bytes_per_token);
+    let first = bytes.next();
+    claim(
+        "On the CPU, every engine reads the same bytes for each token",
+        first.map(|first| bytes.all(|bytes| bytes == first)),
+    )
 }
 
 /// The same generation on several engines, timed with [`bandwidth`](quantlab::measure::TimingOptions::bandwidth).

@@ -86,7 +86,7 @@ pub fn text_claims(rows: &[ExperimentRow]) -> Claims {
 }
 
 /// The order of the formats, by KL divergence: rows of `compare_formats`, by name.
-pub fn quality_claims(quality: &[FormatQuality]) -> Claims {
+pub fn formats_quality_claims(quality: &[FormatQuality]) -> Claims {
     let row = |name: &str| quality.iter().find(|one| one.name.split(" (").next() == Some(name));
     let kl = |name: &str| row(name).map(|one| one.comparison.kl_divergence.value);
     // Each further away than the one before.
@@ -158,7 +158,7 @@ mod tests {
             error_claims(&[]),
             memory_claims(&[]),
             text_claims(&[]),
-            quality_claims(&[]),
+            formats_quality_claims(&[]),
             qat_claims(&[]),
             speed_claims(&[]),
         ] {

@@ -29,7 +29,8 @@ pub use budget::check_fastest_within;
 pub use configurations::check_configurations;
 pub use experiment::check_run_experiment;
 pub use findings::{
-    codebook_claims, codes_claims, error_claims, memory_claims, qat_claims, quality_claims, speed_claims, text_claims,
+    codebook_claims, codes_claims, error_claims, formats_quality_claims, memory_claims, qat_claims, speed_claims,
+    text_claims,
 };
 pub use footprint::check_get_model_memory_footprint;
 pub use front::check_pareto_front;

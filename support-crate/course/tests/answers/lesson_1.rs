@@ -17,6 +17,8 @@ answers!("lesson_1", time_generate, quantlab_course::check_time_generate: always
 
 answers!("lesson_1", run_for_varied_lengths, quantlab_course::check_run_for_varied_lengths: best_of, bytes_on_the_axis, cache_always, cut_at_characters, fewer_tokens_where_it_is_tight, fifty_new_tokens, library_stopwatch, more_tokens_for_longer, no_runs_no_rows, one_after_the_other, one_prompt, one_run, one_run_copied, one_token_short, other_row, own_prompt_builder, own_prompts, skips_what_fails, slow_runs_repeated, solution, sorted, targets_on_the_axis, too_long_left_out, unfinished);
 
+answers!("lesson_1", pairs_in_order, quantlab_course::check_pairs_in_order: any_rounds, as_listed, by_throughput, each_twice, ends, medians, neighbours, out_of_order, solution, sorted_first, ties_count, unfinished);
+
 answers!("lesson_1", tokens_computed, quantlab_course::check_tokens_computed: by_counting, full_length, half_of_both_ends, last_is_read, no_growth, not_halved, one_too_long, prompt_again, prompt_left_out, solution, swapped, unfinished);
 
 answers!("lesson_1", run_with_and_without_cache, quantlab_course::check_run_with_and_without_cache: always_cached, as_configured, bytes_on_the_axis, first_prompt, no_runs_no_rows, one_after_the_other, one_run, rounds_outside, shorter_without, skips_what_fails, solution, sorted, swapped, target_on_the_axis, too_long_left_out, unfinished);
