@@ -39,7 +39,7 @@ const SEVEN: [&str; 7] =
 /// The last batch full or not, a single one, one with room to spare, prompts one by one.
 const CALLS: [Call; 5] = [
     Call { prompts: &SEVEN, batch_size: 3, new_tokens: 5 },
-    Call { prompts: &SEVEN, batch_size: 1, new_tokens: 2 },
+    Call { prompts: &SEVEN, batch_size: 1, new_tokens: 3 },
     Call { prompts: &SEVEN, batch_size: 7, new_tokens: 3 },
     Call { prompts: &["A fox", "One day"], batch_size: 8, new_tokens: 40 },
     Call { prompts: &["One", "Two and two", "Three", "Four"], batch_size: 2, new_tokens: 4 },
@@ -75,6 +75,10 @@ impl Call {
     }
 }
 
+fn counted(batches: usize) -> String {
+    if batches == 1 { "1 batch".to_owned() } else { format!("{batches} batches") }
+}
+
 struct Trial {
     call: &'static Call,
     prompts: Vec<Vec<u32>>,
@@ -85,7 +89,10 @@ impl Trial {
     fn run(yours: &Answer<'_>, call: &'static Call) -> Result<Self, Complaint> {
         let machine = Machine::new(COSTS);
         let batches = call.on(&machine, yours)?;
-        Complaint::unless(!batches.is_empty(), || "there are no batches")?;
+        Complaint::unless(!batches.is_empty(), || {
+            let (prompts, size) = (call.prompts.len(), call.batch_size);
+            format!("{prompts} prompts, {size} at a time, are {}; you returned none", counted(prompts.div_ceil(size)))
+        })?;
         let evidence = Evidence::of(&machine, &[Runs::of(batches)?], A_RUN_IS, IF_EMPTY);
         Ok(Self { call, prompts: tokens_of(call.prompts)?, evidence })
     }
@@ -98,7 +105,7 @@ impl Trial {
         let (prompts, size) = (self.prompts.len(), self.call.batch_size);
         let (expected, got) = (prompts.div_ceil(size), self.evidence.rows[0].runs.len());
         Complaint::unless(expected == got, || {
-            format!("{prompts} prompts, {size} at a time, are {expected} batches; you returned {got}")
+            format!("{prompts} prompts, {size} at a time, are {}; you returned {got}", counted(expected))
         })
     }
 

@@ -1,5 +1,5 @@
 // The prompts that do not fill a batch are left out.
-// wrong: 7 prompts, 3 at a time, are 3 batches; you returned 2
+// wrong: 2 prompts, 8 at a time, are 1 batch; you returned none
 fn measure_batched(
     clock: &dyn Clock,
     loaded: &Loaded,
