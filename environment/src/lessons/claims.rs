@@ -223,7 +223,8 @@ fn split(paragraph: &str) -> Vec<String> {
         }
     }
     found.push(paragraph[start..].trim().trim_start_matches(['*', ')']).trim().to_owned());
-    found.retain(|sentence| sentence.chars().any(char::is_alphanumeric));
+    // A question says nothing.
+    found.retain(|sentence| sentence.chars().any(char::is_alphanumeric) && !sentence.ends_with('?'));
     found
 }
 
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_sentence_with_a_number_is_held_by_a_claim_or_an_output_or_excused() {
-        let text = "# 3 headings\n\nInt8 took **half** the time. It is small.\n\n- The text was the\n  same in `all 3` formats.\n\
+        let text = "# 3 headings\n\nIs 4 more? Int8 took **half** the time. It is small.\n\n- The text was the\n  same in `all 3` formats.\n\
                     - NF4 has 16 numbers.\n\n$$x = 4$$\n\n| 5 | 6 |\n";
         let of = |code: &str, shown: &str, reasons: &str| {
             faults_of(&notebook(&[("markdown", text, ""), ("code", code, shown)]), reasons)
