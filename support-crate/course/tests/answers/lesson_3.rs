@@ -23,4 +23,4 @@ answers!("lesson_3", mean_with_interval, quantlab_course::check_mean_with_interv
 
 answers!("lesson_3", loss_in_windows, quantlab_course::check_loss_in_windows: all_in_one_batch, first_token, full_windows_only, goes_on, longer_by_one, mean, negated, not_shifted, nothing_counts, nothing_is_an_error, one_before, overlap_twice, solution, stops_at_errors, unfinished, whole_text, with_mask);
 
-answers!("lesson_3", compare_texts, quantlab_course::check_compare_texts: all_tokens, base_loss, differing, divergence_swapped, empty_for_short, fails_on_short, from_the_losses, goes_on, hits_of_base, hits_of_other, loss_swapped, mean_divergence, mean_loss, one_for_all, other_loss, solution, unfinished);
+answers!("lesson_3", compare_texts, quantlab_course::check_compare_texts: all_tokens, base_loss, differing, divergence_swapped, empty_for_short, fails_on_short, first_token_never_top, from_the_losses, goes_on, hits_of_base, hits_of_other, loss_swapped, mean_divergence, mean_loss, one_for_all, other_loss, solution, unfinished, unreadable_left_out);
