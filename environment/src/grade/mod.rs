@@ -81,7 +81,7 @@ pub struct Limits {
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     time_limit: u32,
     /// Limit on the memory of a kernel and all that it starts
-    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1000..))]
+    #[arg(long, value_name = "MIB", default_value_t = 6144, value_parser = clap::value_parser!(u32).range(1000..))]
     memory_limit: u32,
     /// Limit on what a notebook writes
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(100..))]

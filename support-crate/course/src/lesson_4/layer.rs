@@ -165,7 +165,7 @@ pub fn codes_plot(layer: &SampleLayer, formats: &[(&str, &Vec<(f32, f64)>)]) -> 
         .y("share of the weights", "%")
         .reference_line(6.25, "equal use")?
         .note(format!("{}, blocks of 64", layer.note()));
-    formats.iter().try_fold(plot, |plot, (name, shares)| plot.stems(*name, shares.iter().copied()))
+    formats.iter().try_fold(plot, |plot, (name, shares)| plot.series(*name, shares.iter().copied()))
 }
 
 /// The same as a table: the least and the most that a number is used, and the entropy of the codes.
