@@ -15,6 +15,10 @@ fn all_made<'a>(runs: impl IntoIterator<Item = &'a Runs>, new_tokens: usize) -> 
     runs.into_iter().flat_map(|runs| &runs.runs).all(|run| run.tokens_generated == new_tokens)
 }
 
+/// A reading of the memory and the run beside it are two moments of a machine that others use too, and a part of the
+/// weights may still be in the cache: only a part of the limit beyond this says that the rest did not come from memory.
+const ABOVE_LIMIT: f64 = 1.2;
+
 /// Looks at a prompt-length sweep, from the shortest to the longest, with the learner's count of pairs in order.
 pub fn self_check_lengths(
     rows: &[LengthRun],
@@ -80,8 +84,8 @@ pub fn self_check_precision(
         .that("bfloat16 reads about half the bytes of float32", {
             half.map(|half| (0.49..0.52).contains(&(half.bytes_per_token as f64 / first.bytes_per_token as f64)))
         })
-        .that("no row's interval lies above memory's limit as a whole", {
-            parts.map(|parts| parts.iter().all(|part| part.low <= 1.0))
+        .that("no row's interval lies more than a fifth above memory's limit", {
+            parts.map(|parts| parts.iter().all(|part| part.low <= ABOVE_LIMIT))
         })
 }
 
@@ -135,7 +139,7 @@ mod tests {
         };
         let rows = [row("float32", 400), row("bfloat16", 200)];
         let claims = |part: fn(&PrecisionRun) -> Result<Statistics>| self_check_precision(&rows, &config(), part);
-        assert!(claims(|_| Statistics::of(&[0.9, 1.2])).hold() && !claims(|_| Statistics::of(&[1.1, 1.2])).hold());
+        assert!(claims(|_| Statistics::of(&[1.1, 1.4])).hold() && !claims(|_| Statistics::of(&[1.3, 1.4])).hold());
         assert!(claims(|_| todo!()).to_string().contains(". not measured yet: no row's interval"));
         let same = [row("float32", 400), row("bfloat16", 400)];
         assert!(!self_check_precision(&same, &config(), |_| Statistics::of(&[0.9])).hold());
