@@ -180,6 +180,8 @@ def main():
     if not found:
         prepare(checkout, work)
         shutil.rmtree(output, ignore_errors=True)
+        output.mkdir(parents=True)
+        (output / ".quantlab-book").touch()
         status = sphinx(["-b", "html", "-q", "-W", "--keep-going", "-d", str(work / "_doctrees"), str(work), str(output)])
         if status != 0:
             return status

@@ -12,6 +12,9 @@ use crate::setup::digest;
 use crate::setup::toolchain::python;
 use crate::ui::{Steps, run_shown, took};
 
+/// What a folder has that a book was begun in (`build.py` writes it).
+const MARK: &str = ".quantlab-book";
+
 /// Makes the website in a folder, from the solutions' committed outputs; nothing is executed. Returns its first page.
 ///
 /// # Errors
@@ -31,7 +34,7 @@ pub fn book(output: Option<&Path>) -> Result<PathBuf> {
     let interpreter = tools(&home, &source)?;
     took(start);
     let output = output.map_or_else(|| home.book().join("html"), Path::to_owned);
-    if output.read_dir().is_ok_and(|mut entries| entries.next().is_some()) && !output.join("objects.inv").is_file() {
+    if output.read_dir().is_ok_and(|mut entries| entries.next().is_some()) && !output.join(MARK).is_file() {
         bail!("{} holds something that is no book\n  try: an empty folder", output.display());
     }
     let start = steps.begin("pages", "lessons, formats, speeds, glossary, bibliography");

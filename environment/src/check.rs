@@ -128,7 +128,9 @@ fn with_embedded_model(lessons: &[Lesson], home: &Home) -> Result<Vec<PathBuf>> 
         let starter = lesson.dir.join(STARTER);
         let text = fs::read_to_string(&starter).with_context(|| format!("cannot read {}", starter.display()))?;
         let path = home.root().join("tests/starters").join(&lesson.name).join(STARTER);
-        write_atomically(&path, text.replace(r#"\"smollm2:float32\", "#, "").as_bytes())?;
+        let embedded = text.replace(r#"\"smollm2:float32\", "#, "");
+        anyhow::ensure!(embedded != text, "{} does not name its candidates as the others do", starter.display());
+        write_atomically(&path, embedded.as_bytes())?;
         Ok(path)
     };
     lessons.iter().map(copy).collect()

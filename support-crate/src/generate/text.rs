@@ -50,7 +50,14 @@ impl<'a> TextStream<'a> {
     /// # Errors
     /// The tokenizer's decoder fails.
     pub fn after(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Result<Self> {
-        let ids = prompt.last().copied().into_iter().collect::<Vec<_>>();
+        let mut start = prompt.len().saturating_sub(1);
+        // A character may be spread over four tokens, of which the last alone is none.
+        while start > prompt.len().saturating_sub(4)
+            && tokenizer.decode(&prompt[start..])?.contains(char::REPLACEMENT_CHARACTER)
+        {
+            start -= 1;
+        }
+        let ids = prompt[start..].to_vec();
         Ok(Self { tokenizer, context: ids.len(), told: tokenizer.decode(&ids)?, ids })
     }
 

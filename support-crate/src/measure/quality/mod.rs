@@ -111,7 +111,8 @@ pub fn compare_quality(base: &Loaded, other: &Loaded, texts: &[impl AsRef<str>])
 
 /// The least that a comparison can find: how far a model is from itself as another engine computes it, which adds the same
 /// products in another order. A KL divergence is never below 0, so any change at all gives one above it; a format is told
-/// apart from full precision where its interval lies above this one's.
+/// apart from full precision where its interval lies above this one's. Give a base in full precision: it is loaded again by
+/// its id, without quantization or folds.
 ///
 /// ```
 /// use quantlab::measure::noise_floor;

@@ -111,10 +111,13 @@ pub(super) fn of(header: &Gguf, bytes: &[u8]) -> Result<Value> {
 /// Where the angles of Llama 3.1 and later are: what each frequency is divided by.
 pub(crate) const DIVISORS: &str = "rope_freqs.weight";
 
+/// More than any head has pairs of numbers.
+const MOST_DIVISORS: usize = 1 << 12;
+
 /// What rotary frequencies are divided by, one number for each pair of a head's numbers, if the file has them.
 fn divisors(header: &Gguf, bytes: &[u8]) -> Result<Option<Vec<f32>>> {
     let Some(tensor) = header.tensors().get(DIVISORS) else { return Ok(None) };
-    if tensor.kind != GgmlType::F32 || tensor.shape.len() != 1 {
+    if tensor.kind != GgmlType::F32 || tensor.shape.len() != 1 || tensor.shape[0] > MOST_DIVISORS {
         let (kind, shape) = (tensor.kind.name(), &tensor.shape);
         return Err(Error::format(format!("`{DIVISORS}` is {kind} of shape {shape:?}, not a list of numbers in F32")));
     }

@@ -13,7 +13,9 @@ use crate::error::{Error, Result};
 /// What stands for a space.
 const SPACE: &str = "\u{2581}";
 /// Bytes of a piece, more than any has that is made of two others.
-const LONGEST_PIECE: usize = 512;
+const LONGEST_PIECE: usize = 128;
+/// Ways to cut pieces into two others, far more than any vocabulary has.
+const MOST_MERGES: usize = 1 << 22;
 /// A single byte, `<0x0A>`, for what no other token has.
 const BYTE: i64 = 6;
 
@@ -53,14 +55,14 @@ pub(super) fn of(header: &Gguf, tokens: &Tokens) -> Result<Value> {
         "model": {
             "type": "BPE", "dropout": null, "unk_token": unknown, "continuing_subword_prefix": null,
             "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": has_bytes, "ignore_merges": false,
-            "vocab": tokens.ids, "merges": merges(tokens, scores),
+            "vocab": tokens.ids, "merges": merges(tokens, scores)?,
         },
     }))
 }
 
 /// Which neighbours become one token, the first of them first: SentencePiece joins the two that make the piece of the
 /// highest score, however it is cut in two.
-fn merges<'a>(tokens: &Tokens<'a>, scores: &[f64]) -> Vec<[&'a str; 2]> {
+fn merges<'a>(tokens: &Tokens<'a>, scores: &[f64]) -> Result<Vec<[&'a str; 2]>> {
     let id = |piece: &str| {
         let id = tokens.ids.get(piece)?.as_u64()? as usize;
         [NORMAL, USER_DEFINED].contains(&tokens.kind(id)).then_some(id)
@@ -70,6 +72,9 @@ fn merges<'a>(tokens: &Tokens<'a>, scores: &[f64]) -> Vec<[&'a str; 2]> {
     for (whole, text) in pieces.filter(|(_, text)| id(text).is_some()) {
         let cuts = text.char_indices().skip(1).map(|(at, _)| text.split_at(at));
         found.extend(cuts.filter_map(|(left, right)| Some((whole, id(left)?, id(right)?, [left, right]))));
+        if found.len() > MOST_MERGES {
+            return Err(Error::format(format!("its pieces can be cut into others in more than {MOST_MERGES} ways")));
+        }
     }
     // Of the same piece, or of pieces of the same score: as transformers orders them.
     found.sort_by(|a, b| {
@@ -77,5 +82,5 @@ fn merges<'a>(tokens: &Tokens<'a>, scores: &[f64]) -> Vec<[&'a str; 2]> {
         let by_piece = scores[b.0].total_cmp(&scores[a.0]).then(a.0.cmp(&b.0));
         by_piece.then_with(|| by_parts().unwrap_or(std::cmp::Ordering::Equal))
     });
-    found.into_iter().map(|(.., parts)| parts).collect()
+    Ok(found.into_iter().map(|(.., parts)| parts).collect())
 }
