@@ -50,7 +50,7 @@ fn name_of(path: &Path) -> String {
 }
 
 fn answers() -> Vec<Answer> {
-    let lessons = entries(&root().join("notebooks")).into_iter().filter(|dir| dir.is_dir());
+    let lessons = entries(&root().join("notebooks")).into_iter().filter(|dir| dir.join("solution.ipynb").is_file());
     let mut answers = Vec::new();
     for (number, lesson) in (1..).zip(lessons) {
         let of_lesson = root().join(format!("support-crate/course/tests/answers/lesson_{number}"));

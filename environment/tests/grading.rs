@@ -153,7 +153,9 @@ fn each_sandbox_gives_every_solution_all_points() {
     let notebooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../notebooks");
     let report: Value = serde_json::from_slice(&lab(&["doctor", "--json"], &[]).stdout).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    for lesson in fs::read_dir(&notebooks).unwrap().flatten().filter(|lesson| lesson.path().is_dir()) {
+    for lesson in
+        fs::read_dir(&notebooks).unwrap().flatten().filter(|lesson| lesson.path().join("solution.ipynb").is_file())
+    {
         let is_whole = lesson.file_name().to_string_lossy().starts_with("01");
         let to = dir.path().join(if is_whole { "whole" } else { "checks" }).join("right").join(lesson.file_name());
         fs::create_dir_all(&to).unwrap();
