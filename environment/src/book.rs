@@ -7,7 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
-use crate::home::{Home, remove_if_there};
+use crate::home::Home;
+use crate::python::make_environment;
 use crate::setup::digest;
 use crate::setup::toolchain::python;
 use crate::ui::{Steps, run_shown, took};
@@ -54,11 +55,7 @@ fn tools(home: &Home, source: &Path) -> Result<PathBuf> {
         return Ok(interpreter);
     }
     home.mark_undone("book")?;
-    remove_if_there(&place)?;
-    run_shown(Command::new(python()?).args(["-m", "venv"]).arg(&place))?;
-    let mut install = Command::new(&interpreter);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"]);
-    run_shown(install.arg(&requirements))?;
+    make_environment(&python()?, &place, &[requirements])?;
     home.mark_done("book", &key)?;
     Ok(interpreter)
 }

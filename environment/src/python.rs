@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::home::{Home, path_behind, write_atomically};
-use crate::ui::plain;
+use crate::home::{Home, path_behind, remove_if_there, write_atomically};
+use crate::ui::{plain, run_shown};
 
 /// The module that grades notebooks.
 pub const GRADE_PY: &str = include_str!("../python/quantlab_jupyter/grade.py");
@@ -41,6 +41,15 @@ const PACKAGE: [(&str, &str); 12] = [
         "[jupyter_client.kernel_provisioners]\nquantlab = quantlab_jupyter.spare:Provisioner\n",
     ),
 ];
+
+/// Makes a virtual environment of what these files pin, in place of what is there.
+pub fn make_environment(python: &str, place: &Path, requirements: &[PathBuf]) -> Result<()> {
+    remove_if_there(place)?;
+    run_shown(Command::new(python).args(["-m", "venv"]).arg(place))?;
+    let mut install = Command::new(place.join("bin/python"));
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]);
+    run_shown(install.args(requirements.iter().flat_map(|file| [Path::new("-r"), file])))
+}
 
 /// `kernel.py COMMAND` in the virtual environment.
 pub fn script(home: &Home, command: &str) -> Result<Command> {

@@ -22,7 +22,7 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use crate::checkout::Checkout;
-use crate::home::{Home, remove_if_there};
+use crate::home::Home;
 use crate::jupyter::installed::{Installed, rustflags};
 use crate::jupyter::{links, spec, warm};
 use crate::progress::{View, run_build};
@@ -352,13 +352,7 @@ impl<'a> Plan<'a> {
     }
 
     fn install_python(&self) -> Result<()> {
-        remove_if_there(&self.home.python())?;
-        run_shown(Command::new(&self.tools.python).args(["-m", "venv"]).arg(self.home.python()))?;
-        run_shown(
-            Command::new(self.home.python_bin("python"))
-                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"])
-                .args(self.requirements.iter().flat_map(|file| [Path::new("-r"), file])),
-        )
+        python::make_environment(&self.tools.python, &self.home.python(), &self.requirements)
     }
 
     fn fetch_crates(&self) -> Result<()> {
