@@ -150,6 +150,10 @@ def faults(output):
         if "mathjax" not in path.parts:
             pages[path] = Page()
             pages[path].feed(path.read_text("utf-8"))
+    # Style sheets, and styles within pages.
+    for path in [*output.rglob("*.css"), *pages]:
+        foreign = re.findall(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s;]+)""", path.read_text("utf-8"))
+        yield from (f"{path.relative_to(output)} loads {load}" for load in foreign)
     for path, page in pages.items():
         where = path.relative_to(output)
         yield from (f"{where} loads {load}" for load in page.loads if re.match(r"(https?:)?//", load))

@@ -104,13 +104,13 @@ pub fn check(full: bool) -> Result<()> {
         let name = notebook.strip_prefix(checkout.notebooks()).unwrap_or(notebook);
         parts.add(name.to_string_lossy(), ran.time);
     }
-    let contradicted: Vec<String> = solutions
+    let not_held: Vec<String> = solutions
         .iter()
         .zip(&ran)
-        .flat_map(|(notebook, ran)| ran.not_so.iter().map(move |claim| format!("{} {claim}", notebook.display())))
+        .flat_map(|(notebook, ran)| ran.not_held.iter().map(move |claim| format!("{} {claim}", notebook.display())))
         .collect();
-    if !contradicted.is_empty() {
-        bail!("some claims of the solutions do not hold\n  {}", contradicted.join("\n  "));
+    if !not_held.is_empty() {
+        bail!("some claims of the solutions do not hold\n  {}", not_held.join("\n  "));
     }
     let scores: Vec<Vec<Score>> = ran.into_iter().map(|ran| ran.scores).collect();
     let (of_solutions, of_starters) = scores.split_at(solutions.len());

@@ -41,8 +41,8 @@ pub struct Score {
 pub struct Ran {
     /// What its checks gave.
     pub scores: Vec<Score>,
-    /// Claims about the run that its numbers contradict.
-    pub not_so: Vec<String>,
+    /// Claims about the run that its numbers contradict, and those for which it has none.
+    pub not_held: Vec<String>,
     /// How long it took, including its kernel's start.
     pub time: Duration,
 }
@@ -220,7 +220,8 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64, show: &m
     let not_so = claims::not_so(&executed);
     not_so.iter().for_each(|claim| show(&plain(&format!("  cell {claim}"))));
     show(&format!("  executed copy: {}", target.display()));
-    Ok(Ending::Whole(Ran { scores, not_so, time: begin.elapsed() }))
+    let not_held = [not_so, claims::unmeasured(&executed)].concat();
+    Ok(Ending::Whole(Ran { scores, not_held, time: begin.elapsed() }))
 }
 
 /// Number, first line and error of the cell that stopped a run.

@@ -70,9 +70,10 @@ fn tensors_pass_between_cells_and_generic_tch_calls_load() {
         "println!(\"candle {}\", a.sum_all()?.to_scalar::<f32>()?);",
         "let t = quantlab::tch::Tensor::from_slice(&[1.5f32, 2.5]);\nprintln!(\"tch {}\", t.sum(quantlab::tch::Kind::Float).double_value(&[]));",
         "let frame = quantlab::polars::df!(\"x\" => [1, 2, 3])?;\nprintln!(\"polars {}\", frame.height());",
+        "quantlab_course::claim(\"polars has four rows\", frame.height() == 4)",
     ];
     let run = run(&cells, 120);
-    assert!(run.succeeded, "{}", run.report);
+    assert!(run.succeeded && run.report.contains("[4] not so: polars has four rows"), "{}", run.report);
     for line in ["candle 6", "tch 4", "polars 3"] {
         assert!(run.copy.contains(line), "{line}: {}", run.copy);
     }

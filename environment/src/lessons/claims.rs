@@ -17,6 +17,8 @@ use crate::checkout::Checkout;
 
 /// How a claim that does not hold begins where a cell shows it (`quantlab_course::Claims`).
 const NOT_SO: &str = "- not so here: ";
+/// The same for one that was never measured.
+const UNMEASURED: &str = ". not measured yet: ";
 
 /// Words that compare or count.
 const WORDS: &str = "two three four five six seven eight nine ten twelve twice half third quarter times all none only most \
@@ -66,7 +68,7 @@ fn faults_of(notebook: &Value, reasons: &str) -> Vec<String> {
     let held = held(notebook);
     let excused: Vec<(&str, Vec<String>)> = excused(reasons);
     let mut faults: Vec<String> =
-        not_so(notebook).iter().map(|claim| format!("{claim}, in the committed run")).collect();
+        not_so(notebook).into_iter().chain(unmeasured(notebook)).map(|claim| claim + ", in the committed run").collect();
     let mut used = BTreeSet::new();
     for (number, cell) in cells(notebook).iter().enumerate() {
         if cell["cell_type"] != "markdown" || is_instruction(notebook, number) {
@@ -94,10 +96,19 @@ fn faults_of(notebook: &Value, reasons: &str) -> Vec<String> {
 
 /// The claims that a notebook's run contradicts, each with the number of its cell.
 pub fn not_so(notebook: &Value) -> Vec<String> {
+    shown(notebook, NOT_SO, "not so")
+}
+
+/// The claims for which a notebook's run has no numbers: all of a starter's, none of a solution's.
+pub fn unmeasured(notebook: &Value) -> Vec<String> {
+    shown(notebook, UNMEASURED, "not measured")
+}
+
+fn shown(notebook: &Value, mark: &str, what: &str) -> Vec<String> {
     let of_cell = |(number, cell): (usize, &Value)| -> Vec<String> {
         let shown = texts_shown(cell);
-        let lines = shown.lines().filter_map(|line| line.trim().strip_prefix(NOT_SO));
-        lines.map(|line| format!("[{number}] not so: {line}")).collect()
+        let lines = shown.lines().filter_map(|line| line.trim().strip_prefix(mark));
+        lines.map(|line| format!("[{number}] {what}: {line}")).collect()
     };
     cells(notebook).iter().enumerate().flat_map(of_cell).collect()
 }
@@ -209,9 +220,14 @@ fn plain(paragraph: &str) -> String {
 }
 
 fn without_tags(line: &str) -> String {
-    let mut text = String::new();
-    for part in line.split('<') {
-        text.push_str(part.split_once('>').map_or(part, |(_, after)| after));
+    let mut parts = line.split('<');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // `a < b` is no tag.
+        match part.split_once('>').filter(|_| part.starts_with(|c: char| c.is_ascii_alphabetic() || "/!".contains(c))) {
+            Some((_, after)) => text.push_str(after),
+            None => text.extend(["<", part]),
+        }
     }
     text
 }
@@ -282,6 +298,13 @@ mod tests {
     fn a_claim_that_the_run_contradicts_is_a_fault() {
         let found = faults_of(&notebook(&[("code", "claim(..)", "On this run\n  + a\n  - not so here: b is 2")]), "");
         assert_eq!(found, ["[0] not so: b is 2, in the committed run"]);
+        let found = faults_of(&notebook(&[("code", "claim(..)", "On this run\n  . not measured yet: b is 2")]), "");
+        assert_eq!(found, ["[0] not measured: b is 2, in the committed run"]);
+    }
+
+    #[test]
+    fn only_tags_are_left_out() {
+        assert_eq!(without_tags("<b>a</b> < 3 and c > 4<br>"), "a < 3 and c > 4");
     }
 
     #[test]

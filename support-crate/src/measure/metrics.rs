@@ -101,12 +101,25 @@ impl Runs {
     /// # Errors
     /// More runs of one than of the other; a ratio that is not finite.
     pub fn ratio_to(&self, other: &Self) -> Result<Statistics> {
+        self.paired(other, |run| run.total_latency_s)
+    }
+
+    /// How many times as many tokens per second these runs made as others, round by round: what is right where they did not
+    /// make equally many.
+    ///
+    /// # Errors
+    /// As [`ratio_to`](Self::ratio_to).
+    pub fn rate_to(&self, other: &Self) -> Result<Statistics> {
+        self.paired(other, |run| run.tokens_per_sec)
+    }
+
+    fn paired(&self, other: &Self, figure: fn(&Metrics) -> f64) -> Result<Statistics> {
         let (runs, others) = (self.runs.len(), other.runs.len());
         if runs != others {
             return Err(Error::input(format!("{runs} runs cannot be compared with {others}"))
                 .hint("time what you compare in turns, as `time_in_turn` does: one run of each in every round"));
         }
         let rounds = self.runs.iter().zip(&other.runs);
-        Statistics::of(&rounds.map(|(run, other)| run.total_latency_s / other.total_latency_s).collect::<Vec<_>>())
+        Statistics::of(&rounds.map(|(run, other)| figure(run) / figure(other)).collect::<Vec<_>>())
     }
 }

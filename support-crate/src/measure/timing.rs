@@ -218,16 +218,16 @@ fn summarise(
 }
 
 impl Timing {
-    /// How many times as fast as `other` this decoded, round by round: the prompts are left out, and what slows a whole
-    /// round down cancels out if both took turns.
+    /// How many times as fast as `other` this decoded, by tokens per second and round by round: the prompts are left out,
+    /// and what slows a whole round down cancels out if both took turns.
     ///
     /// # Errors
-    /// No decode; as [`Runs::ratio_to`].
+    /// No decode; as [`Runs::rate_to`].
     pub fn times_as_fast_as(&self, other: &Self) -> Result<Statistics> {
         let (Some(runs), Some(others)) = (&self.decode_runs, &other.decode_runs) else {
             return Err(Error::input("one new token is no decode").hint("set `max_new_tokens` to 2 or more"));
         };
-        others.ratio_to(runs)
+        runs.rate_to(others)
     }
 }
 
@@ -276,8 +276,11 @@ mod tests {
                 .map(|(tokens_per_s, gb_per_s)| tokens_per_s * bytes / (1e9 * gb_per_s));
         assert!(slowest * 0.999 <= of_limit.low && of_limit.high <= fastest * 1.001, "{with}");
         assert!(with.to_string().contains("of memory's limit"));
-        let itself = with.times_as_fast_as(&with).unwrap();
-        assert_eq!((itself.low, itself.high, itself.n), (1.0, 1.0, 2));
+        // Twice the tokens in three times the time.
+        let decode = |tokens, seconds| Runs::of(vec![Metrics::of(tokens, seconds); 2]).ok();
+        let [one, other] = [decode(4, 0.5), decode(8, 1.5)].map(|decode_runs| Timing { decode_runs, ..with.clone() });
+        let times = other.times_as_fast_as(&one).unwrap();
+        assert_eq!((times.median, times.n), (8.0 / 1.5 / 8.0, 2));
         // One token is no decode.
         let options = TimingOptions { max_new_tokens: 1, ..options };
         let one = loaded.time("Once upon a time", &options).unwrap();
