@@ -36,6 +36,7 @@ mod elementwise;
 mod exp;
 mod isa;
 mod matmul;
+mod peak;
 mod pool;
 mod rounding;
 mod scratch;
@@ -54,6 +55,7 @@ pub use matmul::{
     ActivationQuant, CodeBits, Compute, Epilogue, GroupedInt, Matrix, PANEL, Packed4Bit, PackedInt8, Product, Scales,
     Weights, matmul, pack_codes,
 };
+pub use peak::{Factors, multiply_adds};
 pub use rounding::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, int8_factor, round_to_int8};
 pub use scratch::Scratch;
 pub use softmax::negative_log_likelihood;

@@ -1,5 +1,6 @@
 //! Measures a model's work: time, throughput, memory, quality, each with what it was measured on.
 
+mod arithmetic;
 mod bandwidth;
 mod clock;
 mod decode_limit;
@@ -19,6 +20,7 @@ mod uncertain;
 mod windows;
 
 pub use crate::model::{available_memory, threads};
+pub use arithmetic::{Factors, peak_gops};
 pub use bandwidth::{Bandwidth, MemoryReader, measure_memory_bandwidth, memory_bandwidth};
 pub use clock::{Clock, WallClock, stopwatch};
 pub use decode_limit::DecodeLimit;

@@ -6,6 +6,7 @@
 //! | [`LinePlot`] | how something changes along a length, a size, a step |
 //! | [`BarPlot`] | how categories compare |
 //! | [`StackedBar`] | what a whole is made of |
+//! | [`roofline`] | which of the machine's limits some work is near |
 //! | [`TradeOff`] | what each choice costs and gives, and what others dominate |
 //! | [`RugPlot`] | which numbers a format has, and the decision boundaries between them |
 //! | [`Timeline`] | when the tokens come out: prefill and decode on a time axis |
@@ -26,6 +27,6 @@ mod table;
 pub use display::{escape_html, show, show_blocks, svg_data_uri};
 pub use estimate::{Estimate, Number, Point};
 pub use number::{duration, fixed, significant, whole};
-pub use plot::{BarPlot, LinePlot, RugPlot, StackedBar, Timeline, TradeOff};
+pub use plot::{BarPlot, LinePlot, RugPlot, StackedBar, Timeline, TradeOff, roofline};
 pub use summary::Summary;
 pub use table::{Cell, Column, IntoRow, Table};

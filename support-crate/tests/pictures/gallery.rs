@@ -3,7 +3,7 @@
 
 use quantlab::error::Result;
 use quantlab::quant::FourBit;
-use quantlab::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Timeline, TradeOff};
+use quantlab::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Timeline, TradeOff, roofline};
 use quantlab_course::short_name;
 
 type SavePng = dyn Fn(&std::path::Path) -> Result<()>;
@@ -128,6 +128,21 @@ pictures! {
         .series("float32 (forced on CPU), engine kernels, two threads, in turns with the others", [(1, 1.0), (2, 3.0), (3, 2.0)])?
         .series("bfloat16, engine candle", [(1, 1.1), (2, 2.6), (3, 2.05)])?
         .note("random:gpt2 | kernels | cpu (AVX2) | float32 (forced on CPU) | 2 threads | release | median of 11 runs, taking turns with the other four, after two runs that do not count; the interval holds the median with 95%");
+    roofline_formats => roofline(
+            "What limits GPT-2 here",
+            28.0,
+            &[("float32", 205.0), ("bfloat16", 340.0), ("int8", 1150.0)],
+            &[
+                ("decode, float32", 0.5, around(13.1, 2.0)),
+                ("decode, bfloat16", 1.0, around(24.0, 3.0)),
+                ("decode, int8", 2.0, around(45.0, 3.0)),
+                ("16 sequences, float32", 8.0, around(140.0, 4.0)),
+                ("prefill of 512, float32", 256.0, around(171.0, 2.0)),
+                ("prefill of 512, int8", 1024.0, around(610.0, 2.0)),
+            ],
+        )?
+        .intervals("95% interval of the median")
+        .note(NOTE);
     line_one_point => LinePlot::new("One point").x("batch size", "").y("perplexity", "").series("float32", [(4, 8.01)])?;
     line_negative => LinePlot::new("Change against float32")
         .x("layer", "").y("change of the loss", "nats")

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use quantlab_kernels::{MAX_THREADS, ThreadScope, set_threads, thread_scope, threads_granted};
+use quantlab_kernels::{Factors, MAX_THREADS, ThreadScope, multiply_adds, set_threads, thread_scope, threads_granted};
 
 use super::{message, outcome, size};
 
@@ -180,4 +180,15 @@ fn a_panic_that_panics_when_it_is_dropped_keeps_nobody_waiting() {
         done.send(count.into_inner()).unwrap();
     });
     assert_eq!(wait.recv_timeout(Duration::from_secs(60)), Ok(64));
+}
+
+#[test]
+fn arithmetic_is_counted_whatever_is_asked_for() {
+    for factors in [Factors::Float32, Factors::BFloat16, Factors::Int8] {
+        let scope = scope_with_helpers();
+        let one = multiply_adds(&scope, factors, 1);
+        for passes in [0, 3, 1000] {
+            assert_eq!(multiply_adds(&scope, factors, passes), u64::from(passes) * one);
+        }
+    }
 }

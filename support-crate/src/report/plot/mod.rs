@@ -3,6 +3,7 @@
 mod bar;
 pub(super) mod drawing;
 mod line;
+mod roofline;
 mod rug;
 mod stacked;
 mod timeline;
@@ -10,6 +11,7 @@ mod trade_off;
 
 pub use bar::BarPlot;
 pub use line::LinePlot;
+pub use roofline::roofline;
 pub use rug::RugPlot;
 pub use stacked::StackedBar;
 pub use timeline::Timeline;
