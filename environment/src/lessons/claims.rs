@@ -4,7 +4,7 @@
 //! cell, which fails the notebook if it does not hold. Whatever else has a number or a comparison is true of any run, for a
 //! reason that is written down in `environment/claims/LESSON.txt`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,7 +23,8 @@ const UNMEASURED: &str = ". not measured yet: ";
 /// Words that compare or count.
 const WORDS: &str = "two three four five six seven eight nine ten twelve twice half third quarter times all none only most \
      least same equal equals equally identical always never nothing every faster slower smaller larger longer shorter \
-     fewer less more higher lower closer better worse nearly almost hardly barely mostly rarely";
+     fewer less more higher lower closer better worse largest smallest longest shortest highest \
+     lowest fastest slowest best worst nearly almost hardly barely mostly rarely";
 
 /// Sections that tell a learner what to do, not what was found.
 const INSTRUCTIONS: [&str; 3] = ["### Checklist", "### When something looks wrong", "### Further"];
@@ -67,9 +68,12 @@ fn faults(lessons: &[&Lesson], root: &Path) -> Result<Vec<String>> {
 fn faults_of(notebook: &Value, reasons: &str) -> Vec<String> {
     let held = held(notebook);
     let excused: Vec<(&str, Vec<String>)> = excused(reasons);
-    let mut faults: Vec<String> =
-        not_so(notebook).into_iter().chain(unmeasured(notebook)).map(|claim| claim + ", in the committed run").collect();
-    let mut used = BTreeSet::new();
+    let mut faults: Vec<String> = not_so(notebook)
+        .into_iter()
+        .chain(unmeasured(notebook))
+        .map(|claim| claim + ", in the committed run")
+        .collect();
+    let mut used: BTreeMap<usize, String> = BTreeMap::new();
     for (number, cell) in cells(notebook).iter().enumerate() {
         if cell["cell_type"] != "markdown" || is_instruction(notebook, number) {
             continue;
@@ -84,12 +88,18 @@ fn faults_of(notebook: &Value, reasons: &str) -> Vec<String> {
                 false => words == *beginning,
             };
             match excused.iter().position(is_for) {
-                Some(at) => drop(used.insert(at)),
+                // One reason for several sentences would be one for the next that begins so, too.
+                Some(at) if used.get(&at).is_some_and(|other| *other != sentence) => {
+                    faults.push(format!(
+                        "[{number}] {sentence} (what begins so has a reason, which is another sentence's)"
+                    ));
+                }
+                Some(at) => drop(used.insert(at, sentence)),
                 None => faults.push(format!("[{number}] {sentence}")),
             }
         }
     }
-    let gone = excused.iter().enumerate().filter(|(at, _)| !used.contains(at));
+    let gone = excused.iter().enumerate().filter(|(at, _)| !used.contains_key(at));
     faults.extend(gone.map(|(_, (line, _))| format!("has no such sentence any more, or it needs no reason: {line}")));
     faults
 }
@@ -290,6 +300,9 @@ mod tests {
         assert_eq!(of("x.that(\n  \"the text was the same in formats\", same)", "", "").len(), 2);
         assert_eq!(of("", "- Int8 took half the time, and more", "").len(), 2);
         assert_eq!(of("", "", "# a definition\nNF4 has 16...\n").len(), 2);
+        let two = "NF4 has 16 numbers. NF4 has 16 signs.";
+        let of_two = faults_of(&notebook(&[("markdown", two, "")]), "NF4 has 16...");
+        assert!(of_two.len() == 1 && of_two[0].starts_with("[0] NF4 has 16 signs."), "{of_two:?}");
         let stale = of("", "", "# a definition\nNF4 has 17...");
         assert!(stale.len() == 4 && stale[3].contains("no such sentence any more"), "{stale:?}");
     }
