@@ -14,6 +14,7 @@ mod lessons;
 #[path = "../../support-crate/src/model/memory/available.rs"]
 mod memory;
 mod mutants;
+mod new;
 mod pack;
 mod parts;
 mod progress;
@@ -57,6 +58,11 @@ enum Task {
         /// Print the address instead of opening a browser
         #[arg(long)]
         no_browser: bool,
+    },
+    /// Make an empty notebook with the library ready
+    New {
+        /// Its name, in `own` beside the lessons; or its path
+        name: PathBuf,
     },
     /// Run notebooks without a browser, cell by cell (sets up first if needed)
     Run {
@@ -163,6 +169,10 @@ fn dispatch(task: Task) -> Result<ExitCode> {
     match task {
         Task::Setup(request) => setup::run(&request)?,
         Task::Start { notebook, no_browser } => start::start(notebook.as_deref(), no_browser)?,
+        Task::New { name } => {
+            let path = new::new(&name)?;
+            println!("{}\n  open it: cargo lab start {}", path.display(), path.display());
+        }
         Task::Run { notebooks, output, inplace, timeout } => {
             let destination = match output {
                 _ if inplace => run::Destination::InPlace,

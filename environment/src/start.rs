@@ -18,7 +18,7 @@ use crate::ui::{is_confirmed, run_shown};
 pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
     let checkout = Checkout::find()?;
     let home = Home::find()?;
-    let root = if checkout.root().starts_with(home.root()) { own_lessons(&checkout)? } else { checkout.notebooks() };
+    let root = root(&checkout, &home)?;
     let opened = notebook.map(|path| inside(path, &root)).transpose()?;
     setup::setup(&checkout, &setup::Request::default())?;
     offer_model(&home)?;
@@ -50,6 +50,11 @@ pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
     eprintln!("Starting JupyterLab; choose the kernel \"Rust (quantlab)\". Press Ctrl-C twice to stop it.");
     Err(jupyter.exec())
         .with_context(|| format!("cannot start {}\n  try: cargo lab setup", home.python_bin("jupyter").display()))
+}
+
+/// The folder of the lessons that JupyterLab shows: the checkout's, or the learner's copy of a shared set-up's.
+pub fn root(checkout: &Checkout, home: &Home) -> Result<PathBuf> {
+    if checkout.root().starts_with(home.root()) { own_lessons(checkout) } else { Ok(checkout.notebooks()) }
 }
 
 /// Asks once whether to fetch a real model.

@@ -109,6 +109,21 @@ fn ctrl_c_ends_the_cell_and_the_run_and_keeps_the_copy() {
     assert!(run.report.contains("still there") && !run.copy.contains("not reached\\n\""), "{}", run.report);
 }
 
+#[test]
+fn a_new_notebook_runs_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mine.ipynb");
+    let lab = |args: &[&std::ffi::OsStr]| Command::new(env!("CARGO_BIN_EXE_lab")).args(args).output().unwrap();
+    assert!(lab(&["new".as_ref(), path.as_ref()]).status.success());
+    let ran = lab(&["run".as_ref(), "--inplace".as_ref(), path.as_ref()]);
+    let copy = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        ran.status.success() && copy.contains("decode_tokens_per_sec"),
+        "{}\n{copy}",
+        String::from_utf8_lossy(&ran.stdout)
+    );
+}
+
 /// What rust-analyzer infers from sources without bodies: impls that macros make, closures, generic results.
 #[test]
 fn the_types_of_variables_are_found() {
