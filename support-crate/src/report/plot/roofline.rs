@@ -47,7 +47,7 @@ pub fn roofline(
     }
     let mut plot = LinePlot::new(title)
         .x("operations per byte that memory delivers", "")
-        .y("operations per second", "10^9")
+        .y("arithmetic", "10^9 operations/s")
         .log_x()
         .log_y();
     for (name, peak) in peaks {
