@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 use super::Device;
-use super::library::{Candle, Torch};
+use super::tensor_library::{Candle, Torch};
 use crate::error::{Error, Result};
 
 /// What computes a model, and whose memory holds its weights.

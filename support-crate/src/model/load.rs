@@ -2,7 +2,7 @@
 
 use super::decoder::Decoder;
 use super::families::{self, FamilyConfig, FamilyModel};
-use super::library::{Candle, Torch};
+use super::tensor_library::{Candle, Torch};
 use super::{
     CausalLm, DecoderConfig, Device, Engine, Fold, Precision, ResolvedDtype, Tokenizer, Weights, kernels, resolve_dtype,
 };

@@ -2,8 +2,8 @@
 //!
 //! [`CausalLm`] is the one trait that generation and measuring know: it checks what a caller passes, once for every
 //! [`Engine`], whose models implement `EngineModel`. `decoder` describes GPT-2 and the Llama family, once; two folders
-//! compute what it describes: `kernels`, this library's own engine, and `library`, the engines that are candle and
-//! libtorch. `quantized` holds a layer of each quantized format, for all engines; `fold` changes weights before that.
+//! compute what it describes: `kernels`, this library's own engine, and `tensor_library`, the engines that are candle
+//! and libtorch. `quantized` holds a layer of each quantized format, for all engines; `fold` changes weights before that.
 
 mod architecture;
 mod batch;
@@ -20,7 +20,6 @@ mod fold;
 mod hub;
 mod importance;
 mod kernels;
-mod library;
 mod load;
 pub(crate) mod memory;
 mod precision;
@@ -28,6 +27,7 @@ mod quantized;
 mod save;
 mod save_gguf;
 mod tensor_info;
+mod tensor_library;
 #[cfg(test)]
 mod test_numbers;
 mod threads;

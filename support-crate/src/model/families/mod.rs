@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 
 use super::cache::check_cache_room;
 use super::engine_model::{PlainTensor, no_cache_in, rows_of};
-use super::library::Candle;
+use super::tensor_library::Candle;
 use super::weights::{StateTensor, write};
 use super::{
     Architecture, CacheStorage, Device, Engine, EngineModel, LoadOptions, Logits, ModelIdentity, ModelInfo, Precision,

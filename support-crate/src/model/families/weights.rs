@@ -13,7 +13,7 @@ use candle_nn::{Init, VarBuilder};
 
 use super::config::FamilyConfig;
 use crate::error::{Error, Result};
-use crate::model::library::{Candle, Operations};
+use crate::model::tensor_library::{Candle, Operations};
 use crate::model::weights::UnreadTensor;
 use crate::model::{Precision, Weights};
 use crate::progress::Progress;
