@@ -160,10 +160,6 @@ opt-level = 3
 debug-assertions = false
 overflow-checks = false
 
-# Some 130 models of which a dozen are used; what they compute with is in candle-core, at full speed.
-[profile.dev.package.candle-transformers]
-opt-level = 1
-
 # C for archives that tch could read and nobody here does; it takes as long to compile as it is optimised.
 [profile.dev.package.zstd-sys]
 opt-level = 0

@@ -40,8 +40,7 @@ pub struct GeneratedTokens {
 /// it is known, with the index of its prompt.
 ///
 /// A sequence's tokens do not depend on its neighbours in the batch or on padding. One that is finished
-/// leaves the batch and costs nothing more. A model without [`padded_batches`](CausalLm::padded_batches) continues
-/// prompts of different lengths one after the other.
+/// leaves the batch and costs nothing more.
 ///
 /// ```
 /// use quantlab::generate::{GenerateOptions, generate_tokens};
@@ -109,32 +108,31 @@ pub(super) fn continue_batch(
     let mut sampler = Sampler::new(options);
     let eos = model.info().eos_token_ids.as_slice();
     let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
-    for mut active in groups(model, &sequences) {
-        let mut cache = if options.use_cache { Some(new_cache(model, &sequences, &active, options)?) } else { None };
-        while !active.is_empty() {
-            let logits = forward(model, &sequences, &active, options.padding_side, cache.as_mut())?;
-            // The places, in this step's batch, of the sequences that go on.
-            let mut kept = Vec::with_capacity(active.len());
-            for (place, &row) in active.iter().enumerate() {
-                let sequence = &mut sequences[row];
-                let forbidden = if sequence.new_tokens() < options.min_new_tokens { eos } else { &[] };
-                let token = sampler
-                    .next_token(logits.row(place, 0), &sequence.ids, forbidden, &mut sequence.rng)
-                    .map_err(|error| of_prompt(error, row, prompts.len()))?;
-                sequence.ids.push(token);
-                let has_stop_string = on_token(row, token)?.is_break();
-                if !sequence.ends(stops, has_stop_string, options.max_new_tokens) {
-                    kept.push(place);
-                }
+    let mut cache = if options.use_cache { Some(new_cache(model, &sequences, options)?) } else { None };
+    let mut active: Vec<usize> = (0..sequences.len()).collect();
+    while !active.is_empty() {
+        let logits = forward(model, &sequences, &active, options.padding_side, cache.as_mut())?;
+        // The places, in this step's batch, of the sequences that go on.
+        let mut kept = Vec::with_capacity(active.len());
+        for (place, &row) in active.iter().enumerate() {
+            let sequence = &mut sequences[row];
+            let forbidden = if sequence.new_tokens() < options.min_new_tokens { eos } else { &[] };
+            let token = sampler
+                .next_token(logits.row(place, 0), &sequence.ids, forbidden, &mut sequence.rng)
+                .map_err(|error| of_prompt(error, row, prompts.len()))?;
+            sequence.ids.push(token);
+            let has_stop_string = on_token(row, token)?.is_break();
+            if !sequence.ends(stops, has_stop_string, options.max_new_tokens) {
+                kept.push(place);
             }
-            if let Some(cache) = &mut cache
-                && !kept.is_empty()
-                && kept.len() < active.len()
-            {
-                model.retain(cache, &kept)?;
-            }
-            active = kept.into_iter().map(|place| active[place]).collect();
         }
+        if let Some(cache) = &mut cache
+            && !kept.is_empty()
+            && kept.len() < active.len()
+        {
+            model.retain(cache, &kept)?;
+        }
+        active = kept.into_iter().map(|place| active[place]).collect();
     }
     Ok(sequences.into_iter().map(Sequence::finish).collect())
 }
@@ -185,27 +183,10 @@ impl Sequence {
     }
 }
 
-/// The sequences that are computed together: all of them, or each on its own if their lengths differ and the model does
-/// not support padding.
-fn groups(model: &dyn CausalLm, sequences: &[Sequence]) -> Vec<Vec<usize>> {
-    let is_equal = |pair: &[Sequence]| pair[0].prompt_tokens == pair[1].prompt_tokens;
-    let together = model.padded_batches() || sequences.windows(2).all(is_equal);
-    (0..sequences.len())
-        .collect::<Vec<_>>()
-        .chunks(if together { sequences.len() } else { 1 })
-        .map(<[_]>::to_vec)
-        .collect()
-}
-
-fn new_cache(
-    model: &dyn CausalLm,
-    sequences: &[Sequence],
-    rows: &[usize],
-    options: &GenerateOptions,
-) -> Result<KvCache> {
-    let longest = rows.iter().map(|&row| sequences[row].prompt_tokens).max().unwrap_or(0);
+fn new_cache(model: &dyn CausalLm, sequences: &[Sequence], options: &GenerateOptions) -> Result<KvCache> {
+    let longest = sequences.iter().map(|sequence| sequence.prompt_tokens).max().unwrap_or(0);
     // The last new token is returned, not fed back.
-    model.new_cache_in(options.cache_dtype, rows.len(), longest + options.max_new_tokens - 1)
+    model.new_cache_in(options.cache_dtype, sequences.len(), longest + options.max_new_tokens - 1)
 }
 
 /// The logits for the next token of each active sequence: (active, 1, V). What a cache holds already is

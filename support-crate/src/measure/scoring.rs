@@ -60,11 +60,10 @@ pub(super) fn score_windows<T>(
     if tokens == 0 {
         return Err(Error::input("there is nothing to predict").hint("give a text of at least two tokens"));
     }
-    let batch_size = if models.iter().all(|loaded| loaded.model.padded_batches()) { options.batch_size } else { 1 };
     let mut progress = Progress::new(what, tokens, "tokens");
     let mut results: Vec<(usize, T)> = Vec::with_capacity(windows.len());
     let (scored, threads_granted) = threads_granted(|| {
-        batches(&windows, batch_size, smallest(max_tokens)).into_iter().try_for_each(|members| {
+        batches(&windows, options.batch_size, smallest(max_tokens)).into_iter().try_for_each(|members| {
             let batch: Vec<&Window<'_>> = members.iter().map(|&index| &windows[index]).collect();
             results.extend(members.iter().copied().zip(score(&padded(&batch)?, &batch)?));
             progress.advance(batch.iter().map(|window| window.scored().len()).sum());

@@ -19,9 +19,9 @@ pub enum Architecture {
     Gemma2,
     /// `gemma3_text`: Gemma 2 with norms of queries and keys, and with positions of its own in layers with a window.
     Gemma3Text,
-    /// `granite`
+    /// `granite`: Llama with factors for embeddings, scores, residuals and logits.
     Granite,
-    /// `olmo2`
+    /// `olmo2`: Llama with norms after each part instead of before it, and of all queries and all keys.
     Olmo2,
     /// `phi3`: Llama with joint layers, and with positions in a part of each head.
     Phi3,
@@ -29,15 +29,15 @@ pub enum Architecture {
     Qwen3,
     /// `smollm3`: Llama with layers that know no positions.
     SmolLm3,
-    /// `stablelm`
+    /// `stablelm`: Llama with layer norms, and with positions in a part of each head.
     StableLm,
     /// None of these, by a name of its own: a model in a test.
     Other(&'static str),
 }
 
 impl Architecture {
-    /// Those that [`DecoderConfig`](super::DecoderConfig) describes, so that every engine computes them.
-    pub(super) const DECODERS: [Self; 9] = [
+    /// Those that can be loaded.
+    pub(super) const ALL: [Self; 12] = [
         Self::Gpt2,
         Self::Llama,
         Self::Mistral,
@@ -47,15 +47,10 @@ impl Architecture {
         Self::Phi3,
         Self::Gemma2,
         Self::Gemma3Text,
+        Self::Granite,
+        Self::Olmo2,
+        Self::StableLm,
     ];
-
-    /// Those that only candle-transformers computes.
-    pub(super) const ONLY_CANDLE: [Self; 3] = [Self::Granite, Self::Olmo2, Self::StableLm];
-
-    /// Their names, in words.
-    pub(super) fn list(of: &[Self]) -> String {
-        of.iter().map(|known| known.name()).collect::<Vec<_>>().join(", ")
-    }
 
     /// `model_type` in the config.
     pub fn name(self) -> &'static str {
@@ -86,5 +81,18 @@ impl fmt::Display for Architecture {
 impl Serialize for Architecture {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_these_families() {
+        let documented = std::fs::read_to_string("../docs/families.md").unwrap();
+        let rows = documented.lines().filter(|line| line.starts_with("| `"));
+        let named: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+        assert_eq!(named, Architecture::ALL.map(Architecture::name));
     }
 }

@@ -28,12 +28,6 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         self.engine_model(Seal).tensors()
     }
 
-    /// Whether sequences of different lengths can go together, the shorter ones filled up with padding. A model that
-    /// cannot takes them one by one, or those of equal length together.
-    fn padded_batches(&self) -> bool {
-        self.engine_model(Seal).padded_batches()
-    }
-
     /// Waits until everything that was started has been computed. Timers call it on both sides.
     ///
     /// # Errors
@@ -95,17 +89,14 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// turned out wrong.
     ///
     /// # Errors
-    /// More tokens than the cache holds; a cache of another model; a model of candle-transformers, whose cache can only
-    /// be emptied.
+    /// More tokens than the cache holds; a cache of another model.
     fn truncate(&self, cache: &mut KvCache, len: usize) -> Result<()> {
-        let model = self.engine_model(Seal);
-        cache.check_model(model.identity())?;
+        cache.check_model(self.engine_model(Seal).identity())?;
         let past_len = cache.past_len();
         if len > past_len {
             return Err(Error::input(format!("a cache of {past_len} tokens cannot be cut to {len}")));
         }
         if len < past_len {
-            model.truncate_storage(cache.storage_mut(), len)?;
             cache.keep_tokens(len);
         }
         Ok(())
@@ -120,18 +111,12 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A token id beyond the vocabulary; more tokens than the context or the cache has room for; logits of more last
-    /// positions than there are; a cache made for another batch size or another model; padding, for a model without
-    /// [`padded_batches`](Self::padded_batches).
+    /// positions than there are; a cache made for another batch size or another model.
     fn forward(&self, tokens: &TokenBatch, cache: Option<&mut KvCache>, positions: LogitPositions) -> Result<Logits> {
         interrupt::check()?;
         let model = self.engine_model(Seal);
         check_tokens(model.info(), tokens, cache.as_ref().map_or(0, |cache| cache.past_len()))?;
         positions.check(tokens.seq_len())?;
-        if tokens.attention_mask().is_some() && !model.padded_batches() {
-            let info = model.info();
-            return Err(Error::input(format!("{} on {} does not support padding", info.architecture, info.engine))
-                .hint("give it sequences one by one, or of equal length"));
-        }
         let Some(cache) = cache else {
             let layout = Layout::of(tokens);
             return model.compute(&layout.step(tokens, positions), None);

@@ -29,11 +29,6 @@ pub trait EngineModel: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// As [`CausalLm::padded_batches`](super::CausalLm::padded_batches).
-    fn padded_batches(&self) -> bool {
-        true
-    }
-
     /// As [`CausalLm::synchronize`](super::CausalLm::synchronize).
     ///
     /// # Errors
@@ -71,14 +66,6 @@ pub trait EngineModel: fmt::Debug + Send + Sync {
     /// # Errors
     /// What the engine reports.
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], past_len: usize) -> Result<()>;
-
-    /// Makes a cache ready to go on after the first `len` of its tokens.
-    ///
-    /// # Errors
-    /// What the engine reports; a model that cannot.
-    fn truncate_storage(&self, _storage: &mut CacheStorage, _len: usize) -> Result<()> {
-        Ok(())
-    }
 
     /// Writes the weights as a safetensors file, under the names that transformers has for them; only
     /// [`save_pretrained`](super::Loaded::save_pretrained) makes a checkpoint of it.

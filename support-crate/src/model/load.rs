@@ -1,7 +1,6 @@
 //! The first of several models that can be loaded, with its own tokenizer.
 
 use super::decoder::Decoder;
-use super::families::{self, FamilyConfig, FamilyModel};
 use super::tensor_library::{Candle, Torch};
 use super::{
     CausalLm, DecoderConfig, Device, Engine, Fold, Precision, ResolvedDtype, Tokenizer, Weights, kernels, resolve_dtype,
@@ -137,9 +136,9 @@ pub fn load_model(candidates: &[&str], options: &LoadOptions) -> Result<Loaded> 
 fn load(candidate: &str, resolved: &ResolvedDtype, options: &LoadOptions) -> Result<Loaded> {
     let ResolvedDtype { dtype, label: rest } = resolved;
     let (files, options) = &resolve(candidate, options)?;
-    let config = Config::read(files, *dtype, options)?;
+    let config = DecoderConfig::read(&files.config)?;
     let tokenizer = Tokenizer::read(&files.tokenizer)?;
-    tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size())?;
+    tokenizer.check_fits(&files.tokenizer.to_string(), config.vocab_size)?;
     let Read { model, quantization, read_from, kept_in, restored_from, unused_tensors } =
         read_model(files, config, *dtype, options)?;
     let from = read_from.map_or(String::new(), |checkpoint| format!(" from {checkpoint}"));
@@ -183,30 +182,8 @@ pub(super) fn open_model(model_id: &str, options: &LoadOptions) -> Result<Box<dy
     let dtype = resolve_dtype(options.precision, options.device)?.dtype;
     options.engine().check_device(options.device)?;
     let (files, options) = &resolve(model_id, options)?;
-    let config = Config::read(files, dtype, options)?;
+    let config = DecoderConfig::read(&files.config)?;
     Ok(read_model(files, config, dtype, options)?.model)
-}
-
-/// Whose implementation computes the model.
-enum Config {
-    Decoder(Box<DecoderConfig>),
-    Family(Box<FamilyConfig>),
-}
-
-impl Config {
-    fn read(files: &ModelFiles, dtype: Precision, options: &LoadOptions) -> Result<Self> {
-        Ok(match families::choose(&files.config, dtype, options)? {
-            Some(config) => Self::Family(Box::new(config)),
-            None => Self::Decoder(Box::new(DecoderConfig::read(&files.config)?)),
-        })
-    }
-
-    fn vocab_size(&self) -> usize {
-        match self {
-            Self::Decoder(config) => config.vocab_size,
-            Self::Family(config) => config.vocab_size,
-        }
-    }
 }
 
 struct Read {
@@ -223,22 +200,8 @@ struct Read {
     unused_tensors: Vec<String>,
 }
 
-fn read_model(files: &ModelFiles, config: Config, dtype: Precision, options: &LoadOptions) -> Result<Read> {
+fn read_model(files: &ModelFiles, config: DecoderConfig, dtype: Precision, options: &LoadOptions) -> Result<Read> {
     let weights = Weights::open(&files.weights, options.check_finite)?;
-    let config = match config {
-        Config::Family(config) => {
-            let model = FamilyModel::load(*config, &weights, dtype, options.device)?;
-            return Ok(Read {
-                model: Box::new(model),
-                quantization: None,
-                read_from: None,
-                kept_in: Vec::new(),
-                restored_from: weights.restored_from(),
-                unused_tensors: weights.unused(),
-            });
-        }
-        Config::Decoder(config) => *config,
-    };
     let (config, weights) = match &options.fold {
         Some(fold) => fold.apply(config, weights)?,
         None => (config, weights),

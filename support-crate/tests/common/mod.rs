@@ -74,16 +74,20 @@ impl Case {
         Engine::ALL.map(load).into()
     }
 
-    /// Numbers in the weights' files, each of which is a parameter.
-    pub fn stored_parameters(&self) -> usize {
+    /// The tensors in the weights' files, by name.
+    pub fn weights(&self) -> std::collections::HashMap<String, Tensor> {
         let files = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
         let is_weights = |file: &PathBuf| {
             let name = file.file_name().unwrap().to_string_lossy();
             name.starts_with("model") && name.ends_with(".safetensors")
         };
         let load = |file| candle_core::safetensors::load(file, &CandleDevice::Cpu).unwrap();
-        let tensors = files.filter(is_weights).flat_map(load);
-        tensors.map(|(_, tensor)| tensor.elem_count()).sum()
+        files.filter(is_weights).flat_map(load).collect()
+    }
+
+    /// Numbers in the weights' files, each of which is a parameter.
+    pub fn stored_parameters(&self) -> usize {
+        self.weights().values().map(Tensor::elem_count).sum()
     }
 
     /// The rows of an integer tensor.

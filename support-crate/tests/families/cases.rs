@@ -16,37 +16,15 @@ pub fn cases() -> Vec<Case> {
     folders.into_iter().map(Case::read).collect()
 }
 
-/// Those that only candle-transformers computes.
-pub fn candle_only() -> Vec<Case> {
-    cases().into_iter().filter(is_candle_only).collect()
-}
-
-/// Those that this library's own decoder computes.
-pub fn known() -> Vec<Case> {
-    cases().into_iter().filter(|case| !is_candle_only(case)).collect()
-}
-
-fn is_candle_only(case: &Case) -> bool {
-    ["granite", "granite-tied", "olmo2", "stablelm"].contains(&case.name.as_str())
-}
-
-/// Those of which candle-transformers computes every text.
-pub fn on_candle() -> Vec<Case> {
-    let not_whole =
-        ["gemma2", "gemma2-window", "gemma3-scaled", "phi3-longrope", "phi3-window", "qwen3-window", "smollm3-window"];
-    cases().into_iter().filter(|case| !not_whole.contains(&case.name.as_str())).collect()
-}
-
-/// Every checkpoint on every engine that computes it.
+/// Every checkpoint on every engine.
 pub fn on_engines() -> Vec<(Case, Loaded)> {
-    let of_own = |engine| known().into_iter().map(move |case| (case, engine));
-    let of_candle = cases().into_iter().map(|case| (case, Engine::Candle));
-    let all = of_candle.chain(of_own(Engine::Kernels)).chain(of_own(Engine::Tch));
-    all.map(|(case, engine)| {
-        let loaded = load(&case, engine, Precision::Float32);
-        (case, loaded)
-    })
-    .collect()
+    let on = |engine| {
+        cases().into_iter().map(move |case| {
+            let loaded = load(&case, engine, Precision::Float32);
+            (case, loaded)
+        })
+    };
+    Engine::ALL.into_iter().flat_map(on).collect()
 }
 
 /// The checkpoint of this name.
@@ -58,14 +36,6 @@ pub fn folder(name: &str) -> PathBuf {
 pub fn copy(name: &str) -> Copy {
     let files = std::fs::read_dir(folder(name)).unwrap().map(|entry| entry.unwrap().path());
     Copy::of_files(&files.collect::<Vec<_>>())
-}
-
-pub fn candle(case: &Case) -> Loaded {
-    candle_in(case, Precision::Float32)
-}
-
-pub fn candle_in(case: &Case, precision: Precision) -> Loaded {
-    load(case, Engine::Candle, precision)
 }
 
 pub fn load(case: &Case, engine: Engine, precision: Precision) -> Loaded {

@@ -1,5 +1,4 @@
-//! Families of models: the same numbers as transformers, by this library's own decoder and by candle-transformers, and
-//! everything above `CausalLm`.
+//! Families of models: the same numbers as transformers on every engine, and everything above `CausalLm`.
 //!
 //! `golden` is made by `make_golden.py`.
 

@@ -4,7 +4,8 @@
   pip install torch==2.13.0 transformers==4.57.6 safetensors tokenizers
   python make_golden.py OUT_DIR TOKENIZER_JSON [SEED [NAME..]]
 
-The last six cases were made with torch 2.15.0 and transformers 5.24.0, whose configs are spelt in another way.
+Six cases, from gemma2-window to gemma3-scaled, were made with torch 2.15.0 and transformers 5.24.0, whose configs are spelt
+in another way; those after them with torch 2.15.0 and transformers 4.57.6.
 
 Everything is made from random numbers; nothing is downloaded. Attention is "eager": other implementations ignore
 some settings of a config. The weights are rounded to bfloat16 and saved so; all that is computed with them is float32.
@@ -16,6 +17,13 @@ from safetensors.torch import save_file
 from transformers import (Gemma2Config, Gemma3TextConfig, GraniteConfig, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config,
                           Qwen2Config, Qwen3Config, SmolLM3Config, StableLmConfig, AutoModelForCausalLM)
 
+from transformers.models.stablelm.modeling_stablelm import StableLmPreTrainedModel
+
+# transformers 4.57 fails at norms without a bias, those of heads; what they begin with is their default.
+initialise = StableLmPreTrainedModel._init_weights
+StableLmPreTrainedModel._init_weights = lambda model, module: None if getattr(module, "bias", 0) is None and isinstance(
+    module, torch.nn.LayerNorm) else initialise(model, module)
+
 OUT, TOKENIZER, SEED = sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 7
 ONLY = sys.argv[4:]
 ROWS, PROMPT, NEW = 2, 15, 24
@@ -24,7 +32,6 @@ SIZES = dict(vocab_size=384, hidden_size=32, intermediate_size=48, num_hidden_la
              max_position_embeddings=64, bos_token_id=0, eos_token_id=0, pad_token_id=0)
 
 CASES = {
-    # The families that this library's own decoder knows too.
     "llama": LlamaConfig(**SIZES, rope_theta=500.0, rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
                          "high_freq_factor": 4.0, "original_max_position_embeddings": 16}),
     "mistral": MistralConfig(**SIZES, head_dim=12, sliding_window=None),
@@ -48,7 +55,7 @@ CASES = {
     "granite-tied": GraniteConfig(**SIZES, embedding_multiplier=3.0, attention_multiplier=0.5, residual_multiplier=0.7, logits_scaling=2.0, tie_word_embeddings=True),
     # Every second layer without positions.
     "smollm3": SmolLM3Config(**SIZES, no_rope_layer_interval=2, tie_word_embeddings=True),
-    # Windows shorter than the prompt, where candle-transformers has none, or has another.
+    # Windows shorter than the prompt.
     "gemma2-window": Gemma2Config(**SIZES, head_dim=12, query_pre_attn_scalar=20, sliding_window=6),
     "qwen3-window": Qwen3Config(**SIZES, head_dim=12, use_sliding_window=True, sliding_window=6, max_window_layers=1),
     "smollm3-window": SmolLM3Config(**SIZES, no_rope_layers=[1, 0], use_sliding_window=True, sliding_window=5, attention_bias=True, mlp_bias=True),
@@ -59,6 +66,17 @@ CASES = {
     "gemma3-scaled": Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 3}, head_dim=12, query_pre_attn_scalar=20, sliding_window=6, sliding_window_pattern=2,
                                       rope_parameters={"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5000.0},
                                                        "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+    # Every switch of three families the other way round, heads that are wider together than the hidden state, and angles that
+    # were changed after training.
+    "granite-biases": GraniteConfig(**SIZES, head_dim=12, attention_bias=True, mlp_bias=True, embedding_multiplier=12.3, attention_multiplier=0.2,
+                                    residual_multiplier=0.22, logits_scaling=8.0,
+                                    rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                                  "original_max_position_embeddings": 16}),
+    "olmo2-biases": Olmo2Config(**SIZES, head_dim=12, attention_bias=True, tie_word_embeddings=True, rope_scaling={"type": "linear", "factor": 2.0}),
+    # A norm for each head of queries and of keys.
+    "stablelm-norms": StableLmConfig(**SIZES, qk_layernorm=True, partial_rotary_factor=0.5, tie_word_embeddings=True),
+    # As StableLM 2 12B.
+    "stablelm-parallel": StableLmConfig(**SIZES, qk_layernorm=True, use_parallel_residual=True, rope_scaling={"rope_type": "linear", "factor": 2.0}),
 }
 SHARDED = {"gemma3": "40KB", "olmo2": "60KB"}
 

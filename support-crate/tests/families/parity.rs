@@ -4,9 +4,9 @@ use std::slice::from_ref;
 
 use quantlab::generate::{GenerateOptions, generate_tokens};
 use quantlab::measure::{PerplexityOptions, perplexity_of_tokens};
-use quantlab::model::{Engine, KvCache, Loaded, LogitPositions, Precision, TokenBatch};
+use quantlab::model::{KvCache, Loaded, LogitPositions, TokenBatch};
 
-use crate::cases::{candle, candle_in, cases, on_engines};
+use crate::cases::{cases, on_engines};
 use crate::common::{Case, distance};
 
 const LOGITS: f32 = 1e-4;
@@ -21,10 +21,12 @@ fn every_family_has_a_case() {
         "gemma3-heads",
         "gemma3-scaled",
         "granite",
+        "granite-biases",
         "granite-tied",
         "llama",
         "mistral",
         "olmo2",
+        "olmo2-biases",
         "phi3",
         "phi3-longrope",
         "phi3-window",
@@ -35,6 +37,8 @@ fn every_family_has_a_case() {
         "smollm3",
         "smollm3-window",
         "stablelm",
+        "stablelm-norms",
+        "stablelm-parallel",
     ];
     assert_eq!(names, expected);
     assert!(cases().iter().filter(|case| case.folder.join("model.safetensors.index.json").exists()).count() >= 2);
@@ -72,10 +76,8 @@ fn logits_of_pieces_of_any_length() {
         (1..=5).for_each(|len| step(&case, &loaded, &mut cache, len, LogitPositions::All));
         cache.reset();
         (2..=4).for_each(|len| step(&case, &loaded, &mut cache, len, LogitPositions::LastN(len - 1)));
-        match loaded.model.truncate(&mut cache, 3) {
-            Ok(()) => step(&case, &loaded, &mut cache, 4, LogitPositions::All),
-            Err(error) => assert!(error.to_string().contains("candle-transformers"), "{error}"),
-        }
+        loaded.model.truncate(&mut cache, 3).unwrap();
+        step(&case, &loaded, &mut cache, 4, LogitPositions::All);
         loaded.model.truncate(&mut cache, 0).unwrap();
         step(&case, &loaded, &mut cache, 5, LogitPositions::Last);
     }
@@ -131,23 +133,3 @@ fn loss_is_that_of_transformers() {
         assert!((result.mean_nll - expected).abs() < 1e-5, "{}: {} and {expected}", case.name, result.mean_nll);
     }
 }
-
-#[test]
-fn bfloat16_weights_stay_close_and_take_half() {
-    let mut computed = Vec::new();
-    for case in cases().into_iter().filter(|case| EXACT_IN_HALF.contains(&case.name.as_str())) {
-        let (full, half) = (candle(&case), candle_in(&case, Precision::BFloat16));
-        let info = half.model.info();
-        assert_eq!((info.engine, info.parameter_bytes * 2), (Engine::Candle, full.model.info().parameter_bytes));
-        let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
-        let logits = half.model.forward(&tokens, None, LogitPositions::All).unwrap();
-        let expected = case.values("logits");
-        let spread = expected.iter().map(|logit| logit.abs()).fold(0.0, f32::max);
-        let distance = distance(logits.values(), &expected);
-        assert!(distance > 0.0 && distance < 0.05 * spread, "{}: {distance} of {spread}", case.name);
-        computed.push(case.name);
-    }
-    assert_eq!(computed, EXACT_IN_HALF);
-}
-
-const EXACT_IN_HALF: [&str; 7] = ["granite", "granite-tied", "llama", "mistral", "qwen3", "qwen3-tied", "smollm3"];

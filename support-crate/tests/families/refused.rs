@@ -1,48 +1,12 @@
 //! What cannot be had is an error that says what can.
 
-use quantlab::error::Error;
 use quantlab::generate::{GenerateOptions, generate_tokens};
-use quantlab::model::{Engine, LoadOptions, Loaded, LogitPositions, Precision, TokenBatch, load_model};
-use quantlab::quant::QuantizationConfig;
-use serde_json::{Value, json};
+use quantlab::model::Engine;
+use serde_json::json;
 
-use crate::cases::{candle, candle_only, copy, on_candle};
+use crate::cases::copy;
 use crate::common::copy::expect;
 use crate::common::tiny;
-
-#[test]
-fn a_padded_batch() {
-    for case in on_candle() {
-        let loaded = candle(&case);
-        assert!(!loaded.model.padded_batches());
-        let mut mask = vec![vec![true; 15]; 2];
-        mask[1][0] = false;
-        let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap().with_attention_mask(&mask).unwrap();
-        let error = loaded.model.forward(&tokens, None, LogitPositions::Last).unwrap_err().to_string();
-        assert!(error.contains("does not support padding") && error.contains("one by one"), "{error}");
-    }
-}
-
-#[test]
-fn another_engine_another_format_and_a_quantized_one() {
-    let load = |case: &crate::common::Case, options: LoadOptions| -> Result<Loaded, Error> {
-        load_model(&[case.folder.to_str().unwrap()], &options)
-    };
-    for case in candle_only() {
-        for engine in [Engine::Kernels, Engine::Tch] {
-            let refused = load(&case, LoadOptions { engine: Some(engine), ..LoadOptions::default() });
-            expect(&refused, &[&format!("cannot be computed with {engine}"), "candle-transformers"]);
-        }
-        let quantization = Some(QuantizationConfig::nf4());
-        expect(&load(&case, LoadOptions { quantization, ..LoadOptions::default() }), &["cannot be quantized"]);
-        let half = load(&case, LoadOptions { precision: Precision::BFloat16, ..LoadOptions::default() });
-        if case.name.starts_with("granite") {
-            drop(half.unwrap());
-        } else {
-            expect(&half, &["in bfloat16", "positions would be rounded", "use float32"]);
-        }
-    }
-}
 
 #[test]
 fn an_unknown_family_lists_what_is_known() {
@@ -53,8 +17,7 @@ fn an_unknown_family_lists_what_is_known() {
             &copy.load_in(engine),
             &[
                 "`mamba`",
-                "gpt2, llama, mistral, qwen2, qwen3, smollm3, phi3, gemma2, gemma3_text,",
-                "granite, olmo2, stablelm",
+                "gpt2, llama, mistral, qwen2, qwen3, smollm3, phi3, gemma2, gemma3_text, granite, olmo2, stablelm",
             ],
         );
     }
@@ -74,26 +37,25 @@ fn texts_beyond_the_length_that_angles_are_for() {
     }
 }
 
-/// Settings that transformers computes with, and candle-transformers does not.
+/// Settings that no model of these families has been compared with transformers for.
 #[test]
-fn settings_that_would_be_passed_over() {
-    let settings: [(&str, &str, Value); 8] = [
-        ("granite", "attention_bias", json!(true)),
-        ("granite", "mlp_bias", json!(true)),
-        ("granite", "hidden_act", json!("gelu")),
-        ("granite", "rope_scaling", json!({"type": "dynamic", "factor": 2.0})),
+fn settings_that_are_not_compared() {
+    let longrope = || json!({"type": "longrope", "short_factor": [1.0, 1.0, 1.0, 1.0]});
+    for (name, key, value) in [
+        ("granite", "partial_rotary_factor", json!(0.5)),
+        ("granite", "rope_scaling", longrope()),
+        ("granite", "layer_types", json!(["sliding_attention", "full_attention"])),
         ("olmo2", "clip_qkv", json!(8.0)),
-        ("olmo2", "head_dim", json!(16)),
-        ("stablelm", "use_parallel_residual", json!(true)),
-        ("stablelm", "qk_layernorm", json!(true)),
-    ];
-    for (name, key, value) in settings {
+        ("olmo2", "partial_rotary_factor", json!(0.5)),
+        ("olmo2", "rope_scaling", longrope()),
+        ("stablelm", "head_dim", json!(16)),
+        ("stablelm", "rope_scaling", longrope()),
+        ("stablelm", "layer_types", json!(["full_attention", "sliding_attention"])),
+    ] {
         let copy = copy(name);
         copy.change_config(|config| config[key] = value);
-        expect(
-            &copy.load(),
-            &["config.json", &format!("`{key}`"), "candle-transformers computes this family only with"],
-        );
+        let said = format!("models of type {name} are computed only with");
+        expect(&copy.load(), &["config.json", &format!("`{key}`"), &said]);
     }
 }
 
@@ -108,6 +70,8 @@ fn settings_of_other_models() {
         ("phi3", "rope_scaling", json!({"type": "longrope", "short_factor": [1.0, 0.0]}), "positive `short_factor`"),
         ("qwen3", "rope_scaling", yarn(), "unknown `rope_type` \"yarn\""),
         ("smollm3", "rope_scaling", yarn(), "unknown `rope_type` \"yarn\""),
+        ("granite", "rope_scaling", json!({"type": "dynamic", "factor": 2.0}), "unknown `rope_type` \"dynamic\""),
+        ("stablelm", "layer_types", json!(["full_attention"]), "1 `layer_types` for 2 layers"),
     ] {
         let copy = copy(name);
         copy.change_config(|config| config[key] = value);

@@ -31,9 +31,8 @@ const ALSO_KEPT: [&str; 6] =
     ["num-traits", "plotters-backend", "plotters-svg", "polars-core", "polars-error", "polars-utils"];
 
 /// Direct dependencies whose types no cell holds: they are used inside, or only to set something up.
-const LEFT_OUT: [&str; 16] = [
+const LEFT_OUT: [&str; 15] = [
     "base64",
-    "candle-transformers",
     "hf-hub",
     "libm",
     "memmap2",

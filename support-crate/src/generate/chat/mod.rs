@@ -162,11 +162,12 @@ impl Chat {
         let fits = cache.as_ref().is_some_and(|cache| cache.capacity() >= needed);
         let kept = if fits { cache.take().filter(|_| known > 0) } else { None };
         cached.clear();
-        // A model of candle-transformers cannot go back.
-        let kept = kept.and_then(|mut cache| model.truncate(&mut cache, known).is_ok().then_some(cache));
         let mut next = if kept.is_some() { known } else { 0 };
         let mut cache_now = match kept {
-            Some(cache) => cache,
+            Some(mut cache) => {
+                model.truncate(&mut cache, known)?;
+                cache
+            }
             // Room for more than this reply.
             None => model.new_cache_in(options.cache_dtype, 1, (2 * needed).min(context_len))?,
         };

@@ -10,7 +10,7 @@ use super::Architecture;
 /// a text, which are those of one vocabulary: a config that names none has none.
 ///
 /// Source: `models/*/configuration_*.py` in transformers.
-pub(in crate::model) fn add_defaults(architecture: Architecture, keys: &mut Map<String, Value>) {
+pub(super) fn add_defaults(architecture: Architecture, keys: &mut Map<String, Value>) {
     if let Value::Object(defaults) = of(architecture) {
         for (key, value) in defaults {
             keys.entry(key).or_insert(value);
@@ -32,7 +32,11 @@ fn of(architecture: Architecture) -> Value {
             "rope_local_base_freq": 10_000.0, "query_pre_attn_scalar": 256, "sliding_window": 4096,
             "tie_word_embeddings": true,
         }),
-        Architecture::Granite | Architecture::Llama => json!({ "rms_norm_eps": 1e-6, "rope_theta": 10_000.0 }),
+        Architecture::Granite => json!({
+            "rms_norm_eps": 1e-6, "rope_theta": 10_000.0, "embedding_multiplier": 1.0, "attention_multiplier": 1.0,
+            "residual_multiplier": 1.0, "logits_scaling": 1.0,
+        }),
+        Architecture::Llama => json!({ "rms_norm_eps": 1e-6, "rope_theta": 10_000.0 }),
         Architecture::Mistral => json!({
             "hidden_act": "silu", "num_key_value_heads": 8, "rms_norm_eps": 1e-6, "rope_theta": 10_000.0,
             "sliding_window": 4096,
@@ -61,7 +65,7 @@ fn of(architecture: Architecture) -> Value {
         }),
         Architecture::StableLm => json!({
             "hidden_act": "silu", "num_key_value_heads": 32, "layer_norm_eps": 1e-5, "rope_theta": 10_000.0,
-            "partial_rotary_factor": 0.25, "use_qkv_bias": false,
+            "partial_rotary_factor": 0.25, "use_qkv_bias": false, "qk_layernorm": false, "use_parallel_residual": false,
         }),
         Architecture::Gpt2 | Architecture::Other(_) => Value::Null,
     }

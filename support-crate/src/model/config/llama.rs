@@ -1,4 +1,4 @@
-//! The Llama family: Llama, Mistral, Qwen2 and Qwen3, SmolLM3, Phi-3, Gemma 2 and 3.
+//! The Llama family: Llama, Mistral, Qwen2 and Qwen3, SmolLM3, Phi-3, Gemma 2 and 3, Granite, OLMo 2, StableLM.
 //!
 //! Source: `models/*/configuration_*.py` and `modeling_*.py` in transformers.
 
@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::defaults::add_defaults;
 use super::rotary::RopeParameters;
 use super::{
-    Architecture, Biases, DecoderConfig, LayerAttention, NormKind, Positions, SoftCaps, activation, check_layers,
-    divided, keys_as, sliding_layers, token_ids,
+    Architecture, Biases, DecoderConfig, LayerAttention, NormKind, Positions, QkNorm, SoftCaps, activation,
+    check_layers, divided, keys_as, sliding_layers, token_ids,
 };
 use crate::error::{Context, Error, Result};
 use crate::source::ModelFile;
@@ -29,6 +29,8 @@ struct Keys {
     /// What Gemma calls it.
     hidden_activation: Option<String>,
     rms_norm_eps: Option<f64>,
+    /// What StableLM calls it.
+    layer_norm_eps: Option<f64>,
     rope_theta: Option<f32>,
     rope_local_base_freq: Option<f32>,
     rope_scaling: Option<RopeParameters>,
@@ -39,7 +41,15 @@ struct Keys {
     no_rope_layers: Option<Vec<u8>>,
     no_rope_layer_interval: Option<usize>,
     attention_bias: Option<bool>,
+    use_qkv_bias: Option<bool>,
     mlp_bias: Option<bool>,
+    qk_layernorm: Option<bool>,
+    use_parallel_residual: Option<bool>,
+    embedding_multiplier: Option<f32>,
+    attention_multiplier: Option<f32>,
+    residual_multiplier: Option<f32>,
+    logits_scaling: Option<f32>,
+    clip_qkv: Option<f32>,
     query_pre_attn_scalar: Option<f64>,
     attn_logit_softcapping: Option<f32>,
     final_logit_softcapping: Option<f32>,
@@ -68,15 +78,19 @@ pub(super) fn parse(architecture: Architecture, mut keys: Map<String, Value>) ->
             .hint("such a model turns texts into vectors and continues none; load one that does"));
     }
     check_layers(keys.num_hidden_layers)?;
+    check_compared(&keys, architecture)?;
     let head_dim = match keys.head_dim {
         Some(head_dim) => head_dim,
         None => divided(("hidden_size", keys.hidden_size), ("num_attention_heads", keys.num_attention_heads))?,
     };
     let (positions, context_len) = positions(&keys, architecture, head_dim)?;
     // Of the others, transformers ignores what the config says.
-    let has_choice = ![Architecture::Mistral, Architecture::Qwen2, Architecture::Phi3].contains(&architecture);
-    let bias = has_choice && keys.attention_bias.unwrap_or(false);
-    let mlp_bias = [Architecture::Llama, Architecture::SmolLm3].contains(&architecture);
+    let has_no_choice = [Architecture::Mistral, Architecture::Qwen2, Architecture::Phi3, Architecture::StableLm];
+    let bias = !has_no_choice.contains(&architecture) && keys.attention_bias.unwrap_or(false);
+    let mlp_bias = [Architecture::Llama, Architecture::SmolLm3, Architecture::Granite].contains(&architecture);
+    let is_stablelm = architecture == Architecture::StableLm;
+    let [embedding_multiplier, attention_multiplier, residual_multiplier, logits_scaling] =
+        keys.multipliers(architecture)?;
     let act = keys.hidden_act.as_deref().unwrap_or("silu");
     Ok(DecoderConfig {
         architecture,
@@ -90,16 +104,33 @@ pub(super) fn parse(architecture: Architecture, mut keys: Map<String, Value>) ->
         intermediate_size: keys.intermediate_size,
         activation: activation(keys.hidden_activation.as_deref().filter(|_| is_gemma).unwrap_or(act))?,
         gated: true,
-        norm: if is_gemma { NormKind::RmsPlusOne } else { NormKind::Rms },
-        norm_epsilon: keys.rms_norm_eps.unwrap_or(1e-6),
-        embedding_scale: if is_gemma { (keys.hidden_size as f32).sqrt() } else { 1.0 },
+        norm: match architecture {
+            _ if is_gemma => NormKind::RmsPlusOne,
+            Architecture::StableLm => NormKind::Layer,
+            _ => NormKind::Rms,
+        },
+        norm_epsilon: if is_stablelm { keys.layer_norm_eps } else { keys.rms_norm_eps }.unwrap_or(1e-6),
+        qk_norm: match architecture {
+            Architecture::Qwen3 | Architecture::Gemma3Text => Some(QkNorm::OneForAllHeads),
+            Architecture::Olmo2 => Some(QkNorm::OverAllHeads),
+            Architecture::StableLm if keys.qk_layernorm == Some(true) => Some(QkNorm::OneForEachHead),
+            _ => None,
+        },
+        parallel_residual: is_stablelm && keys.use_parallel_residual == Some(true),
+        embedding_scale: if is_gemma { (keys.hidden_size as f32).sqrt() } else { embedding_multiplier },
+        residual_multiplier,
+        logits_scaling,
         positions,
         biases: Biases {
-            attention_in: bias || architecture == Architecture::Qwen2,
+            attention_in: bias || architecture == Architecture::Qwen2 || is_stablelm && keys.use_qkv_bias == Some(true),
             attention_out: bias,
             mlp: mlp_bias && keys.mlp_bias.unwrap_or(false),
         },
-        query_pre_attn_scalar: keys.query_pre_attn_scalar.filter(|_| is_gemma).unwrap_or(head_dim as f64),
+        query_pre_attn_scalar: match (architecture, keys.query_pre_attn_scalar) {
+            (Architecture::Granite, _) => f64::from(attention_multiplier).powi(-2),
+            (_, Some(scalar)) if is_gemma => scalar,
+            _ => head_dim as f64,
+        },
         scale_attn_by_inverse_layer_idx: false,
         soft_caps: SoftCaps {
             // transformers reads it for Gemma 3 too, and then ignores it.
@@ -121,6 +152,61 @@ impl Keys {
         let mut named = old.or(self.rope_parameters.as_ref()).cloned().unwrap_or_default();
         let [full, sliding] = [named.full_attention.take(), named.sliding_attention.take()];
         [full.map_or(named, |full| *full), sliding.map_or_else(RopeParameters::default, |sliding| *sliding)]
+    }
+
+    /// How many of a head's numbers are rotated, as a part of all.
+    fn rotated(&self) -> Option<f64> {
+        self.rope_parameters()[0].partial_rotary_factor.or(self.partial_rotary_factor)
+    }
+
+    /// Those of embeddings, attention scores and residuals, and what logits are divided by.
+    fn multipliers(&self, architecture: Architecture) -> Result<[f32; 4]> {
+        let all = [
+            ("embedding_multiplier", self.embedding_multiplier),
+            ("attention_multiplier", self.attention_multiplier),
+            ("residual_multiplier", self.residual_multiplier),
+            ("logits_scaling", self.logits_scaling),
+        ];
+        let mut multipliers = [1.0; 4];
+        if architecture == Architecture::Granite {
+            for (multiplier, (name, value)) in multipliers.iter_mut().zip(all) {
+                *multiplier = value.unwrap_or(1.0);
+                if !(1e-9..=1e9).contains(multiplier) {
+                    return Err(Error::format(format!("`{name}` is {multiplier}; it must lie between 1e-9 and 1e9")));
+                }
+            }
+        }
+        Ok(multipliers)
+    }
+}
+
+/// Refuses settings of some families that have not been compared with transformers.
+fn check_compared(keys: &Keys, architecture: Architecture) -> Result<()> {
+    if ![Architecture::Granite, Architecture::Olmo2, Architecture::StableLm].contains(&architecture) {
+        return Ok(());
+    }
+    let is_stablelm = architecture == Architecture::StableLm;
+    let scaling = &keys.rope_parameters()[0];
+    let is_partial = |factor: &f64| !is_stablelm && *factor != 1.0;
+    let is_other = |width: &usize| is_stablelm && width.checked_mul(keys.num_attention_heads) != Some(keys.hidden_size);
+    let has_windows =
+        |types: &Value| sliding_layers(types, keys.num_hidden_layers).is_ok_and(|all| all.contains(&true));
+    let refused = [
+        ("rope_scaling", scaling.depends_on_length().then(|| scaling.kind().to_owned()), "default, linear or llama3"),
+        ("partial_rotary_factor", keys.rotated().filter(is_partial).map(|factor| factor.to_string()), "1"),
+        (
+            "head_dim",
+            keys.head_dim.filter(is_other).map(|width| width.to_string()),
+            "the width that `hidden_size` leaves",
+        ),
+        ("clip_qkv", keys.clip_qkv.map(|limit| limit.to_string()), "null"),
+        ("layer_types", keys.layer_types.clone().filter(has_windows).map(|types| types.to_string()), "full_attention"),
+    ];
+    match refused.into_iter().find_map(|(key, value, computed)| Some((key, value?, computed))) {
+        None => Ok(()),
+        Some((key, value, computed)) => Err(Error::format(format!(
+            "`{key}` is {value}; models of type {architecture} are computed only with {computed}"
+        ))),
     }
 }
 
@@ -184,8 +270,10 @@ fn layers(keys: &Keys, architecture: Architecture) -> Result<Vec<LayerAttention>
 fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result<(Positions, usize)> {
     let [mut full, sliding] = keys.rope_parameters();
     let theta = full.theta(keys.rope_theta);
-    let width = match full.partial_rotary_factor.or(keys.partial_rotary_factor) {
-        Some(factor) if architecture == Architecture::Phi3 => (head_dim as f64 * factor) as usize,
+    let width = match keys.rotated() {
+        Some(factor) if [Architecture::Phi3, Architecture::StableLm].contains(&architecture) => {
+            (head_dim as f64 * factor) as usize
+        }
         _ => head_dim,
     };
     if width > head_dim {

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub use quantlab_kernels::Activation;
+use quantlab_kernels::soft_cap;
 
 pub(in crate::model) use llama::plain_rope;
 
@@ -16,7 +17,6 @@ use super::Architecture;
 use crate::error::{Context, Error, Result};
 use crate::quant::{Checkpoint, QuantizationConfig};
 use crate::source::ModelFile;
-pub(super) use defaults::add_defaults;
 
 /// The shape of a decoder-only transformer and the choices in which the architectures differ.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,12 +43,20 @@ pub struct DecoderConfig {
     pub activation: Activation,
     /// Whether that function gates a second product (SwiGLU) rather than standing between two.
     pub gated: bool,
-    /// What is done before each part of a block.
+    /// How numbers are normed.
     pub norm: NormKind,
     /// Added to the variance, or mean square, in norms.
     pub norm_epsilon: f64,
+    /// Whether queries and keys are normed too.
+    pub qk_norm: Option<QkNorm>,
+    /// Whether both parts of a block read the same, after one norm, instead of one after the other.
+    pub parallel_residual: bool,
     /// What the embeddings of tokens are multiplied by.
     pub embedding_scale: f32,
+    /// What is multiplied into the output of each part of a block before it is added to the hidden state.
+    pub residual_multiplier: f32,
+    /// What logits are divided by.
+    pub logits_scaling: f32,
     /// How a token's position enters the computation.
     pub positions: Positions,
     /// Which products have a bias.
@@ -71,7 +79,7 @@ pub struct DecoderConfig {
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// What is done before each part of a block.
+/// How numbers are normed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NormKind {
     /// To mean 0 and variance 1, then scaled and shifted.
@@ -80,6 +88,17 @@ pub enum NormKind {
     Rms,
     /// The same, where files have the scale less 1.
     RmsPlusOne,
+}
+
+/// How queries are normed, and keys, before they are rotated; without shifts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QkNorm {
+    /// Each head on its own, all by the same scales.
+    OneForAllHeads,
+    /// Each head on its own, by scales of its own.
+    OneForEachHead,
+    /// The numbers of all heads together.
+    OverAllHeads,
 }
 
 /// How a token's position enters the computation.
@@ -155,16 +174,15 @@ impl DecoderConfig {
             },
         };
         let model_type = keys.get("model_type").map_or(Some("gpt2"), Value::as_str);
-        let config = match Architecture::DECODERS.into_iter().find(|known| Some(known.name()) == model_type) {
+        let config = match Architecture::ALL.into_iter().find(|known| Some(known.name()) == model_type) {
             Some(Architecture::Gpt2) => gpt2::parse(keys)?,
             Some(architecture) => llama::parse(architecture, keys)?,
             None => {
-                let [own, candle] = [&Architecture::DECODERS[..], &Architecture::ONLY_CANDLE].map(Architecture::list);
                 return Err(Error::format(format!(
                     "models of type `{}` are not supported",
                     model_type.unwrap_or("(not a string)")
                 ))
-                .hint(format!("supported types are {own}, and with candle's models {candle}")));
+                .hint(format!("supported types are {}", Architecture::ALL.map(Architecture::name).join(", "))));
             }
         };
         config.check()?;
@@ -216,6 +234,17 @@ impl DecoderConfig {
         let by_layer = if self.scale_attn_by_inverse_layer_idx { (layer + 1) as f32 } else { 1.0 };
         1.0 / (by_head * by_layer)
     }
+
+    /// What is done to logits after the product with the head, if anything is.
+    pub(super) fn change_logits(&self) -> Option<impl Fn(&mut [f32]) + Sync> {
+        let (scaling, cap) = (self.logits_scaling, self.soft_caps.logits);
+        (scaling != 1.0 || cap.is_some()).then_some(move |logits: &mut [f32]| {
+            logits.iter_mut().for_each(|logit| *logit /= scaling);
+            if let Some(cap) = cap {
+                soft_cap(logits, cap);
+            }
+        })
+    }
 }
 
 /// The most layers that a model can have.
@@ -234,7 +263,7 @@ fn check_size(name: &str, value: usize, most: usize) -> Result<()> {
 }
 
 /// Which layers have a window, by `layer_types`.
-pub(super) fn sliding_layers(types: &Value, n_layer: usize) -> Result<Vec<bool>> {
+fn sliding_layers(types: &Value, n_layer: usize) -> Result<Vec<bool>> {
     let is_sliding = |kind: &Value| match kind.as_str() {
         Some("sliding_attention") => Ok(true),
         Some("full_attention") => Ok(false),
@@ -264,7 +293,7 @@ fn keys_as<T: DeserializeOwned>(architecture: Architecture, keys: Map<String, Va
 
 /// `total / parts`, where the parts must come out even.
 fn divided((total_name, total): (&str, usize), (parts_name, parts): (&str, usize)) -> Result<usize> {
-    if parts == 0 || !total.is_multiple_of(parts) {
+    if parts == 0 || total == 0 || !total.is_multiple_of(parts) {
         return Err(Error::format(format!(
             "`{total_name}` {total} cannot be divided among `{parts_name}` {parts} heads"
         )));

@@ -4,7 +4,7 @@ use super::{Block, HEAD, Linear, Matrix, Names, Norm, Parts, Store};
 use crate::error::{Context, Result};
 use crate::model::quantized::{GroupedMatrix, Int4Matrix, QuantizedWeight, Source};
 use crate::model::weights::UnreadTensor;
-use crate::model::{DecoderConfig, NormKind, Positions, Precision, TensorInfo, TensorKind, Weights};
+use crate::model::{DecoderConfig, NormKind, Positions, Precision, QkNorm, TensorInfo, TensorKind, Weights};
 use crate::progress::Progress;
 use crate::quant::{QuantizationConfig, QuantizationMethod};
 
@@ -97,7 +97,7 @@ impl<'a, S: Store> Loader<'a, S> {
             blocks.push(self.block(layer)?);
             progress.advance(1);
         }
-        let final_norm = self.norm(names.final_norm, c)?;
+        let final_norm = self.norm(names.final_norm, c, true)?;
         let head = self.head()?;
         if head.is_none() {
             // The head reads the whole token embedding.
@@ -156,26 +156,30 @@ impl<'a, S: Store> Loader<'a, S> {
         let (c, inner, biases) = (config.hidden_size, config.intermediate_size, config.biases);
         let (queries, keys) = (config.n_head * config.head_dim, config.n_kv_head * config.head_dim);
         let name = |part: &str| format!("{}{layer}.{part}", names.blocks);
-        let attention_norm = self.norm(&name(names.attention_norm), c)?;
+        let attention_norm = names.attention_norm.map(|part| self.norm(&name(part), c, true)).transpose()?;
         let outputs = if names.attention_in.len() == 1 { vec![queries + 2 * keys] } else { vec![queries, keys, keys] };
         let mut attention_in = Vec::new();
         for (part, rows) in names.attention_in.iter().zip(outputs) {
             attention_in.push(self.linear(&name(part), (rows, c), biases.attention_in)?);
         }
-        let qk_norms = match names.qk_norms {
-            Some([q, k]) => Some([self.norm(&name(q), config.head_dim)?, self.norm(&name(k), config.head_dim)?]),
+        let [q, k] = names.qk_norms.map(name);
+        let qk_norms = match config.qk_norm {
+            Some(kind) => {
+                Some([self.head_norms(kind, &q, config.n_head)?, self.head_norms(kind, &k, config.n_kv_head)?])
+            }
             None => None,
         };
         let attention_out = self.linear(&name(names.attention_out), (c, queries), biases.attention_out)?;
-        let attention_post_norm = names.attention_post_norm.map(|part| self.norm(&name(part), c)).transpose()?;
-        let mlp_norm = self.norm(&name(names.mlp_norm), c)?;
+        let attention_post_norm = names.attention_post_norm.map(|part| self.norm(&name(part), c, true)).transpose()?;
+        let mlp_norm = names.mlp_norm.filter(|_| !config.parallel_residual);
+        let mlp_norm = mlp_norm.map(|part| self.norm(&name(part), c, true)).transpose()?;
         let rows = if config.gated { 2 * inner / names.mlp_in.len() } else { inner };
         let mut mlp_in = Vec::new();
         for part in names.mlp_in {
             mlp_in.push(self.linear(&name(part), (rows, c), biases.mlp)?);
         }
         let mlp_out = self.linear(&name(names.mlp_out), (c, inner), biases.mlp)?;
-        let mlp_post_norm = names.mlp_post_norm.map(|part| self.norm(&name(part), c)).transpose()?;
+        let mlp_post_norm = names.mlp_post_norm.map(|part| self.norm(&name(part), c, true)).transpose()?;
         Ok(Block {
             attention_norm,
             attention_in,
@@ -293,13 +297,25 @@ impl<'a, S: Store> Loader<'a, S> {
         self.store.vector(tensor, self.compute_dtype)
     }
 
-    /// The numbers of a norm of rows of `width`.
-    fn norm(&mut self, part: &str, width: usize) -> Result<Norm<S>> {
+    /// The norms of the queries, or of the keys, of so many heads. They have no shifts.
+    fn head_norms(&mut self, kind: QkNorm, part: &str, heads: usize) -> Result<Vec<Norm<S>>> {
+        let d = self.config.head_dim;
+        match kind {
+            QkNorm::OneForAllHeads => Ok(vec![self.norm(part, d, false)?]),
+            QkNorm::OverAllHeads => Ok(vec![self.norm(part, heads * d, false)?]),
+            QkNorm::OneForEachHead => {
+                (0..heads).map(|head| self.norm(&format!("{part}.norms.{head}"), d, false)).collect()
+            }
+        }
+    }
+
+    /// The numbers of a norm of rows of `width`; only layer norms have shifts.
+    fn norm(&mut self, part: &str, width: usize, has_shift: bool) -> Result<Norm<S>> {
         let name = format!("{}{part}", self.prefix);
         let scale = self.vector(&format!("{name}.weight"), width)?;
         let shift = match self.config.norm {
-            NormKind::Layer => Some(self.vector(&format!("{name}.bias"), width)?),
-            NormKind::Rms | NormKind::RmsPlusOne => None,
+            NormKind::Layer if has_shift => Some(self.vector(&format!("{name}.bias"), width)?),
+            _ => None,
         };
         Ok(Norm { name: self.module(part), width, scale, shift })
     }

@@ -47,16 +47,17 @@ pub(super) struct Parts<S: Store> {
 }
 
 pub(super) struct Block<S: Store> {
-    pub attention_norm: Norm<S>,
+    pub attention_norm: Option<Norm<S>>,
     /// C -> (H + 2 J) D: queries, keys and values, whose outputs are joined if there are several.
     pub attention_in: Vec<Linear<S>>,
-    /// Those of each head's queries and of its keys, (D) each.
-    pub qk_norms: Option<[Norm<S>; 2]>,
+    /// Those of queries and of keys: one for each head, or one for all; see [`QkNorm`](crate::model::QkNorm).
+    pub qk_norms: Option<[Vec<Norm<S>>; 2]>,
     /// H D -> C
     pub attention_out: Linear<S>,
     /// That of what attention adds.
     pub attention_post_norm: Option<Norm<S>>,
-    pub mlp_norm: Norm<S>,
+    /// None too if the part reads what attention does.
+    pub mlp_norm: Option<Norm<S>>,
     /// C -> I; if the part is gated C -> 2 I, the gate before what it multiplies, in one or two layers.
     pub mlp_in: Vec<Linear<S>>,
     /// I -> C
@@ -84,7 +85,7 @@ pub(super) enum Matrix<S: Store> {
 pub(super) struct Norm<S: Store> {
     /// As transformers calls it.
     pub name: String,
-    /// C, or D for heads.
+    /// C, or of queries or keys.
     pub width: usize,
     pub scale: S::Vector,         // (width)
     pub shift: Option<S::Vector>, // (width)
@@ -96,8 +97,8 @@ impl<S: Store> Block<S> {
     }
 
     fn norms(&self) -> impl Iterator<Item = &Norm<S>> {
-        let of_some = [&self.attention_post_norm, &self.mlp_post_norm].into_iter().flatten();
-        [&self.attention_norm, &self.mlp_norm].into_iter().chain(of_some).chain(self.qk_norms.iter().flatten())
+        let of_parts = [&self.attention_norm, &self.mlp_norm, &self.attention_post_norm, &self.mlp_post_norm];
+        of_parts.into_iter().flatten().chain(self.qk_norms.iter().flatten().flatten())
     }
 }
 
@@ -151,10 +152,11 @@ impl<S: Store> Decoder<S> {
         Ok(Self { identity: ModelIdentity::new(), info, tensors: counts.tensors, config, parts, store })
     }
 
-    /// What embeddings are multiplied by, as transformers has it: in the precision of the model.
+    /// What embeddings are multiplied by, as transformers has it: Gemma's in the precision of the model.
     pub fn embedding_scale(&self) -> f64 {
         let scale = self.config.embedding_scale;
         f64::from(match self.info.dtype {
+            _ if self.config.architecture == Architecture::Granite => scale,
             Precision::Float32 => scale,
             Precision::BFloat16 => bf16::from_f32(scale).to_f32(),
             Precision::Float16 => f16::from_f32(scale).to_f32(),
@@ -214,7 +216,12 @@ fn buffers(config: &DecoderConfig, dtype: Precision) -> Vec<TensorInfo> {
                 .map(|(part, rotation)| buffer(name(part), &[rotation.frequencies.len()], size_of::<f32>()));
             let scale = (config.architecture == Architecture::Gemma3Text)
                 .then(|| buffer(name("embed_tokens.embed_scale"), &[], size_of::<f32>()));
-            angles.chain(scale).collect()
+            let layers = if config.architecture == Architecture::StableLm { config.n_layer } else { 0 };
+            let of_layers = (0..layers).map(|layer| {
+                let part = format!("layers.{layer}.self_attn.rotary_emb.inv_freq");
+                buffer(name(&part), &[rotations[0].frequencies.len()], size_of::<f32>())
+            });
+            angles.chain(scale).chain(of_layers).collect()
         }
         (_, Positions::Learned) => Vec::new(),
     }

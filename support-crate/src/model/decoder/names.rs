@@ -11,15 +11,17 @@ pub(in crate::model) struct Names {
     pub position_embedding: &'static str,
     /// What precedes the names of a block's parts, with the number of the block in between.
     pub blocks: &'static str,
-    pub attention_norm: &'static str,
+    /// For families that norm what attention reads.
+    pub attention_norm: Option<&'static str>,
     /// One joint layer, or several whose outputs are joined.
     pub attention_in: &'static [&'static str],
-    /// Those of each head's queries and keys.
-    pub qk_norms: Option<[&'static str; 2]>,
+    /// Those of queries and of keys, for models that have them. A norm for each head adds `.norms.` and its number.
+    pub qk_norms: [&'static str; 2],
     pub attention_out: &'static str,
     /// For families that norm what attention adds.
     pub attention_post_norm: Option<&'static str>,
-    pub mlp_norm: &'static str,
+    /// For families that norm what the feed-forward part reads.
+    pub mlp_norm: Option<&'static str>,
     /// One layer; for a gated part the gate and what it multiplies, as two layers or a joint one.
     pub mlp_in: &'static [&'static str],
     pub mlp_out: &'static str,
@@ -36,11 +38,11 @@ impl Names {
     pub fn of(architecture: Architecture) -> &'static Self {
         match architecture {
             Architecture::Gpt2 => &GPT2,
-            Architecture::Qwen3 => &QWEN3,
             Architecture::Phi3 => &PHI3,
-            Architecture::Gemma2 => &GEMMA2,
-            Architecture::Gemma3Text => &GEMMA3,
-            // A `DecoderConfig` is otherwise of a family with Llama's names.
+            Architecture::Gemma2 | Architecture::Gemma3Text => &GEMMA,
+            Architecture::Olmo2 => &OLMO2,
+            Architecture::StableLm => &STABLELM,
+            // All others have Llama's names.
             _ => &LLAMA,
         }
     }
@@ -58,12 +60,12 @@ const GPT2: Names = Names {
     token_embedding: "wte",
     position_embedding: "wpe",
     blocks: "h.",
-    attention_norm: "ln_1",
+    attention_norm: Some("ln_1"),
     attention_in: &["attn.c_attn"],
-    qk_norms: None,
+    qk_norms: ["", ""],
     attention_out: "attn.c_proj",
     attention_post_norm: None,
-    mlp_norm: "ln_2",
+    mlp_norm: Some("ln_2"),
     mlp_in: &["mlp.c_fc"],
     mlp_out: "mlp.c_proj",
     mlp_post_norm: None,
@@ -77,12 +79,12 @@ const LLAMA: Names = Names {
     token_embedding: "embed_tokens",
     position_embedding: "",
     blocks: "layers.",
-    attention_norm: "input_layernorm",
+    attention_norm: Some("input_layernorm"),
     attention_in: &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
-    qk_norms: None,
+    qk_norms: ["self_attn.q_norm", "self_attn.k_norm"],
     attention_out: "self_attn.o_proj",
     attention_post_norm: None,
-    mlp_norm: "post_attention_layernorm",
+    mlp_norm: Some("post_attention_layernorm"),
     mlp_in: &["mlp.gate_proj", "mlp.up_proj"],
     mlp_out: "mlp.down_proj",
     mlp_post_norm: None,
@@ -90,21 +92,19 @@ const LLAMA: Names = Names {
     transposed: false,
 };
 
-/// Source: `modeling_qwen3.py` in transformers.
-const QWEN3: Names = Names { qk_norms: Some(QK_NORMS), ..LLAMA };
-
-const QK_NORMS: [&str; 2] = ["self_attn.q_norm", "self_attn.k_norm"];
-
 /// Source: `modeling_phi3.py` in transformers.
 const PHI3: Names = Names { attention_in: &["self_attn.qkv_proj"], mlp_in: &["mlp.gate_up_proj"], ..LLAMA };
 
-/// Source: `modeling_gemma2.py` in transformers.
-const GEMMA2: Names = Names {
+/// Source: `modeling_gemma2.py` and `modeling_gemma3.py` in transformers.
+const GEMMA: Names = Names {
     attention_post_norm: Some("post_attention_layernorm"),
-    mlp_norm: "pre_feedforward_layernorm",
+    mlp_norm: Some("pre_feedforward_layernorm"),
     mlp_post_norm: Some("post_feedforward_layernorm"),
     ..LLAMA
 };
 
-/// Source: `modeling_gemma3.py` in transformers.
-const GEMMA3: Names = Names { qk_norms: Some(QK_NORMS), ..GEMMA2 };
+/// Source: `modeling_olmo2.py` in transformers.
+const OLMO2: Names = Names { attention_norm: None, mlp_norm: None, ..GEMMA };
+
+/// Source: `modeling_stablelm.py` in transformers.
+const STABLELM: Names = Names { qk_norms: ["self_attn.q_layernorm", "self_attn.k_layernorm"], ..LLAMA };

@@ -109,6 +109,7 @@ impl DecoderWeights {
         for layer in 0..self.config.n_layer {
             for (site, norm) in [(Site::AttentionIn, names.attention_norm), (Site::MlpIn, names.mlp_norm)] {
                 let readers = site.readers(self).into_iter().map(|part| self.in_block(layer, part, "weight")).collect();
+                let Some(norm) = norm else { continue };
                 let norm = ["weight", "bias"].map(|end| self.in_block(layer, norm, end));
                 self.rotate_after(norm, readers, rotation)?;
             }

@@ -15,8 +15,9 @@ mod smooth_quant;
 use std::fmt;
 use std::sync::Arc;
 
+use super::decoder::Names;
 use super::weights::split_mix;
-use super::{DecoderConfig, Loaded, NormKind, Weights};
+use super::{DecoderConfig, Loaded, Weights};
 use crate::error::{Context, Error, Result};
 use crate::quant::AffineInt4;
 pub(in crate::model) use change::{Change, Changed};
@@ -166,7 +167,7 @@ impl Fold {
     ///
     /// # Errors
     /// An `alpha` that does not lie between 0 and 1; as [`calibrate`](super::calibrate); a model that was put together
-    /// by [`Loaded::new`] or that candle-transformers computes.
+    /// by [`Loaded::new`].
     pub fn smooth_quant(loaded: &Loaded, prompts: &[impl AsRef<str>], alpha: f32) -> Result<Self> {
         if !(0.0..=1.0).contains(&alpha) {
             return Err(Error::input(format!("`alpha` cannot be {alpha}"))
@@ -243,10 +244,15 @@ impl Fold {
             return Err(Error::input("the checkpoint is quantized: nothing can be folded into its weights")
                 .hint("fold into the model in full precision, and quantize it then"));
         }
-        // Their norms come after attention and feed-forward parts too, and have scales less 1.
-        if config.norm == NormKind::RmsPlusOne {
+        if Names::of(config.architecture).attention_post_norm.is_some() {
             return Err(Error::input(format!("nothing can be folded into models of type {}", config.architecture))
                 .hint("use a model whose norms come before attention and feed-forward parts only"));
+        }
+        if config.parallel_residual {
+            return Err(Error::input(
+                "nothing can be folded into a model whose attention and feed-forward parts share a norm",
+            )
+            .hint("use a model without `use_parallel_residual`"));
         }
         let mut decoder = DecoderWeights::new(config, weights);
         for step in &self.steps {

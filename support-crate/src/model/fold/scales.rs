@@ -85,8 +85,9 @@ impl DecoderWeights {
         let (names, config) = (self.names, &self.config);
         let shifts = config.norm == NormKind::Layer;
         match site {
-            Site::AttentionIn => (names.attention_norm, 0, shifts),
-            Site::MlpIn => (names.mlp_norm, 0, shifts),
+            // Families without these norms are refused.
+            Site::AttentionIn => (names.attention_norm.unwrap_or_default(), 0, shifts),
+            Site::MlpIn => (names.mlp_norm.unwrap_or_default(), 0, shifts),
             Site::AttentionOut => {
                 // Values come last, in a layer of their own or with queries and keys.
                 let joint = (config.n_head + config.n_kv_head) * config.head_dim;

@@ -28,8 +28,8 @@ impl Decoder<Kernels> {
         let weights = self.parts.head.as_ref().map_or(&self.parts.token_embedding as &dyn Weights, Matrix::weights);
         let mut logits = Logits::memory(x.len() / c * v);
         matmul(&pass.scope, &x, cpu::Matrix { weights, n: v, k: c }, Epilogue::default(), &mut logits);
-        if let Some(cap) = self.config.soft_caps.logits {
-            pass.scope.split_mut(&mut logits, 1, 16, &|_, logits| cpu::soft_cap(logits, cap));
+        if let Some(change) = self.config.change_logits() {
+            pass.scope.split_mut(&mut logits, 1, 16, &|_, logits| change(logits));
         }
         Logits::new(logits, step.batch, v)
     }
@@ -117,8 +117,8 @@ impl<'a> Pass<'a> {
         let (d, heads) = (config.head_dim, config.n_head);
         let rows = step.ids.len();
         let width = (heads + 2 * config.n_kv_head) * d;
-        self.norm(&block.attention_norm, x, normed);
-        let mut qkv = self.joined(&block.attention_in, normed, rows, width)?;
+        let inputs = self.input(block.attention_norm.as_ref(), x, normed);
+        let mut qkv = self.joined(&block.attention_in, inputs, rows, width)?;
         let LayerAttention { window, rotation } = config.layers[layer];
         if let Some(norms) = &block.qk_norms {
             self.norm_heads(norms, width, &mut qkv);
@@ -152,13 +152,14 @@ impl<'a> Pass<'a> {
     fn feed_forward(&self, block: &Block, x: &mut [f32], normed: &mut [f32]) -> Result<()> {
         let config = &self.model.config;
         let (c, inner) = (config.hidden_size, config.intermediate_size);
-        self.norm(&block.mlp_norm, x, normed);
+        // What attention has read is still there.
+        let inputs = if config.parallel_residual { &*normed } else { self.input(block.mlp_norm.as_ref(), x, normed) };
         let mut hidden = Scratch::uninit(self.step.ids.len() * inner);
         let activated = Epilogue { activation: Some(config.activation), ..Epilogue::default() };
         match &block.mlp_in[..] {
             [gate_up] if config.gated => {
                 let mut both = Scratch::uninit(2 * hidden.len()); // (M, 2 I)
-                self.linear(gate_up, normed, c, Epilogue::default(), &mut both)?;
+                self.linear(gate_up, inputs, c, Epilogue::default(), &mut both)?;
                 self.scope.split_mut(&mut hidden, inner, inner, &|first, rows| {
                     for (out, both) in
                         rows.chunks_exact_mut(inner).zip(both[2 * inner * first..].chunks_exact(2 * inner))
@@ -171,10 +172,10 @@ impl<'a> Pass<'a> {
                 });
             }
             layers => {
-                self.linear(&layers[0], normed, c, activated, &mut hidden)?;
+                self.linear(&layers[0], inputs, c, activated, &mut hidden)?;
                 if let Some(up) = layers.get(1) {
                     let mut factors = Scratch::uninit(hidden.len());
-                    self.linear(up, normed, c, Epilogue::default(), &mut factors)?;
+                    self.linear(up, inputs, c, Epilogue::default(), &mut factors)?;
                     self.scope.split_mut(&mut hidden, 1, 1, &|first, part| {
                         cpu::multiply(part, &factors[first..first + part.len()]);
                     });
@@ -184,7 +185,14 @@ impl<'a> Pass<'a> {
         self.add(&block.mlp_out, &hidden, block.mlp_post_norm.as_ref(), normed, x)
     }
 
-    /// Adds a layer's output for `inputs` to `x` (M, C), after a norm if there is one.
+    /// What a part reads: `x` (M, C), after a norm if there is one.
+    fn input<'x>(&self, norm: Option<&Norm>, x: &'x [f32], normed: &'x mut [f32]) -> &'x [f32] {
+        let Some(norm) = norm else { return x };
+        self.norm(norm, x, normed);
+        normed
+    }
+
+    /// Adds a layer's output for `inputs` to `x` (M, C), after a norm if there is one, times the residual multiplier.
     fn add(
         &self,
         layer: &Linear,
@@ -193,14 +201,14 @@ impl<'a> Pass<'a> {
         normed: &mut [f32],
         x: &mut [f32],
     ) -> Result<()> {
-        let [_, k] = layer.shape;
-        let Some(post_norm) = post_norm else {
+        let ([_, k], multiplier) = (layer.shape, self.model.config.residual_multiplier);
+        if post_norm.is_none() && multiplier == 1.0 {
             return self.linear(layer, inputs, k, Epilogue { accumulate: true, ..Epilogue::default() }, x);
-        };
+        }
         let mut out = Scratch::uninit(x.len());
         self.linear(layer, inputs, k, Epilogue::default(), &mut out)?;
-        self.norm(post_norm, &out, normed);
-        x.iter_mut().zip(normed).for_each(|(x, normed)| *x += *normed);
+        let added = self.input(post_norm, &out, normed);
+        x.iter_mut().zip(added).for_each(|(x, added)| *x += multiplier * added);
         Ok(())
     }
 
@@ -251,18 +259,28 @@ impl<'a> Pass<'a> {
         if self.model.config.norm == NormKind::RmsPlusOne { 1.0 } else { 0.0 }
     }
 
-    /// Norms each head of queries and of keys, which begin each row of `qkv`.
-    fn norm_heads(&self, [of_queries, of_keys]: &[Norm; 2], width: usize, qkv: &mut [f32]) {
+    /// Norms queries and keys, which begin each row of `qkv`.
+    fn norm_heads(&self, norms: &[Vec<Norm>; 2], width: usize, qkv: &mut [f32]) {
         let config = &self.model.config;
         let (epsilon, offset) = (config.norm_epsilon as f32, self.scale_offset());
+        let mut no_shift = Scratch::uninit(config.head_dim);
+        no_shift.fill(0.0);
         let (queries, both) = (config.n_head * config.head_dim, (config.n_head + config.n_kv_head) * config.head_dim);
         self.scope.split_mut(qkv, width, 4 * both, &|_, rows| {
             let mut before = Scratch::uninit(both);
             for row in rows.chunks_exact_mut(width) {
                 before.copy_from_slice(&row[..both]);
                 let (q, k) = row[..both].split_at_mut(queries);
-                cpu::rms_norm(&before[..queries], &of_queries.scale, offset, epsilon, q);
-                cpu::rms_norm(&before[queries..], &of_keys.scale, offset, epsilon, k);
+                for (norms, before, out) in [(&norms[0], &before[..queries], q), (&norms[1], &before[queries..], k)] {
+                    let len = out.len() / norms.len();
+                    let parts = before.chunks_exact(len).zip(out.chunks_exact_mut(len));
+                    for (Norm { scale, .. }, (before, out)) in norms.iter().zip(parts) {
+                        match config.norm {
+                            NormKind::Layer => cpu::layer_norm(before, scale, &no_shift, epsilon, out),
+                            _ => cpu::rms_norm(before, scale, offset, epsilon, out),
+                        }
+                    }
+                }
             }
         });
     }

@@ -114,6 +114,10 @@ impl Operations for Candle {
         Ok(x.narrow(1, columns.start, columns.len())?.contiguous()?)
     }
 
+    fn side_by_side(&self, parts: &[Tensor]) -> Result<Tensor> {
+        Ok(Tensor::cat(parts, 1)?)
+    }
+
     fn linear(&self, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         // On a CPU, bfloat16 weights are widened here, one matrix at a time.
         let y = x.matmul(&weight.to_dtype(self.compute)?.t()?)?;
@@ -174,8 +178,9 @@ impl Operations for Candle {
         })
     }
 
-    fn layer_norm(&self, x: &Tensor, scale: &Tensor, shift: &Tensor, epsilon: f64) -> Result<Tensor> {
-        Ok(candle_nn::ops::layer_norm(x, scale, shift, epsilon as f32)?)
+    fn layer_norm(&self, x: &Tensor, scale: &Tensor, shift: Option<&Tensor>, epsilon: f64) -> Result<Tensor> {
+        let shift = shift.map_or_else(|| scale.zeros_like(), |shift| Ok(shift.clone()))?;
+        Ok(candle_nn::ops::layer_norm(x, scale, &shift, epsilon as f32)?)
     }
 
     fn rms_norm(&self, x: &Tensor, scale: &Tensor, offset: f64, epsilon: f64) -> Result<Tensor> {

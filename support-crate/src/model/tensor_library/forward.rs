@@ -5,14 +5,14 @@
 
 use std::collections::BTreeSet;
 
-use quantlab_kernels::{first_seen, soft_cap};
+use quantlab_kernels::first_seen;
 
 use super::quantized::Tensors;
 use super::{Operations, TensorCache};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::model::decoder::{Block, Decoder, Linear, Matrix, Norm};
-use crate::model::{DecoderConfig, LayerAttention, Logits, NormKind, Positions, Rotation, Step};
+use crate::model::{DecoderConfig, LayerAttention, Logits, NormKind, Positions, QkNorm, Rotation, Step};
 
 /// The logits of a step; keys and values go into `cache`, if there is one.
 pub(super) fn forward<L: Operations>(
@@ -33,8 +33,11 @@ pub(super) fn forward<L: Operations>(
     for (layer, block) in parts.blocks.iter().enumerate() {
         interrupt::check()?;
         let cache = cache.as_mut().map(|cache| &mut cache[layer]);
-        x = library.add(&pass.attention(layer, block, &x, cache)?, &x)?;
-        x = library.add(&pass.feed_forward(block, &x)?, &x)?;
+        let normed = block.attention_norm.as_ref().map(|norm| pass.norm(norm, &x)).transpose()?;
+        let attended = library.add(&pass.attention(layer, block, normed.as_ref().unwrap_or(&x), cache)?, &x)?;
+        let own = block.mlp_norm.as_ref().map(|norm| pass.norm(norm, &attended)).transpose()?;
+        let read = if config.parallel_residual { normed.as_ref() } else { own.as_ref() };
+        x = library.add(&pass.feed_forward(block, read.unwrap_or(&attended))?, &attended)?;
     }
     if let Some(wanted) = &step.wanted {
         x = library.rows(&x, wanted)?;
@@ -45,8 +48,8 @@ pub(super) fn forward<L: Operations>(
         None => library.linear(&x, &parts.token_embedding, None)?,
     };
     let mut logits = library.values(&logits)?;
-    if let Some(cap) = config.soft_caps.logits {
-        soft_cap(&mut logits, cap);
+    if let Some(change) = config.change_logits() {
+        change(&mut logits);
     }
     Logits::new(logits, step.batch, config.vocab_size)
 }
@@ -62,6 +65,7 @@ struct Pass<'a, L: Operations> {
 }
 
 impl<L: Operations> Pass<'_, L> {
+    /// What attention adds, from what it reads.
     fn attention(
         &self,
         layer: usize,
@@ -71,8 +75,12 @@ impl<L: Operations> Pass<'_, L> {
     ) -> Result<L::Tensor> {
         let Self { library, config, step, .. } = self;
         let (heads, kv_heads, d) = (config.n_head, config.n_kv_head, config.head_dim);
-        let x = self.norm(&block.attention_norm, x)?;
-        let joined = block.attention_in.iter().map(|layer| self.linear(layer, &x)).collect::<Result<Vec<_>>>()?;
+        let mut joined = block.attention_in.iter().map(|layer| self.linear(layer, x)).collect::<Result<Vec<_>>>()?;
+        // Scales that differ between heads are those of columns.
+        let by_column = block.qk_norms.as_ref().filter(|_| config.qk_norm != Some(QkNorm::OneForAllHeads));
+        for (norms, joined) in by_column.into_iter().flatten().zip(&mut joined) {
+            *joined = self.norm_columns(norms, joined)?;
+        }
         let part = |index: usize, start: usize, count| {
             // One layer's output holds all three, one after the other.
             let (of, start) = if joined.len() == 1 { (&joined[0], start) } else { (&joined[index], 0) };
@@ -81,8 +89,8 @@ impl<L: Operations> Pass<'_, L> {
         let (mut q, mut k) = (part(0, 0, heads)?, part(1, heads, kv_heads)?);
         let mut v = part(2, heads + kv_heads, kv_heads)?;
         let LayerAttention { window, rotation } = config.layers[layer];
-        if let Some([of_queries, of_keys]) = &block.qk_norms {
-            (q, k) = (self.norm(of_queries, &q)?, self.norm(of_keys, &k)?);
+        if let (Some(QkNorm::OneForAllHeads), Some([of_queries, of_keys])) = (config.qk_norm, &block.qk_norms) {
+            (q, k) = (self.norm(&of_queries[0], &q)?, self.norm(&of_keys[0], &k)?);
         }
         if let Some((cos, sin)) = rotation.and_then(|rotation| self.angles.get(rotation)) {
             q = library.rotate(&q, cos, sin)?;
@@ -97,16 +105,16 @@ impl<L: Operations> Pass<'_, L> {
         let cap = config.soft_caps.attention;
         let attended = library.attention(&q, &k, &v, mask, config.attention_scale(layer), cap)?;
         let y = self.linear(&block.attention_out, &attended)?;
-        self.post_norm(block.attention_post_norm.as_ref(), y)
+        self.added(block.attention_post_norm.as_ref(), y)
     }
 
+    /// What the feed-forward part adds, from what it reads.
     fn feed_forward(&self, block: &Block<L>, x: &L::Tensor) -> Result<L::Tensor> {
-        let x = self.norm(&block.mlp_norm, x)?;
         let library = self.library;
-        let inner = self.linear(&block.mlp_in[0], &x)?;
+        let inner = self.linear(&block.mlp_in[0], x)?;
         let i = self.config.intermediate_size;
         let (hidden, up) = match &block.mlp_in[..] {
-            [_, up] => (inner, Some(self.linear(up, &x)?)),
+            [_, up] => (inner, Some(self.linear(up, x)?)),
             _ if self.config.gated => {
                 (library.column_range(&inner, 0..i)?, Some(library.column_range(&inner, i..2 * i)?))
             }
@@ -117,15 +125,25 @@ impl<L: Operations> Pass<'_, L> {
             hidden = library.multiply(&hidden, &up)?;
         }
         let y = self.linear(&block.mlp_out, &hidden)?;
-        self.post_norm(block.mlp_post_norm.as_ref(), y)
+        self.added(block.mlp_post_norm.as_ref(), y)
     }
 
-    /// The norm of what a part adds, if it has one.
-    fn post_norm(&self, norm: Option<&Norm<L>>, y: L::Tensor) -> Result<L::Tensor> {
-        match norm {
-            Some(norm) => self.norm(norm, &y),
-            None => Ok(y),
+    /// What a part adds: its output, after a norm if it has one, times the residual multiplier.
+    fn added(&self, norm: Option<&Norm<L>>, y: L::Tensor) -> Result<L::Tensor> {
+        let y = if let Some(norm) = norm { self.norm(norm, &y)? } else { y };
+        match self.config.residual_multiplier {
+            1.0 => Ok(y),
+            multiplier => self.library.scale(&y, multiplier.into()),
         }
+    }
+
+    /// Norms columns (M, ...), as many for each of `norms`.
+    fn norm_columns(&self, norms: &[Norm<L>], x: &L::Tensor) -> Result<L::Tensor> {
+        let parts = norms.iter().enumerate().map(|(index, norm)| {
+            let columns = index * norm.width..(index + 1) * norm.width;
+            self.norm(norm, &self.library.column_range(x, columns)?)
+        });
+        self.library.side_by_side(&parts.collect::<Result<Vec<_>>>()?)
     }
 
     fn linear(&self, linear: &Linear<L>, x: &L::Tensor) -> Result<L::Tensor> {
@@ -147,12 +165,11 @@ impl<L: Operations> Pass<'_, L> {
     }
 
     fn norm(&self, norm: &Norm<L>, x: &L::Tensor) -> Result<L::Tensor> {
-        match &norm.shift {
-            Some(shift) => self.library.layer_norm(x, &norm.scale, shift, self.config.norm_epsilon),
-            None => {
-                let offset = if self.config.norm == NormKind::RmsPlusOne { 1.0 } else { 0.0 };
-                self.library.rms_norm(x, &norm.scale, offset, self.config.norm_epsilon)
-            }
+        let (library, Norm { scale, shift, .. }, epsilon) = (self.library, norm, self.config.norm_epsilon);
+        match self.config.norm {
+            NormKind::Layer => library.layer_norm(x, scale, shift.as_ref(), epsilon),
+            NormKind::Rms => library.rms_norm(x, scale, 0.0, epsilon),
+            NormKind::RmsPlusOne => library.rms_norm(x, scale, 1.0, epsilon),
         }
     }
 }

@@ -72,6 +72,8 @@ pub(in crate::model) trait Operations: Send + Sync {
     fn scale(&self, x: &Self::Tensor, factor: f64) -> Result<Self::Tensor>;
     /// Columns of a matrix, one after the other.
     fn column_range(&self, x: &Self::Tensor, columns: Range<usize>) -> Result<Self::Tensor>;
+    /// The columns of matrices of equal height as those of one.
+    fn side_by_side(&self, parts: &[Self::Tensor]) -> Result<Self::Tensor>;
     /// `x` (M, in), `weight` (out, in), `bias` (out) to (M, out).
     fn linear(&self, x: &Self::Tensor, weight: &Self::Tensor, bias: Option<&Self::Tensor>) -> Result<Self::Tensor>;
     /// The matrix (n, k), in the precision of the computation: each number times the `absmax` of its block, in float32.
@@ -90,7 +92,7 @@ pub(in crate::model) trait Operations: Send + Sync {
         &self,
         x: &Self::Tensor,
         scale: &Self::Tensor,
-        shift: &Self::Tensor,
+        shift: Option<&Self::Tensor>,
         epsilon: f64,
     ) -> Result<Self::Tensor>;
     /// By `scale + offset`.

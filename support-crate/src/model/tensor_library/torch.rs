@@ -182,6 +182,11 @@ impl Operations for Torch {
         computed(|| x.0.f_narrow(1, columns.start as i64, columns.len() as i64))
     }
 
+    fn side_by_side(&self, parts: &[TorchTensor]) -> Result<TorchTensor> {
+        let parts: Vec<&Tensor> = parts.iter().map(|part| &part.0).collect();
+        computed(|| Tensor::f_cat(&parts, 1))
+    }
+
     fn linear(&self, x: &TorchTensor, weight: &TorchTensor, bias: Option<&TorchTensor>) -> Result<TorchTensor> {
         computed(|| {
             let kind = weight.0.kind();
@@ -255,10 +260,10 @@ impl Operations for Torch {
         &self,
         x: &TorchTensor,
         scale: &TorchTensor,
-        shift: &TorchTensor,
+        shift: Option<&TorchTensor>,
         epsilon: f64,
     ) -> Result<TorchTensor> {
-        computed(|| x.0.f_layer_norm(scale.0.size(), Some(&scale.0), Some(&shift.0), epsilon, false))
+        computed(|| x.0.f_layer_norm(scale.0.size(), Some(&scale.0), shift.map(|shift| &shift.0), epsilon, false))
     }
 
     fn rms_norm(&self, x: &TorchTensor, scale: &TorchTensor, offset: f64, epsilon: f64) -> Result<TorchTensor> {
