@@ -5,9 +5,9 @@ pub use crate::generate::{
     Chat, Draft, GenerateOptions, Message, PaddingSide, generate, generate_batch, generate_tokens,
 };
 pub use crate::measure::{
-    Bandwidth, Clock, MemoryReader, Metrics, Perplexity, PerplexityOptions, Prompt, Prompts, QualityComparison,
-    RunInfo, Runs, Statistics, Timing, TimingOptions, TokenIds, WallClock, compare_quality, measure_memory_bandwidth,
-    noise_floor, perplexity, prompt_of_tokens, repeat, stopwatch, time_in_turn,
+    Clock, MemoryReader, Metrics, Perplexity, PerplexityOptions, Prompt, Prompts, QualityComparison, RunInfo, Runs,
+    Statistics, Timing, TimingOptions, TokenIds, WallClock, compare_quality, noise_floor, perplexity, prompt_of_tokens,
+    repeat, stopwatch, time_in_turn,
 };
 pub use crate::model::{
     Device, Engine, Fold, Hub, ImportanceMatrix, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Precision,

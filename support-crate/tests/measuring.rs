@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use common::{cases, gpt2_cases, tiny};
 use quantlab::error::Result;
 use quantlab::measure::{
-    Clock, DecodeLimit, PerplexityOptions, TimingOptions, TokenIds, available_memory, measure_memory_bandwidth,
-    memory_bandwidth, peak_memory, peak_memory_of, perplexity, perplexity_of_tokens, reset_peak_memory,
-    resident_memory, threads, time_in_turn,
+    Clock, DecodeLimit, MemoryReader, PerplexityOptions, TimingOptions, TokenIds, available_memory, peak_memory,
+    peak_memory_of, perplexity, perplexity_of_tokens, reset_peak_memory, resident_memory, time_in_turn,
 };
 use quantlab::model::{CacheStorage, EngineModel, Loaded, Logits, ModelInfo, Precision, Step};
 use serde_json::Value;
@@ -331,19 +330,11 @@ fn the_peak_of_a_closure_is_what_it_took_at_once() {
 }
 
 #[test]
-fn the_bandwidth_is_plausible_and_kept() {
+fn the_bandwidth_is_plausible() {
     let _alone = alone();
-    let first = memory_bandwidth().unwrap();
-    assert!((0.5..5000.0).contains(&first.gb_per_s), "{first}");
-    assert!(first.passes.n >= 5 && first.passes.median <= first.gb_per_s && first.passes.high <= first.gb_per_s);
-    assert_eq!(first.threads, threads());
-    assert!(first.buffer_bytes >= 64 * MIB);
-    assert_eq!(memory_bandwidth().unwrap(), first, "measured once");
-    let anew = measure_memory_bandwidth().unwrap();
-    assert_ne!(anew.passes, first.passes);
-    assert_eq!(memory_bandwidth().unwrap(), anew, "the latest figure counts");
-    assert!(anew.to_string().contains("GB/s") && anew.table().to_text().contains("fastest pass"));
-    let limit = DecodeLimit::new(1_000_000_000, &anew).unwrap();
-    assert!((limit.tokens_per_s() - anew.gb_per_s).abs() < 1e-9);
+    let gb_per_s = MemoryReader::new().unwrap().gb_per_s();
+    assert!((0.5..5000.0).contains(&gb_per_s), "{gb_per_s}");
+    let limit = DecodeLimit { bytes_per_token: 1_000_000_000, gb_per_s };
+    assert!((limit.tokens_per_s() - gb_per_s).abs() < 1e-9);
     assert!(limit.table().to_text().contains("tokens/s"));
 }

@@ -1,33 +1,13 @@
-//! How fast this machine reads memory, and how fast that lets a model decode.
+//! How fast this machine reads memory.
 
-use std::fmt;
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use serde::Serialize;
-
-use super::{Statistics, available_memory, threads};
+use super::{available_memory, threads};
 use crate::error::{Error, Result};
-
-/// How fast the threads that compute read main memory, together.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Bandwidth {
-    /// The fastest pass, in 10^9 bytes per second: neighbours on the machine only ever slow one down.
-    pub gb_per_s: f64,
-    /// All passes, in 10^9 bytes per second.
-    pub passes: Statistics,
-    /// Threads that read.
-    pub threads: usize,
-    /// What each pass reads, in bytes.
-    pub buffer_bytes: usize,
-}
-
-/// The latest figure of this process.
-static LATEST: Mutex<Option<Bandwidth>> = Mutex::new(None);
 
 /// What a pass reads if memory allows: about as much as the weights of GPT-2 in float32.
 const BUFFER: usize = 512 << 20;
@@ -47,47 +27,6 @@ const USUAL_CACHE: usize = 32 << 20;
 /// Passes before the first one that counts.
 const WARMUP: usize = 2;
 
-/// Passes that count, at least; more as long as they fit into `DURATION`.
-const PASSES: usize = 5;
-const DURATION: Duration = Duration::from_millis(300);
-
-/// The memory bandwidth as last measured in this process; measures it if it has not been.
-///
-/// # Errors
-/// As [`measure_memory_bandwidth`].
-pub fn memory_bandwidth() -> Result<Bandwidth> {
-    let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(bandwidth) = *latest {
-        return Ok(bandwidth);
-    }
-    Ok(*latest.insert(measure()?))
-}
-
-/// Measures the memory bandwidth again, which takes about half a second. The figure drifts with whatever else
-/// the machine does, so measure it close to what it is compared with. From then on, [`memory_bandwidth`]
-/// returns the new figure.
-///
-/// As many threads as compute ([`threads`]) read a buffer of several times the cache, front to back.
-///
-/// # Errors
-/// Too little free memory for a buffer that does not fit into the cache.
-pub fn measure_memory_bandwidth() -> Result<Bandwidth> {
-    let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(*latest.insert(measure()?))
-}
-
-fn measure() -> Result<Bandwidth> {
-    let reader = MemoryReader::new()?;
-    let start = Instant::now();
-    let mut rates = Vec::new();
-    while rates.len() < PASSES || start.elapsed() < DURATION {
-        rates.push(reader.pass());
-    }
-    let gb_per_s = rates.iter().copied().fold(0.0, f64::max);
-    let (threads, buffer_bytes) = (reader.threads, size_of_val(reader.buffer.as_slice()));
-    Ok(Bandwidth { gb_per_s, passes: Statistics::of(&rates)?, threads, buffer_bytes })
-}
-
 /// Reads memory on request, so that its bandwidth can be measured in turn with work that it limits. A machine's
 /// bandwidth drifts by more than the work is apart from its limit: only a ratio made round by round says how close it came.
 ///
@@ -105,10 +44,11 @@ pub struct MemoryReader {
 }
 
 impl MemoryReader {
-    /// Allocates a buffer of several times the cache, and reads it twice.
+    /// Allocates a buffer of several times the cache, and reads it twice, front to back, with as many threads as compute
+    /// ([`threads`]).
     ///
     /// # Errors
-    /// As [`measure_memory_bandwidth`].
+    /// Too little free memory for a buffer that does not fit into the cache.
     pub fn new() -> Result<Self> {
         let cache = cache_bytes(Path::new(CACHES));
         let buffer = buffer(buffer_bytes(cache, available_memory())?)?;
@@ -202,17 +142,6 @@ fn listed(list: &str) -> Option<usize> {
         Some(last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)? + 1)
     };
     list.split(',').map(count).sum()
-}
-
-impl fmt::Display for Bandwidth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { gb_per_s, passes, threads, buffer_bytes } = self;
-        let (n, median, mib) = (passes.n, passes.median, buffer_bytes >> 20);
-        write!(
-            f,
-            "{gb_per_s:.1} GB/s read by {threads} threads (best of {n} passes over {mib} MiB, median {median:.1})"
-        )
-    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ mod windows;
 
 pub use crate::model::{available_memory, threads};
 pub use arithmetic::{Factors, peak_gops};
-pub use bandwidth::{Bandwidth, MemoryReader, measure_memory_bandwidth, memory_bandwidth};
+pub use bandwidth::MemoryReader;
 pub use clock::{Clock, WallClock, stopwatch};
 pub use decode_limit::DecodeLimit;
 pub use footprint::MemoryFootprint;

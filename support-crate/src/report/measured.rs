@@ -5,9 +5,7 @@ use super::estimate::Estimate;
 use super::number::significant;
 use super::table::Table;
 use crate::generate::Generation;
-use crate::measure::{
-    Bandwidth, DecodeLimit, MemoryFootprint, Metrics, Perplexity, QualityComparison, Statistics, Timing,
-};
+use crate::measure::{DecodeLimit, MemoryFootprint, Metrics, Perplexity, QualityComparison, Statistics, Timing};
 use crate::model::Loaded;
 use crate::quant::{Calibration, CalibrationMethod, Granularity, LayerCalibration};
 
@@ -22,7 +20,7 @@ macro_rules! shown_as_tables {
     )*};
 }
 
-shown_as_tables!(Timing, Metrics, Perplexity, Calibration, MemoryFootprint, Bandwidth, DecodeLimit, QualityComparison);
+shown_as_tables!(Timing, Metrics, Perplexity, Calibration, MemoryFootprint, DecodeLimit, QualityComparison);
 
 impl From<Statistics> for Estimate {
     fn from(statistics: Statistics) -> Self {
@@ -141,22 +139,6 @@ impl MemoryFootprint {
             .row(("buffers", mib(self.buffer_bytes)))
             .row(("total", self.mib()))
             .decimals("size", 2)
-    }
-}
-
-impl Bandwidth {
-    /// The bandwidth as a table: the fastest pass, and the median of all.
-    pub fn table(&self) -> Table {
-        let Statistics { median, confidence, n, .. } = self.passes;
-        let (threads, mib) = (self.threads, self.buffer_bytes >> 20);
-        Table::new("Memory bandwidth, reading")
-            .headings([("quantity", ""), ("value", ""), ("interval", ""), ("unit", "")])
-            .row(("fastest pass", figure(self.gb_per_s), String::new(), "GB/s"))
-            .row(("median pass", figure(median), interval(&self.passes), "GB/s"))
-            .note(format!(
-                "{threads} threads | {n} passes over {mib} MiB | median with its {:.0}% interval",
-                confidence * 100.0
-            ))
     }
 }
 
