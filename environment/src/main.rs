@@ -1,6 +1,7 @@
 //! `cargo lab`: sets up, starts, runs and checks the quantlab notebooks.
 
 mod book;
+mod cards;
 mod check;
 mod checkout;
 mod clean;
@@ -111,6 +112,14 @@ enum Task {
         #[arg(long, value_name = "DIR")]
         output: Option<PathBuf>,
     },
+    /// Put the machines of a class beside each other, from the cards that lessons leave in `results`
+    Cards {
+        /// Holds STUDENT/LESSON/results/card.json
+        folder: PathBuf,
+        /// Folder for the page and the table [default: FOLDER-cards]
+        #[arg(long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
     /// Run a command in the kernel's environment, such as `cargo lab exec cargo bench -p quantlab`
     Exec {
         /// The command and its arguments
@@ -188,6 +197,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Test { full } => check::check(full)?,
         Task::Mutants(request) => return mutants::mutants(&request),
         Task::Book { output } => println!("The book begins at {}", book::book(output.as_deref())?.display()),
+        Task::Cards { folder, output } => cards::cards(&folder, output.as_deref())?,
         Task::Exec { command } => return check::exec(&command),
         Task::Pack { file } => pack::pack(&file)?,
         Task::Unpack { file } => pack::unpack(&file)?,

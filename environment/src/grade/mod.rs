@@ -32,8 +32,10 @@ use crate::ui::plain;
 use grader::Grader;
 pub use inspect::print_remarks;
 use platform::Platform;
+pub use report::csv_lines;
 use report::{BY_HAND, Row, Score};
 use submission::Submission;
+pub use submission::read_regular;
 
 /// What `cargo lab grade` is asked for.
 #[derive(Debug, clap::Args)]

@@ -124,7 +124,7 @@ fn read(file: &Path) -> Result<Value> {
 
 /// Refuses anything but a regular file: a pipe would be waited for, a device read without end, and a link may lead
 /// anywhere.
-fn read_regular(file: &Path, most: u64) -> Result<Vec<u8>> {
+pub fn read_regular(file: &Path, most: u64) -> Result<Vec<u8>> {
     // Opened without waiting, so that what was opened can be looked at.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let opened = match fs::File::options().read(true).custom_flags(flags).open(file) {
