@@ -9,8 +9,8 @@ use common::fake::{ending_with, saying, with_tokenizer_of};
 use common::{Case, distance, golden, tiny};
 use proptest::prelude::*;
 use quantlab::measure::{
-    GreedyDifference, Percentiles, PerplexityOptions, QualityComparison, RunInfo, Uncertain, compare_quality,
-    compare_quality_of_tokens, greedy_differences, perplexity_of_tokens,
+    GreedyDifference, Percentiles, PerplexityOptions, QualityBase, QualityComparison, RunInfo, Uncertain,
+    compare_quality, compare_quality_of_tokens, greedy_differences, noise_floor, perplexity_of_tokens,
 };
 use quantlab::model::{LoadOptions, Loaded, LogitPositions, Precision, TokenBatch, load_model};
 use quantlab::quant::QuantizationConfig;
@@ -274,6 +274,21 @@ fn both_models_read_the_windows_of_the_perplexity() {
         // A row of a batch is the same to the bit, whatever its neighbours, and so is what is made of it.
         assert!(all.iter().all(|found| *found == all[0]));
     }
+}
+
+#[test]
+fn a_base_that_is_computed_once_finds_the_same() {
+    let full = in_format("embedded", Precision::Float32, None);
+    let texts = [&held_out_text()[..900], "The end.", &held_out_text()[2000..2500]];
+    let base = QualityBase::new(&full, &texts);
+    let without_greedy = |found: QualityComparison| QualityComparison { greedy: Vec::new(), ..found };
+    for config in [QuantizationConfig::nf4(), QuantizationConfig::int8()] {
+        let other = in_format("embedded", Precision::Float32, Some(config));
+        let found = compare_quality(&full, &other, &texts).unwrap();
+        assert!(!found.greedy.is_empty());
+        assert_eq!(base.compare(&other).unwrap(), without_greedy(found));
+    }
+    assert_eq!(base.noise_floor().unwrap(), without_greedy(noise_floor(&full, &texts).unwrap()));
 }
 
 /// What perplexity cannot tell from chance.

@@ -1,11 +1,15 @@
 //! What a change of a model does to its predictions, position by position.
 
+mod base;
 mod greedy;
 mod percentiles;
 mod position;
 
+use std::rc::Rc;
+
 use serde::Serialize;
 
+pub use base::QualityBase;
 pub use greedy::{GreedyDifference, greedy_differences};
 pub use percentiles::Percentiles;
 use position::{Position, compare_batch};
@@ -13,7 +17,7 @@ use position::{Position, compare_batch};
 use super::scoring::{Scored, score_windows};
 use super::{PerplexityOptions, RunInfo, Uncertain};
 use crate::error::{Error, Result};
-use crate::model::{Engine, LoadOptions, Loaded, LogitPositions, load_model};
+use crate::model::{Engine, LoadOptions, Loaded, LogitPositions, Logits, TokenBatch, load_model};
 
 /// How far a model's predictions are from those of another one, the base: the same texts, token by token.
 ///
@@ -91,6 +95,11 @@ pub struct QualityComparison {
 /// # Errors
 /// As [`compare_quality_of_tokens`]; tokenizers that encode a text differently.
 pub fn compare_quality(base: &Loaded, other: &Loaded, texts: &[impl AsRef<str>]) -> Result<QualityComparison> {
+    compare_quality_of_tokens(base, other, &encode_alike(base, other, texts)?, &PerplexityOptions::default())
+}
+
+/// Texts as tokens, which are the same for both.
+fn encode_alike(base: &Loaded, other: &Loaded, texts: &[impl AsRef<str>]) -> Result<Vec<Vec<u32>>> {
     let encode = |(index, text): (usize, &str)| {
         let (ids, others) = (base.tokenizer.encode(text)?, other.tokenizer.encode(text)?);
         if ids != others {
@@ -105,8 +114,7 @@ pub fn compare_quality(base: &Loaded, other: &Loaded, texts: &[impl AsRef<str>])
         }
         Ok(ids)
     };
-    let sequences = texts.iter().map(AsRef::as_ref).enumerate().map(encode).collect::<Result<Vec<_>>>()?;
-    compare_quality_of_tokens(base, other, &sequences, &PerplexityOptions::default())
+    texts.iter().map(AsRef::as_ref).enumerate().map(encode).collect()
 }
 
 /// The least that a comparison can find: how far a model is from itself as another engine computes it, which adds the same
@@ -127,6 +135,10 @@ pub fn compare_quality(base: &Loaded, other: &Loaded, texts: &[impl AsRef<str>])
 /// # Errors
 /// As [`compare_quality`]; a base that cannot be loaded again by its id.
 pub fn noise_floor(base: &Loaded, texts: &[impl AsRef<str>]) -> Result<QualityComparison> {
+    compare_quality(base, &load_on_other_engine(base)?, texts)
+}
+
+fn load_on_other_engine(base: &Loaded) -> Result<Loaded> {
     let info = base.model.info();
     let engine = if info.engine == Engine::Tch { Engine::Candle } else { Engine::Tch };
     let options = LoadOptions {
@@ -136,7 +148,7 @@ pub fn noise_floor(base: &Loaded, texts: &[impl AsRef<str>]) -> Result<QualityCo
         dequantize: true,
         ..LoadOptions::default()
     };
-    compare_quality(base, &load_model(&[base.model_id.as_str()], &options)?, texts)
+    load_model(&[base.model_id.as_str()], &options)
 }
 
 /// As [`compare_quality`], for texts that are token ids already, given to the models as `options` say.
@@ -154,6 +166,20 @@ pub fn compare_quality_of_tokens(
     sequences: &[Vec<u32>],
     options: &PerplexityOptions,
 ) -> Result<QualityComparison> {
+    let predict = |tokens: &TokenBatch| base.model.forward(tokens, None, LogitPositions::All).map(Rc::new);
+    let compared = compare_with(base, other, sequences, options, &predict)?;
+    let greedy = greedy_differences(base, other, sequences, options.batch_size)?;
+    Ok(QualityComparison { greedy, ..compared })
+}
+
+/// All figures but those of greedy texts. `predict` gives the base model's logits.
+fn compare_with(
+    base: &Loaded,
+    other: &Loaded,
+    sequences: &[Vec<u32>],
+    options: &PerplexityOptions,
+    predict: &dyn Fn(&TokenBatch) -> Result<Rc<Logits>>,
+) -> Result<QualityComparison> {
     let [base_size, size] = [base, other].map(|loaded| loaded.model.info().vocab_size);
     if base_size != size {
         return Err(Error::input(format!(
@@ -164,26 +190,20 @@ pub fn compare_quality_of_tokens(
     }
     let names = [base, other].map(|loaded| format!("{} in {}", loaded.model_id, loaded.dtype_label));
     let scored = score_windows("quality", &[base, other], sequences, options, |tokens, windows| {
-        let logits = |loaded: &Loaded| loaded.model.forward(tokens, None, LogitPositions::All);
-        compare_batch(&logits(base)?, &logits(other)?, windows, &names)
+        let predicted = predict(tokens)?;
+        compare_batch(&predicted, &other.model.forward(tokens, None, LogitPositions::All)?, windows, &names)
     })?;
     let Scored { windows, tokens, threads_granted } = scored;
     if tokens < 2 {
         return Err(Error::input("there is only one token to predict, and one value has no spread")
             .hint("give texts that together have at least two tokens besides the first of each"));
     }
-    let greedy = greedy_differences(base, other, sequences, options.batch_size)?;
     let run = |loaded| RunInfo { threads_granted, ..RunInfo::of(loaded) };
-    Ok(summarise(&windows.concat(), greedy, run(base), run(other)))
+    Ok(summarise(&windows.concat(), run(base), run(other)))
 }
 
 /// All figures of at least two positions.
-fn summarise(
-    positions: &[Position],
-    greedy: Vec<GreedyDifference>,
-    base_run: RunInfo,
-    run: RunInfo,
-) -> QualityComparison {
+fn summarise(positions: &[Position], base_run: RunInfo, run: RunInfo) -> QualityComparison {
     let each = |of: fn(&Position) -> f64| positions.iter().map(of);
     let (base_nll, nll) = (Uncertain::mean_of(each(|p| p.base_nll)), Uncertain::mean_of(each(|p| p.nll)));
     let (base_perplexity, perplexity) = (base_nll.exp(), nll.exp());
@@ -215,7 +235,7 @@ fn summarise(
         },
         probability_change_percentiles: Percentiles::of(each(Position::probability_change)),
         same_top_token: Uncertain::mean_of(each(|p| f64::from(u8::from(p.same_top)))),
-        greedy,
+        greedy: Vec::new(),
         base_run,
         run,
     }
