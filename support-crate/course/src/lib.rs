@@ -32,6 +32,7 @@ mod outcome;
 mod prediction;
 pub mod probe;
 mod proof;
+mod saved;
 mod score;
 
 mod tables;
@@ -46,5 +47,6 @@ pub(crate) use outcome::Verdict;
 pub use outcome::{Complaint, ask, attempt, attempt_or};
 pub use prediction::Prediction;
 pub use proof::tell_key;
+pub use saved::SavedAs;
 pub(crate) use score::Point;
 pub use score::Score;

@@ -55,7 +55,7 @@ pub fn check_tokens_computed(yours: impl Fn(usize, usize) -> (usize, usize)) -> 
                     (m * (n + m), "the sequence grows from pass to pass, and has not its full length from the start"),
                     (
                         m * n + m * m.saturating_sub(1),
-                        "the passes add 0, 1, ... m - 1 tokens, in the mean half of m - 1",
+                        "the passes add 0, 1, ... m - 1 tokens, on average half of m - 1",
                     ),
                 ];
                 figure(n, m, "without", without, tokens_computed(n, m).1, mistakes)

@@ -12,7 +12,7 @@ fn verdict(ratio: Statistics) -> &'static str {
     match (ratio.low > 1.0, ratio.high < 1.0) {
         (true, _) => "faster",
         (_, true) => "slower",
-        _ => "not told apart, since the interval holds 1",
+        _ => "not told apart, since the interval contains 1",
     }
 }
 
@@ -39,10 +39,7 @@ pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
     let drift = match (low > 1.0, high < 1.0) {
         (true, _) => "The machine became slower, although nothing was changed",
         (_, true) => "The machine became faster, although nothing was changed",
-        _ => {
-            "The range holds 1: whether the machine drifted, these runs do not say; a drift within the range they do not \
-              exclude"
-        }
+        _ => "The range contains 1: these runs do not show whether the machine drifted, and exclude no drift within it",
     };
     summary
         .point(format!(
@@ -63,6 +60,17 @@ pub fn longest_to_shortest(sweep: &[LengthRun]) -> f64 {
 pub fn times_as_fast(rows: &[PrecisionRun], label: &str) -> f64 {
     let row = rows.iter().find(|row| row.label == label);
     let ratio = row.and_then(|row| row.speed_up_over(rows.first()?).ok());
+    ratio.map_or(f64::NAN, |ratio| ratio.median)
+}
+
+/// The decode rate of the first row, in tokens per second, if there is one.
+pub fn decode_rate(rows: &[PrecisionRun]) -> Option<f64> {
+    Some(rows.first()?.runs.tokens_per_s.median)
+}
+
+/// How many times as long the longest prompt took without the cache, round by round; NaN without rows.
+pub fn cache_saves(rows: &[CacheRun]) -> f64 {
+    let ratio = rows.last().and_then(|row| row.without_cache.ratio_to(&row.with_cache).ok());
     ratio.map_or(f64::NAN, |ratio| ratio.median)
 }
 
@@ -147,7 +155,7 @@ mod tests {
     #[test]
     fn a_drift_is_found_where_no_ratio_of_both_intervals_is_one() {
         let summary = |late: f64| drift_summary(Some(&runs(&[1.0, 1.1])), Some(&runs(&[late, 1.1 * late]))).to_string();
-        assert!(summary(1.05).contains("The range holds 1") && summary(1.2).contains("became slower"));
+        assert!(summary(1.05).contains("The range contains 1") && summary(1.2).contains("became slower"));
         assert!(summary(0.8).contains("became faster"), "{}", summary(0.8));
         assert!(drift_summary(None, Some(&runs(&[1.0]))).to_string().contains("not measured yet"));
     }
@@ -170,6 +178,8 @@ mod tests {
             gb_per_s: vec![30.0; seconds.len()],
         };
         let rows = vec![row("float32", &[1.0, 3.0]), row("bfloat16", &[0.5, 1.5])];
+        assert!(decode_rate(&rows) == Some(rows[0].runs.tokens_per_s.median) && decode_rate(&[]).is_none());
+        assert!(rows[0].bandwidth() == 30.0 && cache_saves(&[]).is_nan());
         assert!((times_as_fast(&rows, "bfloat16") - 2.0).abs() < 1e-12 && times_as_fast(&rows, "int8").is_nan());
         let summary = latency_summary(&[], &[], &[], &[("decode".to_owned(), &rows)]).unwrap().to_string();
         assert!(
@@ -178,6 +188,6 @@ mod tests {
             ),
             "{summary}"
         );
-        assert_eq!(verdict(Statistics::of(&[0.9, 1.1]).unwrap()), "not told apart, since the interval holds 1");
+        assert_eq!(verdict(Statistics::of(&[0.9, 1.1]).unwrap()), "not told apart, since the interval contains 1");
     }
 }

@@ -7,6 +7,7 @@ mod findings;
 mod lengths;
 mod limit;
 mod loading;
+mod models;
 mod plots;
 mod precision;
 mod report;
@@ -18,13 +19,14 @@ use serde::Serialize;
 
 /// What all lessons have.
 #[doc(no_inline)]
-pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
+pub use crate::{Claims, Complaint, MachineCard, Prediction, SavedAs, Score, ask, attempt, attempt_or, claim};
 pub use cache::{check_run_with_and_without_cache, check_tokens_computed};
 pub use dtype::check_resolve_dtype;
-pub use findings::{drift_summary, latency_summary, longest_to_shortest, times_as_fast};
+pub use findings::{cache_saves, decode_rate, drift_summary, latency_summary, longest_to_shortest, times_as_fast};
 pub use lengths::check_run_for_varied_lengths;
 pub use limit::check_part_of_limit;
 pub use loading::check_load_model_and_tokenizer;
+pub use models::{large_model, on_each_engine, texts_in_each_precision};
 pub use plots::{cache_savings_plot, latency_plot, precision_plot, runs_plot, throughput_plot};
 pub use precision::check_run_varied_precision;
 pub use report::{
@@ -90,6 +92,11 @@ pub struct PrecisionRun {
 }
 
 impl PrecisionRun {
+    /// The median bandwidth of memory over the rounds, in 10^9 bytes per second; NaN without one.
+    pub fn bandwidth(&self) -> f64 {
+        Statistics::of(&self.gb_per_s).map_or(f64::NAN, |memory| memory.median)
+    }
+
     /// How many times the throughput of `base` this row has, round by round: what slows a whole round down cancels out.
     ///
     /// # Errors

@@ -57,7 +57,7 @@ fn length_plot(
         .x("prompt length", "tokens")
         .y(y, unit)
         .intervals(Statistics::interval_names(points.iter().map(|(_, statistics)| statistics)))
-        .series("", points)?
+        .points("", points)?
         .note(RunInfo::of(loaded)))
 }
 

@@ -1,10 +1,11 @@
 //! Sentences about the lesson's own numbers, each beside whether they bear it out. All but the last are about what any run
 //! of the same model computes; the last, about times, leaves a factor that no load of the machine turns.
 
-use quantlab::quant::E2M1;
+use quantlab::error::Result;
+use quantlab::quant::{E2M1, FourBitOptions, Quantized4Bit};
 
-use super::{ExperimentRow, FormatQuality, FormatSpeed, SampleLayer, typical_absmax};
-use crate::Claims;
+use super::{Blocks, ExperimentRow, FormatQuality, FormatSpeed, SampleLayer, typical_absmax};
+use crate::{Claims, claim};
 
 /// How far out the largest weight of a block lies for which NF4's numbers were made, in standard deviations.
 const NF4_ABSMAX: f64 = 1.85;
@@ -24,6 +25,18 @@ pub fn codebook_claims(layer: &SampleLayer) -> Claims {
             "E2M1's numbers are 1/12 apart up to 1/3, then 1/6 up to 2/3, and 1/3 to the last one.",
             steps.ends_with(&[1, 1, 1, 1, 2, 2, 4]),
         )
+}
+
+/// Whether the learner's blocks in NF4 are, byte for byte, what bitsandbytes stores.
+///
+/// # Errors
+/// As [`Quantized4Bit::quantize`].
+pub fn stored_bytes_claim(layer: &SampleLayer, blocks: &Blocks) -> Result<Claims> {
+    let theirs = Quantized4Bit::quantize(&layer.weights, &layer.shape, FourBitOptions::default())?;
+    let (all, mine) = (theirs.packed().len(), blocks.iter().flat_map(|(packed, _)| packed));
+    let same = mine.zip(theirs.packed()).filter(|(mine, theirs)| mine == theirs).count();
+    let sentence = format!("{same} of {all} packed bytes are those of bitsandbytes.");
+    Ok(claim(sentence, (!blocks.is_empty()).then_some(same == all)))
 }
 
 /// How NF4's numbers are used; `shares` is what `code_shares` gave, nothing as long as nothing was quantized.

@@ -3,8 +3,9 @@
 use quantlab::error::{Error, Result};
 use quantlab::model::{Architecture, Loaded, Weights};
 use quantlab::quant::{E2M1, FourBit, FourBitOptions, INT4, Int8Rows, Quantized4Bit, round_to_codebook};
-use quantlab::report::{LinePlot, RugPlot, Table};
+use quantlab::report::{BarPlot, LinePlot, RugPlot, Table};
 
+use crate::attempt;
 use crate::figure::largest_magnitude;
 
 /// The weights of one layer.
@@ -19,6 +20,9 @@ pub struct SampleLayer {
     /// Row by row.
     pub weights: Vec<f32>,
 }
+
+/// Quantized blocks of 64 weights: the packed codes and absmax of each.
+pub type Blocks = Vec<(Vec<u8>, f32)>;
 
 /// The first matrix of the first feed-forward part of a model, in full precision.
 ///
@@ -90,6 +94,23 @@ impl SampleLayer {
         format!("{}, {}", self.model_id, self.name)
     }
 
+    /// The layer's blocks as the learner's function quantizes them; none as long as it is not written.
+    pub fn quantized_by(&self, quantize: fn(&[f32], &[f32; 16]) -> (Vec<u8>, f32), format: FourBit) -> Blocks {
+        attempt(|| Ok(self.weights.chunks(64).map(|block| quantize(block, format.codebook())).collect()))
+    }
+
+    /// The weights as the learner's function restores them from blocks; none as long as there are no blocks, or it is not
+    /// written.
+    pub fn restored_by(
+        &self,
+        dequantize: fn(&[u8], f32, &[f32; 16]) -> Vec<f32>,
+        blocks: &Blocks,
+        format: FourBit,
+    ) -> Vec<f32> {
+        let restore = |(packed, absmax): &(Vec<u8>, f32)| dequantize(packed, *absmax, format.codebook());
+        attempt(|| Ok(blocks.iter().flat_map(restore).collect()))
+    }
+
     /// How many percent of the weights, each divided by the absmax of its block of 64, have a magnitude from `low` to just
     /// below `high`.
     pub fn percent_between(&self, low: f32, high: f32) -> f64 {
@@ -155,6 +176,17 @@ impl SampleLayer {
     }
 }
 
+/// The errors of [`SampleLayer::rounding_errors`] as bars.
+///
+/// # Errors
+/// An error that is not finite.
+pub fn errors_plot(layer: &SampleLayer, errors: &[(&'static str, f64)]) -> Result<BarPlot> {
+    Ok(BarPlot::new("How far restored weights are from the original")
+        .y("error, as a share of the weights", "%")
+        .bars(errors.iter().copied())?
+        .note(format!("{}, blocks of 64; INT8: a scale for each row", layer.note())))
+}
+
 /// How often the numbers of some codebooks are used, at these numbers: names and what [`code_shares`] gave.
 ///
 /// # Errors
@@ -165,7 +197,7 @@ pub fn codes_plot(layer: &SampleLayer, formats: &[(&str, &Vec<(f32, f64)>)]) -> 
         .y("share of the weights", "%")
         .reference_line(6.25, "equal use")?
         .note(format!("{}, blocks of 64", layer.note()));
-    formats.iter().try_fold(plot, |plot, (name, shares)| plot.series(*name, shares.iter().copied()))
+    formats.iter().try_fold(plot, |plot, (name, shares)| plot.stems(*name, shares.iter().copied()))
 }
 
 /// The same as a table: the least and the most that a number is used, and the entropy of the codes.

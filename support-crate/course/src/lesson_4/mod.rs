@@ -23,35 +23,39 @@ mod trial;
 
 /// What all lessons have.
 #[doc(no_inline)]
-pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
+pub use crate::{Claims, Complaint, MachineCard, Prediction, SavedAs, Score, ask, attempt, attempt_or, claim};
 pub use block::{check_dequantize_block, check_quantize_block};
 pub use budget::check_fastest_within;
 pub use configurations::check_configurations;
 pub use experiment::check_run_experiment;
 pub use findings::{
     codebook_claims, codes_claims, error_claims, formats_quality_claims, memory_claims, qat_claims, speed_claims,
-    text_claims,
+    stored_bytes_claim, text_claims,
 };
 pub use footprint::check_get_model_memory_footprint;
 pub use front::check_pareto_front;
-pub use layer::{SampleLayer, code_shares, codes_plot, codes_table, sample_layer, typical_absmax};
+pub use layer::{Blocks, SampleLayer, code_shares, codes_plot, codes_table, errors_plot, sample_layer, typical_absmax};
 pub use more::check_more_formats;
 pub use peers::peers_table;
 pub use quality::{
-    FormatQuality, block_size_plot, compare_formats, held_out_samples, qat_quality, quality_table, quality_trade_off,
+    FormatQuality, block_size_plot, compare_formats, divergence_of, held_out_samples, qat_quality, quality_table,
+    quality_trade_off,
 };
 pub use repetition::check_repetition;
-pub use report::{experiment_table, formats_frame, formats_summary, memory_parts_mib, memory_plot, tensors_table};
+pub use report::{
+    experiment_table, footprint_table, footprints, formats_frame, formats_summary, memory_parts_mib, memory_plot,
+    nf4_percent, print_texts, tensors_table,
+};
 pub use rounding::check_rounding_error;
 pub use speed::{
-    FormatSpeed, decode_plot, decode_table, fronts, latency_table, short_name, speed_trade_off, time_formats,
-    told_apart,
+    FormatSpeed, decode_plot, decode_rate_of, decode_table, fronts, latency_table, load_all, short_name,
+    speed_trade_off, speed_up_of, time_formats, told_apart,
 };
 pub use text::check_generate_text_and_time;
 pub use texts::texts_table;
 
 use quantlab::error::Result;
-use quantlab::model::LoadOptions;
+use quantlab::model::{Device, Engine, LoadOptions, best_device};
 use quantlab::quant::{FourBitOptions, QuantizationConfig, Rounding};
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -81,6 +85,28 @@ impl Configuration {
         };
         let odd = FourBitOptions { blocksize: 100, ..FourBitOptions::default() };
         [affine(3), affine(2), Self::quantized("NF4, blocks of 100", QuantizationConfig::four_bit(odd))]
+    }
+
+    /// The learner's baseline on a GPU, where there is one.
+    pub fn on_gpu(configurations: fn(Device) -> Vec<Self>) -> Vec<Self> {
+        match best_device() {
+            Device::Cpu => Vec::new(),
+            gpu => attempt(|| Ok(configurations(gpu).into_iter().take(1).collect())),
+        }
+    }
+
+    /// The first three of some configurations, computed by libtorch.
+    pub fn by_libtorch(all: &[Self]) -> Vec<Self> {
+        let by_libtorch = |one: &Self| {
+            let options = LoadOptions { engine: Some(Engine::Tch), ..one.options.clone() };
+            Self::new(format!("{}, by libtorch", one.name), options)
+        };
+        all.iter().take(3).map(by_libtorch).collect()
+    }
+
+    /// Those that have one of these names.
+    pub fn named(all: &[Self], names: &[&str]) -> Vec<Self> {
+        all.iter().filter(|one| names.contains(&one.name.as_str())).cloned().collect()
     }
 
     /// A quantized model on the CPU, the rest of it in float32.

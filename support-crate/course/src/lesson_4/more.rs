@@ -60,6 +60,6 @@ fn is_like(given: &[Configuration], expected: &Configuration) -> Verdict {
         () if got.quantization != wanted.quantization => {
             wrong!("{:?} has the quantization {}, not {}", one.name, format(got), format(wanted))
         }
-        () => wrong!("{:?} differs in more than its format: leave every other option as it comes", one.name),
+        () => wrong!("{:?} differs in more than its format: leave every other option at its default", one.name),
     }
 }

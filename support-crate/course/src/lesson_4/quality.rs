@@ -1,7 +1,7 @@
 //! What formats cost in quality: each against full precision, as a table and in words.
 
 use quantlab::error::{Error, Result};
-use quantlab::measure::{MemoryFootprint, QualityComparison, Uncertain, compare_quality, noise_floor};
+use quantlab::measure::{MemoryFootprint, QualityBase, QualityComparison, Uncertain};
 use quantlab::model::{LoadOptions, Loaded, load_model};
 use quantlab::quant::{FourBit, FourBitOptions, QuantizationConfig};
 use quantlab::report::{Estimate, LinePlot, Table, TradeOff};
@@ -24,13 +24,20 @@ pub struct FormatQuality {
 const NOISE_FLOOR: &str = "noise floor";
 
 impl FormatQuality {
-    /// Whether this is the base itself as another engine computes it; see [`noise_floor`].
+    /// Whether this is the base itself as another engine computes it; see [`QualityBase::noise_floor`].
     pub fn is_noise_floor(&self) -> bool {
         self.name == NOISE_FLOOR
     }
 
+    /// Whether it stands in the picture of memory and quality: formats that differ from another one in memory alone do not,
+    /// nor do those whose memory is not that of their bits.
+    pub(super) fn is_pictured(&self) -> bool {
+        let left_out = ["double", "head", "INT3", "INT2"];
+        !self.is_noise_floor() && !left_out.iter().any(|part| self.name.contains(part))
+    }
+
     /// What tells the format from the base, given what tells nothing: a KL divergence whose interval lies above that of the
-    /// noise floor, and a ratio of perplexities whose interval does not hold 1.
+    /// noise floor, and a ratio of perplexities whose interval does not contain 1.
     fn told_apart_by(&self, floor: Option<&Self>) -> &'static str {
         let interval = |value: &Uncertain| Estimate::from(value);
         let kl = interval(&self.comparison.kl_divergence).low;
@@ -50,18 +57,16 @@ impl FormatQuality {
 /// the other, and compares the predictions.
 ///
 /// # Errors
-/// A format that cannot be loaded; as [`compare_quality`] and [`noise_floor`].
+/// A format that cannot be loaded; as [`QualityBase::compare`] and [`QualityBase::noise_floor`].
 pub fn compare_formats(base: &Loaded, formats: &[Configuration], texts: &[&str]) -> Result<Vec<FormatQuality>> {
+    let quality = QualityBase::new(base, texts);
     let compare = |Configuration { name, options }: &Configuration| {
         let loaded = load_model(&[&base.model_id], options)?;
-        let comparison = compare_quality(base, &loaded, texts)?;
+        let comparison = quality.compare(&loaded)?;
         Ok(FormatQuality { name: name.clone(), footprint: loaded.footprint(), comparison })
     };
-    let floor = FormatQuality {
-        name: NOISE_FLOOR.to_owned(),
-        footprint: base.footprint(),
-        comparison: noise_floor(base, texts)?,
-    };
+    let floor = quality.noise_floor()?;
+    let floor = FormatQuality { name: NOISE_FLOOR.to_owned(), footprint: base.footprint(), comparison: floor };
     std::iter::once(Ok(floor)).chain(formats.iter().map(compare)).collect()
 }
 
@@ -115,7 +120,13 @@ pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Table {
     }
 }
 
-/// What each format's memory buys in quality, as a picture, with the formats that no other one beats.
+/// The KL divergence of the format of this short name from the base, in nats, if it was compared.
+pub fn divergence_of(name: &str, formats: &[FormatQuality]) -> Option<f64> {
+    Some(formats.iter().find(|one| short_name(&one.name) == name)?.comparison.kl_divergence.value)
+}
+
+/// What each format's memory buys in quality, as a picture, with the formats that no other one beats. Left out are NF4 with
+/// double quantization or another head, which differ from NF4 in memory alone, and 3 and 2 bits, which are kept in 4.
 ///
 /// # Errors
 /// As [`TradeOff::point`].
@@ -125,7 +136,7 @@ pub fn quality_trade_off(formats: &[FormatQuality]) -> Result<TradeOff> {
         .y("KL divergence from float32", "nats")
         .log_y()
         .intervals("95% confidence interval");
-    let mut compared = formats.iter().filter(|one| !one.is_noise_floor());
+    let mut compared = formats.iter().filter(|one| one.is_pictured());
     let plot = compared.try_fold(empty, |plot, one| {
         plot.point(short_name(&one.name), one.footprint.mib_with_scales(), one.comparison.kl_divergence)
     })?;
@@ -142,19 +153,19 @@ pub fn block_size_plot(base: &Loaded, sizes: &[usize], texts: &[&str]) -> Result
         .y("KL divergence from float32", "nats")
         .intervals("95% confidence interval");
     let bits = |size: &usize| 4.0 + 32.0 / *size as f64;
-    for (name, quant_type) in [("NF4", FourBit::Nf4), ("FP4", FourBit::Fp4)] {
-        let config = |blocksize: &usize| {
-            let options = FourBitOptions { quant_type, blocksize: *blocksize, double_quant: false };
-            Configuration::quantized(blocksize.to_string(), QuantizationConfig::four_bit(options))
-        };
-        let compared = compare_formats(base, &sizes.iter().map(config).collect::<Vec<_>>(), texts)?;
-        if let (Some(first), FourBit::Nf4) = (compared.first(), quant_type) {
-            plot = plot.note(format!("{} | the labels are block sizes", picture_note(first)));
-        }
-        let kl = compared.iter().skip(1).map(|one| one.comparison.kl_divergence);
-        plot = plot.series(name, sizes.iter().map(bits).zip(kl))?.label_points(name, sizes)?;
+    let formats = [("NF4", FourBit::Nf4), ("FP4", FourBit::Fp4)];
+    let config = |quant_type, &blocksize: &usize| {
+        let options = FourBitOptions { quant_type, blocksize, double_quant: false };
+        Configuration::quantized(blocksize.to_string(), QuantizationConfig::four_bit(options))
+    };
+    let all = formats.iter().flat_map(|(_, quant_type)| sizes.iter().map(|size| config(*quant_type, size)));
+    let compared = compare_formats(base, &all.collect::<Vec<_>>(), texts)?;
+    let Some((floor, compared)) = compared.split_first() else { return Ok(plot) };
+    for ((name, _), compared) in formats.iter().zip(compared.chunks(sizes.len().max(1))) {
+        let kl = compared.iter().map(|one| one.comparison.kl_divergence);
+        plot = plot.series(*name, sizes.iter().map(bits).zip(kl))?.label_points(name, sizes)?;
     }
-    Ok(plot)
+    Ok(plot.note(format!("{} | the labels are block sizes", picture_note(floor))))
 }
 
 /// What a picture of divergences was measured on, and what it would show where nothing changed.
@@ -208,8 +219,10 @@ mod tests {
         assert!(nf4.footprint.mib_with_scales() > nf4.footprint.mib());
         let table = quality_table("Quality", &found).to_text();
         assert!(table.contains("NF4") && table.contains("perplexity"), "{table}");
-        let plot = quality_trade_off(&found[1..]).unwrap();
+        let double = FormatQuality { name: "NF4, double".to_owned(), ..nf4.clone() };
+        let plot = quality_trade_off(&[same.clone(), nf4.clone(), double]).unwrap();
         assert_eq!((plot.table().rows(), quality_trade_off(&[]).unwrap().table().rows()), (2, 0));
+        assert_eq!(divergence_of("NF4", &found), Some(nf4.comparison.kl_divergence.value));
         assert_eq!(quality_table("Quality", &[]).rows(), 0);
     }
 

@@ -4,10 +4,14 @@ use quantlab::polars::prelude::{Column, DataFrame};
 
 use quantlab::error::{Error, Result};
 use quantlab::measure::{Runs, Statistics, Timing};
-use quantlab::model::{Engine, Loaded};
-use quantlab::report::{StackedBar, Summary, Table};
+use quantlab::model::{Engine, Loaded, TensorInfo, threads};
+use quantlab::report::{StackedBar, Summary, Table, significant};
 
-use super::{Configuration, ExperimentResult, ExperimentRow, FormatQuality, FormatSpeed, MIB, short_name, told_apart};
+use super::{
+    Configuration, ExperimentResult, ExperimentRow, ExperimentSettings, FormatQuality, FormatSpeed, MIB, short_name,
+    told_apart,
+};
+use crate::{ask, attempt};
 
 /// Where a model's memory goes, in MiB: embeddings and head; matrices of the layers; biases, normalisations and causal masks;
 /// scales of quantized weights. The first three are the footprint.
@@ -54,9 +58,40 @@ pub fn tensors_table(title: &str, loaded: &Loaded) -> Table {
         .note(&loaded.model_id)
 }
 
+/// A model's footprint by the learner's count, beside the library's.
+pub fn footprint_table(loaded: &Loaded, count: fn(&[TensorInfo]) -> f64) -> Table {
+    let yours = ask(|| Ok(count(loaded.model.tensors()))).ok();
+    Table::new("The footprint, counted twice")
+        .column("counted by", "", ["your function", "the library"])
+        .column("footprint", "MiB", [yours, Some(loaded.footprint().mib())])
+        .decimals("footprint", 2)
+        .note(&loaded.model_id)
+        .note(loaded.footprint())
+}
+
+/// The footprint of each model by the learner's count, in MiB; none as long as there is no function.
+pub fn footprints(models: &[Loaded], count: fn(&[TensorInfo]) -> f64) -> Vec<f64> {
+    attempt(|| Ok(models.iter().map(|loaded| count(loaded.model.tensors())).collect()))
+}
+
+/// The footprint of NF4 in percent of the baseline's, where they are the third and the first of four; else NaN.
+pub fn nf4_percent(footprints: &[f64]) -> f64 {
+    let [plain, _, nf4, _] = footprints else { return f64::NAN };
+    100.0 * nf4 / plain
+}
+
+/// Prints each prompt with the texts of all rows.
+pub fn print_texts(rows: &[ExperimentRow], settings: &ExperimentSettings) {
+    for (number, prompt) in settings.prompts.iter().enumerate() {
+        println!("[{prompt}]");
+        rows.iter().for_each(|row| println!("  {:26} {}", row.name, row.output(number)));
+    }
+    println!("{} configurations, {} new tokens each", rows.len(), settings.max_new_tokens);
+}
+
 /// The results of an experiment: a row for each configuration, with the first `characters` characters of each text. A
 /// configuration that failed has its error in place of the texts.
-pub fn experiment_table(rows: &[ExperimentRow], characters: usize) -> Table {
+pub fn experiment_table(rows: &[ExperimentRow], characters: usize, settings: &ExperimentSettings) -> Table {
     let figure =
         |figure: fn(&ExperimentResult) -> f64| rows.iter().map(move |row| row.outcome.as_ref().ok().map(figure));
     let mut table = Table::new("Experiment results")
@@ -68,7 +103,13 @@ pub fn experiment_table(rows: &[ExperimentRow], characters: usize) -> Table {
         let text = |row: &ExperimentRow| row.output(prompt).chars().take(characters).collect::<String>();
         table = table.column(format!("Prompt {} Output", prompt + 1), "", rows.iter().map(text));
     }
-    table
+    table.note(format!(
+        "{} | {} threads | {} new tokens, mean of {} runs of prompt 1, one row after the other",
+        settings.model_id,
+        threads(),
+        settings.max_new_tokens,
+        settings.num_timing_runs
+    ))
 }
 
 impl ExperimentRow {
@@ -159,10 +200,10 @@ pub fn formats_summary(speed: &[FormatSpeed], quality: &[FormatQuality]) -> Resu
     Ok(quality.iter().filter(|one| !one.is_noise_floor()).fold(summary, |summary, one| {
         let comparison = &one.comparison;
         summary.point(format!(
-            "{}: KL divergence {} nats, perplexity {:+.2} %, the same top token at {} % of the positions.",
+            "{}: KL divergence {} nats, perplexity {}, the same top token at {} % of the positions.",
             one.name,
             comparison.kl_divergence,
-            100.0 * (comparison.perplexity_ratio.value - 1.0),
+            change(comparison.perplexity_ratio.value),
             comparison.same_top_token * 100.0
         ))
     }))
@@ -175,6 +216,14 @@ fn prompt_ratio(one: &Timing, other: &Timing) -> Result<Statistics> {
         timing.runs.runs.iter().zip(decode).map(|(run, decode)| run.total_latency_s - decode.total_latency_s).collect()
     };
     Statistics::of(&seconds(one).iter().zip(seconds(other)).map(|(one, other)| other / one).collect::<Vec<_>>())
+}
+
+/// A ratio as a change in percent, or as a factor where it is large.
+fn change(ratio: f64) -> String {
+    match ratio {
+        small if small < 2.0 => format!("{:+.2} %", 100.0 * (small - 1.0)),
+        large => format!("{} times the baseline's", significant(large, 3)),
+    }
 }
 
 fn times(ratio: Statistics) -> String {
@@ -195,7 +244,16 @@ mod tests {
             let parts = memory_parts_mib(&loaded);
             assert!((parts[..3].iter().sum::<f64>() - footprint.mib()).abs() < 1e-9);
             assert!((parts.iter().sum::<f64>() - footprint.mib_with_scales()).abs() < 1e-9);
+            let table = footprint_table(&loaded, |tensors| tensors.len() as f64);
+            let counted = [loaded.model.tensors().len() as f64, footprint.mib()];
+            let csv = table.to_csv_string().unwrap();
+            assert!(csv.lines().skip(1).zip(counted).all(|(line, mib)| line.ends_with(&format!(",{mib}"))), "{csv}");
         }
+    }
+
+    #[test]
+    fn a_large_change_is_a_factor() {
+        assert_eq!([1.02, 0.9999, 35_035.4].map(change), ["+2.00 %", "-0.01 %", "35,035 times the baseline's"]);
     }
 
     #[test]
@@ -206,9 +264,17 @@ mod tests {
             ExperimentRow { name: "FP32".into(), outcome: Ok(good) },
             ExperimentRow { name: "INT8".into(), outcome: Err(Error::system("no memory")) },
         ];
-        let csv = experiment_table(&rows, 5).to_csv_string().unwrap();
+        let settings = ExperimentSettings {
+            model_id: "m".into(),
+            prompts: vec!["p".into(); 2],
+            max_new_tokens: 5,
+            num_timing_runs: 3,
+        };
+        let table = experiment_table(&rows, 5, &settings);
+        assert!(table.to_text().contains("5 new tokens, mean of 3 runs"));
+        let csv = table.to_csv_string().unwrap();
         assert_eq!(csv.lines().nth(1), Some("FP32,2.5,0.5,one t,b"));
         assert_eq!(csv.lines().nth(2), Some("INT8,,,Error,Error"));
-        assert_eq!(experiment_table(&[], 5).rows(), 0);
+        assert_eq!(experiment_table(&[], 5, &settings).rows(), 0);
     }
 }

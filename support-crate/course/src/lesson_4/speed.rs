@@ -2,13 +2,19 @@
 
 use super::{Configuration, ExperimentRow, FormatQuality, MIB};
 use quantlab::error::{Error, Result};
-use quantlab::measure::{Statistics, Timing, TimingOptions};
-use quantlab::model::Loaded;
+use quantlab::measure::{RunInfo, Statistics, Timing, TimingOptions};
+use quantlab::model::{Loaded, load_model};
 use quantlab::report::{Estimate, LinePlot, Summary, Table, TradeOff};
 
+use crate::attempt;
 pub use crate::formats::FormatRow as FormatSpeed;
 use crate::formats::{decode_intervals, measured_on};
 use crate::tables::milliseconds;
+
+/// A model in each configuration; none, and a line that says why, where one cannot be loaded.
+pub fn load_all(model_id: &str, all: &[Configuration]) -> Vec<Loaded> {
+    attempt(|| all.iter().map(|one| load_model(&[model_id], &one.options)).collect())
+}
 
 /// Times models that take turns, each under the name of its configuration.
 ///
@@ -112,11 +118,24 @@ pub fn speed_trade_off(speed: &[FormatSpeed]) -> Result<TradeOff> {
         .higher_is_better()
         .intervals(decode_intervals(speed));
     let first = speed.first().map(|one| &one.timing.run.engine);
-    let mut same_engine = speed.iter().filter(|one| Some(&one.timing.run.engine) == first);
-    let plot = same_engine.try_fold(empty, |plot, FormatSpeed { name, footprint, timing, .. }| {
+    let same_engine: Vec<&FormatSpeed> = speed.iter().filter(|one| Some(&one.timing.run.engine) == first).collect();
+    let plot = same_engine.iter().try_fold(empty, |plot, FormatSpeed { name, footprint, timing, .. }| {
         plot.point(short_name(name), footprint.mib_with_scales(), timing.decode_tokens_per_s)
     })?;
-    Ok(plot.note(note(speed)))
+    let note = RunInfo::of_all(same_engine.iter().map(|one| &one.timing.run));
+    Ok(plot.note(format!("{note} | taking turns")))
+}
+
+/// How many times as fast as the first row the one of this short name decoded, round by round; NaN without such a row.
+pub fn speed_up_of(name: &str, speed: &[FormatSpeed]) -> f64 {
+    let row = speed.iter().find(|one| short_name(&one.name) == name);
+    let ratio = row.zip(speed.first()).and_then(|(one, first)| one.timing.times_as_fast_as(&first.timing).ok());
+    ratio.map_or(f64::NAN, |ratio| ratio.median)
+}
+
+/// The decode rate of the row of this short name, in tokens per second, if there is one.
+pub fn decode_rate_of(name: &str, speed: &[FormatSpeed]) -> Option<f64> {
+    Some(speed.iter().find(|one| short_name(&one.name) == name)?.timing.decode_tokens_per_s.median)
 }
 
 /// What a ratio of speeds says, if its interval is all on one side of 1.
@@ -160,8 +179,9 @@ pub fn fronts(
         let front = pareto_front(&values).into_iter().filter_map(|index| points.get(index));
         front.map(|(name, _)| short_name(name)).collect::<Vec<_>>().join("; ")
     };
-    let compared = quality.iter().filter(|one| !one.is_noise_floor());
-    let of_quality = compared
+    let of_quality = quality
+        .iter()
+        .filter(|one| one.is_pictured())
         .map(|one| (&one.name, (one.footprint.mib_with_scales(), one.comparison.kl_divergence.value)))
         .collect();
     let seconds = |one: &FormatSpeed| 1.0 / one.timing.decode_tokens_per_s.median;
@@ -209,6 +229,8 @@ mod tests {
         assert!(decode_plot(&speed).unwrap().to_svg().unwrap().contains("memory bandwidth"));
         let summary = formats_summary(&speed, &[]).unwrap().to_string();
         assert!(summary.contains("(100 %) in INT8") && !summary.contains("By libtorch"), "{summary}");
+        assert_eq!(speed_up_of("FP32", &speed), 1.0);
+        assert!(speed_up_of("FP16", &speed).is_nan() && decode_rate_of("NF4", &speed).is_some_and(|rate| rate > 0.0));
         assert!(formats_summary(&[], &[]).is_err());
         let frame = formats_frame(&speed, &[]).unwrap();
         assert_eq!((frame.height(), frame.column("KL divergence (nats)").unwrap().null_count()), (4, 4));

@@ -3,17 +3,26 @@
 use quantlab::report::Table;
 
 use super::{ExperimentResult, ExperimentRow};
+use crate::ask;
+
+const TITLE: &str = "The texts beside the baseline's";
 
 /// A text repeats itself more than the baseline's if its share of repeated runs is this much larger.
 const MORE: f64 = 0.1;
 
 /// How the texts of each configuration compare with those of the first one, prompt by prompt: how many are the same, how many
 /// words are the same before the first that differs, what share of each text is repetition (0 to 1, by the learner's
-/// function), and how many texts repeat themselves clearly more. A configuration that failed has no texts.
-pub fn texts_table(rows: &[ExperimentRow], repetition: impl Fn(&str) -> f64) -> Table {
+/// function), and how many texts repeat themselves clearly more. A configuration that failed has no texts. Without a function,
+/// nothing is judged.
+pub fn texts_table(rows: &[ExperimentRow], repetition: fn(&str) -> f64) -> Table {
+    let none = |complaint| Table::new(TITLE).note(format!("not judged yet: {complaint}"));
+    ask(|| Ok(judged(rows, repetition))).unwrap_or_else(none)
+}
+
+fn judged(rows: &[ExperimentRow], repetition: fn(&str) -> f64) -> Table {
     let texts = |row: &ExperimentRow| row.outcome.as_ref().map_or(Vec::new(), |result| result.outputs.clone());
     let base: Vec<String> = rows.first().map(texts).unwrap_or_default();
-    let table = Table::new("The texts beside the baseline's").headings([
+    let table = Table::new(TITLE).headings([
         ("configuration", ""),
         ("texts that differ", ""),
         ("words before the first difference", ""),
@@ -66,5 +75,6 @@ mod tests {
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines[1..], ["A,0,\"3, 1\",\"0, 0\",0", "B,1,\"2, 1\",\"50, 0\",1", "C,Error,\"\",\"\",\"\""]);
         assert_eq!(texts_table(&[], |_| 0.0).rows(), 0);
+        assert!(texts_table(&rows, |_| todo!()).to_text().contains("not judged yet"));
     }
 }

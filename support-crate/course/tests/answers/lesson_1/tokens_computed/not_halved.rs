@@ -1,5 +1,5 @@
 // Forgets to halve.
-// wrong: in the mean half
+// wrong: on average half
 fn tokens_computed(n: usize, m: usize) -> (usize, usize) {
     (n + m - 1, m * n + m * (m - 1))
 }

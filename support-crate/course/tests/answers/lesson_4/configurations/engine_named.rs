@@ -1,4 +1,4 @@
-// Names an engine that runs on the CPU only, in place of leaving the field as it comes.
+// Names an engine that runs on the CPU only, in place of leaving the field at its default.
 // wrong: names an `engine`
 fn configurations(device: Device) -> Vec<Configuration> {
     let (precision, baseline) = if device.is_cpu() {
