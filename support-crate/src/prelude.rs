@@ -10,9 +10,9 @@ pub use crate::measure::{
     repeat, stopwatch, time_in_turn,
 };
 pub use crate::model::{
-    Device, Engine, Fold, Hub, ImportanceMatrix, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Precision,
-    ResolvedDtype, TensorInfo, TensorKind, TokenBatch, Tokenizer, Weights, best_device, calibrate, hessians,
-    load_model, load_model_and_tokenizer, resolve_dtype, threads,
+    Device, Engine, Fold, Hub, ImportanceMatrix, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Operation,
+    Precision, ResolvedDtype, TensorInfo, TensorKind, TokenBatch, Tokenizer, Traced, Weights, best_device, calibrate,
+    hessians, load_model, load_model_and_tokenizer, resolve_dtype, threads, trace,
 };
 pub use crate::quant::{
     Calibration, CalibrationMethod, E2M1, FourBit, FourBitOptions, GgufType, Granularity, Head, Hessians, INT4,

@@ -12,7 +12,7 @@ use quantlab::interrupt;
 use quantlab::measure::{Metrics, PerplexityOptions, TimingOptions, compare_quality, perplexity, repeat};
 use quantlab::model::{
     Device, Engine, Fold, ImportanceMatrix, LoadOptions, Loaded, calibrate, hessians, load_model,
-    load_model_and_tokenizer,
+    load_model_and_tokenizer, trace,
 };
 use quantlab::quant::{CalibrationMethod, GgufType, Granularity, QuantizationConfig};
 
@@ -58,7 +58,7 @@ fn in_a_cell() {
         load_model(&[tiny_id()], &LoadOptions { quantization: Some(quantization), ..LoadOptions::default() }).map(drop)
     };
     let of_layers = hessians(&loaded, &[text]).unwrap();
-    let work: [(&str, &dyn Fn() -> Result<()>); 18] = [
+    let work: [(&str, &dyn Fn() -> Result<()>); 20] = [
         ("a loop of one's own", &interrupt::check),
         ("generating", &|| continued(&loaded)),
         ("generating on candle", &|| continued(&others[0])),
@@ -71,6 +71,8 @@ fn in_a_cell() {
         ("finding Hessians", &|| hessians(&loaded, &[text]).map(drop)),
         ("finding scales for SmoothQuant", &|| Fold::smooth_quant(&loaded, &[text], 0.5).map(drop)),
         ("finding scales for AWQ", &|| Fold::awq(&loaded, &[text], 32).map(drop)),
+        ("tracing", &|| trace(&loaded, &[1, 2]).map(drop)),
+        ("copying weights", &|| loaded.plain_weights().map(drop)),
         ("loading and quantizing", &|| quantized(QuantizationConfig::nf4())),
         ("loading and quantizing by GPTQ", &|| quantized(QuantizationConfig::gptq(of_layers.clone(), 32))),
         ("loading a second candidate", &|| {

@@ -23,6 +23,7 @@ mod evidence;
 mod failures;
 mod figure;
 mod formats;
+pub mod lesson_0;
 pub mod lesson_1;
 pub mod lesson_2;
 pub mod lesson_3;
@@ -38,6 +39,7 @@ mod score;
 mod tables;
 
 pub use claims::{Claims, claim};
+pub use lesson_0::*;
 pub use lesson_1::*;
 pub use lesson_2::*;
 pub use lesson_3::*;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use quantlab_kernels::ThreadScope;
 
-use super::{CacheStorage, Logits, ModelIdentity, ModelInfo, Precision, TensorInfo};
+use super::{CacheStorage, Logits, ModelIdentity, ModelInfo, Operation, Precision, TensorInfo};
 use crate::error::{Error, Result};
 
 /// A model in an engine, which makes it a [`CausalLm`](super::CausalLm).
@@ -50,6 +50,17 @@ pub trait EngineModel: fmt::Debug + Send + Sync {
     fn observe(&self, _step: &Step<'_>, _observer: &InputObserver<'_>) -> Result<()> {
         let info = self.info();
         Err(Error::input(format!("the inputs of layers cannot be observed in {} on {}", info.engine, info.device))
+            .hint("use `Device::Cpu` and `Engine::Kernels`"))
+    }
+
+    /// Computes as [`compute`](Self::compute) does for a step that has no past, and shows `tracer` what each operation
+    /// gives, except the logits.
+    ///
+    /// # Errors
+    /// What the engine reports; a model whose operations cannot be seen.
+    fn trace(&self, _step: &Step<'_>, _tracer: &Tracer<'_>) -> Result<Logits> {
+        let info = self.info();
+        Err(Error::input(format!("operations cannot be traced in {} on {}", info.engine, info.device))
             .hint("use `Device::Cpu` and `Engine::Kernels`"))
     }
 
@@ -106,6 +117,9 @@ pub(super) fn rows_of(numbers: Cow<'_, [f32]>, columns: usize) -> RowReader<'_> 
 /// Looks at what goes into a linear layer: the layer's name as transformers has it (`lm_head` for the head),
 /// its inputs, (tokens, in_features) row by row, and in_features; with the threads of the step.
 pub type InputObserver<'a> = dyn Fn(&str, &[f32], usize, &ThreadScope) -> Result<()> + 'a;
+
+/// Looks at what an operation gave: of which block, what, and its values, (tokens, width) row by row.
+pub type Tracer<'a> = dyn Fn(Option<usize>, Operation, &[f32]) + 'a;
 
 /// One forward pass with everything worked out that does not depend on the engine.
 #[derive(Debug)]

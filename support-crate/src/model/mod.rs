@@ -18,6 +18,7 @@ mod engine_model;
 mod fold;
 mod hub;
 mod importance;
+mod inspect;
 mod kernels;
 mod load;
 pub(crate) mod memory;
@@ -47,6 +48,7 @@ pub use engine::Engine;
 pub use fold::Fold;
 pub use hub::{Hub, ModelHub};
 pub use importance::ImportanceMatrix;
+pub use inspect::{Operation, PlainWeight, Traced, trace};
 pub use load::{LoadOptions, Loaded, SkippedCandidate, load_model, load_model_and_tokenizer};
 pub use memory::available_memory;
 pub use precision::{ResolvedDtype, resolve_dtype};
@@ -60,7 +62,7 @@ pub use weights::Weights;
 #[doc(hidden)]
 pub use cache::{CacheStorage, ModelIdentity};
 #[doc(hidden)]
-pub use engine_model::{EngineModel, InputObserver, PlainTensor, RowReader, Step};
+pub use engine_model::{EngineModel, InputObserver, PlainTensor, RowReader, Step, Tracer};
 
 /// What there is to know about a model without running it.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -63,6 +63,8 @@ pub enum RandomShape {
     Gpt2Medium,
     /// 774 million parameters: 36 layers, 20 heads, width 1280.
     Gpt2Large,
+    /// 135 million parameters: 30 layers, 9 heads that share 3 heads of keys and values, width 576.
+    Smollm2,
     /// 494 million parameters: 24 layers, 14 heads that share 2 heads of keys and values, width 896.
     Qwen25Half,
     /// 1236 million parameters: 16 layers, 32 heads that share 8 heads of keys and values, width 2048.
@@ -71,7 +73,8 @@ pub enum RandomShape {
 
 impl RandomShape {
     /// Every shape.
-    pub const ALL: [Self; 5] = [Self::Gpt2, Self::Gpt2Medium, Self::Gpt2Large, Self::Qwen25Half, Self::Llama32One];
+    pub const ALL: [Self; 6] =
+        [Self::Gpt2, Self::Gpt2Medium, Self::Gpt2Large, Self::Smollm2, Self::Qwen25Half, Self::Llama32One];
 
     /// The name after `random:`.
     pub fn name(self) -> &'static str {
@@ -79,6 +82,7 @@ impl RandomShape {
             Self::Gpt2 => "gpt2",
             Self::Gpt2Medium => "gpt2-medium",
             Self::Gpt2Large => "gpt2-large",
+            Self::Smollm2 => "smollm2-135m",
             Self::Qwen25Half => "qwen2.5-0.5b",
             Self::Llama32One => "llama-3.2-1b",
         }

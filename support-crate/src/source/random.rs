@@ -31,6 +31,18 @@ fn config(shape: RandomShape) -> (Value, &'static str) {
         RandomShape::Gpt2 => (gpt2(12, 12, 768), "<|endoftext|>"),
         RandomShape::Gpt2Medium => (gpt2(24, 16, 1024), "<|endoftext|>"),
         RandomShape::Gpt2Large => (gpt2(36, 20, 1280), "<|endoftext|>"),
+        RandomShape::Smollm2 => {
+            // Its own end of a text, 2, is a byte for the tokenizer that stands in: the last id takes its place.
+            let config = json!({
+                "model_type": "llama", "torch_dtype": "bfloat16", "vocab_size": 49_152,
+                "max_position_embeddings": 8192, "hidden_size": 576, "intermediate_size": 1536,
+                "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
+                "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 1e5,
+                "attention_bias": false, "mlp_bias": false, "tie_word_embeddings": true,
+                "bos_token_id": 1, "eos_token_id": 49_151,
+            });
+            (config, "<|im_end|>")
+        }
         RandomShape::Qwen25Half => {
             let config = json!({
                 "model_type": "qwen2", "torch_dtype": "bfloat16", "vocab_size": 151_936,

@@ -68,12 +68,12 @@ fn num_parameters(config: &DecoderConfig) -> usize {
 
 #[test]
 fn random_models_have_the_published_sizes() {
-    let published = [124_439_808, 354_823_168, 774_030_080, 494_032_768, 1_235_814_400];
+    let published = [124_439_808, 354_823_168, 774_030_080, 134_515_008, 494_032_768, 1_235_814_400];
     for (shape, published) in RandomShape::ALL.into_iter().zip(published) {
         let config = DecoderConfig::read(&ModelId::Random(shape).resolve().unwrap().config).unwrap();
         assert_eq!(num_parameters(&config), published, "{}", shape.name());
     }
-    for id in ["random:gpt2", "random:qwen2.5-0.5b"] {
+    for id in ["random:gpt2", "random:smollm2-135m", "random:qwen2.5-0.5b"] {
         let loaded = load_model_and_tokenizer(&[id], "bfloat16", Device::Cpu).unwrap();
         let config = DecoderConfig::read(&id.parse::<ModelId>().unwrap().resolve().unwrap().config).unwrap();
         assert_eq!(loaded.model.info().num_parameters, num_parameters(&config), "{id}");

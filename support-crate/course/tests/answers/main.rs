@@ -4,6 +4,7 @@
 
 use quantlab_course::Score;
 
+mod lesson_0;
 mod lesson_1;
 mod lesson_2;
 mod lesson_3;

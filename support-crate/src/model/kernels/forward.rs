@@ -13,7 +13,7 @@ use super::{KernelCache, Kernels};
 use crate::error::Result;
 use crate::interrupt;
 use crate::model::decoder::{self, Decoder, HEAD, Matrix};
-use crate::model::{InputObserver, LayerAttention, Logits, NormKind, Positions, Rotation, Step};
+use crate::model::{InputObserver, LayerAttention, Logits, NormKind, Operation, Positions, Rotation, Step, Tracer};
 
 type Block = decoder::Block<Kernels>;
 type Linear = decoder::Linear<Kernels>;
@@ -22,7 +22,10 @@ type Norm = decoder::Norm<Kernels>;
 impl Decoder<Kernels> {
     /// The logits of a step; keys and values go into `cache`, which has room for them.
     pub(super) fn forward(&self, step: &Step<'_>, cache: &mut KernelCache) -> Result<Logits> {
-        let pass = Pass::new(self, step, None);
+        self.logits(&Pass::new(self, step), cache)
+    }
+
+    fn logits(&self, pass: &Pass<'_>, cache: &mut KernelCache) -> Result<Logits> {
         let x = pass.hidden(cache)?;
         let (c, v) = (self.config.hidden_size, self.config.vocab_size);
         let weights = self.parts.head.as_ref().map_or(&self.parts.token_embedding as &dyn Weights, Matrix::weights);
@@ -31,15 +34,21 @@ impl Decoder<Kernels> {
         if let Some(change) = self.config.change_logits() {
             pass.scope.split_mut(&mut logits, 1, 16, &|_, logits| change(logits));
         }
-        Logits::new(logits, step.batch, v)
+        Logits::new(logits, pass.step.batch, v)
     }
 
     /// Shows `observer` what goes into each linear layer in a step, the head too.
     pub(super) fn forward_observed(&self, step: &Step<'_>, observer: &InputObserver<'_>) -> Result<()> {
         let mut cache = KernelCache::for_one_step(&self.config, step.batch, step.seq_len)?;
-        let pass = Pass::new(self, step, Some(observer));
+        let pass = Pass { observer: Some(observer), ..Pass::new(self, step) };
         let hidden = pass.hidden(&mut cache)?;
         observer(HEAD, &hidden, self.config.hidden_size, &pass.scope)
+    }
+
+    /// Shows `tracer` what each operation of a step gives, before the logits.
+    pub(super) fn forward_traced(&self, step: &Step<'_>, tracer: &Tracer<'_>) -> Result<Logits> {
+        let mut cache = KernelCache::for_one_step(&self.config, step.batch, step.seq_len)?;
+        self.logits(&Pass { tracer: Some(tracer), ..Pass::new(self, step) }, &mut cache)
     }
 }
 
@@ -49,29 +58,33 @@ struct Pass<'a> {
     step: &'a Step<'a>,
     scope: ThreadScope,
     observer: Option<&'a InputObserver<'a>>,
+    tracer: Option<&'a Tracer<'a>>,
     /// For each rotation of the model and each token, the cosines and then the sines of the position's angles, R numbers.
     rotations: Option<Scratch<f32>>,
 }
 
 impl<'a> Pass<'a> {
-    fn new(model: &'a Decoder<Kernels>, step: &'a Step<'a>, observer: Option<&'a InputObserver<'a>>) -> Self {
+    fn new(model: &'a Decoder<Kernels>, step: &'a Step<'a>) -> Self {
         let scope = thread_scope();
         let rotations = match &model.config.positions {
             Positions::Learned => None,
             Positions::Rotary { rotations } => Some(turned(&scope, rotations, step.position_ids)),
         };
-        Self { model, step, scope, observer, rotations }
+        Self { model, step, scope, observer: None, tracer: None, rotations }
     }
 
     /// What the head reads: (M, C), or of the wanted positions only.
     fn hidden(&self, cache: &mut KernelCache) -> Result<Scratch<f32>> {
         let c = self.model.config.hidden_size;
         let mut x = self.embed(); // (M, C)
+        self.trace(None, Operation::Embedding, &x);
         let mut normed = Scratch::uninit(x.len());
         for (layer, block) in self.model.parts.blocks.iter().enumerate() {
             interrupt::check()?;
             self.attention(layer, block, &mut x, &mut normed, cache)?;
-            self.feed_forward(block, &mut x, &mut normed)?;
+            self.trace(Some(layer), Operation::AttentionResidual, &x);
+            self.feed_forward(layer, block, &mut x, &mut normed)?;
+            self.trace(Some(layer), Operation::MlpResidual, &x);
         }
         if let Some(wanted) = &self.step.wanted {
             // They ascend, and so none is overwritten before it is read.
@@ -82,6 +95,7 @@ impl<'a> Pass<'a> {
         }
         normed.truncate(x.len());
         self.norm(&self.model.parts.final_norm, &x, &mut normed);
+        self.trace(None, Operation::FinalNorm, &normed);
         Ok(normed)
     }
 
@@ -118,6 +132,7 @@ impl<'a> Pass<'a> {
         let rows = step.ids.len();
         let width = (heads + 2 * config.n_kv_head) * d;
         let inputs = self.input(block.attention_norm.as_ref(), x, normed);
+        self.trace(Some(layer), Operation::AttentionNorm, inputs);
         let mut qkv = self.joined(&block.attention_in, inputs, rows, width)?;
         let LayerAttention { window, rotation } = config.layers[layer];
         if let Some(norms) = &block.qk_norms {
@@ -125,6 +140,9 @@ impl<'a> Pass<'a> {
         }
         if let Some(rotation) = rotation {
             self.rotate(rotation, width, &mut qkv);
+        }
+        if self.tracer.is_some() {
+            self.trace_joined(layer, width, &qkv);
         }
         cache.append(layer, step, &qkv, width, heads * d);
         let attention = Attention {
@@ -145,15 +163,17 @@ impl<'a> Pass<'a> {
         };
         let mut attended = Scratch::uninit(rows * heads * d);
         attention.compute(scope, &mut attended);
+        self.trace(Some(layer), Operation::Attention, &attended);
         self.add(&block.attention_out, &attended, block.attention_post_norm.as_ref(), normed, x)
     }
 
     /// Adds the output of the feed-forward part for `x` (M, C) to `x`.
-    fn feed_forward(&self, block: &Block, x: &mut [f32], normed: &mut [f32]) -> Result<()> {
+    fn feed_forward(&self, layer: usize, block: &Block, x: &mut [f32], normed: &mut [f32]) -> Result<()> {
         let config = &self.model.config;
         let (c, inner) = (config.hidden_size, config.intermediate_size);
         // What attention has read is still there.
         let inputs = if config.parallel_residual { &*normed } else { self.input(block.mlp_norm.as_ref(), x, normed) };
+        self.trace(Some(layer), Operation::MlpNorm, inputs);
         let mut hidden = Scratch::uninit(self.step.ids.len() * inner);
         let activated = Epilogue { activation: Some(config.activation), ..Epilogue::default() };
         match &block.mlp_in[..] {
@@ -182,6 +202,7 @@ impl<'a> Pass<'a> {
                 }
             }
         }
+        self.trace(Some(layer), Operation::MlpHidden, &hidden);
         self.add(&block.mlp_out, &hidden, block.mlp_post_norm.as_ref(), normed, x)
     }
 
@@ -252,6 +273,24 @@ impl<'a> Pass<'a> {
                 None => cpu::rms_norm(x, &norm.scale, offset, epsilon, out),
             }
         });
+    }
+
+    fn trace(&self, layer: Option<usize>, operation: Operation, values: &[f32]) {
+        if let Some(tracer) = self.tracer {
+            tracer(layer, operation, values);
+        }
+    }
+
+    /// Traces queries, keys and values, which lie side by side in each row.
+    fn trace_joined(&self, layer: usize, width: usize, qkv: &[f32]) {
+        let config = &self.model.config;
+        let (keys, values) = (config.n_head * config.head_dim, (config.n_head + config.n_kv_head) * config.head_dim);
+        let columns =
+            [(Operation::Queries, 0..keys), (Operation::Keys, keys..values), (Operation::Values, values..width)];
+        for (operation, columns) in columns {
+            let rows: Vec<&[f32]> = qkv.chunks_exact(width).map(|row| &row[columns.clone()]).collect();
+            self.trace(Some(layer), operation, &rows.concat());
+        }
     }
 
     /// What is added to the scales of norms.

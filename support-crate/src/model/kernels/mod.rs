@@ -19,7 +19,7 @@ use super::quantized::{QuantizedWeight, StateBytes};
 use super::weights::{BlockRows, StateTensor, UnreadTensor};
 use super::{
     CacheStorage, CausalLm, DecoderConfig, Device, Engine, EngineModel, InputObserver, Logits, ModelIdentity,
-    ModelInfo, Precision, Step, TensorInfo, Weights,
+    ModelInfo, Precision, Step, TensorInfo, Tracer, Weights,
 };
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -134,6 +134,10 @@ impl EngineModel for Decoder<Kernels> {
 
     fn observe(&self, step: &Step<'_>, observer: &InputObserver<'_>) -> Result<()> {
         self.forward_observed(step, observer)
+    }
+
+    fn trace(&self, step: &Step<'_>, tracer: &Tracer<'_>) -> Result<Logits> {
+        self.forward_traced(step, tracer)
     }
 
     fn save_weights(&self, file: &Path) -> Result<()> {

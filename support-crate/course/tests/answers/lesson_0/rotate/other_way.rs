@@ -1,0 +1,11 @@
+// Turns the other way.
+// wrong: that turns the other way
+fn rotate(head: &mut [f32], position: usize, base: f32) {
+    let d = head.len();
+    let (first, second) = head.split_at_mut(d / 2);
+    for (i, (a, b)) in first.iter_mut().zip(second).enumerate() {
+        let angle = position as f32 * base.powf(-2.0 * i as f32 / d as f32);
+        let (sin, cos) = angle.sin_cos();
+        (*a, *b) = (*a * cos + *b * sin, *b * cos - *a * sin);
+    }
+}

@@ -1,0 +1,17 @@
+// The likeliest token each time.
+// wrong: those are the likeliest tokens
+fn write(model: &Llama, ids: &[u32], sampling: &Sampling, uniforms: &[f64]) -> Vec<u32> {
+    let mut cache = Cache::new(model.shape.n_layer);
+    let mut logits = Vec::new();
+    for &id in ids {
+        logits = step(id, model, &mut cache);
+    }
+    let mut tokens = Vec::new();
+    for &uniform in uniforms {
+        if let Some(&token) = tokens.last() {
+            logits = step(token, model, &mut cache);
+        }
+        tokens.push(draw(&probabilities(&logits, &Sampling { temperature: 0.0, ..*sampling }), uniform));
+    }
+    tokens
+}

@@ -1,0 +1,17 @@
+// Reads the prompt's last token only.
+// wrong: the whole prompt goes through
+fn write(model: &Llama, ids: &[u32], sampling: &Sampling, uniforms: &[f64]) -> Vec<u32> {
+    let mut cache = Cache::new(model.shape.n_layer);
+    let mut logits = Vec::new();
+    for &id in &ids[ids.len() - 1..] {
+        logits = step(id, model, &mut cache);
+    }
+    let mut tokens = Vec::new();
+    for &uniform in uniforms {
+        if let Some(&token) = tokens.last() {
+            logits = step(token, model, &mut cache);
+        }
+        tokens.push(draw(&probabilities(&logits, sampling), uniform));
+    }
+    tokens
+}

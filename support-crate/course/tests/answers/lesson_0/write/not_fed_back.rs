@@ -1,0 +1,17 @@
+// Does not read its own tokens.
+// wrong: write of
+fn write(model: &Llama, ids: &[u32], sampling: &Sampling, uniforms: &[f64]) -> Vec<u32> {
+    let mut cache = Cache::new(model.shape.n_layer);
+    let mut logits = Vec::new();
+    for &id in ids {
+        logits = step(id, model, &mut cache);
+    }
+    let mut tokens = Vec::new();
+    for &uniform in uniforms {
+        if let Some(&token) = tokens.last() {
+            let _ = token;
+        }
+        tokens.push(draw(&probabilities(&logits, sampling), uniform));
+    }
+    tokens
+}

@@ -1,0 +1,17 @@
+// The first uniform number for all.
+// wrong: a uniform number of its own
+fn write(model: &Llama, ids: &[u32], sampling: &Sampling, uniforms: &[f64]) -> Vec<u32> {
+    let mut cache = Cache::new(model.shape.n_layer);
+    let mut logits = Vec::new();
+    for &id in ids {
+        logits = step(id, model, &mut cache);
+    }
+    let mut tokens = Vec::new();
+    for &uniform in uniforms {
+        if let Some(&token) = tokens.last() {
+            logits = step(token, model, &mut cache);
+        }
+        tokens.push(draw(&probabilities(&logits, sampling), { let _ = uniform; uniforms[0] }));
+    }
+    tokens
+}
