@@ -10,6 +10,7 @@ mod reference;
 mod report;
 mod rotation;
 mod sampling;
+mod speed;
 mod trials;
 mod writing;
 
@@ -22,7 +23,8 @@ pub use cache::check_step;
 pub use compare::{Difference, Parts, block_by_block, each_operation, largest_difference, where_they_differ};
 pub use model::{Block, Cache, Llama, Sampling, Shape};
 pub use products::{check_matvec, check_mlp, check_rms_norm};
-pub use report::{differences_plot, differences_table, likely_tokens, nucleus_plot, nucleus_size, nucleus_table};
+pub use report::{differences_plot, differences_table, likely_tokens, nucleus_plot, nucleus_size};
 pub use rotation::check_rotate;
 pub use sampling::{check_draw, check_probabilities, uniform_numbers};
+pub use speed::{Product, ReadRates, read_rates, speed_summary, speed_table};
 pub use writing::check_write;

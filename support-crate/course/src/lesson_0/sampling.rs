@@ -158,7 +158,7 @@ pub fn check_probabilities(yours: impl Fn(&[f32], &Sampling) -> Vec<f64>) -> Sco
 fn compare(yours: &Yours<'_>, kinds: &[(f64, Option<usize>, f64)]) -> Verdict {
     let mut rng = random(20);
     let mut trials = Vec::new();
-    for n in [2, 5, 12, 12, 300] {
+    for n in [2, 7, 12, 12, 300] {
         for &(temperature, top_k, top_p) in kinds {
             let (shift, mut logits) = ([0.0, 900.0, -900.0][n % 3], numbers(&mut rng, n, 4.0));
             logits.iter_mut().for_each(|logit| *logit += shift);
@@ -264,8 +264,10 @@ fn drawn(yours: &dyn Fn(&[f64], f64) -> u32, p: &[f64], u: f64) -> Verdict {
     let likeliest = (0..p.len()).fold(0, |best, id| if p[id] > p[best] { id } else { best });
     let why = match p.get(got as usize) {
         None => ": there is no such token; rounding can leave the whole sum a hair below the number",
-        Some(0.0) => ": it has a probability of 0. The sum must exceed the number, not only reach it",
         _ if got as usize == likeliest => ": that is the likeliest token, whatever the number is",
+        Some(0.0) => {
+            ": it has a probability of 0. The sum must exceed the number, with the token's own probability in it"
+        }
         _ if got as usize == expected + 1 => ": is the token's own probability in the sum before you compare?",
         _ => ": the stretches lie in the order of the ids",
     };

@@ -1,5 +1,5 @@
 // Compares before adding.
-// wrong: is the token's own probability in the sum
+// wrong: own probability in
 fn draw(probabilities: &[f64], uniform: f64) -> u32 {
     let mut sum = 0.0;
     for (id, p) in probabilities.iter().enumerate() {
