@@ -52,7 +52,9 @@ fn name_of(path: &Path) -> String {
 fn answers() -> Vec<Answer> {
     let lessons = entries(&root().join("notebooks")).into_iter().filter(|dir| dir.join("solution.ipynb").is_file());
     let mut answers = Vec::new();
-    for (number, lesson) in (1..).zip(lessons) {
+    for lesson in lessons {
+        // `00-transformer` is lesson 0.
+        let number: usize = name_of(&lesson)[..2].parse().unwrap();
         let of_lesson = root().join(format!("support-crate/course/tests/answers/lesson_{number}"));
         for exercise in entries(&of_lesson).into_iter().filter(|path| path.is_dir()) {
             for file in entries(&exercise) {

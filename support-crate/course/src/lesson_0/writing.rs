@@ -38,7 +38,7 @@ fn texts(yours: &Yours<'_>, sampling: &Sampling, counts: &[usize]) -> Verdict {
             continue;
         }
         let mistakes = [
-            ([&prompt, &expected[..]].concat(), "only new tokens are returned, without the prompt"),
+            ([&prompt[..], &expected].concat(), "only new tokens are returned, without the prompt"),
             (
                 written(&model, &prompt[2..], sampling, &uniforms),
                 "the whole prompt goes through `step`, token by token",
