@@ -18,7 +18,7 @@ fn probabilities(logits: &[f32], sampling: &Sampling) -> Vec<f64> {
     let all: f64 = p.iter().sum();
     let mut kept = 0.0;
     for id in 0..p.len() {
-        if kept >= top_p * all {
+        if top_p < 1.0 && kept >= top_p * all {
             p[id] = 0.0;
         }
         kept += p[id];
