@@ -142,7 +142,7 @@ pub fn trace(loaded: &Loaded, ids: &[u32]) -> Result<Vec<Traced>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CausalLm, Engine, LoadOptions, load_model};
+    use crate::model::{Engine, LoadOptions, load_model};
 
     fn embedded(engine: Engine) -> Loaded {
         load_model(&["embedded"], &LoadOptions { engine: Some(engine), ..LoadOptions::default() }).unwrap()

@@ -3,7 +3,6 @@
 use crate::answers;
 
 mod reference {
-    pub use quantlab::prelude::*;
     pub use quantlab_course::lesson_0::*;
 
     include!("lesson_0/reference.rs");
