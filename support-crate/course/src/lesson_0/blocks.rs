@@ -16,7 +16,7 @@ const BLOCK_HINTS: [&str; 3] = [
      attend(&queries[t], &keys, &values, t, shape); let out = matvec(&block.o, &attended);` and `x[t][i] += out[i]`.",
 ];
 
-const BLOCK_SLIPS: [(Slip, &str); 14] = [
+const BLOCK_SLIPS: [(Slip, &str); 13] = [
     (Slip::NoAttentionResidual, "attention's output takes the place of the hidden state; it has to be added to it"),
     (
         Slip::NoMlpResidual,
@@ -31,11 +31,13 @@ const BLOCK_SLIPS: [(Slip, &str); 14] = [
     (Slip::NormsSwapped, "the scales of the two norms are exchanged"),
     (Slip::NormsAfter, "the norms come after each part, as in 2017; here they come before it"),
     (Slip::RotatedAsOne, "all heads are turned as one; turn each head of `head_dim` numbers by itself"),
-    (Slip::NotRotated, "neither queries nor keys are turned by their positions"),
+    (
+        Slip::NotRotated,
+        "neither queries nor keys are turned by their positions: each token has its own, which is its index",
+    ),
     (Slip::QueriesNotRotated, "the queries are not turned by their positions"),
     (Slip::KeysNotRotated, "the keys are not turned by their positions"),
     (Slip::ValuesRotated, "the values are turned too; only queries and keys are"),
-    (Slip::AllPositionsZero, "each token is turned as if it were the first; its position is its index"),
     (
         Slip::MlpBesideAttention,
         "`mlp` reads the state from before attention; it reads the one with attention's output added",

@@ -49,7 +49,6 @@ pub(super) enum Slip {
     QueriesNotRotated,
     KeysNotRotated,
     ValuesRotated,
-    AllPositionsZero,
     MlpBesideAttention,
     // Model.
     NoFinalNorm,
@@ -166,7 +165,6 @@ pub(super) fn run_block(x: &mut [Vec<f64>], block: &Block, shape: &Shape, slip: 
         _ => rms_norm(x, scale, epsilon, slip),
     };
     let turn = |x: &mut [f64], position: usize| {
-        let position = if slip == Slip::AllPositionsZero { 0 } else { position };
         let width = if slip == Slip::RotatedAsOne { x.len() } else { d };
         x.chunks_exact_mut(width).for_each(|head| rotate(head, position, base, slip));
     };

@@ -1,5 +1,5 @@
 // Turns each token as the first.
-// wrong: as if it were the first
+// wrong: each token has its own
 fn run_block(x: &mut [Vec<f32>], block: &Block, shape: &Shape) {
     let (d, base) = (shape.head_dim, shape.rope_base);
     let (mut queries, mut keys, mut values) = (Vec::new(), Vec::new(), Vec::new());

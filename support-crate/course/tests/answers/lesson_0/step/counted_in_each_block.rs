@@ -1,5 +1,5 @@
 // Counts the token in each block.
-// wrong: after the last block
+// wrong: it panicked
 fn step(id: u32, model: &Llama, cache: &mut Cache) -> Vec<f32> {
     let (shape, position) = (&model.shape, cache.tokens);
     let (c, d, base) = (shape.hidden_size, shape.head_dim, shape.rope_base);
