@@ -55,6 +55,9 @@ const CALLS: [Call; 5] = [
     Call { prompt: "na\u{ef}ve caf\u{e9}", new_tokens: 2, use_cache: false, pace: 1.0 },
 ];
 
+/// A run that is a prefill and nothing else.
+const PREFILL: Call = Call { prompt: "Once upon a time", new_tokens: 1, use_cache: false, pace: 1.0 };
+
 /// How long the models' context is, unless it is told.
 const CONTEXT_LEN: usize = 1024;
 
@@ -80,7 +83,8 @@ pub fn check_time_generate(yours: impl Fn(&dyn Clock, &Loaded, &str, usize, bool
         .each(&trials, &points)
         .about(&trials, "runs with or without the cache, as requested, and needs no more room than the run", |trials| {
             trials.iter().try_for_each(Trial::uses_cache)?;
-            trials[..2].iter().try_for_each(|trial| fits_into_context(&yours, trial))
+            trials[..2].iter().try_for_each(|trial| fits_into_context(&yours, trial))?;
+            warms_up_for_one_token(&yours)
         })
         .about(&trials, "passes on errors that occur while generating", |trials| passes_errors_on(&yours, trials))
 }
@@ -217,6 +221,16 @@ impl Call {
     /// How many tokens the model makes if it may end its text.
     fn passes_to_eos(self) -> usize {
         self.new_tokens / 2 + 1
+    }
+}
+
+fn warms_up_for_one_token(yours: &Answer<'_>) -> Verdict {
+    match Trial::run(yours, PREFILL) {
+        Err(Complaint::Failed(message)) => {
+            wrong!("one new token was asked for, but your function fails ({message}): does the warm-up generate none?")
+        }
+        Err(complaint) => Err(complaint),
+        Ok(trial) => trial.warms_up(),
     }
 }
 

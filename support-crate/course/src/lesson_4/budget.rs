@@ -6,6 +6,7 @@ use rand::Rng;
 use quantlab::error::Result;
 
 use crate::cases::{random, size};
+use crate::failures::must_fail;
 use crate::{Complaint, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
@@ -45,7 +46,8 @@ pub fn check_fastest_within(yours: impl Fn(&DataFrame, f64, f64) -> Result<DataF
             each(&|formats, got| match (0..formats.len()).find(|row| fits(formats[*row]) && !got.contains(row)) {
                 None => Ok(()),
                 Some(row) => wrong!("{} fits into {MIB} MiB and {NATS} nats, but is left out", shown(formats[row])),
-            })
+            })?;
+            passes_errors_on(&yours)
         })
         .point("the fastest comes first", {
             each(&|formats, got| match got.windows(2).find(|pair| formats[pair[0]].1 < formats[pair[1]].1) {
@@ -102,6 +104,27 @@ fn chosen(
         .iter()
         .map(|name| name.parse().map_err(|_| Complaint::wrong(format!("there is no format {name:?}"))))
         .collect()
+}
+
+/// Tables that lack a column, or have words in it.
+fn passes_errors_on(yours: &impl Fn(&DataFrame, f64, f64) -> Result<DataFrame>) -> Verdict {
+    let whole = ask(|| frame(&[(125.0, 10.0, Some(0.0)), (125.0, 20.0, Some(0.0))]))?;
+    for name in ["memory with scales (MiB)", "decode (tokens/s)", "KL divergence (nats)"] {
+        let lacking = ask(|| Ok(whole.drop(name)?))?;
+        must_fail(ask(|| yours(&lacking, MIB, NATS)), |_| {
+            format!(
+                "there was no column {name:?}, but you returned a table as if all was well: pass errors on with `?`"
+            )
+        })?;
+    }
+    for name in ["memory with scales (MiB)", "KL divergence (nats)"] {
+        let mut of_words = whole.clone();
+        ask(|| Ok(of_words.with_column(Column::new(name.into(), vec!["a", "b"])).map(drop)?))?;
+        must_fail(ask(|| yours(&of_words, MIB, NATS)), |_| {
+            format!("{name:?} had words for numbers, but you returned a table: pass errors on with `?`")
+        })?;
+    }
+    Ok(())
 }
 
 fn none(formats: &[Format], got: &[usize], what: &str, is_so: fn(Format) -> bool) -> Verdict {

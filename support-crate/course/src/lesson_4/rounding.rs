@@ -35,9 +35,9 @@ fn cases(factor: f32) -> Vec<(Vec<f32>, Vec<f32>)> {
     let mut case = |kind: usize| {
         let n = 2 + size(&mut rng, 3000);
         let mut weights = row(&mut rng, kind, n);
-        // A zero, by which nothing may be divided.
-        weights[0] = 0.0;
-        weights[1] = 3.0;
+        // A zero, by which nothing may be divided, and a large one, in turn in the first place, which may be lost.
+        weights[kind % 2] = 0.0;
+        weights[1 - kind % 2] = 3.0;
         let rounded = |weight: &f32| (weight * 3.0).round() / 3.0;
         let restored: Vec<f32> = match kind < KINDS {
             true => weights.iter().map(rounded).collect(),
