@@ -12,16 +12,17 @@ use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
 use quantlab::report::{BarPlot, Summary, Table, escape_html, show};
 
 use super::findings::{ablation_point, batching_point};
+use super::probing::BASE;
 use super::timing::runs_in_turn;
-use super::{AblationRun, BatchRun, EdgePrompt, EdgeRun, ExerciseConfig, ModelPpl, ScenarioRun, in_turn, time_batch};
-
-const BASE: &str = "The quick brown fox jumps over the lazy dog. ";
+use super::{
+    AblationRun, BatchRun, EdgeRun, ExerciseConfig, ModelPpl, ScenarioRun, edge_prompts, in_turn, scenarios, time_batch,
+};
 
 /// The result of every step, a table of all of them, and the conclusions.
 #[derive(Debug, Clone)]
 pub struct QuantizationReport {
-    /// `Loaded: <model id> | device=<device> | dtype=<label>` of the baseline, and a line for each thing that was
-    /// measured.
+    /// `Loaded: <model id> | device=<device> | dtype=<label>` of the baseline, how fast it was, what it was quantized to, and
+    /// the loss of both.
     pub steps: Vec<String>,
     /// All that was timed.
     pub rows: Vec<ScenarioRun>,
@@ -69,87 +70,75 @@ pub fn run_quantization_exercise(
     let (id, repeats) = (&config.model_id, config.repeats);
     let options = GenerateOptions { max_new_tokens: config.max_new_tokens, ..GenerateOptions::default() };
 
-    let plain = LoadOptions { device: config.device, ..LoadOptions::default() };
-    let baseline = load(hub, id, "float32", &plain)?;
-    let (quantized, info) = quantize(hub, &baseline, &calibration, &plain)?;
-    let both = [&baseline, &quantized];
-    for loaded in both {
-        println!("Memory Footprint {}: {:.1} MiB", loaded.dtype_label, loaded.footprint().mib());
+    let baseline = load(hub, id, "float32", &LoadOptions { device: config.device, ..LoadOptions::default() })?;
+    let (quantized, info) = static_int8(hub, &baseline, &calibration, CalibrationMethod::AbsMax)?;
+    let both = [("float32", &baseline), ("static int8", &quantized)];
+    for (label, loaded) in both {
+        println!("Memory Footprint {label}: {:.1} MiB", loaded.footprint().mib());
     }
 
     println!("Timing {} prompts in turn", prompts.len());
-    let both_on =
-        |prompts: &[&str]| runs_in_turn(repeats, &both, |loaded| time_batch(clock, loaded, prompts, &options));
-    let runs = both_on(&prompts)?;
-    let faster = runs[0].ratio_to(&runs[1])?;
-    let mut timed = vec![
-        ("baseline".to_owned(), scenario("baseline", &baseline, &runs[0])),
-        (format!("[1] {info}"), scenario("static int8", &quantized, &runs[1])),
-    ];
-    if config.device.is_cpu()
-        && let Some(row) = gpu_baseline(clock, hub, id, &prompts, &options, repeats)?
-    {
-        timed.push((row.dtype.clone(), row));
-    }
-    for &tokens in &config.prompt_lengths {
-        let prompt = prompt_of_tokens(&baseline, BASE, tokens)?;
-        let tokens = prompt.tokens;
-        println!("Processing prompt of {tokens} tokens");
-        for ((loaded, name), runs) in both.iter().zip(["baseline", "quantized"]).zip(both_on(&[&prompt.text])?) {
-            let row = scenario(format!("prompt of {tokens} tokens"), loaded, &runs);
-            timed.push((format!("[1] {tokens} tokens, {name}"), row));
-        }
-    }
+    let all_prompts = ScenarioRun::in_turn(clock, "all prompts", &both, &prompts, &options, repeats)?;
+    let faster = all_prompts[0].runs.ratio_to(&all_prompts[1].runs)?;
+    let gpu = if config.device.is_cpu() { gpu_baseline(clock, hub, id, &prompts, &options, repeats)? } else { None };
     println!("Cache and padding");
     let ablation = ablate(clock, &baseline, &prompts, &options, repeats)?;
-    timed.extend(ablation.iter().map(|row| {
-        let setting = row.setting();
-        (format!("[2] {setting}"), scenario(setting, &baseline, &row.runs))
-    }));
     println!("Batches of {:?}", config.batch_sizes);
-    let times = in_turn(repeats, &config.batch_sizes, |size: &usize| -> Result<Vec<Metrics>> {
-        prompts.chunks((*size).max(1)).map(|batch| time_batch(clock, &baseline, batch, &options)).collect()
-    })?;
-    let sizes = config.batch_sizes.iter().zip(&times);
-    let batching = sizes.map(|(&size, runs)| BatchRun::of(size, prompts.len(), runs)).collect::<Result<Vec<_>>>()?;
-    timed.extend(batching.iter().map(|BatchRun { batch_size, runs, .. }| {
-        (format!("[3] batch size {batch_size}"), scenario(format!("batch {batch_size}"), &baseline, runs))
-    }));
+    let measure =
+        |size: usize| prompts.chunks(size.max(1)).map(|batch| time_batch(clock, &baseline, batch, &options)).collect();
+    let batching = batch_sizes(&config.batch_sizes, repeats, prompts.len(), measure, BatchRun::of)?;
     println!("Perplexity on {} texts", texts.len());
-    let ppl = both.map(|loaded| ModelPpl::of(&loaded.dtype_label, loaded, &texts));
+    let ppl = both.map(|(label, loaded)| ModelPpl::of(label, loaded, &texts));
     let ppl = ppl.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut rows = scenarios(&all_prompts, &ppl, gpu, &ablation, &batching);
+    for &tokens in &config.prompt_lengths {
+        let prompt = prompt_of_tokens(&baseline, BASE, tokens)?;
+        println!("Processing prompt of {} tokens", prompt.tokens);
+        let name = format!("prompt of {} tokens", prompt.tokens);
+        rows.extend(ScenarioRun::in_turn(clock, &name, &both, &[&prompt.text], &options, repeats)?);
+    }
     println!("Prompts at the edge");
-    let edge = EdgeRun::in_turn(clock, &baseline, &edge_prompts(&baseline, &options)?, &options, repeats)?;
-
-    let header = format!("Loaded: {id} | device={} | dtype={}", config.device, baseline.dtype_label);
-    let mut steps = vec![header, format!("== {} FP32 Baseline ==", if config.device.is_cpu() { "CPU" } else { "GPU" })];
-    let width = timed.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    steps.extend(timed.iter().map(|(name, row)| {
-        let Runs { latency_s, tokens_per_s, per_token_ms, .. } = &row.runs;
-        let [latency, throughput, per_token] = [latency_s, tokens_per_s, per_token_ms].map(|of| of.median);
-        format!("{name:<width$} | latency (s): {latency:.3} | tokens/s: {throughput:.1} | ms/token: {per_token:.3}")
+    let edge = edge_prompts(&baseline, config.max_new_tokens)?;
+    rows.extend(EdgeRun::in_turn(clock, &baseline, &edge, &options, repeats)?.iter().map(|row| {
+        ScenarioRun::of(format!("{} prompt, {} tokens", row.name, row.prompt_tokens), "float32", &row.runs)
     }));
-    steps.extend(ppl.iter().map(|row| format!("[4] {}: loss {:.4}, ppl {:.3}", row.label, row.loss, row.ppl)));
-    steps.extend(edge.iter().map(edge_step));
 
-    let edge_rows = edge.iter().map(|row| scenario(format!("prompt {}", row.name), &baseline, &row.runs));
-    let mut rows: Vec<ScenarioRun> = timed.into_iter().map(|(_, row)| row).chain(edge_rows).collect();
-    // Of all prompts and both models, these are the first two.
-    rows.iter_mut().zip(&ppl).for_each(|(row, of_model)| row.ppl = Some(of_model.ppl));
+    let Runs { latency_s, tokens_per_s, per_token_ms, .. } = &rows[0].runs;
+    let mut steps = vec![
+        format!("Loaded: {id} | device={} | dtype={}", config.device, baseline.dtype_label),
+        format!("== {} FP32 Baseline ==", if config.device.is_cpu() { "CPU" } else { "GPU" }),
+        format!("Example latency (s): {:.3}", latency_s.median),
+        format!("tokens/s: {:.1} | ms/token: {:.3}", tokens_per_s.median, per_token_ms.median),
+        format!("Quantized: {info}"),
+    ];
+    steps.extend(ppl.iter().map(|row| format!("{}: loss {:.4}, ppl {:.3}", row.label, row.loss, row.ppl)));
     let run = RunInfo::of(&baseline);
     let table = results_table(&rows, &run);
     save(&table, &batching, config, &run)?;
     Ok(QuantizationReport { steps, rows, table, takeaways: takeaways(&faster, &ppl, &ablation, &batching) })
 }
 
-/// A row of the table for runs of this model.
-fn scenario(name: impl Into<String>, loaded: &Loaded, runs: &Runs) -> ScenarioRun {
-    ScenarioRun { scenario: name.into(), dtype: loaded.dtype_label.clone(), runs: runs.clone(), ppl: None }
-}
+impl ScenarioRun {
+    /// A row of these runs, without perplexity.
+    pub(super) fn of(scenario: impl Into<String>, dtype: impl Into<String>, runs: &Runs) -> Self {
+        Self { scenario: scenario.into(), dtype: dtype.into(), runs: runs.clone(), ppl: None }
+    }
 
-fn edge_step(row: &EdgeRun) -> String {
-    let (name, tokens, rate) = (&row.name, row.prompt_tokens, row.runs.tokens_per_s.median);
-    format!("[5] {name}: prompt tokens: {tokens} | tokens/s: {rate:.1}")
+    /// Times prompts as one batch on several models, which take turns: a row for each, whose dtype is the model's name.
+    ///
+    /// # Errors
+    /// As [`time_batch`]; no repeats.
+    pub fn in_turn(
+        clock: &dyn Clock,
+        scenario: &str,
+        models: &[(&str, &Loaded)],
+        prompts: &[&str],
+        options: &GenerateOptions,
+        repeats: usize,
+    ) -> Result<Vec<Self>> {
+        let runs = runs_in_turn(repeats, models, |(_, loaded)| time_batch(clock, loaded, prompts, options))?;
+        Ok(models.iter().zip(&runs).map(|((dtype, _), runs)| Self::of(scenario, *dtype, runs)).collect())
+    }
 }
 
 fn load(hub: &dyn ModelHub, id: &str, label: &str, options: &LoadOptions) -> Result<Loaded> {
@@ -157,8 +146,8 @@ fn load(hub: &dyn ModelHub, id: &str, label: &str, options: &LoadOptions) -> Res
     Loaded::new(hub.tokenizer(id)?, hub.model(id, options)?, id, label)
 }
 
-/// The model in float32 on the GPU, timed on the same prompts as one batch after a run that is dropped; `None` where there
-/// is no GPU.
+/// The model in float32 on the GPU, timed on the same prompts as one batch after a run that is dropped; `None`, and a line
+/// that says so, where there is no GPU.
 ///
 /// # Errors
 /// A model that cannot be loaded there; as [`time_batch`].
@@ -172,22 +161,31 @@ pub fn gpu_baseline(
 ) -> Result<Option<ScenarioRun>> {
     let device = best_device();
     if device.is_cpu() {
+        println!("There is no GPU here, so there is no row for one.");
         return Ok(None);
     }
     let label = format!("float32 on {device}");
     let loaded = load(hub, id, &label, &LoadOptions { device, ..LoadOptions::default() })?;
     time_batch(clock, &loaded, prompts, options)?;
     let runs = repeat(repeats, || time_batch(clock, &loaded, prompts, options))?;
-    Ok(Some(scenario("baseline on the GPU", &loaded, &runs)))
+    Ok(Some(ScenarioRun::of("baseline on the GPU", label, &runs)))
 }
 
-/// The same model in static int8, checked to generate, with a line that says what it is.
-fn quantize(hub: &dyn ModelHub, baseline: &Loaded, prompts: &[&str], plain: &LoadOptions) -> Result<(Loaded, String)> {
-    let method = CalibrationMethod::AbsMax;
+/// The baseline's model in static int8, checked to generate, with a line that says what it is.
+///
+/// # Errors
+/// As [`calibrate`]; a model that cannot be loaded, or that cannot generate.
+pub fn static_int8(
+    hub: &dyn ModelHub,
+    baseline: &Loaded,
+    prompts: &[&str],
+    method: CalibrationMethod,
+) -> Result<(Loaded, String)> {
     let config = QuantizationConfig::static_int8(calibrate(baseline, prompts, method, Granularity::PerTensor)?);
     let label = format!("{config}, rest {}", baseline.dtype_label);
-    let quantized =
-        load(hub, &baseline.model_id, &label, &LoadOptions { quantization: Some(config), ..plain.clone() })?;
+    let device = baseline.model.info().device;
+    let options = LoadOptions { device, quantization: Some(config), ..LoadOptions::default() };
+    let quantized = load(hub, &baseline.model_id, &label, &options)?;
     let few = GenerateOptions { max_new_tokens: 8, ..GenerateOptions::default() };
     prompts.iter().take(1).try_for_each(|prompt| generate(&quantized, prompt, &few).map(|_| ()))?;
     let info = format!("{} | {label}, {method}", quantized.model.info().engine);
@@ -209,6 +207,22 @@ fn ablate(
     })?;
     let rows = settings.into_iter().zip(runs);
     Ok(rows.map(|((use_cache, padding_side), runs)| AblationRun { use_cache, padding_side, runs }).collect())
+}
+
+/// A row for each batch size, which take turns: `measure` times one pass over the prompts, `summarise` makes a row of the
+/// passes.
+///
+/// # Errors
+/// Those of `measure` and `summarise`.
+pub fn batch_sizes(
+    sizes: &[usize],
+    repeats: usize,
+    prompts: usize,
+    mut measure: impl FnMut(usize) -> Result<Vec<Metrics>>,
+    summarise: impl Fn(usize, usize, &[Vec<Metrics>]) -> Result<BatchRun>,
+) -> Result<Vec<BatchRun>> {
+    let runs = in_turn(repeats, sizes, |&size| measure(size))?;
+    sizes.iter().zip(&runs).map(|(&size, runs)| summarise(size, prompts, runs)).collect()
 }
 
 impl BatchRun {
@@ -239,17 +253,6 @@ impl ModelPpl {
         let loss = perplexity(loaded, texts, &PerplexityOptions::default())?.mean_nll;
         Ok(Self { label: label.to_owned(), loss, ppl: loss.exp() })
     }
-}
-
-fn edge_prompts(loaded: &Loaded, options: &GenerateOptions) -> Result<Vec<EdgePrompt>> {
-    let room = loaded.model.info().context_len.saturating_sub(options.max_new_tokens);
-    let prompts = [
-        ("very short", "A".to_owned()),
-        ("very long", prompt_of_tokens(loaded, BASE, (room * 3 / 4).max(1))?.text),
-        ("multi-line", "Shopping list:\n- milk\n- bread\n\n- a fox\n".to_owned()),
-        ("repetitive", "ha ".repeat(30)),
-    ];
-    Ok(prompts.into_iter().map(|(name, text)| EdgePrompt { name: name.to_owned(), text }).collect())
 }
 
 fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Table {

@@ -1,126 +1,94 @@
-//! Ways to find int8 scales, compared in quality and speed; and what the numbers of the lesson say, in words.
+//! Ways to find int8 scales, compared in quality; and what the numbers of the lesson say, in words.
 
 use quantlab::error::Result;
 use quantlab::generate::PaddingSide::{Left, Right};
-use quantlab::measure::{QualityComparison, Timing, TimingOptions, Uncertain, compare_quality, noise_floor};
-use quantlab::model::Loaded;
+use quantlab::measure::{QualityComparison, RunInfo, Statistics, Uncertain, compare_quality, noise_floor};
+use quantlab::model::{Fold, LoadOptions, Loaded, calibrate, load_model};
+use quantlab::quant::CalibrationMethod::{AbsMax, Percentile};
+use quantlab::quant::{Granularity, QuantizationConfig};
 use quantlab::report::{Estimate, Summary, Table};
 
 use super::report::runs_of;
 use super::{AblationRun, BatchRun, FormatRow};
-use crate::formats::time_named;
-use crate::tables::intervals_of;
 
-/// One way to find scales: how far the model is from the baseline, and how fast.
+/// One way to find scales, and how far the model is from the baseline with them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScalesRow {
     /// The way, in words.
     pub name: String,
-    /// Against the baseline; of the baseline itself, against itself on another engine: the noise floor.
+    /// Against the baseline.
     pub quality: QualityComparison,
-    /// How fast it was.
-    pub timing: Timing,
 }
 
 impl ScalesRow {
-    /// Compares models with the first one, the baseline, on the texts, and times them in turn on a prompt.
-    ///
-    /// # Errors
-    /// As [`compare_quality`], [`noise_floor`] and [`FormatRow::in_turn`].
-    pub fn in_turn(
-        models: &[(&str, &Loaded)],
-        prompt: &str,
-        texts: &[&str],
-        timing: &TimingOptions,
-    ) -> Result<Vec<Self>> {
-        let row = |(index, ((name, loaded), timing)): (usize, (&(&str, &Loaded), Timing))| {
-            let quality = match index {
-                0 => noise_floor(loaded, texts)?,
-                _ => compare_quality(models[0].1, loaded, texts)?,
-            };
-            Ok(Self { name: (*name).to_owned(), quality, timing })
-        };
-        models.iter().zip(time_named(models, prompt, timing)?).enumerate().map(row).collect()
-    }
-
     /// Whether the KL divergence tells the model from the baseline: its interval lies above that of the noise floor.
-    pub fn told_from(&self, floor: &Self) -> bool {
+    fn told_from(&self, floor: &Self) -> bool {
         let [kl, least] = [self, floor].map(|row| Estimate::from(row.quality.kl_divergence));
         kl.low > least.high
     }
 }
 
-/// Quality against the baseline, which is the first row, and speed.
+/// The noise floor (the baseline against itself on another engine), and the baseline's model in int8 by four ways to find
+/// the scales of its inputs. Besides the baseline, one model at a time is in memory.
 ///
 /// # Errors
-/// Models that were not timed in turn.
-pub fn scales_table(title: &str, rows: &[ScalesRow]) -> Result<Table> {
+/// As [`calibrate`], [`load_model`] and [`compare_quality`].
+pub fn compare_scales(baseline: &Loaded, prompts: &[&str], texts: &[&str]) -> Result<Vec<ScalesRow>> {
+    let load = |quantization, fold: Option<Fold>| {
+        load_model(&[&baseline.model_id], &LoadOptions { quantization, fold, ..LoadOptions::default() })
+    };
+    let fixed = |loaded: &Loaded, method| -> Result<Option<QuantizationConfig>> {
+        Ok(Some(QuantizationConfig::static_int8(calibrate(loaded, prompts, method, Granularity::PerTensor)?)))
+    };
+    let smooth = Some(Fold::smooth_quant(baseline, prompts, 0.5)?);
+    let after_smoothing = fixed(&load(None, smooth.clone())?, AbsMax)?;
+    let ways = [
+        ("static, absmax", fixed(baseline, AbsMax)?, None),
+        ("static, percentile 99.9", fixed(baseline, Percentile(99.9))?, None),
+        ("static, absmax, SmoothQuant", after_smoothing, smooth),
+        ("dynamic, per token", Some(QuantizationConfig::llm_int8(0.0)), None),
+    ];
+    let row = |name: &str, quality| ScalesRow { name: name.to_owned(), quality };
+    let mut rows = vec![row("float32, another engine", noise_floor(baseline, texts)?)];
+    for (name, quantization, fold) in ways {
+        rows.push(row(name, compare_quality(baseline, &load(quantization, fold)?, texts)?));
+    }
+    Ok(rows)
+}
+
+/// Quality against the baseline; the first row is the noise floor.
+pub fn scales_table(rows: &[ScalesRow], baseline: &Loaded) -> Table {
     let of = |figure: fn(&QualityComparison) -> Uncertain| rows.iter().map(move |row| figure(&row.quality));
-    let times = rows.iter().map(|row| row.timing.times_as_fast_as(&rows[0].timing)).collect::<Result<Vec<_>>>()?;
-    let first = rows.first();
-    let tokens = first.map_or(0, |row| row.quality.tokens);
-    Ok(Table::new(title)
+    let differ = |row: &ScalesRow| row.quality.greedy.iter().filter(|text| text.first_difference.is_some()).count();
+    let told = rows.iter().enumerate().map(|(place, row)| match (place, row.told_from(&rows[0])) {
+        (0, _) => "is the floor",
+        (_, true) => "yes",
+        (_, false) => "no",
+    });
+    let (tokens, texts) = rows.first().map_or((0, 0), |row| (row.quality.tokens, row.quality.greedy.len()));
+    Table::new("Scales of int8 inputs: how far is the model from float32?")
         .column("scales", "", rows.iter().map(|row| &row.name))
         .column("perplexity", "", of(|it| it.perplexity).map(|of| of.value))
         .decimals("perplexity", 2)
+        .column("of float32's", "times", of(|it| it.perplexity_ratio))
+        .plus_minus("of float32's")
         .column("KL divergence", "nats", of(|it| it.kl_divergence))
         .plus_minus("KL divergence")
+        .column("above the floor", "", told)
         .column("same top token", "%", of(|it| it.same_top_token * 100.0))
         .plus_minus("same top token")
-        .column("decode", "times as fast", times)
-        .note(first.map_or_else(String::new, |row| format!("{} | {}", row.timing.run, intervals_of(Some(&row.timing.runs)))))
-        .note(format!(
-            "{tokens} tokens predicted; \u{b1}: 95% intervals | first row: the noise floor (the baseline on another engine)"
-        )))
+        .column("texts differ", format!("of {texts}"), rows.iter().map(differ))
+        .note(RunInfo::of(baseline))
+        .note(format!("{tokens} tokens predicted; \u{b1}: 95% intervals; above the floor: by the two intervals of KL"))
 }
 
-/// What the ways to find scales cost in quality, and what the search of the last one, dynamic, costs in speed.
-///
-/// # Errors
-/// Models that were not timed in turn.
-pub fn scales_summary(rows: &[ScalesRow]) -> Result<Summary> {
-    let mut summary = Summary::new("Scales");
-    let Some((floor, others)) = rows.split_first() else { return Ok(summary) };
-    for row in others {
-        let quality = &row.quality;
-        let (kl, ratio, texts) = (quality.kl_divergence, quality.perplexity_ratio, quality.greedy.len());
-        let differ = quality.greedy.iter().filter(|text| text.first_difference.is_some()).count();
-        let told = if row.told_from(floor) { "above the noise floor" } else { "not above the noise floor" };
-        let top = 100.0 * (1.0 - quality.same_top_token.value);
-        summary = summary.point(format!(
-            "{}: perplexity times {ratio}, KL {kl} nats ({told}); another top token at {top:.1}% of the positions; greedy \
-             texts that differ: {differ} of {texts}.",
-            row.name
-        ));
+/// What a paired ratio of speeds says.
+fn verdict(ratio: Statistics) -> &'static str {
+    match (ratio.low > 1.0, ratio.high < 1.0) {
+        (true, _) => "faster",
+        (_, true) => "slower",
+        _ => "not told apart",
     }
-    if let [fixed, .., dynamic] = others {
-        let ratio = fixed.timing.times_as_fast_as(&dynamic.timing)?;
-        let verdict = match () {
-            () if ratio.low > 1.0 => "faster",
-            () if ratio.high < 1.0 => "slower",
-            () => "not told apart",
-        };
-        summary = summary.point(format!(
-            "The price of dynamic's search: {} decoded {ratio:.2} times as fast ({verdict}).",
-            fixed.name
-        ));
-    }
-    Ok(summary)
-}
-
-/// How much of the gain that reading alone would allow was reached by each model's largest batch.
-pub fn batching_summary(models: &[(&str, &[BatchRun])]) -> Summary {
-    let mut summary = Summary::new("Batches against the theory");
-    for (name, rows) in models {
-        let (Some(one), Some(most)) = (rows.first(), rows.last()) else { continue };
-        let Ok(gain) = most.gain_over(one) else { continue };
-        let share = 100.0 * gain.median * one.batch_size as f64 / most.batch_size as f64;
-        summary = summary.point(format!(
-            "{name}: batches of {} reached {gain:.2} times the throughput, {share:.0}% of the theory's.",
-            most.batch_size
-        ));
-    }
-    summary
 }
 
 /// What the lesson's numbers say, in words that follow from them. What was not measured is left out.
@@ -136,17 +104,22 @@ pub fn quantization_summary(
 
 fn formats_point(formats: &[FormatRow]) -> Option<String> {
     let named = |name: &str| formats.iter().find(|row| row.name == name);
-    let (float, int8, head) = (named("float32")?, named("static int8")?, named("static int8, head too")?);
-    let said = |row: &FormatRow| {
-        let bytes = float.bytes_per_token as f64 / row.bytes_per_token as f64;
-        let times = row.timing.times_as_fast_as(&float.timing).ok()?;
-        Some(format!("reads 1/{bytes:.1} of float32's bytes for a token and decoded {times:.2} times as fast"))
-    };
-    let prefill = float.timing.ttft_ms.median / int8.timing.ttft_ms.median;
-    let (tokens, int8, head) = (float.timing.prompt_tokens, said(int8)?, said(head)?);
+    let [float, int8, head, dynamic] =
+        [named("float32")?, named("static int8")?, named("static int8, head too")?, named("dynamic int8")?];
+    let bytes = |row: &FormatRow| float.bytes_per_token as f64 / row.bytes_per_token as f64;
+    let times = |row: &FormatRow, other: &FormatRow| row.timing.times_as_fast_as(&other.timing).ok();
+    let search = times(int8, dynamic)?;
     Some(format!(
-        "At GPT-2 size, static int8 {int8}; its prefill of {tokens} tokens was {prefill:.1} times as fast (medians). With \
-         the head in int8 too, it {head}."
+        "At GPT-2 size, static int8 reads 1/{:.1} of float32's bytes for a token and decoded {:.2} times as fast (with the \
+         head in int8 too, 1/{:.1} and {:.2}); prefill of {} tokens was {:.1} times as fast (medians). Static decoded {search:.2} \
+         times as fast as dynamic ({}).",
+        bytes(int8),
+        times(int8, float)?,
+        bytes(head),
+        times(head, float)?,
+        float.timing.prompt_tokens,
+        float.timing.ttft_ms.median / int8.timing.ttft_ms.median,
+        verdict(search)
     ))
 }
 
@@ -163,15 +136,31 @@ fn scales_point(scales: &[ScalesRow]) -> Option<String> {
     Some(format!("Closest to float32: {}. Farthest: {}.", said(best), said(worst)))
 }
 
+/// How many times as long a batch takes without the KV cache as with it, both padded on the left; NaN if not measured.
+pub fn cache_gain(ablation: &[AblationRun]) -> f64 {
+    cache_ratio(ablation).map_or(f64::NAN, |ratio| ratio.median)
+}
+
+/// How many times the throughput of the first batch size the last one reached; NaN if not measured.
+pub fn batch_gain(batching: &[BatchRun]) -> f64 {
+    batch_ratio(batching).map_or(f64::NAN, |ratio| ratio.median)
+}
+
+fn cache_ratio(ablation: &[AblationRun]) -> Option<Statistics> {
+    runs_of(ablation, false, Left)?.ratio_to(runs_of(ablation, true, Left)?).ok()
+}
+
+fn batch_ratio(batching: &[BatchRun]) -> Option<Statistics> {
+    batching.last()?.gain_over(batching.first()?).ok()
+}
+
 pub(super) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
-    let runs = |use_cache, side| runs_of(ablation, use_cache, side);
-    let (left, right, uncached) = (runs(true, Left)?, runs(true, Right)?, runs(false, Left)?);
-    let (cache, side) = (uncached.ratio_to(left).ok()?, right.ratio_to(left).ok()?);
-    let told = if side.low <= 1.0 && side.high >= 1.0 { "not told apart" } else { "told apart" };
+    let (cache, left) = (cache_ratio(ablation)?, runs_of(ablation, true, Left)?);
+    let side = left.ratio_to(runs_of(ablation, true, Right)?).ok()?;
     Some(format!(
-        "Without the KV cache, a batch took {cache:.2} times as long; padded on the right, {:.2} times as long \
-         as on the left ({told}).",
-        side.median
+        "Without the KV cache, a batch took {cache:.2} times as long. Padding on the right was {side:.2} times as fast as on \
+         the left ({}).",
+        verdict(side)
     ))
 }
 
@@ -180,7 +169,7 @@ pub(super) fn batching_point(batching: &[BatchRun]) -> Option<String> {
     Some(format!(
         "Batches of {} reached {:.2} times the throughput of batches of {}; an answer took {:.1} times as long (medians).",
         most.batch_size,
-        most.gain_over(one).ok()?,
+        batch_ratio(batching)?,
         one.batch_size,
         most.batch_latency_s.median / one.batch_latency_s.median,
     ))

@@ -1,12 +1,31 @@
-//! Prompts at the edge, timed, and what stands out in the texts that follow.
+//! Prompts at the edge, timed.
 
 use quantlab::error::Result;
 use quantlab::generate::{GenerateOptions, generate};
-use quantlab::measure::Clock;
+use quantlab::measure::{Clock, prompt_of_tokens};
 use quantlab::model::Loaded;
 
 use super::timing::{runs_in_turn, time_batch};
 use super::{EdgePrompt, EdgeRun};
+
+/// A sentence to make long prompts of.
+pub(super) const BASE: &str = "The quick brown fox jumps over the lazy dog. ";
+
+/// Prompts that are very short, very long (three quarters of the context that the new tokens leave), of several lines, and
+/// repetitive.
+///
+/// # Errors
+/// A text that cannot be encoded.
+pub fn edge_prompts(loaded: &Loaded, max_new_tokens: usize) -> Result<Vec<EdgePrompt>> {
+    let room = loaded.model.info().context_len.saturating_sub(max_new_tokens);
+    let prompts = [
+        ("very short", "A".to_owned()),
+        ("very long", prompt_of_tokens(loaded, BASE, (room * 3 / 4).max(1))?.text),
+        ("multi-line", "Shopping list:\n- milk\n- bread\n\n- a fox\n".to_owned()),
+        ("repetitive", "ha ".repeat(30)),
+    ];
+    Ok(prompts.into_iter().map(|(name, text)| EdgePrompt { name: name.to_owned(), text }).collect())
+}
 
 impl EdgeRun {
     /// Times each prompt alone, in turn, and lets the model continue it.
@@ -27,34 +46,5 @@ impl EdgeRun {
             Ok(Self { name: prompt.name.clone(), prompt_tokens, runs, text })
         };
         prompts.iter().zip(runs).map(row).collect()
-    }
-}
-
-/// What a text ends with, if it repeats that through to its end.
-pub(super) fn repeated(loaded: &Loaded, text: &str) -> Result<Option<String>> {
-    let tokens = loaded.tokenizer.encode(text)?;
-    let Some((start, period)) = repetition(&tokens) else { return Ok(None) };
-    Ok(Some(loaded.tokenizer.decode(&tokens[start..start + period])?))
-}
-
-/// Where a sequence starts to repeat a few tokens through to its end, at least three times, and how many they are.
-fn repetition(tokens: &[u32]) -> Option<(usize, usize)> {
-    let n = tokens.len();
-    (1..=n / 3).find_map(|period| {
-        let start = (0..n - period).rev().find(|&at| tokens[at] != tokens[at + period]).map_or(0, |at| at + 1);
-        (n - start >= 3 * period).then_some((start, period))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_end_that_repeats_itself_is_found() {
-        assert_eq!(repetition(&[9, 1, 2, 1, 2, 1, 2]), Some((1, 2)));
-        assert_eq!(repetition(&[7, 7, 7]), Some((0, 1)));
-        assert_eq!(repetition(&[1, 2, 3, 1, 2, 3, 1, 2]), None);
-        assert_eq!(repetition(&[]), None);
     }
 }

@@ -3,48 +3,54 @@
 use quantlab::error::Result;
 use quantlab::generate::PaddingSide;
 use quantlab::measure::{RunInfo, Runs, Statistics};
-use quantlab::model::Loaded;
-use quantlab::quant::{Calibration, LayerCalibration};
+use quantlab::model::{Loaded, calibrate};
+use quantlab::quant::{CalibrationMethod, Granularity, LayerCalibration};
 use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
 
-use super::probing::repeated;
-use super::{AblationRun, BatchRun, EdgeRun, FormatRow, Int8Vector};
+use super::{AblationRun, BatchRun, EdgeRun, FormatRow, Int8Vector, ModelPpl, ScenarioRun};
 use crate::formats::{decode_intervals, measured_on};
 use crate::tables::{WithRuns, intervals_of, milliseconds};
 
-/// Numbers and their int8 forms: how far the grids are from them, and what a dot product with `weights` gives.
+/// 1,024 one-sided numbers on both grids, and what a dot product of each with a row of weights, on a symmetric grid, gives.
 ///
 /// # Errors
-/// The vectors' lengths differ.
+/// Those of the functions.
 pub fn int8_table(
-    numbers: &[f32],
-    weights: (&[f32], &Int8Vector),
-    inputs: &[(&str, &Int8Vector)],
+    symmetric: impl Fn(&[f32]) -> Result<Int8Vector>,
+    affine: impl Fn(&[f32]) -> Result<Int8Vector>,
     dot: impl Fn(&Int8Vector, &Int8Vector) -> Result<f32>,
 ) -> Result<Table> {
-    let exact: f64 = numbers.iter().zip(weights.0).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
-    let vectors = || inputs.iter().map(|(_, vector)| *vector);
-    let products = vectors().map(|vector| Ok(f64::from(dot(vector, weights.1)?))).collect::<Result<Vec<_>>>()?;
-    let errors = vectors().map(|vector| Ok(100.0 * vector.relative_error(numbers)?)).collect::<Result<Vec<_>>>()?;
-    let n = numbers.len();
+    // From -2 to 2, in another order for each step.
+    let spread = |i: usize, step: usize| (i * step % 1021) as f32 / 1021.0 * 4.0 - 2.0;
+    let gelu = |x: f32| 0.5 * x * (1.0 + (0.797_884_6 * (x + 0.044_715 * x.powi(3))).tanh());
+    let numbers: Vec<f32> = (0..1024).map(|i| gelu(spread(i, 577))).collect();
+    let weights: Vec<f32> = (0..1024).map(|i| 0.05 * spread(i, 313) + 0.01).collect();
+    let row = symmetric(&weights)?;
+    let vectors = [symmetric(&numbers)?, affine(&numbers)?];
+    let exact: f64 = numbers.iter().zip(&weights).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
+    let products = vectors.iter().map(|vector| Ok(f64::from(dot(vector, &row)?))).collect::<Result<Vec<_>>>()?;
+    let errors =
+        vectors.iter().map(|vector| Ok(100.0 * vector.relative_error(&numbers)?)).collect::<Result<Vec<_>>>()?;
     Ok(Table::new("One row of inputs and one of weights in int8")
-        .column("inputs", "", inputs.iter().map(|(name, _)| *name))
-        .column("scale", "", vectors().map(|vector| vector.scale))
-        .column("zero point", "", vectors().map(|vector| i64::from(vector.zero_point)))
+        .column("inputs", "", ["symmetric", "affine"])
+        .column("scale", "", vectors.iter().map(|vector| vector.scale))
+        .column("zero point", "", vectors.iter().map(|vector| i64::from(vector.zero_point)))
         .column("rounding error", "%", errors)
         .column("dot product", "", products.iter().copied())
         .column("off by", "%", products.iter().map(|product| 100.0 * (product / exact - 1.0)))
         .note(format!(
-            "{n} numbers | in float: {exact:.4} | rounding error: root mean square, as a share of the numbers'"
+            "1,024 numbers | in float: {exact:.4} | rounding error: root mean square (RMS), of the numbers' RMS"
         )))
 }
 
-/// Layers whose inputs have the most extreme outliers: `most` of them, by the largest magnitude as a multiple of what
-/// 99.9 % of the inputs lie within.
+/// Layers whose inputs have the most extreme outliers on these prompts: `most` of them, by the largest magnitude as a
+/// multiple of what 99.9 % of the inputs lie within.
 ///
 /// # Errors
-/// Calibrations of different layers.
-pub fn outliers_table(absmax: &Calibration, percentile: &Calibration, most: usize) -> Result<Table> {
+/// As [`calibrate`].
+pub fn outliers_table(baseline: &Loaded, prompts: &[&str], most: usize) -> Result<Table> {
+    let by = |method| calibrate(baseline, prompts, method, Granularity::PerTensor);
+    let (absmax, percentile) = (by(CalibrationMethod::AbsMax)?, by(CalibrationMethod::Percentile(99.9))?);
     let mut layers = Vec::new();
     for layer in absmax.layers() {
         layers.push((layer, percentile.layer(&layer.layer)?.largest_unclipped()));
@@ -155,20 +161,36 @@ pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<L
     Ok(plot.intervals(Statistics::interval_names(&ratios)).log_x().log_y().note(with_models(info, models)))
 }
 
-/// Prompts at the edge: how long each took, beside the first one, and what its text repeats to the end.
+/// Prompts at the edge: how long each took, beside the first one, and how its text begins.
 ///
 /// # Errors
-/// Prompts that were not timed in turn; a text that cannot be encoded.
+/// Prompts that were not timed in turn.
 pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
     let first = rows.first().map_or("", |row| row.name.as_str());
     let times = rows.iter().map(|row| row.runs.ratio_to(&rows[0].runs)).collect::<Result<Vec<_>>>()?;
-    let repeats =
-        rows.iter().map(|row| Ok(repeated(loaded, &row.text)?.map_or_else(String::new, |it| format!("{it:?}"))));
-    let repeats = repeats.collect::<Result<Vec<String>>>()?;
     Ok(Table::new("Prompts at the edge")
         .column("prompt", "", rows.iter().map(|row| &row.name))
         .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))
         .with_runs(rows.iter().map(|row| &row.runs), loaded)
         .column(format!("time, against {first}"), "times", times)
-        .column("repeats to the end", "", repeats))
+        .column("text", "", rows.iter().map(|row| row.text.escape_debug().take(32).collect::<String>())))
+}
+
+/// What was timed, for one table: the same prompts in each format, with its perplexity, a GPU's row if there is one, then
+/// cache and padding, then batch sizes.
+pub fn scenarios(
+    formats: &[ScenarioRun],
+    ppl: &[ModelPpl],
+    gpu: Option<ScenarioRun>,
+    ablation: &[AblationRun],
+    batching: &[BatchRun],
+) -> Vec<ScenarioRun> {
+    let of_model = |row: &ScenarioRun| ppl.iter().find(|ppl| ppl.label == row.dtype).map(|ppl| ppl.ppl);
+    let mut rows: Vec<ScenarioRun> =
+        formats.iter().map(|row| ScenarioRun { ppl: of_model(row), ..row.clone() }).collect();
+    rows.extend(gpu);
+    let ablation = ablation.iter().map(|row| (format!("batch, {}", row.setting()), &row.runs));
+    let batching = batching.iter().map(|row| (format!("batches of {}", row.batch_size), &row.runs));
+    rows.extend(ablation.chain(batching).map(|(scenario, runs)| ScenarioRun::of(scenario, "float32", runs)));
+    rows
 }

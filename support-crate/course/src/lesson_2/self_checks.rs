@@ -1,10 +1,13 @@
 //! What must hold of the lesson's own measurements.
 
-use quantlab::generate::PaddingSide::Left;
-use quantlab::measure::{QualityComparison, Runs};
+use quantlab::error::Result;
+use quantlab::generate::PaddingSide::{Left, Right};
+use quantlab::generate::{GenerateOptions, generate_batch};
+use quantlab::measure::Runs;
+use quantlab::model::Loaded;
 
-use super::report::runs_of;
-use super::{AblationRun, BatchRun, EdgeRun, FormatRow, ModelPpl};
+use super::findings::cache_gain;
+use super::{AblationRun, BatchRun, EdgeRun, FormatRow};
 use crate::Claims;
 
 /// Whether all runs made the same number of tokens.
@@ -34,17 +37,33 @@ pub fn formats_claims(rows: &[FormatRow]) -> Claims {
     )
 }
 
-/// What must hold of the four settings of cache and padding, and of the texts in them: those of each prompt alone, and of
-/// all as a batch in each setting.
-pub fn ablation_claims(rows: &[AblationRun], alone: &[Vec<u32>], together: &[Vec<Vec<u32>>]) -> Claims {
+/// What must hold of the four settings of cache and padding, and of the tokens that each prompt gets in them and alone.
+///
+/// # Errors
+/// As [`generate_batch`].
+pub fn ablation_claims(
+    rows: &[AblationRun],
+    loaded: &Loaded,
+    prompts: &[&str],
+    max_new_tokens: usize,
+) -> Result<Claims> {
+    let tokens = |prompts: &[&str], use_cache, padding_side| -> Result<Vec<Vec<u32>>> {
+        let options = GenerateOptions { max_new_tokens, use_cache, padding_side, ..GenerateOptions::default() };
+        Ok(generate_batch(loaded, prompts, &options)?.into_iter().map(|one| one.tokens).collect())
+    };
+    let alone = prompts.iter().map(|prompt| tokens(&[prompt], true, Left)).collect::<Result<Vec<_>>>()?.concat();
+    let settings = [(true, Left), (true, Right), (false, Left), (false, Right)];
+    let together = settings.iter().map(|&(cache, side)| tokens(prompts, cache, side)).collect::<Result<Vec<_>>>()?;
     let claims = Claims::new("Cache and padding").that(
         "every prompt gets the same tokens alone and in each setting",
-        together.iter().all(|texts| texts == alone),
+        together.iter().all(|texts| *texts == alone),
     );
-    let (Some(with), Some(without)) = (runs_of(rows, true, Left), runs_of(rows, false, Left)) else { return claims };
-    claims
+    if rows.is_empty() {
+        return Ok(claims);
+    }
+    Ok(claims
         .that("every setting made the same number of tokens", same_tokens(rows.iter().map(|row| &row.runs)))
-        .that("the cache saves time", without.ratio_to(with).is_ok_and(|times| times.median > 1.0))
+        .that("the cache saves time", cache_gain(rows) > 1.0))
 }
 
 /// What must hold of batch sizes, smallest first, each for this many prompts.
@@ -67,16 +86,6 @@ pub fn batching_claims(rows: &[BatchRun], prompts: usize) -> Claims {
             format!("batches of {large} make more tokens per second than batches of {small}"),
             last.gain_over(first).is_ok_and(|times| times.median > 1.0),
         )
-}
-
-/// A learner's perplexities of baseline and quantized model against the paired report on the same texts.
-pub fn quality_claims(rows: &[ModelPpl], quality: &QualityComparison) -> Claims {
-    let claims = Claims::new("Perplexity");
-    let [plain, quantized] = rows else { return claims };
-    let agree = |row: &ModelPpl, ours: f64| (row.ppl / ours - 1.0).abs() < 1e-4;
-    claims
-        .that("your perplexity of the baseline is the report's", agree(plain, quality.base_perplexity.value))
-        .that("and so is that of the quantized model", agree(quantized, quality.perplexity.value))
 }
 
 /// What must hold of prompts at the edge.

@@ -16,7 +16,7 @@ const HINTS: [&str; 3] = [
     "Someone sees only this table, in a year. What must it say so that its numbers mean something?",
     "`Table::new(title)` has `.column(name, unit, values)` and `.note(...)`; `runs.latency_s` is in seconds, \
      `runs.tokens_per_s` in tokens/s, `runs.per_token_ms` in ms. A column takes `Option`s: `None` stays empty.",
-    "`Table::new(\"[6] Summary table\").column(\"scenario\", \"\", rows.iter().map(|row| \
+    "`Table::new(\"Summary table\").column(\"scenario\", \"\", rows.iter().map(|row| \
      &row.scenario)).column(\"dtype\", ...).column(\"latency\", \"s\", rows.iter().map(|row| row.runs.latency_s))`, \
      the other two and `ppl` in the same way, and `.note(info)` at the end.",
 ];

@@ -23,8 +23,6 @@ answers!("lesson_2", compare_ppl, quantlab_course::check_compare_ppl: all_at_onc
 
 answers!("lesson_2", build_results_table, quantlab_course::check_build_results_table: by_rows, dtype_of_the_info, dtypes_in_the_caption, dtypes_sorted, each_name_once, first_run, gaps_filled, last_run, lower_ends, means, middle_run_unsorted, milliseconds, nan_for_nothing, no_caption, no_dtype, no_units, only_measured, ppl_squeezed, rounded_text, row_by_row, solution, swapped_columns, time_per_token_from_the_throughput, unfinished, unnamed_ppl, unnamed_time, zero_ppl);
 
-answers!("lesson_2", edge_prompts, quantlab_course::check_edge_prompts: a_thousand_at_most, at_least_a_hundred_tokens_of_room, by_sentence, empty, five_kinds, five_times, fixed_length, hardly_repeats, in_characters, new_tokens_forgotten, nine_repetitions, no_room_left, not_long, one_line, own_names, raw_string, solution, some_prompt_anyway, swapped, three_kinds, two_words, unfinished);
-
 answers!("lesson_2", measure_batched, quantlab_course::check_measure_batched: all_together, default_options, failures_left_out, fixed_new_tokens, full_batches_only, loops, nothing_for_nothing, one_by_one, own_stopwatch, panics_at_zero, solution, sorted, stops_at_eos, tokenizer_inside, unfinished, warm_up);
 
 answers!("lesson_2", probe_edge_prompts, quantlab_course::check_probe_edge_prompts: all_in_one_batch, bytes, failures_left_out, fixed_new_tokens, last_prompt_left_out, no_warm_up, one_after_another, one_more_run, one_warm_up_for_all, prompt_as_text, short_text, solution, text_as_name, text_first, text_of_the_first, three_repeats, unfinished, words);

@@ -3,7 +3,7 @@
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     let mut dtypes: Vec<&String> = rows.iter().map(|row| &row.dtype).collect();
     dtypes.sort();
-    Ok(Table::new("[6] Summary table")
+    Ok(Table::new("Summary table")
         .column("scenario", "", rows.iter().map(|row| &row.scenario))
         .column("dtype", "", dtypes)
         .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))

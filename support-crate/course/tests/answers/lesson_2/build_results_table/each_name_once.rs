@@ -3,7 +3,7 @@
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     let mut names = std::collections::HashSet::new();
     let rows: Vec<&ScenarioRun> = rows.iter().filter(|row| names.insert(&row.scenario)).collect();
-    Ok(Table::new("[6] Summary table")
+    Ok(Table::new("Summary table")
         .column("scenario", "", rows.iter().map(|row| &row.scenario))
         .column("dtype", "", rows.iter().map(|row| &row.dtype))
         .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))

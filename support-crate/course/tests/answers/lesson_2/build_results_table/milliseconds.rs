@@ -1,7 +1,7 @@
 // Milliseconds under the heading of seconds.
 // wrong: a factor of a thousand
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
-    Ok(Table::new("[6] Summary table")
+    Ok(Table::new("Summary table")
         .column("scenario", "", rows.iter().map(|row| &row.scenario))
         .column("dtype", "", rows.iter().map(|row| &row.dtype))
         .column("latency", "s", rows.iter().map(|row| 1e3 * row.runs.latency_s.median))

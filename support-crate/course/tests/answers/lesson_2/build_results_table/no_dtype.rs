@@ -1,7 +1,7 @@
 // Does not say what ran in int8.
 // wrong: nothing says that
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
-    Ok(Table::new("[6] Summary table")
+    Ok(Table::new("Summary table")
         .column("scenario", "", rows.iter().map(|row| &row.scenario))
         .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))
         .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))

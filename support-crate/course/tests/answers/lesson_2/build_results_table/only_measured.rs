@@ -2,7 +2,7 @@
 // wrong: no row for the scenario "batch 16"
 fn build_results_table(rows: &[ScenarioRun], info: &RunInfo) -> Result<Table> {
     let rows: Vec<&ScenarioRun> = rows.iter().filter(|row| row.ppl.is_some()).collect();
-    Ok(Table::new("[6] Summary table")
+    Ok(Table::new("Summary table")
         .column("scenario", "", rows.iter().map(|row| &row.scenario))
         .column("dtype", "", rows.iter().map(|row| &row.dtype))
         .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))
