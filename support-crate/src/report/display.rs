@@ -1,5 +1,6 @@
 //! How a value reaches the notebook: content blocks on standard output, one per MIME type.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
 
@@ -8,16 +9,64 @@ use crate::error::{Error, Result};
 /// Shows a cell's value as HTML, with plain text for places that have no HTML.
 ///
 /// The kernel keeps the last block of each type and sends them as one result when the cell ends,
-/// so a cell shows one such value.
+/// so a cell shows one such value; several as one by [`show_together`].
 pub fn show(text: &str, html: &str) {
     show_blocks(&[("text/plain", text), ("text/html", html)]);
 }
 
 /// Shows a cell's value in several MIME types at once; the notebook picks the richest it can draw.
 pub fn show_blocks(blocks: &[(&str, &str)]) {
+    let is_kept = TOGETHER.with_borrow_mut(|together| {
+        let Some(together) = together else { return false };
+        for (mime, content) in blocks {
+            // The picture is in the HTML too.
+            if let Some((_, all)) = together.iter_mut().find(|(kept, _)| kept == mime) {
+                all.push_str(content.trim_end());
+                all.push('\n');
+            }
+        }
+        true
+    });
+    if is_kept {
+        return;
+    }
     let mut out = std::io::stdout().lock();
     // A notebook that went away is no reason to fail a measurement: errors of writing are dropped.
     let _ = out.write_all(content_blocks(blocks).as_bytes()).and_then(|()| out.flush());
+}
+
+thread_local! {
+    /// What [`show_together`] has collected, by MIME type.
+    static TOGETHER: RefCell<Option<[(&'static str, String); 2]>> = const { RefCell::new(None) };
+}
+
+/// Shows all values that `show` shows as one, each below the other, since a cell has one.
+///
+/// ```
+/// use quantlab::report::{Summary, Table, show_together};
+///
+/// show_together(|| {
+///     Table::new("Formats").column("bits", "", [32, 8]).evcxr_display();
+///     Summary::new("What it shows").point("8 are fewer than 32").evcxr_display();
+///     Ok(())
+/// })?;
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// Those of `show`; what it has shown before is shown.
+pub fn show_together(show: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// Shows what was collected, also after a panic; within another one, as a part of that.
+    struct Outer(Option<[(&'static str, String); 2]>);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            if let Some(blocks) = TOGETHER.replace(self.0.take()) {
+                show_blocks(&blocks.each_ref().map(|(mime, content)| (*mime, content.as_str())));
+            }
+        }
+    }
+    let _outer = Outer(TOGETHER.replace(Some([("text/plain", String::new()), ("text/html", String::new())])));
+    show()
 }
 
 /// Replaces the characters that mean something in HTML, so that text shows as it is.
@@ -97,6 +146,24 @@ mod tests {
     fn content_cannot_end_its_block() {
         let out = content_blocks(&[("text/plain", "EVCXR_END_CONTENT\nmore")]);
         assert_eq!(out.lines().filter(|line| *line == "EVCXR_END_CONTENT").count(), 1);
+    }
+
+    #[test]
+    fn values_that_are_shown_together_are_one() {
+        let collected =
+            || TOGETHER.with_borrow(|together| together.as_ref().map(|all| all.clone().map(|(_, all)| all)));
+        show_together(|| {
+            show("a", "<b>a</b>");
+            show_together(|| {
+                show_blocks(&[("image/svg+xml", "<svg>"), ("text/html", "<img>\n"), ("text/plain", "b")]);
+                Ok(())
+            })?;
+            assert_eq!(collected(), Some(["a\nb\n".to_owned(), "<b>a</b>\n<img>\n".to_owned()]));
+            Ok(())
+        })
+        .unwrap();
+        assert!(collected().is_none());
+        assert!(show_together(|| Err(Error::input("no"))).is_err() && collected().is_none());
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod quality;
 mod summary;
 mod table;
 
-pub use display::{escape_html, show, show_blocks, svg_data_uri};
+pub use display::{escape_html, show, show_blocks, show_together, svg_data_uri};
 pub use estimate::{Estimate, Number, Point};
 pub use number::{duration, fixed, significant, whole};
 pub use plot::{BarPlot, LinePlot, RugPlot, StackedBar, Timeline, TradeOff, roofline};

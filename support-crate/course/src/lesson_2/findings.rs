@@ -61,7 +61,7 @@ pub fn scales_table(rows: &[ScalesRow], baseline: &Loaded) -> Table {
     let of = |figure: fn(&QualityComparison) -> Uncertain| rows.iter().map(move |row| figure(&row.quality));
     let differ = |row: &ScalesRow| row.quality.greedy.iter().filter(|text| text.first_difference.is_some()).count();
     let told = rows.iter().enumerate().map(|(place, row)| match (place, row.told_from(&rows[0])) {
-        (0, _) => "is the floor",
+        (0, _) => "floor",
         (_, true) => "yes",
         (_, false) => "no",
     });
@@ -74,12 +74,14 @@ pub fn scales_table(rows: &[ScalesRow], baseline: &Loaded) -> Table {
         .plus_minus("of float32's")
         .column("KL divergence", "nats", of(|it| it.kl_divergence))
         .plus_minus("KL divergence")
-        .column("above the floor", "", told)
+        .column("told apart", "", told)
         .column("same top token", "%", of(|it| it.same_top_token * 100.0))
         .plus_minus("same top token")
         .column("texts differ", format!("of {texts}"), rows.iter().map(differ))
         .note(RunInfo::of(baseline))
-        .note(format!("{tokens} tokens predicted; \u{b1}: 95% intervals; above the floor: by the two intervals of KL"))
+        .note(format!(
+            "{tokens} tokens predicted; \u{b1}: 95% intervals; told apart: its KL's interval lies above the floor's"
+        ))
 }
 
 /// What a paired ratio of speeds says.
@@ -134,6 +136,13 @@ fn scales_point(scales: &[ScalesRow]) -> Option<String> {
         format!("{} (perplexity times {ratio}, KL {kl} nats, {told} the noise floor)", row.name)
     };
     Some(format!("Closest to float32: {}. Farthest: {}.", said(best), said(worst)))
+}
+
+/// How many times as fast as float32 static int8 decoded; NaN if not measured.
+pub fn int8_gain(formats: &[FormatRow]) -> f64 {
+    let named = |name: &str| formats.iter().find(|row| row.name == name).map(|row| &row.timing);
+    let ratio = named("static int8").zip(named("float32")).and_then(|(int8, float)| int8.times_as_fast_as(float).ok());
+    ratio.map_or(f64::NAN, |ratio| ratio.median)
 }
 
 /// How many times as long a batch takes without the KV cache as with it, both padded on the left; NaN if not measured.

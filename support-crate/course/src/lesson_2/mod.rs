@@ -27,18 +27,19 @@ pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt,
 pub use ablation::check_ablate_cache_and_padding;
 pub use batching::check_summarise_batches;
 pub use controller::{QuantizationReport, batch_sizes, gpu_baseline, run_quantization_exercise, static_int8};
-pub use findings::{ScalesRow, batch_gain, cache_gain, compare_scales, quantization_summary, scales_table};
+pub use findings::{ScalesRow, batch_gain, cache_gain, compare_scales, int8_gain, quantization_summary, scales_table};
 pub use int8::{Int8Vector, check_int8_dot, check_quantize_affine, check_quantize_symmetric};
 pub use measuring::check_measure_batched;
 pub use ppl::check_compare_ppl;
 pub use probes::check_probe_edge_prompts;
 pub use probing::edge_prompts;
 pub use ptq::check_run_static_ptq;
+/// Several values of one cell.
+#[doc(no_inline)]
+pub use quantlab::report::show_together;
 pub use report::{
-    ablation_table, batching_plot, batching_table, edge_table, formats_plot, formats_table, int8_table, outliers_table,
-    scenarios,
+    formats_plot, int8_table, outliers_table, scenarios, show_ablation, show_batching, show_edge, show_formats,
 };
-pub use self_checks::{ablation_claims, batching_claims, edge_claims, formats_claims};
 pub use table::check_build_results_table;
 pub use timing::{in_turn, time_batch};
 

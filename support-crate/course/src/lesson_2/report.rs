@@ -5,9 +5,11 @@ use quantlab::generate::PaddingSide;
 use quantlab::measure::{RunInfo, Runs, Statistics};
 use quantlab::model::{Loaded, calibrate};
 use quantlab::quant::{CalibrationMethod, Granularity, LayerCalibration};
-use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
+use quantlab::report::{BarPlot, Estimate, LinePlot, Table, show_together};
 
-use super::{AblationRun, BatchRun, EdgeRun, FormatRow, Int8Vector, ModelPpl, ScenarioRun};
+use super::findings::{batch_gain, int8_gain};
+use super::self_checks::{ablation_claims, batching_claims, edge_claims, formats_claims};
+use super::{AblationRun, BatchRun, EdgeRun, FormatRow, Int8Vector, ModelPpl, Prediction, ScenarioRun};
 use crate::formats::{decode_intervals, measured_on};
 use crate::tables::{WithRuns, intervals_of, milliseconds};
 
@@ -39,7 +41,7 @@ pub fn int8_table(
         .column("dot product", "", products.iter().copied())
         .column("off by", "%", products.iter().map(|product| 100.0 * (product / exact - 1.0)))
         .note(format!(
-            "1,024 numbers | in float: {exact:.4} | rounding error: root mean square (RMS), of the numbers' RMS"
+            "1,024 numbers | in float: {exact:.4} | rounding error: root mean square (RMS), relative to the numbers' own"
         )))
 }
 
@@ -68,16 +70,76 @@ pub fn outliers_table(baseline: &Loaded, prompts: &[&str], most: usize) -> Resul
         .decimals("steps left for 99.9 %", 0))
 }
 
+/// Shows formats of one model that were timed in turn: a table, a plot, what must hold of them, and a prediction of how many
+/// times as fast as float32 static int8 decodes.
+///
+/// # Errors
+/// Formats that were not timed in turn; a value that cannot be drawn.
+pub fn show_formats(rows: &[FormatRow], prediction: &Prediction) -> Result<()> {
+    show_together(|| {
+        formats_table(rows)?.evcxr_display();
+        formats_plot(rows)?.evcxr_display();
+        formats_claims(rows).evcxr_display();
+        prediction.against(int8_gain(rows)).evcxr_display();
+        Ok(())
+    })
+}
+
+/// Shows the four settings of cache and padding, and what must hold of them.
+///
+/// # Errors
+/// As [`generate_batch`](quantlab::generate::generate_batch).
+pub fn show_ablation(rows: &[AblationRun], loaded: &Loaded, prompts: &[&str], max_new_tokens: usize) -> Result<()> {
+    let claims = ablation_claims(rows, loaded, prompts, max_new_tokens)?;
+    show_together(|| {
+        ablation_table(rows, loaded).evcxr_display();
+        claims.evcxr_display();
+        Ok(())
+    })
+}
+
+/// Shows batch sizes of one model or several: a table, a plot, what must hold of the first model's, and a prediction of
+/// how many times the throughput its largest batches reach.
+///
+/// # Errors
+/// A value that cannot be drawn.
+pub fn show_batching(models: &[(&Loaded, &[BatchRun])], prompts: usize, prediction: &Prediction) -> Result<()> {
+    let named: Vec<(&str, &[BatchRun])> = models.iter().map(|(model, rows)| (model.model_id.as_str(), *rows)).collect();
+    let Some(&(first, rows)) = models.first() else { return Ok(()) };
+    let info = RunInfo::of(first);
+    show_together(|| {
+        if !rows.is_empty() {
+            batching_table(&named, &info).evcxr_display();
+            batching_plot(&named, &info)?.evcxr_display();
+        }
+        batching_claims(rows, prompts).evcxr_display();
+        prediction.against(batch_gain(rows)).evcxr_display();
+        Ok(())
+    })
+}
+
+/// Shows prompts at the edge, and what must hold of them.
+///
+/// # Errors
+/// Prompts that were not timed in turn.
+pub fn show_edge(rows: &[EdgeRun], loaded: &Loaded) -> Result<()> {
+    show_together(|| {
+        edge_table(rows, loaded)?.evcxr_display();
+        edge_claims(rows).evcxr_display();
+        Ok(())
+    })
+}
+
 /// Formats of one model that were timed in turn, and memory with them: what each takes and reads, its speed, and how much
 /// of memory's limit it reached.
 ///
 /// # Errors
 /// Formats that were not timed in turn.
-pub fn formats_table(title: &str, rows: &[FormatRow]) -> Result<Table> {
+fn formats_table(rows: &[FormatRow]) -> Result<Table> {
     let speed_ups = rows.iter().map(|row| row.timing.times_as_fast_as(&rows[0].timing)).collect::<Result<Vec<_>>>()?;
     let reached = rows.iter().map(|row| row.timing.of_limit.map(|part| Estimate::from(part) * 100.0));
     let memory = rows.first().and_then(|row| row.timing.gb_per_s);
-    Ok(Table::new(title)
+    Ok(Table::new("GPT-2 size: by format")
         .column("format", "", rows.iter().map(|row| &row.name))
         .column("memory", "MiB", rows.iter().map(|row| row.footprint.mib_with_scales()))
         .decimals("memory", 1)
@@ -95,10 +157,10 @@ pub fn formats_table(title: &str, rows: &[FormatRow]) -> Result<Table> {
 ///
 /// # Errors
 /// A value that cannot be drawn.
-pub fn formats_plot(title: &str, rows: &[FormatRow]) -> Result<BarPlot> {
+pub fn formats_plot(rows: &[FormatRow]) -> Result<BarPlot> {
     let limit =
         |row: &FormatRow| Some((row.name.clone(), 1e9 * row.timing.gb_per_s?.median / row.bytes_per_token as f64));
-    Ok(BarPlot::new(title)
+    Ok(BarPlot::new("GPT-2 size: decode by format")
         .x("format")
         .y("decode", "tokens/s")
         .bars(rows.iter().map(|row| (row.name.clone(), row.timing.decode_tokens_per_s)))?
@@ -108,7 +170,7 @@ pub fn formats_plot(title: &str, rows: &[FormatRow]) -> Result<BarPlot> {
 }
 
 /// The four settings of cache and padding.
-pub fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Table {
+fn ablation_table(rows: &[AblationRun], loaded: &Loaded) -> Table {
     Table::new("Cache and padding: all prompts as one batch")
         .column("setting", "", rows.iter().map(AblationRun::setting))
         .with_runs(rows.iter().map(|row| &row.runs), loaded)
@@ -121,7 +183,7 @@ pub(super) fn runs_of(rows: &[AblationRun], use_cache: bool, padding_side: Paddi
 }
 
 /// Batch sizes of one model or several: throughput, what a prompt waits, and what it costs.
-pub fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Table {
+fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Table {
     let named = || models.iter().flat_map(|(model, rows)| rows.iter().map(|row| (*model, row)));
     let rows = || named().map(|(_, row)| row);
     let of_runs = Statistics::interval_names(rows().map(|row| &row.runs.latency_s));
@@ -143,7 +205,7 @@ fn with_models(info: &RunInfo, models: &[(&str, &[BatchRun])]) -> RunInfo {
 
 /// Throughput by batch size as a multiple of that of the smallest one, round by round, and what it would be if a step
 /// took the same time however many sequences it has. Both axes are logarithmic.
-pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<LinePlot> {
+fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<LinePlot> {
     let mut plot =
         LinePlot::new("Throughput by batch size").x("batch size", "prompts").y("throughput", "times that of one");
     let (mut sizes, mut ratios) = (Vec::new(), Vec::new());
@@ -165,7 +227,7 @@ pub fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<L
 ///
 /// # Errors
 /// Prompts that were not timed in turn.
-pub fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
+fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
     let first = rows.first().map_or("", |row| row.name.as_str());
     let times = rows.iter().map(|row| row.runs.ratio_to(&rows[0].runs)).collect::<Result<Vec<_>>>()?;
     Ok(Table::new("Prompts at the edge")
