@@ -195,7 +195,8 @@ fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Table {
         .column("batch latency", "ms", rows().map(|row| milliseconds(row.batch_latency_s)))
         .column("time per sample", "ms", rows().map(|row| milliseconds(row.time_per_sample_s)))
         .note(with_models(info, models))
-        .note(format!("batch latency: {of_batches} batches; throughput and time per sample: {of_runs} runs"))
+        .note(format!("batch latency: {of_batches} batches"))
+        .note(format!("throughput and time per sample: {of_runs} runs"))
 }
 
 /// The small print for batches whose models were all run alike.
