@@ -88,6 +88,9 @@ pub fn code_shares(blocks: &[(Vec<u8>, f32)], codebook: &[f32; 16]) -> Vec<(f32,
     shares
 }
 
+/// A block's numbers, with a codebook, to its packed codes and its scale.
+pub type QuantizeBlock = fn(&[f32], &[f32; 16]) -> (Vec<u8>, f32);
+
 impl SampleLayer {
     /// What its pictures and tables are about.
     pub fn note(&self) -> String {
@@ -95,7 +98,7 @@ impl SampleLayer {
     }
 
     /// The layer's blocks as the learner's function quantizes them; none as long as it is not written.
-    pub fn quantized_by(&self, quantize: fn(&[f32], &[f32; 16]) -> (Vec<u8>, f32), format: FourBit) -> Blocks {
+    pub fn quantized_by(&self, quantize: QuantizeBlock, format: FourBit) -> Blocks {
         attempt(|| Ok(self.weights.chunks(64).map(|block| quantize(block, format.codebook())).collect()))
     }
 

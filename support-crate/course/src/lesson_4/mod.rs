@@ -34,7 +34,9 @@ pub use findings::{
 };
 pub use footprint::check_get_model_memory_footprint;
 pub use front::check_pareto_front;
-pub use layer::{Blocks, SampleLayer, code_shares, codes_plot, codes_table, errors_plot, sample_layer, typical_absmax};
+pub use layer::{
+    Blocks, QuantizeBlock, SampleLayer, code_shares, codes_plot, codes_table, errors_plot, sample_layer, typical_absmax,
+};
 pub use more::check_more_formats;
 pub use peers::peers_table;
 pub use quality::{
