@@ -148,7 +148,7 @@ mod tests {
         load_model(&["embedded"], &LoadOptions { engine: Some(engine), ..LoadOptions::default() }).unwrap()
     }
 
-    fn values<'a>(traced: &'a [Traced], layer: impl Into<Option<usize>>, operation: Operation) -> &'a [f32] {
+    fn values(traced: &[Traced], layer: impl Into<Option<usize>>, operation: Operation) -> &[f32] {
         let layer = layer.into();
         &traced.iter().find(|traced| traced.layer == layer && traced.operation == operation).unwrap().values
     }
