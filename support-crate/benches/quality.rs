@@ -1,17 +1,19 @@
 //! What each format costs in quality: the KL divergence of a model's predictions from those in full precision.
 //!
 //! ```sh
-//! cargo lab exec cargo bench -p quantlab --bench quality -- [MODEL] [--plot FILE.png] [--json FILE.json]
+//! cargo lab exec cargo bench -p quantlab --bench quality -- [MODEL] [--only FORMAT,FORMAT] [--items]
+//!     [--plot FILE.png] [--json FILE.json]
 //! ```
 //!
 //! The model is `smollm2:float32` unless another one is named. Calibration reads the first half of the text that ships
-//! with the library, and the second half is what all formats are measured on.
+//! with the library, and the second half is what all formats are measured on. With `--items`, they also answer the library's
+//! multiple-choice items, a minute or two for each.
 
 use std::path::{Path, PathBuf};
 
 use quantlab::error::{Error, Result};
-use quantlab::measure::{QualityComparison, compare_quality};
-use quantlab::model::{Fold, ImportanceMatrix, LoadOptions, Loaded, calibrate, hessians, load_model};
+use quantlab::measure::{ItemComparison, ItemScores, QualityComparison, compare_quality, items, score_items};
+use quantlab::model::{Fold, ImportanceMatrix, LoadOptions, Loaded, Precision, calibrate, hessians, load_model};
 use quantlab::quant::{CalibrationMethod, GgufType, GptqOptions, Granularity, Hessians, QuantizationConfig, Rounding};
 use quantlab::report::{BarPlot, Estimate, Table};
 use quantlab::source::held_out_text;
@@ -28,12 +30,16 @@ const GROUP: usize = 64;
 /// What the command line says.
 struct Arguments {
     model: String,
+    /// The formats that are measured; all if there are none.
+    only: Vec<String>,
+    items: bool,
     plot: Option<PathBuf>,
     json: Option<PathBuf>,
 }
 
 /// A format to be measured.
 enum Way {
+    BFloat16,
     Quantized {
         fold: Option<Fold>,
         config: QuantizationConfig,
@@ -47,53 +53,79 @@ struct Row {
     name: String,
     mib: f64,
     quality: QualityComparison,
+    items: Option<(ItemScores, ItemComparison)>,
 }
 
 fn main() -> Result<()> {
-    let Some(Arguments { model, plot, json }) = arguments()? else { return Ok(()) };
+    let Some(Arguments { model, only, items: with_items, plot, json }) = arguments()? else { return Ok(()) };
     let full = load_model(&[&model], &LoadOptions::default())?;
     let (start, end) = held_out_text().split_at(held_out_text().len() / 2);
     let (calibration, measured) = (texts(start, CALIBRATED), texts(end, MEASURED));
     println!("{}: calibrated on {CALIBRATED}, measured on {MEASURED} texts of {LENGTH} characters", full.summary());
+    let items = items()?;
+    let of_full = if with_items { Some(score_items(&full, &items)?) } else { None };
+    if let Some(scores) = &of_full {
+        println!("{}", scores.table().checked()?.to_text());
+    }
     let folder = tempfile::tempdir()?;
     let mut rows = Vec::new();
     for (name, way) in ways(&full, &calibration)? {
+        if !only.is_empty() && !only.contains(&name) {
+            continue;
+        }
         match load(&full, &model, &way, &calibration, folder.path()) {
             Ok(other) => {
                 let info = other.model.info();
                 let mib = (info.parameter_bytes + info.quant_state_bytes) as f64 / f64::from(1 << 20);
                 let quality = compare_quality(&full, &other, &measured)?;
                 println!("{name}: KL {} nats, {mib:.0} MiB", quality.kl_divergence);
-                rows.push(Row { name, mib, quality });
+                let answers = match &of_full {
+                    Some(base) => {
+                        let scores = score_items(&other, &items)?;
+                        let change = scores.against(base)?;
+                        println!("{name}: {change}");
+                        Some((scores, change))
+                    }
+                    None => None,
+                };
+                rows.push(Row { name, mib, quality, items: answers });
             }
             Err(error) => println!("{name}: left out: {error}"),
         }
     }
     rows.sort_by(|a, b| a.quality.kl_divergence.value.total_cmp(&b.quality.kl_divergence.value));
     println!("{}", table(&rows, &model).checked()?.to_text());
+    if let Some(base) = &of_full {
+        println!("{}", items_table(base, &rows, &model).checked()?.to_text());
+    }
     if let Some(path) = plot {
         draw(&rows, &model, &path)?;
     }
     if let Some(path) = json {
-        let rows: Vec<_> =
-            rows.iter().map(|row| json!({"format": row.name, "mib": row.mib, "quality": row.quality})).collect();
-        std::fs::write(path, serde_json::to_vec_pretty(&json!({"model": model, "rows": rows}))?)?;
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| json!({"format": row.name, "mib": row.mib, "quality": row.quality, "items": row.items}))
+            .collect();
+        std::fs::write(path, serde_json::to_vec_pretty(&json!({"model": model, "items": of_full, "rows": rows}))?)?;
     }
     Ok(())
 }
 
 fn arguments() -> Result<Option<Arguments>> {
-    let mut arguments = Arguments { model: "smollm2:float32".to_owned(), plot: None, json: None };
+    let model = "smollm2:float32".to_owned();
+    let mut arguments = Arguments { model, only: Vec::new(), items: false, plot: None, json: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut path = || words.next().map(PathBuf::from).ok_or_else(|| Error::input(format!("{word} needs a file")));
+        let mut value = || words.next().ok_or_else(|| Error::input(format!("{word} needs a value")));
         match word.as_str() {
-            "--plot" => arguments.plot = Some(path()?),
-            "--json" => arguments.json = Some(path()?),
+            "--only" => arguments.only = value()?.split(',').map(str::to_owned).collect(),
+            "--items" => arguments.items = true,
+            "--plot" => arguments.plot = Some(value()?.into()),
+            "--json" => arguments.json = Some(value()?.into()),
             // Cargo's own.
             "--bench" => {}
             "--help" => {
-                println!("[MODEL] [--plot FILE.png] [--json FILE.json]");
+                println!("[MODEL] [--only FORMAT,FORMAT] [--items] [--plot FILE.png] [--json FILE.json]");
                 return Ok(None);
             }
             model => arguments.model = model.to_owned(),
@@ -113,6 +145,7 @@ fn ways(full: &Loaded, calibration: &[String]) -> Result<Vec<(String, Way)>> {
     let plain = |config| Way::Quantized { fold: None, config };
     let smooth = Fold::smooth_quant(full, calibration, 0.85)?;
     let mut ways = vec![
+        ("bfloat16".to_owned(), Way::BFloat16),
         ("nf4".to_owned(), plain(QuantizationConfig::nf4())),
         ("fp4".to_owned(), plain(QuantizationConfig::fp4())),
         ("int8".to_owned(), plain(QuantizationConfig::int8())),
@@ -152,6 +185,9 @@ fn load(full: &Loaded, model: &str, way: &Way, calibration: &[String], folder: &
         load_model(&[model], &options)
     };
     match way {
+        Way::BFloat16 => {
+            load_model(&[model], &LoadOptions { precision: Precision::BFloat16, ..LoadOptions::default() })
+        }
         Way::Quantized { fold, config } => quantized(fold, Some(config.clone())),
         Way::Static(fold) => {
             let before = quantized(fold, None)?;
@@ -175,10 +211,33 @@ fn table(rows: &[Row], model: &str) -> Table {
         .column("same top token", "%", rows.iter().map(|row| Estimate::from(row.quality.same_top_token * 100.0)))
 }
 
+fn items_table(base: &ItemScores, rows: &[Row], model: &str) -> Table {
+    let answered: Vec<(&str, &ItemScores, &ItemComparison)> = rows
+        .iter()
+        .filter_map(|row| row.items.as_ref().map(|(scores, change)| (row.name.as_str(), scores, change)))
+        .collect();
+    let scores =
+        || [("full precision", base, None)].into_iter().chain(answered.iter().map(|&(n, s, c)| (n, s, Some(c))));
+    Table::new(format!("{} items, asked of {model}", base.scores.len()))
+        .column("format", "", scores().map(|(name, ..)| name))
+        .column("right", "%", scores().map(|(_, scores, _)| Estimate::from(scores.accuracy() * 100.0)))
+        .column("lost", "", scores().map(|(.., change)| change.map(|change| change.lost)))
+        .column("won", "", scores().map(|(.., change)| change.map(|change| change.won)))
+        .column("p", "", scores().map(|(.., change)| change.map(|change| change.p)))
+        .column(
+            "change of margin",
+            "nats/byte",
+            scores().map(|(.., change)| change.map(|change| Estimate::from(change.margin_change))),
+        )
+        .plus_minus("right")
+        .plus_minus("change of margin")
+}
+
 /// Who else has such a format, or what its integers have in common.
 fn kind(name: &str) -> &'static str {
     match name {
         _ if name.starts_with('Q') => "llama.cpp",
+        "bfloat16" => "16 bits",
         _ if name.ends_with(&format!("-{GROUP}")) => "int4 and int3 in groups",
         _ if name.contains("static") => "int8 with static scales",
         _ => "bitsandbytes",

@@ -5,9 +5,9 @@ pub use crate::generate::{
     Chat, Draft, GenerateOptions, Message, PaddingSide, generate, generate_batch, generate_tokens,
 };
 pub use crate::measure::{
-    Clock, MemoryReader, Metrics, Perplexity, PerplexityOptions, Prompt, Prompts, QualityComparison, RunInfo, Runs,
-    Statistics, Timing, TimingOptions, TokenIds, WallClock, compare_quality, noise_floor, perplexity, prompt_of_tokens,
-    repeat, stopwatch, time_in_turn,
+    Clock, Item, ItemComparison, ItemScores, MemoryReader, Metrics, Perplexity, PerplexityOptions, Prompt, Prompts,
+    QualityComparison, RunInfo, Runs, Statistics, Timing, TimingOptions, TokenIds, WallClock, compare_quality, items,
+    noise_floor, perplexity, prompt_of_tokens, repeat, score_items, stopwatch, time_in_turn,
 };
 pub use crate::model::{
     Device, Engine, Fold, Hub, ImportanceMatrix, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Operation,
@@ -19,4 +19,4 @@ pub use crate::quant::{
     Int8Rows, QuantizationConfig, QuantizationMethod, Quantized4Bit, Rounding, round_to_codebook,
 };
 pub use crate::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Summary, Table, Timeline, TradeOff};
-pub use crate::source::{embedded_facts, held_out_text};
+pub use crate::source::held_out_text;

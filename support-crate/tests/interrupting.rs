@@ -9,7 +9,9 @@ use common::tiny;
 use quantlab::error::{ErrorKind, Result};
 use quantlab::generate::{GenerateOptions, generate, generate_streaming};
 use quantlab::interrupt;
-use quantlab::measure::{Metrics, PerplexityOptions, TimingOptions, compare_quality, perplexity, repeat};
+use quantlab::measure::{
+    Metrics, PerplexityOptions, TimingOptions, compare_quality, items, perplexity, repeat, score_items,
+};
 use quantlab::model::{
     Device, Engine, Fold, ImportanceMatrix, LoadOptions, Loaded, calibrate, hessians, load_model,
     load_model_and_tokenizer, trace,
@@ -57,8 +59,9 @@ fn in_a_cell() {
     let quantized = |quantization| {
         load_model(&[tiny_id()], &LoadOptions { quantization: Some(quantization), ..LoadOptions::default() }).map(drop)
     };
+    let short = items().unwrap().split_off(358);
     let of_layers = hessians(&loaded, &[text]).unwrap();
-    let work: [(&str, &dyn Fn() -> Result<()>); 20] = [
+    let work: [(&str, &dyn Fn() -> Result<()>); 21] = [
         ("a loop of one's own", &interrupt::check),
         ("generating", &|| continued(&loaded)),
         ("generating on candle", &|| continued(&others[0])),
@@ -67,6 +70,7 @@ fn in_a_cell() {
         ("repeats", &|| repeat(3, || Ok(Metrics::default())).map(drop)),
         ("perplexity", &|| perplexity(&loaded, &[text], &PerplexityOptions::default()).map(drop)),
         ("comparing", &|| compare_quality(&loaded, &others[1], &[text]).map(drop)),
+        ("scoring items", &|| score_items(&loaded, &short).map(drop)),
         ("calibrating", &|| calibrate(&loaded, &[text], CalibrationMethod::AbsMax, Granularity::PerTensor).map(drop)),
         ("finding Hessians", &|| hessians(&loaded, &[text]).map(drop)),
         ("finding scales for SmoothQuant", &|| Fold::smooth_quant(&loaded, &[text], 0.5).map(drop)),

@@ -6,14 +6,28 @@ use quantlab_kernels::negative_log_likelihood;
 
 use super::scoring::each_target;
 use super::windows::Window;
-use crate::model::Logits;
+use crate::error::{Error, Result};
+use crate::model::{Loaded, LogitPositions, Logits, TokenBatch};
 
 /// The cost of an exponential, in multiplications.
 const WORK: usize = 8;
 
+/// Runs the model on a batch: the sum of the negative log-likelihoods of each window's scored tokens, in nats.
+///
+/// # Errors
+/// One that is not finite.
+pub(super) fn windows_nll(loaded: &Loaded, tokens: &TokenBatch, windows: &[&Window<'_>]) -> Result<Vec<f64>> {
+    let sums = batch_nll(&loaded.model.forward(tokens, None, LogitPositions::All)?, windows);
+    match sums.iter().find(|sum| !sum.is_finite()) {
+        Some(sum) => Err(Error::system(format!("the model's loss is {sum}"))
+            .hint("its weights may be damaged, or overflow in this precision")),
+        None => Ok(sums),
+    }
+}
+
 /// The sum of the negative log-likelihoods of each window's scored tokens, in nats. `logits` (B, T, V)
 /// has a row for each window, padded on the right.
-pub(super) fn batch_nll(logits: &Logits, windows: &[&Window<'_>]) -> Vec<f64> {
+fn batch_nll(logits: &Logits, windows: &[&Window<'_>]) -> Vec<f64> {
     let nll = |row, position, token| negative_log_likelihood(logits.row(row, position), token);
     each_target(windows, WORK * logits.vocab_size(), &nll).iter().map(|nlls| nlls.iter().sum()).collect()
 }

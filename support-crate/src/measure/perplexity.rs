@@ -5,10 +5,10 @@ use std::fmt;
 use serde::Serialize;
 
 use super::RunInfo;
-use super::nll::batch_nll;
+use super::nll::windows_nll;
 use super::scoring::{PerplexityOptions, Scored, score_windows};
-use crate::error::{Error, Result};
-use crate::model::{Loaded, LogitPositions};
+use crate::error::Result;
+use crate::model::Loaded;
 
 /// How well a model predicts a text: the lower, the better.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -75,12 +75,7 @@ pub fn perplexity_of_tokens(
     options: &PerplexityOptions,
 ) -> Result<Perplexity> {
     let scored = score_windows("perplexity", &[loaded], sequences, options, |tokens, windows| {
-        let sums = batch_nll(&loaded.model.forward(tokens, None, LogitPositions::All)?, windows);
-        match sums.iter().find(|sum| !sum.is_finite()) {
-            Some(sum) => Err(Error::system(format!("the model's loss is {sum}"))
-                .hint("its weights may be damaged, or overflow in this precision")),
-            None => Ok(sums),
-        }
+        windows_nll(loaded, tokens, windows)
     })?;
     let Scored { windows, tokens, threads_granted } = scored;
     // In the order of the texts, so that the batching does not affect the last digits.

@@ -50,12 +50,22 @@ pub(super) fn score_windows<T>(
     options: &PerplexityOptions,
     score: impl Fn(&TokenBatch, &[&Window<'_>]) -> Result<Vec<T>>,
 ) -> Result<Scored<T>> {
-    if options.batch_size == 0 {
+    let cut = Cut::new(options.window, options.stride, smallest(models, |info| info.context_len))?;
+    let windows: Vec<Window<'_>> = sequences.iter().flat_map(|ids| cut.windows(ids)).collect();
+    score_in_batches(what, models, &windows, options.batch_size, score)
+}
+
+/// As [`score_windows`], for windows that fit all the models.
+pub(super) fn score_in_batches<T>(
+    what: &'static str,
+    models: &[&Loaded],
+    windows: &[Window<'_>],
+    batch_size: usize,
+    score: impl Fn(&TokenBatch, &[&Window<'_>]) -> Result<Vec<T>>,
+) -> Result<Scored<T>> {
+    if batch_size == 0 {
         return Err(Error::input("`batch_size` is 0").hint("score at least one window at a time"));
     }
-    let smallest = |of: fn(&ModelInfo) -> usize| models.iter().map(|loaded| of(loaded.model.info())).min().unwrap_or(0);
-    let cut = Cut::new(options.window, options.stride, smallest(|info| info.context_len))?;
-    let windows: Vec<Window<'_>> = sequences.iter().flat_map(|ids| cut.windows(ids)).collect();
     let tokens: usize = windows.iter().map(|window| window.scored().len()).sum();
     if tokens == 0 {
         return Err(Error::input("there is nothing to predict").hint("give a text of at least two tokens"));
@@ -63,7 +73,7 @@ pub(super) fn score_windows<T>(
     let mut progress = Progress::new(what, tokens, "tokens");
     let mut results: Vec<(usize, T)> = Vec::with_capacity(windows.len());
     let (scored, threads_granted) = threads_granted(|| {
-        batches(&windows, options.batch_size, smallest(max_tokens)).into_iter().try_for_each(|members| {
+        batches(windows, batch_size, smallest(models, max_tokens)).into_iter().try_for_each(|members| {
             let batch: Vec<&Window<'_>> = members.iter().map(|&index| &windows[index]).collect();
             results.extend(members.iter().copied().zip(score(&padded(&batch)?, &batch)?));
             progress.advance(batch.iter().map(|window| window.scored().len()).sum());
@@ -73,6 +83,11 @@ pub(super) fn score_windows<T>(
     scored?;
     results.sort_by_key(|&(index, _)| index);
     Ok(Scored { windows: results.into_iter().map(|(_, result)| result).collect(), tokens, threads_granted })
+}
+
+/// The least that models allow.
+fn smallest(models: &[&Loaded], of: fn(&ModelInfo) -> usize) -> usize {
+    models.iter().map(|loaded| of(loaded.model.info())).min().unwrap_or(0)
 }
 
 /// The result of `of` for each scored token of each window, computed on all threads. `of` is given the window's row in

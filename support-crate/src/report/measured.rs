@@ -5,7 +5,10 @@ use super::estimate::Estimate;
 use super::number::significant;
 use super::table::Table;
 use crate::generate::Generation;
-use crate::measure::{DecodeLimit, MemoryFootprint, Metrics, Perplexity, QualityComparison, Statistics, Timing};
+use crate::measure::{
+    DecodeLimit, ItemComparison, ItemScores, MemoryFootprint, Metrics, Perplexity, QualityComparison, Statistics,
+    Timing,
+};
 use crate::model::Loaded;
 use crate::quant::{Calibration, CalibrationMethod, Granularity, LayerCalibration};
 
@@ -20,7 +23,17 @@ macro_rules! shown_as_tables {
     )*};
 }
 
-shown_as_tables!(Timing, Metrics, Perplexity, Calibration, MemoryFootprint, DecodeLimit, QualityComparison);
+shown_as_tables!(
+    Timing,
+    Metrics,
+    Perplexity,
+    Calibration,
+    MemoryFootprint,
+    DecodeLimit,
+    QualityComparison,
+    ItemScores,
+    ItemComparison
+);
 
 impl From<Statistics> for Estimate {
     fn from(statistics: Statistics) -> Self {

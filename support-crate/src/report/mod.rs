@@ -17,6 +17,7 @@
 
 mod display;
 mod estimate;
+mod items;
 mod measured;
 mod number;
 mod plot;
