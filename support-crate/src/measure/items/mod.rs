@@ -33,8 +33,9 @@ pub struct Item {
 /// 360 items with four choices each, 36 of each of ten kinds: geography, science, everyday physics, words and grammar,
 /// arithmetic, reading, ends of sentences and of stories, programming, idioms.
 ///
-/// They were written for this course, in English, easy ones and hard ones of each kind. The right choices are spread evenly
-/// over the positions, and hardly more often than by chance is the longest or the shortest choice the right one.
+/// They were written for this course, in English, easy ones and hard ones of each kind, and have its licence; some of the
+/// stories retell fables. The right choices are spread evenly over the positions, and hardly more often than by chance is
+/// the longest or the shortest choice the right one.
 ///
 /// # Errors
 /// None in practice: the list is part of the library, and a test reads it.
