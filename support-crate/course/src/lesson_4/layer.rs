@@ -21,6 +21,9 @@ pub struct SampleLayer {
     pub weights: Vec<f32>,
 }
 
+/// A learner's function that quantizes a block with a codebook: the packed codes, and absmax.
+pub type QuantizeBlock = fn(&[f32], &[f32; 16]) -> (Vec<u8>, f32);
+
 /// Quantized blocks of 64 weights: the packed codes and absmax of each.
 pub type Blocks = Vec<(Vec<u8>, f32)>;
 
