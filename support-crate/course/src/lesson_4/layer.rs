@@ -91,9 +91,6 @@ pub fn code_shares(blocks: &[(Vec<u8>, f32)], codebook: &[f32; 16]) -> Vec<(f32,
     shares
 }
 
-/// A block's numbers, with a codebook, to its packed codes and its scale.
-pub type QuantizeBlock = fn(&[f32], &[f32; 16]) -> (Vec<u8>, f32);
-
 impl SampleLayer {
     /// What its pictures and tables are about.
     pub fn note(&self) -> String {
