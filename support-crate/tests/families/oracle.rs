@@ -47,12 +47,21 @@ fn logits_of_candle_transformers(case: &Case, ids: &[u32]) -> candle_core::Resul
 }
 
 fn model(case: &Case) -> candle_core::Result<Model> {
-    let vb = VarBuilder::from_tensors(case.weights(), DType::F32, &CandleDevice::Cpu);
+    let mut weights = case.weights();
+    let is_tied = !weights.contains_key("lm_head.weight");
+    // Some of its families know no tied heads.
+    if is_tied {
+        weights.insert("lm_head.weight".to_owned(), weights["model.embed_tokens.weight"].clone());
+    }
+    let vb = VarBuilder::from_tensors(weights, DType::F32, &CandleDevice::Cpu);
     let mut config: Value = serde_json::from_slice(&std::fs::read(case.folder.join("config.json")).unwrap()).unwrap();
     // What it wants to be told: the pattern of `layer_types`, and a window even where there is none.
     config["sliding_window_pattern"] = json!(3);
     if config["sliding_window"].is_null() {
         config["sliding_window"] = json!(64);
+    }
+    if config["tie_word_embeddings"].is_null() {
+        config["tie_word_embeddings"] = json!(is_tied);
     }
     match case.name.as_str() {
         "gemma3" => boxed(gemma3::Model::new(false, &read(config), vb)?, gemma3::Model::forward),

@@ -99,7 +99,8 @@ pub fn nucleus_plot(by_temperature: &[(f64, Vec<f64>)], top_p: f64) -> Result<Li
         let kept = kept(&sorted, top_p).max(1);
         cuts.extend(sorted.get(kept - 1).map(|p| (kept, *p)));
     }
-    let labels: Vec<String> = cuts.iter().map(|(kept, _)| format!("{kept} tokens")).collect();
+    let labels: Vec<String> =
+        cuts.iter().map(|(kept, _)| format!("{kept} token{}", if *kept == 1 { "" } else { "s" })).collect();
     let name = format!("{top_p} of the probability lies up to here");
     plot.points(name.as_str(), cuts)?.label_points(&name, labels)
 }

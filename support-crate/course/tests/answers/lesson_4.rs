@@ -21,12 +21,12 @@ answers!("lesson_4", generate_text_and_time, quantlab_course::check_generate_tex
 
 answers!("lesson_4", run_experiment, quantlab_course::check_run_experiment: all_at_once, all_prompts, all_timed, always_three_runs, as_it_should, closures_and_iterators, cuts_the_prompt_by_bytes, each_prompt_once, embedded_always, empty_text_for_an_error, error_as_text, failures_last, failures_left_out, fastest, fifty_tokens, first_error_ends, first_prompt_only, function_for_a_row, in_a_loop, last_text, library_footprint, log_afterwards, log_of_prompts_left_out, log_without_unit, match_and_drop, median, memory_of_the_first, milliseconds, names_of_its_own, no_log, no_warm_up, nothing_as_zero, one_model, one_more_in_the_divisor, one_token_timed, one_tokenizer, only_loading_may_fail, prompts_reversed, replaced_when_loaded, scales_counted, solution, sum, texts_of_the_first, times_the_last_prompt, timing_errors_ignored, tokenizer_of_each_row, unfinished, vague_error, warm_up_averaged, warm_up_in_the_mean, with_the_prompt);
 
-answers!("lesson_4", rounding_error, quantlab_course::check_rounding_error: in_f32, loop_over_places, magnitudes, means, no_root, not_divided, of_the_restored, root_mean_square, share, solution, summed_first, unfinished);
+answers!("lesson_4", rounding_error, quantlab_course::check_rounding_error: first_lost, in_f32, loop_over_places, magnitudes, means, no_root, not_divided, of_the_restored, root_mean_square, share, solution, summed_first, unfinished);
 
 answers!("lesson_4", repetition, quantlab_course::check_repetition: at_once_only, counted_only, distinct_joined, first_time_too, five_words, lower_case, nan_for_short_texts, new_ones, of_the_words, one_too_few, panics_for_short_texts, percent, searched_before, solution, split_at_spaces, three_words, unfinished, words);
 
 answers!("lesson_4", pareto_front, quantlab_course::check_pareto_front: beats_itself, by_cost, either, from_one, larger_is_better, loops, neighbours_only, no_points_panic, solution, strictly, swept, the_beaten, twins_beat, unfinished);
 
-answers!("lesson_4", fastest_within, quantlab_course::check_fastest_within: at_the_limit, below_the_limit, by_memory, either, filtered_twice, memory_only, missing_is_zero, not_sorted, quality_only, slowest_first, solution, turned_round, unfinished, winner_only);
+answers!("lesson_4", fastest_within, quantlab_course::check_fastest_within: at_the_limit, below_the_limit, by_memory, either, errors_swallowed, filtered_twice, memory_only, missing_is_zero, not_sorted, quality_only, slowest_first, solution, turned_round, unfinished, winner_only);
 
 answers!("lesson_4", more_formats, quantlab_course::check_more_formats: float16, head_left, not_double, other_engine, other_order, own_names, pushed, quantized_bf16, solution, unfinished, usual_blocks);
