@@ -30,9 +30,14 @@ impl Answer {
         format!("{}--{}", self.exercise, self.name)
     }
 
-    fn lesson_number(&self) -> &str {
-        self.lesson.split('-').next().unwrap_or_default().trim_start_matches('0')
+    fn lesson_number(&self) -> usize {
+        number_of(&self.lesson)
     }
+}
+
+/// `00-transformer` is lesson 0.
+fn number_of(lesson: &str) -> usize {
+    lesson[..2].parse().unwrap()
 }
 
 fn root() -> PathBuf {
@@ -53,9 +58,8 @@ fn answers() -> Vec<Answer> {
     let lessons = entries(&root().join("notebooks")).into_iter().filter(|dir| dir.join("solution.ipynb").is_file());
     let mut answers = Vec::new();
     for lesson in lessons {
-        // `00-transformer` is lesson 0.
-        let number: usize = name_of(&lesson)[..2].parse().unwrap();
-        let of_lesson = root().join(format!("support-crate/course/tests/answers/lesson_{number}"));
+        let of_lesson = format!("support-crate/course/tests/answers/lesson_{}", number_of(&name_of(&lesson)));
+        let of_lesson = root().join(of_lesson);
         for exercise in entries(&of_lesson).into_iter().filter(|path| path.is_dir()) {
             for file in entries(&exercise) {
                 answers.push(Answer {
