@@ -167,7 +167,9 @@ impl Shape {
             && config.gated
             && config.activation == Activation::Silu
             && config.biases == no_biases
-            && config.embedding_scale == 1.0
+            && config.qk_norm.is_none()
+            && !config.parallel_residual
+            && [config.embedding_scale, config.residual_multiplier, config.logits_scaling] == [1.0; 3]
             && config.query_pre_attn_scalar == d as f64
             && config.soft_caps == Default::default()
             && config.layers.iter().all(|layer| layer.window.is_none() && layer.rotation == Some(0));
@@ -191,7 +193,7 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quantlab::model::{LoadOptions, load_model};
+    use quantlab::model::{LoadOptions, QkNorm, load_model};
 
     #[test]
     fn a_llama_is_copied_and_a_gpt2_is_refused() {
@@ -203,5 +205,20 @@ mod tests {
         assert_eq!((n_head, n_kv_head, head_dim, rope_base, epsilon), (9, 3, 64, 1e5, 1e-5));
         let error = Llama::of(&load("embedded")).unwrap_err().to_string();
         assert!(error.contains("`embedded` cannot be computed here") && error.contains("learned"), "{error}");
+    }
+
+    #[test]
+    fn a_family_that_adds_something_to_llama_is_refused() {
+        let loaded = load_model(&["random:smollm2-135m"], &LoadOptions::default()).unwrap();
+        let config = DecoderConfig::read(&loaded.files.as_ref().unwrap().config).unwrap();
+        assert!(Shape::of(&config).is_ok());
+        for other in [
+            DecoderConfig { qk_norm: Some(QkNorm::OneForAllHeads), ..config.clone() },
+            DecoderConfig { parallel_residual: true, ..config.clone() },
+            DecoderConfig { residual_multiplier: 0.5, ..config.clone() },
+            DecoderConfig { logits_scaling: 8.0, ..config },
+        ] {
+            assert!(Shape::of(&other).unwrap_err().to_string().contains("something else than Llama's"), "{other:?}");
+        }
     }
 }
