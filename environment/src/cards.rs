@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::grade::{csv_lines, read_regular};
+use crate::grade::{beside, csv_lines, read_regular};
 use crate::home::write_atomically;
 use crate::ui::plain;
 
@@ -65,9 +65,7 @@ pub fn cards(folder: &Path, output: Option<&Path>) -> Result<()> {
             folder.display()
         );
     }
-    let full = folder.canonicalize()?;
-    let name = format!("{}-cards", full.file_name().unwrap_or_default().to_string_lossy());
-    let output = output.map_or_else(|| full.with_file_name(name), Path::to_owned);
+    let output = output.map_or_else(|| beside(folder, "cards"), Path::to_owned);
     write_atomically(&output.join("cards.csv"), csv(&found).as_bytes())?;
     write_atomically(&output.join("cards.html"), page(&found).as_bytes())?;
     println!("{} cards in {}", found.cards.len(), output.join("cards.html").display());

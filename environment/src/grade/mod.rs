@@ -117,7 +117,7 @@ pub fn grade(request: &Request) -> Result<()> {
     let layer = if request.unsandboxed { None } else { Some(Layer::best()?) };
     let lessons = lessons::ready(request.lessons.as_deref(), None)?;
     let folder = request.folder.as_path();
-    let output = std::path::absolute(request.output.clone().unwrap_or_else(|| beside(folder)))?;
+    let output = std::path::absolute(request.output.clone().unwrap_or_else(|| beside(folder, "grades")))?;
     let mut found = submission::find(folder, &output, &lessons)?;
     if let Some(wanted) = &request.lesson {
         let wanted = &lessons::choose(&lessons, wanted)?.name;
@@ -235,10 +235,10 @@ fn run_all(grader: &Grader, work: &[Work], jobs: u8) -> Result<Vec<Outcome>> {
     Ok(results.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// `work` becomes `work-grades`: not inside the folder, where it would be taken for more notebooks to grade.
-fn beside(folder: &Path) -> PathBuf {
+/// `work` becomes `work-grades`: not inside the folder, where it would be taken for more of what was handed in.
+pub fn beside(folder: &Path, what: &str) -> PathBuf {
     let full = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    full.with_file_name(format!("{}-grades", full.file_name().unwrap_or_default().to_string_lossy()))
+    full.with_file_name(format!("{}-{what}", full.file_name().unwrap_or_default().to_string_lossy()))
 }
 
 /// Points by student, lesson and exercise, and whether they wait for a person.

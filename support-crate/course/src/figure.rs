@@ -1,29 +1,40 @@
-//! Figures of an answer, against the right ones and those that well-known mistakes give.
+//! What an answer gave, against what is right and what well-known mistakes give.
 
 use super::Verdict;
 
-/// One number that an answer gave.
-pub(super) struct Figure {
-    /// What it measures, for the message.
+/// One value that an answer gave.
+pub(super) struct Given<V> {
+    /// What it measures, or was called with, for the message.
     pub what: String,
-    pub got: f64,
-    pub expected: f64,
+    pub got: V,
+    pub expected: V,
     /// What mistakes give in its place, each with what to say about it.
-    pub mistakes: Vec<(f64, &'static str)>,
+    pub mistakes: Vec<(V, &'static str)>,
+}
+
+/// One number that an answer gave.
+pub(super) type Figure = Given<f64>;
+
+/// The first value that is wrong, and of the mistakes that give it the one that explains the most other values too, because
+/// two mistakes sometimes give the same.
+pub(super) fn first_wrong<V>(
+    all: &[Given<V>],
+    is_close: impl Fn(&V, &V) -> bool,
+) -> Option<(&Given<V>, Option<&'static str>)> {
+    let wrong = all.iter().find(|given| !is_close(&given.got, &given.expected))?;
+    let gives = |given: &Given<V>, why: &str| {
+        given.mistakes.iter().any(|(value, mistake)| *mistake == why && is_close(&given.got, value))
+    };
+    let possible = wrong.mistakes.iter().map(|(_, why)| *why).filter(|why| gives(wrong, why));
+    // Of equals, the first one: `max_by_key` returns the last of the reversed list.
+    let found = possible.rev().max_by_key(|why| all.iter().filter(|given| gives(given, why)).count());
+    Some((wrong, found))
 }
 
 /// # Errors
-/// The first figure that is wrong. Of the mistakes that give it, the error names the one that explains the most other
-/// figures too, because two mistakes sometimes give the same number.
+/// As [`first_wrong`] finds it.
 pub(super) fn all_right(figures: &[Figure], is_close: fn(f64, f64) -> bool) -> Verdict {
-    let Some(wrong) = figures.iter().find(|figure| !is_close(figure.got, figure.expected)) else { return Ok(()) };
-    let gives = |figure: &Figure, why: &str| {
-        figure.mistakes.iter().any(|(value, mistake)| *mistake == why && is_close(figure.got, *value))
-    };
-    let explained = |why: &str| figures.iter().filter(|figure| gives(figure, why)).count();
-    let possible = wrong.mistakes.iter().map(|(_, why)| *why).filter(|why| gives(wrong, why));
-    // Of equals, the first one: `max_by_key` returns the last of the reversed list.
-    let found = possible.rev().max_by_key(|why| explained(why));
+    let Some((wrong, found)) = first_wrong(figures, |a, b| is_close(*a, *b)) else { return Ok(()) };
     let why = found.map(|why| format!(": {why}")).unwrap_or_default();
     let Figure { what, got, expected, .. } = wrong;
     wrong!("{what} is {}, expected {}{why}", shown(*got), shown(*expected))

@@ -17,8 +17,8 @@ use crate::attempt;
 /// # Ok::<(), quantlab::error::Error>(())
 /// ```
 pub trait SavedAs: Sized {
-    /// Saves a picture as PNG, or a table as CSV, in a folder that need not be there yet, and gives it back. Where that is not possible, because there is nothing to
-    /// show yet, it prints why.
+    /// Saves a picture as PNG, or a table as CSV, in a folder that need not be there yet, and gives it back. Where that is
+    /// not possible, because there is nothing to show yet, it prints why.
     fn saved_as(self, path: &str) -> Self;
 }
 

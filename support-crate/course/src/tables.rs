@@ -22,6 +22,15 @@ pub(crate) fn tokens_saved(n: usize, m: usize) -> f64 {
     without as f64 / with as f64
 }
 
+/// What a paired ratio of speeds says, if its interval is all on one side of 1.
+pub(crate) fn told_apart(times_as_fast: Statistics) -> &'static str {
+    match times_as_fast {
+        Statistics { low, .. } if low > 1.0 => "faster",
+        Statistics { high, .. } if high < 1.0 => "slower",
+        _ => "not told apart",
+    }
+}
+
 /// How many new tokens each run made.
 pub(crate) fn new_tokens_of(runs: &Runs) -> usize {
     runs.runs.first().map_or(0, |run| run.tokens_generated)
@@ -58,6 +67,12 @@ pub(crate) fn small_print(loaded: &Loaded, first: Option<&Runs>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_interval_on_one_side_of_1_tells_speeds_apart() {
+        let of = |values: &[f64]| told_apart(Statistics::of(values).unwrap());
+        assert_eq!([of(&[1.1, 1.3]), of(&[0.7, 0.9]), of(&[0.9, 1.3])], ["faster", "slower", "not told apart"]);
+    }
 
     #[test]
     fn the_cache_saves_what_counting_says() {

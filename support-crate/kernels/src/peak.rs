@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use half::bf16;
 
-use crate::simd::{Kernel, Simd};
+use crate::isa::Isa;
+use crate::simd::{Dispatch, Kernel, Simd};
 use crate::threads::ThreadScope;
 
 /// What is multiplied; sums are in float32, or in int32 for bytes.
@@ -34,13 +35,12 @@ pub fn multiply_adds(scope: &ThreadScope, factors: Factors, passes: u32) -> u64 
     let mut lanes = 0;
     run(isa, factors, 0, &mut lanes);
     let work = TILE.0 * TILE.1 * STEPS * lanes;
-    // Not a part for each few passes: who comes late would have others wait.
     scope.split(passes as usize, 1, work, &|passes: Range<usize>| run(isa, factors, passes.len(), &mut 0));
     u64::from(passes) * work as u64
 }
 
-fn run(isa: crate::Isa, factors: Factors, passes: usize, lanes: &mut usize) {
-    use crate::simd::Dispatch;
+/// Multiplies on one thread, and says how many factors a vector holds.
+fn run(isa: Isa, factors: Factors, passes: usize, lanes: &mut usize) {
     match factors {
         Factors::Float32 => isa.dispatch(Float32 { passes, lanes }),
         Factors::BFloat16 => isa.dispatch_bf16(BFloat16 { passes, lanes }),

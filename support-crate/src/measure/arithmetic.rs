@@ -27,16 +27,13 @@ const DURATION: Duration = Duration::from_millis(20);
 /// ```
 pub fn peak_gops(factors: Factors) -> f64 {
     let scope = thread_scope();
-    let rate = |passes: u32| {
-        let start = Instant::now();
-        let count = multiply_adds(&scope, factors, passes);
-        (2e-9 * count as f64 / start.elapsed().as_secs_f64(), start.elapsed().as_secs_f64())
-    };
-    // The first pass wakes the threads, and says how long the others have to be.
     let (mut passes, start, mut best) = (64, Instant::now(), 0.0_f64);
     while start.elapsed() < DURATION {
-        let (gops, seconds) = rate(passes);
-        best = best.max(gops);
+        let begin = Instant::now();
+        let count = multiply_adds(&scope, factors, passes);
+        let seconds = begin.elapsed().as_secs_f64();
+        best = best.max(2e-9 * count as f64 / seconds);
+        // The first ones wake the threads, and say how long the others have to be.
         if seconds < PASS {
             passes = passes.saturating_mul(2);
         }

@@ -28,7 +28,7 @@ pub struct PlainWeight {
 pub enum Operation {
     /// The token's embedding, with that of its position if the model has one: (C).
     Embedding,
-    /// The norm before attention: (C).
+    /// What attention reads, after the norm before it, if there is one: (C).
     AttentionNorm,
     /// Queries, after their norm and rotation: (H D).
     Queries,
@@ -40,7 +40,7 @@ pub enum Operation {
     Attention,
     /// The hidden state with the output of attention added: (C).
     AttentionResidual,
-    /// The norm before the feed-forward part: (C).
+    /// What the feed-forward part reads, after the norm before it, if there is one: (C).
     MlpNorm,
     /// What goes into the last matrix of the feed-forward part: (I).
     MlpHidden,

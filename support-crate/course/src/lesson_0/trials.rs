@@ -4,17 +4,11 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::{Block, Llama, Shape};
+use crate::figure::{Given, first_wrong};
 use crate::{Complaint, Verdict};
 
-/// One call of an answer.
-pub(super) struct Trial {
-    /// What was called with what, for the message.
-    pub what: String,
-    pub got: Vec<f64>,
-    pub expected: Vec<f64>,
-    /// What mistakes give in its place, each with what to say about it.
-    pub mistakes: Vec<(Vec<f64>, &'static str)>,
-}
+/// One call of an answer: what was called with what, and the vector that it gave.
+pub(super) type Trial = Given<Vec<f64>>;
 
 impl Trial {
     pub fn new(what: impl Into<String>, got: &[f32], expected: Vec<f64>) -> Self {
@@ -39,15 +33,9 @@ fn is_close(got: &[f64], expected: &[f64]) -> bool {
 }
 
 /// # Errors
-/// The first trial that is wrong. Of the mistakes that give what it gave, the error names the one that explains the most
-/// other trials too. `if_nan` says where a NaN comes from.
+/// As [`first_wrong`] finds it. `if_nan` says where a NaN comes from.
 pub(super) fn all_close(trials: &[Trial], if_nan: &str) -> Verdict {
-    let Some(wrong) = trials.iter().find(|trial| !is_close(&trial.got, &trial.expected)) else { return Ok(()) };
-    let gives = |trial: &Trial, why: &str| {
-        trial.mistakes.iter().any(|(value, mistake)| *mistake == why && is_close(&trial.got, value))
-    };
-    let possible = wrong.mistakes.iter().map(|(_, why)| *why).filter(|why| gives(wrong, why));
-    let found = possible.rev().max_by_key(|why| trials.iter().filter(|trial| gives(trial, why)).count());
+    let Some((wrong, found)) = first_wrong(trials, |a, b| is_close(a, b)) else { return Ok(()) };
     let why = found.map(|why| format!(": {why}")).unwrap_or_default();
     let Trial { what, got, expected, .. } = wrong;
     if got.len() != expected.len() {

@@ -10,6 +10,7 @@ use quantlab::report::{Estimate, Summary, Table};
 
 use super::report::runs_of;
 use super::{AblationRun, BatchRun, FormatRow};
+use crate::tables::told_apart;
 
 /// One way to find scales, and how far the model is from the baseline with them.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,15 +85,6 @@ pub fn scales_table(rows: &[ScalesRow], baseline: &Loaded) -> Table {
         ))
 }
 
-/// What a paired ratio of speeds says.
-fn verdict(ratio: Statistics) -> &'static str {
-    match (ratio.low > 1.0, ratio.high < 1.0) {
-        (true, _) => "faster",
-        (_, true) => "slower",
-        _ => "not told apart",
-    }
-}
-
 /// What the lesson's numbers say, in words that follow from them. What was not measured is left out.
 pub fn quantization_summary(
     formats: &[FormatRow],
@@ -121,7 +113,7 @@ fn formats_point(formats: &[FormatRow]) -> Option<String> {
         times(head, float)?,
         float.timing.prompt_tokens,
         float.timing.ttft_ms.median / int8.timing.ttft_ms.median,
-        verdict(search)
+        told_apart(search)
     ))
 }
 
@@ -169,7 +161,7 @@ pub(super) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {
     Some(format!(
         "Without the KV cache, a batch took {cache:.2} times as long. Padding on the right was {side:.2} times as fast as on \
          the left ({}).",
-        verdict(side)
+        told_apart(side)
     ))
 }
 

@@ -51,7 +51,7 @@ pub use report::{
 pub use rounding::check_rounding_error;
 pub use speed::{
     FormatSpeed, decode_plot, decode_rate_of, decode_table, fronts, latency_table, load_all, short_name,
-    speed_trade_off, speed_up_of, time_formats, told_apart,
+    speed_trade_off, speed_up_of, time_formats,
 };
 pub use text::check_generate_text_and_time;
 pub use texts::texts_table;

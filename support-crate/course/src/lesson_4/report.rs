@@ -9,8 +9,8 @@ use quantlab::report::{StackedBar, Summary, Table, significant};
 
 use super::{
     Configuration, ExperimentResult, ExperimentRow, ExperimentSettings, FormatQuality, FormatSpeed, MIB, short_name,
-    told_apart,
 };
+use crate::tables::told_apart;
 use crate::{ask, attempt};
 
 /// Where a model's memory goes, in MiB: embeddings and head; matrices of the layers; biases, normalisations and causal masks;

@@ -9,7 +9,7 @@ use quantlab::report::{Estimate, LinePlot, Summary, Table, TradeOff};
 use crate::attempt;
 pub use crate::formats::FormatRow as FormatSpeed;
 use crate::formats::{decode_intervals, measured_on};
-use crate::tables::milliseconds;
+use crate::tables::{milliseconds, told_apart};
 
 /// A model in each configuration; none, and a line that says why, where one cannot be loaded.
 pub fn load_all(model_id: &str, all: &[Configuration]) -> Vec<Loaded> {
@@ -138,15 +138,6 @@ pub fn decode_rate_of(name: &str, speed: &[FormatSpeed]) -> Option<f64> {
     Some(speed.iter().find(|one| short_name(&one.name) == name)?.timing.decode_tokens_per_s.median)
 }
 
-/// What a ratio of speeds says, if its interval is all on one side of 1.
-pub fn told_apart(times_as_fast: Statistics) -> &'static str {
-    match times_as_fast {
-        Statistics { low, .. } if low > 1.0 => "faster",
-        Statistics { high, .. } if high < 1.0 => "slower",
-        _ => "not told apart",
-    }
-}
-
 /// A ratio of each row to the first one; none for that itself.
 fn ratios(
     speed: &[FormatSpeed],
@@ -205,7 +196,6 @@ fn note(speed: &[FormatSpeed]) -> String {
 mod tests {
     use super::super::{ExperimentResult, formats_frame, formats_summary};
     use super::*;
-    use quantlab::measure::Statistics;
     use quantlab::model::{LoadOptions, load_model};
 
     #[test]
@@ -246,11 +236,5 @@ mod tests {
         assert!(front.ends_with("in memory and decode: FP4"), "{front}");
         assert!(speed_trade_off(&[]).is_ok() && latency_table(&[], &[]).is_ok());
         assert_eq!(decode_table(&[]).unwrap().rows(), 0);
-    }
-
-    #[test]
-    fn only_an_interval_on_one_side_of_1_tells_speeds_apart() {
-        let of = |values: &[f64]| told_apart(Statistics::of(values).unwrap());
-        assert_eq!([of(&[1.1, 1.3]), of(&[0.7, 0.9]), of(&[0.9, 1.3])], ["faster", "slower", "not told apart"]);
     }
 }

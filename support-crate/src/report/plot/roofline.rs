@@ -29,6 +29,9 @@ pub fn roofline(
     peaks: &[(&str, f64)],
     points: &[(&str, f64, Estimate)],
 ) -> Result<LinePlot> {
+    if peaks.is_empty() {
+        return Err(Error::input("a roofline without a peak has no roof").hint("give one for each kind of number"));
+    }
     let limits = [("bandwidth", gb_per_s)];
     let across = points.iter().map(|(name, x, _)| (*name, *x));
     let up = points.iter().map(|(name, _, y)| (*name, y.value));
@@ -42,9 +45,6 @@ pub fn roofline(
     let xs: Vec<f64> = points.iter().map(|(_, x, _)| *x).chain(ridges).collect();
     let [left, right] =
         [xs.iter().copied().fold(f64::INFINITY, f64::min) / 2.0, xs.iter().copied().fold(0.0, f64::max) * 4.0];
-    if peaks.is_empty() {
-        return Err(Error::input("a roofline without a peak has no roof").hint("give one for each kind of number"));
-    }
     let mut plot = LinePlot::new(title)
         .x("operations per byte that memory delivers", "")
         .y("arithmetic", "10^9 operations/s")
