@@ -47,7 +47,9 @@ pub fn make_environment(python: &str, place: &Path, requirements: &[PathBuf]) ->
     remove_if_there(place)?;
     run_shown(Command::new(python).args(["-m", "venv"]).arg(place))?;
     let mut install = Command::new(place.join("bin/python"));
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]);
+    // The files list everything. Asked for what a package needs, pip would look for the newest version of it where an
+    // extra is named, and refuse that for not being pinned.
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"]);
     run_shown(install.args(requirements.iter().flat_map(|file| [Path::new("-r"), file])))
 }
 
