@@ -76,6 +76,9 @@ enum Task {
         /// Write the outputs into the notebooks themselves
         #[arg(long)]
         inplace: bool,
+        /// Also write each copy as a page, FILE.html beside it, that needs no other file and no network
+        #[arg(long)]
+        html: bool,
         /// Time limit for one cell
         #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
         timeout: u64,
@@ -182,13 +185,13 @@ fn dispatch(task: Task) -> Result<ExitCode> {
             let path = new::new(&name)?;
             println!("{}\n  open it: cargo lab start {}", path.display(), path.display());
         }
-        Task::Run { notebooks, output, inplace, timeout } => {
+        Task::Run { notebooks, output, inplace, html, timeout } => {
             let destination = match output {
                 _ if inplace => run::Destination::InPlace,
                 Some(folder) => run::Destination::Folder(folder),
                 None => run::Destination::Folder(Home::find()?.executed()),
             };
-            run::run(&notebooks, &destination, timeout)?;
+            run::run(&notebooks, &destination, timeout, html)?;
         }
         Task::Claims { lesson } => return lessons::claims::claims(lesson.as_deref()),
         Task::Release(request) => lessons::release::release(&request)?,

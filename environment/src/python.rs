@@ -24,7 +24,7 @@ pub const HARMLESS_PY: &str = include_str!("../python/quantlab_jupyter/harmless.
 pub const NBGRADER_CONFIG_PY: &str = include_str!("../python/quantlab_jupyter/nbgrader_config.py");
 
 /// The package's files as pip would lay them out, by their path in `site-packages`.
-const PACKAGE: [(&str, &str); 12] = [
+const PACKAGE: [(&str, &str); 13] = [
     ("quantlab_jupyter/__init__.py", include_str!("../python/quantlab_jupyter/__init__.py")),
     ("quantlab_jupyter/connection.py", include_str!("../python/quantlab_jupyter/connection.py")),
     ("quantlab_jupyter/kernel.py", include_str!("../python/quantlab_jupyter/kernel.py")),
@@ -33,6 +33,7 @@ const PACKAGE: [(&str, &str); 12] = [
     ("quantlab_jupyter/harmless.py", HARMLESS_PY),
     ("quantlab_jupyter/outputs.py", OUTPUTS_PY),
     ("quantlab_jupyter/nbgrader_config.py", NBGRADER_CONFIG_PY),
+    ("quantlab_jupyter/page.py", include_str!("../python/quantlab_jupyter/page.py")),
     ("quantlab_jupyter/processes.py", include_str!("../python/quantlab_jupyter/processes.py")),
     ("quantlab_jupyter/spare.py", include_str!("../python/quantlab_jupyter/spare.py")),
     ("quantlab_jupyter-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: quantlab-jupyter\nVersion: 1\n"),

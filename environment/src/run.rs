@@ -47,13 +47,13 @@ pub struct Ran {
     pub time: Duration,
 }
 
-/// Runs each notebook; the error counts those that failed.
-pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> Result<()> {
+/// Runs each notebook, with `page` also into a page beside its copy; the error counts those that failed.
+pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64, page: bool) -> Result<()> {
     let home = ready(notebooks)?;
     let mut endings = Vec::new();
     for notebook in notebooks {
         let target = target_of(notebook, destination)?;
-        let ending = run_one(&home, notebook, &target, timeout_s, &mut |line| println!("{line}"))?;
+        let ending = run_one(&home, notebook, &target, timeout_s, page, &mut |line| println!("{line}"))?;
         if let Ending::Interrupted = ending {
             bail!("interrupted at {}", notebook.display());
         }
@@ -72,7 +72,7 @@ pub fn run_side_by_side(notebooks: &[PathBuf], destination: &Destination, timeou
             let at = next.fetch_add(1, Ordering::Relaxed);
             let (Some(notebook), Some(target)) = (notebooks.get(at), targets.get(at)) else { return };
             let mut printed = String::new();
-            let ending = run_one(&home, notebook, target, timeout_s, &mut |line| {
+            let ending = run_one(&home, notebook, target, timeout_s, false, &mut |line| {
                 printed.push_str(line);
                 printed.push('\n');
             });
@@ -171,11 +171,21 @@ fn heed_no_interrupts() {
     unsafe { libc::signal(libc::SIGINT, heed_not as *const () as libc::sighandler_t) };
 }
 
-fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64, show: &mut dyn FnMut(&str)) -> Result<Ending> {
+fn run_one(
+    home: &Home,
+    notebook: &Path,
+    target: &Path,
+    timeout_s: u64,
+    page: bool,
+    show: &mut dyn FnMut(&str),
+) -> Result<Ending> {
     let begin = Instant::now();
     show(&plain(&notebook.display().to_string()));
     let mut command: Command = python::script(home, "run")?;
     command.arg(notebook).arg(target).args(["--timeout", &timeout_s.to_string()]);
+    if page {
+        command.arg("--page").arg(target.with_extension("html"));
+    }
     let mut first_line = String::new();
     let mut started = 0.0;
     let mut scores: Vec<Score> = Vec::new();
@@ -196,6 +206,11 @@ fn run_one(home: &Home, notebook: &Path, target: &Path, timeout_s: u64, show: &m
             "score" => {
                 let max = event["max"].as_f64().unwrap_or_default();
                 scores.push(Score { check: text("check").to_owned(), points: event["points"].as_f64(), max });
+            }
+            "page" => {
+                show(&plain(&format!("  page: {}", text("path"))));
+                let left = event["left"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                left.for_each(|line| show(&plain(&format!("    {line}"))));
             }
             "done" if event["ok"] == true => {
                 show(&format!("  all cells ran, {seconds:.1} s in all ({started:.1} s of it the kernel's start)"))

@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{run, run_and};
@@ -115,13 +116,44 @@ fn a_new_notebook_runs_as_it_is() {
     let path = dir.path().join("mine.ipynb");
     let lab = |args: &[&std::ffi::OsStr]| Command::new(env!("CARGO_BIN_EXE_lab")).args(args).output().unwrap();
     assert!(lab(&["new".as_ref(), path.as_ref()]).status.success());
-    let ran = lab(&["run".as_ref(), "--inplace".as_ref(), path.as_ref()]);
+    let ran = lab(&["run".as_ref(), "--html".as_ref(), "--inplace".as_ref(), path.as_ref()]);
     let copy = std::fs::read_to_string(&path).unwrap();
     assert!(
         ran.status.success() && copy.contains("decode_tokens_per_sec"),
         "{}\n{copy}",
         String::from_utf8_lossy(&ran.stdout)
     );
+    let page = std::fs::read_to_string(dir.path().join("mine.html")).unwrap();
+    assert!(page.contains("decode_tokens_per_sec") && !page.contains("<script"), "{page}");
+}
+
+#[test]
+fn a_page_holds_all_of_its_notebook_and_does_nothing() {
+    let home = std::env::var_os("QUANTLAB_HOME")
+        .map_or_else(|| std::env::home_dir().unwrap().join(".cache/quantlab"), PathBuf::from);
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut python = Command::new(home.join("python/bin/python"));
+    python.arg(crate_dir.join("tests/pages.py")).arg(crate_dir.with_file_name("notebooks"));
+    let done = python.env("PYTHONPATH", crate_dir.join("python")).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// What a page of the docs shows as cells is run as cells; what it shows as text, one of them prints.
+#[test]
+fn the_page_on_ones_own_model_runs_as_a_notebook() {
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("docs/own-model.md")).unwrap();
+    let blocks = |kind: &str| -> Vec<String> {
+        let begin = format!("\n```{kind}\n");
+        page.split(&begin).skip(1).map(|rest| rest.split("\n```").next().unwrap().to_owned()).collect()
+    };
+    let (cells, printed) = (blocks("rust"), blocks("text"));
+    assert!(cells.len() >= 3 && !printed.is_empty());
+    let run = run(&cells.iter().map(String::as_str).collect::<Vec<_>>(), 300);
+    assert!(run.succeeded, "{}", run.report);
+    for text in printed {
+        assert!(run.copy.contains(&text), "{text}\n{}", run.copy);
+    }
 }
 
 /// What rust-analyzer infers from sources without bodies: impls that macros make, closures, generic results.

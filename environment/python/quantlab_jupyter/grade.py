@@ -22,16 +22,9 @@ from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SAWarning
 
 from .execute import CONFIG, execute, first_text
-from .harmless import make_harmless
+from .harmless import make_harmless, without_scripts
 from .kernel import ANSI, STARTUP_TIMEOUT_S, say
 from .processes import MEMORY_MIB, end_with_parent, hold
-
-# Learners' notebooks show what they wrote and what their code printed, and nothing in them runs.
-WITHOUT_SCRIPTS = (
-    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; font-src data:; '
-    "style-src 'unsafe-inline'\">"
-)
-
 
 # For the gradebook and the feedback of one notebook, which take 5 s; and for reading one, in processor time.
 RECORD_WITHIN_S, READ_WITHIN_S = 120, 60
@@ -224,7 +217,7 @@ def record_one(course, student, lesson, executed):
     steps = [*converters.GenerateFeedback.preprocessors.default(), Feedback]
     converter(converters.GenerateFeedback, course, lesson, student, preprocessors=steps)
     for page in (course / "feedback" / student / lesson).glob("*.html"):
-        page.write_text(page.read_text().replace("<head>", f"<head>{WITHOUT_SCRIPTS}", 1))
+        page.write_text(without_scripts(page.read_text()))
 
 
 def in_process(within_s, work, *args, **kwargs):

@@ -9,6 +9,11 @@ import re
 import nh3
 from nbconvert.filters.markdown_mistune import InvalidNotebook, IPythonRenderer, MarkdownWithMath
 
+# For a page in which nothing runs and that loads nothing.
+WITHOUT_SCRIPTS = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; font-src data:; '
+    "style-src 'unsafe-inline'\">"
+)
 # An SVG is shown as a picture, in which no script runs.
 SHOWN = ("text/plain", "text/html", "image/png", "image/jpeg", "image/svg+xml")
 TAGS = {
@@ -41,6 +46,11 @@ CLEANER = nh3.Cleaner(
     tags=TAGS, attributes=ATTRIBUTES, attribute_filter=attribute, url_schemes={"http", "https", "mailto", "data"},
     clean_content_tags={"script", "style"},
 )
+
+
+def without_scripts(page):
+    """The page, as one in which no script runs, whatever stands in it."""
+    return page.replace("<head>", f"<head>{WITHOUT_SCRIPTS}", 1)
 
 
 def make_harmless(notebook, starter):

@@ -218,7 +218,7 @@ def current_cell(notebook, index):
     return notebook.cells[index] if 0 <= index < len(notebook.cells) else None
 
 
-async def run_notebook(source, target, timeout):
+async def run_notebook(source, target, timeout, page=None):
     try:
         notebook = nbformat.read(source, as_version=4)
     except Exception as error:
@@ -268,8 +268,25 @@ async def run_notebook(source, target, timeout):
         side = target.with_name(f".{target.name}.{os.getpid()}")
         nbformat.write(notebook, side)
         os.replace(side, target)
+    if page:
+        try:
+            write_page(notebook, source, page)
+        except Exception as error:
+            # Of a run that failed, the reason is said already.
+            if status == 0:
+                say("failure", kind="no page", cell=None, first_line="", message=f"{type(error).__name__}: {error}")
+            status = 1
     say("done", ok=status == 0, seconds=time.monotonic() - start)
     return status
+
+
+def write_page(notebook, source, page):
+    # Only here: it takes half a second.
+    from .page import page_of
+
+    text, left = page_of(notebook, source.parent, source.stem)
+    page.write_text(text, "utf-8")
+    say("page", path=str(page), left=left)
 
 
 class Kernel:
@@ -386,6 +403,7 @@ def main():
     run.add_argument("source", type=Path)
     run.add_argument("target", type=Path)
     run.add_argument("--timeout", type=int, required=True)
+    run.add_argument("--page", type=Path)
     commands.add_parser("version").add_argument("program", type=Path)
     commands.add_parser("warm")
     commands.add_parser("time")
@@ -394,7 +412,7 @@ def main():
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, stop)
     if args.command == "run":
-        sys.exit(asyncio.run(run_notebook(args.source.resolve(), args.target.resolve(), args.timeout)))
+        sys.exit(asyncio.run(run_notebook(args.source.resolve(), args.target.resolve(), args.timeout, args.page)))
     try:
         if args.command == "version":
             version(args.program)
