@@ -7,6 +7,7 @@ page's colours. Nothing is executed, and no page asks another machine for anythi
 
 import html.parser
 import json
+import os
 import re
 import shutil
 import sys
@@ -16,7 +17,8 @@ from pathlib import Path
 from sphinx.cmd.build import main as sphinx
 
 HERE = Path(__file__).parent
-DOCS = ["formats.md", "speed.md", "families.md", "teaching.md", "class.md", "developing.md"]
+# Where they stand in the checkout; all of docs, and these.
+OTHERS = ["notebooks/README.md", "notebooks/PRIMER.md", "support-crate/embedded/MODEL_CARD.md"]
 PAGES = ["index.md", "glossary.md", "references.md", "references.bib", "conf.py"]
 
 
@@ -93,9 +95,11 @@ def prepare(checkout, work):
     index = (work / "index.md").read_text("utf-8")
     listed = "\n".join(f"notebooks/{folder.name}/solution" for folder in chapters(checkout))
     (work / "index.md").write_text(index.replace("LESSONS", listed), "utf-8")
-    for path in ["notebooks/PRIMER.md", "support-crate/embedded/MODEL_CARD.md", *(f"docs/{name}" for name in DOCS)]:
-        (work / path).parent.mkdir(parents=True, exist_ok=True)
-        (work / path).write_text(for_readers((checkout / path).read_text("utf-8"), checkout / path), "utf-8")
+    held = {checkout / path for path in OTHERS} | set((checkout / "docs").glob("*.md"))
+    for path in held:
+        target = work / path.relative_to(checkout)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(for_readers(path.read_text("utf-8"), path, held), "utf-8")
     for picture in [*(checkout / "docs").glob("*.png"), *(checkout / "support-crate/embedded").glob("*.svg")]:
         shutil.copy(picture, work / picture.relative_to(checkout))
     static = work / "_static"
@@ -104,7 +108,7 @@ def prepare(checkout, work):
     mathjax(static / "mathjax")
 
 
-def for_readers(text, path):
+def for_readers(text, path, held):
     """Links to files that the book does not hold become their names; a starter's becomes its chapter's."""
 
     def link(match):
@@ -113,7 +117,8 @@ def for_readers(text, path):
             return match[0]
         if address.endswith("starter.ipynb"):
             return f"[{words}]({address.replace('starter', 'solution')})"
-        kept = address.endswith((".md", ".png", ".svg", "solution.ipynb")) and (path.parent / address).exists()
+        target = Path(os.path.normpath(path.parent / address.partition("#")[0]))
+        kept = target in held or (target.suffix in (".png", ".svg") or target.name == "solution.ipynb") and target.exists()
         return match[0] if kept else words
 
     return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", link, text)

@@ -26,7 +26,7 @@ pub struct Row {
     pub lesson: String,
     /// The file, below the folder that was graded.
     pub file: String,
-    /// How it ran: see `docs/teaching.md`.
+    /// How it ran: see `docs/grading.md`.
     pub status: String,
     /// What else a person should know.
     pub notes: Vec<String>,

@@ -1,7 +1,7 @@
 //! A sandbox for the kernel of a notebook that a stranger wrote: evcxr, the compiler, and whatever cells start.
 //!
 //! `cargo lab grade` names it in an environment variable, which `lab kernel` reads. There are two layers that can make
-//! one. Both hold the same limits where they can; `docs/teaching.md` has the table of what each does not.
+//! one. Both hold the same limits where they can; `docs/grading.md` has the table of what each does not.
 //!
 //! ```text
 //! driver (Python, gradebook)      outside; speaks Jupyter's protocol over Unix-domain sockets
