@@ -1,0 +1,142 @@
+//! What pages and workflows promise without running anything: links, lengths, versions, pinned actions. Needs no set-up.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path.as_ref()).unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()))
+}
+
+/// The files with this ending in these folders of the checkout, not below them.
+fn files(folders: &[&str], ending: &str) -> Vec<PathBuf> {
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut found: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == ending)).collect();
+    found.sort();
+    assert!(!found.is_empty(), "{folders:?}");
+    found
+}
+
+/// A page's lines that are not code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        is_code ^= fence;
+        !is_code && !fence
+    })
+}
+
+/// The names by which links reach a page's headings, as GitHub and the book make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    headings.map(|heading| heading.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+}
+
+/// The addresses that a page links to, without those in code.
+fn links(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in prose(text) {
+        let plain: String = line.split('`').step_by(2).collect();
+        found.extend(plain.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())));
+    }
+    found
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut faults = Vec::new();
+    for page in files(&[".", "docs", "docs/upstream", "notebooks", "support-crate/embedded", "embedded-model"], "md") {
+        let text = read(&page);
+        for link in links(&text) {
+            if link.contains("://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            if !target.exists() || !(anchor.is_empty() || anchors(&read(&target)).contains(anchor)) {
+                faults.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_seen() {
+    assert_eq!(links("[a](b.md#c) `[d](e)` [f](g)\n```\n[h](i)\n```"), ["b.md#c", "g"]);
+    let anchors = anchors("# What learners' code can do\n```\n# no\n```\n## `x`, and y-z");
+    assert_eq!(anchors.into_iter().collect::<Vec<_>>(), ["what-learners-code-can-do", "x-and-y-z"]);
+}
+
+/// Who begins at one of them reads it to its end.
+#[test]
+fn first_pages_are_short() {
+    for page in ["README.md", "docs/learning.md", "docs/teaching.md", "docs/developing.md"] {
+        let lines = read(root().join(page)).lines().count();
+        assert!(lines < 150, "{page} has {lines} lines: what only some readers need belongs behind a link");
+    }
+}
+
+#[test]
+fn all_say_the_same_version() {
+    let manifest = read(root().join("Cargo.toml"));
+    let of = |key: &str| -> String {
+        let line = manifest.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='));
+        line.unwrap_or_else(|| panic!("no {key}")).trim().trim_matches('"').to_owned()
+    };
+    let version = of("version");
+    assert!(read(root().join("CITATION.cff")).contains(&format!("\nversion: {version}\n")));
+    assert!(read(root().join("CHANGELOG.md")).contains(&format!("\n## {version}")));
+    for member in ["environment", "support-crate", "support-crate/kernels", "support-crate/course", "embedded-model"] {
+        assert!(read(root().join(member).join("Cargo.toml")).contains("version.workspace = true"), "{member}");
+    }
+    let rust = of("rust-version");
+    assert!(read(root().join("README.md")).contains(&format!("Rust {rust} or newer")));
+    assert!(read(root().join("environment/container/Containerfile")).contains(&format!("rust:{rust}-")));
+    assert!(read(root().join(".github/workflows/tests.yml")).contains(&format!("toolchain install {rust}.")));
+}
+
+/// A tag can be moved to other code by whoever owns the action; a commit cannot.
+#[test]
+fn workflows_pin_actions_and_have_limits() {
+    for file in files(&[".github/workflows"], "yml") {
+        let (name, text) = (file.display(), read(&file));
+        for (_, used) in text.lines().filter_map(|line| line.split_once("uses: ")) {
+            let (action, tag) = used.split_once(" # v").unwrap_or_else(|| panic!("{name}: which tag is {used}?"));
+            let commit = action.split_once('@').map(|(_, commit)| commit).unwrap_or_default();
+            assert!(commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()), "{name}: {action}, v{tag}");
+        }
+        assert!(text.contains("\npermissions:"), "{name}: all that a token may do by default");
+        let jobs = text.matches("runs-on:").count();
+        assert!(jobs > 0 && text.matches("timeout-minutes:").count() == jobs, "{name}: a job without a limit");
+        assert_eq!(
+            text.matches("actions/checkout@").count(),
+            text.matches("persist-credentials: false").count(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn workflows_fit_githubs_schema() {
+    let mut check = Command::new("check-jsonschema");
+    check.args(["--builtin-schema", "vendor.github-workflows"]).args(files(&[".github/workflows"], "yml"));
+    match check.output() {
+        Ok(done) => assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout)),
+        // Not by a macro, whose output the test's success would hide.
+        Err(_) => writeln!(
+            std::io::stderr(),
+            "\nworkflows were not checked against GitHub's schema: there is no check-jsonschema (a Python package)"
+        )
+        .unwrap(),
+    }
+}
