@@ -81,8 +81,8 @@ class Page(HTMLExporter):
 def page_of(notebook, folder, title):
     """The page, and what could not be put into it; pictures are looked for in the notebook's folder."""
     notebook = copy.deepcopy(notebook)
-    # Which colours its code; the kernel says no more than that it is Rust.
-    notebook.metadata.setdefault("language_info", {"name": "Rust"})["pygments_lexer"] = "rust"
+    # A kernel that did not start has not said so.
+    notebook.metadata.setdefault("language_info", {"name": "Rust"})
     # The state of widgets, which take scripts.
     notebook.metadata.pop("widgets", None)
     exporter = Page()
