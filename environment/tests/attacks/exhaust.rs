@@ -29,11 +29,13 @@ const CONSTANT: &str = "#[allow(long_running_const_eval)]\nconst ENDLESS: u64 = 
 const MEMORY: &str = "let mut all: Vec<Vec<u8>> = vec![]; loop { all.push(vec![1; 1 << 20]); }";
 
 #[test]
-fn processes_and_files_are_limited() {
+fn what_one_uses_up_is_limited_and_costs_nothing_of_what_comes_after() {
     for layer in layers() {
         let class = Class::new();
         class.hand_in("forks.ipynb", &[FORKS], MEAN, SQUARE);
         class.hand_in("files.ipynb", &[FILES], MEAN, SQUARE);
+        class.hand_in("endless.ipynb", &[FLOOD, CONSTANT], MEAN, SQUARE);
+        class.hand_in("memory.ipynb", &[MEMORY], MEAN, SQUARE);
         let grades = class.grade(Some(layer), &["--disk-limit=200"]);
         let number_after = |text: &str, word: &str| -> u64 {
             let rest = text.split_once(word).unwrap_or_else(|| panic!("{layer}: {text}\n{}", grades.said)).1;
@@ -51,21 +53,9 @@ fn processes_and_files_are_limited() {
             let most: Vec<u64> = filled.split(' ').map(|n| n.parse().unwrap()).collect();
             assert!(most[0] <= 200 && most[1] <= 200 && most[2] <= 256 && most[3] <= 256, "{most:?}");
         }
-        // Where no process can be started, no cell can be compiled: that is the learner's own loss.
-        assert_eq!(grades.field("files", 2), "3.5", "{layer}\n{}", grades.said);
-    }
-}
-
-#[test]
-fn what_does_not_end_costs_nothing_of_what_comes_after() {
-    for layer in layers() {
-        let class = Class::new();
-        class.hand_in("flood.ipynb", &[FLOOD], MEAN, SQUARE);
-        class.hand_in("constant.ipynb", &[CONSTANT], MEAN, SQUARE);
-        class.hand_in("memory.ipynb", &[MEMORY], MEAN, SQUARE);
-        let grades = class.grade(Some(layer), &[]);
-        // How the compiler's work on a constant without end comes to its end is not for this test to say.
-        for (student, status) in [("flood", "hung"), ("constant", ""), ("memory", "out of memory")] {
+        // Where no process can be started, no cell can be compiled: that is the learner's own loss. How the compiler's
+        // work on a constant without end comes to its end is not for this test to say.
+        for (student, status) in [("files", "graded"), ("endless", "hung"), ("memory", "out of memory")] {
             assert!(grades.field(student, 5).contains(status), "{layer}\n{}", grades.said);
             assert_eq!(grades.field(student, 2), "3.5", "{layer}\n{}", grades.said);
         }
