@@ -11,8 +11,8 @@ pub use crate::measure::{
 };
 pub use crate::model::{
     Device, Engine, Fold, Hub, ImportanceMatrix, LoadOptions, Loaded, LogitPositions, Logits, ModelHub, Operation,
-    Precision, ResolvedDtype, TensorInfo, TensorKind, TokenBatch, Tokenizer, Traced, Weights, best_device, calibrate,
-    hessians, load_model, load_model_and_tokenizer, resolve_dtype, threads, trace,
+    Precision, ResolvedDtype, TensorInfo, TensorKind, TokenBatch, Tokenizer, Traced, WeightMatrix, Weights,
+    best_device, calibrate, hessians, load_model, load_model_and_tokenizer, resolve_dtype, threads, trace,
 };
 pub use crate::quant::{
     Calibration, CalibrationMethod, E2M1, FourBit, FourBitOptions, GgufType, Granularity, Head, Hessians, INT4,

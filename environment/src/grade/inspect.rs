@@ -13,7 +13,7 @@ use syn::{
     Signature, Stmt, Type, TypePtr, UseTree,
 };
 
-use crate::lessons::{cells, code_cells, text_of};
+use crate::lessons::{cells, code_cells, grade_id, is, text_of};
 use crate::mutants::code::statements;
 
 /// Modules of the standard library, and a crate, that reach beyond an exercise.
@@ -76,9 +76,14 @@ fn remarks_on(notebook: Value, starter: Value) -> Result<Vec<String>> {
 }
 
 /// What the code cells do that no exercise asks for and the starter's do not do: definitions under a check's name, unsafe
-/// code, and whatever reaches beyond the notebook. A remark is no verdict.
+/// code, and whatever reaches beyond the notebook. What an exercise's cell was handed out with, an answer in it may do too.
+/// A remark is no verdict.
 fn remarks_here(notebook: &Value, starter: &Value) -> Vec<String> {
     let handed_out: BTreeSet<String> = code_cells(starter).map(text_of).collect();
+    let exercise = |cell: &Value| {
+        let same = |other: &&Value| is(other, "solution") && grade_id(other) == grade_id(cell);
+        code_cells(starter).find(same).filter(|_| grade_id(cell).is_some())
+    };
     let mut remarks = Vec::new();
     for (number, cell) in (1..).zip(cells(notebook)) {
         let source = text_of(cell);
@@ -89,10 +94,10 @@ fn remarks_here(notebook: &Value, starter: &Value) -> Vec<String> {
             remarks.push(format!("did not read cell {number}: it has {} characters", source.len()));
             continue;
         }
-        let mut found = Found::default();
-        match found.code(&source) {
-            Some(statements) => statements.iter().for_each(|statement| found.visit_stmt(statement)),
-            None => found.note("cannot be read as Rust"),
+        let mut found = Found::of(&source);
+        if let Some(cell) = exercise(cell) {
+            let allowed = Found::of(&text_of(cell)).0;
+            found.0.retain(|remark| !allowed.contains(remark));
         }
         if !found.0.is_empty() {
             let list: Vec<&str> = found.0.iter().map(String::as_str).collect();
@@ -112,6 +117,15 @@ fn remarks_here(notebook: &Value, starter: &Value) -> Vec<String> {
 struct Found(BTreeSet<String>);
 
 impl Found {
+    fn of(source: &str) -> Self {
+        let mut found = Self::default();
+        match found.code(source) {
+            Some(statements) => statements.iter().for_each(|statement| found.visit_stmt(statement)),
+            None => found.note("cannot be read as Rust"),
+        }
+        found
+    }
+
     fn note(&mut self, what: &str) {
         self.0.insert(what.to_owned());
     }
@@ -406,6 +420,26 @@ mod tests {
         let nested = format!("let x = {}1{};", "(".repeat(20_000), ")".repeat(20_000));
         assert!(remarks_on(&[&nested, &format!("let x = {}1;", "!".repeat(40_000))]).is_empty());
         assert_eq!(remarks_on(&[&"1;".repeat(50_000)]), ["did not read cell 1: it has 100000 characters"]);
+    }
+
+    #[test]
+    fn an_answer_may_do_what_its_exercise_was_handed_out_with() {
+        let cell = |id: &str, solution: bool, source: &str| {
+            let nbgrader = json!({"grade_id": id, "solution": solution});
+            json!({"cell_type": "code", "metadata": {"nbgrader": nbgrader}, "source": source})
+        };
+        let safe = "fn wide() { todo!() }\nfn safe() { unsafe { wide() } }";
+        let answer = safe.replace("todo!()", "unsafe { load() }");
+        let starter = json!({"cells": [cell("wide", true, safe), cell("check", false, "unsafe { 1 }")]});
+        let one = |id: &str, source: &str| {
+            super::remarks_on(json!({"cells": [cell(id, true, source)]}), starter.clone()).unwrap().join("; ")
+        };
+        assert_eq!(one("wide", &answer), "");
+        assert_eq!(one("wide", &format!("{answer}\nuse std::fs;")), "read cell 1: uses files");
+        assert_eq!(one("other", &answer), "read cell 1: uses `unsafe`");
+        assert_eq!(one("check", &answer), "read cell 1: uses `unsafe`", "a check is no exercise");
+        let without_id = json!({"cells": [{"cell_type": "code", "source": answer}]});
+        assert_eq!(super::remarks_on(without_id, starter.clone()).unwrap(), ["read cell 1: uses `unsafe`"]);
     }
 
     #[test]
