@@ -11,7 +11,7 @@ mod report;
 mod rotation;
 mod sampling;
 mod speed;
-mod trials;
+pub(crate) mod trials;
 mod writing;
 
 /// What all lessons have.

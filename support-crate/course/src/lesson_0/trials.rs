@@ -8,7 +8,7 @@ use crate::figure::{Given, first_wrong};
 use crate::{Complaint, Verdict};
 
 /// One call of an answer: what was called with what, and the vector that it gave.
-pub(super) type Trial = Given<Vec<f64>>;
+pub(crate) type Trial = Given<Vec<f64>>;
 
 impl Trial {
     pub fn new(what: impl Into<String>, got: &[f32], expected: Vec<f64>) -> Self {
@@ -21,7 +21,7 @@ impl Trial {
     }
 }
 
-pub(super) fn wide(x: &[f32]) -> Vec<f64> {
+pub(crate) fn wide(x: &[f32]) -> Vec<f64> {
     x.iter().copied().map(f64::from).collect()
 }
 
@@ -34,7 +34,7 @@ fn is_close(got: &[f64], expected: &[f64]) -> bool {
 
 /// # Errors
 /// As [`first_wrong`] finds it. `if_nan` says where a NaN comes from.
-pub(super) fn all_close(trials: &[Trial], if_nan: &str) -> Verdict {
+pub(crate) fn all_close(trials: &[Trial], if_nan: &str) -> Verdict {
     let Some((wrong, found)) = first_wrong(trials, |a, b| is_close(a, b)) else { return Ok(()) };
     let why = found.map(|why| format!(": {why}")).unwrap_or_default();
     let Trial { what, got, expected, .. } = wrong;
@@ -54,18 +54,18 @@ fn shown(x: f64) -> String {
 }
 
 /// Numbers between -`most` and `most`.
-pub(super) fn numbers(rng: &mut StdRng, n: usize, most: f32) -> Vec<f32> {
+pub(crate) fn numbers(rng: &mut StdRng, n: usize, most: f32) -> Vec<f32> {
     (0..n).map(|_| rng.random_range(-most..most)).collect()
 }
 
 /// A norm's scale: some numbers of it are negative.
-pub(super) fn scale(rng: &mut StdRng, n: usize) -> Vec<f32> {
+pub(crate) fn scale(rng: &mut StdRng, n: usize) -> Vec<f32> {
     (0..n).map(|_| rng.random_range(-0.5..2.0)).collect()
 }
 
 /// Shapes of a few numbers, whose widths all differ: one head, each head with its own keys and values, groups of two
 /// and of four.
-pub(super) fn shapes() -> [Shape; 4] {
+pub(crate) fn shapes() -> [Shape; 4] {
     let shape = |n_head, n_kv_head, head_dim, hidden_size, intermediate_size| Shape {
         vocab_size: 13,
         hidden_size,
@@ -80,7 +80,7 @@ pub(super) fn shapes() -> [Shape; 4] {
     [shape(1, 1, 4, 5, 7), shape(3, 3, 4, 10, 6), shape(4, 2, 6, 7, 9), shape(8, 2, 2, 9, 11)]
 }
 
-pub(super) fn block(rng: &mut StdRng, shape: &Shape) -> Block {
+pub(crate) fn block(rng: &mut StdRng, shape: &Shape) -> Block {
     let Shape { hidden_size: c, intermediate_size: inner, n_head, n_kv_head, head_dim, .. } = *shape;
     let (queries, keys) = (n_head * head_dim, n_kv_head * head_dim);
     let mut matrix = |out: usize, width: usize| numbers(rng, out * width, 3.0 / (width as f32).sqrt());
@@ -89,7 +89,7 @@ pub(super) fn block(rng: &mut StdRng, shape: &Shape) -> Block {
     Block { attention_norm: scale(rng, c), q, k, v, o, mlp_norm: scale(rng, c), gate, up, down }
 }
 
-pub(super) fn llama(rng: &mut StdRng, shape: &Shape, tied: bool) -> Llama {
+pub(crate) fn llama(rng: &mut StdRng, shape: &Shape, tied: bool) -> Llama {
     let Shape { vocab_size: v, hidden_size: c, n_layer, .. } = *shape;
     let embedding = numbers(rng, v * c, 1.0);
     let blocks = (0..n_layer).map(|_| block(rng, shape)).collect();
@@ -98,7 +98,7 @@ pub(super) fn llama(rng: &mut StdRng, shape: &Shape, tied: bool) -> Llama {
 }
 
 /// The complaint about an answer, if it gave none.
-pub(super) fn in_each(trials: Result<Vec<Trial>, Complaint>, if_nan: &str) -> Verdict {
+pub(crate) fn in_each(trials: Result<Vec<Trial>, Complaint>, if_nan: &str) -> Verdict {
     all_close(&trials?, if_nan)
 }
 

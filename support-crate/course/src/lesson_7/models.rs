@@ -1,0 +1,221 @@
+//! What limits this machine has, and where a model's phases stand below them.
+
+use quantlab::error::Result;
+use quantlab::interrupt;
+use quantlab::measure::{
+    Factors, MemoryReader, RunInfo, Statistics, TimingOptions, WallClock, peak_gops, time_in_turn,
+};
+use quantlab::model::{Loaded, TensorKind};
+use quantlab::report::{Estimate, Table};
+
+use super::Work;
+use crate::attempt;
+
+/// The bandwidth of memory and the peak arithmetic of three kinds of numbers, measured in turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Memory, in 10^9 bytes per second.
+    pub gb_per_s: Statistics,
+    /// Arithmetic in float32, bfloat16 and int8, in 10^9 operations per second.
+    pub gops: [(&'static str, Statistics); 3],
+}
+
+const FACTORS: [(&str, Factors); 3] =
+    [("float32", Factors::Float32), ("bfloat16", Factors::BFloat16), ("int8", Factors::Int8)];
+
+impl Limits {
+    /// Measures them all once in each round.
+    ///
+    /// # Errors
+    /// No rounds; not enough memory to measure memory with; an interrupt.
+    pub fn measure(rounds: usize) -> Result<Self> {
+        let memory = MemoryReader::new()?;
+        let (mut gb_per_s, mut gops) = (Vec::new(), [const { Vec::new() }; 3]);
+        for _ in 0..rounds {
+            interrupt::check()?;
+            gb_per_s.push(memory.gb_per_s());
+            for ((_, factors), gops) in FACTORS.into_iter().zip(&mut gops) {
+                gops.push(peak_gops(factors));
+            }
+        }
+        let [a, b, c] = gops.map(|gops| Statistics::of(&gops));
+        let gops = [("float32", a?), ("bfloat16", b?), ("int8", c?)];
+        Ok(Self { gb_per_s: Statistics::of(&gb_per_s)?, gops })
+    }
+
+    /// Names and medians, as `roofline` takes them.
+    pub fn peaks(&self) -> [(&'static str, f64); 3] {
+        self.gops.map(|(name, gops)| (name, gops.median))
+    }
+
+    /// All of them, each arithmetic with its ridge: from how many operations per byte on it is the limit.
+    pub fn table(&self) -> Table {
+        let (n, confidence) = (self.gb_per_s.n, 100.0 * self.gb_per_s.confidence);
+        Table::new(format!("This machine reads {:.1} GB/s", self.gb_per_s))
+            .column("numbers", "", self.gops.map(|(name, _)| name))
+            .column("arithmetic", "10^9 operations/s", self.gops.map(|(_, gops)| gops))
+            .column("ridge", "operations/byte", self.gops.map(|(_, gops)| gops.median / self.gb_per_s.median))
+            .digits("ridge", 3)
+            .note(format!("medians of {n} rounds with their {confidence:.0}% intervals, measured in turn"))
+    }
+
+    /// Shows the table as a notebook cell's value.
+    pub fn evcxr_display(&self) {
+        self.table().evcxr_display();
+    }
+}
+
+/// A phase of generating in one format: what it takes, and how often it is done in a second.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelRun {
+    /// Phase and format.
+    pub name: String,
+    /// One prefill, or one step of decode: the model's matrices.
+    pub work: Work,
+    /// How many of them in a second.
+    pub per_s: Estimate,
+    /// What it was measured on.
+    pub run: RunInfo,
+}
+
+impl ModelRun {
+    /// Arithmetic, in 10^9 operations per second.
+    pub fn gops(&self) -> Estimate {
+        self.per_s * (1e-9 * self.work.operations)
+    }
+}
+
+/// All phases as points of a roofline: name, operations per byte, 10^9 operations per second.
+pub fn model_points(runs: &[ModelRun]) -> Vec<(&str, f64, Estimate)> {
+    runs.iter().map(|run| (run.name.as_str(), run.work.intensity(), run.gops())).collect()
+}
+
+/// Arithmetic of several sequences at once, as a multiple of that of one, in the first format; NaN as long as nothing was
+/// measured.
+pub fn arithmetic_gain(runs: &[ModelRun]) -> f64 {
+    match runs {
+        [_, one, several, ..] => several.gops().value / one.gops().value,
+        _ => f64::NAN,
+    }
+}
+
+/// Each phase's intensity and arithmetic, and its part of what the roof allows, by the learner's `least_seconds(work,
+/// gb_per_s, gops)`. int8 is multiplied in int8, everything else in float32.
+pub fn model_table(runs: &[ModelRun], limits: &Limits, least_seconds: impl Fn(&Work, f64, f64) -> f64) -> Table {
+    let [(_, float32), _, (_, int8)] = limits.peaks();
+    let of_roof: Vec<f64> = attempt(|| {
+        let part = |run: &ModelRun| {
+            let peak = if run.name.ends_with("int8") { int8 } else { float32 };
+            100.0 * run.per_s.value * least_seconds(&run.work, limits.gb_per_s.median, peak)
+        };
+        Ok(runs.iter().map(part).collect())
+    });
+    Table::new("Phases of generating")
+        .column("phase, format", "", runs.iter().map(|run| run.name.as_str()))
+        .column("intensity", "operations/byte", runs.iter().map(|run| run.work.intensity()))
+        .column("arithmetic", "10^9 operations/s", runs.iter().map(ModelRun::gops))
+        .column("of the roof", "%", (0..runs.len()).map(|at| of_roof.get(at).copied()))
+        .digits("intensity", 3)
+        .digits("of the roof", 2)
+        .note("medians of 6 rounds with their 97% intervals; 4-bit weights are multiplied in float32")
+        .note(RunInfo::of_all(runs.iter().map(|run| &run.run)))
+}
+
+/// Times prefill of a prompt, decode after it, and decode of `batch` sequences at once, for models in several formats in
+/// turn. `work` says what the product of m rows of inputs with a matrix (n, k) in a format of so many bits takes; a model's
+/// work is the sum over its matrices. Attention is left out: few operations, for a short text.
+///
+/// # Errors
+/// As [`time_in_turn`].
+pub fn model_runs(
+    formats: &[(&str, &Loaded)],
+    prompt: &str,
+    batch: usize,
+    work: impl Fn(usize, usize, usize, f64) -> Work,
+) -> Result<Vec<ModelRun>> {
+    let options = TimingOptions { max_new_tokens: 7, repeats: 6, ..TimingOptions::default() };
+    let prompts = [vec![prompt], vec![prompt; batch]];
+    let mut timings = Vec::new();
+    for prompts in &prompts {
+        let models: Vec<(&Loaded, &[&str])> = formats.iter().map(|(_, loaded)| (*loaded, &prompts[..])).collect();
+        timings.push(time_in_turn(&WallClock, &models, &options)?);
+    }
+    let mut runs = Vec::new();
+    for (at, (format, loaded)) in formats.iter().enumerate() {
+        let [one, many] = [&timings[0][at], &timings[1][at]];
+        let Statistics { median, low, high, .. } = one.ttft_ms;
+        let prefill = Estimate::new(1e3 / median, 1e3 / high, 1e3 / low);
+        let rows = [
+            (format!("prefill of {} tokens", one.prompt_tokens), one.prompt_tokens, 1, prefill),
+            ("decode".to_owned(), 1, 1, one.decode_tokens_per_s.into()),
+            (
+                format!("decode of {batch} at once"),
+                batch,
+                batch,
+                Estimate::from(many.decode_tokens_per_s) * (1.0 / batch as f64),
+            ),
+        ];
+        runs.extend(rows.map(|(phase, m, of_head, per_s)| ModelRun {
+            name: format!("{phase}, {format}"),
+            work: work_of(loaded, m, of_head, &work),
+            per_s,
+            run: one.run.clone(),
+        }));
+    }
+    Ok(runs)
+}
+
+/// The sum over all matrices, m rows of inputs each, and scales; the head, from which only the last token's logits are
+/// asked for, has `of_head` rows.
+fn work_of(loaded: &Loaded, m: usize, of_head: usize, work: impl Fn(usize, usize, usize, f64) -> Work) -> Work {
+    let mut all = Work { operations: 0.0, bytes: loaded.model.info().quant_state_bytes as f64 };
+    for tensor in loaded.model.tensors() {
+        // A step takes only rows of these tables.
+        let is_table = ["wte", "wpe", "embed"].iter().any(|part| tensor.name.contains(part));
+        let (TensorKind::Parameter, &[n, k], false) = (tensor.kind, &tensor.shape[..], is_table) else { continue };
+        let bits = (8 * tensor.numel * tensor.element_size) as f64 / (n * k) as f64;
+        let m = if tensor.name.contains("lm_head") { of_head } else { m };
+        let Work { operations, bytes } = work(m, n, k, bits);
+        all = Work { operations: all.operations + operations, bytes: all.bytes + bytes };
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quantlab::model::{Device, load_model_and_tokenizer};
+
+    #[test]
+    fn a_models_work_is_that_of_its_matrices() {
+        let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu).unwrap();
+        let work = |m, n, k, bits| Work { operations: (2 * m * n * k) as f64, bytes: (n * k) as f64 * bits / 8.0 };
+        let Work { operations, bytes } = work_of(&loaded, 1, 1, work);
+        // All that a step reads, but for biases and norms.
+        let read = loaded.model.info().bytes_per_token as f64;
+        assert!(bytes <= read && bytes > 0.97 * read, "{bytes} of {read}");
+        assert_eq!(operations, bytes / 2.0);
+        let three = work_of(&loaded, 3, 1, work).operations;
+        assert!(three > 2.0 * operations && three < 3.0 * operations, "the head has one row");
+    }
+
+    #[test]
+    fn phases_are_placed_by_their_work() {
+        let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu).unwrap();
+        let work = |m: usize, _, _, _| Work { operations: m as f64, bytes: 1.0 };
+        let runs = model_runs(&[("float32", &loaded)], "Once upon a time", 2, work).unwrap();
+        let names: Vec<&str> = runs.iter().map(|run| &run.name[..]).collect();
+        assert_eq!(names, ["prefill of 4 tokens, float32", "decode, float32", "decode of 2 at once, float32"]);
+        let intensities: Vec<f64> = runs.iter().map(|run| run.work.operations).collect();
+        assert!(intensities[0] > intensities[2] && intensities[2] == 2.0 * intensities[1], "{intensities:?}");
+        assert!(
+            runs.iter().all(|run| run.gops().value > 0.0)
+                && arithmetic_gain(&runs) > 0.0
+                && arithmetic_gain(&[]).is_nan()
+        );
+        let limits = Limits::measure(2).unwrap();
+        assert_eq!(model_table(&runs, &limits, |_, _, _| 1.0).rows(), 3);
+        assert_eq!(model_table(&runs, &limits, |_, _, _| todo!()).rows(), 3);
+        assert_eq!((model_points(&runs).len(), limits.table().rows()), (3, 3));
+    }
+}
