@@ -2,10 +2,11 @@
 
 use quantlab::error::Result;
 use quantlab::measure::threads;
-use quantlab::report::Estimate;
+use quantlab::report::{Estimate, LinePlot};
 
 use super::picture::roofline_points;
-use super::{Ladder, Matrices, Step, Work};
+use super::{Ladder, Limits, Matrices, Step, Work};
+use crate::attempt;
 
 /// A dot product in float32, with its name.
 pub type Dot = (&'static str, fn(&[f32], &[f32]) -> f32);
@@ -139,9 +140,22 @@ pub fn nf4_ladder(
     Ladder::measure(("NF4", 2 * m.nf4.len() / k), m.of_library()[2], &m.x, ROUNDS / 2 + 1, &steps)
 }
 
-/// The ladders' first and last kernels and the library's as points of a roofline: name, operations per byte, 10^9
-/// operations per second. `work` says what the product of m rows of inputs with a matrix (n, k) of so many bits takes.
-pub fn kernel_points(
+/// Kernels of the ladders of float32, of a batch, of int8 and of NF4 below the machine's roofs. `work` says what the product of m rows of inputs with a matrix (n, k) of so many bits takes.
+///
+/// # Errors
+/// As [`roofline`](quantlab::report::roofline).
+pub fn kernels_roofline(
+    m: &Matrices,
+    ladders: [&Ladder; 4],
+    limits: &Limits,
+    work: impl Fn(usize, usize, usize, f64) -> Work,
+) -> Result<LinePlot> {
+    let points = attempt(|| Ok(points(m, ladders, work)));
+    let points: Vec<_> = points.iter().map(|(name, x, y)| (name.as_str(), *x, *y)).collect();
+    limits.roofline("Your kernels on this machine", &points)
+}
+
+fn points(
     m: &Matrices,
     [float32, batch, int8, nf4]: [&Ladder; 4],
     work: impl Fn(usize, usize, usize, f64) -> Work,
@@ -213,7 +227,9 @@ mod tests {
             operations: (2 * m * n * k) as f64,
             bytes: (n * k) as f64 * bits / 8.0,
         };
-        let points = kernel_points(&m, [&float32, &batch, &int8, &nf4], work);
+        let limits = Limits::measure(1).unwrap();
+        assert!(kernels_roofline(&m, [&float32, &batch, &int8, &nf4], &limits, |_, _, _, _| todo!()).is_ok());
+        let points = points(&m, [&float32, &batch, &int8, &nf4], work);
         let intensities: Vec<f64> = points.iter().map(|(_, intensity, _)| *intensity).collect();
         assert_eq!(intensities[..3], [0.5, 0.5, 2.0]);
         assert!(intensities.len() == 6 && intensities[3] > 1.9 && intensities[5] == 2.0 / 0.5625, "{intensities:?}");

@@ -140,6 +140,12 @@ impl Ladder {
         self.statistics(|round| round[index] / round[other])
     }
 
+    /// Whether a kernel is faster than the first one, by the whole interval of the ratio; `None` if either does not work yet.
+    pub fn beats_first(&self, name: &str) -> Option<bool> {
+        let at = self.index(name).filter(|at| *at < self.kernels())?;
+        Some(self.against(at, 0)?.low > 1.0)
+    }
+
     /// The part of memory's bandwidth that one reached, round by round.
     pub fn of_memory(&self, index: usize) -> Option<Statistics> {
         self.statistics(|round| round[index] / round[round.len() - 1])
@@ -225,6 +231,7 @@ pub(super) mod tests {
         assert_eq!((times(0).low, times(0).high, times(1).median), (0.25, 0.25, 0.5));
         assert_eq!(ladder.of_memory(2).unwrap().median, 0.8);
         assert_eq!(ladder.best_percent(), Some(40.0));
+        assert_eq!((ladder.beats_first("vectors"), ladder.beats_first("rows")), (Some(true), None));
         assert_eq!((ladder.best(), ladder.kernels(), ladder.index("vectors")), (Some(1), 2, Some(1)));
         assert_eq!(
             (ladder.agrees(1e-6), ladder.agrees(1e-8), Ladder::default().agrees(1.0)),

@@ -19,10 +19,10 @@ pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt,
 pub use dots::{check_dot_in_lanes, check_dot_vectors, check_four_dots};
 pub use four_bit::{check_decode_nf4, check_dot_nf4};
 pub use int8::{check_dot_int8, check_matvec_int8};
-pub use kernels::{batch_ladder, each_row, float32_ladder, int8_ladder, kernel_points, nf4_ladder};
+pub use kernels::{batch_ladder, each_row, float32_ladder, int8_ladder, kernels_roofline, nf4_ladder};
 pub use ladder::{Ladder, Medal, Step};
 pub use matrices::Matrices;
-pub use models::{Limits, ModelRun, arithmetic_gain, model_points, model_runs, model_table};
+pub use models::{Limits, ModelRun, arithmetic_gain, model_runs, model_table, models_roofline};
 pub use picture::{ladder_summary, ladders_plot, ladders_table};
 pub use rows::check_in_blocks;
 pub use threads::check_in_threads;

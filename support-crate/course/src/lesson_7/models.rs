@@ -3,10 +3,11 @@
 use quantlab::error::Result;
 use quantlab::interrupt;
 use quantlab::measure::{
-    Factors, MemoryReader, RunInfo, Statistics, TimingOptions, WallClock, peak_gops, time_in_turn,
+    Factors, MemoryReader, RunInfo, Statistics, TimingOptions, WallClock, peak_gops, prompt_of_tokens, time_in_turn,
 };
-use quantlab::model::{Loaded, TensorKind};
-use quantlab::report::{Estimate, Table};
+use quantlab::model::{LoadOptions, Loaded, TensorKind, load_model};
+use quantlab::quant::QuantizationConfig;
+use quantlab::report::{Estimate, LinePlot, Table, roofline};
 
 use super::Work;
 use crate::attempt;
@@ -43,8 +44,16 @@ impl Limits {
         Ok(Self { gb_per_s: Statistics::of(&gb_per_s)?, gops })
     }
 
-    /// Names and medians, as `roofline` takes them.
-    pub fn peaks(&self) -> [(&'static str, f64); 3] {
+    /// Points below this machine's roofs: name, operations per byte, 10^9 operations per second.
+    ///
+    /// # Errors
+    /// As [`roofline`].
+    pub fn roofline(&self, title: &str, points: &[(&str, f64, Estimate)]) -> Result<LinePlot> {
+        roofline(title, self.gb_per_s.median, &self.peaks(), points)
+    }
+
+    /// Names and medians.
+    fn peaks(&self) -> [(&'static str, f64); 3] {
         self.gops.map(|(name, gops)| (name, gops.median))
     }
 
@@ -64,6 +73,9 @@ impl Limits {
         self.table().evcxr_display();
     }
 }
+
+/// What prompts are made of.
+const SENTENCE: &str = "In the evening the cat sat at the window. ";
 
 /// A phase of generating in one format: what it takes, and how often it is done in a second.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,9 +97,13 @@ impl ModelRun {
     }
 }
 
-/// All phases as points of a roofline: name, operations per byte, 10^9 operations per second.
-pub fn model_points(runs: &[ModelRun]) -> Vec<(&str, f64, Estimate)> {
-    runs.iter().map(|run| (run.name.as_str(), run.work.intensity(), run.gops())).collect()
+/// All phases below the machine's roofs.
+///
+/// # Errors
+/// As [`roofline`].
+pub fn models_roofline(runs: &[ModelRun], limits: &Limits) -> Result<LinePlot> {
+    let points: Vec<_> = runs.iter().map(|run| (run.name.as_str(), run.work.intensity(), run.gops())).collect();
+    limits.roofline("What bounds a model on this machine", &points)
 }
 
 /// Arithmetic of several sequences at once, as a multiple of that of one, in the first format; NaN as long as nothing was
@@ -121,18 +137,28 @@ pub fn model_table(runs: &[ModelRun], limits: &Limits, least_seconds: impl Fn(&W
         .note(RunInfo::of_all(runs.iter().map(|run| &run.run)))
 }
 
-/// Times prefill of a prompt, decode after it, and decode of `batch` sequences at once, for models in several formats in
-/// turn. `work` says what the product of m rows of inputs with a matrix (n, k) in a format of so many bits takes; a model's
-/// work is the sum over its matrices. Attention is left out: few operations, for a short text.
+/// Times prefill of a prompt of so many tokens, decode after it, and decode of `batch` sequences at once, of the model as it
+/// was loaded, in int8 and in NF4, in turn. `work` says what the product of m rows of inputs with a matrix (n, k) in a format
+/// of so many bits takes; a model's work is the sum over its matrices. Attention is left out: few operations, for a short
+/// text.
 ///
 /// # Errors
-/// As [`time_in_turn`].
+/// As [`time_in_turn`]; a model that cannot be loaded once more.
 pub fn model_runs(
-    formats: &[(&str, &Loaded)],
-    prompt: &str,
+    loaded: &Loaded,
+    prompt_tokens: usize,
     batch: usize,
     work: impl Fn(usize, usize, usize, f64) -> Work,
 ) -> Result<Vec<ModelRun>> {
+    // If it is not there yet, it says so before anything is loaded.
+    work(1, 1, 1, 1.0);
+    let in_format = |config: QuantizationConfig| {
+        let options = LoadOptions { quantization: Some(config), ..LoadOptions::default() };
+        load_model(&[loaded.model_id.as_str()], &options)
+    };
+    let (int8, nf4) = (in_format(QuantizationConfig::llm_int8(0.0))?, in_format(QuantizationConfig::nf4())?);
+    let formats = [("float32", loaded), ("int8", &int8), ("NF4", &nf4)];
+    let prompt = &prompt_of_tokens(loaded, SENTENCE, prompt_tokens)?.text[..];
     let options = TimingOptions { max_new_tokens: 7, repeats: 6, ..TimingOptions::default() };
     let prompts = [vec![prompt], vec![prompt; batch]];
     let mut timings = Vec::new();
@@ -203,9 +229,10 @@ mod tests {
     fn phases_are_placed_by_their_work() {
         let loaded = load_model_and_tokenizer(&["embedded"], "float32", Device::Cpu).unwrap();
         let work = |m: usize, _, _, _| Work { operations: m as f64, bytes: 1.0 };
-        let runs = model_runs(&[("float32", &loaded)], "Once upon a time", 2, work).unwrap();
+        let runs = model_runs(&loaded, 16, 2, work).unwrap();
         let names: Vec<&str> = runs.iter().map(|run| &run.name[..]).collect();
-        assert_eq!(names, ["prefill of 4 tokens, float32", "decode, float32", "decode of 2 at once, float32"]);
+        assert!(names[0].starts_with("prefill of 1") && names.len() == 9, "{names:?}");
+        assert_eq!((names[1], names[8]), ("decode, float32", "decode of 2 at once, NF4"));
         let intensities: Vec<f64> = runs.iter().map(|run| run.work.operations).collect();
         assert!(intensities[0] > intensities[2] && intensities[2] == 2.0 * intensities[1], "{intensities:?}");
         assert!(
@@ -214,8 +241,9 @@ mod tests {
                 && arithmetic_gain(&[]).is_nan()
         );
         let limits = Limits::measure(2).unwrap();
-        assert_eq!(model_table(&runs, &limits, |_, _, _| 1.0).rows(), 3);
-        assert_eq!(model_table(&runs, &limits, |_, _, _| todo!()).rows(), 3);
-        assert_eq!((model_points(&runs).len(), limits.table().rows()), (3, 3));
+        assert_eq!(model_table(&runs, &limits, |_, _, _| 1.0).rows(), 9);
+        assert_eq!(model_table(&runs, &limits, |_, _, _| todo!()).rows(), 9);
+        assert_eq!(limits.table().rows(), 3);
+        assert!(models_roofline(&runs, &limits).is_ok() && models_roofline(&[], &limits).is_ok());
     }
 }

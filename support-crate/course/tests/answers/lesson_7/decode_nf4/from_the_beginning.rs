@@ -1,0 +1,9 @@
+// Always from the beginning.
+// wrong: weights begin at `first`
+fn decode_nf4(packed: &[u8], absmax: &[f32], first: usize, out: &mut [f32]) {
+    for (i, out) in (0..).zip(out) {
+        let byte = packed[i / 2];
+        let code = if i % 2 == 0 { byte >> 4 } else { byte & 15 };
+        *out = FourBit::Nf4.codebook()[usize::from(code)] * absmax[i / 64];
+    }
+}

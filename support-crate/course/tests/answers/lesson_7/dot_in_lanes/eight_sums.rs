@@ -1,0 +1,13 @@
+// Eight sums.
+// right
+fn dot_in_lanes(w: &[f32], x: &[f32]) -> f32 {
+    let mut sums = [0.0_f32; 8];
+    let (ws, xs) = (w.chunks_exact(8), x.chunks_exact(8));
+    let tail = dot_in_order(ws.remainder(), xs.remainder());
+    for (w, x) in ws.zip(xs) {
+        for i in 0..8 {
+            sums[i] += w[i] * x[i];
+        }
+    }
+    sums.iter().sum::<f32>() + tail
+}

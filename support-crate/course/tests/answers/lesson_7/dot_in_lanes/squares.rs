@@ -1,0 +1,13 @@
+// Weights times themselves.
+// wrong: not by themselves
+fn dot_in_lanes(w: &[f32], x: &[f32]) -> f32 {
+    let mut sums = [0.0_f32; 16];
+    let (ws, xs) = (w.chunks_exact(16), x.chunks_exact(16));
+    let tail = dot_in_order(ws.remainder(), ws.remainder());
+    for (w, x) in ws.zip(xs) {
+        for i in 0..16 {
+            sums[i] += w[i] * w[i];
+        }
+    }
+    sums.iter().sum::<f32>() + tail
+}

@@ -1,0 +1,15 @@
+// Loads eight where there are fewer.
+// wrong: it panicked
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
+fn dot_wide(w: &[f32], x: &[f32]) -> f32 {
+    let mut sums = all(0.0);
+    for (w, x) in w.chunks(8).zip(x.chunks(8)) {
+        sums = mul_add(load(w), load(x), sums);
+    }
+    sum(sums)
+}
+
+fn dot_vectors(w: &[f32], x: &[f32]) -> f32 {
+    // SAFETY: `dot_wide` is called only where there is what it is compiled for.
+    if has_vectors() { unsafe { dot_wide(w, x) } } else { dot_in_lanes(w, x) }
+}

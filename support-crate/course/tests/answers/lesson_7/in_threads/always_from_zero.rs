@@ -1,0 +1,10 @@
+// Every part from row 0.
+// wrong: was told that its first row is 0
+fn in_threads(threads: usize, y: &mut [f32], part: &(dyn Fn(usize, &mut [f32]) + Sync)) {
+    let rows = y.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        for (i, y) in y.chunks_mut(rows).enumerate() {
+            scope.spawn(move || part(0, y));
+        }
+    });
+}

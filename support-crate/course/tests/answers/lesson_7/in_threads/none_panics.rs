@@ -1,0 +1,10 @@
+// Panics where there are no rows.
+// wrong: it panicked
+fn in_threads(threads: usize, y: &mut [f32], part: &(dyn Fn(usize, &mut [f32]) + Sync)) {
+    let rows = y.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        for (i, y) in y.chunks_mut(rows).enumerate() {
+            scope.spawn(move || part(i * rows, y));
+        }
+    });
+}

@@ -1,0 +1,10 @@
+// The part's number for its row.
+// wrong: `first` is a row, not the number of a part
+fn in_threads(threads: usize, y: &mut [f32], part: &(dyn Fn(usize, &mut [f32]) + Sync)) {
+    let rows = y.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        for (i, y) in y.chunks_mut(rows).enumerate() {
+            scope.spawn(move || part(i, y));
+        }
+    });
+}

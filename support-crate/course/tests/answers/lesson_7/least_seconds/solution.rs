@@ -1,0 +1,5 @@
+// As in the notebook.
+// right
+fn least_seconds(work: &Work, gb_per_s: f64, gops: f64) -> f64 {
+    (work.bytes / (1e9 * gb_per_s)).max(work.operations / (1e9 * gops))
+}

@@ -1,0 +1,7 @@
+// Inputs and outputs in the weights' format.
+// wrong: only weights have `bits` bits
+fn work(m: usize, n: usize, k: usize, bits: f64) -> Work {
+    let [m, n, k] = [m, n, k].map(|size| size as f64);
+    let (weights, inputs, outputs) = (n * k * bits / 8.0, bits / 8.0 * m * k, bits / 8.0 * m * n);
+    Work { operations: 2.0 * m * n * k, bytes: weights + inputs + outputs }
+}
