@@ -23,7 +23,8 @@ pub(super) fn numbers(rng: &mut StdRng, n: usize) -> Vec<f32> {
 /// The dot product of what `takes` says of the numbers' places.
 pub(super) fn dot_of(w: &[f32], x: &[f32], takes: impl Fn(usize) -> bool) -> f64 {
     let products = w.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).enumerate();
-    products.filter(|(i, _)| takes(*i)).map(|(_, product)| product).sum()
+    // The sum of nothing is -0.
+    0.0 + products.filter(|(i, _)| takes(*i)).map(|(_, product)| product).sum::<f64>()
 }
 
 pub(super) fn dot(w: &[f32], x: &[f32]) -> f64 {

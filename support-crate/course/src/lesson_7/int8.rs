@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use crate::cases::{random, size};
-use crate::figure::{Figure, all_right};
+use crate::figure::{Figure, all_right, largest_magnitude};
 use crate::lesson_0::trials::{Trial, all_close};
 use crate::{Complaint, Score, Verdict, ask};
 
@@ -126,8 +126,10 @@ pub fn check_matvec_int8(yours: impl Fn(&[i8], &[f32], &[f32], &mut [f32])) -> S
             };
             let (step, largest) = (f64::from(largest / 127.0), f64::from(largest));
             let scale = |row: usize| f64::from(scales[row]);
-            let of = |step: f64| x.iter().map(|x| (f64::from(*x) / step) as i8).collect::<Vec<i8>>();
-            let down = x.iter().map(|x| (f64::from(*x) / step).floor() as i8).collect::<Vec<i8>>();
+            // As an answer computes it, to the last bit: where it cuts off or rounds down, that decides.
+            let scale_of_x = largest_magnitude(&x) / 127.0;
+            let of = |step: f32| x.iter().map(|x| (x / step) as i8).collect::<Vec<i8>>();
+            let down = x.iter().map(|x| (x / scale_of_x).floor() as i8).collect::<Vec<i8>>();
             let right = with(&codes, &|row| scale(row) * step);
             let mistakes = [
                 (with(&codes, &scale), "the scale of the inputs is missing"),
@@ -138,7 +140,10 @@ pub fn check_matvec_int8(yours: impl Fn(&[i8], &[f32], &[f32], &mut [f32])) -> S
                     with(&codes, &|row| scale(row) * largest),
                     "the largest input is 127, so the scale is the largest over 127",
                 ),
-                (with(&of(step), &|row| scale(row) * step), "`as i8` cuts off what is behind the point: round first"),
+                (
+                    with(&of(scale_of_x), &|row| scale(row) * step),
+                    "`as i8` cuts off what is behind the point: round first",
+                ),
                 (with(&down, &|row| scale(row) * step), "round to the nearest whole number, not down"),
                 (with(&of(1.0), &scale), "the inputs are divided by their scale before they become int8"),
                 (right.iter().map(|y| y + 7.0).collect(), "outputs are written, not added to what was there before"),

@@ -231,7 +231,7 @@ mod tests {
         let work = |m: usize, _, _, _| Work { operations: m as f64, bytes: 1.0 };
         let runs = model_runs(&loaded, 16, 2, work).unwrap();
         let names: Vec<&str> = runs.iter().map(|run| &run.name[..]).collect();
-        assert!(names[0].starts_with("prefill of 1") && names.len() == 9, "{names:?}");
+        assert!(names[0].starts_with("prefill of ") && names.len() == 9, "{names:?}");
         assert_eq!((names[1], names[8]), ("decode, float32", "decode of 2 at once, NF4"));
         let intensities: Vec<f64> = runs.iter().map(|run| run.work.operations).collect();
         assert!(intensities[0] > intensities[2] && intensities[2] == 2.0 * intensities[1], "{intensities:?}");

@@ -19,16 +19,17 @@ fn percent(part: Statistics) -> Estimate {
 /// # Errors
 /// Two ladders of the same format.
 pub fn ladders_plot(ladders: &[&Ladder]) -> Result<BarPlot> {
-    let mut plot = BarPlot::new("How much of memory's bandwidth each kernel uses").y("of the bandwidth", "%");
-    let mut shown = Vec::new();
-    for ladder in ladders {
-        for index in 0..=ladder.kernels() {
-            let (Some(name), Some(part)) = (ladder.names.get(index), ladder.of_memory(index)) else { continue };
-            shown.push(part);
-            plot = plot.bars([(format!("{}: {name}", ladder.format), percent(part))])?;
-        }
-    }
-    plot.intervals(Statistics::interval_names(&shown)).reference_line(100.0, "memory")
+    let kernels = ladders.iter().flat_map(|ladder| (0..=ladder.kernels()).map(move |index| (*ladder, index)));
+    let shown: Vec<(String, Statistics)> = kernels
+        .filter_map(|(ladder, index)| {
+            Some((format!("{}: {}", ladder.format, ladder.names.get(index)?), ladder.of_memory(index)?))
+        })
+        .collect();
+    BarPlot::new("How much of memory's bandwidth each kernel uses")
+        .y("of the bandwidth", "%")
+        .bars(shown.iter().map(|(name, part)| (name.as_str(), percent(*part))))?
+        .intervals(Statistics::interval_names(shown.iter().map(|(_, part)| part)))
+        .reference_line(100.0, "memory")
 }
 
 /// The learner's fastest kernel of each format beside the library's.

@@ -32,8 +32,8 @@ pub fn check_in_blocks(yours: impl Fn(&[f32], &[f32], &mut [f32])) -> Score {
             let changed = |of: &dyn Fn(usize) -> f64| (0..n).map(of).collect::<Vec<f64>>();
             let before = f64::from(BEFORE);
             let mistakes = [
-                (changed(&|r| right[r] + before), "outputs are written, not added to what was there before"),
                 (vec![before; n], "nothing was written into `y`"),
+                (changed(&|r| right[r] + before), "outputs are written, not added to what was there before"),
                 (
                     changed(&|r| if r < n / 4 * 4 { right[r] } else { before }),
                     "the rows that do not fill a block of four are missing",

@@ -108,7 +108,6 @@ pub fn check_least_seconds(yours: impl Fn(&Work, f64, f64) -> f64) -> Score {
                     "reading and computing overlap: it takes as long as the longer one, not both together",
                 ),
                 (read.min(computed), "the work has ended when both have: take the longer one"),
-                (if memory { computed } else { read }, "take whichever of memory and arithmetic takes longer"),
                 (1e9 * read.max(computed), "`gb_per_s` and `gops` are in 10^9 per second"),
                 ((bytes * gb_per_s).max(operations * gops), "divide by the speeds: twice as fast takes half the time"),
             ];

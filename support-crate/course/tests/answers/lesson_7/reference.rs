@@ -77,6 +77,3 @@ pub fn dot_int8_vectors(w: &[i8], x: &[i8]) -> i32 {
     // SAFETY: `dot_int8_wide` is called only where there is what it is compiled for.
     if has_vectors() { unsafe { dot_int8_wide(w, x) } } else { dot_int8(w, x) }
 }
-pub fn dot_int8_checked(w: &[i8], x: &[i8]) -> i32 {
-    w.iter().zip(x).map(|(w, x)| i32::from(*w) * i32::from(*x)).sum()
-}

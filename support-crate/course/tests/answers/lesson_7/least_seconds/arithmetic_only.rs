@@ -1,5 +1,5 @@
 // Arithmetic alone.
-// wrong: take whichever of memory and arithmetic takes longer
+// wrong: take the longer one
 fn least_seconds(work: &Work, gb_per_s: f64, gops: f64) -> f64 {
     work.operations / (1e9 * gops)
 }
