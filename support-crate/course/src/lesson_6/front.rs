@@ -1,0 +1,220 @@
+//! What bits buy: every format of the course beside full precision.
+
+use quantlab::error::Result;
+use quantlab::measure::{QualityBase, QualityComparison};
+use quantlab::model::{Fold, LoadOptions, Loaded, Precision, load_model};
+use quantlab::quant::{GgufType, GptqOptions, Hessians, QuantizationConfig, Rounding};
+use quantlab::report::{Estimate, LinePlot, Table};
+use quantlab::source::{Gguf, ModelFile};
+
+use crate::Claims;
+
+/// The size of all groups.
+const GROUP: usize = 64;
+/// The name of the row that says what the comparison finds where nothing changed.
+const FLOOR: &str = "noise floor";
+
+/// A format of a model's layers.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// What tables call it.
+    pub name: String,
+    /// How its codes are found, for the legend.
+    pub kind: &'static str,
+    /// Bits for each weight of the layers, with scales.
+    pub bits: f64,
+    /// How it is loaded.
+    pub options: LoadOptions,
+    /// The file that it is loaded from, if it is one of its own.
+    pub file: Option<String>,
+    /// Against full precision, once it was measured.
+    pub quality: Option<QualityComparison>,
+}
+
+impl Choice {
+    fn new(name: impl Into<String>, kind: &'static str, bits: f64, options: LoadOptions) -> Self {
+        Self { name: name.into(), kind, bits, options, file: None, quality: None }
+    }
+
+    fn is_floor(&self) -> bool {
+        self.name == FLOOR
+    }
+
+    fn divergence(&self) -> Option<Estimate> {
+        self.quality.as_ref().map(|quality| quality.kl_divergence.into())
+    }
+}
+
+/// The formats that the course has met; `bits_per_weight` says what groups take. llama.cpp's Q4_K_M is written into the folder
+/// `results`.
+///
+/// # Errors
+/// As [`Fold::awq`]; a file that cannot be read again.
+pub fn choices(
+    base: &Loaded,
+    hessians: &Hessians,
+    awq_texts: &[&str],
+    bits_per_weight: fn(u32, usize) -> f64,
+) -> Result<Vec<Choice>> {
+    let plain = LoadOptions::default();
+    let quantized = |config| LoadOptions { quantization: Some(config), ..LoadOptions::default() };
+    let layers = base.model.tensors();
+    let is_layer = |name: &str| name.contains(".layers.") || name.contains(".h.");
+    let shapes = layers.iter().filter(|tensor| is_layer(&tensor.name) && tensor.shape.len() == 2);
+    let (rows, weights) = shapes.fold((0, 0), |(rows, all), t| (rows + t.shape[0], all + t.shape[0] * t.shape[1]));
+    let affine = |bits, rounding| quantized(QuantizationConfig::affine(bits, GROUP, rounding));
+    let gptq = |clipping| Rounding::Gptq(hessians.clone(), GptqOptions { act_order: true, clipping });
+    let of = |bits| bits_per_weight(bits, GROUP);
+    let awq = LoadOptions { fold: Some(Fold::awq(base, awq_texts, GROUP)?), ..affine(4, Rounding::Nearest) };
+    let (nearest, feedback, books) = ("nearest, in groups of 64", "GPTQ, in groups of 64", "bitsandbytes");
+    let mut all = vec![
+        Choice::new("bfloat16", "16 bits", 16.0, LoadOptions { precision: Precision::BFloat16, ..plain }),
+        Choice::new("int8", books, 8.0 + 32.0 * rows as f64 / weights as f64, quantized(QuantizationConfig::int8())),
+        Choice::new("NF4", books, 4.5, quantized(QuantizationConfig::nf4())),
+        Choice::new("FP4", books, 4.5, quantized(QuantizationConfig::fp4())),
+        Choice::new("int4", nearest, of(4), affine(4, Rounding::Nearest)),
+        // Its code of 0 is no whole number: 16 bits, too.
+        Choice::new("HQQ int4", "HQQ, in groups of 64", 4.0 + 32.0 / GROUP as f64, affine(4, Rounding::Hqq)),
+        Choice::new("AWQ int4", "AWQ, in groups of 64", of(4), awq),
+        Choice::new("GPTQ int4", feedback, of(4), affine(4, gptq(false))),
+        Choice::new("int3", nearest, of(3), affine(3, Rounding::Nearest)),
+        Choice::new("GPTQ int3", feedback, of(3), affine(3, gptq(false))),
+        Choice::new("int2", nearest, of(2), affine(2, Rounding::Nearest)),
+        Choice::new("GPTQ int2", feedback, of(2), affine(2, gptq(false))),
+        Choice::new("GPTQ int2, clipped", "GPTQ, clipped", of(2), affine(2, gptq(true))),
+    ];
+    all.extend(gguf_choice(base)?);
+    Ok(all)
+}
+
+/// The model as llama.cpp's file of the type Q4_K_M, in the folder `results`; `None`, with a line that says why, for a
+/// family that llama.cpp has under other names than this library writes.
+///
+/// # Errors
+/// A file that cannot be read again.
+fn gguf_choice(base: &Loaded) -> Result<Option<Choice>> {
+    let path = format!("results/{}.gguf", GgufType::Q4KM);
+    if let Err(error) = base.save_gguf(&path, GgufType::Q4KM, None) {
+        println!("No file in {}: {error}", GgufType::Q4KM);
+        return Ok(None);
+    }
+    let file = ModelFile::Path(path.clone().into());
+    let bytes = file.read()?;
+    let header = Gguf::read(&bytes)?;
+    let layers = header.tensors().iter().filter(|(name, t)| name.starts_with("blk.") && t.shape.len() == 2);
+    let (size, numbers) =
+        layers.fold((0, 0), |(size, all), (_, t)| (size + t.range.len(), all + t.shape.iter().product::<usize>()));
+    let bits = 8.0 * size as f64 / numbers as f64;
+    let choice = Choice::new(GgufType::Q4KM.name(), "llama.cpp", bits, LoadOptions::default());
+    Ok(Some(Choice { file: Some(path), ..choice }))
+}
+
+/// The choices, if there are any, with what they changed: first the base itself as another engine computes it, the noise floor; then each of
+/// them, loaded one after the other.
+///
+/// # Errors
+/// A format that cannot be loaded; as [`QualityBase::compare`].
+pub fn measured(base: &Loaded, choices: &[Choice], texts: &[&str]) -> Result<Vec<Choice>> {
+    if choices.is_empty() {
+        return Ok(Vec::new());
+    }
+    let quality = QualityBase::new(base, texts);
+    let floor =
+        Choice { quality: Some(quality.noise_floor()?), ..Choice::new(FLOOR, "", 32.0, LoadOptions::default()) };
+    let compare = |choice: &Choice| {
+        let id = choice.file.as_deref().unwrap_or(&base.model_id);
+        let loaded = load_model(&[id], &choice.options)?;
+        Ok(Choice { quality: Some(quality.compare(&loaded)?), ..choice.clone() })
+    };
+    std::iter::once(Ok(floor)).chain(choices.iter().map(compare)).collect()
+}
+
+/// The KL divergence of a choice from full precision, in nats.
+pub fn divergence_from(name: &str, choices: &[Choice]) -> Option<f64> {
+    let choice = choices.iter().find(|choice| choice.name == name)?;
+    choice.quality.as_ref().map(|quality| quality.kl_divergence.value)
+}
+
+/// The share of tokens that stay the likeliest ones, in percent; NaN if the choice was not measured.
+pub fn same_top_of(name: &str, choices: &[Choice]) -> f64 {
+    let quality = choices.iter().find(|choice| choice.name == name).and_then(|choice| choice.quality.as_ref());
+    quality.map_or(f64::NAN, |quality| 100.0 * quality.same_top_token.value)
+}
+
+fn note(choices: &[Choice]) -> String {
+    choices
+        .iter()
+        .find_map(|choice| choice.quality.as_ref())
+        .map_or(String::new(), |quality| format!("{} | {} tokens of held-out text", quality.base_run, quality.tokens))
+}
+
+/// The choices as a table, from many bits to few.
+pub fn front_table(choices: &[Choice]) -> Table {
+    let mut sorted: Vec<&Choice> = choices.iter().filter(|choice| choice.quality.is_some()).collect();
+    sorted.sort_by(|a, b| b.bits.total_cmp(&a.bits));
+    let quality = || sorted.iter().filter_map(|choice| choice.quality.as_ref());
+    Table::new("Bits for each weight of the layers, and what they cost")
+        .column("format", "", sorted.iter().map(|choice| choice.name.as_str()))
+        .column("per weight", "bits", sorted.iter().map(|choice| choice.bits))
+        .column("KL divergence", "nats", quality().map(|quality| quality.kl_divergence.to_string()))
+        .column("perplexity, of the base's", "", quality().map(|quality| quality.perplexity_ratio.to_string()))
+        .column("same top token", "%", quality().map(|quality| (quality.same_top_token * 100.0).to_string()))
+        .note(note(choices))
+        .note("\u{b1}: 95% interval, position by position against full precision")
+}
+
+/// The choices as a picture.
+///
+/// # Errors
+/// None in practice.
+pub fn front_plot(choices: &[Choice]) -> Result<LinePlot> {
+    let mut plot = LinePlot::new("What bits buy")
+        .x("bits for each weight of the layers, with scales", "")
+        .y("KL divergence from full precision", "nats")
+        .log_x()
+        .log_y()
+        .intervals("95% confidence interval");
+    let mut kinds: Vec<&str> = Vec::new();
+    for choice in choices.iter().filter(|choice| !choice.is_floor()) {
+        if !kinds.contains(&choice.kind) {
+            kinds.push(choice.kind);
+        }
+    }
+    for kind in kinds {
+        let of_kind = || choices.iter().filter(|choice| choice.kind == kind);
+        let points: Vec<(f64, Estimate)> =
+            of_kind().filter_map(|choice| Some((choice.bits, choice.divergence()?))).collect();
+        let labels: Vec<&str> = of_kind().filter(|choice| choice.quality.is_some()).map(|c| c.name.as_str()).collect();
+        plot = plot.points(kind, points)?.label_points(kind, labels)?;
+    }
+    if let Some(floor) = choices.iter().find(|choice| choice.is_floor()).and_then(Choice::divergence) {
+        plot = plot.reference_line(floor.value, "noise floor")?;
+    }
+    Ok(plot.note(note(choices)))
+}
+
+/// What holds of the choices: sentences about formats whose intervals lie apart.
+pub fn front_claims(choices: &[Choice]) -> Claims {
+    let kl = |name: &str| choices.iter().find(|choice| choice.name == name).and_then(Choice::divergence);
+    // Each of them costs less than the next one, by intervals that do not overlap.
+    let in_order = |names: &[&str]| {
+        let all = names.iter().map(|name| kl(name)).collect::<Option<Vec<Estimate>>>()?;
+        Some(all.windows(2).all(|pair| pair[0].high < pair[1].low))
+    };
+    Claims::new("On this run, by KL divergence")
+        .that("The noise floor lies below every format.", in_order(&[FLOOR, "bfloat16"]))
+        .that(
+            "By rounding to the nearest, each bit less costs more.",
+            in_order(&["bfloat16", "int8", "int4", "int3", "int2"]),
+        )
+        .that("With 4 bits, GPTQ costs less than rounding to the nearest.", in_order(&["GPTQ int4", "int4"]))
+        .that("With 3 bits, too.", in_order(&["GPTQ int3", "int3"]))
+        .that(
+            "With 2 bits, GPTQ on clipped grids costs less than GPTQ on whole ones.",
+            in_order(&["GPTQ int2, clipped", "GPTQ int2"]),
+        )
+        .that(
+            "GPTQ with 2 bits costs more than rounding to the nearest with 4.",
+            in_order(&["int4", "GPTQ int2, clipped"]),
+        )
+}

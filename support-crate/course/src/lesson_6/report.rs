@@ -1,0 +1,221 @@
+//! What lesson 6 draws.
+
+use quantlab::error::Result;
+use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
+
+use quantlab::model::{LoadOptions, load_model};
+use quantlab::quant::{QuantizationConfig, Rounding};
+
+use super::{CurvePoint, Errors, FormatQuality, Reading, Way};
+use crate::{Claims, Configuration, ask, compare_formats};
+
+/// The error of weights against bits for each weight, a curve for each number of bits; the labels are group sizes.
+///
+/// # Errors
+/// A number that is not finite.
+pub fn error_curves(rows: &[CurvePoint]) -> Result<LinePlot> {
+    let mut plot = LinePlot::new("What smaller groups buy")
+        .x("bits for each weight, with step and code of 0", "")
+        .y("error of the weights", "%")
+        .log_y();
+    for bits in [4, 3, 2] {
+        let of = || rows.iter().filter(move |row| row.0 == bits);
+        let name = format!("codes of {bits} bits");
+        plot = plot.series(name.as_str(), of().map(|row| (row.2, row.3.weights)))?;
+        plot = plot.label_points(&name, of().map(|row| row.1))?;
+    }
+    Ok(plot)
+}
+
+/// The error of weights with 3 bits, as a multiple of that with 4, in groups of 64.
+pub fn error_ratio(rows: &[CurvePoint]) -> f64 {
+    error_at(rows, 3, 64).zip(error_at(rows, 4, 64)).map_or(f64::NAN, |(three, four)| three / four)
+}
+
+fn error_at(rows: &[CurvePoint], bits: u32, group: usize) -> Option<f64> {
+    rows.iter().find(|row| (row.0, row.1) == (bits, group)).map(|row| row.3.weights)
+}
+
+/// What holds of the curves.
+pub fn curve_claims(rows: &[CurvePoint]) -> Claims {
+    let widest = rows.iter().map(|row| row.1).max().unwrap_or(0);
+    let pairs: Option<Vec<(f64, f64)>> =
+        [4, 3, 2].into_iter().map(|bits| error_at(rows, bits, 32).zip(error_at(rows, bits, widest))).collect();
+    Claims::new("Of this layer")
+        .that("With groups of 32, the error is smaller than with one grid for a row.", {
+            pairs.map(|pairs| pairs.iter().all(|(small, row)| small < row))
+        })
+        .that("Groups of 32 with 3 bits are further off than one grid for a row with 4.", {
+            error_at(rows, 3, 32).zip(error_at(rows, 4, widest)).map(|(three, four)| three > four)
+        })
+}
+
+fn at(ways: &[Way], name: &str, bits: u32) -> Option<Errors> {
+    ways.iter().find(|way| (way.0, way.1) == (name, bits)).map(|way| way.2)
+}
+
+/// Two ways beside each other, with 4, 3 and 2 bits.
+fn beside(ways: &[Way], one: &str, other: &str) -> Option<Vec<(Errors, Errors)>> {
+    [4, 3, 2].into_iter().map(|bits| at(ways, one, bits).zip(at(ways, other, bits))).collect()
+}
+
+/// What holds of clipped grids.
+pub fn clipping_claims(ways: &[Way]) -> Claims {
+    let gains = beside(ways, "clipped", "nearest")
+        .map(|all| all.iter().map(|(clipped, nearest)| clipped.weights / nearest.weights).collect::<Vec<f64>>());
+    Claims::new("Of this layer, in groups of 64")
+        .that(
+            "Clipping never makes the error of the weights larger.",
+            gains.as_ref().map(|all| all.iter().all(|gain| *gain <= 1.0)),
+        )
+        .that(
+            "The fewer the bits, the more it takes away.",
+            gains.as_ref().map(|all| all.windows(2).all(|pair| pair[1] < pair[0])),
+        )
+}
+
+/// The error of outputs by GPTQ with 3 bits, as a part of that by rounding to the nearest.
+pub fn gptq_part(ways: &[Way]) -> f64 {
+    at(ways, "GPTQ", 3).zip(at(ways, "nearest", 3)).map_or(f64::NAN, |(gptq, nearest)| gptq.outputs / nearest.outputs)
+}
+
+/// What holds of GPTQ.
+pub fn ways_claims(ways: &[Way]) -> Claims {
+    let pairs = beside(ways, "GPTQ", "nearest");
+    let all = |holds: fn(&(Errors, Errors)) -> bool| pairs.as_ref().map(|pairs| pairs.iter().all(holds));
+    Claims::new("Of this layer, on texts that calibration has not seen")
+        .that(
+            "With 4, 3 and 2 bits, what comes out is closer by GPTQ than by the nearest.",
+            all(|(gptq, near)| gptq.outputs < near.outputs),
+        )
+        .that("Its weights are further off, each time.", all(|(gptq, near)| gptq.weights > near.weights))
+        .that("With 2 bits, clipped grids bring what comes out closer still.", {
+            at(ways, "GPTQ, clipped", 2)
+                .zip(at(ways, "GPTQ", 2))
+                .map(|(clipped, whole)| clipped.outputs < whole.outputs)
+        })
+}
+
+/// What each way changed in weights and in outputs.
+pub fn errors_table(title: &str, rows: &[Way]) -> Table {
+    Table::new(title)
+        .column("codes of", "bits", rows.iter().map(|row| row.1 as usize))
+        .column("rounded", "", rows.iter().map(|row| row.0))
+        .column("error of weights", "%", rows.iter().map(|row| row.2.weights))
+        .column("error of outputs", "%", rows.iter().map(|row| row.2.outputs))
+}
+
+/// The errors of outputs as bars, ways side by side.
+///
+/// # Errors
+/// A number that is not finite.
+pub fn outputs_plot(rows: &[Way]) -> Result<BarPlot> {
+    let empty = BarPlot::new("What comes out of the layer, by how it was rounded").y("error of outputs", "%").log_y();
+    rows.iter().try_fold(empty, |plot, (name, bits, errors)| {
+        plot.bar(*name, format!("{bits} bits, {name}"), Estimate::from(errors.outputs))
+    })
+}
+
+/// The four numbers of each reading; none as long as the function is not written.
+pub fn numbers_of(readings: &[Reading], four_numbers: fn(f64, usize, &str) -> [f64; 4]) -> Vec<[f64; 4]> {
+    ask(|| Ok(readings.iter().map(|r| four_numbers(r.nats, r.tokens, &r.text)).collect())).unwrap_or_default()
+}
+
+/// The readings of one text, and the four numbers of each.
+pub fn units_table(readings: &[Reading], four_numbers: fn(f64, usize, &str) -> [f64; 4]) -> Table {
+    let numbers = numbers_of(readings, four_numbers);
+    let readings = if numbers.is_empty() { &[][..] } else { readings };
+    let of = |part: usize| numbers.iter().map(move |numbers| numbers[part]);
+    let table = Table::new("One model, one text: its perplexity is")
+        .column("window", "tokens", readings.iter().map(|r| r.window))
+        .column("stride", "tokens", readings.iter().map(|r| r.stride))
+        .column("sum", "nats", readings.iter().map(|r| r.nats))
+        .column("per token", "", of(0))
+        .column("per word", "", of(1))
+        .column("per byte", "", of(2))
+        .column("bits per byte", "", of(3));
+    match readings.first() {
+        None => table,
+        Some(read) => {
+            let words = read.text.split_whitespace().count();
+            table.note(format!("{} tokens, {words} words, {} bytes are predicted", read.tokens, read.text.len()))
+        }
+    }
+}
+
+/// The perplexity per word as a multiple of that per token, of the last reading.
+pub fn words_ratio(numbers: &[[f64; 4]]) -> f64 {
+    numbers.last().map_or(f64::NAN, |[token, word, ..]| word / token)
+}
+
+/// What holds of the readings.
+pub fn units_claims(readings: &[Reading], numbers: &[[f64; 4]]) -> Claims {
+    let perplexities = || numbers.iter().flat_map(|numbers| numbers[..3].iter().copied());
+    let (largest, smallest) = (perplexities().fold(0.0, f64::max), perplexities().fold(f64::INFINITY, f64::min));
+    Claims::new("Of this model and this text")
+        .that("Each shorter stride, or wider window, makes the sum smaller.", {
+            readings.windows(2).all(|pair| pair[1].nats < pair[0].nats)
+        })
+        .that("The largest perplexity of the table is more than ten times the smallest.", {
+            (!numbers.is_empty()).then(|| largest > 10.0 * smallest)
+        })
+}
+
+/// A model beside itself in NF4, FP4, int8, and affine int4 and int3 in groups of 64.
+///
+/// # Errors
+/// As [`compare_formats`].
+pub fn aware_quality(id: &str, texts: &[&str]) -> Result<Vec<FormatQuality>> {
+    let affine = |bits| QuantizationConfig::affine(bits, 64, Rounding::Nearest);
+    let formats = [
+        ("NF4", QuantizationConfig::nf4()),
+        ("FP4", QuantizationConfig::fp4()),
+        ("int8", QuantizationConfig::int8()),
+        ("int4", affine(4)),
+        ("int3", affine(3)),
+    ];
+    let formats = formats.map(|(name, config)| Configuration::quantized(name, config));
+    compare_formats(&load_model(&[id], &LoadOptions::default())?, &formats, texts)
+}
+
+/// A model and the one that was trained on rounded weights, each against itself in full precision, format by format.
+pub fn aware_table(plain: &[FormatQuality], aware: &[FormatQuality], seen: &[&str]) -> Table {
+    let pairs: Vec<(&FormatQuality, &FormatQuality)> =
+        plain.iter().zip(aware).filter(|(plain, _)| !plain.is_noise_floor()).collect();
+    let kl = |one: &FormatQuality| one.comparison.kl_divergence.to_string();
+    let perplexity = |all: &[FormatQuality]| all.first().map(|one| one.comparison.base_perplexity.to_string());
+    let table = Table::new("What training with 4 bits buys")
+        .column("format", "", pairs.iter().map(|(plain, _)| plain.name.as_str()))
+        .column(
+            "in its training",
+            "",
+            pairs.iter().map(|(plain, _)| if seen.contains(&&*plain.name) { "yes" } else { "no" }),
+        )
+        .column("embedded", "nats", pairs.iter().map(|(plain, _)| kl(plain)))
+        .column("embedded:qat", "nats", pairs.iter().map(|(_, aware)| kl(aware)))
+        .column("difference", "nats", pairs.iter().map(|(plain, aware)| difference(plain, aware)))
+        .plus_minus("difference");
+    match (perplexity(plain), perplexity(aware)) {
+        (Some(plain), Some(aware)) => {
+            table.note(format!("perplexity in full precision: {plain}, and {aware} after the steps"))
+        }
+        _ => table,
+    }
+}
+
+/// How much less the second one costs; the two are not paired.
+fn difference(plain: &FormatQuality, aware: &FormatQuality) -> Estimate {
+    let [a, b] = [plain, aware].map(|one| one.comparison.kl_divergence);
+    Estimate::plus_minus(a.value - b.value, 1.96 * a.standard_error.hypot(b.standard_error))
+}
+
+/// What holds of the two models.
+pub fn aware_claims(plain: &[FormatQuality], aware: &[FormatQuality]) -> Claims {
+    let less = |name: &str| {
+        let of = |all: &[FormatQuality]| all.iter().find(|one| one.name == name).cloned();
+        Some(difference(&of(plain)?, &of(aware)?).low > 0.0)
+    };
+    Claims::new("Two models, each beside itself in full precision")
+        .that("After training with NF4 and FP4, NF4 costs less.", less("NF4"))
+        .that("FP4 costs less, too.", less("FP4"))
+}

@@ -1,0 +1,5 @@
+// A step for each weight.
+// wrong: shared by the whole group
+fn bits_per_weight(bits: u32, group: usize) -> f64 {
+    f64::from(bits) + f64::from(16 + bits)
+}

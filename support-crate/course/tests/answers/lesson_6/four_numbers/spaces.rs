@@ -1,0 +1,7 @@
+// Splits at single spaces.
+// wrong: split_whitespace
+fn four_numbers(nats: f64, tokens: usize, text: &str) -> [f64; 4] {
+    let per = |units: usize| nats / units as f64;
+    let (words, bytes) = (text.split(' ').count(), text.len());
+    [per(tokens).exp(), per(words).exp(), per(bytes).exp(), per(bytes) / 2.0_f64.ln()]
+}

@@ -1,0 +1,13 @@
+// What later exercises use of those before them.
+pub fn grid_between(low: f32, high: f32, bits: u32) -> Grid {
+    let (low, high) = (low.min(0.0), high.max(0.0));
+    let last = 2.0_f32.powi(bits as i32) - 1.0;
+    let step = float16((high - low) / last);
+    let step = if step > 0.0 { step } else { 1.0 };
+    Grid { step, zero: (-low / step).round().min(last), last }
+}
+
+pub fn code_of(weight: f32, grid: &Grid) -> u8 {
+    let steps = (weight / grid.step).round_ties_even();
+    (steps + grid.zero).clamp(0.0, grid.last) as u8
+}
