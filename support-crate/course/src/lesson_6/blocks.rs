@@ -27,6 +27,12 @@ fn block(rng: &mut StdRng, kind: GgmlType, scales: usize) -> Vec<u8> {
     bytes
 }
 
+fn of_length<T>(all: Vec<T>, expected: usize) -> Result<Vec<T>, Complaint> {
+    let len = all.len();
+    Complaint::unless(len == expected, || format!("you gave {len} numbers, and {expected} are expected"))?;
+    Ok(all)
+}
+
 fn restored(kind: GgmlType, block: &[u8]) -> Vec<f64> {
     let mut numbers = vec![0.0; kind.block_len()];
     restore_ggml(kind, block, &mut numbers);
@@ -41,9 +47,9 @@ fn trials(
     (from, to): (usize, usize),
     mistakes: &[Mistake],
 ) -> Result<Vec<Trial>, Complaint> {
-    let part = |all: Vec<f64>| if all.len() == kind.block_len() { all[from..to].to_vec() } else { all };
+    let part = |all: Vec<f64>| all[from..to].to_vec();
     let trial = |block: &Vec<u8>| {
-        let got = ask(|| Ok(yours(block)))?;
+        let got = of_length(ask(|| Ok(yours(block)))?, kind.block_len())?;
         let name = format!("a block of {}", kind.name());
         let mistakes = mistakes.iter().map(|(of, why)| (part(of(block)), *why)).collect();
         Ok(Trial { what: name, got: part(wide(&got)), expected: part(restored(kind, block)), mistakes })
@@ -201,10 +207,10 @@ pub fn check_encode_q4_0(yours: impl Fn(&[f32]) -> Vec<u8>) -> Score {
             if numbers.iter().any(is_near_an_edge) {
                 continue;
             }
-            let got = ask(|| Ok(yours(&numbers)))?;
+            let got = of_length(ask(|| Ok(yours(&numbers)))?, 18)?;
             let mut bytes = [0; 18];
             encode_ggml(GgmlType::Q4_0, &numbers, None, &mut bytes)?;
-            let part = |all: Vec<f64>| if all.len() == 18 { all[from..to].to_vec() } else { all };
+            let part = |all: Vec<f64>| all[from..to].to_vec();
             trials.push(Trial {
                 what: "encode_q4_0 of 32 numbers".to_owned(),
                 got: part(got.into_iter().map(f64::from).collect()),

@@ -104,13 +104,13 @@ fn trials(yours: &Yours<'_>, cases: &[Vec<f32>], parts: &[f32]) -> Result<Vec<Tr
         let mut mistakes: Vec<(Vec<f64>, &'static str)> =
             CHOSEN_BY.iter().map(|(by, why)| (best(weights, bits, parts, *by).to_vec(), *why)).collect();
         let of_part = |part: f32| grid_of(weights, bits, part.into(), part.into()).to_vec();
+        mistakes.push((of_part(first), "that is the grid of the first part, whatever its error is"));
+        mistakes.push((of_part(wide), "that is the grid of the largest part, whatever its error is"));
+        mistakes.push((of_part(narrow), "that is the grid of the smallest part, whatever its error is"));
         mistakes.push((
             grid_of(weights, bits, 1.0, 1.0).to_vec(),
             "that is the whole range: multiply both limits by the part",
         ));
-        mistakes.push((of_part(first), "that is the grid of the first part, whatever its error is"));
-        mistakes.push((of_part(wide), "that is the grid of the largest part, whatever its error is"));
-        mistakes.push((of_part(narrow), "that is the grid of the smallest part, whatever its error is"));
         let one_sided = |low: bool| {
             let grids = parts.iter().map(|&part| {
                 let part = f64::from(part);

@@ -24,19 +24,20 @@ enum Slip {
     OtherSign,
     NotDivided,
     DividedTwice,
-    ByColumn,
     ErrorOfOriginal,
     NextOnly,
     FirstGrid,
     NotHeld,
 }
 
-const SLIPS: [(Slip, &str); 9] = [
-    (Slip::NoFeedback, "the columns after it must make up for the error of a column"),
+const SLIPS: [(Slip, &str); 8] = [
+    (
+        Slip::NoFeedback,
+        "the columns after it must make up for the error of a column, by row i of the factor: below its diagonal it is 0",
+    ),
     (Slip::OtherSign, "the columns after it *lose* the error times the factor"),
     (Slip::NotDivided, "the error is divided by the factor's number on the diagonal, (i, i)"),
     (Slip::DividedTwice, "the error is divided by the factor's number on the diagonal, not by its square"),
-    (Slip::ByColumn, "of the factor, row i is read: (i, j) with j after i. Column i is 0 below the diagonal"),
     (Slip::ErrorOfOriginal, "the error is that of the weight as it was just rounded, not of the one that was given"),
     (Slip::NextOnly, "all columns after it change, not only the next one"),
     (Slip::FirstGrid, "each column has a grid of its own: `grids[i]`"),
@@ -72,7 +73,7 @@ fn reference(row: &[f32], grids: &[Grid], factor: &[f64], slip: Slip) -> (Vec<f6
             if slip == Slip::NextOnly && j > i + 1 {
                 break;
             }
-            left[j] -= error * if slip == Slip::ByColumn { factor[j * n + i] } else { u[j] };
+            left[j] -= error * u[j];
         }
         codes.push(code);
     }

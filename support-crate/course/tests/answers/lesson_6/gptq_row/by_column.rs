@@ -1,5 +1,5 @@
 // Reads the factor down.
-// wrong: row i is read
+// wrong: by row i of the factor
 fn gptq_row(row: &[f32], grids: &[Grid], factor: &[f64]) -> Vec<u8> {
     let n = row.len();
     let mut left: Vec<f64> = row.iter().map(|weight| f64::from(*weight)).collect();
