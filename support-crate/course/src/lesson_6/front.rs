@@ -218,3 +218,30 @@ pub fn front_claims(choices: &[Choice]) -> Claims {
             in_order(&["int4", "GPTQ int2, clipped"]),
         )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quantlab::model::hessians;
+
+    #[test]
+    fn every_choice_is_measured_beside_the_noise_floor() {
+        let base = load_model(&["embedded"], &LoadOptions::default()).unwrap();
+        let texts =
+            ["Once upon a time there lived a fisher who had a small boat.", "Nobody knew why, and nobody asked."];
+        let all = hessians(&base, &texts).unwrap();
+        let of = |bits: u32, group: usize| f64::from(bits) + f64::from(16 + bits) / group as f64;
+        // (A GPT-2 has no file of llama.cpp's.)
+        let choices = choices(&base, &all, &texts, of).unwrap();
+        assert_eq!((choices.len(), choices[4].name.as_str(), choices[4].bits), (13, "int4", 4.3125));
+        assert!((8.05..8.2).contains(&choices[1].bits), "{}", choices[1].bits);
+        let found = measured(&base, &choices[..3], &texts).unwrap();
+        assert!(found[0].is_floor() && found.iter().all(|choice| choice.quality.is_some()));
+        assert!(divergence_from("NF4", &found) > divergence_from("int8", &found));
+        assert!(same_top_of("bfloat16", &found) > 90.0 && same_top_of("int2", &found).is_nan());
+        assert_eq!((front_table(&found).rows(), front_plot(&found).unwrap().table().rows()), (4, 3));
+        let claims = front_claims(&found).to_string();
+        assert!(claims.contains("+ The noise floor") && claims.contains("not measured yet: With 4 bits"), "{claims}");
+        assert!(measured(&base, &[], &texts).unwrap().is_empty());
+    }
+}

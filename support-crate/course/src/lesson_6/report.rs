@@ -219,3 +219,66 @@ pub fn aware_claims(plain: &[FormatQuality], aware: &[FormatQuality]) -> Claims 
         .that("After training with NF4 and FP4, NF4 costs less.", less("NF4"))
         .that("FP4 costs less, too.", less("FP4"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(weights: f64, outputs: f64) -> Errors {
+        Errors { weights, outputs }
+    }
+
+    #[test]
+    fn curves_are_compared_by_groups_and_bits() {
+        let row = |bits, group, error| (bits, group, f64::from(bits), of(error, 1.0));
+        let rows =
+            [row(4, 32, 1.0), row(4, 64, 1.5), row(4, 96, 2.0), row(3, 32, 2.1), row(3, 64, 3.0), row(3, 96, 4.0)];
+        let rows = [&rows[..], &[row(2, 32, 5.0), row(2, 96, 6.0)]].concat();
+        assert!((error_ratio(&rows) - 2.0).abs() < 1e-12 && error_ratio(&[]).is_nan());
+        assert!(curve_claims(&rows).hold() && curve_claims(&[]).hold());
+        assert!(!curve_claims(&[&[row(3, 32, 1.9)], &rows[..]].concat()).hold());
+        assert_eq!(error_curves(&rows).unwrap().table().rows(), 8);
+    }
+
+    #[test]
+    fn ways_are_compared_bit_by_bit() {
+        let of_bits = |bits, worse: f64| {
+            [
+                ("nearest", bits, of(10.0, 10.0)),
+                ("clipped", bits, of(10.0 - worse, 10.0)),
+                ("GPTQ", bits, of(11.0, 6.0)),
+                ("GPTQ, clipped", bits, of(11.0, 5.0)),
+            ]
+        };
+        let ways = [of_bits(4, 0.0), of_bits(3, 1.0), of_bits(2, 2.0)].concat();
+        assert!(ways_claims(&ways).hold() && clipping_claims(&ways).hold());
+        assert!((gptq_part(&ways) - 0.6).abs() < 1e-12 && gptq_part(&[]).is_nan());
+        let turned = [of_bits(4, 2.0), of_bits(3, 1.0), of_bits(2, -1.0)].concat();
+        assert!(!clipping_claims(&turned).hold());
+        assert!(ways_claims(&[]).to_string().contains("not measured yet"));
+        assert_eq!((errors_table("t", &ways).rows(), outputs_plot(&ways).unwrap().table().rows()), (12, 12));
+    }
+
+    #[test]
+    fn one_reading_has_four_numbers() {
+        let reading = |window, nats| Reading { window, stride: 1, nats, tokens: 4, text: "two words of it".to_owned() };
+        let readings = [reading(8, 20.0), reading(16, 12.0)];
+        let four = |nats: f64, tokens: usize, _: &str| [(nats / tokens as f64).exp(), 1.0, 1.0, 1.0];
+        let numbers = numbers_of(&readings, four);
+        assert!((words_ratio(&numbers) * numbers[1][0] - 1.0).abs() < 1e-12);
+        assert!(
+            units_claims(&readings, &numbers).hold() && !units_claims(&[reading(8, 1.0), reading(9, 2.0)], &[]).hold()
+        );
+        assert!(units_table(&readings, four).to_text().contains("4 tokens, 4 words, 15 bytes"));
+        assert_eq!(units_table(&readings, |_, _, _| todo!()).rows(), 0);
+    }
+
+    #[test]
+    fn two_models_are_compared_format_by_format() {
+        let texts = ["Once upon a time there lived a fisher who had a small boat."];
+        let [plain, aware] = ["embedded", "embedded:qat"].map(|id| aware_quality(id, &texts).unwrap());
+        let text = aware_table(&plain, &aware, &["NF4", "FP4"]).to_text();
+        assert!(text.contains("int3") && text.contains("yes") && !text.contains("noise floor"), "{text}");
+        assert!(aware_claims(&[], &[]).to_string().contains("not measured yet"));
+    }
+}

@@ -157,3 +157,31 @@ pub fn file_table() -> Result<Table> {
         .column("size", "MiB", each().map(|[.., bytes]| *bytes as f64 / 1_048_576.0))
         .column("per number", "bits", each().map(|[_, numbers, bytes]| 8.0 * *bytes as f64 / *numbers as f64)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quantlab::model::{LoadOptions, load_model};
+
+    #[test]
+    fn what_agrees_is_counted() {
+        let loaded = load_model(&["embedded"], &LoadOptions::default()).unwrap();
+        let layer = CalibratedLayer::of(&loaded, &["Once upon a time"], &["there lived a fisher"]).unwrap();
+        let blocks = StoredBlocks::encoded(GgmlType::Q4_0, &layer).unwrap();
+        assert_eq!((blocks.count(), blocks.bits(), blocks.block(1).len()), (1024 * 256 / 32, 4.5, 18));
+        let decode = |block: &[u8]| {
+            let mut numbers = vec![0.0; 32];
+            restore_ggml(GgmlType::Q4_0, block, &mut numbers);
+            numbers
+        };
+        let encode = |numbers: &[f32]| {
+            let mut bytes = vec![0; 18];
+            encode_ggml(GgmlType::Q4_0, numbers, None, &mut bytes).unwrap();
+            bytes
+        };
+        let right = [blocks.agree(decode), blocks.bytes_agree(&layer, encode)];
+        assert!(agreed_claim(&right).hold() && right.iter().all(|one| one.same == one.all));
+        assert!(!agreed_claim(&[blocks.agree(|_| vec![0.5; 32])]).hold() && agreed_claim(&[]).hold());
+        assert!(agreed_table(&right).to_text().contains("encoded bytes"));
+    }
+}
