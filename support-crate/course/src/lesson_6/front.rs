@@ -66,22 +66,22 @@ pub fn choices(
     let gptq = |clipping| Rounding::Gptq(hessians.clone(), GptqOptions { act_order: true, clipping });
     let of = |bits| bits_per_weight(bits, GROUP);
     let awq = LoadOptions { fold: Some(Fold::awq(base, awq_texts, GROUP)?), ..affine(4, Rounding::Nearest) };
-    let (nearest, feedback, books) = ("nearest, in groups of 64", "GPTQ, in groups of 64", "bitsandbytes");
+    let (alone, inputs) = ("from weights alone", "with calibration texts");
     let mut all = vec![
-        Choice::new("bfloat16", "16 bits", 16.0, LoadOptions { precision: Precision::BFloat16, ..plain }),
-        Choice::new("int8", books, 8.0 + 32.0 * rows as f64 / weights as f64, quantized(QuantizationConfig::int8())),
-        Choice::new("NF4", books, 4.5, quantized(QuantizationConfig::nf4())),
-        Choice::new("FP4", books, 4.5, quantized(QuantizationConfig::fp4())),
-        Choice::new("int4", nearest, of(4), affine(4, Rounding::Nearest)),
+        Choice::new("bfloat16", alone, 16.0, LoadOptions { precision: Precision::BFloat16, ..plain }),
+        Choice::new("int8", alone, 8.0 + 32.0 * rows as f64 / weights as f64, quantized(QuantizationConfig::int8())),
+        Choice::new("NF4", alone, 4.5, quantized(QuantizationConfig::nf4())),
+        Choice::new("FP4", alone, 4.5, quantized(QuantizationConfig::fp4())),
+        Choice::new("int4", alone, of(4), affine(4, Rounding::Nearest)),
         // Its code of 0 is no whole number: 16 bits, too.
-        Choice::new("HQQ int4", "HQQ, in groups of 64", 4.0 + 32.0 / GROUP as f64, affine(4, Rounding::Hqq)),
-        Choice::new("AWQ int4", "AWQ, in groups of 64", of(4), awq),
-        Choice::new("GPTQ int4", feedback, of(4), affine(4, gptq(false))),
-        Choice::new("int3", nearest, of(3), affine(3, Rounding::Nearest)),
-        Choice::new("GPTQ int3", feedback, of(3), affine(3, gptq(false))),
-        Choice::new("int2", nearest, of(2), affine(2, Rounding::Nearest)),
-        Choice::new("GPTQ int2", feedback, of(2), affine(2, gptq(false))),
-        Choice::new("GPTQ int2, clipped", "GPTQ, clipped", of(2), affine(2, gptq(true))),
+        Choice::new("HQQ int4", alone, 4.0 + 32.0 / GROUP as f64, affine(4, Rounding::Hqq)),
+        Choice::new("AWQ int4", inputs, of(4), awq),
+        Choice::new("GPTQ int4", inputs, of(4), affine(4, gptq(false))),
+        Choice::new("int3", alone, of(3), affine(3, Rounding::Nearest)),
+        Choice::new("GPTQ int3", inputs, of(3), affine(3, gptq(false))),
+        Choice::new("int2", alone, of(2), affine(2, Rounding::Nearest)),
+        Choice::new("GPTQ int2", inputs, of(2), affine(2, gptq(false))),
+        Choice::new("GPTQ int2, clipped", inputs, of(2), affine(2, gptq(true))),
     ];
     all.extend(gguf_choice(base)?);
     Ok(all)
@@ -105,7 +105,7 @@ fn gguf_choice(base: &Loaded) -> Result<Option<Choice>> {
     let (size, numbers) =
         layers.fold((0, 0), |(size, all), (_, t)| (size + t.range.len(), all + t.shape.iter().product::<usize>()));
     let bits = 8.0 * size as f64 / numbers as f64;
-    let choice = Choice::new(GgufType::Q4KM.name(), "llama.cpp", bits, LoadOptions::default());
+    let choice = Choice::new(GgufType::Q4KM.name(), "from weights alone", bits, LoadOptions::default());
     Ok(Some(Choice { file: Some(path), ..choice }))
 }
 
@@ -187,10 +187,10 @@ pub fn front_plot(choices: &[Choice]) -> Result<LinePlot> {
         let labels: Vec<&str> = of_kind().filter(|choice| choice.quality.is_some()).map(|c| c.name.as_str()).collect();
         plot = plot.points(kind, points)?.label_points(kind, labels)?;
     }
-    if let Some(floor) = choices.iter().find(|choice| choice.is_floor()).and_then(Choice::divergence) {
-        plot = plot.reference_line(floor.value, "noise floor")?;
-    }
-    Ok(plot.note(note(choices)))
+    // A line of its own would leave nothing of the picture: it lies many powers of ten below.
+    let floor = choices.iter().find(|choice| choice.is_floor()).and_then(|choice| choice.quality.as_ref());
+    let floor = floor.map_or(String::new(), |floor| format!(" | noise floor {} nats", floor.kl_divergence));
+    Ok(plot.note(format!("{}{floor}", note(choices))))
 }
 
 /// What holds of the choices: sentences about formats whose intervals lie apart.

@@ -22,10 +22,10 @@ pub struct CalibratedLayer {
     pub weights: Vec<f32>,
     /// What goes into it while the model reads the calibration texts: (tokens, columns), row by row.
     pub inputs: Vec<f32>,
-    /// The same of other texts, on which errors are measured.
-    others: Vec<f32>,
-    /// The sum of squares of what comes out for these.
-    outputs: f64,
+    /// Some of them, and as many of other texts: those on which errors are measured.
+    compared: [Vec<f32>; 2],
+    /// The sums of squares of what comes out for these.
+    outputs: [f64; 2],
 }
 
 /// The parts of the range that are tried where a grid is clipped: 1, 39/40, ... 9/40.
@@ -89,8 +89,10 @@ impl Rounded {
 pub struct Errors {
     /// Root of the mean square of what it changed in the weights, of that of the weights.
     pub weights: f64,
-    /// Root of the mean square of what it changed in the outputs, of that of the outputs, on texts that were not calibrated with.
+    /// Root of the mean square of what it changed in the outputs on calibration texts, of that of the outputs.
     pub outputs: f64,
+    /// The same on other texts.
+    pub unseen: f64,
 }
 
 /// In which order the columns of a layer are rounded, and how those to come make up for each.
@@ -153,15 +155,19 @@ impl CalibratedLayer {
         Self::new(layer.name.clone(), columns, weights, read(calibration)?, read(others)?)
     }
 
-    fn new(name: String, columns: usize, weights: Vec<f32>, inputs: Vec<f32>, mut others: Vec<f32>) -> Result<Self> {
+    fn new(name: String, columns: usize, weights: Vec<f32>, inputs: Vec<f32>, others: Vec<f32>) -> Result<Self> {
         let fits = |numbers: &[f32]| columns > 0 && !numbers.is_empty() && numbers.len().is_multiple_of(columns);
         if ![&weights, &inputs, &others].into_iter().all(|numbers| fits(numbers)) {
             return Err(Error::input(format!("{name}: its inputs are not whole tokens of {columns}")));
         }
-        others.truncate(COMPARED * columns);
+        let some = |inputs: &[f32]| -> Vec<f32> {
+            let every = (inputs.len() / columns).div_ceil(COMPARED);
+            inputs.chunks(columns).step_by(every).flatten().copied().collect()
+        };
+        let compared = [some(&inputs), some(&others)];
         let rows = weights.len() / columns;
-        let mut layer = Self { name, rows, columns, weights, inputs, others, outputs: 0.0 };
-        layer.outputs = layer.square_of_outputs(&layer.weights);
+        let mut layer = Self { name, rows, columns, weights, inputs, compared, outputs: [0.0; 2] };
+        layer.outputs = layer.squares_of_outputs(&layer.weights);
         Ok(layer)
     }
 
@@ -290,13 +296,15 @@ impl CalibratedLayer {
         let changes: Vec<f32> = self.weights.iter().zip(rounded.restored()).map(|(a, b)| a - b).collect();
         let square = |numbers: &[f32]| numbers.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
         let part = |of: f64, all: f64| 100.0 * (of / all).sqrt();
+        let [outputs, unseen] = self.squares_of_outputs(&changes);
         Errors {
             weights: part(square(&changes), square(&self.weights)),
-            outputs: part(self.square_of_outputs(&changes), self.outputs),
+            outputs: part(outputs, self.outputs[0]),
+            unseen: part(unseen, self.outputs[1]),
         }
     }
 
-    fn square_of_outputs(&self, weights: &[f32]) -> f64 {
+    fn squares_of_outputs(&self, weights: &[f32]) -> [f64; 2] {
         let dot = |row: &[f32], x: &[f32]| {
             let mut sums = [0.0_f32; 16];
             for (row, x) in row.chunks(16).zip(x.chunks(16)) {
@@ -304,9 +312,10 @@ impl CalibratedLayer {
             }
             sums.iter().sum::<f32>()
         };
-        let of_row =
-            |row: &[f32]| self.others.chunks(self.columns).map(|x| f64::from(dot(row, x)).powi(2)).sum::<f64>();
-        weights.chunks(self.columns).map(of_row).sum()
+        self.compared.each_ref().map(|inputs| {
+            let of_row = |row: &[f32]| inputs.chunks(self.columns).map(|x| f64::from(dot(row, x)).powi(2)).sum::<f64>();
+            weights.chunks(self.columns).map(of_row).sum()
+        })
     }
 }
 
@@ -383,6 +392,6 @@ mod tests {
         let tokens = loaded.tokenizer.encode("Once upon a time").unwrap().len();
         assert_eq!(layer.inputs.len(), tokens * 256);
         // What comes out, by the model's own numbers: c_fc of what was traced, before the activation and the bias.
-        assert!(layer.outputs > 0.0 && layer.errors(&layer.librarys(4, 64, Fit::Nearest).unwrap()).outputs < 20.0);
+        assert!(layer.outputs[0] > 0.0 && layer.errors(&layer.librarys(4, 64, Fit::Nearest).unwrap()).outputs < 20.0);
     }
 }

@@ -74,7 +74,7 @@ pub fn clipping_claims(ways: &[Way]) -> Claims {
         )
 }
 
-/// The error of outputs by GPTQ with 3 bits, as a part of that by rounding to the nearest.
+/// The error of outputs by GPTQ with 3 bits, as a part of that by rounding to the nearest, on calibration texts.
 pub fn gptq_part(ways: &[Way]) -> f64 {
     at(ways, "GPTQ", 3).zip(at(ways, "nearest", 3)).map_or(f64::NAN, |(gptq, nearest)| gptq.outputs / nearest.outputs)
 }
@@ -83,16 +83,18 @@ pub fn gptq_part(ways: &[Way]) -> f64 {
 pub fn ways_claims(ways: &[Way]) -> Claims {
     let pairs = beside(ways, "GPTQ", "nearest");
     let all = |holds: fn(&(Errors, Errors)) -> bool| pairs.as_ref().map(|pairs| pairs.iter().all(holds));
-    Claims::new("Of this layer, on texts that calibration has not seen")
-        .that(
-            "With 4, 3 and 2 bits, what comes out is closer by GPTQ than by the nearest.",
-            all(|(gptq, near)| gptq.outputs < near.outputs),
-        )
+    Claims::new("Of this layer")
+        .that("On calibration texts, with 4, 3 and 2 bits, what comes out is closer by GPTQ than by the nearest.", {
+            all(|(gptq, near)| gptq.outputs < near.outputs)
+        })
         .that("Its weights are further off, each time.", all(|(gptq, near)| gptq.weights > near.weights))
-        .that("With 2 bits, clipped grids bring what comes out closer still.", {
+        .that("On texts that it has not seen, it gains less, each time.", {
+            all(|(gptq, near)| gptq.unseen / near.unseen > gptq.outputs / near.outputs)
+        })
+        .that("With 2 bits, clipped grids bring what comes out closer still, on other texts too.", {
             at(ways, "GPTQ, clipped", 2)
                 .zip(at(ways, "GPTQ", 2))
-                .map(|(clipped, whole)| clipped.outputs < whole.outputs)
+                .map(|(clipped, whole)| clipped.outputs < whole.outputs && clipped.unseen < whole.unseen)
         })
 }
 
@@ -102,17 +104,19 @@ pub fn errors_table(title: &str, rows: &[Way]) -> Table {
         .column("codes of", "bits", rows.iter().map(|row| row.1 as usize))
         .column("rounded", "", rows.iter().map(|row| row.0))
         .column("error of weights", "%", rows.iter().map(|row| row.2.weights))
-        .column("error of outputs", "%", rows.iter().map(|row| row.2.outputs))
+        .column("of outputs, calibration texts", "%", rows.iter().map(|row| row.2.outputs))
+        .column("of outputs, other texts", "%", rows.iter().map(|row| row.2.unseen))
 }
 
-/// The errors of outputs as bars, ways side by side.
+/// The errors of outputs as bars, on calibration texts and on others.
 ///
 /// # Errors
 /// A number that is not finite.
 pub fn outputs_plot(rows: &[Way]) -> Result<BarPlot> {
     let empty = BarPlot::new("What comes out of the layer, by how it was rounded").y("error of outputs", "%").log_y();
-    rows.iter().try_fold(empty, |plot, (name, bits, errors)| {
-        plot.bar(*name, format!("{bits} bits, {name}"), Estimate::from(errors.outputs))
+    rows.iter().filter(|way| way.0 != "GPTQ, columns in turn").try_fold(empty, |plot, (name, bits, errors)| {
+        let name = format!("{name}, {bits} bits");
+        plot.bar("calibration texts", &name, errors.outputs)?.bar("other texts", &name, errors.unseen)
     })
 }
 
@@ -211,13 +215,20 @@ fn difference(plain: &FormatQuality, aware: &FormatQuality) -> Estimate {
 
 /// What holds of the two models.
 pub fn aware_claims(plain: &[FormatQuality], aware: &[FormatQuality]) -> Claims {
-    let less = |name: &str| {
+    let change = |name: &str| {
         let of = |all: &[FormatQuality]| all.iter().find(|one| one.name == name).cloned();
-        Some(difference(&of(plain)?, &of(aware)?).low > 0.0)
+        Some(difference(&of(plain)?, &of(aware)?))
     };
+    let less = |name| change(name).map(|change| change.low > 0.0);
+    let more = |name| change(name).map(|change| change.high < 0.0);
     Claims::new("Two models, each beside itself in full precision")
         .that("After training with NF4 and FP4, NF4 costs less.", less("NF4"))
         .that("FP4 costs less, too.", less("FP4"))
+        .that("In formats that it never saw, it is not told apart from before.", {
+            let other = |name| Some(less(name)? || more(name)?);
+            let others: Option<Vec<bool>> = ["int8", "int4", "int3"].into_iter().map(other).collect();
+            others.map(|others| others.iter().all(|told| !told))
+        })
 }
 
 #[cfg(test)]
@@ -225,7 +236,7 @@ mod tests {
     use super::*;
 
     fn of(weights: f64, outputs: f64) -> Errors {
-        Errors { weights, outputs }
+        Errors { weights, outputs, unseen: outputs + 1.0 }
     }
 
     #[test]
@@ -256,7 +267,7 @@ mod tests {
         let turned = [of_bits(4, 2.0), of_bits(3, 1.0), of_bits(2, -1.0)].concat();
         assert!(!clipping_claims(&turned).hold());
         assert!(ways_claims(&[]).to_string().contains("not measured yet"));
-        assert_eq!((errors_table("t", &ways).rows(), outputs_plot(&ways).unwrap().table().rows()), (12, 12));
+        assert_eq!((errors_table("t", &ways).rows(), outputs_plot(&ways).unwrap().table().rows()), (12, 24));
     }
 
     #[test]
