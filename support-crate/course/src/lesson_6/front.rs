@@ -1,5 +1,7 @@
 //! What bits buy: every format of the course beside full precision.
 
+use std::path::Path;
+
 use quantlab::error::Result;
 use quantlab::measure::{QualityBase, QualityComparison};
 use quantlab::model::{Fold, LoadOptions, Loaded, Precision, load_model};
@@ -94,6 +96,10 @@ pub fn choices(
 /// A file that cannot be read again.
 fn gguf_choice(base: &Loaded) -> Result<Option<Choice>> {
     let path = format!("results/{}.gguf", GgufType::Q4KM);
+    // That of an earlier run; nothing is written over.
+    if Path::new(&path).is_file() {
+        std::fs::remove_file(&path)?;
+    }
     if let Err(error) = base.save_gguf(&path, GgufType::Q4KM, None) {
         println!("No file in {}: {error}", GgufType::Q4KM);
         return Ok(None);
