@@ -34,8 +34,8 @@ type Yours<'a> = dyn Fn(&[f32], &[f32], &[f32], usize, &Shape) -> Vec<f32> + 'a;
 pub fn check_attend(yours: impl Fn(&[f32], &[f32], &[f32], usize, &Shape) -> Vec<f32>) -> Score {
     let [one, own, pairs, fours] = shapes();
     let last = |shapes: &[Shape], most| trials(&yours, shapes, &[(1, 0), (2, 1), (5, 4), (23, 22)], most);
-    let if_nan = "e to the power of a large score is infinite; subtract the largest score from all of them first. Softmax sees \
-                  differences only";
+    let if_nan = "e to the power of a large score is infinite; subtract the largest score, which may be below 0, from all of \
+                  them first. Softmax sees differences only";
     Score::new("attend", HINTS)
         .point("each head's own keys and values", in_each(last(&[one, own], 1.5), if_nan))
         .point("heads that share keys and values", in_each(last(&[pairs, fours], 1.5), if_nan))

@@ -6,6 +6,7 @@ use rand::seq::SliceRandom;
 use super::Sampling;
 use super::trials::{Trial, all_close, numbers};
 use crate::cases::random;
+use crate::figure::Given;
 use crate::{Complaint, Score, Verdict, ask};
 
 const PROBABILITIES_HINTS: [&str; 3] = [
@@ -26,6 +27,8 @@ enum Slip {
     NoTemperature,
     NoTopK,
     OneMoreThanK,
+    OneLessThanK,
+    LogitsOfZero,
     TiesDropped,
     NotNormalised,
     NotNormalisedAfterK,
@@ -36,11 +39,16 @@ enum Slip {
     TemperatureLast,
 }
 
-const SLIPS: [(Slip, &str); 12] = [
+const SLIPS: [(Slip, &str); 14] = [
     (Slip::Multiplied, "the logits are multiplied by the temperature; divide them by it"),
     (Slip::NoTemperature, "the temperature changes nothing: divide the logits by it"),
     (Slip::NoTopK, "top-k changes nothing: tokens below the k likeliest get 0"),
     (Slip::OneMoreThanK, "top-k keeps one token too many"),
+    (Slip::OneLessThanK, "top-k keeps one token too few: the last of the k stays"),
+    (
+        Slip::LogitsOfZero,
+        "a token that top-k drops has a *probability* of 0; a logit of 0 is no less likely than others",
+    ),
     (Slip::TiesDropped, "tokens as likely as the last of the k stay too: their order is an accident"),
     (Slip::NotNormalised, "what is left does not add up to 1: divide it by its sum"),
     (Slip::NotNormalisedAfterK, "top-p takes its share of what top-k left: divide by the sum in between"),
@@ -69,7 +77,12 @@ fn reference(logits: &[f32], sampling: &Sampling, slip: Slip) -> Vec<f64> {
     let mut p = softmax(at);
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
-    let k = top_k.unwrap_or(p.len()) + usize::from(slip == Slip::OneMoreThanK);
+    let k = match slip {
+        Slip::OneMoreThanK => top_k.map(|k| k + 1),
+        Slip::OneLessThanK => top_k.map(|k| 1.max(k - 1)),
+        _ => top_k,
+    };
+    let k = k.unwrap_or(p.len());
     if k < p.len() && slip != Slip::NoTopK {
         let least = logits[order[k - 1]];
         let ties = slip != Slip::TiesDropped;
@@ -78,6 +91,10 @@ fn reference(logits: &[f32], sampling: &Sampling, slip: Slip) -> Vec<f64> {
             .enumerate()
             .filter(|(rank, id)| *rank >= k && !(ties && logits[**id] == least))
             .for_each(|(_, &id)| p[id] = 0.0);
+        if slip == Slip::LogitsOfZero {
+            let kept: Vec<f32> = logits.iter().zip(&p).map(|(logit, p)| if *p > 0.0 { *logit } else { 0.0 }).collect();
+            return reference(&kept, &Sampling { top_k: None, ..*sampling }, Slip::None);
+        }
         if slip != Slip::NotNormalisedAfterK && slip != Slip::NotNormalised {
             p = normalised(p);
         }
@@ -140,7 +157,7 @@ pub fn check_probabilities(yours: impl Fn(&[f32], &Sampling) -> Vec<f64>) -> Sco
     Score::new("probabilities", PROBABILITIES_HINTS)
         .point(
             "softmax of the logits over the temperature",
-            of(&[(1.0, none, all), (0.5, none, all), (2.5, none, all)]),
+            of(&[(1.0, none, all), (0.5, none, all), (2.5, none, all), (0.05, none, all)]),
         )
         .point("at temperature 0, the first of the likeliest tokens has it all", greedy(&yours))
         .point(
@@ -151,16 +168,20 @@ pub fn check_probabilities(yours: impl Fn(&[f32], &Sampling) -> Vec<f64>) -> Sco
         .point(
             "top-p keeps the fewest that reach its share of what top-k left",
             of(&[(1.0, none, 0.9), (1.0, none, 0.35), (0.6, none, 0.7), (1.8, none, 0.7), (1.0, none, 1e-9)])
-                .and_then(|()| of(&[(1.0, Some(4), 0.75), (1.4, Some(6), 0.6), (0.8, Some(2), 0.99)])),
+                .and_then(|()| of(&[(1.0, Some(4), 0.75), (1.4, Some(6), 0.6), (0.8, Some(2), 0.99)]))
+                .and_then(|()| equals(&yours)),
         )
 }
 
 fn compare(yours: &Yours<'_>, kinds: &[(f64, Option<usize>, f64)]) -> Verdict {
     let mut rng = random(20);
     let mut trials = Vec::new();
-    for n in [2, 7, 12, 12, 300] {
+    // Two later: of two tokens, many mistakes make the same.
+    for n in [7, 2, 12, 12, 300] {
         for &(temperature, top_k, top_p) in kinds {
-            let (shift, mut logits) = ([0.0, 900.0, -900.0][n % 3], numbers(&mut rng, n, 4.0));
+            // Logits over a low temperature are so large that float32, which will do elsewhere, is too coarse.
+            let shift = if temperature < 0.1 { 0.0 } else { [0.0, 900.0, -900.0][n % 3] };
+            let mut logits = numbers(&mut rng, n, 4.0);
             logits.iter_mut().for_each(|logit| *logit += shift);
             trials.push(trial(yours, &logits, &Sampling { temperature, top_k, top_p })?);
         }
@@ -168,7 +189,8 @@ fn compare(yours: &Yours<'_>, kinds: &[(f64, Option<usize>, f64)]) -> Verdict {
     all_close(&trials, IF_NAN)
 }
 
-const IF_NAN: &str = "e to the power of a large logit is infinite; subtract the largest logit from all of them first";
+const IF_NAN: &str = "e to the power of a large logit is infinite; subtract the largest logit, which \
+                      may be below 0, from all of them first";
 
 fn trial(yours: &Yours<'_>, logits: &[f32], sampling: &Sampling) -> Result<Trial, Complaint> {
     let got = ask(|| Ok(yours(logits, sampling)))?;
@@ -193,6 +215,24 @@ fn ties(yours: &Yours<'_>) -> Verdict {
     all_close(&trials, IF_NAN)
 }
 
+/// Equally likely tokens, of which any may stay.
+fn equals(yours: &Yours<'_>) -> Verdict {
+    let mut trials = Vec::new();
+    // Halves and quarters, so that their sums are exact.
+    for (n, top_p, kept) in [(2, 0.5, 1), (4, 0.5, 2), (4, 0.6, 3)] {
+        let mut got = ask(|| Ok(yours(&vec![0.0; n], &Sampling { temperature: 1.0, top_k: None, top_p })))?;
+        got.sort_by(|a, b| b.total_cmp(a));
+        let alike = |kept: usize| (0..n).map(|i| if i < kept { 1.0 / kept as f64 } else { 0.0 }).collect::<Vec<f64>>();
+        let mistakes = [
+            (alike(kept + 1), "top-p stops where the sum is *at least* `top_p`, so also where it equals it"),
+            (alike(n), "top-p keeps the fewest tokens: of equally likely ones, no more than reach the sum"),
+        ];
+        let what = format!("probabilities of {n} tokens that are equally likely, top-p {top_p}, by rank");
+        trials.push(Trial { what, got, expected: alike(kept), mistakes: Vec::new() }.mistakes(mistakes));
+    }
+    all_close(&trials, IF_NAN)
+}
+
 fn greedy(yours: &Yours<'_>) -> Verdict {
     let mut rng = random(22);
     let mut trials = Vec::new();
@@ -200,12 +240,16 @@ fn greedy(yours: &Yours<'_>) -> Verdict {
         let mut logits = numbers(&mut rng, n, 3.0);
         let (first, second) = (rng.random_range(0..n / 2), rng.random_range(n / 2..n));
         (logits[first], logits[second]) = (5.0, 5.0);
+        // All are negative in some.
+        let shift = if n % 2 == 0 { -20.0 } else { 0.0 };
+        logits.iter_mut().for_each(|logit| *logit += shift);
         let only = |id: usize| (0..n).map(|i| if i == id { 1.0 } else { 0.0 }).collect::<Vec<f64>>();
         let got = ask(|| Ok(yours(&logits, &Sampling { temperature: 0.0, top_k, top_p })))?;
         let halves = (0..n).map(|i| if i == first || i == second { 0.5 } else { 0.0 }).collect();
         let mistakes = [
             (only(second), "of equal logits, the first has it all (`max_by` returns the last)"),
             (halves, "of equal logits, only the first has it all"),
+            (only(0), "seek the largest logit from the first one on, not from 0: all may be negative"),
         ];
         let what = format!("probabilities of {n} tokens at temperature 0");
         trials.push(Trial { what, got, expected: only(first), mistakes: Vec::new() }.mistakes(mistakes));
@@ -230,48 +274,109 @@ const DRAW_HINTS: [&str; 3] = [
 /// Checks `draw(probabilities, uniform)`.
 pub fn check_draw(yours: impl Fn(&[f64], f64) -> u32) -> Score {
     let in_places = || -> Verdict {
-        let mut rng = random(23);
+        let (mut rng, mut draws) = (random(23), Vec::new());
         for n in [1, 2, 3, 8, 50] {
-            // Some tokens have none.
-            let p: Vec<f64> = numbers(&mut rng, n, 1.0).iter().map(|p| f64::from(p.max(0.0))).collect();
-            if p.iter().sum::<f64>() == 0.0 {
-                continue;
+            // Some tokens have none, and the last one sometimes.
+            let mut p: Vec<f64> = numbers(&mut rng, n, 1.0).iter().map(|p| f64::from(p.max(0.0))).collect();
+            if n > 2 && n % 2 == 0 || p.iter().sum::<f64>() == 0.0 {
+                p[n - 1] = 0.8;
             }
             let p = normalised(p);
             for u in (0..40).map(|_| rng.random_range(0.0..0.999)) {
-                drawn(&yours, &p, u)?;
+                draws.push(drawn(&yours, &p, u)?);
             }
         }
-        Ok(())
+        // As large as a vocabulary is, most of it unlikely: in the middle of a token's stretch.
+        let mut p = vec![5e-7; 100_000];
+        p[3] += 0.95;
+        for id in [2, 300, 40_000, 70_001, 99_999] {
+            draws.push(drawn(&yours, &p, p[..id].iter().sum::<f64>() + 2.5e-7)?);
+        }
+        all_drawn(&draws)
     };
     let at_edges = || -> Verdict {
-        let p = [0.0, 0.25, 0.0, 0.5, 0.25, 0.0];
-        [0.0, 0.25, 0.75, 1.0 - f64::EPSILON].into_iter().try_for_each(|u| drawn(&yours, &p, u))?;
+        let mut draws = Vec::new();
+        // An edge followed by tokens that have none.
+        let gaps = (0..9).map(|gap| [&[0.25][..], &vec![0.0; gap], &[0.5, 0.25]].concat());
+        for p in [vec![0.0, 0.25, 0.0, 0.5, 0.25, 0.0]].into_iter().chain(gaps) {
+            for u in [1.0 - f64::EPSILON, 0.0, 0.25, 0.75] {
+                draws.push(drawn(&yours, &p, u)?);
+            }
+        }
         // Rounded, they add up to less than 1.
-        drawn(&yours, &[0.0, 0.3, 0.7 - 1e-12, 0.0], 1.0 - 1e-13)
+        draws.push(drawn(&yours, &[0.0, 0.3, 0.7 - 1e-12, 0.0], 1.0 - 1e-13)?);
+        all_drawn(&draws)
     };
     Score::new("draw", DRAW_HINTS)
         .point("the token in whose stretch the number lies", in_places())
         .point("at the edges, never one without a probability", at_edges())
 }
 
-fn drawn(yours: &dyn Fn(&[f64], f64) -> u32, p: &[f64], u: f64) -> Verdict {
-    let got = ask(|| Ok(yours(p, u)))?;
+fn drawn(yours: &dyn Fn(&[f64], f64) -> u32, p: &[f64], u: f64) -> Result<Given<usize>, Complaint> {
+    let got = ask(|| Ok(yours(p, u)))? as usize;
     let expected = place_of(p, u);
-    if got as usize == expected {
-        return Ok(());
-    }
-    let likeliest = (0..p.len()).fold(0, |best, id| if p[id] > p[best] { id } else { best });
-    let why = match p.get(got as usize) {
-        None => ": there is no such token; rounding can leave the whole sum a hair below the number",
-        _ if got as usize == likeliest => ": that is the likeliest token, whatever the number is",
-        Some(0.0) => {
-            ": it has a probability of 0. The sum must exceed the number, with the token's own probability in it"
-        }
-        _ if got as usize == expected + 1 => ": is the token's own probability in the sum before you compare?",
-        _ => ": the stretches lie in the order of the ids",
+    let by_rank = {
+        let mut order: Vec<usize> = (0..p.len()).collect();
+        order.sort_by(|&a, &b| p[b].total_cmp(&p[a]));
+        order[place_of(&order.iter().map(|&id| p[id]).collect::<Vec<_>>(), u)]
     };
+    let from_the_end = p.len() - 1 - place_of(&p.iter().rev().copied().collect::<Vec<_>>(), u);
+    let likeliest = (0..p.len()).fold(0, |best, id| if p[id] > p[best] { id } else { best });
+    // By the sums before and with a token.
+    let first = |is_it: fn(f64, f64, f64) -> bool| {
+        let mut sum = 0.0;
+        let place = p.iter().position(|p| {
+            let before = sum;
+            sum += p;
+            is_it(before, sum, u)
+        });
+        place.unwrap_or(usize::MAX)
+    };
+    let mut single = 0.0_f32;
+    let in_single = p.iter().position(|p| {
+        single += *p as f32;
+        single > u as f32
+    });
+    let possible: Vec<usize> = (0..p.len()).filter(|id| p[*id] > 0.0).collect();
+    let mut mistakes = vec![
+        (by_rank, "the stretches lie in the order of the ids, not the likeliest first"),
+        (from_the_end, "the stretches lie in the order of the ids, from 0 on"),
+        (likeliest, "that is the likeliest token, whatever the number is"),
+        (first(|before, _, u| before > u), "is the token's own probability in the sum before you compare?"),
+        (first(|_, sum, u| sum >= u), "at an edge, the next stretch begins: the sum must exceed the number"),
+        (in_single.unwrap_or(usize::MAX), "add in double precision: some stretches are too narrow for float32"),
+        (
+            possible.iter().position(|id| *id == expected).unwrap_or(0),
+            "that is its place among the tokens that have a probability; the id counts all",
+        ),
+    ];
+    match p.get(got) {
+        None => {
+            mistakes.push((got, "there is no such token; rounding can leave the whole sum a hair below the number"));
+        }
+        Some(0.0) if p.iter().sum::<f64>() <= u => mistakes.push((
+            got,
+            "it has a probability of 0. Rounding can leave the whole sum a hair below the number: then it is the last \
+             token that has a probability",
+        )),
+        _ => (),
+    }
+    let as_wide = "a token's stretch is as wide as its probability";
+    mistakes.push(((u * p.len() as f64) as usize, as_wide));
+    mistakes.push((possible[(u * possible.len() as f64) as usize], as_wide));
     let shown: Vec<String> = p.iter().take(8).map(|p| format!("{p:.3}")).collect();
-    let more = if p.len() > 8 { ", ..." } else { "" };
-    wrong!("draw([{}{more}], {u:.4}) is {got}, expected {expected}{why}", shown.join(", "))
+    let more = if p.len() > 8 { format!(", ... {} in all", p.len()) } else { String::new() };
+    Ok(Given { what: format!("draw([{}{more}], {u:.4})", shown.join(", ")), got, expected, mistakes })
+}
+
+/// Names a mistake only if it explains most of what is wrong: of so few ids, many give the same by chance.
+fn all_drawn(draws: &[Given<usize>]) -> Verdict {
+    let all_wrong: Vec<&Given<usize>> = draws.iter().filter(|given| given.got != given.expected).collect();
+    let Some(wrong) = all_wrong.first() else { return Ok(()) };
+    let gives = |given: &Given<usize>, why| given.mistakes.contains(&(given.got, why));
+    let explained = |why| all_wrong.iter().filter(|given| gives(given, why)).count();
+    let possible = wrong.mistakes.iter().map(|(_, why)| *why).filter(|why| gives(wrong, why)).rev();
+    let found = possible.max_by_key(|why| explained(why)).filter(|why| 2 * explained(why) > all_wrong.len());
+    let why = found.map(|why| format!(": {why}")).unwrap_or_default();
+    wrong!("{} is {}, expected {}{why}", wrong.what, wrong.got, wrong.expected)
 }

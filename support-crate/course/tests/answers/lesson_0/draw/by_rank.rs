@@ -1,5 +1,5 @@
 // Lays the probabilities out by rank.
-// wrong: draw([
+// wrong: not the likeliest first
 fn draw(probabilities: &[f64], uniform: f64) -> u32 {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|&a, &b| probabilities[b].total_cmp(&probabilities[a]));
