@@ -29,11 +29,11 @@ struct Reading {
 }
 
 fn high_first(packed: &[u8], i: usize) -> u8 {
-    if i % 2 == 0 { packed[i / 2] >> 4 } else { packed[i / 2] & 15 }
+    if i.is_multiple_of(2) { packed[i / 2] >> 4 } else { packed[i / 2] & 15 }
 }
 
 fn low_first(packed: &[u8], i: usize) -> u8 {
-    if i % 2 == 0 { packed[i / 2] & 15 } else { packed[i / 2] >> 4 }
+    if i.is_multiple_of(2) { packed[i / 2] & 15 } else { packed[i / 2] >> 4 }
 }
 
 const RIGHT: Reading = Reading { code: high_first, block: |i, _| i / BLOCK };

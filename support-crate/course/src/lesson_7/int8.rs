@@ -95,13 +95,11 @@ fn inputs(rng: &mut StdRng, n: usize, largest: f32) -> (Vec<f32>, Vec<i8>) {
     (codes.iter().enumerate().map(&mut within).collect(), codes)
 }
 
+/// An answer: values, scales, inputs, outputs.
+type Matvec<'a> = &'a dyn Fn(&[i8], &[f32], &[f32], &mut [f32]);
+
 /// What an answer wrote, before which 7 stood in each output.
-fn ask_matvec(
-    yours: &dyn Fn(&[i8], &[f32], &[f32], &mut [f32]),
-    values: &[i8],
-    scales: &[f32],
-    x: &[f32],
-) -> Result<Vec<f32>, Complaint> {
+fn ask_matvec(yours: Matvec<'_>, values: &[i8], scales: &[f32], x: &[f32]) -> Result<Vec<f32>, Complaint> {
     let mut y = vec![7.0; scales.len()];
     ask(|| {
         yours(values, scales, x, &mut y);

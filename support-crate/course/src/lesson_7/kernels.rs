@@ -12,6 +12,8 @@ use crate::attempt;
 pub type Dot = (&'static str, fn(&[f32], &[f32]) -> f32);
 /// A dot product of whole numbers, with its name.
 pub type Int8Dot = (&'static str, fn(&[i8], &[i8]) -> i32);
+/// All rows of whole numbers with their scales, times inputs, into outputs.
+pub type Int8Matvec = fn(&[i8], &[f32], &[f32], &mut [f32]);
 /// Calls a part, by its first row and its outputs, on so many threads.
 pub type InThreads = fn(usize, &mut [f32], &(dyn Fn(usize, &mut [f32]) + Sync));
 /// All rows of a matrix, times inputs.
@@ -80,12 +82,7 @@ pub fn batch_ladder(
 ///
 /// # Errors
 /// As [`Ladder::measure`].
-pub fn int8_ladder(
-    m: &Matrices,
-    dots: &[Int8Dot],
-    matvec: fn(&[i8], &[f32], &[f32], &mut [f32]),
-    in_threads: InThreads,
-) -> Result<Ladder> {
+pub fn int8_ladder(m: &Matrices, dots: &[Int8Dot], matvec: Int8Matvec, in_threads: InThreads) -> Result<Ladder> {
     let k = m.x.len();
     let step = m.x.iter().fold(0.0_f32, |largest, x| largest.max(x.abs())) / 127.0;
     let inputs: Vec<i8> = m.x.iter().map(|x| (x / step).round() as i8).collect();
@@ -192,7 +189,7 @@ mod tests {
 
     fn decode(packed: &[u8], absmax: &[f32], first: usize, out: &mut [f32]) {
         for (i, out) in (first..).zip(out) {
-            let code = if i % 2 == 0 { packed[i / 2] >> 4 } else { packed[i / 2] & 15 };
+            let code = if i.is_multiple_of(2) { packed[i / 2] >> 4 } else { packed[i / 2] & 15 };
             *out = FourBit::Nf4.codebook()[usize::from(code)] * absmax[i / 64];
         }
     }

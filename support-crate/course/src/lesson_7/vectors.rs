@@ -1,6 +1,10 @@
 //! Eight numbers in one register: AVX2's on x86-64, elsewhere an array, of which the compiler makes what there is.
+//!
+//! On x86-64, a function that is not compiled for AVX2 and FMA itself needs `unsafe` to call these: it must have asked
+//! [`has_vectors`] first.
 
 #[cfg(target_arch = "x86_64")]
+#[allow(clippy::missing_safety_doc, reason = "the module says when they may be called")]
 mod avx2 {
     use std::arch::x86_64::*;
 
