@@ -79,22 +79,22 @@ impl KeysValues<'_> {
 }
 
 /// Queries that are computed together; each key and value is then read once for all of them.
-const QUERIES_AT_ONCE: usize = 4;
+pub(crate) const QUERIES_AT_ONCE: usize = 4;
 
 /// Queries of one head of a sequence, or, when there is one new token, of the heads of one group.
-struct Task {
-    sequence: usize,
-    kv_head: usize,
+pub(crate) struct Task {
+    pub sequence: usize,
+    pub kv_head: usize,
     /// Where the first query begins, and how far apart they are.
-    q: usize,
-    q_stride: usize,
-    count: usize,
+    pub q: usize,
+    pub q_stride: usize,
+    pub count: usize,
     /// Their part of the output (B T, H D).
-    rows: Range<usize>,
-    columns: Range<usize>,
+    pub rows: Range<usize>,
+    pub columns: Range<usize>,
     /// The position of the first query; the next one's is `step` further.
-    position: usize,
-    step: usize,
+    pub position: usize,
+    pub step: usize,
 }
 
 impl Attention<'_> {

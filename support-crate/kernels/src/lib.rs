@@ -38,6 +38,7 @@ mod isa;
 mod matmul;
 mod peak;
 mod pool;
+mod quantized_kv;
 mod rounding;
 mod scratch;
 mod simd;
@@ -47,6 +48,7 @@ mod strided;
 #[cfg(test)]
 mod test_numbers;
 mod threads;
+mod zeros;
 
 pub use attention::{Attention, KeysValues, first_seen};
 pub use elementwise::{Activation, activate, layer_norm, multiply, rms_norm, rotate, round_to_f16, soft_cap, to_f16};
@@ -56,7 +58,9 @@ pub use matmul::{
     Weights, matmul, pack_codes,
 };
 pub use peak::{Factors, multiply_adds};
+pub use quantized_kv::{QuantizedAttention, QuantizedKv, Run};
 pub use rounding::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, int8_factor, round_to_int8};
 pub use scratch::Scratch;
 pub use softmax::negative_log_likelihood;
 pub use threads::{MAX_THREADS, ThreadScope, default_threads, set_threads, thread_scope, threads, threads_granted};
+pub use zeros::{Zero, zeros};

@@ -64,6 +64,10 @@ macro_rules! avx2 {
                 _mm256_cvtph_ps(_mm_loadu_si128(padded::<f16, 8>(from, count).as_ptr().cast()));
             unsafe fn load_i8(from: *const i8) -> __m256 =
                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast())));
+            unsafe fn load_low4(from: *const u8) -> __m256 =
+                _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast())), _mm256_set1_epi32(15)));
+            unsafe fn load_high4(from: *const u8) -> __m256 =
+                _mm256_cvtepi32_ps(_mm256_srli_epi32::<4>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()))));
             unsafe fn store(value: __m256, to: *mut f32) = _mm256_storeu_ps(to, value);
             unsafe fn store_part(value: __m256, to: *mut f32, count: usize) =
                 _mm256_maskstore_ps(to, mask(count), value);

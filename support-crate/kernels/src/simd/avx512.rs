@@ -61,6 +61,10 @@ macro_rules! float32 {
                 _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask16(count), from.cast()));
             unsafe fn load_i8(from: *const i8) -> __m512 =
                 _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast())));
+            unsafe fn load_low4(from: *const u8) -> __m512 =
+                _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast())), _mm512_set1_epi32(15)));
+            unsafe fn load_high4(from: *const u8) -> __m512 =
+                _mm512_cvtepi32_ps(_mm512_srli_epi32::<4>(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()))));
             unsafe fn store(value: __m512, to: *mut f32) = _mm512_storeu_ps(to, value);
             unsafe fn store_part(value: __m512, to: *mut f32, count: usize) =
                 _mm512_mask_storeu_ps(to, mask16(count), value);

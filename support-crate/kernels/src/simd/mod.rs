@@ -145,6 +145,16 @@ pub unsafe trait Simd: Enable + Copy + Send + Sync {
     /// # Safety
     /// [`LANES`](Self::LANES) bytes can be read.
     unsafe fn load_i8(self, from: *const i8) -> Self::F32;
+    /// As [`load`](Self::load), of the lower 4 bits of each byte, a number from 0 to 15.
+    ///
+    /// # Safety
+    /// [`LANES`](Self::LANES) bytes can be read.
+    unsafe fn load_low4(self, from: *const u8) -> Self::F32;
+    /// As [`load_low4`](Self::load_low4), of the upper 4 bits.
+    ///
+    /// # Safety
+    /// [`LANES`](Self::LANES) bytes can be read.
+    unsafe fn load_high4(self, from: *const u8) -> Self::F32;
     /// # Safety
     /// [`LANES`](Self::LANES) numbers can be written.
     unsafe fn store(self, value: Self::F32, to: *mut f32);

@@ -58,6 +58,10 @@ macro_rules! float32 {
             unsafe fn load_f16_part(from: *const f16, count: usize) -> float32x4_t =
                 widen_f16(vld1_u16(padded::<f16, 4>(from, count).as_ptr().cast()));
             unsafe fn load_i8(from: *const i8) -> float32x4_t = widen_i8(vdup_n_s32(from.cast::<i32>().read_unaligned()));
+            unsafe fn load_low4(from: *const u8) -> float32x4_t =
+                widen_i8(vdup_n_s32(from.cast::<i32>().read_unaligned() & 0x0F0F_0F0F));
+            unsafe fn load_high4(from: *const u8) -> float32x4_t =
+                widen_i8(vdup_n_s32((from.cast::<i32>().read_unaligned() >> 4) & 0x0F0F_0F0F));
             unsafe fn store(value: float32x4_t, to: *mut f32) = vst1q_f32(to, value);
             unsafe fn store_part(value: float32x4_t, to: *mut f32, count: usize) = store_part(value, to, count);
         }

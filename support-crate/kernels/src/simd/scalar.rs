@@ -40,6 +40,8 @@ unsafe impl Simd for Scalar {
         unsafe fn load_f16(from: *const f16) -> f32 = (*from).to_f32();
         unsafe fn load_f16_part(_: *const f16, _: usize) -> f32 = 0.0;
         unsafe fn load_i8(from: *const i8) -> f32 = f32::from(*from);
+        unsafe fn load_low4(from: *const u8) -> f32 = f32::from(*from & 15);
+        unsafe fn load_high4(from: *const u8) -> f32 = f32::from(*from >> 4);
         unsafe fn store(value: f32, to: *mut f32) = *to = value;
         unsafe fn store_part(_: f32, _: *mut f32, _: usize) = ();
 

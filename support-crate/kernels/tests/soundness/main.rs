@@ -7,6 +7,7 @@
 
 mod attention;
 mod products;
+mod quantized_kv;
 mod rows;
 mod threads;
 
