@@ -2,18 +2,23 @@
 //!
 //! ```sh
 //! cargo lab exec cargo bench -p quantlab --bench quality -- [MODEL] [--only FORMAT,FORMAT] [--items]
-//!     [--plot FILE.png] [--json FILE.json]
+//!     [--plot FILE.png] [--json FILE.json] [--caches TOKENS]
 //! ```
 //!
 //! The model is `smollm2:float32` unless another one is named. Calibration reads the first half of the text that ships
 //! with the library, and the second half is what all formats are measured on. With `--items`, they also answer the library's
-//! multiple-choice items, a minute or two for each.
+//! multiple-choice items, a minute or two for each. With `--caches`, formats of keys and values are compared instead, by how
+//! much text lies before, on as many texts of so many tokens as the held-out text has, four at most.
 
 use std::path::{Path, PathBuf};
 
 use quantlab::error::{Error, Result};
-use quantlab::measure::{ItemComparison, ItemScores, QualityComparison, compare_quality, items, score_items};
-use quantlab::model::{Fold, ImportanceMatrix, LoadOptions, Loaded, Precision, calibrate, hessians, load_model};
+use quantlab::measure::{
+    ItemComparison, ItemScores, QualityComparison, compare_caches, compare_quality, items, score_items,
+};
+use quantlab::model::{
+    CacheFormat, Engine, Fold, ImportanceMatrix, LoadOptions, Loaded, Precision, calibrate, hessians, load_model,
+};
 use quantlab::quant::{CalibrationMethod, GgufType, GptqOptions, Granularity, Hessians, QuantizationConfig, Rounding};
 use quantlab::report::{BarPlot, Estimate, Table};
 use quantlab::source::held_out_text;
@@ -35,6 +40,8 @@ struct Arguments {
     items: bool,
     plot: Option<PathBuf>,
     json: Option<PathBuf>,
+    /// Tokens of the texts with which caches are compared, if they are.
+    caches: Option<usize>,
 }
 
 /// A format to be measured.
@@ -57,8 +64,11 @@ struct Row {
 }
 
 fn main() -> Result<()> {
-    let Some(Arguments { model, only, items: with_items, plot, json }) = arguments()? else { return Ok(()) };
+    let Some(Arguments { model, only, items: with_items, plot, json, caches }) = arguments()? else { return Ok(()) };
     let full = load_model(&[&model], &LoadOptions::default())?;
+    if let Some(tokens) = caches {
+        return of_caches(&full, tokens);
+    }
     let (start, end) = held_out_text().split_at(held_out_text().len() / 2);
     let (calibration, measured) = (texts(start, CALIBRATED), texts(end, MEASURED));
     println!("{}: calibrated on {CALIBRATED}, measured on {MEASURED} texts of {LENGTH} characters", full.summary());
@@ -113,7 +123,7 @@ fn main() -> Result<()> {
 
 fn arguments() -> Result<Option<Arguments>> {
     let model = "smollm2:float32".to_owned();
-    let mut arguments = Arguments { model, only: Vec::new(), items: false, plot: None, json: None };
+    let mut arguments = Arguments { model, only: Vec::new(), items: false, plot: None, json: None, caches: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| Error::input(format!("{word} needs a value")));
@@ -122,10 +132,16 @@ fn arguments() -> Result<Option<Arguments>> {
             "--items" => arguments.items = true,
             "--plot" => arguments.plot = Some(value()?.into()),
             "--json" => arguments.json = Some(value()?.into()),
+            "--caches" => {
+                let tokens = value()?.parse();
+                arguments.caches = Some(tokens.map_err(|_| Error::input("--caches needs a number of tokens"))?);
+            }
             // Cargo's own.
             "--bench" => {}
             "--help" => {
-                println!("[MODEL] [--only FORMAT,FORMAT] [--items] [--plot FILE.png] [--json FILE.json]");
+                println!(
+                    "[MODEL] [--only FORMAT,FORMAT] [--items] [--plot FILE.png] [--json FILE.json] [--caches TOKENS]"
+                );
                 return Ok(None);
             }
             model => arguments.model = model.to_owned(),
@@ -201,6 +217,36 @@ fn load(full: &Loaded, model: &str, way: &Way, calibration: &[String], folder: &
             load_model(&[path.to_string_lossy().as_ref()], &LoadOptions::default())
         }
     }
+}
+
+/// What formats of keys and values change, in contexts of 64 to 127 tokens, 128 to 255, and so on.
+fn of_caches(full: &Loaded, tokens: usize) -> Result<()> {
+    let ids = full.tokenizer.encode(held_out_text())?;
+    let sequences: Vec<Vec<u32>> = ids.chunks_exact(tokens).take(4).map(<[u32]>::to_vec).collect();
+    let starts = std::iter::successors(Some(64), |start| Some(2 * start)).take_while(|&start| start < tokens);
+    let contexts: Vec<_> = starts.map(|start| start..tokens.min(2 * start)).collect();
+    let options = LoadOptions { engine: Some(Engine::Tch), dequantize: true, ..LoadOptions::default() };
+    let floor = load_model(&[full.model_id.as_str()], &options)?;
+    let formats = [CacheFormat::Float16, CacheFormat::Int8, CacheFormat::Int4];
+    let others: Vec<_> =
+        [(&floor, CacheFormat::Float32)].into_iter().chain(formats.map(|format| (full, format))).collect();
+    let rows = compare_caches(full, &others, &sequences, &contexts)?;
+    let name = |format| match format {
+        CacheFormat::Float32 => "float32, tch".to_owned(),
+        other => other.to_string(),
+    };
+    let table =
+        Table::new(format!("Keys and values of {}, {} texts of {tokens} tokens", full.model_id, sequences.len()))
+            .column("format", "", rows.iter().map(|row| name(row.format)))
+            .column(
+                "context",
+                "tokens",
+                rows.iter().map(|row| format!("{} to {}", row.context.start, row.context.end - 1)),
+            )
+            .column("KL divergence", "nats", rows.iter().map(|row| Estimate::from(row.kl_divergence)))
+            .column("same top token", "%", rows.iter().map(|row| Estimate::from(row.same_top_token * 100.0)));
+    println!("{}", table.checked()?.to_text());
+    Ok(())
 }
 
 fn table(rows: &[Row], model: &str) -> Table {

@@ -5,7 +5,7 @@ mod common;
 use common::tiny;
 use quantlab::generate::{GenerateOptions, generate};
 use quantlab::model::{
-    Engine, KvCache, LoadOptions, Loaded, LogitPositions, Logits, Precision, TokenBatch, load_model,
+    CacheFormat, Engine, KvCache, LoadOptions, Loaded, LogitPositions, Logits, TokenBatch, load_model,
 };
 
 fn load(folder: &str, engine: Engine) -> Loaded {
@@ -82,16 +82,16 @@ fn keys_and_values_in_float16() {
         let ids: Vec<u32> = (0..20).map(|i| (i * 7 + 3) % 300).collect();
         let cache = |dtype| loaded.model.new_cache_in(dtype, 1, ids.len()).unwrap();
         let whole = |dtype| step(&loaded, &mut cache(dtype), &[&ids]);
-        let [float32, float16] = [None, Some(Precision::Float16)].map(whole);
-        assert_eq!(whole(Some(Precision::Float32)), float32);
+        let [float32, float16] = [None, Some(CacheFormat::Float16)].map(whole);
+        assert_eq!(whole(Some(CacheFormat::Float32)), float32);
         let spread = float32.values().iter().map(|logit| logit.abs()).fold(0.0, f32::max);
         let distance = float32.values().iter().zip(float16.values()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(distance > 0.0 && distance < 2e-3 * spread, "{folder}: {distance} of {spread}");
-        let mut one_by_one = cache(Some(Precision::Float16));
+        let mut one_by_one = cache(Some(CacheFormat::Float16));
         let last = ids.iter().map(|&id| step(&loaded, &mut one_by_one, &[&[id]])).last().unwrap();
         assert_eq!(last, float16, "{folder}: not the same to the bit");
         // Of a sequence that stays when another goes, too.
-        let mut two = loaded.model.new_cache_in(Some(Precision::Float16), 2, ids.len()).unwrap();
+        let mut two = loaded.model.new_cache_in(Some(CacheFormat::Float16), 2, ids.len()).unwrap();
         let (first, rest) = ids.split_at(13);
         step(&loaded, &mut two, &[&[1; 13], first]);
         loaded.model.retain(&mut two, &[1]).unwrap();
@@ -101,16 +101,16 @@ fn keys_and_values_in_float16() {
 
 #[test]
 fn text_from_a_cache_in_float16_and_formats_that_there_are_not() {
-    let options = GenerateOptions { cache_dtype: Some(Precision::Float16), max_new_tokens: 5, ..Default::default() };
+    let options = GenerateOptions { cache_format: Some(CacheFormat::Float16), max_new_tokens: 5, ..Default::default() };
     let text = generate(&load(tiny().to_str().unwrap(), Engine::Kernels), "once upon a time", &options).unwrap();
     assert_eq!(text.tokens.len(), 5);
     for (engine, dtype) in [
-        (Engine::Kernels, Precision::BFloat16),
-        (Engine::Candle, Precision::Float16),
-        (Engine::Tch, Precision::Float16),
+        (Engine::Kernels, CacheFormat::BFloat16),
+        (Engine::Candle, CacheFormat::Float16),
+        (Engine::Tch, CacheFormat::Float16),
     ] {
         let loaded = load(tiny().to_str().unwrap(), engine);
-        let options = GenerateOptions { cache_dtype: Some(dtype), ..options.clone() };
+        let options = GenerateOptions { cache_format: Some(dtype), ..options.clone() };
         let error = generate(&loaded, "once upon a time", &options).unwrap_err().to_string();
         let expected = format!("keys and values in {dtype} are not supported by {engine} on cpu");
         assert!(error.to_lowercase().contains(&expected), "{error}");

@@ -11,7 +11,7 @@ use quantlab::measure::{
     Clock, DecodeLimit, MemoryReader, PerplexityOptions, TimingOptions, TokenIds, available_memory, peak_memory,
     peak_memory_of, perplexity, perplexity_of_tokens, reset_peak_memory, resident_memory, time_in_turn,
 };
-use quantlab::model::{CacheStorage, EngineModel, Loaded, Logits, ModelInfo, Precision, Step};
+use quantlab::model::{CacheFormat, CacheStorage, EngineModel, Loaded, Logits, ModelInfo, Step};
 use serde_json::Value;
 
 const LOSS: f64 = 1e-5;
@@ -79,7 +79,7 @@ impl EngineModel for Fake {
         Logits::new(values, step.batch, self.info.vocab_size)
     }
 
-    fn allocate_cache(&self, _batch: usize, _capacity: usize, _dtype: Option<Precision>) -> Result<CacheStorage> {
+    fn allocate_cache(&self, _batch: usize, _capacity: usize, _format: Option<CacheFormat>) -> Result<CacheStorage> {
         self.clock.charge(NEW_CACHE);
         Ok(CacheStorage::new(FakeCache(self.clock.clone())))
     }

@@ -4,16 +4,17 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Arg, ArgAction, Command, value_parser};
-use quantlab::model::{Engine, Precision};
+use quantlab::model::{CacheFormat, Engine};
 
 use crate::Variant;
 use crate::format::Format;
 
 const METHOD: &str = "\
-Each row is one engine, one precision and one batch size, on the CPU, and in JSON also one length of the prompt:
+Each row is one engine, one precision, one batch size and one format of keys and values, on the CPU, and in JSON also one length of the prompt:
   prefill_ms         time to the first new token after a prompt of that many tokens (prompt)
   decode_tok_s       tokens of all sequences per second from the first new one to the 64th, after a prompt of
                      --context tokens (context): after a long one, attention counts
+  cache_mib          memory of the keys and values of that decode
   load_s             loading from disk, with all files in the system's cache, in a process of its own
   weights_mib        memory that the weights take, as transformers counts it (without the scales of quantized ones);
                      biases and norms are float32 whatever the precision, and a quantized head of a model that ties it
@@ -51,8 +52,8 @@ pub struct Arguments {
     pub prompts: Vec<usize>,
     /// Length of the prompt that decode starts from, in tokens.
     pub context: usize,
-    /// The format of keys and values.
-    pub cache: Option<Precision>,
+    /// Formats of keys and values; that of the model if there are none.
+    pub caches: Vec<CacheFormat>,
     pub threads: Option<usize>,
     pub repeats: usize,
     pub json: bool,
@@ -79,7 +80,7 @@ impl Arguments {
             batches: matches.remove_many("batch").into_iter().flatten().collect(),
             prompts: matches.remove_many("prompt").into_iter().flatten().collect(),
             context: matches.remove_one("context").unwrap_or_default(),
-            cache: matches.remove_one("cache"),
+            caches: matches.remove_many("cache").into_iter().flatten().collect(),
             threads: matches.remove_one("threads"),
             repeats: matches.remove_one("repeats").unwrap_or_default(),
             json: matches.get_flag("json"),
@@ -129,9 +130,10 @@ fn command() -> Command {
                 .help("Tokens in the prompt that decode starts from"),
         )
         .arg(
-            option("cache", "FORMAT")
-                .value_parser(value_parser!(Precision))
-                .help("Format of keys and values: float32 or float16 [default: what the model computes in]"),
+            option("cache", "LIST")
+                .value_delimiter(',')
+                .value_parser(value_parser!(CacheFormat))
+                .help("Formats of keys and values: float32, float16, int8, int4 [default: what the model computes in]"),
         )
         .arg(
             option("threads", "N")

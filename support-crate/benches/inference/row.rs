@@ -2,7 +2,7 @@
 
 use quantlab::error::Result;
 use quantlab::measure::BUILD;
-use quantlab::model::{Precision, threads};
+use quantlab::model::{CacheFormat, threads};
 use quantlab::report::Table;
 use serde::Serialize;
 
@@ -30,7 +30,8 @@ struct Line<'a> {
     prefill_ms: f64,
     context: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache: Option<Precision>,
+    cache: Option<CacheFormat>,
+    cache_mib: f64,
     decode_tok_s: f64,
     load_s: f64,
     weights_mib: f64,
@@ -58,7 +59,8 @@ impl Row {
             prompt,
             prefill_ms: rounded(prefill_ms.median),
             context: arguments.context,
-            cache: arguments.cache,
+            cache: speed.cache,
+            cache_mib: rounded(speed.cache_mib),
             decode_tok_s: rounded(speed.decode_tok_s.median),
             load_s: rounded(load.load_s),
             weights_mib: rounded(load.weights_mib),
@@ -88,27 +90,28 @@ pub fn print(rows: &[Row], model: &str, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn cache(arguments: &Arguments) -> String {
-    arguments.cache.map_or_else(String::new, |dtype| format!(", keys and values in {dtype}"))
-}
-
 fn table(rows: &[Row], model: &str, arguments: &Arguments) -> Table {
     let mut table = Table::new(format!("Inference of {model}"))
         .column("engine", "", rows.iter().map(|row| row.variant.engine.name()))
         .column("precision", "", rows.iter().map(|row| row.variant.format.name()))
         .column("batch", "", rows.iter().map(|row| row.speed.batch));
+    if !arguments.caches.is_empty() {
+        table =
+            table.column("keys and values", "", rows.iter().map(|row| row.speed.cache.map(|cache| cache.to_string())));
+    }
     for (i, tokens) in arguments.prompts.iter().enumerate() {
         let prefill = rows.iter().map(|row| row.speed.prefill_ms[i]);
         table = table.column(format!("prefill {tokens}"), "ms", prefill);
     }
     table
+        .column("cache", "MiB", rows.iter().map(|row| row.speed.cache_mib))
         .column("decode", "tokens/s", rows.iter().map(|row| row.speed.decode_tok_s))
         .column("load", "s", rows.iter().map(|row| row.load.load_s))
         .column("weights", "MiB", rows.iter().map(|row| row.load.weights_mib))
         .column("peak RSS", "MiB", rows.iter().map(|row| row.load.peak_rss_mib))
         .column("bandwidth", "GB/s", rows.iter().map(|row| row.speed.bandwidth_gb_s))
         .column("fraction of limit", "", rows.iter().map(|row| row.speed.fraction_of_limit))
-        .note(format!("prefill of that many tokens, decode after {}{}", arguments.context, cache(arguments)))
+        .note(format!("prefill of that many tokens, decode after {}", arguments.context))
         .note("limit: reading the weights from memory once per decode step")
         .note(format!("cpu | {} threads | {BUILD} build | medians of {} runs", threads(), arguments.repeats))
 }

@@ -2,18 +2,22 @@
 
 use quantlab::error::Result;
 use quantlab::measure::{DecodeLimit, MemoryReader, Statistics, Timing, TimingOptions, TokenIds};
-use quantlab::model::Loaded;
+use quantlab::model::{CacheFormat, Loaded};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::MIB;
 use crate::arguments::Arguments;
 
 /// New tokens of a timed decode; the first belongs to the prefill.
 const NEW_TOKENS: usize = 64;
 
-/// The speed of one model with one batch size.
+/// The speed of one model with one batch size and one format of keys and values.
 pub struct Speed {
     pub batch: usize,
+    /// The format of keys and values that was asked for, and the memory that they took.
+    pub cache: Option<CacheFormat>,
+    pub cache_mib: f64,
     /// Of each length of the prompt, in the order of the arguments.
     pub prefill_ms: Vec<Statistics>,
     pub decode_tok_s: Statistics,
@@ -22,25 +26,31 @@ pub struct Speed {
     pub fraction_of_limit: f64,
 }
 
-/// The runs of one model with one batch size.
+/// The runs that make a [`Speed`].
 struct Runs<'a> {
     loaded: &'a Loaded,
     arguments: &'a Arguments,
     batch: usize,
+    cache: Option<CacheFormat>,
     /// Of each length of the prompt.
     prefill_ms: Vec<Vec<f64>>,
     decode_tok_s: Vec<f64>,
 }
 
-/// Measures each model with each batch size: for each model, the speeds by batch size.
+/// Measures each model with each batch size and format of keys and values: for each model, the speeds.
 pub fn measure(models: &[Loaded], arguments: &Arguments) -> Result<Vec<Vec<Speed>>> {
     let (batches, repeats) = (&arguments.batches, arguments.repeats);
-    let with_each = |loaded| batches.iter().map(move |&batch| Runs::new(loaded, arguments, batch));
+    let formats = arguments.caches.iter().copied().map(Some).collect::<Vec<_>>();
+    let formats = if formats.is_empty() { &[None][..] } else { &formats };
+    let with_each = |loaded| {
+        let each = batches.iter().flat_map(move |&batch| formats.iter().map(move |&cache| (batch, cache)));
+        each.map(move |(batch, cache)| Runs::new(loaded, arguments, batch, cache))
+    };
     let mut all: Vec<Runs> = models.iter().flat_map(with_each).collect();
     for runs in &mut all {
         runs.run()?;
         // That was to warm up.
-        *runs = Runs::new(runs.loaded, arguments, runs.batch);
+        *runs = Runs::new(runs.loaded, arguments, runs.batch, runs.cache);
     }
     let (memory, mut bandwidths) = (MemoryReader::new()?, Vec::new());
     for round in 1..=repeats {
@@ -49,7 +59,7 @@ pub fn measure(models: &[Loaded], arguments: &Arguments) -> Result<Vec<Vec<Speed
         all.iter_mut().try_for_each(Runs::run)?;
     }
     let speeds = |runs: &[Runs]| runs.iter().map(|runs| runs.speed(&bandwidths)).collect();
-    all.chunks(batches.len()).map(speeds).collect()
+    all.chunks(batches.len() * formats.len()).map(speeds).collect()
 }
 
 /// The longest sequence that is measured, in tokens: a prompt with what comes after it.
@@ -61,7 +71,7 @@ pub fn context_needed(arguments: &Arguments) -> usize {
 /// Decodes once for each line of standard input, and answers with the median time of a token, in
 /// milliseconds: so that another program can take turns with this one, and both see the same machine.
 pub fn decode_on_request(loaded: &Loaded, arguments: &Arguments) -> Result<()> {
-    let runs = Runs::new(loaded, arguments, arguments.batches[0]);
+    let runs = Runs::new(loaded, arguments, arguments.batches[0], arguments.caches.first().copied());
     for line in std::io::stdin().lines() {
         line?;
         let timing = runs.time(arguments.context, NEW_TOKENS)?;
@@ -71,9 +81,9 @@ pub fn decode_on_request(loaded: &Loaded, arguments: &Arguments) -> Result<()> {
 }
 
 impl<'a> Runs<'a> {
-    fn new(loaded: &'a Loaded, arguments: &'a Arguments, batch: usize) -> Self {
+    fn new(loaded: &'a Loaded, arguments: &'a Arguments, batch: usize, cache: Option<CacheFormat>) -> Self {
         let prefill_ms = vec![Vec::new(); arguments.prompts.len()];
-        Self { loaded, arguments, batch, prefill_ms, decode_tok_s: Vec::new() }
+        Self { loaded, arguments, batch, cache, prefill_ms, decode_tok_s: Vec::new() }
     }
 
     /// One run of each kind. Decode comes first: what the measurement before it put out of the caches comes
@@ -88,8 +98,8 @@ impl<'a> Runs<'a> {
     }
 
     fn time(&self, prompt_tokens: usize, max_new_tokens: usize) -> Result<Timing> {
-        let cache_dtype = self.arguments.cache;
-        let options = TimingOptions { max_new_tokens, cache_dtype, warmup: 0, repeats: 1, ..TimingOptions::default() };
+        let cache_format = self.cache;
+        let options = TimingOptions { max_new_tokens, cache_format, warmup: 0, repeats: 1, ..TimingOptions::default() };
         self.loaded.time(TokenIds(&prompts(self.loaded, self.batch, prompt_tokens)), &options)
     }
 
@@ -104,7 +114,11 @@ impl<'a> Runs<'a> {
         };
         let fraction_of_limit = Statistics::of(&rounds.map(fraction).collect::<Vec<_>>())?.median;
         let bandwidth_gb_s = Statistics::of(bandwidths_gb_s)?.median;
-        Ok(Speed { batch: self.batch, prefill_ms, decode_tok_s, bandwidth_gb_s, fraction_of_limit })
+        // As `generate_tokens` allocates it: the last new token needs no room.
+        let capacity = self.arguments.context + NEW_TOKENS - 1;
+        let cache_mib = self.loaded.model.new_cache_in(self.cache, self.batch, capacity)?.bytes() as f64 / MIB;
+        let (batch, cache) = (self.batch, self.cache);
+        Ok(Speed { batch, cache, cache_mib, prefill_ms, decode_tok_s, bandwidth_gb_s, fraction_of_limit })
     }
 }
 

@@ -186,7 +186,7 @@ impl Sequence {
 fn new_cache(model: &dyn CausalLm, sequences: &[Sequence], options: &GenerateOptions) -> Result<KvCache> {
     let longest = sequences.iter().map(|sequence| sequence.prompt_tokens).max().unwrap_or(0);
     // The last new token is returned, not fed back.
-    model.new_cache_in(options.cache_dtype, sequences.len(), longest + options.max_new_tokens - 1)
+    model.new_cache_in(options.cache_format, sequences.len(), longest + options.max_new_tokens - 1)
 }
 
 /// The logits for the next token of each active sequence: (active, 1, V). What a cache holds already is

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::model::Precision;
+use crate::model::CacheFormat;
 
 /// How text is generated. `GenerateOptions::default()`: 50 tokens, the most likely one each time, with the
 /// cache.
@@ -42,9 +42,9 @@ pub struct GenerateOptions {
     /// Whether keys and values of earlier tokens are kept. If not, every token is computed again for each
     /// one that follows: the same text, more slowly.
     pub use_cache: bool,
-    /// The format of these keys and values: float16 takes half the memory of float32, and half the reading, and gives
-    /// slightly other logits. `None` for what the model computes in.
-    pub cache_dtype: Option<Precision>,
+    /// The format of these keys and values: fewer bits take less memory, and less reading, and give other logits. `None`
+    /// for what the model computes in.
+    pub cache_format: Option<CacheFormat>,
     /// At which end the shorter prompts of a batch are padded. The tokens are the same either way.
     pub padding_side: PaddingSide,
     /// Whether a prompt that leaves no room for the new tokens loses its first tokens (transformers'
@@ -77,7 +77,7 @@ impl Default for GenerateOptions {
             repetition_penalty: 1.0,
             seed: 0,
             use_cache: true,
-            cache_dtype: None,
+            cache_format: None,
             padding_side: PaddingSide::default(),
             truncation: false,
         }

@@ -93,7 +93,8 @@ impl Loaded {
     ///
     /// # Errors
     /// As [`generate_tokens`](fn@super::generate_tokens); an `ngram` of 0; options without a cache; a draft model with
-    /// another vocabulary; a model whose cache cannot be cut.
+    /// another vocabulary; guesses that a quantized cache
+    /// cannot forget ([`CausalLm::truncate`](crate::model::CausalLm::truncate)): it always can 64.
     pub fn generate_speculative(
         &self,
         ids: &[u32],
@@ -114,7 +115,7 @@ impl Loaded {
         let prompt_tokens = ids.len();
         let mut drafter = Drafter::new(draft, model, options, prompt_tokens)?;
         // The last new token is returned, not fed back.
-        let mut cache = model.new_cache_in(options.cache_dtype, 1, prompt_tokens + options.max_new_tokens - 1)?;
+        let mut cache = model.new_cache_in(options.cache_format, 1, prompt_tokens + options.max_new_tokens - 1)?;
         let (mut sampler, mut rng) = (Sampler::new(options), random_stream(options.seed, 0));
         let eos = model.info().eos_token_ids.as_slice();
         let (mut passes, mut checked, mut accepted) = (0, 0, 0);
@@ -183,7 +184,7 @@ impl<'a> Drafter<'a> {
             .hint("a token's number means the same to both only if they have the same tokenizer"));
         }
         let capacity = (prompt_tokens + options.max_new_tokens).min(of_draft.context_len);
-        let cache = model.new_cache_in(options.cache_dtype, 1, capacity)?;
+        let cache = model.new_cache_in(options.cache_format, 1, capacity)?;
         let (seen, sampler) = (Vec::new(), Sampler::new(options));
         Ok(Self::Model(Box::new(DraftModel { model, cache, seen, options, sampler, prompt_tokens })))
     }

@@ -33,8 +33,8 @@ pub use perplexity::{Perplexity, perplexity, perplexity_of_tokens};
 pub use prompt::{Prompt, prompt_of_tokens};
 pub use prompts::{Prompts, TokenIds};
 pub use quality::{
-    GreedyDifference, Percentiles, QualityBase, QualityComparison, compare_quality, compare_quality_of_tokens,
-    greedy_differences, noise_floor,
+    CacheComparison, GreedyDifference, Percentiles, QualityBase, QualityComparison, compare_caches, compare_quality,
+    compare_quality_of_tokens, greedy_differences, noise_floor,
 };
 pub use run_info::{BUILD, RunInfo};
 pub use scoring::PerplexityOptions;

@@ -9,7 +9,7 @@ use super::metrics::rate;
 use super::{Clock, DecodeLimit, MemoryReader, Metrics, Prompts, RunInfo, Runs, Statistics, WallClock};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate_tokens};
-use crate::model::{CausalLm, Loaded, Precision, threads};
+use crate::model::{CacheFormat, CausalLm, Loaded, threads};
 
 /// What is timed. `TimingOptions::default()`: 50 tokens with the cache, 1 warm-up, 3 repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct TimingOptions {
     /// Whether keys and values of earlier tokens are kept.
     pub use_cache: bool,
     /// The format of these keys and values; `None` for what the model computes in.
-    pub cache_dtype: Option<Precision>,
+    pub cache_format: Option<CacheFormat>,
     /// Runs before the first one that counts: caches fill, threads start, memory is mapped.
     pub warmup: usize,
     /// Runs that count.
@@ -31,7 +31,7 @@ pub struct TimingOptions {
 
 impl Default for TimingOptions {
     fn default() -> Self {
-        Self { max_new_tokens: 50, use_cache: true, cache_dtype: None, warmup: 1, repeats: 3, bandwidth: false }
+        Self { max_new_tokens: 50, use_cache: true, cache_format: None, warmup: 1, repeats: 3, bandwidth: false }
     }
 }
 
@@ -48,7 +48,7 @@ pub struct Timing {
     /// Whether keys and values of earlier tokens were kept.
     pub use_cache: bool,
     /// The format of these, if it was not left to the model.
-    pub cache_dtype: Option<Precision>,
+    pub cache_format: Option<CacheFormat>,
     /// Prefill and decode together, of each run that counts.
     pub runs: Runs,
     /// Time to the first new token, in milliseconds.
@@ -157,7 +157,7 @@ fn timed_run(clock: &dyn Clock, model: &dyn CausalLm, prompts: &[Vec<u32>], opti
     let generate = GenerateOptions {
         max_new_tokens: options.max_new_tokens,
         use_cache: options.use_cache,
-        cache_dtype: options.cache_dtype,
+        cache_format: options.cache_format,
         stop_at_eos: false,
         ..GenerateOptions::default()
     };
@@ -205,7 +205,7 @@ fn summarise(
         batch_size,
         prompt_tokens: prompts.iter().map(Vec::len).max().unwrap_or(0),
         use_cache: options.use_cache,
-        cache_dtype: options.cache_dtype.filter(|_| options.use_cache),
+        cache_format: options.cache_format.filter(|_| options.use_cache),
         runs: Runs::of(runs.iter().map(|run| Metrics::of(batch_size * n, run.moments[n - 1])).collect())?,
         ttft_ms: token_ms(0)?,
         decode_tokens_per_s: statistics(&|moments| batch_size as f64 * steps_per_s(moments))?,
@@ -233,7 +233,7 @@ impl Timing {
 
 impl fmt::Display for Timing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cache = match (self.use_cache, self.cache_dtype) {
+        let cache = match (self.use_cache, self.cache_format) {
             (false, _) => "without cache".to_owned(),
             (true, None) => "with cache".to_owned(),
             (true, Some(dtype)) => format!("with {dtype} cache"),

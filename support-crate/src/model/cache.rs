@@ -21,7 +21,10 @@ impl ModelIdentity {
 
 /// Keys and values, as the engine that computes with them keeps them. Nothing else can access them.
 #[derive(Debug)]
-pub struct CacheStorage(Box<dyn AnyStorage>);
+pub struct CacheStorage {
+    kept: Box<dyn AnyStorage>,
+    bytes: usize,
+}
 
 /// What an engine keeps: any type, which the engine can get back.
 trait AnyStorage: Any + fmt::Debug + Send + Sync {}
@@ -31,7 +34,12 @@ impl<T: Any + fmt::Debug + Send + Sync> AnyStorage for T {}
 impl CacheStorage {
     /// Wraps what an engine keeps for as long as the cache lives.
     pub fn new(kept: impl fmt::Debug + Send + Sync + 'static) -> Self {
-        Self(Box::new(kept))
+        Self { kept: Box::new(kept), bytes: 0 }
+    }
+
+    /// Says how many bytes its keys and values take.
+    pub(super) fn of_bytes(self, bytes: usize) -> Self {
+        Self { bytes, ..self }
     }
 
     /// The storage of a model that needs none, such as one in a test.
@@ -44,7 +52,7 @@ impl CacheStorage {
     /// # Errors
     /// The storage is another engine's.
     pub(super) fn get_mut<T: 'static>(&mut self) -> Result<&mut T> {
-        let kept: &mut dyn Any = &mut *self.0;
+        let kept: &mut dyn Any = &mut *self.kept;
         kept.downcast_mut().ok_or_else(other_cache)
     }
 }
@@ -89,6 +97,11 @@ impl KvCache {
         self.batch
     }
 
+    /// Bytes that were allocated for keys and values.
+    pub fn bytes(&self) -> usize {
+        self.storage.bytes
+    }
+
     /// Forgets everything; the memory is kept.
     pub fn reset(&mut self) {
         self.past_len = 0;
@@ -126,6 +139,15 @@ impl KvCache {
         self.past_len += tokens.seq_len();
         self.layout = layout;
         std::mem::swap(&mut self.mask, &mut self.layout.key_mask);
+    }
+
+    /// How many of the first `len` tokens of each sequence are not padding.
+    pub(super) fn tokens_within(&self, len: usize) -> Vec<usize> {
+        if self.mask.is_empty() {
+            return vec![len; self.batch];
+        }
+        let rows = self.mask.chunks_exact(self.past_len);
+        rows.map(|row| row[..len].iter().filter(|&&is_token| is_token).count()).collect()
     }
 
     /// Forgets all but the first `len` tokens of each sequence.

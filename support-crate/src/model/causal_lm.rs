@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::cache::Layout;
 use super::engine_model::EngineModel;
-use super::{KvCache, LogitPositions, Logits, ModelInfo, Precision, TensorInfo, TokenBatch};
+use super::{CacheFormat, KvCache, LogitPositions, Logits, ModelInfo, TensorInfo, TokenBatch};
 use crate::error::{Error, Result};
 use crate::interrupt;
 
@@ -44,13 +44,13 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         self.new_cache_in(None, batch, capacity)
     }
 
-    /// As [`new_cache`](Self::new_cache), with keys and values in a format of your choice: in float16, a step reads
-    /// half as many bytes of them. Logits then differ from those of a step without a cache. With `None`, the format is
-    /// the one that the model computes in.
+    /// As [`new_cache`](Self::new_cache), with keys and values in a format of your choice: fewer bytes to keep, and
+    /// for a step to read. Logits then differ from those of a step without a cache. With `None`, the format is the one
+    /// that the model computes in.
     ///
     /// # Errors
     /// Those of [`new_cache`](Self::new_cache); a format in which the engine cannot keep keys and values.
-    fn new_cache_in(&self, dtype: Option<Precision>, batch: usize, capacity: usize) -> Result<KvCache> {
+    fn new_cache_in(&self, format: Option<CacheFormat>, batch: usize, capacity: usize) -> Result<KvCache> {
         let model = self.engine_model(Seal);
         let context_len = model.info().context_len;
         if batch == 0 || capacity == 0 {
@@ -61,7 +61,7 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
                 "a cache of {capacity} tokens is longer than the model's context of {context_len}"
             )));
         }
-        Ok(KvCache::new(model.identity(), batch, capacity, model.allocate_cache(batch, capacity, dtype)?))
+        Ok(KvCache::new(model.identity(), batch, capacity, model.allocate_cache(batch, capacity, format)?))
     }
 
     /// Keeps the sequences `rows` of a cache, in this order, and forgets the others: a sequence that is
@@ -89,14 +89,18 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
     /// turned out wrong.
     ///
     /// # Errors
-    /// More tokens than the cache holds; a cache of another model.
+    /// More tokens than the cache holds; a cache of another model; a [quantized](CacheFormat) cache that has had more
+    /// than some 64 tokens more (it can always forget the last 64, or all): the cache is then as it was.
     fn truncate(&self, cache: &mut KvCache, len: usize) -> Result<()> {
-        cache.check_model(self.engine_model(Seal).identity())?;
+        let model = self.engine_model(Seal);
+        cache.check_model(model.identity())?;
         let past_len = cache.past_len();
         if len > past_len {
             return Err(Error::input(format!("a cache of {past_len} tokens cannot be cut to {len}")));
         }
         if len < past_len {
+            let tokens = cache.tokens_within(len);
+            model.check_cut(cache.storage_mut(), &tokens)?;
             cache.keep_tokens(len);
         }
         Ok(())

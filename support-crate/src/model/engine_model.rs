@@ -7,7 +7,7 @@ use std::path::Path;
 
 use quantlab_kernels::ThreadScope;
 
-use super::{CacheStorage, Logits, ModelIdentity, ModelInfo, Operation, Precision, TensorInfo};
+use super::{CacheFormat, CacheStorage, Logits, ModelIdentity, ModelInfo, Operation, TensorInfo};
 use crate::error::{Error, Result};
 
 /// A model in an engine, which makes it a [`CausalLm`](super::CausalLm).
@@ -64,12 +64,21 @@ pub trait EngineModel: fmt::Debug + Send + Sync {
             .hint("use `Device::Cpu` and `Engine::Kernels`"))
     }
 
-    /// Memory for the keys and values, in `dtype`, of `batch` sequences of at most `capacity` tokens; with `None`, in
+    /// Memory for the keys and values, in `format`, of `batch` sequences of at most `capacity` tokens; with `None`, in
     /// the format that the model computes in.
     ///
     /// # Errors
     /// What the engine reports; a format in which it cannot keep keys and values ([`no_cache_in`]).
-    fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage>;
+    fn allocate_cache(&self, batch: usize, capacity: usize, format: Option<CacheFormat>) -> Result<CacheStorage>;
+
+    /// Makes sure that each sequence of a cache can go on after its first `tokens`, padding not counted, as if there had
+    /// never been more.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn check_cut(&self, _storage: &mut CacheStorage, _tokens: &[usize]) -> Result<()> {
+        Ok(())
+    }
 
     /// Makes sequence `rows[i]` of a cache its sequence `i`, of `past_len` tokens each; the others are
     /// forgotten. `rows` ascends, is not empty, and lies within the cache.
@@ -141,7 +150,8 @@ pub struct Step<'a> {
 }
 
 /// The error for a format in which an engine cannot keep keys and values.
-pub(super) fn no_cache_in(dtype: Precision, info: &ModelInfo) -> Error {
-    Error::input(format!("keys and values in {dtype} are not supported by {} on {}", info.engine, info.device))
-        .hint("leave the format to the model, or use `Engine::Kernels` on the CPU, which has float32 and float16")
+pub(super) fn no_cache_in(format: CacheFormat, info: &ModelInfo) -> Error {
+    Error::input(format!("keys and values in {format} are not supported by {} on {}", info.engine, info.device)).hint(
+        "leave the format to the model, or use `Engine::Kernels` on the CPU, which has float32, float16, int8 and int4",
+    )
 }

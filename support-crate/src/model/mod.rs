@@ -8,6 +8,7 @@
 mod architecture;
 mod batch;
 mod cache;
+mod cache_format;
 mod calibrate;
 mod causal_lm;
 mod config;
@@ -41,6 +42,7 @@ pub use crate::precision::Precision;
 pub use architecture::Architecture;
 pub use batch::{LogitPositions, Logits, TokenBatch};
 pub use cache::KvCache;
+pub use cache_format::CacheFormat;
 pub use calibrate::{calibrate, hessians};
 pub use causal_lm::CausalLm;
 pub use config::{Activation, Biases, DecoderConfig, LayerAttention, NormKind, Positions, QkNorm, Rotation, SoftCaps};

@@ -73,7 +73,7 @@ impl Timing {
     /// The small print of a table or plot: what this was measured on, and what the interval is.
     pub fn note(&self) -> String {
         let Statistics { confidence, n, .. } = self.runs.latency_s;
-        let cache = match (self.use_cache, self.cache_dtype) {
+        let cache = match (self.use_cache, self.cache_format) {
             (false, _) => "no KV cache".to_owned(),
             (true, None) => "KV cache".to_owned(),
             (true, Some(dtype)) => format!("{dtype} KV cache"),

@@ -4,8 +4,8 @@ use std::fmt;
 
 use quantlab::error::{Error, Result};
 use quantlab::model::{
-    Architecture, CacheStorage, CausalLm, Device, Engine, EngineModel, Loaded, Logits, ModelInfo, Precision, Step,
-    TensorInfo,
+    Architecture, CacheFormat, CacheStorage, CausalLm, Device, Engine, EngineModel, Loaded, Logits, ModelInfo,
+    Precision, Step, TensorInfo,
 };
 
 use super::{Machine, Pass};
@@ -147,7 +147,7 @@ impl EngineModel for ProbeModel {
         Logits::new(wanted.iter().flat_map(logits).collect(), step.batch, self.info.vocab_size)
     }
 
-    fn allocate_cache(&self, _batch: usize, _capacity: usize, _dtype: Option<Precision>) -> Result<CacheStorage> {
+    fn allocate_cache(&self, _batch: usize, _capacity: usize, _format: Option<CacheFormat>) -> Result<CacheStorage> {
         Ok(CacheStorage::nothing())
     }
 

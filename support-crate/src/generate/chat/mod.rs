@@ -165,11 +165,15 @@ impl Chat {
         let mut next = if kept.is_some() { known } else { 0 };
         let mut cache_now = match kept {
             Some(mut cache) => {
-                model.truncate(&mut cache, known)?;
+                // A quantized cache cannot be cut far back, and begins anew.
+                if model.truncate(&mut cache, known).is_err() {
+                    cache.reset();
+                    next = 0;
+                }
                 cache
             }
             // Room for more than this reply.
-            None => model.new_cache_in(options.cache_dtype, 1, (2 * needed).min(context_len))?,
+            None => model.new_cache_in(options.cache_format, 1, (2 * needed).min(context_len))?,
         };
         let mut sampler = Sampler::new(options);
         let mut rng = random_stream(options.seed, 0);

@@ -1,6 +1,7 @@
 //! What a change of a model does to its predictions, position by position.
 
 mod base;
+mod caches;
 mod greedy;
 mod percentiles;
 mod position;
@@ -10,6 +11,7 @@ use std::rc::Rc;
 use serde::Serialize;
 
 pub use base::QualityBase;
+pub use caches::{CacheComparison, compare_caches};
 pub use greedy::{GreedyDifference, greedy_differences};
 pub use percentiles::Percentiles;
 use position::{Position, compare_batch};

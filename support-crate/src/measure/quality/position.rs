@@ -45,7 +45,7 @@ pub(super) fn compare_batch(
     Ok(compared)
 }
 
-fn compare(base: &[f32], other: &[f32], token: u32) -> Position {
+pub(super) fn compare(base: &[f32], other: &[f32], token: u32) -> Position {
     let top = (top(base), top(other));
     let (base_largest, other_largest) = (f64::from(base[top.0]), f64::from(other[top.1]));
     // sum_i p_i (b_i - q_i), not divided by the sum of p yet. 0 ln 0 is 0.
@@ -86,7 +86,7 @@ fn top(logits: &[f32]) -> usize {
     (1..logits.len()).fold(0, larger)
 }
 
-fn check(position: &Position, [base, other]: &[String; 2]) -> Result<()> {
+pub(super) fn check(position: &Position, [base, other]: &[String; 2]) -> Result<()> {
     for (nll, name) in [(position.base_nll, base), (position.nll, other)] {
         if nll == f64::INFINITY {
             return Err(Error::input(format!("{name} gives a token of the texts a probability of 0"))

@@ -17,8 +17,8 @@ use half::{bf16, f16};
 use super::cache::check_cache_room;
 use super::weights::write;
 use super::{
-    Architecture, DecoderConfig, Device, Engine, ModelIdentity, ModelInfo, Positions, Precision, TensorInfo,
-    TensorKind, Weights,
+    Architecture, CacheFormat, DecoderConfig, Device, Engine, ModelIdentity, ModelInfo, Positions, Precision,
+    TensorInfo, TensorKind, Weights,
 };
 use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
@@ -175,22 +175,10 @@ impl<S: Store> Decoder<S> {
     ///
     /// # Errors
     /// As there.
-    pub fn check_cache_room(&self, batch: usize, capacity: usize, dtype: Precision) -> Result<()> {
-        let needed = cache_bytes(&self.config, self.config.n_layer, batch, capacity, dtype);
+    pub fn check_cache_room(&self, batch: usize, capacity: usize, format: CacheFormat) -> Result<()> {
+        let needed = self.config.cache_bytes(format, batch, capacity);
         check_cache_room(self.info.device, needed, batch, capacity)
     }
-}
-
-/// Bytes of keys and values. In floating point, since `batch` may be any number.
-pub(super) fn cache_bytes(
-    config: &DecoderConfig,
-    layers: usize,
-    batch: usize,
-    capacity: usize,
-    dtype: Precision,
-) -> f64 {
-    let sizes = [2, layers, batch, config.n_kv_head, capacity, config.head_dim, dtype.size_in_bytes()];
-    sizes.iter().map(|&size| size as f64).product()
 }
 
 /// The buffers that transformers' modules register.

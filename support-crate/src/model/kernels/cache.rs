@@ -1,26 +1,27 @@
 //! Keys and values in main memory.
 
-use std::alloc::{Layout, alloc_zeroed};
-
 use half::f16;
-use quantlab_kernels::{KeysValues, to_f16};
+use quantlab_kernels::{Attention, KeysValues, QuantizedAttention, QuantizedKv, Run, ThreadScope, to_f16, zeros};
 
-use crate::buffer::Plain;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::cache::no_cache_room;
-use crate::model::decoder::cache_bytes;
-use crate::model::{DecoderConfig, Precision, Step};
+use crate::model::{CacheFormat, DecoderConfig, Step};
 
 /// Keys and values of each layer, (B, J, capacity, D) each: what the attention of one head reads is contiguous.
 #[derive(Debug)]
 pub struct KernelCache {
     layers: Vec<Layer>,
+    format: CacheFormat,
     /// J
     kv_heads: usize,
     capacity: usize,
     head_dim: usize,
     /// Whether all layers use the memory of the first: what a step without a cache needs.
     shared: bool,
+    /// The most tokens that each sequence has had since it began, padding not counted.
+    longest: Vec<usize>,
+    /// Memory for a step's.
+    runs: Vec<Run>,
 }
 
 /// Keys and values of a layer, in the format of the cache.
@@ -28,15 +29,29 @@ pub struct KernelCache {
 enum Layer {
     Float32([Vec<f32>; 2]),
     Float16([Vec<f16>; 2]),
+    Quantized(QuantizedKv),
+}
+
+/// Queries, keys and values of a step, and what attention makes of them.
+pub struct NewTokens<'a> {
+    pub step: &'a Step<'a>,
+    /// Rows of `width` numbers: H heads of queries, J of keys, J of values.
+    pub qkv: &'a [f32],
+    pub width: usize,
+    /// H
+    pub heads: usize,
+    pub scale: f32,
+    pub soft_cap: Option<f32>,
+    pub window: usize,
 }
 
 impl KernelCache {
-    /// Room for `batch` sequences of `capacity` tokens, in float16 or else in float32.
+    /// Room for `batch` sequences of `capacity` tokens, in any format but bfloat16.
     ///
     /// # Errors
     /// The system does not give the memory.
-    pub fn new(config: &DecoderConfig, batch: usize, capacity: usize, dtype: Precision) -> Result<Self> {
-        Self::with_layers(config, batch, capacity, dtype, false)
+    pub fn new(config: &DecoderConfig, batch: usize, capacity: usize, format: CacheFormat) -> Result<Self> {
+        Self::with_layers(config, batch, capacity, format, false)
     }
 
     /// Room for what one layer needs at a time, in float32.
@@ -44,41 +59,89 @@ impl KernelCache {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn for_one_step(config: &DecoderConfig, batch: usize, capacity: usize) -> Result<Self> {
-        Self::with_layers(config, batch, capacity, Precision::Float32, true)
+        Self::with_layers(config, batch, capacity, CacheFormat::Float32, true)
     }
 
     fn with_layers(
         config: &DecoderConfig,
         batch: usize,
         capacity: usize,
-        dtype: Precision,
+        format: CacheFormat,
         shared: bool,
     ) -> Result<Self> {
-        let sizes = [config.n_kv_head, capacity, config.head_dim];
-        let len = sizes.iter().try_fold(batch, |len, &size| len.checked_mul(size));
         let count = if shared { 1 } else { config.n_layer };
-        let layers = (0..count).map(|_| Layer::new(len?, dtype)).collect::<Option<_>>();
-        let needed = || cache_bytes(config, count, batch, capacity, dtype);
+        let layers = (0..count).map(|_| Layer::new(config, batch, capacity, format)).collect::<Option<_>>();
+        let needed = || config.cache_bytes_of(count, format, batch, capacity);
         let layers = layers.ok_or_else(|| no_cache_room(needed(), batch, capacity, None))?;
-        Ok(Self { layers, kv_heads: config.n_kv_head, capacity, head_dim: config.head_dim, shared })
+        // Codes go on after a cut only where enough of the last tokens are left.
+        let longest = if format.code_bits().is_some() { vec![0; batch] } else { Vec::new() };
+        let (kv_heads, head_dim) = (config.n_kv_head, config.head_dim);
+        Ok(Self { layers, format, kv_heads, capacity, head_dim, shared, longest, runs: Vec::new() })
     }
 
-    pub fn capacity(&self) -> usize {
-        self.capacity
+    /// Bytes of all layers.
+    pub fn bytes(&self) -> usize {
+        self.layers.iter().map(Layer::bytes).sum()
     }
 
-    /// Keys and values of a layer.
-    pub fn layer(&self, layer: usize) -> KeysValues<'_> {
-        match &self.layers[if self.shared { 0 } else { layer }] {
-            Layer::Float32([k, v]) => KeysValues::Float32 { k, v },
-            Layer::Float16([k, v]) => KeysValues::Float16 { k, v },
+    /// Takes the keys and values of new tokens, and writes what their queries find, (M, H D), to `out`.
+    pub fn attend(&mut self, scope: &ThreadScope, layer: usize, new: &NewTokens<'_>, out: &mut [f32]) {
+        let index = if self.shared { 0 } else { layer };
+        if let Layer::Quantized(_) = &self.layers[index] {
+            return self.attend_to_codes(scope, index, new, out);
+        }
+        let &NewTokens { step, qkv, width, heads, scale, soft_cap, window } = new;
+        self.append(index, step, qkv, width, heads * self.head_dim);
+        let attention = Attention {
+            q: qkv,
+            q_stride: width,
+            kv: match &self.layers[index] {
+                Layer::Float32([k, v]) => KeysValues::Float32 { k, v },
+                Layer::Float16([k, v]) => KeysValues::Float16 { k, v },
+                Layer::Quantized(_) => unreachable!("was sent elsewhere"),
+            },
+            capacity: self.capacity,
+            batch: step.batch,
+            queries: step.seq_len,
+            past_len: step.past_len,
+            heads,
+            group: heads / self.kv_heads,
+            head_dim: self.head_dim,
+            scale,
+            soft_cap,
+            window,
+            key_mask: step.key_mask,
+        };
+        attention.compute(scope, out);
+    }
+
+    /// The same for codes: some tokens at a time, as many as are kept in float16 for a while. Padding is not kept at
+    /// all, and so a sequence's groups are the same with padding and without; its rows of `out` are 0.
+    fn attend_to_codes(&mut self, scope: &ThreadScope, index: usize, new: &NewTokens<'_>, out: &mut [f32]) {
+        let Self { layers, kv_heads, head_dim, longest, runs, .. } = self;
+        let Layer::Quantized(kv) = &mut layers[index] else { unreachable!("only codes are sent here") };
+        let &NewTokens { step, qkv, width, heads, scale, soft_cap, window } = new;
+        if step.key_mask.is_some() {
+            out.fill(0.0);
+        }
+        for first in (0..step.seq_len).step_by(QuantizedKv::MOST) {
+            runs.clear();
+            extend_with_runs(runs, step, first..step.seq_len.min(first + QuantizedKv::MOST));
+            for run in &*runs {
+                let (end, longest) = (run.position + run.count, &mut longest[run.sequence]);
+                *longest = if run.position == 0 { end } else { end.max(*longest) };
+            }
+            kv.append(scope, runs, qkv, width, heads * *head_dim);
+            let group = heads / *kv_heads;
+            QuantizedAttention { q: qkv, q_stride: width, kv, runs, group, scale, soft_cap, window }
+                .compute(scope, out);
         }
     }
 
     /// Takes the keys, which lie at `start` of each row of `qkv` (M, width), and the values after them.
-    pub fn append(&mut self, layer: usize, step: &Step<'_>, qkv: &[f32], width: usize, start: usize) {
+    fn append(&mut self, index: usize, step: &Step<'_>, qkv: &[f32], width: usize, start: usize) {
         let (d, kv_heads, capacity) = (self.head_dim, self.kv_heads, self.capacity);
-        let layer = &mut self.layers[if self.shared { 0 } else { layer }];
+        let layer = &mut self.layers[index];
         for (row, values) in qkv.chunks_exact(width).enumerate() {
             let (sequence, position) = (row / step.seq_len, step.past_len + row % step.seq_len);
             for of in 0..2 {
@@ -88,6 +151,7 @@ impl KernelCache {
                     match layer {
                         Layer::Float32(kv) => kv[of][to..to + d].copy_from_slice(numbers),
                         Layer::Float16(kv) => to_f16(numbers, &mut kv[of][to..to + d]),
+                        Layer::Quantized(_) => unreachable!("has its own"),
                     }
                 }
             }
@@ -98,56 +162,82 @@ impl KernelCache {
     pub fn retain(&mut self, rows: &[usize], past_len: usize) {
         let (head, used) = (self.capacity * self.head_dim, past_len * self.head_dim);
         for (to, &from) in rows.iter().enumerate().filter(|(to, from)| to != *from) {
-            for h in 0..self.kv_heads {
-                let (from, to) = ((from * self.kv_heads + h) * head, (to * self.kv_heads + h) * head);
-                for layer in &mut self.layers {
-                    match layer {
-                        Layer::Float32(kv) => kv.iter_mut().for_each(|kv| kv.copy_within(from..from + used, to)),
-                        Layer::Float16(kv) => kv.iter_mut().for_each(|kv| kv.copy_within(from..from + used, to)),
-                    }
+            if let Some(&longest) = self.longest.get(from) {
+                self.longest[to] = longest;
+            }
+            for layer in &mut self.layers {
+                let places =
+                    (0..self.kv_heads).map(|h| ((from * self.kv_heads + h) * head, (to * self.kv_heads + h) * head));
+                match layer {
+                    Layer::Float32(kv) => places.for_each(|(from, to)| {
+                        kv.iter_mut().for_each(|kv| kv.copy_within(from..from + used, to));
+                    }),
+                    Layer::Float16(kv) => places.for_each(|(from, to)| {
+                        kv.iter_mut().for_each(|kv| kv.copy_within(from..from + used, to));
+                    }),
+                    Layer::Quantized(kv) => kv.copy(from, to, self.longest[to]),
                 }
             }
+        }
+    }
+
+    /// Makes sure that each sequence can go on after its first tokens, given their numbers.
+    ///
+    /// # Errors
+    /// One of them is a code by now where the next token would want a float16.
+    pub fn check_cut(&self, tokens: &[usize]) -> Result<()> {
+        for (sequence, (&longest, &tokens)) in self.longest.iter().zip(tokens).enumerate() {
+            if !QuantizedKv::can_go_on(longest, tokens) {
+                return Err(Error::input(format!(
+                    "a cache in {} cannot be cut so far back: sequence {sequence} has had {longest} tokens, and can go \
+                     on after {} of them at least, not after {tokens}",
+                    self.format,
+                    QuantizedKv::fewest_to_go_on(longest)
+                ))
+                .hint("`reset` the cache and compute the sequence again, or keep keys and values in float16"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tokens of some columns of a step, padding left out.
+fn extend_with_runs(runs: &mut Vec<Run>, step: &Step<'_>, columns: std::ops::Range<usize>) {
+    let keys = step.past_len + step.seq_len;
+    for sequence in 0..step.batch {
+        let mut follows = false;
+        for column in columns.clone() {
+            let is_token = step.key_mask.is_none_or(|mask| mask[sequence * keys + step.past_len + column]);
+            let row = sequence * step.seq_len + column;
+            match runs.last_mut().filter(|_| follows) {
+                _ if !is_token => (),
+                Some(run) => run.count += 1,
+                None => runs.push(Run { sequence, position: step.position_ids[row] as usize, row, count: 1 }),
+            }
+            follows = is_token;
         }
     }
 }
 
 impl Layer {
-    /// `len` zeros each for keys and values, or `None` if there is not enough memory.
-    fn new(len: usize, dtype: Precision) -> Option<Self> {
-        Some(match dtype {
-            Precision::Float16 => Self::Float16([zeros(len)?, zeros(len)?]),
+    /// `None` if there is not enough memory.
+    fn new(config: &DecoderConfig, batch: usize, capacity: usize, format: CacheFormat) -> Option<Self> {
+        let (heads, head_dim) = (config.n_kv_head, config.head_dim);
+        if let Some(bits) = format.code_bits() {
+            return QuantizedKv::new(bits, batch, heads, capacity, head_dim).map(Self::Quantized);
+        }
+        let len = [heads, capacity, head_dim].iter().try_fold(batch, |len, &size| len.checked_mul(size))?;
+        Some(match format {
+            CacheFormat::Float16 => Self::Float16([zeros(len)?, zeros(len)?]),
             _ => Self::Float32([zeros(len)?, zeros(len)?]),
         })
     }
-}
 
-/// Zeros that take no memory until they are touched, or `None` if there is not enough; `vec!` would end the process.
-fn zeros<T: Plain>(len: usize) -> Option<Vec<T>> {
-    let layout = Layout::array::<T>(len).ok()?;
-    if layout.size() == 0 {
-        return Some(Vec::new());
-    }
-    // SAFETY: the size of the layout is not zero.
-    let start = unsafe { alloc_zeroed(layout) }.cast::<T>();
-    // SAFETY: the allocator of `Vec` has just allocated these bytes, for this many numbers; any bytes are a valid
-    // number, and zeros are 0.
-    (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, len, len) })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::hint::black_box;
-
-    use super::*;
-
-    #[test]
-    fn zeros_are_zero_and_too_many_are_none() {
-        assert_eq!(zeros::<f32>(0), Some(Vec::new()));
-        assert_eq!(zeros(2), Some(vec![f16::ZERO; 2]));
-        assert_eq!(zeros(3), Some(vec![0.0; 3]));
-        // The first is not a valid size, the second is one that no machine has.
-        assert_eq!(zeros::<f32>(usize::MAX), None);
-        // Without `black_box`, an optimizer may remove the allocation, and what it says with it.
-        assert_eq!(black_box(zeros::<f32>(isize::MAX as usize / size_of::<f32>())), None);
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Float32([k, v]) => size_of_val(&k[..]) + size_of_val(&v[..]),
+            Self::Float16([k, v]) => size_of_val(&k[..]) + size_of_val(&v[..]),
+            Self::Quantized(kv) => kv.bytes(),
+        }
     }
 }

@@ -6,9 +6,10 @@
 //! Source: Radford et al. 2019 and `GPT2LMHeadModel` in transformers; Touvron et al. 2023,
 //! arXiv:2302.13971, and `LlamaForCausalLM` in transformers.
 
-use quantlab_kernels::{self as cpu, Attention, Epilogue, Scratch, ThreadScope, Weights, matmul, thread_scope};
+use quantlab_kernels::{self as cpu, Epilogue, Scratch, ThreadScope, Weights, matmul, thread_scope};
 
 use super::array::Array;
+use super::cache::NewTokens;
 use super::{KernelCache, Kernels};
 use crate::error::Result;
 use crate::interrupt;
@@ -144,25 +145,17 @@ impl<'a> Pass<'a> {
         if self.tracer.is_some() {
             self.trace_joined(layer, width, &qkv);
         }
-        cache.append(layer, step, &qkv, width, heads * d);
-        let attention = Attention {
-            q: &qkv,
-            q_stride: width,
-            kv: cache.layer(layer),
-            capacity: cache.capacity(),
-            batch: step.batch,
-            queries: step.seq_len,
-            past_len: step.past_len,
+        let new = NewTokens {
+            step,
+            qkv: &qkv,
+            width,
             heads,
-            group: heads / config.n_kv_head,
-            head_dim: d,
             scale: config.attention_scale(layer),
             soft_cap: config.soft_caps.attention,
             window: window.unwrap_or(usize::MAX),
-            key_mask: step.key_mask,
         };
         let mut attended = Scratch::uninit(rows * heads * d);
-        attention.compute(scope, &mut attended);
+        cache.attend(scope, layer, &new, &mut attended);
         self.trace(Some(layer), Operation::Attention, &attended);
         self.add(&block.attention_out, &attended, block.attention_post_norm.as_ref(), normed, x)
     }

@@ -18,8 +18,8 @@ use super::engine_model::{PlainTensor, RowReader, no_cache_in};
 use super::quantized::{QuantizedWeight, StateBytes};
 use super::weights::{BlockRows, StateTensor, UnreadTensor};
 use super::{
-    CacheStorage, CausalLm, DecoderConfig, Device, Engine, EngineModel, InputObserver, Logits, ModelIdentity,
-    ModelInfo, Precision, Step, TensorInfo, Tracer, Weights,
+    CacheFormat, CacheStorage, CausalLm, DecoderConfig, Device, Engine, EngineModel, InputObserver, Logits,
+    ModelIdentity, ModelInfo, Precision, Step, TensorInfo, Tracer, Weights,
 };
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -148,13 +148,19 @@ impl EngineModel for Decoder<Kernels> {
         self.tensors_in_full()
     }
 
-    fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage> {
-        let dtype = dtype.unwrap_or(Precision::Float32);
-        if dtype == Precision::BFloat16 {
-            return Err(no_cache_in(dtype, &self.info));
+    fn allocate_cache(&self, batch: usize, capacity: usize, format: Option<CacheFormat>) -> Result<CacheStorage> {
+        let format = format.unwrap_or(CacheFormat::Float32);
+        if format == CacheFormat::BFloat16 {
+            return Err(no_cache_in(format, &self.info));
         }
-        self.check_cache_room(batch, capacity, dtype)?;
-        KernelCache::new(&self.config, batch, capacity, dtype).map(CacheStorage::new)
+        self.check_cache_room(batch, capacity, format)?;
+        let cache = KernelCache::new(&self.config, batch, capacity, format)?;
+        let bytes = cache.bytes();
+        Ok(CacheStorage::new(cache).of_bytes(bytes))
+    }
+
+    fn check_cut(&self, storage: &mut CacheStorage, tokens: &[usize]) -> Result<()> {
+        storage.get_mut::<KernelCache>()?.check_cut(tokens)
     }
 
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], past_len: usize) -> Result<()> {

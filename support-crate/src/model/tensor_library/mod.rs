@@ -17,7 +17,7 @@ use super::decoder::{Decoder, Store};
 use super::engine_model::{PlainTensor, no_cache_in};
 use super::quantized::{QuantizedWeight, StateBytes};
 use super::weights::{StateTensor, UnreadTensor};
-use super::{CacheStorage, EngineModel, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo};
+use super::{CacheFormat, CacheStorage, EngineModel, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo};
 use crate::error::Result;
 pub(super) use candle::Candle;
 pub(super) use operations::{FourBitTensors, Int8Tensors, Operations};
@@ -87,16 +87,17 @@ impl<L: Operations> EngineModel for Decoder<L> {
         self.tensors_in_full()
     }
 
-    fn allocate_cache(&self, batch: usize, capacity: usize, dtype: Option<Precision>) -> Result<CacheStorage> {
-        let computed = self.info.dtype.computed_on(self.info.device);
-        if let Some(dtype) = dtype.filter(|&dtype| dtype != computed) {
-            return Err(no_cache_in(dtype, &self.info));
+    fn allocate_cache(&self, batch: usize, capacity: usize, format: Option<CacheFormat>) -> Result<CacheStorage> {
+        let computed = CacheFormat::from(self.info.dtype.computed_on(self.info.device));
+        if let Some(format) = format.filter(|&format| format != computed) {
+            return Err(no_cache_in(format, &self.info));
         }
         self.check_cache_room(batch, capacity, computed)?;
         let zeros = || self.store.zeros(&[batch, self.config.n_kv_head, capacity, self.config.head_dim]);
         let layers: Result<TensorCache<L::Tensor>> =
             (0..self.config.n_layer).map(|_| Ok((zeros()?, zeros()?))).collect();
-        layers.map(CacheStorage::new)
+        let bytes = self.config.cache_bytes(computed, batch, capacity) as usize;
+        Ok(CacheStorage::new(layers?).of_bytes(bytes))
     }
 
     fn retain_rows(&self, storage: &mut CacheStorage, rows: &[usize], _past_len: usize) -> Result<()> {
