@@ -38,6 +38,9 @@ const PARTS: [f32; 32] = {
     parts
 };
 
+/// Rounds a row with feedback: its weights, a grid for each, and the factor; the codes.
+pub type GptqRow = fn(&[f32], &[Grid], &[f64]) -> Vec<u8>;
+
 /// A learner's functions.
 #[derive(Debug, Clone, Copy)]
 pub struct Methods {
@@ -48,7 +51,7 @@ pub struct Methods {
     /// The grid of a part of a group's range.
     pub clipped_grid: fn(&[f32], u32, &[f32]) -> Grid,
     /// A row with feedback.
-    pub gptq_row: fn(&[f32], &[Grid], &[f64]) -> Vec<u8>,
+    pub gptq_row: GptqRow,
 }
 
 /// Bits of a code, size of a group, bits for each weight, and what rounding changed.
@@ -253,12 +256,7 @@ impl CalibratedLayer {
     }
 
     /// Rounds each row with feedback, to the grids of what was rounded without.
-    pub fn with_feedback(
-        &self,
-        without: &Rounded,
-        feedback: &Feedback,
-        gptq_row: fn(&[f32], &[Grid], &[f64]) -> Vec<u8>,
-    ) -> Rounded {
+    pub fn with_feedback(&self, without: &Rounded, feedback: &Feedback, gptq_row: GptqRow) -> Rounded {
         let Feedback { order, factor } = feedback;
         let of_row = self.columns / without.group;
         let mut codes = vec![0; self.weights.len()];

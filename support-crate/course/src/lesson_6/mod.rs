@@ -22,7 +22,7 @@ pub use front::{Choice, choices, divergence_from, front_claims, front_plot, fron
 pub use gptq::check_gptq_row;
 pub use grid::{Grid, check_bits_per_weight, check_code_of, check_grid_between, float16, float16_bytes, from_float16};
 pub use hessian::{check_hessian, inverse_factor};
-pub use layer::{CalibratedLayer, CurvePoint, Errors, Feedback, Methods, Rounded, Way, largest_first};
+pub use layer::{CalibratedLayer, CurvePoint, Errors, Feedback, GptqRow, Methods, Rounded, Way, largest_first};
 #[doc(no_inline)]
 pub use quantlab::{quant::Fit, source::GgmlType};
 pub use report::{

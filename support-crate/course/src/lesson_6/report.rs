@@ -161,7 +161,7 @@ pub fn units_claims(readings: &[Reading], numbers: &[[f64; 4]]) -> Claims {
             readings.windows(2).all(|pair| pair[1].nats < pair[0].nats)
         })
         .that("The largest perplexity of the table is more than ten times the smallest.", {
-            (!numbers.is_empty()).then(|| largest > 10.0 * smallest)
+            (!numbers.is_empty()).then_some(largest > 10.0 * smallest)
         })
 }
 
