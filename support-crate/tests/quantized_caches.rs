@@ -107,8 +107,8 @@ proptest! {
                 for (tokens, row) in tokens.iter().zip(&rows) {
                     let mut mask = vec![true; tokens.len()];
                     mask.resize(200, false);
-                    for i in 0..199 {
-                        mask.swap(i, i + row[i].index(200 - i));
+                    for (i, place) in row.iter().enumerate() {
+                        mask.swap(i, i + place.index(200 - i));
                     }
                     let mut tokens = tokens.iter();
                     padded.push(mask.iter().map(|&is| if is { *tokens.next().unwrap() } else { 7 }).collect::<Vec<_>>());
@@ -199,6 +199,7 @@ fn memory_by_formula_and_by_measurement() {
 }
 
 #[test]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is what is meant")]
 fn predictions_by_context() {
     let loaded = load_model(&["embedded"], &LoadOptions::default()).unwrap();
     let sequences = [ids(300, 1), ids(300, 2)];
