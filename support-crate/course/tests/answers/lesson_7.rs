@@ -21,7 +21,7 @@ answers!("lesson_7", four_dots, quantlab_course::check_four_dots: added_up, firs
 
 answers!("lesson_7", in_blocks, quantlab_course::check_in_blocks: added, by_index, left_as_it_was, no_columns, no_rest, rest_again, rest_only, row_by_row, same_row, solution, unfinished);
 
-answers!("lesson_7", in_threads, quantlab_course::check_in_threads: a_part_too_many, a_thread_a_row, alone, always_from_zero, first_part_here, in_turn, no_threads, none_panics, number_of_the_part, rest_to_the_last, rounds_down, solution, split_off, two_only, unfinished);
+answers!("lesson_7", in_threads, quantlab_course::check_in_threads: a_part_too_many, a_thread_a_row, alone, always_from_zero, all_spawned, in_turn, no_threads, none_panics, number_of_the_part, rest_to_the_last, rounds_down, solution, split_off, two_only, unfinished);
 
 answers!("lesson_7", dot_int8, quantlab_course::check_dot_int8: checked, in_float32, in_lanes, no_tail, products_overflow, products_saturate, products_wrap, sixteen_bits, solution, unfinished, unsigned, wide);
 
