@@ -39,6 +39,7 @@ mod saved;
 mod score;
 
 mod tables;
+mod trial;
 
 pub use claims::{Claims, claim};
 pub use lesson_0::*;

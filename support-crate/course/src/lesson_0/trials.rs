@@ -1,58 +1,17 @@
-//! Vectors that an answer gave, against the right ones and those that well-known mistakes give.
+//! Vectors that an answer gave, as close as float32 allows; and small models to call answers with.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::{Block, Llama, Shape};
-use crate::figure::{Given, first_wrong};
+use crate::trial::{self, Close};
+pub(crate) use crate::trial::{Trial, wide};
 use crate::{Complaint, Verdict};
 
-/// One call of an answer: what was called with what, and the vector that it gave.
-pub(crate) type Trial = Given<Vec<f64>>;
-
-impl Trial {
-    pub fn new(what: impl Into<String>, got: &[f32], expected: Vec<f64>) -> Self {
-        Self { what: what.into(), got: wide(got), expected, mistakes: Vec::new() }
-    }
-
-    pub fn mistakes(mut self, mistakes: impl IntoIterator<Item = (Vec<f64>, &'static str)>) -> Self {
-        self.mistakes.extend(mistakes);
-        self
-    }
-}
-
-pub(crate) fn wide(x: &[f32]) -> Vec<f64> {
-    x.iter().copied().map(f64::from).collect()
-}
-
-/// As close as float32 allows over a few layers: to 1e-4 of the largest number.
-fn is_close(got: &[f64], expected: &[f64]) -> bool {
-    // The smaller one of both, or anything would be close to a mistake that gives huge numbers.
-    let largest_of = |x: &[f64]| x.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
-    let largest = largest_of(got).min(largest_of(expected));
-    let same = |(a, b): (&f64, &f64)| a == b || (a - b).abs() <= 1e-4 * largest;
-    got.len() == expected.len() && got.iter().zip(expected).all(same)
-}
-
 /// # Errors
-/// As [`first_wrong`] finds it. `if_nan` says where a NaN comes from.
+/// As [`trial::all_close`]. `if_nan` says where a NaN comes from.
 pub(crate) fn all_close(trials: &[Trial], if_nan: &str) -> Verdict {
-    let Some((wrong, found)) = first_wrong(trials, |a, b| is_close(a, b)) else { return Ok(()) };
-    let why = found.map(|why| format!(": {why}")).unwrap_or_default();
-    let Trial { what, got, expected, .. } = wrong;
-    if got.len() != expected.len() {
-        return wrong!("{what}: you gave {} numbers, and {} are expected{why}", got.len(), expected.len());
-    }
-    if let Some(i) = got.iter().position(|x| !x.is_finite()) {
-        return wrong!("{what}: number {i} is {}: {if_nan}", got[i]);
-    }
-    let distance = |i: &usize| (got[*i] - expected[*i]).abs();
-    let worst = (0..got.len()).max_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(0);
-    wrong!("{what}: number {worst} is {}, expected {}{why}", shown(got[worst]), shown(expected[worst]))
-}
-
-fn shown(x: f64) -> String {
-    if x == 0.0 || (1e-2..1e6).contains(&x.abs()) { format!("{x:.4}") } else { format!("{x:.3e}") }
+    trial::all_close(trials, Close::FLOAT32, |i| format!("number {i}"), if_nan)
 }
 
 /// Numbers between -`most` and `most`.
@@ -102,26 +61,4 @@ pub(crate) fn llama(rng: &mut StdRng, shape: &Shape, tied: bool) -> Llama {
 /// The complaint about an answer, if it gave none.
 pub(crate) fn in_each(trials: Result<Vec<Trial>, Complaint>, if_nan: &str) -> Verdict {
     all_close(&trials?, if_nan)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(got: &[f32], expected: &[f64]) -> String {
-        let trial = Trial::new("f", got, expected.to_vec()).mistakes([(vec![2.0, 4.0], "twice")]);
-        all_close(&[trial], "divided by 0").map_or_else(|complaint| complaint.to_string(), |()| "right".to_owned())
-    }
-
-    #[test]
-    fn vectors_are_right_known_mistakes_or_just_wrong() {
-        assert_eq!(message(&[1.0, 2.0001], &[1.0, 2.0]), "right");
-        assert_eq!(message(&[2.0, 4.0], &[1.0, 2.0]), "f: number 1 is 4.0000, expected 2.0000: twice");
-        assert_eq!(message(&[1.0, 2.1], &[1.0, 2.0]), "f: number 1 is 2.1000, expected 2.0000");
-        assert_eq!(message(&[1.0, f32::NAN], &[1.0, 2.0]), "f: number 1 is NaN: divided by 0");
-        // A mistake that gives a huge number explains nothing but huge numbers.
-        let huge = Trial::new("f", &[1.5, 2.0], vec![1.0, 2.0]).mistakes([(vec![2.0, 1e9], "huge")]);
-        assert!(all_close(&[huge], "").is_err_and(|complaint| !complaint.to_string().contains("huge")));
-        assert_eq!(message(&[1.0], &[1.0, 2.0]), "f: you gave 1 numbers, and 2 are expected");
-    }
 }
