@@ -5,8 +5,8 @@ use quantlab::source::GgmlType;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::trials::{Close, Trial, in_each, weights, wide};
-use super::{float16_bytes, from_float16};
+use super::grid::{float16, float16_bytes, from_float16};
+use super::trials::{Close, Trial, in_each, wide};
 use crate::cases::random;
 use crate::{Complaint, Score, ask};
 
@@ -15,9 +15,14 @@ type Decode<'a> = dyn Fn(&[u8]) -> Vec<f32> + 'a;
 /// What well-known mistakes make of a block.
 type Mistake = (fn(&[u8]) -> Vec<f64>, &'static str);
 
-/// Scales from 2^-10 to 2, some of them negative.
+/// Scales from 2^-10 to 2, some of them negative; now and then 0, or one of few digits.
 fn scale(rng: &mut StdRng) -> [u8; 2] {
-    let bits: u16 = (rng.random_range(5..16_u16) << 10) | rng.random_range(0..1024_u16);
+    let (exponent, fraction) = (rng.random_range(5..16_u16), rng.random_range(0..1024_u16));
+    let bits = match rng.random_range(0..8) {
+        0 => 0,
+        1 => fraction,
+        _ => exponent << 10 | fraction,
+    };
     (bits | u16::from(rng.random_bool(0.3)) << 15).to_le_bytes()
 }
 
@@ -107,9 +112,15 @@ const NOT_PAIRS: &str = "the two codes of a byte are not neighbours: they are ha
 const LOW_FIRST: &str = "the low half of a byte belongs to the first half of the numbers";
 const LOW_BYTE: &str = "the lower byte of a float16 number comes first";
 
-fn two_bytes(scales: usize, kind: GgmlType, seed: u64) -> Vec<Vec<u8>> {
+fn random_blocks(scales: usize, kind: GgmlType, seed: u64) -> Vec<Vec<u8>> {
     let mut rng = random(seed);
     (0..12).map(|_| block(&mut rng, kind, scales)).collect()
+}
+
+/// Of blocks of 32 numbers, one half after the other.
+fn by_halves(score: Score, yours: &Decode<'_>, kind: GgmlType, blocks: &[Vec<u8>], mistakes: &[Mistake]) -> Score {
+    let of = |part| in_each(trials(yours, kind, blocks, part, mistakes), Close::Exactly, number);
+    score.point("the first half of the numbers", of((0, 16))).point("the second half", of((16, 32)))
 }
 
 const Q4_0_HINTS: [&str; 3] = [
@@ -125,16 +136,8 @@ fn number(i: usize) -> String {
 
 /// Checks `decode_q4_0(block)`.
 pub fn check_decode_q4_0(yours: impl Fn(&[u8]) -> Vec<f32>) -> Score {
-    let of = |part| {
-        in_each(
-            trials(&yours, GgmlType::Q4_0, &two_bytes(1, GgmlType::Q4_0, 67), part, &Q4_0_MISTAKES),
-            Close::Exactly,
-            number,
-        )
-    };
-    Score::new("decode_q4_0", Q4_0_HINTS)
-        .point("the first half of the numbers", of((0, 16)))
-        .point("the second half", of((16, 32)))
+    let blocks = random_blocks(1, GgmlType::Q4_0, 67);
+    by_halves(Score::new("decode_q4_0", Q4_0_HINTS), &yours, GgmlType::Q4_0, &blocks, &Q4_0_MISTAKES)
 }
 
 const ENCODE_HINTS: [&str; 3] = [
@@ -149,6 +152,9 @@ enum Slip {
     #[cfg(test)]
     None,
     Magnitude,
+    Last,
+    Stored,
+    Zeros,
     Seven,
     Sixteen,
     Down,
@@ -157,7 +163,7 @@ enum Slip {
     Unscaled,
 }
 
-const ENCODE_SLIPS: [(Slip, &str); 7] = [
+const ENCODE_SLIPS: [(Slip, &str); 10] = [
     (Slip::Magnitude, "the sign of the largest number counts: over -8, it gets code 0"),
     (Slip::Seven, "the largest number is divided by -8, not by 7: one code more on its side"),
     (Slip::Sixteen, "no code is above 15: a larger one runs into its neighbour"),
@@ -165,19 +171,27 @@ const ENCODE_SLIPS: [(Slip, &str); 7] = [
     (Slip::Pairs, NOT_PAIRS),
     (Slip::HighFirst, LOW_FIRST),
     (Slip::Unscaled, "divide by the scale before you add 8.5"),
+    (Slip::Last, "of equal magnitudes, the first counts"),
+    (Slip::Zeros, "zeros have code 8: for 32 of them, take 0 as the inverse of the scale"),
+    (Slip::Stored, "the inverse is that of the scale before it became a float16 number"),
 ];
 
 /// As `with_largest_at_the_end` has it, in double precision.
 fn encoded(numbers: &[f32], slip: Slip) -> Vec<f64> {
-    let largest =
-        numbers.iter().fold(0.0_f64, |most, x| if f64::from(x.abs()) > most.abs() { (*x).into() } else { most });
+    let is_more = |x: f64, most: f64| x.abs() > most.abs() || slip == Slip::Last && x.abs() == most.abs();
+    let largest = numbers.iter().map(|x| f64::from(*x)).fold(0.0, |most, x| if is_more(x, most) { x } else { most });
     let scale = match slip {
         Slip::Magnitude => largest.abs() / -8.0,
         Slip::Seven => largest.abs() / 7.0,
         _ => largest / -8.0,
     };
     let code = |x: &f32| -> u8 {
-        let steps = if slip == Slip::Unscaled { f64::from(*x) } else { f64::from(*x) / scale };
+        let by = if slip == Slip::Stored { float16(scale as f32).into() } else { scale };
+        let steps = match slip {
+            Slip::Unscaled => f64::from(*x),
+            _ if by == 0.0 && slip != Slip::Zeros => 0.0,
+            _ => f64::from(*x) / by,
+        };
         let code = (steps + if slip == Slip::Down { 8.0 } else { 8.5 }) as u8;
         if slip == Slip::Sixteen { code } else { code.min(15) }
     };
@@ -190,35 +204,43 @@ fn encoded(numbers: &[f32], slip: Slip) -> Vec<f64> {
     float16_bytes(scale as f32).into_iter().chain((0..16).map(byte)).map(f64::from).collect()
 }
 
+/// Zeros, equal magnitudes of either sign, numbers that the scale as a float16 number would move over an edge between two
+/// codes, and some that are too small for it.
+fn odd_blocks() -> Vec<Vec<f32>> {
+    let alike = |sign: f32| (0..32).map(|i| if i % 7 == 3 { 0.5 } else { -0.5 } * sign).collect();
+    let edge = |i| if i == 0 { 0.51 } else { ((i % 15) as f32 - 7.5) * 0.9998 * (0.51 / -8.0) };
+    let small = (0..32).map(|i| (i as f32 * 0.49 - 8.0) * 1e-9).collect();
+    vec![vec![0.0; 32], alike(1.0), alike(-1.0), (0..32).map(edge).collect(), small]
+}
+
 /// Checks `encode_q4_0(numbers)`.
 pub fn check_encode_q4_0(yours: impl Fn(&[f32]) -> Vec<u8>) -> Score {
     let trials = |(from, to): (usize, usize)| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(70);
-        let mut trials = Vec::new();
-        while trials.len() < 16 {
-            let mut numbers = weights(&mut rng, 32, 0.4);
+        let mut blocks = odd_blocks();
+        for sign in [1.0, -1.0].repeat(8) {
+            // Far from the edges between two codes.
+            let mut steps = || rng.random_range(-7..8) as f32 + rng.random_range(-0.4..0.4);
+            let mut numbers: Vec<f32> = (0..32).map(|_| steps() * (0.51 / 8.0)).collect();
             // The largest one of either sign, and one of the other sign that is almost as large.
-            let (at, sign) = (rng.random_range(0..31), if trials.len() % 2 == 0 { 1.0 } else { -1.0 });
+            let at = rng.random_range(0..31);
             (numbers[at], numbers[at + 1]) = (0.51 * sign, -0.505 * sign);
-            let is_near_an_edge = |x: &f32| {
-                let steps = f64::from(*x) / (0.51 * sign as f64 / -8.0) + 8.5;
-                (steps - steps.round()).abs() < 1e-3
-            };
-            if numbers.iter().any(is_near_an_edge) {
-                continue;
-            }
-            let got = of_length(ask(|| Ok(yours(&numbers)))?, 18)?;
+            blocks.push(numbers);
+        }
+        // The scale of zeros may be 0 or -0.
+        let trial = |numbers: &Vec<f32>| {
+            let got = of_length(ask(|| Ok(yours(numbers)))?, 18)?;
             let mut bytes = [0; 18];
-            encode_ggml(GgmlType::Q4_0, &numbers, None, &mut bytes)?;
+            encode_ggml(GgmlType::Q4_0, numbers, None, &mut bytes)?;
             let part = |all: Vec<f64>| all[from..to].to_vec();
-            trials.push(Trial {
+            Ok(Trial {
                 what: "encode_q4_0 of 32 numbers".to_owned(),
                 got: part(got.into_iter().map(f64::from).collect()),
                 expected: part(bytes.map(f64::from).to_vec()),
-                mistakes: ENCODE_SLIPS.map(|(slip, why)| (part(encoded(&numbers, slip)), why)).to_vec(),
-            });
-        }
-        Ok(trials)
+                mistakes: ENCODE_SLIPS.map(|(slip, why)| (part(encoded(numbers, slip)), why)).to_vec(),
+            })
+        };
+        blocks[usize::from(from == 0)..].iter().map(trial).collect()
     };
     let of = |from: usize, to: usize| in_each(trials((from, to)), Close::Exactly, |i| format!("byte {}", from + i));
     Score::new("encode_q4_0", ENCODE_HINTS).point("the scale", of(0, 2)).point("the codes", of(2, 18))
@@ -233,16 +255,8 @@ const Q4_1_HINTS: [&str; 3] = [
 
 /// Checks `decode_q4_1(block)`.
 pub fn check_decode_q4_1(yours: impl Fn(&[u8]) -> Vec<f32>) -> Score {
-    let of = |part| {
-        in_each(
-            trials(&yours, GgmlType::Q4_1, &two_bytes(2, GgmlType::Q4_1, 68), part, &Q4_1_MISTAKES),
-            Close::Exactly,
-            number,
-        )
-    };
-    Score::new("decode_q4_1", Q4_1_HINTS)
-        .point("the first half of the numbers", of((0, 16)))
-        .point("the second half", of((16, 32)))
+    let blocks = random_blocks(2, GgmlType::Q4_1, 68);
+    by_halves(Score::new("decode_q4_1", Q4_1_HINTS), &yours, GgmlType::Q4_1, &blocks, &Q4_1_MISTAKES)
 }
 
 const Q4_K_HINTS: [&str; 3] = [
@@ -325,8 +339,7 @@ const Q4_K_MISTAKES: [Mistake; 9] = [
 
 /// Checks `decode_q4_k(block)`.
 pub fn check_decode_q4_k(yours: impl Fn(&[u8]) -> Vec<f32>) -> Score {
-    let mut rng = random(69);
-    let mut blocks: Vec<Vec<u8>> = (0..10).map(|_| block(&mut rng, GgmlType::Q4K, 2)).collect();
+    let mut blocks = random_blocks(2, GgmlType::Q4K, 69);
     let of = |blocks: &[Vec<u8>], part| {
         in_each(trials(&yours, GgmlType::Q4K, blocks, part, &Q4_K_MISTAKES), Close::Exactly, number)
     };
@@ -342,11 +355,12 @@ pub fn check_decode_q4_k(yours: impl Fn(&[u8]) -> Vec<f32>) -> Score {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lesson_6::trials::weights;
 
     /// The mistakes are near what is right: without any, both agree with llama.cpp's numbers.
     #[test]
     fn without_a_mistake_the_second_implementation_is_right() {
-        for block in two_bytes(2, GgmlType::Q4K, 1) {
+        for block in random_blocks(2, GgmlType::Q4K, 1) {
             assert_eq!(q4_k(&block, six_bits, code, -1.0), restored(GgmlType::Q4K, &block));
         }
         let (numbers, mut bytes) = (weights(&mut random(2), 32, 1.0), [0; 18]);

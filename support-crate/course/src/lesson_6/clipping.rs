@@ -66,7 +66,7 @@ type Yours<'a> = dyn Fn(&[f32], u32, &[f32]) -> Grid + 'a;
 pub fn check_clipped_grid(yours: impl Fn(&[f32], u32, &[f32]) -> Grid) -> Score {
     let mut rng = random(64);
     let mut around = |n: usize| weights(&mut rng, n, 0.3);
-    let plain = [around(32), around(64), around(7), around(100)];
+    let plain = [around(32), around(64), around(7), around(100).iter().map(|w| 100.0 * w).collect()];
     let far: Vec<Vec<f32>> = [0.8, -1.4, 5.0]
         .into_iter()
         .map(|outlier| {
@@ -104,6 +104,9 @@ fn trials(yours: &Yours<'_>, cases: &[Vec<f32>], parts: &[f32]) -> Result<Vec<Tr
         let mut mistakes: Vec<(Vec<f64>, &'static str)> =
             CHOSEN_BY.iter().map(|(by, why)| (best(weights, bits, parts, *by).to_vec(), *why)).collect();
         let of_part = |part: f32| grid_of(weights, bits, part.into(), part.into()).to_vec();
+        let errors: Vec<f64> = of_parts.map(|grid| error(weights, grid, By::Squares)).collect();
+        let rise = errors.windows(2).position(|pair| pair[1] > pair[0]).unwrap_or(errors.len() - 1);
+        mistakes.push((of_part(parts[rise]), "try all parts: an error that rises may fall again"));
         mistakes.push((of_part(first), "that is the grid of the first part, whatever its error is"));
         mistakes.push((of_part(wide), "that is the grid of the largest part, whatever its error is"));
         mistakes.push((of_part(narrow), "that is the grid of the smallest part, whatever its error is"));

@@ -7,7 +7,7 @@ use super::grid::between;
 use super::hessian::inverse_factor;
 use super::trials::{Close, Trial, in_each, weights};
 use crate::cases::random;
-use crate::{Complaint, Score, ask};
+use crate::{Complaint, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "When a column is rounded, which weights may still change, and by how much for each unit of the error?",
@@ -102,8 +102,22 @@ pub fn check_gptq_row(yours: impl Fn(&[f32], &[Grid], &[f64]) -> Vec<u8>) -> Sco
             of(Inputs::Apart, &[1, 2, 7, 16], true, 1.0),
         )
         .point("two and three columns", of(Inputs::Together, &[2, 2, 3, 3], true, 1.0))
-        .point("any number of columns, each with its own grid", of(Inputs::Together, &[5, 12, 24], false, 1.0))
+        .point(
+            "any number of columns, each with its own grid",
+            of(Inputs::Together, &[5, 12, 24, 130], false, 1.0).and_then(|()| there_and_back(&yours)),
+        )
         .point("weights beyond their grids", of(Inputs::Together, &[2, 6, 12], false, 3.0))
+}
+
+/// Two errors of the same size move the third column far, and back to where it was.
+fn there_and_back(yours: &Yours<'_>) -> Verdict {
+    let grid = Grid { step: 1.0, zero: 3.0, last: 7.0 };
+    let factor = [1.0, 0.0, 1e8, 0.0, 1.0, 1e8, 0.0, 0.0, 1.0];
+    let codes = ask(|| Ok(yours(&[0.3, -0.3, 0.7], &[grid; 3], &factor)))?;
+    Complaint::unless(codes == [3, 3, 4], || {
+        let what = "two errors that cancel out on a third column, after which it is 0.7 again";
+        format!("{what}: your codes are {codes:?}, not [3, 3, 4]; keep what changes in `f64`")
+    })
 }
 
 /// Each size with codes of 4, 3 and 2 bits; `alike`: all columns have one grid. Weights reach `most` times as far as their

@@ -65,16 +65,18 @@ enum Slip {
     ZeroNotWhole,
     ZeroOtherSign,
     ZeroFromHigh,
+    ZeroNotHeld,
     ZeroStep,
 }
 
-const SLIPS: [(Slip, &str); 7] = [
+const SLIPS: [(Slip, &str); 8] = [
     (Slip::NotExtended, "the range is extended to include 0 first, so that 0 has a code of its own"),
     (Slip::AsManySteps, "between 2^bits numbers lie 2^bits - 1 steps"),
     (Slip::NotFloat16, "the step is rounded to float16: that is what is stored"),
     (Slip::ZeroNotWhole, "the code of 0 is rounded to a whole number"),
     (Slip::ZeroOtherSign, "`low` is not above 0, so the code of 0 is -low / step"),
     (Slip::ZeroFromHigh, "the code of 0 is counted from `low`, which code 0 stands for"),
+    (Slip::ZeroNotHeld, "the code of 0 is at most the largest code: a step of few digits may be much too small"),
     (Slip::ZeroStep, "a step of 0 divides by 0: take 1"),
 ];
 
@@ -98,13 +100,13 @@ fn with_slip(low: f64, high: f64, bits: u32, slip: Slip) -> [f64; 3] {
         _ => -low / step,
     };
     let whole = if slip == Slip::ZeroNotWhole { zero } else { zero.round() };
-    [step, whole.min(last), last]
+    [step, if slip == Slip::ZeroNotHeld { whole } else { whole.min(last) }, last]
 }
 
 /// Checks `grid_between(low, high, bits)`.
 pub fn check_grid_between(yours: impl Fn(f32, f32, u32) -> Grid) -> Score {
     let trials = |ranges: &[(f32, f32)]| -> Result<Vec<Trial>, Complaint> {
-        let each = ranges.iter().flat_map(|range| [4, 3, 2].map(|bits| (*range, bits)));
+        let each = ranges.iter().flat_map(|range| [8, 4, 3, 2].map(|bits| (*range, bits)));
         let trial = |((low, high), bits): ((f32, f32), u32)| {
             let Grid { step, zero, last } = ask(|| Ok(yours(low, high, bits)))?;
             let of = |slip| with_slip(low.into(), high.into(), bits, slip).to_vec();
@@ -122,7 +124,7 @@ pub fn check_grid_between(yours: impl Fn(f32, f32, u32) -> Grid) -> Score {
     around.extend((0..40).map(|_| (-rng.random_range(0.01..3.0_f32), rng.random_range(0.01..3.0_f32))));
     around.retain(|&(low, high)| {
         // Where the code of 0 lies half-way between two, either is right.
-        [4, 3, 2].iter().all(|&bits| {
+        [8, 4, 3, 2].iter().all(|&bits| {
             let [step, ..] = between(low.into(), high.into(), bits);
             ((f64::from(-low) / step).fract() - 0.5).abs() > 0.01
         })
@@ -135,7 +137,10 @@ pub fn check_grid_between(yours: impl Fn(f32, f32, u32) -> Grid) -> Score {
             "a range on one side of 0 is extended to it",
             in_each(trials(&[(0.4, 1.9), (-3.3, -0.7), (0.0, 1.23), (-1.23, 0.0)]), close, name),
         )
-        .point("weights that are all 0, or almost", in_each(trials(&[(0.0, 0.0), (-1e-9, 1e-9)]), close, name))
+        .point(
+            "weights that are all 0, or almost",
+            in_each(trials(&[(0.0, 0.0), (-1e-9, 1e-9), (-1.2e-6, 0.0), (-1e-6, 6e-7)]), close, name),
+        )
 }
 
 const CODE_HINTS: [&str; 3] = [
@@ -154,7 +159,7 @@ pub fn check_code_of(yours: impl Fn(f32, &Grid) -> u8) -> Score {
     // In steps from code 0 on.
     let trials = |at: &dyn Fn(&Grid) -> Vec<f64>| -> Result<Vec<Trial>, Complaint> {
         let mut trials = Vec::new();
-        for grid in [4, 3, 2].iter().flat_map(|&bits| grids(bits)) {
+        for grid in [8, 4, 3, 2].iter().flat_map(|&bits| grids(bits)) {
             let [step, zero, last] = [grid.step, grid.zero, grid.last].map(f64::from);
             for steps in at(&grid) {
                 let weight = ((steps - zero) * step) as f32;
@@ -167,6 +172,10 @@ pub fn check_code_of(yours: impl Fn(f32, &Grid) -> u8) -> Score {
                     (held(from_zero.round()), "the code of 0 is missing: add `grid.zero`"),
                     (held(from_zero.round() - zero), "the code of 0 is added, not subtracted"),
                     (held((f64::from(weight) * step).round() + zero), "divide by the step"),
+                    (
+                        held((from_zero + 0.5).trunc() + zero),
+                        "a half added and cut off rounds negative numbers up: round",
+                    ),
                     (vec![(from_zero.round() + zero).clamp(0.0, 255.0)], "no code is above `grid.last`"),
                     (vec![(from_zero.round() + zero).rem_euclid(256.0)], "codes lie between 0 and `grid.last`"),
                 ];
@@ -180,7 +189,9 @@ pub fn check_code_of(yours: impl Fn(f32, &Grid) -> u8) -> Score {
     let name = |_| "the code".to_owned();
     let inside = |grid: &Grid| {
         let last = f64::from(grid.last);
+        // Of 8 bits, every 17th code.
         (0..=grid.last as u32)
+            .step_by(if grid.last > 15.0 { 17 } else { 1 })
             .flat_map(|code| [-0.4, -0.1, 0.0, 0.23, 0.45].map(|off| f64::from(code) + off))
             .map(|x| x.clamp(0.0, last))
             .collect()
@@ -212,6 +223,7 @@ pub fn check_bits_per_weight(yours: impl Fn(u32, usize) -> f64) -> Score {
             (with(codes), "the step is stored too, in 16 bits"),
             (with(32.0), "a step has 16 bits, and the code of 0 as many as any code"),
             (with(32.0 + codes), "the step is a float16 number: 16 bits"),
+            (codes + ((16.0 + codes) / size).floor(), "bits are shared exactly: divide as `f64`"),
             (16.0 + codes + codes * size, "that is a whole group: divide by its weights"),
             (codes + 16.0 + codes, "step and code of 0 are shared by the whole group"),
         ];

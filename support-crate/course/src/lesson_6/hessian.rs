@@ -26,9 +26,10 @@ enum Slip {
     AllDamped,
     WithoutSquares,
     LastToken,
+    InFloat32,
 }
 
-const SLIPS: [(Slip, &str); 8] = [
+const SLIPS: [(Slip, &str); 9] = [
     (Slip::Once, "the factor of 2 is missing"),
     (Slip::Mean, "the tokens are added up, not averaged"),
     (Slip::NoDamping, "the damping is missing: a hundredth of the mean of the diagonal, on the diagonal"),
@@ -37,6 +38,7 @@ const SLIPS: [(Slip, &str); 8] = [
     (Slip::AllDamped, "only the diagonal is damped"),
     (Slip::WithoutSquares, "each input belongs with every other one, not only with itself"),
     (Slip::LastToken, "only the last token counts; add up all of them"),
+    (Slip::InFloat32, "add up in `f64`: beside one large product, float32 loses all small ones"),
 ];
 
 fn reference(inputs: &[f32], columns: usize, slip: Slip) -> Vec<f64> {
@@ -49,7 +51,10 @@ fn reference(inputs: &[f32], columns: usize, slip: Slip) -> Vec<f64> {
     };
     let entry = |i: usize, j: usize| -> f64 {
         let products = (first..tokens).map(|t| inputs[t * columns + i] * inputs[t * columns + j]);
-        factor * products.sum::<f64>()
+        match slip {
+            Slip::InFloat32 => products.fold(0.0_f32, |sum, product| sum + (2.0 * product) as f32).into(),
+            _ => factor * products.sum::<f64>(),
+        }
     };
     let diagonal: Vec<f64> = (0..columns).map(|i| entry(i, i)).collect();
     let (sum, largest) = (diagonal.iter().sum::<f64>(), diagonal.iter().copied().fold(0.0, f64::max));
@@ -76,7 +81,13 @@ pub fn check_hessian(yours: impl Fn(&[f32], usize) -> Vec<f64>) -> Score {
     let trials = |sizes: &[(usize, usize)], part: fn(usize, usize) -> bool| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(65);
         let mut trial = |(index, &(tokens, columns)): (usize, &(usize, usize))| {
-            let inputs: Vec<f32> = row(&mut rng, index, tokens * columns).iter().map(|x| x - 0.2).collect();
+            let mut inputs: Vec<f32> = row(&mut rng, index, tokens * columns).iter().map(|x| x - 0.2).collect();
+            match index {
+                5 => inputs.iter_mut().skip(1).step_by(columns).for_each(|x| *x = 0.0),
+                6 => inputs[..columns].iter_mut().for_each(|x| *x *= 8000.0),
+                7 => inputs.iter_mut().for_each(|x| *x *= 1e-6),
+                _ => {}
+            }
             let got = ask(|| Ok(yours(&inputs, columns)))?;
             let kept = |matrix: Vec<f64>| -> Vec<f64> {
                 if matrix.len() != columns * columns {
@@ -91,7 +102,8 @@ pub fn check_hessian(yours: impl Fn(&[f32], usize) -> Vec<f64>) -> Score {
         };
         sizes.iter().enumerate().map(&mut trial).collect()
     };
-    let sizes = [(1, 1), (1, 4), (3, 2), (5, 9), (60, 6), (40, 33)];
+    // The last three: an input that is always 0, one token far above the others, and nothing but small inputs.
+    let sizes = [(3, 2), (1, 1), (1, 4), (5, 9), (60, 6), (40, 33), (400, 3), (7, 4)];
     let name = |what: &'static str| move |i: usize| format!("number {i} {what}");
     let close = Close::Largest(1e-6);
     Score::new("hessian", HINTS)

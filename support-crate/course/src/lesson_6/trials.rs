@@ -6,15 +6,9 @@ use rand::rngs::StdRng;
 pub(super) use crate::trial::{Close, Trial, wide};
 use crate::{Complaint, Verdict, trial};
 
-/// # Errors
-/// As [`trial::all_close`].
-pub(super) fn all_close(trials: &[Trial], close: Close, name: impl Fn(usize) -> String) -> Verdict {
-    trial::all_close(trials, close, name, "")
-}
-
-/// As [`all_close`], of an answer that may have given none.
+/// As [`trial::all_close`], of an answer that may have given none.
 pub(super) fn in_each(trials: Result<Vec<Trial>, Complaint>, close: Close, name: impl Fn(usize) -> String) -> Verdict {
-    all_close(&trials?, close, name)
+    trial::all_close(&trials?, close, name, "")
 }
 
 /// Numbers between -`most` and `most`, more of them near 0.

@@ -58,7 +58,7 @@ pub fn check_four_numbers(yours: impl Fn(f64, usize, &str) -> [f64; 4]) -> Score
         (30.5, 9, "  two  spaces,\nand a line\n\n\tbreak "),
         (21.0, 14, "na\u{ef}ve caf\u{e9}s, \u{43f}\u{440}\u{438}\u{432}\u{435}\u{442} \u{1f98a}"),
         (3.3, 1, "one"),
-        (410.0, 160, "let x = 1; "),
+        (810.0, 160, "let x = 1; "),
     ];
     // Which of the four numbers.
     let trials = |part: usize| -> Result<Vec<Trial>, Complaint> {

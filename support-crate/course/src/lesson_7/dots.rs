@@ -71,8 +71,8 @@ fn passes_through(yours: Yours<'_>) -> Verdict {
     for (n, place) in [(40, 3), (40, 39), (1, 0), (64, 33), (2051, 2050)] {
         for (special, zero) in [(f32::NAN, false), (f32::NAN, true), (f32::INFINITY, false), (f32::NEG_INFINITY, false)]
         {
-            let (mut w, mut x) = (vec![0.5_f32; n], vec![1.0_f32; n]);
-            (w[place], x[place]) = (special, if zero { 0.0 } else { 1.0 });
+            let (mut w, x) = (vec![0.5_f32; n], vec![if zero { 0.0_f32 } else { 1.0 }; n]);
+            w[place] = special;
             for (w, x) in [(&w, &x), (&x, &w)] {
                 let got = ask(|| Ok(yours(w, x)))?;
                 let expected = dot(w, x) as f32;
@@ -89,25 +89,25 @@ fn passes_through(yours: Yours<'_>) -> Verdict {
     Ok(())
 }
 
-/// One number of 10^8 and thousands of ones: a float32 that large cannot grow by 1. Of several sums, only one is that large.
+/// One number of 10^9 and thousands of ones: a float32 that large cannot grow by 1. Of several sums, only one is that large.
 fn sums_are_independent(yours: Yours<'_>) -> Verdict {
     let n = 4096;
     let (mut w, x) = (vec![1.0_f32; n], vec![1.0_f32; n]);
     for place in [0, 1, 5] {
         w.fill(1.0);
-        w[place] = 1e8;
+        w[place] = 1e9;
         let (got, exact) = (f64::from(ask(|| Ok(yours(&w, &x)))?), dot(&w, &x));
         let lost = exact - got;
         // Of four sums, one loses its quarter.
         if lost.is_nan() || lost.abs() > 1100.0 {
             let one = w.iter().zip(&x).fold(0.0_f32, |sum, (w, x)| sum + w * x);
             let why = if got == f64::from(one) {
-                "that is what one running sum gives: once it is 10^8, each further 1 is rounded away. Keep several sums, \
+                "that is what one running sum gives: once it is 10^9, each further 1 is rounded away. Keep several sums, \
                  each of every sixteenth product, and add them up at the end"
             } else {
                 "fewer than four sums, or not all of what they hold: keep several, and add them up at the end"
             };
-            return wrong!("10^8 and {} ones: the sum is off by {lost:.0}: {why}", n - 1);
+            return wrong!("10^9 and {} ones: the sum is off by {lost:.0}: {why}", n - 1);
         }
     }
     Ok(())

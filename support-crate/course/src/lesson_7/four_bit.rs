@@ -96,8 +96,8 @@ pub fn check_decode_nf4(yours: impl Fn(&[u8], &[f32], usize, &mut [f32])) -> Sco
     let of = |places: &[(usize, usize)]| -> Verdict {
         let mut rng = random(78);
         let mut trial = |&(first, n): &(usize, usize)| {
-            // The matrix goes on behind what is asked for.
-            let (codes, absmax) = packed(&mut rng, first + n + 130);
+            // Now and then the matrix goes on behind what is asked for.
+            let (codes, absmax) = packed(&mut rng, first + n + n % 2 * 130);
             let mut got = vec![0.25; n];
             ask(|| {
                 yours(&codes, &absmax, first, &mut got);
@@ -109,6 +109,10 @@ pub fn check_decode_nf4(yours: impl Fn(&[u8], &[f32], usize, &mut [f32])) -> Sco
             let unscaled =
                 read(RIGHT).into_iter().enumerate().map(|(at, w)| w / f64::from(absmax[(first + at) / BLOCK]));
             let mistakes = READINGS.map(|(reading, why)| (read(reading), why)).into_iter().chain([
+                (
+                    read(Reading { code: if first % 2 == 1 { low_first } else { high_first }, ..RIGHT }),
+                    "whether a weight is in the upper half is counted from the beginning of the matrix, not from `first`",
+                ),
                 (parity, "weight `first` is in the lower half of its byte if `first` is odd"),
                 (read(RIGHT).iter().rev().copied().collect(), "the weights are in the order of the bytes"),
                 (
@@ -130,7 +134,7 @@ pub fn check_decode_nf4(yours: impl Fn(&[u8], &[f32], usize, &mut [f32])) -> Sco
         .point("a scale for each 64 weights", of(&[(64, 64), (128, 192), (0, 640), (640, 64)]))
         .point(
             "rows that begin anywhere: in the middle of a block or of a byte",
-            of(&[(96, 96), (32, 64), (100, 100), (63, 2), (1, 64), (77, 333), (127, 1), (2049, 683)]),
+            of(&[(96, 96), (32, 64), (100, 100), (63, 2), (1, 64), (77, 333), (127, 1), (2049, 683), (64, 0)]),
         )
 }
 
@@ -139,9 +143,9 @@ const DOT_HINTS: [&str; 3] = [
     "For each block: 32 bytes, 64 inputs and a scale. `look_up(book, &bytes[4 * i..])` gives eight weights without their scale; \
      multiply them by `load(&x[8 * i..])` and add up, in several sums. At the end of the block, `mul_add(all(*scale), sum, \
      total)`.",
-    "`for ((bytes, scale), x) in packed.chunks_exact(32).zip(absmax).zip(x.chunks_exact(64)) { let mut sums = [zero(); 4]; for i \
-     in 0..8 { let weights = look_up(book, &bytes[4 * i..]); sums[i % 4] = mul_add(weights, load(&x[8 * i..]), sums[i % 4]); } \
-     for i in 0..4 { totals[i] = mul_add(all(*scale), sums[i], totals[i]); } }`",
+    "`for ((bytes, scale), x) in packed.chunks_exact(32).zip(absmax).zip(x.chunks_exact(64)) { let mut sums = [all(0.0); 4]; for \
+     i in 0..8 { let weights = look_up(book, &bytes[4 * i..]); sums[i % 4] = mul_add(weights, load(&x[8 * i..]), sums[i % 4]); \
+     } for i in 0..4 { totals[i] = mul_add(all(*scale), sums[i], totals[i]); } }`",
 ];
 
 /// Checks `dot_nf4(packed, absmax, x)`.
@@ -179,7 +183,7 @@ pub fn check_dot_nf4(yours: impl Fn(&[u8], &[f32], &[f32]) -> f32) -> Score {
             let (mut absmax, mut x) = (absmax.clone(), x.clone());
             absmax[block] = f32::NAN;
             let of_scale = ask(|| Ok(yours(&codes, &absmax, &x)))?;
-            absmax[block] = 1.0;
+            absmax[block] = 0.0;
             x[BLOCK * block + 63] = f32::NAN;
             let of_input = ask(|| Ok(yours(&codes, &absmax, &x)))?;
             for (what, got) in [("scale", of_scale), ("input", of_input)] {

@@ -66,11 +66,11 @@ const SHAPES: [(usize, usize); 16] = [
     (1, 5),
     (2, 1),
     (2, 2),
-    (2, 3),
     (2, 1001),
     (3, 2),
     (3, 10),
     (3, 11),
+    (2, 3),
     (4, 16),
     (4, 17),
     (7, 100),
@@ -148,7 +148,8 @@ fn at_the_same_time(yours: Yours<'_>) -> Verdict {
         }
         if begin.elapsed() >= PATIENCE {
             return wrong!(
-                "{shape}: a part had to end before another began: spawn all threads before you wait for any (`join`)"
+                "{shape}: a part had to end before another began: spawn all threads before you wait for any (`join`) \
+                 or compute a part yourself"
             );
         }
     }

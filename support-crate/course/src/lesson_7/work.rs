@@ -37,6 +37,7 @@ pub fn check_work(yours: impl Fn(usize, usize, usize, f64) -> Work) -> Score {
             let sizes = match case {
                 0 => [1, 8192, 2048],
                 1 => [1; 3],
+                2 => [4096, 8192, 2048],
                 _ => [any(), any(), any()],
             };
             let [m, n, k] = sizes;
@@ -107,6 +108,8 @@ pub fn check_least_seconds(yours: impl Fn(&Work, f64, f64) -> f64) -> Score {
                     read + computed,
                     "reading and computing overlap: it takes as long as the longer one, not both together",
                 ),
+                ((read * 1e9 / 2.0_f64.powi(30)).max(computed), "a gigabyte is 10^9 bytes, not 2^30"),
+                (read.max(computed / 2.0), "`operations` already counts a multiply-add as two"),
                 (read.min(computed), "the work has ended when both have: take the longer one"),
                 (1e9 * read.max(computed), "`gb_per_s` and `gops` are in 10^9 per second"),
                 ((bytes * gb_per_s).max(operations * gops), "divide by the speeds: twice as fast takes half the time"),

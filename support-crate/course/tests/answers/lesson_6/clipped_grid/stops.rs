@@ -1,5 +1,5 @@
 // Ends where the error rises.
-// wrong: clipped_grid of
+// wrong: may fall again
 fn clipped_grid(weights: &[f32], bits: u32, parts: &[f32]) -> Grid {
     let low = weights.iter().copied().fold(0.0, f32::min);
     let high = weights.iter().copied().fold(0.0, f32::max);

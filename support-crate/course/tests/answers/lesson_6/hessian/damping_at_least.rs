@@ -1,0 +1,17 @@
+// Damping is never less than 1e-4, so that the inverse exists.
+// wrong: of 7 tokens
+fn hessian(inputs: &[f32], columns: usize) -> Vec<f64> {
+    let mut h = vec![0.0; columns * columns];
+    for x in inputs.chunks_exact(columns) {
+        for i in 0..columns {
+            for j in 0..columns {
+                h[i * columns + j] += 2.0 * f64::from(x[i]) * f64::from(x[j]);
+            }
+        }
+    }
+    let mean = (0..columns).map(|i| h[i * columns + i]).sum::<f64>() / columns as f64;
+    for i in 0..columns {
+        h[i * columns + i] += (0.01 * mean).max(1e-4);
+    }
+    h
+}
