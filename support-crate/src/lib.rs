@@ -9,6 +9,7 @@
 //! | [`model`] | files | a [`CausalLm`](model::CausalLm) with its tokenizer |
 //! | [`generate`] | a model and a prompt | tokens |
 //! | [`measure`] | a model and a prompt or text | latency, throughput, perplexity |
+//! | [`serve`] | a model and requests that arrive | tokens, and when each came |
 //! | [`report`] | numbers | tables and plots in the notebook |
 //!
 //! A notebook's first cell says `use quantlab::prelude::*;`. What a lesson needs beyond that, checks above all, is the crate
@@ -25,6 +26,7 @@ pub mod prelude;
 mod progress;
 pub mod quant;
 pub mod report;
+pub mod serve;
 pub mod source;
 
 pub use progress::progress_on_stderr;

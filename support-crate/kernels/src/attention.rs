@@ -5,6 +5,7 @@ use std::ops::Range;
 use half::f16;
 
 use crate::elementwise::soft_cap_of;
+use crate::isa::Isa;
 use crate::matmul::{Gemm, Operands, Stored};
 use crate::scratch::Scratch;
 use crate::simd::{Dispatch, Kernel, Simd};
@@ -106,16 +107,42 @@ impl Attention<'_> {
     pub fn compute(&self, scope: &ThreadScope, out: &mut [f32]) {
         self.check(out.len());
         let (isa, out) = (scope.isa(), &Divided::new(out, self.heads * self.head_dim));
-        let tasks = self.batch * self.tasks_of_a_sequence();
-        let work =
-            2 * (self.past_len + self.queries) * self.head_dim * QUERIES_AT_ONCE.min(self.queries.max(self.group));
+        scope.split(self.tasks(), 1, self.work_of_a_task(), &|tasks| self.run(isa, tasks, out));
+    }
+
+    /// The same of several at once, each with its outputs. Threads share all of it, where each alone may be too little to
+    /// share.
+    ///
+    /// # Panics
+    /// As [`compute`](Self::compute), for any of them.
+    pub fn compute_all(all: Vec<(Self, &mut [f32])>, scope: &ThreadScope) {
+        let mut parts = Vec::with_capacity(all.len());
+        for (attention, out) in all {
+            attention.check(out.len());
+            parts.push((attention, Divided::new(out, attention.heads * attention.head_dim)));
+        }
+        let counts: Vec<usize> = parts.iter().map(|(attention, _)| attention.tasks()).collect();
+        let work = parts.iter().map(|(attention, _)| attention.work_of_a_task()).max().unwrap_or(0);
+        let isa = scope.isa();
+        scope.split_several(&counts, work, &|index, tasks| {
+            let (attention, out) = &parts[index];
+            attention.run(isa, tasks, out);
+        });
+    }
+
+    fn tasks(&self) -> usize {
+        self.batch * self.tasks_of_a_sequence()
+    }
+
+    /// Multiplications of a task.
+    fn work_of_a_task(&self) -> usize {
+        2 * (self.past_len + self.queries) * self.head_dim * QUERIES_AT_ONCE.min(self.queries.max(self.group))
+    }
+
+    fn run(&self, isa: Isa, tasks: Range<usize>, out: &Divided<'_, f32>) {
         match self.kv {
-            KeysValues::Float32 { k, v } => {
-                scope.split(tasks, 1, work, &|tasks| isa.dispatch(Part { attention: self, k, v, tasks, out }));
-            }
-            KeysValues::Float16 { k, v } => {
-                scope.split(tasks, 1, work, &|tasks| isa.dispatch(Part { attention: self, k, v, tasks, out }));
-            }
+            KeysValues::Float32 { k, v } => isa.dispatch(Part { attention: self, k, v, tasks, out }),
+            KeysValues::Float16 { k, v } => isa.dispatch(Part { attention: self, k, v, tasks, out }),
         }
     }
 

@@ -130,6 +130,24 @@ impl ThreadScope {
         turn.run(count.div_ceil(size), self.threads, &run);
     }
 
+    /// As [`split`](Self::split), for several counts at once: calls `run(index, range)` for ranges that together make up
+    /// `0..counts[index]`, for each index.
+    ///
+    /// # Panics
+    /// As [`split`](Self::split).
+    pub fn split_several(&self, counts: &[usize], work: usize, run: &(dyn Fn(usize, Range<usize>) + Sync)) {
+        self.split(counts.iter().sum(), 1, work, &|range| {
+            let mut start = 0;
+            for (index, &count) in counts.iter().enumerate() {
+                let part = range.start.max(start)..range.end.min(start + count);
+                if !part.is_empty() {
+                    run(index, part.start - start..part.end - start);
+                }
+                start += count;
+            }
+        });
+    }
+
     /// As [`split`](Self::split), for parts of `out` that are whole numbers of units: calls
     /// `run(first, part)`, where `first` is the number of the part's first unit.
     ///

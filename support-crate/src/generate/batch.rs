@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use rand::rngs::StdRng;
 use serde::Serialize;
 
-use super::sampling::{Sampler, random_stream};
+use super::sampling::Sampler;
+use super::sequence::Sequence;
 use super::{GenerateOptions, PaddingSide};
 use crate::error::{Error, Result};
 use crate::model::{CausalLm, KvCache, Loaded, LogitPositions, Logits, TokenBatch};
@@ -104,7 +104,7 @@ pub(super) fn continue_batch(
     on_token: &mut dyn FnMut(usize, u32) -> Result<ControlFlow<()>>,
 ) -> Result<Vec<GeneratedTokens>> {
     options.check()?;
-    let mut sequences = Sequence::all(prompts, options, model.info().context_len)?;
+    let mut sequences = start_all(prompts, options, model.info().context_len)?;
     let mut sampler = Sampler::new(options);
     let eos = model.info().eos_token_ids.as_slice();
     let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
@@ -116,11 +116,8 @@ pub(super) fn continue_batch(
         let mut kept = Vec::with_capacity(active.len());
         for (place, &row) in active.iter().enumerate() {
             let sequence = &mut sequences[row];
-            let forbidden = if sequence.new_tokens() < options.min_new_tokens { eos } else { &[] };
-            let token = sampler
-                .next_token(logits.row(place, 0), &sequence.ids, forbidden, &mut sequence.rng)
-                .map_err(|error| of_prompt(error, row, prompts.len()))?;
-            sequence.ids.push(token);
+            let token = sequence.choose(&mut sampler, logits.row(place, 0), eos);
+            let token = token.map_err(|error| of_prompt(error, row, prompts.len()))?;
             let has_stop_string = on_token(row, token)?.is_break();
             if !sequence.ends(stops, has_stop_string, options.max_new_tokens) {
                 kept.push(place);
@@ -137,50 +134,14 @@ pub(super) fn continue_batch(
     Ok(sequences.into_iter().map(Sequence::finish).collect())
 }
 
-/// One sequence while it grows.
-struct Sequence {
-    /// The part of the prompt that is used, and the new tokens.
-    ids: Vec<u32>,
-    prompt_tokens: usize,
-    rng: StdRng,
-    /// `Length`, unless something else ends the sequence first.
-    finish_reason: FinishReason,
-}
-
-impl Sequence {
-    fn all(prompts: &[Vec<u32>], options: &GenerateOptions, context_len: usize) -> Result<Vec<Self>> {
-        if prompts.is_empty() {
-            return Err(Error::input("there are no prompts").hint("give at least one"));
-        }
-        let start = |(row, prompt): (usize, &Vec<u32>)| {
-            let fitted = options.fit(prompt, context_len);
-            let ids = fitted.map_err(|error| of_prompt(error, row, prompts.len()))?.to_vec();
-            let prompt_tokens = ids.len();
-            Ok(Self { ids, prompt_tokens, rng: random_stream(options.seed, row), finish_reason: FinishReason::Length })
-        };
-        prompts.iter().enumerate().map(start).collect()
+fn start_all(prompts: &[Vec<u32>], options: &GenerateOptions, context_len: usize) -> Result<Vec<Sequence>> {
+    if prompts.is_empty() {
+        return Err(Error::input("there are no prompts").hint("give at least one"));
     }
-
-    fn new_tokens(&self) -> usize {
-        self.ids.len() - self.prompt_tokens
-    }
-
-    /// Whether the last token ends the sequence; notes why.
-    fn ends(&mut self, stops: &[u32], has_stop_string: bool, max_new_tokens: usize) -> bool {
-        if self.ids.last().is_some_and(|id| stops.contains(id)) {
-            self.finish_reason = FinishReason::Eos;
-        } else if has_stop_string {
-            self.finish_reason = FinishReason::StopString;
-        } else {
-            return self.new_tokens() >= max_new_tokens;
-        }
-        true
-    }
-
-    fn finish(mut self) -> GeneratedTokens {
-        let tokens = self.ids.split_off(self.prompt_tokens);
-        GeneratedTokens { prompt_tokens: self.prompt_tokens, tokens, finish_reason: self.finish_reason }
-    }
+    let start = |(row, prompt): (usize, &Vec<u32>)| {
+        Sequence::start(prompt, options, context_len, row).map_err(|error| of_prompt(error, row, prompts.len()))
+    };
+    prompts.iter().enumerate().map(start).collect()
 }
 
 fn new_cache(model: &dyn CausalLm, sequences: &[Sequence], options: &GenerateOptions) -> Result<KvCache> {

@@ -9,6 +9,7 @@ mod batch;
 mod chat;
 mod options;
 mod sampling;
+mod sequence;
 mod speculative;
 mod text;
 
@@ -22,6 +23,8 @@ use crate::model::Loaded;
 pub use batch::{FinishReason, GeneratedTokens, generate_tokens};
 pub use chat::{Chat, ChatTemplate, Message};
 pub use options::{GenerateOptions, PaddingSide};
+pub(crate) use sampling::Sampler;
+pub(crate) use sequence::Sequence;
 pub use speculative::{Draft, Speculative, expected_tokens_per_pass};
 use text::StoppingText;
 pub use text::TextStream;

@@ -129,7 +129,7 @@ impl GenerateOptions {
     ///
     /// # Errors
     /// No tokens, or no room in the model's context for the prompt and `max_new_tokens` more.
-    pub(super) fn fit<'a>(&self, prompt: &'a [u32], context_len: usize) -> Result<&'a [u32]> {
+    pub(crate) fn fit<'a>(&self, prompt: &'a [u32], context_len: usize) -> Result<&'a [u32]> {
         let n = self.max_new_tokens;
         if prompt.is_empty() {
             return Err(Error::input("the prompt is empty").hint("give at least one token to continue from"));

@@ -3,6 +3,7 @@
 //! Source: transformers `generation/logits_process.py`, in the order of `_get_logits_processor`:
 //! repetition penalty, no end before `min_new_tokens`, temperature, top-k, top-p.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use rand::rngs::StdRng;
@@ -14,8 +15,8 @@ use crate::error::{Error, Result};
 const DAMAGED: &str = "its weights may be damaged, or overflow in this precision";
 
 /// Chooses tokens as the options say. Its memory is reused for every token of every sequence.
-pub(super) struct Sampler<'a> {
-    options: &'a GenerateOptions,
+pub(crate) struct Sampler<'a> {
+    pub(crate) options: Cow<'a, GenerateOptions>,
     /// The logits, with what is discouraged or forbidden taken into account: (V).
     scores: Vec<f32>,
     /// What can be drawn, by id.
@@ -51,6 +52,15 @@ pub(super) fn random_stream(seed: u64, index: usize) -> StdRng {
 impl<'a> Sampler<'a> {
     /// A sampler for options that have been checked.
     pub(super) fn new(options: &'a GenerateOptions) -> Self {
+        Self::of(Cow::Borrowed(options))
+    }
+
+    /// The same, for who keeps the sampler longer than the caller has the options.
+    pub(crate) fn owning(options: GenerateOptions) -> Sampler<'static> {
+        Sampler::of(Cow::Owned(options))
+    }
+
+    fn of(options: Cow<'a, GenerateOptions>) -> Self {
         Self {
             options,
             scores: Vec::new(),
@@ -64,7 +74,7 @@ impl<'a> Sampler<'a> {
     ///
     /// # Errors
     /// Logits that are NaN or infinite, or that leave no token to choose.
-    pub(super) fn next_token(
+    pub(crate) fn next_token(
         &mut self,
         logits: &[f32],
         ids: &[u32],

@@ -51,6 +51,15 @@ impl CacheStorage {
     ///
     /// # Errors
     /// The storage is another engine's.
+    pub(super) fn get<T: 'static>(&self) -> Result<&T> {
+        let kept: &dyn Any = &*self.kept;
+        kept.downcast_ref().ok_or_else(other_cache)
+    }
+
+    /// The same, to be changed.
+    ///
+    /// # Errors
+    /// The storage is another engine's.
     pub(super) fn get_mut<T: 'static>(&mut self) -> Result<&mut T> {
         let kept: &mut dyn Any = &mut *self.kept;
         kept.downcast_mut().ok_or_else(other_cache)
@@ -124,8 +133,26 @@ impl KvCache {
         Ok(())
     }
 
+    pub(super) fn storage(&self) -> &CacheStorage {
+        &self.storage
+    }
+
     pub(super) fn storage_mut(&mut self) -> &mut CacheStorage {
         &mut self.storage
+    }
+
+    /// # Errors
+    /// There are several sequences, or padding.
+    pub(super) fn check_plain(&self) -> Result<()> {
+        if self.batch == 1 && self.mask.is_empty() {
+            return Ok(());
+        }
+        Err(Error::input(format!("blocks are of one sequence without padding, not of {}", self.batch)))
+    }
+
+    /// Counts tokens whose keys and values are there by now.
+    pub(super) fn add_tokens(&mut self, count: usize) {
+        self.past_len += count;
     }
 
     /// Where these tokens stand, in memory that [`advance`](Self::advance) takes back.

@@ -1,10 +1,11 @@
 //! What callers do with a model. Their arguments are checked here, once for all engines.
 
 use std::fmt;
+use std::ops::Range;
 
 use super::cache::Layout;
 use super::engine_model::EngineModel;
-use super::{CacheFormat, KvCache, LogitPositions, Logits, ModelInfo, TensorInfo, TokenBatch};
+use super::{CacheFormat, KvBlock, KvCache, LogitPositions, Logits, ModelInfo, TensorInfo, TokenBatch};
 use crate::error::{Error, Result};
 use crate::interrupt;
 
@@ -106,6 +107,59 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Copies the keys and values of some tokens out of a cache of one sequence; only engine `kernels` can.
+    ///
+    /// ```
+    /// use quantlab::model::{LoadOptions, load_model};
+    ///
+    /// let model = load_model(&["embedded"], &LoadOptions::default())?.model;
+    /// let (mut one, mut other) = (model.new_cache(1, 8)?, model.new_cache(1, 8)?);
+    /// let expected = model.forward_together(&mut [(&[5, 6, 7, 8], &mut one)])?;
+    /// let block = model.copy_out(&one, 0..3)?;
+    /// model.copy_in(&block, &mut other)?;
+    /// assert_eq!(model.forward_together(&mut [(&[8], &mut other)])?, expected);
+    /// # Ok::<(), quantlab::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No tokens, or some that the cache does not hold; a cache of several sequences, with padding, or of another model;
+    /// another engine; in a [quantized](CacheFormat) cache, tokens of which only codes are left: the last 128 can always
+    /// be copied.
+    fn copy_out(&self, cache: &KvCache, tokens: Range<usize>) -> Result<KvBlock> {
+        let model = self.engine_model(Seal);
+        cache.check_model(model.identity())?;
+        cache.check_plain()?;
+        if tokens.is_empty() || tokens.end > cache.past_len() {
+            return Err(Error::input(format!("a cache of {} tokens has no block of {tokens:?}", cache.past_len())));
+        }
+        let storage = model.copy_out(cache.storage(), tokens.clone())?;
+        Ok(KvBlock { model: model.identity(), tokens, storage })
+    }
+
+    /// Adds the tokens of a block to a cache that has the tokens before them. What it costs is the reading and writing of
+    /// this memory.
+    ///
+    /// # Errors
+    /// A cache that has more tokens or fewer, no room, another format, several sequences, or padding; a block or a cache
+    /// of another model.
+    fn copy_in(&self, block: &KvBlock, cache: &mut KvCache) -> Result<()> {
+        let model = self.engine_model(Seal);
+        cache.check_model(model.identity())?;
+        cache.check_model(block.model)?;
+        cache.check_plain()?;
+        let Range { start, end } = block.tokens;
+        if cache.past_len() != start || end > cache.capacity() {
+            return Err(Error::input(format!(
+                "the block of tokens {start} to {end} does not follow the {} of a cache with room for {}",
+                cache.past_len(),
+                cache.capacity()
+            )));
+        }
+        model.copy_in(&block.storage, start..end, cache.storage_mut())?;
+        cache.add_tokens(end - start);
+        Ok(())
+    }
+
     /// The logits for the token after each position of `tokens`, or after the last ones only.
     ///
     /// With a cache, `tokens` continue what the cache holds, and are added to it; without, they are the
@@ -130,6 +184,53 @@ pub trait CausalLm: fmt::Debug + Send + Sync {
         let layout = cache.layout_of(tokens);
         let logits = model.compute(&layout.step(tokens, positions), Some(cache.storage_mut()))?;
         cache.advance(tokens, layout);
+        Ok(logits)
+    }
+
+    /// Continues several caches of one sequence each, every one by any number of tokens, and returns the logits after
+    /// the last token of each: (sequences, 1, V).
+    ///
+    /// They are those of [`forward`](Self::forward) for each alone (with the exception that it names). On the engine
+    /// `kernels`, the weights are read once for all; the others compute one sequence after the other.
+    ///
+    /// ```
+    /// use quantlab::model::{LoadOptions, load_model};
+    ///
+    /// let model = load_model(&["embedded"], &LoadOptions::default())?.model;
+    /// let (mut one, mut other) = (model.new_cache(1, 8)?, model.new_cache(1, 8)?);
+    /// model.forward_together(&mut [(&[5, 6, 7], &mut one)])?;
+    /// // The first sequence goes on by a token while the second is read.
+    /// let logits = model.forward_together(&mut [(&[8], &mut one), (&[1, 2], &mut other)])?;
+    /// assert_eq!((logits.batch(), one.past_len(), other.past_len()), (2, 4, 2));
+    /// # Ok::<(), quantlab::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No sequences; those of [`forward`](Self::forward), for any of them: then no cache has changed.
+    fn forward_together(&self, sequences: &mut [(&[u32], &mut KvCache)]) -> Result<Logits> {
+        interrupt::check()?;
+        let model = self.engine_model(Seal);
+        if sequences.is_empty() {
+            return Err(Error::input("there are no sequences to continue"));
+        }
+        let check = |(ids, cache): &(&[u32], &mut KvCache)| {
+            let tokens = TokenBatch::single(ids)?;
+            check_tokens(model.info(), &tokens, cache.past_len())?;
+            cache.check_model(model.identity())?;
+            cache.check_room(&tokens)?;
+            Ok(tokens)
+        };
+        let tokens = sequences.iter().map(check).collect::<Result<Vec<_>>>()?;
+        let pairs = tokens.iter().zip(&mut *sequences);
+        let layouts: Vec<Layout> = pairs.map(|(tokens, (_, cache))| cache.layout_of(tokens)).collect();
+        let mut steps = Vec::with_capacity(tokens.len());
+        for ((tokens, layout), (_, cache)) in tokens.iter().zip(&layouts).zip(&mut *sequences) {
+            steps.push((layout.step(tokens, LogitPositions::Last), cache.storage_mut()));
+        }
+        let logits = model.compute_together(&mut steps)?;
+        for ((tokens, layout), (_, cache)) in tokens.iter().zip(layouts).zip(sequences) {
+            cache.advance(tokens, layout);
+        }
         Ok(logits)
     }
 }

@@ -42,6 +42,19 @@ pub trait EngineModel: fmt::Debug + Send + Sync {
     /// What the engine reports.
     fn compute(&self, step: &Step<'_>, storage: Option<&mut CacheStorage>) -> Result<Logits>;
 
+    /// Computes the steps of several caches, of one sequence each, as [`compute`](Self::compute) does one by one, and
+    /// returns the logits after the last token of each: (steps, 1, V).
+    ///
+    /// # Errors
+    /// What the engine reports.
+    fn compute_together(&self, steps: &mut [(Step<'_>, &mut CacheStorage)]) -> Result<Logits> {
+        let mut values = Vec::new();
+        for (step, storage) in &mut *steps {
+            values.extend_from_slice(self.compute(step, Some(storage))?.values());
+        }
+        Logits::new(values, steps.len(), self.info().vocab_size)
+    }
+
     /// Shows `observer` what goes into each linear layer, the head too, in a step that has no past. There are no
     /// logits.
     ///
@@ -70,6 +83,22 @@ pub trait EngineModel: fmt::Debug + Send + Sync {
     /// # Errors
     /// What the engine reports; a format in which it cannot keep keys and values ([`no_cache_in`]).
     fn allocate_cache(&self, batch: usize, capacity: usize, format: Option<CacheFormat>) -> Result<CacheStorage>;
+
+    /// Copies keys and values of some tokens out of a cache of one sequence.
+    ///
+    /// # Errors
+    /// The engine cannot; codes whose exact values are gone.
+    fn copy_out(&self, _storage: &CacheStorage, _tokens: Range<usize>) -> Result<CacheStorage> {
+        Err(no_blocks(self.info()))
+    }
+
+    /// Puts what [`copy_out`](Self::copy_out) gave into a cache of one sequence that has the tokens before `tokens`.
+    ///
+    /// # Errors
+    /// The engine cannot; a cache in another format.
+    fn copy_in(&self, _block: &CacheStorage, _tokens: Range<usize>, _storage: &mut CacheStorage) -> Result<()> {
+        Err(no_blocks(self.info()))
+    }
 
     /// Makes sure that each sequence of a cache can go on after its first `tokens`, padding not counted, as if there had
     /// never been more.
@@ -147,6 +176,11 @@ pub struct Step<'a> {
     pub key_mask: Option<&'a [bool]>,
     /// The positions that logits are wanted for, counted through (B, T); `None` for all.
     pub wanted: Option<Vec<u32>>,
+}
+
+fn no_blocks(info: &ModelInfo) -> Error {
+    Error::input(format!("keys and values cannot be copied out of a cache in {} on {}", info.engine, info.device))
+        .hint("use `Engine::Kernels` on the CPU")
 }
 
 /// The error for a format in which an engine cannot keep keys and values.

@@ -16,6 +16,8 @@ mod quantize;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use half::f16;
 
 use crate::elementwise::to_f16;
@@ -196,6 +198,31 @@ impl QuantizedKv {
             }
         }
         self.quantize(scope, runs);
+    }
+
+    /// Keys and values of tokens of a sequence of which `longest` have been added, in float16: (heads, tokens, D) each.
+    /// [Appended](Self::append) to another sequence, at the same positions, they become the same codes. `None` if they are
+    /// codes only by now.
+    ///
+    /// # Panics
+    /// A sequence or tokens that there are not.
+    pub fn recent(&self, sequence: usize, tokens: Range<usize>, longest: usize) -> Option<[Vec<f16>; 2]> {
+        assert!(sequence < self.batch, "sequences: {sequence} of {}", self.batch);
+        assert!(
+            tokens.start <= tokens.end && tokens.end <= longest && longest <= self.capacity,
+            "tokens: {tokens:?} of {longest}, with room for {}",
+            self.capacity
+        );
+        let (room, d) = (self.sizes().recent, self.head_dim);
+        if tokens.start.saturating_add(room) < longest {
+            return None;
+        }
+        let of_head = |head: usize| {
+            let first = (sequence * self.heads + head) * room;
+            tokens.clone().map(move |token| (first + token % room) * d)
+        };
+        let rows = || (0..self.heads).flat_map(of_head);
+        Some(self.recent.each_ref().map(|recent| rows().flat_map(|row| &recent[row..row + d]).copied().collect()))
     }
 
     /// Makes what one sequence has that of another, too: `tokens` tokens.

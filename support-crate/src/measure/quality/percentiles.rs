@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 /// The percentiles that llama.cpp prints, and that are serialised.
 const PRINTED: [f64; 13] = [0.0, 0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0];
 
-/// Percentiles of a quantity that each predicted token has, interpolated linearly between the measured values. Serialised
+/// Percentiles of a quantity that each predicted token has, or each request that was served, interpolated linearly between the measured values. Serialised
 /// as a map from those percentages that llama.cpp prints: `{"0": ..., "0.1": ..., ..., "50": ..., ..., "100": ...}`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Percentiles {
@@ -15,13 +15,13 @@ pub struct Percentiles {
 
 impl Percentiles {
     /// The percentiles of these values, of which there must be at least one and none may be NaN.
-    pub(super) fn of(values: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Box<[f32]> = values.map(|value| value as f32).collect();
         values.sort_unstable_by(f32::total_cmp);
         Self { values }
     }
 
-    /// The value that `percent` percent of the tokens are at or below: 0 gives the smallest value, 100 the largest.
+    /// The value that `percent` percent of the values are at or below: 0 gives the smallest value, 100 the largest.
     /// `None` if `percent` is not from 0 to 100.
     pub fn at(&self, percent: f64) -> Option<f64> {
         if !(0.0..=100.0).contains(&percent) {
@@ -30,7 +30,7 @@ impl Percentiles {
         Some(self.interpolated(percent / 100.0))
     }
 
-    /// The value that half of the tokens are at or below.
+    /// The value that half of the values are at or below.
     pub fn median(&self) -> f64 {
         self.interpolated(0.5)
     }

@@ -1,5 +1,7 @@
 //! Keys and values in main memory.
 
+use std::ops::Range;
+
 use half::f16;
 use quantlab_kernels::{Attention, KeysValues, QuantizedAttention, QuantizedKv, Run, ThreadScope, to_f16, zeros};
 
@@ -10,31 +12,37 @@ use crate::model::{CacheFormat, DecoderConfig, Step};
 /// Keys and values of each layer, (B, J, capacity, D) each: what the attention of one head reads is contiguous.
 #[derive(Debug)]
 pub struct KernelCache {
-    layers: Vec<Layer>,
-    format: CacheFormat,
+    pub(super) layers: Vec<Layer>,
+    pub(super) format: CacheFormat,
     /// J
-    kv_heads: usize,
-    capacity: usize,
-    head_dim: usize,
+    pub(super) kv_heads: usize,
+    pub(super) capacity: usize,
+    pub(super) head_dim: usize,
     /// Whether all layers use the memory of the first: what a step without a cache needs.
     shared: bool,
     /// The most tokens that each sequence has had since it began, padding not counted.
-    longest: Vec<usize>,
+    pub(super) longest: Vec<usize>,
     /// Memory for a step's.
     runs: Vec<Run>,
 }
 
 /// Keys and values of a layer, in the format of the cache.
 #[derive(Debug)]
-enum Layer {
+pub(super) enum Layer {
     Float32([Vec<f32>; 2]),
     Float16([Vec<f16>; 2]),
     Quantized(QuantizedKv),
 }
 
-/// Queries, keys and values of a step, and what attention makes of them.
-pub struct NewTokens<'a> {
+/// Sequences that go on, and where their keys and values are.
+pub struct Part<'a> {
     pub step: &'a Step<'a>,
+    pub cache: &'a mut KernelCache,
+}
+
+/// Queries, keys and values of new tokens, and what attention makes of them.
+#[derive(Clone, Copy)]
+pub struct NewTokens<'a> {
     /// Rows of `width` numbers: H heads of queries, J of keys, J of values.
     pub qkv: &'a [f32],
     pub width: usize,
@@ -85,20 +93,29 @@ impl KernelCache {
     }
 
     /// Takes the keys and values of new tokens, and writes what their queries find, (M, H D), to `out`.
-    pub fn attend(&mut self, scope: &ThreadScope, layer: usize, new: &NewTokens<'_>, out: &mut [f32]) {
-        let index = if self.shared { 0 } else { layer };
-        if let Layer::Quantized(_) = &self.layers[index] {
-            return self.attend_to_codes(scope, index, new, out);
+    fn attend(&mut self, scope: &ThreadScope, layer: usize, step: &Step<'_>, new: NewTokens<'_>, out: &mut [f32]) {
+        if let Layer::Quantized(_) = &self.layers[self.index(layer)] {
+            return self.attend_to_codes(scope, layer, step, new, out);
         }
-        let &NewTokens { step, qkv, width, heads, scale, soft_cap, window } = new;
-        self.append(index, step, qkv, width, heads * self.head_dim);
-        let attention = Attention {
+        self.append(layer, step, new);
+        self.attention(layer, step, new).iter().for_each(|attention| attention.compute(scope, out));
+    }
+
+    /// The layer's place among those that have memory.
+    fn index(&self, layer: usize) -> usize {
+        if self.shared { 0 } else { layer }
+    }
+
+    /// Attention of tokens whose keys and values have been taken; `None` where they are codes.
+    fn attention<'a>(&'a self, layer: usize, step: &'a Step<'_>, new: NewTokens<'a>) -> Option<Attention<'a>> {
+        let NewTokens { qkv, width, heads, scale, soft_cap, window } = new;
+        Some(Attention {
             q: qkv,
             q_stride: width,
-            kv: match &self.layers[index] {
+            kv: match &self.layers[self.index(layer)] {
                 Layer::Float32([k, v]) => KeysValues::Float32 { k, v },
                 Layer::Float16([k, v]) => KeysValues::Float16 { k, v },
-                Layer::Quantized(_) => unreachable!("was sent elsewhere"),
+                Layer::Quantized(_) => return None,
             },
             capacity: self.capacity,
             batch: step.batch,
@@ -111,16 +128,23 @@ impl KernelCache {
             soft_cap,
             window,
             key_mask: step.key_mask,
-        };
-        attention.compute(scope, out);
+        })
     }
 
-    /// The same for codes: some tokens at a time, as many as are kept in float16 for a while. Padding is not kept at
+    /// Attention to codes: some tokens at a time, as many as are kept in float16 for a while. Padding is not kept at
     /// all, and so a sequence's groups are the same with padding and without; its rows of `out` are 0.
-    fn attend_to_codes(&mut self, scope: &ThreadScope, index: usize, new: &NewTokens<'_>, out: &mut [f32]) {
+    fn attend_to_codes(
+        &mut self,
+        scope: &ThreadScope,
+        layer: usize,
+        step: &Step<'_>,
+        new: NewTokens<'_>,
+        out: &mut [f32],
+    ) {
+        let index = self.index(layer);
         let Self { layers, kv_heads, head_dim, longest, runs, .. } = self;
         let Layer::Quantized(kv) = &mut layers[index] else { unreachable!("only codes are sent here") };
-        let &NewTokens { step, qkv, width, heads, scale, soft_cap, window } = new;
+        let NewTokens { qkv, width, heads, scale, soft_cap, window } = new;
         if step.key_mask.is_some() {
             out.fill(0.0);
         }
@@ -138,9 +162,10 @@ impl KernelCache {
         }
     }
 
-    /// Takes the keys, which lie at `start` of each row of `qkv` (M, width), and the values after them.
-    fn append(&mut self, index: usize, step: &Step<'_>, qkv: &[f32], width: usize, start: usize) {
-        let (d, kv_heads, capacity) = (self.head_dim, self.kv_heads, self.capacity);
+    /// Takes keys, which follow the queries in each row, and the values after them.
+    fn append(&mut self, layer: usize, step: &Step<'_>, NewTokens { qkv, width, heads, .. }: NewTokens<'_>) {
+        let (d, kv_heads, capacity, index) = (self.head_dim, self.kv_heads, self.capacity, self.index(layer));
+        let start = heads * d;
         let layer = &mut self.layers[index];
         for (row, values) in qkv.chunks_exact(width).enumerate() {
             let (sequence, position) = (row / step.seq_len, step.past_len + row % step.seq_len);
@@ -201,8 +226,32 @@ impl KernelCache {
     }
 }
 
+/// Takes the keys and values of new tokens, whose rows are those of the parts one below the other, and writes what their
+/// queries find, (M, H D), to `out`.
+pub fn attend(parts: &mut [Part<'_>], scope: &ThreadScope, layer: usize, new: NewTokens<'_>, mut out: &mut [f32]) {
+    // A step of its own allocates nothing.
+    if let [Part { step, cache }] = parts {
+        return cache.attend(scope, layer, step, new, out);
+    }
+    let (mut qkv, out_width) = (new.qkv, out.len() / (new.qkv.len() / new.width));
+    let mut together = Vec::with_capacity(parts.len());
+    for Part { step, cache } in parts {
+        let (of_part, rest) = qkv.split_at(step.ids.len() * new.width);
+        let (out_of_part, rest_of_out) = std::mem::take(&mut out).split_at_mut(step.ids.len() * out_width);
+        (qkv, out) = (rest, rest_of_out);
+        let new = NewTokens { qkv: of_part, ..new };
+        if let Layer::Quantized(_) = cache.layers[cache.index(layer)] {
+            cache.attend_to_codes(scope, layer, step, new, out_of_part);
+        } else {
+            cache.append(layer, step, new);
+            together.extend(cache.attention(layer, step, new).map(|attention| (attention, out_of_part)));
+        }
+    }
+    Attention::compute_all(together, scope);
+}
+
 /// The tokens of some columns of a step, padding left out.
-fn extend_with_runs(runs: &mut Vec<Run>, step: &Step<'_>, columns: std::ops::Range<usize>) {
+fn extend_with_runs(runs: &mut Vec<Run>, step: &Step<'_>, columns: Range<usize>) {
     let keys = step.past_len + step.seq_len;
     for sequence in 0..step.batch {
         let mut follows = false;

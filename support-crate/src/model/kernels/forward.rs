@@ -9,7 +9,7 @@
 use quantlab_kernels::{self as cpu, Epilogue, Scratch, ThreadScope, Weights, matmul, thread_scope};
 
 use super::array::Array;
-use super::cache::NewTokens;
+use super::cache::{NewTokens, Part, attend};
 use super::{KernelCache, Kernels};
 use crate::error::Result;
 use crate::interrupt;
@@ -23,11 +23,33 @@ type Norm = decoder::Norm<Kernels>;
 impl Decoder<Kernels> {
     /// The logits of a step; keys and values go into `cache`, which has room for them.
     pub(super) fn forward(&self, step: &Step<'_>, cache: &mut KernelCache) -> Result<Logits> {
-        self.logits(&Pass::new(self, step), cache)
+        self.logits(&Pass::new(self, step), &mut [Part { step, cache }])
     }
 
-    fn logits(&self, pass: &Pass<'_>, cache: &mut KernelCache) -> Result<Logits> {
-        let x = pass.hidden(cache)?;
+    /// The same for several steps, of one sequence each, in one pass; the logits are those after the last tokens.
+    pub(super) fn forward_together(&self, parts: &mut [Part<'_>]) -> Result<Logits> {
+        let ids: Vec<u32> = parts.iter().flat_map(|part| part.step.ids).copied().collect();
+        let positions: Vec<u32> = parts.iter().flat_map(|part| part.step.position_ids).copied().collect();
+        let mut end = 0;
+        let last = |part: &Part<'_>| {
+            end += part.step.ids.len() as u32;
+            end - 1
+        };
+        // All rows one below the other, whatever the sequence: only attention asks where one begins.
+        let rows = Step {
+            wanted: Some(parts.iter().map(last).collect()),
+            ids: &ids,
+            batch: parts.len(),
+            seq_len: 1,
+            past_len: 0,
+            position_ids: &positions,
+            key_mask: None,
+        };
+        self.logits(&Pass::new(self, &rows), parts)
+    }
+
+    fn logits(&self, pass: &Pass<'_>, parts: &mut [Part<'_>]) -> Result<Logits> {
+        let x = pass.hidden(parts)?;
         let (c, v) = (self.config.hidden_size, self.config.vocab_size);
         let weights = self.parts.head.as_ref().map_or(&self.parts.token_embedding as &dyn Weights, Matrix::weights);
         let mut logits = Logits::memory(x.len() / c * v);
@@ -42,20 +64,22 @@ impl Decoder<Kernels> {
     pub(super) fn forward_observed(&self, step: &Step<'_>, observer: &InputObserver<'_>) -> Result<()> {
         let mut cache = KernelCache::for_one_step(&self.config, step.batch, step.seq_len)?;
         let pass = Pass { observer: Some(observer), ..Pass::new(self, step) };
-        let hidden = pass.hidden(&mut cache)?;
+        let hidden = pass.hidden(&mut [Part { step, cache: &mut cache }])?;
         observer(HEAD, &hidden, self.config.hidden_size, &pass.scope)
     }
 
     /// Shows `tracer` what each operation of a step gives, before the logits.
     pub(super) fn forward_traced(&self, step: &Step<'_>, tracer: &Tracer<'_>) -> Result<Logits> {
         let mut cache = KernelCache::for_one_step(&self.config, step.batch, step.seq_len)?;
-        self.logits(&Pass { tracer: Some(tracer), ..Pass::new(self, step) }, &mut cache)
+        let pass = Pass { tracer: Some(tracer), ..Pass::new(self, step) };
+        self.logits(&pass, &mut [Part { step, cache: &mut cache }])
     }
 }
 
 /// A step in the making.
 struct Pass<'a> {
     model: &'a Decoder<Kernels>,
+    /// Of all parts together.
     step: &'a Step<'a>,
     scope: ThreadScope,
     observer: Option<&'a InputObserver<'a>>,
@@ -75,14 +99,14 @@ impl<'a> Pass<'a> {
     }
 
     /// What the head reads: (M, C), or of the wanted positions only.
-    fn hidden(&self, cache: &mut KernelCache) -> Result<Scratch<f32>> {
+    fn hidden(&self, parts: &mut [Part<'_>]) -> Result<Scratch<f32>> {
         let c = self.model.config.hidden_size;
         let mut x = self.embed(); // (M, C)
         self.trace(None, Operation::Embedding, &x);
         let mut normed = Scratch::uninit(x.len());
         for (layer, block) in self.model.parts.blocks.iter().enumerate() {
             interrupt::check()?;
-            self.attention(layer, block, &mut x, &mut normed, cache)?;
+            self.attention(layer, block, &mut x, &mut normed, parts)?;
             self.trace(Some(layer), Operation::AttentionResidual, &x);
             self.feed_forward(layer, block, &mut x, &mut normed)?;
             self.trace(Some(layer), Operation::MlpResidual, &x);
@@ -126,7 +150,7 @@ impl<'a> Pass<'a> {
         block: &Block,
         x: &mut [f32],
         normed: &mut [f32],
-        cache: &mut KernelCache,
+        parts: &mut [Part<'_>],
     ) -> Result<()> {
         let Self { model: Decoder { config, .. }, step, scope, .. } = self;
         let (d, heads) = (config.head_dim, config.n_head);
@@ -146,7 +170,6 @@ impl<'a> Pass<'a> {
             self.trace_joined(layer, width, &qkv);
         }
         let new = NewTokens {
-            step,
             qkv: &qkv,
             width,
             heads,
@@ -155,7 +178,7 @@ impl<'a> Pass<'a> {
             window: window.unwrap_or(usize::MAX),
         };
         let mut attended = Scratch::uninit(rows * heads * d);
-        cache.attend(scope, layer, &new, &mut attended);
+        attend(parts, scope, layer, new, &mut attended);
         self.trace(Some(layer), Operation::Attention, &attended);
         self.add(&block.attention_out, &attended, block.attention_post_norm.as_ref(), normed, x)
     }

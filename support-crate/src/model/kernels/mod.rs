@@ -5,10 +5,12 @@
 //! wait for the next one.
 
 mod array;
+mod block;
 mod cache;
 mod forward;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::Path;
 
 use quantlab_kernels::{Isa, Weights as KernelWeights};
@@ -26,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::quant::QuantizationConfig;
 use array::Array;
 pub use cache::KernelCache;
+use cache::Part;
 
 /// Main memory.
 pub(super) struct Kernels {
@@ -132,6 +135,11 @@ impl EngineModel for Decoder<Kernels> {
         }
     }
 
+    fn compute_together(&self, steps: &mut [(Step<'_>, &mut CacheStorage)]) -> Result<Logits> {
+        let parts = steps.iter_mut().map(|(step, storage)| Ok(Part { step, cache: storage.get_mut()? }));
+        self.forward_together(&mut parts.collect::<Result<Vec<_>>>()?)
+    }
+
     fn observe(&self, step: &Step<'_>, observer: &InputObserver<'_>) -> Result<()> {
         self.forward_observed(step, observer)
     }
@@ -157,6 +165,14 @@ impl EngineModel for Decoder<Kernels> {
         let cache = KernelCache::new(&self.config, batch, capacity, format)?;
         let bytes = cache.bytes();
         Ok(CacheStorage::new(cache).of_bytes(bytes))
+    }
+
+    fn copy_out(&self, storage: &CacheStorage, tokens: Range<usize>) -> Result<CacheStorage> {
+        Ok(CacheStorage::new(storage.get::<KernelCache>()?.copy_out(tokens)?))
+    }
+
+    fn copy_in(&self, block: &CacheStorage, tokens: Range<usize>, storage: &mut CacheStorage) -> Result<()> {
+        storage.get_mut::<KernelCache>()?.copy_in(block.get()?, tokens)
     }
 
     fn check_cut(&self, storage: &mut CacheStorage, tokens: &[usize]) -> Result<()> {
