@@ -18,5 +18,7 @@ pub use crate::quant::{
     Calibration, CalibrationMethod, E2M1, FourBit, FourBitOptions, GgufType, Granularity, Head, Hessians, INT4,
     Int8Rows, QuantizationConfig, QuantizationMethod, Quantized4Bit, Rounding, round_to_codebook,
 };
-pub use crate::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Summary, Table, Timeline, TradeOff};
+pub use crate::report::{
+    BarPlot, Estimate, LinePlot, RugPlot, ServingTimeline, StackedBar, Summary, Table, Timeline, TradeOff,
+};
 pub use crate::source::held_out_text;

@@ -61,6 +61,8 @@ pub struct Arguments {
     pub plot: Option<PathBuf>,
     /// Where the plot of memory, speed and quality goes, if it is wanted.
     pub trade_off: Option<PathBuf>,
+    /// Rates of requests to serve, per second; if there are any, nothing else is measured.
+    pub serve: Vec<f64>,
     /// Load the model, say what that took, and end: what the process of one load does.
     pub load_only: bool,
     /// Decode when asked to on standard input, and nothing else: what the test of the notebook runner
@@ -86,6 +88,7 @@ impl Arguments {
             json: matches.get_flag("json"),
             plot,
             trade_off: matches.remove_one("trade-off"),
+            serve: matches.remove_many("serve").into_iter().flatten().collect(),
             load_only: matches.get_flag("load-only"),
             on_request: matches.get_flag("on-request"),
         }
@@ -153,6 +156,10 @@ fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Also plot memory against speed, with the perplexity of the embedded model, as PNG or SVG"),
         )
+        .arg(option("serve", "LIST").value_delimiter(',').value_parser(value_parser!(f64)).help(
+            "Instead of all this, serve requests of the first model that come at random, so many a second: static \
+                 batches of at most the largest --batch against continuous batching",
+        ))
         .arg(flag("no-plot").help("Draw no plot"))
         .arg(flag("load-only").hide(true))
         .arg(flag("on-request").hide(true))

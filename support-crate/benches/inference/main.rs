@@ -9,6 +9,7 @@ mod decode_cost;
 mod format;
 mod load;
 mod row;
+mod serving;
 mod speed;
 mod trade_off;
 
@@ -87,6 +88,11 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     if arguments.on_request {
         return speed::decode_on_request(&variants[0].load(first)?, arguments);
+    }
+    if !arguments.serve.is_empty() {
+        return variants.iter().try_for_each(|variant| {
+            serving::measure(&variant.load(first)?, first, variant.format.name(), &arguments.serve, arguments)
+        });
     }
     arguments.models.iter().try_for_each(|model| check_context(model, arguments))?;
     for model in &arguments.models {

@@ -74,7 +74,7 @@ impl Row {
 }
 
 /// To four decimals: more are noise.
-fn rounded(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 

@@ -135,7 +135,7 @@ impl ThreadScope {
     ///
     /// # Panics
     /// As [`split`](Self::split).
-    pub fn split_several(&self, counts: &[usize], work: usize, run: &(dyn Fn(usize, Range<usize>) + Sync)) {
+    pub(crate) fn split_several(&self, counts: &[usize], work: usize, run: &(dyn Fn(usize, Range<usize>) + Sync)) {
         self.split(counts.iter().sum(), 1, work, &|range| {
             let mut start = 0;
             for (index, &count) in counts.iter().enumerate() {

@@ -10,6 +10,7 @@
 //! | [`TradeOff`] | what each choice costs and gives, and what others dominate |
 //! | [`RugPlot`] | which numbers a format has, and the decision boundaries between them |
 //! | [`Timeline`] | when the tokens come out: prefill and decode on a time axis |
+//! | [`ServingTimeline`] | when requests wait, are read and get their tokens |
 //! | [`Summary`] | findings in words |
 //!
 //! Everything takes numbers or [`Estimate`]s (a value with its interval), refuses what it cannot show with
@@ -22,12 +23,13 @@ mod measured;
 mod number;
 mod plot;
 mod quality;
+mod serving;
 mod summary;
 mod table;
 
 pub use display::{escape_html, show, show_blocks, show_together, svg_data_uri};
 pub use estimate::{Estimate, Number, Point};
 pub use number::{duration, fixed, significant, whole};
-pub use plot::{BarPlot, LinePlot, RugPlot, StackedBar, Timeline, TradeOff, roofline};
+pub use plot::{BarPlot, LinePlot, RugPlot, ServingTimeline, StackedBar, Timeline, TradeOff, roofline};
 pub use summary::Summary;
 pub use table::{Cell, Column, IntoRow, Table};

@@ -47,7 +47,8 @@ pub struct ServerOptions {
     pub max_running: usize,
     /// Tokens that a step computes, of all requests together: longer prompts are read in chunks. At least 1.
     pub max_tokens_per_step: usize,
-    /// Tokens whose keys and values are kept, of all requests together and in the prefix cache.
+    /// Tokens whose keys and values are kept, of all requests together and in the prefix cache. (A request's cache is
+    /// allocated for all that it may become; the system provides memory only for what has been written.)
     pub cache_tokens: usize,
     /// Their format; `None` for what the model computes in.
     pub cache_format: Option<CacheFormat>,
@@ -177,7 +178,7 @@ fn run(
         while let Some((at, request)) = to_come.next_if(|(at, _)| *at <= server.now_s()) {
             server.submit_at(request.clone(), *at)?;
         }
-        let is_idle = !server.is_busy() || !server.advance(&mut scheduler)?;
+        let is_idle = !server.is_busy() || server.advance(&mut scheduler)?.is_none();
         match to_come.peek() {
             Some((at, _)) if is_idle => server.wait_until(*at)?,
             None if is_idle && server.is_busy() => {

@@ -161,6 +161,11 @@ impl ServingReport {
         self.requests.iter().filter(|request| request.copied_tokens > 0).count()
     }
 
+    /// Requests that took part in each step; `None` without steps.
+    pub fn batch(&self) -> Option<Percentiles> {
+        some(self.steps.iter().map(|step| step.requests as f64))
+    }
+
     /// Requests that took part in a step, on average over steps.
     pub fn mean_batch(&self) -> f64 {
         self.steps.iter().map(|step| step.requests).sum::<usize>() as f64 / self.steps.len() as f64

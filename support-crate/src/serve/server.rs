@@ -39,6 +39,8 @@ pub struct Server<'m> {
     time: Time<'m>,
     /// By id.
     requests: Vec<Tracked>,
+    /// Those that are not done, in order.
+    active: Vec<usize>,
     prefixes: Option<PrefixCache>,
     steps: Vec<ServedStep>,
 }
@@ -122,7 +124,15 @@ impl<'m> Server<'m> {
     fn with(model: Option<&'m dyn CausalLm>, options: &ServerOptions, time: Time<'m>) -> Result<Self> {
         options.check()?;
         let prefixes = options.prefix_cache.then(PrefixCache::new);
-        Ok(Self { model, options: options.clone(), time, requests: Vec::new(), prefixes, steps: Vec::new() })
+        Ok(Self {
+            model,
+            options: options.clone(),
+            time,
+            requests: Vec::new(),
+            active: Vec::new(),
+            prefixes,
+            steps: Vec::new(),
+        })
     }
 
     /// Seconds since the server began.
@@ -132,7 +142,7 @@ impl<'m> Server<'m> {
 
     /// Whether there are requests that are not done.
     pub fn is_busy(&self) -> bool {
-        self.requests.iter().any(|request| !request.is_done)
+        !self.active.is_empty()
     }
 
     /// Takes a request, which waits then; returns its id.
@@ -149,6 +159,7 @@ impl<'m> Server<'m> {
         let id = self.requests.len();
         let tracked = self.tracked(request, arrival_s).map_err(|error| error.context(format!("request {id}")))?;
         self.requests.push(tracked);
+        self.active.push(id);
         Ok(id)
     }
 
@@ -202,7 +213,8 @@ impl<'m> Server<'m> {
     pub fn view(&self) -> View {
         let now_s = self.now_s();
         let (mut waiting, mut running) = (Vec::new(), Vec::new());
-        for (id, request) in self.requests.iter().enumerate().filter(|(_, request)| !request.is_done) {
+        for &id in &self.active {
+            let request = &self.requests[id];
             let matching = || self.prefixes.as_ref().map_or(0, |prefixes| prefixes.matching(&request.sequence.ids));
             let new_tokens = request.sequence.new_tokens();
             let state = RequestState {
@@ -221,15 +233,21 @@ impl<'m> Server<'m> {
     }
 
     fn held_tokens(&self) -> usize {
-        self.requests.iter().map(|request| request.past_tokens).sum()
+        self.active.iter().map(|&id| self.requests[id].past_tokens).sum()
     }
 
     /// Asks the scheduler and does what it plans. Returns the new tokens.
     ///
     /// # Errors
     /// A plan that breaks a rule (see [`Plan`]): a request that is not there or named twice, too many tokens, too many
-    /// requests, no room; then nothing has happened. What the model reports: no memory, logits that are NaN.
+    /// requests, no room; then nothing has happened. What the model reports: no memory, logits that are NaN; drop the
+    /// server then.
     pub fn step(&mut self, scheduler: &mut dyn FnMut(&View) -> Plan) -> Result<Vec<Event>> {
+        Ok(self.advance(scheduler)?.unwrap_or_default())
+    }
+
+    /// The same; `None` if the scheduler planned nothing.
+    pub(super) fn advance(&mut self, scheduler: &mut dyn FnMut(&View) -> Plan) -> Result<Option<Vec<Event>>> {
         interrupt::check()?;
         let view = self.view();
         let plan = scheduler(&view);
@@ -242,7 +260,7 @@ impl<'m> Server<'m> {
             request.enter(Phase::Waiting, start_s);
         }
         if plan.compute.is_empty() {
-            return Ok(Vec::new());
+            return Ok((!plan.preempt.is_empty()).then(Vec::new));
         }
         let mut work = StepWork::default();
         for &(id, tokens) in &plan.compute {
@@ -253,6 +271,7 @@ impl<'m> Server<'m> {
         }
         let held_tokens = self.held_tokens() + work.tokens();
         self.make_room_for(held_tokens);
+        let waiting = self.active.iter().filter(|&&id| !self.requests[id].is_running).count();
         let events = self.compute(&work)?;
         self.steps.push(ServedStep {
             start_s,
@@ -262,18 +281,9 @@ impl<'m> Server<'m> {
             copied_tokens: work.copied_tokens,
             new_tokens: events.len(),
             held_tokens,
-            waiting: view.waiting.len() + view.running.len() + plan.preempt.len() - work.parts.len(),
+            waiting,
         });
-        Ok(events)
-    }
-
-    /// As [`step`](Self::step); returns whether anything was done.
-    pub(super) fn advance(&mut self, scheduler: &mut dyn FnMut(&View) -> Plan) -> Result<bool> {
-        let before = self.steps.len();
-        let preempted = |server: &Self| server.requests.iter().map(|request| request.record.preemptions).sum::<usize>();
-        let preempted_before = preempted(self);
-        self.step(scheduler)?;
-        Ok(self.steps.len() > before || preempted(self) > preempted_before)
+        Ok(Some(events))
     }
 
     pub(super) fn wait_until(&mut self, at_s: f64) -> Result<()> {
@@ -357,6 +367,7 @@ impl<'m> Server<'m> {
             request.record.finish_reason = request.sequence.finish_reason;
             request.record.tokens = request.sequence.ids[request.sequence.prompt_tokens..].to_vec();
         }
+        self.active.retain(|&id| !self.requests[id].is_done);
         self.make_room_for(self.held_tokens());
         Ok(events)
     }

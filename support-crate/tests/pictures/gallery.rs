@@ -2,8 +2,14 @@
 //! them as PNG files, to be looked at.
 
 use quantlab::error::Result;
+use quantlab::generate::GenerateOptions;
 use quantlab::quant::FourBit;
-use quantlab::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Timeline, TradeOff, roofline};
+use quantlab::report::{
+    BarPlot, Estimate, LinePlot, RugPlot, ServingTimeline, StackedBar, Timeline, TradeOff, roofline,
+};
+use quantlab::serve::{
+    Plan, Request, ServerOptions, ServingReport, View, first_come, poisson_arrivals, simulate, static_batch,
+};
 use quantlab_course::short_name;
 
 type SavePng = dyn Fn(&std::path::Path) -> Result<()>;
@@ -83,6 +89,17 @@ pub fn noisy(middle: f64, count: u32, seed: u32) -> Vec<f64> {
 
 pub fn normal_density() -> impl Iterator<Item = (f64, f64)> {
     (0..=80).map(|step| f64::from(step) / 40.0 - 1.0).map(|x| (x, (-0.5 * (x / 0.31).powi(2)).exp() * 1.28))
+}
+
+/// Requests of different lengths on a machine that takes 20 ms for a step and 1 ms for each token.
+pub fn served(count: usize, rate: f64, scheduler: fn(&View) -> Plan, cache_tokens: usize) -> ServingReport {
+    let request = |index: usize| Request {
+        prompt: vec![1; 20 + 37 * index % 100],
+        options: GenerateOptions { max_new_tokens: 6 + 29 * index % 40, ..GenerateOptions::default() },
+    };
+    let arrivals = poisson_arrivals(rate, 3, (0..count).map(request)).unwrap();
+    let options = ServerOptions { max_running: 4, cache_tokens, ..ServerOptions::default() };
+    simulate(&arrivals, &options, scheduler, |work| 0.02 + 0.001 * work.tokens() as f64).unwrap()
 }
 
 pictures! {
@@ -245,6 +262,13 @@ pictures! {
     timeline => Timeline::new("One long step over the prompt, then a short one per token")
         .run("prompt of 384 tokens", 384, 0.0341, (0..19).map(|step| 0.0044 + 0.00002 * f64::from(step)))?
         .run("prompt of 16 tokens", 16, 0.0051, [0.0041; 19])?.note(NOTE);
+    serving => ServingTimeline::new("Twelve requests, three a second")
+        .run("static batches of 4", &served(12, 3.0, static_batch, 4096))
+        .run("continuous batching", &served(12, 3.0, first_come, 4096))
+        .note("simulated: a step takes 20 ms, and 1 ms for each of its tokens");
+    serving_many => ServingTimeline::new("Sixty requests, nine a second").run("", &served(60, 9.0, first_come, 4096));
+    serving_preempted => ServingTimeline::new("Room for 260 tokens: who came last must begin anew")
+        .run("first come", &served(8, 6.0, first_come, 260));
     timeline_long => Timeline::new("A long answer").run("", 8, 0.01, [0.01; 500])?;
     trade_off_perplexity => TradeOff::new("What the memory buys").x("memory", "MiB").y("perplexity", "")
         .point("float32", 12.61, Estimate::plus_minus(8.01, 0.04))?.point("bfloat16", 6.31, Estimate::plus_minus(8.015, 0.04))?

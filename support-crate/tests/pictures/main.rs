@@ -4,7 +4,8 @@ mod gallery;
 mod tidy;
 
 use proptest::prelude::*;
-use quantlab::report::{BarPlot, Estimate, LinePlot, RugPlot, StackedBar, Timeline, TradeOff};
+use quantlab::report::{BarPlot, Estimate, LinePlot, RugPlot, ServingTimeline, StackedBar, Timeline, TradeOff};
+use quantlab::serve::{first_come, static_batch};
 
 #[test]
 fn the_gallery_is_tidy_and_renders() {
@@ -131,6 +132,18 @@ proptest! {
         }
         prop_assert_eq!(tidy::flaw(&stack.to_svg().unwrap()), None);
         prop_assert_eq!(tidy::flaw(&rug.to_svg().unwrap()), None);
+    }
+
+    #[test]
+    fn any_serving_timeline_is_tidy(
+        runs in prop::collection::vec((name(), 1usize..90, 0.1f64..30.0, any::<bool>(), 130usize..4000), 1..3),
+    ) {
+        let mut picture = ServingTimeline::new("t");
+        for (name, count, rate, is_static, cache_tokens) in runs {
+            let scheduler = if is_static { static_batch } else { first_come };
+            picture = picture.run(name, &gallery::served(count, rate, scheduler, cache_tokens + 40));
+        }
+        prop_assert_eq!(tidy::flaw(&picture.to_svg().unwrap()), None);
     }
 
     #[test]

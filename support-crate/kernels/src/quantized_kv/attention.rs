@@ -9,6 +9,7 @@ use super::mean::Mean;
 use super::{GROUP, Head, QuantizedKv, Run, Sizes};
 use crate::attention::{QUERIES_AT_ONCE, Task};
 use crate::elementwise::soft_cap_of;
+use crate::isa::Isa;
 use crate::matmul::{CodeBits, Gemm, Operands};
 use crate::scratch::Scratch;
 use crate::simd::{Dispatch, Kernel, Simd};
@@ -49,29 +50,74 @@ impl QuantizedAttention<'_> {
     /// A group or a window of 0; runs that overlap, that are not in the cache, or that rows of queries or outputs do not
     /// have; rows of queries that overlap.
     pub fn compute(&self, scope: &ThreadScope, out: &mut [f32]) {
+        let width = self.check(out.len());
+        let (isa, out) = (scope.isa(), &Divided::new(out, width));
+        scope.split(self.tasks(), 1, self.work_of_a_task(), &|tasks| self.run(isa, tasks, out));
+    }
+
+    /// The same of several at once, of caches of their own, each with its outputs. Threads share all of it, where each
+    /// alone may be too little to share.
+    ///
+    /// # Panics
+    /// As [`compute`](Self::compute), for any of them.
+    pub fn compute_all(all: Vec<(Self, &mut [f32])>, scope: &ThreadScope) {
+        let mut parts = Vec::with_capacity(all.len());
+        for (attention, out) in all {
+            let width = attention.check(out.len());
+            parts.push((attention, Divided::new(out, width)));
+        }
+        let counts: Vec<usize> = parts.iter().map(|(attention, _)| attention.tasks()).collect();
+        let work = parts.iter().map(|(attention, _)| attention.work_of_a_task()).max().unwrap_or(0);
+        let isa = scope.isa();
+        scope.split_several(&counts, work, &|index, tasks| {
+            let (attention, out) = &parts[index];
+            attention.run(isa, tasks, out);
+        });
+    }
+
+    /// Refuses sizes that contradict each other, the slices, or `out` numbers of output; returns the width of a row of it.
+    fn check(&self, out: usize) -> usize {
         let Self { q, q_stride, kv, runs, group, window, .. } = *self;
         assert!(group > 0 && window > 0, "attention with group = {group}, window = {window}");
         let width = sizes::product("heads", &[kv.heads, group, kv.head_dim]);
-        assert!(width > 0 && out.len().is_multiple_of(width), "outputs: {}, not rows of {width}", out.len());
-        kv.check(runs, out.len() / width);
-        let Some(last) = runs.last() else { return };
+        assert!(width > 0 && out.is_multiple_of(width), "outputs: {out}, not rows of {width}");
+        kv.check(runs, out / width);
+        let rows = runs.last().map_or(0, |last| last.row + last.count);
         assert!(
-            q_stride >= width && sizes::hold_rows(q.len(), last.row + last.count, q_stride, width),
-            "queries: {}, not {} rows of {width} that begin {q_stride} apart",
-            q.len(),
-            last.row + last.count
+            rows == 0 || q_stride >= width && sizes::hold_rows(q.len(), rows, q_stride, width),
+            "queries: {}, not {rows} rows of {width} that begin {q_stride} apart",
+            q.len()
         );
-        let tasks_of_a_run = runs.iter().map(|run| self.tasks_of(run)).max().unwrap_or(0);
-        let longest = runs.iter().map(|run| run.position + run.count).max().unwrap_or(0);
-        let at_once = QUERIES_AT_ONCE.min(runs.iter().map(|run| run.count).max().unwrap_or(1).max(group));
-        let (isa, out) = (scope.isa(), &Divided::new(out, width));
-        scope.split(runs.len() * tasks_of_a_run, 1, 2 * longest * kv.head_dim * at_once, &|tasks| {
-            let part = Part { attention: self, tasks, tasks_of_a_run, longest, out };
-            match kv.bits {
-                CodeBits::Eight => isa.dispatch(Packed { part, packing: Eight }),
-                CodeBits::Four => isa.dispatch(Packed { part, packing: Four }),
-            }
-        });
+        width
+    }
+
+    /// As many for each run as the one that has most.
+    fn tasks(&self) -> usize {
+        self.runs.len() * self.tasks_of_a_run()
+    }
+
+    fn tasks_of_a_run(&self) -> usize {
+        self.runs.iter().map(|run| self.tasks_of(run)).max().unwrap_or(0)
+    }
+
+    /// Tokens of the longest sequence.
+    fn longest(&self) -> usize {
+        self.runs.iter().map(|run| run.position + run.count).max().unwrap_or(0)
+    }
+
+    /// Multiplications of a task.
+    fn work_of_a_task(&self) -> usize {
+        let queries = self.runs.iter().map(|run| run.count).max().unwrap_or(1).max(self.group);
+        2 * self.longest() * self.kv.head_dim * QUERIES_AT_ONCE.min(queries)
+    }
+
+    fn run(&self, isa: Isa, tasks: Range<usize>, out: &Divided<'_, f32>) {
+        let (tasks_of_a_run, longest) = (self.tasks_of_a_run(), self.longest());
+        let part = Part { attention: self, tasks, tasks_of_a_run, longest, out };
+        match self.kv.bits {
+            CodeBits::Eight => isa.dispatch(Packed { part, packing: Eight }),
+            CodeBits::Four => isa.dispatch(Packed { part, packing: Four }),
+        }
     }
 
     fn tasks_of(&self, run: &Run) -> usize {

@@ -117,6 +117,11 @@ fn check(sizes: Sizes, numbers: &Numbers) {
     if outcome(valid, &reasons, || attention.compute(&thread_scope(), &mut out)).is_some() {
         assert_close(&out, &naive(&attention, numbers), 1e-5);
     }
+    let [mut first, mut second] = [out.clone(), out.clone()].map(|out| vec![f32::NAN; out.len()]);
+    let both = || Attention::compute_all(vec![(attention, &mut first), (attention, &mut second)], &thread_scope());
+    if outcome(valid, &reasons, both).is_some() {
+        assert!(first == out && second == out, "several at once differ from each alone");
+    }
 }
 
 /// The lengths that belong to some sizes.

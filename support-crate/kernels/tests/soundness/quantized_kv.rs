@@ -77,6 +77,10 @@ proptest! {
                 let of_row = &out[row * of_all as usize..(row + 1) * of_all as usize];
                 prop_assert!(of_row.iter().all(|x| x.is_finite()), "row {row}");
             }
+            let [mut first, mut second] = [(); 2].map(|()| vec![f32::NAN; out.len()]);
+            QuantizedAttention::compute_all(vec![(attention, &mut first), (attention, &mut second)], &scope);
+            let bits = |out: &[f32]| out.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            prop_assert!(bits(&first) == bits(&out) && bits(&second) == bits(&out));
         }
     }
 
@@ -84,6 +88,32 @@ proptest! {
     fn sequences_are_copied_or_refused(from in size(), to in size(), tokens in size()) {
         let mut kv = QuantizedKv::new(CodeBits::Four, 3, 2, 100, 5).unwrap();
         outcome(from < 3 && to < 3, &["sequences: "], || kv.copy(from, to, tokens));
+    }
+
+    #[test]
+    fn recent_tokens_are_found_or_refused(
+        sequence in size(), (start, end) in (prop_oneof![0..140_usize, size()], prop_oneof![0..140_usize, size()]),
+        longest in prop_oneof![0..140_usize, size()],
+    ) {
+        let mut kv = QuantizedKv::new(CodeBits::Four, 2, 2, 140, 3).unwrap();
+        let rows = floats(64 * 12, 5);
+        for position in [0, 64] {
+            kv.append(&thread_scope(), &[Run { sequence: 1, position, row: 0, count: 64 }], &rows, 12, 0);
+        }
+        let valid = sequence < 2 && start <= end && end <= longest && longest <= 140;
+        let found = outcome(valid, &["sequences: ", "tokens: "], || kv.recent(sequence, start..end, longest));
+        if let Some(found) = found {
+            prop_assert_eq!(found.is_some(), start + 128 >= longest);
+            let Some([keys, values]) = found else { return Ok(()) };
+            prop_assert_eq!((keys.len(), values.len()), (2 * 3 * (end - start), 2 * 3 * (end - start)));
+            if sequence == 1 && end <= 128 && longest == 128 {
+                let of = |token: usize, column: usize| rows[token % 64 * 12 + column];
+                for (index, token) in (start..end).enumerate() {
+                    prop_assert_eq!(keys[3 * index].to_f32(), of(token, 0));
+                    prop_assert_eq!(values[3 * (end - start + index) + 2].to_f32(), of(token, 11));
+                }
+            }
+        }
     }
 
     #[test]

@@ -141,25 +141,43 @@ impl KernelCache {
         new: NewTokens<'_>,
         out: &mut [f32],
     ) {
-        let index = self.index(layer);
-        let Self { layers, kv_heads, head_dim, longest, runs, .. } = self;
-        let Layer::Quantized(kv) = &mut layers[index] else { unreachable!("only codes are sent here") };
-        let NewTokens { qkv, width, heads, scale, soft_cap, window } = new;
         if step.key_mask.is_some() {
             out.fill(0.0);
         }
         for first in (0..step.seq_len).step_by(QuantizedKv::MOST) {
-            runs.clear();
-            extend_with_runs(runs, step, first..step.seq_len.min(first + QuantizedKv::MOST));
-            for run in &*runs {
-                let (end, longest) = (run.position + run.count, &mut longest[run.sequence]);
-                *longest = if run.position == 0 { end } else { end.max(*longest) };
-            }
-            kv.append(scope, runs, qkv, width, heads * *head_dim);
-            let group = heads / *kv_heads;
-            QuantizedAttention { q: qkv, q_stride: width, kv, runs, group, scale, soft_cap, window }
-                .compute(scope, out);
+            self.append_codes(scope, layer, step, first..step.seq_len.min(first + QuantizedKv::MOST), new);
+            self.attention_to_codes(layer, new).iter().for_each(|attention| attention.compute(scope, out));
         }
+    }
+
+    /// Takes keys and values of some columns of a step, which become `runs`.
+    fn append_codes(
+        &mut self,
+        scope: &ThreadScope,
+        layer: usize,
+        step: &Step<'_>,
+        columns: Range<usize>,
+        NewTokens { qkv, width, heads, .. }: NewTokens<'_>,
+    ) {
+        let index = self.index(layer);
+        let Self { layers, head_dim, longest, runs, .. } = self;
+        runs.clear();
+        extend_with_runs(runs, step, columns);
+        for run in &*runs {
+            let (end, longest) = (run.position + run.count, &mut longest[run.sequence]);
+            *longest = if run.position == 0 { end } else { end.max(*longest) };
+        }
+        if let Layer::Quantized(kv) = &mut layers[index] {
+            kv.append(scope, runs, qkv, width, heads * *head_dim);
+        }
+    }
+
+    /// Attention of `runs`; `None` where keys and values are no codes.
+    fn attention_to_codes<'a>(&'a self, layer: usize, new: NewTokens<'a>) -> Option<QuantizedAttention<'a>> {
+        let Layer::Quantized(kv) = &self.layers[self.index(layer)] else { return None };
+        let NewTokens { qkv, width, heads, scale, soft_cap, window } = new;
+        let group = heads / self.kv_heads;
+        Some(QuantizedAttention { q: qkv, q_stride: width, kv, runs: &self.runs, group, scale, soft_cap, window })
     }
 
     /// Takes keys, which follow the queries in each row, and the values after them.
@@ -234,20 +252,29 @@ pub fn attend(parts: &mut [Part<'_>], scope: &ThreadScope, layer: usize, new: Ne
         return cache.attend(scope, layer, step, new, out);
     }
     let (mut qkv, out_width) = (new.qkv, out.len() / (new.qkv.len() / new.width));
-    let mut together = Vec::with_capacity(parts.len());
+    let (mut plain, mut coded) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
     for Part { step, cache } in parts {
         let (of_part, rest) = qkv.split_at(step.ids.len() * new.width);
         let (out_of_part, rest_of_out) = std::mem::take(&mut out).split_at_mut(step.ids.len() * out_width);
         (qkv, out) = (rest, rest_of_out);
         let new = NewTokens { qkv: of_part, ..new };
-        if let Layer::Quantized(_) = cache.layers[cache.index(layer)] {
-            cache.attend_to_codes(scope, layer, step, new, out_of_part);
-        } else {
-            cache.append(layer, step, new);
-            together.extend(cache.attention(layer, step, new).map(|attention| (attention, out_of_part)));
+        match cache.layers[cache.index(layer)] {
+            // More than can be taken at once.
+            Layer::Quantized(_) if step.seq_len > QuantizedKv::MOST || step.key_mask.is_some() => {
+                cache.attend_to_codes(scope, layer, step, new, out_of_part);
+            }
+            Layer::Quantized(_) => {
+                cache.append_codes(scope, layer, step, 0..step.seq_len, new);
+                coded.extend(cache.attention_to_codes(layer, new).map(|attention| (attention, out_of_part)));
+            }
+            _ => {
+                cache.append(layer, step, new);
+                plain.extend(cache.attention(layer, step, new).map(|attention| (attention, out_of_part)));
+            }
         }
     }
-    Attention::compute_all(together, scope);
+    Attention::compute_all(plain, scope);
+    QuantizedAttention::compute_all(coded, scope);
 }
 
 /// The tokens of some columns of a step, padding left out.
