@@ -3,6 +3,7 @@
 mod common;
 
 use common::copy::Copy;
+use common::fake::{fake, only};
 use common::tiny;
 use proptest::prelude::*;
 use quantlab::error::Error;
@@ -106,7 +107,8 @@ proptest! {
     #[test]
     fn each_request_has_the_tokens_that_it_has_alone(
         seed: u64, name in prop::sample::select(MODELS.to_vec()), format in prop::sample::select(FORMATS.to_vec()),
-        prefix_cache: bool, max_running in 1..6_usize, max_tokens_per_step in 4..65_usize, spare in 0..150_usize, do_sample: bool,
+        prefix_cache: bool, max_running in 1..6_usize, max_tokens_per_step in 4..65_usize, spare in 0..150_usize,
+        do_sample: bool,
     ) {
         let mut rng = StdRng::seed_from_u64(seed);
         // Some begin with the same tokens.
@@ -116,8 +118,8 @@ proptest! {
             let own = rng.random_range(1..60);
             let prompt = common[..shared].iter().copied().chain((0..own).map(|_| rng.random_range(0..250))).collect();
             let options = GenerateOptions {
-                max_new_tokens: rng.random_range(1..16), do_sample, seed: seed ^ index, top_p: 0.9, repetition_penalty: 1.1,
-                stop_at_eos: rng.random_bool(0.5), ..GenerateOptions::default()
+                max_new_tokens: rng.random_range(1..16), do_sample, seed: seed ^ index, top_p: 0.9,
+                repetition_penalty: 1.1, stop_at_eos: rng.random_bool(0.5), ..GenerateOptions::default()
             };
             Request { prompt, options }
         }).collect();
@@ -140,7 +142,8 @@ proptest! {
             prop_assert_eq!(found.tokens.len(), found.token_s.len());
         }
         prop_assert!(report.steps.iter().all(|step| step.held_tokens <= options.cache_tokens));
-        prop_assert!(report.steps.iter().all(|step| step.tokens <= max_tokens_per_step && step.requests <= max_running));
+        let most = report.steps.iter().map(|step| (step.tokens, step.requests));
+        prop_assert!(most.into_iter().all(|(tokens, running)| tokens <= max_tokens_per_step && running <= max_running));
         prop_assert!(prefix_cache || report.copied_tokens() == 0);
     }
 
@@ -156,7 +159,8 @@ proptest! {
             request(prompt, rng.random_range(1..12))
         });
         let arrivals = poisson_arrivals(rate, seed, requests).unwrap();
-        let options = ServerOptions { max_running, max_tokens_per_step, cache_tokens: 150, prefix_cache, ..ServerOptions::default() };
+        let options =
+            ServerOptions { max_running, max_tokens_per_step, cache_tokens: 150, cache_format: None, prefix_cache };
         let scheduler = if is_static { static_batch } else { first_come };
         let cost = |work: &quantlab::serve::StepWork| 0.01 + 0.001 * work.tokens() as f64;
         let found = simulate(&arrivals, &options, scheduler, cost).unwrap();
@@ -335,7 +339,8 @@ fn schedulers_do_what_they_say() {
         simulate(&arrivals, &options, scheduler, |_| 1.0).unwrap()
     };
     let tokens_s = |report: &ServingReport| report.requests.iter().map(|one| one.token_s.clone()).collect::<Vec<_>>();
-    // Steps: the first prompt; a token and 9 of the second; a token each and so on; the third has the place of the second.
+    // Steps: the first prompt; a token and 9 of the second; a token each and so on; the third has the place of the
+    // second.
     let continuous = report(first_come, 100);
     assert_eq!(tokens_s(&continuous), [vec![1.0, 2.0, 3.0, 4.0], vec![3.0, 4.0], vec![5.0 + 0.0, 6.0, 7.0, 8.0]]);
     assert_eq!(continuous.steps.iter().map(|step| step.tokens).collect::<Vec<_>>(), [10, 10, 2, 2, 10, 1, 1, 1]);
@@ -435,8 +440,31 @@ fn what_cannot_be_served_is_refused() {
     assert!(poisson_arrivals(0.0, 1, []).unwrap_err().to_string().contains("a rate of 0"));
 }
 
+/// Counts down from the last token of the prompt to 0, then ends the text with 9.
 #[test]
-fn a_server_in_real_time_waits_for_who_comes_and_ends_texts() {
+fn a_text_that_ends_makes_room() {
+    let model = fake(10, 64, |last, _| only(if last == 0 { 9 } else { last - 1 }, 10));
+    let options = ServerOptions { max_running: 1, ..ServerOptions::default() };
+    let mut server = Server::with_cost(&model, &options, |_| 1.0).unwrap();
+    for last in [3, 0] {
+        let options = GenerateOptions { max_new_tokens: 20, ..GenerateOptions::default() };
+        server.submit(Request { prompt: vec![7, last], options }).unwrap();
+    }
+    let mut events = Vec::new();
+    while server.is_busy() {
+        events.extend(server.step(&mut first_come).unwrap());
+    }
+    let of = |id| events.iter().filter(move |event| event.id == id).map(|event| (event.token, event.at_s));
+    assert_eq!(of(0).collect::<Vec<_>>(), [(2, 1.0), (1, 2.0), (0, 3.0), (9, 4.0)]);
+    assert_eq!(of(1).collect::<Vec<_>>(), [(9, 5.0)]);
+    let ends: Vec<_> = events.iter().filter_map(|event| event.finish_reason).collect();
+    assert_eq!(ends, [FinishReason::Eos; 2]);
+    let report = server.into_report();
+    assert_eq!((&report.requests[0].tokens[..], report.requests[1].tpot_s()), (&[2, 1, 0, 9][..], None));
+}
+
+#[test]
+fn a_server_in_real_time_waits_for_who_comes() {
     let loaded = embedded();
     let ids = |text| loaded.tokenizer.encode(text).unwrap();
     let options = GenerateOptions { max_new_tokens: 60, ..GenerateOptions::default() };
@@ -452,7 +480,6 @@ fn a_server_in_real_time_waits_for_who_comes_and_ends_texts() {
         assert_eq!((&found.tokens, found.finish_reason), (&alone.tokens, alone.finish_reason));
         assert!(found.arrival_s == *at && found.ttft_s() > 0.0);
     }
-    assert!(report.requests.iter().any(|request| request.finish_reason == FinishReason::Eos));
     assert!(report.run.is_some() && report.busy() < 1.01);
     assert!(report.steps.windows(2).all(|pair| pair[0].start_s + pair[0].seconds <= pair[1].start_s));
 }

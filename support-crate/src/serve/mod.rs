@@ -1,10 +1,10 @@
 //! Serving in the process: requests that arrive at any time share the steps of one model.
 //!
-//! [`serve`] runs a server until all requests are done, in real time; [`simulate`] does the same without a model, with the
-//! time that you say a step takes. Before each step a scheduler looks at the [`View`] and answers with a [`Plan`]: a
-//! function, [`first_come`] or your own. Whatever it plans, each request's tokens are those that
-//! [`generate_tokens`](fn@crate::generate::generate_tokens) gives for it alone, on engine `kernels`: a model in int8 with a
-//! threshold is the exception, see [`CausalLm::forward`](crate::model::CausalLm::forward).
+//! [`serve`] runs a server until all requests are done, in real time; [`simulate`] does the same without a model, with
+//! the time that you say a step takes. Before each step a scheduler looks at the [`View`] and answers with a [`Plan`]:
+//! a function, [`first_come`] or your own. Whatever it plans, each request's tokens are those that
+//! [`generate_tokens`](fn@crate::generate::generate_tokens) gives for it alone, on engine `kernels`: a model in int8
+//! with a threshold is the exception, see [`CausalLm::forward`](crate::model::CausalLm::forward).
 //!
 //! Source: Yu et al. 2022, "Orca: A Distributed Serving System for Transformer-Based Generative Models" (OSDI).
 
@@ -39,8 +39,8 @@ pub struct Request {
     pub options: GenerateOptions,
 }
 
-/// What a server may use. `ServerOptions::default()`: 8 requests at once, 64 tokens a step, 8192 tokens in caches in the
-/// model's format, no prefix cache.
+/// What a server may use. `ServerOptions::default()`: 8 requests at once, 64 tokens a step, 8192 tokens in caches in
+/// the model's format, no prefix cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServerOptions {
     /// Requests that run at once; at least 1.
@@ -53,9 +53,9 @@ pub struct ServerOptions {
     /// Their format; `None` for what the model computes in.
     pub cache_format: Option<CacheFormat>,
     /// Whether keys and values of earlier prompts are kept, in blocks of [`BLOCK`] tokens, for requests that begin with
-    /// the same tokens. They fill the room that running requests leave. A request starts with a copy, which costs memory
-    /// bandwidth and no arithmetic. Only with engine `kernels`; with a quantized format, `max_tokens_per_step` must be at
-    /// most 64, since older tokens cannot be copied exactly.
+    /// the same tokens. They fill the room that running requests leave. A request starts with a copy, which costs
+    /// memory bandwidth and no arithmetic. Only with engine `kernels`; with a quantized format, `max_tokens_per_step`
+    /// must be at most 64, since older tokens cannot be copied exactly.
     pub prefix_cache: bool,
 }
 
@@ -94,8 +94,8 @@ impl ServerOptions {
     }
 }
 
-/// Serves requests that arrive at given times, in seconds from the start, until all are done. The server sleeps while there
-/// is nothing to do. Waiting counts from the time of arrival, though a step that is running must end first.
+/// Serves requests that arrive at given times, in seconds from the start, until all are done. The server sleeps while
+/// there is nothing to do. Waiting counts from the time of arrival, though a step that is running must end first.
 ///
 /// ```
 /// use quantlab::generate::GenerateOptions;
@@ -118,8 +118,8 @@ impl ServerOptions {
 ///
 /// # Errors
 /// No requests; times that are not finite, negative, or not in order; options that are not allowed; a request that
-/// [`Server::submit`] refuses; a plan that [`Server::step`] refuses, or that computes nothing when nothing will come any
-/// more; logits that are NaN.
+/// [`Server::submit`] refuses; a plan that [`Server::step`] refuses, or that computes nothing when nothing will come
+/// any more; logits that are NaN.
 pub fn serve(
     loaded: &Loaded,
     arrivals: &[(f64, Request)],
@@ -130,17 +130,18 @@ pub fn serve(
     Ok(ServingReport { run: Some(RunInfo::of(loaded)), ..run(server, arrivals, scheduler)? })
 }
 
-/// What [`serve`] would do, without a model: a step takes `cost` seconds, and each request has `max_new_tokens` new tokens,
-/// all of them 0. A day of requests takes a moment.
+/// What [`serve`] would do, without a model: a step takes `cost` seconds, and each request has `max_new_tokens` new
+/// tokens, all of them 0. A day of requests takes a moment.
 ///
 /// ```
 /// use quantlab::generate::GenerateOptions;
-/// use quantlab::serve::{Request, ServerOptions, first_come, simulate};
+/// use quantlab::serve::{Request, ServerOptions, StepWork, first_come, simulate};
 ///
 /// let options = GenerateOptions { max_new_tokens: 10, ..GenerateOptions::default() };
 /// let arrivals = [(0.0, Request { prompt: vec![1; 100], options })];
 /// // 10 ms for the weights, and a tenth of a millisecond for each token.
-/// let report = simulate(&arrivals, &ServerOptions::default(), first_come, |work| 0.010 + 0.0001 * work.tokens() as f64)?;
+/// let cost = |work: &StepWork| 0.010 + 0.0001 * work.tokens() as f64;
+/// let report = simulate(&arrivals, &ServerOptions::default(), first_come, cost)?;
 /// // The prompt of 100 takes two steps, of 64 and 36 tokens.
 /// assert!((report.requests[0].ttft_s() - 0.030).abs() < 1e-12);
 /// # Ok::<(), quantlab::error::Error>(())

@@ -9,8 +9,8 @@ use crate::model::KvBlock;
 /// Tokens of a block. Prompts share whole blocks, from the first on.
 pub const BLOCK: usize = 16;
 
-/// A tree of blocks: what lies on the way from the root to a block are the tokens before it. Of blocks that nobody needs
-/// and that nothing follows, the one that was used least recently goes first.
+/// A tree of blocks: what lies on the way from the root to a block are the tokens before it. Of blocks that nobody
+/// needs and that nothing follows, the one that was used least recently goes first.
 ///
 /// Source: Zheng et al. 2023, "SGLang", arXiv:2312.07104 (RadixAttention); Kwon et al. 2023, arXiv:2309.06180 (blocks).
 pub(super) struct PrefixCache {

@@ -171,7 +171,8 @@ impl ServingReport {
         self.steps.iter().map(|step| step.requests).sum::<usize>() as f64 / self.steps.len() as f64
     }
 
-    /// The share of the time, from the first arrival to the last token, in which a step ran: near 1, the server is full.
+    /// The share of the time, from the first arrival to the last token, in which a step ran: near 1, the server is
+    /// full.
     pub fn busy(&self) -> f64 {
         self.steps.iter().map(|step| step.seconds).sum::<f64>() / self.seconds()
     }

@@ -26,8 +26,8 @@ pub struct RequestState {
     pub id: usize,
     /// Tokens that are known: the prompt and what has been generated.
     pub tokens: usize,
-    /// How many of them need not be computed, from the first on: they are in its cache or, while it waits, in the prefix
-    /// cache. At least one is always to be computed.
+    /// How many of them need not be computed, from the first on: they are in its cache or, while it waits, in the
+    /// prefix cache. At least one is always to be computed.
     pub past_tokens: usize,
     /// How many of the known tokens were generated.
     pub new_tokens: usize,
@@ -56,16 +56,16 @@ impl RequestState {
 
 /// What happens in a step.
 ///
-/// Reading a prompt and decoding are not told apart: either way, a request has tokens that are known and not yet computed,
-/// and some of them are computed now. When none is left, its next token is chosen.
+/// Reading a prompt and decoding are not told apart: either way, a request has tokens that are known and not yet
+/// computed, and some of them are computed now. When none is left, its next token is chosen.
 ///
 /// Source: the scheduler of vLLM V1, which plans a number of tokens for each request in the same way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Plan {
     /// Running requests whose caches are given up first. They wait again, and all their tokens are computed anew.
     pub preempt: Vec<usize>,
-    /// Requests, and how many tokens of each to compute: from 1 to [`to_compute`](RequestState::to_compute). Who waits is
-    /// admitted by it, and takes room for its past tokens too.
+    /// Requests, and how many tokens of each to compute: from 1 to [`to_compute`](RequestState::to_compute). Who waits
+    /// is admitted by it, and takes room for its past tokens too.
     pub compute: Vec<(usize, usize)>,
 }
 
@@ -73,7 +73,8 @@ pub struct Plan {
 /// that fit into the step, and who waits is admitted as soon as there is room for its tokens. When room runs out, the
 /// request that came last is preempted.
 ///
-/// Source: Yu et al. 2022, "Orca" (OSDI); Agrawal et al. 2023, "Sarathi", arXiv:2308.16369 (chunks); the default of vLLM.
+/// Source: Yu et al. 2022, "Orca" (OSDI); Agrawal et al. 2023, "Sarathi", arXiv:2308.16369 (chunks); the default of
+/// vLLM.
 ///
 /// ```
 /// use quantlab::serve::{RequestState, View, first_come};

@@ -104,8 +104,8 @@ impl<'m> Server<'m> {
         Self::with(Some(model), options, Time::wall())
     }
 
-    /// A server whose steps take `cost` seconds each, by a clock of its own. The model computes the tokens, however long
-    /// that takes.
+    /// A server whose steps take `cost` seconds each, by a clock of its own. The model computes the tokens, however
+    /// long that takes.
     ///
     /// # Errors
     /// Options that are not allowed.

@@ -5,8 +5,9 @@ use serde::{Serialize, Serializer};
 /// The percentiles that llama.cpp prints, and that are serialised.
 const PRINTED: [f64; 13] = [0.0, 0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0];
 
-/// Percentiles of a quantity that each predicted token has, or each request that was served, interpolated linearly between the measured values. Serialised
-/// as a map from those percentages that llama.cpp prints: `{"0": ..., "0.1": ..., ..., "50": ..., ..., "100": ...}`.
+/// Percentiles of a quantity that each predicted token has, or each request that was served, interpolated linearly
+/// between the measured values. Serialised as a map from those percentages that llama.cpp prints: `{"0": ..., "0.1":
+/// ..., ..., "50": ..., ..., "100": ...}`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Percentiles {
     /// In ascending order, at least one.

@@ -9,8 +9,8 @@ use super::cache::{KernelCache, Layer};
 use crate::error::{Error, Result};
 use crate::model::CacheFormat;
 
-/// Keys and values of each layer, (J, tokens, D) each. Those of a cache in codes are float16: the same numbers become the
-/// same codes.
+/// Keys and values of each layer, (J, tokens, D) each. Those of a cache in codes are float16: the same numbers become
+/// the same codes.
 #[derive(Debug)]
 pub struct KernelBlock {
     layers: Vec<BlockLayer>,

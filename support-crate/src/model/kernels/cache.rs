@@ -244,8 +244,8 @@ impl KernelCache {
     }
 }
 
-/// Takes the keys and values of new tokens, whose rows are those of the parts one below the other, and writes what their
-/// queries find, (M, H D), to `out`.
+/// Takes the keys and values of new tokens, whose rows are those of the parts one below the other, and writes what
+/// their queries find, (M, H D), to `out`.
 pub fn attend(parts: &mut [Part<'_>], scope: &ThreadScope, layer: usize, new: NewTokens<'_>, mut out: &mut [f32]) {
     // A step of its own allocates nothing.
     if let [Part { step, cache }] = parts {

@@ -14,7 +14,7 @@ use crate::report::number::{duration, significant, time_unit};
 use crate::serve::{Phase, ServedRequest, ServingReport};
 
 /// About the width of the time axis, in pixels.
-const ACROSS: f64 = WIDTH - 60.0;
+const ACROSS: f64 = WIDTH - 66.0;
 /// What a run's rows have together, if one row would not be higher than [`ROW`] or lower than [`LOWEST_ROW`] then.
 const ROWS: f64 = 260.0;
 const ROW: f64 = 20.0;
@@ -24,9 +24,10 @@ const BATCH: f64 = 40.0;
 const BELOW: f64 = 18.0;
 /// New tokens nearer to each other than this many pixels are not drawn one by one.
 const NARROWEST: f64 = 4.0;
+const BATCH_LINE: Stroke = Stroke { color: MUTED, width: 1.4, dash: (0, 0) };
 
-/// What a server did: for each run how many requests shared each step, and then a row for each request with its times of
-/// waiting, prefill and decode, drawn to scale.
+/// What a server did: for each run how many requests shared each step, and then a row for each request with its times
+/// of waiting, prefill and decode, drawn to scale.
 ///
 /// ```
 /// use quantlab::generate::GenerateOptions;
@@ -101,6 +102,11 @@ impl ServingTimeline {
         for (phase, name) in [(Phase::Waiting, "waiting"), (Phase::Prefill, "prefill"), (Phase::Decode, "decode")] {
             scene.entry(name, Key::Swatch(fill(phase)));
         }
+        scene.entry("requests in a step", Key::Line(BATCH_LINE));
+        let requests = || self.runs.iter().flat_map(|(_, report)| &report.requests);
+        let decode: f64 = requests().map(|request| request.finish_s() - request.token_s[0]).sum();
+        let gaps: usize = requests().map(|request| request.token_s.len() - 1).sum();
+        let seams = decode > NARROWEST * pixel * gaps as f64;
         let mut top = 0.0;
         for (name, report) in &self.runs {
             let heading = format!(
@@ -113,7 +119,7 @@ impl ServingTimeline {
             let heading = Label::new(heading, (0.0, top + 16.0), Place::There);
             scene.labels.push(Label { bold: true, ..heading });
             draw_batch(&mut scene, report, top + HEADING);
-            draw_requests(&mut scene, report, top + HEADING + BATCH, pixel);
+            draw_requests(&mut scene, report, top + HEADING + BATCH, ACROSS * pixel, seams);
             top += HEADING + BATCH + rows_height(report) + BELOW;
         }
         Ok(scene)
@@ -147,19 +153,18 @@ fn draw_batch(scene: &mut Scene, report: &ServingReport, top: f64) {
         let (end, height) = (step.start_s + step.seconds, bottom - scale * step.requests as f64);
         outline.extend([(step.start_s, bottom), (step.start_s, height), (end, height), (end, bottom)]);
     }
-    scene.marks.push(Mark::Area(outline, MUTED.mix(0.45)));
-    let tick = |count: usize| Tick { value: bottom - scale * count as f64, label: count.to_string() };
-    scene.y.ticks.push(Tick { label: format!("{most} at once"), ..tick(most) });
+    scene.marks.extend([Mark::Area(outline.clone(), GRID.to_rgba()), Mark::Line(outline, BATCH_LINE)]);
+    scene.y.ticks.push(Tick { value: bottom - scale * most as f64, label: most.to_string() });
 }
 
-/// Draws a row for each request.
-fn draw_requests(scene: &mut Scene, report: &ServingReport, top: f64, pixel: f64) {
+/// Draws a row for each request, with `seams` between new tokens.
+fn draw_requests(scene: &mut Scene, report: &ServingReport, top: f64, longest: f64, seams: bool) {
     let row = row_height(report);
-    let every = (14.0 / row).ceil() as usize;
+    let every = [1, 2, 5, 10].into_iter().find(|every| *every as f64 * row > 16.0).unwrap_or(20);
     for (id, request) in report.requests.iter().enumerate() {
         let (above, below) = (top + row * (id as f64 + 0.1), top + row * (id as f64 + 0.9));
         let middle = f64::midpoint(above, below);
-        scene.marks.push(Mark::Line(vec![(0.0, below), (ACROSS * pixel, below)], Stroke::new(GRID, 0.6)));
+        scene.marks.push(Mark::Line(vec![(0.0, below), (longest, below)], Stroke::new(GRID, 0.6)));
         if id.is_multiple_of(every) {
             scene.y.ticks.push(Tick { value: middle, label: id.to_string() });
         }
@@ -169,11 +174,8 @@ fn draw_requests(scene: &mut Scene, report: &ServingReport, top: f64, pixel: f64
             let half = if *phase == Phase::Waiting { 0.12 * row } else { 0.4 * row };
             scene.marks.push(Mark::Block((*start, middle - half), (end, middle + half), fill(*phase)));
         }
-        let gaps = request.token_s.len() - 1;
-        if row > 8.0 && request.finish_s() - request.token_s[0] > NARROWEST * pixel * gaps as f64 {
-            let tokens = request.token_s.iter().take(gaps);
-            let seam = |at: &f64| Mark::Line(vec![(*at, above), (*at, below)], Stroke::new(WHITE, 1.0));
-            scene.marks.extend(tokens.map(seam));
-        }
+        let tokens = request.token_s.iter().take(request.token_s.len() - 1);
+        let seam = |at: &f64| Mark::Line(vec![(*at, above), (*at, below)], Stroke::new(WHITE, 1.0));
+        scene.marks.extend(tokens.filter(|_| seams && row > 8.0).map(seam));
     }
 }
