@@ -167,8 +167,7 @@ proptest! {
         let mut server = Server::with_cost(&*loaded.model, &options, cost).unwrap();
         // The same by hand: a step, then who has come by now, or the next one if there is nothing to do.
         let mut to_come = arrivals.iter().peekable();
-        let mut steps = found.steps.iter();
-        while let Some(step) = steps.next() {
+        for step in &found.steps {
             while let Some((_, request)) = to_come.next_if(|(at, _)| *at <= step.start_s) {
                 server.submit(request.clone()).unwrap();
             }
