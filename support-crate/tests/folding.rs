@@ -10,7 +10,7 @@ use common::{Case, cases, distance, golden, load, tiny};
 use quantlab::error::Result;
 use quantlab::measure::compare_quality;
 use quantlab::model::{
-    Engine, Fold, LoadOptions, Loaded, LogitPositions, Precision, TokenBatch, calibrate, load_model,
+    Engine, Fold, LoadOptions, Loaded, LogitPositions, Precision, Site, TokenBatch, calibrate, load_model,
 };
 use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
 use quantlab::source::held_out_text;
@@ -48,12 +48,33 @@ fn assert_same(what: &str, found: &Loaded, expected: &Loaded) {
     assert!(error > 0.0, "{what}: nothing was changed");
 }
 
+fn is_gated(loaded: &Loaded) -> bool {
+    let sites = std::cell::RefCell::new(Vec::new());
+    Fold::scales(loaded, &["a"], "", |site| {
+        sites.borrow_mut().push(site.site);
+        Ok(vec![1.0; site.largest.len()])
+    })
+    .unwrap();
+    sites.into_inner().contains(&Site::MlpOut)
+}
+
+/// A reflection at a plane that has what is all alike in it, so that means stay.
+fn reflection(width: usize) -> Vec<f32> {
+    let sign = |i: usize| if i % 2 == 0 { 1.0 } else { -1.0 };
+    let number = |(i, j)| f32::from(u8::from(i == j)) - 2.0 * sign(i) * sign(j) / width as f32;
+    (0..width * width).map(|at| number((at / width, at % width))).collect()
+}
+
 /// Every kind of fold for a model. AWQ only where rows are whole groups of 32.
 fn folds(loaded: &Loaded, awq: bool) -> Vec<Fold> {
     let outliers = || Fold::outliers(2, 30.0, 5).unwrap();
     let smooth = || Fold::smooth_quant(loaded, &PROMPTS, 0.5).unwrap();
     let mut folds = vec![outliers(), Fold::hadamard(7), smooth(), outliers().then(Fold::hadamard(1))];
     folds.extend([Fold::hadamard(1).then(Fold::hadamard(2)), Fold::hadamard(3).then(smooth())]);
+    folds.push(Fold::rotation(reflection(loaded.model.info().hidden_size)).unwrap());
+    folds.push(Fold::scales(loaded, &PROMPTS, "by means", |site| Ok(site.means.clone())).unwrap());
+    let inner = if is_gated(loaded) { Site::MlpOut } else { Site::AttentionOut };
+    folds.push(Fold::outliers_at(&[Site::AttentionOut, inner, Site::MlpIn], 2, 20.0, 3).unwrap());
     if awq {
         folds.push(Fold::awq(loaded, &PROMPTS, 32).unwrap());
     }
@@ -201,6 +222,38 @@ fn outliers_ruin_static_int8_and_the_right_fold_restores_it() {
     }
 }
 
+/// Where norms make the channels, the residual stream's rotation takes outliers away again; elsewhere it cannot.
+#[test]
+fn outliers_of_values_ruin_static_int8_too_and_a_rotation_does_not_help() {
+    let (base, prompts, text) = (plain("embedded"), prompts(), &held_out_text()[..8_000]);
+    let outliers = |site| Fold::outliers_at(&[site], 4, 100.0, 9).unwrap();
+    let of = |fold: Option<Fold>| {
+        let config = static_int8("embedded", fold.clone(), &prompts);
+        divergence(&base, fold, config, text)
+    };
+    let without = of(None);
+    let [norms, values] = [Site::MlpIn, Site::AttentionOut].map(|site| {
+        let fold = outliers(site);
+        [of(Some(fold.clone())), of(Some(fold.then(Fold::hadamard(1))))]
+    });
+    println!("KL: {without}, with outliers {norms:?} and {values:?}, plain and turned");
+    assert!(norms[0] > 5.0 * without && norms[1] < 2.0 * without, "{without} {norms:?}");
+    assert!(values[0] > 5.0 * without && values[1] > 0.5 * values[0], "{without} {values:?}");
+}
+
+#[test]
+fn own_scales_by_the_same_rule_are_those_of_smooth_quant() {
+    let loaded = plain(id(&golden().join("llama-tiny")));
+    let own = Fold::scales(&loaded, &PROMPTS, "SmoothQuant by hand", |site| {
+        let weights = site.largest_weights();
+        Ok(site.largest.iter().zip(weights).map(|(x, w)| x.powf(0.5) / w.powf(0.5)).collect())
+    });
+    let [own, theirs] = [own, Fold::smooth_quant(&loaded, &PROMPTS, 0.5)]
+        .map(|fold| logits(&folded(&loaded.model_id, fold.unwrap()).unwrap()));
+    let largest = theirs.iter().map(|logit| logit.abs()).fold(0.0, f32::max);
+    assert!(distance(&own, &theirs) < 1e-5 * largest, "{}", distance(&own, &theirs));
+}
+
 #[test]
 fn awq_rounds_to_int4_better_than_to_nearest() {
     let (base, prompts) = (plain("embedded"), prompts());
@@ -236,6 +289,19 @@ fn folds_that_make_no_sense_are_refused() {
     for alpha in [-0.1, 1.1, f32::NAN] {
         assert!(message(Fold::smooth_quant(&base, &PROMPTS, alpha)).contains(&format!("`alpha` cannot be {alpha}")));
     }
+    assert!(message(Fold::outliers_at(&[], 1, 2.0, 1)).contains("no sites"));
+    expect(&folded(id(tiny()), Fold::outliers_at(&[Site::MlpOut], 1, 2.0, 1).unwrap()), &["`MLP out`", "not gated"]);
+    assert!(message(Fold::rotation(vec![1.0; 3])).contains("no square matrix"));
+    assert!(message(Fold::rotation(vec![1.0, 0.0, 0.5, 1.0])).contains("rows 0 and 1 have a dot product of 0.5"));
+    assert!(message(Fold::rotation(vec![f32::NAN])).contains("NaN"));
+    expect(&folded(id(tiny()), Fold::rotation(reflection(4)).unwrap()), &["16 numbers, for 64 channels"]);
+    let mut signs = vec![0.0; 64 * 64];
+    (0..64).for_each(|i| signs[65 * i] = if i == 3 { -1.0 } else { 1.0 });
+    expect(&folded(id(tiny()), Fold::rotation(signs).unwrap()), &["changes means"]);
+    let scales =
+        |numbers: fn(usize) -> Vec<f32>| Fold::scales(&base, &PROMPTS, "", |site| Ok(numbers(site.means.len())));
+    assert!(message(scales(|_| vec![1.0])).contains("attention in: 1 scales for 64 channels"));
+    assert!(message(scales(|n| vec![-1.0; n])).contains("scaled by -1"));
     let none: [&str; 0] = [];
     assert!(message(Fold::smooth_quant(&base, &none, 0.5)).contains("no prompts"));
     assert!(message(Fold::awq(&base, &none, 32)).contains("no prompts"));

@@ -89,14 +89,38 @@ impl DecoderWeights {
         }
     }
 
+    /// A random rotation of the residual stream.
+    ///
+    /// # Errors
+    /// A width that [`Rotation`] has no transform for.
+    pub fn hadamard(&self, seed: u64) -> Result<Rotation> {
+        Rotation::new(self.config.hidden_size, seed, self.config.norm == NormKind::Layer)
+    }
+
+    /// A rotation by this orthogonal matrix.
+    ///
+    /// # Errors
+    /// One of another width; one that changes means, which layer norms subtract.
+    pub fn own(&self, matrix: &[f32]) -> Result<Rotation> {
+        let width = self.config.hidden_size;
+        if matrix.len() != width * width {
+            return Err(Error::input(format!("the rotation has {} numbers, for {width} channels", matrix.len()))
+                .hint("it is a matrix of the width of the hidden state, row by row"));
+        }
+        let rotation = Rotation::of_matrix(matrix, width);
+        if self.config.norm == NormKind::Layer && !rotation.keeps_mean() {
+            return Err(Error::input("the rotation changes means, which layer norms subtract")
+                .hint("the sums of its columns must all be 1, or all be -1"));
+        }
+        Ok(rotation)
+    }
+
     /// Turns the residual stream; see [`Fold::hadamard`](super::Fold::hadamard).
     ///
     /// # Errors
-    /// A width that [`Rotation`] has no transform for; a layer norm that shifts a channel whose scale is 0.
-    pub fn rotate(&mut self, seed: u64) -> Result<()> {
-        let (names, biases) = (self.names, self.config.biases);
-        let has_means = self.config.norm == NormKind::Layer;
-        let rotation = &Arc::new(Rotation::new(self.config.hidden_size, seed, has_means)?);
+    /// A layer norm that shifts a channel whose scale is 0.
+    pub fn rotate(&mut self, rotation: Rotation) -> Result<()> {
+        let (names, biases, rotation) = (self.names, self.config.biases, &Arc::new(rotation));
         let (embedding, head) = (self.outside(names.token_embedding, "weight"), format!("{HEAD}.weight"));
         if std::mem::take(&mut self.config.tie_word_embeddings) {
             self.weights.copy(&embedding, &head);

@@ -10,6 +10,7 @@ mod decoder_weights;
 mod rotation;
 mod scales;
 mod site;
+mod site_numbers;
 mod smooth_quant;
 
 use std::fmt;
@@ -24,7 +25,8 @@ pub(in crate::model) use change::{Change, Changed};
 use decoder_weights::DecoderWeights;
 use rotation::Rotation;
 use scales::BlockScales;
-use site::Site;
+pub use site::Site;
+pub use site_numbers::SiteNumbers;
 
 /// A transformation that is folded into a model's weights while it is loaded ([`LoadOptions::fold`](super::LoadOptions)).
 /// The model computes the same logits, up to rounding; but its layers' inputs, or its weights, have other outliers, so
@@ -69,7 +71,12 @@ enum Step {
     Hadamard {
         seed: u64,
     },
+    /// Multiplication by an orthogonal matrix (C, C), row by row.
+    Rotation {
+        matrix: Arc<[f32]>,
+    },
     Outliers {
+        sites: Vec<Site>,
         channels: usize,
         factor: f32,
         seed: u64,
@@ -81,11 +88,15 @@ enum Step {
     },
 }
 
+/// The sites whose inputs norms make.
+const NORMS: [Site; 2] = [Site::AttentionIn, Site::MlpIn];
+
 /// Where scales come from.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Method {
     SmoothQuant { alpha: f32 },
     Awq { group_size: usize },
+    Own { name: String },
 }
 
 impl Fold {
@@ -105,6 +116,27 @@ impl Fold {
     /// Source: Ashkboos et al. 2024, "QuaRot", arXiv:2404.00456; Ashkboos et al. 2024, "SliceGPT", arXiv:2401.15024.
     pub fn hadamard(seed: u64) -> Self {
         Self { steps: vec![Step::Hadamard { seed }] }
+    }
+
+    /// Turns the residual stream, as [`hadamard`](Self::hadamard) does, by an orthogonal matrix Q of one's own, row by row:
+    /// the hidden state x becomes `x Q`. With layer norms, Q must leave means as they are, up to a sign.
+    ///
+    /// ```
+    /// use quantlab::prelude::*;
+    ///
+    /// // Channels in reverse.
+    /// let reversed = (0..256 * 256).map(|i| if i / 256 + i % 256 == 255 { 1.0 } else { 0.0 }).collect();
+    /// let options = LoadOptions { fold: Some(Fold::rotation(reversed)?), ..LoadOptions::default() };
+    /// assert_eq!(load_model(&["embedded"], &options)?.dtype_label, "float32, folded: own rotation");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A matrix that is not square, or not orthogonal to 1e-3; one of another width than the model, or that changes means
+    /// where it must not, when the model is loaded.
+    pub fn rotation(matrix: Vec<f32>) -> Result<Self> {
+        rotation::check_orthogonal(&matrix)?;
+        Ok(Self { steps: vec![Step::Rotation { matrix: matrix.into() }] })
     }
 
     /// Gives a model outliers, as large language models have them: in `channels` of the hidden state, the same for all
@@ -131,11 +163,33 @@ impl Fold {
     /// No channels; a factor that is not a positive number, or whose inverse is not. More channels than the model has are
     /// an error when it is loaded.
     pub fn outliers(channels: usize, factor: f32, seed: u64) -> Result<Self> {
+        Self::outliers_at(&NORMS, channels, factor, seed)
+    }
+
+    /// The same in other places: in `channels` of each of these [`Site`]s, the same ones for all layers. What makes the
+    /// inputs of attention and of the feed-forward part is a norm, whose scales are multiplied; the inputs of attention's
+    /// output matrix are made of values, and those of a gated feed-forward part's last matrix by its second product, so
+    /// that the rows of these weights are. The model's function stays in each case.
+    ///
+    /// ```
+    /// use quantlab::model::{Fold, Site};
+    ///
+    /// let fold = Fold::outliers_at(&[Site::AttentionOut, Site::MlpOut], 3, 20.0, 1)?;
+    /// assert_eq!(fold.to_string(), "3 outliers x 20 (attention out, MLP out)");
+    /// # Ok::<(), quantlab::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`outliers`](Self::outliers); no sites. [`Site::MlpOut`] of a model that is not gated is an error when it is loaded.
+    pub fn outliers_at(sites: &[Site], channels: usize, factor: f32, seed: u64) -> Result<Self> {
+        if sites.is_empty() {
+            return Err(Error::input("there are no sites whose channels could be multiplied"));
+        }
         if channels == 0 {
             return Err(Error::input("there are no channels to multiply").hint("large models have about six outliers"));
         }
         scales::check(&[factor]).context(|| "the factor of outliers")?;
-        Ok(Self { steps: vec![Step::Outliers { channels, factor, seed }] })
+        Ok(Self { steps: vec![Step::Outliers { sites: sites.to_vec(), channels, factor, seed }] })
     }
 
     /// Makes activations and weights equally hard to quantize: divides channel j of a layer's inputs by
@@ -174,7 +228,7 @@ impl Fold {
                 .hint("it must lie between 0, all for the weights, and 1, all for the activations; 0.5 is usual"));
         }
         let blocks = smooth_quant::find(loaded, prompts, alpha)?;
-        Ok(Self::scales(Method::SmoothQuant { alpha }, blocks))
+        Ok(Self::divided(Method::SmoothQuant { alpha }, blocks))
     }
 
     /// Protects the weights that meet large inputs: multiplies column j of a layer's weights by the mean of `|X_j|` to
@@ -206,10 +260,46 @@ impl Fold {
     pub fn awq(loaded: &Loaded, prompts: &[impl AsRef<str>], group_size: usize) -> Result<Self> {
         AffineInt4::check_group(group_size)?;
         let blocks = awq::find(loaded, prompts, group_size)?;
-        Ok(Self::scales(Method::Awq { group_size }, blocks))
+        Ok(Self::divided(Method::Awq { group_size }, blocks))
     }
 
-    fn scales(method: Method, blocks: Vec<BlockScales>) -> Self {
+    /// A method of one's own, in place of [`smooth_quant`](Self::smooth_quant) or [`awq`](Self::awq): for each [`Site`] of
+    /// each block, `find` says what its channels are divided by, a positive number each, by what goes into its layers while
+    /// `loaded`, in full precision, reads the prompts. The weights that the channels meet are multiplied.
+    ///
+    /// ```
+    /// use quantlab::prelude::*;
+    ///
+    /// let loaded = load_model(&["embedded"], &LoadOptions::default())?;
+    /// // All for the activations: each channel then reaches as far as any other.
+    /// let fold = Fold::scales(&loaded, &["Once upon a time"], "by the largest", |site| Ok(site.largest.clone()))?;
+    /// let options = LoadOptions { fold: Some(fold), ..LoadOptions::default() };
+    /// assert_eq!(load_model(&["embedded"], &options)?.dtype_label, "float32, folded: by the largest");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `find` reports; scales that are not one for each channel, not positive, or whose inverse is not; otherwise as
+    /// [`smooth_quant`](Self::smooth_quant).
+    pub fn scales(
+        loaded: &Loaded,
+        prompts: &[impl AsRef<str>],
+        name: impl Into<String>,
+        mut find: impl FnMut(&SiteNumbers) -> Result<Vec<f32>>,
+    ) -> Result<Self> {
+        let name = name.into();
+        let blocks = site_numbers::each_site(loaded, prompts, "scales", &mut |numbers| {
+            let (found, channels) = (find(numbers)?, numbers.largest.len());
+            if found.len() != channels {
+                return Err(Error::input(format!("{}: {} scales for {channels} channels", numbers.site, found.len())));
+            }
+            scales::check(&found).context(|| numbers.site.to_string())?;
+            Ok(found)
+        })?;
+        Ok(Self::divided(Method::Own { name }, blocks))
+    }
+
+    fn divided(method: Method, blocks: Vec<BlockScales>) -> Self {
         Self { steps: vec![Step::Scales { method, blocks: blocks.into() }] }
     }
 
@@ -232,7 +322,7 @@ impl Fold {
 
     /// Whether the head is no longer the token embedding.
     pub(super) fn unties_head(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Hadamard { .. }))
+        self.steps.iter().any(|step| matches!(step, Step::Hadamard { .. } | Step::Rotation { .. }))
     }
 
     /// The config and the weights of the same model in its other form.
@@ -257,8 +347,11 @@ impl Fold {
         let mut decoder = DecoderWeights::new(config, weights);
         for step in &self.steps {
             match step {
-                Step::Hadamard { seed } => decoder.rotate(*seed),
-                Step::Outliers { channels, factor, seed } => decoder.add_outliers(*channels, *factor, *seed),
+                Step::Hadamard { seed } => decoder.hadamard(*seed).and_then(|rotation| decoder.rotate(rotation)),
+                Step::Rotation { matrix } => decoder.own(matrix).and_then(|rotation| decoder.rotate(rotation)),
+                Step::Outliers { sites, channels, factor, seed } => {
+                    decoder.add_outliers(sites, *channels, *factor, *seed)
+                }
                 Step::Scales { blocks, .. } => decoder.scale(blocks),
             }
             .context(|| format!("folding in {step}"))?;
@@ -270,7 +363,7 @@ impl Fold {
 /// Some of the channels, chosen at random.
 fn choose_channels(channels: usize, of: usize, seed: u64) -> Result<Vec<usize>> {
     if channels > of {
-        return Err(Error::input(format!("the hidden state has {of} channels, not {channels}")));
+        return Err(Error::input(format!("there are {of} channels, not {channels}")));
     }
     let mut all: Vec<usize> = (0..of).collect();
     all.sort_by_key(|&channel| split_mix(seed, channel as u64));
@@ -290,11 +383,15 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hadamard { .. } => f.write_str("Hadamard rotation"),
-            Self::Outliers { channels, factor, .. } => {
-                write!(f, "{channels} outlier{} x {factor}", if *channels == 1 { "" } else { "s" })
+            Self::Rotation { .. } => f.write_str("own rotation"),
+            Self::Outliers { sites, channels, factor, .. } => {
+                write!(f, "{channels} outlier{} x {factor}", if *channels == 1 { "" } else { "s" })?;
+                let names: Vec<String> = sites.iter().map(ToString::to_string).collect();
+                if sites[..] == NORMS { Ok(()) } else { write!(f, " ({})", names.join(", ")) }
             }
             Self::Scales { method: Method::SmoothQuant { alpha }, .. } => write!(f, "SmoothQuant (alpha {alpha})"),
             Self::Scales { method: Method::Awq { group_size }, .. } => write!(f, "AWQ (groups of {group_size})"),
+            Self::Scales { method: Method::Own { name }, .. } => f.write_str(name),
         }
     }
 }

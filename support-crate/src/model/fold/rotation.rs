@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use quantlab_kernels::thread_scope;
+use quantlab_kernels::{Epilogue, Matrix, matmul, thread_scope};
 
 use crate::error::{Error, Result};
 use crate::model::weights::split_mix;
@@ -30,6 +30,33 @@ pub(in crate::model) struct Rotation {
     odd: usize,
     hartley: Vec<f32>,
     keeps_mean: bool,
+    /// Another orthogonal matrix in place of all this, column by column; usually empty.
+    columns: Vec<f32>,
+}
+
+/// # Errors
+/// A matrix that is not square, or whose rows are not orthogonal and of length 1.
+pub(super) fn check_orthogonal(matrix: &[f32]) -> Result<()> {
+    let width = matrix.len().isqrt();
+    if width == 0 || width * width != matrix.len() {
+        return Err(Error::input(format!("{} numbers are no square matrix", matrix.len())));
+    }
+    let mut dots = vec![0.0; width * width];
+    matmul(&thread_scope(), matrix, Matrix { weights: &matrix, n: width, k: width }, Epilogue::default(), &mut dots);
+    let off = |(i, dot): (usize, &f32)| {
+        let far = (dot - if i / width == i % width { 1.0 } else { 0.0 }).abs();
+        far.is_nan() || far > 1e-3
+    };
+    match dots.iter().enumerate().position(off) {
+        None => Ok(()),
+        Some(i) => Err(Error::input(format!(
+            "the matrix is not orthogonal: its rows {} and {} have a dot product of {}",
+            i / width,
+            i % width,
+            dots[i]
+        ))
+        .hint("a rotation keeps lengths: each row has length 1, and is orthogonal to all others")),
+    }
 }
 
 impl Rotation {
@@ -51,12 +78,31 @@ impl Rotation {
         let angle = |index: usize| TAU * ((index / odd) * (index % odd) % odd) as f64 / odd as f64;
         let root = (odd as f64).sqrt();
         let hartley = (0..odd * odd).map(angle).map(|angle| ((angle.cos() + angle.sin()) / root) as f32);
-        Ok(Self { signs: (0..width).map(sign).collect(), odd, hartley: hartley.collect(), keeps_mean })
+        let columns = Vec::new();
+        Ok(Self { signs: (0..width).map(sign).collect(), odd, hartley: hartley.collect(), keeps_mean, columns })
+    }
+
+    /// An orthogonal matrix (C, C), row by row.
+    pub fn of_matrix(matrix: &[f32], width: usize) -> Self {
+        let columns: Vec<f32> = (0..matrix.len()).map(|i| matrix[i % width * width + i / width]).collect();
+        let sums: Vec<f32> = columns.chunks_exact(width).map(|column| column.iter().sum()).collect();
+        let keeps_mean = sums.iter().all(|sum| (sum - sums[0].signum()).abs() < 1e-2);
+        Self { signs: vec![1.0; width], odd: 1, hartley: Vec::new(), keeps_mean, columns }
+    }
+
+    /// Whether a row that is all alike stays so, up to its sign.
+    pub fn keeps_mean(&self) -> bool {
+        self.keeps_mean
     }
 
     /// Multiplies each row of a matrix (n, C) by Q.
     pub fn rows(&self, numbers: &mut [f32]) {
         let width = self.signs.len();
+        if !self.columns.is_empty() {
+            let original = numbers.to_vec();
+            let matrix = Matrix { weights: &&*self.columns, n: width, k: width };
+            return matmul(&thread_scope(), &original, matrix, Epilogue::default(), numbers);
+        }
         thread_scope().split_mut(numbers, width, self.work(), &|_, rows| {
             let mut buffer = vec![0.0; width];
             rows.chunks_exact_mut(width).for_each(|row| self.rotate(row, &mut buffer));
@@ -69,13 +115,12 @@ impl Rotation {
         let width = self.signs.len();
         let mut turned = vec![0.0; numbers.len()]; // (columns, C)
         let original = &*numbers;
-        thread_scope().split_mut(&mut turned, width, self.work(), &|first, rows| {
-            let mut buffer = vec![0.0; width];
+        thread_scope().split_mut(&mut turned, width, 8 * width, &|first, rows| {
             for (column, row) in (first..).zip(rows.chunks_exact_mut(width)) {
                 row.iter_mut().zip(original[column..].iter().step_by(columns)).for_each(|(to, from)| *to = *from);
-                self.rotate(row, &mut buffer);
             }
         });
+        self.rows(&mut turned);
         thread_scope().split_mut(numbers, columns, 8 * columns, &|first, rows| {
             for (channel, row) in (first..).zip(rows.chunks_exact_mut(columns)) {
                 row.iter_mut().zip(turned[channel..].iter().step_by(width)).for_each(|(to, from)| *to = *from);

@@ -50,18 +50,24 @@ impl DecoderWeights {
         Ok(())
     }
 
-    /// Multiplies some channels of what norms give to blocks.
+    /// Multiplies some channels of some sites, the same ones in all blocks.
     ///
     /// # Errors
-    /// More channels than there are.
-    pub fn add_outliers(&mut self, channels: usize, factor: f32, seed: u64) -> Result<()> {
-        let mut scales = vec![1.0; self.config.hidden_size];
-        for channel in choose_channels(channels, scales.len(), seed)? {
-            scales[channel] = 1.0 / factor;
-        }
-        for layer in 0..self.config.n_layer {
-            self.scale_site(layer, Site::AttentionIn, &scales);
-            self.scale_site(layer, Site::MlpIn, &scales);
+    /// More channels than there are; a site that the model does not have.
+    pub fn add_outliers(&mut self, sites: &[Site], channels: usize, factor: f32, seed: u64) -> Result<()> {
+        for &site in sites {
+            if Site::of(&self.config).all(|of_model| of_model != site) {
+                return Err(Error::input(format!("nothing before `{site}` can be multiplied by a factor")).hint(
+                    "its feed-forward part is not gated, and an activation alone does not commute with a factor",
+                ));
+            }
+            let mut scales = vec![1.0; site.channels(&self.config)];
+            for channel in choose_channels(channels, scales.len(), seed).context(|| site.to_string())? {
+                scales[channel] = 1.0 / factor;
+            }
+            for layer in 0..self.config.n_layer {
+                self.scale_site(layer, site, &scales);
+            }
         }
         Ok(())
     }
