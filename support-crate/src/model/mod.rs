@@ -49,7 +49,7 @@ pub use causal_lm::CausalLm;
 pub use config::{Activation, Biases, DecoderConfig, LayerAttention, NormKind, Positions, QkNorm, Rotation, SoftCaps};
 pub use device::{Device, best_device};
 pub use engine::Engine;
-pub use fold::{Fold, Site, SiteNumbers};
+pub use fold::{Fold, Site, SiteNumbers, visit_sites};
 pub use hub::{Hub, ModelHub};
 pub use importance::ImportanceMatrix;
 pub use inspect::{Operation, PlainWeight, Traced, trace};

@@ -5,6 +5,7 @@
 //! | [`Table`] | measurements by row and column; HTML, text and CSV |
 //! | [`LinePlot`] | how something changes along a length, a size, a step |
 //! | [`BarPlot`] | how categories compare |
+//! | [`HeatMap`] | where numbers of rows and columns are large |
 //! | [`StackedBar`] | what a whole is made of |
 //! | [`roofline`] | which of the machine's limits some work is near |
 //! | [`TradeOff`] | what each choice costs and gives, and what others dominate |
@@ -30,6 +31,7 @@ mod table;
 pub use display::{escape_html, show, show_blocks, show_together, svg_data_uri};
 pub use estimate::{Estimate, Number, Point};
 pub use number::{duration, fixed, significant, whole};
+pub use plot::{BarPlot, HeatMap, LinePlot, RugPlot, StackedBar, Timeline, TradeOff, roofline};
 pub use plot::{BarPlot, LinePlot, RugPlot, ServingTimeline, StackedBar, Timeline, TradeOff, roofline};
 pub use summary::Summary;
 pub use table::{Cell, Column, IntoRow, Table};

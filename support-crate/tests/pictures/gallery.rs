@@ -4,6 +4,7 @@
 use quantlab::error::Result;
 use quantlab::generate::GenerateOptions;
 use quantlab::quant::FourBit;
+use quantlab::report::{BarPlot, Estimate, HeatMap, LinePlot, RugPlot, StackedBar, Timeline, TradeOff, roofline};
 use quantlab::report::{
     BarPlot, Estimate, LinePlot, RugPlot, ServingTimeline, StackedBar, Timeline, TradeOff, roofline,
 };
@@ -110,6 +111,17 @@ pictures! {
             .map(|(x, y)| (x, around(y, 2.0))))?
         .intervals("95% interval of the median")
         .note(NOTE);
+    heat_map_layers => (0..30).try_fold(
+        HeatMap::new("What goes into attention: a few channels are large in every layer").x("channel", "").y("layer", ""),
+        |map, layer| {
+            let value = |channel: usize| {
+                let small = noisy(0.4, 1, (layer * 576 + channel) as u32)[0];
+                if [37, 210, 418, 419].contains(&channel) { small * 2.0 * (layer + 3) as f64 } else { small }
+            };
+            map.row(layer.to_string(), (0..576).map(value))
+        },
+    )?;
+    heat_map_small => HeatMap::new("Few rows").row("a", [0.0, 1.0, 2.0])?.row("b", [1000.0, 0.5, 1.0])?;
     line_cache_log => LinePlot::new("What the KV cache saves")
         .x("prompt length", "tokens")
         .y("latency of 50 new tokens", "s")

@@ -26,7 +26,7 @@ use decoder_weights::DecoderWeights;
 use rotation::Rotation;
 use scales::BlockScales;
 pub use site::Site;
-pub use site_numbers::SiteNumbers;
+pub use site_numbers::{SiteNumbers, visit_sites};
 
 /// A transformation that is folded into a model's weights while it is loaded ([`LoadOptions::fold`](super::LoadOptions)).
 /// The model computes the same logits, up to rounding; but its layers' inputs, or its weights, have other outliers, so
@@ -318,6 +318,25 @@ impl Fold {
     pub fn then(mut self, next: Self) -> Self {
         self.steps.extend(next.steps);
         self
+    }
+
+    /// The scales of all blocks, site by site, if anything is divided by scales.
+    ///
+    /// ```
+    /// use quantlab::prelude::*;
+    ///
+    /// let loaded = load_model(&["embedded"], &LoadOptions::default())?;
+    /// let fold = Fold::smooth_quant(&loaded, &["Once upon a time"], 0.5)?;
+    /// // Queries, keys and values; the output of attention; the feed-forward part.
+    /// assert_eq!(fold.found_scales().count(), 3 * loaded.model.info().n_layer);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn found_scales(&self) -> impl Iterator<Item = &[f32]> {
+        let blocks = self.steps.iter().flat_map(|step| match step {
+            Step::Scales { blocks, .. } => &blocks[..],
+            _ => &[],
+        });
+        blocks.flatten().map(|(_, scales)| &scales[..])
     }
 
     /// Whether the head is no longer the token embedding.

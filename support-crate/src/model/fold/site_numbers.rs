@@ -114,6 +114,34 @@ impl Inputs {
     }
 }
 
+/// Shows `visit` the numbers of each site of each block, from the first on, while a model in full precision reads the
+/// prompts.
+///
+/// ```
+/// use quantlab::model::{LoadOptions, Site, load_model, visit_sites};
+///
+/// let loaded = load_model(&["embedded"], &LoadOptions::default())?;
+/// let mut largest = Vec::new();
+/// visit_sites(&loaded, &["Once upon a time"], |site| {
+///     if site.site == Site::AttentionIn {
+///         largest.push(site.largest.clone());
+///     }
+///     Ok(())
+/// })?;
+/// assert_eq!((largest.len(), largest[0].len()), (loaded.model.info().n_layer, 256));
+/// # Ok::<(), quantlab::error::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`Fold::smooth_quant`](super::Fold::smooth_quant); what `visit` reports.
+pub fn visit_sites(
+    loaded: &Loaded,
+    prompts: &[impl AsRef<str>],
+    mut visit: impl FnMut(&SiteNumbers) -> Result<()>,
+) -> Result<()> {
+    each_site(loaded, prompts, "reading", &mut |numbers| visit(numbers).map(|()| Vec::new())).map(drop)
+}
+
 /// Has scales found for each site of each block, by what goes into its layers while a model reads the prompts.
 pub(super) fn each_site(
     loaded: &Loaded,

@@ -2,6 +2,7 @@
 
 mod bar;
 pub(super) mod drawing;
+mod heat_map;
 mod line;
 mod roofline;
 mod rug;
@@ -11,6 +12,7 @@ mod timeline;
 mod trade_off;
 
 pub use bar::BarPlot;
+pub use heat_map::HeatMap;
 pub use line::LinePlot;
 pub use roofline::roofline;
 pub use rug::RugPlot;
