@@ -1,0 +1,256 @@
+//! What lesson 5 draws.
+
+use quantlab::error::Result;
+use quantlab::measure::Statistics;
+use quantlab::model::{Site, SiteNumbers};
+use quantlab::report::{BarPlot, Estimate, HeatMap, LinePlot, Table};
+
+use super::layers::{FourBits, Split, attention_in};
+use super::{Cure, Per};
+use crate::Claims;
+use crate::formats::{FormatRow, measured_on};
+use crate::tables::{milliseconds, told_apart};
+
+/// The largest magnitude of each channel of what goes into attention, block by block.
+pub fn channels(all: &[SiteNumbers], largest_by_channel: fn(&[f32], usize) -> Vec<f32>) -> Vec<Vec<f32>> {
+    attention_in(all).map(|site| largest_by_channel(&site.inputs, site.channel_of_input.len())).collect()
+}
+
+/// Channels by blocks, as a picture.
+///
+/// # Errors
+/// As [`HeatMap::row`].
+pub fn heat_map(title: &str, rows: &[Vec<f32>]) -> Result<HeatMap> {
+    let empty = HeatMap::new(title).x("channel of what goes into attention", "").y("block", "");
+    let mut numbered = rows.iter().enumerate();
+    numbered.try_fold(empty, |map, (block, row)| map.row(block.to_string(), row.iter().copied()))
+}
+
+/// The largest channel over the median of its block, of the block where that is most.
+pub fn channel_ratio(rows: &[Vec<f32>]) -> f64 {
+    let of = |row: &Vec<f32>| {
+        let mut sorted = row.clone();
+        sorted.sort_by(f32::total_cmp);
+        Some(f64::from(*sorted.last()? / sorted[sorted.len() / 2]))
+    };
+    rows.iter().filter_map(of).fold(f64::NAN, f64::max)
+}
+
+/// What goes into which layers, and the peak over the root of the mean square of each block's inputs.
+pub type Peaks = (&'static str, Vec<f64>);
+
+/// How far inputs' peaks are above the root of their mean square, in all blocks.
+pub fn peaks(all: &[SiteNumbers], peak_to_rms: fn(&[f32]) -> f64) -> Vec<Peaks> {
+    let of = |(site, name)| {
+        (name, all.iter().filter(|one| one.site == site).map(|one| peak_to_rms(&one.inputs)).collect::<Vec<f64>>())
+    };
+    SITES.map(of).into_iter().filter(|(_, peaks)| !peaks.is_empty()).collect()
+}
+
+/// The median over all blocks, the largest, and where that is.
+pub fn peaks_table(peaks: &[Peaks]) -> Table {
+    let worst = |all: &[f64]| (0..all.len()).max_by(|a, b| all[*a].total_cmp(&all[*b])).unwrap_or(0);
+    let median = |all: &[f64]| {
+        let mut sorted = all.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted[sorted.len() / 2]
+    };
+    Table::new("Peak over root of the mean square")
+        .column("what goes into", "", peaks.iter().map(|(name, _)| *name))
+        .column("median of all blocks", "", peaks.iter().map(|(_, all)| median(all)))
+        .column("largest", "", peaks.iter().map(|(_, all)| all[worst(all)]))
+        .column("in block", "", peaks.iter().map(|(_, all)| worst(all)))
+}
+
+const SITES: [(Site, &str); 4] = [
+    (Site::AttentionIn, "queries, keys and values"),
+    (Site::AttentionOut, "attention's output matrix"),
+    (Site::MlpIn, "feed-forward part"),
+    (Site::MlpOut, "its last matrix"),
+];
+
+fn per_words(per: Per) -> &'static str {
+    match per {
+        Per::Tensor => "tensor",
+        Per::Row => "token",
+        Per::Column => "channel",
+    }
+}
+
+/// Roundings of one layer in two models: errors of inputs and of outputs.
+pub fn roundings_table(own: &[(Per, f64, f64)], with: &[(Per, f64, f64)]) -> Table {
+    Table::new("Inputs in 8 bits: what rounding changes")
+        .column("a step for each", "", own.iter().map(|row| per_words(row.0)))
+        .column("inputs", "%", own.iter().map(|row| row.1))
+        .column("what comes out", "%", own.iter().map(|row| row.2))
+        .column("inputs, with outliers", "%", with.iter().map(|row| row.1))
+        .column("what comes out, with outliers", "%", with.iter().map(|row| row.2))
+}
+
+/// What holds of them.
+pub fn roundings_claims(own: &[(Per, f64, f64)], with: &[(Per, f64, f64)]) -> Claims {
+    let out = |rows: &[(Per, f64, f64)], per| rows.iter().find(|row| row.0 == per).map(|row| row.2);
+    let pair = |per| out(own, per).zip(out(with, per));
+    Claims::new("Of this layer")
+        .that(
+            "With a step for the whole tensor, outliers make what comes out worse.",
+            pair(Per::Tensor).map(|(own, with)| with > own),
+        )
+        .that("With a step for each token, they do, too.", pair(Per::Row).map(|(own, with)| with > own))
+        .that("With a step for each channel, they change next to nothing.", {
+            pair(Per::Column).map(|(own, with)| with < 1.1 * own)
+        })
+}
+
+/// What comes out of a layer with columns kept apart.
+pub fn split_table(rows: &[Split]) -> Table {
+    Table::new("LLM.int8(): columns in full precision, the rest in 8 bits")
+        .column("threshold", "", rows.iter().map(|row| f64::from(row.0)))
+        .column("columns apart", "", rows.iter().map(|row| row.1))
+        .column("error of what comes out", "%", rows.iter().map(|row| row.2))
+}
+
+/// The error of what comes out over alpha, smoothed and folded; the worst error without rounding is in the note.
+///
+/// # Errors
+/// A number that is not finite.
+pub fn smoothed_plot(rows: &[(f32, f64, f64)]) -> Result<LinePlot> {
+    let kept = rows.iter().fold(0.0_f64, |most, row| most.max(row.2));
+    let plot = LinePlot::new("How much of the difficulty should move into the weights?")
+        .x("alpha", "")
+        .y("error of what comes out, in 8 bits", "%")
+        .log_y()
+        .series("smoothed and folded", rows.iter().map(|row| (f64::from(row.0), row.1)))?;
+    Ok(if rows.is_empty() {
+        plot
+    } else {
+        plot.note(format!("without rounding, what comes out is off by {kept:.0e} % at most"))
+    })
+}
+
+/// What holds of them.
+pub fn smoothed_claims(rows: &[(f32, f64, f64)]) -> Claims {
+    let error = |alpha: f32| rows.iter().find(|row| row.0 == alpha).map(|row| row.1);
+    Claims::new("Of this layer")
+        .that("Without rounding, folded scales change nothing but the last digits.", {
+            (!rows.is_empty()).then(|| rows.iter().all(|row| row.2 < 0.01))
+        })
+        .that("An alpha of 0.5 is better than 0, which leaves the inputs' outliers where they are.", {
+            error(0.5).zip(error(0.0)).map(|(half, none)| half < none)
+        })
+}
+
+/// The error of int4 over AWQ's power, as a part of that without scales; a line for each layer.
+///
+/// # Errors
+/// A number that is not finite.
+pub fn awq_plot(curves: &[(&str, Vec<(f32, f64)>)]) -> Result<LinePlot> {
+    let empty =
+        LinePlot::new("AWQ: which power of the mean?").x("power", "").y("error of what comes out, of plain int4", "");
+    curves.iter().try_fold(empty, |plot, (name, curve)| {
+        plot.series(*name, curve.iter().map(|(power, error)| (f64::from(*power), *error)))
+    })
+}
+
+/// Inputs and weights in 4 bits, block by block.
+///
+/// # Errors
+/// A number that is not finite.
+pub fn four_bit_plot(rows: &[FourBits]) -> Result<LinePlot> {
+    LinePlot::new("Inputs and weights in 4 bits: what comes out of attention's matrices")
+        .x("block", "")
+        .y("error of what comes out", "%")
+        .log_y()
+        .series("as they are", rows.iter().map(|row| (row.0 as f64, row.1)))?
+        .series("turned", rows.iter().map(|row| (row.0 as f64, row.2)))
+}
+
+/// The share of blocks in which turning helps, in percent.
+pub fn turned_share(rows: &[FourBits]) -> f64 {
+    100.0 * rows.iter().filter(|row| row.2 < row.1).count() as f64 / rows.len() as f64
+}
+
+/// What holds of them.
+pub fn four_bit_claims(rows: &[FourBits]) -> Claims {
+    Claims::new("Of this model's blocks, with outliers").that(
+        "In more than half of the blocks, what comes out of turned inputs and weights is closer.",
+        (!rows.is_empty()).then(|| turned_share(rows) > 50.0),
+    )
+}
+
+/// The cures as a table, in the order that they were measured in.
+pub fn cure_table(title: &str, cures: &[Cure]) -> Table {
+    let quality = || cures.iter().map(|cure| &cure.quality);
+    let table = Table::new(title)
+        .column("model", "", cures.iter().map(|cure| cure.name.as_str()))
+        .column("KL divergence", "nats", quality().map(|quality| quality.kl_divergence.to_string()))
+        .column("perplexity, of the base's", "", quality().map(|quality| quality.perplexity_ratio.to_string()))
+        .column("same top token", "%", quality().map(|quality| (quality.same_top_token * 100.0).to_string()));
+    let Some(first) = quality().next() else { return table };
+    table
+        .note(format!("{} | {} tokens of held-out text", first.base_run, first.tokens))
+        .note("\u{b1}: 95% interval, position by position against full precision")
+}
+
+/// The KL divergences as a picture.
+///
+/// # Errors
+/// A number that is not finite.
+pub fn cure_plot(cures: &[Cure]) -> Result<BarPlot> {
+    let empty = BarPlot::new("What outliers cost, and what each cure leaves")
+        .y("KL divergence from full precision", "nats")
+        .log_y()
+        .intervals("95% confidence interval");
+    let plot = cures.iter().try_fold(empty, |plot, cure| plot.bar("", &cure.name, cure.divergence()))?;
+    Ok(match cures.first() {
+        None => plot,
+        Some(first) => {
+            plot.note(format!("{} | {} tokens of held-out text", first.quality.base_run, first.quality.tokens))
+        }
+    })
+}
+
+/// The KL divergence of a model, in nats.
+pub fn divergence_after(name: &str, cures: &[Cure]) -> Option<f64> {
+    cures.iter().find(|cure| cure.name == name).map(|cure| cure.divergence().value)
+}
+
+/// The KL divergence of one model as a multiple of another's.
+pub fn times(cures: &[Cure], one: &str, other: &str) -> f64 {
+    divergence_after(one, cures).zip(divergence_after(other, cures)).map_or(f64::NAN, |(one, other)| one / other)
+}
+
+/// Sentences about models whose intervals lie apart: each is the names of models from little to much.
+pub fn cure_claims(cures: &[Cure], sentences: &[(&str, &[&str])]) -> Claims {
+    let of = |name: &str| cures.iter().find(|cure| cure.name == name).map(Cure::divergence);
+    let in_order = |names: &[&str]| {
+        let all = names.iter().map(|name| of(name)).collect::<Option<Vec<Estimate>>>()?;
+        Some(all.windows(2).all(|pair| pair[0].high < pair[1].low))
+    };
+    let none = Claims::new("On this run, by intervals that lie apart");
+    sentences.iter().fold(none, |claims, (sentence, names)| claims.that(*sentence, in_order(names)))
+}
+
+/// What reading a prompt takes in each format, and how it compares with the first one, round by round.
+///
+/// # Errors
+/// Rows that were not timed in turn.
+pub fn cost_table(rows: &[FormatRow]) -> Result<Table> {
+    let ratios: Vec<Option<Statistics>> = match rows.split_first() {
+        None => Vec::new(),
+        Some((first, others)) => {
+            let of = |row: &FormatRow| first.timing.runs.ratio_to(&row.timing.runs).map(Some);
+            std::iter::once(Ok(None)).chain(others.iter().map(of)).collect::<Result<_>>()?
+        }
+    };
+    let mib = |row: &FormatRow| row.footprint.mib_with_scales();
+    let tokens = rows.first().map_or(0, |row| row.timing.prompt_tokens);
+    Ok(Table::new(format!("Reading a prompt of {tokens} tokens"))
+        .column("format", "", rows.iter().map(|row| row.name.as_str()))
+        .column("memory", "MiB", rows.iter().map(mib))
+        .column("time", "ms", rows.iter().map(|row| milliseconds(row.timing.runs.latency_s)))
+        .column("times as fast as the first", "", ratios.iter().map(|ratio| ratio.map(Estimate::from)))
+        .column("so it is", "", ratios.iter().map(|ratio| ratio.map_or("", told_apart)))
+        .note(measured_on(rows))
+        .note("medians with their intervals, formats in turn; the ratio is of rounds"))
+}

@@ -1,0 +1,126 @@
+//! `round_to`: numbers to the nearest of a symmetric grid, with one step for the tensor, a row or a column.
+
+use super::reference::Grid;
+use crate::cases::{random, row};
+use crate::trial::{Close, Trial, all_close, wide};
+use crate::{Complaint, Score, ask};
+
+/// Which numbers of a matrix share a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Per {
+    /// All.
+    Tensor,
+    /// Those of a row: a token of inputs, an output of weights.
+    Row,
+    /// Those of a column: a channel.
+    Column,
+}
+
+impl Per {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Tensor, Self::Row, Self::Column];
+}
+
+const HINTS: [&str; 3] = [
+    "Which numbers share a step with number i, if each row has its own; if each column has?",
+    "Two passes: first the largest magnitude of each group (the group of number i is 0, `i / columns` or `i % columns`), then each \
+     number over its step, rounded, times the step. The step is the largest magnitude over 2^(bits - 1) - 1.",
+    "`let group = |i: usize| match per { Per::Tensor => 0, Per::Row => i / columns, Per::Column => i % columns };`, and in the second \
+     pass `if step > 0.0 { (x / step).round() * step } else { 0.0 }`",
+];
+
+type Yours<'a> = dyn Fn(&[f32], usize, Per, u32) -> Vec<f32> + 'a;
+
+/// Checks `round_to(x, columns, per, bits)`.
+pub fn check_round_to(yours: impl Fn(&[f32], usize, Per, u32) -> Vec<f32>) -> Score {
+    let sizes = [(3, 5), (4, 4), (1, 9), (8, 1), (6, 20)];
+    let point = |per, bits: &[u32]| {
+        all_close(&trials(&yours, per, &sizes, bits)?, Close::FLOAT32, |i| format!("number {i}"), IF_NAN)
+    };
+    Score::new("round_to", HINTS)
+        .point("one step for the whole tensor", point(Per::Tensor, &[8]))
+        .point("one for each row", point(Per::Row, &[8]))
+        .point("one for each column", point(Per::Column, &[8]))
+        .point("fewer bits", point(Per::Row, &[4, 3]).and_then(|()| point(Per::Tensor, &[4, 2])))
+}
+
+const IF_NAN: &str = "a group of zeros has a step of 0: they stay 0";
+
+/// Matrices of each size in each number of bits, one of them with a row and a column of zeros.
+fn trials(yours: &Yours<'_>, per: Per, sizes: &[(usize, usize)], bits: &[u32]) -> Result<Vec<Trial>, Complaint> {
+    let mut rng = random(53);
+    let mut trials = Vec::new();
+    for &bits in bits {
+        for &(rows, columns) in sizes {
+            let grid = Grid::new(per, bits);
+            let mut x = numbers(&mut rng, rows * columns);
+            // Numbers at the edge of two steps may go either way: others are drawn.
+            while grid.round(&wide(&x), columns).1 < 1e-4 {
+                x = numbers(&mut rng, rows * columns);
+            }
+            if (rows, columns) == (6, 20) {
+                (0..20).for_each(|i| x[40 + i] = 0.0);
+                (0..6).for_each(|i| x[20 * i + 3] = 0.0);
+            }
+            let got = ask(|| Ok(yours(&x, columns, per, bits)))?;
+            let x = wide(&x);
+            let of = |grid: Grid, columns: usize| grid.round(&x, columns).0;
+            let mut mistakes = vec![
+                (
+                    of(Grid { last: grid.last + 1.0, ..grid }, columns),
+                    "the largest magnitude is 2^(bits - 1) - 1 steps away, 127 of 8 bits",
+                ),
+                (
+                    of(Grid { last: 2.0 * grid.last + 1.0, ..grid }, columns),
+                    "steps reach to both sides of 0: 2^(bits - 1) - 1 of them",
+                ),
+                (
+                    of(Grid { signed: true, ..grid }, columns),
+                    "the step is that of the largest *magnitude*, also below 0",
+                ),
+                (of(Grid { down: true, ..grid }, columns), "to the nearest step: `round`, not cut off"),
+                (x.clone(), "nothing was rounded"),
+                (steps(&x, columns, grid), "those are the whole numbers of steps; multiply by the step again"),
+            ];
+            for (other, why) in [
+                (Per::Tensor, "that is one step for all; here each group has its own"),
+                (Per::Row, "that is one step for each row"),
+                (Per::Column, "that is one step for each column"),
+            ] {
+                if other != per {
+                    mistakes.push((of(Grid { per: other, ..grid }, columns), why));
+                }
+            }
+            if bits != 8 {
+                mistakes.push((of(Grid::new(per, 8), columns), "`bits` is not always 8"));
+            }
+            let what = format!("({rows}, {columns}) numbers, {per:?}, {bits} bits");
+            trials.push(Trial::new(what, &got, of(grid, columns)).mistakes(mistakes));
+        }
+    }
+    Ok(trials)
+}
+
+/// The whole numbers of steps.
+fn steps(x: &[f64], columns: usize, grid: Grid) -> Vec<f64> {
+    let (rounded, _) = grid.round(x, columns);
+    let per = |i: usize| match grid.per {
+        Per::Tensor => 0,
+        Per::Row => i / columns,
+        Per::Column => i % columns,
+    };
+    let largest = |group: usize| {
+        x.iter().enumerate().filter(|(i, _)| per(*i) == group).fold(0.0_f64, |most, (_, x)| most.max(x.abs()))
+    };
+    let of = |(i, x): (usize, &f64)| if *x == 0.0 { 0.0 } else { (x / (largest(per(i)) / grid.last)).round() };
+    rounded.iter().enumerate().map(of).collect()
+}
+
+/// Numbers on both sides of 0, the largest magnitude below it.
+fn numbers(rng: &mut rand::rngs::StdRng, n: usize) -> Vec<f32> {
+    let mut x = row(rng, 1, n);
+    if let Some(x) = x.get_mut(n / 3) {
+        *x = -6.5 + *x / 9.0;
+    }
+    x
+}
