@@ -125,6 +125,13 @@ pub fn smoothed(
     alphas.iter().map(of).collect()
 }
 
+/// What comes out of a layer that is rounded in the same way without scales: its error, in percent.
+pub fn unsmoothed(layer: &SiteNumbers, round_to: RoundTo) -> f64 {
+    let k = columns(layer);
+    let rounded = product(&round_to(&layer.inputs, k, Per::Tensor, 8), &round_to(&layer.weights, k, Per::Row, 8), k);
+    percent(&rounded, &product(&layer.inputs, &layer.weights, k))
+}
+
 /// The error of what comes out of a layer in int4, in groups of 64, after its weights were multiplied by AWQ's scales of each
 /// power: as a part of that without.
 ///

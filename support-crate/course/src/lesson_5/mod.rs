@@ -17,7 +17,7 @@ pub use channels::{check_largest_by_channel, check_peak_to_rms};
 pub use cures::{BestScales, Cure, Format, Study, Try, awq_fold, farthest_scale, powers, rotation_fold, smooth_fold};
 pub use layers::{
     FoldScales, FourBits, LlmInt8, RoundTo, Smoothing, Split, Turn, attention_of, awq_curve, four_bits, product,
-    reading, roundings, signs, smoothed, splits, turned_peaks,
+    reading, roundings, signs, smoothed, splits, turned_peaks, unsmoothed,
 };
 #[doc(no_inline)]
 pub use quantlab::model::{Site, SiteNumbers};

@@ -110,34 +110,33 @@ pub fn split_table(rows: &[Split]) -> Table {
         .column("error of what comes out", "%", rows.iter().map(|row| row.2))
 }
 
-/// The error of what comes out over alpha, smoothed and folded; the worst error without rounding is in the note.
+/// The error of what comes out over alpha, smoothed and folded, beside that without scales.
 ///
 /// # Errors
 /// A number that is not finite.
-pub fn smoothed_plot(rows: &[(f32, f64, f64)]) -> Result<LinePlot> {
+pub fn smoothed_plot(rows: &[(f32, f64, f64)], without: f64) -> Result<LinePlot> {
     let kept = rows.iter().fold(0.0_f64, |most, row| most.max(row.2));
     let plot = LinePlot::new("How much of the difficulty should move into the weights?")
         .x("alpha", "")
         .y("error of what comes out, in 8 bits", "%")
         .log_y()
         .series("smoothed and folded", rows.iter().map(|row| (f64::from(row.0), row.1)))?;
-    Ok(if rows.is_empty() {
-        plot
-    } else {
-        plot.note(format!("without rounding, what comes out is off by {kept:.0e} % at most"))
-    })
+    if rows.is_empty() || without <= 0.0 {
+        return Ok(plot);
+    }
+    Ok(plot
+        .reference_line(without, "no scales")?
+        .note(format!("without rounding, what comes out is off by {kept:.0e} % at most")))
 }
 
 /// What holds of them.
-pub fn smoothed_claims(rows: &[(f32, f64, f64)]) -> Claims {
+pub fn smoothed_claims(rows: &[(f32, f64, f64)], without: f64) -> Claims {
     let error = |alpha: f32| rows.iter().find(|row| row.0 == alpha).map(|row| row.1);
-    Claims::new("Of this layer")
+    Claims::new("Of this layer, with outliers")
         .that("Without rounding, folded scales change nothing but the last digits.", {
             (!rows.is_empty()).then(|| rows.iter().all(|row| row.2 < 0.01))
         })
-        .that("An alpha of 0.5 is better than 0, which leaves the inputs' outliers where they are.", {
-            error(0.5).zip(error(0.0)).map(|(half, none)| half < none)
-        })
+        .that("An alpha of 0.5 is better than no scales.", error(0.5).map(|half| half < without))
 }
 
 /// The error of int4 over AWQ's power, as a part of that without scales; a line for each layer.
