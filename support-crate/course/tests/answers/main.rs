@@ -9,6 +9,7 @@ mod lesson_1;
 mod lesson_2;
 mod lesson_3;
 mod lesson_4;
+mod lesson_5;
 mod lesson_6;
 mod lesson_7;
 

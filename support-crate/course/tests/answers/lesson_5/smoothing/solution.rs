@@ -1,0 +1,9 @@
+// As in the solution.
+// right
+fn smoothing(inputs: &[f32], weights: &[f32], alpha: f32) -> Vec<f32> {
+    let scale = |(x, w): (&f32, &f32)| match *x > 0.0 && *w > 0.0 {
+        true => x.powf(alpha) / w.powf(1.0 - alpha),
+        false => 1.0,
+    };
+    inputs.iter().zip(weights).map(scale).collect()
+}

@@ -1,0 +1,9 @@
+// The inverse.
+// wrong: the other way round
+fn smoothing(inputs: &[f32], weights: &[f32], alpha: f32) -> Vec<f32> {
+    let scale = |(x, w): (&f32, &f32)| match *x > 0.0 && *w > 0.0 {
+        true => w.powf(1.0 - alpha) / x.powf(alpha),
+        false => 1.0,
+    };
+    inputs.iter().zip(weights).map(scale).collect()
+}

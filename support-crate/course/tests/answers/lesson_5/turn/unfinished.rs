@@ -1,0 +1,5 @@
+// Not begun.
+// not yet
+fn turn(rows: &mut [f32], signs: &[f32]) {
+    todo!()
+}
