@@ -23,8 +23,8 @@ pub use layers::{
 pub use quantlab::model::{Site, SiteNumbers};
 pub use report::{
     Peaks, awq_plot, channel_ratio, channels, cost_table, cure_claims, cure_plot, cure_table, divergence_after,
-    four_bit_claims, four_bit_plot, heat_map, peaks, peaks_table, roundings_claims, roundings_table, smoothed_plot,
-    split_table,
+    four_bit_claims, four_bit_plot, heat_map, peaks, peaks_table, roundings_claims, roundings_table, smoothed_claims,
+    smoothed_plot, split_table, times, turned_share,
 };
 pub use rounding::{Per, check_round_to};
 pub use scales::{check_awq_scales, check_best_scales, check_fold_scales, check_smoothing};
