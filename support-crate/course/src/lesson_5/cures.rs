@@ -186,7 +186,7 @@ mod tests {
     use super::super::reference::{block_of, hadamard};
     use super::*;
 
-    pub(super) fn turned(rows: &mut [f32], signs: &[f32]) {
+    fn turned(rows: &mut [f32], signs: &[f32]) {
         let block = block_of(signs.len());
         for row in rows.chunks_exact_mut(signs.len()) {
             let signed: Vec<f64> = row.iter().zip(signs).map(|(x, sign)| f64::from(x * sign)).collect();

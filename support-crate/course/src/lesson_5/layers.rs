@@ -185,3 +185,83 @@ pub fn four_bits(all: &[SiteNumbers], round_to: RoundTo, turn: Turn) -> Vec<Four
     };
     attention_in(all).map(of).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::reference::{Grid, block_of, hadamard};
+    use super::*;
+    use crate::trial::wide;
+    use quantlab::model::{Fold, LoadOptions, load_model};
+
+    fn round_to(x: &[f32], columns: usize, per: Per, bits: u32) -> Vec<f32> {
+        Grid::new(per, bits).round(&wide(x), columns).0.into_iter().map(|x| x as f32).collect()
+    }
+
+    fn turn(rows: &mut [f32], signs: &[f32]) {
+        let block = block_of(signs.len());
+        for row in rows.chunks_exact_mut(signs.len()) {
+            let signed: Vec<f64> = row.iter().zip(signs).map(|(x, sign)| f64::from(x * sign)).collect();
+            let turned = hadamard(&signed, block, 1.0 / (block as f64).sqrt());
+            row.iter_mut().zip(turned).for_each(|(x, turned)| *x = turned as f32);
+        }
+    }
+
+    fn peak(x: &[f32]) -> f64 {
+        f64::from(x.iter().fold(0.0_f32, |most, x| most.max(x.abs())))
+    }
+
+    fn fold_scales(norm: &mut [f32], weights: &mut [f32], scales: &[f32]) {
+        norm.iter_mut().zip(scales).for_each(|(norm, scale)| *norm /= scale);
+        weights.iter_mut().zip(scales.iter().cycle()).for_each(|(weight, scale)| *weight *= scale);
+    }
+
+    #[test]
+    fn products_are_those_of_rows() {
+        assert_eq!(
+            product(&[1.0, 2.0, 3.0, 4.0], &[10.0, 1.0, 0.0, -1.0, 5.0, 5.0], 2),
+            [12.0, -2.0, 15.0, 34.0, -4.0, 35.0]
+        );
+        assert!(product(&[], &[1.0], 1).is_empty() && product(&[1.0], &[], 0).is_empty());
+        assert!((percent(&[3.0, 4.0], &[3.0, 5.0]) - 100.0 / 34.0_f64.sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn outliers_hurt_a_layer_and_cures_help_it() {
+        let texts = ["Once upon a time there lived a fisher who had a small boat."];
+        let fold = Some(Fold::outliers(4, 60.0, 3).unwrap());
+        let loaded = load_model(&["embedded"], &LoadOptions { fold, ..LoadOptions::default() }).unwrap();
+        let all = reading(&loaded, &texts).unwrap();
+        assert_eq!(all.len(), 3 * loaded.model.info().n_layer);
+        let layer = attention_of(&all, 1).unwrap();
+        assert!(layer.weights.len() == 3 * 256 * 256 && attention_of(&all, 99).is_err());
+        assert!(
+            all.iter().filter(|numbers| numbers.site != Site::AttentionIn).all(|numbers| numbers.weights.is_empty())
+        );
+
+        let rounded = roundings(&layer, round_to);
+        assert!(rounded[0].2 > rounded[2].2 && rounded[1].2 > rounded[2].2, "{rounded:?}");
+        let ones: Smoothing = |inputs, _, _| vec![1.0; inputs.len()];
+        let smooth: Smoothing = |inputs, weights, alpha| {
+            inputs.iter().zip(weights).map(|(x, w)| x.powf(alpha) / w.powf(1.0 - alpha)).collect()
+        };
+        let without = unsmoothed(&layer, round_to);
+        let plain = smoothed(&layer, &[0.5], ones, fold_scales, round_to);
+        assert!((plain[0].1 - without).abs() < 1e-6, "{plain:?} {without}");
+        let half = smoothed(&layer, &[0.5], smooth, fold_scales, round_to);
+        assert!(half[0].1 < 0.5 * without && half[0].2 < 1e-3, "{half:?} {without}");
+
+        let peaks = turned_peaks(&layer, turn, peak);
+        assert!(peaks[1] < 0.5 * peaks[0], "{peaks:?}");
+        let four = four_bits(&all, round_to, turn);
+        assert!(
+            four.len() == loaded.model.info().n_layer && four.iter().all(|(_, plain, turned)| turned < plain),
+            "{four:?}"
+        );
+        let curve = awq_curve(&layer, |means, power| means.iter().map(|mean| mean.powf(power)).collect(), &[0.0, 0.5]);
+        let curve = curve.unwrap();
+        assert!((curve[0].1 - 1.0).abs() < 1e-6 && curve[1].1 < 1.0, "{curve:?}");
+        let split = splits(&layer, |inputs, weights, columns, _| product(inputs, weights, columns), &[0.0, 1e9]);
+        assert_eq!((split[0].1, split[1].1, split[1].2), (256, 0, 0.0));
+        assert_eq!((signs(64), signs(64).iter().all(|sign| sign.abs() == 1.0)), (signs(64), true));
+    }
+}

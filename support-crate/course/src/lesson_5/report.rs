@@ -253,3 +253,54 @@ pub fn cost_table(rows: &[FormatRow]) -> Result<Table> {
         .note(measured_on(rows))
         .note("medians with their intervals, formats in turn; the ratio is of rounds"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lesson_5::{Format, Study, Try};
+    use quantlab::model::{LoadOptions, load_model};
+
+    #[test]
+    fn channels_stand_out_from_the_median_one() {
+        let rows = vec![vec![1.0, 2.0, 8.0], vec![1.0, 1.0, 3.0]];
+        assert_eq!(channel_ratio(&rows), 4.0);
+        assert!(channel_ratio(&[]).is_nan());
+        assert_eq!(heat_map("t", &rows).unwrap().table().rows(), 2);
+        let text = peaks_table(&[("a", vec![3.0, 9.0, 4.0])]).to_text();
+        assert!(text.contains('4') && text.contains('9') && text.ends_with('1'), "{text}");
+    }
+
+    #[test]
+    fn roundings_alphas_and_blocks_are_compared() {
+        let own = Per::ALL.map(|per| (per, 1.0, 1.0));
+        let with = [(Per::Tensor, 0.5, 9.0), (Per::Row, 0.5, 4.0), (Per::Column, 0.5, 1.01)];
+        assert!(roundings_claims(&own, &with).hold() && !roundings_claims(&with, &own).hold());
+        assert!(roundings_claims(&[], &[]).to_string().contains("not measured yet"));
+        assert_eq!((roundings_table(&own, &with).rows(), split_table(&[(6.0, 3, 0.5)]).rows()), (3, 1));
+        let rows = [(0.0, 3.0, 1e-5), (0.5, 1.0, 1e-5)];
+        assert!(smoothed_claims(&rows, 2.0).hold() && !smoothed_claims(&rows, 0.5).hold());
+        assert!(smoothed_plot(&rows, 2.0).unwrap().to_svg().unwrap().contains("no scales"));
+        assert!(smoothed_plot(&[], 0.0).is_ok());
+        assert_eq!(awq_plot(&[("a", vec![(0.0, 1.0), (0.5, 0.7)])]).unwrap().table().rows(), 2);
+        let blocks = [(0, 30.0, 10.0), (1, 20.0, 15.0), (2, 9.0, 12.0)];
+        assert!((turned_share(&blocks) - 200.0 / 3.0).abs() < 1e-9 && four_bit_claims(&blocks).hold());
+        assert!(four_bit_plot(&blocks).unwrap().to_svg().is_ok() && four_bit_claims(&[]).hold());
+    }
+
+    #[test]
+    fn models_are_compared_by_intervals_that_lie_apart() {
+        let base = load_model(&["embedded"], &LoadOptions::default()).unwrap();
+        let text = "Once upon a time there lived a fisher who had a small boat. Nobody knew why.";
+        let study = Study { calibration: vec![text], texts: vec![text] };
+        let tries = [Try::new("int8", Format::DynamicInt8), Try::new("int4", Format::Int4)];
+        let cures = study.measured(&base, &tries).unwrap();
+        assert!(times(&cures, "int4", "int8") > 1.0 && times(&cures, "int4", "none").is_nan());
+        let claims = cure_claims(&cures, &[("more", &["int8", "int4"]), ("unknown", &["int8", "none"])]).to_string();
+        assert!(claims.contains("+ more") && claims.contains("not measured yet: unknown"), "{claims}");
+        assert!(!cure_claims(&cures, &[("less", &["int4", "int8"])]).hold());
+        assert_eq!((cure_table("t", &cures).rows(), cure_plot(&cures).unwrap().table().rows()), (2, 2));
+        let speed = study.timed(&base, &tries, 3).unwrap();
+        let text = cost_table(&speed).unwrap().to_text();
+        assert!(text.contains("times as fast") && cost_table(&[]).unwrap().rows() == 0, "{text}");
+    }
+}
