@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use quantlab::report::{BarPlot, LinePlot, RugPlot, StackedBar, Table, TradeOff};
+use quantlab::report::{BarPlot, HeatMap, LinePlot, RugPlot, StackedBar, Table, TradeOff};
 
 use crate::attempt;
 
@@ -36,7 +36,7 @@ macro_rules! saved_as {
     };
 }
 
-saved_as!(save_png: BarPlot, LinePlot, RugPlot, StackedBar, TradeOff);
+saved_as!(save_png: BarPlot, HeatMap, LinePlot, RugPlot, StackedBar, TradeOff);
 saved_as!(write_csv: Table);
 
 #[cfg(test)]
