@@ -10,6 +10,7 @@ mod scales;
 mod split;
 mod turning;
 
+pub use crate::held_out_samples;
 /// What all lessons have.
 #[doc(no_inline)]
 pub use crate::{Claims, Complaint, MachineCard, Prediction, SavedAs, Score, ask, attempt, attempt_or, claim};
