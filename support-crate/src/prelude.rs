@@ -19,7 +19,6 @@ pub use crate::quant::{
     Int8Rows, QuantizationConfig, QuantizationMethod, Quantized4Bit, Rounding, round_to_codebook,
 };
 pub use crate::report::{
-    BarPlot, Estimate, HeatMap, LinePlot, RugPlot, StackedBar, Summary, Table, Timeline, TradeOff,
-    BarPlot, Estimate, LinePlot, RugPlot, ServingTimeline, StackedBar, Summary, Table, Timeline, TradeOff,
+    BarPlot, Estimate, HeatMap, LinePlot, RugPlot, ServingTimeline, StackedBar, Summary, Table, Timeline, TradeOff,
 };
 pub use crate::source::held_out_text;

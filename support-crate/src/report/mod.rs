@@ -31,7 +31,6 @@ mod table;
 pub use display::{escape_html, show, show_blocks, show_together, svg_data_uri};
 pub use estimate::{Estimate, Number, Point};
 pub use number::{duration, fixed, significant, whole};
-pub use plot::{BarPlot, HeatMap, LinePlot, RugPlot, StackedBar, Timeline, TradeOff, roofline};
-pub use plot::{BarPlot, LinePlot, RugPlot, ServingTimeline, StackedBar, Timeline, TradeOff, roofline};
+pub use plot::{BarPlot, HeatMap, LinePlot, RugPlot, ServingTimeline, StackedBar, Timeline, TradeOff, roofline};
 pub use summary::Summary;
 pub use table::{Cell, Column, IntoRow, Table};

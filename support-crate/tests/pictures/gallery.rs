@@ -4,9 +4,8 @@
 use quantlab::error::Result;
 use quantlab::generate::GenerateOptions;
 use quantlab::quant::FourBit;
-use quantlab::report::{BarPlot, Estimate, HeatMap, LinePlot, RugPlot, StackedBar, Timeline, TradeOff, roofline};
 use quantlab::report::{
-    BarPlot, Estimate, LinePlot, RugPlot, ServingTimeline, StackedBar, Timeline, TradeOff, roofline,
+    BarPlot, Estimate, HeatMap, LinePlot, RugPlot, ServingTimeline, StackedBar, Timeline, TradeOff, roofline,
 };
 use quantlab::serve::{
     Plan, Request, ServerOptions, ServingReport, View, first_come, poisson_arrivals, simulate, static_batch,
