@@ -54,7 +54,8 @@ pub fn check(full: bool) -> Result<()> {
     took(start);
 
     let start = steps.begin("library tests", "unit, parity and property tests of library, course and trainer");
-    let packages = ["--package", "quantlab", "--package", "quantlab-course", "--package", "quantlab-embedded-model"];
+    let packages = ["quantlab", "quantlab-course", "quantlab-answers", "quantlab-embedded-model"];
+    let packages = packages.map(|package| ["--package", package]).concat();
     let targets = ["--lib", "--bins", "--tests", "--", "--quiet"];
     parts.tests("library", cargo("test", &[packages.as_slice(), &targets].concat())?)?;
     took(start);

@@ -1,11 +1,13 @@
 //! The lessons' own checks through the whole way that a hand-in takes: the real kernel, nbgrader, the table.
 //!
 //! The answers are those of `support-crate/course/tests/answers`, where each is also given to its check
-//! directly. Here, one of each lesson in `cargo lab test`, all of them with `--full`. Needs a finished set-up.
+//! directly. Here, the solutions and one wrong answer of each lesson in `cargo lab test`, and with `--full` all answers.
+//! Needs a finished set-up.
 
 #[path = "common/lab.rs"]
 mod lab;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,10 @@ impl Answer {
 
     fn student(&self) -> String {
         format!("{}--{}", self.exercise, self.name)
+    }
+
+    fn check(&self) -> String {
+        format!("l{}-check-{}", self.lesson_number(), self.exercise)
     }
 
     fn lesson_number(&self) -> usize {
@@ -74,16 +80,13 @@ fn answers() -> Vec<Answer> {
     answers
 }
 
-/// The first wrong answer of each lesson.
-fn sample(answers: Vec<Answer>) -> Vec<Answer> {
-    let mut sample: Vec<Answer> = Vec::new();
-    for answer in answers {
-        let is_wrong = answer.code.lines().nth(1).is_some_and(|line| line.starts_with("// wrong"));
-        if is_wrong && sample.iter().all(|other| other.lesson != answer.lesson) {
-            sample.push(answer);
-        }
-    }
-    sample
+/// A wrong answer to the last exercise of a lesson that has one: no other exercise calls it.
+fn wrong_answer<'a>(answers: &'a [Answer], lesson: &str) -> &'a Answer {
+    let notebook = fs::read_to_string(root().join("notebooks").join(lesson).join("solution.ipynb")).unwrap();
+    let is_wrong = |answer: &&Answer| answer.code.lines().nth(1).is_some_and(|line| line.starts_with("// wrong"));
+    let wrong = answers.iter().filter(|answer| answer.lesson == lesson).filter(is_wrong);
+    let place = |answer: &&Answer| notebook.find(&format!("\"{}\"", answer.check()));
+    wrong.max_by_key(place).unwrap_or_else(|| panic!("{lesson} has no wrong answer"))
 }
 
 /// The lessons without their experiments: what is read in first, the exercises and their checks.
@@ -106,7 +109,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The solution with one exercise answered differently.
+/// The solution with one exercise answered differently, under a name of that answer's own.
 fn hand_in(work: &Path, course: &Path, answer: &Answer) {
     let mut notebook = read(&course.join(&answer.lesson).join("solution.ipynb"));
     let id = format!("l{}-{}", answer.lesson_number(), answer.exercise);
@@ -118,10 +121,80 @@ fn hand_in(work: &Path, course: &Path, answer: &Answer) {
     fs::write(folder.join(format!("{}.ipynb", answer.lesson)), notebook.to_string()).unwrap();
 }
 
+/// Both layers find all that a kernel needs, and a wrong answer costs its own points through the whole way.
+///
+/// Of the first layer, lesson 1 as a whole, and each other lesson's checks with a wrong answer among right ones; of the
+/// second, the checks of every solution.
 #[test]
+fn each_sandbox_gives_every_answer_its_points() {
+    let report: Value = serde_json::from_slice(&lab(&["doctor", "--json"], &[]).stdout).unwrap();
+    let layers: Vec<&str> =
+        ["bubblewrap", "landlock"].into_iter().filter(|layer| report[format!("sandbox_{layer}")] == "holds").collect();
+    let (dir, notebooks, all) = (tempfile::tempdir().unwrap(), root().join("notebooks"), answers());
+    let mut lessons: Vec<&str> = all.iter().map(|answer| answer.lesson.as_str()).collect();
+    lessons.dedup();
+    let work = |folder: &str| dir.path().join(folder);
+    let mut wrong = Vec::new();
+    for &lesson in &lessons {
+        let is_whole = number_of(lesson) == 1;
+        for folder in ["all", "whole"].iter().take(1 + usize::from(is_whole)) {
+            let to = work(folder).join("right").join(lesson);
+            fs::create_dir_all(&to).unwrap();
+            fs::copy(notebooks.join(lesson).join("solution.ipynb"), to.join("right.ipynb")).unwrap();
+        }
+        if !is_whole {
+            let answer = wrong_answer(&all, lesson);
+            hand_in(&work("rest"), &notebooks, answer);
+            wrong.push(answer);
+        }
+    }
+    // The exercises' points, and what the grader said.
+    let graded = |layer: &str, folder: &str, options: &[&str]| {
+        let output = work(&format!("{layer}-{folder}"));
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lab"));
+        // What a slow machine takes is not for this test to say.
+        command.args(["grade", "--cell-timeout=600", "--time-limit=3600"]).args(options);
+        command.arg("--output").arg(&output).arg(work(folder));
+        let done = command.env("QUANTLAB_SANDBOX_LAYER", layer).output().unwrap();
+        let said = format!("{layer}: {}{}", text(&done.stdout), text(&done.stderr));
+        let table = fs::read_to_string(output.join("exercises.csv")).unwrap_or_else(|_| panic!("{said}"));
+        (table, said)
+    };
+    let all_points = |layer: &str, folder: &str, options: &[&str]| {
+        let (table, said) = graded(layer, folder, options);
+        let expected = if folder == "all" { lessons.len() } else { 1 };
+        let found: BTreeSet<&str> = table.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
+        assert_eq!(found.len(), expected, "{table}\n{said}");
+        assert_eq!(not_in_full(&table), [] as [&str; 0], "{said}");
+    };
+    for (number, layer) in layers.into_iter().enumerate() {
+        if number > 0 {
+            all_points(layer, "all", &["--checks-only", "--jobs=2"]);
+            continue;
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| all_points(layer, "whole", &[]));
+            let (table, said) = graded(layer, "rest", &["--checks-only"]);
+            let faults: Vec<String> = wrong.iter().filter_map(|answer| fault(answer, &table)).collect();
+            assert!(faults.is_empty(), "{}\n{said}\n{table}", faults.join("\n"));
+            assert_eq!(not_in_full(&table).len(), wrong.len(), "{:?}\n{said}", not_in_full(&table));
+        });
+    }
+}
+
+/// The rows of exercises that are not by hand and do not have all their points.
+fn not_in_full(table: &str) -> Vec<&str> {
+    let in_full = |line: &&str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        fields[5] == "by hand" || (fields[5] == "graded" && fields[3] == fields[4])
+    };
+    table.lines().skip(1).filter(|line| !in_full(line)).collect()
+}
+
+#[test]
+#[ignore = "all answers of learners: hours, and each is given to its check in the course's own tests"]
 fn answers_that_learners_give_score_as_they_should() {
-    let all = answers();
-    let answers = if std::env::var_os("QUANTLAB_FULL").is_some() { all } else { sample(all) };
+    let answers = answers();
     let mut lessons: Vec<String> = answers.iter().map(|answer| answer.lesson.clone()).collect();
     lessons.dedup();
     let dir = tempfile::tempdir().unwrap();
@@ -141,7 +214,7 @@ fn answers_that_learners_give_score_as_they_should() {
 /// What is wrong with the points of one answer, and of the solutions around it.
 fn fault(answer: &Answer, table: &str) -> Option<String> {
     let student = answer.student();
-    let check = format!("l{}-check-{}", answer.lesson_number(), answer.exercise);
+    let check = answer.check();
     let mut own = None;
     for line in table.lines() {
         let fields: Vec<&str> = line.split(',').collect();

@@ -147,54 +147,6 @@ fn dtype_lesson() -> Value {
     serde_json::from_str(include_str!("../src/doctor-lesson.ipynb")).unwrap()
 }
 
-/// Both layers find all that a kernel needs: each grades the course's own solutions in full, the first one of them as a
-/// whole.
-#[test]
-fn each_sandbox_gives_every_solution_all_points() {
-    let notebooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../notebooks");
-    let report: Value = serde_json::from_slice(&lab(&["doctor", "--json"], &[]).stdout).unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    for lesson in
-        fs::read_dir(&notebooks).unwrap().flatten().filter(|lesson| lesson.path().join("solution.ipynb").is_file())
-    {
-        let is_whole = lesson.file_name().to_string_lossy().starts_with("01");
-        for folder in ["all", if is_whole { "whole" } else { "rest" }] {
-            let to = dir.path().join(folder).join("right").join(lesson.file_name());
-            fs::create_dir_all(&to).unwrap();
-            fs::copy(lesson.path().join("solution.ipynb"), to.join("right.ipynb")).unwrap();
-        }
-    }
-    let in_full = |layer: &str, folder: &str, options: &[&str]| {
-        let (work, output) = (dir.path().join(folder), dir.path().join(format!("{layer}-{folder}")));
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lab"));
-        // What a slow machine takes is not for this test to say.
-        command.args(["grade", "--cell-timeout=600", "--time-limit=3600"]).args(options);
-        command.arg("--output").arg(&output).arg(&work);
-        let done = command.env("QUANTLAB_SANDBOX_LAYER", layer).output().unwrap();
-        let said = text(&done.stdout) + &text(&done.stderr);
-        let grades = fs::read_to_string(output.join("grades.csv")).unwrap_or_else(|_| panic!("{layer}: {said}"));
-        for line in grades.lines().skip(1) {
-            let fields: Vec<&str> = line.split(',').collect();
-            let [points, max, by_hand] = [2, 3, 4].map(|at| fields[at].parse::<f64>().unwrap());
-            assert!(max > 0.0 && points + by_hand == max && fields[5] == "graded", "{layer}: {line}\n{said}");
-        }
-        let lessons = fs::read_dir(work.join("right")).unwrap().count();
-        assert_eq!(grades.lines().count(), 1 + lessons, "{layer}: {said}");
-    };
-    let layers: Vec<&str> =
-        ["bubblewrap", "landlock"].into_iter().filter(|layer| report[format!("sandbox_{layer}")] == "holds").collect();
-    for (number, layer) in layers.into_iter().enumerate() {
-        if number == 0 {
-            std::thread::scope(|scope| {
-                scope.spawn(|| in_full(layer, "whole", &[]));
-                in_full(layer, "rest", &["--checks-only"]);
-            });
-        } else {
-            in_full(layer, "all", &["--checks-only", "--jobs=2"]);
-        }
-    }
-}
-
 #[test]
 fn a_score_that_is_not_the_checks_earns_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -43,7 +43,7 @@ macro_rules! answers {
 }
 
 fn answers_folder() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/answers")
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("answers")
 }
 
 /// The answer's second line decides: `// right`, `// not yet`, or `// wrong: ` and a part of the message that it
