@@ -118,7 +118,7 @@ impl ServingTimeline {
             let heading = shortened(&heading, LABEL_SIZE * BOLD, ACROSS);
             let heading = Label::new(heading, (0.0, top + 16.0), Place::There);
             scene.labels.push(Label { bold: true, ..heading });
-            draw_batch(&mut scene, report, top + HEADING);
+            draw_batch(&mut scene, report, top + HEADING, pixel);
             draw_requests(&mut scene, report, top + HEADING + BATCH, ACROSS * pixel, seams);
             top += HEADING + BATCH + rows_height(report) + BELOW;
         }
@@ -145,14 +145,21 @@ fn rows_height(report: &ServingReport) -> f64 {
 }
 
 /// Draws how many requests took part in each step.
-fn draw_batch(scene: &mut Scene, report: &ServingReport, top: f64) {
+fn draw_batch(scene: &mut Scene, report: &ServingReport, top: f64, pixel: f64) {
     let most = report.steps.iter().map(|step| step.requests).max().unwrap_or(1);
     let (bottom, scale) = (top + BATCH - 10.0, (BATCH - 12.0) / most as f64);
     let mut outline = vec![(0.0, bottom)];
+    let mut last = 0.0;
     for step in &report.steps {
-        let (end, height) = (step.start_s + step.seconds, bottom - scale * step.requests as f64);
-        outline.extend([(step.start_s, bottom), (step.start_s, height), (end, height), (end, bottom)]);
+        let (start, end, height) = (step.start_s, step.start_s + step.seconds, bottom - scale * step.requests as f64);
+        // Only where nothing ran for long enough to be seen.
+        if start - last > pixel {
+            outline.extend([(last, bottom), (start, bottom)]);
+        }
+        outline.extend([(start, height), (end, height)]);
+        last = end;
     }
+    outline.push((last, bottom));
     scene.marks.extend([Mark::Area(outline.clone(), GRID.to_rgba()), Mark::Line(outline, BATCH_LINE)]);
     scene.y.ticks.push(Tick { value: bottom - scale * most as f64, label: most.to_string() });
 }
