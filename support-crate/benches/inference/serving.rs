@@ -20,7 +20,9 @@ const REQUESTS: usize = 32;
 const PROMPT: std::ops::Range<usize> = 16..192;
 const NEW_TOKENS: std::ops::Range<usize> = 8..64;
 
-const SCHEDULERS: [(&str, fn(&View) -> Plan); 2] = [("static", static_batch), ("continuous", first_come)];
+type Scheduler = fn(&View) -> Plan;
+
+const SCHEDULERS: [(&str, Scheduler); 2] = [("static", static_batch), ("continuous", first_come)];
 
 /// A row of the table, and a line of the JSON, in this order.
 #[derive(Serialize)]
@@ -60,11 +62,13 @@ pub fn measure(loaded: &Loaded, model: &str, precision: &str, rates: &[f64], arg
         }
     }
     if arguments.json {
-        lines.iter().try_for_each(|line| Ok(println!("{}", serde_json::to_string(line)?)))
+        for line in &lines {
+            println!("{}", serde_json::to_string(line)?);
+        }
     } else {
         println!("{}", table(&lines, model, &RunInfo::of(loaded)).to_text());
-        Ok(())
     }
+    Ok(())
 }
 
 /// Requests of any lengths, the same in every run.
