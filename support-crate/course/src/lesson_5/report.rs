@@ -156,7 +156,7 @@ pub fn awq_plot(curves: &[(&str, Vec<(f32, f64)>)]) -> Result<LinePlot> {
 /// # Errors
 /// A number that is not finite.
 pub fn four_bit_plot(rows: &[FourBits]) -> Result<LinePlot> {
-    LinePlot::new("Inputs and weights in 4 bits: what comes out of attention's matrices")
+    LinePlot::new("Inputs and weights in 4 bits, as they are and turned")
         .x("block", "")
         .y("error of what comes out", "%")
         .log_y()

@@ -17,8 +17,8 @@ const SHADES: usize = 7;
 /// The height of a row, in pixels, where there are few and where there are many.
 const ROW: (f64, f64) = (30.0, 9.0);
 
-/// Magnitudes by row and column, such as layers and channels. Shades are logarithmic, and begin at the median: half of
-/// all numbers are as good as white.
+/// Magnitudes by row and column, such as layers and channels. Shades are logarithmic, and begin at about twice the median,
+/// so that what is ordinary is as good as white.
 ///
 /// ```
 /// use quantlab::report::HeatMap;
@@ -89,7 +89,7 @@ impl HeatMap {
         let middle = if all.is_empty() { 1.0 } else { median(&all) };
         // Whole powers of two, as far apart as it takes to reach the largest.
         let apart = ((largest / middle).log2() / SHADES as f64).ceil().max(1.0);
-        let first = middle.log2().ceil();
+        let first = middle.log2().ceil() + 1.0;
         let limit = |shade: usize| (first + apart * shade as f64).exp2();
         (0..SHADES).map(limit).filter(|limit| *limit < largest).collect()
     }
@@ -118,7 +118,7 @@ impl HeatMap {
         let color = |shade: usize| match shade {
             0 => mixed(PALETTE[0].color, WHITE, 0.96),
             // The darkest one is for the largest numbers, however few shades there are.
-            _ => shaded((shade + SHADES - limits.len()) as f64 / SHADES as f64),
+            _ => shaded(shade as f64 / limits.len() as f64),
         };
         for (row, (_, values)) in self.rows.iter().enumerate() {
             let shades: Vec<usize> = values.chunks(together).map(shade_of).collect();
@@ -147,7 +147,7 @@ chart_methods!(HeatMap: x, y);
 fn shaded(share: f64) -> RGBColor {
     let full = PALETTE[0].color;
     let dark = mixed(full, RGBColor(0, 0, 0), 0.55);
-    if share < 0.7 { mixed(WHITE, full, 0.12 + share * 1.25) } else { mixed(full, dark, (share - 0.7) / 0.3) }
+    if share < 0.7 { mixed(WHITE, full, 0.1 + share * 1.25) } else { mixed(full, dark, (share - 0.7) / 0.3) }
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -168,11 +168,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shades_are_powers_of_two_above_the_median() {
+    fn shades_are_powers_of_two_from_twice_the_median_on() {
         let map = HeatMap::new("").row("a", [1.0, 1.0, 1.0, 3.0, 40.0]).unwrap();
-        assert_eq!(map.limits(), [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
+        assert_eq!(map.limits(), [2.0, 4.0, 8.0, 16.0, 32.0]);
         let far = HeatMap::new("").row("a", [1.0, 1.0, 1.0, 3.0, 1e4]).unwrap();
-        assert_eq!(far.limits(), [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0]);
+        assert_eq!(far.limits(), [2.0, 8.0, 32.0, 128.0, 512.0, 2048.0, 8192.0]);
         let text = map.table().to_text();
         assert!(text.contains("40") && text.contains('4'), "{text}");
         // What is 0 everywhere has one shade.
