@@ -17,12 +17,11 @@ pub(super) struct Grid {
     pub last: f64,
     /// The largest number itself, not its magnitude.
     pub signed: bool,
-    pub down: bool,
 }
 
 impl Grid {
     pub fn new(per: Per, bits: u32) -> Self {
-        Self { per, last: 2.0_f64.powi(bits as i32 - 1) - 1.0, signed: false, down: false }
+        Self { per, last: 2.0_f64.powi(bits as i32 - 1) - 1.0, signed: false }
     }
 
     /// The rounded numbers, and how near any came to the edge between two steps, in steps.
@@ -45,7 +44,7 @@ impl Grid {
             }
             let steps = x / step;
             margin = margin.min((steps - steps.floor() - 0.5).abs());
-            step * if self.down { steps.trunc() } else { steps.round() }
+            step * steps.round()
         };
         (x.iter().enumerate().map(round).collect(), margin)
     }

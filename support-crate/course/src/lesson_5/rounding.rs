@@ -82,7 +82,6 @@ fn trials(yours: &Yours<'_>, per: Per, sizes: &[(usize, usize)], bits: &[u32]) -
                     of(Grid { signed: true, ..grid }, columns),
                     "the step is that of the largest *magnitude*, also below 0",
                 ),
-                (of(Grid { down: true, ..grid }, columns), "to the nearest step: `round`, not cut off"),
                 (x.clone(), "nothing was rounded"),
                 (steps(&x, columns, grid), "those are the whole numbers of steps; multiply by the step again"),
             ];
