@@ -12,6 +12,7 @@ mod lesson_4;
 mod lesson_5;
 mod lesson_6;
 mod lesson_7;
+mod lesson_8;
 
 /// The tests of one exercise: each answer is compiled as a module and given to the check.
 #[macro_export]

@@ -1,0 +1,141 @@
+//! Three ways to serve, and what each takes.
+
+use quantlab::error::Result;
+use quantlab::measure::{CacheComparison, RunInfo, Statistics, Uncertain, compare_caches};
+use quantlab::model::{CacheFormat, LoadOptions, Loaded, load_model};
+use quantlab::quant::QuantizationConfig;
+use quantlab::report::Table;
+use quantlab::serve::{Request, ServerOptions, ServingReport, serve};
+
+use super::serving::{Percentile, Scheduler, measured_ttft};
+use crate::held_out_samples;
+use crate::tables::{milliseconds, told_apart};
+
+/// What a way to serve took for the same requests, all at once, round by round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServingRow {
+    /// What it is called.
+    pub name: &'static str,
+    /// Weights, and keys and values of as many of the longest requests as run at once.
+    pub mib: [f64; 2],
+    /// New tokens per second.
+    pub tokens_per_s: Statistics,
+    /// Times as many as the first, paired by round.
+    pub of_first: Statistics,
+    /// The time to the first token at 90 %, of each round.
+    pub ttft_s: Statistics,
+    /// The time between two tokens at 90 %, of each round.
+    pub gap_s: Statistics,
+    /// The same as a part of that of the first, paired by round.
+    pub gap_of_first: Statistics,
+    /// Of predictions from those of the first with keys and values as it computes, in nats.
+    pub kl_divergence: Uncertain,
+    /// What was measured on.
+    pub run: RunInfo,
+}
+
+/// Serves the requests in three ways, one run of each in every round: weights and keys and values in float32; int8 and
+/// float16; int4 and int8.
+///
+/// # Errors
+/// No rounds; a model that cannot be loaded once more; what the server reports.
+pub fn serving_rows(
+    loaded: &Loaded,
+    arrivals: &[(f64, Request)],
+    rounds: usize,
+    options: &ServerOptions,
+    plan: Scheduler,
+    percentile: Percentile<'_>,
+) -> Result<Vec<ServingRow>> {
+    let load = |config| {
+        let options = LoadOptions { quantization: Some(config), ..LoadOptions::default() };
+        load_model(&[loaded.model_id.as_str()], &options)
+    };
+    let (int8, int4) = (load(QuantizationConfig::llm_int8(0.0))?, load(QuantizationConfig::int4(64))?);
+    let ways = [
+        ("float32, float32", loaded, CacheFormat::Float32),
+        ("int8, float16", &int8, CacheFormat::Float16),
+        ("int4, int8", &int4, CacheFormat::Int8),
+    ];
+    let mut reports: Vec<Vec<ServingReport>> = vec![Vec::new(); ways.len()];
+    for round in 0..=rounds {
+        for ((_, loaded, cache), reports) in ways.iter().zip(&mut reports) {
+            let options = ServerOptions { cache_format: Some(*cache), ..options.clone() };
+            let report = serve(loaded, arrivals, &options, plan)?;
+            // The first round warms up.
+            if round > 0 {
+                reports.push(report);
+            }
+        }
+    }
+    let figures =
+        |reports: &[ServingReport], of: &dyn Fn(&ServingReport) -> f64| reports.iter().map(of).collect::<Vec<_>>();
+    let rate = |report: &ServingReport| report.tokens_per_s();
+    let gap = |report: &ServingReport| {
+        let all: Vec<f64> = report.requests.iter().flat_map(|request| request.gaps_s()).collect();
+        percentile(&all, 90.0)
+    };
+    let mut longest: Vec<usize> =
+        arrivals.iter().map(|(_, one)| one.prompt.len() + one.options.max_new_tokens - 1).collect();
+    longest.sort_unstable_by(|a, b| b.cmp(a));
+    longest.truncate(options.max_running);
+    let texts = held_out_samples(3, 1600)?;
+    let ids = |text: &&str| Ok(loaded.tokenizer.encode(text)?.into_iter().take(160).collect());
+    let ids: Vec<Vec<u32>> = texts.iter().map(ids).collect::<Result<_>>()?;
+    let others: Vec<(&Loaded, CacheFormat)> = ways.iter().map(|(_, loaded, cache)| (*loaded, *cache)).collect();
+    let quality = compare_caches(loaded, &others, &ids, &[32..160])?;
+    let firsts = &reports[0];
+    let row = |((&(name, loaded, cache), reports), quality): (
+        (&(_, &Loaded, CacheFormat), &Vec<ServingReport>),
+        &CacheComparison,
+    )| {
+        let bytes = |tokens: &usize| Ok(loaded.model.new_cache_in(Some(cache), 1, *tokens)?.bytes());
+        let cache: usize = longest.iter().map(bytes).sum::<Result<_>>()?;
+        let info = loaded.model.info();
+        let of_first = |of: &dyn Fn(&ServingReport) -> f64| {
+            let pairs = reports.iter().zip(firsts).map(|(one, first)| of(one) / of(first));
+            Statistics::of(&pairs.collect::<Vec<_>>())
+        };
+        let ttft = |report: &ServingReport| percentile(&measured_ttft(report), 90.0);
+        Ok(ServingRow {
+            name,
+            mib: [info.parameter_bytes + info.quant_state_bytes, cache].map(|bytes| bytes as f64 / f64::from(1 << 20)),
+            tokens_per_s: Statistics::of(&figures(reports, &rate))?,
+            of_first: of_first(&rate)?,
+            ttft_s: Statistics::of(&figures(reports, &ttft))?,
+            gap_s: Statistics::of(&figures(reports, &gap))?,
+            gap_of_first: of_first(&gap)?,
+            kl_divergence: quality.kl_divergence,
+            run: RunInfo::of(loaded),
+        })
+    };
+    ways.iter().zip(&reports).zip(&quality).map(row).collect()
+}
+
+/// Memory, speed and waiting of each way to serve, and whether it keeps two budgets: `part` of the memory of the first, and no
+/// longer between two tokens than that, paired by round.
+pub fn serving_table(rows: &[ServingRow], part: f64) -> Table {
+    let mib = rows.first().map_or(0.0, |first| part * first.mib.iter().sum::<f64>());
+    let keeps = |row: &ServingRow| match row.gap_of_first {
+        _ if row.mib.iter().sum::<f64>() > mib => "too much memory",
+        Statistics { low, .. } if low > 1.0 => "too slow",
+        Statistics { high, .. } if high > 1.0 => "not told apart",
+        _ => "yes",
+    };
+    Table::new("Ways to serve")
+        .column("weights and cache", "", rows.iter().map(|row| row.name))
+        .column("weights", "MiB", rows.iter().map(|row| row.mib[0]))
+        .column("keys and values", "MiB", rows.iter().map(|row| row.mib[1]))
+        .column("new tokens", "/s", rows.iter().map(|row| row.tokens_per_s))
+        .column("as a multiple of the first", "", rows.iter().map(|row| row.of_first))
+        .column("than the first", "", rows.iter().map(|row| told_apart(row.of_first)))
+        .column("TTFT, p90", "ms", rows.iter().map(|row| milliseconds(row.ttft_s)))
+        .column("between tokens, p90", "ms", rows.iter().map(|row| milliseconds(row.gap_s)))
+        .column("of the first", "", rows.iter().map(|row| row.gap_of_first))
+        .column("KL divergence", "nats", rows.iter().map(|row| row.kl_divergence))
+        .column("keeps both budgets", "", rows.iter().map(keeps))
+        .note(format!(
+            "budgets: {mib:.0} MiB, and no longer between two tokens (p90) than the first; ratios are paired by round"
+        ))
+        .note(RunInfo::of_all(rows.iter().map(|row| &row.run)))
+}

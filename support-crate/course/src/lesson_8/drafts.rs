@@ -1,0 +1,385 @@
+//! Speculative decoding with a real model: the learner's functions in a loop, and what guesses bring.
+
+use quantlab::error::{Error, Result};
+use quantlab::generate::{Draft, GenerateOptions, Speculative};
+use quantlab::interrupt;
+use quantlab::measure::{Metrics, RunInfo, Runs, Statistics, WallClock, stopwatch};
+use quantlab::model::{Loaded, LogitPositions, TokenBatch};
+use quantlab::report::{Estimate, LinePlot, Table};
+use rand::Rng;
+
+use crate::cases::random;
+use crate::tables::told_apart;
+use crate::{Claims, claim, held_out_samples};
+
+/// New tokens of a run.
+const NEW: usize = 24;
+const LOOKUP: &str = "prompt lookup";
+
+fn options() -> GenerateOptions {
+    GenerateOptions { max_new_tokens: NEW, min_new_tokens: NEW, ..GenerateOptions::default() }
+}
+
+/// Two beginnings to be continued: one whose continuation it has quoted before, and one that quotes nothing.
+///
+/// # Errors
+/// A model whose context is too short.
+fn beginnings(loaded: &Loaded) -> Result<Vec<(&'static str, Vec<u32>)>> {
+    let text = held_out_samples(3, 600)?[1];
+    let ids = loaded.tokenizer.encode(text)?;
+    let (once, half) = (&ids[..ids.len().min(80)], ids.len().min(80) / 2);
+    Ok(vec![("a text that comes again", [once, &once[..half]].concat()), ("a text that is new", ids[..half].to_vec())])
+}
+
+/// Continues a text greedily with guesses by the learner's `look_up(ids, ngram, count)`, of which `kept(guesses, choices)` says
+/// what becomes of them; returns the new tokens and the number of passes.
+///
+/// # Errors
+/// `kept` gives no token, or more than there are choices; what the model reports.
+fn with_guesses(
+    loaded: &Loaded,
+    ids: &[u32],
+    guesses: usize,
+    look_up: impl Fn(&[u32], usize, usize) -> Vec<u32>,
+    kept: impl Fn(&[u32], &[u32]) -> Vec<u32>,
+) -> Result<(Vec<u32>, usize)> {
+    let (model, mut all, mut passes) = (&*loaded.model, ids.to_vec(), 0);
+    let mut cache = model.new_cache(1, ids.len() + NEW + guesses)?;
+    while all.len() < ids.len() + NEW {
+        let room = ids.len() + NEW - all.len() - 1;
+        let guessed = look_up(&all, 3, guesses.min(room));
+        let input = [&all[cache.past_len()..], &guessed].concat();
+        let positions = LogitPositions::LastN(guessed.len() + 1);
+        let logits = model.forward(&TokenBatch::single(&input)?, Some(&mut cache), positions)?;
+        let choices: Vec<u32> = (0..=guessed.len()).map(|at| likeliest(logits.row(0, at))).collect();
+        let new = kept(&guessed, &choices);
+        if new.is_empty() || new.len() > choices.len() {
+            return Err(Error::input(format!("{} tokens are kept of {} choices", new.len(), choices.len())));
+        }
+        all.extend(new);
+        model.truncate(&mut cache, all.len() - 1)?;
+        passes += 1;
+    }
+    Ok((all.split_off(ids.len()), passes))
+}
+
+fn likeliest(logits: &[f32]) -> u32 {
+    let mut best = 0;
+    for (id, logit) in logits.iter().enumerate() {
+        if *logit > logits[best] {
+            best = id;
+        }
+    }
+    best as u32
+}
+
+/// A text continued with the learner's own guesses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnText {
+    /// Which text.
+    pub text: &'static str,
+    /// Passes that it took.
+    pub passes: usize,
+    /// Whether tokens and passes are those of the library.
+    pub as_librarys: bool,
+}
+
+/// Continues both texts by [`with_guesses`], four at once.
+///
+/// # Errors
+/// As [`with_guesses`].
+pub fn own_texts(
+    loaded: &Loaded,
+    look_up: impl Fn(&[u32], usize, usize) -> Vec<u32>,
+    kept: impl Fn(&[u32], &[u32]) -> Vec<u32>,
+) -> Result<Vec<OwnText>> {
+    let of = |(text, ids): &(&'static str, Vec<u32>)| {
+        let (tokens, passes) = with_guesses(loaded, ids, 4, &look_up, &kept)?;
+        let found = loaded.generate_speculative(ids, Draft::PromptLookup { ngram: 3 }, 4, &options())?;
+        println!("{text}: {} tokens in {passes} passes", tokens.len());
+        Ok(OwnText { text, passes, as_librarys: tokens == found.generated.tokens && passes == found.passes })
+    };
+    beginnings(loaded)?.iter().map(of).collect()
+}
+
+/// A text continued with one kind of guesses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DraftRun {
+    /// Which text.
+    pub text: &'static str,
+    /// Where guesses come from.
+    pub draft: String,
+    /// How many at once.
+    pub guesses: usize,
+    /// What came out.
+    pub found: Speculative,
+    /// Whether that is what the model writes without guesses.
+    pub same_tokens: bool,
+    /// Times as fast as without guesses, paired by round.
+    pub times_as_fast: Statistics,
+    /// A draft's step, and a pass over all guesses and one more token, in steps of the model.
+    pub costs: [f64; 2],
+}
+
+impl DraftRun {
+    /// Tokens per pass by the learner's formula, from the acceptance that was measured.
+    fn expected(&self, tokens_per_pass: &dyn Fn(f64, usize) -> f64) -> Option<f64> {
+        let acceptance = self.found.acceptance();
+        acceptance.is_finite().then(|| tokens_per_pass(acceptance, self.guesses))
+    }
+}
+
+/// Continues both texts with guesses by prompt lookup and by another model, several at once, in turn with a plain run.
+///
+/// # Errors
+/// What the models report.
+pub fn draft_runs(
+    loaded: &Loaded,
+    draft: &Loaded,
+    name: &str,
+    guesses: &[usize],
+    rounds: usize,
+) -> Result<Vec<DraftRun>> {
+    let mut runs = Vec::new();
+    for (text, ids) in beginnings(loaded)? {
+        let drafts = [(LOOKUP, Draft::PromptLookup { ngram: 3 }), (name, Draft::Model(&*draft.model))];
+        let kinds: Vec<_> = drafts.iter().flat_map(|kind| guesses.iter().map(move |n| (*kind, *n))).collect();
+        let (mut plain, mut seconds, mut found) = (Vec::new(), vec![Vec::new(); kinds.len()], Vec::new());
+        let mut tokens = Vec::new();
+        for round in 0..=rounds {
+            interrupt::check()?;
+            let (generated, time) = stopwatch(&WallClock, &*loaded.model, || loaded.generate_tokens(&ids, &options()))?;
+            tokens = generated.tokens;
+            let mut of_round = Vec::new();
+            for ((_, draft), n) in &kinds {
+                let work = || loaded.generate_speculative(&ids, *draft, *n, &options());
+                of_round.push(stopwatch(&WallClock, &*loaded.model, work)?);
+            }
+            // The first round warms up.
+            if round > 0 {
+                plain.push(Metrics::of(NEW, time));
+                seconds.iter_mut().zip(&of_round).for_each(|(all, (_, time))| all.push(Metrics::of(NEW, *time)));
+            }
+            found = of_round.into_iter().map(|(found, _)| found).collect();
+        }
+        let plain = Runs::of(plain)?;
+        let one = pass_seconds(loaded, &ids, 1)?;
+        let costs = |is_model: bool, n: usize| -> Result<[f64; 2]> {
+            let step = if is_model { pass_seconds(draft, &ids, 1)? } else { 0.0 };
+            Ok([step / one, pass_seconds(loaded, &ids, n + 1)? / one])
+        };
+        for ((((draft, kind), guesses), found), seconds) in kinds.into_iter().zip(found).zip(seconds) {
+            runs.push(DraftRun {
+                text,
+                draft: draft.to_owned(),
+                guesses,
+                same_tokens: found.generated.tokens == tokens,
+                found,
+                times_as_fast: plain.ratio_to(&Runs::of(seconds)?)?,
+                costs: costs(matches!(kind, Draft::Model(_)), guesses)?,
+            });
+        }
+    }
+    Ok(runs)
+}
+
+/// The median time of a pass over so many tokens after a text.
+fn pass_seconds(loaded: &Loaded, ids: &[u32], tokens: usize) -> Result<f64> {
+    let model = &*loaded.model;
+    let mut cache = model.new_cache(1, ids.len() + tokens)?;
+    model.forward(&TokenBatch::single(ids)?, Some(&mut cache), LogitPositions::Last)?;
+    let next = TokenBatch::single(&vec![ids[0]; tokens])?;
+    let mut times = Vec::new();
+    for _ in 0..7 {
+        let pass = || model.forward(&next, Some(&mut cache), LogitPositions::LastN(tokens)).map(drop);
+        times.push(stopwatch(&WallClock, model, pass)?.1);
+        model.truncate(&mut cache, ids.len())?;
+    }
+    Ok(Statistics::of(&times)?.median)
+}
+
+/// Times as fast with `guesses` at once from the draft model, the mean over texts.
+pub fn speed_of_draft(runs: &[DraftRun], guesses: usize) -> f64 {
+    let of = runs.iter().filter(|run| run.draft != LOOKUP && run.guesses == guesses);
+    let speeds: Vec<f64> = of.map(|run| run.times_as_fast.median).collect();
+    speeds.iter().sum::<f64>() / speeds.len() as f64
+}
+
+/// The best ratio of prompt lookup, or of the draft model.
+pub fn best_speed(runs: &[DraftRun], of_lookup: bool) -> Option<f64> {
+    let of = runs.iter().filter(|run| (run.draft == LOOKUP) == of_lookup);
+    of.map(|run| run.times_as_fast.median).reduce(f64::max)
+}
+
+/// What holds of guesses on any machine.
+pub fn guess_claims(runs: &[DraftRun]) -> Claims {
+    let of_lookup: Vec<usize> = runs.iter().filter(|run| run.draft == LOOKUP).map(|run| run.found.passes).collect();
+    let (again, new) = of_lookup.split_at(of_lookup.len() / 2);
+    claim(
+        "Whatever the guesses, the text is the one that the model writes without.",
+        runs.iter().all(|run| run.same_tokens),
+    )
+    .that(
+        "Prompt lookup takes fewer passes for a text that comes again than for one that is new.",
+        again.iter().zip(new).all(|(again, new)| again < new),
+    )
+}
+
+/// What guesses bring, beside what the learner's `tokens_per_pass` expects of the acceptance that was measured.
+pub fn drafts_table(runs: &[DraftRun], loaded: &Loaded, tokens_per_pass: impl Fn(f64, usize) -> f64) -> Table {
+    let per_pass: Vec<Option<f64>> =
+        crate::attempt(|| Ok(runs.iter().map(|run| run.expected(&tokens_per_pass)).collect()));
+    let at = |index: usize| per_pass.get(index).copied().flatten();
+    let speed = |(index, run): (usize, &DraftRun)| {
+        at(index).map(|tokens| tokens / (run.costs[1] + run.guesses as f64 * run.costs[0]))
+    };
+    Table::new("What guesses bring")
+        .column("text", "", runs.iter().map(|run| run.text))
+        .column("guesses by", "", runs.iter().map(|run| run.draft.as_str()))
+        .column("at once", "", runs.iter().map(|run| run.guesses))
+        .column("right", "%", runs.iter().map(|run| Some(100.0 * run.found.acceptance()).filter(|x| x.is_finite())))
+        .digits("right", 3)
+        .column("tokens a pass", "", runs.iter().map(|run| run.found.tokens_per_pass()))
+        .digits("tokens a pass", 3)
+        .column("by formula", "", (0..runs.len()).map(at))
+        .digits("by formula", 3)
+        .column("a guess", "steps", runs.iter().map(|run| run.costs[0]))
+        .digits("a guess", 2)
+        .column("a pass", "steps", runs.iter().map(|run| run.costs[1]))
+        .digits("a pass", 3)
+        .column("times as fast", "", runs.iter().map(|run| run.times_as_fast))
+        .column("than none", "", runs.iter().map(|run| told_apart(run.times_as_fast)))
+        .column("times as fast, by formula", "", runs.iter().enumerate().map(speed))
+        .digits("times as fast, by formula", 3)
+        .note(format!("a step is a pass of the model over one token; {NEW} new tokens; ratios are paired by round, and have the prompt's pass in them, which the formula leaves out"))
+        .note(format!(
+            "{} | {}",
+            RunInfo::of(loaded),
+            runs.first().map_or("no runs yet".to_owned(), |run| {
+                let Statistics { n, confidence, .. } = run.times_as_fast;
+                format!("medians of {n} rounds with their {:.0}% intervals", 100.0 * confidence)
+            })
+        ))
+}
+
+/// Tokens a pass by the share of right guesses: what was measured, on the curves of the learner's formula.
+///
+/// # Errors
+/// None in practice.
+pub fn drafts_plot(runs: &[DraftRun], tokens_per_pass: impl Fn(f64, usize) -> f64) -> Result<LinePlot> {
+    let mut plot = LinePlot::new("Tokens a pass").x("right guesses", "%").y("new tokens a pass", "");
+    let mut counts: Vec<usize> = runs.iter().map(|run| run.guesses).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    for n in counts {
+        let curve: Vec<(f64, f64)> = crate::attempt(|| {
+            Ok((0..=50).map(|part| (f64::from(2 * part), tokens_per_pass(f64::from(part) / 50.0, n))).collect())
+        });
+        plot = plot.theory(format!("{n} guesses, by formula"), curve)?;
+        let points = runs.iter().filter(|run| run.guesses == n && run.found.checked > 0);
+        let points = points.map(|run| (100.0 * run.found.acceptance(), run.found.tokens_per_pass()));
+        plot = plot.points(format!("{n} guesses, measured"), points)?;
+    }
+    Ok(plot)
+}
+
+/// Tokens drawn with guesses from another model, against what the model itself gives them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draws {
+    /// The likeliest tokens, those that are expected ten times at least, as texts; then all others.
+    pub tokens: Vec<String>,
+    /// The model's probabilities of these.
+    pub p: Vec<f64>,
+    /// The draft's.
+    pub q: Vec<f64>,
+    /// How often each came out: of the draft alone, and by the learner's rule.
+    pub counts: [Vec<usize>; 2],
+}
+
+impl Draws {
+    /// Draws the token after the new text `times` times from the draft, and gives it to `draw_or_keep(guess, p, q, accept, draw)`.
+    ///
+    /// # Errors
+    /// What the models report; a token that does not exist.
+    pub fn of(
+        loaded: &Loaded,
+        draft: &Loaded,
+        times: usize,
+        draw_or_keep: impl Fn(u32, &[f64], &[f64], f64, f64) -> u32,
+    ) -> Result<Self> {
+        let (_, ids) = &beginnings(loaded)?[1];
+        let next = |loaded: &Loaded| -> Result<Vec<f64>> {
+            let logits = loaded.model.forward(&TokenBatch::single(ids)?, None, LogitPositions::Last)?;
+            let most = logits.row(0, 0).iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let powers: Vec<f64> = logits.row(0, 0).iter().map(|x| f64::from(x - most).exp()).collect();
+            let sum: f64 = powers.iter().sum();
+            Ok(powers.into_iter().map(|x| x / sum).collect())
+        };
+        let (p, q) = (next(loaded)?, next(draft)?);
+        let mut order: Vec<usize> = (0..p.len()).collect();
+        order.sort_by(|a, b| p[*b].total_cmp(&p[*a]));
+        order.truncate(8);
+        order.retain(|id| p[*id] * times as f64 >= 10.0);
+        let place = |id: usize| order.iter().position(|other| *other == id).unwrap_or(order.len());
+        let mut counts = [vec![0; order.len() + 1], vec![0; order.len() + 1]];
+        let mut rng = random(80);
+        let sums: Vec<f64> = q.iter().scan(0.0, |sum, q| Some(std::mem::replace(sum, *sum + q) + q)).collect();
+        for _ in 0..times {
+            let uniform: f64 = rng.random();
+            let guess = sums.partition_point(|sum| *sum <= uniform).min(q.len() - 1);
+            let token = draw_or_keep(guess as u32, &p, &q, rng.random(), rng.random()) as usize;
+            counts[0][place(guess)] += 1;
+            counts[1][place(token)] += 1;
+        }
+        let with_rest = |all: &[f64]| {
+            let mut of: Vec<f64> = order.iter().map(|id| all[*id]).collect();
+            of.push(1.0 - of.iter().sum::<f64>());
+            of
+        };
+        let text = |id: &usize| Ok(format!("{:?}", loaded.tokenizer.decode(&[*id as u32])?));
+        let mut tokens = order.iter().map(text).collect::<Result<Vec<_>>>()?;
+        tokens.push("all others".to_owned());
+        Ok(Self { tokens, p: with_rest(&p), q: with_rest(&q), counts })
+    }
+
+    /// Pearson's statistic: of the draft alone, and by the rule. Beyond [`limit`](Self::limit), chance does not explain it.
+    pub fn chi_square(&self) -> [f64; 2] {
+        self.counts.each_ref().map(|counts| {
+            let times = counts.iter().sum::<usize>() as f64;
+            let of = |(count, p): (&usize, &f64)| (*count as f64 - times * p).powi(2) / (times * p);
+            counts.iter().zip(&self.p).map(of).sum()
+        })
+    }
+
+    /// What chance stays below in 999 of 1000 cases.
+    pub fn limit(&self) -> f64 {
+        [10.83, 13.82, 16.27, 18.47, 20.52, 22.46, 24.32, 26.12][(self.p.len() - 1).clamp(1, 8) - 1]
+    }
+
+    /// Probabilities beside frequencies.
+    pub fn table(&self) -> Table {
+        let share = |counts: &[usize]| -> Vec<Estimate> {
+            let times = counts.iter().sum::<usize>() as f64;
+            let of = |count: &usize| {
+                let share = *count as f64 / times;
+                let off = 1.96 * (share * (1.0 - share) / times).sqrt();
+                Estimate::new(100.0 * share, 100.0 * (share - off), 100.0 * (share + off))
+            };
+            counts.iter().map(of).collect()
+        };
+        let [alone, by_rule] = self.chi_square();
+        Table::new("The token after a text, drawn with guesses")
+            .column("token", "", self.tokens.clone())
+            .column("model", "%", self.p.iter().map(|p| 100.0 * p))
+            .column("draft", "%", self.q.iter().map(|q| 100.0 * q))
+            .column("drawn from the draft", "%", share(&self.counts[0]))
+            .column("kept or drawn anew", "%", share(&self.counts[1]))
+            .digits("model", 3)
+            .digits("draft", 3)
+            .note(format!(
+                "chi-square against the model: {alone:.0} of the draft alone, {by_rule:.1} by the rule; chance stays below {:.1} \
+                 in 999 of 1000 cases",
+                self.limit()
+            ))
+    }
+}

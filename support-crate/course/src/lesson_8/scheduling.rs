@@ -1,0 +1,234 @@
+//! `plan`: who computes how many tokens in the next step.
+
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use quantlab::serve::{Plan, RequestState, ServerOptions, View, simulate};
+
+use super::simulation::{Job, arrivals};
+use super::trials::{all_same, slips};
+use crate::cases::{random, size};
+use crate::figure::Given;
+use crate::{Complaint, Score, Verdict, ask};
+
+const HINTS: [&str; 3] = [
+    "Who has been promised something already? What is left of the step after them, and of the room?",
+    "First 1 token for each running request that `is_decoding`; then those that still read their prompts, up to `to_compute()` \
+     each; at last those that wait, in order. Of the room, set aside what running requests will still need, `final_tokens() - \
+     past_tokens` each, and admit a request only if its own `final_tokens()` fit into the rest. The first that does not ends it.",
+    "`let mut take = |request: &RequestState| { let tokens = request.to_compute().min(budget); budget -= tokens; if tokens > 0 { \
+     plan.compute.push((request.id, tokens)); } };`, first for the running ones in two rounds. Then `for request in \
+     &view.waiting { if places == 0 || budget == 0 || request.final_tokens() > room { break; } .. }`",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slip {
+    Right,
+    ReadingFirst,
+    WholePrompts,
+    NoBudget,
+    NoPlaces,
+    NoRoom,
+    PromptOnly,
+    NotSetAside,
+    NotUsedUp,
+    Overtakes,
+    DecodingOnly,
+    Static,
+    LastFirst,
+    IgnoresPast,
+    NothingNew,
+}
+
+const SLIPS: [(Slip, &str); 14] = [
+    (Slip::NoBudget, "a step computes at most `max_tokens_per_step` tokens, of all requests together"),
+    (Slip::NoPlaces, "at most `max_running` requests run at once"),
+    (Slip::ReadingFirst, "who decodes goes first: a long prompt must not keep the others waiting for their next token"),
+    (Slip::DecodingOnly, "a running request that still reads its prompt goes on, too"),
+    (Slip::WholePrompts, "a prompt is read in chunks: as many of its tokens as the step has left"),
+    (Slip::IgnoresPast, "what is in the cache already is not computed again: `to_compute()`"),
+    (Slip::NothingNew, "those that wait are admitted while others run, too"),
+    (Slip::Static, "those that wait are admitted while others run, too"),
+    (Slip::LastFirst, "first come, first served: in the order of `waiting`"),
+    (Slip::NoRoom, "a request is admitted only if there is room for its tokens"),
+    (
+        Slip::PromptOnly,
+        "a request needs room for all tokens that it will have, `final_tokens()`, or it ends up without",
+    ),
+    (Slip::NotSetAside, "running requests will still grow: set room aside for `final_tokens() - past_tokens` of each"),
+    (Slip::NotUsedUp, "who has just been admitted takes room, and a place, from the next"),
+    (
+        Slip::Overtakes,
+        "if a request does not fit, those after it wait, too: else small ones would pass it again and again",
+    ),
+];
+
+fn planned(view: &View, slip: Slip) -> Vec<(usize, usize)> {
+    let mut budget = if slip == Slip::NoBudget { usize::MAX } else { view.max_tokens_per_step };
+    let mut compute = Vec::new();
+    let mut take = |request: &RequestState, budget: &mut usize| {
+        let left = if slip == Slip::IgnoresPast { request.tokens } else { request.to_compute() };
+        let tokens = left.min(*budget);
+        if tokens > 0 && (slip != Slip::WholePrompts || tokens == left) {
+            compute.push((request.id, tokens));
+            *budget -= tokens;
+        }
+    };
+    let (first, second): (Vec<_>, Vec<_>) =
+        view.running.iter().partition(|request| request.is_decoding() != (slip == Slip::ReadingFirst));
+    first.into_iter().for_each(|request| take(request, &mut budget));
+    second.into_iter().filter(|_| slip != Slip::DecodingOnly).for_each(|request| take(request, &mut budget));
+
+    let needed = |request: &RequestState| match slip {
+        Slip::NoRoom => 0,
+        Slip::PromptOnly => request.tokens,
+        _ => request.final_tokens(),
+    };
+    let set_aside: usize = view.running.iter().map(|request| request.final_tokens() - request.past_tokens).sum();
+    let mut room = view.free_tokens.saturating_sub(if slip == Slip::NotSetAside { 0 } else { set_aside });
+    let mut places = view.max_running.saturating_sub(view.running.len());
+    if slip == Slip::NoPlaces {
+        places = usize::MAX;
+    }
+    let mut waiting = view.waiting.clone();
+    match slip {
+        Slip::LastFirst => waiting.reverse(),
+        Slip::NothingNew => waiting.clear(),
+        Slip::Static if !view.running.is_empty() => waiting.clear(),
+        _ => (),
+    }
+    for request in &waiting {
+        let fits = places > 0 && budget > 0 && needed(request) <= room;
+        if !fits && slip == Slip::Overtakes {
+            continue;
+        }
+        if !fits {
+            break;
+        }
+        take(request, &mut budget);
+        if slip != Slip::NotUsedUp {
+            (room, places) = (room - needed(request), places - 1);
+        }
+    }
+    compute.sort_unstable();
+    compute
+}
+
+/// The rules that `plan` has to follow, for tests of what uses one.
+pub(super) fn in_order(view: &View) -> Plan {
+    Plan { compute: planned(view, Slip::Right), ..Plan::default() }
+}
+
+/// Some moment of a server. `wait`: whether anybody waits; `tight`: whether there may be too little room for all of them.
+fn moment(rng: &mut StdRng, wait: bool, tight: bool) -> View {
+    let (running, mut waiting) = (rng.random_range(0..6), if wait { rng.random_range(1..6) } else { 0 });
+    if !wait && running == 0 {
+        waiting = 0;
+    }
+    let mut state = |id: usize, runs: bool| {
+        let prompt = size(rng, 90);
+        let decodes = runs && rng.random_bool(0.6);
+        let new_tokens = if decodes { size(rng, 20) } else { 0 };
+        let tokens = prompt + new_tokens;
+        let past_tokens = match (runs, decodes) {
+            (true, true) => tokens - 1,
+            (true, false) => rng.random_range(0..prompt),
+            (false, _) => prompt.saturating_sub(1) / 16 * 16 * rng.random_range(0..2),
+        };
+        let left_tokens = size(rng, 40);
+        RequestState { id, tokens, past_tokens, new_tokens, left_tokens, age_s: 0.5 }
+    };
+    let of_running: Vec<RequestState> = (0..running).map(|id| state(3 * id, true)).collect();
+    let of_waiting: Vec<RequestState> = (0..waiting).map(|id| state(3 * (running + id), false)).collect();
+    let set_aside: usize = of_running.iter().map(|request| request.final_tokens() - request.past_tokens).sum();
+    let needed: usize = of_waiting.iter().map(RequestState::final_tokens).sum();
+    let free_tokens = set_aside + if tight { rng.random_range(0..=needed) } else { needed + 500 };
+    let places = if tight { 6 } else { rng.random_range(0..=waiting + 1) };
+    let max_tokens_per_step = if tight { 400 } else { running + rng.random_range(0..120) }.max(1);
+    View {
+        now_s: 2.0,
+        waiting: of_waiting,
+        running: of_running,
+        max_running: running + places,
+        max_tokens_per_step,
+        free_tokens,
+    }
+}
+
+fn shown(view: &View) -> String {
+    let list = |requests: &[RequestState]| {
+        let one = |r: &RequestState| {
+            let doing = if r.is_decoding() { "decodes".to_owned() } else { format!("{} to compute", r.to_compute()) };
+            format!("{} ({doing}, {} in the end)", r.id, r.final_tokens())
+        };
+        if requests.is_empty() { "none".to_owned() } else { requests.iter().map(one).collect::<Vec<_>>().join(", ") }
+    };
+    format!(
+        "the plan with running: {}; waiting: {}; at most {} tokens and {} requests, {} tokens free",
+        list(&view.running),
+        list(&view.waiting),
+        view.max_tokens_per_step,
+        view.max_running,
+        view.free_tokens
+    )
+}
+
+/// Checks `plan(view)`.
+pub fn check_plan(yours: impl Fn(&View) -> Plan) -> Score {
+    let of = |seed: u64, wait: bool, tight: bool| -> Result<Vec<_>, Complaint> {
+        let mut rng = random(seed);
+        let trial = |_| {
+            let view = moment(&mut rng, wait, tight);
+            let Plan { mut compute, preempt } = ask(|| Ok(yours(&view)))?;
+            compute.sort_unstable();
+            if !preempt.is_empty() {
+                return Err(Complaint::wrong("nobody needs to be preempted: who runs has room to its end"));
+            }
+            if compute.iter().any(|(_, tokens)| *tokens == 0) {
+                return Err(Complaint::wrong("a request that computes 0 tokens does not belong into the plan"));
+            }
+            let expected = planned(&view, Slip::Right);
+            let mistakes = slips(&SLIPS, |slip| planned(&view, slip));
+            Ok(Given { what: shown(&view), got: compute, expected, mistakes })
+        };
+        (0..80).map(trial).collect()
+    };
+    let with_room = all_same(of(93, true, true));
+    let to_the_end = with_room.clone().and_then(|()| to_the_end(&yours));
+    Score::new("plan", HINTS)
+        .point("running requests go on: who decodes first, then prompts in chunks", all_same(of(91, false, false)))
+        .point("who waits is admitted in order, while places and tokens last", all_same(of(92, true, false)))
+        .point("and only with room for all that it will need", with_room)
+        .point("a server with it gets all requests done, as soon as it can", to_the_end)
+}
+
+/// Serves requests on a virtual clock.
+fn to_the_end(yours: &dyn Fn(&View) -> Plan) -> Verdict {
+    let mut rng = random(94);
+    for (max_running, max_tokens_per_step, cache_tokens) in [(1, 8, 200), (4, 16, 300), (8, 64, 100_000), (3, 2, 150)] {
+        let mut at = 0.0;
+        let mut job = |_| {
+            at += if rng.random_bool(0.2) { 3.0 } else { rng.random_range(0.0..0.2) };
+            Job { arrival_s: at, prompt_tokens: size(&mut rng, 80), new_tokens: size(&mut rng, 30) }
+        };
+        let jobs: Vec<Job> = (0..25).map(&mut job).collect();
+        let options = ServerOptions { max_running, max_tokens_per_step, cache_tokens, ..ServerOptions::default() };
+        let cost = |tokens: usize| 0.02 + 0.001 * tokens as f64;
+        let run = |scheduler: &dyn Fn(&View) -> Plan| {
+            simulate(&arrivals(&jobs), &options, scheduler, |work| cost(work.tokens()))
+        };
+        let (got, expected) = (ask(|| run(yours))?, run(&in_order)?);
+        for (id, (got, expected)) in got.requests.iter().zip(&expected.requests).enumerate() {
+            let finish = [got, expected].map(|request| request.finish_s());
+            if (finish[0] - finish[1]).abs() > 1e-9 {
+                return wrong!(
+                    "of 25 requests with at most {max_running} at once, {max_tokens_per_step} tokens a step and a cache of \
+                     {cache_tokens}, request {id} is done after {:.3} s, expected {:.3} s",
+                    finish[0],
+                    finish[1]
+                );
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,289 @@
+//! `percentile` and `simulated`: a server on paper, and what its users see.
+
+use rand::Rng;
+
+use quantlab::generate::GenerateOptions;
+use quantlab::serve::{Plan, Request, RequestState, ServerOptions, View, first_come, simulate, static_batch};
+
+use crate::cases::{random, size};
+use crate::figure::{Figure, all_right};
+use crate::{Complaint, Score, ask};
+
+/// What a request takes, and when it comes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Job {
+    /// Seconds since the server began.
+    pub arrival_s: f64,
+    /// Tokens of its prompt.
+    pub prompt_tokens: usize,
+    /// New tokens that it wants, at least 1.
+    pub new_tokens: usize,
+}
+
+/// How far a request is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// The request.
+    pub job: Job,
+    /// Tokens that were computed: what is in its cache.
+    pub past_tokens: usize,
+    /// When each of its new tokens was known, in seconds since the server began.
+    pub token_s: Vec<f64>,
+}
+
+impl Progress {
+    /// Nothing is done yet.
+    pub fn of(job: &Job) -> Self {
+        Self { job: *job, past_tokens: 0, token_s: Vec::new() }
+    }
+
+    /// Tokens that are known: the prompt and the new ones.
+    pub fn tokens(&self) -> usize {
+        self.job.prompt_tokens + self.token_s.len()
+    }
+
+    /// Whether all new tokens are known.
+    pub fn is_done(&self) -> bool {
+        self.token_s.len() >= self.job.new_tokens
+    }
+
+    /// From its arrival to its first token, in seconds; NaN as long as there is none.
+    pub fn ttft_s(&self) -> f64 {
+        self.token_s.first().map_or(f64::NAN, |first| first - self.job.arrival_s)
+    }
+}
+
+/// What a scheduler sees at some time, of requests in order of their arrival: those that have not arrived or are done are left
+/// out, those of which nothing was computed wait.
+pub fn view_at(now_s: f64, requests: &[Progress], options: &ServerOptions) -> View {
+    let is_here = |(_, request): &(usize, &Progress)| request.job.arrival_s <= now_s && !request.is_done();
+    let state = |(id, request): (usize, &Progress)| RequestState {
+        id,
+        tokens: request.tokens(),
+        past_tokens: request.past_tokens,
+        new_tokens: request.token_s.len(),
+        left_tokens: request.job.new_tokens - request.token_s.len(),
+        age_s: now_s - request.job.arrival_s,
+    };
+    let all: Vec<RequestState> = requests.iter().enumerate().filter(is_here).map(state).collect();
+    let (waiting, running): (Vec<_>, Vec<_>) = all.into_iter().partition(|request| request.past_tokens == 0);
+    let held: usize = running.iter().map(|request| request.past_tokens).sum();
+    let ServerOptions { max_running, max_tokens_per_step, cache_tokens, .. } = *options;
+    View { now_s, waiting, running, max_running, max_tokens_per_step, free_tokens: cache_tokens.saturating_sub(held) }
+}
+
+/// Requests of any tokens that take as much.
+pub(super) fn arrivals(jobs: &[Job]) -> Vec<(f64, Request)> {
+    let request = |job: &Job| {
+        let options = GenerateOptions { max_new_tokens: job.new_tokens, ..GenerateOptions::default() };
+        (job.arrival_s, Request { prompt: vec![1; job.prompt_tokens], options })
+    };
+    jobs.iter().map(request).collect()
+}
+
+const PERCENTILE_HINTS: [&str; 3] = [
+    "Of five values in order, the first is 0 % and the last is 100 %. Where does the third stand, and where does 90 % lie?",
+    "Sorted, value i of n stands at 100 i / (n - 1) percent. So percent p lies at place p / 100 * (n - 1), mostly between two \
+     values: go on a straight line from the one to the other.",
+    "`sorted.sort_by(f64::total_cmp); let place = percent / 100.0 * (sorted.len() - 1) as f64; let low = place as usize; let high \
+     = (low + 1).min(sorted.len() - 1);`, then `sorted[low] + (place - low as f64) * (sorted[high] - sorted[low])`",
+];
+
+/// Checks `percentile(values, percent)`.
+pub fn check_percentile(yours: impl Fn(&[f64], f64) -> f64) -> Score {
+    let figure = |values: &[f64], percent: f64| -> Result<Figure, Complaint> {
+        let got = ask(|| Ok(yours(values, percent)))?;
+        let at = |values: &[f64], place: f64| {
+            let (low, last) = (place.floor().clamp(0.0, 1e9) as usize, values.len() - 1);
+            let (low, high) = (low.min(last), (low + 1).min(last));
+            values[low] + (place - place.floor()) * (values[high] - values[low])
+        };
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (n, part) = (values.len() as f64, percent / 100.0);
+        let nearest = |place: f64| sorted[(place.max(0.0) as usize).min(values.len() - 1)];
+        let mistakes = vec![
+            (at(values, part * (n - 1.0)), "sort the values first"),
+            (at(&sorted, part * n), "the largest value is number n - 1, so 100 % lies at place n - 1"),
+            (nearest((part * (n - 1.0)).floor()), "between two values, go on a straight line from one to the other"),
+            (nearest((part * (n - 1.0)).round()), "between two values, go on a straight line from one to the other"),
+            (nearest((part * n).ceil() - 1.0), "between two values, go on a straight line from one to the other"),
+            (nearest((part * n).floor()), "between two values, go on a straight line from one to the other"),
+            (at(&sorted, (1.0 - part) * (n - 1.0)), "from the smallest value on, not from the largest"),
+            (
+                sorted[0] + part * (sorted[values.len() - 1] - sorted[0]),
+                "by places in the order, not between the two ends",
+            ),
+        ];
+        let what = format!("percentile({} values, {percent})", values.len());
+        Ok(Figure { what, got, expected: at(&sorted, part * (n - 1.0)), mistakes })
+    };
+    let of = |lengths: &[usize], percents: &[f64]| -> Result<(), Complaint> {
+        let mut rng = random(95);
+        let mut figures = Vec::new();
+        for &n in lengths {
+            let values: Vec<f64> = (0..n).map(|_| rng.random_range(-1.0..6.0_f64).powi(3)).collect();
+            for &percent in percents {
+                figures.push(figure(&values, percent)?);
+            }
+        }
+        all_right(&figures, |a, b| (a - b).abs() <= 1e-9 * b.abs().max(1.0))
+    };
+    Score::new("percentile", PERCENTILE_HINTS)
+        .point("between two values", of(&[2, 5, 20, 101], &[50.0, 90.0, 99.0, 12.5, 33.0]))
+        .point(
+            "at both ends, and of one value",
+            of(&[1, 2, 3, 40], &[0.0, 100.0]).and_then(|()| of(&[1], &[50.0, 99.0])),
+        )
+}
+
+const HINTS: [&str; 3] = [
+    "What happens in a step, in which order: who is there, what is planned, how long it takes, and what is known afterwards?",
+    "As long as a request is not done: the plan for `view_at(now, ..)`. If it computes nothing, it is the next arrival after \
+     `now`. Otherwise `now` grows by the seconds for all tokens of the plan, each request's `past_tokens` by its own, and where \
+     `past_tokens` has reached `tokens()`, a new token is known at the *new* `now`.",
+    "`let tokens = plan.compute.iter().map(|(_, tokens)| tokens).sum(); now += seconds(tokens); for (id, tokens) in plan.compute \
+     { requests[id].past_tokens += tokens; if requests[id].past_tokens == requests[id].tokens() { requests[id].token_s.push(now); \
+     } }`",
+];
+
+type Scheduler<'a> = dyn Fn(&View) -> Plan + 'a;
+type Seconds<'a> = dyn Fn(usize) -> f64 + 'a;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slip {
+    AtStart,
+    ByChunk,
+    ByRequests,
+    EachAlone,
+    OneByOne,
+    FromZero,
+}
+
+const SLIPS: [(Slip, &str); 6] = [
+    (Slip::AtStart, "a step's tokens are known at its end: let the time pass first"),
+    (Slip::ByChunk, "a prompt gives its first token when its last token is computed, not with each chunk"),
+    (Slip::ByRequests, "a step takes the time of its tokens, not of its requests"),
+    (Slip::EachAlone, "the requests of a step share it: one call of `seconds` with the tokens of all of them"),
+    (Slip::OneByOne, "if there is nothing to do, the next step begins with the next arrival, and not later"),
+    (Slip::FromZero, "a request cannot be served before it arrives: wait for the next arrival"),
+];
+
+/// Written apart from the library's, with each mistake.
+fn served(
+    jobs: &[Job],
+    options: &ServerOptions,
+    scheduler: &Scheduler<'_>,
+    seconds: &Seconds<'_>,
+    slip: Option<Slip>,
+) -> Vec<Progress> {
+    let mut requests: Vec<Progress> = jobs.iter().map(Progress::of).collect();
+    let mut now = if slip == Some(Slip::FromZero) { jobs.last().map_or(0.0, |job| job.arrival_s) } else { 0.0 };
+    let offset = now;
+    while requests.iter().any(|request| !request.is_done()) {
+        let plan = scheduler(&view_at(now, &requests, options)).compute;
+        if plan.is_empty() {
+            let later = jobs.iter().map(|job| job.arrival_s).filter(|at| *at > now);
+            now = later.fold(f64::INFINITY, f64::min) + if slip == Some(Slip::OneByOne) { 0.01 } else { 0.0 };
+            continue;
+        }
+        let tokens: usize = plan.iter().map(|(_, tokens)| tokens).sum();
+        let before = now;
+        now += match slip {
+            Some(Slip::ByRequests) => seconds(plan.len()),
+            Some(Slip::EachAlone) => plan.iter().map(|(_, tokens)| seconds(*tokens)).sum(),
+            _ => seconds(tokens),
+        };
+        for (id, tokens) in plan {
+            let request = &mut requests[id];
+            request.past_tokens += tokens;
+            if request.past_tokens == request.tokens() || slip == Some(Slip::ByChunk) && request.token_s.is_empty() {
+                request.token_s.push(if slip == Some(Slip::AtStart) { before } else { now } - offset);
+                // Else the prompt would be longer by the token.
+                request.past_tokens =
+                    request.past_tokens.max(if slip == Some(Slip::ByChunk) { request.tokens() - 1 } else { 0 });
+            }
+        }
+    }
+    requests
+}
+
+/// Checks `simulated(jobs, options, scheduler, seconds)`.
+pub fn check_simulated(
+    yours: impl Fn(&[Job], &ServerOptions, &dyn Fn(&View) -> Plan, &dyn Fn(usize) -> f64) -> Vec<Progress>,
+) -> Score {
+    let mut rng = random(96);
+    let mut loads = Vec::new();
+    for (n, gap) in [(1, 0.0), (9, 0.0), (12, 0.05), (12, 2.0), (30, 0.3)] {
+        let mut at = if n == 9 { 0.0 } else { 0.7 };
+        let mut job = |_| {
+            at += if gap > 0.0 { rng.random_range(0.0..gap) } else { 0.0 };
+            Job { arrival_s: at, prompt_tokens: size(&mut rng, 90), new_tokens: size(&mut rng, 20) }
+        };
+        let jobs: Vec<Job> = (0..n).map(&mut job).collect();
+        let options = ServerOptions { max_running: 1 + n / 2, max_tokens_per_step: 24, ..ServerOptions::default() };
+        loads.push((jobs, options));
+    }
+    let seconds = |tokens: usize| 0.013 + 0.0021 * tokens as f64;
+    let figures = |scheduler: &Scheduler<'_>, time: fn(&[f64]) -> f64, what: &str| -> Result<Vec<Figure>, Complaint> {
+        let mut figures = Vec::new();
+        for (jobs, options) in &loads {
+            let got = ask(|| Ok(yours(jobs, options, scheduler, &seconds)))?;
+            let expected = simulate(&arrivals(jobs), options, scheduler, |work| seconds(work.tokens()))?.requests;
+            let slipped: Vec<_> = SLIPS
+                .iter()
+                .map(|(slip, why)| (served(jobs, options, scheduler, &seconds, Some(*slip)), *why))
+                .collect();
+            if got.len() != expected.len() {
+                return Err(Complaint::wrong(format!(
+                    "{} requests came, and you returned {}",
+                    expected.len(),
+                    got.len()
+                )));
+            }
+            for (id, (got, expected)) in got.iter().zip(&expected).enumerate() {
+                if got.token_s.len() != expected.tokens.len() {
+                    let (has, wants) = (got.token_s.len(), expected.tokens.len());
+                    let slip = slipped.iter().find(|(slipped, _)| slipped[id].token_s.len() == has);
+                    let why = slip.map(|(_, why)| format!(": {why}")).unwrap_or_default();
+                    return Err(Complaint::wrong(format!("request {id} wants {wants} tokens, and has {has}{why}")));
+                }
+                figures.push(Figure {
+                    what: format!("{what} of request {id} of {}", jobs.len()),
+                    got: time(&got.token_s),
+                    expected: time(&expected.token_s),
+                    mistakes: slipped.iter().map(|(slipped, why)| (time(&slipped[id].token_s), *why)).collect(),
+                });
+            }
+        }
+        Ok(figures)
+    };
+    let verdict = |scheduler: &Scheduler<'_>, time, what| {
+        figures(scheduler, time, what).and_then(|figures| all_right(&figures, |a, b| (a - b).abs() <= 1e-9))
+    };
+    let (first, last): (fn(&[f64]) -> f64, fn(&[f64]) -> f64) = (|t| t[0], |t| t[t.len() - 1]);
+    Score::new("simulated", HINTS)
+        .point("when first tokens are known", verdict(&first_come, first, "the first token"))
+        .point("when last tokens are", verdict(&first_come, last, "the last token"))
+        .point("with another scheduler, too", verdict(&static_batch, last, "the last token, in static batches,"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_mistake_the_second_server_is_the_librarys() {
+        let job = |i: usize| Job { arrival_s: 0.3 * i as f64, prompt_tokens: 1 + 11 * i, new_tokens: 1 + i % 4 };
+        let jobs: Vec<Job> = (0..7).map(job).collect();
+        let options = ServerOptions { max_running: 3, max_tokens_per_step: 16, ..ServerOptions::default() };
+        for scheduler in [first_come, static_batch, super::super::scheduling::in_order] {
+            let own = served(&jobs, &options, &scheduler, &|tokens| 0.01 * tokens as f64, None);
+            let other = simulate(&arrivals(&jobs), &options, scheduler, |work| 0.01 * work.tokens() as f64).unwrap();
+            for (own, other) in own.iter().zip(&other.requests) {
+                let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-9;
+                assert!(own.token_s.iter().zip(&other.token_s).all(close));
+            }
+        }
+    }
+}

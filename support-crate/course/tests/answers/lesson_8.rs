@@ -1,0 +1,31 @@
+//! Lesson 8: serving.
+
+use crate::answers;
+
+mod reference {
+    pub use quantlab_course::lesson_8::*;
+
+    include!("lesson_8/reference.rs");
+}
+
+answers!("lesson_8", look_up, quantlab_course::check_look_up: all_that_follow, best_match, first_place, itself, longest_only, loops, no_overlap, panics, shortest_first, skips_one, solution, unfinished, with_run);
+
+answers!("lesson_8", kept, quantlab_course::check_kept: agreeing, all_that_agree, by_position, every_choice, guesses_only, loop_of_pushes, no_bonus, one_more, solution, unfinished, wrong_guess);
+
+answers!("lesson_8", draw_or_keep, quantlab_course::check_draw_or_keep: always, apart, by_p, from_p, from_q, greedy, likeliest, multiplied, never, normalised, not_normalised, other_way, others, same_number, solution, unfinished, upside_down);
+
+answers!("lesson_8", tokens_per_pass, quantlab_course::check_tokens_per_pass: all_or_none, apart, closed, divides_by_zero, endless, from_one, horner, one_more, one_short, solution, unfinished);
+
+answers!("lesson_8", round_cache, quantlab_course::check_round_cache: across_tokens, from_zero, nan, one_grid, other_way, sixteen_steps, solution, strides, symmetric, tail, transposed, truncated, unfinished, whole_line);
+
+answers!("lesson_8", head_bytes, quantlab_course::check_head_bytes: after_128, all_begun, all_tokens, always_128, as_keys, half_scales, in_bits, in_bits_of, keys_only, keys_recent, no_recent, no_scales, one_early, one_token, solution, underflows, unfinished, whole_parts);
+
+answers!("lesson_8", cached_tokens, quantlab_course::check_cached_tokens: blocks, first_only, goes_on, last_too, not_chained, one_short, panics, partial, scan, solution, unfinished, while_loop);
+
+answers!("lesson_8", evicted, quantlab_course::check_evicted: counted, in_chain, in_order, in_use, most_recent, once, panics, solution, too_many, unfinished);
+
+answers!("lesson_8", plan, quantlab_course::check_plan: decoding_only, ignores_past, last_first, lists, loops, no_budget, no_places, no_room, not_set_aside, not_used_up, nothing_new, one_token, overtakes, preempts, prompt_only, reading_first, solution, static_batches, unfinished, whole_prompts, zeros);
+
+answers!("lesson_8", percentile, quantlab_course::check_percentile: between_ends, descending, floors, nearest_rank, place_n, rounds, solution, unfinished, unsorted, weighted);
+
+answers!("lesson_8", simulated, quantlab_course::check_simulated: at_start, by_chunk, by_requests, each_alone, events, from_zero, late, one_missing, solution, unfinished);

@@ -1,0 +1,13 @@
+// All of the prompt.
+// wrong: the last token must be computed
+fn cached_tokens(prompt: &[u32], block: usize, cached: &HashSet<u64>) -> usize {
+    let (mut key, mut found) = (0, 0);
+    for tokens in prompt.chunks_exact(block) {
+        key = block_key(key, tokens);
+        if !cached.contains(&key) {
+            break;
+        }
+        found += block;
+    }
+    found
+}

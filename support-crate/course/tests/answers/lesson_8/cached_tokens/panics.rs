@@ -1,0 +1,13 @@
+// No tokens at all.
+// wrong: it panicked
+fn cached_tokens(prompt: &[u32], block: usize, cached: &HashSet<u64>) -> usize {
+    let (mut key, mut found) = (0, 0);
+    for tokens in prompt[..prompt.len() - 1].chunks_exact(block) {
+        key = block_key(key, tokens);
+        if !cached.contains(&key) {
+            break;
+        }
+        found += block;
+    }
+    found
+}

@@ -1,0 +1,18 @@
+// Draws each time from p.
+// wrong: in place of a guess comes a token of which q is too small
+fn draw_or_keep(guess: u32, p: &[f64], q: &[f64], accept: f64, draw: f64) -> u32 {
+    let at = guess as usize;
+    if accept < 0.0 {
+        return guess;
+    }
+    let missing: Vec<f64> = p.iter().zip(q).map(|(p, q)| p - 0.0 * q).collect();
+    let goal = draw * missing.iter().sum::<f64>();
+    let mut sum = 0.0;
+    for (token, part) in missing.iter().enumerate() {
+        sum += part;
+        if sum > goal {
+            return token as u32;
+        }
+    }
+    missing.iter().rposition(|part| *part > 0.0).unwrap_or(at) as u32
+}

@@ -1,0 +1,12 @@
+// Only as many as asked for.
+// wrong: seek fewer
+fn look_up(ids: &[u32], ngram: usize, count: usize) -> Vec<u32> {
+    let before = &ids[..ids.len().saturating_sub(1)];
+    for length in [ngram].into_iter().filter(|n| *n <= before.len()) {
+        let run = &ids[ids.len() - length..];
+        if let Some(start) = before.windows(length).rposition(|window| window == run) {
+            return ids[start + length..].iter().take(count).copied().collect();
+        }
+    }
+    Vec::new()
+}

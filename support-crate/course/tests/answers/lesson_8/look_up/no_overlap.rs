@@ -1,0 +1,12 @@
+// Leaves the run's own tokens out of the search.
+// wrong: may overlap
+fn look_up(ids: &[u32], ngram: usize, count: usize) -> Vec<u32> {
+    let before = &ids[..ids.len().saturating_sub(1)];
+    for length in (1..=ngram.min(before.len())).rev() {
+        let run = &ids[ids.len() - length..];
+        if let Some(start) = ids[..ids.len() - length].windows(length).rposition(|window| window == run) {
+            return ids[start + length..].iter().take(count).copied().collect();
+        }
+    }
+    Vec::new()
+}

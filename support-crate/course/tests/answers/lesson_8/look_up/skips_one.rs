@@ -1,0 +1,12 @@
+// Begins one token late.
+// wrong: right after the run
+fn look_up(ids: &[u32], ngram: usize, count: usize) -> Vec<u32> {
+    let before = &ids[..ids.len().saturating_sub(1)];
+    for length in (1..=ngram.min(before.len())).rev() {
+        let run = &ids[ids.len() - length..];
+        if let Some(start) = before.windows(length).rposition(|window| window == run) {
+            return ids[(start + length + 1).min(ids.len())..].iter().take(count).copied().collect();
+        }
+    }
+    Vec::new()
+}

@@ -1,0 +1,9 @@
+// The largest first.
+// wrong: not from the largest
+fn percentile(values: &[f64], percent: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let place = percent / 100.0 * (sorted.len() - 1) as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    sorted[low] + place.fract() * (sorted[high] - sorted[low])
+}

@@ -1,0 +1,8 @@
+// As they come.
+// wrong: sort the values first
+fn percentile(values: &[f64], percent: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    let place = percent / 100.0 * (sorted.len() - 1) as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    sorted[low] + place.fract() * (sorted[high] - sorted[low])
+}

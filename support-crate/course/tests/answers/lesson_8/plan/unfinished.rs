@@ -1,0 +1,5 @@
+// Not begun.
+// not yet
+fn plan(view: &View) -> Plan {
+    todo!()
+}

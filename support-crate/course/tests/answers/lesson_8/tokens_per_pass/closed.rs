@@ -1,0 +1,8 @@
+// The closed form.
+// right
+fn tokens_per_pass(acceptance: f64, guesses: usize) -> f64 {
+    if acceptance == 1.0 {
+        return guesses as f64 + 1.0;
+    }
+    (1.0 - acceptance.powi(guesses as i32 + 1)) / (1.0 - acceptance)
+}
