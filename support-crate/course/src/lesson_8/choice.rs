@@ -83,7 +83,8 @@ pub fn serving_rows(
     let ids = |text: &&str| Ok(loaded.tokenizer.encode(text)?.into_iter().take(160).collect());
     let ids: Vec<Vec<u32>> = texts.iter().map(ids).collect::<Result<_>>()?;
     let others: Vec<(&Loaded, CacheFormat)> = ways.iter().map(|(_, loaded, cache)| (*loaded, *cache)).collect();
-    let quality = compare_caches(loaded, &others, &ids, &[32..160])?;
+    let context = 32..160;
+    let quality = compare_caches(loaded, &others, &ids, std::slice::from_ref(&context))?;
     let firsts = &reports[0];
     let row = |((&(name, loaded, cache), reports), quality): (
         (&(_, &Loaded, CacheFormat), &Vec<ServingReport>),

@@ -101,13 +101,13 @@ pub fn check_cached_tokens(yours: impl Fn(&[u32], usize, &HashSet<u64>) -> usize
             let n = if at < 5 { at * block } else { size(&mut rng, 12 * block) };
             let n = if whole { n.div_ceil(block) * block } else { n };
             // Some texts are the same tokens over and over, so that blocks are alike but for what comes before.
-            let kinds = if at % 3 == 0 { 1 } else { 50 };
+            let kinds = if at.is_multiple_of(3) { 1 } else { 50 };
             let prompt: Vec<u32> = (0..n).map(|_| rng.random_range(0..kinds)).collect();
             let mut keys = vec![0];
             prompt.chunks_exact(block).for_each(|tokens| keys.push(block_key(keys[keys.len() - 1], tokens)));
             let mut cached: HashSet<u64> = keys[1..].iter().copied().collect();
             let missing = rng.random_range(0..=2 * keys.len());
-            if at % 4 > 0 && missing < keys.len() && !whole {
+            if !at.is_multiple_of(4) && missing < keys.len() && !whole {
                 cached.remove(&keys[missing]);
             }
             // Blocks of another text.

@@ -251,6 +251,7 @@ pub fn rates_table(runs: &[RateRun], percentile: impl Fn(&[f64], f64) -> f64) ->
 ///
 /// # Errors
 /// A rate that is not above 0.
+#[expect(clippy::too_many_arguments, reason = "a learner's functions, and what they are tried on")]
 pub fn knee_plot(
     runs: &[RateRun],
     requests: &[Request],

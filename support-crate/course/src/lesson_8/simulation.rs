@@ -258,10 +258,11 @@ pub fn check_simulated(
         }
         Ok(figures)
     };
-    let verdict = |scheduler: &Scheduler<'_>, time, what| {
+    let verdict = |scheduler: &Scheduler<'_>, time: fn(&[f64]) -> f64, what| {
         figures(scheduler, time, what).and_then(|figures| all_right(&figures, |a, b| (a - b).abs() <= 1e-9))
     };
-    let (first, last): (fn(&[f64]) -> f64, fn(&[f64]) -> f64) = (|t| t[0], |t| t[t.len() - 1]);
+    let first = |t: &[f64]| t[0];
+    let last = |t: &[f64]| t[t.len() - 1];
     Score::new("simulated", HINTS)
         .point("when first tokens are known", verdict(&first_come, first, "the first token"))
         .point("when last tokens are", verdict(&first_come, last, "the last token"))
