@@ -240,11 +240,12 @@ fn searches(yours: &Search<'_>, kinds: &[&[(f32, f64)]]) -> Result<Vec<Trial>, C
                 "`error` was given {scales:?}, which are the scales of none of the powers: give it `awq_scales(means, power)`"
             )));
         }
-        let of = |choose: &dyn Fn(&(f32, f64), &(f32, f64)) -> std::cmp::Ordering| {
-            kind.iter().copied().min_by(choose).map_or_else(Vec::new, |(power, _)| awq(&means, power.into()))
+        let of_least = |sign: f64| {
+            let best = kind.iter().min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1)));
+            best.map_or_else(Vec::new, |(power, _)| awq(&means, (*power).into()))
         };
         let mistakes = [
-            (of(&|a, b| b.1.total_cmp(&a.1)), "that is the power with the largest error; keep the least"),
+            (of_least(-1.0), "that is the power with the largest error; keep the least"),
             (
                 kind.last().map_or_else(Vec::new, |(power, _)| awq(&means, (*power).into())),
                 "that is the last power; keep the best",
@@ -255,7 +256,7 @@ fn searches(yours: &Search<'_>, kinds: &[&[(f32, f64)]]) -> Result<Vec<Trial>, C
             ),
         ];
         let what = format!("powers {powers:?}");
-        trials.push(Trial::new(what, &got, of(&|a, b| a.1.total_cmp(&b.1))).mistakes(mistakes));
+        trials.push(Trial::new(what, &got, of_least(1.0)).mistakes(mistakes));
     }
     Ok(trials)
 }

@@ -113,9 +113,24 @@ pub fn serving_rows(
     ways.iter().zip(&reports).zip(&quality).map(row).collect()
 }
 
-/// Memory, speed and waiting of each way to serve, and whether it keeps two budgets: `part` of the memory of the first, and no
-/// longer between two tokens than that, paired by round.
-pub fn serving_table(rows: &[ServingRow], part: f64) -> Table {
+/// Speed and waiting of each way to serve.
+pub fn serving_table(rows: &[ServingRow]) -> Table {
+    let others =
+        |of: fn(&ServingRow) -> Statistics| rows.iter().enumerate().map(move |(i, row)| (i > 0).then(|| of(row)));
+    Table::new("Ways to serve: how fast")
+        .column("weights, cache", "", rows.iter().map(|row| row.name))
+        .column("new tokens", "/s", rows.iter().map(|row| row.tokens_per_s))
+        .column("times the first", "", others(|row| row.of_first))
+        .column("so it is", "", others(|row| row.of_first).map(|ratio| ratio.map_or("", told_apart)))
+        .column("TTFT, p90", "ms", rows.iter().map(|row| milliseconds(row.ttft_s)))
+        .column("between tokens, p90", "ms", rows.iter().map(|row| milliseconds(row.gap_s)))
+        .note("ratios are paired by round")
+        .note(RunInfo::of_all(rows.iter().map(|row| &row.run)))
+}
+
+/// Whether each way to serve keeps two budgets: `part` of the memory of the first, and no longer between two tokens than
+/// that, paired by round.
+pub fn budget_table(rows: &[ServingRow], part: f64) -> Table {
     let mib = rows.first().map_or(0.0, |first| part * first.mib.iter().sum::<f64>());
     let keeps = |row: &ServingRow| match row.gap_of_first {
         _ if row.mib.iter().sum::<f64>() > mib => "too much memory",
@@ -123,20 +138,12 @@ pub fn serving_table(rows: &[ServingRow], part: f64) -> Table {
         Statistics { high, .. } if high > 1.0 => "not told apart",
         _ => "yes",
     };
-    Table::new("Ways to serve")
-        .column("weights and cache", "", rows.iter().map(|row| row.name))
+    Table::new("Ways to serve: two budgets, and what predictions pay")
+        .column("weights, cache", "", rows.iter().map(|row| row.name))
         .column("weights", "MiB", rows.iter().map(|row| row.mib[0]))
-        .column("keys and values", "MiB", rows.iter().map(|row| row.mib[1]))
-        .column("new tokens", "/s", rows.iter().map(|row| row.tokens_per_s))
-        .column("as a multiple of the first", "", rows.iter().map(|row| row.of_first))
-        .column("than the first", "", rows.iter().map(|row| told_apart(row.of_first)))
-        .column("TTFT, p90", "ms", rows.iter().map(|row| milliseconds(row.ttft_s)))
-        .column("between tokens, p90", "ms", rows.iter().map(|row| milliseconds(row.gap_s)))
-        .column("of the first", "", rows.iter().map(|row| row.gap_of_first))
+        .column("cache", "MiB", rows.iter().map(|row| row.mib[1]))
+        .column("between tokens, of the first", "", rows.iter().map(|row| row.gap_of_first))
+        .column("keeps both", "", rows.iter().map(keeps))
         .column("KL divergence", "nats", rows.iter().map(|row| row.kl_divergence))
-        .column("keeps both budgets", "", rows.iter().map(keeps))
-        .note(format!(
-            "budgets: {mib:.0} MiB, and no longer between two tokens (p90) than the first; ratios are paired by round"
-        ))
-        .note(RunInfo::of_all(rows.iter().map(|row| &row.run)))
+        .note(format!("budgets: {mib:.0} MiB, and no longer between two tokens (p90) than the first, paired by round"))
 }

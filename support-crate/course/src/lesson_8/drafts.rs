@@ -226,32 +226,34 @@ pub fn guess_claims(runs: &[DraftRun]) -> Claims {
 }
 
 /// What guesses bring, beside what the learner's `tokens_per_pass` expects of the acceptance that was measured.
-pub fn drafts_table(runs: &[DraftRun], loaded: &Loaded, tokens_per_pass: impl Fn(f64, usize) -> f64) -> Table {
-    let per_pass: Vec<Option<f64>> =
-        crate::attempt(|| Ok(runs.iter().map(|run| run.expected(&tokens_per_pass)).collect()));
-    let at = |index: usize| per_pass.get(index).copied().flatten();
-    let speed = |(index, run): (usize, &DraftRun)| {
-        at(index).map(|tokens| tokens / (run.costs[1] + run.guesses as f64 * run.costs[0]))
-    };
-    Table::new("What guesses bring")
-        .column("text", "", runs.iter().map(|run| run.text))
-        .column("guesses by", "", runs.iter().map(|run| run.draft.as_str()))
-        .column("at once", "", runs.iter().map(|run| run.guesses))
+pub fn drafts_table(runs: &[DraftRun], tokens_per_pass: impl Fn(f64, usize) -> f64) -> Table {
+    let expected = per_pass(runs, &tokens_per_pass);
+    of_guesses("What guesses bring", runs)
         .column("right", "%", runs.iter().map(|run| Some(100.0 * run.found.acceptance()).filter(|x| x.is_finite())))
         .digits("right", 3)
         .column("tokens a pass", "", runs.iter().map(|run| run.found.tokens_per_pass()))
         .digits("tokens a pass", 3)
-        .column("by formula", "", (0..runs.len()).map(at))
+        .column("by formula", "", expected)
         .digits("by formula", 3)
+        .note(format!("{NEW} new tokens"))
+}
+
+/// What guesses cost, and how much faster the text is written: measured, and by the formula.
+pub fn drafts_speed_table(runs: &[DraftRun], loaded: &Loaded, tokens_per_pass: impl Fn(f64, usize) -> f64) -> Table {
+    let expected = per_pass(runs, &tokens_per_pass).into_iter();
+    let speed =
+        |(tokens, run): (Option<f64>, &DraftRun)| Some(tokens? / (run.costs[1] + run.guesses as f64 * run.costs[0]));
+    of_guesses("How much faster", runs)
         .column("a guess", "steps", runs.iter().map(|run| run.costs[0]))
         .digits("a guess", 2)
         .column("a pass", "steps", runs.iter().map(|run| run.costs[1]))
         .digits("a pass", 3)
         .column("times as fast", "", runs.iter().map(|run| run.times_as_fast))
-        .column("than none", "", runs.iter().map(|run| told_apart(run.times_as_fast)))
-        .column("times as fast, by formula", "", runs.iter().enumerate().map(speed))
-        .digits("times as fast, by formula", 3)
-        .note(format!("a step is a pass of the model over one token; {NEW} new tokens; ratios are paired by round, and have the prompt's pass in them, which the formula leaves out"))
+        .column("so it is", "", runs.iter().map(|run| told_apart(run.times_as_fast)))
+        .column("by formula", "", expected.zip(runs).map(speed))
+        .digits("by formula", 3)
+        .note("a step is a pass of the model over one token; ratios are paired by round")
+        .note("in what was measured is the prompt's pass, too, which the formula leaves out")
         .note(format!(
             "{} | {}",
             RunInfo::of(loaded),
@@ -260,6 +262,20 @@ pub fn drafts_table(runs: &[DraftRun], loaded: &Loaded, tokens_per_pass: impl Fn
                 format!("medians of {n} rounds with their {:.0}% intervals", 100.0 * confidence)
             })
         ))
+}
+
+/// Tokens a pass by the learner's formula, of each run; none as long as there is no formula.
+fn per_pass(runs: &[DraftRun], tokens_per_pass: &dyn Fn(f64, usize) -> f64) -> Vec<Option<f64>> {
+    let found: Vec<Option<f64>> = crate::attempt(|| Ok(runs.iter().map(|run| run.expected(tokens_per_pass)).collect()));
+    (0..runs.len()).map(|index| found.get(index).copied().flatten()).collect()
+}
+
+/// A table with a row for each run.
+fn of_guesses(title: &str, runs: &[DraftRun]) -> Table {
+    Table::new(title)
+        .column("text", "", runs.iter().map(|run| run.text))
+        .column("guesses by", "", runs.iter().map(|run| run.draft.as_str()))
+        .column("at once", "", runs.iter().map(|run| run.guesses))
 }
 
 /// Tokens a pass by the share of right guesses: what was measured, on the curves of the learner's formula.

@@ -20,10 +20,10 @@ pub use caches::{
     KeysAndValues, bits_ratio, cache_claims, cache_divergence, cache_memory_table, cache_quality, cache_quality_plot,
     cache_quality_table, directions_table, formula_agrees,
 };
-pub use choice::{ServingRow, serving_rows, serving_table};
+pub use choice::{ServingRow, budget_table, serving_rows, serving_table};
 pub use drafts::{
-    DraftRun, Draws, OwnText, best_speed, draft_runs, drafts_plot, drafts_table, guess_claims, own_texts,
-    speed_of_draft,
+    DraftRun, Draws, OwnText, best_speed, draft_runs, drafts_plot, drafts_speed_table, drafts_table, guess_claims,
+    own_texts, speed_of_draft,
 };
 pub use drawing::{check_draw_or_keep, check_tokens_per_pass};
 pub use guesses::{check_kept, check_look_up};
