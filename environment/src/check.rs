@@ -67,7 +67,6 @@ pub fn check(full: bool) -> Result<()> {
     own.args(["test", "--locked", "--package", "quantlab-environment", "--", "--quiet", "--test-threads=2"]);
     if full {
         own.arg("--include-ignored");
-        own.env("QUANTLAB_FULL", "1");
     }
     own.current_dir(&root).env("QUANTLAB_HOME", home.root());
     parts.tests("kernel", own)?;
