@@ -4,7 +4,7 @@ use quantlab::error::{Error, Result};
 use quantlab::generate::{Draft, GenerateOptions, Speculative};
 use quantlab::interrupt;
 use quantlab::measure::{Metrics, RunInfo, Runs, Statistics, WallClock, stopwatch};
-use quantlab::model::{Loaded, LogitPositions, TokenBatch};
+use quantlab::model::{CausalLm, KvCache, Loaded, LogitPositions, TokenBatch};
 use quantlab::report::{Estimate, LinePlot, Table};
 use rand::Rng;
 
@@ -163,11 +163,6 @@ pub fn draft_runs(
             found = of_round.into_iter().map(|(found, _)| found).collect();
         }
         let plain = Runs::of(plain)?;
-        let one = pass_seconds(loaded, &ids, 1)?;
-        let costs = |is_model: bool, n: usize| -> Result<[f64; 2]> {
-            let step = if is_model { pass_seconds(draft, &ids, 1)? } else { 0.0 };
-            Ok([step / one, pass_seconds(loaded, &ids, n + 1)? / one])
-        };
         for ((((draft, kind), guesses), found), seconds) in kinds.into_iter().zip(found).zip(seconds) {
             runs.push(DraftRun {
                 text,
@@ -176,26 +171,56 @@ pub fn draft_runs(
                 same_tokens: found.generated.tokens == tokens,
                 found,
                 times_as_fast: plain.ratio_to(&Runs::of(seconds)?)?,
-                costs: costs(matches!(kind, Draft::Model(_)), guesses)?,
+                costs: costs(&*loaded.model, kind, &ids, guesses)?,
             });
         }
     }
     Ok(runs)
 }
 
-/// The median time of a pass over so many tokens after a text.
-fn pass_seconds(loaded: &Loaded, ids: &[u32], tokens: usize) -> Result<f64> {
-    let model = &*loaded.model;
-    let mut cache = model.new_cache(1, ids.len() + tokens)?;
-    model.forward(&TokenBatch::single(ids)?, Some(&mut cache), LogitPositions::Last)?;
-    let next = TokenBatch::single(&vec![ids[0]; tokens])?;
-    let mut times = Vec::new();
-    for _ in 0..7 {
-        let pass = || model.forward(&next, Some(&mut cache), LogitPositions::LastN(tokens)).map(drop);
-        times.push(stopwatch(&WallClock, model, pass)?.1);
-        model.truncate(&mut cache, ids.len())?;
+/// What a draft's step costs after a text, and a pass over all guesses and one more token, in steps of the model: in turn, by
+/// the median of the ratios.
+fn costs(model: &dyn CausalLm, draft: Draft<'_>, ids: &[u32], guesses: usize) -> Result<[f64; 2]> {
+    let (mut one, mut all) = (Pass::new(model, ids, 1)?, Pass::new(model, ids, guesses + 1)?);
+    let mut step = match draft {
+        Draft::Model(model) => Some(Pass::new(model, ids, 1)?),
+        Draft::PromptLookup { .. } => None,
+    };
+    let mut ratios = [Vec::new(), Vec::new()];
+    for round in 0..=7 {
+        let base = one.seconds()?;
+        let of_round = [step.as_mut().map_or(Ok(0.0), Pass::seconds)? / base, all.seconds()? / base];
+        // The first round warms up.
+        if round > 0 {
+            ratios.iter_mut().zip(of_round).for_each(|(all, ratio)| all.push(ratio));
+        }
     }
-    Ok(Statistics::of(&times)?.median)
+    let [step, all] = ratios.map(|ratios| Statistics::of(&ratios).map(|of| of.median));
+    Ok([step?, all?])
+}
+
+/// A pass over some tokens after a text, again and again.
+struct Pass<'m> {
+    model: &'m dyn CausalLm,
+    cache: KvCache,
+    next: TokenBatch,
+}
+
+impl<'m> Pass<'m> {
+    fn new(model: &'m dyn CausalLm, ids: &[u32], tokens: usize) -> Result<Self> {
+        let mut cache = model.new_cache(1, ids.len() + tokens)?;
+        model.forward(&TokenBatch::single(ids)?, Some(&mut cache), LogitPositions::Last)?;
+        Ok(Self { model, cache, next: TokenBatch::single(&vec![ids[0]; tokens])? })
+    }
+
+    fn seconds(&mut self) -> Result<f64> {
+        let Self { model, cache, next } = self;
+        let past = cache.past_len();
+        let pass = || model.forward(next, Some(&mut *cache), LogitPositions::LastN(next.seq_len())).map(drop);
+        let seconds = stopwatch(&WallClock, *model, pass)?.1;
+        model.truncate(cache, past)?;
+        Ok(seconds)
+    }
 }
 
 /// Times as fast with `guesses` at once from the draft model, the mean over texts.
