@@ -60,7 +60,7 @@ fn is_gated(loaded: &Loaded) -> bool {
 
 /// A reflection at a plane that has what is all alike in it, so that means stay.
 fn reflection(width: usize) -> Vec<f32> {
-    let sign = |i: usize| if i % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
     let number = |(i, j)| f32::from(u8::from(i == j)) - 2.0 * sign(i) * sign(j) / width as f32;
     (0..width * width).map(|at| number((at / width, at % width))).collect()
 }
