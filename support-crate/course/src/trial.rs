@@ -30,6 +30,8 @@ pub(crate) enum Close {
     Each(f64),
     /// To this part of the largest number.
     Largest(f64),
+    /// To this difference.
+    Within(f64),
 }
 
 impl Close {
@@ -46,6 +48,7 @@ impl Close {
             Self::Exactly => false,
             Self::Each(part) => (got - expected).abs() <= part * expected.abs(),
             Self::Largest(part) => (got - expected).abs() <= part * largest,
+            Self::Within(difference) => (got - expected).abs() <= difference,
         };
         let first = got.iter().zip(expected).position(|pair| !same(pair));
         first.or_else(|| (got.len() != expected.len()).then_some(got.len().min(expected.len())))

@@ -183,17 +183,8 @@ pub fn farthest_scale(one: Option<&Fold>, other: Option<&Fold>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reference::{block_of, hadamard};
+    use super::super::reference::turn;
     use super::*;
-
-    fn turned(rows: &mut [f32], signs: &[f32]) {
-        let block = block_of(signs.len());
-        for row in rows.chunks_exact_mut(signs.len()) {
-            let signed: Vec<f64> = row.iter().zip(signs).map(|(x, sign)| f64::from(x * sign)).collect();
-            let turned = hadamard(&signed, block, 1.0 / (block as f64).sqrt());
-            row.iter_mut().zip(turned).for_each(|(x, turned)| *x = turned as f32);
-        }
-    }
 
     fn smooth(inputs: &[f32], weights: &[f32], alpha: f32) -> Vec<f32> {
         let of = |(x, w): (&f32, &f32)| if *x > 0.0 && *w > 0.0 { x.powf(alpha) / w.powf(1.0 - alpha) } else { 1.0 };
@@ -216,7 +207,7 @@ mod tests {
         assert!(
             farthest_scale(None, Some(&theirs)).is_none() && farthest_scale(Some(&outliers), Some(&theirs)).is_none()
         );
-        let rotation = rotation_fold(&base, turned).unwrap();
+        let rotation = rotation_fold(&base, turn).unwrap();
         let tries = [
             Try::new("float32", Format::Float32).folded(&outliers).folded(&rotation),
             Try::new("static", Format::StaticInt8).folded(&outliers),

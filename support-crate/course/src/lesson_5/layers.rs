@@ -30,6 +30,17 @@ pub fn product(inputs: &[f32], weights: &[f32], columns: usize) -> Vec<f32> {
     out
 }
 
+/// The same of inputs and weights that are rounded, inputs with a step for each of `per` and weights with one for each row.
+fn rounded_product(
+    inputs: &[f32],
+    weights: &[f32],
+    columns: usize,
+    round_to: RoundTo,
+    (per, bits): (Per, u32),
+) -> Vec<f32> {
+    product(&round_to(inputs, columns, per, bits), &round_to(weights, columns, Per::Row, bits), columns)
+}
+
 /// What goes into all layers of a model while it reads some texts. Weights are kept of those that read what the norm before
 /// attention gives: queries, keys and values, one below the other.
 ///
@@ -119,7 +130,7 @@ pub fn smoothed(
         fold_scales(&mut norm, &mut weights, &scales);
         let inputs: Vec<f32> = layer.inputs.iter().enumerate().map(|(i, x)| x * norm[i % k]).collect();
         let kept = percent(&product(&inputs, &weights, k), &exact);
-        let rounded = product(&round_to(&inputs, k, Per::Tensor, 8), &round_to(&weights, k, Per::Row, 8), k);
+        let rounded = rounded_product(&inputs, &weights, k, round_to, (Per::Tensor, 8));
         (alpha, percent(&rounded, &exact), kept)
     };
     alphas.iter().map(of).collect()
@@ -128,7 +139,7 @@ pub fn smoothed(
 /// What comes out of a layer that is rounded in the same way without scales: its error, in percent.
 pub fn unsmoothed(layer: &SiteNumbers, round_to: RoundTo) -> f64 {
     let k = columns(layer);
-    let rounded = product(&round_to(&layer.inputs, k, Per::Tensor, 8), &round_to(&layer.weights, k, Per::Row, 8), k);
+    let rounded = rounded_product(&layer.inputs, &layer.weights, k, round_to, (Per::Tensor, 8));
     percent(&rounded, &product(&layer.inputs, &layer.weights, k))
 }
 
@@ -175,7 +186,7 @@ pub fn four_bits(all: &[SiteNumbers], round_to: RoundTo, turn: Turn) -> Vec<Four
         let exact = product(&layer.inputs, &layer.weights, k);
         let (mut inputs, mut weights) = (layer.inputs.clone(), layer.weights.clone());
         let error = |inputs: &[f32], weights: &[f32]| {
-            percent(&product(&round_to(inputs, k, Per::Row, 4), &round_to(weights, k, Per::Row, 4), k), &exact)
+            percent(&rounded_product(inputs, weights, k, round_to, (Per::Row, 4)), &exact)
         };
         let plain = error(&inputs, &weights);
         let signs = signs(k);
@@ -188,22 +199,13 @@ pub fn four_bits(all: &[SiteNumbers], round_to: RoundTo, turn: Turn) -> Vec<Four
 
 #[cfg(test)]
 mod tests {
-    use super::super::reference::{Grid, block_of, hadamard};
+    use super::super::reference::{Grid, turn};
     use super::*;
     use crate::trial::wide;
     use quantlab::model::{Fold, LoadOptions, load_model};
 
     fn round_to(x: &[f32], columns: usize, per: Per, bits: u32) -> Vec<f32> {
         Grid::new(per, bits).round(&wide(x), columns).0.into_iter().map(|x| x as f32).collect()
-    }
-
-    fn turn(rows: &mut [f32], signs: &[f32]) {
-        let block = block_of(signs.len());
-        for row in rows.chunks_exact_mut(signs.len()) {
-            let signed: Vec<f64> = row.iter().zip(signs).map(|(x, sign)| f64::from(x * sign)).collect();
-            let turned = hadamard(&signed, block, 1.0 / (block as f64).sqrt());
-            row.iter_mut().zip(turned).for_each(|(x, turned)| *x = turned as f32);
-        }
     }
 
     fn peak(x: &[f32]) -> f64 {

@@ -24,8 +24,8 @@ impl Grid {
         Self { per, last: 2.0_f64.powi(bits as i32 - 1) - 1.0, signed: false }
     }
 
-    /// The rounded numbers, and how near any came to the edge between two steps, in steps.
-    pub fn round(self, x: &[f64], columns: usize) -> (Vec<f64>, f64) {
+    /// The step of each number.
+    fn steps(self, x: &[f64], columns: usize) -> Vec<f64> {
         let place = |i: usize| match self.per {
             Per::Tensor => 0,
             Per::Row => i / columns,
@@ -36,9 +36,19 @@ impl Grid {
             let most = &mut largest[place(i)];
             *most = most.max(if self.signed { *x } else { x.abs() });
         }
+        (0..x.len()).map(|i| largest[place(i)] / self.last).collect()
+    }
+
+    /// How many steps each number is from 0, a whole number; 0 where the step is.
+    pub fn whole_steps(self, x: &[f64], columns: usize) -> Vec<f64> {
+        let of = |(x, step): (&f64, f64)| if step == 0.0 { 0.0 } else { (x / step).round() };
+        x.iter().zip(self.steps(x, columns)).map(of).collect()
+    }
+
+    /// The rounded numbers, and how near any came to the edge between two steps, in steps.
+    pub fn round(self, x: &[f64], columns: usize) -> (Vec<f64>, f64) {
         let mut margin = f64::INFINITY;
-        let round = |(i, x): (usize, &f64)| {
-            let step = largest[place(i)] / self.last;
+        let round = |(x, step): (&f64, f64)| {
             if step == 0.0 {
                 return 0.0;
             }
@@ -46,7 +56,7 @@ impl Grid {
             margin = margin.min((steps - steps.floor() - 0.5).abs());
             step * steps.round()
         };
-        (x.iter().enumerate().map(round).collect(), margin)
+        (x.iter().zip(self.steps(x, columns)).map(round).collect(), margin)
     }
 }
 
@@ -69,4 +79,15 @@ pub(super) fn hadamard(x: &[f64], block: usize, scale: f64) -> Vec<f64> {
 /// The largest power of two that divides a number; 1 for 0.
 pub(super) fn block_of(n: usize) -> usize {
     if n == 0 { 1 } else { 1 << n.trailing_zeros() }
+}
+
+/// The answer to `turn`, for tests of what uses it.
+#[cfg(test)]
+pub(super) fn turn(rows: &mut [f32], signs: &[f32]) {
+    let block = block_of(signs.len());
+    for row in rows.chunks_exact_mut(signs.len()) {
+        let signed: Vec<f64> = row.iter().zip(signs).map(|(x, sign)| f64::from(x * sign)).collect();
+        let turned = hadamard(&signed, block, 1.0 / (block as f64).sqrt());
+        row.iter_mut().zip(turned).for_each(|(x, turned)| *x = turned as f32);
+    }
 }

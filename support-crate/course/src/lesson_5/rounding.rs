@@ -83,7 +83,7 @@ fn trials(yours: &Yours<'_>, per: Per, sizes: &[(usize, usize)], bits: &[u32]) -
                     "the step is that of the largest *magnitude*, also below 0",
                 ),
                 (x.clone(), "nothing was rounded"),
-                (steps(&x, columns, grid), "those are the whole numbers of steps; multiply by the step again"),
+                (grid.whole_steps(&x, columns), "those are the whole numbers of steps; multiply by the step again"),
             ];
             for (other, why) in [
                 (Per::Tensor, "that is one step for all; here each group has its own"),
@@ -102,21 +102,6 @@ fn trials(yours: &Yours<'_>, per: Per, sizes: &[(usize, usize)], bits: &[u32]) -
         }
     }
     Ok(trials)
-}
-
-/// The whole numbers of steps.
-fn steps(x: &[f64], columns: usize, grid: Grid) -> Vec<f64> {
-    let (rounded, _) = grid.round(x, columns);
-    let per = |i: usize| match grid.per {
-        Per::Tensor => 0,
-        Per::Row => i / columns,
-        Per::Column => i % columns,
-    };
-    let largest = |group: usize| {
-        x.iter().enumerate().filter(|(i, _)| per(*i) == group).fold(0.0_f64, |most, (_, x)| most.max(x.abs()))
-    };
-    let of = |(i, x): (usize, &f64)| if *x == 0.0 { 0.0 } else { (x / (largest(per(i)) / grid.last)).round() };
-    rounded.iter().enumerate().map(of).collect()
 }
 
 /// Numbers on both sides of 0, the largest magnitude below it.

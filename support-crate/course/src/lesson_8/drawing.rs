@@ -103,9 +103,9 @@ fn evenly(n: usize) -> impl Iterator<Item = (f64, f64)> {
     (0..n).map(move |i| ((i as f64 + 0.5) / n as f64, (i as f64 * 0.618_033_988_749_895).fract()))
 }
 
-/// How often each token comes out, for uniform numbers that are spread evenly.
 type Yours<'a> = dyn Fn(u32, &[f64], &[f64], f64, f64) -> u32 + 'a;
 
+/// How often each token comes out, for uniform numbers that are spread evenly.
 fn shares(yours: &Yours<'_>, guess: usize, p: &[f64], q: &[f64], accept: Option<f64>) -> Result<Vec<f64>, Complaint> {
     const TIMES: usize = 3000;
     let mut shares = vec![0.0; p.len()];
@@ -114,7 +114,7 @@ fn shares(yours: &Yours<'_>, guess: usize, p: &[f64], q: &[f64], accept: Option<
         let token = ask(|| Ok(yours(guess as u32, p, q, first, second)))? as usize;
         match shares.get_mut(token) {
             Some(share) => *share += 1.0 / TIMES as f64,
-            None => return Err(Complaint::wrong(format!("token {token} came out, of {}", p.len()))),
+            None => return wrong!("token {token} came out, of {}", p.len()),
         }
     }
     Ok(shares)

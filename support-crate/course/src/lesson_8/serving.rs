@@ -156,7 +156,6 @@ impl PrefixRun {
     /// Tokens computed and copied, and times to the first token from when a request's turn came.
     pub fn table(&self) -> Table {
         let of = |report: &ServingReport| [report.computed_tokens(), report.copied_tokens()];
-        let (_, with) = (&self.reports[0], &self.reports[1]);
         Table::new("Six requests with the same beginning")
             .column("prefix cache", "", ["without", "with"])
             .column("tokens computed", "", self.reports.iter().map(|report| of(report)[0]))
@@ -164,7 +163,7 @@ impl PrefixRun {
             .column("all six done after", "ms", self.reports.iter().map(|report| 1e3 * report.seconds()))
             .digits("all six done after", 3)
             .note(format!("your cached_tokens expects {} tokens to be copied", self.expected))
-            .note(with.run.as_ref().map_or_else(String::new, ToString::to_string))
+            .note(self.reports[1].run.as_ref().map_or_else(String::new, ToString::to_string))
     }
 }
 
