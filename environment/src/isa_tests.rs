@@ -66,6 +66,7 @@ pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, parts: &mut 
         let which = if processor == PROCESSORS[0].0 { "--tests" } else { "--test=soundness" };
         let mut tests = cargo("test", &[which, "--target", TARGET, "--", "--quiet"])?;
         tests
+            .env("QUANTLAB_EMULATED", "1")
             .env("CARGO_TARGET_DIR", &target)
             .env("CARGO_BUILD_BUILD_DIR", &target)
             .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::isa::Isa;
-use crate::test_numbers::{assert_close, numbers};
+use crate::test_numbers::{assert_close, cases, numbers};
 use crate::threads::thread_scope;
 
 #[derive(Debug, Clone)]
@@ -117,7 +117,7 @@ fn naive(a: &Attention<'_>, inputs: &Inputs) -> Vec<f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn attention_of_any_shape(sizes in sizes(), seed: u32) {

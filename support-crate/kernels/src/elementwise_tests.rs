@@ -4,7 +4,7 @@ use half::f16;
 use proptest::prelude::*;
 
 use super::*;
-use crate::test_numbers::{assert_close, numbers};
+use crate::test_numbers::{assert_close, cases, numbers};
 
 #[test]
 fn activations_are_their_formulas() {
@@ -85,6 +85,8 @@ fn float16_is_rounded_as_its_crate_does() {
 }
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn norms_of_any_width(width in 1..300_usize, rows in 1..4_usize, seed: u32) {
         let (x, scale, shift) = (numbers(rows * width, seed), numbers(width, seed ^ 1), numbers(width, seed ^ 2));

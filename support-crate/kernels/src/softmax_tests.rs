@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::test_numbers::cases;
 
 fn reference(logits: &[f32], token: u32) -> f64 {
     let wide: Vec<f64> = logits.iter().copied().map(f64::from).collect();
@@ -68,6 +69,8 @@ fn exp_is_accurate_over_its_whole_range() {
 }
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn it_is_the_same_as_in_double_precision(
         logits in prop::collection::vec(-60.0..60.0_f32, 1..3000),

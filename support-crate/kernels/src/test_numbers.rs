@@ -18,3 +18,10 @@ pub fn assert_close(found: &[f32], expected: &[f64], tolerance: f64) {
         assert!(distance <= tolerance * expected.abs().max(1.0), "element {i}: {found} instead of {expected}");
     }
 }
+
+/// `all` cases of a property, and a quarter where QEMU emulates the processor, which is some thirty times slower
+/// (`QUANTLAB_EMULATED`, set by `cargo lab test`): new ones are drawn in each run.
+pub fn cases(all: u32) -> proptest::test_runner::Config {
+    let share = if std::env::var_os("QUANTLAB_EMULATED").is_some() { 4 } else { 1 };
+    proptest::test_runner::Config::with_cases(all / share)
+}

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::tests::product;
 use super::*;
-use crate::test_numbers::{assert_close, numbers};
+use crate::test_numbers::{assert_close, cases, numbers};
 
 /// A matrix in every way that scales and minima are kept.
 #[derive(Debug, Clone, Copy)]
@@ -125,7 +125,7 @@ fn format() -> impl Strategy<Value = Format> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(cases(96))]
 
     #[test]
     fn products_are_those_of_rounded_inputs(

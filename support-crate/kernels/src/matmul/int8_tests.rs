@@ -6,7 +6,7 @@ use super::super::tests::product as product_of;
 use super::super::{Epilogue, Matrix, matmul};
 use super::*;
 use crate::simd::Scalar;
-use crate::test_numbers::{assert_close, numbers};
+use crate::test_numbers::{assert_close, cases, numbers};
 use crate::threads::thread_scope;
 
 struct Rows {
@@ -83,7 +83,7 @@ fn naive(x: &[f32], rows: &Rows, threshold: f32, k: usize) -> Vec<f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn products_of_any_shape(

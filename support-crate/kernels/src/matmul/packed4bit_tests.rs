@@ -7,7 +7,7 @@ use super::super::{Epilogue, Matrix, matmul};
 use super::*;
 use crate::elementwise::Activation;
 use crate::simd::Scalar;
-use crate::test_numbers::{assert_close, numbers};
+use crate::test_numbers::{assert_close, cases, numbers};
 use crate::threads::thread_scope;
 
 /// Any 16 numbers will do: the kernels do not know the codes.
@@ -39,7 +39,7 @@ fn shape() -> impl Strategy<Value = (usize, usize, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn products_of_any_shape((m, n, k) in shape(), log_block in 5..13_u32, rounded: bool, seed: u32) {
@@ -68,7 +68,7 @@ fn affine_shape() -> impl Strategy<Value = (usize, usize, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn products_with_minima_and_columns_in_another_order(

@@ -4,7 +4,7 @@ use half::bf16;
 use proptest::prelude::*;
 
 use super::*;
-use crate::test_numbers::{assert_close, numbers};
+use crate::test_numbers::{assert_close, cases, numbers};
 use crate::threads::thread_scope;
 
 /// The product alone.
@@ -37,7 +37,7 @@ fn shape() -> impl Strategy<Value = (usize, usize, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn products_of_any_shape((m, n, k) in shape(), seed: u32) {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::isa::Isa;
-use crate::test_numbers::{assert_close, numbers};
+use crate::test_numbers::{assert_close, cases, numbers};
 use crate::threads::thread_scope;
 
 #[derive(Debug, Clone)]
@@ -180,7 +180,7 @@ fn naive(sizes: &Sizes, kv: &QuantizedKv, rows: &[f32]) -> Vec<f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(cases(24))]
 
     #[test]
     fn attention_of_any_shape_and_however_tokens_come(

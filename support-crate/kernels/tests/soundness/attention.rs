@@ -4,7 +4,7 @@ use half::f16;
 use proptest::prelude::*;
 use quantlab_kernels::{Attention, KeysValues, thread_scope};
 
-use super::{apply, assert_close, change, floats, length, outcome, product};
+use super::{apply, assert_close, cases, change, floats, length, outcome, product};
 
 /// The sizes that [`Attention`] is told: q_stride, capacity, batch, queries, past_len, heads, group, head_dim, window.
 type Sizes = [usize; 9];
@@ -131,7 +131,7 @@ fn lengths([q_stride, capacity, batch, queries, past_len, heads, group, head_dim
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2048))]
+    #![proptest_config(cases(2048))]
 
     #[test]
     fn attention_computes_or_refuses(

@@ -17,6 +17,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use proptest::prelude::*;
 use quantlab_kernels::{Scratch, first_seen};
 
+/// As in the crate's own tests: a quarter of the cases where the processor is emulated.
+fn cases(all: u32) -> ProptestConfig {
+    let share = if std::env::var_os("QUANTLAB_EMULATED").is_some() { 4 } else { 1 };
+    ProptestConfig::with_cases(all / share)
+}
+
 /// Small sizes, and those whose products wrap.
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![
@@ -93,6 +99,8 @@ fn outcome<T>(valid: bool, reasons: &[&str], call: impl FnOnce() -> T) -> Option
 }
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn scratch_is_as_long_as_it_says(len in prop_oneof![0..3000_usize, size()], cut in size()) {
         let slice = outcome(len < 1 << 20, &["cannot allocate"], || Scratch::<f32>::uninit(len));

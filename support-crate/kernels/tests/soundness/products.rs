@@ -4,7 +4,7 @@ use half::bf16;
 use proptest::prelude::*;
 use quantlab_kernels::*;
 
-use super::{apply, assert_close, change, integers, length, outcome, product};
+use super::{apply, assert_close, cases, change, integers, length, outcome, product};
 
 /// What else a format is told or has besides its weights, by its index in [`Lengths`] and [`Sizes`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -246,7 +246,7 @@ fn width() -> impl Strategy<Value = usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
+    #![proptest_config(cases(1024))]
 
     #[test]
     fn products_compute_or_refuse(

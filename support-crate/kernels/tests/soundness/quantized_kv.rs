@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use quantlab_kernels::{CodeBits, QuantizedAttention, QuantizedKv, Run, thread_scope, zeros};
 
-use super::{apply, change, floats, length, outcome, product, size};
+use super::{apply, cases, change, floats, length, outcome, product, size};
 
 const REASONS: [&str; 7] =
     ["runs: ", "rows: ", "queries: ", "outputs: ", "heads: ", "attention with ", "cannot allocate"];
@@ -23,7 +23,7 @@ fn are_valid(runs: &[Run], batch: usize, capacity: usize, rows: u128) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
+    #![proptest_config(cases(1024))]
 
     #[test]
     fn keys_and_values_are_taken_and_seen_or_refused(

@@ -4,7 +4,7 @@ use half::f16;
 use proptest::prelude::*;
 use quantlab_kernels::*;
 
-use super::{apply, assert_close, change, floats, length, outcome};
+use super::{apply, assert_close, cases, change, floats, length, outcome};
 
 fn nll(logits: &[f32], token: u32) -> f64 {
     let sum: f64 = logits.iter().map(|&logit| f64::from(logit).exp()).sum();
@@ -12,7 +12,7 @@ fn nll(logits: &[f32], token: u32) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(cases(512))]
 
     #[test]
     fn norms(rows in 0..4_usize, width in 0..80_usize, change in change(4), seed: u32) {

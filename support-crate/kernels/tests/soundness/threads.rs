@@ -10,7 +10,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use quantlab_kernels::{Factors, MAX_THREADS, ThreadScope, multiply_adds, set_threads, thread_scope, threads_granted};
 
-use super::{message, outcome, size};
+use super::{cases, message, outcome, size};
 
 /// Enough multiplications that each of a count is a part.
 const WORK: usize = 1 << 20;
@@ -41,6 +41,8 @@ fn make_up(mut ranges: Vec<(usize, usize)>, count: usize, multiple: usize) -> bo
 }
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn ranges_make_up_any_count(count in size(), multiple in size(), work in size()) {
         let ranges = Mutex::new(Vec::new());
