@@ -31,7 +31,7 @@ const SLIPS: [(Slip, &str); 7] = [
 type Yours<'a> = dyn Fn(&[f32], &[f32], &[f32], usize, &Shape) -> Vec<f32> + 'a;
 
 /// Checks `attend(q, keys, values, position, shape)`.
-pub fn check_attend(yours: impl Fn(&[f32], &[f32], &[f32], usize, &Shape) -> Vec<f32>) -> Score {
+pub fn check_attend(yours: fn(&[f32], &[f32], &[f32], usize, &Shape) -> Vec<f32>) -> Score {
     let [one, own, pairs, fours] = shapes();
     let last = |shapes: &[Shape], most| trials(&yours, shapes, &[(1, 0), (2, 1), (5, 4), (23, 22)], most);
     let if_nan = "e to the power of a large score is infinite; subtract the largest score, which may be below 0, from all of \

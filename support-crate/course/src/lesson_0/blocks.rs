@@ -47,7 +47,7 @@ const BLOCK_SLIPS: [(Slip, &str); 13] = [
 const BLOCK_NAN: &str = "do `rms_norm`, `attend` and `mlp` pass their checks?";
 
 /// Checks `run_block(x, block, shape)`.
-pub fn check_run_block(yours: impl Fn(&mut [Vec<f32>], &Block, &Shape)) -> Score {
+pub fn check_run_block(yours: fn(&mut [Vec<f32>], &Block, &Shape)) -> Score {
     let trials = |tokens: &[usize], shapes: &[Shape]| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(7);
         let mut trials = Vec::new();
@@ -103,7 +103,7 @@ const LOGITS_SLIPS: [(Slip, &str); 6] = [
 ];
 
 /// Checks `next_logits(ids, model)`.
-pub fn check_next_logits(yours: impl Fn(&[u32], &Llama) -> Vec<f32>) -> Score {
+pub fn check_next_logits(yours: fn(&[u32], &Llama) -> Vec<f32>) -> Score {
     let trials = |lengths: &[usize], tied: bool| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(8);
         let mut trials = Vec::new();

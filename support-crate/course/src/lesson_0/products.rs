@@ -13,7 +13,7 @@ const MATVEC_HINTS: [&str; 3] = [
 ];
 
 /// Checks `matvec(weights, x)`.
-pub fn check_matvec(yours: impl Fn(&[f32], &[f32]) -> Vec<f32>) -> Score {
+pub fn check_matvec(yours: fn(&[f32], &[f32]) -> Vec<f32>) -> Score {
     let trials = |square: bool| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(1);
         let mut trial = |index: usize| {
@@ -59,7 +59,7 @@ const NORM_SLIPS: [(Slip, &str); 7] = [
 ];
 
 /// Checks `rms_norm(x, scale, epsilon)`.
-pub fn check_rms_norm(yours: impl Fn(&[f32], &[f32], f32) -> Vec<f32>) -> Score {
+pub fn check_rms_norm(yours: fn(&[f32], &[f32], f32) -> Vec<f32>) -> Score {
     // The largest number of x, and epsilon.
     let trials = |kinds: &[(f32, f32)]| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(2);
@@ -114,7 +114,7 @@ const MLP_SLIPS: [(Slip, &str); 4] = [
 ];
 
 /// Checks `mlp(x, block)`.
-pub fn check_mlp(yours: impl Fn(&[f32], &Block) -> Vec<f32>) -> Score {
+pub fn check_mlp(yours: fn(&[f32], &Block) -> Vec<f32>) -> Score {
     let trials = |most: f32| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(3);
         let mut trial = |shape: Shape| {

@@ -28,7 +28,7 @@ const SLIPS: [(Slip, &str); 6] = [
 ];
 
 /// Checks `rotate(head, position, base)`.
-pub fn check_rotate(yours: impl Fn(&mut [f32], usize, f32)) -> Score {
+pub fn check_rotate(yours: fn(&mut [f32], usize, f32)) -> Score {
     let trials = |widths: &[usize], positions: &[usize], bases: &[f32]| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(4);
         let mut trials = Vec::new();

@@ -151,7 +151,7 @@ fn normalised(mut p: Vec<f64>) -> Vec<f64> {
 type Yours<'a> = dyn Fn(&[f32], &Sampling) -> Vec<f64> + 'a;
 
 /// Checks `probabilities(logits, sampling)`.
-pub fn check_probabilities(yours: impl Fn(&[f32], &Sampling) -> Vec<f64>) -> Score {
+pub fn check_probabilities(yours: fn(&[f32], &Sampling) -> Vec<f64>) -> Score {
     let (all, none) = (1.0, None);
     let of = |kinds: &[(f64, Option<usize>, f64)]| compare(&yours, kinds);
     Score::new("probabilities", PROBABILITIES_HINTS)
@@ -272,7 +272,7 @@ const DRAW_HINTS: [&str; 3] = [
 ];
 
 /// Checks `draw(probabilities, uniform)`.
-pub fn check_draw(yours: impl Fn(&[f64], f64) -> u32) -> Score {
+pub fn check_draw(yours: fn(&[f64], f64) -> u32) -> Score {
     let in_places = || -> Verdict {
         let (mut rng, mut draws) = (random(23), Vec::new());
         for n in [1, 2, 3, 8, 50] {

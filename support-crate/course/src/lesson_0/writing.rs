@@ -16,7 +16,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `write(model, ids, sampling, uniforms)`.
-pub fn check_write(yours: impl Fn(&Llama, &[u32], &Sampling, &[f64]) -> Vec<u32>) -> Score {
+pub fn check_write(yours: fn(&Llama, &[u32], &Sampling, &[f64]) -> Vec<u32>) -> Score {
     let greedy = Sampling { temperature: 0.0, top_k: None, top_p: 1.0 };
     let drawn = Sampling { temperature: 1.5, top_k: Some(9), top_p: 0.95 };
     let texts = |sampling, counts: &[usize]| texts(&yours, sampling, counts);

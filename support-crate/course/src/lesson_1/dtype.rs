@@ -18,7 +18,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `resolve_dtype(requested, device)`.
-pub fn check_resolve_dtype(yours: impl Fn(&str, Device) -> Result<ResolvedDtype>) -> Score {
+pub fn check_resolve_dtype(yours: fn(&str, Device) -> Result<ResolvedDtype>) -> Score {
     let ask = |requested: &str, device: Device| ask(|| yours(requested, device));
     let [cpu, gpus @ ..] = DEVICES;
     let are = |names: &[&str], devices: &[Device]| {

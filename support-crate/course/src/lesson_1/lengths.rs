@@ -26,9 +26,7 @@ const SENTENCE: usize = 64;
 type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<LengthRun>> + 'a;
 
 /// Checks `run_for_varied_lengths(clock, loaded, config)`.
-pub fn check_run_for_varied_lengths(
-    yours: impl Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<LengthRun>>,
-) -> Score {
+pub fn check_run_for_varied_lengths(yours: fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<LengthRun>>) -> Score {
     // Lengths that are neither sorted nor as many as there are runs or tokens. With the sentence of the exercise's
     // text, two of them come out alike, and two more are one token longer than what one repetition fewer would give.
     // Then a repeated length, a length of two tokens, long ones, many new tokens, and a single run.

@@ -21,7 +21,7 @@ const HINTS: [&str; 3] = [
 type Yours<'a> = dyn Fn(&PrecisionRun) -> Result<Statistics> + 'a;
 
 /// Checks `part_of_limit(row)`.
-pub fn check_part_of_limit(yours: impl Fn(&PrecisionRun) -> Result<Statistics>) -> Score {
+pub fn check_part_of_limit(yours: fn(&PrecisionRun) -> Result<Statistics>) -> Score {
     let rows = rows();
     let parts = rows
         .as_ref()

@@ -43,7 +43,7 @@ const STOCK: [(&str, Stock); 10] = [
 const CANDIDATES: usize = 7;
 
 /// Checks `load_model_and_tokenizer(hub, candidates, requested, device)`.
-pub fn check_load_model_and_tokenizer(yours: impl Fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>) -> Score {
+pub fn check_load_model_and_tokenizer(yours: fn(&dyn ModelHub, &[&str], &str, Device) -> Result<Loaded>) -> Score {
     let attempt = |candidates: &[&str], requested: &str, device| Attempt::of(&yours, candidates, requested, device);
     let cpu = |candidates: &[&str]| {
         must_succeed(attempt(candidates, "float32", Device::Cpu), |message| {

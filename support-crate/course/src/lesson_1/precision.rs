@@ -33,7 +33,7 @@ type Yours<'a> =
 
 /// Checks `run_varied_precision(clock, memory, hub, model_id, prompt, config)`.
 pub fn check_run_varied_precision(
-    yours: impl Fn(&dyn Clock, &dyn Fn() -> f64, &dyn ModelHub, &str, &str, &SweepConfig) -> Result<Vec<PrecisionRun>>,
+    yours: fn(&dyn Clock, &dyn Fn() -> f64, &dyn ModelHub, &str, &str, &SweepConfig) -> Result<Vec<PrecisionRun>>,
 ) -> Score {
     let calls = [
         Call {

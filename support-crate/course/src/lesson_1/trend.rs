@@ -18,7 +18,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `pairs_in_order(rows)`.
-pub fn check_pairs_in_order(yours: impl Fn(&[LengthRun]) -> (usize, usize)) -> Score {
+pub fn check_pairs_in_order(yours: fn(&[LengthRun]) -> (usize, usize)) -> Score {
     let sweeps = sweeps();
     let answers = sweeps.as_ref().map_err(Complaint::clone).and_then(|sweeps| {
         sweeps.iter().map(|rows| Ok((rows, ask(|| Ok(yours(rows)))?))).collect::<Result<Vec<_>, Complaint>>()

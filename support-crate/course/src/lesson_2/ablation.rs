@@ -74,7 +74,7 @@ const CALLS: [Call; 5] = [
 
 /// Checks `ablate_cache_and_padding(clock, loaded, prompts, max_new_tokens, repeats)`.
 pub fn check_ablate_cache_and_padding(
-    yours: impl Fn(&dyn Clock, &Loaded, &[&str], usize, usize) -> Result<Vec<AblationRun>>,
+    yours: fn(&dyn Clock, &Loaded, &[&str], usize, usize) -> Result<Vec<AblationRun>>,
 ) -> Score {
     let trials = CALLS.iter().map(|call| Trial::run(&yours, call)).collect::<Result<Vec<_>, _>>();
     let points: [Point<Trial>; 6] = [

@@ -82,7 +82,7 @@ fn any_case((number, (prompts, batch_size, runs)): (usize, (usize, usize, usize)
 }
 
 /// Checks `summarise_batches(batch_size, prompts, runs)`.
-pub fn check_summarise_batches(yours: impl Fn(usize, usize, &[Vec<Metrics>]) -> Result<BatchRun>) -> Score {
+pub fn check_summarise_batches(yours: fn(usize, usize, &[Vec<Metrics>]) -> Result<BatchRun>) -> Score {
     let trials: Result<Vec<Trial>, Complaint> = cases().into_iter().map(|case| Trial::run(&yours, case)).collect();
     let points: [Point<Trial>; 5] = [
         ("a run's time is the sum of its batches' times", Trial::sums_times),

@@ -46,9 +46,7 @@ const CALLS: [Call; 5] = [
 ];
 
 /// Checks `measure_batched(clock, loaded, prompts, batch_size, max_new_tokens)`.
-pub fn check_measure_batched(
-    yours: impl Fn(&dyn Clock, &Loaded, &[&str], usize, usize) -> Result<Vec<Metrics>>,
-) -> Score {
+pub fn check_measure_batched(yours: fn(&dyn Clock, &Loaded, &[&str], usize, usize) -> Result<Vec<Metrics>>) -> Score {
     let trials = CALLS.iter().map(|call| Trial::run(&yours, call)).collect::<Result<Vec<_>, _>>();
     let points: [Point<Trial>; 4] = [
         ("a `Metrics` for each batch; the last batch may be smaller", Trial::has_batches),

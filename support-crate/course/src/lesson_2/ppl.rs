@@ -40,7 +40,7 @@ const HINTS: [&str; 3] = [
 type Answer<'a> = dyn Fn(&[(&str, &Loaded)], &[&str]) -> Result<Vec<ModelPpl>> + 'a;
 
 /// Checks `compare_ppl(models, texts)`.
-pub fn check_compare_ppl(yours: impl Fn(&[(&str, &Loaded)], &[&str]) -> Result<Vec<ModelPpl>>) -> Score {
+pub fn check_compare_ppl(yours: fn(&[(&str, &Loaded)], &[&str]) -> Result<Vec<ModelPpl>>) -> Score {
     let texts = texts();
     let long = texts[3].repeat(6);
     let trials = Trial::run(&yours, &TEXTS, LABELS.len()).and_then(|first| {

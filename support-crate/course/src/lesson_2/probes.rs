@@ -50,7 +50,7 @@ const CALLS: [Call; 3] = [
 
 /// Checks `probe_edge_prompts(clock, loaded, prompts, max_new_tokens, repeats)`.
 pub fn check_probe_edge_prompts(
-    yours: impl Fn(&dyn Clock, &Loaded, &[EdgePrompt], usize, usize) -> Result<Vec<EdgeRun>>,
+    yours: fn(&dyn Clock, &Loaded, &[EdgePrompt], usize, usize) -> Result<Vec<EdgeRun>>,
 ) -> Score {
     let trials = CALLS.iter().map(|call| Trial::run(&yours, call)).collect::<Result<Vec<_>, _>>();
     let points: [Point<Trial>; 5] = [

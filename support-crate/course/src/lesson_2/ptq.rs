@@ -37,7 +37,7 @@ const HINTS: [&str; 3] = [
 
 /// Checks `run_static_ptq(hub, baseline, prompts, method)`.
 pub fn check_run_static_ptq(
-    yours: impl Fn(&dyn ModelHub, &Loaded, &[&str], CalibrationMethod) -> Result<(Loaded, String)>,
+    yours: fn(&dyn ModelHub, &Loaded, &[&str], CalibrationMethod) -> Result<(Loaded, String)>,
 ) -> Score {
     let hub = LabHub::default();
     let calls = baseline().map(|baseline| Calls { yours: &yours, baseline: RefCell::new(baseline) });

@@ -22,7 +22,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `build_results_table(rows, info)`.
-pub fn check_build_results_table(yours: impl Fn(&[ScenarioRun], &RunInfo) -> Result<Table>) -> Score {
+pub fn check_build_results_table(yours: fn(&[ScenarioRun], &RunInfo) -> Result<Table>) -> Score {
     let built = |rows: &[ScenarioRun], info: &RunInfo| ask(|| yours(rows, info)?.checked());
     let trial = |(rows, info): (Vec<ScenarioRun>, RunInfo)| {
         let table = built(&rows, &info)?;

@@ -21,7 +21,7 @@ const HINTS: [&str; 3] = [
 type Answer<'a> = dyn Fn(&[LossSum]) -> Estimate + 'a;
 
 /// Checks `mean_with_interval(draws)`.
-pub fn check_mean_with_interval(yours: impl Fn(&[LossSum]) -> Estimate) -> Score {
+pub fn check_mean_with_interval(yours: fn(&[LossSum]) -> Estimate) -> Score {
     let trials: Result<Vec<Trial>, Complaint> = draws().into_iter().map(|draws| Trial::run(&yours, draws)).collect();
     Score::new("mean_with_interval", HINTS)
         .about(&trials, "the value is the mean over all tokens", |trials| {

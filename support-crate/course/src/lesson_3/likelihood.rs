@@ -28,7 +28,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `log_softmax_at(logits, id)`.
-pub fn check_log_softmax_at(yours: impl Fn(&[f32], u32) -> f64) -> Score {
+pub fn check_log_softmax_at(yours: fn(&[f32], u32) -> f64) -> Score {
     let yours = |logits: &[f32], id: u32| ask(|| Ok(yours(logits, id)));
     Score::new("log_softmax_at", HINTS)
         .point("it is the natural logarithm of the token's probability", is_log_probability(&yours))

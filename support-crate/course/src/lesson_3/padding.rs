@@ -56,7 +56,7 @@ const LARGEST_VOCABULARY: u32 = 1 << 20;
 type Pair = (Vec<Vec<u32>>, PaddedBatch);
 
 /// Checks `pad_batch(sequences)`.
-pub fn check_pad_batch(yours: impl Fn(&[Vec<u32>]) -> PaddedBatch) -> Score {
+pub fn check_pad_batch(yours: fn(&[Vec<u32>]) -> PaddedBatch) -> Score {
     let pad = |texts: Vec<Vec<u32>>| ask(|| Ok(yours(&texts))).map(|padded| (texts, padded));
     let padded: Result<Vec<Pair>, Complaint> = batches().into_iter().chain(any_batches()).map(pad).collect();
     let each = |look: fn(&Pair) -> Verdict| move |pairs: &Vec<Pair>| pairs.iter().try_for_each(look);

@@ -30,9 +30,7 @@ const HINTS: [&str; 3] = [
 type Answer<'a> = dyn Fn(&Loaded, &[u32], usize, usize) -> quantlab::error::Result<LossSum> + 'a;
 
 /// Checks `loss_in_windows(loaded, ids, window, stride)`.
-pub fn check_loss_in_windows(
-    yours: impl Fn(&Loaded, &[u32], usize, usize) -> quantlab::error::Result<LossSum>,
-) -> Score {
+pub fn check_loss_in_windows(yours: fn(&Loaded, &[u32], usize, usize) -> quantlab::error::Result<LossSum>) -> Score {
     let trials: Result<Vec<Trial>, Complaint> = CASES.iter().map(|&case| Trial::run(&yours, case)).collect();
     Score::new("loss_in_windows", HINTS)
         .about(&trials, "every token but the first is scored once", |trials| {

@@ -34,7 +34,7 @@ const DEQUANTIZE_HINTS: [&str; 3] = [
 ];
 
 /// Checks `quantize_block(values, codebook)`: packed codes and absmax.
-pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32)) -> Score {
+pub fn check_quantize_block(yours: fn(&[f32], &Codebook) -> (Vec<u8>, f32)) -> Score {
     let quantize = |values: &[f32], codebook: &Codebook| ask(|| Ok(yours(values, codebook)));
     let [nf4s, fp4s] = [FourBit::Nf4, FourBit::Fp4].map(FourBit::codebook);
     let (values, blocks) = (weights(), blocks());
@@ -80,7 +80,7 @@ pub fn check_quantize_block(yours: impl Fn(&[f32], &Codebook) -> (Vec<u8>, f32))
 }
 
 /// Checks `dequantize_block(packed, absmax, codebook)`.
-pub fn check_dequantize_block(yours: impl Fn(&[u8], f32, &Codebook) -> Vec<f32>) -> Score {
+pub fn check_dequantize_block(yours: fn(&[u8], f32, &Codebook) -> Vec<f32>) -> Score {
     // Every code, in both halves.
     let packed: Vec<u8> = (0..32).map(|i| ((i * 7 % 16) << 4) | ((i * 5 + 3) % 16)).collect();
     let [nf4s, fp4s] = [FourBit::Nf4, FourBit::Fp4].map(FourBit::codebook);

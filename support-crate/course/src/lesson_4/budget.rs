@@ -22,7 +22,7 @@ const HINTS: [&str; 3] = [
 type Format = (f64, f64, Option<f64>);
 
 /// Checks `fastest_within(results, mib, nats)`.
-pub fn check_fastest_within(yours: impl Fn(&DataFrame, f64, f64) -> Result<DataFrame>) -> Score {
+pub fn check_fastest_within(yours: fn(&DataFrame, f64, f64) -> Result<DataFrame>) -> Score {
     let each = |look: &dyn Fn(&[Format], &[usize]) -> Verdict| -> Verdict {
         cases().iter().try_for_each(|formats| look(formats, &chosen(&yours, formats)?))
     };

@@ -19,7 +19,7 @@ const HINTS: [&str; 3] = [
 
 /// Checks `run_experiment(clock, hub, configurations, settings, log)`.
 pub fn check_run_experiment(
-    yours: impl Fn(&dyn Clock, &dyn ModelHub, &[Configuration], &ExperimentSettings, &dyn Fn(&str)) -> Vec<ExperimentRow>,
+    yours: fn(&dyn Clock, &dyn ModelHub, &[Configuration], &ExperimentSettings, &dyn Fn(&str)) -> Vec<ExperimentRow>,
 ) -> Score {
     let yours: &Answer<'_> = &yours;
     let trials: Result<Vec<Trial>, Complaint> =

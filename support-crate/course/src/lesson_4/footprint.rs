@@ -19,7 +19,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `get_model_memory_footprint(tensors)`, in MiB.
-pub fn check_get_model_memory_footprint(yours: impl Fn(&[TensorInfo]) -> f64) -> Score {
+pub fn check_get_model_memory_footprint(yours: fn(&[TensorInfo]) -> f64) -> Score {
     // Elements of one byte, so that the unit is all that can be wrong here.
     let unit = ask(|| Ok(yours(&[parameter("wte.weight", 1024, 1)]))).and_then(counts_something);
     // In units of what one MiB gave, so that a wrong unit is reported only once.

@@ -16,7 +16,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `more_formats()`.
-pub fn check_more_formats(yours: impl Fn() -> Vec<Configuration>) -> Score {
+pub fn check_more_formats(yours: fn() -> Vec<Configuration>) -> Score {
     let given = ask(|| Ok(yours()));
     let [bf16, double, head, fine] = expected();
     Score::new("more_formats", HINTS)

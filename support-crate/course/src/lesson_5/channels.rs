@@ -13,7 +13,7 @@ const LARGEST_HINTS: [&str; 3] = [
 ];
 
 /// Checks `largest_by_channel(inputs, channels)`.
-pub fn check_largest_by_channel(yours: impl Fn(&[f32], usize) -> Vec<f32>) -> Score {
+pub fn check_largest_by_channel(yours: fn(&[f32], usize) -> Vec<f32>) -> Score {
     let trials = |sizes: &[(usize, usize)]| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(51);
         let mut trial = |&(tokens, channels): &(usize, usize)| {
@@ -54,7 +54,7 @@ const PEAK_HINTS: [&str; 3] = [
 ];
 
 /// Checks `peak_to_rms(x)`.
-pub fn check_peak_to_rms(yours: impl Fn(&[f32]) -> f64) -> Score {
+pub fn check_peak_to_rms(yours: fn(&[f32]) -> f64) -> Score {
     let trials = |inputs: &[Vec<f32>]| -> Result<Vec<Trial>, Complaint> {
         let trial = |x: &Vec<f32>| {
             let got = ask(|| Ok(yours(x)))?;

@@ -22,7 +22,7 @@ fn magnitudes(rng: &mut StdRng, n: usize) -> Vec<f32> {
 }
 
 /// Checks `smoothing(inputs, weights, alpha)`.
-pub fn check_smoothing(yours: impl Fn(&[f32], &[f32], f32) -> Vec<f32>) -> Score {
+pub fn check_smoothing(yours: fn(&[f32], &[f32], f32) -> Vec<f32>) -> Score {
     let trials = |alphas: &[f32], zeros: bool| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(55);
         let mut trials = Vec::new();
@@ -73,7 +73,7 @@ const FOLD_HINTS: [&str; 3] = [
 ];
 
 /// Checks `fold_scales(norm, weights, scales)`.
-pub fn check_fold_scales(yours: impl Fn(&mut [f32], &mut [f32], &[f32])) -> Score {
+pub fn check_fold_scales(yours: fn(&mut [f32], &mut [f32], &[f32])) -> Score {
     // Which part: the norm, or the weights.
     let trials = |of_norm: bool, sizes: &[(usize, usize)]| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(56);
@@ -141,7 +141,7 @@ fn ends(x: &[f64]) -> [f64; 2] {
 }
 
 /// Checks `awq_scales(means, power)`.
-pub fn check_awq_scales(yours: impl Fn(&[f32], f32) -> Vec<f32>) -> Score {
+pub fn check_awq_scales(yours: fn(&[f32], f32) -> Vec<f32>) -> Score {
     let trials = |powers: &[f32], zeros: bool| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(57);
         let mut trials = Vec::new();
@@ -191,7 +191,7 @@ const BEST_HINTS: [&str; 3] = [
 type Search<'a> = dyn Fn(&[f32], &[f32], &dyn Fn(&[f32]) -> f64) -> Vec<f32> + 'a;
 
 /// Checks `best_scales(means, powers, error)`.
-pub fn check_best_scales(yours: impl Fn(&[f32], &[f32], &dyn Fn(&[f32]) -> f64) -> Vec<f32>) -> Score {
+pub fn check_best_scales(yours: fn(&[f32], &[f32], &dyn Fn(&[f32]) -> f64) -> Vec<f32>) -> Score {
     // Powers, and an error for each.
     let valleys: [&[(f32, f64)]; 3] = [
         &[(0.0, 9.0), (0.25, 7.0), (0.5, 3.0), (0.75, 8.0)],

@@ -70,7 +70,7 @@ fn reference(x: &[f64], weights: &[f64], columns: usize, threshold: f64, slip: S
 }
 
 /// Checks `llm_int8(inputs, weights, columns, threshold)`.
-pub fn check_llm_int8(yours: impl Fn(&[f32], &[f32], usize, f32) -> Vec<f32>) -> Score {
+pub fn check_llm_int8(yours: fn(&[f32], &[f32], usize, f32) -> Vec<f32>) -> Score {
     // Tokens, columns, outputs, outliers.
     let trials = |sizes: &[(usize, usize, usize, usize)]| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(54);

@@ -14,7 +14,7 @@ const HADAMARD_HINTS: [&str; 3] = [
 ];
 
 /// Checks `hadamard(x)`, which changes x in place.
-pub fn check_hadamard(yours: impl Fn(&mut [f32])) -> Score {
+pub fn check_hadamard(yours: fn(&mut [f32])) -> Score {
     let trials = |sizes: &[usize]| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(59);
         let mut trial = |&n: &usize| {
@@ -58,7 +58,7 @@ const TURN_HINTS: [&str; 3] = [
 ];
 
 /// Checks `turn(rows, signs)`, which changes rows in place.
-pub fn check_turn(yours: impl Fn(&mut [f32], &[f32])) -> Score {
+pub fn check_turn(yours: fn(&mut [f32], &[f32])) -> Score {
     let trials = |sizes: &[(usize, usize)]| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(60);
         let mut trial = |&(rows, n): &(usize, usize)| {

@@ -135,7 +135,7 @@ fn number(i: usize) -> String {
 }
 
 /// Checks `decode_q4_0(block)`.
-pub fn check_decode_q4_0(yours: impl Fn(&[u8]) -> Vec<f32>) -> Score {
+pub fn check_decode_q4_0(yours: fn(&[u8]) -> Vec<f32>) -> Score {
     let blocks = random_blocks(1, GgmlType::Q4_0, 67);
     by_halves(Score::new("decode_q4_0", Q4_0_HINTS), &yours, GgmlType::Q4_0, &blocks, &Q4_0_MISTAKES)
 }
@@ -214,7 +214,7 @@ fn odd_blocks() -> Vec<Vec<f32>> {
 }
 
 /// Checks `encode_q4_0(numbers)`.
-pub fn check_encode_q4_0(yours: impl Fn(&[f32]) -> Vec<u8>) -> Score {
+pub fn check_encode_q4_0(yours: fn(&[f32]) -> Vec<u8>) -> Score {
     let trials = |(from, to): (usize, usize)| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(70);
         let mut blocks = odd_blocks();
@@ -254,7 +254,7 @@ const Q4_1_HINTS: [&str; 3] = [
 ];
 
 /// Checks `decode_q4_1(block)`.
-pub fn check_decode_q4_1(yours: impl Fn(&[u8]) -> Vec<f32>) -> Score {
+pub fn check_decode_q4_1(yours: fn(&[u8]) -> Vec<f32>) -> Score {
     let blocks = random_blocks(2, GgmlType::Q4_1, 68);
     by_halves(Score::new("decode_q4_1", Q4_1_HINTS), &yours, GgmlType::Q4_1, &blocks, &Q4_1_MISTAKES)
 }
@@ -338,7 +338,7 @@ const Q4_K_MISTAKES: [Mistake; 9] = [
 ];
 
 /// Checks `decode_q4_k(block)`.
-pub fn check_decode_q4_k(yours: impl Fn(&[u8]) -> Vec<f32>) -> Score {
+pub fn check_decode_q4_k(yours: fn(&[u8]) -> Vec<f32>) -> Score {
     let mut blocks = random_blocks(2, GgmlType::Q4K, 69);
     let of = |blocks: &[Vec<u8>], part| {
         in_each(trials(&yours, GgmlType::Q4K, blocks, part, &Q4_K_MISTAKES), Close::Exactly, number)

@@ -63,7 +63,7 @@ fn best(weights: &[f32], bits: u32, parts: &[f32], by: By) -> [f64; 3] {
 type Yours<'a> = dyn Fn(&[f32], u32, &[f32]) -> Grid + 'a;
 
 /// Checks `clipped_grid(weights, bits, parts)`.
-pub fn check_clipped_grid(yours: impl Fn(&[f32], u32, &[f32]) -> Grid) -> Score {
+pub fn check_clipped_grid(yours: fn(&[f32], u32, &[f32]) -> Grid) -> Score {
     let mut rng = random(64);
     let mut around = |n: usize| weights(&mut rng, n, 0.3);
     let plain = [around(32), around(64), around(7), around(100).iter().map(|w| 100.0 * w).collect()];

@@ -91,7 +91,7 @@ enum Inputs {
 type Yours<'a> = dyn Fn(&[f32], &[Grid], &[f64]) -> Vec<u8> + 'a;
 
 /// Checks `gptq_row(row, grids, factor)`.
-pub fn check_gptq_row(yours: impl Fn(&[f32], &[Grid], &[f64]) -> Vec<u8>) -> Score {
+pub fn check_gptq_row(yours: fn(&[f32], &[Grid], &[f64]) -> Vec<u8>) -> Score {
     let name = |i: usize| format!("column {i} is the first that departs: its code");
     let of = |inputs: Inputs, sizes: &[usize], alike: bool, most: f32| {
         in_each(trials(&yours, inputs, sizes, alike, most), Close::Exactly, name)

@@ -104,7 +104,7 @@ fn with_slip(low: f64, high: f64, bits: u32, slip: Slip) -> [f64; 3] {
 }
 
 /// Checks `grid_between(low, high, bits)`.
-pub fn check_grid_between(yours: impl Fn(f32, f32, u32) -> Grid) -> Score {
+pub fn check_grid_between(yours: fn(f32, f32, u32) -> Grid) -> Score {
     let trials = |ranges: &[(f32, f32)]| -> Result<Vec<Trial>, Complaint> {
         let each = ranges.iter().flat_map(|range| [8, 4, 3, 2].map(|bits| (*range, bits)));
         let trial = |((low, high), bits): ((f32, f32), u32)| {
@@ -150,7 +150,7 @@ const CODE_HINTS: [&str; 3] = [
 ];
 
 /// Checks `code_of(weight, grid)`.
-pub fn check_code_of(yours: impl Fn(f32, &Grid) -> u8) -> Score {
+pub fn check_code_of(yours: fn(f32, &Grid) -> u8) -> Score {
     let grids = |bits: u32| {
         let last = (2.0_f32.powi(bits as i32)) - 1.0;
         let zeros = [0.0, 1.0, (last / 2.0).floor(), last];
@@ -213,7 +213,7 @@ const BITS_HINTS: [&str; 3] = [
 ];
 
 /// Checks `bits_per_weight(bits, group)`.
-pub fn check_bits_per_weight(yours: impl Fn(u32, usize) -> f64) -> Score {
+pub fn check_bits_per_weight(yours: fn(u32, usize) -> f64) -> Score {
     let figures = [(4, 64), (3, 64), (2, 64), (4, 32), (3, 128), (2, 576), (8, 1)].map(|(bits, group)| {
         let (codes, size) = (f64::from(bits), group as f64);
         let with = |shared: f64| codes + shared / size;

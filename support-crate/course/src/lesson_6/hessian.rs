@@ -76,7 +76,7 @@ fn reference(inputs: &[f32], columns: usize, slip: Slip) -> Vec<f64> {
 }
 
 /// Checks `hessian(inputs, columns)`.
-pub fn check_hessian(yours: impl Fn(&[f32], usize) -> Vec<f64>) -> Score {
+pub fn check_hessian(yours: fn(&[f32], usize) -> Vec<f64>) -> Score {
     // Of each matrix, the numbers that `part` keeps, by row and column.
     let trials = |sizes: &[(usize, usize)], part: fn(usize, usize) -> bool| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(65);

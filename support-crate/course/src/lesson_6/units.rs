@@ -52,7 +52,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `four_numbers(nats, tokens, text)`.
-pub fn check_four_numbers(yours: impl Fn(f64, usize, &str) -> [f64; 4]) -> Score {
+pub fn check_four_numbers(yours: fn(f64, usize, &str) -> [f64; 4]) -> Score {
     let cases = [
         (12.0, 6, "It rained all day."),
         (30.5, 9, "  two  spaces,\nand a line\n\n\tbreak "),

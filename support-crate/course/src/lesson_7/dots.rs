@@ -122,7 +122,7 @@ const LANES_HINTS: [&str; 3] = [
 ];
 
 /// Checks `dot_in_lanes(w, x)`.
-pub fn check_dot_in_lanes(yours: impl Fn(&[f32], &[f32]) -> f32) -> Score {
+pub fn check_dot_in_lanes(yours: fn(&[f32], &[f32]) -> f32) -> Score {
     Score::new("dot_in_lanes", LANES_HINTS)
         .point("whole chunks", of_lengths(&yours, &WHOLE))
         .point("any length: none, one, and what does not fill a chunk", of_lengths(&yours, &LENGTHS))
@@ -139,7 +139,7 @@ const VECTORS_HINTS: [&str; 3] = [
 ];
 
 /// Checks `dot_vectors(w, x)`.
-pub fn check_dot_vectors(yours: impl Fn(&[f32], &[f32]) -> f32) -> Score {
+pub fn check_dot_vectors(yours: fn(&[f32], &[f32]) -> f32) -> Score {
     Score::new("dot_vectors", VECTORS_HINTS)
         .point("whole vectors", of_lengths(&yours, &WHOLE))
         .point("any length: none, one, and what does not fill a vector", of_lengths(&yours, &LENGTHS))
@@ -156,7 +156,7 @@ const FOUR_HINTS: [&str; 3] = [
 ];
 
 /// Checks `four_dots(rows, x)`.
-pub fn check_four_dots(yours: impl Fn([&[f32]; 4], &[f32]) -> [f32; 4]) -> Score {
+pub fn check_four_dots(yours: fn([&[f32]; 4], &[f32]) -> [f32; 4]) -> Score {
     let of_lengths = |lengths: &[usize]| -> Verdict {
         let mut rng = random(74);
         let mut of = |&n: &usize| {

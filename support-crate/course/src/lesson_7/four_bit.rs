@@ -92,7 +92,7 @@ const DECODE_HINTS: [&str; 3] = [
 ];
 
 /// Checks `decode_nf4(packed, absmax, first, out)`.
-pub fn check_decode_nf4(yours: impl Fn(&[u8], &[f32], usize, &mut [f32])) -> Score {
+pub fn check_decode_nf4(yours: fn(&[u8], &[f32], usize, &mut [f32])) -> Score {
     let of = |places: &[(usize, usize)]| -> Verdict {
         let mut rng = random(78);
         let mut trial = |&(first, n): &(usize, usize)| {
@@ -149,7 +149,7 @@ const DOT_HINTS: [&str; 3] = [
 ];
 
 /// Checks `dot_nf4(packed, absmax, x)`.
-pub fn check_dot_nf4(yours: impl Fn(&[u8], &[f32], &[f32]) -> f32) -> Score {
+pub fn check_dot_nf4(yours: fn(&[u8], &[f32], &[f32]) -> f32) -> Score {
     let of = |blocks: &[usize]| -> Verdict {
         let mut rng = random(79);
         let mut trial = |&blocks: &usize| {

@@ -55,7 +55,7 @@ fn figure(w: &[i8], x: &[i8], got: i32) -> Figure {
 }
 
 /// Checks `dot_int8(w, x)`.
-pub fn check_dot_int8(yours: impl Fn(&[i8], &[i8]) -> i32) -> Score {
+pub fn check_dot_int8(yours: fn(&[i8], &[i8]) -> i32) -> Score {
     let all = |pairs: Vec<(Vec<i8>, Vec<i8>)>| -> Verdict {
         let of = |(w, x): &(Vec<i8>, Vec<i8>)| Ok(figure(w, x, ask(|| Ok(yours(w, x)))?));
         all_right(&pairs.iter().map(of).collect::<Result<Vec<_>, Complaint>>()?, |a, b| a == b)
@@ -109,7 +109,7 @@ fn ask_matvec(yours: Matvec<'_>, values: &[i8], scales: &[f32], x: &[f32]) -> Re
 }
 
 /// Checks `matvec_int8(values, scales, x, y)`.
-pub fn check_matvec_int8(yours: impl Fn(&[i8], &[f32], &[f32], &mut [f32])) -> Score {
+pub fn check_matvec_int8(yours: fn(&[i8], &[f32], &[f32], &mut [f32])) -> Score {
     let products = || -> Verdict {
         let mut rng = random(77);
         let mut trial = |index: usize| {

@@ -18,7 +18,7 @@ const HINTS: [&str; 3] = [
 const BEFORE: f32 = 1000.0;
 
 /// Checks `in_blocks(weights, x, y)`.
-pub fn check_in_blocks(yours: impl Fn(&[f32], &[f32], &mut [f32])) -> Score {
+pub fn check_in_blocks(yours: fn(&[f32], &[f32], &mut [f32])) -> Score {
     let of = |shapes: &[(usize, usize)]| -> Verdict {
         let mut rng = random(75);
         let mut trial = |&(n, k): &(usize, usize)| {

@@ -28,7 +28,7 @@ const WORK_HINTS: [&str; 3] = [
 ];
 
 /// Checks `work(m, n, k, bits)`.
-pub fn check_work(yours: impl Fn(usize, usize, usize, f64) -> Work) -> Score {
+pub fn check_work(yours: fn(usize, usize, usize, f64) -> Work) -> Score {
     type Case = ([usize; 3], f64, Work);
     let answers = || -> Result<Vec<Case>, Complaint> {
         let mut rng = random(71);
@@ -92,7 +92,7 @@ const LEAST_HINTS: [&str; 3] = [
 ];
 
 /// Checks `least_seconds(work, gb_per_s, gops)`.
-pub fn check_least_seconds(yours: impl Fn(&Work, f64, f64) -> f64) -> Score {
+pub fn check_least_seconds(yours: fn(&Work, f64, f64) -> f64) -> Score {
     let figures = |memory: bool| -> Result<Vec<Figure>, Complaint> {
         let mut rng = random(72);
         let mut figure = |index: usize| {

@@ -110,7 +110,7 @@ fn keys(rng: &mut StdRng, tokens: usize, width: usize) -> Vec<f32> {
 }
 
 /// Checks `round_cache(numbers, width, along, bits)`.
-pub fn check_round_cache(yours: impl Fn(&[f32], usize, Along, u32) -> Vec<f32>) -> Score {
+pub fn check_round_cache(yours: fn(&[f32], usize, Along, u32) -> Vec<f32>) -> Score {
     let trial = |x: &[f32], width: usize, along: Along, bits: u32| {
         let got = ask(|| Ok(yours(x, width, along, bits)))?;
         let (tokens, right) = (x.len() / width, rounded(x, width, along, bits, Slip::Right));
@@ -169,7 +169,7 @@ const BYTES_HINTS: [&str; 3] = [
 ];
 
 /// Checks `head_bytes(tokens, head_dim, bits)`.
-pub fn check_head_bytes(yours: impl Fn(usize, usize, usize) -> usize) -> Score {
+pub fn check_head_bytes(yours: fn(usize, usize, usize) -> usize) -> Score {
     let figure = |(tokens, d, bits): (usize, usize, usize)| -> Result<Figure, Complaint> {
         let groups = tokens.saturating_sub(33) / 32;
         let (codes, scales) = (2 * 32 * d * bits / 8, 4 * (d + 32 * d.div_ceil(32)));

@@ -71,7 +71,7 @@ fn looked_up(ids: &[u32], ngram: usize, count: usize, slip: LookUp) -> Vec<u32> 
 }
 
 /// Checks `look_up(ids, ngram, count)`.
-pub fn check_look_up(yours: impl Fn(&[u32], usize, usize) -> Vec<u32>) -> Score {
+pub fn check_look_up(yours: fn(&[u32], usize, usize) -> Vec<u32>) -> Score {
     let trial = |ids: &[u32], ngram: usize, count: usize| {
         let got = ask(|| Ok(yours(ids, ngram, count)))?;
         let shown = if ids.len() > 16 { format!("{} tokens", ids.len()) } else { format!("&{ids:?}") };
@@ -163,7 +163,7 @@ fn kept(guesses: &[u32], choices: &[u32], slip: Kept) -> Vec<u32> {
 }
 
 /// Checks `kept(guesses, choices)`.
-pub fn check_kept(yours: impl Fn(&[u32], &[u32]) -> Vec<u32>) -> Score {
+pub fn check_kept(yours: fn(&[u32], &[u32]) -> Vec<u32>) -> Score {
     let trial = |guesses: &[u32], choices: &[u32]| {
         Ok(Given {
             what: format!("kept(&{guesses:?}, &{choices:?})"),

@@ -92,7 +92,7 @@ fn tokens_cached(prompt: &[u32], block: usize, cached: &HashSet<u64>, slip: Slip
 }
 
 /// Checks `cached_tokens(prompt, block, cached)`.
-pub fn check_cached_tokens(yours: impl Fn(&[u32], usize, &HashSet<u64>) -> usize) -> Score {
+pub fn check_cached_tokens(yours: fn(&[u32], usize, &HashSet<u64>) -> usize) -> Score {
     // Of each text, the keys of blocks are there but for one, at times; the prompt is as long as they are, or longer.
     let trials = |seed: u64, whole: bool| -> Result<Vec<_>, Complaint> {
         let mut rng = random(seed);
@@ -207,7 +207,7 @@ fn forest(seed: u64, blocks: usize, users: bool) -> Vec<CachedBlock> {
 }
 
 /// Checks `evicted(blocks, count)`.
-pub fn check_evicted(yours: impl Fn(&[CachedBlock], usize) -> Vec<u64>) -> Score {
+pub fn check_evicted(yours: fn(&[CachedBlock], usize) -> Vec<u64>) -> Score {
     let trial = |blocks: Vec<CachedBlock>, count: usize| {
         Ok(Given {
             what: format!("evicted({} blocks, {count})", blocks.len()),

@@ -174,7 +174,7 @@ fn shown(view: &View) -> String {
 }
 
 /// Checks `plan(view)`.
-pub fn check_plan(yours: impl Fn(&View) -> Plan) -> Score {
+pub fn check_plan(yours: fn(&View) -> Plan) -> Score {
     let of = |seed: u64, wait: bool, tight: bool| -> Result<Vec<_>, Complaint> {
         let mut rng = random(seed);
         let trial = |_| {

@@ -90,7 +90,7 @@ const PERCENTILE_HINTS: [&str; 3] = [
 ];
 
 /// Checks `percentile(values, percent)`.
-pub fn check_percentile(yours: impl Fn(&[f64], f64) -> f64) -> Score {
+pub fn check_percentile(yours: fn(&[f64], f64) -> f64) -> Score {
     let figure = |values: &[f64], percent: f64| -> Result<Figure, Complaint> {
         let got = ask(|| Ok(yours(values, percent)))?;
         let at = |values: &[f64], place: f64| {
@@ -210,7 +210,7 @@ fn served(
 
 /// Checks `simulated(jobs, options, scheduler, seconds)`.
 pub fn check_simulated(
-    yours: impl Fn(&[Job], &ServerOptions, &dyn Fn(&View) -> Plan, &dyn Fn(usize) -> f64) -> Vec<Progress>,
+    yours: fn(&[Job], &ServerOptions, &dyn Fn(&View) -> Plan, &dyn Fn(usize) -> f64) -> Vec<Progress>,
 ) -> Score {
     let mut rng = random(96);
     let mut loads = Vec::new();

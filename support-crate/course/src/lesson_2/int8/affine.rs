@@ -16,7 +16,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `quantize_affine(numbers)`.
-pub fn check_quantize_affine(yours: impl Fn(&[f32]) -> Result<Int8Vector>) -> Score {
+pub fn check_quantize_affine(yours: fn(&[f32]) -> Result<Int8Vector>) -> Score {
     let vectors = answers(&yours);
     let points: [Point<Trial>; 3] = [
         ("the scale is the range / 255, and 0 lies in the range", has_scale),

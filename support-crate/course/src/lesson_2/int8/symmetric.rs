@@ -17,7 +17,7 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Checks `quantize_symmetric(numbers)`.
-pub fn check_quantize_symmetric(yours: impl Fn(&[f32]) -> Result<Int8Vector>) -> Score {
+pub fn check_quantize_symmetric(yours: fn(&[f32]) -> Result<Int8Vector>) -> Score {
     let vectors = answers(&yours);
     let points: [Point<Trial>; 3] = [
         ("the scale is the largest magnitude / 127", has_scale),
