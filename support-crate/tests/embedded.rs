@@ -18,7 +18,9 @@ fn embedded() -> Loaded {
 
 #[test]
 fn it_predicts_text_that_it_never_saw_better_than_a_compressor() {
-    let result = perplexity(&embedded(), &[held_out_text()], &PerplexityOptions::default()).unwrap();
+    // A third of it says as much, to a few hundredths of a bit.
+    let text = &held_out_text()[..48_000];
+    let result = perplexity(&embedded(), &[text], &PerplexityOptions::default()).unwrap();
     println!("{result}");
     assert!(result.tokens > 10_000, "{result}");
     assert!(result.bits_per_byte.unwrap() < XZ, "{result}");

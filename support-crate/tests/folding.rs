@@ -200,12 +200,12 @@ fn static_int8(model_id: &str, fold: Option<Fold>, prompts: &[&str]) -> Quantiza
 /// Calibration prompts from the second half of the text, each within the context; measurements are made on its first.
 fn prompts() -> Vec<&'static str> {
     let text = held_out_text();
-    (0..12).map(|i| 80_000 + 4_000 * i).map(|start| &text[start..start + 900]).collect()
+    (0..6).map(|i| 80_000 + 8_000 * i).map(|start| &text[start..start + 900]).collect()
 }
 
 #[test]
 fn outliers_ruin_static_int8_and_the_right_fold_restores_it() {
-    let (base, prompts, text) = (plain("embedded"), prompts(), &held_out_text()[..8_000]);
+    let (base, prompts, text) = (plain("embedded"), prompts(), &held_out_text()[..4_000]);
     let outliers = || Fold::outliers(4, 100.0, 9).unwrap();
     let with_outliers = folded("embedded", outliers()).unwrap();
     let smooth = outliers().then(Fold::smooth_quant(&with_outliers, &prompts, 0.5).unwrap());
@@ -225,7 +225,7 @@ fn outliers_ruin_static_int8_and_the_right_fold_restores_it() {
 /// Where norms make the channels, the residual stream's rotation takes outliers away again; elsewhere it cannot.
 #[test]
 fn outliers_of_values_ruin_static_int8_too_and_a_rotation_does_not_help() {
-    let (base, prompts, text) = (plain("embedded"), prompts(), &held_out_text()[..8_000]);
+    let (base, prompts, text) = (plain("embedded"), prompts(), &held_out_text()[..4_000]);
     let outliers = |site| Fold::outliers_at(&[site], 4, 100.0, 9).unwrap();
     let of = |fold: Option<Fold>| {
         let config = static_int8("embedded", fold.clone(), &prompts);
