@@ -102,11 +102,7 @@ enum Task {
         time: bool,
     },
     /// Run all checks: formatting, lints, tests, notebooks (sets up first if needed)
-    Test {
-        /// Also hand in every answer of the course's tests, through kernel and nbgrader (an hour)
-        #[arg(long)]
-        full: bool,
-    },
+    Test(check::Request),
     /// Try whether the course's checks catch small mistakes in the reference answers
     Mutants(mutants::Request),
     /// Make the course's website from the solutions' outputs (fetches Sphinx the first time)
@@ -197,7 +193,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Release(request) => lessons::release::release(&request)?,
         Task::Grade(request) => grade::grade(&request)?,
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
-        Task::Test { full } => check::check(full)?,
+        Task::Test(request) => check::check(&request)?,
         Task::Mutants(request) => return mutants::mutants(&request),
         Task::Book { output } => println!("The book begins at {}", book::book(output.as_deref())?.display()),
         Task::Cards { folder, output } => cards::cards(&folder, output.as_deref())?,

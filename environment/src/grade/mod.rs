@@ -11,6 +11,7 @@ mod inspect;
 mod names;
 mod platform;
 mod report;
+mod solutions;
 mod submission;
 
 use std::collections::{HashMap, HashSet};
@@ -34,6 +35,7 @@ pub use inspect::print_remarks;
 use platform::Platform;
 pub use report::csv_lines;
 use report::{BY_HAND, Row, Score};
+pub use solutions::solutions;
 use submission::Submission;
 pub use submission::read_regular;
 
@@ -59,6 +61,9 @@ pub struct Request {
     /// Run only what checks need, and learners' own cells; the course's other cells keep the outputs that they came with
     #[arg(long)]
     checks_only: bool,
+    /// Let notebooks read the models that are set up here; without it they run on `embedded`, in about half the time
+    #[arg(long)]
+    with_models: bool,
     /// Grade this many notebooks at a time, as far as memory allows; points for speed suffer from more than one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
@@ -116,11 +121,20 @@ pub fn grade(request: &Request) -> Result<()> {
     // Before anything else: what is missing may have to be installed.
     let layer = if request.unsandboxed { None } else { Some(Layer::best()?) };
     let lessons = lessons::ready(request.lessons.as_deref(), None)?;
+    let rows = grade_in(layer, &lessons, request)?;
+    match rows.iter().filter(|row| NOT_GRADED.contains(&row.status.as_str())).count() {
+        0 => Ok(()),
+        count => bail!("{count} of {} notebooks could not be graded; the table says why", rows.len()),
+    }
+}
+
+/// Grades all notebooks of a folder, each kernel in a sandbox of this layer if there is one.
+fn grade_in(layer: Option<Layer>, lessons: &[Lesson], request: &Request) -> Result<Vec<Row>> {
     let folder = request.folder.as_path();
     let output = std::path::absolute(request.output.clone().unwrap_or_else(|| beside(folder, "grades")))?;
-    let mut found = submission::find(folder, &output, &lessons)?;
+    let mut found = submission::find(folder, &output, lessons)?;
     if let Some(wanted) = &request.lesson {
-        let wanted = &lessons::choose(&lessons, wanted)?.name;
+        let wanted = &lessons::choose(lessons, wanted)?.name;
         found.retain(|s| s.lesson.as_ref() == Some(wanted));
         if found.is_empty() {
             bail!("no notebook in {} is for {wanted}", folder.display());
@@ -133,8 +147,8 @@ pub fn grade(request: &Request) -> Result<()> {
     let home = Home::find()?;
     let support_crate = Installed::read(&home)?.library_for(&home, &Checkout::find()?);
     let library = source_key(&support_crate)?;
-    let Request { limits, again, checks_only, .. } = *request;
-    let grader = Grader { home, output, limits, library, support_crate, layer, again, checks_only };
+    let Request { limits, again, checks_only, with_models, .. } = *request;
+    let grader = Grader { home, output, limits, library, support_crate, layer, again, checks_only, with_models };
     grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
     let work: Vec<Work> = with_what_to_do(&found, lesson_of);
     let mut outcomes = run_all(&grader, &work, request.jobs)?;
@@ -163,10 +177,7 @@ pub fn grade(request: &Request) -> Result<()> {
         files = format!("{files}{name}, ");
     }
     println!("In {}: {files}feedback/STUDENT/LESSON/LESSON.html", grader.output.display());
-    match rows.iter().filter(|row| NOT_GRADED.contains(&row.status.as_str())).count() {
-        0 => Ok(()),
-        count => bail!("{count} of {} notebooks could not be graded; the table says why", rows.len()),
-    }
+    Ok(rows)
 }
 
 /// A notebook, and what is to be done with it.

@@ -100,6 +100,9 @@ pub struct Request {
     pub support_crate: PathBuf,
     /// The lesson's folder as learners got it; its files but for notebooks are copied to where the kernel runs.
     pub files: Option<PathBuf>,
+    /// Whether the models that were set up may be read.
+    #[serde(default)]
+    pub shows_models: bool,
     /// Limit on memory.
     pub memory_mib: u32,
     /// Limit on what is written.

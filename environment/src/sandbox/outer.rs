@@ -32,7 +32,7 @@ pub fn launch(home: &Home, installed: &Installed, request: Request, connection_f
     let sockets = listen(&mut connection)?;
     let layer = request.layer;
     let plan = Plan {
-        visible: visible(home, installed, &request.support_crate),
+        visible: visible(home, installed, &request),
         processes: processes_at_most(layer),
         sockets,
         connection,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Request;
 use crate::home::Home;
 use crate::jupyter::installed::Installed;
 
@@ -25,13 +26,17 @@ const SYSTEM: [&str; 15] = [
 ];
 
 /// Whatever exists of it. No notebooks, no other kernels, no credentials, and none of the course's own tests.
-pub fn visible(home: &Home, installed: &Installed, support_crate: &Path) -> Vec<PathBuf> {
+pub fn visible(home: &Home, installed: &Installed, request: &Request) -> Vec<PathBuf> {
+    let support_crate = request.support_crate.as_path();
     let mut paths: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
     paths.extend([installed.sysroot.clone(), installed.libtorch.clone()]);
     paths.extend([home.evcxr(), home.std_cargo_home(), home.shim(), home.lab(), Installed::path(home)]);
     // It may hold more than kernels and their settings.
     paths.extend([home.cargo_config(), home.live_cargo_config(), home.warm(), home.answers(), home.skeletons()]);
     paths.extend(entries_but(&home.cargo_home(), &["credentials", "credentials.toml"]));
+    if request.shows_models {
+        paths.push(home.models());
+    }
     // Cargo's workspace, of which the library is a member.
     if let Some(checkout) = support_crate.parent() {
         paths.extend(["Cargo.toml", "Cargo.lock"].map(|name| checkout.join(name)));
@@ -55,13 +60,19 @@ fn entries_but(folder: &Path, names: &[&str]) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Layer;
     use super::*;
 
     #[test]
     fn credentials_and_answers_are_not_shown() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::at(&dir.path().join("home"));
-        for path in ["home/cargo-home/credentials.toml", "home/cargo-home/config.toml", "home/executed/x.ipynb"] {
+        for path in [
+            "home/cargo-home/credentials.toml",
+            "home/cargo-home/config.toml",
+            "home/executed/x.ipynb",
+            "home/models/x",
+        ] {
             let path = dir.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();
@@ -80,13 +91,26 @@ mod tests {
             rustflags: String::new(),
             support_crate: library.clone(),
         };
-        let seen = visible(&home, &installed, &library);
-        let shows = |path: &str| seen.iter().any(|shown| dir.path().join(path).starts_with(shown));
+        let mut request = Request {
+            layer: Layer::Landlock,
+            support_crate: library,
+            files: None,
+            shows_models: false,
+            memory_mib: 0,
+            disk_mib: 0,
+            cgroups: Vec::new(),
+            keeps_answers: false,
+        };
+        let seen = visible(&home, &installed, &request);
+        let is_in = |seen: &[PathBuf], path: &str| seen.iter().any(|shown| dir.path().join(path).starts_with(shown));
+        let shows = |path| is_in(&seen, path);
         assert!(shows("home/cargo-home/config.toml") && shows("checkout/support-crate/src"), "{seen:?}");
         assert!(shows("checkout/support-crate/course/src"), "{seen:?}");
-        for hidden in ["home/cargo-home/credentials.toml", "home/executed", "checkout/notebooks"] {
+        for hidden in ["home/cargo-home/credentials.toml", "home/executed", "home/models/x", "checkout/notebooks"] {
             assert!(!shows(hidden), "{hidden}");
         }
         assert!(!shows("checkout/support-crate/course/tests/answers"));
+        request.shows_models = true;
+        assert!(is_in(&visible(&home, &installed, &request), "home/models/x"));
     }
 }
