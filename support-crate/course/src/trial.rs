@@ -45,6 +45,8 @@ impl Close {
         let largest = largest_of(got).min(largest_of(expected));
         let same = |(got, expected): (&f64, &f64)| match self {
             _ if got == expected => true,
+            // Or any number would be within a part of infinity.
+            _ if expected.is_infinite() => false,
             Self::Exactly => false,
             Self::Each(part) => (got - expected).abs() <= part * expected.abs(),
             Self::Largest(part) => (got - expected).abs() <= part * largest,
@@ -113,5 +115,6 @@ mod tests {
         let message = |got: &[f32]| message(of(got)).map_err(|complaint| complaint.to_string());
         assert_eq!(message(&[1.0, f32::NAN]), Err("f: number 1 is NaN: divided by 0".to_owned()));
         assert_eq!(message(&[1.5, 2.0]), Err("f: number 0 is 1.500000, expected 1".to_owned()));
+        assert_eq!(Close::Each(1e-6).departs(&[0.0], &[f64::INFINITY]), Some(0));
     }
 }

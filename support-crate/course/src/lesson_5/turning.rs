@@ -47,8 +47,8 @@ pub fn check_hadamard(yours: fn(&mut [f32])) -> Score {
     let point = |sizes| all_close(&trials(sizes)?, Close::FLOAT32, |i| format!("number {i}"), "");
     Score::new("hadamard", HADAMARD_HINTS)
         .point("two numbers, and one", point(&[2, 1]))
-        .point("powers of two", point(&[4, 8, 64, 256]))
-        .point("other sizes: in blocks of the largest power of two that divides them", point(&[12, 6, 7, 40, 576, 0]))
+        .point("powers of two", point(&[8, 4, 64, 2048]))
+        .point("other sizes: in blocks of the largest power of two that divides them", point(&[40, 12, 6, 7, 576, 0]))
 }
 
 const TURN_HINTS: [&str; 3] = [
@@ -80,7 +80,7 @@ pub fn check_turn(yours: fn(&mut [f32], &[f32])) -> Score {
             let mistakes = [
                 (each(&x), "the signs are missing: each number is multiplied by its own, before the transform"),
                 (signed(&each(&x)), "the signs come before the transform"),
-                (signed(&x), "the transform is missing: `hadamard(row)`"),
+                (signed(&x), "of each row, the transform is missing: `hadamard(row)`"),
                 (first, "every row is turned, not only the first"),
                 (
                     hadamard(&signed(&x), whole, 1.0 / (whole as f64).sqrt()),
