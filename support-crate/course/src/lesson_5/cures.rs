@@ -9,6 +9,7 @@ use quantlab::report::Estimate;
 use super::layers::{GROUP, Smoothing, Turn};
 use super::signs;
 use crate::formats::FormatRow;
+use crate::{Claims, claim, held_out_samples};
 
 /// How a whole model is quantized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +101,16 @@ pub struct Study {
 }
 
 impl Study {
+    /// Four pieces of the held-out text for scales, and two others to compare on.
+    ///
+    /// # Errors
+    /// As [`held_out_samples`].
+    pub fn held_out() -> Result<Self> {
+        let samples = held_out_samples(12, 700)?;
+        let every = |step, first| samples.iter().skip(first).step_by(step).copied().collect();
+        Ok(Self { calibration: every(3, 1), texts: every(6, 0) })
+    }
+
     /// Measures each model that has all its folds, loaded one after the other.
     ///
     /// # Errors
@@ -113,14 +124,21 @@ impl Study {
         tries.iter().filter(|one| !one.is_missing).map(measure).collect()
     }
 
-    /// Times reading a prompt in each of these models, in turn; `repeats` times each.
+    /// Times reading a prompt in each format that rounds inputs and in none, in turn; `repeats` times each.
     ///
     /// # Errors
     /// A model that cannot be loaded; as [`FormatRow::in_turn`].
-    pub fn timed(&self, base: &Loaded, tries: &[Try], repeats: usize) -> Result<Vec<FormatRow>> {
-        let loaded: Vec<Loaded> =
-            tries.iter().map(|one| one.load(&base.model_id, &self.calibration)).collect::<Result<_>>()?;
-        let models: Vec<(&str, &Loaded)> = tries.iter().map(|one| one.name.as_str()).zip(&loaded).collect();
+    pub fn timed(&self, base: &Loaded, fold: &Fold, repeats: usize) -> Result<Vec<FormatRow>> {
+        let formats = [
+            ("float32", Format::Float32),
+            ("dynamic int8", Format::DynamicInt8),
+            ("LLM.int8()", Format::LlmInt8),
+            ("static int8", Format::StaticInt8),
+        ];
+        let load =
+            |(name, format)| Ok((name, Try::new(name, format).folded(fold).load(&base.model_id, &self.calibration)?));
+        let loaded = formats.into_iter().map(load).collect::<Result<Vec<(&str, Loaded)>>>()?;
+        let models: Vec<(&str, &Loaded)> = loaded.iter().map(|(name, loaded)| (*name, loaded)).collect();
         let options = TimingOptions { max_new_tokens: 1, repeats, ..TimingOptions::default() };
         FormatRow::in_turn(&models, self.texts.first().copied().unwrap_or("Once"), &options)
     }
@@ -175,10 +193,13 @@ pub fn rotation_fold(loaded: &Loaded, turn: Turn) -> Result<Fold> {
     Fold::rotation(rows)
 }
 
-/// How far any scale of one fold is from the other's, as a part of it; `None` if one of them has none.
-pub fn farthest_scale(one: Option<&Fold>, other: Option<&Fold>) -> Option<f64> {
-    let pairs = one?.found_scales().flatten().zip(other?.found_scales().flatten());
-    pairs.map(|(a, b)| f64::from(a / b - 1.0).abs()).reduce(f64::max)
+/// Whether each scale of a learner's fold is the library's.
+pub fn same_scales(yours: Option<&Fold>, theirs: &Fold) -> Claims {
+    let farthest = yours.and_then(|yours| {
+        let pairs = yours.found_scales().flatten().zip(theirs.found_scales().flatten());
+        pairs.map(|(a, b)| f64::from(a / b - 1.0).abs()).reduce(f64::max)
+    });
+    claim("your scales are the library's, to a part of 10000", farthest.map(|farthest| farthest < 1e-4))
 }
 
 #[cfg(test)]
@@ -203,10 +224,12 @@ mod tests {
         let outlying = load_model(&["embedded"], &options).unwrap();
         let yours = smooth_fold(&outlying, &study.calibration, 0.7, smooth).unwrap();
         let theirs = Fold::smooth_quant(&outlying, &study.calibration, 0.7).unwrap();
-        assert!(farthest_scale(Some(&yours), Some(&theirs)).unwrap() < 1e-4);
-        assert!(
-            farthest_scale(None, Some(&theirs)).is_none() && farthest_scale(Some(&outliers), Some(&theirs)).is_none()
-        );
+        assert!(same_scales(Some(&yours), &theirs).to_string().contains("+ your scales"));
+        let half = Fold::smooth_quant(&outlying, &study.calibration, 0.5).unwrap();
+        assert!(!same_scales(Some(&yours), &half).hold());
+        for none in [None, Some(&outliers)] {
+            assert!(same_scales(none, &theirs).to_string().contains("not measured yet"));
+        }
         let rotation = rotation_fold(&base, turn).unwrap();
         let tries = [
             Try::new("float32", Format::Float32).folded(&outliers).folded(&rotation),
@@ -219,8 +242,11 @@ mod tests {
         let kl: Vec<f64> = cures.iter().map(|cure| cure.divergence().value).collect();
         assert_eq!(cures.len(), 4);
         assert!(kl[0] < 1e-6 && kl[1] > 3.0 * kl[2] && kl[1] > 3.0 * kl[3], "{kl:?}");
-        let speed = study.timed(&base, &tries[..2], 2).unwrap();
-        assert_eq!((speed.len(), speed[1].name.as_str(), speed[0].timing.runs.runs.len()), (2, "static", 2));
+        let speed = study.timed(&base, &outliers, 2).unwrap();
+        assert_eq!((speed.len(), speed[3].name.as_str(), speed[0].timing.runs.runs.len()), (4, "static int8", 2));
+        let held_out = Study::held_out().unwrap();
+        assert!(held_out.calibration.len() == 4 && held_out.texts.len() == 2);
+        assert!(held_out.texts.iter().all(|text| !held_out.calibration.contains(text)));
         assert_eq!(powers(4), [0.0, 0.25, 0.5, 0.75]);
     }
 }

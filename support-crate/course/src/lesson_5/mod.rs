@@ -15,7 +15,7 @@ pub use crate::held_out_samples;
 #[doc(no_inline)]
 pub use crate::{Claims, Complaint, MachineCard, Prediction, SavedAs, Score, ask, attempt, attempt_or, claim};
 pub use channels::{check_largest_by_channel, check_peak_to_rms};
-pub use cures::{BestScales, Cure, Format, Study, Try, awq_fold, farthest_scale, powers, rotation_fold, smooth_fold};
+pub use cures::{BestScales, Cure, Format, Study, Try, awq_fold, powers, rotation_fold, same_scales, smooth_fold};
 pub use layers::{
     FoldScales, FourBits, LlmInt8, RoundTo, Smoothing, Split, Turn, attention_of, awq_curve, four_bits, product,
     reading, roundings, signs, smoothed, splits, turned_peaks, unsmoothed,
@@ -23,9 +23,9 @@ pub use layers::{
 #[doc(no_inline)]
 pub use quantlab::model::{Site, SiteNumbers};
 pub use report::{
-    Peaks, awq_plot, channel_ratio, channels, cost_table, cure_claims, cure_plot, cure_table, divergence_after,
-    four_bit_claims, four_bit_plot, heat_map, peaks, peaks_table, roundings_claims, roundings_table, smoothed_claims,
-    smoothed_plot, split_table, times, turned_share,
+    Peaks, awq_plot, channel_ratio, channels, collapse_claims, cost_table, cure_plot, cure_table, cured_claims,
+    four_bit_claims, four_bit_plot, heat_map, kl_divergence_of, peaks, peaks_table, roundings_claims, roundings_table,
+    smoothed_claims, smoothed_plot, split_table, times, turned_claims, turned_share,
 };
 pub use rounding::{Per, check_round_to};
 pub use scales::{check_awq_scales, check_best_scales, check_fold_scales, check_smoothing};

@@ -6,7 +6,7 @@ use quantlab::model::{Site, SiteNumbers};
 use quantlab::report::{BarPlot, Estimate, HeatMap, LinePlot, Table};
 
 use super::layers::{FourBits, Split, attention_in};
-use super::{Cure, Per};
+use super::{Cure, Format, Per};
 use crate::Claims;
 use crate::formats::{FormatRow, measured_on};
 use crate::tables::{milliseconds, told_apart};
@@ -151,6 +151,15 @@ pub fn awq_plot(curves: &[(&str, Vec<(f32, f64)>)]) -> Result<LinePlot> {
     })
 }
 
+/// The peak over the root of the mean square of a layer's inputs, as they are and turned.
+pub fn turned_claims(peaks: &[f64]) -> Claims {
+    let (title, holds) = match peaks {
+        [before, after] => (format!("Peak over RMS: {before:.1}, turned {after:.1}"), Some(after < before)),
+        _ => ("Peak over RMS".to_owned(), None),
+    };
+    Claims::new(title).that("Turned inputs stand out less.", holds)
+}
+
 /// Inputs and weights in 4 bits, block by block.
 ///
 /// # Errors
@@ -191,7 +200,7 @@ pub fn cure_table(title: &str, cures: &[Cure]) -> Table {
         .note("\u{b1}: 95% interval, position by position against full precision")
 }
 
-/// The KL divergences as a picture.
+/// The KL divergences as a picture, of all that is rounded.
 ///
 /// # Errors
 /// A number that is not finite.
@@ -200,7 +209,8 @@ pub fn cure_plot(cures: &[Cure]) -> Result<BarPlot> {
         .y("KL divergence from full precision", "nats")
         .log_y()
         .intervals("95% confidence interval");
-    let plot = cures.iter().try_fold(empty, |plot, cure| plot.bar("", &cure.name, cure.divergence()))?;
+    let mut rounded = cures.iter().filter(|cure| cure.format != Format::Float32);
+    let plot = rounded.try_fold(empty, |plot, cure| plot.bar("", &cure.name, cure.divergence()))?;
     Ok(match cures.first() {
         None => plot,
         Some(first) => {
@@ -210,17 +220,52 @@ pub fn cure_plot(cures: &[Cure]) -> Result<BarPlot> {
 }
 
 /// The KL divergence of a model, in nats.
-pub fn divergence_after(name: &str, cures: &[Cure]) -> Option<f64> {
+pub fn kl_divergence_of(name: &str, cures: &[Cure]) -> Option<f64> {
     cures.iter().find(|cure| cure.name == name).map(|cure| cure.divergence().value)
 }
 
 /// The KL divergence of one model as a multiple of another's.
 pub fn times(cures: &[Cure], one: &str, other: &str) -> f64 {
-    divergence_after(one, cures).zip(divergence_after(other, cures)).map_or(f64::NAN, |(one, other)| one / other)
+    kl_divergence_of(one, cures).zip(kl_divergence_of(other, cures)).map_or(f64::NAN, |(one, other)| one / other)
+}
+
+/// What outliers cost.
+pub fn collapse_claims(cures: &[Cure]) -> Claims {
+    let sentences: [(&str, &[&str]); 4] = [
+        (
+            "In full precision, the outliers cost less than rounding to dynamic int8.",
+            &["float32, outliers", "dynamic int8"],
+        ),
+        ("Static int8 is worse with them.", &["static int8", "static int8, outliers"]),
+        ("So is dynamic int8.", &["dynamic int8", "dynamic int8, outliers"]),
+        (
+            "A step for each token loses less than one for a tensor.",
+            &["dynamic int8, outliers", "static int8, outliers"],
+        ),
+    ];
+    claims(cures, &sentences)
+}
+
+/// What each cure takes back of it.
+pub fn cured_claims(cures: &[Cure]) -> Claims {
+    let sentences: [(&str, &[&str]); 5] = [
+        (
+            "With outliers, LLM.int8() costs less than dynamic int8.",
+            &["LLM.int8(), outliers", "dynamic int8, outliers"],
+        ),
+        ("SmoothQuant makes static int8 better.", &["SmoothQuant static int8, outliers", "static int8, outliers"]),
+        ("So does the rotation.", &["turned static int8, outliers", "static int8, outliers"]),
+        ("AWQ makes int4 better.", &["AWQ int4, outliers", "int4, outliers"]),
+        (
+            "Turning alone costs less than rounding what was turned.",
+            &["float32, turned", "turned static int8, outliers"],
+        ),
+    ];
+    claims(cures, &sentences)
 }
 
 /// Sentences about models whose intervals lie apart: each is the names of models from little to much.
-pub fn cure_claims(cures: &[Cure], sentences: &[(&str, &[&str])]) -> Claims {
+fn claims(cures: &[Cure], sentences: &[(&str, &[&str])]) -> Claims {
     let of = |name: &str| cures.iter().find(|cure| cure.name == name).map(Cure::divergence);
     let in_order = |names: &[&str]| {
         let all = names.iter().map(|name| of(name)).collect::<Option<Vec<Estimate>>>()?;
@@ -258,7 +303,7 @@ pub fn cost_table(rows: &[FormatRow]) -> Result<Table> {
 mod tests {
     use super::*;
     use crate::lesson_5::{Format, Study, Try};
-    use quantlab::model::{LoadOptions, load_model};
+    use quantlab::model::{Fold, LoadOptions, load_model};
 
     #[test]
     fn channels_stand_out_from_the_median_one() {
@@ -284,6 +329,7 @@ mod tests {
         assert_eq!(awq_plot(&[("a", vec![(0.0, 1.0), (0.5, 0.7)])]).unwrap().table().rows(), 2);
         let blocks = [(0, 30.0, 10.0), (1, 20.0, 15.0), (2, 9.0, 12.0)];
         assert!((turned_share(&blocks) - 200.0 / 3.0).abs() < 1e-9 && four_bit_claims(&blocks).hold());
+        assert!(turned_claims(&[9.0, 4.0]).hold() && !turned_claims(&[4.0, 9.0]).hold() && turned_claims(&[]).hold());
         assert!(four_bit_plot(&blocks).unwrap().to_svg().is_ok() && four_bit_claims(&[]).hold());
     }
 
@@ -295,11 +341,11 @@ mod tests {
         let tries = [Try::new("int8", Format::DynamicInt8), Try::new("int4", Format::Int4)];
         let cures = study.measured(&base, &tries).unwrap();
         assert!(times(&cures, "int4", "int8") > 1.0 && times(&cures, "int4", "none").is_nan());
-        let claims = cure_claims(&cures, &[("more", &["int8", "int4"]), ("unknown", &["int8", "none"])]).to_string();
-        assert!(claims.contains("+ more") && claims.contains("not measured yet: unknown"), "{claims}");
-        assert!(!cure_claims(&cures, &[("less", &["int4", "int8"])]).hold());
+        let more = claims(&cures, &[("more", &["int8", "int4"]), ("unknown", &["int8", "none"])]).to_string();
+        assert!(more.contains("+ more") && more.contains("not measured yet: unknown"), "{more}");
+        assert!(!claims(&cures, &[("less", &["int4", "int8"])]).hold());
         assert_eq!((cure_table("t", &cures).rows(), cure_plot(&cures).unwrap().table().rows()), (2, 2));
-        let speed = study.timed(&base, &tries, 3).unwrap();
+        let speed = study.timed(&base, &Fold::outliers(2, 5.0, 1).unwrap(), 3).unwrap();
         let text = cost_table(&speed).unwrap().to_text();
         assert!(text.contains("times as fast") && cost_table(&[]).unwrap().rows() == 0, "{text}");
     }

@@ -242,23 +242,15 @@ fn searches(yours: &Search<'_>, kinds: &[&[(f32, f64)]]) -> Result<Vec<Trial>, C
                 "`error` was given {scales:?}, which are the scales of none of the powers: give it `awq_scales(means, power)`"
             )));
         }
-        let of_least = |sign: f64| {
-            let best = kind.iter().min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1)));
-            best.map_or_else(Vec::new, |(power, _)| awq(&means, (*power).into()))
-        };
+        let of = |one: Option<&(f32, f64)>| one.map_or_else(Vec::new, |(power, _)| awq(&means, (*power).into()));
+        let [least, most] =
+            [1.0, -1.0].map(|sign| of(kind.iter().min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1)))));
         let mistakes = [
-            (of_least(-1.0), "that is the power with the largest error; keep the least"),
-            (
-                kind.last().map_or_else(Vec::new, |(power, _)| awq(&means, (*power).into())),
-                "that is the last power; keep the best",
-            ),
-            (
-                kind.first().map_or_else(Vec::new, |(power, _)| awq(&means, (*power).into())),
-                "that is the first power; go on",
-            ),
+            (most, "that is the power with the largest error; keep the least"),
+            (of(kind.last()), "that is the last power; keep the best"),
+            (of(kind.first()), "that is the first power; go on"),
         ];
-        let what = format!("powers {powers:?}");
-        trials.push(Trial::new(what, &got, of_least(1.0)).mistakes(mistakes));
+        trials.push(Trial::new(format!("powers {powers:?}"), &got, least).mistakes(mistakes));
     }
     Ok(trials)
 }
