@@ -135,10 +135,10 @@ impl Study {
             ("LLM.int8()", Format::LlmInt8),
             ("static int8", Format::StaticInt8),
         ];
-        let load =
-            |(name, format)| Ok((name, Try::new(name, format).folded(fold).load(&base.model_id, &self.calibration)?));
-        let loaded = formats.into_iter().map(load).collect::<Result<Vec<(&str, Loaded)>>>()?;
-        let models: Vec<(&str, &Loaded)> = loaded.iter().map(|(name, loaded)| (*name, loaded)).collect();
+        let tries = formats.map(|(name, format)| Try::new(name, format).folded(fold));
+        let load = |one: &Try| one.load(&base.model_id, &self.calibration);
+        let loaded: Vec<Loaded> = tries.iter().map(load).collect::<Result<_>>()?;
+        let models: Vec<(&str, &Loaded)> = tries.iter().map(|one| one.name.as_str()).zip(&loaded).collect();
         let options = TimingOptions { max_new_tokens: 1, repeats, ..TimingOptions::default() };
         FormatRow::in_turn(&models, self.texts.first().copied().unwrap_or("Once"), &options)
     }

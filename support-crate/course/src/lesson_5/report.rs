@@ -229,50 +229,35 @@ pub fn times(cures: &[Cure], one: &str, other: &str) -> f64 {
     kl_divergence_of(one, cures).zip(kl_divergence_of(other, cures)).map_or(f64::NAN, |(one, other)| one / other)
 }
 
+const APART: &str = "On this run, by intervals that lie apart";
+
 /// What outliers cost.
 pub fn collapse_claims(cures: &[Cure]) -> Claims {
-    let sentences: [(&str, &[&str]); 4] = [
-        (
-            "In full precision, the outliers cost less than rounding to dynamic int8.",
-            &["float32, outliers", "dynamic int8"],
-        ),
-        ("Static int8 is worse with them.", &["static int8", "static int8, outliers"]),
-        ("So is dynamic int8.", &["dynamic int8", "dynamic int8, outliers"]),
-        (
-            "A step for each token loses less than one for a tensor.",
-            &["dynamic int8, outliers", "static int8, outliers"],
-        ),
-    ];
-    claims(cures, &sentences)
+    let less = |one, other| is_less(cures, one, other);
+    let (full, dynamic, fixed) = ("float32, outliers", "dynamic int8, outliers", "static int8, outliers");
+    Claims::new(APART)
+        .that("In full precision, the outliers cost less than rounding to dynamic int8.", less(full, "dynamic int8"))
+        .that("Static int8 is worse with them.", less("static int8", fixed))
+        .that("So is dynamic int8.", less("dynamic int8", dynamic))
+        .that("A step for each token loses less than one for a tensor.", less(dynamic, fixed))
 }
 
 /// What each cure takes back of it.
 pub fn cured_claims(cures: &[Cure]) -> Claims {
-    let sentences: [(&str, &[&str]); 5] = [
-        (
-            "With outliers, LLM.int8() costs less than dynamic int8.",
-            &["LLM.int8(), outliers", "dynamic int8, outliers"],
-        ),
-        ("SmoothQuant makes static int8 better.", &["SmoothQuant static int8, outliers", "static int8, outliers"]),
-        ("So does the rotation.", &["turned static int8, outliers", "static int8, outliers"]),
-        ("AWQ makes int4 better.", &["AWQ int4, outliers", "int4, outliers"]),
-        (
-            "Turning alone costs less than rounding what was turned.",
-            &["float32, turned", "turned static int8, outliers"],
-        ),
-    ];
-    claims(cures, &sentences)
+    let less = |one, other| is_less(cures, one, other);
+    let (dynamic, fixed, turned) = ("dynamic int8, outliers", "static int8, outliers", "turned static int8, outliers");
+    Claims::new(APART)
+        .that("With outliers, LLM.int8() costs less than dynamic int8.", less("LLM.int8(), outliers", dynamic))
+        .that("SmoothQuant makes static int8 better.", less("SmoothQuant static int8, outliers", fixed))
+        .that("So does the rotation.", less(turned, fixed))
+        .that("AWQ makes int4 better.", less("AWQ int4, outliers", "int4, outliers"))
+        .that("Turning alone costs less than rounding what was turned.", less("float32, turned", turned))
 }
 
-/// Sentences about models whose intervals lie apart: each is the names of models from little to much.
-fn claims(cures: &[Cure], sentences: &[(&str, &[&str])]) -> Claims {
+/// Whether one model's interval lies below another's.
+fn is_less(cures: &[Cure], one: &str, other: &str) -> Option<bool> {
     let of = |name: &str| cures.iter().find(|cure| cure.name == name).map(Cure::divergence);
-    let in_order = |names: &[&str]| {
-        let all = names.iter().map(|name| of(name)).collect::<Option<Vec<Estimate>>>()?;
-        Some(all.windows(2).all(|pair| pair[0].high < pair[1].low))
-    };
-    let none = Claims::new("On this run, by intervals that lie apart");
-    sentences.iter().fold(none, |claims, (sentence, names)| claims.that(*sentence, in_order(names)))
+    of(one).zip(of(other)).map(|(one, other)| one.high < other.low)
 }
 
 /// What reading a prompt takes in each format, and how it compares with the first one, round by round.
@@ -341,9 +326,15 @@ mod tests {
         let tries = [Try::new("int8", Format::DynamicInt8), Try::new("int4", Format::Int4)];
         let cures = study.measured(&base, &tries).unwrap();
         assert!(times(&cures, "int4", "int8") > 1.0 && times(&cures, "int4", "none").is_nan());
-        let more = claims(&cures, &[("more", &["int8", "int4"]), ("unknown", &["int8", "none"])]).to_string();
-        assert!(more.contains("+ more") && more.contains("not measured yet: unknown"), "{more}");
-        assert!(!claims(&cures, &[("less", &["int4", "int8"])]).hold());
+        assert_eq!(is_less(&cures, "int8", "int4"), Some(true));
+        assert_eq!((is_less(&cures, "int4", "int8"), is_less(&cures, "int8", "none")), (Some(false), None));
+        let named = |name: &str, cure: &Cure| Cure { name: name.to_owned(), ..cure.clone() };
+        let [little, much] = ["turned static int8, outliers", "static int8, outliers"];
+        let cured = |all: [&Cure; 2]| cured_claims(&[named(little, all[0]), named(much, all[1])]).to_string();
+        assert!(cured([&cures[0], &cures[1]]).contains("+ So does the rotation"));
+        assert!(cured([&cures[1], &cures[0]]).contains("- not so here: So does the rotation"));
+        let collapsed = collapse_claims(&[named("static int8", &cures[0]), named(much, &cures[1])]).to_string();
+        assert!(collapsed.contains("+ Static int8 is worse") && collapsed.contains("not measured yet: So is"));
         assert_eq!((cure_table("t", &cures).rows(), cure_plot(&cures).unwrap().table().rows()), (2, 2));
         let speed = study.timed(&base, &Fold::outliers(2, 5.0, 1).unwrap(), 3).unwrap();
         let text = cost_table(&speed).unwrap().to_text();
