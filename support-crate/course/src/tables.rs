@@ -55,13 +55,9 @@ impl WithRuns for Table {
         let first = rows.clone().next();
         self.column("latency", "ms", rows.clone().map(|runs| milliseconds(runs.latency_s)))
             .column("throughput", "tokens/s", rows.map(|runs| runs.tokens_per_s))
-            .note(small_print(loaded, first))
+            .note(RunInfo::of(loaded))
+            .note(intervals_of(first))
     }
-}
-
-/// The small print of a table whose rows were all measured on one model.
-pub(crate) fn small_print(loaded: &Loaded, first: Option<&Runs>) -> String {
-    format!("{} | {}", RunInfo::of(loaded), intervals_of(first))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Tables of the lesson, made from the numbers of a run.
 
 use quantlab::error::Result;
-use quantlab::measure::{BUILD, Runs, Statistics, Timing};
+use quantlab::measure::{BUILD, RunInfo, Runs, Statistics, Timing};
 use quantlab::model::{Device, Engine, Loaded, ResolvedDtype, threads};
 use quantlab::report::{Estimate, Table};
 
 use super::{CacheRun, LengthRun, PrecisionRun, SweepConfig};
-use crate::tables::{WithRuns, intervals_of, milliseconds, new_tokens_of, small_print};
+use crate::tables::{WithRuns, intervals_of, milliseconds, new_tokens_of};
 use crate::{Claims, Complaint, ask, claim};
 
 /// New tokens of the runs of a table, in its title.
@@ -87,7 +87,8 @@ pub fn cache_table(rows: &[CacheRun], loaded: &Loaded, count: fn(usize, usize) -
         .column("with cache", "ms", rows.iter().map(|row| milliseconds(row.with_cache.latency_s)))
         .column("without cache", "ms", rows.iter().map(|row| milliseconds(row.without_cache.latency_s)))
         .column("measured", "times", measured)
-        .note(small_print(loaded, first)))
+        .note(RunInfo::of(loaded))
+        .note(intervals_of(first)))
 }
 
 /// The decode sweep of several models, with the limit that memory sets to each row, and the part of it that the row

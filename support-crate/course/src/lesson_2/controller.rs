@@ -17,6 +17,7 @@ use super::timing::runs_in_turn;
 use super::{
     AblationRun, BatchRun, EdgeRun, ExerciseConfig, ModelPpl, ScenarioRun, edge_prompts, in_turn, scenarios, time_batch,
 };
+use crate::tables::intervals_of;
 
 /// The result of every step, a table of all of them, and the conclusions.
 #[derive(Debug, Clone)]
@@ -65,13 +66,12 @@ pub fn run_quantization_exercise(
     hub: &dyn ModelHub,
     config: &ExerciseConfig,
 ) -> Result<QuantizationReport> {
-    let lists = [&config.prompts, &config.calibration_prompts, &config.texts];
-    let [prompts, calibration, texts] = lists.map(|list| list.iter().map(String::as_str).collect::<Vec<_>>());
-    let (id, repeats) = (&config.model_id, config.repeats);
+    let ExerciseConfig { model_id: id, prompts, calibration_prompts, texts, .. } = config;
+    let repeats = config.repeats;
     let options = GenerateOptions { max_new_tokens: config.max_new_tokens, ..GenerateOptions::default() };
 
     let baseline = load(hub, id, "float32", &LoadOptions { device: config.device, ..LoadOptions::default() })?;
-    let (quantized, info) = static_int8(hub, &baseline, &calibration, CalibrationMethod::AbsMax)?;
+    let (quantized, info) = static_int8(hub, &baseline, calibration_prompts, CalibrationMethod::AbsMax)?;
     let both = [("float32", &baseline), ("static int8", &quantized)];
     for (label, loaded) in both {
         println!("Memory Footprint {label}: {:.1} MiB", loaded.footprint().mib());
@@ -100,7 +100,8 @@ pub fn run_quantization_exercise(
     println!("Prompts at the edge");
     let edge = edge_prompts(&baseline, config.max_new_tokens)?;
     rows.extend(EdgeRun::in_turn(clock, &baseline, &edge, &options, repeats)?.iter().map(|row| {
-        ScenarioRun::of(format!("{} prompt, {} tokens", row.name, row.prompt_tokens), "float32", &row.runs)
+        let s = if row.prompt_tokens == 1 { "" } else { "s" };
+        ScenarioRun::of(format!("{}, {} token{s}", row.name, row.prompt_tokens), "float32", &row.runs)
     }));
 
     let Runs { latency_s, tokens_per_s, per_token_ms, .. } = &rows[0].runs;
@@ -261,16 +262,15 @@ fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Table {
         .column("dtype", "", rows.iter().map(|row| &row.dtype))
         .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))
         .column("throughput", "tokens/s", rows.iter().map(|row| row.runs.tokens_per_s))
-        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms))
+        .column("per token", "ms", rows.iter().map(|row| row.runs.per_token_ms.median))
         .column("ppl", "", rows.iter().map(|row| row.ppl))
         .note(info)
-        .note(Statistics::interval_names(rows.iter().map(|row| &row.runs.latency_s)))
+        .note(intervals_of(rows.first().map(|row| &row.runs)))
 }
 
 /// Findings with their numbers, which also determine the wording.
 fn takeaways(faster: &Statistics, ppl: &[ModelPpl], ablation: &[AblationRun], batching: &[BatchRun]) -> Vec<String> {
-    let told =
-        if faster.low > 1.0 || faster.high < 1.0 { "" } else { ", which the interval does not distinguish from 1" };
+    let told = if faster.low > 1.0 || faster.high < 1.0 { "" } else { " (not told apart)" };
     let mut points = vec![format!("Static int8 was {faster:.2} times as fast as the baseline{told}.")];
     if let [plain, int8] = ppl {
         let change = 100.0 * (int8.ppl / plain.ppl - 1.0);
@@ -301,14 +301,13 @@ mod tests {
     use quantlab::model::{Device, Hub};
 
     fn config(output_dir: std::path::PathBuf) -> ExerciseConfig {
-        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
         ExerciseConfig {
             model_id: "embedded".to_owned(),
             device: Device::Cpu,
-            prompts: owned(&["Once upon a time", "The capital of France is", "A fox"]),
+            prompts: vec!["Once upon a time", "The capital of France is", "A fox"],
             prompt_lengths: vec![12],
-            calibration_prompts: owned(&["The capital of Italy is Rome.", "One day Sam found a seed."]),
-            texts: owned(&["Once upon a time there was a fox.", "The capital of Spain is Madrid."]),
+            calibration_prompts: vec!["The capital of Italy is Rome.", "One day Sam found a seed."],
+            texts: vec!["Once upon a time there was a fox.", "The capital of Spain is Madrid."],
             batch_sizes: vec![1, 2],
             max_new_tokens: 3,
             repeats: 2,

@@ -148,13 +148,13 @@ pub struct ExerciseConfig {
     /// Where baseline and quantized model run.
     pub device: Device,
     /// What is generated from.
-    pub prompts: Vec<String>,
+    pub prompts: Vec<&'static str>,
     /// Lengths at which both models are compared, in tokens.
     pub prompt_lengths: Vec<usize>,
     /// What the scales of static int8 are found with.
-    pub calibration_prompts: Vec<String>,
+    pub calibration_prompts: Vec<&'static str>,
     /// What perplexity is measured on.
-    pub texts: Vec<String>,
+    pub texts: Vec<&'static str>,
     /// Sizes of the batching comparison.
     pub batch_sizes: Vec<usize>,
     /// New tokens of each sequence, in every scenario.

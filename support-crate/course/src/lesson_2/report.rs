@@ -41,7 +41,7 @@ pub fn int8_table(
         .column("dot product", "", products.iter().copied())
         .column("off by", "%", products.iter().map(|product| 100.0 * (product / exact - 1.0)))
         .note(format!(
-            "1,024 numbers | in float: {exact:.4} | rounding error: root mean square (RMS), relative to the numbers' own"
+            "1,024 numbers | in float: {exact:.4} | rounding error: root mean square (RMS), relative to that of the numbers"
         )))
 }
 
@@ -60,7 +60,7 @@ pub fn outliers_table(baseline: &Loaded, prompts: &[&str], most: usize) -> Resul
     let times = |&(layer, end): &(&LayerCalibration, f32)| layer.absmax / end;
     layers.sort_by(|a, b| times(b).total_cmp(&times(a)));
     layers.truncate(most);
-    Ok(Table::new(format!("Outliers among the inputs: the first {} of {} layers", layers.len(), absmax.layers().len()))
+    Ok(Table::new(format!("Outliers among the inputs: the worst {} of {} layers", layers.len(), absmax.layers().len()))
         .column("layer", "", layers.iter().map(|(layer, _)| &layer.layer))
         .column("largest input", "", layers.iter().map(|(layer, _)| layer.absmax))
         .column("99.9 % within", "", layers.iter().map(|(_, end)| *end))
@@ -139,18 +139,21 @@ fn formats_table(rows: &[FormatRow]) -> Result<Table> {
     let speed_ups = rows.iter().map(|row| row.timing.times_as_fast_as(&rows[0].timing)).collect::<Result<Vec<_>>>()?;
     let reached = rows.iter().map(|row| row.timing.of_limit.map(|part| Estimate::from(part) * 100.0));
     let memory = rows.first().and_then(|row| row.timing.gb_per_s);
-    Ok(Table::new("GPT-2 size: by format")
+    Ok(Table::new("Speed by format")
         .column("format", "", rows.iter().map(|row| &row.name))
         .column("memory", "MiB", rows.iter().map(|row| row.footprint.mib_with_scales()))
         .decimals("memory", 1)
-        .column("read/token", "MB", rows.iter().map(|row| row.bytes_per_token as f64 / 1e6))
-        .decimals("read/token", 1)
+        .column("read", "MB/token", rows.iter().map(|row| row.bytes_per_token as f64 / 1e6))
+        .decimals("read", 1)
         .column("prefill", "ms", rows.iter().map(|row| row.timing.ttft_ms))
         .column("decode", "tokens/s", rows.iter().map(|row| row.timing.decode_tokens_per_s))
         .column("times as fast", "", speed_ups)
-        .column("of memory's limit", "%", reached)
+        .column("of the limit", "%", reached)
+        .decimals("of the limit", 0)
         .note(format!("{} | {}", measured_on(rows), intervals_of(rows.first().map(|row| &row.timing.runs))))
-        .note(memory.map_or_else(String::new, |rate| format!("memory, read in turn with decode: {rate:.1} GB/s"))))
+        .note(memory.map_or_else(String::new, |rate| {
+            format!("the limit: memory, read in turn with decode, at {rate:.1} GB/s")
+        })))
 }
 
 /// Decode by format, with the limit that memory, measured in the same rounds, sets to each.
@@ -160,7 +163,7 @@ fn formats_table(rows: &[FormatRow]) -> Result<Table> {
 pub fn formats_plot(rows: &[FormatRow]) -> Result<BarPlot> {
     let limit =
         |row: &FormatRow| Some((row.name.clone(), 1e9 * row.timing.gb_per_s?.median / row.bytes_per_token as f64));
-    Ok(BarPlot::new("GPT-2 size: decode by format")
+    Ok(BarPlot::new("Decode by format")
         .x("format")
         .y("decode", "tokens/s")
         .bars(rows.iter().map(|row| (row.name.clone(), row.timing.decode_tokens_per_s)))?
@@ -229,14 +232,13 @@ fn batching_plot(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Result<LineP
 /// # Errors
 /// Prompts that were not timed in turn.
 fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
-    let first = rows.first().map_or("", |row| row.name.as_str());
     let times = rows.iter().map(|row| row.runs.ratio_to(&rows[0].runs)).collect::<Result<Vec<_>>>()?;
     Ok(Table::new("Prompts at the edge")
         .column("prompt", "", rows.iter().map(|row| &row.name))
         .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))
         .with_runs(rows.iter().map(|row| &row.runs), loaded)
-        .column(format!("time, against {first}"), "times", times)
-        .column("text", "", rows.iter().map(|row| row.text.escape_debug().take(32).collect::<String>())))
+        .column("against the first row", "times as long", times)
+        .column("text", "", rows.iter().map(|row| row.text.escape_debug().take(24).collect::<String>())))
 }
 
 /// What was timed, for one table: the same prompts in each format, with its perplexity, a GPU's row if there is one, then
@@ -252,7 +254,7 @@ pub fn scenarios(
     let mut rows: Vec<ScenarioRun> =
         formats.iter().map(|row| ScenarioRun { ppl: of_model(row), ..row.clone() }).collect();
     rows.extend(gpu);
-    let ablation = ablation.iter().map(|row| (format!("batch, {}", row.setting()), &row.runs));
+    let ablation = ablation.iter().map(|row| (row.setting(), &row.runs));
     let batching = batching.iter().map(|row| (format!("batches of {}", row.batch_size), &row.runs));
     rows.extend(ablation.chain(batching).map(|(scenario, runs)| ScenarioRun::of(scenario, "float32", runs)));
     rows

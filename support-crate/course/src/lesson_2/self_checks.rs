@@ -31,7 +31,7 @@ pub fn formats_claims(rows: &[FormatRow]) -> Claims {
         .that(format!("every format reads less per token than {}", first.name), less);
     let [.., int8, all_int8] = others else { return claims };
     claims.that(
-        format!("{} reads less for a token than {}, and keeps more", all_int8.name, int8.name),
+        format!("{} reads less per token than {}, and keeps more", all_int8.name, int8.name),
         all_int8.bytes_per_token < int8.bytes_per_token
             && all_int8.footprint.mib_with_scales() > int8.footprint.mib_with_scales(),
     )
@@ -97,7 +97,7 @@ pub fn edge_claims(rows: &[EdgeRun]) -> Claims {
         return claims;
     };
     claims.that("every prompt got the same number of new tokens", same_tokens(rows.iter().map(|row| &row.runs))).that(
-        format!("the {} prompt, the longest, took longer than the {} one, the shortest", long.name, short.name),
+        format!("the longest prompt ({}) took longer than the shortest ({})", long.name, short.name),
         long.runs.ratio_to(&short.runs).is_ok_and(|times| times.median > 1.0),
     )
 }
