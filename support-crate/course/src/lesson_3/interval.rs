@@ -2,6 +2,22 @@
 
 use std::f64::consts::FRAC_2_PI;
 
+use quantlab::report::Estimate;
+
+use super::LossSum;
+
+/// A loss in nats per token as a perplexity, with both ends of its interval. A change of the loss becomes a ratio of
+/// perplexities.
+pub fn perplexity_of(loss: Estimate) -> Estimate {
+    Estimate::new(loss.value.exp(), loss.low.exp(), loss.high.exp())
+}
+
+/// The same draws in another order: every 37th, round and round, so that the first ones come from all over the corpus.
+/// Their number must not be a multiple of 37.
+pub fn from_all_over(draws: &[LossSum]) -> Vec<LossSum> {
+    (0..draws.len()).filter_map(|i| draws.get(i * 37 % draws.len()).copied()).collect()
+}
+
 /// How many standard errors on both sides of a mean hold 95% of Student's distribution: 2.776 for 4 degrees of freedom,
 /// 1.976 for 159, and 1.960 for very many. Infinite for none, because one draw has no spread.
 ///
@@ -47,6 +63,16 @@ fn share_within(t: f64, degrees_of_freedom: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn from_all_over_a_corpus_every_text_comes_once() {
+        for count in [0_usize, 1, 32, 128] {
+            let draws: Vec<LossSum> = (0..count).map(|tokens| LossSum { nll: 0.0, tokens }).collect();
+            let mut mixed: Vec<usize> = from_all_over(&draws).iter().map(|draw| draw.tokens).collect();
+            mixed.sort_unstable();
+            assert_eq!(mixed, (0..count).collect::<Vec<_>>());
+        }
+    }
 
     /// The usual table, 97.5%.
     #[test]

@@ -36,6 +36,11 @@ pub fn check_log_softmax_at(yours: fn(&[f32], u32) -> f64) -> Score {
         .point("a very unlikely token has a finite log-probability", is_finite(&yours))
 }
 
+/// The `most` likeliest tokens, the likeliest first.
+pub fn likeliest(logits: &[f32], most: usize) -> Vec<u32> {
+    by_likelihood(logits).into_iter().take(most).map(|(id, _)| id).collect()
+}
+
 type Yours<'a> = dyn Fn(&[f32], u32) -> Result<f64, Complaint> + 'a;
 
 /// The tokens of a row, the likeliest first.

@@ -1,14 +1,22 @@
 //! Checks of lesson 3: perplexity.
 
 mod change;
+mod cutting;
 mod divergence;
 mod evaluation;
+mod findings;
 mod interval;
 mod interval_check;
 mod likelihood;
+mod means;
+mod mistakes;
 mod padding;
+mod plots;
+mod quality;
 mod report;
 mod sequence;
+mod share;
+mod tables;
 mod texts;
 mod window;
 
@@ -18,17 +26,30 @@ use serde::Serialize;
 
 /// What all lessons have.
 #[doc(no_inline)]
-pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt, attempt_or, claim};
+pub use crate::{Claims, Complaint, MachineCard, Prediction, SavedAs, Score, ask, attempt, attempt_or, claim};
 pub use change::check_compare_texts;
+pub use cutting::{Window, check_windows};
 pub use divergence::check_kl_divergence;
 pub use evaluation::check_evaluate;
-pub use interval::student_t_95;
+pub use findings::{
+    batch_sizes_claims, bias, context_claims, context_ratio, counts_in_words, evaluations_claim, final_report,
+    letters_summary, other_top_percent, padding_claims, quality_claims, widths_summary,
+};
+pub use interval::{from_all_over, perplexity_of, student_t_95};
 pub use interval_check::check_mean_with_interval;
-pub use likelihood::check_log_softmax_at;
+pub use likelihood::{check_log_softmax_at, likeliest};
+pub use means::check_mean_of_means;
+pub use mistakes::{ScoredText, score_texts, ways};
 pub use padding::check_pad_batch;
-pub use report::{Quality, quality_in_words, quality_of_formats, speed_against_first, speed_in_words};
+pub use plots::{certainty_plot, context_plot, kinds_plot, surprises_plot};
+pub use quality::{Quality, check_quality_of};
+pub use report::{load_again, quality_in_words, quality_of_formats, speed_against_first, speed_in_words};
 pub use sequence::check_sequence_loss;
-pub use texts::kinds_of_text;
+pub use share::check_padding_share;
+pub use tables::{
+    batch_sizes_table, cuts_table, evaluations_table, guesses_table, kinds_table, padding_table, ways_table,
+};
+pub use texts::{kinds_of_text, perplexity_of_kinds, short_paragraphs, shortest_first, token_counts};
 pub use window::check_loss_in_windows;
 
 /// Texts of different lengths as a rectangle. Both fields have a row for each text, all of the same length.
@@ -97,6 +118,25 @@ pub struct Evaluation {
     pub average_loss: f64,
     /// `exp(average_loss)`: as uncertain as a choice among this many tokens.
     pub perplexity: f64,
+}
+
+/// The loss of a long text, read in windows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cut {
+    /// Tokens that the model sees at once.
+    pub window: usize,
+    /// How far each window is moved.
+    pub stride: usize,
+    /// Tokens that all windows read, those of an overlap more than once.
+    pub read: usize,
+    /// The loss of all tokens but the first.
+    pub loss: LossSum,
+}
+
+/// Window and loss in nats per token, of the cuts whose windows overlap by half.
+fn halved(cuts: &[Cut]) -> Vec<(usize, f64)> {
+    let halved = cuts.iter().filter(|cut| 2 * cut.stride == cut.window);
+    halved.map(|cut| (cut.window, cut.loss.mean())).collect()
 }
 
 /// `-log softmax(logits)[id]` in nats, for the checks to compare with.

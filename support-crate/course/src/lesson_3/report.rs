@@ -2,59 +2,10 @@
 
 use quantlab::error::{Error, Result};
 use quantlab::measure::{RunInfo, Statistics, Timing};
-use quantlab::model::Loaded;
+use quantlab::model::{LoadOptions, Loaded, load_model};
 use quantlab::report::{Estimate, Summary, Table};
 
-use super::{LossSum, TextChange};
-
-/// How far a format's predictions are from the base model's, over some texts. Each interval is one of 95 %, with the texts
-/// as draws.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Quality {
-    /// The format's perplexity over the base model's, paired.
-    pub perplexity_ratio: Estimate,
-    /// KL divergence from the base model, in nats per token.
-    pub divergence: Estimate,
-    /// What of it is above the noise, text by text, in nats per token.
-    pub above_noise: Estimate,
-    /// In how many of the places both find the same token the most likely, 0 to 1.
-    pub same_top: f64,
-    /// Tokens that were predicted.
-    pub tokens: usize,
-}
-
-impl Quality {
-    /// The changes of a format, beside those of noise on the same texts: the base model as another engine computes it.
-    /// `interval` is the mean over all tokens with its interval over the draws.
-    ///
-    /// # Errors
-    /// Other texts; fewer than two, which have no spread.
-    pub fn of(changes: &[TextChange], noise: &[TextChange], interval: impl Fn(&[LossSum]) -> Estimate) -> Result<Self> {
-        let tokens = |changes: &[TextChange]| changes.iter().map(|change| change.tokens).collect::<Vec<_>>();
-        if changes.len() < 2 || tokens(changes) != tokens(noise) {
-            return Err(Error::input(format!(
-                "{} texts cannot be held against {} of noise",
-                changes.len(),
-                noise.len()
-            ))
-            .hint("compare both on the same texts, at least two"));
-        }
-        let of = |sum: fn(&TextChange) -> LossSum| interval(&changes.iter().map(sum).collect::<Vec<_>>());
-        let above = |(change, noise): (&TextChange, &TextChange)| LossSum {
-            nll: change.divergence - noise.divergence,
-            tokens: change.tokens,
-        };
-        let loss = of(TextChange::losses);
-        let tokens = changes.iter().map(|change| change.tokens).sum();
-        Ok(Self {
-            perplexity_ratio: Estimate::new(loss.value.exp(), loss.low.exp(), loss.high.exp()),
-            divergence: of(TextChange::divergences),
-            above_noise: interval(&changes.iter().zip(noise).map(above).collect::<Vec<_>>()),
-            same_top: changes.iter().map(|change| change.same_top).sum::<usize>() as f64 / tokens as f64,
-            tokens,
-        })
-    }
-}
+use super::Quality;
 
 /// A row for each format.
 pub fn quality_of_formats(formats: &[(&str, Quality)]) -> Table {
@@ -97,6 +48,15 @@ pub fn quality_in_words(formats: &[(&str, Quality)]) -> Summary {
         noise.divergence.value,
         100.0 * (1.0 - noise.same_top)
     ))
+}
+
+/// The same model again, in another format or by another engine, with a line that says so.
+///
+/// # Errors
+/// As [`load_model`].
+pub fn load_again(loaded: &Loaded, name: &str, options: &LoadOptions) -> Result<Loaded> {
+    println!("Loading model {} as {name} ...", loaded.model_id);
+    load_model(&[loaded.model_id.as_str()], options)
 }
 
 /// Models that were timed in turn, each beside the first one: how many times as fast each decodes (the median over the
@@ -172,30 +132,23 @@ fn nothing() -> Error {
 mod tests {
     use super::*;
     use quantlab::measure::{TimingOptions, WallClock, time_in_turn};
-    use quantlab::model::{LoadOptions, load_model};
     use quantlab::quant::QuantizationConfig;
 
     fn loaded(quantization: Option<QuantizationConfig>) -> Loaded {
         load_model(&["embedded"], &LoadOptions { quantization, ..LoadOptions::default() }).unwrap()
     }
 
-    /// The mean, and the least and the most of the draws.
-    fn range(draws: &[LossSum]) -> Estimate {
-        let means = || draws.iter().map(LossSum::mean);
-        let mean = draws.iter().sum::<LossSum>().mean();
-        Estimate::new(mean, means().fold(mean, f64::min), means().fold(mean, f64::max))
-    }
-
     #[test]
     fn a_format_is_told_apart_from_noise_and_noise_is_not() {
-        let change =
-            |loss_change: f64, divergence: f64| TextChange { loss_change, divergence, same_top: 9, tokens: 10 };
-        let (format, noise) = ([change(-0.2, 0.4), change(0.3, 0.2)], [change(0.0, 1e-6), change(0.0, 2e-6)]);
-        let quality = Quality::of(&format, &noise, range).unwrap();
-        assert!((quality.perplexity_ratio.value - 0.005_f64.exp()).abs() < 1e-12 && quality.tokens == 20);
-        assert!((quality.divergence.value - 0.03).abs() < 1e-12 && (quality.same_top - 0.9).abs() < 1e-12);
-        let itself = Quality::of(&noise, &noise, range).unwrap();
-        let words = quality_in_words(&[("a", quality), ("b", itself), ("noise", itself)]).to_string();
+        let quality = |divergence: f64, above_noise: Estimate| Quality {
+            perplexity_ratio: Estimate::new(1.005, 0.98, 1.03),
+            divergence: Estimate::exact(divergence),
+            above_noise,
+            same_top: 0.9,
+            tokens: 20,
+        };
+        let (format, noise) = (quality(0.03, Estimate::new(0.03, 0.02, 0.04)), quality(1e-7, Estimate::exact(0.0)));
+        let words = quality_in_words(&[("a", format), ("b", noise), ("noise", noise)]).to_string();
         let lines: Vec<&str> = words.lines().collect();
         assert!(
             lines[1].contains("by perplexity not told apart") && lines[1].contains("divergence told apart"),
@@ -203,8 +156,7 @@ mod tests {
         );
         assert!(lines[2].contains("divergence not told apart"), "{words}");
         assert!(lines[3].contains("which is noise") && lines[3].contains("10.00 %"), "{words}");
-        assert_eq!(quality_of_formats(&[("a", quality)]).rows(), 1);
-        assert!(Quality::of(&format, &noise[..1], range).is_err() && Quality::of(&[], &[], range).is_err());
+        assert_eq!(quality_of_formats(&[("a", format)]).rows(), 1);
         assert!(quality_in_words(&[]).to_string().contains("Nothing"));
     }
 

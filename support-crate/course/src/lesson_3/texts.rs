@@ -1,8 +1,16 @@
-//! Texts of different kinds, to see what a perplexity says about each.
+//! The corpus, and texts of different kinds, to see what a perplexity says about each.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
+
+use quantlab::error::Result;
+use quantlab::measure::{Perplexity, PerplexityOptions, perplexity};
+use quantlab::model::Loaded;
+use quantlab::source::held_out_text;
+
+/// Paragraphs of the corpus are shorter than this, in bytes.
+const SHORT: usize = 350;
 
 /// The length in bytes above which a paragraph is long, and how many long paragraphs are taken.
 const LONG: usize = 300;
@@ -17,6 +25,40 @@ const NEWS: &str = "The city council voted on Tuesday to raise parking fees down
 const GERMAN: &str = "Es war einmal ein kleiner Fuchs, der lebte tief im Wald. Eines Tages ging er an den Fluss, um zu \
     trinken, und sah dort einen alten Mann, der in seinem Boot schlief und von der See sang.";
 const RANDOM_LETTERS: usize = 300;
+
+/// The first `n` paragraphs of the Rust documentation that the embedded model was not trained on and that are shorter than
+/// 350 bytes, in order.
+pub fn short_paragraphs(n: usize) -> Vec<&'static str> {
+    let paragraphs = held_out_text().split("\n\n").map(str::trim);
+    paragraphs.filter(|text| (1..SHORT).contains(&text.len())).take(n).collect()
+}
+
+/// How many tokens each text has.
+///
+/// # Errors
+/// Those of the tokenizer.
+pub fn token_counts(loaded: &Loaded, texts: &[&str]) -> Result<Vec<usize>> {
+    texts.iter().map(|text| Ok(loaded.tokenizer.encode(text)?.len())).collect()
+}
+
+/// The texts sorted by their number of tokens.
+///
+/// # Errors
+/// Those of the tokenizer.
+pub fn shortest_first<'a>(loaded: &Loaded, texts: &[&'a str]) -> Result<Vec<&'a str>> {
+    let mut sorted: Vec<(usize, &str)> = token_counts(loaded, texts)?.into_iter().zip(texts.iter().copied()).collect();
+    sorted.sort_by_key(|(tokens, _)| *tokens);
+    Ok(sorted.into_iter().map(|(_, text)| text).collect())
+}
+
+/// The perplexity of each of the [kinds of text](kinds_of_text).
+///
+/// # Errors
+/// As [`perplexity`].
+pub fn perplexity_of_kinds(loaded: &Loaded, corpus: &[&str]) -> Result<Vec<(&'static str, Perplexity)>> {
+    let of = |(name, texts): (_, Vec<String>)| Ok((name, perplexity(loaded, &texts, &PerplexityOptions::default())?));
+    kinds_of_text(corpus).into_iter().map(of).collect()
+}
 
 /// Texts of several kinds, each with its name: the first long paragraphs of `corpus` (more than 300 bytes), the same with
 /// their words shuffled, and others that have nothing to do with it. They are the same on every call.
@@ -47,6 +89,7 @@ fn shuffled(text: &str, rng: &mut StdRng) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quantlab::model::{LoadOptions, load_model};
 
     #[test]
     fn shuffling_keeps_the_words() {
@@ -61,6 +104,16 @@ mod tests {
         };
         assert!(mixed[0] != long.trim() && sorted(&mixed[0]) == sorted(&long));
         assert_eq!(kinds, kinds_of_text(&["short", &long]));
+    }
+
+    #[test]
+    fn sorted_by_tokens_each_text_is_still_there() {
+        let loaded = load_model(&["embedded"], &LoadOptions::default()).unwrap();
+        let corpus = short_paragraphs(9);
+        let sorted = shortest_first(&loaded, &corpus).unwrap();
+        let counts = token_counts(&loaded, &sorted).unwrap();
+        assert!(counts.is_sorted() && counts[0] > 0 && corpus.len() == 9);
+        assert!(corpus.iter().all(|text| text.len() < SHORT && sorted.contains(text)));
     }
 
     #[test]

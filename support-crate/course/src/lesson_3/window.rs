@@ -4,6 +4,7 @@ use rand::Rng;
 
 use quantlab::model::Loaded;
 
+use super::cutting::{CASES, Window, windows};
 use super::evaluation::{next_logits, talking};
 use super::{LossSum, is_close, nll};
 use crate::cases::random;
@@ -12,19 +13,14 @@ use crate::figure::{Figure, all_right};
 use crate::probe::{Costs, Event, Machine};
 use crate::{Complaint, Score, Verdict, ask};
 
-/// Tokens, window and stride: half of the window, one token, nearly all of it; texts that end with a window, in the middle
-/// of one, and before the first one does.
-const CASES: [(usize, usize, usize); 9] =
-    [(23, 8, 4), (24, 8, 4), (25, 8, 4), (30, 6, 1), (30, 9, 7), (5, 8, 4), (2, 2, 1), (8, 8, 3), (60, 16, 12)];
-
 const HINTS: [&str; 3] = [
-    "Two numbers say where you are: where the window begins, and how many tokens have been scored. Which of them moves \
-     by the stride, and which to the end of the window?",
-    "`let (mut start, mut scored) = (0, 1);`, and as long as `scored < ids.len()`: read `ids[start..end]`, score the \
-     tokens from `scored` to `end`, then go on. The logits of a window are counted from its own beginning.",
-    "`let end = ids.len().min(start + window);`, logits from `TokenBatch::single(&ids[start..end])?`, and for each `t` \
-     in `scored..end`: `sum.nll -= log_softmax_at(logits.row(0, t - 1 - start), ids[t]); sum.tokens += 1;`. Then \
-     `scored = end; start += stride;`.",
+    "`windows(ids.len(), window, stride)` says what to read and what to score. Where in the window's logits is the row that \
+     predicts token t of the text?",
+    "For each window a forward pass over `ids[read.start..read.end]`, then its tokens `scored`, one by one. The logits of a \
+     window count from its own beginning, `read.start`, and the row before the token's predicts it.",
+    "`for Window { read, scored } in windows(ids.len(), window, stride) { ... }`, logits from \
+     `TokenBatch::single(&ids[read.clone()])?`, and for each `t` in `scored`: `sum.nll -= log_softmax_at(logits.row(0, t - \
+     1 - read.start), ids[t]); sum.tokens += 1;`.",
 ];
 
 type Answer<'a> = dyn Fn(&Loaded, &[u32], usize, usize) -> quantlab::error::Result<LossSum> + 'a;
@@ -98,7 +94,7 @@ impl Trial {
     fn scores_each_once(&self) -> Verdict {
         let (tokens, window, stride) = self.case;
         let (expected, got) = (tokens.saturating_sub(1), self.got.tokens);
-        let lengths = windows(tokens, window, stride).into_iter().map(|(start, _, end)| end - start);
+        let lengths = windows(tokens, window, stride).into_iter().map(|window| window.read.len());
         let twice: usize = lengths.map(|length| length - 1).sum();
         let why = match got {
             _ if got == expected => return Ok(()),
@@ -116,12 +112,8 @@ impl Trial {
         // The loss of token t by the logits at position `at` of a window that begins at `start`.
         let loss = |start: usize, at: usize, t: usize| nll(&next_logits(ids[at], at - start, self.vocab_size), ids[t]);
         let over = |each: &dyn Fn(usize, usize) -> f64| -> f64 {
-            let scored = windows(tokens, window, stride);
-            scored
-                .into_iter()
-                .flat_map(|(start, from, end)| (from..end).map(move |t| (start, t)))
-                .map(|(s, t)| each(s, t))
-                .sum()
+            let of_window = |Window { read, scored }: Window| scored.map(|t| each(read.start, t)).sum::<f64>();
+            windows(tokens, window, stride).into_iter().map(of_window).sum()
         };
         let expected = over(&|start, t| loss(start, t - 1, t));
         Figure {
@@ -146,7 +138,7 @@ impl Trial {
         if self.longest > window {
             return wrong!("{}: the model read {} tokens at once", self.what(), self.longest);
         }
-        let together: usize = windows(tokens, window, stride).into_iter().map(|(start, _, end)| end - start).sum();
+        let together: usize = windows(tokens, window, stride).iter().map(|window| window.read.len()).sum();
         Complaint::unless(self.read <= together, || {
             format!(
                 "{}: the windows have {together} tokens together, and the model read {}. Each begins a stride after the \
@@ -156,16 +148,4 @@ impl Trial {
             )
         })
     }
-}
-
-/// Where each window begins, the first token that it scores, and where it ends.
-fn windows(tokens: usize, window: usize, stride: usize) -> Vec<(usize, usize, usize)> {
-    let mut windows = Vec::new();
-    let (mut start, mut scored) = (0, 1);
-    while scored < tokens {
-        let end = tokens.min(start + window);
-        windows.push((start, scored, end));
-        (start, scored) = (start + stride, end);
-    }
-    windows
 }

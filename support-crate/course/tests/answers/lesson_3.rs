@@ -21,6 +21,14 @@ answers!("lesson_3", kl_divergence, quantlab_course::check_kl_divergence: absolu
 
 answers!("lesson_3", mean_with_interval, quantlab_course::check_mean_with_interval: always_1_96, biased, by_draws, k_degrees, loops, mean_of_means, no_root, not_divided, one_side, one_standard_error, perplexity, solution, spread_of_means, sum, unfinished, value_by_draws, weights);
 
-answers!("lesson_3", loss_in_windows, quantlab_course::check_loss_in_windows: all_in_one_batch, first_token, full_windows_only, goes_on, longer_by_one, mean, negated, not_shifted, nothing_counts, nothing_is_an_error, one_before, overlap_twice, solution, stops_at_errors, unfinished, whole_text, with_mask);
+answers!("lesson_3", loss_in_windows, quantlab_course::check_loss_in_windows: all_in_one_batch, by_hand, first_token, full_windows_only, goes_on, longer_by_one, mean, negated, not_shifted, nothing_counts, nothing_is_an_error, one_before, overlap_twice, rows_of_the_text, solution, stops_at_errors, unfinished, whole_text, with_mask);
 
 answers!("lesson_3", compare_texts, quantlab_course::check_compare_texts: all_tokens, base_loss, differing, divergence_swapped, empty_for_short, fails_on_short, first_token_never_top, from_the_losses, goes_on, hits_of_base, hits_of_other, loss_swapped, mean_divergence, mean_loss, one_for_all, other_loss, solution, unfinished, unreadable_left_out);
+
+answers!("lesson_3", padding_share, quantlab_course::check_padding_share: all_for_nothing, from_the_text, full_batches_only, last_batch_full, length_of_first, length_of_last, longest_of_all, loops, mean_of_shares, nan_for_nothing, per_token_of_text, percent, places, share_of_text, solution, unfinished, weighted);
+
+answers!("lesson_3", mean_of_means, quantlab_course::check_mean_of_means: by_texts, folded, full_batches_only, loops, means_within, nan_for_nothing, nothing_is_zero, of_perplexities, of_texts, over_tokens, perplexity, solution, sum, unfinished, weighted_by_texts);
+
+answers!("lesson_3", windows, quantlab_course::check_windows: beyond_the_text, by_count, first_token, from_the_window, full_windows_only, goes_on, half_scored, later_window, longer_by_one, no_windows, one_for_nothing, one_too_far, overlap_twice, shorter_by_one, solution, touching, touching_with_context_unscored, unfinished, until_the_end, whole_text);
+
+answers!("lesson_3", quality_of, quantlab_course::check_quality_of: below_noise, by_texts, ends_subtracted, error_of_the_loss, exact_divergence, exact_ratio, exp_of_divergence, helper, loops, loss, loss_for_divergence, mean_of_shares, noise_as_a_number, noise_itself, not_subtracted, other_top, percent, places, ratio_of_divergences, solution, texts, tokens_of_both, tokens_twice, top_of_noise, unfinished, upside_down, widest_ends, without_noise);

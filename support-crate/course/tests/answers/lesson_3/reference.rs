@@ -37,3 +37,23 @@ pub fn kl_divergence(base: &[f32], other: &[f32]) -> f64 {
     };
     base.iter().zip(other).map(of_token).sum()
 }
+
+pub fn mean_with_interval(draws: &[LossSum]) -> Estimate {
+    let (all, k) = (draws.iter().sum::<LossSum>(), draws.len() as f64);
+    let deviation = |draw: &LossSum| draw.nll - all.mean() * draw.tokens as f64;
+    let squares: f64 = draws.iter().map(|draw| deviation(draw).powi(2)).sum();
+    let error = (squares * k / (k - 1.0)).sqrt() / all.tokens as f64;
+    Estimate::plus_minus(all.mean(), student_t_95(draws.len() - 1) * error)
+}
+
+pub fn windows(tokens: usize, window: usize, stride: usize) -> Vec<Window> {
+    let mut windows = Vec::new();
+    let (mut start, mut scored) = (0, 1);
+    while scored < tokens {
+        let end = tokens.min(start + window);
+        windows.push(Window { read: start..end, scored: scored..end });
+        scored = end;
+        start += stride;
+    }
+    windows
+}

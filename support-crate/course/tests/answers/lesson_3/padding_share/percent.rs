@@ -1,0 +1,8 @@
+// Of a hundred.
+// wrong: this is in percent
+fn padding_share(lengths: &[usize], batch_size: usize) -> f64 {
+    let longest = |batch: &[usize]| batch.iter().copied().max().unwrap_or(0);
+    let computed: usize = lengths.chunks(batch_size).map(|batch| batch.len() * longest(batch)).sum();
+    let text: usize = lengths.iter().sum();
+    100.0 * (computed - text) as f64 / computed.max(1) as f64
+}

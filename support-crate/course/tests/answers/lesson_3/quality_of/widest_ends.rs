@@ -1,0 +1,22 @@
+// Two intervals, as far apart as they can be.
+// wrong: two intervals of their own know nothing
+fn quality_of(changes: &[TextChange], noise: &[TextChange]) -> Quality {
+    let losses: Vec<LossSum> = changes.iter().map(TextChange::losses).collect();
+    let divergences: Vec<LossSum> = changes.iter().map(TextChange::divergences).collect();
+    let above = |(change, noise): (&TextChange, &TextChange)| LossSum {
+        nll: change.divergence - noise.divergence,
+        tokens: change.tokens,
+    };
+    let above_noise: Vec<LossSum> = changes.iter().zip(noise).map(above).collect();
+    let same_top: usize = changes.iter().map(|change| change.same_top).sum();
+    let tokens: usize = changes.iter().map(|change| change.tokens).sum();
+    let of_noise = mean_with_interval(&noise.iter().map(TextChange::divergences).collect::<Vec<_>>());
+    let of_format = mean_with_interval(&divergences);
+    Quality {
+        perplexity_ratio: perplexity_of(mean_with_interval(&losses)),
+        divergence: mean_with_interval(&divergences),
+        above_noise: Estimate::new(of_format.value - of_noise.value, of_format.low - of_noise.high, of_format.high - of_noise.low),
+        same_top: same_top as f64 / tokens as f64,
+        tokens: tokens,
+    }
+}

@@ -1,0 +1,13 @@
+// Every window is full.
+// wrong: the text ends before
+fn windows(tokens: usize, window: usize, stride: usize) -> Vec<Window> {
+    let mut windows = Vec::new();
+    let (mut start, mut scored) = (0, 1);
+    while scored < tokens {
+        let end = start + window;
+        windows.push(Window { read: start..end, scored: scored..end });
+        scored = end;
+        start += stride;
+    }
+    windows
+}

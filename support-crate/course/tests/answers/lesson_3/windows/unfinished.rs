@@ -1,0 +1,5 @@
+// As it comes.
+// not yet
+fn windows(tokens: usize, window: usize, stride: usize) -> Vec<Window> {
+    todo!()
+}

@@ -1,0 +1,13 @@
+// Every window reads from the beginning.
+// wrong: each begins a stride after the one before
+fn windows(tokens: usize, window: usize, stride: usize) -> Vec<Window> {
+    let mut windows = Vec::new();
+    let (mut start, mut scored) = (0, 1);
+    while scored < tokens {
+        let end = tokens.min(start + window);
+        windows.push(Window { read: 0..end, scored: scored..end });
+        scored = end;
+        start += stride;
+    }
+    windows
+}
