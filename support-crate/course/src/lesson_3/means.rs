@@ -44,7 +44,7 @@ fn loss(mean: f64, tokens: usize) -> LossSum {
 }
 
 /// The example of the lesson; texts of one length and of very different ones; batches of one, of all, and a last one that
-/// is not full; large losses, and differences of losses, which may be below 0.
+/// is not full; large losses, and differences of losses, which may be below 0; batches of one token.
 fn cases() -> Vec<(Vec<LossSum>, usize)> {
     let mut rng = random(60);
     let mut any = |texts: usize, most: usize, low: f64, high: f64| -> Vec<LossSum> {
@@ -59,6 +59,7 @@ fn cases() -> Vec<(Vec<LossSum>, usize)> {
         (any(33, 200, 0.0, 9.0), 4),
         (any(20, 1, 500.0, 2000.0), 6),
         (any(9, 60, -3.0, 2.0), 2),
+        (vec![loss(2.5, 1), loss(5.0, 9), loss(3.5, 1), loss(1.0, 4)], 1),
     ]
 }
 
@@ -91,6 +92,7 @@ fn figure(losses: &[LossSum], batch_size: usize, got: f64) -> Figure {
             "within a batch every token counts the same: add up its losses and its tokens, then divide",
         ),
         (mean(full.map(|sum| sum.mean())), "the last batch is missing, because it is not full"),
+        (mean(of_several.map(|sum| sum.mean())), "a batch of one predicted token has a mean, too"),
         (sum, "this is the sum of the means; divide by the number of batches"),
         (sum / all_batches as f64, "a batch without a predicted token was counted, as if its loss were 0"),
         (sum / losses.len() as f64, "it was divided by the number of texts, not of batches"),

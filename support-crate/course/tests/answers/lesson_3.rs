@@ -27,7 +27,7 @@ answers!("lesson_3", compare_texts, quantlab_course::check_compare_texts: all_to
 
 answers!("lesson_3", padding_share, quantlab_course::check_padding_share: all_for_nothing, from_the_text, full_batches_only, last_batch_full, length_of_first, length_of_last, longest_of_all, loops, mean_of_shares, nan_for_nothing, per_token_of_text, percent, places, share_of_text, solution, unfinished, weighted);
 
-answers!("lesson_3", mean_of_means, quantlab_course::check_mean_of_means: by_texts, folded, full_batches_only, loops, means_within, nan_for_nothing, nothing_is_zero, of_perplexities, of_texts, over_tokens, perplexity, solution, sum, unfinished, weighted_by_texts);
+answers!("lesson_3", mean_of_means, quantlab_course::check_mean_of_means: by_texts, folded, full_batches_only, loops, means_within, nan_for_nothing, nothing_is_zero, of_perplexities, of_texts, over_tokens, perplexity, several_tokens_only, solution, sum, unfinished, weighted_by_texts);
 
 answers!("lesson_3", windows, quantlab_course::check_windows: beyond_the_text, by_count, first_token, from_the_window, full_windows_only, goes_on, half_scored, later_window, longer_by_one, no_windows, one_for_nothing, one_too_far, overlap_twice, shorter_by_one, solution, touching, touching_with_context_unscored, unfinished, until_the_end, whole_text);
 
