@@ -16,7 +16,7 @@ pub(super) struct Given<V> {
 pub(super) type Figure = Given<f64>;
 
 /// The first value that is wrong, and of the mistakes that give it the one that explains the most other values too, because
-/// two mistakes sometimes give the same.
+/// two mistakes sometimes give the same. One that explains less than a third of the wrong values is a coincidence.
 pub(super) fn first_wrong<V>(
     all: &[Given<V>],
     is_close: impl Fn(&V, &V) -> bool,
@@ -26,6 +26,8 @@ pub(super) fn first_wrong<V>(
         given.mistakes.iter().any(|(value, mistake)| *mistake == why && is_close(&given.got, value))
     };
     let possible = wrong.mistakes.iter().map(|(_, why)| *why).filter(|why| gives(wrong, why));
+    let wrongs: Vec<&Given<V>> = all.iter().filter(|given| !is_close(&given.got, &given.expected)).collect();
+    let possible = possible.filter(|why| 3 * wrongs.iter().filter(|given| gives(given, why)).count() >= wrongs.len());
     // Of equals, the first one: `max_by_key` returns the last of the reversed list.
     let found = possible.rev().max_by_key(|why| all.iter().filter(|given| gives(given, why)).count());
     Some((wrong, found))
@@ -99,5 +101,8 @@ mod tests {
         assert!(message(&[twice_or_squared(4.0, 2.0), twice_or_squared(9.0, 3.0)]).ends_with("squared"));
         assert!(message(&[twice_or_squared(4.0, 2.0), twice_or_squared(6.0, 3.0)]).ends_with("twice"));
         assert!(message(&[twice_or_squared(4.0, 2.0)]).ends_with("twice"));
+        let others = [5.0, 7.0, 9.0].map(|got| twice_or_squared(got, 1.0));
+        let all = [&[twice_or_squared(6.0, 3.0)], &others[..]].concat();
+        assert_eq!(message(&all), "x is 6.0000, expected 3.0000");
     }
 }

@@ -63,14 +63,9 @@ fn with_guesses(
     Ok((all.split_off(ids.len()), passes))
 }
 
+/// Of equals, the first one.
 fn likeliest(logits: &[f32]) -> u32 {
-    let mut best = 0;
-    for (id, logit) in logits.iter().enumerate() {
-        if *logit > logits[best] {
-            best = id;
-        }
-    }
-    best as u32
+    (0..logits.len()).rev().max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap_or(0) as u32
 }
 
 /// A text continued with the learner's own guesses.

@@ -21,21 +21,29 @@ enum LookUp {
     FirstPlace,
     ShortestFirst,
     LongestOnly,
+    NeverOne,
     Itself,
     WithRun,
     NoOverlap,
     AllThatFollow,
     SkipsOne,
+    AfterFirst,
+    BeforeRun,
+    AllOrNothing,
 }
 
-const LOOK_UP_SLIPS: [(LookUp, &str); 8] = [
+const LOOK_UP_SLIPS: [(LookUp, &str); 12] = [
     (LookUp::Itself, "the run at the very end is the one that is looked for: it must not find itself"),
     (LookUp::WithRun, "the guesses are what followed the run, not the run itself"),
     (LookUp::SkipsOne, "the first guess is the token right after the run"),
+    (LookUp::AfterFirst, "the first guess is the token right after the run"),
+    (LookUp::BeforeRun, "what followed may reach into the run at the end"),
+    (LookUp::AllOrNothing, "if fewer than `count` tokens follow, guess those"),
     (LookUp::AllThatFollow, "guess at most `count` tokens"),
     (LookUp::FirstPlace, "take the last earlier place, not the first"),
     (LookUp::ShortestFirst, "seek the longest run first: more of what came before is the same"),
     (LookUp::LongestOnly, "if `ngram` tokens never stood there before, seek fewer"),
+    (LookUp::NeverOne, "down to 1: the last token alone is a run, too"),
     (LookUp::NoOverlap, "an earlier place may overlap the run: in 4 4 4, the run 4 4 stood one token earlier"),
 ];
 
@@ -46,6 +54,7 @@ fn looked_up(ids: &[u32], ngram: usize, count: usize, slip: LookUp) -> Vec<u32> 
     match slip {
         LookUp::ShortestFirst => lengths.reverse(),
         LookUp::LongestOnly => lengths.retain(|length| *length == ngram),
+        LookUp::NeverOne => lengths.retain(|length| *length > 1),
         _ => (),
     }
     for length in lengths {
@@ -61,9 +70,15 @@ fn looked_up(ids: &[u32], ngram: usize, count: usize, slip: LookUp) -> Vec<u32> 
             let from = match slip {
                 LookUp::WithRun => start,
                 LookUp::SkipsOne => (start + length + 1).min(n),
+                LookUp::AfterFirst => start + 1,
                 _ => start + length,
             };
-            let most = if slip == LookUp::AllThatFollow { n } else { count };
+            let most = match slip {
+                LookUp::AllThatFollow => n,
+                LookUp::BeforeRun => count.min((n - length).saturating_sub(from)),
+                LookUp::AllOrNothing if n - from < count => 0,
+                _ => count,
+            };
             return ids[from..].iter().take(most).copied().collect();
         }
     }
@@ -132,15 +147,17 @@ enum Kept {
     AsManyAsAgree,
     OneMore,
     AllChoices,
+    NextChoice,
 }
 
-const KEPT_SLIPS: [(Kept, &str); 7] = [
+const KEPT_SLIPS: [(Kept, &str); 8] = [
     (Kept::NoBonus, "if all guesses are right, the choice after them is a new token, too"),
     (Kept::GuessesOnly, "the model's own choice at the first wrong guess is a new token, too"),
     (Kept::WrongGuess, "the new tokens end with the model's own choice, not with the guess in its place"),
     (Kept::AllThatAgree, NOTHING_AFTER),
     (Kept::AsManyAsAgree, NOTHING_AFTER),
     (Kept::OneMore, NOTHING_AFTER),
+    (Kept::NextChoice, "choice i is what the model writes in the place of guess i: compare these two"),
     (Kept::AllChoices, "only choices up to the first that is another than its guess count"),
 ];
 
@@ -158,6 +175,7 @@ fn kept(guesses: &[u32], choices: &[u32], slip: Kept) -> Vec<u32> {
         Kept::AsManyAsAgree => choices[..=agree.count()].to_vec(),
         Kept::OneMore => choices[..choices.len().min(right + 2)].to_vec(),
         Kept::AllChoices => choices.to_vec(),
+        Kept::NextChoice => choices[..=(0..n).take_while(|&i| guesses[i] == choices[i + 1]).count()].to_vec(),
         Kept::Right | Kept::WrongGuess => choices[..=right].to_vec(),
     }
 }

@@ -50,19 +50,21 @@ enum Slip {
     Blocks,
     OneShort,
     FirstOnly,
+    AfterFirst,
 }
 
-const SLIPS: [(Slip, &str); 7] = [
+const SLIPS: [(Slip, &str); 8] = [
     (Slip::LastToo, "at least the last token must be computed: its logits choose the first new token"),
     (
         Slip::NotChained,
         "a block's key depends on the key before it: the same tokens after another text are other keys and values",
     ),
+    (Slip::AfterFirst, "the key before is that of the block just before, not of the first block"),
     (Slip::GoesOn, "the first block that is not there ends the prefix, whatever comes after it"),
     (Slip::PartialBlock, "only whole blocks are cached"),
     (Slip::Blocks, "count tokens, not blocks"),
     (Slip::OneShort, "a block that ends before the last token can be used"),
-    (Slip::FirstOnly, "after the first block, others may be there, too"),
+    (Slip::FirstOnly, "after the first block, others may be there, too: each by the key before it and its own tokens"),
 ];
 
 fn tokens_cached(prompt: &[u32], block: usize, cached: &HashSet<u64>, slip: Slip) -> usize {
@@ -82,7 +84,9 @@ fn tokens_cached(prompt: &[u32], block: usize, cached: &HashSet<u64>, slip: Slip
             break;
         }
         blocks += usize::from(is_there);
-        before = key;
+        if i == 0 || slip != Slip::AfterFirst {
+            before = key;
+        }
     }
     match slip {
         Slip::Blocks => blocks,

@@ -25,6 +25,7 @@ const HINTS: [&str; 3] = [
 enum Slip {
     Right,
     ReadingFirst,
+    OneLeft,
     WholePrompts,
     NoBudget,
     NoPlaces,
@@ -32,6 +33,10 @@ enum Slip {
     PromptOnly,
     NotSetAside,
     NotUsedUp,
+    UsedByChunk,
+    AsideInAll,
+    AsideOneMore,
+    JustNot,
     Overtakes,
     DecodingOnly,
     Static,
@@ -40,10 +45,11 @@ enum Slip {
     NothingNew,
 }
 
-const SLIPS: [(Slip, &str); 14] = [
+const SLIPS: [(Slip, &str); 19] = [
     (Slip::NoBudget, "a step computes at most `max_tokens_per_step` tokens, of all requests together"),
     (Slip::NoPlaces, "at most `max_running` requests run at once"),
     (Slip::ReadingFirst, "who decodes goes first: a long prompt must not keep the others waiting for their next token"),
+    (Slip::OneLeft, "who reads its prompt does not decode yet, though only 1 token of it is left: `is_decoding()`"),
     (Slip::DecodingOnly, "a running request that still reads its prompt goes on, too"),
     (Slip::WholePrompts, "a prompt is read in chunks: as many of its tokens as the step has left"),
     (Slip::IgnoresPast, "what is in the cache already is not computed again: `to_compute()`"),
@@ -56,12 +62,22 @@ const SLIPS: [(Slip, &str); 14] = [
         "a request needs room for all tokens that it will have, `final_tokens()`, or it ends up without",
     ),
     (Slip::NotSetAside, "running requests will still grow: set room aside for `final_tokens() - past_tokens` of each"),
+    (Slip::AsideInAll, SET_ASIDE),
+    (Slip::AsideOneMore, SET_ASIDE),
+    (Slip::JustNot, "`final_tokens()` may be all the room that there is"),
     (Slip::NotUsedUp, "who has just been admitted takes room, and a place, from the next"),
+    (
+        Slip::UsedByChunk,
+        "who has just been admitted takes room for its `final_tokens()`, not only for what is computed now",
+    ),
     (
         Slip::Overtakes,
         "if a request does not fit, those after it wait, too: else small ones would pass it again and again",
     ),
 ];
+
+const SET_ASIDE: &str =
+    "`free_tokens` is without what running requests have: set `final_tokens() - past_tokens` of each aside";
 
 fn planned(view: &View, slip: Slip) -> Vec<(usize, usize)> {
     let mut budget = if slip == Slip::NoBudget { usize::MAX } else { view.max_tokens_per_step };
@@ -74,8 +90,11 @@ fn planned(view: &View, slip: Slip) -> Vec<(usize, usize)> {
             *budget -= tokens;
         }
     };
-    let (first, second): (Vec<_>, Vec<_>) =
-        view.running.iter().partition(|request| request.is_decoding() != (slip == Slip::ReadingFirst));
+    let (first, second): (Vec<_>, Vec<_>) = view.running.iter().partition(|request| match slip {
+        Slip::ReadingFirst => !request.is_decoding(),
+        Slip::OneLeft => request.to_compute() == 1,
+        _ => request.is_decoding(),
+    });
     first.into_iter().for_each(|request| take(request, &mut budget));
     second.into_iter().filter(|_| slip != Slip::DecodingOnly).for_each(|request| take(request, &mut budget));
 
@@ -84,8 +103,13 @@ fn planned(view: &View, slip: Slip) -> Vec<(usize, usize)> {
         Slip::PromptOnly => request.tokens,
         _ => request.final_tokens(),
     };
-    let set_aside: usize = view.running.iter().map(|request| request.final_tokens() - request.past_tokens).sum();
-    let mut room = view.free_tokens.saturating_sub(if slip == Slip::NotSetAside { 0 } else { set_aside });
+    let set_aside = |request: &RequestState| match slip {
+        Slip::NotSetAside => 0,
+        Slip::AsideInAll => request.final_tokens(),
+        Slip::AsideOneMore => request.final_tokens() - request.past_tokens + 1,
+        _ => request.final_tokens() - request.past_tokens,
+    };
+    let mut room = view.free_tokens.saturating_sub(view.running.iter().map(set_aside).sum());
     let mut places = view.max_running.saturating_sub(view.running.len());
     if slip == Slip::NoPlaces {
         places = usize::MAX;
@@ -98,16 +122,18 @@ fn planned(view: &View, slip: Slip) -> Vec<(usize, usize)> {
         _ => (),
     }
     for request in &waiting {
-        let fits = places > 0 && budget > 0 && needed(request) <= room;
+        let fits = places > 0 && budget > 0 && needed(request) + usize::from(slip == Slip::JustNot) <= room;
         if !fits && slip == Slip::Overtakes {
             continue;
         }
         if !fits {
             break;
         }
+        let before = budget;
         take(request, &mut budget);
+        let used = if slip == Slip::UsedByChunk { before - budget } else { needed(request) };
         if slip != Slip::NotUsedUp {
-            (room, places) = (room - needed(request), places - 1);
+            (room, places) = (room - used, places - 1);
         }
     }
     compute.sort_unstable();
@@ -121,10 +147,7 @@ pub(super) fn in_order(view: &View) -> Plan {
 
 /// Some moment of a server. `wait`: whether anybody waits; `tight`: whether there may be too little room for all of them.
 fn moment(rng: &mut StdRng, wait: bool, tight: bool) -> View {
-    let (running, mut waiting) = (rng.random_range(0..6), if wait { rng.random_range(1..6) } else { 0 });
-    if !wait && running == 0 {
-        waiting = 0;
-    }
+    let (running, waiting) = (rng.random_range(0..6), if wait { rng.random_range(1..6) } else { 0 });
     let mut state = |id: usize, runs: bool| {
         let prompt = size(rng, 90);
         let decodes = runs && rng.random_bool(0.6);
@@ -144,7 +167,7 @@ fn moment(rng: &mut StdRng, wait: bool, tight: bool) -> View {
     let needed: usize = of_waiting.iter().map(RequestState::final_tokens).sum();
     let free_tokens = set_aside + if tight { rng.random_range(0..=needed) } else { needed + 500 };
     let places = if tight { 6 } else { rng.random_range(0..=waiting + 1) };
-    let max_tokens_per_step = if tight { 400 } else { running + rng.random_range(0..120) }.max(1);
+    let max_tokens_per_step = if tight { 400 } else { size(rng, 120) };
     View {
         now_s: 2.0,
         waiting: of_waiting,

@@ -21,7 +21,8 @@ pub(super) fn all_same<V: PartialEq + Debug>(trials: Result<Vec<Given<V>>, Compl
 }
 
 /// # Errors
-/// The first list of numbers of which one is further off than `within`, with the mistake that gives it. NaN always is.
-pub(super) fn all_within(trials: Result<Vec<Trial>, Complaint>, within: f64) -> Verdict {
-    all_close(&trials?, Close::Within(within), |i| format!("number {i}"), "")
+/// The first list of numbers of which one is further off than `within`, with the mistake that gives it. NaN always is:
+/// `if_nan` says where it comes from.
+pub(super) fn all_within(trials: Result<Vec<Trial>, Complaint>, within: f64, if_nan: &str) -> Verdict {
+    all_close(&trials?, Close::Within(within), |i| format!("number {i}"), if_nan)
 }

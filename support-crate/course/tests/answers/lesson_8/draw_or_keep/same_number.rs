@@ -1,5 +1,5 @@
 // The same uniform number for both.
-// wrong: what comes in place
+// wrong: `accept` says whether the guess is kept
 fn draw_or_keep(guess: u32, p: &[f64], q: &[f64], accept: f64, draw: f64) -> u32 {
     let at = guess as usize;
     if accept < p[at] / q[at] {

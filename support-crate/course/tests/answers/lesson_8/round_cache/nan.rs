@@ -1,5 +1,5 @@
 // Divides by a step of 0.
-// wrong: NaN
+// wrong: has a step of 0
 fn round_cache(numbers: &[f32], width: usize, along: Along, bits: u32) -> Vec<f32> {
     let (tokens, steps) = (numbers.len() / width, (1 << bits) as f32 - 1.0);
     let (down, across) = if along == Along::Tokens { (GROUP, 1) } else { (1, GROUP) };

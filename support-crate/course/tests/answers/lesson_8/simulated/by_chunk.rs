@@ -19,10 +19,7 @@ fn simulated(
         for (id, tokens) in plan {
             let request = &mut requests[id];
             request.past_tokens += tokens;
-            if request.past_tokens == request.tokens() || request.token_s.is_empty() {
-                request.token_s.push(now);
-                request.past_tokens = request.tokens() - 1;
-            }
+            request.token_s.push(now);
         }
     }
     requests

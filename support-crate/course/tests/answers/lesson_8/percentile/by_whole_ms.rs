@@ -1,0 +1,10 @@
+// Sorted by whole milliseconds.
+// wrong: percentile(
+fn percentile(values: &[f64], percent: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by_key(|value| (value * 1e3) as i64);
+    let at = percent / 100.0 * (sorted.len() - 1) as f64;
+    let low = at.floor() as usize;
+    let high = (low + 1).min(sorted.len() - 1);
+    sorted[low] + (at - low as f64) * (sorted[high] - sorted[low])
+}

@@ -1,0 +1,35 @@
+// All who decode get their token, though the step is full.
+// wrong: the plan with running
+fn plan(view: &View) -> Plan {
+    let mut left = view.max_tokens_per_step;
+    let mut compute: Vec<(usize, usize)> = Vec::new();
+    for request in view.running.iter().filter(|r| r.is_decoding()) {
+        compute.push((request.id, 1));
+        left = left.saturating_sub(1);
+    }
+    for request in view.running.iter().filter(|r| !r.is_decoding()) {
+        let tokens = request.to_compute().min(left);
+        if tokens == 0 {
+            break;
+        }
+        compute.push((request.id, tokens));
+        left -= tokens;
+    }
+    let promised = view.running.iter().map(|r| r.final_tokens() - r.past_tokens).sum::<usize>();
+    let mut room = view.free_tokens.saturating_sub(promised);
+    let mut places = view.max_running.saturating_sub(view.running.len());
+    for request in &view.waiting {
+        if left == 0 || places == 0 {
+            break;
+        }
+        if request.final_tokens() > room {
+            break;
+        }
+        let tokens = request.to_compute().min(left);
+        compute.push((request.id, tokens));
+        left -= tokens;
+        places -= 1;
+        room -= request.final_tokens();
+    }
+    Plan { preempt: vec![], compute }
+}

@@ -1,0 +1,29 @@
+// Waits for ever when nothing is planned and nobody comes.
+// wrong: no request is to arrive any more
+fn simulated(
+    jobs: &[Job],
+    options: &ServerOptions,
+    scheduler: &dyn Fn(&View) -> Plan,
+    seconds: &dyn Fn(usize) -> f64,
+) -> Vec<Progress> {
+    let mut requests: Vec<Progress> = jobs.iter().map(|job| Progress::of(job)).collect();
+    let mut now = 0.0f64;
+    while requests.iter().any(|request| !request.is_done()) {
+        let plan = scheduler(&view_at(now, &requests, options));
+        if plan.compute.is_empty() {
+            if let Some(next) = jobs.iter().map(|job| job.arrival_s).find(|at| *at > now) {
+                now = next;
+            }
+            continue;
+        }
+        now += seconds(plan.compute.iter().map(|pair| pair.1).sum());
+        for (id, tokens) in plan.compute {
+            let request = &mut requests[id];
+            request.past_tokens += tokens;
+            if request.past_tokens == request.tokens() {
+                request.token_s.push(now);
+            }
+        }
+    }
+    requests
+}
