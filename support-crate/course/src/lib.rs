@@ -9,6 +9,9 @@
 //! An unfinished answer (`todo!()`) is expected here: checks say "not yet", and cells that use the answer go through
 //! [`attempt`].
 
+// A check shows the signature of the function that it takes.
+#![allow(clippy::type_complexity)]
+
 /// An error that says what is wrong with an answer, formatted as by `format!`.
 macro_rules! wrong {
     ($($text:tt)*) => {

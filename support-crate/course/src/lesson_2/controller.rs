@@ -78,17 +78,17 @@ pub fn run_quantization_exercise(
     }
 
     println!("Timing {} prompts in turn", prompts.len());
-    let all_prompts = ScenarioRun::in_turn(clock, "all prompts", &both, &prompts, &options, repeats)?;
+    let all_prompts = ScenarioRun::in_turn(clock, "all prompts", &both, prompts, &options, repeats)?;
     let faster = all_prompts[0].runs.ratio_to(&all_prompts[1].runs)?;
-    let gpu = if config.device.is_cpu() { gpu_baseline(clock, hub, id, &prompts, &options, repeats)? } else { None };
+    let gpu = if config.device.is_cpu() { gpu_baseline(clock, hub, id, prompts, &options, repeats)? } else { None };
     println!("Cache and padding");
-    let ablation = ablate(clock, &baseline, &prompts, &options, repeats)?;
+    let ablation = ablate(clock, &baseline, prompts, &options, repeats)?;
     println!("Batches of {:?}", config.batch_sizes);
     let measure =
         |size: usize| prompts.chunks(size.max(1)).map(|batch| time_batch(clock, &baseline, batch, &options)).collect();
     let batching = batch_sizes(&config.batch_sizes, repeats, prompts.len(), measure, BatchRun::of)?;
     println!("Perplexity on {} texts", texts.len());
-    let ppl = both.map(|(label, loaded)| ModelPpl::of(label, loaded, &texts));
+    let ppl = both.map(|(label, loaded)| ModelPpl::of(label, loaded, texts));
     let ppl = ppl.into_iter().collect::<Result<Vec<_>>>()?;
     let mut rows = scenarios(&all_prompts, &ppl, gpu, &ablation, &batching);
     for &tokens in &config.prompt_lengths {

@@ -38,7 +38,7 @@ const HINTS: [&str; 3] = [
 type Answer<'a> = dyn Fn(&[TextChange], &[TextChange]) -> Quality + 'a;
 
 /// Checks `quality_of(changes, noise)`.
-pub fn check_quality_of(yours: impl Fn(&[TextChange], &[TextChange]) -> Quality) -> Score {
+pub fn check_quality_of(yours: fn(&[TextChange], &[TextChange]) -> Quality) -> Score {
     let cases: Result<Vec<Case>, Complaint> = cases().into_iter().map(|case| Case::run(&yours, case)).collect();
     Score::new("quality_of", HINTS)
         .about(
