@@ -79,6 +79,10 @@ pub fn check_llm_int8(yours: fn(&[f32], &[f32], usize, f32) -> Vec<f32>) -> Scor
         for (&(tokens, columns, outputs, outliers), threshold) in sizes.iter().zip(thresholds) {
             let mut draw = || {
                 let (mut x, mut weights) = (row(&mut rng, 1, tokens * columns), row(&mut rng, 1, outputs * columns));
+                // Nothing but outliers above 1.
+                if tokens == 4 {
+                    x.iter_mut().for_each(|x| *x *= 0.1);
+                }
                 for outlier in 0..outliers {
                     // In one token only, one at the threshold itself, one below 0; small weights beside large ones.
                     let (token, column) = (outlier % tokens, (7 * outlier + 2) % columns);

@@ -14,7 +14,7 @@ answers!("lesson_5", peak_to_rms, quantlab_course::check_peak_to_rms: alike, in_
 
 answers!("lesson_5", round_to, quantlab_course::check_round_to: all_bits, always_rows, always_tensor, by_cases, codes, cut_off, eight, in_i8, last_and_one, least_step, signed, solution, swapped, ties_even, transposed, unfinished, unrounded, zeros);
 
-answers!("lesson_5", llm_int8, quantlab_course::check_llm_int8: above, all_apart, by_number, dropped, no_split, not_rounded, per_tensor, six, solution, step_of_all, two_products, unfinished, weights_whole);
+answers!("lesson_5", llm_int8, quantlab_course::check_llm_int8: above, all_apart, by_number, dropped, no_split, not_rounded, ones, per_tensor, six, solution, step_of_all, two_products, unfinished, weights_whole);
 
 answers!("lesson_5", smoothing, quantlab_course::check_smoothing: by_index, by_logs, epsilon, inputs_alone, least_scale, least_weight, repaired, same_power, solution, swapped, times, unfinished, upside_down, zeros);
 
