@@ -167,7 +167,15 @@ fn moment(rng: &mut StdRng, wait: bool, tight: bool) -> View {
     let needed: usize = of_waiting.iter().map(RequestState::final_tokens).sum();
     let free_tokens = set_aside + if tight { rng.random_range(0..=needed) } else { needed + 500 };
     let places = if tight { 6 } else { rng.random_range(0..=waiting + 1) };
-    let max_tokens_per_step = if tight { 400 } else { size(rng, 120) };
+    // At times just as many as the first ones need, or one or two more.
+    let max_tokens_per_step = if tight {
+        400
+    } else if rng.random_bool(0.5) {
+        size(rng, 120)
+    } else {
+        let first = of_running.iter().chain(&of_waiting).take(running + rng.random_range(0..=waiting));
+        (first.map(RequestState::to_compute).sum::<usize>() + rng.random_range(0..3)).max(1)
+    };
     View {
         now_s: 2.0,
         waiting: of_waiting,

@@ -234,13 +234,20 @@ pub fn check_simulated(
 ) -> Score {
     let mut rng = random(96);
     let mut loads = Vec::new();
-    for (n, gap) in [(1, 0.0), (9, 0.0), (12, 0.05), (12, 2.0), (30, 0.3)] {
+    // One text of more than a thousand steps; and short ones with hardly a pause between them.
+    for (n, gap, prompt, new) in [
+        (1, 0.0, 90, 1200),
+        (9, 0.0, 90, 20),
+        (12, 0.05, 90, 20),
+        (12, 2.0, 90, 20),
+        (30, 0.3, 90, 20),
+        (25, 0.04, 2, 1),
+    ] {
         let mut at = if n == 9 { 0.0 } else { 0.7 };
         let mut job = |_| {
             at += if gap > 0.0 { rng.random_range(0.0..gap) } else { 0.0 };
-            // One text is long: more than a thousand steps.
-            let new_tokens = if n == 1 { 1200 } else { size(&mut rng, 20) };
-            Job { arrival_s: at, prompt_tokens: size(&mut rng, 90), new_tokens }
+            let new_tokens = if n == 1 { new } else { size(&mut rng, new) };
+            Job { arrival_s: at, prompt_tokens: size(&mut rng, prompt), new_tokens }
         };
         let jobs: Vec<Job> = (0..n).map(&mut job).collect();
         let options = ServerOptions { max_running: 1 + n / 2, max_tokens_per_step: 24, ..ServerOptions::default() };

@@ -24,8 +24,8 @@ answers!("lesson_8", cached_tokens, quantlab_course::check_cached_tokens: blocks
 
 answers!("lesson_8", evicted, quantlab_course::check_evicted: counted, in_chain, in_order, in_use, most_recent, once, panics, rounds, solution, too_many, unfinished);
 
-answers!("lesson_8", plan, quantlab_course::check_plan: aside_all, aside_one_more, decoders_free, decoding_only, ignores_past, last_first, lists, loops, no_budget, no_places, no_room, not_set_aside, not_used_up, nothing_new, one_chain, one_left_decodes, one_token, overtakes, preempts, prompt_only, reading_first, room_for_the_chunk, solution, some_room_left, static_batches, unfinished, whole_prompts, zeros);
+answers!("lesson_8", plan, quantlab_course::check_plan: aside_all, aside_one_more, decoders_free, decoding_only, ignores_past, last_first, last_token_lost, lists, loops, no_budget, no_places, no_room, not_set_aside, not_used_up, nothing_new, one_chain, one_left_decodes, one_token, overtakes, preempts, prompt_only, reading_first, room_for_the_chunk, solution, some_room_left, static_batches, unfinished, whole_prompts, zeros);
 
 answers!("lesson_8", percentile, quantlab_course::check_percentile: between_ends, by_rank, by_whole_ms, descending, floors, n_plus_one, nearest_rank, no_repeats, place_n, rounds, solution, unfinished, unsorted, weighted, weights_turned);
 
-answers!("lesson_8", simulated, quantlab_course::check_simulated: arrivals_in_turn, at_start, by_chunk, by_requests, each_alone, endless, events, from_zero, late, one_missing, recursive, since_arrival, solution, stops_when_idle, thousand_steps, unfinished);
+answers!("lesson_8", simulated, quantlab_course::check_simulated: arrivals_in_turn, at_start, by_chunk, by_requests, each_alone, endless, events, from_zero, late, moves_when_idle, one_missing, recursive, since_arrival, solution, stops_when_idle, thousand_steps, unfinished);
