@@ -32,7 +32,7 @@ const HINTS: [&str; 3] = [
 type Yours<'a> = dyn Fn(&[f32], usize, Per, u32) -> Vec<f32> + 'a;
 
 /// Checks `round_to(x, columns, per, bits)`.
-pub fn check_round_to(yours: impl Fn(&[f32], usize, Per, u32) -> Vec<f32>) -> Score {
+pub fn check_round_to(yours: fn(&[f32], usize, Per, u32) -> Vec<f32>) -> Score {
     let sizes = [(3, 5), (4, 4), (1, 9), (8, 1), (6, 20), (1, 1)];
     let point = |per, bits: &[u32]| {
         all_close(&trials(&yours, per, &sizes, bits)?, Close::FLOAT32, |i| format!("number {i}"), IF_NAN)
