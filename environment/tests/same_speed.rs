@@ -57,8 +57,9 @@ fn benchmark() -> String {
         r#"[package]
         name = "benchmark"
         edition = "2024"
-        [[bin]]
+        [[bench]]
         name = "inference"
+        harness = false
         path = {sources:?}
         [dependencies]
         quantlab = {{ path = {library:?} }}
@@ -72,7 +73,7 @@ fn benchmark() -> String {
     fs::write(dir.join("Cargo.toml"), manifest).unwrap();
     fs::copy(checkout.join("Cargo.lock"), dir.join("Cargo.lock")).unwrap();
     let built = Command::new(env!("CARGO_BIN_EXE_lab"))
-        .args(["exec", "cargo", "build", "--offline", "--message-format=json"])
+        .args(["exec", "cargo", "build", "--bench", "inference", "--offline", "--message-format=json"])
         .current_dir(&dir)
         .output()
         .unwrap();
