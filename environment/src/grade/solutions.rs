@@ -1,15 +1,15 @@
 //! The solutions, as if learners had handed them in: whole, through the kernel, a sandbox and nbgrader.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::Value;
 
 use super::{BY_HAND, Limits, Request, Row, grade_in};
 use crate::home::{Home, remove_if_there};
-use crate::lessons::{Lesson, claims};
+use crate::lessons::{Lesson, cells, claims, read_notebook};
 use crate::sandbox::{LAYERS, Layer};
 
 /// What a slow machine takes is not for this run to say; the memory is what a teacher's grading has.
@@ -75,7 +75,7 @@ fn faults_of(layer: Option<Layer>, dir: &Path, lessons: &[Lesson], checks_only: 
     for row in &rows {
         let executed = output.join("results").join(STUDENT).join(&row.lesson).with_added_extension("ipynb");
         // Cells that did not run keep what the solution was committed with.
-        let of_run = if checks_only { Vec::new() } else { of_run(&read(&executed)?) };
+        let of_run = if checks_only { Vec::new() } else { of_run(&read_notebook(&executed)?) };
         faults.extend([of_row(row), of_run].concat().into_iter().map(|fault| format!("{}: {fault}", row.lesson)));
     }
     Ok(faults)
@@ -91,8 +91,7 @@ fn of_row(row: &Row) -> Vec<String> {
 
 /// Claims that do not hold, and cells that failed.
 fn of_run(executed: &Value) -> Vec<String> {
-    let cells = executed["cells"].as_array().into_iter().flatten().enumerate();
-    let failed = cells.filter(|(_, cell)| {
+    let failed = cells(executed).iter().enumerate().filter(|(_, cell)| {
         let mut outputs = cell["outputs"].as_array().into_iter().flatten();
         outputs.any(|out| out["output_type"] == "error" || out["name"] == "stderr")
     });
@@ -100,7 +99,36 @@ fn of_run(executed: &Value) -> Vec<String> {
     [claims::not_so(executed), claims::unmeasured(executed), failed.collect()].concat()
 }
 
-fn read(path: &PathBuf) -> Result<Value> {
-    let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{} is not a notebook", path.display()))
+#[cfg(test)]
+mod tests {
+    use super::super::report::Score;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn points_that_are_missing_and_remarks_are_faults() {
+        let score = |points, status: &str| Score { exercise: "l1-a".into(), points, max: 2.0, status: status.into() };
+        let row = |scores, notes: &[&str]| Row {
+            student: STUDENT.into(),
+            lesson: "01".into(),
+            file: String::new(),
+            scores,
+            status: "graded".into(),
+            notes: notes.iter().map(|&note| note.to_owned()).collect(),
+        };
+        assert!(of_row(&row(vec![score(2.0, "graded"), score(0.0, BY_HAND)], &[])).is_empty());
+        assert_eq!(of_row(&row(vec![score(1.0, "graded")], &["x"])), ["1 of 2 points for l1-a (graded)", "x"]);
+        assert_eq!(of_row(&row(vec![score(2.0, "no score")], &[])).len(), 1);
+        assert_eq!(of_row(&row(Vec::new(), &[])), ["no points: graded"]);
+    }
+
+    #[test]
+    fn a_cell_that_failed_and_a_claim_that_does_not_hold_are_faults() {
+        let of = |output| of_run(&json!({"cells": [{"cell_type": "code", "source": "f()", "outputs": [output]}]}));
+        let stream = |name: &str, text: &str| json!({"output_type": "stream", "name": name, "text": text});
+        assert!(of(stream("stdout", "On this run\n  + it is so")).is_empty());
+        assert_eq!(of(stream("stdout", "  - not so here: it is so")), ["[0] not so: it is so"]);
+        assert!(of(stream("stderr", "x"))[0].starts_with("[0] failed"));
+        assert!(of(json!({"output_type": "error", "ename": "x"}))[0].starts_with("[0] failed"));
+    }
 }

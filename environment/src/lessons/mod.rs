@@ -46,9 +46,7 @@ pub struct Exercise {
 
 impl Lesson {
     fn read(dir: &Path) -> Result<Self> {
-        let path = dir.join(SOURCE);
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let notebook = serde_json::from_str(&text).with_context(|| format!("{} is not a notebook", path.display()))?;
+        let notebook = read_notebook(&dir.join(SOURCE))?;
         let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { name, dir: dir.to_owned(), notebook })
     }
@@ -106,6 +104,12 @@ pub fn choose<'a>(lessons: &'a [Lesson], wanted: &str) -> Result<&'a Lesson> {
             bail!("{wanted} matches no lesson, or more than one\n  the course has: {}", names.join(", "))
         }
     }
+}
+
+/// A notebook from its file.
+pub fn read_notebook(path: &Path) -> Result<Value> {
+    let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is not a notebook", path.display()))
 }
 
 /// A notebook's cells.
