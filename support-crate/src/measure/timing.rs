@@ -9,7 +9,7 @@ use super::metrics::rate;
 use super::{Clock, DecodeLimit, MemoryReader, Metrics, Prompts, RunInfo, Runs, Statistics, WallClock};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, generate_tokens};
-use crate::model::{CacheFormat, CausalLm, Loaded, threads};
+use crate::model::{CacheFormat, CausalLm, Device, Loaded, threads};
 
 /// What is timed. `TimingOptions::default()`: 50 tokens with the cache, 1 warm-up, 3 repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct TimingOptions {
     pub warmup: usize,
     /// Runs that count.
     pub repeats: usize,
-    /// Whether the bandwidth of memory is measured in every round too, for [`Timing::of_limit`]. It takes a buffer of
-    /// several times the processor's cache, and some 50 ms a round.
+    /// Whether the bandwidth of each device's memory is measured in every round too, for [`Timing::of_limit`]. It takes a
+    /// buffer of several times the cache, and some 50 ms a round.
     pub bandwidth: bool,
 }
 
@@ -57,10 +57,10 @@ pub struct Timing {
     pub decode_tokens_per_s: Statistics,
     /// Decode alone, of each run that counts; `None` if each sequence has only one new token.
     pub decode_runs: Option<Runs>,
-    /// Bandwidth of memory in the same rounds, in 10^9 bytes per second; `None` unless [`TimingOptions::bandwidth`].
+    /// Bandwidth of the device's memory in the same rounds, in 10^9 bytes per second; `None` unless
+    /// [`TimingOptions::bandwidth`].
     pub gb_per_s: Option<Statistics>,
-    /// The part of [`DecodeLimit`] that decode reached, round by round: 1 is all of it. Only on a CPU, whose memory was
-    /// measured.
+    /// The part of [`DecodeLimit`] that decode reached, round by round: 1 is all of it.
     pub of_limit: Option<Statistics>,
     /// Median time of the first, second, ... new token, in milliseconds; the first is the prefill.
     pub token_ms: Vec<f64>,
@@ -129,8 +129,8 @@ pub fn time_in_turn<'a, P: Prompts>(
     if options.repeats == 0 {
         return Err(Error::input("`repeats` is 0").hint("time at least one run; six or more give a useful interval"));
     }
-    let memory = options.bandwidth.then(MemoryReader::new).transpose()?;
-    let (mut runs, mut gb_per_s) = (vec![Vec::new(); work.len()], Vec::new());
+    let mut memories = Memories::of(work.iter().map(|(loaded, _)| loaded.model.info().device), options.bandwidth)?;
+    let mut runs = vec![Vec::new(); work.len()];
     for round in 0..options.warmup.saturating_add(options.repeats) {
         for ((loaded, prompts), runs) in work.iter().zip(&mut runs) {
             let run = timed_run(clock, &*loaded.model, prompts, options)?;
@@ -139,11 +139,38 @@ pub fn time_in_turn<'a, P: Prompts>(
             }
         }
         if round >= options.warmup {
-            gb_per_s.extend(memory.as_ref().map(MemoryReader::gb_per_s));
+            memories.measure();
         }
     }
     let rows = work.iter().zip(&runs);
-    rows.map(|((loaded, prompts), runs)| summarise(loaded, prompts, options, runs, &gb_per_s)).collect()
+    rows.map(|((loaded, prompts), runs)| {
+        summarise(loaded, prompts, options, runs, memories.gb_per_s(loaded.model.info().device))
+    })
+    .collect()
+}
+
+/// The memory of each device that has models, and its bandwidth in each round.
+struct Memories(Vec<(Device, MemoryReader, Vec<f64>)>);
+
+impl Memories {
+    /// None at all unless they are wanted.
+    fn of(devices: impl Iterator<Item = Device>, wanted: bool) -> Result<Self> {
+        let mut memories: Vec<(Device, MemoryReader, Vec<f64>)> = Vec::new();
+        for device in devices.filter(|_| wanted) {
+            if memories.iter().all(|(known, ..)| *known != device) {
+                memories.push((device, MemoryReader::of(device)?, Vec::new()));
+            }
+        }
+        Ok(Self(memories))
+    }
+
+    fn measure(&mut self) {
+        self.0.iter_mut().for_each(|(_, reader, gb_per_s)| gb_per_s.push(reader.gb_per_s()));
+    }
+
+    fn gb_per_s(&self, device: Device) -> &[f64] {
+        self.0.iter().find(|(known, ..)| *known == device).map_or(&[], |(.., gb_per_s)| gb_per_s)
+    }
 }
 
 #[derive(Clone)]
@@ -196,10 +223,7 @@ fn summarise(
         let limit = DecodeLimit { bytes_per_token: info.bytes_per_token, gb_per_s };
         limit.fraction(steps_per_s(&run.moments))
     };
-    let of_limit = match info.device.is_cpu() && n > 1 {
-        true => runs.iter().zip(gb_per_s).map(of_limit).collect(),
-        false => Vec::new(),
-    };
+    let of_limit: Vec<f64> = if n > 1 { runs.iter().zip(gb_per_s).map(of_limit).collect() } else { Vec::new() };
     let of_rounds = |values: &[f64]| (!values.is_empty()).then(|| Statistics::of(values)).transpose();
     Ok(Timing {
         batch_size,
@@ -258,7 +282,7 @@ mod tests {
     use quantlab_kernels::thread_scope;
 
     use super::*;
-    use crate::model::{Device, load_model_and_tokenizer};
+    use crate::model::load_model_and_tokenizer;
 
     #[test]
     fn the_limit_takes_turns_and_is_paired_by_round() {

@@ -60,6 +60,7 @@ pub use precision::{ResolvedDtype, resolve_dtype};
 pub use product::WeightMatrix;
 pub use quantlab_kernels::threads;
 pub use tensor_info::{TensorInfo, TensorKind};
+pub(crate) use tensor_library::GpuBuffer;
 pub use threads::set_threads;
 pub use tokenizer::{Tokenizer, TokenizerUse};
 pub use weights::Weights;

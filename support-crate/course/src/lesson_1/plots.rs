@@ -89,7 +89,7 @@ pub fn precision_plot(model: &str, rows: &[PrecisionRun], config: &SweepConfig) 
         })
     };
     let limit = |row: &PrecisionRun| {
-        let memory = Statistics::of(&row.gb_per_s).ok().filter(|_| config.device.is_cpu())?;
+        let memory = Statistics::of(&row.gb_per_s).ok()?;
         Some(1e9 * memory.median / row.bytes_per_token as f64)
     };
     let limits = named().filter_map(|(name, row)| Some((name, limit(row)?)));

@@ -117,8 +117,7 @@ pub fn precision_table(
         bandwidths.extend(rows.first().into_iter().flat_map(|row| row.gb_per_s.clone()));
         for (index, (row, requested)) in rows.iter().zip(&config.precisions).enumerate() {
             let against = if index == 0 { None } else { Some(row.speed_up_over(&rows[0])?) };
-            // It is the processor's memory that was measured, so a GPU has no limit here.
-            let part = config.device.is_cpu().then(|| ask(|| part_of_limit(row)).ok()).flatten();
+            let part = ask(|| part_of_limit(row)).ok();
             table = table.row((
                 *model,
                 *requested,

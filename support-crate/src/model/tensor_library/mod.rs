@@ -4,6 +4,7 @@
 
 mod candle;
 mod forward;
+mod gpu_buffer;
 mod operations;
 mod quantized;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use super::weights::{StateTensor, UnreadTensor};
 use super::{CacheFormat, CacheStorage, EngineModel, Logits, ModelIdentity, ModelInfo, Precision, Step, TensorInfo};
 use crate::error::Result;
 pub(super) use candle::Candle;
+pub(crate) use gpu_buffer::GpuBuffer;
 pub(super) use operations::{FourBitTensors, Int8Tensors, Operations};
 pub(super) use quantized::QuantizedTensors;
 pub(super) use torch::Torch;
