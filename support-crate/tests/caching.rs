@@ -2,23 +2,21 @@
 
 mod common;
 
+use common::place::Place;
 use common::tiny;
 use quantlab::generate::{GenerateOptions, generate};
-use quantlab::model::{
-    CacheFormat, Engine, KvCache, LoadOptions, Loaded, LogitPositions, Logits, TokenBatch, load_model,
-};
+use quantlab::model::{CacheFormat, Engine, KvCache, Loaded, LogitPositions, Logits, TokenBatch, load_model};
 
-fn load(folder: &str, engine: Engine) -> Loaded {
-    let options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
-    load_model(&[folder], &options).unwrap()
+fn load(folder: &str, place: impl Into<Place>) -> Loaded {
+    load_model(&[folder], &place.into().options()).unwrap()
 }
 
 /// GPT-2, and a Llama with rotary positions and heads in groups.
 fn models() -> Vec<(String, Loaded)> {
     let llama = tiny().with_file_name("llama-tiny");
     let folders = [tiny(), &llama].map(|folder| folder.to_str().unwrap().to_owned());
-    let all = folders.iter().flat_map(|folder| Engine::ALL.map(|engine| (folder, engine)));
-    all.map(|(folder, engine)| (format!("{folder} on {engine}"), load(folder, engine))).collect()
+    let all = folders.iter().flat_map(|folder| Place::all().map(move |place| (folder, place)));
+    all.map(|(folder, place)| (format!("{folder} by {place}"), load(folder, place))).collect()
 }
 
 fn step(loaded: &Loaded, cache: &mut KvCache, rows: &[&[u32]]) -> Logits {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
 use common::copy::{CONFIG, Copy, TOKENIZER, WEIGHTS, expect, header_and_data, with_header};
-use common::{Case, distance, quantized_cases, tiny};
+use common::place::Place;
+use common::{Case, distance, in_tiles, quantized_cases, tiny};
 use quantlab::error::Result;
 use quantlab::generate::{GenerateOptions, generate_tokens};
 use quantlab::model::{
@@ -20,8 +21,8 @@ use serde_json::Value;
 /// same byte: a single other one would be a hundred times as far.
 const LOGITS: f32 = 1e-4;
 
-fn try_load(folder: &Path, engine: Engine, quantization: Option<QuantizationConfig>) -> Result<Loaded> {
-    let options = LoadOptions { engine: Some(engine), quantization, ..LoadOptions::default() };
+fn try_load(folder: &Path, place: impl Into<Place>, quantization: Option<QuantizationConfig>) -> Result<Loaded> {
+    let options = LoadOptions { quantization, ..place.into().options() };
     if folder.join(TOKENIZER).exists() {
         return load_model(&[folder.to_str().unwrap()], &options);
     }
@@ -34,8 +35,8 @@ fn copy_of(reference: &Path) -> Copy {
     Copy::of_files(&[reference.join(CONFIG), reference.join(WEIGHTS), plain.join(TOKENIZER)])
 }
 
-fn load(folder: &Path, engine: Engine, quantization: Option<QuantizationConfig>) -> Loaded {
-    try_load(folder, engine, quantization).unwrap()
+fn load(folder: &Path, place: impl Into<Place>, quantization: Option<QuantizationConfig>) -> Loaded {
+    try_load(folder, place, quantization).unwrap()
 }
 
 fn logits(loaded: &Loaded, rows: &[Vec<u32>]) -> Logits {
@@ -62,10 +63,10 @@ fn cases() -> Vec<Case> {
 fn logits_of_saved_checkpoints() {
     for case in cases() {
         let expected = case.values("logits");
-        for engine in Engine::ALL {
-            let found = logits(&load(&case.folder, engine, None), &case.ids("input_ids"));
+        for place in Place::all() {
+            let found = logits(&load(&case.folder, place, None), &case.ids("input_ids"));
             let distance = distance(found.values(), &expected);
-            assert!(distance < LOGITS, "{} on {engine}: {distance}", case.name);
+            assert!(distance < LOGITS, "{} by {place}: {distance}", case.name);
         }
     }
 }
@@ -73,14 +74,14 @@ fn logits_of_saved_checkpoints() {
 #[test]
 fn greedy_tokens_of_saved_checkpoints() {
     for case in cases() {
-        for engine in Engine::ALL {
-            let loaded = load(&case.folder, engine, None);
+        for place in Place::all() {
+            let loaded = load(&case.folder, place, None);
             for (prompt, expected) in case.ids("input_ids").iter().zip(case.ids("greedy")) {
                 let count = expected.len();
                 let options =
                     GenerateOptions { max_new_tokens: count, min_new_tokens: count, ..GenerateOptions::default() };
                 let found = generate_tokens(&*loaded.model, from_ref(prompt), &options, &mut |_, _| ()).unwrap();
-                assert_eq!(found[0].tokens, expected, "{} on {engine}", case.name);
+                assert_eq!(found[0].tokens, expected, "{} by {place}", case.name);
             }
         }
     }
@@ -143,10 +144,10 @@ fn every_engine_computes_the_same_model() {
         // Rows of 36 numbers are no whole groups of the last one's.
         for config in &configs[..if folder.ends_with("llama3-tiny") { 3 } else { 4 }] {
             let expected = logits(&load(folder, Engine::Kernels, Some(config.clone())), &rows);
-            for engine in Engine::ALL {
-                let found = logits(&load(folder, engine, Some(config.clone())), &rows);
+            for place in Place::all() {
+                let found = logits(&load(folder, place, Some(config.clone())), &rows);
                 let distance = distance(found.values(), expected.values());
-                assert!(distance < LOGITS, "{} in {config} on {engine}: {distance}", folder.display());
+                assert!(distance < LOGITS, "{} in {config} by {place}: {distance}", folder.display());
             }
         }
     }
@@ -207,6 +208,7 @@ fn weights_are_rounded_to_the_precision_of_the_model_first() {
     assert!(distance > 1e-3 && distance < 0.5, "{distance}");
 }
 
+/// Bfloat16 is only close in tiles.
 #[test]
 fn a_row_of_a_batch_is_the_same_to_the_bit() {
     let configs = [
@@ -232,7 +234,10 @@ fn a_row_of_a_batch_is_the_same_to_the_bit() {
         let together = logits(&loaded, &rows);
         for (b, row) in rows.iter().enumerate() {
             let alone = logits(&loaded, from_ref(row));
-            assert!((0..9).all(|t| together.row(b, t) == alone.row(0, t)), "{config}: sequence {b}");
+            let is_close = in_tiles() && config.compute_dtype == Precision::BFloat16;
+            let most = if is_close { 0.02 * distance(alone.values(), &vec![0.0; alone.values().len()]) } else { 0.0 };
+            let apart = (0..9).map(|t| distance(together.row(b, t), alone.row(0, t))).fold(0.0, f32::max);
+            assert!(apart <= most, "{config}: sequence {b} is {apart} away, not {most}");
         }
     }
 }

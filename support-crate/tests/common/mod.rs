@@ -4,11 +4,13 @@
 
 pub mod copy;
 pub mod fake;
+pub mod place;
 
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device as CandleDevice, Tensor};
-use quantlab::model::{Architecture, Device, Engine, LoadOptions, Loaded, load_model, load_model_and_tokenizer};
+use place::Place;
+use quantlab::model::{Architecture, Device, Loaded, load_model, load_model_and_tokenizer};
 use serde_json::Value;
 
 /// One checkpoint with what transformers computed from it.
@@ -16,6 +18,12 @@ pub struct Case {
     pub name: String,
     pub folder: PathBuf,
     tensors: std::collections::HashMap<String, Tensor>,
+}
+
+/// Whether the kernels compute products of bfloat16 in Intel's tiles, which add in another order than the vectors that
+/// compute a few rows.
+pub fn in_tiles() -> bool {
+    quantlab_kernels::Isa::best().name() == "amx"
 }
 
 /// Every checkpoint in full precision in the reference folder.
@@ -65,13 +73,13 @@ impl Case {
         load(&self.folder, "float32")
     }
 
-    /// The model in every engine, with what to call it in messages.
+    /// The model in every engine, and on a GPU if there is one, with what to call it in messages.
     pub fn in_every_engine(&self) -> Vec<(String, Loaded)> {
-        let load = |engine: Engine| {
-            let options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
-            (format!("{} on {engine}", self.name), load_model(&[self.folder.to_str().unwrap()], &options).unwrap())
+        let load = |place: Place| {
+            let loaded = load_model(&[self.folder.to_str().unwrap()], &place.options()).unwrap();
+            (format!("{} by {place}", self.name), loaded)
         };
-        Engine::ALL.map(load).into()
+        Place::all().map(load).collect()
     }
 
     /// The tensors in the weights' files, by name.

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use quantlab::model::{Engine, LoadOptions, Loaded, Precision, load_model};
+use quantlab::model::{LoadOptions, Loaded, Precision, load_model};
 use serde_json::Value;
 
 use crate::common::Case;
 use crate::common::copy::Copy;
+use crate::common::place::Place;
 
 /// Every checkpoint.
 pub fn cases() -> Vec<Case> {
@@ -16,15 +17,15 @@ pub fn cases() -> Vec<Case> {
     folders.into_iter().map(Case::read).collect()
 }
 
-/// Every checkpoint on every engine.
+/// Every checkpoint on every engine, and on a GPU if there is one.
 pub fn on_engines() -> Vec<(Case, Loaded)> {
-    let on = |engine| {
+    let on = |place| {
         cases().into_iter().map(move |case| {
-            let loaded = load(&case, engine, Precision::Float32);
+            let loaded = load(&case, place, Precision::Float32);
             (case, loaded)
         })
     };
-    Engine::ALL.into_iter().flat_map(on).collect()
+    Place::all().flat_map(on).collect()
 }
 
 /// The checkpoint of this name.
@@ -38,8 +39,8 @@ pub fn copy(name: &str) -> Copy {
     Copy::of_files(&files.collect::<Vec<_>>())
 }
 
-pub fn load(case: &Case, engine: Engine, precision: Precision) -> Loaded {
-    let options = LoadOptions { engine: Some(engine), precision, ..LoadOptions::default() };
+pub fn load(case: &Case, place: impl Into<Place>, precision: Precision) -> Loaded {
+    let options = LoadOptions { precision, ..place.into().options() };
     load_model(&[case.folder.to_str().unwrap()], &options).unwrap_or_else(|error| panic!("{}: {error}", case.name))
 }
 

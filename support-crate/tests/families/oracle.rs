@@ -6,11 +6,12 @@ use candle_core::{DType, Device as CandleDevice, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::smol::smollm3;
 use candle_transformers::models::{gemma3, llama, mistral, olmo2, phi3, qwen2, qwen3, stable_lm};
-use quantlab::model::{Engine, LogitPositions, Precision, TokenBatch};
+use quantlab::model::{LogitPositions, Precision, TokenBatch};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cases::{cases, load};
+use crate::common::place::Place;
 use crate::common::{Case, distance};
 
 /// A model with its cache: a token (1, 1), and the number of tokens before it.
@@ -24,8 +25,8 @@ fn another_implementation_agrees_over_the_whole_context() {
     for case in cases().into_iter().filter(|case| CASES.contains(&case.name.as_str())) {
         let ids: Vec<u32> = (0..64).map(|t| (t * t * 7 + 5 * t + 3) % 384).collect();
         let expected = logits_of_candle_transformers(&case, &ids).unwrap();
-        for engine in Engine::ALL {
-            let loaded = load(&case, engine, Precision::Float32);
+        for place in Place::all() {
+            let loaded = load(&case, place, Precision::Float32);
             let tokens = TokenBatch::single(&ids).unwrap();
             let logits = loaded.model.forward(&tokens, None, LogitPositions::All).unwrap();
             let distance = distance(logits.values(), &expected);

@@ -6,6 +6,7 @@ use quantlab::model::{
 use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
 
 use crate::cases::{cases, load};
+use crate::common::place::Place;
 use crate::common::{Case, distance};
 
 fn logits(loaded: &Loaded, tokens: &TokenBatch) -> Vec<f32> {
@@ -22,8 +23,8 @@ fn quantized(case: &Case, engine: Engine, quantization: QuantizationConfig) -> L
 fn padded_batches() {
     for case in cases() {
         let rows = case.ids("input_ids");
-        for engine in Engine::ALL {
-            let loaded = load(&case, engine, Precision::Float32);
+        for place in Place::all() {
+            let loaded = load(&case, place, Precision::Float32);
             for on_the_left in [true, false] {
                 let (short, pads) = (&rows[1][..9], vec![0; 6]);
                 let mask: Vec<bool> = (0..15).map(|t| if on_the_left { t >= 6 } else { t < 9 }).collect();
@@ -36,7 +37,7 @@ fn padded_batches() {
                 let first = if on_the_left { 6 } else { 0 };
                 for t in 0..9 {
                     let distance = distance(found.row(1, first + t), &alone[t * vocab..][..vocab]);
-                    let most = if engine == Engine::Kernels { 0.0 } else { 1e-4 };
+                    let most = if place.engine == Engine::Kernels { 0.0 } else { 1e-4 };
                     assert!(distance <= most, "{}, token {t}: {distance}", loaded.summary());
                 }
             }
@@ -110,9 +111,9 @@ fn bfloat16_weights_stay_close_and_take_half() {
         let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
         let expected = case.values("logits");
         let spread = expected.iter().map(|logit| logit.abs()).fold(0.0, f32::max);
-        for engine in Engine::ALL {
-            let full = load(&case, engine, Precision::Float32);
-            let half = load(&case, engine, Precision::BFloat16);
+        for place in Place::all() {
+            let full = load(&case, place, Precision::Float32);
+            let half = load(&case, place, Precision::BFloat16);
             assert!(half.model.info().parameter_bytes < full.model.info().parameter_bytes * 11 / 20);
             let distance = distance(&logits(&half, &tokens), &expected);
             assert!(distance < 0.05 * spread, "{}: {distance} of {spread}", half.summary());

@@ -89,8 +89,9 @@ fn a_saved_model_is_the_same_to_the_bit() {
         let folder = Copy::empty();
         let target = folder.path("saved");
         loaded.save_pretrained(&target).unwrap();
-        let engine = Some(loaded.model.info().engine);
-        let again = load_model(&[target.to_str().unwrap()], &LoadOptions { engine, ..LoadOptions::default() }).unwrap();
+        let (engine, device) = (Some(loaded.model.info().engine), loaded.model.info().device);
+        let options = LoadOptions { engine, device, ..LoadOptions::default() };
+        let again = load_model(&[target.to_str().unwrap()], &options).unwrap();
         let tokens = TokenBatch::new(&case.ids("input_ids")).unwrap();
         let logits = |loaded: &quantlab::model::Loaded| {
             loaded.model.forward(&tokens, None, LogitPositions::All).unwrap().values().to_vec()
