@@ -20,7 +20,7 @@ pub enum Engine {
     Kernels,
     /// candle's tensors and operations.
     Candle,
-    /// libtorch's tensors and operations, on the CPU or on a CUDA device. On CUDA: not measured.
+    /// libtorch's tensors and operations, on the CPU or on a CUDA device.
     Tch,
 }
 

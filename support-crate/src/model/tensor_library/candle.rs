@@ -204,13 +204,13 @@ impl Operations for Candle {
     }
 
     fn rotate(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
-        let (half, d) = (cos.dim(3)?, x.dim(3)?);
-        let (a, b) = (x.narrow(3, 0, half)?, x.narrow(3, half, half)?);
-        let first = (a.broadcast_mul(cos)? - b.broadcast_mul(sin)?)?;
-        let second = (b.broadcast_mul(cos)? + a.broadcast_mul(sin)?)?;
-        match d - 2 * half {
-            0 => Ok(Tensor::cat(&[first, second], 3)?),
-            rest => Ok(Tensor::cat(&[first, second, x.narrow(3, 2 * half, rest)?], 3)?),
+        let (turning, d) = (cos.dim(3)?, x.dim(3)?);
+        let (part, half) = (x.narrow(3, 0, turning)?, turning / 2);
+        let swapped = Tensor::cat(&[part.narrow(3, half, half)?, part.narrow(3, 0, half)?], 3)?;
+        let turned = (part.broadcast_mul(cos)? + swapped.broadcast_mul(sin)?)?;
+        match d - turning {
+            0 => Ok(turned),
+            rest => Ok(Tensor::cat(&[turned, x.narrow(3, turning, rest)?], 3)?),
         }
     }
 
@@ -224,7 +224,7 @@ impl Operations for Candle {
         q: &Tensor,
         k: &Tensor,
         v: &Tensor,
-        mask: &Tensor,
+        mask: Option<&Tensor>,
         scale: f32,
         soft_cap: Option<f32>,
     ) -> Result<Tensor> {
@@ -236,7 +236,10 @@ impl Operations for Candle {
         if let Some(cap) = soft_cap.map(f64::from) {
             scores = ((scores / cap)?.tanh()? * cap)?;
         }
-        let scores = scores.reshape((b, heads, t, keys))?.broadcast_add(mask)?;
+        scores = scores.reshape((b, heads, t, keys))?;
+        if let Some(mask) = mask {
+            scores = scores.broadcast_add(mask)?;
+        }
         let weights = candle_nn::ops::softmax_last_dim(&scores)?;
         let y = weights.reshape((b, kv_heads, heads / kv_heads * t, keys))?.matmul(&v.contiguous()?)?;
         Ok(y.reshape((b, heads, t, d))?.transpose(1, 2)?.reshape((b * t, heads * d))?)

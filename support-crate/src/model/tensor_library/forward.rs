@@ -58,9 +58,9 @@ struct Pass<'a, L: Operations> {
     library: &'a L,
     config: &'a DecoderConfig,
     step: &'a Step<'a>,
-    /// One for each window that layers have.
+    /// One for each window that layers have; none where every query may look at every key.
     masks: Vec<(Option<usize>, L::Tensor)>,
-    /// Cosines and sines of rotary positions, for each rotation.
+    /// Cosines and sines of rotary positions, for each rotation, as [`Operations::rotate`] takes them.
     angles: Vec<(L::Tensor, L::Tensor)>,
 }
 
@@ -101,7 +101,6 @@ impl<L: Operations> Pass<'_, L> {
             v = library.append(past_v, &v, step.past_len)?;
         }
         let mask = self.masks.iter().find(|(of, _)| *of == window).map(|(_, mask)| mask);
-        let mask = mask.ok_or_else(|| Error::system("a layer without a mask"))?;
         let cap = config.soft_caps.attention;
         let attended = library.attention(&q, &k, &v, mask, config.attention_scale(layer), cap)?;
         let y = self.linear(&block.attention_out, &attended)?;
@@ -174,18 +173,20 @@ impl<L: Operations> Pass<'_, L> {
     }
 }
 
-/// The masks of all layers.
+/// The masks of all layers that need one.
 fn masks<L: Operations>(
     library: &L,
     config: &DecoderConfig,
     step: &Step<'_>,
 ) -> Result<Vec<(Option<usize>, L::Tensor)>> {
     let windows: BTreeSet<Option<usize>> = config.layers.iter().map(|layer| layer.window).collect();
-    windows.into_iter().map(|window| Ok((window, mask(library, window, step)?))).collect()
+    let of_window = |window| Ok(mask(library, window, step)?.map(|mask| (window, mask)));
+    windows.into_iter().filter_map(|window| of_window(window).transpose()).collect()
 }
 
-/// 0 where a query may look at a key, a very negative number elsewhere: (B or 1, 1, T, S).
-fn mask<L: Operations>(library: &L, window: Option<usize>, step: &Step<'_>) -> Result<L::Tensor> {
+/// 0 where a query may look at a key, a very negative number elsewhere: (B or 1, 1, T, S). None if there is no such place,
+/// as in most steps of one token.
+fn mask<L: Operations>(library: &L, window: Option<usize>, step: &Step<'_>) -> Result<Option<L::Tensor>> {
     /// Finite, so that a query that is padding itself and sees nothing does not become NaN.
     const UNSEEN: f32 = -1e4;
     let (queries, keys) = (step.seq_len, step.past_len + step.seq_len);
@@ -201,17 +202,25 @@ fn mask<L: Operations>(library: &L, window: Option<usize>, step: &Step<'_>) -> R
             mask.extend((0..keys).map(|key| if sees(key) { 0.0 } else { UNSEEN }));
         }
     }
-    library.numbers(&mask, &[sequences, 1, queries, keys])
+    if mask.iter().all(|&number| number == 0.0) {
+        return Ok(None);
+    }
+    library.numbers(&mask, &[sequences, 1, queries, keys]).map(Some)
 }
 
-/// Cosines and sines of each token's position, for each rotation: (B, 1, T, R / 2) each.
+/// Cosines and sines of each token's position, for each rotation: (B, 1, T, R) each.
 fn angles<L: Operations>(library: &L, config: &DecoderConfig, step: &Step<'_>) -> Result<Vec<(L::Tensor, L::Tensor)>> {
     let Positions::Rotary { rotations } = &config.positions else { return Ok(Vec::new()) };
     let angles = rotations.iter().map(|Rotation { frequencies, factor }| {
-        let each = step.position_ids.iter().flat_map(|&position| frequencies.iter().map(move |f| position as f32 * f));
-        let turned = |(sin, cos): (f32, f32)| (factor * sin, factor * cos);
-        let (sin, cos): (Vec<f32>, Vec<f32>) = each.map(|angle| turned(angle.sin_cos())).unzip();
-        let shape = [step.batch, 1, step.seq_len, frequencies.len()];
+        let shape = [step.batch, 1, step.seq_len, 2 * frequencies.len()];
+        let (mut cos, mut sin) = (Vec::new(), Vec::new());
+        for (&position, sign) in step.position_ids.iter().flat_map(|position| [(position, -1.0), (position, 1.0)]) {
+            for frequency in frequencies {
+                let angle = position as f32 * frequency;
+                cos.push(factor * angle.cos());
+                sin.push(sign * factor * angle.sin());
+            }
+        }
         Ok((library.numbers(&cos, &shape)?, library.numbers(&sin, &shape)?))
     });
     angles.collect()

@@ -101,19 +101,20 @@ pub(in crate::model) trait Operations: Send + Sync {
     /// `count` heads of width D of each row of `x` (M, ...), the first of them at column `start`, as
     /// (B, count, T, D).
     fn heads(&self, x: &Self::Tensor, start: usize, shape: (usize, usize, usize, usize)) -> Result<Self::Tensor>;
-    /// The pairs (i, i + R/2) of the first R numbers of heads `x` (B, heads, T, D) turned; `cos` and `sin`
-    /// (B, 1, T, R / 2).
+    /// The pairs (i, i + R/2) of the first R numbers of heads `x` (B, heads, T, D) turned. `cos` (B, 1, T, R) has the
+    /// cosines twice, `sin` the negative sines and then the sines: the numbers times `cos`, and those with halves swapped
+    /// times `sin`, are added.
     fn rotate(&self, x: &Self::Tensor, cos: &Self::Tensor, sin: &Self::Tensor) -> Result<Self::Tensor>;
     /// Writes `new` (B, J, T, D) into `cache` at `past_len`, and returns what the cache holds then.
     fn append(&self, cache: &mut Self::Tensor, new: &Self::Tensor, past_len: usize) -> Result<Self::Tensor>;
-    /// `q` (B, H, T, D), `k` and `v` (B, J, S, D), `mask` (B or 1, 1, T, S) to be added to the scores, which are
-    /// multiplied by `scale` and capped first; result (M, H D).
+    /// `q` (B, H, T, D), `k` and `v` (B, J, S, D), `mask` (B or 1, 1, T, S), if there is one, to be added to the scores,
+    /// which are multiplied by `scale` and capped first; result (M, H D).
     fn attention(
         &self,
         q: &Self::Tensor,
         k: &Self::Tensor,
         v: &Self::Tensor,
-        mask: &Self::Tensor,
+        mask: Option<&Self::Tensor>,
         scale: f32,
         soft_cap: Option<f32>,
     ) -> Result<Self::Tensor>;

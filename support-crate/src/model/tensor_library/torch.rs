@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use quantlab_kernels::{LARGEST, PER_PRODUCT, PER_STEP};
 use tch::kind::Element;
-use tch::{Cuda, Device as TorchDevice, IndexOp, Kind, Tensor};
+use tch::{Cuda, Device as TorchDevice, Kind, Tensor};
 
 use super::quantized::SHIFT;
 use super::{FourBitTensors, Int8Tensors, Operations};
@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::model::weights::{UnreadTensor, Wanted};
 use crate::model::{Activation, Device, Precision};
 
+#[derive(Debug)]
 pub(in crate::model) struct Torch {
     torch: TorchDevice,
     /// [`Precision::computed_on`] the device.
@@ -99,6 +100,38 @@ fn kind(dtype: Precision) -> Kind {
 
 fn sizes(shape: &[usize]) -> Vec<i64> {
     shape.iter().map(|&size| size as i64).collect()
+}
+
+/// Numbers of any type whose bytes are a multiple of what GPU kernels read at once.
+const ALIGNED: i64 = 8;
+
+/// Attention of `q` (B, H, T, D) on a GPU, by a kernel that takes any number of keys.
+///
+/// On GPUs of these years, `scaled_dot_product_attention` of 16-bit numbers is cuDNN's, which makes a plan for each number
+/// of keys: 40 ms for each token at a length that the process has not met yet, on an H200, where the whole step then takes
+/// two. torch has a switch for it, which neither its operations nor tch reach.
+fn efficient_attention(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    mask: Option<&Tensor>,
+    scale: f64,
+) -> std::result::Result<Tensor, tch::TchError> {
+    let ([b, heads, t, d], [_, kv_heads, keys, _]) = (q.size4()?.into(), k.size4()?.into());
+    // The kernel knows no groups: queries that share keys lie one after the other, (B, J, G T, D).
+    let rows = heads / kv_heads * t;
+    let bias = mask.map(|mask| {
+        let masks = mask.size()[0];
+        let of_groups = mask.f_expand([masks, heads / kv_heads, t, keys], false)?.f_reshape([masks, 1, rows, keys])?;
+        // Its rows have to begin where vectors may.
+        let padded = of_groups.f_constant_pad_nd([0, (-keys).rem_euclid(ALIGNED)])?;
+        padded.f_narrow(3, 0, keys)?.f_expand([b, kv_heads, rows, keys], false)
+    });
+    let q = q.f_reshape([b, kv_heads, rows, d])?;
+    let bias = bias.transpose()?;
+    let (y, ..) =
+        Tensor::f_internal_scaled_dot_product_efficient_attention(&q, k, v, bias.as_ref(), false, 0.0, false, scale)?;
+    y.f_reshape([b, heads, t, d])
 }
 
 /// Runs an operation without recording what its gradient would need.
@@ -268,16 +301,12 @@ impl Operations for Torch {
 
     fn rms_norm(&self, x: &TorchTensor, scale: &TorchTensor, offset: f64, epsilon: f64) -> Result<TorchTensor> {
         computed(|| {
-            // In float32, as transformers does: the squares of half precision overflow.
-            let wide = x.0.f_to_kind(Kind::Float)?;
-            let mean_square = wide.f_square()?.f_mean_dim([-1_i64].as_slice(), true, Kind::Float)?;
-            let normed = wide.f_mul(&mean_square.f_add_scalar(epsilon)?.f_rsqrt()?)?;
-            if offset != 0.0 {
-                // Rounded to 16 bits, scales near 1 would lose what they are stored less it for.
-                let scale = scale.0.f_to_kind(Kind::Float)?.f_add_scalar(offset)?;
-                return normed.f_mul(&scale)?.f_to_kind(self.compute);
+            if offset == 0.0 {
+                return x.0.f_rms_norm(scale.0.size(), Some(&scale.0), epsilon);
             }
-            normed.f_to_kind(self.compute)?.f_mul(&scale.0)
+            // Rounded to 16 bits, scales near 1 would lose what they are stored less it for.
+            let scale = scale.0.f_to_kind(Kind::Float)?.f_add_scalar(offset)?;
+            x.0.f_to_kind(Kind::Float)?.f_rms_norm(scale.size(), Some(&scale), epsilon)?.f_to_kind(self.compute)
         })
     }
 
@@ -304,13 +333,13 @@ impl Operations for Torch {
 
     fn rotate(&self, x: &TorchTensor, cos: &TorchTensor, sin: &TorchTensor) -> Result<TorchTensor> {
         computed(|| {
-            let (half, d) = (cos.0.size()[3], x.0.size()[3]);
-            let (a, b) = (x.0.f_narrow(3, 0, half)?, x.0.f_narrow(3, half, half)?);
-            let first = a.f_mul(&cos.0)?.f_sub(&b.f_mul(&sin.0)?)?;
-            let second = b.f_mul(&cos.0)?.f_add(&a.f_mul(&sin.0)?)?;
-            match d - 2 * half {
-                0 => Tensor::f_cat(&[first, second], 3),
-                rest => Tensor::f_cat(&[first, second, x.0.f_narrow(3, 2 * half, rest)?], 3),
+            let (turning, d) = (cos.0.size()[3], x.0.size()[3]);
+            let part = x.0.f_narrow(3, 0, turning)?;
+            let swapped = part.f_roll(turning / 2, 3)?;
+            let turned = part.f_mul(&cos.0)?.f_addcmul_(&swapped, &sin.0)?;
+            match d - turning {
+                0 => Ok(turned),
+                rest => Tensor::f_cat(&[turned, x.0.f_narrow(3, turning, rest)?], 3),
             }
         })
     }
@@ -319,7 +348,7 @@ impl Operations for Torch {
         let (from, to) = (past_len as i64, past_len as i64 + new.0.size()[2]);
         computed(|| {
             cache.0.f_narrow(2, from, to - from)?.f_copy_(&new.0)?;
-            Ok(cache.0.i((.., .., ..to)))
+            cache.0.f_narrow(2, 0, to)
         })
     }
 
@@ -328,7 +357,7 @@ impl Operations for Torch {
         q: &TorchTensor,
         k: &TorchTensor,
         v: &TorchTensor,
-        mask: &TorchTensor,
+        mask: Option<&TorchTensor>,
         scale: f32,
         soft_cap: Option<f32>,
     ) -> Result<TorchTensor> {
@@ -341,14 +370,21 @@ impl Operations for Torch {
                 let (kv_heads, keys) = (heads / group, k.0.size()[2]);
                 let q = q.0.f_reshape([b, kv_heads, group * t, d].as_slice())?;
                 let scores = q.f_matmul(&k.0.f_transpose(2, 3)?)?.f_mul_scalar(scale / cap)?.f_tanh()?;
-                let scores = scores.f_mul_scalar(cap)?.f_reshape([b, heads, t, keys].as_slice())?.f_add(&mask.0)?;
+                let mut scores = scores.f_mul_scalar(cap)?.f_reshape([b, heads, t, keys].as_slice())?;
+                if let Some(mask) = mask {
+                    scores = scores.f_add(&mask.0)?;
+                }
                 let weights = scores.f_softmax(-1, self.compute)?;
                 let y = weights.f_reshape([b, kv_heads, group * t, keys].as_slice())?.f_matmul(&v.0)?;
                 let y = y.f_reshape([b, heads, t, d].as_slice())?;
                 return y.f_transpose(1, 2)?.f_reshape([b * t, heads * d].as_slice());
             }
-            let y =
-                Tensor::f_scaled_dot_product_attention(&q.0, &k.0, &v.0, Some(&mask.0), 0.0, false, scale, grouped)?;
+            let mask = mask.map(|mask| &mask.0);
+            let y = if q.0.device().is_cuda() && d % ALIGNED == 0 {
+                efficient_attention(&q.0, &k.0, &v.0, mask, scale)?
+            } else {
+                Tensor::f_scaled_dot_product_attention(&q.0, &k.0, &v.0, mask, 0.0, false, scale, grouped)?
+            };
             y.f_transpose(1, 2)?.f_reshape([b * t, heads * d].as_slice())
         })
     }
