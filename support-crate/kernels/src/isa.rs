@@ -137,11 +137,24 @@ impl Isa {
         sets
     }
 
-    /// The instruction set that computes a product of `m` rows of inputs: tiles only if there are enough of them.
+    /// The instruction set that computes a product of `m` rows of inputs, other than bytes: tiles only if there are enough
+    /// of them.
     pub(crate) fn for_rows(self, #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))] m: usize) -> Self {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Amx(amx) if !amx.takes(m) => Self::Avx512Bf16(amx.vectors()),
+            _ => self,
+        }
+    }
+
+    /// The same for products of bytes.
+    pub(crate) fn for_rows_of_bytes(
+        self,
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))] m: usize,
+    ) -> Self {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(amx) if !amx.takes_bytes(m) => Self::Avx512Bf16(amx.vectors()),
             _ => self,
         }
     }

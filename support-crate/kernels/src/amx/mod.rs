@@ -5,9 +5,9 @@
 //! with 32 inputs, which [`TileInputs`](inputs::TileInputs) has brought into the order that the instruction wants.
 //!
 //! Stable Rust knows neither these instructions nor how to detect them: the former are `asm!`, and [`Amx`] is the proof
-//! that they may be used. This was written on a processor without AMX and tested by emulation, both of these
-//! instructions and of a whole Sapphire Rapids (by Bochs) under Linux. On a core of a real one, the layout reached 500
-//! to 970 GFLOP/s for bfloat16, where AVX-512 reaches 50 to 100.
+//! that they may be used. Where a processor has none, its tests run by emulation. On two cores of a Sapphire Rapids,
+//! products of 128 rows in bfloat16 reach 910 to 1110 GFLOP/s, where AVX-512 reaches 150 to 160
+//! (`cargo bench -p quantlab-kernels --bench amx`).
 //!
 //! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18, and volume 2.
 
@@ -32,19 +32,28 @@ use crate::simd::Avx512Bf16;
 pub use product::{TileProduct, multiply};
 pub use trial::chosen;
 
-/// Products of fewer rows of inputs than this are left to AVX-512 where AMX is asked for by name; else [`trial`] decides.
+/// Products of fewer rows of inputs than these are left to AVX-512.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MinRows {
+    /// Of products of bfloat16, to which weights of 4 bits are decoded too.
+    pub bf16: usize,
+    /// Of products of bytes.
+    pub int8: usize,
+}
+
+/// Where AMX is asked for by name; else [`trial`] decides.
 ///
-/// Products of a few rows are limited by reading the weights, which AVX-512 does without reordering anything, and one
-/// row must not get slower. At 8 rows, this is no longer the limit: on two cores of a Sapphire Rapids, decoding in
-/// bfloat16 reached 0.28 of what the memory allows with 8 sequences, and 0.85 with one.
-const MIN_ROWS: usize = 8;
+/// Products of a few rows are limited by reading the weights, which AVX-512 does without reordering anything. On two
+/// cores of a Sapphire Rapids, 8 rows of bfloat16 take 0.8 to 0.9 of AVX-512's time in tiles, and 4 rows 1.3 to 1.4 times
+/// as long; 32 rows of bytes 0.85, and 16 rows 1.1 to 1.3.
+const MIN_ROWS: MinRows = MinRows { bf16: 8, int8: 32 };
 
 /// Proof that the processor has AMX for bfloat16 and bytes, and that this process may use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amx {
     /// What is not multiplied in tiles is computed with these.
     vectors: Avx512Bf16,
-    min_rows: usize,
+    min_rows: MinRows,
 }
 
 impl Amx {
@@ -81,13 +90,22 @@ impl Amx {
 
     /// The same, for products of at least `rows` rows of inputs; for measurements and tests.
     pub fn with_min_rows(self, rows: usize) -> Self {
-        Self { min_rows: rows, ..self }
+        self.with(MinRows { bf16: rows, int8: rows })
     }
 
-    /// Whether a product of `m` rows of inputs is computed in tiles. This is decided by all rows of a product, not by
-    /// those of a part of it, because the numbers of a row depend on it.
+    fn with(self, min_rows: MinRows) -> Self {
+        Self { min_rows, ..self }
+    }
+
+    /// Whether a product of `m` rows of inputs in bfloat16 is computed in tiles. This is decided by all rows of a product,
+    /// not by those of a part of it, because the numbers of a row depend on it.
     pub fn takes(self, m: usize) -> bool {
-        m >= self.min_rows
+        m >= self.min_rows.bf16
+    }
+
+    /// The same of a product of bytes, whose numbers do not depend on it.
+    pub fn takes_bytes(self, m: usize) -> bool {
+        m >= self.min_rows.int8
     }
 
     /// The vector instructions that this processor also has.

@@ -236,9 +236,9 @@ fn a_row_does_not_depend_on_the_others_of_a_product_by_tiles() {
     for data in weights.rounded_otherwise(n, k) {
         // 512 rows are converted at once: the last 3 are a product by tiles nevertheless.
         let together = product(isa, &x, &*data, (n, k));
-        for first in [0, 13, 250, m - MIN_ROWS] {
-            let some = product(isa, &x[first * k..(first + MIN_ROWS) * k], &*data, (n, k));
-            assert_eq!(some, together[first * n..(first + MIN_ROWS) * n], "rows from {first} on");
+        for first in [0, 13, 250, m - MIN_ROWS.bf16] {
+            let some = product(isa, &x[first * k..(first + MIN_ROWS.bf16) * k], &*data, (n, k));
+            assert_eq!(some, together[first * n..(first + MIN_ROWS.bf16) * n], "rows from {first} on");
         }
     }
 }
@@ -250,7 +250,7 @@ fn fewer_rows_and_other_formats_are_as_without_amx() {
     let (n, k) = (70, 100);
     let weights = Weights::new(n, k);
     // Of 600 rows, 512 are multiplied at once.
-    for m in [1, MIN_ROWS - 1, MIN_ROWS, 20, 600] {
+    for m in [1, MIN_ROWS.bf16 - 1, MIN_ROWS.bf16, MIN_ROWS.int8 - 1, MIN_ROWS.int8, 600] {
         let x = numbers(m * k, 5);
         let compare = |data: &dyn matmul::Weights| (product(isa, &x, data, (n, k)), product(without, &x, data, (n, k)));
         let same: [&dyn matmul::Weights; 3] =
@@ -261,7 +261,7 @@ fn fewer_rows_and_other_formats_are_as_without_amx() {
         }
         for data in weights.rounded_otherwise(n, k) {
             let (with, without) = compare(&*data);
-            assert_eq!(with == without, m < MIN_ROWS, "{m} rows");
+            assert_eq!(with == without, m < MIN_ROWS.bf16, "{m} rows");
             let without: Vec<f64> = without.into_iter().map(f64::from).collect();
             assert_close(&with, &without, 1e-5);
         }

@@ -1,7 +1,7 @@
 //! Finds out by trying whether this machine's tiles are used, and from how many rows of inputs on.
 //!
 //! The first process that could use them compares them with the vectors that they would replace: the results of a few
-//! products, and the time of some more. This takes 50 ms or so; the outcome is kept in the folder that `QUANTLAB_HOME`
+//! products, and the time of some more. This takes some 100 ms; the outcome is kept in the folder that `QUANTLAB_HOME`
 //! names, for this processor and this version of the crate.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use half::bf16;
 
-use super::Amx;
+use super::{Amx, MinRows};
 use crate::isa::Isa;
 use crate::matmul::{ActivationQuant, Compute, Epilogue, Matrix, Packed4Bit, PackedInt8, Weights, matmul};
 use crate::threads::{scope_of, threads};
@@ -20,10 +20,8 @@ use crate::threads::{scope_of, threads};
 /// The outcome of trying the tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trial {
-    /// They are faster from this many rows of inputs on.
-    FasterFrom(usize),
-    /// They are not faster than vectors.
-    Slower,
+    /// The numbers of rows of inputs from which on they are faster than vectors: with products of bfloat16, and of bytes.
+    Faster { bf16: Option<usize>, int8: Option<usize> },
     /// They compute different numbers.
     Wrong,
 }
@@ -56,8 +54,11 @@ pub fn chosen() -> Option<Amx> {
         }
     };
     match trial {
-        Trial::FasterFrom(rows) => Amx::detect().map(|amx| amx.with_min_rows(rows)),
-        Trial::Slower | Trial::Wrong => None,
+        Trial::Faster { bf16: None, int8: None } | Trial::Wrong => None,
+        Trial::Faster { bf16, int8 } => {
+            let [bf16, int8] = [bf16, int8].map(|rows| rows.unwrap_or(usize::MAX));
+            Amx::detect().map(|amx| amx.with(MinRows { bf16, int8 }))
+        }
     }
 }
 
@@ -67,14 +68,19 @@ fn of(amx: Amx) -> Trial {
     if !COMPARED.iter().all(|&shape| agree(vectors, tiles, shape)) {
         return Trial::Wrong;
     }
-    from_times(ROWS.map(|rows| (rows, time(vectors, rows), time(tiles, rows))))
+    let weights = Numbers::new(TIMED);
+    // Those of 4 bits are decoded to bfloat16.
+    let [bf16, int8, _] = weights.formats(TIMED).map(|weights| {
+        from_times(ROWS.map(|rows| (rows, time(vectors, &*weights, rows), time(tiles, &*weights, rows))))
+    });
+    Trial::Faster { bf16, int8 }
 }
 
 /// Decides by the times of vectors and tiles for each number of rows, in ascending order: the fewest rows from which on
 /// tiles always win.
-fn from_times<const N: usize>(times: [(usize, Duration, Duration); N]) -> Trial {
+fn from_times<const N: usize>(times: [(usize, Duration, Duration); N]) -> Option<usize> {
     let won = times.iter().rev().take_while(|(_, vectors, tiles)| tiles < vectors);
-    won.last().map_or(Trial::Slower, |&(rows, ..)| Trial::FasterFrom(rows))
+    won.last().map(|&(rows, ..)| rows)
 }
 
 /// Weights of every format that tiles multiply.
@@ -148,14 +154,13 @@ fn near(expected: &[f32], found: &[f32], k: usize) -> bool {
     expected.iter().zip(found).all(|(expected, found)| (expected - found).abs() <= 1e-6 * k as f32)
 }
 
-/// The best time of a product with `m` rows of inputs in bfloat16, on all threads.
-fn time(isa: Isa, m: usize) -> Duration {
+/// The best time of a product with `m` rows of inputs, on all threads.
+fn time(isa: Isa, weights: &dyn Weights, m: usize) -> Duration {
     let (n, k) = TIMED;
-    let (weights, x) = (numbers(n * k).map(bf16::from_f32).collect::<Vec<_>>(), numbers(m * k).collect::<Vec<f32>>());
-    let (scope, mut out) = (scope_of(threads(), isa), vec![0.0; m * n]);
+    let (scope, x, mut out) = (scope_of(threads(), isa), numbers(m * k).collect::<Vec<f32>>(), vec![0.0; m * n]);
     let product = |_| {
         let start = Instant::now();
-        matmul(&scope, &x, Matrix { weights: &&weights[..], n, k }, Epilogue::default(), &mut out);
+        matmul(&scope, &x, Matrix { weights, n, k }, Epilogue::default(), &mut out);
         start.elapsed()
     };
     (0..=PRODUCTS).map(product).min().unwrap_or(Duration::MAX)
@@ -200,24 +205,31 @@ fn keep(key: &str, trial: Trial) {
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FasterFrom(rows) => write!(f, "faster from {rows} rows"),
-            Self::Slower => f.write_str("slower"),
+            Self::Faster { bf16, int8 } => {
+                let from = |rows: Option<usize>| rows.map_or(NEVER.to_owned(), |rows| format!("from {rows} rows"));
+                write!(f, "bfloat16 {}, int8 {}", from(*bf16), from(*int8))
+            }
             Self::Wrong => f.write_str("wrong"),
         }
     }
 }
+
+const NEVER: &str = "never";
 
 /// Reads what `Display` writes.
 impl FromStr for Trial {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let rows = || text.strip_prefix("faster from ")?.strip_suffix(" rows")?.parse().ok();
-        match text {
-            "slower" => Ok(Self::Slower),
-            "wrong" => Ok(Self::Wrong),
-            _ => rows().map(Self::FasterFrom).ok_or(()),
-        }
+        let rows = |from: &str| match from {
+            NEVER => Some(None),
+            _ => from.strip_prefix("from ")?.strip_suffix(" rows")?.parse().ok().map(Some),
+        };
+        let both = || {
+            let (bf16, int8) = text.strip_prefix("bfloat16 ")?.split_once(", int8 ")?;
+            Some(Self::Faster { bf16: rows(bf16)?, int8: rows(int8)? })
+        };
+        if text == "wrong" { Ok(Self::Wrong) } else { both().ok_or(()) }
     }
 }
 
@@ -243,12 +255,16 @@ mod tests {
             let times = [(8, tiles[0]), (16, tiles[1]), (32, tiles[2])];
             from_times(times.map(|(rows, time)| (rows, Duration::from_nanos(10), Duration::from_nanos(time))))
         };
-        assert_eq!(of([9, 9, 9]), Trial::FasterFrom(8));
-        assert_eq!(of([9, 10, 5]), Trial::FasterFrom(32));
-        assert_eq!(of([5, 5, 11]), Trial::Slower);
-        for trial in [Trial::FasterFrom(16), Trial::Slower, Trial::Wrong] {
+        assert_eq!(of([9, 9, 9]), Some(8));
+        assert_eq!(of([9, 10, 5]), Some(32));
+        assert_eq!(of([5, 5, 11]), None);
+        let each = [Some(16), None].map(|bf16| [Some(128), None].map(|int8| Trial::Faster { bf16, int8 }));
+        for trial in [&each.concat()[..], &[Trial::Wrong]].concat() {
             assert_eq!(trial.to_string().parse(), Ok(trial));
         }
-        assert!("faster from rows".parse::<Trial>().is_err());
+        // The second is what version 0.1 wrote before it tried bytes.
+        for text in ["bfloat16 from rows, int8 never", "faster from 8 rows"] {
+            assert!(text.parse::<Trial>().is_err());
+        }
     }
 }

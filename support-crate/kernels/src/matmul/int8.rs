@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::gemm::{INPUT_BLOCK, Operands, blocks, gemm};
-use super::{Product, Weights, row_stride, split_rows};
+use super::{Product, Weights, row_stride, rows_together, split_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::elementwise;
@@ -90,7 +90,9 @@ struct Rounded {
 /// All rows of inputs at once: which columns are outliers depends on every one of them.
 impl Weights for PackedInt8<'_> {
     fn multiply(&self, product: Product<'_>) {
-        let Product { scope, isa, x, n, k, .. } = product;
+        let isa = product.scope.isa().for_rows_of_bytes(product.m());
+        let product = Product { isa, together: rows_together(isa), ..product };
+        let Product { scope, x, n, k, .. } = product;
         self.check(n, k);
         if product.out.is_empty() {
             return;
