@@ -50,6 +50,13 @@ const PARTS: [Part; 11] = [
         let command = tests.cargo("test", &[packages.as_slice(), &targets].concat())?;
         tests.parts.tests("library", command)
     }),
+    // The library is built as these are linked with: the kernel's part builds it otherwise, in the same place.
+    ("documentation", "the examples in the library's documentation", |tests| {
+        let packages =
+            ["quantlab", "quantlab-course", "quantlab-kernels"].map(|package| ["--package", package]).concat();
+        let command = tests.cargo("test", &[packages.as_slice(), &["--doc", "--", "--quiet"]].concat())?;
+        tests.parts.tests("documentation", command)
+    }),
     ("kernel", "this tool's own tests, some through the real kernel: failures, attacks, speed", |tests| {
         // Without the kernel's flags: the program that is tested becomes the one that starts kernels.
         let mut own = Command::new("cargo");
@@ -59,12 +66,6 @@ const PARTS: [Part; 11] = [
         }
         own.current_dir(tests.checkout.root()).env("QUANTLAB_HOME", tests.home.root());
         tests.parts.tests("kernel", own)
-    }),
-    ("documentation", "the examples in the library's documentation", |tests| {
-        let packages =
-            ["quantlab", "quantlab-course", "quantlab-kernels"].map(|package| ["--package", package]).concat();
-        let command = tests.cargo("test", &[packages.as_slice(), &["--doc", "--", "--quiet"]].concat())?;
-        tests.parts.tests("documentation", command)
     }),
     ("book", "its pages hold together: links, papers, and nothing that another machine serves", |_| {
         crate::book::book(None).map(drop)

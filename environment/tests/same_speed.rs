@@ -10,7 +10,7 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::run;
@@ -26,8 +26,8 @@ const MODELS: usize = 5;
 const TURNS: usize = 20;
 
 #[test]
-fn a_cell_decodes_as_fast_as_the_benchmarks_binary() {
-    let binary = benchmark();
+fn a_cell_decodes_as_fast_as_a_binary() {
+    let binary = binary();
     let mut ratios = Vec::new();
     for _ in 0..ATTEMPTS {
         for turns in take_turns(&binary).chunks(TURNS) {
@@ -44,49 +44,51 @@ fn a_cell_decodes_as_fast_as_the_benchmarks_binary() {
     );
 }
 
-/// The path of the benchmark, built as a program of a learner's own: with the library that cells link.
-fn benchmark() -> String {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let home = std::env::var_os("QUANTLAB_HOME").expect("set by `cargo lab test`");
-    let dir = Path::new(&home).join("tests/benchmark");
+/// A program that decodes once for each line of its input, and answers with the median time of a token in milliseconds.
+const PROGRAM: &str = "use std::io::{stdin, stdout, Write};
+use quantlab::prelude::*;
+fn main() -> Result<()> {
+    quantlab::model::set_threads(1)?;
+    let loaded = load_model_and_tokenizer(&[\"embedded\"], \"bfloat16\", Device::Cpu)?;
+    let prompt = [(1..=16).collect()];
+    let options = TimingOptions { max_new_tokens: 64, warmup: 0, repeats: 1, ..TimingOptions::default() };
+    for line in stdin().lines() {
+        line?;
+        let timing = loaded.time(TokenIds(&prompt), &options)?;
+        println!(\"{}\", Statistics::of(&timing.token_ms[1..])?.median);
+        stdout().flush()?;
+    }
+    Ok(())
+}
+";
+
+/// The path of that program, compiled as `rustc` does it unasked, with the library that cells link.
+fn binary() -> PathBuf {
+    let home = PathBuf::from(std::env::var_os("QUANTLAB_HOME").expect("set by `cargo lab test`"));
+    let dir = home.join("tests/binary");
     fs::create_dir_all(&dir).unwrap();
-    let library = checkout.join("support-crate");
-    let sources = library.join("benches/inference/main.rs");
-    // With no features that the library does not ask for itself: each would mean another build of it.
-    let manifest = format!(
-        r#"[package]
-        name = "benchmark"
-        edition = "2024"
-        [[bench]]
-        name = "inference"
-        harness = false
-        path = {sources:?}
-        [dependencies]
-        quantlab = {{ path = {library:?} }}
-        clap = {{ version = "4", default-features = false, features = ["std", "help", "usage", "error-context"] }}
-        rand = {{ version = "0.9", default-features = false }}
-        serde = "1"
-        serde_json = "1"
-        [workspace]
-        "#
-    );
-    fs::write(dir.join("Cargo.toml"), manifest).unwrap();
-    fs::copy(checkout.join("Cargo.lock"), dir.join("Cargo.lock")).unwrap();
-    let built = Command::new(env!("CARGO_BIN_EXE_lab"))
-        .args(["exec", "cargo", "build", "--bench", "inference", "--offline", "--message-format=json"])
-        .current_dir(&dir)
-        .output()
-        .unwrap();
+    let (source, binary) = (dir.join("main.rs"), dir.join("main"));
+    fs::write(&source, PROGRAM).unwrap();
+    // Cells are built in a folder with the machine's name, and procedural macros beside it.
+    let warm = home.join("kernels/warm/target");
+    let mut folders = fs::read_dir(&warm).unwrap().map(|entry| entry.unwrap().path().join("debug/deps"));
+    let library = folders.find(|deps| deps.join("libquantlab.so").is_file()).unwrap();
+    let mut rustc = Command::new(env!("CARGO_BIN_EXE_lab"));
+    rustc.args(["exec", "rustc", "--edition=2024", "-O", "-C", "prefer-dynamic", "-C", "rpath", "-o"]).arg(&binary);
+    for (kind, folder) in
+        [("dependency", &library), ("dependency", &warm.join("debug/deps")), ("native", &home.join("shim"))]
+    {
+        rustc.arg("-L").arg(format!("{kind}={}", folder.display()));
+    }
+    rustc.arg("--extern").arg(format!("quantlab={}", library.join("libquantlab.so").display())).arg(&source);
+    let built = rustc.output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let messages = String::from_utf8(built.stdout).unwrap();
-    let mut messages = messages.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let is_benchmark = |message: &Value| message["target"]["name"] == "inference" && message["executable"].is_string();
-    messages.find(is_benchmark).unwrap()["executable"].as_str().unwrap().to_owned()
+    binary
 }
 
 /// The median time of a token of each turn, in milliseconds: in a cell, and in the binary that it starts and
 /// takes turns with; `TURNS` for each model.
-fn take_turns(binary: &str) -> Vec<[f64; 2]> {
+fn take_turns(binary: &Path) -> Vec<[f64; 2]> {
     let begin = "use quantlab::prelude::*;
         quantlab::model::set_threads(1)?;";
     let measure = format!(
@@ -109,8 +111,7 @@ fn take_turns(binary: &str) -> Vec<[f64; 2]> {
             // Those before stay, so that each lies elsewhere.
             models.push(load_model_and_tokenizer(&[\"embedded\"], \"bfloat16\", Device::Cpu)?);
             let loaded = models.last().unwrap();
-            let of_binary = [\"--model=embedded\", \"--engine=kernels\", \"--precision=bfloat16\", \"--batch=1\", \"--threads=1\"];
-            let mut binary = Command::new({binary:?}).arg(\"--on-request\").args(of_binary)
+            let mut binary = Command::new({binary:?})
                 .stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
             let (mut ask, answers) = (binary.stdin.take().unwrap(), binary.stdout.take().unwrap());
             let mut answers = BufReader::new(answers).lines();

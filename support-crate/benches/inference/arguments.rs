@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command, value_parser};
-use quantlab::model::{CacheFormat, Engine};
+use quantlab::model::{CacheFormat, Device, Engine, best_device};
 
 use crate::Variant;
 use crate::format::Format;
 
 const METHOD: &str = "\
-Each row is one engine, one precision, one batch size and one format of keys and values, on the CPU, and in JSON also one length of the prompt:
+Each row is one engine, one precision, one batch size and one format of keys and values, on one device, and in JSON also one length of the prompt:
   prefill_ms         time to the first new token after a prompt of that many tokens (prompt)
   decode_tok_s       tokens of all sequences per second from the first new one to the 64th, after a prompt of
                      --context tokens (context): after a long one, attention counts
@@ -20,7 +21,7 @@ Each row is one engine, one precision, one batch size and one format of keys and
                      biases and norms are float32 whatever the precision, and a quantized head of a model that ties it
                      to the embedding is a second copy of that
   peak_rss_mib       the most resident memory of that process, libraries included
-  bandwidth_gb_s     what that many threads read from memory, measured before each round
+  bandwidth_gb_s     what that many threads, or the GPU, read from memory, measured before each round
   fraction_of_limit  decode steps per second, as a fraction of what this bandwidth allows if each reads all weights
                      once; keys and values of the context come on top of these, and are not counted
 
@@ -46,6 +47,8 @@ const PLOT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/decode-cost.svg");
 pub struct Arguments {
     pub models: Vec<String>,
     pub engines: Vec<Engine>,
+    /// Where they compute.
+    pub device: Device,
     pub formats: Vec<Format>,
     pub batches: Vec<usize>,
     /// Lengths of the prompts that prefill is timed with, in tokens.
@@ -65,9 +68,6 @@ pub struct Arguments {
     pub serve: Vec<f64>,
     /// Load the model, say what that took, and end: what the process of one load does.
     pub load_only: bool,
-    /// Decode when asked to on standard input, and nothing else: what the test of the notebook runner
-    /// compares a cell with.
-    pub on_request: bool,
 }
 
 impl Arguments {
@@ -75,7 +75,13 @@ impl Arguments {
     pub fn parse() -> Self {
         let mut matches = command().get_matches();
         let plot = matches.remove_one("plot").filter(|_| !matches.get_flag("no-plot"));
+        let gpu = matches.get_flag("gpu");
+        let device = if gpu { best_device() } else { Device::Cpu };
+        if gpu && device.is_cpu() {
+            command().error(ErrorKind::InvalidValue, "--gpu: libtorch sees no GPU that it can use").exit();
+        }
         Self {
+            device,
             models: matches.remove_many("model").into_iter().flatten().collect(),
             engines: matches.remove_many("engine").into_iter().flatten().collect(),
             formats: matches.remove_many("precision").into_iter().flatten().collect(),
@@ -90,13 +96,14 @@ impl Arguments {
             trade_off: matches.remove_one("trade-off"),
             serve: matches.remove_many("serve").into_iter().flatten().collect(),
             load_only: matches.get_flag("load-only"),
-            on_request: matches.get_flag("on-request"),
         }
     }
 
     /// Every engine with every precision.
     pub fn variants(&self) -> Vec<Variant> {
-        let with_each = |&engine| self.formats.iter().map(move |format| Variant { engine, format: format.clone() });
+        let device = self.device;
+        let with_each =
+            |&engine| self.formats.iter().map(move |format| Variant { engine, device, format: format.clone() });
         self.engines.iter().flat_map(with_each).collect()
     }
 }
@@ -119,6 +126,7 @@ fn command() -> Command {
             "What computes: kernels (this library's own), candle, tch (libtorch). Static int8 is computed only by \
              kernels. candle-ops and tch-ops are former names of candle and tch",
         ))
+        .arg(flag("gpu").help("Compute on the GPU, by --engine tch"))
         .arg(list("precision", "float32,bfloat16").value_parser(value_parser!(Format)).help(
             "Formats of the weights: float32, bfloat16, int8, static-int8, nf4, fp4, int4-32, w4a8-32, ...; nf4+head8 \
              with the head in int8, nf4+head with the head in nf4, \
@@ -162,7 +170,6 @@ fn command() -> Command {
         ))
         .arg(flag("no-plot").help("Draw no plot"))
         .arg(flag("load-only").hide(true))
-        .arg(flag("on-request").hide(true))
         // Cargo adds it.
         .arg(flag("bench").hide(true))
 }

@@ -71,6 +71,7 @@ fn in_a_process(model: &str, variant: &Variant, arguments: &Arguments) -> Result
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--load-only", "--model", model, "--engine", variant.engine.name()]);
     command.args(["--precision", &variant.format.to_string()]);
+    command.args((!variant.device.is_cpu()).then_some("--gpu"));
     command.args(arguments.threads.map(|threads| format!("--threads={threads}")));
     let output = command.stderr(Stdio::inherit()).output()?;
     if !output.status.success() {

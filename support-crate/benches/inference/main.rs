@@ -18,8 +18,8 @@ use std::process::ExitCode;
 use arguments::Arguments;
 use format::Format;
 use quantlab::error::{Error, Result};
-use quantlab::measure::available_memory;
-use quantlab::model::{DecoderConfig, Engine, LoadOptions, Loaded, load_model, set_threads};
+use quantlab::measure::{BUILD, available_memory};
+use quantlab::model::{DecoderConfig, Device, Engine, LoadOptions, Loaded, load_model, set_threads};
 use quantlab::source::ModelId;
 use row::Row;
 
@@ -36,13 +36,14 @@ const SHARE_OF_MEMORY: f64 = 0.5;
 #[derive(Debug, Clone)]
 struct Variant {
     engine: Engine,
+    device: Device,
     format: Format,
 }
 
 impl Variant {
     fn load(&self, model: &str) -> Result<Loaded> {
         let (engine, precision) = (Some(self.engine), self.format.precision);
-        let options = LoadOptions { engine, precision, ..LoadOptions::default() };
+        let options = LoadOptions { engine, precision, device: self.device, ..LoadOptions::default() };
         let quantization = self.format.quantization(|| load_model(&[model], &options))?;
         load_model(&[model], &LoadOptions { quantization, ..options })
     }
@@ -77,6 +78,12 @@ fn check_context(model: &str, arguments: &Arguments) -> Result<()> {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
+    if BUILD == "debug" {
+        // Cargo writes the library of tests and of benchmarks to one file, and takes the former for the latter.
+        return Err(Error::system("this library checks itself, as it does for tests, and is slow").hint(
+            "`touch support-crate/src/lib.rs`, and run the benchmark again: Cargo then builds it for benchmarks",
+        ));
+    }
     quantlab::progress_on_stderr();
     if let Some(threads) = arguments.threads {
         set_threads(threads)?;
@@ -85,9 +92,6 @@ fn run(arguments: &Arguments) -> Result<()> {
     let first = &arguments.models[0];
     if arguments.load_only {
         return load::measure_here(first, &variants[0]);
-    }
-    if arguments.on_request {
-        return speed::decode_on_request(&variants[0].load(first)?, arguments);
     }
     if !arguments.serve.is_empty() {
         return variants.iter().try_for_each(|variant| {

@@ -2,7 +2,7 @@
 
 use quantlab::error::Result;
 use quantlab::measure::BUILD;
-use quantlab::model::{CacheFormat, threads};
+use quantlab::model::{CacheFormat, Device, threads};
 use quantlab::report::Table;
 use serde::Serialize;
 
@@ -24,6 +24,7 @@ struct Line<'a> {
     program: &'static str,
     model: &'a str,
     engine: &'static str,
+    device: Device,
     precision: &'a str,
     batch: usize,
     prompt: usize,
@@ -54,6 +55,7 @@ impl Row {
             program: "quantlab",
             model,
             engine: variant.engine.name(),
+            device: variant.device,
             precision: variant.format.name(),
             batch: speed.batch,
             prompt,
@@ -113,5 +115,10 @@ fn table(rows: &[Row], model: &str, arguments: &Arguments) -> Table {
         .column("fraction of limit", "", rows.iter().map(|row| row.speed.fraction_of_limit))
         .note(format!("prefill of that many tokens, decode after {}", arguments.context))
         .note("limit: reading the weights from memory once per decode step")
-        .note(format!("cpu | {} threads | {BUILD} build | medians of {} runs", threads(), arguments.repeats))
+        .note(format!(
+            "{} | {} threads | {BUILD} build | medians of {} runs",
+            arguments.device,
+            threads(),
+            arguments.repeats
+        ))
 }

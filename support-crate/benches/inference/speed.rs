@@ -52,7 +52,7 @@ pub fn measure(models: &[Loaded], arguments: &Arguments) -> Result<Vec<Vec<Speed
         // That was to warm up.
         *runs = Runs::new(runs.loaded, arguments, runs.batch, runs.cache);
     }
-    let (memory, mut bandwidths) = (MemoryReader::new()?, Vec::new());
+    let (memory, mut bandwidths) = (MemoryReader::of(arguments.device)?, Vec::new());
     for round in 1..=repeats {
         eprintln!("round {round} of {repeats}: {} rows", all.len());
         bandwidths.push(memory.gb_per_s());
@@ -66,18 +66,6 @@ pub fn measure(models: &[Loaded], arguments: &Arguments) -> Result<Vec<Vec<Speed
 pub fn context_needed(arguments: &Arguments) -> usize {
     let longest_prefill = arguments.prompts.iter().max().map_or(0, |tokens| tokens + 1);
     longest_prefill.max(arguments.context + NEW_TOKENS)
-}
-
-/// Decodes once for each line of standard input, and answers with the median time of a token, in
-/// milliseconds: so that another program can take turns with this one, and both see the same machine.
-pub fn decode_on_request(loaded: &Loaded, arguments: &Arguments) -> Result<()> {
-    let runs = Runs::new(loaded, arguments, arguments.batches[0], arguments.caches.first().copied());
-    for line in std::io::stdin().lines() {
-        line?;
-        let timing = runs.time(arguments.context, NEW_TOKENS)?;
-        println!("{}", Statistics::of(&timing.token_ms[1..])?.median);
-    }
-    Ok(())
 }
 
 impl<'a> Runs<'a> {
