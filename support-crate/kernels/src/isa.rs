@@ -142,20 +142,27 @@ impl Isa {
     pub(crate) fn for_rows(self, #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))] m: usize) -> Self {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Amx(amx) if !amx.takes(m) => Self::Avx512Bf16(amx.vectors()),
+            Self::Amx(amx) if !amx.takes(m) => self.without_tiles(),
             _ => self,
         }
     }
 
     /// The same for products of bytes.
-    pub(crate) fn for_rows_of_bytes(
-        self,
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))] m: usize,
-    ) -> Self {
+    pub(crate) fn for_bytes(self, #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))] m: usize) -> Self {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Amx(amx) if !amx.takes_bytes(m) => Self::Avx512Bf16(amx.vectors()),
+            Self::Amx(amx) if !amx.takes_bytes(m) => self.without_tiles(),
             _ => self,
+        }
+    }
+
+    /// Whether products of bfloat16, of enough rows, are computed in Intel's tiles, which add in another order than the
+    /// vectors that compute those of a few rows.
+    pub fn has_tiles_for_bf16(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(amx) => amx.ever_takes(),
+            _ => false,
         }
     }
 

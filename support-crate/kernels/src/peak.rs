@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use half::bf16;
 
+#[cfg(target_arch = "x86_64")]
+use crate::amx::{Amx, TileNumber};
 use crate::isa::Isa;
 use crate::simd::{Dispatch, Kernel, Simd};
 use crate::threads::ThreadScope;
@@ -31,11 +33,29 @@ const FACTORS: usize = (TILE.0 + TILE.1) * STEPS * 64;
 /// the scope together and with its instruction set; returns how many multiply-adds that took. All that a product of
 /// matrices does besides is left out: no memory, no conversion, no last addition.
 pub fn multiply_adds(scope: &ThreadScope, factors: Factors, passes: u32) -> u64 {
-    let isa = scope.isa();
+    #[cfg(target_arch = "x86_64")]
+    if let Isa::Amx(amx) = scope.isa() {
+        match factors {
+            Factors::BFloat16 if amx.ever_takes() => return in_tiles::<bf16>(scope, amx, passes),
+            Factors::Int8 if amx.ever_takes_bytes() => return in_tiles::<i8>(scope, amx, passes),
+            _ => (),
+        }
+    }
+    let isa = scope.isa().without_tiles();
     let mut lanes = 0;
     run(isa, factors, 0, &mut lanes);
     let work = TILE.0 * TILE.1 * STEPS * lanes;
     scope.split(passes as usize, 1, work, &|passes: Range<usize>| run(isa, factors, passes.len(), &mut 0));
+    u64::from(passes) * work as u64
+}
+
+/// The same in Intel's tiles, loading which is part of it.
+#[cfg(target_arch = "x86_64")]
+fn in_tiles<T: TileNumber>(scope: &ThreadScope, amx: Amx, passes: u32) -> u64 {
+    let work = amx.multiply_adds::<T>(0);
+    scope.split(passes as usize, 1, work, &|passes: Range<usize>| {
+        amx.multiply_adds::<T>(passes.len());
+    });
     u64::from(passes) * work as u64
 }
 
@@ -106,10 +126,14 @@ mod tests {
             for factors in [Factors::Float32, Factors::BFloat16, Factors::Int8] {
                 assert_eq!(multiply_adds(&scope, factors, 0), 0);
                 let one = multiply_adds(&scope, factors, 1);
-                let lanes = one / (TILE.0 * TILE.1 * STEPS) as u64;
-                let bytes = lanes as usize * if factors == Factors::Float32 { 4 } else { 1 };
-                assert!(lanes > 0 && bytes <= 64, "{isa} {factors:?}: {lanes}");
-                assert_eq!(multiply_adds(&scope, factors, 1000), 1000 * one);
+                assert_eq!(multiply_adds(&scope, factors, 20), 20 * one);
+                let size = if factors == Factors::Float32 { 4 } else { 1 };
+                if isa.name() == "amx" && size == 1 {
+                    assert!(one.is_multiple_of(32 * 32), "{isa} {factors:?}: {one}");
+                    continue;
+                }
+                let lanes = one as usize / (TILE.0 * TILE.1 * STEPS);
+                assert!(lanes > 0 && lanes * size <= 64, "{isa} {factors:?}: {lanes}");
             }
         }
     }

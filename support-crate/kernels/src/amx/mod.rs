@@ -22,6 +22,7 @@ mod tests;
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
+use std::hint::black_box;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
@@ -47,6 +48,9 @@ pub(crate) struct MinRows {
 /// cores of a Sapphire Rapids, 8 rows of bfloat16 take 0.8 to 0.9 of AVX-512's time in tiles, and 4 rows 1.3 to 1.4 times
 /// as long; 32 rows of bytes 0.85, and 16 rows 1.1 to 1.3.
 const MIN_ROWS: MinRows = MinRows { bf16: 8, int8: 32 };
+
+/// For products that are never computed in tiles.
+const NEVER: usize = usize::MAX;
 
 /// Proof that the processor has AMX for bfloat16 and bytes, and that this process may use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +110,33 @@ impl Amx {
     /// The same of a product of bytes, whose numbers do not depend on it.
     pub fn takes_bytes(self, m: usize) -> bool {
         m >= self.min_rows.int8
+    }
+
+    /// Whether products of bfloat16, of enough rows, are computed in tiles.
+    pub fn ever_takes(self) -> bool {
+        self.min_rows.bf16 < NEVER
+    }
+
+    /// The same of products of bytes.
+    pub fn ever_takes_bytes(self) -> bool {
+        self.min_rows.int8 < NEVER
+    }
+
+    /// Multiplies 32 rows with 32 others, which lie in the first-level cache, on this thread, so many times; returns how
+    /// many multiply-adds one time is.
+    pub fn multiply_adds<T: TileNumber>(self, passes: usize) -> usize {
+        const STEPS: usize = 16;
+        let (weights, inputs) =
+            (vec![T::default(); STEPS * T::PER_ROW], vec![T::default(); STEPS * BLOCK * T::PER_ROW]);
+        // All rows of weights are one.
+        let operands =
+            Operands { weights: &weights[..], weights_stride: 0, inputs: &inputs[..], input_tiles: 2, steps: STEPS };
+        let (tiles, mut sums) = (self.tiles(), Sums::ZERO);
+        for _ in 0..passes {
+            tiles.multiply_add(black_box(operands), &mut sums);
+        }
+        black_box(&sums);
+        BLOCK * BLOCK * STEPS * T::PER_ROW
     }
 
     /// The vector instructions that this processor also has.

@@ -244,6 +244,16 @@ fn a_row_does_not_depend_on_the_others_of_a_product_by_tiles() {
 }
 
 #[test]
+fn bfloat16_and_bytes_have_thresholds_of_their_own() {
+    let Some(amx) = Amx::emulated() else { return };
+    let (tiles, vectors) = (Isa::Amx(amx.with(MinRows { bf16: 8, int8: 32 })), Isa::Avx512Bf16(amx.vectors()));
+    assert_eq!([7, 8, 31, 32].map(|m| tiles.for_rows(m)), [vectors, tiles, tiles, tiles]);
+    assert_eq!([7, 8, 31, 32].map(|m| tiles.for_bytes(m)), [vectors, vectors, vectors, tiles]);
+    let bytes_only = Isa::Amx(amx.with(MinRows { bf16: NEVER, int8: 1 }));
+    assert!(tiles.has_tiles_for_bf16() && !bytes_only.has_tiles_for_bf16() && !vectors.has_tiles_for_bf16());
+}
+
+#[test]
 fn fewer_rows_and_other_formats_are_as_without_amx() {
     let Some(amx) = Amx::emulated() else { return };
     let (isa, without) = (Isa::Amx(amx), Isa::Avx512Bf16(amx.vectors()));

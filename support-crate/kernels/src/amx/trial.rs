@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use half::bf16;
 
-use super::{Amx, MinRows};
+use super::{Amx, MinRows, NEVER as NEVER_TAKEN};
 use crate::isa::Isa;
 use crate::matmul::{ActivationQuant, Compute, Epilogue, Matrix, Packed4Bit, PackedInt8, Weights, matmul};
 use crate::threads::{scope_of, threads};
@@ -56,7 +56,7 @@ pub fn chosen() -> Option<Amx> {
     match trial {
         Trial::Faster { bf16: None, int8: None } | Trial::Wrong => None,
         Trial::Faster { bf16, int8 } => {
-            let [bf16, int8] = [bf16, int8].map(|rows| rows.unwrap_or(usize::MAX));
+            let [bf16, int8] = [bf16, int8].map(|rows| rows.unwrap_or(NEVER_TAKEN));
             Amx::detect().map(|amx| amx.with(MinRows { bf16, int8 }))
         }
     }

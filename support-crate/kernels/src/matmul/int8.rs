@@ -90,7 +90,7 @@ struct Rounded {
 /// All rows of inputs at once: which columns are outliers depends on every one of them.
 impl Weights for PackedInt8<'_> {
     fn multiply(&self, product: Product<'_>) {
-        let isa = product.scope.isa().for_rows_of_bytes(product.m());
+        let isa = product.scope.isa().for_bytes(product.m());
         let product = Product { isa, together: rows_together(isa), ..product };
         let Product { scope, x, n, k, .. } = product;
         self.check(n, k);

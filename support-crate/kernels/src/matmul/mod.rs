@@ -63,7 +63,7 @@ pub trait Weights: Sync {
 /// A product to be computed: inputs and outputs whose sizes agree, and how. Only [`matmul`] makes one.
 pub struct Product<'a> {
     pub(crate) scope: &'a ThreadScope,
-    /// Of the scope; tiles only if there are enough rows for them.
+    /// Of the scope; tiles only if there are enough rows for them. Bytes have a threshold of their own.
     pub(crate) isa: Isa,
     /// The number of rows in a thread's part is a multiple of this, so that they divide into whole tiles.
     pub(crate) together: usize,
