@@ -42,7 +42,9 @@ pub fn plot(loaded: &Loaded, path: &Path, arguments: &Arguments) -> Result<()> {
         let (each_ms, growth_us) = (cost.linear * 1e3, 2.0 * cost.quadratic * 1e6);
         table = table.row((name, cost.seconds(DECODE_TOKENS), each_ms, growth_us, cost.of_doubling()));
         let measured = (1..=POINTS).map(|i| i * DECODE_TOKENS / POINTS).map(|n| (n, cost.seconds(n)));
-        plot = plot.points(name, measured)?.theory(cost.formula(), (0..=DECODE_TOKENS).map(|n| (n, cost.fitted(n))))?;
+        plot = plot
+            .points(name, measured)?
+            .theory(format!("{name}: {}", cost.formula()), (0..=DECODE_TOKENS).map(|n| (n, cost.fitted(n))))?;
         if use_cache {
             let note = format!("{} | medians of {repeats} runs; lines: fits by least squares", timing.run);
             (plot, table) = (plot.note(&note), table.note(note));
@@ -97,8 +99,9 @@ impl Cost {
     }
 
     fn formula(&self) -> String {
-        let [linear, quadratic] = [self.linear, self.quadratic].map(|seconds| significant(seconds * 1e3, 3));
-        format!("{linear} n + {quadratic} n\u{b2} ms")
+        let [linear, quadratic] = [self.linear, self.quadratic.abs()].map(|seconds| significant(seconds * 1e3, 3));
+        let sign = if self.quadratic < 0.0 { '\u{2212}' } else { '+' };
+        format!("{linear} n {sign} {quadratic} n\u{b2} ms")
     }
 
     /// How many times the time of half the tokens all of them take.

@@ -203,7 +203,9 @@ impl LinePlot {
         let x_axis = self.runs_axis().unwrap_or(x.axis);
         let mut scene = Scene { x_label: x.label, y_label: y.label.clone(), ..Scene::new(x_axis, y.axis.clone()) };
 
-        let places: Vec<Xy> = self.all_points().map(|point| (point.x, point.y.value)).collect();
+        let bare = self.series.iter().enumerate().filter(|(_, series)| series.is_bare());
+        let places: Vec<(usize, Xy)> =
+            bare.flat_map(|(index, series)| series.spots().map(move |at| (index, at))).collect();
         let mut radii = scene.radii(&places, RADIUS).into_iter();
         let measured = self.series.iter().filter(|series| series.kind != Kind::Theory);
         let mut measured = looks(measured.map(|series| series.name.as_str())).into_iter();
@@ -220,10 +222,9 @@ impl LinePlot {
         let mut drawn: Vec<(&Point, f64, Look)> = Vec::new();
         for (series, look) in &looked {
             let has_markers = series.has_markers(&scene);
-            // Markers on lines and stems are told by these.
-            let is_bare = series.is_apart() && series.kind != Kind::Stems;
-            for (point, radius) in series.points.iter().zip(radii.by_ref()) {
-                let radius = if is_bare { radius } else { RADIUS };
+            for point in &series.points {
+                let own = if series.is_bare() { radii.next() } else { None };
+                let radius = own.unwrap_or(RADIUS);
                 let marker = Mark::Point((point.x, point.y.value), *look, radius);
                 scene.marks.extend(has_markers.then_some(marker));
                 drawn.push((point, radius, *look));
@@ -288,6 +289,11 @@ impl Series {
     /// Whether no line joins its points.
     fn is_apart(&self) -> bool {
         self.points.len() == 1 && self.kind == Kind::Measured || matches!(self.kind, Kind::Points | Kind::Stems)
+    }
+
+    /// Whether its markers have neither a line nor stems to be told by, so that one could hide another.
+    fn is_bare(&self) -> bool {
+        self.is_apart() && self.kind != Kind::Stems
     }
 
     /// How far the positions of runs are ahead of their numbers.

@@ -102,7 +102,7 @@ impl TradeOff {
 
         let looks = looks(self.points.iter().map(|choice| choice.name.as_str()));
         let places: Vec<Xy> = self.points.iter().map(|choice| (choice.x.value, choice.y.value)).collect();
-        let radii = scene.radii(&places, RADIUS);
+        let radii = scene.radii(&places.iter().copied().enumerate().collect::<Vec<_>>(), RADIUS);
         let (right, worst) = (scene.x.high, if self.higher_is_better { scene.y.low } else { scene.y.high });
         let front = self.front();
         let mut edge: Vec<Xy> = front.first().map(|corner| (corner.0, worst)).into_iter().collect();

@@ -169,6 +169,16 @@ fn points_stand_where_their_numbers_are_and_are_seen_where_they_coincide() {
     let (same, apart) = (plot(1.1), plot(10.0));
     assert!(same[0].0 == same[1].0 && apart[0].0 == apart[1].0, "{same:?} {apart:?}");
     assert!(same[0].1 > same[1].1 + 25.0 && apart[0].1 == apart[1].1, "{same:?} {apart:?}");
+    // What a series has close together is of one size, also where a curve goes by.
+    let radius = |svg: &String| {
+        let circles = svg.lines().filter(|line| line.starts_with("<circle"));
+        circles.filter_map(|line| line.split('"').nth(5)?.parse::<u32>().ok()).max()
+    };
+    let cloud = LinePlot::new("t").points("a", [(1.0, 1.0), (1.01, 1.0), (1.02, 1.01), (3.0, 2.0)]).unwrap();
+    let beside = cloud.clone().theory("b", (0..200).map(|i| (f64::from(i) / 50.0, 1.0))).unwrap();
+    let alone = LinePlot::new("t").points("a", [(1.0, 1.0), (3.0, 2.0)]).unwrap();
+    let [cloud, beside, alone] = [cloud, beside, alone].map(|plot| plot.to_svg().unwrap());
+    assert_eq!([radius(&cloud), radius(&beside)], [radius(&alone); 2]);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! Everything is stacked from top to bottom and the picture grows with it; the legend stands above the
 //! data and never covers it.
 
+use std::collections::BTreeSet;
+
 use plotters::style::{RGBAColor, RGBColor};
 
 use super::axis::Axis;
@@ -136,15 +138,19 @@ impl Scene {
         }
     }
 
-    /// The radii of markers at these places: larger where one that is drawn later would hide it.
-    pub fn radii(&self, places: &[Xy], radius: f64) -> Vec<f64> {
+    /// The radii of markers at these places, each of a series: larger where one of another series, which is drawn later,
+    /// would hide it.
+    pub fn radii(&self, places: &[(usize, Xy)], radius: f64) -> Vec<f64> {
         let near = |a: Xy, b: Xy| {
             let (across, up) =
                 (self.x.position(a.0) - self.x.position(b.0), self.y.position(a.1) - self.y.position(b.1));
             (across * ACROSS).hypot(up * self.height) < MIN_DISTANCE
         };
-        let later = |(index, at): (usize, &Xy)| places[index + 1..].iter().filter(|other| near(*at, **other)).count();
-        places.iter().enumerate().map(later).map(|later| radius + 3.0 * later as f64).collect()
+        let above = |(index, (series, at)): (usize, &(usize, Xy))| {
+            let hides = |(other, place): &&(usize, Xy)| other != series && near(*at, *place);
+            places[index + 1..].iter().filter(hides).map(|(other, _)| other).collect::<BTreeSet<_>>().len()
+        };
+        places.iter().enumerate().map(above).map(|above| radius + 3.0 * above as f64).collect()
     }
 
     /// Lays the picture out: with names at the data if there is room, else with names in the legend.
