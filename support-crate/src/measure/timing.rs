@@ -92,7 +92,7 @@ impl Loaded {
     /// # Errors
     /// No repeats or no new tokens; no prompts, an empty one, or one that leaves no room for the new tokens in the
     /// model's context; ids beyond the model's vocabulary; a model whose logits are NaN or infinite; a device that fails
-    /// or has no memory left.
+    /// or has no memory left, which [`bandwidth`](TimingOptions::bandwidth) needs too.
     pub fn time(&self, prompts: impl Prompts, options: &TimingOptions) -> Result<Timing> {
         let timings = time_in_turn(&WallClock, &[(self, prompts)], options)?;
         timings.into_iter().next().ok_or_else(|| Error::input("there is no model to time"))
@@ -139,7 +139,7 @@ pub fn time_in_turn<'a, P: Prompts>(
             }
         }
         if round >= options.warmup {
-            memories.measure();
+            memories.measure()?;
         }
     }
     let rows = work.iter().zip(&runs);
@@ -164,8 +164,11 @@ impl Memories {
         Ok(Self(memories))
     }
 
-    fn measure(&mut self) {
-        self.0.iter_mut().for_each(|(_, reader, gb_per_s)| gb_per_s.push(reader.gb_per_s()));
+    fn measure(&mut self) -> Result<()> {
+        for (_, reader, gb_per_s) in &mut self.0 {
+            gb_per_s.push(reader.measure()?);
+        }
+        Ok(())
     }
 
     fn gb_per_s(&self, device: Device) -> &[f64] {

@@ -23,7 +23,7 @@ pub struct Case {
 /// Whether the kernels compute products of bfloat16 in Intel's tiles, which add in another order than the vectors that
 /// compute a few rows.
 pub fn in_tiles() -> bool {
-    quantlab_kernels::Isa::best().name() == "amx"
+    quantlab_kernels::Isa::best().has_tiles_for_bf16()
 }
 
 /// Every checkpoint in full precision in the reference folder.

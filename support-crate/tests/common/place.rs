@@ -31,7 +31,7 @@ impl From<Engine> for Place {
     }
 }
 
-/// `tch on the cpu`, as messages show it.
+/// `tch on cpu`, as messages show it.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {}", self.engine, self.device)

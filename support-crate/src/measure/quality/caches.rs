@@ -59,6 +59,9 @@ pub fn compare_caches(
     if sequences.iter().any(|ids| ids.len() != len) {
         return Err(Error::input("the sequences have different lengths"));
     }
+    if len < 2 {
+        return Err(Error::input(format!("sequences of {len} tokens have nothing to predict")));
+    }
     for context in contexts {
         let positions = context.len() * sequences.len();
         if context.start == 0 || context.end > len || positions < 2 {

@@ -2,12 +2,12 @@
 
 use tch::{Kind, Tensor, no_grad};
 
+use super::torch::TorchTensor;
 use super::{Operations, Torch};
 use crate::error::Result;
 use crate::model::{Device, Precision};
 
-/// Numbers in each buffer: 1 GiB, some twenty times the cache of the largest GPUs, which takes them a quarter of a
-/// millisecond to read.
+/// Numbers in a buffer: 1 GiB, many times the cache of any GPU. An H200 reads it in a quarter of a millisecond.
 const LEN: i64 = 1 << 28;
 
 /// Reads before one waits for them: what starting them takes is hidden behind reading.
@@ -17,12 +17,8 @@ const READS: usize = 8;
 #[derive(Debug)]
 pub(crate) struct GpuBuffer {
     torch: Torch,
-    numbers: Tensor,
+    numbers: TorchTensor,
 }
-
-// SAFETY: the tensor is private here and only summed, and libtorch's tensors may be read, and new ones made from them, on
-// several threads at once.
-unsafe impl Sync for GpuBuffer {}
 
 impl GpuBuffer {
     /// Allocates the buffer and writes all of it.
@@ -32,7 +28,7 @@ impl GpuBuffer {
     pub fn new(device: Device) -> Result<Self> {
         let torch = Torch::new(device, Precision::Float32)?;
         let options = (Kind::Float, Torch::device(device)?);
-        Ok(Self { torch, numbers: no_grad(|| Tensor::f_ones([LEN].as_slice(), options))? })
+        Ok(Self { torch, numbers: TorchTensor(no_grad(|| Tensor::f_ones([LEN].as_slice(), options))?) })
     }
 
     /// Reads the buffer several times, and says how many bytes that were.
@@ -42,9 +38,9 @@ impl GpuBuffer {
     pub fn read(&self) -> Result<usize> {
         self.torch.synchronize()?;
         for _ in 0..READS {
-            drop(no_grad(|| self.numbers.f_sum(Kind::Float))?);
+            drop(no_grad(|| self.numbers.0.f_sum(Kind::Float))?);
         }
         self.torch.synchronize()?;
-        Ok(READS * self.numbers.numel() * size_of::<f32>())
+        Ok(READS * self.numbers.0.numel() * size_of::<f32>())
     }
 }

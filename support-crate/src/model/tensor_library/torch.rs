@@ -21,7 +21,7 @@ pub(in crate::model) struct Torch {
 
 /// A tensor that is only read once it is filled.
 #[derive(Debug)]
-pub(in crate::model) struct TorchTensor(Tensor);
+pub(in crate::model) struct TorchTensor(pub(super) Tensor);
 
 // SAFETY: libtorch's tensors may be read, and new ones made from them, on several threads at once. Caches, the only
 // ones that are written to, are written through `&mut`. No code outside of `model` gets the tensor itself: even a
@@ -107,9 +107,9 @@ const ALIGNED: i64 = 8;
 
 /// Attention of `q` (B, H, T, D) on a GPU, by a kernel that takes any number of keys.
 ///
-/// On GPUs of these years, `scaled_dot_product_attention` of 16-bit numbers is cuDNN's, which makes a plan for each number
-/// of keys: 40 ms for each token at a length that the process has not met yet, on an H200, where the whole step then takes
-/// two. torch has a switch for it, which neither its operations nor tch reach.
+/// On some GPUs, `scaled_dot_product_attention` of 16-bit numbers is cuDNN's, which makes a plan for each number of keys:
+/// 41 to 47 ms for each token at a length that the process has not met yet, on an H200, where the whole step then takes
+/// 2 to 5. torch has a switch for it, which neither its operations nor tch reach.
 fn efficient_attention(
     q: &Tensor,
     k: &Tensor,
@@ -121,11 +121,12 @@ fn efficient_attention(
     // The kernel knows no groups: queries that share keys lie one after the other, (B, J, G T, D).
     let rows = heads / kv_heads * t;
     let bias = mask.map(|mask| {
-        let masks = mask.size()[0];
-        let of_groups = mask.f_expand([masks, heads / kv_heads, t, keys], false)?.f_reshape([masks, 1, rows, keys])?;
         // Its rows have to begin where vectors may.
-        let padded = of_groups.f_constant_pad_nd([0, (-keys).rem_euclid(ALIGNED)])?;
-        padded.f_narrow(3, 0, keys)?.f_expand([b, kv_heads, rows, keys], false)
+        let (masks, wide) = (mask.size()[0], keys + (-keys).rem_euclid(ALIGNED));
+        let padded = if wide == keys { mask.shallow_clone() } else { mask.f_constant_pad_nd([0, wide - keys])? };
+        let of_groups =
+            padded.f_expand([masks, heads / kv_heads, t, wide], false)?.f_reshape([masks, 1, rows, wide])?;
+        of_groups.f_narrow(3, 0, keys)?.f_expand([b, kv_heads, rows, keys], false)
     });
     let q = q.f_reshape([b, kv_heads, rows, d])?;
     let bias = bias.transpose()?;
