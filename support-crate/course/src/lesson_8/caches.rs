@@ -161,17 +161,19 @@ pub fn formula_agrees(loaded: &Loaded, head_bytes: impl Fn(usize, usize, usize) 
 }
 
 /// How far predictions with a cache in float16, int8 and int4 are from those with one in float32, after so much text, over
-/// `sequences` texts.
+/// `sequences` texts. Contexts beyond the model's are left out.
 ///
 /// # Errors
 /// As [`compare_caches`].
 pub fn cache_quality(loaded: &Loaded, sequences: usize, contexts: &[Range<usize>]) -> Result<Vec<CacheComparison>> {
+    let context_len = loaded.model.info().context_len;
+    let contexts: Vec<Range<usize>> = contexts.iter().filter(|context| context.end <= context_len).cloned().collect();
     let tokens = contexts.iter().map(|context| context.end).max().unwrap_or(0);
     let texts = held_out_samples(sequences, 8 * tokens.max(1))?;
     let of = |text: &&str| Ok(loaded.tokenizer.encode(text)?.into_iter().take(tokens).collect());
     let ids: Vec<Vec<u32>> = texts.iter().map(of).collect::<Result<_>>()?;
     let others = FORMATS[1..].iter().map(|(format, _)| (loaded, *format)).collect::<Vec<_>>();
-    compare_caches(loaded, &others, &ids, contexts)
+    compare_caches(loaded, &others, &ids, &contexts)
 }
 
 /// KL divergence by context, a series for each format.

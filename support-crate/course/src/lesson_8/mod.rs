@@ -36,6 +36,6 @@ pub use quantlab::serve::{
 pub use scheduling::check_plan;
 pub use serving::{
     PrefixRun, RateRun, StepCost, batching_gain, jobs_of, knee_plot, rate_runs, rates_table, requests, same_as_alone,
-    steps_at_once,
+    served_timeline, steps_at_once,
 };
 pub use simulation::{Job, Progress, check_percentile, check_simulated, view_at};

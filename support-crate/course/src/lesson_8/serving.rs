@@ -6,7 +6,7 @@ use quantlab::error::Result;
 use quantlab::generate::GenerateOptions;
 use quantlab::measure::{RunInfo, Statistics};
 use quantlab::model::Loaded;
-use quantlab::report::{LinePlot, Table};
+use quantlab::report::{LinePlot, ServingTimeline, Table};
 use quantlab::serve::{
     BLOCK, Plan, Request, ServedStep, ServerOptions, ServingReport, View, first_come, poisson_arrivals, serve,
     simulate, static_batch,
@@ -203,6 +203,14 @@ pub fn rate_runs(
         }
     }
     Ok(runs)
+}
+
+/// The highest rate, drawn: when each request waited, was read, and got its tokens, by either scheduler.
+pub fn served_timeline(runs: &[RateRun]) -> ServingTimeline {
+    let highest = runs.iter().map(|run| run.rate).fold(0.0, f64::max);
+    let picture = ServingTimeline::new("Readers at the highest rate");
+    let runs = runs.iter().filter(|run| run.rate == highest);
+    runs.fold(picture, |picture, run| picture.run(run.scheduler, &run.report))
 }
 
 /// From the first arrival to the last token: new tokens per second.
