@@ -157,7 +157,8 @@ pub fn check_probabilities(yours: fn(&[f32], &Sampling) -> Vec<f64>) -> Score {
     Score::new("probabilities", PROBABILITIES_HINTS)
         .point(
             "softmax of the logits over the temperature",
-            of(&[(1.0, none, all), (0.5, none, all), (2.5, none, all), (0.05, none, all)]),
+            of(&[(1.0, none, all), (0.5, none, all), (2.5, none, all), (0.05, none, all)])
+                .and_then(|()| far_apart(&yours)),
         )
         .point("at temperature 0, the first of the likeliest tokens has it all", greedy(&yours))
         .point(
@@ -201,6 +202,14 @@ fn trial(yours: &Yours<'_>, logits: &[f32], sampling: &Sampling) -> Result<Trial
     let what = format!("probabilities of {} tokens at temperature {temperature}{k}{p}", logits.len());
     let mistakes = SLIPS.map(|(slip, why)| (reference(logits, sampling, slip), why));
     Ok(Trial { what, got, expected, mistakes: Vec::new() }.mistakes(mistakes))
+}
+
+/// Logits so far apart that less than the largest, subtracted, leaves one whose power of e is infinite.
+fn far_apart(yours: &Yours<'_>) -> Verdict {
+    let sampling = Sampling { temperature: 0.5, top_k: None, top_p: 1.0 };
+    let logits = [[-300.0, 60.0, 59.5, -301.0], [-300.0, 60.0, -300.0, -301.0]];
+    let trials: Vec<Trial> = logits.iter().map(|logits| trial(yours, logits, &sampling)).collect::<Result<_, _>>()?;
+    all_close(&trials, IF_NAN)
 }
 
 /// Logits of which several are equal, in any order.
@@ -304,7 +313,9 @@ pub fn check_draw(yours: fn(&[f64], f64) -> u32) -> Score {
             }
         }
         // Rounded, they add up to less than 1.
-        draws.push(drawn(&yours, &[0.0, 0.3, 0.7 - 1e-12, 0.0], 1.0 - 1e-13)?);
+        for p in [&[0.0, 0.3, 0.7 - 1e-12, 0.0][..], &[0.0, 0.3, 0.7 - 1e-12], &[0.3, 0.7 - 1e-12, 0.0, 0.0]] {
+            draws.push(drawn(&yours, p, 1.0 - 1e-13)?);
+        }
         all_drawn(&draws)
     };
     Score::new("draw", DRAW_HINTS)
