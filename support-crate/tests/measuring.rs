@@ -11,7 +11,7 @@ use quantlab::measure::{
     Clock, DecodeLimit, MemoryReader, PerplexityOptions, TimingOptions, TokenIds, available_memory, peak_memory,
     peak_memory_of, perplexity, perplexity_of_tokens, reset_peak_memory, resident_memory, time_in_turn,
 };
-use quantlab::model::{CacheFormat, CacheStorage, Device, EngineModel, Loaded, Logits, ModelInfo, Step, best_device};
+use quantlab::model::{CacheFormat, CacheStorage, EngineModel, Loaded, Logits, ModelInfo, Step, best_device};
 use serde_json::Value;
 
 const LOSS: f64 = 1e-5;
@@ -332,11 +332,11 @@ fn the_peak_of_a_closure_is_what_it_took_at_once() {
 #[test]
 fn the_bandwidth_is_plausible() {
     let _alone = alone();
-    for device in [Device::Cpu, best_device()] {
-        let gb_per_s = MemoryReader::of(device).unwrap().gb_per_s();
-        assert!((0.5..50_000.0).contains(&gb_per_s), "{device}: {gb_per_s}");
-    }
-    let gb_per_s = 31.5;
+    // Of the device that models take unasked, which is the CPU where there is no GPU: a GPU reads faster.
+    let of_best = MemoryReader::of(best_device()).unwrap().gb_per_s();
+    assert!((0.5..50_000.0).contains(&of_best), "{of_best}");
+    let gb_per_s = MemoryReader::new().unwrap().gb_per_s();
+    assert!((0.5..5000.0).contains(&gb_per_s), "{gb_per_s}");
     let limit = DecodeLimit { bytes_per_token: 1_000_000_000, gb_per_s };
     assert!((limit.tokens_per_s() - gb_per_s).abs() < 1e-9);
     assert!(limit.table().to_text().contains("tokens/s"));
