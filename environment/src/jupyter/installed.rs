@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::claim::claim;
-use super::sources::{is_same, sources};
+use super::sources::content_key;
 use crate::checkout::Checkout;
 use crate::home::{Home, path_behind, write_atomically};
 use crate::ui::output_of;
@@ -86,7 +86,7 @@ impl Installed {
     /// which is built already.
     pub fn library_for(&self, home: &Home, checkout: &Checkout) -> PathBuf {
         let theirs = checkout.support_crate();
-        let is_same = || Some(is_same(&sources(&theirs).ok()?, &sources(&self.support_crate).ok()?));
+        let is_same = || Some(content_key(&theirs).ok()? == content_key(&self.support_crate).ok()?);
         if !home.is_ours() && is_same() == Some(true) { self.support_crate.clone() } else { theirs }
     }
 

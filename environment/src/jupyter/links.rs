@@ -76,10 +76,7 @@ pub struct Current(HashSet<String>);
 impl Current {
     /// From the messages that `cargo build --message-format json` prints.
     pub fn of_messages(messages: &str) -> Self {
-        // In `deps/libcandle_core-0123456789abcdef.rlib` and the like, the number is the same for all that belongs together.
-        let is_end = |c: char| !c.is_ascii_alphanumeric();
-        let numbers = messages.split('-').filter_map(|part| part.split(is_end).next()).filter(|part| is_number(part));
-        Self(numbers.map(str::to_owned).collect())
+        Self(numbers(messages).into_iter().map(str::to_owned).collect())
     }
 
     /// Whether a file or folder belongs to it. What has no number does, and so does everything built from the support
@@ -88,6 +85,13 @@ impl Current {
         let number = name.rsplit_once('-').map(|(_, rest)| rest.split('.').next().unwrap_or(rest));
         of_support_crate(name) || !number.is_some_and(|number| is_number(number) && !self.0.contains(number))
     }
+}
+
+/// The numbers in what `cargo build --message-format json` prints: in `deps/libcandle_core-0123456789abcdef.rlib` and the
+/// like, the number is the same for all that belongs together.
+pub fn numbers(messages: &str) -> HashSet<&str> {
+    let is_end = |c: char| !c.is_ascii_alphanumeric();
+    messages.split('-').filter_map(|part| part.split(is_end).next()).filter(|part| is_number(part)).collect()
 }
 
 fn is_number(text: &str) -> bool {

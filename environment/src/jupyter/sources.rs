@@ -1,12 +1,10 @@
 //! What the library is built from.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// What library and course are built from, seen from its folder.
@@ -52,40 +50,27 @@ fn list(path: &Path, entries: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// A file of it.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    /// The hash of its content.
-    pub sha256: String,
-    /// Since 1970.
-    pub modified: Duration,
-}
-
-/// What the library is built from, by its path below the support crate.
-pub fn sources(support_crate: &Path) -> Result<BTreeMap<PathBuf, Source>> {
-    let mut found = BTreeMap::new();
+/// A hash of what is in these files, and of their paths below the support crate: the same in each checkout of one state.
+pub fn content_key(support_crate: &Path) -> Result<String> {
+    let mut files = BTreeSet::new();
     let mut waiting: Vec<PathBuf> = SOURCES.iter().map(PathBuf::from).collect();
     while let Some(inner) = waiting.pop() {
         let path = support_crate.join(&inner);
-        let Ok(meta) = fs::metadata(&path) else { continue };
-        if meta.is_dir() {
+        if path.is_dir() {
             let entries = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
             waiting.extend(entries.flatten().map(|entry| inner.join(entry.file_name())));
-            continue;
+        } else if path.exists() {
+            files.insert(inner);
         }
-        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let modified = meta.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        found.insert(inner, Source { sha256: format!("{:x}", Sha256::digest(bytes)), modified });
     }
-    Ok(found)
-}
-
-/// Whether what [`sources`] found in two places is the same but for its times.
-pub fn is_same(one: &BTreeMap<PathBuf, Source>, other: &BTreeMap<PathBuf, Source>) -> bool {
-    let contents = |sources: &BTreeMap<PathBuf, Source>| -> Vec<(PathBuf, String)> {
-        sources.iter().map(|(path, source)| (path.clone(), source.sha256.clone())).collect()
-    };
-    contents(one) == contents(other)
+    let mut hash = Sha256::new();
+    for inner in files {
+        let path = support_crate.join(&inner);
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        hash.update(format!("{} {}\0", inner.display(), bytes.len()));
+        hash.update(bytes);
+    }
+    Ok(format!("{:x}", hash.finalize()))
 }
 
 #[cfg(test)]
@@ -109,5 +94,17 @@ mod tests {
         fs::create_dir_all(krate.join("kernels/src")).unwrap();
         fs::write(krate.join("kernels/src/lib.rs"), "").unwrap();
         assert_ne!(more, source_key(&krate).unwrap());
+    }
+    #[test]
+    fn a_content_has_one_key_wherever_and_whenever_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = |name: &str, text: &str| {
+            let file = dir.path().join(name).join("support-crate/src/lib.rs");
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+            content_key(&dir.path().join(name).join("support-crate")).unwrap()
+        };
+        assert_eq!(key("one", "a"), key("other", "a"));
+        assert_ne!(key("one", "a"), key("other", "b"));
     }
 }

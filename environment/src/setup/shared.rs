@@ -20,11 +20,11 @@ use anyhow::{Context, Result, bail};
 
 use super::models::{self, Model};
 use super::toolchain::Toolchain;
-use super::{Plan, Request, digest};
+use super::{Plan, Request};
 use crate::checkout::Checkout;
 use crate::home::{CURRENT, Home, IN_USE, SHARED, non_empty_var, remove_if_there, write_atomically};
 use crate::jupyter::links::copy_keeping_time;
-use crate::jupyter::sources::sources;
+use crate::jupyter::sources::content_key;
 use crate::ui::{output_of, run_shown};
 
 const RELEASES: &str = "releases";
@@ -53,7 +53,8 @@ pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home>
     let kept = Some(Model::Smollm2).filter(|model| old.as_ref().is_some_and(|old| model.path(old).is_file()));
     let model = request.model.or(kept);
     let cuda = request.cuda || has_cuda;
-    let request = &Request { cuda, verbose: request.verbose, model, shared: request.shared.clone() };
+    let request =
+        &Request { cuda, verbose: request.verbose, model, shared: request.shared.clone(), from: request.from.clone() };
     // A folder in which nothing is set up: an ID must not depend on itself.
     let release = Path::new(RELEASES).join(Plan::make(&place, checkout, request, tools.clone())?.id());
     let home = Home::at(&dir.join(&release));
@@ -139,10 +140,7 @@ fn copy_rust(tools: &Toolchain, home: &Home) -> Result<()> {
 
 /// The checkout's files, in a folder of their own for each state of the library: kernels look at its sources.
 fn copy_course(checkout: &Checkout, home: &Home) -> Result<Checkout> {
-    let sources = sources(&checkout.support_crate())?;
-    let contents: Vec<String> =
-        sources.iter().map(|(path, source)| format!("{} {}", path.display(), source.sha256)).collect();
-    let course = home.root().join(format!("course-{}", &digest(&contents.join("\n"))[..12]));
+    let course = home.root().join(format!("course-{}", &content_key(&checkout.support_crate())?[..12]));
     copy(checkout.root(), &course)
         .with_context(|| format!("cannot copy {} to {}", checkout.root().display(), course.display()))?;
     Checkout::around(&course).context("the copy of the checkout has no lessons")
@@ -244,15 +242,19 @@ mod tests {
         }
         let tool = fs::metadata(course.root().join("tool")).unwrap();
         assert_eq!(tool.mode() & 0o777, 0o755, "what is closed to others here, and empty at that, is not closed there");
-        let key = sources(&course.support_crate()).unwrap();
-        assert_eq!(sources(&checkout.support_crate()).unwrap(), key, "times are part of what Cargo looks at");
+        let state = |checkout: &Checkout| {
+            let file = fs::metadata(checkout.support_crate().join("src/lib.rs")).unwrap();
+            (content_key(&checkout.support_crate()).unwrap(), file.modified().unwrap())
+        };
+        let before = state(&course);
+        assert_eq!(state(&checkout), before, "times are part of what Cargo looks at");
         // Lessons change in place, the library in a folder of its own.
         write(&root.join("notebooks/01-a/starter.ipynb"), "better");
         assert_eq!(copy_course(&checkout, &home).unwrap().root(), course.root());
         assert_eq!(fs::read_to_string(course.root().join("notebooks/01-a/starter.ipynb")).unwrap(), "better");
         write(&root.join("support-crate/src/lib.rs"), "better");
         assert_ne!(copy_course(&checkout, &home).unwrap().root(), course.root());
-        assert_eq!(sources(&course.support_crate()).unwrap(), key);
+        assert_eq!(state(&course), before);
     }
 
     #[test]
