@@ -188,6 +188,12 @@ pub fn build_shim(choice: &Choice, home: &Home, tools: &Toolchain, torch_sys: &P
     remove_if_there(&shim)?;
     fs::create_dir_all(&shim).with_context(|| format!("cannot create {}", shim.display()))?;
     let source = torch_sys.join("libtch");
+    // From where the shim is, so that both can be moved together.
+    let libraries = folder.join("lib");
+    let rpath = match libraries.strip_prefix(home.root()) {
+        Ok(inner) => format!("$ORIGIN/../{}", inner.display()),
+        Err(_) => libraries.display().to_string(),
+    };
     let mut command = Command::new(&tools.cxx);
     command
         .current_dir(&source)
@@ -197,7 +203,7 @@ pub fn build_shim(choice: &Choice, home: &Home, tools: &Toolchain, torch_sys: &P
         .args(["torch_api.cpp", "torch_api_generated.cpp", "-o"])
         .arg(shim.join("libtch.so"))
         .arg(format!("-L{}", folder.join("lib").display()))
-        .arg(format!("-Wl,-rpath,{}", folder.join("lib").display()))
+        .arg(format!("-Wl,-rpath,{rpath}"))
         .args(["-Wl,-soname,libtch.so", "-Wl,--allow-shlib-undefined"]);
     if matches!(choice, Choice::Own(_)) && folder.join("lib/libtorch.so").is_file() {
         // It brings what is for other kinds of GPU.
