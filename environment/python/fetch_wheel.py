@@ -108,7 +108,7 @@ def main():
     parser.add_argument("--extract", metavar="PREFIX", help="folder inside the wheel")
     parser.add_argument("--into", type=Path, help="where its members go")
     parser.add_argument("patterns", nargs="*", help="members, relative to PREFIX")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     try:
         fetch(args)
         if args.into:

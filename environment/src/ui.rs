@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -130,7 +131,10 @@ fn spinner(message: &str) -> ProgressBar {
 /// Program and first arguments, for messages.
 pub fn describe(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_else(|| command.get_program());
-    let args = command.get_args().take(3).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
+    // A script that is an argument is not for people.
+    let args =
+        command.get_args().take(3).map(|arg| if arg.as_bytes().contains(&b'\n') { OsStr::new("...") } else { arg });
+    let args = args.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
     format!("`{} {args}`", program.to_string_lossy()).replace(" `", "`")
 }
 

@@ -38,18 +38,23 @@ pub fn apply(home: &Home, here: &Paths, command: &mut Command) -> Result<()> {
 /// Puts the real build scripts where this program stood for them.
 pub fn restore_build_scripts(home: &Home) -> Result<()> {
     let build = Path::new("debug/build");
-    for folder in fs::read_dir(home.prebuilt().join(TARGET).join(build)).into_iter().flatten().flatten() {
-        for program in fs::read_dir(folder.path())?.flatten().map(|entry| entry.path()) {
-            let place =
-                home.target().join(build).join(folder.file_name()).join(program.file_name().unwrap_or_default());
-            if is_build_script(&program) && place.is_file() {
-                let time = fs::metadata(&place)?.modified()?;
-                fs::rename(&program, &place).with_context(|| format!("cannot write {}", place.display()))?;
-                File::open(&place)?.set_modified(time)?;
-            }
+    for folder in files(&home.prebuilt().join(TARGET).join(build)) {
+        let place = home.target().join(build).join(folder.file_name().unwrap_or_default());
+        // The stand-ins share one file, and with it the time of the last one. Their lists of sources do not.
+        let list = files(&place).into_iter().find(|path| path.extension().is_some_and(|end| end == "d"));
+        let Some(time) = list.and_then(|list| fs::metadata(list).ok()?.modified().ok()) else { continue };
+        for program in files(&folder).iter().filter(|path| is_build_script(path)) {
+            let place = place.join(program.file_name().unwrap_or_default());
+            fs::rename(program, &place).with_context(|| format!("cannot write {}", place.display()))?;
+            File::open(&place)?.set_modified(time)?;
         }
     }
     Ok(())
+}
+
+/// What is in a folder, if it is one.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
 /// `build-script-build` and `build_script_build-0123456789abcdef`, which are one file.
