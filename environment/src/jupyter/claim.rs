@@ -17,7 +17,7 @@ const OWNER: &str = "quantlab-checkout";
 pub fn claim(target: &Path, support_crate: &Path) -> Result<()> {
     let owner = support_crate.to_string_lossy();
     let file = target.join(OWNER);
-    if !target.is_dir() || fs::read_to_string(&file).is_ok_and(|text| text == owner) {
+    if fs::read_to_string(&file).is_ok_and(|text| text == owner) {
         return Ok(());
     }
     for profile in profiles(target) {
@@ -58,5 +58,9 @@ mod tests {
         assert!(ours.iter().all(|dir| dir.exists()));
         claim(dir.path(), Path::new("/two")).unwrap();
         assert!(forgotten());
+        // A folder that is yet to be made has its owner from the beginning.
+        let new = dir.path().join("new");
+        claim(&new, Path::new("/one")).unwrap();
+        assert_eq!(fs::read_to_string(new.join(OWNER)).unwrap(), "/one");
     }
 }
