@@ -2,6 +2,7 @@
 # Builds the image where there is neither a registry of images nor a container engine, and tries it as strangers would:
 #   environment/container/try.sh FOLDER          the image: from its users to a packed set-up
 #   environment/container/try.sh FOLDER fresh    lesson 1 by `cargo lab run`, on a Debian where nothing is set up
+#   environment/container/try.sh FOLDER prebuilt  a first plot there, from what this machine's set-up has compiled
 # FOLDER (20 GB) keeps the base and the image's layers between calls. As root, on Debian with the packages buildah and
 # debootstrap, and with Rust from rustup. An evcxr_jupyter on the PATH is put into the base.
 set -euo pipefail
@@ -9,7 +10,7 @@ set -euo pipefail
 checkout=$(realpath "$(dirname "$0")/../..")
 folder=$(realpath -m "${1:?environment/container/try.sh FOLDER}")
 toolchain=$(rustc --print sysroot)
-toolchain_name=$(basename "$(realpath "$toolchain")")
+toolchain_name=$(sed -n 's/^channel = "\(.*\)"/\1/p' "$checkout/rust-toolchain.toml")-$(rustc -vV | sed -n 's/^host: //p')
 mkdir -p "$folder"
 cd "$folder"
 export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=overlay
@@ -93,13 +94,45 @@ empty_home() { rm -rf home; install -d -o 1000 -g 0 -m 2775 home; realpath home;
 
 buildah inspect --type image quantlab-base > /dev/null 2>&1 || { step "base: Debian, and Rust as in the official image"; make_base; }
 
-if [ "${2-}" = fresh ]; then
-    step "a Debian with Rust, a C++ compiler and Python: lesson 1, by \`cargo lab run\`"
+# A Debian with Rust, a C++ compiler and Python.
+open_bare() {
     build --target tools --tag quantlab-tools
     open_image quantlab-tools
     rm -f "$root/usr/local/bin/evcxr_jupyter"
     image_env=(HOME=/home/quantlab PATH=/usr/local/cargo/bin:/usr/bin:/bin RUSTUP_HOME=/usr/local/rustup)
     home=$(empty_home)
+}
+
+if [ "${2-}" = prebuilt ]; then
+    step "archives, signed with a key of this trial, and a server on loopback"
+    rm -rf key key.pub served
+    minisign -GW -p key.pub -s key > /dev/null
+    (cd "$checkout" && cargo lab pack --publish --key "$folder/key" "$folder/served")
+    python3 -m http.server --bind 127.0.0.1 --directory served 8742 2> server.log &
+    server=$!
+    step "another user, home and checkout: clone, set up, and a plot"
+    open_bare
+    trap 'kill $server; buildah rm "$container" > /dev/null' EXIT
+    cp key.pub "$home/"
+    image_env+=(QUANTLAB_PREBUILT_KEY=/home/quantlab/key.pub)
+    start=$SECONDS
+    git clone --quiet "$checkout" "$home/course"
+    chown -R 1000:0 "$home"
+    since() { echo "-- $1 after $((SECONDS - start)) s"; }
+    inside "$root" 1000 "$home" sh -c 'cd course && cargo build --quiet --package quantlab-environment'
+    since "cargo lab is compiled"
+    inside "$root" 1000 "$home" sh -c 'cd course && cargo lab setup --from http://127.0.0.1:8742'
+    since "set up"
+    inside "$root" 1000 "$home" sh -c 'cd course && cargo lab new ~/first && cargo lab run --output ~/out ~/first.ipynb'
+    since "the first plot"
+    grep -q '"image/' "$home/out/first.ipynb" || fail "no plot"
+    [ "$((SECONDS - start))" -le 180 ] || fail "more than 3 minutes"
+    exit
+fi
+
+if [ "${2-}" = fresh ]; then
+    step "a Debian with Rust, a C++ compiler and Python: lesson 1, by \`cargo lab run\`"
+    open_bare
     copy_checkout "$home/checkout"
     start=$SECONDS
     inside "$root" 1000 "$home" sh -c 'cd checkout && cargo lab run notebooks/01-latency-and-precision/solution.ipynb'
@@ -156,16 +189,14 @@ echo "ready after $((SECONDS - start)) s"
 timed "$root" "$uid" "$home"
 unset WORKSPACE
 
-step "packed there, and unpacked where nothing is set up"
+step "packed there, and set up from that where nothing is"
 home=$(empty_home)
-inside "$root" 1000 "$home" sh -c 'cd /opt/quantlab/checkout && lab pack ~/quantlab.tar.zst'
+inside "$root" 1000 "$home" sh -c 'cd /opt/quantlab/checkout && lab pack ~/quantlab.tar.gz'
 mv "$root/opt/quantlab/home/bin/lab" "$root/usr/local/bin/lab"
 find "$root/opt/quantlab/home" -mindepth 1 -delete
-# A checkout made later.
-find "$root/opt/quantlab/checkout" -exec touch {} +
 start=$SECONDS
-inside "$root" 1000 "$home" sh -c 'cd /opt/quantlab/checkout && lab unpack ~/quantlab.tar.zst'
+inside "$root" 1000 "$home" sh -c 'cd /opt/quantlab/checkout && lab setup --from ~/quantlab.tar.gz'
 timed "$root" 1000 "$home"
-echo "unpacked and timed in $((SECONDS - start)) s"
+echo "set up and timed in $((SECONDS - start)) s"
 echo
 echo "All of it works."
