@@ -125,7 +125,7 @@ if [ "${2-}" = prebuilt ]; then
     since "set up"
     inside "$root" 1000 "$home" sh -c 'cd course && cargo lab new ~/first && cargo lab run --output ~/out ~/first.ipynb'
     since "the first plot"
-    grep -q '"image/' "$home/out/first.ipynb" || fail "no plot"
+    grep -rq '"image/' "$home/out" || fail "no plot"
     [ "$((SECONDS - start))" -le 180 ] || fail "more than 3 minutes"
     exit
 fi

@@ -81,7 +81,7 @@ pub fn publish(folder: &Path, secret: Option<&Path>) -> Result<()> {
     index.archives.retain(|other| other.file != listed.file);
     index.archives.push(listed);
     write_atomically(&place, &serde_json::to_vec_pretty(&index)?)?;
-    run_shown(sign(&["-S", "-m"]).arg(&place)).context("the list is not signed")?;
+    run_shown(sign(&["-S"]).arg("-m").arg(&place)).context("the list is not signed")?;
     if !checkout.root().join(KEY).is_file() {
         eprintln!("Learners need your public key: commit it as {KEY}.");
     }
