@@ -75,6 +75,9 @@ pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Targ
     const PAIR: usize = 2 * Self::STEP;
     /// Numbers that share a table. No block is smaller than 32.
     const GROUP: usize = if Self::PAIR < 32 { 32 } else { Self::PAIR };
+    /// Whether the tables of all rows of a tile are made before any is used: it takes many steps to make one, and the
+    /// processor sees only so far ahead.
+    const TABLES_FIRST: bool = false;
     /// What the 16 indices stand for in a group.
     type Table: Copy;
 

@@ -60,6 +60,7 @@ impl Decoded<Avx2> for f32 {
 /// Two bytes a number are half the work; of two neighbours, a shift leaves the first and a mask the second.
 impl Decoded<Avx2> for Widened {
     const GROUP: usize = 64;
+    const TABLES_FIRST: bool = true;
     /// The lower and the upper bytes of 16 bfloat16; those of the group's second half in the upper half.
     type Table = [__m256i; 2];
 
@@ -70,14 +71,14 @@ impl Decoded<Avx2> for Widened {
         lane / 4 * 32 + vector % 4 / 2 * 16 + lane % 4 * 4 + vector % 2 * 2 + vector / 4
     }
     #[inline(always)]
-    fn table(simd: Avx2, code: &[f32; 16], scales: [f32; 2], minima: [f32; 2]) -> [__m256i; 2] {
+    fn table(_: Avx2, code: &[f32; 16], scales: [f32; 2], minima: [f32; 2]) -> [__m256i; 2] {
         // SAFETY: the value of the instruction set proves that it is there.
         unsafe {
-            let first = bytes_of_bfloat16(simd, numbers_of(code, scales[0], minima[0]));
+            let first = bytes_of_bfloat16(numbers_of(code, scales[0], minima[0]));
             if one_block(scales, minima) {
                 return first;
             }
-            let second = bytes_of_bfloat16(simd, numbers_of(code, scales[1], minima[1]));
+            let second = bytes_of_bfloat16(numbers_of(code, scales[1], minima[1]));
             [_mm256_blend_epi32::<0xF0>(first[0], second[0]), _mm256_blend_epi32::<0xF0>(first[1], second[1])]
         }
     }
@@ -138,14 +139,33 @@ unsafe fn bytes_of_float32((a, b): (__m256, __m256)) -> [__m256i; 4] {
 /// # Safety
 /// The processor has AVX2.
 #[inline(always)]
-unsafe fn bytes_of_bfloat16(simd: Avx2, (a, b): (__m256, __m256)) -> [__m256i; 2] {
+unsafe fn bytes_of_bfloat16((a, b): (__m256, __m256)) -> [__m256i; 2] {
     // SAFETY: the caller vouches for AVX2.
     unsafe {
-        let gather = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
-        let a = _mm256_srli_epi32::<16>(_mm256_castps_si256(simd.nearest_bf16(a)));
-        let b = _mm256_srli_epi32::<16>(_mm256_castps_si256(simd.nearest_bf16(b)));
-        let bytes = _mm256_shuffle_epi8(_mm256_packus_epi32(a, b), gather);
+        // Of each number's upper half, those of the lower byte and then those of the upper one; a fills one half of each
+        // eight bytes, b the other.
+        let of_a = _mm_setr_epi8(2, 6, 10, 14, -1, -1, -1, -1, 3, 7, 11, 15, -1, -1, -1, -1);
+        let of_b = _mm_setr_epi8(-1, -1, -1, -1, 2, 6, 10, 14, -1, -1, -1, -1, 3, 7, 11, 15);
+        let a = _mm256_shuffle_epi8(above_bf16(a), _mm256_broadcastsi128_si256(of_a));
+        let b = _mm256_shuffle_epi8(above_bf16(b), _mm256_broadcastsi128_si256(of_b));
+        let bytes = _mm256_or_si256(a, b);
         [_mm256_permute4x64_epi64::<0x88>(bytes), _mm256_permute4x64_epi64::<0xDD>(bytes)]
+    }
+}
+
+/// Numbers whose upper halves are the nearest bfloat16 (as [`Simd::nearest_bf16`] has it, which clears the lower ones too).
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn above_bf16(value: __m256) -> __m256i {
+    // SAFETY: the caller vouches for AVX2.
+    unsafe {
+        let bits = _mm256_castps_si256(value);
+        let last = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+        let more = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), last);
+        let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(value, value);
+        _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(more), value, is_nan))
     }
 }
 

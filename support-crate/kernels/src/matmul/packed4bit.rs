@@ -247,7 +247,32 @@ impl<T: Copy> Factors<'_, T> {
         let next = packed.wrapping_add((n + N) * k / 2 + AHEAD);
         let mut sums = [[simd.zero(); N]; M];
         for at in along.step_by(T::GROUP) {
-            if M <= INPUTS_KEPT {
+            if const { M == 1 && T::TABLES_FIRST } {
+                let mut tables = [self.table(simd, n * k + at); N];
+                for j in 0..N {
+                    simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
+                    if j > 0 {
+                        tables[j] = self.table(simd, (n + j) * k + at);
+                    }
+                }
+                for half in [0, T::GROUP / 2] {
+                    for j in 0..N {
+                        let table = tables[j];
+                        for pair in (half..half + T::GROUP / 2).step_by(T::PAIR) {
+                            // SAFETY: whole groups of these rows of weights and inputs begin at `at`, as was checked
+                            // before the loop, and both vectors of the pair lie within them.
+                            unsafe {
+                                let numbers = T::decode(simd, table, packed.add(((n + j) * k + at) / 2), pair);
+                                for i in 0..M {
+                                    let inputs = load_pair::<S, T>(simd, x.as_ptr().add(i * k + at + pair));
+                                    let sum = T::dot(simd, numbers.0, inputs.0, sums[i][j]);
+                                    sums[i][j] = T::dot(simd, numbers.1, inputs.1, sum);
+                                }
+                            }
+                        }
+                    }
+                }
+            } else if M <= INPUTS_KEPT {
                 for j in 0..N {
                     let number = (n + j) * k + at;
                     simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
