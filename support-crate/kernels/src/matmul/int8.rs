@@ -123,18 +123,26 @@ fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, shifted: bool, scope: &T
     });
     let exact = x;
     let x = if threshold > 0.0 { &*narrow } else { x };
-    let outliers = if threshold > 0.0 { columns_that_reach(x, k, threshold) } else { Scratch::uninit(0) };
+    let mut scales = Scratch::<f32>::uninit(x.len() / k);
+    let mut measure = |limit: f32| {
+        scope.split_mut(&mut scales, 1, 2 * k, &|first, out| {
+            for (row, out) in (first..).zip(out) {
+                *out = elementwise::absmax_up_to(isa, &x[row * k..(row + 1) * k], limit);
+            }
+        });
+        // NaN may hide what is large.
+        threshold > 0.0 && !scales.iter().all(|largest| *largest < threshold)
+    };
+    // Without a threshold an infinity counts too: it makes the row NaN, where it can be seen. With one, almost always no
+    // row reaches it, and only then are columns looked for.
+    let reached = measure(f32::INFINITY);
+    let outliers = if reached { columns_that_reach(x, k, threshold) } else { Scratch::uninit(0) };
+    if reached {
+        measure(threshold.next_down());
+    }
     let mut kept = Scratch::<f32>::uninit(x.len() / k * outliers.len());
     let of_rows = exact.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column as usize]));
     kept.iter_mut().zip(of_rows).for_each(|(kept, x)| *kept = x);
-    // Without a threshold an infinity counts too: it makes the row NaN, where it can be seen.
-    let largest = if threshold > 0.0 { threshold.next_down() } else { f32::INFINITY };
-    let mut scales = Scratch::<f32>::uninit(x.len() / k);
-    scope.split_mut(&mut scales, 1, 2 * k, &|first, out| {
-        for (row, out) in (first..).zip(out) {
-            *out = elementwise::absmax_up_to(isa, &x[row * k..(row + 1) * k], largest);
-        }
-    });
     split_rows(scope, &mut values, (stride, k), &|row, out| {
         elementwise::to_bytes(isa, &x[row * k..(row + 1) * k], int8_factor(scales[row]), out);
         outliers.iter().for_each(|&column| out[column as usize] = 0);
@@ -163,10 +171,6 @@ fn round_by(isa: Isa, x: &[f32], factors: &[f32], scale: f32, shifted: bool, sco
 }
 
 fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Scratch<i32> {
-    // Almost always there are none, and nothing need be kept.
-    if !x.iter().any(|x| x.abs() >= threshold) {
-        return Scratch::uninit(0);
-    }
     let mut columns = Scratch::<i32>::uninit(k);
     columns.fill(0);
     for row in x.chunks_exact(k) {
