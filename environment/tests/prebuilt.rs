@@ -138,14 +138,31 @@ fn cargo_takes_what_was_compiled_elsewhere_and_stays_content_with_it() {
 /// What `lab setup --from` says before it has made anything.
 fn refusal(home: &Path, from: &str, change: impl FnOnce(&mut Command)) -> String {
     let mut lab = Command::new(LAB);
-    // Whatever comes of it, nothing is downloaded from a registry.
-    lab.args(["setup", "--from", from]).env("QUANTLAB_HOME", home).env("PIP_NO_INDEX", "1");
-    lab.env_remove("QUANTLAB_PREBUILT_KEY");
+    lab.args(["setup", "--from", from]);
     change(&mut lab);
-    let done = lab.output().unwrap();
+    refused(home, &mut lab)
+}
+
+fn refused(home: &Path, lab: &mut Command) -> String {
+    // Whatever comes of it, nothing is downloaded from a registry.
+    let done = lab.env("QUANTLAB_HOME", home).env("PIP_NO_INDEX", "1").output().unwrap();
     assert!(!done.status.success());
-    assert!(!home.join("python").exists() && !home.join("prebuilt").exists());
-    String::from_utf8(done.stderr).unwrap()
+    for name in ["python", "prebuilt", "unpacking"] {
+        assert!(!home.join(name).exists(), "{name}");
+    }
+    String::from_utf8(done.stdout).unwrap() + &String::from_utf8(done.stderr).unwrap()
+}
+
+/// What this machine has, but for the processor.
+fn facts(architecture: &str) -> serde_json::Value {
+    let all = Command::new("rustc").arg("-vV").output().unwrap().stdout;
+    let rustc = String::from_utf8(all).unwrap().lines().next().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap();
+    let is_there = |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    // As evcxr sets them.
+    let lld = if is_there("lld") && !is_there("mold") { " -Clink-arg=-fuse-ld=lld" } else { "" };
+    let rustflags = format!("-Cprefer-dynamic{lld}");
+    serde_json::json!({"architecture": architecture, "glibc": "2.0", "rustc": rustc, "rustflags": rustflags})
 }
 
 #[test]
@@ -159,7 +176,28 @@ fn an_archive_that_is_none_is_refused_before_anything_is_made() {
     assert!(text.contains("not from `cargo lab pack`"), "{text}");
 }
 
-/// Serves a folder on loopback.
+/// As a disk that fills up would: no file may be larger than half a megabyte.
+#[test]
+fn an_archive_that_there_is_no_room_for_leaves_nothing_half_unpacked() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let paths = serde_json::json!({"home": "/h", "checkout": "/c", "sysroot": "/r", "crates": "/s"});
+    let facts = facts(std::env::consts::ARCH);
+    let manifest = serde_json::json!({
+        "format": 2, "facts": facts, "paths": paths, "steps": {}, "sources": "", "entries": 1,
+    });
+    write(&dir.path().join("manifest.json"), &manifest.to_string());
+    fs::create_dir_all(dir.path().join("shim")).unwrap();
+    fs::write(dir.path().join("shim/libtch.so"), vec![7; 2_000_000]).unwrap();
+    let tar = ["-czf", "small.tar.gz", "manifest.json", "shim/libtch.so"];
+    assert!(Command::new("tar").args(tar).current_dir(dir.path()).status().unwrap().success());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 1000; exec \"$0\" setup --from \"$1\"", LAB]);
+    let text = refused(&home, shell.arg(dir.path().join("small.tar.gz")));
+    assert!(text.contains("cannot unpack shim/libtch.so"), "{text}");
+}
+
+/// Serves a folder on loopback; the connection ends in the middle of an archive, and the rest is for whoever asks for it.
 fn serve(folder: PathBuf) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -167,14 +205,19 @@ fn serve(folder: PathBuf) -> String {
         for mut stream in listener.incoming().flatten() {
             let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
             let request = lines.next().unwrap_or_default();
-            lines.take_while(|line| !line.is_empty()).for_each(drop);
+            let headers: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            let from = headers
+                .iter()
+                .find_map(|line| line.to_lowercase().strip_prefix("range: bytes=")?.strip_suffix('-')?.parse().ok());
             let name = request.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
-            let (status, bytes) = match fs::read(folder.join(name)) {
-                Ok(bytes) => ("200 OK", bytes),
-                Err(_) => ("404 Not Found", Vec::new()),
+            let (status, bytes) = match (fs::read(folder.join(name)), from) {
+                (Ok(bytes), Some(from)) => ("206 Partial Content", bytes[from..].to_vec()),
+                (Ok(bytes), None) => ("200 OK", bytes),
+                (Err(_), _) => ("404 Not Found", Vec::new()),
             };
             let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", bytes.len());
-            let _ = stream.write_all(&[head.as_bytes(), &bytes].concat());
+            let sent = if name.ends_with(".tar.gz") && from.is_none() { bytes.len() / 2 } else { bytes.len() };
+            let _ = stream.write_all(&[head.as_bytes(), &bytes[..sent]].concat());
         }
     });
     address
@@ -201,27 +244,17 @@ fn nothing_is_taken_from_a_server_unless_it_is_signed_with_the_right_key() {
         }
     }
     let says = || {
+        let key = dir.path().join("ours.pub");
         refusal(&home, &format!("{address}/"), |lab| {
-            lab.env("QUANTLAB_PREBUILT_KEY", dir.path().join("ours.pub"));
+            lab.env("QUANTLAB_PREBUILT_KEY", key);
         })
     };
     let text = says();
     assert!(text.contains("cannot fetch") && text.contains("index.json"), "{text}");
 
-    let rustc = Command::new("rustc").arg("-vV").output().unwrap().stdout;
-    let rustc = String::from_utf8(rustc).unwrap().lines().next().unwrap().to_owned();
     let list = |file: &str, architecture: &str| {
-        // What differs by the linker that this machine has cannot be known here.
-        let archives: Vec<_> = ["-Cprefer-dynamic", "-Cprefer-dynamic -Clink-arg=-fuse-ld=lld"]
-            .iter()
-            .map(|rustflags| {
-                let facts = serde_json::json!({
-                    "architecture": architecture, "glibc": "2.0", "rustc": rustc, "rustflags": rustflags,
-                });
-                serde_json::json!({"file": file, "sha256": "0".repeat(64), "facts": facts})
-            })
-            .collect();
-        write(&folder.join("index.json"), &serde_json::json!({"archives": archives}).to_string());
+        let listed = serde_json::json!({"file": file, "sha256": "0".repeat(64), "facts": facts(architecture)});
+        write(&folder.join("index.json"), &serde_json::json!({"archives": [listed]}).to_string());
     };
     let sign = |key: &str| assert!(minisign(&["-S", "-s", key, "-m", "served/index.json"]));
     list("quantlab.tar.gz", std::env::consts::ARCH);
@@ -230,7 +263,7 @@ fn nothing_is_taken_from_a_server_unless_it_is_signed_with_the_right_key() {
     sign("ours");
     write(&folder.join("quantlab.tar.gz"), "another archive than the one that was listed");
     let text = says();
-    assert!(text.contains("is pinned; it was removed"), "{text}");
+    assert!(text.contains("resuming from there") && text.contains("is pinned; it was removed"), "{text}");
     assert!(!home.join("downloads/quantlab.tar.gz.part").exists());
     list("../index.json", std::env::consts::ARCH);
     assert!(says().contains("not signed with this checkout's key"), "the list has changed since");

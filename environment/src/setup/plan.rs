@@ -214,7 +214,11 @@ impl<'a> Plan<'a> {
         if self.is_finished() {
             return self.finish();
         }
-        eprintln!("Setting up in {} (once: 15 to 35 minutes on two processors, and 5 GB)", self.home.root().display());
+        let costs = match &self.from {
+            Some(from) => format!("some minutes, if what {from} has fits this machine"),
+            None => "once: 15 to 35 minutes on two processors, and 5 GB".to_owned(),
+        };
+        eprintln!("Setting up in {} ({costs})", self.home.root().display());
         room::check_disk(self.home, &self.choice)?;
         let start = Instant::now();
         let steps = self.steps();

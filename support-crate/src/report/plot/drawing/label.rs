@@ -173,6 +173,9 @@ impl Page {
         // and words.
         let mut solid = covered(|mark| matches!(mark, Mark::Point(..)));
         let mut lines = covered(|mark| matches!(mark, Mark::Line(..)));
+        // The names of the axes, the legend and the numbers along the axes stand already.
+        let words: Vec<Rect> = self.texts.iter().map(Text::bounds).collect();
+        [&mut all, &mut solid, &mut lines].into_iter().for_each(|places| places.extend(&words));
         let blocks = covered(|mark| matches!(mark, Mark::Block(..)));
         let mut homeless = Vec::new();
         let mut ordered = labels.to_vec();
