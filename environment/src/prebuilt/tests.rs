@@ -190,7 +190,7 @@ fn another_library_is_forgotten_and_what_it_stands_on_is_kept() {
     let root = dir.path().join("checkout");
     fs::create_dir_all(root.join("support-crate/src")).unwrap();
     fs::create_dir_all(root.join("notebooks")).unwrap();
-    fs::write(root.join("Cargo.toml"), "[workspace]").unwrap();
+    fs::write(root.join("support-crate/Cargo.toml"), "[package]").unwrap();
     fs::write(root.join("support-crate/src/lib.rs"), "edited").unwrap();
     let checkout = Checkout::around(&root).unwrap();
     let home = Home::at(&dir.path().join("home"));
