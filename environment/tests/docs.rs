@@ -100,9 +100,11 @@ fn all_say_the_same_version() {
         assert!(read(root().join(member).join("Cargo.toml")).contains("version.workspace = true"), "{member}");
     }
     let rust = of("rust-version");
-    assert!(read(root().join("README.md")).contains(&format!("Rust {rust} or newer")));
+    let pinned = read(root().join("rust-toolchain.toml"));
+    let pinned = pinned.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"')).unwrap();
+    assert!(pinned.starts_with(&format!("{rust}.")));
     assert!(read(root().join("environment/container/Containerfile")).contains(&format!("rust:{rust}-")));
-    assert!(read(root().join(".github/workflows/tests.yml")).contains(&format!("toolchain install {rust}.")));
+    assert!(read(root().join(".github/workflows/tests.yml")).contains(&format!("toolchain install {pinned} ")));
 }
 
 /// A tag can be moved to other code by whoever owns the action; a commit cannot.

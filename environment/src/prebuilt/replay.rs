@@ -8,10 +8,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
 
@@ -196,7 +196,18 @@ fn put_all(from: &Path, to: &Path) -> Result<()> {
 fn put(from: &Path, to: &Path) -> Result<()> {
     remove_if_there(to)?;
     link_or_copy(from, to)?;
-    File::open(to)?.set_modified(SystemTime::now()).with_context(|| format!("cannot set the time of {}", to.display()))
+    touch(to).with_context(|| format!("cannot set the time of {}", to.display()))
+}
+
+/// By the clock of the file system, which may be milliseconds behind the one that programs read: a file that Cargo writes
+/// after this one must not look older.
+fn touch(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    // SAFETY: the descriptor is open, and no times are passed, which stands for now.
+    match unsafe { libc::futimens(file.as_raw_fd(), std::ptr::null()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
