@@ -146,7 +146,7 @@ impl Prebuilt {
         if content_key(&checkout.support_crate())? == self.manifest.sources {
             return Ok(());
         }
-        eprintln!("      the library is not the one that was packed: it will be compiled (a minute)");
+        eprintln!("      the library is not the one that was packed: it will be compiled (one to four minutes)");
         let target = self.home.prebuilt().join(TARGET);
         for profile in fs::read_dir(&target)?.flatten().map(|entry| entry.path().join("debug/deps")) {
             for file in fs::read_dir(profile).into_iter().flatten().flatten() {
