@@ -182,11 +182,6 @@ impl Prebuilt {
     }
 }
 
-/// Removes what is left of an archive when set-up has ended.
-pub fn remove(home: &Home) -> Result<()> {
-    remove_if_there(&home.prebuilt())
-}
-
 /// Unpacks an archive beside its place, and moves it there when all is there. None, with the reason on screen, if it
 /// does not fit.
 fn unpack(home: &Home, file: &Path, misfits: impl FnOnce(&Manifest) -> Vec<String>) -> Result<Option<Manifest>> {

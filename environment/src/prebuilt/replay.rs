@@ -5,7 +5,7 @@
 //! how Cargo keeps its notes, and whatever is not in the archive is simply compiled. What Cargo calls a crate (the number
 //! behind its name) says from what and how it is built, and not where; only crates of a checkout are called by its path.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -17,6 +17,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::{Manifest, Paths, TARGET};
 use crate::home::{Home, remove_if_there, write_atomically, write_with_mode};
+use crate::jupyter::cargo::become_program;
 
 /// The name under which this program stands for rustc.
 const WRAPPER: &str = "quantlab-rustc-replay";
@@ -213,11 +214,4 @@ fn touch(path: &Path) -> io::Result<()> {
 fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
     let linked = fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop));
     linked.with_context(|| format!("cannot put {} in place", to.display()))
-}
-
-/// Returns only if that fails.
-fn become_program(command: &mut Command) -> anyhow::Error {
-    let error = command.exec();
-    let program: &OsStr = command.get_program();
-    anyhow!(error).context(format!("cannot start {}", program.display()))
 }

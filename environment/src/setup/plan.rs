@@ -18,16 +18,17 @@ use super::registry::{self, Access};
 use super::toolchain::Toolchain;
 use super::{Request, room};
 use crate::checkout::Checkout;
-use crate::home::{Home, non_empty_var};
+use crate::home::{Home, non_empty_var, remove_if_there};
 use crate::jupyter::installed::{Installed, rustflags};
 use crate::jupyter::{links, spec, warm};
-use crate::prebuilt::{self, Prebuilt};
+use crate::prebuilt::Prebuilt;
 use crate::progress::{View, run_build};
 use crate::python;
 use crate::ui::{Steps, human_time, run_shown};
 
 /// What a step reports if it was ended because one beside it had failed.
 const ENDED: &str = "stopped, because another step failed";
+
 /// What is to be there, and from what it is made.
 pub struct Plan<'a> {
     home: &'a Home,
@@ -241,7 +242,7 @@ impl<'a> Plan<'a> {
             }
         }
         run(kernel)?;
-        prebuilt::remove(self.home)?;
+        remove_if_there(&self.home.prebuilt())?;
         eprintln!("Done in {}.", human_time(start.elapsed()));
         self.finish()
     }
@@ -308,19 +309,20 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// Whether a step's result came from elsewhere.
+    fn is_taken(&self, step: &str, key: &str) -> Result<bool> {
+        self.prebuilt.get().map_or(Ok(false), |prebuilt| prebuilt.take(step, key))
+    }
+
     fn make_shim(&self) -> Result<()> {
-        if let Some(prebuilt) = self.prebuilt.get()
-            && prebuilt.take("shim", &self.keys.shim)?
-        {
+        if self.is_taken("shim", &self.keys.shim)? {
             return Ok(());
         }
         libtorch::build_shim(&self.choice, self.home, &self.tools, &self.torch_sys()?)
     }
 
     fn make_evcxr(&self) -> Result<()> {
-        if let Some(prebuilt) = self.prebuilt.get()
-            && prebuilt.take("evcxr", &self.keys.evcxr)?
-        {
+        if self.is_taken("evcxr", &self.keys.evcxr)? {
             return Ok(());
         }
         evcxr::install(self.home, self.verbose, &self.failed)

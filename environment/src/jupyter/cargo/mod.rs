@@ -18,8 +18,8 @@ use anyhow::{Context, Result};
 
 use cell::RECORDER;
 pub use metadata::STD_CARGO_HOME;
-pub use tool::TOOLCHAIN_BIN;
-use tool::{become_program, tool};
+use tool::tool;
+pub use tool::{TOOLCHAIN_BIN, become_program};
 
 /// The names under which this program stands for another one.
 pub const STAND_INS: [&str; 3] = ["cargo", "rustup", RECORDER];
