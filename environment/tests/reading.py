@@ -113,7 +113,30 @@ def outputs_have_room_together():
     assert run.status(False) == "graded" and "outputs of 1 cells" in run.notes()[0]
 
 
+def checks_need_what_they_could_use():
+    ours = {
+        0: "use quantlab::prelude::*;",
+        1: "let texts = long_work();",
+        2: "let model = load();",
+        3: "const TOKENS: usize = 8;\nlet mut seen = 0;",
+        4: "seen += more_work();",
+        5: "let unused = unsafe {\n    much_work()\n};",
+    }
+    exercise = {
+        6: "pub(crate) fn score(texts: &[&str]) -> usize {\n    // as for the model\n    let unused = texts.len();\n    TOKENS * unused\n}",
+        7: "score(&[])",
+    }
+    names = lambda cells: [new_code_cell(source, metadata={"nbgrader": {}} if index in exercise else {}) for index, source in cells.items()]
+    starter = new_notebook(cells=names(ours | exercise))
+    found = lambda own: grade.needed(new_notebook(cells=names(ours | exercise | own)), starter)
+    # A function sees no variables, whatever it calls its own.
+    assert found({}) == {0, 3, 6, 7}, found({})
+    assert found({8: "println!(\"{}\", texts[0]);"}) == {0, 1, 3, 6, 7, 8}
+    assert found({8: "unsafe {\n    model\n};\nlet more = seen;"}) == {0, 2, 3, 4, 6, 7, 8}
+
+
 if __name__ == "__main__":
+    checks_need_what_they_could_use()
     links_lead_nowhere()
     much_text_takes_little_time()
     recording_ends()

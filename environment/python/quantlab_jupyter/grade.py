@@ -116,27 +116,40 @@ def restore(notebook, starter):
 
 def needed(notebook, starter):
     """The cells that checks need, by their index: exercises, checks and whatever else is not as it was handed out; and of
-    the course's cells those that bind or change a name that a later one of these has."""
+    the course's cells those that define an item, or bind or change a variable, that a later one of these may use."""
     handed_out = {cell.source.strip() for cell in starter.cells if "nbgrader" not in cell.metadata}
     mutable = {name for cell in notebook.cells for name in MUTABLE.findall(cell.source)}
-    wanted, indexes = set(), set()
+    names, variables, indexes = set(), set(), set()
     for index, cell in reversed(list(enumerate(notebook.cells))):
         if cell.cell_type != "code":
             continue
-        words = set(WORD.findall(cell.source))
-        bound = {name for binding in BINDING.findall(cell.source) for name in BOUND.findall(" ".join(binding))}
+        statements = set(WORD.findall(outside_items(cell.source)))
+        items = set(BOUND.findall(" ".join(map(" ".join, DEFINITION.findall(cell.source)))))
+        bound = set(BOUND.findall(" ".join(LET.findall(cell.source)))) | (statements & mutable)
         is_ours = "nbgrader" not in cell.metadata and cell.source.strip() in handed_out
-        if not is_ours or "::*;" in cell.source or (bound | words & mutable) & wanted:
+        if not is_ours or "::*;" in cell.source or items & names or bound & variables:
             indexes.add(index)
-            wanted |= words
+            names.update(WORD.findall(cell.source))
+            variables |= statements
     return indexes
 
 
+def outside_items(source):
+    """A cell's code without its items and comments: the notebook's variables are not seen in an item."""
+    kept, inside = [], False
+    for line in source.splitlines():
+        if line and line[0] not in " \t})]":
+            inside = ITEM.match(line) is not None
+        if not inside and not line.lstrip().startswith("//"):
+            kept.append(line)
+    return "\n".join(kept)
+
+
 # Statements and items begin where their lines do.
-BINDING = re.compile(
-    r"^(?:let\s+([^:=]+)|use\s+([^;]+)|(?:(?:pub|unsafe|async|const)\s+)*(?:fn|struct|enum|trait|type|mod|static|const|macro_rules!)\s+(\w+))",
-    re.M,
-)
+LET = re.compile(r"^let\s+([^:=]+)", re.M)
+NAMED = r"(?:(?:pub(?:\(.*?\))?|unsafe|async|const)\s+)*(?:fn|struct|enum|trait|type|mod|static|const|macro_rules!)\s+(\w+)"
+DEFINITION = re.compile(rf"^(?:use\s+([^;]+)|{NAMED})", re.M)
+ITEM = re.compile(rf"{NAMED}|impl\b")
 # Not the first parts of a path.
 BOUND = re.compile(r"\b\w+\b(?!::)")
 MUTABLE = re.compile(r"^let\s+mut\s+(\w+)", re.M)
