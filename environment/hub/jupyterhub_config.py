@@ -61,6 +61,8 @@ def before_spawn(spawner):
         "QUANTLAB_EXCHANGE": str(EXCHANGE),
         # It comes before all others. Here nbgrader's menu is on again, which a set-up turns off.
         "JUPYTER_CONFIG_PATH": ":".join(map(str, settings)),
+        # Others compute beside each; what it is for stands in environment/src/jupyter/installed.rs.
+        "GOMP_SPINCOUNT": "1000",
         # Memory for one more kernel each is not there.
         "QUANTLAB_SPARE_KERNEL": "0",
     }

@@ -1,16 +1,13 @@
 //! `cargo lab book`: the lessons and the docs as a website, made by Sphinx from the executed solutions.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::checkout::Checkout;
 use crate::home::Home;
-use crate::python::make_environment;
-use crate::setup::digest;
-use crate::setup::toolchain::python;
+use crate::python::tools;
 use crate::ui::{Steps, run_shown, took};
 
 /// What a folder has that a book was begun in (`build.py` writes it).
@@ -23,16 +20,11 @@ const MARK: &str = ".quantlab-book";
 /// whatever Sphinx warns of.
 pub fn book(output: Option<&Path>) -> Result<PathBuf> {
     let (checkout, home) = (Checkout::find()?, Home::find()?);
-    if !home.is_ours() {
-        bail!(
-            "{} is shared with others, or not yours\n  try: QUANTLAB_HOME=FOLDER cargo lab book",
-            home.root().display()
-        );
-    }
     let (source, steps) = (checkout.root().join("environment/book"), Steps::new(2));
     let start = steps.begin("tools", "Sphinx and MathJax, as pinned in environment/book/requirements.txt");
+    home.must_be_ours()?;
     let _alone = home.lock("book.lock", || eprintln!("      another book is being made; waiting for it"))?;
-    let interpreter = tools(&home, &source)?;
+    let interpreter = tools(&home, "book", &source)?;
     took(start);
     let output = output.map_or_else(|| home.book().join("html"), Path::to_owned);
     if output.read_dir().is_ok_and(|mut entries| entries.next().is_some()) && !output.join(MARK).is_file() {
@@ -44,18 +36,4 @@ pub fn book(output: Option<&Path>) -> Result<PathBuf> {
     run_shown(build.env("PYTHONUTF8", "1").env("PYTHONDONTWRITEBYTECODE", "1"))?;
     took(start);
     Ok(output.join("index.html"))
-}
-
-/// The Python that has what a book takes: an environment of its own, made once, for learners do without.
-fn tools(home: &Home, source: &Path) -> Result<PathBuf> {
-    let (place, requirements) = (home.book().join("python"), source.join("requirements.txt"));
-    let pinned = fs::read_to_string(&requirements).with_context(|| format!("no {}", requirements.display()))?;
-    let (interpreter, key) = (place.join("bin/python"), digest(&pinned));
-    if home.is_done("book", &key) && interpreter.is_file() {
-        return Ok(interpreter);
-    }
-    home.mark_undone("book")?;
-    make_environment(&python()?, &place, &[requirements])?;
-    home.mark_done("book", &key)?;
-    Ok(interpreter)
 }

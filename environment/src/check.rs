@@ -12,7 +12,7 @@ use crate::checkout::Checkout;
 use crate::grade;
 use crate::home::{Home, write_atomically};
 use crate::isa_tests;
-use crate::jupyter::installed::Installed;
+use crate::jupyter::installed::{Installed, SHARED_PROCESSORS};
 use crate::lessons::{self, Lesson, STARTER, release};
 use crate::parts::Parts;
 use crate::run::{self, Destination, Ran};
@@ -99,7 +99,8 @@ impl Tests {
     /// `cargo SUBCOMMAND --locked ARGS` in the kernel's environment.
     fn cargo(&self, subcommand: &str, args: &[&str]) -> Result<Command> {
         let mut command = self.installed.cargo(&self.home, self.checkout.root(), subcommand)?;
-        command.arg("--locked").args(args);
+        // Tests run side by side, in one process or two.
+        command.env(SHARED_PROCESSORS.0, SHARED_PROCESSORS.1).arg("--locked").args(args);
         Ok(command)
     }
 }

@@ -5,6 +5,7 @@ mod cards;
 mod check;
 mod checkout;
 mod clean;
+mod dask;
 mod doctor;
 mod grade;
 mod home;
@@ -95,6 +96,12 @@ enum Task {
     Release(lessons::release::Request),
     /// Grade notebooks that were handed in; this runs their code (sets up first if needed)
     Grade(grade::Request),
+    /// Run Dask for `cargo lab grade --scheduler`: `cargo lab dask scheduler`, `cargo lab dask worker ADDRESS`
+    Dask {
+        /// What its own command takes
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<std::ffi::OsString>,
+    },
     /// Show what is installed, where, and which versions
     Doctor {
         /// As JSON
@@ -157,6 +164,9 @@ enum Task {
     /// Print what a notebook's cells do that its starter's do not (`lab grade` calls this)
     #[command(hide = true)]
     Remarks { notebook: PathBuf, starter: PathBuf },
+    /// Grade the notebook of a folder that `cargo lab grade --scheduler` sent (a Dask worker calls this)
+    #[command(hide = true)]
+    GradeOne { folder: PathBuf },
     /// End a kernel with its driver, and remove its build folder once it has ended (a kernel's start calls this)
     #[command(hide = true)]
     Janitor { dir: PathBuf, driver: u32 },
@@ -196,6 +206,8 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Claims { lesson } => return lessons::claims::claims(lesson.as_deref()),
         Task::Release(request) => lessons::release::release(&request)?,
         Task::Grade(request) => grade::grade(&request)?,
+        Task::Dask { args } => dask::dask(&args)?,
+        Task::GradeOne { folder } => grade::grade_one(&folder)?,
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
         Task::Test(request) => check::check(&request)?,
         Task::Mutants(request) => return mutants::mutants(&request),

@@ -1,15 +1,16 @@
 //! The Python package that speaks Jupyter's protocol, and the events it prints.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::home::{Home, path_behind, remove_if_there, write_atomically};
+use crate::setup::{digest, toolchain};
 use crate::ui::{plain, run_shown};
 
 /// The module that grades notebooks.
@@ -52,6 +53,22 @@ pub fn make_environment(python: &str, place: &Path, requirements: &[PathBuf]) ->
     // extra is named, and refuse that for not being pinned.
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"]);
     run_shown(install.args(requirements.iter().flat_map(|file| [Path::new("-r"), file])))
+}
+
+/// The Python that has what a folder's `requirements.txt` pins: an environment of its own, `NAME/python`, made once, for
+/// learners do without.
+pub fn tools(home: &Home, name: &str, source: &Path) -> Result<PathBuf> {
+    let (place, requirements) = (home.root().join(name).join("python"), source.join("requirements.txt"));
+    let pinned = fs::read_to_string(&requirements).with_context(|| format!("no {}", requirements.display()))?;
+    let (interpreter, key) = (place.join("bin/python"), digest(&pinned));
+    if home.is_done(name, &key) && interpreter.is_file() {
+        return Ok(interpreter);
+    }
+    home.must_be_ours()?;
+    home.mark_undone(name)?;
+    make_environment(&toolchain::python()?, &place, &[requirements])?;
+    home.mark_done(name, &key)?;
+    Ok(interpreter)
 }
 
 /// `kernel.py COMMAND` in the virtual environment.
@@ -124,8 +141,23 @@ impl Ended {
 }
 
 /// Runs the script and passes on each event as it comes.
-pub fn follow(command: &mut Command, mut on_event: impl FnMut(&Value)) -> Result<Ended> {
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start Python\n  try: cargo lab setup")?;
+pub fn follow(command: &mut Command, on_event: impl FnMut(&Value)) -> Result<Ended> {
+    follow_started(start(command)?, on_event)
+}
+
+/// As [`follow`], for a script that reads all of its input first.
+pub fn follow_with(command: &mut Command, input: &[u8], on_event: impl FnMut(&Value)) -> Result<Ended> {
+    let mut child = start(command.stdin(Stdio::piped()))?;
+    // One that ends before it has read all says why.
+    let _: Option<std::io::Result<()>> = child.stdin.take().map(|mut stdin| stdin.write_all(input));
+    follow_started(child, on_event)
+}
+
+fn start(command: &mut Command) -> Result<Child> {
+    command.stdout(Stdio::piped()).spawn().context("cannot start Python\n  try: cargo lab setup")
+}
+
+fn follow_started(mut child: Child, mut on_event: impl FnMut(&Value)) -> Result<Ended> {
     let mut failure = None;
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {

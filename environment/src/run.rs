@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::checkout::Checkout;
 use crate::home::Home;
+use crate::jupyter::installed::SHARED_PROCESSORS;
 use crate::lessons::{claims, is_python};
 use crate::python;
 use crate::setup;
@@ -51,7 +52,8 @@ pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64, pag
     let mut endings = Vec::new();
     for notebook in notebooks {
         let target = target_of(notebook, destination)?;
-        let ending = run_one(&home, notebook, &target, timeout_s, page, &mut |line| println!("{line}"))?;
+        let ending =
+            run_one(python::script(&home, "run")?, notebook, &target, timeout_s, page, &mut |line| println!("{line}"))?;
         if let Ending::Interrupted = ending {
             bail!("interrupted at {}", notebook.display());
         }
@@ -70,9 +72,12 @@ pub fn run_side_by_side(notebooks: &[PathBuf], destination: &Destination, timeou
             let at = next.fetch_add(1, Ordering::Relaxed);
             let (Some(notebook), Some(target)) = (notebooks.get(at), targets.get(at)) else { return };
             let mut printed = String::new();
-            let ending = run_one(&home, notebook, target, timeout_s, false, &mut |line| {
-                printed.push_str(line);
-                printed.push('\n');
+            let ending = python::script(&home, "run").and_then(|mut command| {
+                command.env(SHARED_PROCESSORS.0, SHARED_PROCESSORS.1);
+                run_one(command, notebook, target, timeout_s, false, &mut |line| {
+                    printed.push_str(line);
+                    printed.push('\n');
+                })
             });
             print!("{printed}");
             endings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, ending));
@@ -170,7 +175,7 @@ fn heed_no_interrupts() {
 }
 
 fn run_one(
-    home: &Home,
+    mut command: Command,
     notebook: &Path,
     target: &Path,
     timeout_s: u64,
@@ -179,7 +184,6 @@ fn run_one(
 ) -> Result<Ending> {
     let begin = Instant::now();
     show(&plain(&notebook.display().to_string()));
-    let mut command: Command = python::script(home, "run")?;
     command.arg(notebook).arg(target).args(["--timeout", &timeout_s.to_string()]);
     if page {
         command.arg("--page").arg(target.with_extension("html"));

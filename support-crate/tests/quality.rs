@@ -281,6 +281,7 @@ fn a_base_that_is_computed_once_finds_the_same() {
     let full = in_format("embedded", Precision::Float32, None);
     let texts = [&held_out_text()[..900], "The end.", &held_out_text()[2000..2500]];
     let base = QualityBase::new(&full, &texts);
+    let with_texts = QualityBase::new(&full, &texts).with_greedy_texts();
     // Other tests compute meanwhile, so the threads that each was granted differ.
     let run = |run: RunInfo| RunInfo { threads_granted: 1, ..run };
     let figures = |found: QualityComparison| QualityComparison {
@@ -293,6 +294,7 @@ fn a_base_that_is_computed_once_finds_the_same() {
         let other = in_format("embedded", Precision::Float32, Some(config));
         let found = compare_quality(&full, &other, &texts).unwrap();
         assert!(!found.greedy.is_empty());
+        assert_eq!(with_texts.compare(&other).unwrap().greedy, found.greedy);
         assert_eq!(figures(base.compare(&other).unwrap()), figures(found));
     }
     assert_eq!(figures(base.noise_floor().unwrap()), figures(noise_floor(&full, &texts).unwrap()));

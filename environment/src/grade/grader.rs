@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
@@ -23,6 +23,13 @@ use crate::sandbox::{self, Layer};
 
 /// The most that is kept of the messages of a kernel and its driver.
 const MAX_LOG_BYTES: u64 = 1 << 20;
+
+/// What is known of a notebook before it runs.
+pub enum Known {
+    Outcome(Outcome),
+    /// Nothing; this is what an outcome would depend on.
+    Key(String),
+}
 
 /// Where a run's results go, and what it may take.
 pub struct Grader {
@@ -119,14 +126,14 @@ impl Grader {
     fn request(
         &self,
         layer: Layer,
-        lesson: Option<&Lesson>,
+        lesson: Option<&str>,
         group: Option<&Cgroup>,
         keeps_answers: bool,
     ) -> sandbox::Request {
         sandbox::Request {
             layer,
             support_crate: self.support_crate.clone(),
-            files: lesson.map(|lesson| self.output.join("release").join(&lesson.name)),
+            files: lesson.map(|lesson| self.output.join("release").join(lesson)),
             shows_models: self.with_models,
             memory_mib: self.limits.memory_limit,
             disk_mib: self.limits.disk_limit,
@@ -136,8 +143,8 @@ impl Grader {
     }
 
     /// The place of a notebook's results, without an extension.
-    fn place(&self, submission: &Submission, lesson: &Lesson) -> PathBuf {
-        self.output.join("results").join(&submission.id).join(&lesson.name)
+    pub fn place(&self, student: &str, lesson: &str) -> PathBuf {
+        self.output.join("results").join(student).join(lesson)
     }
 
     /// How the notebook's grading went, and whether that was known already. A failure is this notebook's only, and
@@ -148,21 +155,51 @@ impl Grader {
     }
 
     fn graded(&self, submission: &Submission, lesson: &Lesson, number: usize) -> Result<(Outcome, bool)> {
-        let place = self.place(submission, lesson);
-        let record = place.with_added_extension("json");
+        let key = match self.known(submission, lesson)? {
+            Known::Outcome(known) => return Ok((known, true)),
+            Known::Key(key) => key,
+        };
+        let place = self.place(&submission.id, &lesson.name);
+        let outcome = self.run(&submission.file, &lesson.name, &place, &key, number);
+        Ok((outcome.or_else(|error| self.failed(&place, &error.to_string()))?, false))
+    }
+
+    /// What an earlier run found, unless something has changed since; it is removed then.
+    pub fn known(&self, submission: &Submission, lesson: &Lesson) -> Result<Known> {
+        let place = self.place(&submission.id, &lesson.name);
         let key = self.key(submission, lesson)?;
-        let known = fs::read(&record).ok().and_then(|text| serde_json::from_slice::<Outcome>(&text).ok());
-        if let Some(known) = known.filter(|known| known.key == key && !self.again) {
-            return Ok((known, true));
+        if let Some(known) = self.kept(&place).filter(|known| known.key == key && !self.again) {
+            return Ok(Known::Outcome(known));
         }
-        remove_if_there(&record)?;
-        let executed = place.with_added_extension("ipynb");
-        remove_if_there(&executed)?;
-        let log = place.with_added_extension("log");
+        for extension in ["json", "ipynb"] {
+            remove_if_there(&place.with_added_extension(extension))?;
+        }
         fs::create_dir_all(place.parent().unwrap_or(&place))?;
+        Ok(Known::Key(key))
+    }
+
+    /// The outcome at a place.
+    pub fn kept(&self, place: &Path) -> Option<Outcome> {
+        serde_json::from_slice(&fs::read(place.with_added_extension("json")).ok()?).ok()
+    }
+
+    /// The outcome of a grading that failed; its log says why.
+    pub fn failed(&self, place: &Path, message: &str) -> Result<Outcome> {
+        let log = place.with_added_extension("log");
+        let mut file = File::options().create(true).append(true).open(&log)?;
+        file.write_all(message.as_bytes()).with_context(|| format!("cannot write {}", log.display()))?;
+        let last = message.lines().last().unwrap_or_default();
+        Ok(Outcome::of(GRADER_FAILED, &format!("{last} (in full: {})", log.display())))
+    }
+
+    /// Runs a notebook and keeps what came of it beside `place`: outcome, executed copy, log.
+    pub fn run(&self, file: &Path, lesson: &str, place: &Path, key: &str, number: usize) -> Result<Outcome> {
+        let executed = place.with_added_extension("ipynb");
+        let log = place.with_added_extension("log");
+        fs::create_dir_all(place.parent().unwrap_or(place))?;
         let log_file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = python::grader(&self.home, "grade")?;
-        command.arg(&self.output).arg(&lesson.name).arg(&submission.file).arg(&executed);
+        command.arg(&self.output).arg(lesson).arg(file).arg(&executed);
         if self.checks_only {
             command.arg("--checks-only");
         }
@@ -190,31 +227,23 @@ impl Grader {
         let ended = python::follow(&mut command, |event| {
             if event["event"] == "graded" {
                 let mut event = event.clone();
-                event["key"] = key.clone().into();
+                event["key"] = key.into();
                 graded = serde_json::from_value(event).ok();
             }
         })?;
         drop(group);
         live::sweep(&self.home)?;
-        match (ended.into_result(), graded) {
-            (Ok(()), Some(mut outcome)) => {
-                // An invalid notebook has nothing to record.
-                outcome.recorded = !executed.exists();
-                if !outcome.recorded {
-                    // As it was run, whatever format it came in.
-                    let starter = self.output.join("release").join(&lesson.name).join(format!("{}.ipynb", lesson.name));
-                    outcome.notes.extend(inspect::remarks(&executed, &starter));
-                }
-                write_atomically(&record, &serde_json::to_vec_pretty(&outcome)?)?;
-                Ok((outcome, false))
-            }
-            (result, _) => {
-                let message = result.err().map_or_else(String::new, |error| error.to_string());
-                (&log_file).write_all(message.as_bytes())?;
-                let last = message.lines().last().unwrap_or_default();
-                Ok((Outcome::of(GRADER_FAILED, &format!("{last} (in full: {})", log.display())), false))
-            }
+        ended.into_result()?;
+        let mut outcome = graded.context("the grader said nothing")?;
+        // An invalid notebook has nothing to record.
+        outcome.recorded = !executed.exists();
+        if !outcome.recorded {
+            // As it was run, whatever format it came in.
+            let starter = self.output.join("release").join(lesson).join(format!("{lesson}.ipynb"));
+            outcome.notes.extend(inspect::remarks(&executed, &starter));
         }
+        write_atomically(&place.with_added_extension("json"), &serde_json::to_vec_pretty(&outcome)?)?;
+        Ok(outcome)
     }
 
     /// Puts what was run, now or in a run that was interrupted, into the gradebook, and writes its feedback. If
@@ -244,7 +273,7 @@ impl Grader {
         let list: String = waiting
             .iter()
             .map(|(submission, lesson, _)| {
-                let executed = self.place(submission, lesson).with_added_extension("ipynb");
+                let executed = self.place(&submission.id, &lesson.name).with_added_extension("ipynb");
                 format!("{}\n", json!({"student": submission.id, "lesson": lesson.name, "executed": executed}))
             })
             .collect();
@@ -266,7 +295,7 @@ impl Grader {
                 return;
             }
             outcome.recorded = true;
-            let record = self.place(submission, lesson).with_added_extension("json");
+            let record = self.place(&submission.id, &lesson.name).with_added_extension("json");
             let text = serde_json::to_vec_pretty(outcome).context("an outcome is not JSON");
             if let Err(error) = text.and_then(|text| write_atomically(&record, &text)) {
                 **outcome = Outcome::of(GRADER_FAILED, &one_line(&error));
@@ -321,6 +350,6 @@ impl Grader {
 }
 
 /// An error as a note in a table.
-fn one_line(error: &anyhow::Error) -> String {
+pub fn one_line(error: &anyhow::Error) -> String {
     format!("{error:#}").lines().next().unwrap_or_default().to_owned()
 }

@@ -6,6 +6,7 @@
 //! at the end, by one process that runs nobody's code.
 
 mod anonymous;
+mod elsewhere;
 mod grader;
 mod inspect;
 mod names;
@@ -30,6 +31,7 @@ use crate::jupyter::sources::source_key;
 use crate::lessons::{self, Exercise, Lesson};
 use crate::sandbox::Layer;
 use crate::ui::plain;
+pub use elsewhere::grade_one;
 use grader::Grader;
 pub use inspect::print_remarks;
 use platform::Platform;
@@ -67,6 +69,9 @@ pub struct Request {
     /// Grade this many notebooks at a time, as far as memory allows; points for speed suffer from more than one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
+    /// Have it done by the workers of this Dask scheduler, each with a set-up of the same state (`cargo lab dask`)
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
+    scheduler: Option<String>,
     /// Also write a table that this platform imports
     #[arg(long, value_name = "PLATFORM")]
     format: Option<Platform>,
@@ -79,7 +84,7 @@ pub struct Request {
 }
 
 /// How much one notebook may take.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Copy, clap::Args, Serialize, Deserialize)]
 pub struct Limits {
     /// Time limit for one cell; each cell that reaches it halves it for the rest of the notebook
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
@@ -151,7 +156,10 @@ fn grade_in(layer: Option<Layer>, lessons: &[Lesson], request: &Request) -> Resu
     let grader = Grader { home, output, limits, library, support_crate, layer, again, checks_only, with_models };
     grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
     let work: Vec<Work> = with_what_to_do(&found, lesson_of);
-    let mut outcomes = run_all(&grader, &work, request.jobs)?;
+    let mut outcomes = match &request.scheduler {
+        Some(scheduler) => run_elsewhere(&grader, &work, scheduler)?,
+        None => run_all(&grader, &work, request.jobs)?,
+    };
     grader.record(&work, &mut outcomes);
     if request.anonymous.is_none() {
         grader.pass_on_notes(&work, &mut outcomes);
@@ -244,6 +252,25 @@ fn run_all(grader: &Grader, work: &[Work], jobs: u8) -> Result<Vec<Outcome>> {
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(at, _)| *at);
     Ok(results.into_iter().map(|(_, outcome)| outcome).collect())
+}
+
+/// Has workers run what is to be run; the outcomes are in the order of the work.
+fn run_elsewhere<'a>(grader: &Grader, work: &[Work<'a>], scheduler: &str) -> Result<Vec<Outcome>> {
+    let known = |Work { todo, .. }: &Work| if let Todo::Nothing(outcome) = todo { Some(outcome.clone()) } else { None };
+    let mut outcomes: Vec<Option<Outcome>> = work.iter().map(known).collect();
+    let to_run = |(at, work): (usize, &Work<'a>)| match work.todo {
+        Todo::Run(lesson) => Some((at, work.submission, lesson)),
+        Todo::Nothing(_) => None,
+    };
+    let sent: Vec<elsewhere::Sent<'a>> = work.iter().enumerate().filter_map(to_run).collect();
+    let mut done = 0;
+    elsewhere::grade_all(grader, scheduler, &sent, &mut |at, outcome, how| {
+        done += 1;
+        println!("[{done}/{}] {}: {} ({how})", sent.len(), plain(&work[at].submission.shown), outcome.status);
+        outcomes[at] = Some(outcome);
+    })?;
+    let lost = || Outcome::of(GRADER_FAILED, "no worker said anything about it");
+    Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(lost)).collect())
 }
 
 /// `work` becomes `work-grades`: not inside the folder, where it would be taken for more of what was handed in.

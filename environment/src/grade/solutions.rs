@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Result, bail};
@@ -18,8 +19,10 @@ const LIMITS: Limits = Limits { cell_timeout: 600, time_limit: 3600, memory_limi
 /// Each has a score.
 const STUDENT: &str = "solution";
 
-/// Grades the solutions, two at a time: half of them whole in one sandbox, the others whole in the other, where the
-/// checks of the first half run too.
+/// Lessons whose solutions are also graded by their checks alone, in the sandbox that did not run them whole.
+const BY_CHECKS: usize = 5;
+
+/// Grades the solutions, two at a time: in each of two sandboxes one, whole, and then some by their checks.
 ///
 /// # Errors
 /// The solutions that do not get all points, whose cells failed, whose run contradicts a claim, or that the grader
@@ -29,23 +32,53 @@ pub fn solutions(lessons: &[Lesson], home: &Home) -> Result<()> {
     if layers.len() < LAYERS.len() {
         eprintln!("      NOT run in each sandbox: `cargo lab doctor` says which is missing, and why");
     }
-    let [best, other] = [layers.first(), layers.last()].map(|layer| layer.copied().flatten());
     let dir = home.root().join("tests/solutions");
     remove_if_there(&dir)?;
-    let (first_half, second_half) = lessons.split_at(lessons.len().div_ceil(2));
-    let faults = thread::scope(|scope| {
-        let in_other = scope.spawn(|| faults_of(other, &dir.join("first-half"), first_half, false));
-        let mut faults = faults_of(best, &dir.join("second-half"), second_half, false)?;
-        if layers.len() > 1 {
-            faults.extend(faults_of(best, &dir.join("checks"), first_half, true)?);
+    let by_checks = if layers.len() > 1 { BY_CHECKS.min(lessons.len()) } else { 0 };
+    let waiting = Mutex::new(Waiting { lessons, ran: Vec::new(), by_checks: (0..by_checks).collect() });
+    // The first and the last: where only one runs, it has both.
+    let sandboxes = [(0, layers.first()), (1, layers.last())].map(|(at, layer)| (at, layer.copied().flatten()));
+    let in_sandbox = |(at, layer): (usize, Option<Layer>)| -> Result<Vec<String>> {
+        let mut faults = Vec::new();
+        let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next(at);
+        while let Some((lesson, checks_only)) = next() {
+            let dir = dir.join(if checks_only { "checks" } else { "whole" }).join(&lesson.name);
+            faults.extend(faults_of(layer, &dir, std::slice::from_ref(lesson), checks_only)?);
         }
-        faults.extend(in_other.join().map_err(|_| anyhow::anyhow!("grading the solutions panicked"))??);
-        anyhow::Ok(faults)
+        Ok(faults)
+    };
+    let faults: Vec<Vec<String>> = thread::scope(|scope| {
+        let both = sandboxes.map(|sandbox| scope.spawn(move || in_sandbox(sandbox)));
+        both.into_iter()
+            .map(|one| one.join().map_err(|_| anyhow::anyhow!("grading the solutions panicked"))?)
+            .collect::<Result<_>>()
     })?;
+    let faults = faults.concat();
     if !faults.is_empty() {
         bail!("some solutions are not graded as they should be\n  {}", faults.join("\n  "));
     }
     Ok(())
+}
+
+/// What has yet to be graded.
+struct Waiting<'a> {
+    lessons: &'a [Lesson],
+    /// In which sandbox a lesson was run whole, from the first on.
+    ran: Vec<usize>,
+    /// Lessons that are graded by their checks, too.
+    by_checks: Vec<usize>,
+}
+
+impl<'a> Waiting<'a> {
+    /// The next for this sandbox, and whether it is graded by its checks alone.
+    fn next(&mut self, sandbox: usize) -> Option<(&'a Lesson, bool)> {
+        if let Some(lesson) = self.lessons.get(self.ran.len()) {
+            self.ran.push(sandbox);
+            return Some((lesson, false));
+        }
+        let others = self.by_checks.iter().position(|&lesson| self.ran[lesson] != sandbox)?;
+        Some((&self.lessons[self.by_checks.remove(others)], true))
+    }
 }
 
 fn faults_of(layer: Option<Layer>, dir: &Path, lessons: &[Lesson], checks_only: bool) -> Result<Vec<String>> {
@@ -65,6 +98,7 @@ fn faults_of(layer: Option<Layer>, dir: &Path, lessons: &[Lesson], checks_only: 
         checks_only,
         with_models: true,
         jobs: 1,
+        scheduler: None,
         format: None,
         anonymous: None,
         unsandboxed: layer.is_none(),
@@ -104,6 +138,18 @@ mod tests {
     use super::super::report::Score;
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn each_solution_runs_whole_once_and_some_by_their_checks_in_the_other_sandbox() {
+        let lessons: Vec<Lesson> =
+            ["0", "1", "2"].map(|name| Lesson { name: name.into(), dir: name.into(), notebook: Value::Null }).into();
+        let mut waiting = Waiting { lessons: &lessons, ran: Vec::new(), by_checks: vec![0, 1, 2] };
+        let next = |sandbox| waiting.next(sandbox).map(|(lesson, checks_only)| (lesson.name.as_str(), checks_only));
+        let order = [0, 1, 0, 0, 0, 1, 1, 1].map(next);
+        let [a, b, c] = ["0", "1", "2"].map(|name| Some((name, false)));
+        let [a_checked, b_checked, c_checked] = ["0", "1", "2"].map(|name| Some((name, true)));
+        assert_eq!(order, [a, b, c, b_checked, None, a_checked, c_checked, None]);
+    }
 
     #[test]
     fn points_that_are_missing_and_remarks_are_faults() {

@@ -63,6 +63,12 @@ const FOREIGN: [&str; 26] = [
     "CARGO_BUILD_BUILD_DIR",
 ];
 
+/// For programs that share their processors with others: libtorch's threads look for each other some thousand times before
+/// they sleep, as they do of themselves in a process with more threads than processors. Otherwise they look 300,000 times,
+/// each time that a thread of another process runs where one of theirs should: beside a second such program, 25 times as
+/// long for a prompt. Alone, it costs libtorch a tenth of its decode, so whoever measures alone goes without.
+pub const SHARED_PROCESSORS: (&str, &str) = ("GOMP_SPINCOUNT", "1000");
+
 impl Installed {
     /// Reads the record of the last set-up.
     pub fn read(home: &Home) -> Result<Self> {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::visible::visible;
 use super::{Layer, PROCESSES, Plan, Request, bwrap, cgroup};
 use crate::home::{Home, OWN_KERNELS, remove_if_there};
-use crate::jupyter::installed::Installed;
+use crate::jupyter::installed::{Installed, SHARED_PROCESSORS};
 use crate::jupyter::live;
 use crate::jupyter::processes::inherit;
 
@@ -109,6 +109,8 @@ fn environment(home: &Home, dir: &Path) -> BTreeMap<&'static str, String> {
         ("TMPDIR", at("tmp")),
         ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
         ("LANG", "C.UTF-8".to_owned()),
+        // Beside it there are the sandboxes of other notebooks.
+        (SHARED_PROCESSORS.0, SHARED_PROCESSORS.1.to_owned()),
     ])
 }
 

@@ -1,6 +1,7 @@
 //! What strangers might hand in, and what must hold. Needs a finished set-up: `cargo lab test` sees to that.
 
 mod class;
+mod elsewhere;
 mod exhaust;
 mod files;
 mod leftovers;

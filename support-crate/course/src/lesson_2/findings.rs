@@ -2,7 +2,7 @@
 
 use quantlab::error::Result;
 use quantlab::generate::PaddingSide::{Left, Right};
-use quantlab::measure::{QualityComparison, RunInfo, Statistics, Uncertain, compare_quality, noise_floor};
+use quantlab::measure::{QualityBase, QualityComparison, RunInfo, Statistics, Uncertain};
 use quantlab::model::{Fold, LoadOptions, Loaded, calibrate, load_model};
 use quantlab::quant::CalibrationMethod::{AbsMax, Percentile};
 use quantlab::quant::{Granularity, QuantizationConfig};
@@ -49,10 +49,11 @@ pub fn compare_scales(baseline: &Loaded, prompts: &[&str], texts: &[&str]) -> Re
         ("static, absmax, SmoothQuant", after_smoothing, smooth),
         ("dynamic, per token", Some(QuantizationConfig::llm_int8(0.0)), None),
     ];
+    let base = QualityBase::new(baseline, texts).with_greedy_texts();
     let row = |name: &str, quality| ScalesRow { name: name.to_owned(), quality };
-    let mut rows = vec![row("float32, another engine", noise_floor(baseline, texts)?)];
+    let mut rows = vec![row("float32, another engine", base.noise_floor()?)];
     for (name, quantization, fold) in ways {
-        rows.push(row(name, compare_quality(baseline, &load(quantization, fold)?, texts)?));
+        rows.push(row(name, base.compare(&load(quantization, fold)?)?));
     }
     give_back();
     Ok(rows)

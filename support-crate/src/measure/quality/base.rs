@@ -3,13 +3,16 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::{QualityComparison, compare_with, encode_alike, load_on_other_engine};
+use super::greedy::Beginnings;
+use super::{GreedyDifference, QualityComparison, compare_with, encode_alike, load_on_other_engine};
 use crate::error::Result;
+use crate::generate::GeneratedTokens;
 use crate::measure::PerplexityOptions;
 use crate::model::{Loaded, LogitPositions, Logits, TokenBatch};
 
 /// A model that several others are compared with on the same texts, such as full precision with its formats. What it predicts
-/// is computed once and kept: `tokens * vocab_size * 4` bytes. Greedy texts are not compared.
+/// is computed once and kept: `tokens * vocab_size * 4` bytes. Greedy texts are compared only
+/// [if asked for](Self::with_greedy_texts).
 ///
 /// ```
 /// use quantlab::measure::QualityBase;
@@ -31,31 +34,62 @@ pub struct QualityBase<'a> {
     texts: Vec<String>,
     /// Of each batch that was asked for.
     logits: RefCell<Vec<(TokenBatch, Rc<Logits>)>>,
+    /// Its greedy texts for each context that was asked for, where they are compared.
+    greedy: Option<RefCell<Vec<(usize, Rc<Vec<GeneratedTokens>>)>>>,
 }
 
 impl<'a> QualityBase<'a> {
     /// The model, and the texts that all others are to predict, too.
     pub fn new(base: &'a Loaded, texts: &[impl AsRef<str>]) -> Self {
         let texts = texts.iter().map(|text| text.as_ref().to_owned()).collect();
-        Self { base, texts, logits: RefCell::default() }
+        Self { base, texts, logits: RefCell::default(), greedy: None }
     }
 
-    /// What [`compare_quality`](super::compare_quality) finds, but for the greedy texts.
+    /// Compares greedy texts, too; what the base says is generated once and kept.
+    #[must_use]
+    pub fn with_greedy_texts(self) -> Self {
+        Self { greedy: Some(RefCell::default()), ..self }
+    }
+
+    /// What [`compare_quality`](super::compare_quality) finds.
     ///
     /// # Errors
     /// As [`compare_quality`](super::compare_quality).
     pub fn compare(&self, other: &Loaded) -> Result<QualityComparison> {
         let sequences = encode_alike(self.base, other, &self.texts)?;
         let options = PerplexityOptions::default();
-        compare_with(self.base, other, &sequences, &options, &|tokens| self.predict(tokens))
+        let compared = compare_with(self.base, other, &sequences, &options, &|tokens| self.predict(tokens))?;
+        let Some(known) = &self.greedy else { return Ok(compared) };
+        Ok(QualityComparison { greedy: self.greedy_differences(known, other, &sequences)?, ..compared })
     }
 
-    /// What [`noise_floor`](super::noise_floor) finds, but for the greedy texts.
+    /// What [`noise_floor`](super::noise_floor) finds.
     ///
     /// # Errors
     /// As [`noise_floor`](super::noise_floor).
     pub fn noise_floor(&self) -> Result<QualityComparison> {
         self.compare(&load_on_other_engine(self.base)?)
+    }
+
+    fn greedy_differences(
+        &self,
+        known: &RefCell<Vec<(usize, Rc<Vec<GeneratedTokens>>)>>,
+        other: &Loaded,
+        sequences: &[Vec<u32>],
+    ) -> Result<Vec<GreedyDifference>> {
+        let beginnings = Beginnings::of(self.base, other, sequences);
+        let continued = |loaded: &Loaded| beginnings.continued(&*loaded.model, PerplexityOptions::default().batch_size);
+        let of_context =
+            known.borrow().iter().find(|known| known.0 == beginnings.context_len).map(|(_, texts)| texts.clone());
+        let base = match of_context {
+            Some(texts) => texts,
+            None => {
+                let texts = Rc::new(continued(self.base)?);
+                known.borrow_mut().push((beginnings.context_len, texts.clone()));
+                texts
+            }
+        };
+        Ok(beginnings.differences(&base, &continued(other)?))
     }
 
     fn predict(&self, tokens: &TokenBatch) -> Result<Rc<Logits>> {

@@ -39,31 +39,50 @@ pub fn greedy_differences(
     sequences: &[Vec<u32>],
     batch_size: usize,
 ) -> Result<Vec<GreedyDifference>> {
-    if batch_size == 0 {
-        return Err(Error::input("`batch_size` is 0").hint("continue at least one text at a time"));
+    let beginnings = Beginnings::of(base, other, sequences);
+    let continued = |loaded: &Loaded| beginnings.continued(&*loaded.model, batch_size);
+    Ok(beginnings.differences(&continued(base)?, &continued(other)?))
+}
+
+/// What two models are to continue.
+pub(super) struct Beginnings {
+    prompts: Vec<Vec<u32>>,
+    /// The most tokens that both models can have before them: the same context gives the same beginnings.
+    pub context_len: usize,
+}
+
+impl Beginnings {
+    pub fn of(base: &Loaded, other: &Loaded, sequences: &[Vec<u32>]) -> Self {
+        let context_len = base.model.info().context_len.min(other.model.info().context_len);
+        let most = MAX_PROMPT_TOKENS.min(context_len / 2);
+        let prompt = |ids: &Vec<u32>| ids[..ids.len().div_ceil(2).min(most)].to_vec();
+        Self { prompts: sequences.iter().map(prompt).collect(), context_len }
     }
-    let context_len = base.model.info().context_len.min(other.model.info().context_len);
-    let most_prompt_tokens = MAX_PROMPT_TOKENS.min(context_len / 2);
-    let options = GenerateOptions {
-        max_new_tokens: NEW_TOKENS.min(context_len - most_prompt_tokens),
-        ..GenerateOptions::default()
-    };
-    let prompt = |ids: &Vec<u32>| ids[..ids.len().div_ceil(2).min(most_prompt_tokens)].to_vec();
-    let prompts: Vec<Vec<u32>> = sequences.iter().map(prompt).collect();
-    let not_empty: Vec<usize> = (0..prompts.len()).filter(|&text| !prompts[text].is_empty()).collect();
-    let nothing = GreedyDifference { prompt_tokens: 0, tokens_compared: 0, first_difference: None };
-    let mut differences = vec![nothing; sequences.len()];
-    let mut progress = Progress::new("greedy texts", not_empty.len(), "texts");
-    for texts in not_empty.chunks(batch_size) {
-        let batch: Vec<Vec<u32>> = texts.iter().map(|&text| prompts[text].clone()).collect();
-        let continued = |model: &dyn CausalLm| generate_tokens(model, &batch, &options, &mut |_, _| ());
-        let (base, other) = (continued(&*base.model)?, continued(&*other.model)?);
-        for (&text, (base, other)) in texts.iter().zip(base.iter().zip(&other)) {
-            differences[text] = difference(base, other);
+
+    /// What a model says after each that is not empty.
+    pub fn continued(&self, model: &dyn CausalLm, batch_size: usize) -> Result<Vec<GeneratedTokens>> {
+        if batch_size == 0 {
+            return Err(Error::input("`batch_size` is 0").hint("continue at least one text at a time"));
         }
-        progress.advance(texts.len());
+        let most = MAX_PROMPT_TOKENS.min(self.context_len / 2);
+        let max_new_tokens = NEW_TOKENS.min(self.context_len - most);
+        let options = GenerateOptions { max_new_tokens, ..GenerateOptions::default() };
+        let prompts: Vec<Vec<u32>> = self.prompts.iter().filter(|prompt| !prompt.is_empty()).cloned().collect();
+        let (mut texts, mut progress) = (Vec::new(), Progress::new("greedy texts", prompts.len(), "texts"));
+        for batch in prompts.chunks(batch_size) {
+            texts.extend(generate_tokens(model, batch, &options, &mut |_, _| ())?);
+            progress.advance(batch.len());
+        }
+        Ok(texts)
     }
-    Ok(differences)
+
+    /// Where two models' texts diverge, for each beginning.
+    pub fn differences(&self, base: &[GeneratedTokens], other: &[GeneratedTokens]) -> Vec<GreedyDifference> {
+        let mut texts = base.iter().zip(other);
+        let nothing = GreedyDifference { prompt_tokens: 0, tokens_compared: 0, first_difference: None };
+        let next = |prompt: &Vec<u32>| if prompt.is_empty() { None } else { texts.next() };
+        self.prompts.iter().map(next).map(|both| both.map_or(nothing, |(a, b)| difference(a, b))).collect()
+    }
 }
 
 fn difference(base: &GeneratedTokens, other: &GeneratedTokens) -> GreedyDifference {
