@@ -9,10 +9,12 @@ use crate::home::{Home, remove_if_there};
 use crate::ui::{human_size, is_confirmed};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
-const OURS: [&str; 29] = [
+const OURS: [&str; 31] = [
     "bin",
     "book",
     "book.lock",
+    "dask",
+    "dask.lock",
     "build",
     "cargo-home",
     "downloads",
