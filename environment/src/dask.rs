@@ -19,18 +19,22 @@ pub fn source() -> Result<PathBuf> {
 
 /// The Python that has Dask, made if it is not there.
 pub fn python(home: &Home) -> Result<PathBuf> {
-    let source = source()?;
-    let _alone = home.lock("dask.lock", || eprintln!("another program is fetching Dask; waiting for it"))?;
-    tools(home, "dask", &source).context("Dask is not there, and cannot be fetched")
+    // Beside somebody else's set-up, in this user's own cache.
+    let place = if home.is_ours() { home.clone() } else { Home::at(&home.own_kernels()) };
+    let _alone = place.lock("dask.lock", || ())?;
+    tools(&place, "dask", &source()?).context("Dask is not there, and cannot be fetched")
 }
 
-/// Becomes `dask ARGS`; workers find this set-up by their environment.
+/// Becomes `dask ARGS`; workers find this set-up, and what they are to do, by their environment.
 pub fn dask(args: &[OsString]) -> Result<()> {
     let home = Home::find()?;
     // Whoever computes needs a set-up, and is told now.
     Installed::read(&home)?;
     let mut dask = Command::new(python(&home)?.with_file_name("dask"));
     // Its own limit is for a worker's memory, in which no notebook runs.
-    dask.args(args).env("QUANTLAB_HOME", home.root()).env("DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE", "False");
+    dask.args(args)
+        .env("QUANTLAB_HOME", home.root())
+        .env("PYTHONPATH", source()?)
+        .env("DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE", "False");
     Err(dask.exec()).context("cannot start dask")
 }

@@ -66,7 +66,7 @@ fn examine(home: &Home, set_up: bool) -> Map<String, Value> {
         let holds = layer.probe().map_or_else(|why| format!("no: {why:#}"), |()| "holds".to_owned());
         add(&format!("sandbox_{}", layer.name()), json!(holds));
     }
-    let group = Cgroup::create(1000, 0).is_some();
+    let group = Cgroup::create(1000).is_some();
     add("sandbox_cgroup", json!(if group { "holds" } else { "no: this user cannot create control groups" }));
     let smollm2 = if Model::Smollm2.path(home).is_file() { "there" } else { "no: cargo lab setup --model smollm2" };
     add("model_smollm2", json!(smollm2));

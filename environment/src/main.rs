@@ -207,7 +207,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Release(request) => lessons::release::release(&request)?,
         Task::Grade(request) => grade::grade(&request)?,
         Task::Dask { args } => dask::dask(&args)?,
-        Task::GradeOne { folder } => grade::grade_one(&folder)?,
+        Task::GradeOne { folder } => return grade::grade_one(&folder),
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
         Task::Test(request) => check::check(&request)?,
         Task::Mutants(request) => return mutants::mutants(&request),

@@ -1,8 +1,9 @@
 //! Notebooks that workers of a Dask scheduler grade, each where there is a set-up like this one.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -15,17 +16,18 @@ use super::{GRADER_FAILED, Limits, Outcome};
 use crate::dask;
 use crate::home::Home;
 use crate::jupyter::installed::Installed;
-use crate::jupyter::sources::source_key;
+use crate::jupyter::sources::{content_key, source_key};
 use crate::lessons::Lesson;
 use crate::python;
 use crate::sandbox::Layer;
+use crate::setup::digest;
 use crate::ui::plain;
 
 /// How a notebook is to be graded, whoever does it.
 #[derive(Serialize, Deserialize)]
 struct Task {
-    /// What checks it, and what its outcome depends on.
-    library: String,
+    /// What grades it: a worker in another state does not.
+    state: String,
     key: String,
     lesson: String,
     limits: Limits,
@@ -47,11 +49,11 @@ pub fn grade_all(
     sent: &[Sent],
     done: &mut dyn FnMut(usize, Outcome, String),
 ) -> Result<()> {
-    let mut tasks = Vec::new();
+    let (state, mut tasks) = (state(&grader.support_crate)?, Vec::new());
     for &(number, submission, lesson) in sent {
         match grader.known(submission, lesson) {
             Ok(Known::Outcome(outcome)) => done(number, outcome, "unchanged since it was graded".to_owned()),
-            Ok(Known::Key(key)) => tasks.push(task(grader, number, submission, lesson, key)?),
+            Ok(Known::Key(key)) => tasks.push(task(grader, &state, number, submission, lesson, key)?),
             Err(error) => done(number, Outcome::of(GRADER_FAILED, &one_line(&error)), "not sent".to_owned()),
         }
     }
@@ -60,7 +62,8 @@ pub fn grade_all(
     }
     let interpreter = dask::python(&grader.home)?;
     let mut command = Command::new(interpreter);
-    command.arg("-P").arg(dask::source()?.join("tasks.py")).arg(scheduler);
+    let source = dask::source()?;
+    command.arg("-P").arg(source.join("grade.py")).arg(scheduler).env("PYTHONPATH", source);
     let lines: String = tasks.iter().map(|task| format!("{task}\n")).collect();
     let begin = Instant::now();
     let ended = python::follow_with(&mut command, lines.as_bytes(), |event| match event["event"].as_str() {
@@ -78,26 +81,39 @@ pub fn grade_all(
     ended.into_result()
 }
 
-/// What a worker is given, and where what it finds is to go.
-fn task(grader: &Grader, number: usize, submission: &Submission, lesson: &Lesson, key: String) -> Result<Value> {
-    let Grader { library, limits, checks_only, with_models, layer, .. } = grader;
-    let (library, lesson, unsandboxed) = (library.clone(), lesson.name.clone(), layer.is_none());
-    let release = Path::new("release").join(&lesson);
-    let mut files = json!({ "notebook.ipynb": submission.file });
+/// What a worker is given, and where what it finds is to go; paths as bytes, for a learner's need not be UTF-8.
+fn task(
+    grader: &Grader,
+    state: &str,
+    number: usize,
+    submission: &Submission,
+    lesson: &Lesson,
+    key: String,
+) -> Result<Value> {
+    let Grader { limits, checks_only, with_models, layer, .. } = grader;
+    let bytes = |path: &Path| json!(path.as_os_str().as_bytes());
+    let release = Path::new("release").join(&lesson.name);
+    let mut files = json!({ "notebook.ipynb": bytes(&submission.file) });
     for entry in fs::read_dir(grader.output.join(&release))?.flatten().filter(|entry| entry.path().is_file()) {
-        files[release.join(entry.file_name()).to_string_lossy().as_ref()] = json!(entry.path());
+        files[release.join(entry.file_name()).to_string_lossy().as_ref()] = bytes(&entry.path());
     }
-    let place = grader.place(&submission.id, &lesson);
+    let place = bytes(&grader.place(&submission.id, &lesson.name));
     let task = Task {
-        library,
+        state: state.to_owned(),
         key,
-        lesson,
+        lesson: lesson.name.clone(),
         limits: *limits,
         checks_only: *checks_only,
         with_models: *with_models,
-        unsandboxed,
+        unsandboxed: layer.is_none(),
     };
     Ok(json!({ "number": number, "place": place, "files": files, "task": task }))
+}
+
+/// The same wherever the same sources and scripts grade.
+fn state(support_crate: &Path) -> Result<String> {
+    let scripts = [python::GRADE_PY, python::EXECUTE_PY, python::HARMLESS_PY, python::OUTPUTS_PY];
+    Ok(digest(&(content_key(support_crate)? + &scripts.concat())))
 }
 
 fn of_worker(grader: &Grader, submission: &Submission, lesson: &Lesson, error: Option<&str>) -> Outcome {
@@ -109,28 +125,39 @@ fn of_worker(grader: &Grader, submission: &Submission, lesson: &Lesson, error: O
     outcome.unwrap_or_else(|error| Outcome::of(GRADER_FAILED, &one_line(&error)))
 }
 
-/// Grades the notebook of a folder that `tasks.py` wrote: `task.json`, `notebook.ipynb` and `release/LESSON`. What comes
-/// of it goes to `results`.
-pub fn grade_one(folder: &Path) -> Result<()> {
+/// Exit status of [`grade_one`] where nothing can be graded, whatever the notebook.
+const UNABLE: u8 = 3;
+
+/// Grades the notebook of a folder that a worker wrote (`environment/dask/quantlab_tasks.py`): `task.json`,
+/// `notebook.ipynb` and `release/LESSON`. What comes of it goes to `results`.
+pub fn grade_one(folder: &Path) -> Result<ExitCode> {
     // SAFETY: prctl touches no memory. A worker that dies takes its notebook with it: another one grades it.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let text = fs::read(folder.join("task.json")).context("no task")?;
-    let task: Task = serde_json::from_slice(&text).context("the task is none of this version's")?;
+    let (grader, task) = match grader_here(folder, &text) {
+        Ok(both) => both,
+        Err(error) => {
+            eprintln!("{error:#}");
+            return Ok(ExitCode::from(UNABLE));
+        }
+    };
+    let place = folder.join("results").join("notebook");
+    grader.run(&folder.join("notebook.ipynb"), &task.lesson, &place, &task.key)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What grades here, if anything can.
+fn grader_here(folder: &Path, task: &[u8]) -> Result<(Grader, Task)> {
+    let task: Task = serde_json::from_slice(task).context("the grader that asks is of another version")?;
     let home = Home::find()?;
     let support_crate: PathBuf = Installed::read(&home)?.support_crate;
-    let library = source_key(&support_crate)?;
-    if library != task.library {
-        bail!(
-            "the library set up in {} is in another state than the grader's: there, `cargo lab setup` in the same state of the checkout",
-            home.root().display()
-        );
+    if state(&support_crate)? != task.state {
+        bail!("the checkout that {} is set up from is in another state than the grader's", home.root().display());
     }
-    let layer = if task.unsandboxed { None } else { Some(Layer::best()?) };
     let Task { limits, checks_only, with_models, .. } = task;
-    let output = folder.to_owned();
+    let layer = if task.unsandboxed { None } else { Some(Layer::best()?) };
+    let (library, output) = (source_key(&support_crate)?, folder.to_owned());
     let grader = Grader { home, output, limits, library, support_crate, layer, again: true, checks_only, with_models };
     grader.make_ready()?;
-    let place = folder.join("results").join("notebook");
-    let number = std::process::id() as usize;
-    grader.run(&folder.join("notebook.ipynb"), &task.lesson, &place, &task.key, number).map(drop)
+    Ok((grader, task))
 }

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -149,32 +150,28 @@ impl Grader {
 
     /// How the notebook's grading went, and whether that was known already. A failure is this notebook's only, and
     /// stops no other.
-    pub fn outcome(&self, submission: &Submission, lesson: &Lesson, number: usize) -> (Outcome, bool) {
-        let outcome = self.graded(submission, lesson, number);
+    pub fn outcome(&self, submission: &Submission, lesson: &Lesson) -> (Outcome, bool) {
+        let outcome = self.graded(submission, lesson);
         outcome.unwrap_or_else(|error| (Outcome::of(GRADER_FAILED, &one_line(&error)), false))
     }
 
-    fn graded(&self, submission: &Submission, lesson: &Lesson, number: usize) -> Result<(Outcome, bool)> {
+    fn graded(&self, submission: &Submission, lesson: &Lesson) -> Result<(Outcome, bool)> {
         let key = match self.known(submission, lesson)? {
             Known::Outcome(known) => return Ok((known, true)),
             Known::Key(key) => key,
         };
         let place = self.place(&submission.id, &lesson.name);
-        let outcome = self.run(&submission.file, &lesson.name, &place, &key, number);
+        let outcome = self.run(&submission.file, &lesson.name, &place, &key);
         Ok((outcome.or_else(|error| self.failed(&place, &error.to_string()))?, false))
     }
 
-    /// What an earlier run found, unless something has changed since; it is removed then.
+    /// What an earlier run found, unless something has changed since.
     pub fn known(&self, submission: &Submission, lesson: &Lesson) -> Result<Known> {
         let place = self.place(&submission.id, &lesson.name);
         let key = self.key(submission, lesson)?;
         if let Some(known) = self.kept(&place).filter(|known| known.key == key && !self.again) {
             return Ok(Known::Outcome(known));
         }
-        for extension in ["json", "ipynb"] {
-            remove_if_there(&place.with_added_extension(extension))?;
-        }
-        fs::create_dir_all(place.parent().unwrap_or(&place))?;
         Ok(Known::Key(key))
     }
 
@@ -193,9 +190,10 @@ impl Grader {
     }
 
     /// Runs a notebook and keeps what came of it beside `place`: outcome, executed copy, log.
-    pub fn run(&self, file: &Path, lesson: &str, place: &Path, key: &str, number: usize) -> Result<Outcome> {
-        let executed = place.with_added_extension("ipynb");
-        let log = place.with_added_extension("log");
+    pub fn run(&self, file: &Path, lesson: &str, place: &Path, key: &str) -> Result<Outcome> {
+        let [record, executed, log] = ["json", "ipynb", "log"].map(|extension| place.with_added_extension(extension));
+        remove_if_there(&record)?;
+        remove_if_there(&executed)?;
         fs::create_dir_all(place.parent().unwrap_or(place))?;
         let log_file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = python::grader(&self.home, "grade")?;
@@ -205,7 +203,7 @@ impl Grader {
         }
         self.limit(&mut command);
         // Removed, with its processes, when the notebook has been graded.
-        let group = self.layer.and_then(|_| Cgroup::create(self.limits.memory_limit, number));
+        let group = self.layer.and_then(|_| Cgroup::create(self.limits.memory_limit));
         match self.layer {
             Some(layer) => {
                 let request = self.request(layer, Some(lesson), group.as_ref(), false);
@@ -218,10 +216,12 @@ impl Grader {
         let (said, says) = std::io::pipe()?;
         command.stderr(says);
         let mut log_of_kernel = log_file.try_clone()?;
+        let (is_written, written) = mpsc::channel();
         std::thread::spawn(move || {
             let (mut kept, mut rest) = (said.take(MAX_LOG_BYTES), std::io::sink());
             let _: std::io::Result<u64> = std::io::copy(&mut kept, &mut log_of_kernel);
             let _: std::io::Result<u64> = std::io::copy(&mut kept.into_inner(), &mut rest);
+            is_written.send(()).unwrap_or_default();
         });
         let mut graded: Option<Outcome> = None;
         let ended = python::follow(&mut command, |event| {
@@ -231,7 +231,9 @@ impl Grader {
                 graded = serde_json::from_value(event).ok();
             }
         })?;
-        drop(group);
+        drop((group, command));
+        // What a cell left running may hold the pipe open.
+        let _: Result<(), mpsc::RecvTimeoutError> = written.recv_timeout(Duration::from_secs(1));
         live::sweep(&self.home)?;
         ended.into_result()?;
         let mut outcome = graded.context("the grader said nothing")?;
@@ -242,7 +244,7 @@ impl Grader {
             let starter = self.output.join("release").join(lesson).join(format!("{lesson}.ipynb"));
             outcome.notes.extend(inspect::remarks(&executed, &starter));
         }
-        write_atomically(&place.with_added_extension("json"), &serde_json::to_vec_pretty(&outcome)?)?;
+        write_atomically(&record, &serde_json::to_vec_pretty(&outcome)?)?;
         Ok(outcome)
     }
 

@@ -236,7 +236,7 @@ fn run_all(grader: &Grader, work: &[Work], jobs: u8) -> Result<Vec<Outcome>> {
             let start = Instant::now();
             let (outcome, kept) = match todo {
                 Todo::Nothing(outcome) => (outcome.clone(), false),
-                Todo::Run(lesson) => grader.outcome(submission, lesson, at),
+                Todo::Run(lesson) => grader.outcome(submission, lesson),
             };
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             let took = if kept {

@@ -1,8 +1,10 @@
 //! A class that workers of a Dask scheduler grade, one of which a notebook kills.
 
+use std::collections::HashSet;
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::class::{Class, MEAN, SQUARE, layers};
 
@@ -49,17 +51,30 @@ fn workers_grade_as_one_machine_does_and_one_notebook_kills_no_more_than_two() {
     let own = dir.path().to_str().unwrap();
     let scheduler = ["scheduler", "--host=127.0.0.1", "--port", &port, "--no-dashboard"];
     let worker = ["worker", &address, "--nworkers=2", "--nthreads=1", "--no-dashboard", "--local-directory", own];
+    // And one in whose set-up nothing can be graded; it is sent away.
+    let home = std::env::var_os("QUANTLAB_HOME")
+        .map_or_else(|| std::env::home_dir().unwrap().join(".cache/quantlab"), PathBuf::from);
+    let mut lame = Command::new(home.join("dask/python/bin/dask"));
+    lame.args(["worker", &address, "--nthreads=1", "--no-dashboard", "--local-directory", own]);
+    let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("dask");
+    // Fetched first, if it is not there.
+    assert!(Dask::run(&["--version"]).0.wait().unwrap().success());
     let running = (Dask::run(&scheduler), Dask::run(&worker));
+    let lame = Dask(lame.env("QUANTLAB_HOME", own).env("PYTHONPATH", tasks).spawn().unwrap());
+    std::thread::sleep(Duration::from_secs(6));
     let layer = layers().first().map(String::as_str);
 
     let class = Class::new();
     class.hand_in("right.ipynb", &[], MEAN, SQUARE);
+    class.hand_in("none.ipynb", &[], "fn mean(_: &[f64]) -> f64 { 7.0 }", SQUARE);
     class.hand_in("half.ipynb", &["let x: i64 = \"text\";"], MEAN, "fn square(_: i64) -> i64 { 7 }");
     let tables = |grades: super::class::Grades| ["grades.csv", "exercises.csv"].map(|name| grades.read(name));
     let elsewhere = class.grade(layer, &["--scheduler", &address]);
-    assert!(elsewhere.said.contains("[2/2]") && elsewhere.said.contains("by "), "{}", elsewhere.said);
+    assert!(elsewhere.said.contains("[3/3]") && elsewhere.said.contains("by "), "{}", elsewhere.said);
+    assert!(elsewhere.said.contains("sent away: there is no set-up in"), "{}", elsewhere.said);
+    drop(lame);
     let again = class.grade(layer, &["--scheduler", &address]);
-    assert_eq!(again.said.matches("unchanged since it was graded").count(), 2, "{}", again.said);
+    assert_eq!(again.said.matches("unchanged since it was graded").count(), 3, "{}", again.said);
     assert_eq!(tables(elsewhere), tables(class.grade(layer, &["--again", "--jobs=2"])));
 
     // With a sandbox, it would see no other process.
@@ -74,9 +89,20 @@ fn workers_grade_as_one_machine_does_and_one_notebook_kills_no_more_than_two() {
     // A scheduler that goes while somebody grades, and comes back.
     std::fs::remove_file(class.path("work/killer.ipynb")).unwrap();
     let mut grading = class.grading(None, &["--scheduler", &address, "--again"]);
+    // A folder for each notebook in a worker's own; of those that died, some are left.
+    let in_each = |entry: std::fs::DirEntry| entry.path().read_dir().into_iter().flatten().flatten();
+    let at_work = || -> HashSet<PathBuf> {
+        let workers = dir.path().join("dask-scratch-space").read_dir().into_iter().flatten().flatten();
+        let folders = workers.flat_map(in_each).map(|entry| entry.path());
+        folders.filter(|path| path.to_string_lossy().contains("/grade-")).collect()
+    };
+    let left = at_work();
     let (grades, _running) = std::thread::scope(|scope| {
         let grades = scope.spawn(|| class.grades(&mut grading));
-        std::thread::sleep(Duration::from_secs(5));
+        let patience = Instant::now() + Duration::from_secs(100);
+        while at_work().is_subset(&left) && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(100));
+        }
         drop(running);
         let running = (Dask::run(&scheduler), Dask::run(&worker));
         (grades.join().unwrap(), running)

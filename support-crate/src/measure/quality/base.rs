@@ -35,8 +35,11 @@ pub struct QualityBase<'a> {
     /// Of each batch that was asked for.
     logits: RefCell<Vec<(TokenBatch, Rc<Logits>)>>,
     /// Its greedy texts for each context that was asked for, where they are compared.
-    greedy: Option<RefCell<Vec<(usize, Rc<Vec<GeneratedTokens>>)>>>,
+    greedy: Option<RefCell<Vec<OfContext>>>,
 }
+
+/// Greedy texts within a context of so many tokens.
+type OfContext = (usize, Rc<Vec<GeneratedTokens>>);
 
 impl<'a> QualityBase<'a> {
     /// The model, and the texts that all others are to predict, too.
@@ -73,7 +76,7 @@ impl<'a> QualityBase<'a> {
 
     fn greedy_differences(
         &self,
-        known: &RefCell<Vec<(usize, Rc<Vec<GeneratedTokens>>)>>,
+        known: &RefCell<Vec<OfContext>>,
         other: &Loaded,
         sequences: &[Vec<u32>],
     ) -> Result<Vec<GreedyDifference>> {
