@@ -41,7 +41,7 @@ const PARTS: [Part; 11] = [
         release::write_starters(&tests.lessons, true)
     }),
     ("instruction-sets", "the tests of quantlab-kernels, for each that this machine has or can emulate", |tests| {
-        isa_tests::run(&tests.home, &tests.installed, &tests.checkout, &mut tests.parts)
+        isa_tests::run(&tests.home, &tests.installed, &tests.checkout, tests.full, &mut tests.parts)
     }),
     ("library", "unit, parity and property tests of library, course and trainer", |tests| {
         let packages = ["quantlab", "quantlab-course", "quantlab-answers", "quantlab-embedded-model"];
@@ -108,7 +108,8 @@ impl Tests {
 /// What `cargo lab test` is asked for.
 #[derive(Debug, clap::Args)]
 pub struct Request {
-    /// Also hand in every answer of the course's tests, through kernel and nbgrader (an hour)
+    /// Also hand in every answer of the course's tests, through kernel and nbgrader (an hour); run the kernels' tests though
+    /// they passed here as they are
     #[arg(long)]
     full: bool,
     /// Only these parts; all of them must hold before a change lands

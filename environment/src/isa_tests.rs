@@ -1,6 +1,7 @@
 //! The tests of the crate `quantlab-kernels`: for each instruction set of this processor, and on ARM64 processors that
 //! QEMU emulates.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,7 +11,9 @@ use crate::checkout::Checkout;
 use crate::home::Home;
 use crate::jupyter::claim::claim;
 use crate::jupyter::installed::{Installed, on_path};
+use crate::jupyter::sources::content_key_of;
 use crate::parts::Parts;
+use crate::setup::digest;
 use crate::ui::output_of;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
@@ -34,8 +37,35 @@ const UNCHECKED: [&str; 6] = [
     "profile.dev.package.quantlab-kernels.debug-assertions=false",
 ];
 
-/// Runs the tests once for each instruction set; says so where those of ARM64 cannot be run.
-pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, parts: &mut Parts) -> Result<()> {
+/// What the outcome depends on, seen from the support crate; processor, compiler and emulator aside.
+const DEPENDS_ON: [&str; 5] =
+    ["kernels", "../Cargo.toml", "../Cargo.lock", "../rust-toolchain.toml", "../environment/src/isa_tests.rs"];
+
+/// Runs the tests once for each instruction set; says so where those of ARM64 cannot be run. What has passed here is run
+/// again only if something has changed, or if `again`: no other part of the tests takes as long over what so rarely does.
+pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, again: bool, parts: &mut Parts) -> Result<()> {
+    let missing = missing(installed);
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| cpuinfo.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    let machine = [field("model name"), field("flags"), &installed.rustc, &installed.rustflags, &missing.join(" ")];
+    let state = digest(&(content_key_of(&checkout.support_crate(), &DEPENDS_ON)? + &machine.join("\n")));
+    if !again && home.is_done(STAMP, &state) {
+        eprintln!("      passed here as they are; `cargo lab test --full` runs them again");
+        return Ok(());
+    }
+    run_all(home, installed, checkout, &missing, parts)?;
+    home.mark_done(STAMP, &state)
+}
+
+const STAMP: &str = "instruction-sets";
+
+fn run_all(
+    home: &Home,
+    installed: &Installed,
+    checkout: &Checkout,
+    missing: &[String],
+    parts: &mut Parts,
+) -> Result<()> {
     let cargo = |subcommand: &str, args: &[&str]| -> Result<Command> {
         let mut command = installed.cargo(home, checkout.root(), subcommand)?;
         command.args(["--locked", "--package", "quantlab-kernels"]).args(args);
@@ -51,7 +81,6 @@ pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, parts: &mut 
             parts.tests(&format!("{what}, {isa}"), tests)?;
         }
     }
-    let missing = missing(installed);
     if !missing.is_empty() {
         eprintln!("      NOT run: the tests for ARM64, which need {}", missing.join(", "));
         return Ok(());

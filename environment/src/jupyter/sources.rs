@@ -52,8 +52,13 @@ fn list(path: &Path, entries: &mut Vec<String>) -> Result<()> {
 
 /// A hash of what is in these files, and of their paths below the support crate: the same in each checkout of one state.
 pub fn content_key(support_crate: &Path) -> Result<String> {
+    content_key_of(support_crate, &SOURCES)
+}
+
+/// The same of these files and folders, seen from the support crate.
+pub fn content_key_of(support_crate: &Path, parts: &[&str]) -> Result<String> {
     let mut files = BTreeSet::new();
-    let mut waiting: Vec<PathBuf> = SOURCES.iter().map(PathBuf::from).collect();
+    let mut waiting: Vec<PathBuf> = parts.iter().map(PathBuf::from).collect();
     while let Some(inner) = waiting.pop() {
         let path = support_crate.join(&inner);
         if path.is_dir() {
