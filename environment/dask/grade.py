@@ -90,7 +90,7 @@ class Class:
             self.at_work[client.submit(grade_one, files, pure=False)] = task
 
     def settle(self, client, future):
-        """Takes what came of one. What `result` itself raises is the connection's, for then it has no error of its own."""
+        """Takes what came of one. What `result` itself raises is the connection's: the notebook has no error of its own."""
         results, error, where = described(future.exception()) if future.status == "error" else future.result()
         if isinstance(error, tuple | list):
             worker, why = error
