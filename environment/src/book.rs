@@ -20,9 +20,14 @@ const MARK: &str = ".quantlab-book";
 /// whatever Sphinx warns of.
 pub fn book(output: Option<&Path>) -> Result<PathBuf> {
     let (checkout, home) = (Checkout::find()?, Home::find()?);
+    if !home.is_ours() {
+        bail!(
+            "{} is shared with others, or not yours\n  try: QUANTLAB_HOME=FOLDER cargo lab book",
+            home.root().display()
+        );
+    }
     let (source, steps) = (checkout.root().join("environment/book"), Steps::new(2));
     let start = steps.begin("tools", "Sphinx and MathJax, as pinned in environment/book/requirements.txt");
-    home.must_be_ours()?;
     let _alone = home.lock("book.lock", || eprintln!("      another book is being made; waiting for it"))?;
     let interpreter = tools(&home, "book", &source)?;
     took(start);

@@ -100,7 +100,7 @@ impl Tests {
     fn cargo(&self, subcommand: &str, args: &[&str]) -> Result<Command> {
         let mut command = self.installed.cargo(&self.home, self.checkout.root(), subcommand)?;
         // Tests run side by side, in one process or two.
-        command.env(SHARED_PROCESSORS.0, SHARED_PROCESSORS.1).arg("--locked").args(args);
+        command.envs([SHARED_PROCESSORS]).arg("--locked").args(args);
         Ok(command)
     }
 }

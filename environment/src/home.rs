@@ -133,16 +133,6 @@ impl Home {
         let may_write = unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 };
         !self.fixed && (may_write || !self.root.exists())
     }
-    /// An error if it is not for this user to change.
-    pub fn must_be_ours(&self) -> Result<()> {
-        if self.is_ours() {
-            return Ok(());
-        }
-        bail!(
-            "{} is shared with others, or not yours\n  try: the same there, as whoever set it up; or with QUANTLAB_HOME=FOLDER",
-            self.root.display()
-        )
-    }
     /// Where this user's kernels write: in the home, or, if that is somebody else's, in a cache folder of the user's
     /// own. In a sandbox, the one outside it.
     pub fn own_kernels(&self) -> PathBuf {

@@ -1,10 +1,10 @@
 //! The Python package that speaks Jupyter's protocol, and the events it prints.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -14,13 +14,15 @@ use crate::setup::{digest, toolchain};
 use crate::ui::{plain, run_shown};
 
 /// The module that grades notebooks.
-pub const GRADE_PY: &str = include_str!("../python/quantlab_jupyter/grade.py");
+const GRADE_PY: &str = include_str!("../python/quantlab_jupyter/grade.py");
 /// The module that runs one of them.
-pub const EXECUTE_PY: &str = include_str!("../python/quantlab_jupyter/execute.py");
+const EXECUTE_PY: &str = include_str!("../python/quantlab_jupyter/execute.py");
 /// The module that keeps as much of their outputs as they may have.
-pub const OUTPUTS_PY: &str = include_str!("../python/quantlab_jupyter/outputs.py");
+const OUTPUTS_PY: &str = include_str!("../python/quantlab_jupyter/outputs.py");
 /// The module that makes them harmless to whoever reads them.
-pub const HARMLESS_PY: &str = include_str!("../python/quantlab_jupyter/harmless.py");
+const HARMLESS_PY: &str = include_str!("../python/quantlab_jupyter/harmless.py");
+/// All of these: what an outcome depends on.
+pub const GRADING: [&str; 4] = [GRADE_PY, EXECUTE_PY, HARMLESS_PY, OUTPUTS_PY];
 /// nbgrader's configuration, for course directories too.
 pub const NBGRADER_CONFIG_PY: &str = include_str!("../python/quantlab_jupyter/nbgrader_config.py");
 
@@ -64,7 +66,6 @@ pub fn tools(home: &Home, name: &str, source: &Path) -> Result<PathBuf> {
     if home.is_done(name, &key) && interpreter.is_file() {
         return Ok(interpreter);
     }
-    home.must_be_ours()?;
     home.mark_undone(name)?;
     make_environment(&toolchain::python()?, &place, &[requirements])?;
     home.mark_done(name, &key)?;
@@ -141,23 +142,8 @@ impl Ended {
 }
 
 /// Runs the script and passes on each event as it comes.
-pub fn follow(command: &mut Command, on_event: impl FnMut(&Value)) -> Result<Ended> {
-    follow_started(start(command)?, on_event)
-}
-
-/// As [`follow`], for a script that reads all of its input first.
-pub fn follow_with(command: &mut Command, input: &[u8], on_event: impl FnMut(&Value)) -> Result<Ended> {
-    let mut child = start(command.stdin(Stdio::piped()))?;
-    // One that ends before it has read all says why.
-    let _: Option<std::io::Result<()>> = child.stdin.take().map(|mut stdin| stdin.write_all(input));
-    follow_started(child, on_event)
-}
-
-fn start(command: &mut Command) -> Result<Child> {
-    command.stdout(Stdio::piped()).spawn().context("cannot start Python\n  try: cargo lab setup")
-}
-
-fn follow_started(mut child: Child, mut on_event: impl FnMut(&Value)) -> Result<Ended> {
+pub fn follow(command: &mut Command, mut on_event: impl FnMut(&Value)) -> Result<Ended> {
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start Python\n  try: cargo lab setup")?;
     let mut failure = None;
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {

@@ -73,7 +73,7 @@ pub fn run_side_by_side(notebooks: &[PathBuf], destination: &Destination, timeou
             let (Some(notebook), Some(target)) = (notebooks.get(at), targets.get(at)) else { return };
             let mut printed = String::new();
             let ending = python::script(&home, "run").and_then(|mut command| {
-                command.env(SHARED_PROCESSORS.0, SHARED_PROCESSORS.1);
+                command.envs([SHARED_PROCESSORS]);
                 run_one(command, notebook, target, timeout_s, false, &mut |line| {
                     printed.push_str(line);
                     printed.push('\n');

@@ -66,7 +66,7 @@ pub fn grade_all(
     command.arg("-P").arg(source.join("grade.py")).arg(scheduler).env("PYTHONPATH", source);
     let lines: String = tasks.iter().map(|task| format!("{task}\n")).collect();
     let begin = Instant::now();
-    let ended = python::follow_with(&mut command, lines.as_bytes(), |event| match event["event"].as_str() {
+    grader.follow_with_list(&mut command, &lines, |event| match event["event"].as_str() {
         Some("waiting") => println!("{}", plain(event["why"].as_str().unwrap_or_default())),
         Some("done") => {
             let number = event["number"].as_u64().and_then(|number| usize::try_from(number).ok());
@@ -77,8 +77,7 @@ pub fn grade_all(
             done(*number, outcome, format!("by {}, {seconds} s from the beginning", plain(place)));
         }
         _ => {}
-    })?;
-    ended.into_result()
+    })
 }
 
 /// What a worker is given, and where what it finds is to go; paths as bytes, for a learner's need not be UTF-8.
@@ -112,8 +111,7 @@ fn task(
 
 /// The same wherever the same sources and scripts grade.
 fn state(support_crate: &Path) -> Result<String> {
-    let scripts = [python::GRADE_PY, python::EXECUTE_PY, python::HARMLESS_PY, python::OUTPUTS_PY];
-    Ok(digest(&(content_key(support_crate)? + &scripts.concat())))
+    Ok(digest(&(content_key(support_crate)? + &python::GRADING.concat())))
 }
 
 fn of_worker(grader: &Grader, submission: &Submission, lesson: &Lesson, error: Option<&str>) -> Outcome {

@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::submission::Submission;
@@ -279,12 +279,8 @@ impl Grader {
                 format!("{}\n", json!({"student": submission.id, "lesson": lesson.name, "executed": executed}))
             })
             .collect();
-        // Not among the results, where any name may be a student's.
-        let list_file = self.output.join("to-record");
-        write_atomically(&list_file, list.as_bytes())?;
         let mut command = python::grader(&self.home, "record")?;
-        command.arg(&self.output).stdin(Stdio::from(File::open(&list_file)?));
-        let ended = python::follow(&mut command, |event| {
+        self.follow_with_list(command.arg(&self.output), &list, |event| {
             let of = |(submission, lesson, _): &&mut (&Submission, &Lesson, &mut Outcome)| {
                 event["event"] == "recorded"
                     && event["student"] == submission.id.as_str()
@@ -302,8 +298,15 @@ impl Grader {
             if let Err(error) = text.and_then(|text| write_atomically(&record, &text)) {
                 **outcome = Outcome::of(GRADER_FAILED, &one_line(&error));
             }
-        })?;
-        ended.into_result()?;
+        })
+    }
+
+    /// Runs a script that reads a list, a line for each notebook.
+    pub fn follow_with_list(&self, command: &mut Command, list: &str, on_event: impl FnMut(&Value)) -> Result<()> {
+        // Not among the results, where any name may be a student's.
+        let list_file = self.output.join("to-do");
+        write_atomically(&list_file, list.as_bytes())?;
+        python::follow(command.stdin(File::open(&list_file)?), on_event)?.into_result()?;
         remove_if_there(&list_file)
     }
 
@@ -328,7 +331,7 @@ impl Grader {
         }
         hash.update(format!("{:?} {:?} {} {}", self.limits, self.layer, self.checks_only, self.with_models));
         hash.update(&self.library);
-        for module in [python::GRADE_PY, python::EXECUTE_PY, python::HARMLESS_PY, python::OUTPUTS_PY] {
+        for module in python::GRADING {
             hash.update(module);
         }
         Ok(format!("{:x}", hash.finalize()))
