@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod encoding;
+mod families;
 mod hostile;
 mod mutations;
 mod saving;

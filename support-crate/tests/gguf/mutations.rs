@@ -112,7 +112,10 @@ fn is_read(bytes: &[u8], path: &Path) -> bool {
 
 /// Tries so many files, the same ones each time, and returns how many of them are read.
 fn try_out(count: u64) -> usize {
-    let good = [llama(), qwen2()].map(|file| Good::new(file.bytes()));
+    let own = [llama(), qwen2()].map(|file| file.bytes());
+    let of_families = ["gemma3", "phi3-longrope", "smollm3", "gpt2"];
+    let of_families = of_families.map(|name| fs::read(format!("tests/golden/{name}-tiny.gguf")).unwrap());
+    let good: Vec<Good> = own.into_iter().chain(of_families).map(Good::new).collect();
     let workers = thread::available_parallelism().map_or(1, NonZero::get) as u64;
     let work = |worker: u64| {
         let folder = tempfile::tempdir().unwrap();
@@ -120,7 +123,7 @@ fn try_out(count: u64) -> usize {
         assert!(good.iter().all(|good| is_read(&good.bytes, &path)));
         let of_worker = (worker..count).step_by(workers as usize);
         let read = of_worker.filter(|&number| {
-            let bytes = good[(number % 2) as usize].changed(&mut StdRng::seed_from_u64(number));
+            let bytes = good[number as usize % good.len()].changed(&mut StdRng::seed_from_u64(number));
             let outcome = catch_unwind(AssertUnwindSafe(|| is_read(&bytes, &path)));
             outcome.unwrap_or_else(|_| panic!("file number {number}"))
         });

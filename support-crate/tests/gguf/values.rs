@@ -8,7 +8,7 @@ use quantlab::model::{LoadOptions, Loaded, LogitPositions, Positions, TokenBatch
 
 use crate::common;
 use crate::common::copy::{CONFIG, TOKENIZER, WEIGHTS};
-use crate::writer::{Case, END, F32, KEYS, QUERIES, SAY, TYPES, Writer, floats, llama, load_bytes, qwen2};
+use crate::writer::{Case, END, F32, KEYS, QUERIES, SAY, TOKENS, TYPES, Writer, floats, llama, load_bytes, qwen2};
 
 fn logits(loaded: &Loaded) -> Vec<f32> {
     let tokens = TokenBatch::single(&[7, 3, 12, 0]).unwrap();
@@ -129,11 +129,30 @@ fn the_token_that_begins_a_text() {
 
 #[test]
 fn words_are_cut_as_the_pre_tokenizer_does() {
-    for (pre, digits) in [("gpt-2", vec![11]), ("smollm", vec![4, 5]), ("qwen2", vec![4, 5]), ("llama-bpe", vec![11])] {
+    let (one, two) = (vec![11], vec![4, 5]);
+    for (pre, digits) in [
+        ("gpt-2", &one),
+        ("smollm", &two),
+        ("qwen2", &two),
+        ("llama-bpe", &one),
+        ("smaug-bpe", &one),
+        ("dbrx", &one),
+        ("gpt-4o", &one),
+    ] {
         let mut file = llama();
         file.set("tokenizer.ggml.pre", pre);
         file.set("tokenizer.ggml.add_bos_token", false);
-        assert_eq!(file.load().unwrap().tokenizer.encode("12").unwrap(), digits, "{pre}");
+        assert_eq!(file.load().unwrap().tokenizer.encode("12").unwrap(), *digits, "{pre}");
+    }
+    // Of gpt-4o, a capital letter after a small one begins a word.
+    for (pre, ids) in [("smaug-bpe", vec![9]), ("gpt-4o", vec![7, 8])] {
+        let mut file = llama();
+        let mut tokens = TOKENS;
+        (tokens[2], tokens[8], tokens[9]) = ("C", "Cd", "abCd");
+        file.set("tokenizer.ggml.pre", pre);
+        file.set("tokenizer.ggml.tokens", tokens.to_vec());
+        file.set("tokenizer.ggml.merges", vec!["a b", "C d", "ab Cd"]);
+        assert_eq!(file.load().unwrap().tokenizer.encode("abCd").unwrap(), ids, "{pre}");
     }
     // Of llama-bpe, a word that is a token is that token, whether or not merges lead to it.
     for (pre, ids) in [("gpt-2", vec![7, 8]), ("llama-bpe", vec![9])] {
@@ -157,7 +176,7 @@ fn tokens_that_are_no_parts_of_words() {
     // One of another type, or another name, is a token.
     for (name, kind) in [("[PAD15]", 1), ("[PAD14]", 5), ("<unused>", 5)] {
         let mut file = llama();
-        let tokens = [&crate::writer::TOKENS[..15], &[name]].concat();
+        let tokens = [&TOKENS[..15], &[name]].concat();
         file.set("tokenizer.ggml.tokens", tokens);
         file.set("tokenizer.ggml.token_type", [&TYPES[..15], &[kind]].concat());
         assert_eq!(file.load().unwrap().tokenizer.token_to_id(name), Some(15), "{name} of type {kind}");

@@ -196,7 +196,7 @@ impl<'a, S: Store> Loader<'a, S> {
     /// A linear layer of `n_out` outputs and `n_in` inputs, quantized if the configuration says so.
     fn linear(&mut self, part: &str, (n_out, n_in): (usize, usize), bias: bool) -> Result<Linear<S>> {
         let module = self.module(part);
-        let (name, transposed) = (self.weight(part), self.names.transposed);
+        let (name, transposed) = (self.weight(part), self.names.transposed_in(self.weights));
         let weight = match self.method(&module) {
             Some(method) => self.quantized(&module, (&name, &name), [n_out, n_in], transposed, method, false)?,
             None => match self.packed(&module, &name, [n_out, n_in])? {

@@ -27,7 +27,7 @@ pub(in crate::model) struct Names {
     pub mlp_out: &'static str,
     pub mlp_post_norm: Option<&'static str>,
     pub final_norm: &'static str,
-    /// Whether the weights of linear layers are stored as (in, out).
+    /// Whether transformers has the weights of linear layers as (in, out).
     pub transposed: bool,
 }
 
@@ -51,6 +51,11 @@ impl Names {
     pub fn prefix_in(&self, weights: &Weights) -> &'static str {
         let first = format!("{}{}.weight", self.prefix, self.token_embedding);
         if weights.contains(&first) { self.prefix } else { "" }
+    }
+
+    /// Whether these files have the weights of linear layers as (in, out).
+    pub fn transposed_in(&self, weights: &Weights) -> bool {
+        self.transposed && !weights.is_gguf()
     }
 }
 

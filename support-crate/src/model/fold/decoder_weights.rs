@@ -63,7 +63,7 @@ impl DecoderWeights {
         for part in site.readers(self) {
             let shape = [self.outputs(site, part), site.channel_of_input(&self.config).len()];
             let name = self.in_block(layer, part, "weight");
-            let transposed = self.names.transposed;
+            let transposed = self.names.transposed_in(&self.weights);
             let weights = UnreadTensor { weights: &self.weights, name: &name, shape: &shape, transposed };
             weights.check()?;
             let numbers = weights.read::<f32>()?;

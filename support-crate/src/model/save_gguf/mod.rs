@@ -135,7 +135,7 @@ fn exports<'a>(
     let head = format!("{HEAD}.weight");
     let is_tied = tensors.iter().all(|tensor| tensor.name != head);
     let export = |tensor: PlainTensor<'a>| {
-        let (block, part, end) = name_in_gguf(&tensor.name)
+        let (block, part, end) = name_in_gguf(&tensor.name, family)
             .ok_or_else(|| Error::system(format!("tensor `{}` has no name in a GGUF file", tensor.name)))?;
         let name = block.map_or(format!("{part}.{end}"), |block| format!("blk.{block}.{part}.{end}"));
         let &columns = tensor.shape.last().ok_or_else(|| Error::system(format!("tensor `{name}` has no shape")))?;

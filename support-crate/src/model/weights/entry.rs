@@ -21,4 +21,6 @@ pub(super) enum Numbers {
     Plain(Dtype),
     /// In the blocks of a GGUF file. Where heads have `paired` rows each, these alternate between a head's halves.
     Blocks { kind: GgmlType, paired: Option<usize> },
+    /// As a GGUF file has them, but each is more by 1 there.
+    PlusOne(GgmlType),
 }

@@ -1,7 +1,6 @@
 //! The tensors of a GGUF file, by the names that transformers has for them.
 //!
-//! Source: `constants.py` and `tensor_mapping.py` of llama.cpp's package `gguf`; `LlamaModel.permute` in its
-//! `convert_hf_to_gguf.py`.
+//! Source: `convert_hf_to_gguf.py` of llama.cpp: `LlamaModel.permute`, `norm_shift`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,27 +9,11 @@ use quantlab_kernels::thread_scope;
 
 use super::convert::Wanted;
 use super::entry::{Entry, Numbers};
+use super::gguf_names::name_in_transformers;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::quant::restore_ggml;
 use crate::source::{DIVISORS, GgmlType, Gguf};
-
-/// Parts of a block of the Llama family, as a GGUF file calls them and as transformers does.
-const OF_BLOCK: [(&str, &str); 11] = [
-    ("attn_norm", "input_layernorm"),
-    ("attn_q", "self_attn.q_proj"),
-    ("attn_k", "self_attn.k_proj"),
-    ("attn_v", "self_attn.v_proj"),
-    ("attn_q_norm", "self_attn.q_norm"),
-    ("attn_k_norm", "self_attn.k_norm"),
-    ("attn_output", "self_attn.o_proj"),
-    ("ffn_norm", "post_attention_layernorm"),
-    ("ffn_gate", "mlp.gate_proj"),
-    ("ffn_up", "mlp.up_proj"),
-    ("ffn_down", "mlp.down_proj"),
-];
-const OF_MODEL: [(&str, &str); 3] =
-    [("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
 
 /// Reads the list of tensors.
 ///
@@ -40,13 +23,16 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
     let header = Gguf::read(bytes)?;
     // llama.cpp turns pairs of neighbours where transformers turns a head's halves, and has the rows in that order.
     let family = header.family()?;
-    let is_turned = family == "llama";
+    let is_turned = ["llama", "smollm3"].contains(&family);
+    // Gemma's scales are kept as what they exceed 1 by; not here.
+    let exceeds_by_one = |name: &str| family.starts_with("gemma") && name.ends_with("norm.weight");
     let blocks = header.size(&format!("{family}.block_count"))?;
-    let heads = || header.size("llama.attention.head_count");
-    let heads_of_keys = || header.optional("llama.attention.head_count_kv", Gguf::size)?.map_or_else(heads, Ok);
+    let heads = || header.size(&format!("{family}.attention.head_count"));
+    let heads_of_keys =
+        || header.optional(&format!("{family}.attention.head_count_kv"), Gguf::size)?.map_or_else(heads, Ok);
     let mut entries = BTreeMap::new();
     // The config has what the divisors of rotary frequencies say.
-    for (name, tensor) in header.tensors().iter().filter(|(name, _)| *name != DIVISORS) {
+    for (name, tensor) in header.tensors().iter().filter(|(name, _)| !DIVISORS.contains(&name.as_str())) {
         let heads = match name.rsplit('.').nth(1) {
             Some("attn_q") if is_turned => Some(heads()?),
             Some("attn_k") if is_turned => Some(heads_of_keys()?),
@@ -64,6 +50,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
             return Err(Error::format(format!("tensor `{name}` is a bias in {}", tensor.kind.name())));
         }
         let numbers = match (tensor.kind, paired) {
+            (kind, _) if exceeds_by_one(name) => Numbers::PlusOne(kind),
             (GgmlType::F32, None) => Numbers::Plain(safetensors::Dtype::F32),
             (GgmlType::F16, None) => Numbers::Plain(safetensors::Dtype::F16),
             (GgmlType::Bf16, None) => Numbers::Plain(safetensors::Dtype::BF16),
@@ -78,43 +65,6 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
         entries.insert(known, entry);
     }
     Ok(entries)
-}
-
-/// The name of a tensor of a model of so many blocks; none if the model has no use for it.
-fn name_in_transformers(name: &str, family: &str, blocks: usize) -> Option<String> {
-    let (part, end) = name.rsplit_once('.')?;
-    let of =
-        |names: &[(&str, &'static str)], part: &str| names.iter().find(|(own, _)| *own == part).map(|found| found.1);
-    match part.strip_prefix("blk.") {
-        Some(block) => {
-            let (number, part) = block.split_once('.')?;
-            number.parse().ok().filter(|&block: &usize| block < blocks && block.to_string() == number)?;
-            let is_norm_of_heads = ["attn_q_norm", "attn_k_norm"].contains(&part);
-            let has_bias = match part {
-                "attn_q" | "attn_k" | "attn_v" => family != "qwen3",
-                "attn_output" | "ffn_gate" | "ffn_up" | "ffn_down" => family == "llama",
-                _ => false,
-            };
-            let is_used = end == "weight" && (!is_norm_of_heads || family == "qwen3") || end == "bias" && has_bias;
-            is_used.then_some(format!("model.layers.{number}.{}.{end}", of(&OF_BLOCK, part)?))
-        }
-        None => (end == "weight").then_some(format!("{}.weight", of(&OF_MODEL, part)?)),
-    }
-}
-
-/// What a GGUF file calls a tensor that transformers calls `name`: block, if it is part of one, part, and what follows.
-pub(in crate::model) fn name_in_gguf(name: &str) -> Option<(Option<usize>, &'static str, &str)> {
-    let (module, end) = name.rsplit_once('.')?;
-    let of = |names: &[(&'static str, &str)], module: &str| {
-        names.iter().find(|(_, known)| *known == module).map(|(own, _)| *own)
-    };
-    match module.strip_prefix("model.layers.") {
-        Some(rest) => {
-            let (block, module) = rest.split_once('.')?;
-            Some((Some(block.parse().ok()?), of(&OF_BLOCK, module)?, end))
-        }
-        None => Some((None, of(&OF_MODEL, module)?, end)),
-    }
 }
 
 /// A matrix in blocks, as the file has it.
@@ -176,10 +126,10 @@ pub(in crate::model) fn row_in_transformers(row: usize, paired: Option<usize>) -
     head * of_head + within / 2 + within % 2 * (of_head / 2)
 }
 
-/// Restores numbers from `start` on of a matrix with so many columns; says whether all of them are finite.
+/// Restores numbers from `start` on of a matrix with so many columns, less `shift`; says whether all of them are finite.
 pub(super) fn restore<T: Wanted>(
     bytes: &[u8],
-    (kind, paired): (GgmlType, Option<usize>),
+    (kind, paired, shift): (GgmlType, Option<usize>, f32),
     columns: usize,
     start: usize,
     to: &mut [T],
@@ -202,7 +152,7 @@ pub(super) fn restore<T: Wanted>(
             let (now, rest) = part.split_at_mut(wanted.len().min(part.len()));
             for (to, &number) in now.iter_mut().zip(wanted) {
                 all_finite &= number.is_finite();
-                *to = T::from_f32(number);
+                *to = T::from_f32(number - shift);
             }
             at += now.len();
             part = rest;
@@ -245,28 +195,9 @@ mod tests {
                 (start, end) = (start / columns * columns, end / columns * columns);
             }
             let mut part = vec![f32::NAN; end - start];
-            prop_assert!(restore(&bytes, (kind, paired), columns, start, &mut part));
+            prop_assert!(restore(&bytes, (kind, paired, 0.0), columns, start, &mut part));
             prop_assert_eq!(&part[..], &expected[start..end]);
         }
-    }
-
-    #[test]
-    fn names_are_those_of_transformers() {
-        let name = |name| name_in_transformers(name, "llama", 13);
-        assert_eq!(name("blk.12.attn_q.weight").as_deref(), Some("model.layers.12.self_attn.q_proj.weight"));
-        assert_eq!(name("blk.0.attn_k.bias").as_deref(), Some("model.layers.0.self_attn.k_proj.bias"));
-        assert_eq!(name("blk.0.ffn_up.bias").as_deref(), Some("model.layers.0.mlp.up_proj.bias"));
-        assert_eq!(name_in_transformers("blk.0.ffn_up.bias", "qwen2", 13), None);
-        assert_eq!(name("output.weight").as_deref(), Some("lm_head.weight"));
-        for unused in ["rope_freqs.weight", "blk.13.attn_q.weight", "blk.00.attn_q.weight", "blk.0.ffn_norm.bias"] {
-            assert_eq!(name(unused), None, "{unused}");
-        }
-        for own in ["blk.12.attn_q.weight", "blk.0.ffn_up.bias", "output.weight", "token_embd.weight"] {
-            let known = name(own).unwrap();
-            let (block, part, end) = name_in_gguf(&known).unwrap();
-            assert_eq!(block.map_or(format!("{part}.{end}"), |block| format!("blk.{block}.{part}.{end}")), own);
-        }
-        assert_eq!(name_in_gguf("transformer.h.0.ln_1.weight"), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod convert;
 mod entry;
 mod gguf;
+mod gguf_names;
 mod packed;
 mod random;
 mod tensor_file;
@@ -23,7 +24,8 @@ use crate::model::fold::{Change, Changed};
 use crate::source::{GgmlType, ModelFile, WeightSource};
 
 pub(in crate::model) use convert::Wanted;
-pub(in crate::model) use gguf::{BlockRows, name_in_gguf, row_in_transformers};
+pub(in crate::model) use gguf::{BlockRows, row_in_transformers};
+pub(in crate::model) use gguf_names::name_in_gguf;
 use packed::{Outcome, Packing};
 pub(in crate::model) use random::split_mix;
 use tensor_file::TensorFile;
@@ -32,6 +34,7 @@ pub(in crate::model) use write::{StateTensor, write};
 /// The tensors of a model, not yet loaded.
 pub struct Weights {
     origin: Origin,
+    is_gguf: bool,
     used: RefCell<BTreeSet<String>>,
     /// The formats of blocks that were taken as they are.
     kept: RefCell<BTreeSet<GgmlType>>,
@@ -97,6 +100,7 @@ impl Weights {
         };
         Ok(Self {
             origin,
+            is_gguf: matches!(source, WeightSource::Gguf(_)),
             used: RefCell::default(),
             kept: RefCell::default(),
             check_finite,
@@ -104,6 +108,11 @@ impl Weights {
             outcome: RefCell::default(),
             changed: HashMap::new(),
         })
+    }
+
+    /// Whether they come from a GGUF file, which has every matrix as (rows, columns).
+    pub(in crate::model) fn is_gguf(&self) -> bool {
+        self.is_gguf
     }
 
     /// Changes a tensor, whenever it is read from now on, after what has been done to it already.

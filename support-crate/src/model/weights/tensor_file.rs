@@ -138,10 +138,15 @@ impl TensorFile {
         let columns = entry.shape.last().copied().filter(|_| transpose);
         let dtype = match entry.numbers {
             Numbers::Plain(dtype) => dtype,
-            Numbers::Blocks { .. } if transpose => {
+            Numbers::Blocks { .. } | Numbers::PlusOne(_) if transpose => {
                 return Err(Error::format(format!(
                     "{self}: tensor `{name}` would have to be transposed, but is stored in blocks"
                 )));
+            }
+            Numbers::PlusOne(kind) => {
+                let columns = entry.shape.last().copied().unwrap_or(1);
+                let finite = gguf::restore(bytes, (kind, None, 1.0), columns, start, to);
+                return self.check(name, !self.check_finite || finite);
             }
             Numbers::Blocks { kind, paired } => {
                 // A bias has a number for each row.
@@ -149,7 +154,7 @@ impl TensorFile {
                     ([_], Some(_)) | ([], _) => 1,
                     ([.., columns], _) => *columns,
                 };
-                let finite = gguf::restore(bytes, (kind, paired), columns, start, to);
+                let finite = gguf::restore(bytes, (kind, paired, 0.0), columns, start, to);
                 return self.check(name, !self.check_finite || finite);
             }
         };
@@ -213,7 +218,7 @@ impl fmt::Display for Numbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain(dtype) => write!(f, "{dtype:?}"),
-            Self::Blocks { kind, .. } => f.write_str(kind.name()),
+            Self::Blocks { kind, .. } | Self::PlusOne(kind) => f.write_str(kind.name()),
         }
     }
 }

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::header::clipped;
-use super::{GgmlType, Gguf};
+use super::{GgmlType, Gguf, GgufValue};
 use crate::error::{Error, Result};
 
 /// The tokens that may end a text: `tokenizer.ggml.eos_token_id` and the like.
@@ -13,12 +13,8 @@ pub(super) const ENDS: [&str; 3] = ["eos", "eot", "eom"];
 
 /// The config of the model, for one of the families of `model/config`.
 pub(super) fn of(header: &Gguf, bytes: &[u8]) -> Result<Value> {
-    let family = header.family()?;
-    let key = |name: &str| format!("{family}.{name}");
-    let size = |name: &str| header.size(&key(name));
-    let size_if_said = |name: &str| header.optional(&key(name), Gguf::size);
-    let float_if_said = |name: &str| header.optional(&key(name), Gguf::float);
-    if size_if_said("expert_count")?.is_some_and(|count| count > 0) {
+    let metadata = Metadata { header, family: header.family()? };
+    if metadata.size_if_said("expert_count")?.is_some_and(|count| count > 0) {
         return Err(Error::format("mixtures of experts are not supported").hint("use a dense model"));
     }
     if header.optional("split.count", Gguf::size)?.is_some_and(|count| count > 1) {
@@ -26,105 +22,237 @@ pub(super) fn of(header: &Gguf, bytes: &[u8]) -> Result<Value> {
             Error::format("it is one of several parts").hint("join them with llama.cpp's `llama-gguf-split --merge`")
         );
     }
-    let context_len = size("context_length")?;
-    if let Some(window) = size_if_said("attention.sliding_window")?.filter(|&window| window < context_len) {
-        return Err(Error::format(format!("its layers attend to only {window} tokens"))
-            .hint("load the model from safetensors, whose config.json says which layers do"));
-    }
-    if header.optional(&key("attention.causal"), Gguf::flag)? == Some(false) {
+    if header.optional(&metadata.key("attention.causal"), Gguf::flag)? == Some(false) {
         return Err(Error::format("each of its tokens sees those after it too")
             .hint("such a model turns texts into vectors and continues none; load one that does"));
     }
-    let (hidden_size, heads) = (size("embedding_length")?, size("attention.head_count")?);
-    let head_dim = match size_if_said("attention.key_length")? {
-        Some(head_dim) => head_dim,
-        None if heads > 0 && hidden_size.is_multiple_of(heads) => hidden_size / heads,
-        None => {
-            return Err(Error::format(format!(
-                "its {hidden_size} hidden numbers cannot be divided among {heads} heads"
-            )));
-        }
-    };
-    if let Some(turning) = size_if_said("rope.dimension_count")?.filter(|&turning| turning != head_dim) {
-        return Err(Error::format(format!("only {turning} of a head's {head_dim} numbers are rotated")));
-    }
+    let mut config = if metadata.family == "gpt2" { metadata.gpt2()? } else { metadata.of_llama_family(bytes)? };
     let embedding = header.tensors().get("token_embd.weight");
     let vocab_size = embedding.and_then(|tensor| tensor.shape.first());
-    let mut config = Map::new();
-    let mut set = |name: &str, value: Value| drop(config.insert(name.to_owned(), value));
-    set("model_type", json!(family));
-    set("vocab_size", json!(vocab_size.ok_or_else(|| Error::format("it has no tensor `token_embd.weight`"))?));
-    set("hidden_size", json!(hidden_size));
-    set("intermediate_size", json!(size("feed_forward_length")?));
-    set("num_hidden_layers", json!(size("block_count")?));
-    set("num_attention_heads", json!(heads));
-    set("num_key_value_heads", json!(size_if_said("attention.head_count_kv")?));
-    set("head_dim", json!(head_dim));
-    set("max_position_embeddings", json!(context_len));
-    set("hidden_act", json!("silu"));
-    set("rms_norm_eps", json!(header.float(&key("attention.layer_norm_rms_epsilon"))?));
-    set("rope_theta", json!(float_if_said("rope.freq_base")?.unwrap_or(1e4)));
-    // As llama.cpp reads them: the older name, and a kind that need not be said.
-    let factor = match float_if_said("rope.scaling.factor")? {
-        None => float_if_said("rope.scale_linear")?,
-        factor => factor,
-    };
-    let kind = header.optional(&key("rope.scaling.type"), Gguf::text)?.unwrap_or("linear");
-    match (kind, factor.filter(|factor| ![0.0, 1.0].contains(factor))) {
-        ("none", _) | ("linear", None) => (),
-        ("linear", factor) => set("rope_scaling", json!({"rope_type": "linear", "factor": factor})),
-        _ => {
-            return Err(Error::format(format!("its rotary angles are scaled as {} does", clipped(kind)))
-                .hint("known are none and linear; load the model from safetensors, whose config.json may say more"));
-        }
-    }
-    if let Some(factors) = divisors(header, bytes)? {
-        if factor.is_some_and(|factor| ![0.0, 1.0].contains(&factor)) {
-            return Err(Error::format("its rotary angles are scaled twice, by a number and by `rope_freqs.weight`"));
-        }
-        // Of the kinds that transformers has, the one with a number for each frequency; for texts of any length.
-        set(
-            "rope_scaling",
-            json!({
-                "rope_type": "longrope", "short_factor": factors, "long_factor": factors, "attention_factor": 1.0,
-                "original_max_position_embeddings": context_len,
-            }),
-        );
-    }
-    set("tie_word_embeddings", json!(!header.tensors().contains_key("output.weight")));
-    // Of one layer and part, all are to have it: what is missing then is an error.
-    let has_bias = |parts: &[&str]| {
-        header.tensors().keys().any(|name| parts.iter().any(|part| name.ends_with(&format!(".{part}.bias"))))
-    };
-    // Qwen2's have one for the first three, and no word for it.
-    if family == "llama" {
-        set("attention_bias", json!(has_bias(&["attn_q", "attn_k", "attn_v", "attn_output"])));
-        set("mlp_bias", json!(has_bias(&["ffn_gate", "ffn_up", "ffn_down"])));
-    }
+    let vocab_size = vocab_size.ok_or_else(|| Error::format("it has no tensor `token_embd.weight`"))?;
     let ends = ENDS.map(|end| header.optional(&format!("tokenizer.ggml.{end}_token_id"), Gguf::size));
     let mut ends: Vec<usize> = ends.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
     ends.dedup();
-    set("eos_token_id", json!(ends));
+    let of_all = [
+        ("model_type", json!(if metadata.family == "gemma3" { "gemma3_text" } else { metadata.family })),
+        ("vocab_size", json!(vocab_size)),
+        ("tie_word_embeddings", json!(!header.tensors().contains_key("output.weight"))),
+        ("eos_token_id", json!(ends)),
+    ];
+    config.extend(of_all.map(|(name, value)| (name.to_owned(), value)));
     Ok(Value::Object(config))
 }
 
-/// Where the angles of Llama 3.1 and later are: what each frequency is divided by.
-pub(crate) const DIVISORS: &str = "rope_freqs.weight";
+/// The keys of a model's family.
+struct Metadata<'a> {
+    header: &'a Gguf,
+    family: &'a str,
+}
+
+impl Metadata<'_> {
+    fn key(&self, name: &str) -> String {
+        format!("{}.{name}", self.family)
+    }
+
+    fn size(&self, name: &str) -> Result<usize> {
+        self.header.size(&self.key(name))
+    }
+
+    fn size_if_said(&self, name: &str) -> Result<Option<usize>> {
+        self.header.optional(&self.key(name), Gguf::size)
+    }
+
+    fn float_if_said(&self, name: &str) -> Result<Option<f64>> {
+        self.header.optional(&self.key(name), Gguf::float)
+    }
+
+    fn gpt2(&self) -> Result<Map<String, Value>> {
+        let keys = [
+            ("n_positions", json!(self.size("context_length")?)),
+            ("n_embd", json!(self.size("embedding_length")?)),
+            ("n_inner", json!(self.size("feed_forward_length")?)),
+            ("n_layer", json!(self.size("block_count")?)),
+            ("n_head", json!(self.size("attention.head_count")?)),
+            ("layer_norm_epsilon", json!(self.header.float(&self.key("attention.layer_norm_epsilon"))?)),
+        ];
+        Ok(keys.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
+    }
+
+    /// Llama, and what differs from it in some respects.
+    fn of_llama_family(&self, bytes: &[u8]) -> Result<Map<String, Value>> {
+        let context_len = self.size("context_length")?;
+        let (hidden_size, heads) = (self.size("embedding_length")?, self.size("attention.head_count")?);
+        let head_dim = match self.size_if_said("attention.key_length")? {
+            Some(head_dim) => head_dim,
+            None if heads > 0 && hidden_size.is_multiple_of(heads) => hidden_size / heads,
+            None => {
+                return Err(Error::format(format!(
+                    "its {hidden_size} hidden numbers cannot be divided among {heads} heads"
+                )));
+            }
+        };
+        let mut config = Map::new();
+        let mut set = |name: &str, value: Value| drop(config.insert(name.to_owned(), value));
+        set("hidden_size", json!(hidden_size));
+        set("intermediate_size", json!(self.size("feed_forward_length")?));
+        set("num_hidden_layers", json!(self.size("block_count")?));
+        set("num_attention_heads", json!(heads));
+        set("num_key_value_heads", json!(self.size_if_said("attention.head_count_kv")?));
+        set("head_dim", json!(head_dim));
+        set("max_position_embeddings", json!(context_len));
+        set("hidden_act", json!("silu"));
+        set("rms_norm_eps", json!(self.header.float(&self.key("attention.layer_norm_rms_epsilon"))?));
+        set("rope_theta", json!(self.float_if_said("rope.freq_base")?.unwrap_or(1e4)));
+        // Of one layer and part, all are to have it: what is missing then is an error.
+        let tensors = self.header.tensors();
+        let has_bias = |parts: &[&str]| {
+            tensors.keys().any(|name| parts.iter().any(|part| name.ends_with(&format!(".{part}.bias"))))
+        };
+        // Qwen2's have one for the first three, and no word for it.
+        if ["llama", "smollm3"].contains(&self.family) {
+            set("attention_bias", json!(has_bias(&["attn_q", "attn_k", "attn_v", "attn_output"])));
+            set("mlp_bias", json!(has_bias(&["ffn_gate", "ffn_up", "ffn_down"])));
+        }
+        match self.family {
+            "gemma2" | "gemma3" => config.extend(self.gemma(hidden_size, heads, head_dim)?),
+            "phi3" => {
+                let window = self.size_if_said("attention.sliding_window")?.filter(|&window| window > 0);
+                let rotated = self.size_if_said("rope.dimension_count")?.unwrap_or(head_dim);
+                set("sliding_window", json!(window));
+                set(
+                    "original_max_position_embeddings",
+                    json!(self.size_if_said("rope.scaling.original_context_length")?),
+                );
+                set("partial_rotary_factor", json!(rotated as f64 / head_dim as f64));
+            }
+            // No key says so: llama.cpp knows it of the family.
+            "smollm3" => set("no_rope_layer_interval", json!(4)),
+            _ => (),
+        }
+        if !["gemma2", "gemma3", "phi3"].contains(&self.family)
+            && let Some(window) = self.size_if_said("attention.sliding_window")?.filter(|&window| window < context_len)
+        {
+            return Err(Error::format(format!("its layers attend to only {window} tokens"))
+                .hint("load the model from safetensors, whose config.json says which layers do"));
+        }
+        let turning = self.size_if_said("rope.dimension_count")?.filter(|_| self.family != "phi3");
+        if let Some(turning) = turning.filter(|&turning| turning != head_dim) {
+            return Err(Error::format(format!("only {turning} of a head's {head_dim} numbers are rotated")));
+        }
+        if let Some(scaling) = self.rope_scaling(bytes, context_len)? {
+            config.insert("rope_scaling".to_owned(), scaling);
+        }
+        Ok(config)
+    }
+
+    /// What Gemma has besides. Source: `gemma2.cpp` and `gemma3.cpp` of llama.cpp, which know from the number of layers
+    /// that a model is the largest one, whose scores are divided by the root of another number.
+    fn gemma(&self, hidden_size: usize, heads: usize, head_dim: usize) -> Result<Map<String, Value>> {
+        let (layers, is_second) = (self.size("block_count")?, self.family == "gemma2");
+        let window = self.size_if_said("attention.sliding_window")?.or(is_second.then_some(4096));
+        let window = window.filter(|&window| window > 0);
+        let is_largest = layers == if is_second { 46 } else { 62 };
+        let scalar = if is_largest && heads > 0 { hidden_size / heads } else { head_dim };
+        let types = self.layers_with_window(if is_second { 2 } else { 6 }, layers)?.into_iter();
+        let types = types.map(|has| if has && window.is_some() { "sliding_attention" } else { "full_attention" });
+        let mut config = Map::new();
+        let mut set = |name: &str, value: Value| drop(config.insert(name.to_owned(), value));
+        set("hidden_activation", json!("gelu_pytorch_tanh"));
+        set("query_pre_attn_scalar", json!(scalar));
+        set("sliding_window", json!(window));
+        set("layer_types", types.collect());
+        set("attn_logit_softcapping", json!(self.float_if_said("attn_logit_softcapping")?));
+        set("final_logit_softcapping", json!(self.float_if_said("final_logit_softcapping")?));
+        if let Some(base) = self.float_if_said("rope.freq_base_swa")? {
+            set("rope_local_base_freq", json!(base));
+        }
+        Ok(config)
+    }
+
+    /// Which layers have a window: all but each `period`-th, unless the file has another number or a list.
+    fn layers_with_window(&self, period: usize, layers: usize) -> Result<Vec<bool>> {
+        let key = self.key("attention.sliding_window_pattern");
+        let period = match self.header.metadata().get(&key) {
+            Some(GgufValue::Wholes(list)) if list.len() == layers => {
+                return Ok(list.iter().map(|&has| has != 0).collect());
+            }
+            Some(GgufValue::Wholes(list)) => {
+                return Err(Error::format(format!("metadata `{key}` has {} entries for {layers} layers", list.len())));
+            }
+            Some(_) => self.header.size(&key)?,
+            None => period,
+        };
+        if layers > MOST_LAYERS {
+            return Err(Error::format(format!("it has {layers} layers, more than any model has")));
+        }
+        Ok((0..layers).map(|layer| period == 0 || !(layer + 1).is_multiple_of(period)).collect())
+    }
+
+    /// How rotary angles are scaled, by transformers' names.
+    fn rope_scaling(&self, bytes: &[u8], context_len: usize) -> Result<Option<Value>> {
+        // As llama.cpp reads them: the older name, and a kind that need not be said.
+        let factor = match self.float_if_said("rope.scaling.factor")? {
+            None => self.float_if_said("rope.scale_linear")?,
+            factor => factor,
+        };
+        let factor = factor.filter(|factor| ![0.0, 1.0].contains(factor));
+        let by_numbers = |name: &str| divisors(self.header, bytes, name);
+        let (of_all, short, long) = (by_numbers(DIVISORS[0])?, by_numbers(DIVISORS[1])?, by_numbers(DIVISORS[2])?);
+        let kind = self.header.optional(&self.key("rope.scaling.type"), Gguf::text)?.unwrap_or("linear");
+        let scaling = match (kind, factor) {
+            ("none", _) | ("linear", None) => None,
+            ("linear", factor) => Some(json!({"rope_type": "linear", "factor": factor})),
+            ("longrope", None) if short.is_some() => None,
+            _ => {
+                return Err(Error::format(format!("its rotary angles are scaled as {} does", clipped(kind))).hint(
+                    "known are none and linear; load the model from safetensors, whose config.json may say more",
+                ));
+            }
+        };
+        // Of the kinds that transformers has, the one with a number for each frequency.
+        let (short, long, trained, attention) = match (of_all, short, long) {
+            (None, None, None) => return Ok(scaling),
+            // For texts of any length.
+            (Some(all), None, None) => (all.clone(), all, context_len, 1.0),
+            (None, Some(short), Some(long)) => {
+                let attention = self.float_if_said("rope.scaling.attn_factor")?.unwrap_or(1.0);
+                (short, long, self.size("rope.scaling.original_context_length")?, attention)
+            }
+            _ => {
+                return Err(Error::format(format!("it has one of `{}` without the other", DIVISORS[1..].join("`, `"))));
+            }
+        };
+        if factor.is_some() {
+            return Err(Error::format("its rotary angles are scaled twice, by a number and by a number for each"));
+        }
+        Ok(Some(json!({
+            "rope_type": "longrope", "short_factor": short, "long_factor": long, "attention_factor": attention,
+            "original_max_position_embeddings": trained,
+        })))
+    }
+}
+
+/// Where the angles of Llama 3.1 and later are: what each frequency is divided by; and those of Phi-3, for texts no longer
+/// than those of the training, and for longer ones.
+pub(crate) const DIVISORS: [&str; 3] = ["rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"];
+
+/// More than any model has.
+const MOST_LAYERS: usize = 1 << 16;
 
 /// More than any head has pairs of numbers.
 const MOST_DIVISORS: usize = 1 << 12;
 
 /// What rotary frequencies are divided by, one number for each pair of a head's numbers, if the file has them.
-fn divisors(header: &Gguf, bytes: &[u8]) -> Result<Option<Vec<f32>>> {
-    let Some(tensor) = header.tensors().get(DIVISORS) else { return Ok(None) };
+fn divisors(header: &Gguf, bytes: &[u8], name: &str) -> Result<Option<Vec<f32>>> {
+    let Some(tensor) = header.tensors().get(name) else { return Ok(None) };
     if tensor.kind != GgmlType::F32 || tensor.shape.len() != 1 || tensor.shape[0] > MOST_DIVISORS {
         let (kind, shape) = (tensor.kind.name(), &tensor.shape);
-        return Err(Error::format(format!("`{DIVISORS}` is {kind} of shape {shape:?}, not a list of numbers in F32")));
+        return Err(Error::format(format!("`{name}` is {kind} of shape {shape:?}, not a list of numbers in F32")));
     }
     let (numbers, _) = bytes[tensor.range.clone()].as_chunks::<4>();
     let numbers: Vec<f32> = numbers.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
     match numbers.iter().find(|number| !(number.is_finite() && **number > 0.0)) {
-        Some(number) => Err(Error::format(format!("`{DIVISORS}` has the number {number}"))),
+        Some(number) => Err(Error::format(format!("`{name}` has the number {number}"))),
         None => Ok(Some(numbers)),
     }
 }

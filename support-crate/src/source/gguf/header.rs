@@ -45,7 +45,7 @@ pub enum GgufValue {
     Floats(Vec<f64>),
 }
 
-const FAMILIES: [&str; 3] = ["llama", "qwen2", "qwen3"];
+const FAMILIES: [&str; 8] = ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "smollm3", "gpt2"];
 /// Entries of an array, more than any vocabulary has.
 const LONGEST_ARRAY: u64 = 1 << 22;
 /// Bytes of all arrays of numbers and texts, as they are held here.
@@ -239,10 +239,10 @@ impl Gguf {
                 "GGUF models with the architecture {} are not supported",
                 clipped(family)
             ))
-            .hint(
-                "supported architectures are llama (also used for Mistral and SmolLM2), qwen2 and qwen3; load others \
-                 from safetensors",
-            ));
+            .hint(format!(
+                "supported architectures are {} (llama is also that of Mistral and SmolLM2); load others from safetensors",
+                FAMILIES.join(", ")
+            )));
         }
         Ok(family)
     }

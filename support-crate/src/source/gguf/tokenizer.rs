@@ -16,7 +16,7 @@ pub(super) const USER_DEFINED: i64 = 4;
 /// Filled up to the rows of the embedding: `[PAD151665]` and the like.
 pub(super) const UNUSED: i64 = 5;
 /// The names of pre-tokenizers that are known.
-pub(super) const PRE_TOKENIZERS: [&str; 4] = ["gpt-2", "smollm", "qwen2", "llama-bpe"];
+pub(super) const PRE_TOKENIZERS: [&str; 7] = ["gpt-2", "smollm", "qwen2", "llama-bpe", "smaug-bpe", "dbrx", "gpt-4o"];
 /// More than any vocabulary has; more than are added to any; bytes of a token, more than any has.
 const MOST_TOKENS: usize = 1 << 20;
 const MOST_ADDED: usize = 1 << 14;
@@ -26,18 +26,26 @@ const LONGEST_TOKEN: usize = 1 << 12;
 pub(super) fn pre_tokenizer(name: &str) -> Option<Value> {
     let bytes = |use_regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex});
     let sequence = |first: Value, second: Value| json!({"type": "Sequence", "pretokenizers": [first, second]});
-    let split = |digits: &str| {
-        let pattern = format!(
-            "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{{L}}\\p{{N}}]?\\p{{L}}+|\\p{{N}}{digits}| \
-             ?[^\\s\\p{{L}}\\p{{N}}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-        );
-        json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
+    let split = |words: &str, digits: &str, more: &str| {
+        let pattern =
+            format!("{words}|\\p{{N}}{digits}| ?[^\\s\\p{{L}}\\p{{N}}]+[\\r\\n{more}]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+");
+        let split = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
+        sequence(split, bytes(false))
     };
+    let ends = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+    let plain = format!("{ends}|[^\\r\\n\\p{{L}}\\p{{N}}]?\\p{{L}}+");
     Some(match name {
         "gpt-2" => bytes(true),
         "smollm" => sequence(json!({"type": "Digits", "individual_digits": true}), bytes(true)),
-        "qwen2" => sequence(split(""), bytes(false)),
-        "llama-bpe" => sequence(split("{1,3}"), bytes(false)),
+        "qwen2" => split(&plain, "", ""),
+        "llama-bpe" | "smaug-bpe" | "dbrx" => split(&plain, "{1,3}", ""),
+        // A word ends where a capital letter follows a small one.
+        "gpt-4o" => {
+            let (capitals, small) = ("[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]", "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]");
+            let before = "[^\\r\\n\\p{L}\\p{N}]?";
+            let words = format!("{before}{capitals}*{small}+{ends}?|{before}{capitals}+{small}*{ends}?");
+            split(&words, "{1,3}", "/")
+        }
         _ => return None,
     })
 }
