@@ -8,7 +8,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::submission::Submission;
@@ -246,59 +246,6 @@ impl Grader {
         }
         write_atomically(&record, &serde_json::to_vec_pretty(&outcome)?)?;
         Ok(outcome)
-    }
-
-    /// Puts what was run, now or in a run that was interrupted, into the gradebook, and writes its feedback. If
-    /// something cannot be recorded, its outcome says so.
-    pub fn record(&self, work: &[Work], outcomes: &mut [Outcome]) {
-        let mut waiting = Vec::new();
-        for (Work { submission, todo }, outcome) in work.iter().zip(outcomes) {
-            if let Todo::Run(lesson) = todo
-                && !outcome.recorded
-                && outcome.status != GRADER_FAILED
-            {
-                waiting.push((*submission, *lesson, outcome));
-            }
-        }
-        if waiting.is_empty() {
-            return;
-        }
-        println!("Writing the gradebook and the feedback of {} notebooks", waiting.len());
-        let done = self.record_all(&mut waiting);
-        let why = done.map_or_else(|error| one_line(&error), |()| "nbgrader reported nothing about it".to_owned());
-        for (_, _, outcome) in waiting.into_iter().filter(|(_, _, o)| !o.recorded && o.status != GRADER_FAILED) {
-            *outcome = Outcome::of(GRADER_FAILED, &format!("not in the gradebook: {why}"));
-        }
-    }
-
-    fn record_all(&self, waiting: &mut [(&Submission, &Lesson, &mut Outcome)]) -> Result<()> {
-        let list: String = waiting
-            .iter()
-            .map(|(submission, lesson, _)| {
-                let executed = self.place(&submission.id, &lesson.name).with_added_extension("ipynb");
-                format!("{}\n", json!({"student": submission.id, "lesson": lesson.name, "executed": executed}))
-            })
-            .collect();
-        let mut command = python::grader(&self.home, "record")?;
-        self.follow_with_list(command.arg(&self.output), &list, |event| {
-            let of = |(submission, lesson, _): &&mut (&Submission, &Lesson, &mut Outcome)| {
-                event["event"] == "recorded"
-                    && event["student"] == submission.id.as_str()
-                    && event["lesson"] == lesson.name.as_str()
-            };
-            let Some((submission, lesson, outcome)) = waiting.iter_mut().find(of) else { return };
-            if let Some(error) = event["error"].as_str() {
-                let last = error.lines().last().unwrap_or_default();
-                **outcome = Outcome::of(GRADER_FAILED, &format!("nbgrader does not accept it: {last}"));
-                return;
-            }
-            outcome.recorded = true;
-            let record = self.place(&submission.id, &lesson.name).with_added_extension("json");
-            let text = serde_json::to_vec_pretty(outcome).context("an outcome is not JSON");
-            if let Err(error) = text.and_then(|text| write_atomically(&record, &text)) {
-                **outcome = Outcome::of(GRADER_FAILED, &one_line(&error));
-            }
-        })
     }
 
     /// Runs a script that reads a list, a line for each notebook.

@@ -11,6 +11,7 @@ mod grader;
 mod inspect;
 mod names;
 mod platform;
+mod recording;
 mod report;
 mod solutions;
 mod submission;
@@ -35,6 +36,7 @@ pub use elsewhere::grade_one;
 use grader::Grader;
 pub use inspect::print_remarks;
 use platform::Platform;
+use recording::Ran;
 pub use report::csv_lines;
 use report::{BY_HAND, Row, Score};
 pub use solutions::solutions;
@@ -156,11 +158,10 @@ fn grade_in(layer: Option<Layer>, lessons: &[Lesson], request: &Request) -> Resu
     let grader = Grader { home, output, limits, library, support_crate, layer, again, checks_only, with_models };
     grader.prepare(lessons.iter().filter(|l| found.iter().any(|s| s.lesson.as_ref() == Some(&l.name))))?;
     let work: Vec<Work> = with_what_to_do(&found, lesson_of);
-    let mut outcomes = match &request.scheduler {
-        Some(scheduler) => run_elsewhere(&grader, &work, scheduler)?,
-        None => run_all(&grader, &work, request.jobs)?,
-    };
-    grader.record(&work, &mut outcomes);
+    let mut outcomes = recording::meanwhile(&grader, &work, |ran| match &request.scheduler {
+        Some(scheduler) => run_elsewhere(&grader, &work, scheduler, ran),
+        None => run_all(&grader, &work, request.jobs, ran),
+    })?;
     if request.anonymous.is_none() {
         grader.pass_on_notes(&work, &mut outcomes);
     }
@@ -222,7 +223,7 @@ fn with_what_to_do<'a>(
 }
 
 /// Runs what is to be run, several at a time; the outcomes are in the order of the work.
-fn run_all(grader: &Grader, work: &[Work], jobs: u8) -> Result<Vec<Outcome>> {
+fn run_all(grader: &Grader, work: &[Work], jobs: u8, ran: &Ran) -> Result<Vec<Outcome>> {
     let jobs = grader.jobs_that_fit(jobs)?;
     if work.iter().any(|work| matches!(work.todo, Todo::Run(_))) {
         grader.make_ready()?;
@@ -245,6 +246,7 @@ fn run_all(grader: &Grader, work: &[Work], jobs: u8) -> Result<Vec<Outcome>> {
                 format!("{:.0} s", start.elapsed().as_secs_f64())
             };
             println!("[{done}/{}] {}: {} ({took})", work.len(), plain(&submission.shown), outcome.status);
+            ran(at, &outcome);
             results.lock().unwrap_or_else(PoisonError::into_inner).push((at, outcome));
         }
     };
@@ -255,7 +257,7 @@ fn run_all(grader: &Grader, work: &[Work], jobs: u8) -> Result<Vec<Outcome>> {
 }
 
 /// Has workers run what is to be run; the outcomes are in the order of the work.
-fn run_elsewhere<'a>(grader: &Grader, work: &[Work<'a>], scheduler: &str) -> Result<Vec<Outcome>> {
+fn run_elsewhere<'a>(grader: &Grader, work: &[Work<'a>], scheduler: &str, ran: &Ran) -> Result<Vec<Outcome>> {
     let known = |Work { todo, .. }: &Work| if let Todo::Nothing(outcome) = todo { Some(outcome.clone()) } else { None };
     let mut outcomes: Vec<Option<Outcome>> = work.iter().map(known).collect();
     let to_run = |(at, work): (usize, &Work<'a>)| match work.todo {
@@ -267,6 +269,7 @@ fn run_elsewhere<'a>(grader: &Grader, work: &[Work<'a>], scheduler: &str) -> Res
     elsewhere::grade_all(grader, scheduler, &sent, &mut |at, outcome, how| {
         done += 1;
         println!("[{done}/{}] {}: {} ({how})", sent.len(), plain(&work[at].submission.shown), outcome.status);
+        ran(at, &outcome);
         outcomes[at] = Some(outcome);
     })?;
     let lost = || Outcome::of(GRADER_FAILED, "no worker said anything about it");
