@@ -56,6 +56,15 @@ fn templates_that_are_none_or_have_no_end_are_refused() {
     }
 }
 
+/// A text does not depend on the day that it is made.
+#[test]
+fn templates_that_ask_for_the_date_are_told_one() {
+    let date = |source: &str| ChatTemplate::new(source, BTreeMap::new()).render(&[], true).unwrap();
+    assert_eq!(date("Today Date: {{ strftime_now('%d %B %Y') }}"), "Today Date: 26 July 2024");
+    let asks = "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}none{% endif %}";
+    assert_eq!(date(asks), "none");
+}
+
 #[test]
 fn a_model_that_does_not_chat_says_so() {
     let error = load_model(&["embedded"], &LoadOptions::default()).unwrap().chat().unwrap_err();

@@ -9,7 +9,7 @@ use quantlab::quant::QuantizationConfig;
 
 use crate::common::distance;
 use crate::load;
-use crate::writer::{F32, Writer, floats, llama};
+use crate::writer::{F32, TOKENS, TYPES, Writer, floats, llama};
 
 /// A file, and where the logits are.
 const CASES: [(&str, &str); 6] = [
@@ -165,11 +165,13 @@ fn gemma_has_angles_caps_and_a_scale_of_its_own() {
     for (family, layers) in [("gemma3", 62), ("gemma2", 46)] {
         assert_eq!(header(family, layers).config().unwrap().query_pre_attn_scalar, 24.0, "{family}");
     }
+    // Files from before there were keys for Gemma 2's caps have them as well.
     let mut file = header("gemma2", 2);
-    file.set("gemma2.attn_logit_softcapping", 50.0_f32);
-    file.set("gemma2.final_logit_softcapping", 30.0_f32);
-    let caps = file.config().unwrap().soft_caps;
-    assert_eq!((caps.attention, caps.logits), (Some(50.0), Some(30.0)));
+    let caps = |file: &Writer| file.config().unwrap().soft_caps;
+    assert_eq!((caps(&file).attention, caps(&file).logits), (Some(50.0), Some(30.0)));
+    file.set("gemma2.attn_logit_softcapping", 5.0_f32);
+    file.set("gemma2.final_logit_softcapping", 3.0_f32);
+    assert_eq!((caps(&file).attention, caps(&file).logits), (Some(5.0), Some(3.0)));
 }
 
 #[test]
@@ -213,4 +215,50 @@ fn each_fourth_layer_of_smollm3_knows_no_positions() {
     let mut file = header("smollm3", 8);
     file.set("smollm3.attention.sliding_window", 9_u32);
     assert!(file.config().unwrap_err().to_string().contains("attend to only 9 tokens"));
+}
+
+/// A chat template that writes what it is given.
+const TEMPLATE: &str = "{% for message in messages %}{{ message.content }}{% endfor %}";
+
+/// Files name the token that ends a text, and rarely the one that ends a message.
+#[test]
+fn a_reply_ends_with_whatever_ends_messages() {
+    for (text, kind) in [("<end_of_turn>", 3), ("<|end|>", 3), ("<|im_end|>", 1), ("abc", 3)] {
+        let mut file = llama();
+        let mut tokens = TOKENS;
+        (tokens[13], tokens[14]) = ("<s>", text);
+        let mut types = TYPES;
+        types[14] = kind;
+        file.set("tokenizer.ggml.tokens", tokens.to_vec());
+        file.set("tokenizer.ggml.token_type", types.to_vec());
+        file.set("tokenizer.chat_template", TEMPLATE);
+        let loaded = file.dequantize().unwrap();
+        assert_eq!(loaded.model.info().eos_token_ids, [13], "of a text");
+        assert_eq!(loaded.tokenizer.encode(text).unwrap(), [14], "{text} is one token whatever its type");
+        let folder = tempfile::tempdir().unwrap();
+        let saved = folder.path().join("saved");
+        loaded.save_pretrained(&saved).unwrap();
+        let generation = std::fs::read_to_string(saved.join("generation_config.json")).unwrap();
+        let expected = if text == "abc" { "[13]" } else { "[13,14]" };
+        assert_eq!(generation, format!("{{\"eos_token_id\":{expected}}}"), "{text}");
+    }
+}
+
+/// Its marks take the blanks after them, which its tokenizer says and a GGUF file does not.
+#[test]
+fn marks_of_phi_take_the_blanks_after_them() {
+    let tokenizer = |family: &str| {
+        let mut file = header(family, 2);
+        file.set("tokenizer.ggml.model", "llama");
+        file.set("tokenizer.ggml.scores", vec![0.0_f32; 16]);
+        file.set("tokenizer.ggml.unknown_token_id", 12_u32);
+        file.set("tokenizer.ggml.add_bos_token", false);
+        file.set("tokenizer.ggml.add_space_prefix", false);
+        let tokenizer = file.files().unwrap().tokenizer;
+        let tokenizer: serde_json::Value = serde_json::from_slice(&tokenizer.read().unwrap()).unwrap();
+        let added = tokenizer["added_tokens"].as_array().unwrap().clone();
+        added.iter().map(|token| token["rstrip"].as_bool().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(tokenizer("phi3"), [true, true]);
+    assert_eq!(tokenizer("llama"), [false, false]);
 }

@@ -29,8 +29,8 @@ impl Message {
 /// A template in Jinja, which makes text of messages.
 ///
 /// Source: `apply_chat_template` and `render_jinja_template` in transformers (`utils/chat_template_utils.py`).
-/// Templates cannot ask for the date here, so that a text does not depend on the day it is made; those that would take
-/// the date they have for this case.
+/// Templates cannot ask for the date here, so that a text does not depend on the day it is made: those that would take
+/// the date they have for this case, and those that have none are told July 26, 2024, which is Llama's for it.
 #[derive(Debug, Clone)]
 pub struct ChatTemplate {
     source: String,
@@ -78,6 +78,9 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |message: String| -> std::result::Result<(), minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });
+        if !self.source.contains("strftime_now is defined") {
+            environment.add_function("strftime_now", always_the_same_day);
+        }
         environment.set_fuel(Some(STEPS));
         let cannot = |cause: minijinja::Error| {
             let cause = cause.detail().map_or_else(|| cause.to_string(), str::to_owned);
@@ -90,6 +93,24 @@ impl ChatTemplate {
         template.render_captured_to(context! { ..known, ..special }, &mut text).map_err(cannot)?;
         String::from_utf8(text.0).map_err(|_| Error::format("the model's chat template writes no text"))
     }
+}
+
+/// The date that templates are told which ask for today's without asking whether they may.
+fn always_the_same_day(format: &str) -> String {
+    let parts = [
+        ("%d", "26"),
+        ("%m", "07"),
+        ("%b", "Jul"),
+        ("%B", "July"),
+        ("%y", "24"),
+        ("%Y", "2024"),
+        ("%a", "Fri"),
+        ("%A", "Friday"),
+        ("%H", "12"),
+        ("%M", "00"),
+        ("%S", "00"),
+    ];
+    parts.into_iter().fold(format.to_owned(), |text, (part, value)| text.replace(part, value))
 }
 
 /// What is written, up to [`LONGEST`] bytes.

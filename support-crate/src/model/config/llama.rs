@@ -272,7 +272,7 @@ fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result
     let theta = full.theta(keys.rope_theta);
     let width = match keys.rotated() {
         Some(factor) if [Architecture::Phi3, Architecture::StableLm].contains(&architecture) => {
-            (head_dim as f64 * factor) as usize
+            (head_dim as f64 * factor).round() as usize
         }
         _ => head_dim,
     };

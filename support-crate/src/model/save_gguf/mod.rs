@@ -54,7 +54,7 @@ impl Loaded {
     ///
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let path = folder.path().join("random.gguf");
-    /// // The embedded model is a small GPT-2, which this library reads from safetensors only.
+    /// // The embedded model is a small GPT-2, a family that is only read.
     /// let loaded = load_model(&["embedded"], &LoadOptions::default())?;
     /// let error = loaded.save_gguf(&path, GgufType::Q4KM, None).unwrap_err();
     /// assert!(error.to_string().contains("a model of type gpt2 cannot be written"));
@@ -114,7 +114,7 @@ impl Loaded {
     }
 }
 
-/// llama.cpp's name for a family that this library reads from GGUF files.
+/// llama.cpp's name for a family that this library writes.
 fn family(architecture: Architecture) -> Result<&'static str> {
     match architecture {
         Architecture::Llama | Architecture::Mistral => Ok("llama"),

@@ -4,6 +4,9 @@ use half::f16;
 
 use crate::source::GgmlType;
 
+/// What the codes of `IQ4` stand for: `kvalues_iq4nl` in ggml.
+const UNEVEN: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
 /// The codes of a block's numbers, one a byte, those of 8 bits with their sign.
 ///
 /// # Panics
@@ -51,6 +54,17 @@ pub(crate) fn codes(kind: GgmlType, bytes: &[u8], out: &mut [u8]) {
                 *code = (low | high << 4).wrapping_sub(32);
             }
         }
+        // Scale; 16 bytes.
+        GgmlType::Iq4Nl => {
+            halves(&bytes[2..], out);
+            out.iter_mut().for_each(|code| *code = UNEVEN[usize::from(*code)].cast_unsigned());
+        }
+        // The scale of scales; the upper 2 bits of 8 of them in 2 bytes; their lower 4 in 4; 16 bytes for 32 numbers.
+        GgmlType::Iq4Xs => {
+            let numbers = bytes[8..].chunks_exact(16).zip(out.chunks_exact_mut(32));
+            numbers.for_each(|(bytes, out)| halves(bytes, out));
+            out.iter_mut().for_each(|code| *code = UNEVEN[usize::from(*code)].cast_unsigned());
+        }
         GgmlType::F32 | GgmlType::F16 | GgmlType::Bf16 => unreachable!("numbers that stand for themselves"),
     }
 }
@@ -80,6 +94,11 @@ pub(crate) fn steps(kind: GgmlType, bytes: &[u8], i: usize) -> (i8, i8) {
         }
         GgmlType::Q4K | GgmlType::Q5K => six_bits(&bytes[4..16], i),
         GgmlType::Q6K => (bytes[192 + i].cast_signed(), 0),
+        GgmlType::Iq4Xs => {
+            let low = bytes[4 + i / 2] >> (i % 2 * 4) & 15;
+            let high = bytes[2 + i / 4] >> (i % 4 * 2) & 3;
+            ((low | high << 4).cast_signed() - 32, 0)
+        }
         _ => unreachable!("{} has no integers for scales", kind.name()),
     }
 }

@@ -37,7 +37,8 @@ impl GgmlLayout {
             GgmlType::F32 | GgmlType::F16 | GgmlType::Bf16 => return None,
             GgmlType::Q4_0 => (CodeBits::Four, 8, 32, false),
             GgmlType::Q4_1 | GgmlType::Q4K => (CodeBits::Four, 0, 32, true),
-            GgmlType::Q5_0 | GgmlType::Q8_0 => (CodeBits::Eight, 0, 32, false),
+            // What a code of 4 bits stands for is no multiple of it, and is kept instead.
+            GgmlType::Q5_0 | GgmlType::Q8_0 | GgmlType::Iq4Nl | GgmlType::Iq4Xs => (CodeBits::Eight, 0, 32, false),
             GgmlType::Q5_1 | GgmlType::Q5K => (CodeBits::Eight, 0, 32, true),
             GgmlType::Q2K => (CodeBits::Four, 0, 16, true),
             GgmlType::Q3K => (CodeBits::Four, 4, 16, false),

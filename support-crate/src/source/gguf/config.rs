@@ -30,17 +30,22 @@ pub(super) fn of(header: &Gguf, bytes: &[u8]) -> Result<Value> {
     let embedding = header.tensors().get("token_embd.weight");
     let vocab_size = embedding.and_then(|tensor| tensor.shape.first());
     let vocab_size = vocab_size.ok_or_else(|| Error::format("it has no tensor `token_embd.weight`"))?;
-    let ends = ENDS.map(|end| header.optional(&format!("tokenizer.ggml.{end}_token_id"), Gguf::size));
-    let mut ends: Vec<usize> = ends.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
-    ends.dedup();
     let of_all = [
         ("model_type", json!(if metadata.family == "gemma3" { "gemma3_text" } else { metadata.family })),
         ("vocab_size", json!(vocab_size)),
         ("tie_word_embeddings", json!(!header.tensors().contains_key("output.weight"))),
-        ("eos_token_id", json!(ends)),
+        ("eos_token_id", json!(ends(header)?)),
     ];
     config.extend(of_all.map(|(name, value)| (name.to_owned(), value)));
     Ok(Value::Object(config))
+}
+
+/// The tokens that end a text, by their roles.
+pub(super) fn ends(header: &Gguf) -> Result<Vec<usize>> {
+    let ends = ENDS.map(|end| header.optional(&format!("tokenizer.ggml.{end}_token_id"), Gguf::size));
+    let mut ends: Vec<usize> = ends.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
+    ends.dedup();
+    Ok(ends)
 }
 
 /// The keys of a model's family.
@@ -161,8 +166,10 @@ impl Metadata<'_> {
         set("query_pre_attn_scalar", json!(scalar));
         set("sliding_window", json!(window));
         set("layer_types", types.collect());
-        set("attn_logit_softcapping", json!(self.float_if_said("attn_logit_softcapping")?));
-        set("final_logit_softcapping", json!(self.float_if_said("final_logit_softcapping")?));
+        // Files from before there were keys for them have Gemma 2's own.
+        let cap = |name: &str, own: f64| self.float_if_said(name).map(|said| json!(said.or(is_second.then_some(own))));
+        set("attn_logit_softcapping", cap("attn_logit_softcapping", 50.0)?);
+        set("final_logit_softcapping", cap("final_logit_softcapping", 30.0)?);
         if let Some(base) = self.float_if_said("rope.freq_base_swa")? {
             set("rope_local_base_freq", json!(base));
         }
@@ -205,7 +212,7 @@ impl Metadata<'_> {
             ("longrope", None) if short.is_some() => None,
             _ => {
                 return Err(Error::format(format!("its rotary angles are scaled as {} does", clipped(kind))).hint(
-                    "known are none and linear; load the model from safetensors, whose config.json may say more",
+                    "known are none, linear, and a number for each; load the model from safetensors, whose config.json may say more",
                 ));
             }
         };
@@ -218,18 +225,33 @@ impl Metadata<'_> {
                 let attention = self.float_if_said("rope.scaling.attn_factor")?.unwrap_or(1.0);
                 (short, long, self.size("rope.scaling.original_context_length")?, attention)
             }
-            _ => {
+            (None, ..) => {
                 return Err(Error::format(format!("it has one of `{}` without the other", DIVISORS[1..].join("`, `"))));
             }
+            (Some(_), ..) => return Err(scaled_twice()),
         };
         if factor.is_some() {
-            return Err(Error::format("its rotary angles are scaled twice, by a number and by a number for each"));
+            return Err(scaled_twice());
+        }
+        if self.family == "phi3" {
+            // transformers takes these three and no more, with the length beside them, and computes the factor.
+            let (longest, trained) = (context_len as f64, trained as f64);
+            let computed = if longest > trained { (1.0 + (longest / trained).ln() / trained.ln()).sqrt() } else { 1.0 };
+            let mut scaling = json!({"type": "longrope", "short_factor": short, "long_factor": long});
+            if (attention / computed - 1.0).abs() > 1e-4 {
+                scaling["attention_factor"] = json!(attention);
+            }
+            return Ok(Some(scaling));
         }
         Ok(Some(json!({
             "rope_type": "longrope", "short_factor": short, "long_factor": long, "attention_factor": attention,
             "original_max_position_embeddings": trained,
         })))
     }
+}
+
+fn scaled_twice() -> Error {
+    Error::format("its rotary angles are scaled twice, by one number and by one for each, or by several for each")
 }
 
 /// Where the angles of Llama 3.1 and later are: what each frequency is divided by; and those of Phi-3, for texts no longer

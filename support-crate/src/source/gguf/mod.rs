@@ -36,10 +36,15 @@ pub(super) fn files(path: &Path) -> Result<ModelFiles> {
         config: made("the GGUF file's metadata", &config::of(&header, &bytes).context(of_file)?),
         tokenizer: made("the GGUF file's tokenizer", &tokenizer::of(&header).context(of_file)?),
         weights: WeightSource::Gguf(ModelFile::Path(path.to_owned())),
-        others: tokenizer::chat(&header)
-            .context(of_file)?
-            .map(|config| ("tokenizer_config.json", made("the GGUF file's chat template", &config)))
-            .into_iter()
-            .collect(),
+        others: match tokenizer::chat(&header).context(of_file)? {
+            None => Vec::new(),
+            Some(config) => {
+                let generation = tokenizer::generation(&header).context(of_file)?;
+                vec![
+                    ("tokenizer_config.json", made("the GGUF file's chat template", &config)),
+                    ("generation_config.json", made("the GGUF file's ends of replies", &generation)),
+                ]
+            }
+        },
     })
 }

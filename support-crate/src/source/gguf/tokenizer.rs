@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::header::clipped;
-use super::{Gguf, sentencepiece};
+use super::{Gguf, config, sentencepiece};
 use crate::error::{Error, Result};
 
 /// What a token is: `tokenizer.ggml.token_type`.
@@ -15,6 +15,13 @@ pub(super) const CONTROL: i64 = 3;
 pub(super) const USER_DEFINED: i64 = 4;
 /// Filled up to the rows of the embedding: `[PAD151665]` and the like.
 pub(super) const UNUSED: i64 = 5;
+/// Tokens that end a message or a text, of which files name one or two by their roles.
+///
+/// Source: what llama.cpp's `llama-vocab.cpp` looks for by text.
+const END_TEXTS: [&str; 7] =
+    ["<end_of_turn>", "<|end|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>"];
+/// Begins a message; some files of Gemma have it, and its end, as a part of words.
+const START_OF_TURN: &str = "<start_of_turn>";
 /// The names of pre-tokenizers that are known.
 pub(super) const PRE_TOKENIZERS: [&str; 7] = ["gpt-2", "smollm", "qwen2", "llama-bpe", "smaug-bpe", "dbrx", "gpt-4o"];
 /// More than any vocabulary has; more than are added to any; bytes of a token, more than any has.
@@ -75,7 +82,8 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
         }
     };
     let tokens = Tokens::of(header)?;
-    let added = tokens.added()?;
+    let is_phi3 = header.family()? == "phi3" && header.text("tokenizer.ggml.model")? == "llama";
+    let added = tokens.added(is_phi3)?;
     let mut tokenizer = parts(header, &tokens)?;
     tokenizer["version"] = json!("1.0");
     tokenizer["added_tokens"] = json!(added);
@@ -126,13 +134,17 @@ impl<'a> Tokens<'a> {
         Ok(Self { texts, types, ids })
     }
 
-    /// What a token is; a part of words where nothing is said.
+    /// What a token is; a part of words where nothing is said, unless its text is that of a mark.
     pub fn kind(&self, id: usize) -> i64 {
-        self.types.get(id).copied().unwrap_or(NORMAL)
+        match self.types.get(id).copied().unwrap_or(NORMAL) {
+            NORMAL if END_TEXTS.contains(&&*self.texts[id]) || self.texts[id] == START_OF_TURN => CONTROL,
+            kind => kind,
+        }
     }
 
-    /// Those that are found in a text before it is cut into parts.
-    fn added(&self) -> Result<Vec<Value>> {
+    /// Those that are found in a text before it is cut into parts. What is blank after one of Phi-3's belongs to it, which
+    /// no key says.
+    fn added(&self, is_phi3: bool) -> Result<Vec<Value>> {
         let is_added = |id: &usize| [CONTROL, USER_DEFINED].contains(&self.kind(*id));
         let ids: Vec<usize> = (0..self.texts.len()).filter(is_added).collect();
         if ids.len() > MOST_ADDED {
@@ -140,7 +152,8 @@ impl<'a> Tokens<'a> {
         }
         let added = |id: usize| {
             json!({
-                "id": id, "content": self.texts[id], "single_word": false, "lstrip": false, "rstrip": false,
+                "id": id, "content": self.texts[id], "single_word": false, "lstrip": false,
+                "rstrip": is_phi3 && !["<unk>", "<s>", "<|endoftext|>"].contains(&&*self.texts[id]),
                 "normalized": false, "special": self.kind(id) == CONTROL,
             })
         };
@@ -177,6 +190,19 @@ fn byte_level(header: &Gguf, tokens: &Tokens) -> Result<Value> {
             "ignore_merges": ignores_merges(name), "vocab": tokens.ids, "merges": merges,
         },
     }))
+}
+
+/// What `generation_config.json` would say: which tokens end a reply, those of [`ENDS`] and any that is known by its text.
+///
+/// # Errors
+/// Those of [`Gguf`]'s readers.
+pub(super) fn generation(header: &Gguf) -> Result<Value> {
+    let tokens = header.texts("tokenizer.ggml.tokens")?;
+    let mut ends = config::ends(header)?;
+    ends.extend((0..tokens.len()).filter(|&id| END_TEXTS.contains(&&*tokens[id])));
+    ends.sort_unstable();
+    ends.dedup();
+    Ok(json!({"eos_token_id": ends}))
 }
 
 /// What `tokenizer_config.json` would say of chats: the template and the tokens that it may name; `None` without one.

@@ -78,6 +78,10 @@ ggml_types! {
     Q5K = 13, "Q5_K": 256 in 176;
     /// 6 bits; for 16 numbers a scale of 8 bits.
     Q6K = 14, "Q6_K": 256 in 210;
+    /// 4 bits, which stand for one of 16 uneven steps, and a scale for 32 numbers.
+    Iq4Nl = 20, "IQ4_NL": 32 in 18;
+    /// The same steps; for 32 numbers a scale of 6 bits.
+    Iq4Xs = 23, "IQ4_XS": 256 in 136;
     /// The upper 16 bits of 32.
     Bf16 = 30, "BF16": 1 in 2;
 }

@@ -75,7 +75,7 @@ pub fn encode_ggml(kind: GgmlType, row: &[f32], importance: Option<&[f32]>, out:
                 nested::encode_q6(numbers, importance, out);
                 has_finite_factors(kind, out)
             }
-            GgmlType::Q2K | GgmlType::Q3K => {
+            GgmlType::Q2K | GgmlType::Q3K | GgmlType::Iq4Nl | GgmlType::Iq4Xs => {
                 return Err(Error::input(format!("{} is only read, not written", kind.name())));
             }
             GgmlType::Q4_0 | GgmlType::Q4_1 | GgmlType::Q5_0 | GgmlType::Q5_1 | GgmlType::Q8_0 => {
