@@ -82,7 +82,8 @@ pub(super) fn of(header: &Gguf) -> Result<Value> {
         }
     };
     let tokens = Tokens::of(header)?;
-    let is_phi3 = header.family()? == "phi3" && header.text("tokenizer.ggml.model")? == "llama";
+    let family = header.optional("general.architecture", Gguf::text)?;
+    let is_phi3 = family == Some("phi3") && header.text("tokenizer.ggml.model")? == "llama";
     let added = tokens.added(is_phi3)?;
     let mut tokenizer = parts(header, &tokens)?;
     tokenizer["version"] = json!("1.0");
