@@ -244,7 +244,8 @@ def in_process(within_s, work, *args, **kwargs):
         try:
             end_with_parent()
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(within_s)
+            # Kernels that run meanwhile come first; what it may compute is counted.
+            signal.alarm(5 * within_s)
             hold(within_s)
             work(*args, **kwargs)
         except BaseException as error:

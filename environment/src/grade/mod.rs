@@ -2,8 +2,8 @@
 //!
 //! The output folder is an nbgrader course directory (gradebook, feedback), so written answers can be
 //! graded there with formgrader; the next run takes their points over. Each notebook is run by a Python
-//! process of its own, with its kernel in a sandbox: whatever one does, the others are graded. The gradebook is written
-//! at the end, by one process that runs nobody's code.
+//! process of its own, with its kernel in a sandbox: whatever one does, the others are graded. Meanwhile the gradebook is
+//! written, by one process that runs nobody's code.
 
 mod anonymous;
 mod elsewhere;

@@ -39,7 +39,8 @@ pub fn meanwhile(
             {
                 let executed = grader.place(&submission.id, &lesson.name).with_added_extension("ipynb");
                 recording.sent().push(Sent { at, submission, lesson, outcome: outcome.clone(), is_done: false });
-                let line = json!({"student": submission.id, "lesson": lesson.name, "executed": executed});
+                let line =
+                    json!({"student": submission.id, "lesson": lesson.name, "executed": executed.to_string_lossy()});
                 to_record.send(format!("{line}\n")).unwrap_or_default();
             }
         });

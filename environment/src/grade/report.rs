@@ -122,7 +122,8 @@ pub fn is_formula(field: &str) -> bool {
 pub fn csv_lines(lines: impl IntoIterator<Item = Vec<String>>) -> String {
     let quoted = |field: &String| {
         let field = plain(field);
-        let field = if is_formula(&field) { format!("'{field}") } else { field };
+        let is_formula = is_formula(&field) && field.parse::<f64>().is_err();
+        let field = if is_formula { format!("'{field}") } else { field };
         // In many countries, the semicolon is the separator.
         let is_quoted = field.contains([',', ';', '"', '\n']);
         if is_quoted { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
