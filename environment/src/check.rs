@@ -194,6 +194,15 @@ pub fn exec(command: &[OsString]) -> Result<ExitCode> {
     Ok(ExitCode::from(status.code().and_then(|c| u8::try_from(c).ok()).unwrap_or(1)))
 }
 
+/// A benchmark of a checkout's library, to which its arguments are to be added.
+pub fn bench(checkout: &Checkout, name: &str) -> Result<Command> {
+    let home = Home::find()?;
+    let subcommand = OsStr::new("bench");
+    let mut command = Installed::read(&home)?.cargo(&home, checkout.root(), subcommand)?;
+    command.args(bench_profile(subcommand, &[])).args(["-p", "quantlab", "--bench", name, "--"]);
+    Ok(command)
+}
+
 /// The profile for `cargo bench`, unless the user names one.
 ///
 /// Cargo's own has a separate build folder, where everything would be compiled anew, which takes ten minutes. The

@@ -25,6 +25,7 @@ mod run;
 mod sandbox;
 mod setup;
 mod start;
+mod sweep;
 mod ui;
 
 use std::path::PathBuf;
@@ -96,6 +97,8 @@ enum Task {
     Release(lessons::release::Request),
     /// Grade notebooks that were handed in; this runs their code (sets up first if needed)
     Grade(grade::Request),
+    /// Measure many models in the same way, for one table (sets up first if needed)
+    Sweep(sweep::Request),
     /// Run Dask for `cargo lab grade --scheduler`: `cargo lab dask scheduler`, `cargo lab dask worker ADDRESS`
     Dask {
         /// What its own command takes
@@ -208,6 +211,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Grade(request) => grade::grade(&request)?,
         Task::Dask { args } => dask::dask(&args)?,
         Task::GradeOne { folder } => return grade::grade_one(&folder),
+        Task::Sweep(request) => sweep::sweep(&request)?,
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
         Task::Test(request) => check::check(&request)?,
         Task::Mutants(request) => return mutants::mutants(&request),
