@@ -12,7 +12,7 @@ use crate::grade::csv_lines;
 use crate::home::write_atomically;
 
 /// Writes `BENCHMARK.csv` for each benchmark, and returns their paths. A column is a key of a row, those of what is nested
-/// joined with dots.
+/// joined with dots; lists are left where they are.
 pub fn write(measured: &Path, output: &Path) -> Result<Vec<PathBuf>> {
     let mut tables: BTreeMap<String, Vec<BTreeMap<String, String>>> = BTreeMap::new();
     let mut files: Vec<PathBuf> = fs::read_dir(measured)?
@@ -60,10 +60,7 @@ fn flatten(prefix: &str, value: &Value, to: &mut BTreeMap<String, String>) {
     let inner = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
     match value {
         Value::Object(map) => map.iter().for_each(|(key, value)| flatten(&inner(key), value, to)),
-        Value::Array(list) => {
-            list.iter().enumerate().for_each(|(at, value)| flatten(&inner(&at.to_string()), value, to));
-        }
-        Value::Null => {}
+        Value::Array(_) | Value::Null => {}
         Value::String(text) => drop(to.insert(prefix.to_owned(), text.clone())),
         other => drop(to.insert(prefix.to_owned(), other.to_string())),
     }
@@ -86,7 +83,11 @@ mod tests {
             let measured_ = Measured { unit, processor: processor.into(), machine, date, state, rows };
             fs::write(measured.join(name), serde_json::to_vec(&measured_).unwrap()).unwrap();
         };
-        put("b.json", "A, new", vec![json!({"model": "m", "tok": 2.5, "quality": {"change": -0.5, "none": null}})]);
+        put(
+            "b.json",
+            "A, new",
+            vec![json!({"model": "m", "tok": 2.5, "quality": {"change": -0.5, "none": null, "each": [1, 2]}})],
+        );
         put("a.json", "B", vec![json!({"model": "m", "engine": "tch", "tok": 1}), json!({"model": "m", "tok": 3})]);
         let files = write(&measured, dir.path()).unwrap();
         assert_eq!(files, [dir.path().join("inference.csv")]);
