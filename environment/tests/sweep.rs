@@ -1,4 +1,4 @@
-//! Sweeps: what is measured, here and by a worker, stands in one table, and is measured once. Needs a finished set-up.
+//! Sweeps: what is measured stands in one table, and is measured once. Needs a finished set-up.
 
 #[path = "common/lab.rs"]
 mod lab;

@@ -79,13 +79,14 @@ pub fn sweep(request: &Request) -> Result<()> {
     for (number, unit) in units.iter().enumerate() {
         let Unit { benchmark, model, .. } = unit;
         let title = format!("[{}/{}] {benchmark} of {}", number + 1, units.len(), plain(model));
-        let place = folder.join(key(unit, &processor, &state(&checkout)?)).with_extension("json");
+        let state = state(&checkout)?;
+        let place = folder.join(key(unit, &processor, &state)).with_extension("json");
         if place.exists() {
             println!("{title}: measured before");
             continue;
         }
         println!("{title}");
-        let done = unit::measure(unit, &checkout, &output).and_then(|measured| {
+        let done = unit::measure(unit, &checkout, &state, &output).and_then(|measured| {
             let text = serde_json::to_vec_pretty(&measured).context("a row is not JSON")?;
             write_atomically(&place, &text)
         });
@@ -119,19 +120,15 @@ fn units(home: &Home, settings: &Path) -> Result<Vec<Unit>> {
         bail!("{}: {}", named(), plain(said.lines().last().unwrap_or("it is no TOML")));
     }
     let settings: Settings = serde_json::from_slice(&done.stdout).with_context(named)?;
-    let benchmarks = [("inference", settings.inference), ("quality", settings.quality)];
-    let units: Vec<Unit> = benchmarks
-        .into_iter()
-        .filter_map(|(benchmark, arguments)| Some((benchmark, arguments?)))
-        .flat_map(|(benchmark, arguments)| {
-            let unit = move |model: &String| Unit {
-                benchmark: benchmark.to_owned(),
-                model: model.clone(),
-                arguments: arguments.clone(),
-            };
-            settings.models.iter().map(unit).collect::<Vec<_>>()
-        })
-        .collect();
+    let mut units = Vec::new();
+    for (benchmark, arguments) in [("inference", settings.inference), ("quality", settings.quality)] {
+        let Some(arguments) = arguments else { continue };
+        units.extend(settings.models.iter().map(|model| Unit {
+            benchmark: benchmark.to_owned(),
+            model: model.clone(),
+            arguments: arguments.clone(),
+        }));
+    }
     if units.is_empty() {
         bail!(
             "{}: nothing is to be measured\n  try: `models` and one of `inference` and `quality`, lists of strings",

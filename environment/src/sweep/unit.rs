@@ -12,13 +12,13 @@ use crate::check;
 use crate::checkout::Checkout;
 use crate::home::remove_if_there;
 
-/// Runs a benchmark, whose messages go where this program's do; what it writes itself goes through `folder`.
+/// Runs a benchmark of sources in this state, whose messages go where this program's do; what it writes itself goes through
+/// `folder`.
 ///
 /// # Errors
 /// A benchmark that cannot be built, fails, or has no rows of this model; sources that were changed meanwhile.
-pub fn measure(unit: &Unit, checkout: &Checkout, folder: &Path) -> Result<Measured> {
+pub fn measure(unit: &Unit, checkout: &Checkout, at: &str, folder: &Path) -> Result<Measured> {
     let Unit { benchmark, model, arguments } = unit;
-    let before = state(checkout)?;
     let file = folder.join("rows-of-quality");
     let mut command = check::bench(checkout, benchmark)?;
     match benchmark.as_str() {
@@ -51,13 +51,13 @@ pub fn measure(unit: &Unit, checkout: &Checkout, folder: &Path) -> Result<Measur
     if rows.is_empty() || rows.iter().any(|row| row["model"] != model.as_str()) {
         bail!("the benchmark has no rows of this model\n  try: models in `models`, no `--json` among the arguments");
     }
-    if state(checkout)? != before {
+    if state(checkout)? != at {
         bail!("the library or the benchmark was changed while it was measured");
     }
     let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
     let date = Command::new("date").args(["-u", "+%F"]).output().context("there is no `date`")?.stdout;
     let date = String::from_utf8_lossy(&date).trim().to_owned();
-    Ok(Measured { unit: unit.clone(), processor: processor(), machine, date, state: before, rows })
+    Ok(Measured { unit: unit.clone(), processor: processor(), machine, date, state: at.to_owned(), rows })
 }
 
 /// What kind of processor this is, and how many of it are there: machines of which this is the same are taken for the same.
