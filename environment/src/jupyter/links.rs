@@ -147,11 +147,12 @@ fn kind(path: &Path, is_dir: bool) -> Option<Kind> {
     }
 }
 
-/// The cells' own crate, which each kernel writes, what compiler and tests keep, lists of sources that only people's tools
-/// read, tests and the other crates of the workspace.
+/// The cells' own crate, which each kernel writes, and the one that set-up builds like it (Cargo may have to build that
+/// one anew); what compiler and tests keep, lists of sources that only people's tools read, tests and the other crates of
+/// the workspace.
 fn is_left_out(name: &str, is_dir: bool) -> bool {
     let krate = crate_of(name);
-    let is_cells = ["ctx", "code"].contains(&krate) || krate.starts_with("code_") || name == "cell-call.json";
+    let is_cells = ["ctx", "code", "first"].contains(&krate) || krate.starts_with("code_") || name == "cell-call.json";
     let is_idle = ["incremental", ".cargo-lock", "examples", "tmp"].contains(&name) || !is_dir && name.ends_with(".d");
     let is_other_crate = krate.starts_with("quantlab") && !of_support_crate(name);
     // Executables beside the libraries in `deps` are tests.
@@ -191,8 +192,13 @@ mod tests {
         for name in ["libctx.so", "libcode_3.so", "quantlab-#", "quantlab_kernels-#", "quantlab-#.d", "serde-#.d"] {
             assert!(left_out(name), "{name}");
         }
-        for name in ["libquantlab_environment-#.rlib", "quantlab-embedded-model-#", "quantlab-checkout", ".cargo-lock"]
-        {
+        for name in [
+            "libquantlab_environment-#.rlib",
+            "quantlab-embedded-model-#",
+            "quantlab-checkout",
+            ".cargo-lock",
+            "libfirst-#.rmeta",
+        ] {
             assert!(left_out(name), "{name}");
         }
         for name in

@@ -30,7 +30,7 @@ pub fn make(home: &Home, installed: &Installed) -> Result<()> {
     remove_if_there(&home.skeletons())?;
     // Nothing is left to build; Cargo says what it has built.
     let mut build = installed.cargo(home, &first_package(home, installed)?, "build")?;
-    let messages = output_of(build.args(["--offline", "--quiet", "--message-format", "json"]))?;
+    let messages = output_of(build.args(["--offline", "--quiet", "--message-format", "json-render-diagnostics"]))?;
     links::gather(&home.target(), &home.warm().join("target"), &Current::of_messages(&messages))
         .with_context(|| format!("cannot link the built dependencies into {}", home.warm().display()))?;
     let key = source_key(&installed.support_crate)?;

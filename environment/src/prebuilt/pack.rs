@@ -92,7 +92,7 @@ pub fn publish(folder: &Path, secret: Option<&Path>) -> Result<()> {
 fn list(home: &Home, installed: &Installed) -> Result<Vec<PathBuf>> {
     // Nothing is left to build; Cargo says what it has built.
     let mut build = installed.cargo(home, &warm::first_package(home, installed)?, "build")?;
-    let messages = output_of(build.args(["--offline", "--quiet", "--message-format", "json"]))?;
+    let messages = output_of(build.args(["--offline", "--quiet", "--message-format", "json-render-diagnostics"]))?;
     let current = numbers(&messages);
     let mut found = Vec::new();
     let profiles = [Path::new(TARGET).join(&installed.host), PathBuf::from(TARGET)].map(|dir| dir.join("debug"));
