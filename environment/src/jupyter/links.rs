@@ -66,6 +66,28 @@ pub fn clone_by_name(from: &Path, to: &Path) -> io::Result<()> {
     })
 }
 
+/// A copy to build on, that leaves `from` as it is: what compilers write is linked, since they replace it by name, and what
+/// Cargo writes into is copied.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        let is_built = ["so", "rlib", "rmeta", "o"].iter().any(|end| source.extension().is_some_and(|own| own == *end));
+        if kind.is_dir() {
+            copy(&source, &target)?;
+        } else if kind.is_symlink() {
+            symlink(fs::read_link(&source)?, &target)?;
+        } else if is_built || source.iter().any(|part| part == "incremental") {
+            link_or_copy(&source, &target)?;
+        } else if kind.is_file() {
+            copy_keeping_time(&source, &target)?;
+        }
+    }
+    Ok(())
+}
+
 fn link_or_copy(source: &Path, target: &Path) -> io::Result<()> {
     fs::hard_link(source, target).or_else(|_| copy_keeping_time(source, target))
 }

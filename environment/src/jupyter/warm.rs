@@ -1,6 +1,8 @@
 //! The warm build folder that every kernel is cloned from.
 
+use std::ffi::CString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -82,12 +84,6 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
     if home.stamp(STAMP).is_none() {
         bail!("the kernel has not been warmed up yet\n  try: cargo lab setup");
     }
-    // Its owner may be building it right now.
-    let _lock = lock(home)?;
-    let key = source_key(support_crate)?;
-    if home.is_done(STAMP, &key) {
-        return Ok(());
-    }
     if !home.is_ours() {
         bail!(
             "{} holds a different state of the support crate from that in {}, and is read-only for you\n  try: work in \
@@ -97,14 +93,23 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
             support_crate.display()
         );
     }
+    let _lock = home.lock("warm-build.lock", || eprintln!("waiting for another build of the support crate"))?;
+    let key = source_key(support_crate)?;
+    if home.is_done(STAMP, &key) {
+        return Ok(());
+    }
     eprintln!("the support crate was edited; building it for the kernel");
-    point_at(&home.warm().join("Cargo.toml"), support_crate)?;
-    claim(&home.warm().join("target"), support_crate)?;
+    // Beside the folder that kernels start from, which they go on doing if this fails, however it does.
+    let next = home.warm().with_extension("next");
+    remove_if_there(&next)?;
+    links::copy(&home.warm(), &next).with_context(|| format!("cannot copy the warm kernel to {}", next.display()))?;
+    point_at(&next.join("Cargo.toml"), support_crate)?;
+    claim(&next.join("target"), support_crate)?;
     let mut command = Command::new("cargo");
     installed.apply(home, &mut command);
     command
         .args(["build", "--offline", "--target", &installed.host])
-        .current_dir(home.warm())
+        .current_dir(&next)
         .env("CARGO_TARGET_DIR", "target")
         .env("CARGO_BUILD_BUILD_DIR", "target")
         .env("RUSTFLAGS", rustflags());
@@ -112,7 +117,30 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
     if !status.success() {
         bail!("the support crate does not build; the compiler's messages are above");
     }
-    home.mark_done(STAMP, &key)
+    let _unused = lock(home)?;
+    exchange(&next, &home.warm())?;
+    home.mark_done(STAMP, &key)?;
+    remove_if_there(&next)
+}
+
+/// Lets two folders change names, at once.
+fn exchange(one: &Path, other: &Path) -> Result<()> {
+    let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).context("a folder's name has a zero byte in it");
+    let (first, second) = (name(one)?, name(other)?);
+    // SAFETY: both are C strings that live until the call returns.
+    let done = unsafe {
+        libc::renameat2(libc::AT_FDCWD, first.as_ptr(), libc::AT_FDCWD, second.as_ptr(), libc::RENAME_EXCHANGE)
+    };
+    if done == 0 {
+        return Ok(());
+    }
+    // Some file systems, such as a network's, do one at a time.
+    let aside = other.with_extension("old");
+    remove_if_there(&aside)?;
+    fs::rename(other, &aside)
+        .and_then(|()| fs::rename(one, other))
+        .and_then(|()| fs::rename(&aside, one))
+        .with_context(|| format!("cannot put {} in the place of {}", one.display(), other.display()))
 }
 
 /// Makes evcxr's manifest depend on this support crate (it names the one it was warmed with).
@@ -120,4 +148,75 @@ fn point_at(manifest: &Path, support_crate: &Path) -> Result<()> {
     let text = fs::read_to_string(manifest)
         .with_context(|| format!("cannot read {}\n  try: cargo lab setup", manifest.display()))?;
     write_atomically(manifest, crates::pointed_at(&text, support_crate).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A home with a warm folder, a library, and a Cargo that does what this script says.
+    fn set_up(dir: &Path, cargo: &str) -> (Home, Installed, PathBuf) {
+        let (home, library, sysroot) = (Home::at(&dir.join("home")), dir.join("support-crate"), dir.join("rust"));
+        let deps = home.warm().join("target/debug/deps");
+        let fingerprint = home.warm().join("target/debug/.fingerprint/quantlab-1a2b");
+        for folder in [&library.join("src"), &sysroot.join("bin"), &deps, &fingerprint] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        fs::write(library.join("src/lib.rs"), "").unwrap();
+        fs::write(home.warm().join("Cargo.toml"), "[dependencies]\nquantlab = { path = \"/before\" }\n").unwrap();
+        fs::write(deps.join("libquantlab.so"), "before").unwrap();
+        fs::write(fingerprint.join("note"), "before").unwrap();
+        fs::write(sysroot.join("bin/cargo"), format!("#!/bin/sh\n{cargo}")).unwrap();
+        fs::set_permissions(sysroot.join("bin/cargo"), fs::Permissions::from_mode(0o755)).unwrap();
+        home.mark_done(STAMP, "before").unwrap();
+        let installed = Installed {
+            host: String::new(),
+            rustc: String::new(),
+            sysroot,
+            libtorch: dir.join("none"),
+            cuda: false,
+            rustflags: String::new(),
+            support_crate: library.clone(),
+        };
+        (home, installed, library)
+    }
+
+    /// The folder's library, Cargo's note on it, and its manifest.
+    fn contents(home: &Home) -> [String; 3] {
+        ["target/debug/deps/libquantlab.so", "target/debug/.fingerprint/quantlab-1a2b/note", "Cargo.toml"]
+            .map(|file| fs::read_to_string(home.warm().join(file)).unwrap_or_default())
+    }
+
+    // As linkers replace a library, and as Cargo writes a note.
+    const BUILD: &str = "rm target/debug/deps/libquantlab.so; echo after > target/debug/deps/libquantlab.so\n\
+                         mkdir -p target/debug/.fingerprint/quantlab-1a2b\n\
+                         echo after > target/debug/.fingerprint/quantlab-1a2b/note\n";
+
+    #[test]
+    fn kernels_start_as_before_from_a_library_whose_update_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, installed, library) = set_up(dir.path(), &format!("{BUILD}exit 101\n"));
+        let before = contents(&home);
+        for _ in 0..2 {
+            let error = refresh(&home, &installed, &library).unwrap_err().to_string();
+            assert!(error.contains("does not build"), "{error}");
+            assert_eq!(contents(&home), before);
+            assert_eq!(home.stamp(STAMP).as_deref(), Some("before"));
+        }
+    }
+
+    #[test]
+    fn an_update_takes_the_place_of_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, installed, library) = set_up(dir.path(), BUILD);
+        // Of an update that was killed.
+        fs::create_dir_all(home.warm().with_extension("next").join("target")).unwrap();
+        refresh(&home, &installed, &library).unwrap();
+        let [built, note, manifest] = contents(&home);
+        assert_eq!((built.as_str(), note.as_str()), ("after\n", "after\n"));
+        assert!(manifest.contains(library.to_str().unwrap()), "{manifest}");
+        assert!(is_fresh(&home, &library).unwrap() && !home.warm().with_extension("next").exists());
+    }
 }

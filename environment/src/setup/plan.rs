@@ -205,8 +205,9 @@ impl<'a> Plan<'a> {
         spec::write_jupyter_settings(self.home)?;
         spec::write_cargo_config(self.home, &self.installed)?;
         self.home.make_locks()?;
-        self.installed.write(self.home)?;
+        // Before the record says so: others' kernels start from it.
         warm::refresh(self.home, &self.installed, &self.checkout.support_crate())?;
+        self.installed.write(self.home)?;
         Ok(self.installed)
     }
 
