@@ -22,7 +22,10 @@ use crate::error::{Context, Result};
 
 pub use embedded::{Fact, embedded_facts, held_out_text};
 pub(crate) use folder::{CONFIG, TOKENIZER, WEIGHTS, WEIGHTS_INDEX};
-pub(crate) use gguf::{ALIGNMENT, DIVISORS, TensorPlan, header, vocabulary};
+pub(crate) use gguf::{
+    ALIGNMENT, DIVISORS, FAMILIES, NO_ROPE_INTERVAL, TensorPlan, gemma_scalar, has_window, header, vocabulary,
+    window_period,
+};
 pub use gguf::{GgmlType, Gguf, GgufTensor, GgufValue};
 pub use id::{ModelId, RandomShape};
 pub(crate) use open::{check_is_content, map};

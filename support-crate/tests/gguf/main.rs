@@ -6,6 +6,7 @@ mod encoding;
 mod families;
 mod hostile;
 mod mutations;
+mod saved_families;
 mod saving;
 mod sentencepiece;
 mod values;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::defaults::add_defaults;
-use super::rotary::RopeParameters;
+use super::rotary::{RopeParameters, RopeScaling};
 use super::{
     Architecture, Biases, DecoderConfig, LayerAttention, NormKind, Positions, QkNorm, SoftCaps, activation,
     check_layers, divided, keys_as, sliding_layers, token_ids,
@@ -154,6 +154,17 @@ impl Keys {
         [full.map_or(named, |full| *full), sliding.map_or_else(RopeParameters::default, |sliding| *sliding)]
     }
 
+    /// The same, where Phi-3 has one of the numbers beside the other sizes of the model, which counts before what is in
+    /// there.
+    fn rope_parameters_of(&self, architecture: Architecture) -> [RopeParameters; 2] {
+        let [mut full, sliding] = self.rope_parameters();
+        if architecture == Architecture::Phi3 {
+            let beside = self.original_max_position_embeddings;
+            full.original_max_position_embeddings = beside.or(full.original_max_position_embeddings);
+        }
+        [full, sliding]
+    }
+
     /// How many of a head's numbers are rotated, as a part of all.
     fn rotated(&self) -> Option<f64> {
         self.rope_parameters()[0].partial_rotary_factor.or(self.partial_rotary_factor)
@@ -210,20 +221,54 @@ fn check_compared(keys: &Keys, architecture: Architecture) -> Result<()> {
     }
 }
 
-/// The base of the angles, and what linear scaling divides them by (1 without), of a config that [`parse`] accepts.
+/// What a GGUF file says of a model's positions.
+#[derive(Debug)]
+pub(in crate::model) struct Rope {
+    /// The base of the angles.
+    pub theta: f32,
+    /// That of layers with a window, for a family that has another one there.
+    pub local_theta: Option<f32>,
+    /// How many of a head's numbers are rotated.
+    pub rotated: usize,
+    pub scaling: RopeScaling,
+    /// The longest text, even if not all of it is computed here.
+    pub context_len: usize,
+    /// Of how long texts the model was trained on, for Phi-3.
+    pub trained: Option<usize>,
+}
+
+/// The positions of a model whose config [`parse`] accepts.
 ///
 /// # Errors
-/// A config that cannot be read; angles that are scaled otherwise.
-pub(in crate::model) fn plain_rope(architecture: Architecture, file: &ModelFile) -> Result<(f32, f32)> {
-    let mut keys: Map<String, Value> = serde_json::from_slice(&file.read_config()?).context(|| file.to_string())?;
+/// A config that cannot be read, or that lacks numbers for longer texts; angles of layers with a window that are scaled.
+pub(in crate::model) fn rope(config: &DecoderConfig, file: &ModelFile) -> Result<Rope> {
+    let (architecture, of_file) = (config.architecture, || file.to_string());
+    let mut keys: Map<String, Value> = serde_json::from_slice(&file.read_config()?).context(of_file)?;
     add_defaults(architecture, &mut keys);
     let keys: Keys = keys_as(architecture, keys)?;
-    let [full, _] = keys.rope_parameters();
-    let factor = full.linear_factor().ok_or_else(|| {
-        Error::input(format!("a GGUF file with rotary angles scaled as `{}` is not supported", full.kind()))
-            .hint("models with plain or linearly scaled angles can be written")
-    })?;
-    Ok((full.theta(keys.rope_theta), factor))
+    let [full, sliding] = keys.rope_parameters_of(architecture);
+    let theta = full.theta(keys.rope_theta);
+    let Positions::Rotary { rotations } = &config.positions else {
+        return Err(Error::system("positions that are learned have no angles"));
+    };
+    let local = (architecture == Architecture::Gemma3Text).then_some(&sliding);
+    if let Some(scaled) = local.filter(|local| local.kind() != "default") {
+        return Err(Error::input(format!(
+            "the angles of its layers with a window are scaled as `{}`, which a GGUF file cannot say",
+            scaled.kind()
+        )));
+    }
+    Ok(Rope {
+        theta,
+        local_theta: local.map(|local| local.theta(keys.rope_local_base_freq)),
+        rotated: 2 * rotations[0].frequencies.len(),
+        scaling: full.scaling(theta, &rotations[0]).context(of_file)?,
+        context_len: keys.max_position_embeddings,
+        trained: full
+            .original_max_position_embeddings
+            .filter(|_| architecture == Architecture::Phi3)
+            .map(|n| n as usize),
+    })
 }
 
 /// What each layer sees, and by what its queries and keys are turned.
@@ -268,7 +313,7 @@ fn layers(keys: &Keys, architecture: Architecture) -> Result<Vec<LayerAttention>
 
 /// The rotations, of which Gemma 3 has a second for layers with a window, and the longest text that they are for.
 fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result<(Positions, usize)> {
-    let [mut full, sliding] = keys.rope_parameters();
+    let [full, sliding] = keys.rope_parameters_of(architecture);
     let theta = full.theta(keys.rope_theta);
     let width = match keys.rotated() {
         Some(factor) if [Architecture::Phi3, Architecture::StableLm].contains(&architecture) => {
@@ -280,11 +325,6 @@ fn positions(keys: &Keys, architecture: Architecture, head_dim: usize) -> Result
         return Err(Error::format(format!("{width} numbers of a head are to be rotated, which has {head_dim}")));
     }
     let mut context_len = keys.max_position_embeddings;
-    if architecture == Architecture::Phi3 {
-        // Beside the other sizes of the model, which counts before what is in there.
-        let beside = keys.original_max_position_embeddings;
-        full.original_max_position_embeddings = beside.or(full.original_max_position_embeddings);
-    }
     let mut rotations = vec![full.rotation(theta, width, context_len)?];
     if full.depends_on_length() {
         context_len = context_len.min(full.original_max_position_embeddings.unwrap_or(0.0) as usize);

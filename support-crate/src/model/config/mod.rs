@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 pub use quantlab_kernels::Activation;
 use quantlab_kernels::soft_cap;
 
-pub(in crate::model) use llama::plain_rope;
+pub(in crate::model) use llama::rope;
+pub(in crate::model) use rotary::RopeScaling;
 
 use super::Architecture;
 use crate::error::{Context, Error, Result};

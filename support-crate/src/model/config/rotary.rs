@@ -22,6 +22,8 @@ pub(super) struct RopeParameters {
     high_freq_factor: Option<f32>,
     pub original_max_position_embeddings: Option<f32>,
     short_factor: Option<Vec<f32>>,
+    /// Those of texts beyond `original_max_position_embeddings`, which are not computed here.
+    long_factor: Option<Vec<f32>>,
     attention_factor: Option<f32>,
     /// Where layers differ, those of the layers that see everything, and of those with a window.
     pub full_attention: Option<Box<Self>>,
@@ -36,15 +38,6 @@ impl RopeParameters {
 
     pub fn kind(&self) -> &str {
         self.rope_type.as_deref().or(self.r#type.as_deref()).unwrap_or("default")
-    }
-
-    /// What all angles are divided by; nothing if they are changed in another way.
-    pub fn linear_factor(&self) -> Option<f32> {
-        match self.kind() {
-            "default" => Some(1.0),
-            "linear" => Some(self.factor.unwrap_or(1.0)),
-            _ => None,
-        }
     }
 
     /// Whether the angles change for texts beyond a certain length.
@@ -72,6 +65,47 @@ impl RopeParameters {
                 .hint("compare `rope_theta` and `rope_scaling` with the original config"));
         }
         Ok(Rotation { frequencies, factor })
+    }
+
+    /// What a GGUF file has for the change of such a [`rotation`](Self::rotation), which is one that can be made.
+    ///
+    /// # Errors
+    /// Numbers for longer texts that are not there, or are not as many.
+    pub fn scaling(&self, theta: f32, rotation: &Rotation) -> Result<RopeScaling> {
+        let pairs = rotation.frequencies.len();
+        Ok(match self.kind() {
+            "linear" => RopeScaling::Linear(self.factor.unwrap_or(1.0)),
+            "llama3" => RopeScaling::Divided(self.divisors(theta, pairs)),
+            "longrope" | "su" => {
+                let long = self.long_factor.clone().filter(|long| long.len() == pairs).ok_or_else(|| {
+                    Error::format(format!("`rope_scaling` does not have {pairs} numbers in `long_factor`"))
+                })?;
+                let short = self.short_factor.clone().unwrap_or_default();
+                RopeScaling::ByLength { short, long, factor: rotation.factor }
+            }
+            _ => RopeScaling::Plain,
+        })
+    }
+
+    /// What `llama3` divides frequencies by, in the steps that llama.cpp's `convert_hf_to_gguf.py` takes, in float32.
+    fn divisors(&self, theta: f32, pairs: usize) -> Vec<f32> {
+        let [factor, low, high, trained] =
+            [self.factor, self.low_freq_factor, self.high_freq_factor, self.original_max_position_embeddings]
+                .map(|number| number.unwrap_or(1.0));
+        let (longest, shortest) = (trained / low, trained / high);
+        let divisor = |i: usize| {
+            let frequency = 1.0 / theta.powf((2 * i) as f32 / (2 * pairs) as f32);
+            let wavelength = 1.0 / frequency * (2.0 * PI);
+            if wavelength < shortest {
+                return 1.0;
+            }
+            if wavelength > longest {
+                return factor;
+            }
+            let smooth = (1.0 / wavelength * trained - low) / (high - low);
+            1.0 / ((1.0 - smooth) / factor + smooth)
+        };
+        (0..pairs).map(divisor).collect()
     }
 
     /// Changes the plain frequencies; what cosines and sines are multiplied by.
@@ -117,11 +151,12 @@ impl RopeParameters {
                 for (frequency, &factor) in frequencies.iter_mut().zip(factors) {
                     *frequency /= number("short_factor", Some(factor))?;
                 }
-                let longer = self.factor.unwrap_or(context_len as f32 / trained);
+                let trained = f64::from(trained);
+                let longer = self.factor.map_or(context_len as f64 / trained, f64::from);
                 return match self.attention_factor {
                     Some(factor) => number("attention_factor", Some(factor)),
                     None if longer <= 1.0 => Ok(1.0),
-                    None => Ok((1.0 + longer.ln() / trained.ln()).sqrt()),
+                    None => Ok((1.0 + longer.ln() / trained.ln()).sqrt() as f32),
                 };
             }
             other => {
@@ -131,4 +166,20 @@ impl RopeParameters {
         }
         Ok(1.0)
     }
+}
+
+/// How rotary angles are changed, as a GGUF file has it.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::model) enum RopeScaling {
+    Plain,
+    /// All are divided by this.
+    Linear(f32),
+    /// Each is divided by a number of its own.
+    Divided(Vec<f32>),
+    /// By other numbers in texts that are longer than those of the training, and what is rotated is multiplied by a factor.
+    ByLength {
+        short: Vec<f32>,
+        long: Vec<f32>,
+        factor: f32,
+    },
 }

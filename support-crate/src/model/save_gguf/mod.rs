@@ -13,13 +13,15 @@ use quantlab_kernels::thread_scope;
 
 use super::causal_lm::Seal;
 use super::decoder::HEAD;
-use super::weights::{name_in_gguf, row_in_transformers};
+use super::engine_model::rows_of;
+use super::weights::{Difference, POSITIONS, difference, name_in_gguf, row_in_transformers};
 use super::{Architecture, DecoderConfig, ImportanceMatrix, Loaded, PlainTensor};
 use crate::error::{Context, Error, Result};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::quant::{GgufType, TensorPlace, encode_ggml};
-use crate::source::{ALIGNMENT, GgmlType, TensorPlan, header};
+use crate::source::{ALIGNMENT, FAMILIES, GgmlType, TensorPlan, header};
+use metadata::Metadata;
 
 /// About how many numbers are encoded before their bytes are written.
 const NUMBERS_PER_CHUNK: usize = 1 << 22;
@@ -33,6 +35,8 @@ struct Export<'a> {
     plan: TensorPlan,
     /// Rows of a head, whose halves the file has in turns.
     paired: Option<usize>,
+    /// What is added to each number.
+    shift: f32,
     importance: Option<&'a [f32]>,
 }
 
@@ -43,25 +47,29 @@ impl Loaded {
     /// weights for a file of this `kind`. With `importance`, scales are chosen so that errors matter least for texts
     /// like those that it was [collected](ImportanceMatrix::collect) from.
     ///
-    /// The model must be of the Llama family (Llama, Mistral without a sliding window, Qwen2, Qwen3) and in full precision;
-    /// what its config, tokenizer and chat template say is in the file too. Takes memory for a few million numbers at a
-    /// time; with bfloat16 or on other engines than the kernels, for one tensor. The file appears under its name only
-    /// when it is complete, and saving a large model reports its progress on stdout.
+    /// The model must be of the type llama, mistral without a sliding window, qwen2, qwen3, smollm3, phi3, gemma2,
+    /// gemma3_text or gpt2, and in full precision; what its config, tokenizer and chat template say is in the file too. The
+    /// tokenizer is a byte-level BPE that llama.cpp has a name for, or SentencePiece's BPE, whose scores are made of the
+    /// merges of `tokenizer.json`. (Of Phi-3's window, llama.cpp reads the size and computes none.)
+    ///
+    /// Takes memory for a few million numbers at a time; with bfloat16 or on other engines than the kernels, for one tensor.
+    /// The file appears under its name only when it is complete, and saving a large model reports its progress on stdout.
     ///
     /// ```
     /// use quantlab::model::{LoadOptions, load_model};
     /// use quantlab::quant::GgufType;
     ///
     /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("random.gguf");
-    /// // The embedded model is a small GPT-2, a family that is only read.
+    /// # let path = folder.path().join("embedded.Q8_0.gguf");
     /// let loaded = load_model(&["embedded"], &LoadOptions::default())?;
-    /// let error = loaded.save_gguf(&path, GgufType::Q4KM, None).unwrap_err();
-    /// assert!(error.to_string().contains("a model of type gpt2 cannot be written"));
+    /// loaded.save_gguf(&path, GgufType::Q8_0, None)?;
+    /// let again = load_model(&[path.to_str().unwrap()], &LoadOptions::default())?;
+    /// assert_eq!(again.dtype_label, "Q8_0 with inputs of 8 bits, rest float32");
+    /// assert_eq!(again.tokenizer.encode("Once upon a time")?, loaded.tokenizer.encode("Once upon a time")?);
     /// # Ok::<(), quantlab::error::Error>(())
     /// ```
     ///
-    /// With one of the Llama family:
+    /// With an importance matrix:
     ///
     /// ```no_run
     /// # use quantlab::model::{ImportanceMatrix, LoadOptions, load_model};
@@ -74,10 +82,10 @@ impl Loaded {
     /// ```
     ///
     /// # Errors
-    /// A path that does not end in `.gguf`, exists, or cannot be written to; a model of another family, that is
-    /// quantized, or that has what a GGUF file cannot say: rotary angles scaled as in Llama 3.1, a tokenizer that
-    /// llama.cpp has no name for; one that was put together by [`Loaded::new`]; a weight that is NaN, infinite or too
-    /// large for the format, by its tensor; an importance of another model.
+    /// A path that does not end in `.gguf`, exists, or cannot be written to; a model of another type, that is quantized, or
+    /// that has what a GGUF file cannot say: rotary angles, windows or attention scores that differ from those of its type
+    /// in llama.cpp, a tokenizer that llama.cpp would not work as; one that was put together by [`Loaded::new`]; a weight
+    /// that is NaN, infinite or too large for the format, by its tensor; an importance of another model.
     pub fn save_gguf(
         &self,
         path: impl AsRef<Path>,
@@ -100,10 +108,12 @@ impl Loaded {
                 .hint("load it with `load_model`")
         })?;
         let config = DecoderConfig::read(&files.config)?;
-        let metadata = metadata::of(&self.model_id, files, (family, &config), kind)?;
-        let exports = exports(self.model.engine_model(Seal).plain_tensors()?, (family, &config), kind, importance)?;
+        let Metadata { values, divisors } = metadata::of(&self.model_id, files, (family, &config), kind)?;
+        let tensors = self.model.engine_model(Seal).plain_tensors()?;
+        let mut exports = exports(tensors, (family, &config), kind, importance)?;
+        exports.extend(divisors.into_iter().map(|(name, numbers)| Export::plain(name, numbers)));
         let plans: Vec<TensorPlan> = exports.iter().map(|export| export.plan.clone()).collect();
-        let header = header(&metadata, &plans)?;
+        let header = header(&values, &plans)?;
         let incomplete = path.with_file_name(format!(".{name}.quantlab-{}.incomplete", std::process::id()));
         let saved = write(&incomplete, &header, exports)
             .and_then(|()| fs::rename(&incomplete, path).context(|| "cannot rename the complete file"));
@@ -116,13 +126,18 @@ impl Loaded {
 
 /// llama.cpp's name for a family that this library writes.
 fn family(architecture: Architecture) -> Result<&'static str> {
-    match architecture {
-        Architecture::Llama | Architecture::Mistral => Ok("llama"),
-        Architecture::Qwen2 => Ok("qwen2"),
-        Architecture::Qwen3 => Ok("qwen3"),
-        other => Err(Error::input(format!("a model of type {other} cannot be written to a GGUF file"))
-            .hint("models of type llama, mistral, qwen2 and qwen3 can")),
+    let name = |architecture: Architecture| match architecture {
+        Architecture::Mistral => "llama",
+        Architecture::Gemma3Text => "gemma3",
+        other => other.name(),
+    };
+    let is_written = |architecture: &Architecture| FAMILIES.contains(&name(*architecture));
+    if !is_written(&architecture) {
+        let known = Architecture::ALL.into_iter().filter(is_written).map(Architecture::name).collect::<Vec<_>>();
+        return Err(Error::input(format!("a model of type {architecture} cannot be written to a GGUF file"))
+            .hint(format!("models of type {} can", known.join(", "))));
     }
+    Ok(name(architecture))
 }
 
 /// What becomes of each tensor.
@@ -135,12 +150,13 @@ fn exports<'a>(
     let head = format!("{HEAD}.weight");
     let is_tied = tensors.iter().all(|tensor| tensor.name != head);
     let export = |tensor: PlainTensor<'a>| {
-        let (block, part, end) = name_in_gguf(&tensor.name, family)
-            .ok_or_else(|| Error::system(format!("tensor `{}` has no name in a GGUF file", tensor.name)))?;
-        let name = block.map_or(format!("{part}.{end}"), |block| format!("blk.{block}.{part}.{end}"));
+        let found = name_in_gguf(&tensor.name, family).ok_or_else(|| {
+            Error::input(format!("llama.cpp has no tensor `{}` in models of type {}", tensor.name, config.architecture))
+        })?;
+        let (part, block, name) = (found.part, found.block, found.to_string());
         let &columns = tensor.shape.last().ok_or_else(|| Error::system(format!("tensor `{name}` has no shape")))?;
-        // Norms and biases are few and matter much.
-        let is_matrix = tensor.shape.len() == 2;
+        // Norms and biases are few and matter much, and of positions few are read.
+        let is_matrix = tensor.shape.len() == 2 && part != POSITIONS;
         let place = TensorPlace {
             part,
             columns,
@@ -151,7 +167,9 @@ fn exports<'a>(
             has_importance: importance.is_some(),
         };
         let kind = if is_matrix { kind.of_tensor(place) } else { GgmlType::F32 };
-        let is_turned = family == "llama" && ["attn_q", "attn_k"].contains(&part);
+        let difference = difference(family, part);
+        let paired = matches!(difference, Some(Difference::HalvesInTurns { .. })).then_some(config.head_dim);
+        let shift = if difference == Some(Difference::PlusOne) { 1.0 } else { 0.0 };
         let layer = tensor.name.strip_suffix(".weight").filter(|_| is_matrix);
         let importance = match (importance, layer) {
             (Some(importance), Some(layer)) => {
@@ -165,7 +183,7 @@ fn exports<'a>(
             _ => None,
         };
         let plan = TensorPlan { name, kind, shape: tensor.shape.clone() };
-        Ok(Export { tensor, plan, paired: is_turned.then_some(config.head_dim), importance })
+        Ok(Export { tensor, plan, paired, shift, importance })
     };
     tensors.into_iter().map(export).collect()
 }
@@ -186,9 +204,17 @@ fn write(path: &Path, header: &[u8], exports: Vec<Export<'_>>) -> Result<()> {
 }
 
 impl Export<'_> {
+    /// Numbers that are not the model's own.
+    fn plain(name: &str, numbers: Vec<f32>) -> Self {
+        let (name, shape) = (name.to_owned(), vec![numbers.len()]);
+        let plan = TensorPlan { name: name.clone(), kind: GgmlType::F32, shape: shape.clone() };
+        let tensor = PlainTensor { name, shape, open: Box::new(|| Ok(rows_of(numbers.into(), 1))) };
+        Self { tensor, plan, paired: None, shift: 0.0, importance: None }
+    }
+
     /// Encodes some rows and writes them, then the next.
     fn write(self, file: &mut impl Write) -> Result<()> {
-        let Self { tensor: PlainTensor { shape, open, .. }, plan, paired, importance } = self;
+        let Self { tensor: PlainTensor { shape, open, .. }, plan, paired, shift, importance } = self;
         let cannot = || "cannot write the file";
         // A vector is rows of one number, which may be in another order as well.
         let (rows, columns) = (shape[0], shape.get(1).copied().unwrap_or(1));
@@ -201,6 +227,9 @@ impl Export<'_> {
             let end = rows.min(start + step);
             numbers.clear();
             reader(start..end, &mut numbers);
+            if shift != 0.0 {
+                numbers.iter_mut().for_each(|number| *number += shift);
+            }
             bytes.resize((end - start) * row_bytes, 0);
             let failed = Mutex::new(None::<(usize, Error)>);
             thread_scope().split_mut(&mut bytes, row_bytes, MULTIPLICATIONS_PER_NUMBER * columns, &|first, part| {

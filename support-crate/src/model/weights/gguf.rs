@@ -1,6 +1,6 @@
 //! The tensors of a GGUF file, by the names that transformers has for them.
 //!
-//! Source: `convert_hf_to_gguf.py` of llama.cpp: `LlamaModel.permute`, `norm_shift`.
+//! Source: `convert_hf_to_gguf.py` of llama.cpp.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use quantlab_kernels::thread_scope;
 
 use super::convert::Wanted;
 use super::entry::{Entry, Numbers};
-use super::gguf_names::name_in_transformers;
+use super::gguf_names::{Difference, difference, name_in_transformers};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::quant::restore_ggml;
@@ -21,11 +21,7 @@ use crate::source::{DIVISORS, GgmlType, Gguf};
 /// Those of [`Gguf::read`]; a tensor that the model has no use for, or whose rows are not those of its heads.
 pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
     let header = Gguf::read(bytes)?;
-    // llama.cpp turns pairs of neighbours where transformers turns a head's halves, and has the rows in that order.
     let family = header.family()?;
-    let is_turned = ["llama", "smollm3"].contains(&family);
-    // Gemma's scales are kept as what they exceed 1 by; not here.
-    let exceeds_by_one = |name: &str| family.starts_with("gemma") && name.ends_with("norm.weight");
     let blocks = header.size(&format!("{family}.block_count"))?;
     let heads = || header.size(&format!("{family}.attention.head_count"));
     let heads_of_keys =
@@ -33,9 +29,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
     let mut entries = BTreeMap::new();
     // The config has what the divisors of rotary frequencies say.
     for (name, tensor) in header.tensors().iter().filter(|(name, _)| !DIVISORS.contains(&name.as_str())) {
-        let heads = match name.rsplit('.').nth(1) {
-            Some("attn_q") if is_turned => Some(heads()?),
-            Some("attn_k") if is_turned => Some(heads_of_keys()?),
+        let difference = difference(family, name.rsplit('.').nth(1).unwrap_or(""));
+        let heads = match difference {
+            Some(Difference::HalvesInTurns { of_keys: false }) => Some(heads()?),
+            Some(Difference::HalvesInTurns { of_keys: true }) => Some(heads_of_keys()?),
             _ => None,
         };
         let rows = tensor.shape.first().copied().unwrap_or(1);
@@ -50,7 +47,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Entry>> {
             return Err(Error::format(format!("tensor `{name}` is a bias in {}", tensor.kind.name())));
         }
         let numbers = match (tensor.kind, paired) {
-            (kind, _) if exceeds_by_one(name) => Numbers::PlusOne(kind),
+            (kind, _) if difference == Some(Difference::PlusOne) => Numbers::PlusOne(kind),
             (GgmlType::F32, None) => Numbers::Plain(safetensors::Dtype::F32),
             (GgmlType::F16, None) => Numbers::Plain(safetensors::Dtype::F16),
             (GgmlType::Bf16, None) => Numbers::Plain(safetensors::Dtype::BF16),

@@ -25,7 +25,7 @@ use crate::source::{GgmlType, ModelFile, WeightSource};
 
 pub(in crate::model) use convert::Wanted;
 pub(in crate::model) use gguf::{BlockRows, row_in_transformers};
-pub(in crate::model) use gguf_names::name_in_gguf;
+pub(in crate::model) use gguf_names::{Difference, POSITIONS, difference, name_in_gguf};
 use packed::{Outcome, Packing};
 pub(in crate::model) use random::split_mix;
 use tensor_file::TensorFile;

@@ -124,8 +124,9 @@ impl GgufType {
                     GgmlType::Q8_0
                 }
             }
-            ("attn_v" | "ffn_down", Self::Q4KM) if gets_more() => GgmlType::Q6K,
-            ("attn_v", Self::Q4KS) if block < 4 => GgmlType::Q5K,
+            // A joint layer has the values too.
+            ("attn_v" | "attn_qkv" | "ffn_down", Self::Q4KM) if gets_more() => GgmlType::Q6K,
+            ("attn_v" | "attn_qkv", Self::Q4KS) if block < 4 => GgmlType::Q5K,
             // Eight heads share their values there: they are few, and matter the more.
             ("attn_v", Self::Q4KS | Self::Q4KM) if is_70b => GgmlType::Q5K,
             ("ffn_down", Self::Q4KS) if is_early => GgmlType::Q5K,
@@ -178,6 +179,7 @@ mod tests {
             of("ffn_down").iter().enumerate().filter(|(_, name)| **name == "Q6_K").map(|(block, _)| block).collect();
         assert_eq!(finer, [0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31]);
         assert_eq!(of("attn_v"), of("ffn_down"));
+        assert_eq!(of("attn_qkv"), of("ffn_down"));
         assert!(of("attn_q").iter().all(|name| *name == "Q4_K"));
         let small = formats(GgufType::Q4KS, TensorPlace { part: "attn_v", ..PLACE });
         assert_eq!((small[3], small[4]), ("Q5_K", "Q4_K"));

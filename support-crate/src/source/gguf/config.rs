@@ -35,6 +35,7 @@ pub(super) fn of(header: &Gguf, bytes: &[u8]) -> Result<Value> {
         ("vocab_size", json!(vocab_size)),
         ("tie_word_embeddings", json!(!header.tensors().contains_key("output.weight"))),
         ("eos_token_id", json!(ends(header)?)),
+        ("bos_token_id", json!(header.optional("tokenizer.ggml.bos_token_id", Gguf::size)?)),
     ];
     config.extend(of_all.map(|(name, value)| (name.to_owned(), value)));
     Ok(Value::Object(config))
@@ -118,10 +119,12 @@ impl Metadata<'_> {
             set("attention_bias", json!(has_bias(&["attn_q", "attn_k", "attn_v", "attn_output"])));
             set("mlp_bias", json!(has_bias(&["ffn_gate", "ffn_up", "ffn_down"])));
         }
-        match self.family {
-            "gemma2" | "gemma3" => config.extend(self.gemma(hidden_size, heads, head_dim)?),
-            "phi3" => {
-                let window = self.size_if_said("attention.sliding_window")?.filter(|&window| window > 0);
+        if self.family == "smollm3" {
+            set("no_rope_layer_interval", json!(NO_ROPE_INTERVAL));
+        }
+        let window = self.size_if_said("attention.sliding_window")?.filter(|&window| window > 0);
+        match (self.family, window) {
+            ("phi3", window) => {
                 let rotated = self.size_if_said("rope.dimension_count")?.unwrap_or(head_dim);
                 set("sliding_window", json!(window));
                 set(
@@ -130,15 +133,12 @@ impl Metadata<'_> {
                 );
                 set("partial_rotary_factor", json!(rotated as f64 / head_dim as f64));
             }
-            // No key says so: llama.cpp knows it of the family.
-            "smollm3" => set("no_rope_layer_interval", json!(4)),
+            ("gemma2" | "gemma3", _) => config.extend(self.gemma(hidden_size, heads, head_dim)?),
+            (_, Some(window)) if window < context_len => {
+                return Err(Error::format(format!("its layers attend to only {window} tokens"))
+                    .hint("load the model from safetensors, whose config.json says which layers do"));
+            }
             _ => (),
-        }
-        if !["gemma2", "gemma3", "phi3"].contains(&self.family)
-            && let Some(window) = self.size_if_said("attention.sliding_window")?.filter(|&window| window < context_len)
-        {
-            return Err(Error::format(format!("its layers attend to only {window} tokens"))
-                .hint("load the model from safetensors, whose config.json says which layers do"));
         }
         let turning = self.size_if_said("rope.dimension_count")?.filter(|_| self.family != "phi3");
         if let Some(turning) = turning.filter(|&turning| turning != head_dim) {
@@ -150,15 +150,13 @@ impl Metadata<'_> {
         Ok(config)
     }
 
-    /// What Gemma has besides. Source: `gemma2.cpp` and `gemma3.cpp` of llama.cpp, which know from the number of layers
-    /// that a model is the largest one, whose scores are divided by the root of another number.
+    /// What Gemma has besides. Source: `gemma2.cpp` and `gemma3.cpp` of llama.cpp.
     fn gemma(&self, hidden_size: usize, heads: usize, head_dim: usize) -> Result<Map<String, Value>> {
         let (layers, is_second) = (self.size("block_count")?, self.family == "gemma2");
         let window = self.size_if_said("attention.sliding_window")?.or(is_second.then_some(4096));
         let window = window.filter(|&window| window > 0);
-        let is_largest = layers == if is_second { 46 } else { 62 };
-        let scalar = if is_largest && heads > 0 { hidden_size / heads } else { head_dim };
-        let types = self.layers_with_window(if is_second { 2 } else { 6 }, layers)?.into_iter();
+        let scalar = gemma_scalar(self.family, layers, (hidden_size, heads, head_dim));
+        let types = self.layers_with_window(window_period(self.family), layers)?.into_iter();
         let types = types.map(|has| if has && window.is_some() { "sliding_attention" } else { "full_attention" });
         let mut config = Map::new();
         let mut set = |name: &str, value: Value| drop(config.insert(name.to_owned(), value));
@@ -192,7 +190,7 @@ impl Metadata<'_> {
         if layers > MOST_LAYERS {
             return Err(Error::format(format!("it has {layers} layers, more than any model has")));
         }
-        Ok((0..layers).map(|layer| period == 0 || !(layer + 1).is_multiple_of(period)).collect())
+        Ok((0..layers).map(|layer| has_window(layer, period)).collect())
     }
 
     /// How rotary angles are scaled, by transformers' names.
@@ -248,6 +246,30 @@ impl Metadata<'_> {
             "original_max_position_embeddings": trained,
         })))
     }
+}
+
+/// Each so many-th layer of SmolLM3 knows no positions, which no key says: llama.cpp knows it of the family.
+pub(crate) const NO_ROPE_INTERVAL: usize = 4;
+
+/// Of how many layers the last one has no window, in a file that does not say so.
+pub(crate) fn window_period(family: &str) -> usize {
+    if family == "gemma2" { 2 } else { 6 }
+}
+
+/// Whether a layer has a window if each `period`-th has none.
+pub(crate) fn has_window(layer: usize, period: usize) -> bool {
+    period == 0 || !(layer + 1).is_multiple_of(period)
+}
+
+/// By the root of which number a Gemma divides scores, which no key says: llama.cpp knows from the number of layers that
+/// a model is the largest one, which has another.
+pub(crate) fn gemma_scalar(
+    family: &str,
+    layers: usize,
+    (hidden_size, heads, head_dim): (usize, usize, usize),
+) -> usize {
+    let is_largest = layers == if family == "gemma2" { 46 } else { 62 };
+    if is_largest && heads > 0 { hidden_size / heads } else { head_dim }
 }
 
 fn scaled_twice() -> Error {

@@ -45,7 +45,8 @@ pub enum GgufValue {
     Floats(Vec<f64>),
 }
 
-const FAMILIES: [&str; 8] = ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "smollm3", "gpt2"];
+/// The families that are read and written, by llama.cpp's names for them.
+pub(crate) const FAMILIES: [&str; 8] = ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "smollm3", "gpt2"];
 /// Entries of an array, more than any vocabulary has.
 const LONGEST_ARRAY: u64 = 1 << 22;
 /// Bytes of all arrays of numbers and texts, as they are held here.

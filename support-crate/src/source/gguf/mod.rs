@@ -20,7 +20,8 @@ use super::open::map;
 use super::{ModelFile, ModelFiles, WeightSource};
 use crate::error::{Context, Result};
 
-pub(crate) use config::DIVISORS;
+pub(crate) use config::{DIVISORS, NO_ROPE_INTERVAL, gemma_scalar, has_window, window_period};
+pub(crate) use header::FAMILIES;
 pub use header::{Gguf, GgufTensor, GgufValue};
 pub use types::GgmlType;
 pub(crate) use vocabulary::vocabulary;

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 
 /// What a token is: `tokenizer.ggml.token_type`.
 pub(super) const NORMAL: i64 = 1;
+pub(super) const UNKNOWN: i64 = 2;
 pub(super) const CONTROL: i64 = 3;
 pub(super) const USER_DEFINED: i64 = 4;
 /// Filled up to the rows of the embedding: `[PAD151665]` and the like.
@@ -112,6 +113,20 @@ impl<'a> Tokens<'a> {
                 return Err(Error::format("`tokenizer.ggml.token_type` does not have one number for each token"));
             }
         };
+        let tokens = Self::new(texts, types)?;
+        // Otherwise the model could choose tokens that have no text.
+        let rows = header.tensors().get("token_embd.weight").and_then(|tensor| tensor.shape.first());
+        if let Some(rows) = rows.filter(|&&rows| rows != texts.len()) {
+            return Err(Error::format(format!("{} tokens for the {rows} rows of `token_embd.weight`", texts.len())));
+        }
+        Ok(tokens)
+    }
+
+    /// A vocabulary of texts, and what is said of each.
+    ///
+    /// # Errors
+    /// More than there can be; two tokens of the same text.
+    pub fn new(texts: &'a [String], types: &'a [i64]) -> Result<Self> {
         if texts.len() > MOST_TOKENS {
             return Err(Error::format(format!("its vocabulary has {} tokens, more than {MOST_TOKENS}", texts.len())));
         }
@@ -126,11 +141,6 @@ impl<'a> Tokens<'a> {
             if ids.insert(token.clone(), json!(id)).is_some() {
                 return Err(Error::format(format!("two tokens are {}", clipped(token))));
             }
-        }
-        // Otherwise the model could choose tokens that have no text.
-        let rows = header.tensors().get("token_embd.weight").and_then(|tensor| tensor.shape.first());
-        if let Some(rows) = rows.filter(|&&rows| rows != texts.len()) {
-            return Err(Error::format(format!("{} tokens for the {rows} rows of `token_embd.weight`", texts.len())));
         }
         Ok(Self { texts, types, ids })
     }
@@ -154,12 +164,19 @@ impl<'a> Tokens<'a> {
         let added = |id: usize| {
             json!({
                 "id": id, "content": self.texts[id], "single_word": false, "lstrip": false,
-                "rstrip": is_phi3 && !["<unk>", "<s>", "<|endoftext|>"].contains(&&*self.texts[id]),
+                "rstrip": is_phi3 && takes_blanks(&self.texts[id]),
                 "normalized": false, "special": self.kind(id) == CONTROL,
             })
         };
         Ok(ids.into_iter().map(added).collect())
     }
+}
+
+/// Whether what is blank after a mark of Phi-3 belongs to the mark.
+///
+/// Source: llama.cpp's `llama-vocab.cpp`.
+pub(super) fn takes_blanks(mark: &str) -> bool {
+    !["<unk>", "<s>", "<|endoftext|>"].contains(&mark)
 }
 
 /// A tokenizer over bytes, as GPT-2 has it.
