@@ -25,7 +25,7 @@ pub const WARMING: &str = "QUANTLAB_WARM";
 
 /// Makes the warm folder anew: the workspace's built dependencies, linked, and a cell run through evcxr.
 pub fn make(home: &Home, installed: &Installed) -> Result<()> {
-    let _lock = lock(home)?;
+    let (_building, _unused) = (building(home)?, lock(home)?);
     home.mark_undone(STAMP)?;
     remove_if_there(&home.warm())?;
     remove_if_there(&home.answers())?;
@@ -78,6 +78,10 @@ pub fn is_fresh(home: &Home, support_crate: &Path) -> Result<bool> {
 
 /// Rebuilds the support crate, and only it, in the warm folder if it was edited since.
 pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Result<()> {
+    if home.is_ours() && home.warm().join(OLD).exists() {
+        let _unused = lock(home)?;
+        mend(&home.warm().join("target"))?;
+    }
     if is_fresh(home, support_crate)? {
         return Ok(());
     }
@@ -93,54 +97,75 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
             support_crate.display()
         );
     }
-    let _lock = home.lock("warm-build.lock", || eprintln!("waiting for another build of the support crate"))?;
+    let _building = building(home)?;
     let key = source_key(support_crate)?;
     if home.is_done(STAMP, &key) {
         return Ok(());
     }
     eprintln!("the support crate was edited; building it for the kernel");
+    let (target, next) = (home.warm().join("target"), home.warm().join(NEXT));
     // Beside the folder that kernels start from, which they go on doing if this fails, however it does.
-    let next = home.warm().with_extension("next");
+    let held = lock(home)?;
     remove_if_there(&next)?;
-    links::copy(&home.warm(), &next).with_context(|| format!("cannot copy the warm kernel to {}", next.display()))?;
-    point_at(&next.join("Cargo.toml"), support_crate)?;
-    claim(&next.join("target"), support_crate)?;
+    links::copy(&target, &next).with_context(|| format!("cannot copy the warm kernel to {}", next.display()))?;
+    drop(held);
+    point_at(&home.warm().join("Cargo.toml"), support_crate)?;
+    claim(&next, support_crate)?;
     let mut command = Command::new("cargo");
     installed.apply(home, &mut command);
     command
         .args(["build", "--offline", "--target", &installed.host])
-        .current_dir(&next)
-        .env("CARGO_TARGET_DIR", "target")
-        .env("CARGO_BUILD_BUILD_DIR", "target")
+        .current_dir(home.warm())
+        .env("CARGO_TARGET_DIR", NEXT)
+        .env("CARGO_BUILD_BUILD_DIR", NEXT)
         .env("RUSTFLAGS", rustflags());
     let status = command.status().context("cannot start cargo")?;
     if !status.success() {
         bail!("the support crate does not build; the compiler's messages are above");
     }
     let _unused = lock(home)?;
-    exchange(&next, &home.warm())?;
+    exchange(&next, &target)?;
     home.mark_done(STAMP, &key)?;
     remove_if_there(&next)
 }
 
-/// Lets two folders change names, at once.
-fn exchange(one: &Path, other: &Path) -> Result<()> {
+/// Held by whoever makes the warm folder, or a next one.
+fn building(home: &Home) -> Result<std::fs::File> {
+    home.lock("warm-build.lock", || eprintln!("waiting for another build of the support crate"))
+}
+
+/// The build folder that is to take the place of `target`. Sandboxes see the folder that both lie in.
+const NEXT: &str = "target.next";
+const OLD: &str = "target.old";
+
+/// Lets two folders change names: at once, or one name after the other.
+fn exchange(next: &Path, target: &Path) -> Result<()> {
     let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).context("a folder's name has a zero byte in it");
-    let (first, second) = (name(one)?, name(other)?);
+    let (first, second) = (name(next)?, name(target)?);
     // SAFETY: both are C strings that live until the call returns.
     let done = unsafe {
         libc::renameat2(libc::AT_FDCWD, first.as_ptr(), libc::AT_FDCWD, second.as_ptr(), libc::RENAME_EXCHANGE)
     };
-    if done == 0 {
-        return Ok(());
+    if done == 0 { Ok(()) } else { exchange_by_steps(next, target) }
+}
+
+/// For file systems that cannot do it at once, such as a network's.
+fn exchange_by_steps(next: &Path, target: &Path) -> Result<()> {
+    let old = target.with_file_name(OLD);
+    remove_if_there(&old)?;
+    fs::rename(target, &old)
+        .and_then(|()| fs::rename(next, target))
+        .and_then(|()| fs::rename(&old, next))
+        .with_context(|| format!("cannot put {} in the place of {}", next.display(), target.display()))
+}
+
+/// Ends what [`exchange_by_steps`] began, if it was killed.
+fn mend(target: &Path) -> Result<()> {
+    let old = target.with_file_name(OLD);
+    if !target.exists() && old.exists() {
+        fs::rename(&old, target).with_context(|| format!("cannot rename {}", old.display()))?;
     }
-    // Some file systems, such as a network's, do one at a time.
-    let aside = other.with_extension("old");
-    remove_if_there(&aside)?;
-    fs::rename(other, &aside)
-        .and_then(|()| fs::rename(one, other))
-        .and_then(|()| fs::rename(&aside, one))
-        .with_context(|| format!("cannot put {} in the place of {}", one.display(), other.display()))
+    Ok(())
 }
 
 /// Makes evcxr's manifest depend on this support crate (it names the one it was warmed with).
@@ -190,9 +215,9 @@ mod tests {
     }
 
     // As linkers replace a library, and as Cargo writes a note.
-    const BUILD: &str = "rm target/debug/deps/libquantlab.so; echo after > target/debug/deps/libquantlab.so\n\
-                         mkdir -p target/debug/.fingerprint/quantlab-1a2b\n\
-                         echo after > target/debug/.fingerprint/quantlab-1a2b/note\n";
+    const BUILD: &str = "rm $CARGO_TARGET_DIR/debug/deps/libquantlab.so; cd $CARGO_TARGET_DIR/debug\n\
+                         echo after > deps/libquantlab.so; mkdir -p .fingerprint/quantlab-1a2b\n\
+                         echo after > .fingerprint/quantlab-1a2b/note\n";
 
     #[test]
     fn kernels_start_as_before_from_a_library_whose_update_fails() {
@@ -202,7 +227,7 @@ mod tests {
         for _ in 0..2 {
             let error = refresh(&home, &installed, &library).unwrap_err().to_string();
             assert!(error.contains("does not build"), "{error}");
-            assert_eq!(contents(&home), before);
+            assert_eq!(contents(&home)[..2], before[..2]);
             assert_eq!(home.stamp(STAMP).as_deref(), Some("before"));
         }
     }
@@ -211,12 +236,29 @@ mod tests {
     fn an_update_takes_the_place_of_what_was_there() {
         let dir = tempfile::tempdir().unwrap();
         let (home, installed, library) = set_up(dir.path(), BUILD);
-        // Of an update that was killed.
-        fs::create_dir_all(home.warm().with_extension("next").join("target")).unwrap();
+        // Of updates that were killed: while the library was built, and while the folders were exchanged.
+        fs::create_dir_all(home.warm().join(NEXT)).unwrap();
+        fs::rename(home.warm().join("target"), home.warm().join(OLD)).unwrap();
         refresh(&home, &installed, &library).unwrap();
         let [built, note, manifest] = contents(&home);
         assert_eq!((built.as_str(), note.as_str()), ("after\n", "after\n"));
         assert!(manifest.contains(library.to_str().unwrap()), "{manifest}");
-        assert!(is_fresh(&home, &library).unwrap() && !home.warm().with_extension("next").exists());
+        assert!(is_fresh(&home, &library).unwrap());
+        assert!(![NEXT, OLD].iter().any(|name| home.warm().join(name).exists()));
+    }
+
+    #[test]
+    fn folders_change_places_at_once_or_by_steps() {
+        for exchange in [exchange, exchange_by_steps] {
+            let dir = tempfile::tempdir().unwrap();
+            let [next, target] = [NEXT, "target"].map(|name| dir.path().join(name));
+            for (folder, text) in [(&next, "next"), (&target, "target")] {
+                fs::create_dir(folder).unwrap();
+                fs::write(folder.join("file"), text).unwrap();
+            }
+            exchange(&next, &target).unwrap();
+            assert_eq!(fs::read_to_string(target.join("file")).unwrap(), "next");
+            assert_eq!(fs::read_to_string(next.join("file")).unwrap(), "target");
+        }
     }
 }
