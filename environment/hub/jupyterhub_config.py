@@ -1,16 +1,18 @@
-# JupyterHub for a class on one machine, run as root. docs/class.md says how to set it up, and trial/ tries it.
+# JupyterHub for a class, run as root. docs/class.md says how to set it up on one machine, docs/cluster.md on a cluster,
+# and trial/ tries both.
 import fcntl
 import json
 import os
 import pwd
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from jupyterhub.spawner import LocalProcessSpawner
+
+sys.path.insert(0, str(Path(__file__).parent))
+import kernel_address  # noqa: E402
 
 c = get_config()  # noqa: F821
 
@@ -33,6 +35,7 @@ IDLE_SERVER = int(setting("IDLE_SERVER", "10800"))  # and a server
 COURSE = setting("COURSE", "quantlab")  # nbgrader's name for it
 EXCHANGE = Path(setting("EXCHANGE", "/srv/exchange"))  # where it exchanges notebooks
 FIREWALL = setting("FIREWALL", "yes")  # "no": learners could read what others' kernels print
+SLURM = setting("SLURM", "no")  # "yes": servers are jobs on the nodes of a cluster, by slurm.py
 SYSTEMD = setting("SYSTEMD", "yes" if Path("/run/systemd/system").is_dir() else "no")  # makes the control groups
 
 
@@ -51,7 +54,7 @@ def before_spawn(spawner):
     course = Path(installed["support_crate"]).parent
     hub = course / "environment/hub"
     settings = [hub / "settings" / ("teacher" if user.pw_name in TEACHERS else "learner"), hub / "settings/all"]
-    spawner.cmd = ["/bin/sh", str(hub / "server.sh")]
+    spawner.cmd = ["/bin/sh", str(hub / "server.sh"), f"{home}/python/bin/jupyterhub-singleuser"]
     spawner.environment = {
         "PATH": f"{home}/python/bin:{home}/bin:{installed['sysroot']}/bin:/usr/local/bin:/usr/bin:/bin",
         "QUANTLAB_HOME": str(home),
@@ -67,29 +70,14 @@ def before_spawn(spawner):
         "QUANTLAB_SPARE_KERNEL": "0",
     }
     if FIREWALL == "yes":
-        spawner.environment["QUANTLAB_KERNEL_ADDRESS"] = keep_address(user.pw_uid)
+        spawner.environment["QUANTLAB_KERNEL_ADDRESS"] = kernel_address.address_of(user.pw_uid)
+        # On a cluster it is the nodes' to keep.
+        if SLURM != "yes":
+            kernel_address.keep_address(user.pw_uid)
 
 
-def keep_address(uid):
-    """An address of this machine that only this user, and root, can connect to."""
-    address = f"127.{128 + (uid >> 16) % 128}.{(uid >> 8) % 256}.{uid % 256}"
-    # All of it each time: a firewall that is loaded anew has forgotten it.
-    rules = f"""
-        add table ip quantlab_hub
-        add set ip quantlab_hub own {{ type ipv4_addr . uid; }}
-        add element ip quantlab_hub own {{ {address} . {uid} }}
-        add chain ip quantlab_hub output {{ type filter hook output priority 0; }}
-        flush chain ip quantlab_hub output
-        add rule ip quantlab_hub output ip daddr 127.128.0.0/9 meta skuid != 0 ip daddr . meta skuid != @own reject
-    """
-    subprocess.run([NFT, "-f", "-"], input=rules, text=True, check=True)
-    return address
-
-
-NFT = shutil.which("nft", path="/usr/sbin:/usr/bin")
-if FIREWALL == "yes" and not NFT:
+if FIREWALL == "yes" and SLURM != "yes" and not kernel_address.NFT:
     sys.exit("the hub needs Debian's package nftables, or HUB_FIREWALL=no, which lets learners read what others print")
-
 
 # As a kernel does: an update is not to remove the set-up that the hub itself runs from.
 if (in_use := Path(sys.prefix).parent / "in-use.lock").exists():
@@ -197,7 +185,11 @@ class GroupSpawner(LocalProcessSpawner):
         Group(self.user.name).end()
 
 
-if SYSTEMD == "yes":
+if SLURM == "yes":
+    import slurm
+
+    slurm.configure(c, setting, memory=MEMORY, cpus=CPUS, processes=PROCESSES, checks_firewall=FIREWALL == "yes")
+elif SYSTEMD == "yes":
     # Not tried yet.
     c.JupyterHub.spawner_class = "systemdspawner.SystemdSpawner"
     c.SystemdSpawner.mem_limit = f"{MEMORY}M"
@@ -248,7 +240,8 @@ STATE.mkdir(parents=True, exist_ok=True)
 STATE.chmod(0o700)
 # nbgrader asks that everyone may write there; with the sticky bit, each owns what they put there.
 EXCHANGE.mkdir(parents=True, exist_ok=True)
-EXCHANGE.chmod(0o1777)
+if EXCHANGE.stat().st_mode & 0o7777 != 0o1777:
+    EXCHANGE.chmod(0o1777)
 
 # A container for each learner instead: with the package dockerspawner beside the hub, and the image of Containerfile in
 # this folder. Then users need not be the system's, and the image has set-up and lessons. nbgrader's exchange goes by

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the hub starts as a learner: puts the lessons into their home, and becomes their server.
+# What the hub starts as a learner: puts the lessons into their home, and becomes the server that its arguments name.
 set -eu
 umask 077
 chmod 700 "$HOME"
@@ -21,4 +21,4 @@ if [ -e "$QUANTLAB_HOME/in-use.lock" ]; then
     flock --shared 9
 fi
 cd "$HOME"
-exec "$QUANTLAB_HOME/python/bin/jupyterhub-singleuser" "$@"
+exec "$@"

@@ -6,7 +6,8 @@ where DIR is what `cargo lab setup --shared DIR` made. It makes a teacher and si
 removed at the end. The learners log in, start servers and kernels and run lesson 1, all at once; one then takes all the
 memory, one loops for ever, one is idle. As one of them, it tries to read and reach what is another's. Then the teacher
 releases the lesson, and a learner hands it in. It prints what it measured, and fails if something does not hold. The
-hub is alone in a network of its own.
+hub is alone in a network of its own. With --cluster the servers run on two nodes of Slurm, which are namespaces of this
+machine; one is then drained, one dies, and the controller is started again.
 
 It needs Debian's packages of docs/class.md, and requests and websocket, which that Python has. Where there is no
 configurable-http-proxy, npm fetches it.
@@ -25,10 +26,13 @@ from pathlib import Path
 # A set-up for many copies this folder.
 sys.dont_write_bytecode = True
 
+import cluster
 from classroom import hold_class
 from common import GROUP, all_at_once, failures, step
 from exchange import exchange
 from hub import OWN_NETWORK, Hub, into_own_network, release_in
+from machine import OneMachine
+from nodes import lose_nodes
 from users import User
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -39,7 +43,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=Path)
     parser.add_argument("--learners", type=int, default=6, help="four or more [default: 6]")
-    parser.add_argument("--only", choices=["class", "nbgrader"])
+    parser.add_argument("--only", choices=["class", "nodes", "nbgrader"])
+    parser.add_argument("--cluster", action="store_true", help="on two nodes of Slurm; see docs/cluster.md")
     parser.add_argument(
         "--scratch", type=Path, help="a folder that everyone can enter [default: a new one, removed at the end]"
     )
@@ -49,6 +54,8 @@ def main():
     release = release_in(arguments.dir.resolve())
     if not (release / "python/bin/jupyterhub").exists():
         parser.error(f"{release} is not a shared set-up with a hub: see docs/class.md")
+    if arguments.cluster and (programs := cluster.missing()):
+        parser.error(f"--cluster: {', '.join(programs)} not found; see docs/cluster.md for Debian's packages")
     if os.geteuid() != 0:
         sys.exit("run this as root: it creates users")
     if OWN_NETWORK not in os.environ:
@@ -61,18 +68,24 @@ def main():
 
     (scratch / "home").mkdir(exist_ok=True)
     subprocess.run(["groupadd", "--force", GROUP], check=True)
-    users, hub = [], Hub(arguments.dir.resolve(), release, scratch)
+    place = cluster.Cluster(scratch, arguments.learners) if arguments.cluster else OneMachine()
+    users, hub = [], Hub(arguments.dir.resolve(), release, scratch, place)
     try:
+        if arguments.cluster:
+            step("Slurm starts")
+            place.start()
         # The first is the teacher, whom the hub knows by name, and who may read the solutions.
         owners = CHECKOUT.stat().st_gid
-        users.append(User(0, scratch, grp.getgrgid(owners).gr_name if owners else "users"))
+        users.append(User(0, scratch, grp.getgrgid(owners).gr_name if owners else "users", place))
         for number in range(1, arguments.learners + 1):
-            users.append(User(number, scratch, GROUP))
+            users.append(User(number, scratch, GROUP, place))
         step("the hub starts")
         hub.start()
-        if arguments.only != "nbgrader":
+        if arguments.only in (None, "class"):
             hold_class(users[1:], hub)
-        if arguments.only != "class":
+        if arguments.cluster and arguments.only in (None, "nodes"):
+            lose_nodes(users[1:], hub, place)
+        if arguments.only in (None, "nbgrader"):
             step("nbgrader's round")
             all_at_once(User.log_in, users[:2])
             exchange(users[0], users[1], hub, CHECKOUT)
@@ -80,6 +93,8 @@ def main():
         hub.stop()
         for user in users:
             user.remove()
+        if arguments.cluster:
+            place.stop()
         subprocess.run(["groupdel", GROUP], capture_output=True)
         for name in ["home", "state", "exchange"] if arguments.scratch else ["."]:
             shutil.rmtree(scratch / name, ignore_errors=True)

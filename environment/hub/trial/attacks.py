@@ -22,7 +22,7 @@ def attack_on_machine(thief, victim, hub):
     connection = connection_file(victim)
     ports = json.loads(connection.read_text())
     live = next(victim.home.glob(".cache/quantlab-kernels*/live/kernel-*"))
-    group = thief.control_groups()[0]
+    group = thief.place.control_groups(thief)[0]
     state, release = hub.state, hub.release
 
     def refused(what, command):

@@ -56,7 +56,7 @@ def hold_class(learners, hub):
     step("servers that nobody uses are ended")
     hub.restart(HUB_IDLE_SERVER="40")
     start, seconds = time.monotonic(), 0
-    while (is_left := any(user.processes() or user.control_groups() for user in learners)) and seconds < 150:
+    while (is_left := any(user.processes() or user.place.control_groups(user) for user in learners)) and seconds < 150:
         time.sleep(2)
         seconds = time.monotonic() - start
     holds("with everything that they started", not is_left, f"after {seconds:.0f} s")

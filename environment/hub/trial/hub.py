@@ -27,7 +27,7 @@ def into_own_network(scratch):
         subprocess.run(install, check=True)
         os.environ["PATH"] = f"{scratch}/npm/node_modules/.bin:{os.environ['PATH']}"
     os.environ[OWN_NETWORK] = str(scratch)
-    again = ["unshare", "--net", sys.executable, *sys.argv]
+    again = ["unshare", "--net", "--mount", "--uts", sys.executable, *sys.argv]
     if Path("/run/systemd/system").is_dir():
         # There systemd rules the control groups, and gives this program one of its own to divide.
         again = ["systemd-run", "--scope", "--quiet", "--property=Delegate=yes", *again]
@@ -41,8 +41,8 @@ def release_in(shared):
 
 
 class Hub:
-    def __init__(self, shared, release, scratch):
-        self.shared, self.release, self.scratch, self.process = shared, release, scratch, None
+    def __init__(self, shared, release, scratch, place):
+        self.shared, self.release, self.scratch, self.place, self.process = shared, release, scratch, place, None
         self.state = scratch / "state"
 
     def start(self, **settings):
@@ -54,8 +54,7 @@ class Hub:
             "HUB_LEARNERS": GROUP,
             "HUB_TEACHERS": "quantlab-try-0",
             "HUB_MEMORY": str(MEMORY),
-            # systemd would start the servers outside of this network.
-            "HUB_SYSTEMD": "no",
+            **self.place.settings(),
             **settings,
         }
         log = self.scratch / "hub.log"

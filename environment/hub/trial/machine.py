@@ -48,15 +48,39 @@ def cpu_seconds(pids):
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+class OneMachine:
+    """What a server is held to where jupyterhub_config.py makes the control groups itself."""
+
+    @staticmethod
+    def settings():
+        # systemd would start the servers outside of the trial's network.
+        return {"HUB_SYSTEMD": "no"}
+
+    @staticmethod
+    def control_groups(user):
+        return list(Path("/sys/fs/cgroup").rglob(f"quantlab-hub-{user.name}"))
+
+    @staticmethod
+    def limits():
+        return {("memory", MEMORY << 20), ("cpu", 200_000), ("pids", 2000)}
+
+    @staticmethod
+    def enter(_):
+        return []
+
+
 def check_limits(user):
     in_group, limits = set(), set()
-    for folder in user.control_groups():
-        in_group.update(map(int, (folder / "cgroup.procs").read_text().split()))
+    for folder in user.place.control_groups(user):
+        for file in folder.rglob("cgroup.procs"):
+            in_group.update(map(int, file.read_text().split()))
         for name in ("memory.max", "memory.limit_in_bytes", "cpu.max", "cpu.cfs_quota_us", "pids.max"):
-            if (folder / name).exists():
-                limit = (folder / name).read_text().split()[0]
-                limits.add((name.split(".")[0], limit if limit == "max" else int(limit)))
+            if (folder / name).exists() and (limit := (folder / name).read_text().split()[0]) != "max":
+                limits.add((name.split(".")[0], int(limit)))
+    if "processors" in dict(user.place.limits()):
+        limits.add(("processors", len(os.sched_getaffinity(user.server()))))
+        limits.add(("processes", int(re.search(r"Max processes +(\d+)", Path(f"/proc/{user.server()}/limits").read_text())[1])))
     outside = [line for pid, line in user.processes().items() if pid not in in_group]
     what = f"all of {user.name}'s {len(in_group)} processes are in their control group"
     holds(what, in_group and not outside, "; ".join(outside))
-    holds("which has the limits", limits == {("memory", MEMORY << 20), ("cpu", 200_000), ("pids", 2000)}, str(limits))
+    holds("which has the limits", limits == user.place.limits(), str(limits))

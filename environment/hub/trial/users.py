@@ -24,7 +24,9 @@ def is_of_server(line):
 class User:
     """A user of the system, and their browser."""
 
-    def __init__(self, number, scratch, groups):
+    def __init__(self, number, scratch, groups, place):
+        """`place` is the machine or the cluster that their server runs on."""
+        self.place = place
         self.name, self.password = f"quantlab-try-{number}", secrets.token_hex(8)
         self.home = scratch / "home" / self.name
         options = ["--create-home", "--home-dir", self.home, "--shell", "/bin/bash", "--groups", groups]
@@ -38,7 +40,8 @@ class User:
         start, self.web = time.monotonic(), requests.Session()
         self.web.get(f"{ADDRESS}/hub/login", timeout=30)
         form = {"username": self.name, "password": self.password, "_xsrf": self.cookie("/hub/")}
-        self.web.post(f"{ADDRESS}/hub/login", data=form, timeout=60).raise_for_status()
+        # It leads to the server, which may be lost with its node.
+        self.web.post(f"{ADDRESS}/hub/login", data=form, timeout=60)
         while True:
             page = self.web.get(f"{ADDRESS}/hub/spawn", timeout=60)
             if page.url.startswith(self.base) and page.ok:
@@ -60,12 +63,10 @@ class User:
         return reply.json() if reply.content else None
 
     def run_as(self, command, env=None, **more):
-        """A command with this user's rights."""
+        """A command with this user's rights, where their server is."""
+        rights = ["setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", "--init-groups"]
         return subprocess.run(
-            command,
-            user=self.uid,
-            group=self.gid,
-            extra_groups=os.getgrouplist(self.name, self.gid),
+            [*self.place.enter(self), *rights, *command],
             cwd=self.home,
             env=env or {"PATH": "/usr/bin:/bin", "HOME": str(self.home)},
             umask=0o077,
@@ -94,12 +95,8 @@ class User:
         text = Path(f"/proc/{self.server()}/environ").read_text()
         return dict(item.split("=", 1) for item in text.split("\0") if "=" in item)
 
-    def control_groups(self):
-        """The folders of the control groups that the hub made for them."""
-        return list(Path("/sys/fs/cgroup").rglob(f"quantlab-hub-{self.name}"))
-
     def remove(self):
-        folders = self.control_groups()
+        folders = self.place.control_groups(self)
         for _ in range(50):
             pids = self.processes()
             for pid in pids:
