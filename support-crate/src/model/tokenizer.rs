@@ -13,7 +13,7 @@ use crate::source::ModelFile;
 #[derive(Clone)]
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
-    /// The token with the highest id.
+    /// The token with the highest id, marks that were added to the vocabulary apart.
     highest: (u32, String),
     size: usize,
     /// Notified of each use, if there is one.
@@ -41,12 +41,10 @@ impl Tokenizer {
         // Truncating and padding are up to the caller here, not to the file.
         inner.with_truncation(None)?;
         inner.with_padding(None);
-        let vocab = inner.get_vocab(true);
-        let size = vocab.len();
-        let highest = vocab
-            .into_iter()
-            .map(|(token, id)| (id, token))
-            .max()
+        let size = inner.get_vocab_size(true);
+        let highest = |with_added| inner.get_vocab(with_added).into_iter().map(|(token, id)| (id, token)).max();
+        let highest = highest(false)
+            .or_else(|| highest(true))
             .ok_or_else(|| Error::format(format!("{file} is a tokenizer without tokens")))?;
         Ok(Self { inner, highest, size, observer: None })
     }
@@ -117,7 +115,8 @@ impl Tokenizer {
         self.inner.token_to_id(token)
     }
 
-    /// Makes sure that the model has a row for every token.
+    /// Makes sure that the model has a row for every token of the vocabulary. An added mark may have none, as Gemma 3's for
+    /// images, which its small models do not know; a text with one is an error of the model's.
     pub(super) fn check_fits(&self, file: &str, model_vocab_size: usize) -> Result<()> {
         let (id, token) = &self.highest;
         if *id as usize >= model_vocab_size {

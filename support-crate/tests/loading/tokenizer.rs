@@ -71,6 +71,24 @@ fn a_vocabulary_that_is_smaller_than_a_token_id() {
     }
 }
 
+/// As in Gemma 3's models without images.
+#[test]
+fn a_mark_that_the_model_has_no_row_for() {
+    for family in FAMILIES {
+        let copy = family.copy();
+        copy.change_json(TOKENIZER, |tokenizer| {
+            let mark = json!({ "id": 384, "content": "<image>", "single_word": false, "lstrip": false, "rstrip": false,
+                               "normalized": false, "special": true });
+            tokenizer["added_tokens"].as_array_mut().unwrap().push(mark);
+        });
+        let loaded = copy.load().unwrap();
+        let options = GenerateOptions { max_new_tokens: 2, ..GenerateOptions::default() };
+        generate(&loaded, "the quick brown fox", &options).unwrap();
+        let error = generate(&loaded, "the quick <image> fox", &options).unwrap_err().to_string();
+        assert!(error.contains("token id 384 is beyond the model's vocabulary of 384"), "{error}");
+    }
+}
+
 /// No token ends a text then, so that it goes on for `max_new_tokens`.
 #[test]
 fn a_tokenizer_without_eos() {
