@@ -1,8 +1,8 @@
 """A cluster on this machine: Slurm's controller, and nodes that each have a network, processes, a name, control groups and
 a /tmp of their own, and a file system that all share.
 
-What it is not: several machines. Nodes share processors, the system's kernel and one munged, and their file system is
-this machine's, not a network's. It uses version 1 of control groups where this machine does, else version 2.
+What it is not: several machines. Nodes share processors and the system's kernel, and their file system is this
+machine's, not a network's. It uses version 1 of control groups where this machine does, else version 2.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ SlurmdSpoolDir={scratch}/slurm/%n
 SlurmdPidFile={scratch}/slurm/%n/slurmd.pid
 SlurmdLogFile={scratch}/slurm/%n.log
 MpiDefault=none
-SlurmdTimeout=30
+SlurmdTimeout=60
 KillWait=10
 ReturnToService=2
 SlurmdParameters=config_overrides
@@ -76,6 +76,10 @@ else
 fi
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 mount -t proc proc /proc
+mount -t tmpfs -o mode=755 tmpfs /run/munge
+chown munge:munge /run/munge
+runuser -u munge -- munged --foreground &
+until [ -S /run/munge/munge.socket.2 ]; do sleep 0.1; done
 # A shell is the first process, since one has to take in those whose parents have ended.
 slurmd -D -N {name} &
 wait

@@ -245,7 +245,7 @@ impl Loaded {
     /// [`ModelHub`](super::ModelHub).
     ///
     /// # Errors
-    /// The tokenizer has tokens that the model does not know: they are not from the same place.
+    /// The tokenizer has tokens, other than one added mark, that the model does not know: they are not from the same place.
     pub fn new(
         tokenizer: Tokenizer,
         model: Box<dyn CausalLm>,

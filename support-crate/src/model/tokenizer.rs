@@ -115,11 +115,14 @@ impl Tokenizer {
         self.inner.token_to_id(token)
     }
 
-    /// Makes sure that the model has a row for every token of the vocabulary. An added mark may have none, as Gemma 3's for
-    /// images, which its small models do not know; a text with one is an error of the model's.
+    /// Makes sure that the model has a row for every token. One mark that was added to the vocabulary may have none, as
+    /// Gemma 3's for images, which its small models do not know; a text with it is an error of the model's.
     pub(super) fn check_fits(&self, file: &str, model_vocab_size: usize) -> Result<()> {
-        let (id, token) = &self.highest;
-        if *id as usize >= model_vocab_size {
+        let lacks_row = |id: u32| id as usize >= model_vocab_size;
+        let added = self.inner.get_added_tokens_decoder().into_iter().filter(|&(id, _)| lacks_row(id));
+        let added: Vec<_> = added.map(|(id, token)| (id, token.content)).collect();
+        let of_vocabulary = Some(&self.highest).filter(|(id, _)| lacks_row(*id));
+        if let Some((id, token)) = of_vocabulary.or_else(|| added.iter().max().filter(|_| added.len() > 1)) {
             return Err(Error::format(format!(
                 "{file} does not match the weights: token {token:?} has id {id}, but the model's vocabulary has \
                  {model_vocab_size} tokens"

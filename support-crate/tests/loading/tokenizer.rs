@@ -71,21 +71,29 @@ fn a_vocabulary_that_is_smaller_than_a_token_id() {
     }
 }
 
-/// As in Gemma 3's models without images.
+/// As in Gemma 3's models without images. Several would be those of another model, or of one that was not enlarged.
 #[test]
 fn a_mark_that_the_model_has_no_row_for() {
     for family in FAMILIES {
         let copy = family.copy();
-        copy.change_json(TOKENIZER, |tokenizer| {
-            let mark = json!({ "id": 384, "content": "<image>", "single_word": false, "lstrip": false, "rstrip": false,
-                               "normalized": false, "special": true });
-            tokenizer["added_tokens"].as_array_mut().unwrap().push(mark);
-        });
+        let add = |ids: std::ops::Range<u32>| {
+            copy.change_json(TOKENIZER, |tokenizer| {
+                let mark = |id| {
+                    json!({ "id": id, "content": format!("<{id}>"), "single_word": false, "lstrip": false,
+                            "rstrip": false, "normalized": false, "special": true })
+                };
+                tokenizer["added_tokens"].as_array_mut().unwrap().extend(ids.map(mark));
+            });
+        };
+        // The vocabulary ends at 359, and the model's rows at 383.
+        add(360..385);
         let loaded = copy.load().unwrap();
         let options = GenerateOptions { max_new_tokens: 2, ..GenerateOptions::default() };
-        generate(&loaded, "the quick brown fox", &options).unwrap();
-        let error = generate(&loaded, "the quick <image> fox", &options).unwrap_err().to_string();
+        generate(&loaded, "the quick <383> fox", &options).unwrap();
+        let error = generate(&loaded, "the quick <384> fox", &options).unwrap_err().to_string();
         assert!(error.contains("token id 384 is beyond the model's vocabulary of 384"), "{error}");
+        add(385..386);
+        expect(&copy.load(), &["does not match the weights: token \"<385>\" has id 385"]);
     }
 }
 

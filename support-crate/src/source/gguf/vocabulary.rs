@@ -86,6 +86,9 @@ fn of_tokenizer(
         ))
         .hint("leave the most common ones in `eos_token_id` of config.json"));
     }
+    if first.is_some_and(|id| !is_token(&id)) {
+        return Err(unknown("it begins each text with a token that the model has no row for".to_owned()));
+    }
     let begin = first.or_else(|| special("bos")).or(config_begin);
     let unknown = model["unk_token"].as_str().and_then(|token| ids.get(token)).copied();
     let named = [("bos", begin), ("unknown", unknown.or_else(|| special("unk"))), ("padding", special("pad"))];
@@ -116,7 +119,8 @@ impl Kind {
     fn of(tokenizer: &Value) -> Result<Self> {
         let (model, decoder) = (&tokenizer["model"], &tokenizer["decoder"]);
         let has_pieces = decoder["type"] == "Sequence";
-        let kind = model["type"].as_str().unwrap_or("unknown");
+        // Files of the first GPT-2's time do not say.
+        let kind = model["type"].as_str().unwrap_or(if model["merges"].is_array() { "BPE" } else { "unknown" });
         if kind != "BPE" || !has_pieces && decoder["type"] != "ByteLevel" {
             return Err(unknown(format!("it is of type {}, or has another decoder", clipped(kind))));
         }

@@ -87,6 +87,8 @@ fn defaults_that_a_file_leaves_out_are_the_same_tokenizer() {
     tokenizer["pre_tokenizer"]["pretokenizers"][1] = json!({"type": "ByteLevel", "add_prefix_space": false});
     tokenizer["normalizer"] = json!({"type": "Sequence", "normalizers": []});
     tokenizer["model"]["merges"] = json!(["a b"]);
+    // As GPT-2's own file.
+    tokenizer["model"].as_object_mut().unwrap().remove("type");
     assert_eq!(Kind::of(&tokenizer).unwrap(), Kind::Bytes { pre: "smollm" });
     values(&tokenizer, &[]).unwrap();
 }
@@ -94,7 +96,12 @@ fn defaults_that_a_file_leaves_out_are_the_same_tokenizer() {
 #[test]
 fn what_llama_cpp_has_no_name_for_is_refused() {
     type Change = fn(&mut Value);
-    let cases: [(&str, Change); 11] = [
+    let cases: [(&str, Change); 12] = [
+        ("begins each text with a token that the model has no row for", |file| {
+            file["post_processor"] = json!({"type": "TemplateProcessing",
+                "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+                "special_tokens": {"<s>": {"ids": [9]}}});
+        }),
         ("splits text into words as none", |file| file["pre_tokenizer"] = json!({"type": "Whitespace"})),
         ("splits text into words as none", |file| file["normalizer"] = json!({"type": "Lowercase"})),
         ("splits text into words as none", |file| file["model"]["ignore_merges"] = json!(true)),
