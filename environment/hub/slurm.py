@@ -115,8 +115,8 @@ exec {{cmd}}
 
 
 class Port(APIHandler):
-    """By which a server tells its port. batchspawner's own takes any attribute of the spawner, so that learners could
-    set the commands that the hub runs as root."""
+    """By which a server tells its port. In the place of batchspawner's own, which takes any attribute of the spawner, and
+    so what the hub would run as root."""
 
     @web.authenticated
     def post(self):
