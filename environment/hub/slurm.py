@@ -95,8 +95,8 @@ exec {{cmd}}
         return await super().submit_batch_script()
 
     async def query_job_status(self):
-        """Gone is what Slurm says is gone. When it says nothing, as while its controller is started again, the server is
-        taken to be there: the hub would leave it running, and its learner start a second one."""
+        """Gone is what Slurm says is gone. When it says nothing, as while its controller is started again, the server
+        is taken to be there: the hub would leave it running, and its learner start a second one."""
         if not self.job_id:
             return JobStatus.NOTFOUND
         try:
@@ -115,8 +115,8 @@ exec {{cmd}}
 
 
 class Port(APIHandler):
-    """By which a server tells its port. In the place of batchspawner's own, which takes any attribute of the spawner, and
-    so what the hub would run as root."""
+    """By which a server tells its port. In the place of batchspawner's own, which takes any attribute of the spawner,
+    and so what the hub would run as root."""
 
     @web.authenticated
     def post(self):

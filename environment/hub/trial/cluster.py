@@ -1,5 +1,5 @@
-"""A cluster on this machine: Slurm's controller, and nodes that each have a network, processes, a name, control groups and
-a /tmp of their own, and a file system that all share.
+"""A cluster on this machine: Slurm's controller, and nodes that each have a network, processes, a name, control groups
+and a /tmp of their own, and a file system that all share.
 
 What it is not: several machines. Nodes share processors and the system's kernel, and their file system is this
 machine's, not a network's. It uses version 1 of control groups where this machine does, else version 2.
@@ -98,7 +98,8 @@ class Cluster:
         self.folder, self.controller, self.munged, self.nodes = scratch / "slurm", None, None, {}
         # Everyone may be on one node, once the other is gone.
         processors, memory = os.cpu_count(), learners * MEMORY + 1024
-        nodes = [f"NodeName={name} NodeAddr={at} CoresPerSocket={processors} RealMemory={memory}" for name, at in NODES.items()]
+        size = f"CoresPerSocket={processors} RealMemory={memory}"
+        nodes = [f"NodeName={name} NodeAddr={at} {size}" for name, at in NODES.items()]
         os.environ["PATH"] += ":/usr/sbin:/sbin"
         for name in ["", "state", "etc", "prolog.d", *NODES]:
             (self.folder / name).mkdir(exist_ok=True)

@@ -78,8 +78,10 @@ def check_limits(user):
             if (folder / name).exists() and (limit := (folder / name).read_text().split()[0]) != "max":
                 limits.add((name.split(".")[0], int(limit)))
     if "processors" in dict(user.place.limits()):
-        limits.add(("processors", len(os.sched_getaffinity(user.server()))))
-        limits.add(("processes", int(re.search(r"Max processes +(\d+)", Path(f"/proc/{user.server()}/limits").read_text())[1])))
+        server = user.server()
+        limits.add(("processors", len(os.sched_getaffinity(server))))
+        processes = re.search(r"Max processes +(\d+)", Path(f"/proc/{server}/limits").read_text())
+        limits.add(("processes", int(processes[1])))
     outside = [line for pid, line in user.processes().items() if pid not in in_group]
     what = f"all of {user.name}'s {len(in_group)} processes are in their control group"
     holds(what, in_group and not outside, "; ".join(outside))

@@ -8,7 +8,8 @@ import time
 import requests
 
 from cluster import PROLOG
-from common import ADDRESS, LESSON, MEMORY, all_at_once, holds, step
+from common import ADDRESS, LESSON, all_at_once, holds, step
+from machine import check_limits
 from users import Kernel
 
 KEEP = 'let kept = String::from("kept");'
@@ -177,7 +178,8 @@ def attack_by_hub(thief, cluster):
     token = {"Authorization": f"token {environment['JUPYTERHUB_API_TOKEN']}"}
     mark = thief.home / "not-root"
     url = f"{environment['JUPYTERHUB_API_URL']}/batchspawner"
-    for body in [{"batch_query_cmd": f"id > {mark}; squeue"}, {"port": 8000, "exec_prefix": f"id > {mark};"}, {"port": 22}, {}]:
+    command = f"id > {mark}; squeue"
+    for body in [{"batch_query_cmd": command}, {"port": 8000, "exec_prefix": command}, {"port": 22}, {}, []]:
         requests.post(url, headers=token, json=body, timeout=30)
     stop_server(thief)
     ask = {"X-XSRFToken": thief.cookie("/hub/")}
@@ -186,7 +188,4 @@ def attack_by_hub(thief, cluster):
     log_in(thief)
     start_working(thief)
     holds("cannot set the commands of the hub", not mark.exists())
-    groups = cluster.control_groups(thief)
-    limits = {(folder / "memory.limit_in_bytes").read_text() for folder in groups if (folder / "memory.limit_in_bytes").exists()}
-    limits |= {(folder / "memory.max").read_text() for folder in groups if (folder / "memory.max").exists()}
-    holds("cannot ask for more memory than others", {int(limit) for limit in limits} == {MEMORY << 20}, str(limits))
+    check_limits(thief)
