@@ -1,16 +1,16 @@
 //! `save_gguf` of every family: files that are, to the bit, those that were made with llama.cpp's own package.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use quantlab::model::{ImportanceMatrix, LoadOptions, Loaded, LogitPositions, TokenBatch};
 use quantlab::quant::{GgufType, encode_ggml, restore_ggml};
 use quantlab::source::{Gguf, GgufTensor};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::common::copy::{Copy, Tensors, filled};
 use crate::common::distance;
+use crate::saving::saved;
 use crate::{dequantized, load};
 
 /// A checkpoint of transformers' and the file that was made of it.
@@ -72,13 +72,6 @@ fn assert_same(own: &File, other: &File) {
             assert_eq!(own.header.metadata().get(key), Some(value), "{key}");
         }
     }
-}
-
-fn saved(loaded: &Loaded, kind: GgufType, importance: Option<&ImportanceMatrix>) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
-    loaded.save_gguf(&path, kind, importance).unwrap();
-    (folder, path)
 }
 
 fn logits(loaded: &Loaded) -> Vec<f32> {

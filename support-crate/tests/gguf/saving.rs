@@ -20,7 +20,7 @@ use crate::{dequantized, load, tiny_gguf};
 /// Those that can be written, of the reference data.
 const WRITTEN: [&str; 2] = ["llama-tiny", "qwen2-tiny"];
 
-fn saved(loaded: &Loaded, kind: GgufType, importance: Option<&ImportanceMatrix>) -> (TempDir, PathBuf) {
+pub(crate) fn saved(loaded: &Loaded, kind: GgufType, importance: Option<&ImportanceMatrix>) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     loaded.save_gguf(&path, kind, importance).unwrap();
