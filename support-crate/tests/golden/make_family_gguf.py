@@ -3,7 +3,7 @@ and those of GPT-2 in Q8_0.
 
 python make_family_gguf.py    (numpy torch transformers safetensors gguf llama-cpp-python)
 
-Writes NAME-tiny.gguf beside this file for cases of ../families/golden, once llama.cpp has computed transformers' logits from
+Writes NAME-tiny.gguf beside this file for cases of ../models/families/golden, once llama.cpp has computed transformers' logits from
 it. Beside two more are logits of transformers' own: gpt2-tiny, whose weights are what its blocks stand for, and smollm3-tiny,
 of whose four layers the last one knows no positions: llama.cpp has no key for another number.
 """
@@ -11,7 +11,7 @@ import glob, json, math, os
 import numpy as np, torch, gguf, llama_cpp as L
 from safetensors.numpy import load_file as load, save_file
 from safetensors.torch import load_file
-here = os.path.dirname(os.path.abspath(__file__)); families = os.path.join(here, "../families/golden")
+here = os.path.dirname(os.path.abspath(__file__)); families = os.path.join(here, "../models/families/golden")
 BLOCK = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.q_norm": "attn_q_norm",
          "self_attn.k_norm": "attn_k_norm", "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
          "mlp.down_proj": "ffn_down", "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up",

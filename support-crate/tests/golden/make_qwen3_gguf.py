@@ -1,4 +1,4 @@
-"""A tiny Qwen3 as GGUF: that of tests/families/golden/qwen3, under llama.cpp's names, in float32.
+"""A tiny Qwen3 as GGUF: that of tests/models/families/golden/qwen3, under llama.cpp's names, in float32.
 
 python make_qwen3_gguf.py    (numpy torch safetensors gguf llama-cpp-python)
 
@@ -8,7 +8,7 @@ import json, os
 import numpy as np, gguf, llama_cpp as L
 from safetensors.numpy import load_file as load
 from safetensors.torch import load_file
-here = os.path.dirname(os.path.abspath(__file__)); model = os.path.join(here, "../families/golden/qwen3"); path = os.path.join(here, "qwen3-tiny.gguf")
+here = os.path.dirname(os.path.abspath(__file__)); model = os.path.join(here, "../models/families/golden/qwen3"); path = os.path.join(here, "qwen3-tiny.gguf")
 config, tok = json.load(open(model + "/config.json")), json.load(open(model + "/tokenizer.json"))
 weights = {n: t.float().numpy() for n, t in load_file(model + "/model.safetensors").items()}
 PARTS = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.q_norm": "attn_q_norm",

@@ -1,0 +1,142 @@
+//! Chat templates against transformers, and conversations with a real model.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::common::{golden, tiny};
+use quantlab::generate::{ChatTemplate, Message};
+use quantlab::model::{LoadOptions, load_model};
+use serde_json::Value;
+
+#[test]
+fn templates_make_the_text_that_transformers_makes() {
+    let golden: Value = serde_json::from_slice(&fs::read(golden().join("chat/cases.json")).unwrap()).unwrap();
+    let special: BTreeMap<String, String> = serde_json::from_value(golden["special_tokens"].clone()).unwrap();
+    let mut refused = 0;
+    for case in golden["cases"].as_array().unwrap() {
+        let name = case["template"].as_str().unwrap();
+        let template = ChatTemplate::new(golden["templates"][name].as_str().unwrap(), special.clone());
+        let turn = |turn: &Value| Message::new(turn[0].as_str().unwrap(), turn[1].as_str().unwrap());
+        let messages: Vec<Message> = case["messages"].as_array().unwrap().iter().map(turn).collect();
+        let rendered = template.render(&messages, case["add_generation_prompt"].as_bool().unwrap());
+        match case["text"].as_str() {
+            Some(text) => assert_eq!(rendered.unwrap(), text, "{name}: {messages:?}"),
+            None => {
+                let error = rendered.unwrap_err().to_string();
+                assert!(error.contains(case["error"].as_str().unwrap()), "{name}: {error}, not {}", case["error"]);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
+}
+
+#[test]
+fn templates_that_are_none_or_have_no_end_are_refused() {
+    let render = |source: &str| {
+        let error = ChatTemplate::new(source, BTreeMap::new()).render(&[Message::new("user", "x")], true);
+        error.unwrap_err().to_string()
+    };
+    for source in [
+        "{% for",
+        "{{ messages[",
+        "{% for a in range(99999999) %}{% for b in range(99999999) %}{% endfor %}{% endfor %}",
+        "{% for a in range(9999) %}{{ 'x' * 99999 }}{% endfor %}",
+        "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}",
+        "{{ unknown_function() }}",
+        "{{ messages[0].content.unknown_method() }}",
+        "{% include 'file' %}",
+        "{{ 'x' * 99999999999999 }}",
+    ] {
+        let error = render(source);
+        assert!(error.contains("the model's chat template"), "{source}: {error}");
+        assert!(error.len() < 1000, "{source}: {error}");
+    }
+}
+
+/// A text does not depend on the day that it is made.
+#[test]
+fn templates_that_ask_for_the_date_are_told_one() {
+    let date = |source: &str| ChatTemplate::new(source, BTreeMap::new()).render(&[], true).unwrap();
+    assert_eq!(date("Today Date: {{ strftime_now('%d %B %Y') }}"), "Today Date: 26 July 2024");
+    let asks = "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}none{% endif %}";
+    assert_eq!(date(asks), "none");
+}
+
+#[test]
+fn a_model_that_does_not_chat_says_so() {
+    let error = load_model(&["embedded"], &LoadOptions::default()).unwrap().chat().unwrap_err();
+    assert!(error.to_string().contains("no chat template"), "{error}");
+    assert!(error.hint_text().unwrap().contains("smollm2"));
+}
+
+/// A folder that says what `tokenizer_config.json` and `generation_config.json` of models say.
+#[test]
+fn a_conversation_is_computed_once_and_is_what_it_was_before_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in fs::read_dir(tiny()).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+    }
+    let template = "{{ bos_token }}{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}\
+                    {% if messages[-1].content == 'no' %}{{ raise_exception('not this') }}{% endif %}assistant:";
+    let config = serde_json::json!({"chat_template": [{"name": "default", "template": template}], "bos_token": {"content": "a"}});
+    fs::write(folder.path().join("tokenizer_config.json"), config.to_string()).unwrap();
+    fs::write(folder.path().join("generation_config.json"), r#"{"do_sample": true, "temperature": 0.5, "top_k": 0}"#)
+        .unwrap();
+    let load = || load_model(&[folder.path().to_str().unwrap()], &LoadOptions::default()).unwrap();
+    let mut chat = load().chat().unwrap();
+    assert!(chat.options.do_sample && chat.options.temperature == 0.5 && chat.options.top_k.is_none());
+    (chat.options.do_sample, chat.options.max_new_tokens) = (false, 6);
+    let first = chat.reply("Hello", |_| ()).unwrap();
+    assert_eq!(first.tokens.len(), 6);
+    let known = chat.cached_tokens();
+    assert!(known >= first.prompt_tokens);
+    let before = chat.messages().to_vec();
+    assert!(chat.reply("no", |_| ()).unwrap_err().to_string().contains("not this"));
+    assert_eq!(chat.messages(), before);
+    assert!(chat.system("late").unwrap_err().to_string().contains("has begun"));
+    let mut pieces = String::new();
+    let second = chat.reply("And now", |text| pieces.push_str(text)).unwrap();
+    assert_eq!(pieces, second.text);
+    // The same as a conversation that is read at once.
+    let mut whole = load().chat().unwrap();
+    whole.options = chat.options.clone();
+    let mut replies = Vec::new();
+    for content in ["Hello", "And now"] {
+        replies.push(whole.reply(content, |_| ()).unwrap());
+    }
+    assert_eq!(replies[1].tokens, second.tokens);
+    chat.forget();
+    assert_eq!(chat.reply("Hello", |_| ()).unwrap().tokens, first.tokens);
+    chat.options.max_new_tokens = 0;
+    assert!(chat.reply("Hello", |_| ()).is_err());
+    chat.options.max_new_tokens = 6;
+    let error = chat.reply(&"word ".repeat(2000), |_| ()).unwrap_err().to_string();
+    assert!(error.contains("the model's context"), "{error}");
+}
+
+/// `cargo lab setup --model smollm2` brings the model.
+#[test]
+fn smollm2_answers() {
+    let Ok(loaded) = load_model(&["smollm2"], &LoadOptions::default()) else {
+        println!("not run: `cargo lab setup --model smollm2` was not");
+        return;
+    };
+    let cases: Value = serde_json::from_slice(&fs::read(golden().join("smollm2/cases.json")).unwrap()).unwrap();
+    let mut chat = loaded.chat().unwrap();
+    for case in cases["chats"].as_array().unwrap() {
+        let text = |value: &Value, key: &str| value[key].as_str().unwrap().to_owned();
+        let turns = case["messages"].as_array().unwrap().iter();
+        let messages: Vec<Message> =
+            turns.map(|turn| Message::new(text(turn, "role"), text(turn, "content"))).collect();
+        assert_eq!(chat.template().render(&messages, true).unwrap(), text(case, "rendered"));
+    }
+    chat.options.max_new_tokens = 40;
+    let reply = chat.reply("What is the capital of France? Answer in one short sentence.", |_| ()).unwrap();
+    assert!(reply.text.contains("Paris"), "{}", reply.text);
+    let before = chat.cached_tokens();
+    let reply = chat.reply("And of Italy?", |_| ()).unwrap();
+    assert!(reply.text.contains("Rome"), "{}", reply.text);
+    assert!(chat.cached_tokens() > before);
+}
