@@ -137,8 +137,8 @@ pub fn model_table(runs: &[ModelRun], limits: &Limits, least_seconds: impl Fn(&W
         .note(RunInfo::of_all(runs.iter().map(|run| &run.run)))
 }
 
-/// Times prefill of a prompt of so many tokens, decode after it, and decode of `batch` sequences at once, of the model as it
-/// was loaded, in int8 and in NF4, in turn. `work` says what the product of m rows of inputs with a matrix (n, k) in a format
+/// Times prefill of a prompt of so many tokens, decode after it, and decode of `batch` sequences at once after a few, of the
+/// model as it was loaded, in int8 and in NF4, in turn. `work` says what the product of m rows of inputs with a matrix (n, k) in a format
 /// of so many bits takes; a model's work is the sum over its matrices. Attention is left out: few operations, for a short
 /// text.
 ///
@@ -158,9 +158,11 @@ pub fn model_runs(
     };
     let (int8, nf4) = (in_format(QuantizationConfig::llm_int8(0.0))?, in_format(QuantizationConfig::nf4())?);
     let formats = [("float32", loaded), ("int8", &int8), ("NF4", &nf4)];
-    let prompt = &prompt_of_tokens(loaded, SENTENCE, prompt_tokens)?.text[..];
+    let prompt = |tokens| prompt_of_tokens(loaded, SENTENCE, tokens);
+    // Nobody asks how long many prompts take: that is most of the time, were they long.
+    let (long, short) = (prompt(prompt_tokens)?.text, prompt(prompt_tokens.min(8))?.text);
     let options = TimingOptions { max_new_tokens: 7, repeats: 6, ..TimingOptions::default() };
-    let prompts = [vec![prompt], vec![prompt; batch]];
+    let prompts = [vec![&long[..]], vec![&short[..]; batch]];
     let mut timings = Vec::new();
     for prompts in &prompts {
         let models: Vec<(&Loaded, &[&str])> = formats.iter().map(|(_, loaded)| (*loaded, &prompts[..])).collect();
