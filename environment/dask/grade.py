@@ -3,26 +3,17 @@
 Standard input says which, a JSON object a line; what comes of each is reported to standard output as kernel.py does.
 """
 
-import ctypes
 import json
 import os
-import signal
 import sys
 import time
 from collections import deque
 from pathlib import Path
 
-from distributed import CancelledError, Client, wait
+from distributed import wait
 from distributed.scheduler import KilledWorker
+from quantlab_client import say, work_with
 from quantlab_tasks import grade_one, suspect_sooner
-
-# How long a scheduler may be away.
-AWAY_AT_MOST_S = 600
-PR_SET_PDEATHSIG = 1
-
-
-def say(event, **values):
-    print(json.dumps({"event": event, **values}), flush=True)
 
 
 def path_of(numbers):
@@ -64,10 +55,6 @@ class Class:
                     continue
                 for future in done or ():
                     self.settle(client, future)
-        except Exception as error:
-            if isinstance(error, OSError | CancelledError) or client.status != "running":
-                raise ConnectionError(error) from error
-            raise
         finally:
             self.waiting.extendleft(self.at_work.values())
             self.at_work.clear()
@@ -111,24 +98,9 @@ def described(error):
 
 
 def main():
-    # Whoever waits for it may be killed.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    address, notebooks, away_since = sys.argv[1], Class(json.loads(line) for line in sys.stdin), None
-    while notebooks.waiting:
-        try:
-            with Client(address, timeout=20, name="cargo lab grade") as client:
-                away_since = None
-                notebooks.work_off(client)
-        except OSError as error:
-            now = time.monotonic()
-            if away_since is None:
-                away_since = now
-                cause = type(error.args[0] if error.args and isinstance(error.args[0], Exception) else error).__name__
-                say("waiting", why=f"the scheduler at {address} does not answer ({cause}); {len(notebooks.waiting)} notebooks wait for it")
-            if now - away_since > AWAY_AT_MOST_S:
-                say("failure", message=f"no scheduler at {address} for {AWAY_AT_MOST_S} s; what is graded is kept: the same command goes on")
-                sys.exit(1)
-            time.sleep(2)
+    notebooks = Class(json.loads(line) for line in sys.stdin)
+    waiting = notebooks.waiting
+    work_with(sys.argv[1], "cargo lab grade", lambda: waiting and f"{len(waiting)} notebooks", notebooks.work_off)
 
 
 if __name__ == "__main__":

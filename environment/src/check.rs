@@ -3,16 +3,18 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use crate::checkout::Checkout;
 use crate::grade;
 use crate::home::{Home, write_atomically};
 use crate::isa_tests;
 use crate::jupyter::installed::{Installed, SHARED_PROCESSORS};
+use crate::jupyter::processes::end_with_this_process;
 use crate::lessons::{self, Lesson, STARTER, release};
 use crate::parts::Parts;
 use crate::run::{self, Destination, Ran};
@@ -194,12 +196,23 @@ pub fn exec(command: &[OsString]) -> Result<ExitCode> {
     Ok(ExitCode::from(status.code().and_then(|c| u8::try_from(c).ok()).unwrap_or(1)))
 }
 
-/// A benchmark of a checkout's library, to which its arguments are to be added.
-pub fn bench(checkout: &Checkout, name: &str) -> Result<Command> {
-    let home = Home::find()?;
-    let subcommand = OsStr::new("bench");
-    let mut command = Installed::read(&home)?.cargo(&home, checkout.root(), subcommand)?;
-    command.args(bench_profile(subcommand, &[])).args(["-p", "quantlab", "--bench", name, "--"]);
+/// A benchmark of a checkout's library, built; as Cargo would start it, to which its arguments are to be added.
+pub fn bench(checkout: &Checkout, home: &Home, name: &str) -> Result<Command> {
+    let (subcommand, installed) = (OsStr::new("bench"), Installed::read(home)?);
+    let mut cargo = installed.cargo(home, checkout.root(), subcommand)?;
+    cargo.args(bench_profile(subcommand, &[])).args(["-p", "quantlab", "--bench", name, "--no-run"]);
+    cargo.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    end_with_this_process(&mut cargo);
+    let built = cargo.output().context("cannot start Cargo")?;
+    if !built.status.success() {
+        bail!("the benchmark cannot be built; the messages are above");
+    }
+    let said = String::from_utf8_lossy(&built.stdout);
+    let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let program = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
+    let mut command = Command::new(program.context("Cargo built no benchmark")?);
+    installed.apply(home, &mut command);
+    command.current_dir(checkout.support_crate());
     Ok(command)
 }
 

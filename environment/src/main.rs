@@ -170,6 +170,9 @@ enum Task {
     /// Grade the notebook of a folder that `cargo lab grade --scheduler` sent (a Dask worker calls this)
     #[command(hide = true)]
     GradeOne { folder: PathBuf },
+    /// Answer what `cargo lab sweep --scheduler` asks (a Dask worker calls this)
+    #[command(hide = true)]
+    MeasureOne,
     /// End a kernel with its driver, and remove its build folder once it has ended (a kernel's start calls this)
     #[command(hide = true)]
     Janitor { dir: PathBuf, driver: u32 },
@@ -211,6 +214,7 @@ fn dispatch(task: Task) -> Result<ExitCode> {
         Task::Grade(request) => grade::grade(&request)?,
         Task::Dask { args } => dask::dask(&args)?,
         Task::GradeOne { folder } => return grade::grade_one(&folder),
+        Task::MeasureOne => return sweep::measure_one(),
         Task::Sweep(request) => sweep::sweep(&request)?,
         Task::Doctor { json, time } => doctor::doctor(json, time)?,
         Task::Test(request) => check::check(&request)?,

@@ -1,12 +1,18 @@
 //! Sweeps: what is measured stands in one table, and is measured once. Needs a finished set-up.
 
+#[path = "common/dask.rs"]
+mod dask;
 #[path = "common/lab.rs"]
 mod lab;
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use dask::{Dask, free_port};
 use lab::{lab, text};
+use serde_json::json;
 
 /// Sweeps as a settings file says; whether all was measured, and what was said.
 fn sweep(settings: &Path, content: &str) -> (bool, String) {
@@ -48,5 +54,120 @@ fn models_are_measured_once_and_one_that_fails_stops_no_other() {
     assert_eq!(precisions, ["float32", "int8"], "{table}");
     let (_, said) = sweep(&settings, few);
     assert!(said.contains("[2/2] inference of embedded: measured before"), "{said}");
+    assert_eq!(fs::read_to_string(dir.path().join("few/inference.csv")).unwrap(), table);
+}
+
+/// What stands for `lab measure-one` in a worker's home: it answers at once, and what it is asked for stands in `log`.
+const MEASURES: &str = r#"
+import json, os, signal, sys, time
+question, here, home = json.load(sys.stdin), json.load(open(os.environ["QUANTLAB_HOME"] + "/is.json")), os.environ["QUANTLAB_HOME"]
+def unable(why):
+    print(why, file=sys.stderr)
+    sys.exit(3)
+if here["processor"] == "lame":
+    unable("no library here")
+if not question["unit"]:
+    print("{}" if here["processor"] == "odd" else json.dumps(here))
+    sys.exit()
+if here["machine"] == "full":
+    unable("no space left")
+if here["machine"] == "wrong":
+    print(json.dumps({"unit": question["unit"], "state": "another", "processor": here["processor"]}))
+    sys.exit()
+model, mark = question["unit"]["model"], f"{home}/../killed"
+def log(what):
+    with open(f"{home}/../log", "a") as file:
+        file.write(json.dumps([what, here["machine"], model]) + "\n")
+log("begins")
+if model == "kills" and here["machine"] == "a" and not os.path.exists(mark):
+    open(mark, "w").close()
+    os.kill(os.getppid(), signal.SIGKILL)
+    sys.exit()
+time.sleep(0.5)
+log("ends")
+if model == "fails":
+    sys.exit("there is no such model")
+print(json.dumps({"unit": question["unit"], "processor": here["processor"], "machine": here["machine"], "date": "2026-12-31",
+                  "state": question["state"], "rows": [{"model": model, "tok": 1.5}]}))
+"#;
+
+#[test]
+fn each_kind_of_processor_measures_everything_once_and_each_machine_one_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = std::env::var_os("QUANTLAB_HOME")
+        .map_or_else(|| std::env::home_dir().unwrap().join(".cache/quantlab"), PathBuf::from);
+    assert!(Dask::run(&["--version"]).0.wait().unwrap().success());
+    let port = free_port();
+    let address = format!("tcp://127.0.0.1:{port}");
+    let _scheduler = Dask::run(&["scheduler", "--host=127.0.0.1", "--port", &port, "--no-dashboard"]);
+    let worker = |name: &str, machine: &str, processor: &str| {
+        let own = dir.path().join(name);
+        fs::create_dir_all(own.join("bin")).unwrap();
+        fs::write(own.join("is.json"), json!({"processor": processor, "machine": machine}).to_string()).unwrap();
+        let program = format!("#!{}{MEASURES}", home.join("python/bin/python").display());
+        fs::write(own.join("bin/lab"), program).unwrap();
+        fs::set_permissions(own.join("bin/lab"), fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = Command::new(home.join("dask/python/bin/dask"));
+        command
+            .args(["worker", &address, "--nthreads=2", "--no-nanny", "--no-dashboard", "--local-directory"])
+            .arg(&own);
+        command.env("QUANTLAB_HOME", &own).env("PYTHONPATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("dask"));
+        Dask(command.spawn().unwrap())
+    };
+    let _workers = [
+        worker("first", "a", "one, old"),
+        worker("second", "a", "one, old"),
+        worker("third", "b", "other"),
+        worker("fourth", "c", "lame"),
+        worker("fifth", "d", "odd"),
+        // What they are given, others of their kind measure.
+        worker("sixth", "full", "other"),
+        worker("seventh", "wrong", "one, old"),
+    ];
+    let settings = dir.path().join("few.toml");
+    fs::write(&settings, "models = ['x', 'kills', 'fails', 'y', 'x']\ninference = ['--batch=1']").unwrap();
+    let all = "import sys; from distributed import Client; Client(sys.argv[1]).wait_for_workers(7, timeout=120)";
+    let here = Command::new(home.join("dask/python/bin/python")).args(["-c", all, &address]).status().unwrap();
+    assert!(here.success());
+    let sweep = || {
+        let done = lab(&["sweep", "--parquet", "--scheduler", &address], &[("--", &settings)]);
+        (done.status.success(), text(&done.stdout) + &text(&done.stderr))
+    };
+    let (is_done, said) = sweep();
+    assert!(!is_done && said.contains("2 failed; the same command tries again"), "{said}");
+    assert!(said.contains("inference of fails on other: there is no such model"), "{said}");
+    for why in ["no library here", "it does not say what it is", "no space left", "it answers what it was not asked"] {
+        assert!(said.contains(why), "{why}: {said}");
+    }
+    for kind in ["one, old", "other"] {
+        assert!(said.contains(&format!("{kind}: 4 to be measured, 0 measured before")), "{said}");
+    }
+    let table = fs::read_to_string(dir.path().join("few/inference.csv")).unwrap();
+    for row in ["kills,2026-12-31,b,other,", "x,2026-12-31,a,\"one, old\",", "y,2026-12-31,b,other,"] {
+        assert_eq!(table.lines().filter(|line| line.starts_with(row)).count(), 1, "{table}");
+    }
+    assert_eq!(table.lines().count(), 1 + 6, "{table}");
+    // One at a time on each machine; what a worker died of was begun once more.
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    let lines: Vec<[String; 3]> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let killed = lines.iter().filter(|[what, _, model]| what == "begins" && model == "kills").count();
+    assert_eq!(killed, 3, "{log}");
+    for machine in ["a", "b"] {
+        let mut open = 0;
+        for [what, _, model] in lines.iter().filter(|[_, of, _]| of == machine) {
+            open += if what == "begins" { 1 } else { -1 };
+            assert!((0..=1).contains(&open) || model == "kills", "{log}");
+            // The one that killed its worker says no end.
+            open = open.clamp(0, 1);
+        }
+    }
+    let mut python = Command::new(home.join("sweep/python/bin/python"));
+    let program = "import polars, sys; t = polars.read_parquet(sys.argv[1]); print(t.shape, t['tok'].sum())";
+    let done = python.args(["-c", program]).arg(dir.path().join("few/inference.parquet")).output().unwrap();
+    assert_eq!(text(&done.stdout), "(6, 6) 9.0\n", "{}", text(&done.stderr));
+
+    // Only what failed is tried again.
+    let (is_done, said) = sweep();
+    assert!(!is_done && said.contains("other: 1 to be measured, 3 measured before"), "{said}");
     assert_eq!(fs::read_to_string(dir.path().join("few/inference.csv")).unwrap(), table);
 }

@@ -1,5 +1,6 @@
 //! `cargo lab sweep`: the same measurements of many models in one table, to which other machines may add theirs.
 
+mod elsewhere;
 mod table;
 mod unit;
 
@@ -16,7 +17,8 @@ use crate::home::{Home, write_atomically};
 use crate::jupyter::sources::{content_key, content_key_of};
 use crate::setup::{self, digest};
 use crate::ui::plain;
-use unit::processor;
+pub use elsewhere::measure_one;
+pub use unit::processor;
 
 /// What `cargo lab sweep` is asked for.
 #[derive(Debug, clap::Args)]
@@ -26,6 +28,12 @@ pub struct Request {
     /// Folder for the tables, and for what they are made from [default: SETTINGS without its ending]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Have it measured by the workers of this Dask scheduler, by each kind of processor (`cargo lab dask`)
+    #[arg(long, value_name = "ADDRESS")]
+    scheduler: Option<String>,
+    /// Also write each table as Parquet
+    #[arg(long)]
+    parquet: bool,
 }
 
 /// What a settings file says.
@@ -40,7 +48,7 @@ struct Settings {
 }
 
 /// What is measured at once: rows of one model, which the benchmark takes in turn.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Unit {
     benchmark: String,
     model: String,
@@ -67,7 +75,8 @@ struct Measured {
 pub fn sweep(request: &Request) -> Result<()> {
     let checkout = Checkout::find()?;
     setup::setup(&checkout, &setup::Request::default())?;
-    let units = units(&Home::find()?, &request.settings)?;
+    let home = Home::find()?;
+    let units = units(&home, &request.settings)?;
     let output = request.output.clone().unwrap_or_else(|| request.settings.with_extension(""));
     if output == request.settings {
         bail!("{} has no ending\n  try: --output FOLDER", output.display());
@@ -75,30 +84,54 @@ pub fn sweep(request: &Request) -> Result<()> {
     let output = std::path::absolute(output)?;
     let folder = output.join("measured");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let failed = match &request.scheduler {
+        Some(scheduler) => by_workers(&home, scheduler, &units, &checkout, &folder),
+        None => here(&units, &checkout, &folder),
+    };
+    // Of what there is, however that ended.
+    for file in table::write(&folder, &output)? {
+        println!("{}", file.display());
+        if request.parquet {
+            println!("{}", table::parquet(&home, &checkout, &file)?.display());
+        }
+    }
+    let failed = failed?;
+    if !failed.is_empty() {
+        bail!("{} failed; the same command tries again\n  {}", failed.len(), failed.join("\n  "));
+    }
+    Ok(())
+}
+
+/// Measures on this machine; returns what failed.
+fn here(units: &[Unit], checkout: &Checkout, folder: &Path) -> Result<Vec<String>> {
     let (processor, mut failed) = (processor(), Vec::new());
     for (number, unit) in units.iter().enumerate() {
         let Unit { benchmark, model, .. } = unit;
         let title = format!("[{}/{}] {benchmark} of {}", number + 1, units.len(), plain(model));
-        let state = state(&checkout)?;
-        let place = folder.join(key(unit, &processor, &state)).with_extension("json");
-        if place.exists() {
+        let state = state(checkout)?;
+        if place(folder, unit, &processor, &state).exists() {
             println!("{title}: measured before");
             continue;
         }
         println!("{title}");
-        let done = unit::measure(unit, &checkout, &state, &output).and_then(|measured| {
-            let text = serde_json::to_vec_pretty(&measured).context("a row is not JSON")?;
-            write_atomically(&place, &text)
-        });
+        let done = unit::ready(unit, checkout)
+            .and_then(|ready| unit::measure(ready, unit, checkout, &state, folder))
+            .and_then(|measured| keep(folder, &measured));
         failed.extend(done.err().map(|error| format!("{benchmark} of {}: {error:#}", plain(model))));
     }
-    for file in table::write(&folder, &output)? {
-        println!("{}", file.display());
-    }
-    if !failed.is_empty() {
-        bail!("{} of {} failed; the same command tries again\n  {}", failed.len(), units.len(), failed.join("\n  "));
-    }
-    Ok(())
+    Ok(failed)
+}
+
+/// Has workers measure; returns what failed.
+fn by_workers(home: &Home, scheduler: &str, units: &[Unit], checkout: &Checkout, folder: &Path) -> Result<Vec<String>> {
+    let (state, before) = (state(checkout)?, table::measured(folder)?);
+    elsewhere::measure_all(home, scheduler, units, &state, &before, &mut |measured| keep(folder, measured))
+}
+
+/// Puts a measurement where the next run, and the tables, find it.
+fn keep(folder: &Path, measured: &Measured) -> Result<()> {
+    let text = serde_json::to_vec_pretty(measured).context("a row is not JSON")?;
+    write_atomically(&place(folder, &measured.unit, &measured.processor, &measured.state), &text)
 }
 
 /// The state of all that measures.
@@ -123,11 +156,13 @@ fn units(home: &Home, settings: &Path) -> Result<Vec<Unit>> {
     let mut units = Vec::new();
     for (benchmark, arguments) in [("inference", settings.inference), ("quality", settings.quality)] {
         let Some(arguments) = arguments else { continue };
-        units.extend(settings.models.iter().map(|model| Unit {
-            benchmark: benchmark.to_owned(),
-            model: model.clone(),
-            arguments: arguments.clone(),
-        }));
+        for model in &settings.models {
+            let unit = Unit { benchmark: benchmark.to_owned(), model: model.clone(), arguments: arguments.clone() };
+            // Named twice, it is measured once.
+            if !units.contains(&unit) {
+                units.push(unit);
+            }
+        }
     }
     if units.is_empty() {
         bail!(
@@ -139,7 +174,8 @@ fn units(home: &Home, settings: &Path) -> Result<Vec<Unit>> {
 }
 
 /// The same for the same measurement of the same library on the same kind of processor.
-fn key(unit: &Unit, processor: &str, state: &str) -> String {
+fn place(folder: &Path, unit: &Unit, processor: &str, state: &str) -> PathBuf {
     let Unit { benchmark, model, arguments } = unit;
-    digest(&[benchmark.as_str(), model, &arguments.join("\0"), processor, state].join("\n"))[..32].to_owned()
+    let key = digest(&[benchmark.as_str(), model, &arguments.join("\0"), processor, state].join("\n"));
+    folder.join(&key[..32]).with_extension("json")
 }

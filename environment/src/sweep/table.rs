@@ -3,25 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::Measured;
+use crate::checkout::Checkout;
 use crate::grade::csv_lines;
-use crate::home::write_atomically;
+use crate::home::{Home, write_atomically};
+use crate::python;
+use crate::ui::run_shown;
 
 /// Writes `BENCHMARK.csv` for each benchmark, and returns their paths. A column is a key of a row, those of what is nested
 /// joined with dots; lists are left where they are.
 pub fn write(measured: &Path, output: &Path) -> Result<Vec<PathBuf>> {
     let mut tables: BTreeMap<String, Vec<BTreeMap<String, String>>> = BTreeMap::new();
-    let mut files: Vec<PathBuf> = fs::read_dir(measured)?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "json"))
-        .collect();
-    files.sort();
-    let mut found: Vec<Measured> = files.iter().map(|file| read(file)).collect::<Result<_>>()?;
+    let mut found = self::measured(measured)?;
     found.sort_by(|a, b| (&a.unit.model, &a.processor, &a.date).cmp(&(&b.unit.model, &b.processor, &b.date)));
     for Measured { unit, processor, machine, date, state, rows } in found {
         for row in rows {
@@ -34,6 +32,32 @@ pub fn write(measured: &Path, output: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     tables.into_iter().map(|(benchmark, rows)| write_one(&output.join(format!("{benchmark}.csv")), &rows)).collect()
+}
+
+/// What a folder has of measurements.
+///
+/// # Errors
+/// A file that is damaged.
+pub fn measured(folder: &Path) -> Result<Vec<Measured>> {
+    let paths = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    files.sort();
+    files.iter().map(|file| read(file)).collect()
+}
+
+/// Writes a table once more, as Parquet, by Python's polars (which is fetched when it is first asked for); returns its path.
+///
+/// # Errors
+/// polars is not there, or cannot read the table.
+pub fn parquet(home: &Home, checkout: &Checkout, table: &Path) -> Result<PathBuf> {
+    let (to, source) = (table.with_extension("parquet"), checkout.root().join("environment/sweep"));
+    // Beside somebody else's set-up, in this user's own cache.
+    let place = if home.is_ours() { home.clone() } else { Home::at(&home.own_kernels()) };
+    let _alone = place.lock("sweep.lock", || ())?;
+    let mut command = Command::new(python::tools(&place, "sweep", &source).context("polars cannot be fetched")?);
+    command.arg("-P").arg(source.join("parquet.py")).arg(table).arg(&to);
+    run_shown(&mut command)?;
+    Ok(to)
 }
 
 fn read(file: &Path) -> Result<Measured> {

@@ -1,8 +1,13 @@
 //! One measurement, on this machine.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -10,23 +15,58 @@ use serde_json::Value;
 use super::{Measured, Unit, state};
 use crate::check;
 use crate::checkout::Checkout;
-use crate::home::remove_if_there;
+use crate::home::{Home, remove_if_there};
+use crate::jupyter::processes::end_with_this_process;
 
-/// Runs a benchmark of sources in this state, whose messages go where this program's do; what it writes itself goes through
-/// `folder`.
+/// A benchmark that is built, while nobody else measures on this machine.
+pub struct Ready {
+    command: Command,
+    _alone: UnixListener,
+}
+
+/// Waits until nobody measures, and builds the unit's benchmark.
 ///
 /// # Errors
-/// A benchmark that cannot be built, fails, or has no rows of this model; sources that were changed meanwhile.
-pub fn measure(unit: &Unit, checkout: &Checkout, at: &str, folder: &Path) -> Result<Measured> {
+/// It cannot be built.
+pub fn ready(unit: &Unit, checkout: &Checkout) -> Result<Ready> {
+    let alone = alone()?;
+    Ok(Ready { command: check::bench(checkout, &Home::find()?, &unit.benchmark)?, _alone: alone })
+}
+
+/// The right to measure on this machine, whoever asks and from whatever home; it ends with the process at the latest.
+fn alone() -> Result<UnixListener> {
+    let name = SocketAddr::from_abstract_name("quantlab-measuring")?;
+    let mut waits = false;
+    loop {
+        match UnixListener::bind_addr(&name) {
+            Ok(alone) => return Ok(alone),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                if !std::mem::replace(&mut waits, true) {
+                    eprintln!("waiting for another measurement on this machine");
+                }
+                thread::sleep(Duration::from_secs(1));
+            }
+            Err(error) => return Err(error).context("cannot see whether somebody measures on this machine"),
+        }
+    }
+}
+
+/// Runs a benchmark of sources in the state `at`, whose messages go where this program's do; what it writes itself goes
+/// through `folder`.
+///
+/// # Errors
+/// A benchmark that fails, or has no rows of this model; sources that were changed meanwhile.
+pub fn measure(ready: Ready, unit: &Unit, checkout: &Checkout, at: &str, folder: &Path) -> Result<Measured> {
     let Unit { benchmark, model, arguments } = unit;
+    let Ready { mut command, _alone } = ready;
     let file = folder.join("rows-of-quality");
-    let mut command = check::bench(checkout, benchmark)?;
     match benchmark.as_str() {
         "inference" => command.args(["--json", "--no-plot", "--model", model]),
         "quality" => command.arg(model).arg("--json").arg(&file),
         other => bail!("there is no benchmark {other}"),
     };
-    let done = command.args(arguments).stderr(Stdio::inherit()).output().context("cannot start Cargo")?;
+    end_with_this_process(&mut command);
+    let done = command.args(arguments).stderr(Stdio::inherit()).output().context("cannot start the benchmark")?;
     let from_file = fs::read(&file);
     remove_if_there(&file)?;
     if !done.status.success() {
@@ -54,10 +94,14 @@ pub fn measure(unit: &Unit, checkout: &Checkout, at: &str, folder: &Path) -> Res
     if state(checkout)? != at {
         bail!("the library or the benchmark was changed while it was measured");
     }
-    let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
     let date = Command::new("date").args(["-u", "+%F"]).output().context("there is no `date`")?.stdout;
     let date = String::from_utf8_lossy(&date).trim().to_owned();
-    Ok(Measured { unit: unit.clone(), processor: processor(), machine, date, state: at.to_owned(), rows })
+    Ok(Measured { unit: unit.clone(), processor: processor(), machine: host_name(), date, state: at.to_owned(), rows })
+}
+
+/// What this machine calls itself.
+pub fn host_name() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 /// What kind of processor this is, and how many of it are there: machines of which this is the same are taken for the same.

@@ -1,30 +1,12 @@
 //! A class that workers of a Dask scheduler grade, one of which a notebook kills.
 
 use std::collections::HashSet;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::class::{Class, MEAN, SQUARE, layers};
-
-/// `lab dask ARGS`, which ends with the test.
-struct Dask(Child);
-
-impl Dask {
-    fn run(args: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
-        Self(command.arg("dask").args(args).spawn().unwrap())
-    }
-}
-
-impl Drop for Dask {
-    fn drop(&mut self) {
-        // Asked, it ends its workers.
-        let _: std::io::Result<_> = Command::new("kill").arg(self.0.id().to_string()).status();
-        let _: std::io::Result<_> = self.0.wait();
-    }
-}
+use super::dask::{Dask, free_port};
 
 /// Kills the worker that it is graded by, if there is one.
 const KILLER: &str = r#"fn parent_of(process: u32) -> u32 {
@@ -44,8 +26,7 @@ kill_worker();"#;
 
 #[test]
 fn workers_grade_as_one_machine_does_and_one_notebook_kills_no_more_than_two() {
-    // Free now, and while this is so nobody else is given it.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = free_port();
     let address = format!("tcp://127.0.0.1:{port}");
     let dir = tempfile::tempdir().unwrap();
     let own = dir.path().to_str().unwrap();
