@@ -15,11 +15,13 @@ use crate::home::{Home, write_atomically};
 use crate::isa_tests;
 use crate::jupyter::installed::{Installed, SHARED_PROCESSORS};
 use crate::jupyter::processes::end_with_this_process;
+use crate::jupyter::sources::{content_key, content_key_of};
 use crate::lessons::{self, Lesson, STARTER, release};
 use crate::parts::Parts;
 use crate::run::{self, Destination, Ran};
-use crate::setup;
 use crate::setup::models::{self, Model};
+use crate::setup::{self, digest};
+use crate::sweep::processor;
 use crate::ui::{Steps, human_time, run_shown, took};
 
 /// Time limit for one cell of a lesson.
@@ -75,15 +77,7 @@ const PARTS: [Part; 11] = [
     ("solutions", "graded in the sandboxes that run here: all points, and every claim holds", |tests| {
         grade::solutions(&tests.lessons, &tests.home)
     }),
-    ("starters", "they run on the embedded model, and get no points; two side by side", |tests| {
-        let starters = with_embedded_model(&tests.lessons, &tests.home)?;
-        let copies = Destination::Folder(tests.home.executed());
-        let ran = run::run_side_by_side(&starters, &copies, CELL_TIMEOUT_S)?;
-        for (lesson, ran) in tests.lessons.iter().zip(&ran) {
-            tests.parts.add(format!("starter of {}", lesson.name), ran.time);
-        }
-        no_points(&starters, &ran)
-    }),
+    ("starters", "they run on the embedded model, and get no points; two side by side", starters),
 ];
 
 /// What parts are run with.
@@ -110,8 +104,8 @@ impl Tests {
 /// What `cargo lab test` is asked for.
 #[derive(Debug, clap::Args)]
 pub struct Request {
-    /// Also hand in every answer of the course's tests, through kernel and nbgrader (an hour); run the kernels' tests though
-    /// they passed here as they are
+    /// Also hand in every answer of the course's tests, through kernel and nbgrader (an hour); run the kernels' tests and the
+    /// starters though they passed here as they are
     #[arg(long)]
     full: bool,
     /// Only these parts; all of them must hold before a change lands
@@ -142,6 +136,39 @@ pub fn check(request: &Request) -> Result<()> {
     eprintln!("The longest parts of {}:\n{}", human_time(begin.elapsed()), tests.parts.longest(20));
     eprintln!("All checks passed.");
     Ok(())
+}
+
+/// What decides how a starter runs, seen from the support crate; itself, the library and the compiler aside.
+const STARTERS_DEPEND_ON: [&str; 5] = [
+    "../environment/src",
+    "../environment/python/quantlab_jupyter",
+    "../environment/Cargo.toml",
+    "../environment/libtorch.txt",
+    "../environment/requirements.txt",
+];
+
+/// Runs the starters. Those that have passed here run again only if something has changed, or with `--full`: what they
+/// compute differs from run to run less than that of any other part.
+fn starters(tests: &mut Tests) -> Result<()> {
+    let Tests { home, installed, checkout, lessons, full, parts } = tests;
+    let support_crate = checkout.support_crate();
+    let (library, rest) = (content_key(&support_crate)?, content_key_of(&support_crate, &STARTERS_DEPEND_ON)?);
+    let own = with_embedded_model(lessons, home)?;
+    let texts = own.iter().map(fs::read_to_string).collect::<Result<String, _>>()?;
+    let machine = [&processor(), &installed.rustc, &installed.rustflags].map(String::as_str).join("\n");
+    let state = digest(&[library, rest, texts, machine].join("\n"));
+    if !*full && home.is_done("starters", &state) {
+        eprintln!("      passed here as they are; `cargo lab test --full` runs them again");
+        return Ok(());
+    }
+    home.mark_undone("starters")?;
+    let copies = Destination::Folder(home.executed());
+    let ran = run::run_side_by_side(&own, &copies, CELL_TIMEOUT_S)?;
+    for (lesson, ran) in lessons.iter().zip(&ran) {
+        parts.add(format!("starter of {}", lesson.name), ran.time);
+    }
+    no_points(&own, &ran)?;
+    home.mark_done("starters", &state)
 }
 
 /// Copies of the starters that take the model that ships: what a learner has who fetched no other, in half the time.
