@@ -135,6 +135,7 @@ for package in ["awq", "awq.modules", "awq.modules.linear", "awq.utils"]:
     folder = os.path.join(os.path.dirname(importlib.util.find_spec("hqq").origin), "..", *package.split("."))
     sys.modules[package].__path__ = [folder]
 from awq.modules.linear.gemm import WQLinear_GEMM  # noqa: E402
+from awq.modules.linear.gemv import WQLinear_GEMV  # noqa: E402
 
 
 def awq(weight):
@@ -150,6 +151,21 @@ case("awq", {
     "bits": 4, "group_size": 32, "modules_to_not_convert": ["mlp.down_proj"], "quant_method": "awq", "version": "gemm",
     "zero_point": True,
 }, awq, left=["model.layers.0.mlp.down_proj"])
+
+
+def awq_gemv(weight):
+    codes, scales, zeros, groups = rounded(weight, 4, 32)
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+    weights = restored(codes, scales, zeros, groups)
+    linear.weight.data = weights.half()
+    made = WQLinear_GEMV.from_linear(linear, 4, 32, scales=scales, zeros=zeros.float())
+    return {"qweight": made.qweight, "qzeros": made.qzeros, "scales": made.scales}, weights
+
+
+case("awq-gemv", {
+    "bits": 4, "group_size": 32, "modules_to_not_convert": None, "quant_method": "awq", "version": "gemv",
+    "zero_point": True,
+}, awq_gemv)
 
 # compressed-tensors, by its own compressors.
 from compressed_tensors.compressors.base import BaseCompressor  # noqa: E402
@@ -290,8 +306,8 @@ case("fp8", {
 from hqq.core.quantize import BaseQuantizeConfig, HQQLinear  # noqa: E402
 
 
-def hqq(bits):
-    settings = BaseQuantizeConfig(nbits=bits, group_size=32, axis=1)
+def hqq(bits, axis=1):
+    settings = BaseQuantizeConfig(nbits=bits, group_size=32, axis=axis)
     settings["weight_quant_params"]["round_zero"] = False
 
     def layer(weight):
@@ -308,6 +324,8 @@ def hqq(bits):
 
 case("hqq-4", *hqq(4))
 case("hqq-8", *hqq(8))
+case("hqq-4-columns", *hqq(4, axis=0))
+case("hqq-8-columns", *hqq(8, axis=0))
 
 base = {name: tensor.half() for name, tensor in model.state_dict().items() if name.rsplit(".", 1)[0] not in FULL}
 save_file(base, f"{OUT}/base.safetensors", metadata={"format": "pt"})

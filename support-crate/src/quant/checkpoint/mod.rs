@@ -53,7 +53,7 @@ pub const CHECKPOINTS: [CheckpointFormat; 10] = [
     format("compressed-tensors nvfp4-pack-quantized", COMPRESSED_TENSORS, (&[4], &[]), "groups of 16 of a row", false),
     format("compressed-tensors mxfp4-pack-quantized", COMPRESSED_TENSORS, (&[4], &[]), "groups of 32 of a row", false),
     format("fp8", "fp8", (&[8], &[]), "blocks of 128 x 128; the matrix", false),
-    format("hqq", "hqq", (&[4, 8], &[4]), "groups of a row", false),
+    format("hqq", "hqq", (&[4, 8], &[4]), "groups of a row; of weights in turn", false),
 ];
 
 const fn format(

@@ -17,6 +17,8 @@ pub(crate) struct PackedLayer {
     block: [usize; 2],
     /// Which block of its row each column belongs to, where they are in another order (`g_idx`): (k).
     groups: Option<Vec<u32>>,
+    /// Whether blocks take turns, weight by weight and row after row, instead.
+    in_turn: bool,
 }
 
 /// What codes stand for.
@@ -129,7 +131,23 @@ impl PackedLayer {
                 zeros.len()
             )));
         }
-        Ok(Self { shape, codes, values, scales, zeros, block, groups: None })
+        Ok(Self { shape, codes, values, scales, zeros, block, groups: None, in_turn: false })
+    }
+
+    /// A matrix whose weights belong to the blocks in turn: the first to the first one, and so on, then from there again.
+    ///
+    /// # Errors
+    /// There is no block, or not a zero point for each.
+    pub(super) fn in_turn(
+        shape: [usize; 2],
+        (codes, values): (Codes, Values),
+        scales: Vec<f32>,
+        zeros: Vec<f32>,
+    ) -> Result<Self> {
+        if scales.is_empty() || scales.len() != zeros.len() {
+            return Err(Error::format(format!("{} scales and {} zero points", scales.len(), zeros.len())));
+        }
+        Ok(Self { shape, codes, values, scales, zeros, block: [1, shape[1]], groups: None, in_turn: true })
     }
 
     /// Columns in another order than their groups.
@@ -160,17 +178,29 @@ impl PackedLayer {
         Rows { layer: self, codes, first: None }
     }
 
+    fn value(&self, code: u8) -> f32 {
+        match &self.values {
+            Values::Whole(_) => f32::from(code),
+            Values::Table(numbers) => numbers[usize::from(code) % numbers.len()],
+        }
+    }
+
     fn restore(&self, row: usize, codes: &[u8], weights: &mut [f32]) {
+        if self.in_turn {
+            let first = row * self.shape[1];
+            for (place, (weight, code)) in weights.iter_mut().zip(codes).enumerate() {
+                let block = (first + place) % self.scales.len();
+                *weight = (self.value(*code) - self.zeros[block]) * self.scales[block];
+            }
+            return;
+        }
         let blocks = self.shape[1].div_ceil(self.block[1]);
         let first = row / self.block[0] * blocks;
         let scales = &self.scales[first..first + blocks];
         let zeros = self.zeros.get(first..first + blocks);
         let mut restore = |column: usize, block: usize| {
-            let value = match &self.values {
-                Values::Whole(_) => f32::from(codes[column]),
-                Values::Table(numbers) => numbers[usize::from(codes[column]) % numbers.len()],
-            };
-            weights[column] = (value - zeros.map_or(0.0, |zeros| zeros[block])) * scales[block];
+            let zero = zeros.map_or(0.0, |zeros| zeros[block]);
+            weights[column] = (self.value(codes[column]) - zero) * scales[block];
         };
         match &self.groups {
             None => (0..codes.len()).for_each(|column| restore(column, column / self.block[1])),
@@ -195,6 +225,7 @@ impl PackedLayer {
             counts.iter().all(|&count| count == width)
         };
         matches!(self.values, Values::Whole(4))
+            && !self.in_turn
             && rows == 1
             && group > 0
             && group.is_multiple_of(32)

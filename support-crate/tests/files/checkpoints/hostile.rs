@@ -43,6 +43,7 @@ fn tensors_that_are_missing() {
         ("gptq-4-act", "g_idx"),
         ("awq", "qweight"),
         ("awq", "qzeros"),
+        ("awq-gemv", "scales"),
         ("pack-4", "weight_packed"),
         ("pack-4", "weight_scale"),
         ("pack-4", "weight_zero_point"),
@@ -55,6 +56,7 @@ fn tensors_that_are_missing() {
         ("hqq-4", "W_q"),
         ("hqq-4", "zero"),
         ("hqq-8", "scale"),
+        ("hqq-4-columns", "zero"),
     ] {
         let copy = checkpoint(name);
         remove_tensor(&copy, part);
@@ -73,6 +75,9 @@ fn tensors_of_another_shape_or_type() {
         ("gptq-4", "g_idx", json!([8, 8])),
         ("awq", "qweight", json!([12, 64])),
         ("awq", "scales", json!([96, 2])),
+        ("awq-gemv", "qweight", json!([64, 12])),
+        ("awq-gemv", "qzeros", json!([192, 2])),
+        ("awq-gemv", "scales", json!([32, 96])),
         ("pack-4", "weight_packed", json!([192, 4])),
         ("pack-4", "weight_scale", json!([2, 96])),
         ("pack-4", "weight_zero_point", json!([2, 12])),
@@ -80,6 +85,8 @@ fn tensors_of_another_shape_or_type() {
         ("fp8", "weight_scale_inv", json!([4])),
         ("nvfp4", "weight_packed", json!([32, 96])),
         ("hqq-4", "W_q", json!([32, 96])),
+        ("hqq-4-columns", "W_q", json!([96, 32])),
+        ("hqq-8-columns", "scale", json!([192, 1])),
     ] {
         let copy = checkpoint(name);
         change_tensor(&copy, part, shape(wrong));
@@ -156,7 +163,10 @@ fn configs_that_cannot_be_read() {
         ("gptq-4", "/checkpoint_format", json!("marlin"), ["gptq", "\"marlin\""]),
         ("gptq-4", "/dynamic", json!({ "+:.*": { "bits": 8 } }), ["gptq", "`dynamic`"]),
         ("awq", "/bits", json!(8), ["awq", "`bits` is 8"]),
-        ("awq", "/version", json!("gemv"), ["awq", "\"gemv\""]),
+        ("awq", "/version", json!("gemv_fast"), ["awq", "\"gemv_fast\""]),
+        ("awq", "/version", json!("gemv"), [LAYER_OF_FIRST, "has shape"]),
+        ("awq-gemv", "/version", json!("gemm"), [LAYER_OF_FIRST, "has shape"]),
+        ("awq-gemv", "/group_size", json!(48), [LAYER_OF_FIRST, "groups of 48"]),
         ("awq", "/zero_point", json!(false), ["awq", "without zero points"]),
         ("awq", "/modules_to_not_convert", json!(["down_proj("]), ["awq", "cannot be read"]),
         ("pack-4", "/format", json!("marlin-24"), ["`group_0`", "\"marlin-24\""]),
@@ -169,7 +179,8 @@ fn configs_that_cannot_be_read() {
         ("fp8", "/weight_block_size", json!([0, 128]), ["fp8", "[0, 128]"]),
         ("fp8", "/fmt", json!("e5m2"), ["fp8", "\"e5m2\""]),
         ("hqq-4", "/quant_config/weight_quant_params/nbits", json!(3), ["hqq", "`nbits` is 3"]),
-        ("hqq-4", "/quant_config/weight_quant_params/axis", json!(0), ["hqq", "`axis`"]),
+        ("hqq-4", "/quant_config/weight_quant_params/axis", json!(2), ["hqq", "`axis`"]),
+        ("hqq-4", "/quant_config/weight_quant_params/axis", json!(0), [LAYER_OF_FIRST, "axis` is [1]"]),
         ("hqq-4", "/quant_config/weight_quant_params/group_size", json!(0), ["hqq", "`group_size`"]),
         ("gptq-4", "/quant_method", json!("quip"), ["\"quip\"", "gptq, awq, compressed-tensors"]),
     ] {
@@ -211,7 +222,7 @@ proptest! {
     /// Whatever the bytes: a model, or an error.
     #[test]
     fn any_bytes_of_a_layer(
-        name in prop::sample::select(vec!["gptq-4-act", "awq", "pack-4", "pack-4-g-idx", "nvfp4", "fp8", "hqq-4"]),
+        name in prop::sample::select(vec!["gptq-4-act", "awq", "awq-gemv", "pack-4", "pack-4-g-idx", "nvfp4", "fp8", "hqq-4", "hqq-4-columns"]),
         flips in prop::collection::vec((any::<prop::sample::Index>(), 1..=u8::MAX), 1..20),
     ) {
         let copy = checkpoint(name);
@@ -228,7 +239,7 @@ proptest! {
 
     #[test]
     fn any_number_in_a_config(
-        name in prop::sample::select(vec!["gptq-4-act", "awq", "pack-4", "int-8", "nvfp4", "fp8", "hqq-4"]),
+        name in prop::sample::select(vec!["gptq-4-act", "awq", "awq-gemv", "pack-4", "int-8", "nvfp4", "fp8", "hqq-4", "hqq-4-columns"]),
         number in prop_oneof![any::<i64>(), -2..300_i64],
         which in any::<prop::sample::Index>(),
     ) {

@@ -18,7 +18,7 @@ use serde_json::Value;
 const LOGITS: f32 = 1e-4;
 
 /// Each case, the row of [`CHECKPOINTS`] that it is one of, and how a label begins or ends.
-const CASES: [(&str, &str, &str); 20] = [
+const CASES: [(&str, &str, &str); 23] = [
     ("gptq-4", "gptq", "int4-32 from gptq of 4 bits, rest float32"),
     ("gptq-4-sym", "gptq", "int4-32 from gptq of 4 bits, rest float32"),
     ("gptq-4-act", "gptq", "int4-32 from gptq of 4 bits in the order of activations, rest float32"),
@@ -30,6 +30,7 @@ const CASES: [(&str, &str, &str); 20] = [
     ("gptq-3", "gptq", "float32, restored from gptq of 3 bits"),
     ("gptq-2", "gptq", "float32, restored from gptq of 2 bits"),
     ("awq", "awq", "int4-32 from awq of 4 bits, rest float32"),
+    ("awq-gemv", "awq", "int4-32 from awq of 4 bits, rest float32"),
     ("pack-4", "compressed-tensors pack-quantized", "int4-32 from compressed-tensors pack-quantized of 4 bits, rest"),
     (
         "pack-4-row",
@@ -60,6 +61,8 @@ const CASES: [(&str, &str, &str); 20] = [
     ("fp8", "fp8", "float32, restored from fp8 in blocks of 48 x 32"),
     ("hqq-4", "hqq", "int4-32 from hqq of 4 bits, rest float32"),
     ("hqq-8", "hqq", "float32, restored from hqq of 8 bits"),
+    ("hqq-4-columns", "hqq", "float32, restored from hqq of 4 bits"),
+    ("hqq-8-columns", "hqq", "float32, restored from hqq of 8 bits"),
 ];
 
 /// Those of 4 bits by a table.
@@ -143,8 +146,8 @@ fn every_row_of_the_table_has_its_cases() {
             assert_eq!(config["quant_method"], format.quant_method);
             let found = bits_of(&config);
             bits.push(found);
-            // Groups of 16 weights are not what kernels can take.
-            let kept = format.kept.contains(&found) && name != "gptq-4-16";
+            // Groups of 16 weights, and weights that belong to groups in turn, are not what kernels can take.
+            let kept = format.kept.contains(&found) && !["gptq-4-16", "hqq-4-columns"].contains(&name);
             assert_eq!(loaded.quantization.is_some(), kept, "{name}");
         }
         bits.sort_unstable();
