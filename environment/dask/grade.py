@@ -6,13 +6,11 @@ Standard input says which, a JSON object a line; what comes of each is reported 
 import json
 import os
 import sys
-import time
 from collections import deque
 from pathlib import Path
 
-from distributed import wait
 from distributed.scheduler import KilledWorker
-from quantlab_client import say, work_with
+from quantlab_client import say, some_done, work_with
 from quantlab_tasks import grade_one, suspect_sooner
 
 
@@ -48,12 +46,7 @@ class Class:
         try:
             while self.waiting or self.at_work:
                 self.send(client)
-                try:
-                    # No longer than this before it is looked for new workers.
-                    done = wait(list(self.at_work), timeout=5, return_when="FIRST_COMPLETED").done if self.at_work else time.sleep(2)
-                except TimeoutError:
-                    continue
-                for future in done or ():
+                for future in some_done(list(self.at_work)):
                     self.settle(client, future)
         finally:
             self.waiting.extendleft(self.at_work.values())

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 
-from distributed import CancelledError, Client
+from distributed import CancelledError, Client, wait
 
 # How long a scheduler may be away.
 AWAY_AT_MOST_S = 600
@@ -16,6 +16,17 @@ PR_SET_PDEATHSIG = 1
 
 def say(event, **values):
     print(json.dumps({"event": event, **values}), flush=True)
+
+
+def some_done(futures):
+    """Those that are done: as soon as one is; none after some seconds, in which workers may have come or gone."""
+    if not futures:
+        time.sleep(2)
+        return set()
+    try:
+        return wait(futures, timeout=5, return_when="FIRST_COMPLETED").done
+    except TimeoutError:
+        return set()
 
 
 def work_with(address, name, waiting, work_off):

@@ -10,9 +10,8 @@ import sys
 import time
 from collections import deque
 
-from distributed import wait
 from distributed.scheduler import KilledWorker
-from quantlab_client import AWAY_AT_MOST_S, say, work_with
+from quantlab_client import AWAY_AT_MOST_S, say, some_done, work_with
 from quantlab_tasks import measure_one
 
 # A kind of which no machine is left, while there are others: how long one is waited for.
@@ -65,12 +64,7 @@ class Sweep:
                 self.take_back(workers)
                 self.give_up_kinds_that_are_gone()
                 self.send(client)
-                try:
-                    # No longer than this before it is looked for new workers, and for those that went.
-                    done = wait(list(self.at_work), timeout=5, return_when="FIRST_COMPLETED").done if self.at_work else time.sleep(2)
-                except TimeoutError:
-                    continue
-                for future in done or ():
+                for future in some_done(list(self.at_work)):
                     self.settle(future)
         finally:
             for worker, unit, deaths in self.at_work.values():
