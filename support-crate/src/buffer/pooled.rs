@@ -22,7 +22,7 @@ const START: usize = 16;
 
 /// Numbers in memory of this process, in huge pages where the system has them.
 ///
-/// In pages of 4 KiB, reading a model's weights waits for addresses to be translated (docs/speed.md). Most huge pages
+/// In pages of 4 KiB, reading a model's weights waits for addresses to be translated (docs/limits.md). Most huge pages
 /// have 2 MiB, and many tensors have less: they share regions.
 pub(crate) struct Pooled<T: Plain> {
     region: Arc<MmapRaw>,

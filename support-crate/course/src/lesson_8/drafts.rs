@@ -16,8 +16,11 @@ use crate::{Claims, claim, held_out_samples};
 const NEW: usize = 24;
 const LOOKUP: &str = "prompt lookup";
 
-fn options() -> GenerateOptions {
-    GenerateOptions { max_new_tokens: NEW, min_new_tokens: NEW, ..GenerateOptions::default() }
+/// New tokens of a run that only warms up.
+const FEW: usize = 2;
+
+fn options(new_tokens: usize) -> GenerateOptions {
+    GenerateOptions { max_new_tokens: new_tokens, min_new_tokens: new_tokens, ..GenerateOptions::default() }
 }
 
 /// Two beginnings to be continued: one whose continuation it has quoted before, and one that quotes nothing.
@@ -90,7 +93,7 @@ pub fn own_texts(
 ) -> Result<Vec<OwnText>> {
     let of = |(text, ids): &(&'static str, Vec<u32>)| {
         let (tokens, passes) = with_guesses(loaded, ids, 4, &look_up, &kept)?;
-        let found = loaded.generate_speculative(ids, Draft::PromptLookup { ngram: 3 }, 4, &options())?;
+        let found = loaded.generate_speculative(ids, Draft::PromptLookup { ngram: 3 }, 4, &options(NEW))?;
         println!("{text}: {} tokens in {passes} passes", tokens.len());
         Ok(OwnText { text, passes, as_librarys: tokens == found.generated.tokens && passes == found.passes })
     };
@@ -143,14 +146,15 @@ pub fn draft_runs(
         let mut tokens = Vec::new();
         for round in 0..=rounds {
             interrupt::check()?;
-            let (generated, time) = stopwatch(&WallClock, &*loaded.model, || loaded.generate_tokens(&ids, &options()))?;
+            // The first round warms up.
+            let options = options(if round == 0 { FEW } else { NEW });
+            let (generated, time) = stopwatch(&WallClock, &*loaded.model, || loaded.generate_tokens(&ids, &options))?;
             tokens = generated.tokens;
             let mut of_round = Vec::new();
             for ((_, draft), n) in &kinds {
-                let work = || loaded.generate_speculative(&ids, *draft, *n, &options());
+                let work = || loaded.generate_speculative(&ids, *draft, *n, &options);
                 of_round.push(stopwatch(&WallClock, &*loaded.model, work)?);
             }
-            // The first round warms up.
             if round > 0 {
                 plain.push(Metrics::of(NEW, time));
                 seconds.iter_mut().zip(&of_round).for_each(|(all, (_, time))| all.push(Metrics::of(NEW, *time)));

@@ -69,9 +69,7 @@ impl Awq {
         let left_out = LeftOut::new(keys.modules_to_not_convert)?;
         Ok(Self { group_size: group_size(keys.group_size)?, kernel, left_out })
     }
-}
 
-impl Awq {
     /// # Errors
     /// As [`Layout::layer`].
     fn of_gemm([n, k]: [usize; 2], group: usize, parts: &dyn Parts) -> Result<PackedLayer> {

@@ -15,10 +15,18 @@ pub(crate) struct PackedLayer {
     zeros: Vec<f32>,
     /// Rows and columns of a block.
     block: [usize; 2],
-    /// Which block of its row each column belongs to, where they are in another order (`g_idx`): (k).
-    groups: Option<Vec<u32>>,
-    /// Whether blocks take turns, weight by weight and row after row, instead.
-    in_turn: bool,
+    belongs: Belongs,
+}
+
+/// Which block a weight belongs to.
+#[derive(Debug, Clone, PartialEq)]
+enum Belongs {
+    /// The one that it lies in.
+    ByPlace,
+    /// One of its row, the same for a whole column (`g_idx`): (k).
+    ByColumn(Vec<u32>),
+    /// The next one, weight by weight and row after row, and then the first again.
+    InTurn,
 }
 
 /// What codes stand for.
@@ -131,7 +139,7 @@ impl PackedLayer {
                 zeros.len()
             )));
         }
-        Ok(Self { shape, codes, values, scales, zeros, block, groups: None, in_turn: false })
+        Ok(Self { shape, codes, values, scales, zeros, block, belongs: Belongs::ByPlace })
     }
 
     /// A matrix whose weights belong to the blocks in turn: the first to the first one, and so on, then from there again.
@@ -147,7 +155,7 @@ impl PackedLayer {
         if scales.is_empty() || scales.len() != zeros.len() {
             return Err(Error::format(format!("{} scales and {} zero points", scales.len(), zeros.len())));
         }
-        Ok(Self { shape, codes, values, scales, zeros, block: [1, shape[1]], groups: None, in_turn: true })
+        Ok(Self { shape, codes, values, scales, zeros, block: [1, shape[1]], belongs: Belongs::InTurn })
     }
 
     /// Columns in another order than their groups.
@@ -163,7 +171,7 @@ impl PackedLayer {
                 .hint("the checkpoint is damaged, or its group size is another one"));
         }
         let in_order = (0..k).zip(&groups).all(|(column, group)| column / self.block[1] == *group as usize);
-        self.groups = Some(groups).filter(|_| !in_order);
+        self.belongs = if in_order { Belongs::ByPlace } else { Belongs::ByColumn(groups) };
         Ok(self)
     }
 
@@ -186,31 +194,23 @@ impl PackedLayer {
     }
 
     fn restore(&self, row: usize, codes: &[u8], weights: &mut [f32]) {
-        if self.in_turn {
-            let first = row * self.shape[1];
-            for (place, (weight, code)) in weights.iter_mut().zip(codes).enumerate() {
-                let block = (first + place) % self.scales.len();
-                *weight = (self.value(*code) - self.zeros[block]) * self.scales[block];
-            }
-            return;
-        }
-        let blocks = self.shape[1].div_ceil(self.block[1]);
-        let first = row / self.block[0] * blocks;
-        let scales = &self.scales[first..first + blocks];
-        let zeros = self.zeros.get(first..first + blocks);
+        let k = self.shape[1];
+        let first = row / self.block[0] * k.div_ceil(self.block[1]);
         let mut restore = |column: usize, block: usize| {
-            let zero = zeros.map_or(0.0, |zeros| zeros[block]);
-            weights[column] = (self.value(codes[column]) - zero) * scales[block];
+            let zero = self.zeros.get(block).copied().unwrap_or(0.0);
+            weights[column] = (self.value(codes[column]) - zero) * self.scales[block];
         };
-        match &self.groups {
-            None => (0..codes.len()).for_each(|column| restore(column, column / self.block[1])),
-            Some(groups) => groups.iter().enumerate().for_each(|(column, group)| restore(column, *group as usize)),
+        let columns = 0..codes.len();
+        match &self.belongs {
+            Belongs::ByPlace => columns.for_each(|column| restore(column, first + column / self.block[1])),
+            Belongs::ByColumn(groups) => columns.for_each(|column| restore(column, first + groups[column] as usize)),
+            Belongs::InTurn => columns.for_each(|column| restore(column, (row * k + column) % self.scales.len())),
         }
     }
 
     /// The order that puts columns of a group next to each other.
     pub fn order(&self) -> Option<Vec<u32>> {
-        let groups = self.groups.as_ref()?;
+        let Belongs::ByColumn(groups) = &self.belongs else { return None };
         let mut order: Vec<u32> = (0..groups.len() as u32).collect();
         order.sort_by_key(|&column| groups[column as usize]);
         Some(order)
@@ -219,19 +219,22 @@ impl PackedLayer {
     /// Whether it can be multiplied as affine int4 in groups of `group` weights.
     pub fn is_int4(&self, group: usize) -> bool {
         let ([_, k], [rows, width]) = (self.shape, self.block);
-        let even = |groups: &Vec<u32>| {
-            let mut counts = vec![0; k.div_ceil(width)];
-            groups.iter().for_each(|&group| counts[group as usize] += 1);
-            counts.iter().all(|&count| count == width)
+        let is_even = match &self.belongs {
+            Belongs::ByPlace => true,
+            Belongs::ByColumn(groups) => {
+                let mut counts = vec![0; k.div_ceil(width)];
+                groups.iter().for_each(|&group| counts[group as usize] += 1);
+                counts.iter().all(|&count| count == width)
+            }
+            Belongs::InTurn => false,
         };
         matches!(self.values, Values::Whole(4))
-            && !self.in_turn
+            && is_even
             && rows == 1
             && group > 0
             && group.is_multiple_of(32)
             && k.is_multiple_of(group)
             && (width.min(k)).is_multiple_of(group)
-            && self.groups.as_ref().is_none_or(even)
     }
 
     /// A scale and what a code of 0 stands for, for each group of `group` weights.
