@@ -53,6 +53,7 @@ pub fn run(home: &Home, installed: &Installed, checkout: &Checkout, again: bool,
         eprintln!("      passed here as they are; `cargo lab test --full` runs them again");
         return Ok(());
     }
+    home.mark_undone(STAMP)?;
     run_all(home, installed, checkout, &missing, parts)?;
     home.mark_done(STAMP, &state)
 }
