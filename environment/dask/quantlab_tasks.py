@@ -55,7 +55,8 @@ def measure_one(question, dask_worker=None):
     except Exception as error:
         return None, (worker.address, f"{type(error).__name__}: {error}"), where
     if done.returncode == 0:
-        return done.stdout, None, where
+        # Before it, what was fetched may have said something.
+        return (done.stdout.splitlines() or [""])[-1], None, where
     said = done.stderr.strip()[-LAST_WORDS:] or f"it ended with {done.returncode}"
     return None, (worker.address, said) if done.returncode == UNABLE else said, where
 

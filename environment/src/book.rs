@@ -28,8 +28,8 @@ pub fn book(output: Option<&Path>) -> Result<PathBuf> {
     }
     let (source, steps) = (checkout.root().join("environment/book"), Steps::new(2));
     let start = steps.begin("tools", "Sphinx and MathJax, as pinned in environment/book/requirements.txt");
-    let _alone = home.lock("book.lock", || eprintln!("      another book is being made; waiting for it"))?;
     let interpreter = tools(&home, "book", &source)?;
+    let _alone = home.lock("book.lock", || eprintln!("      another book is being made; waiting for it"))?;
     took(start);
     let output = output.map_or_else(|| home.book().join("html"), Path::to_owned);
     if output.read_dir().is_ok_and(|mut entries| entries.next().is_some()) && !output.join(MARK).is_file() {

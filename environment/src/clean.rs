@@ -9,7 +9,7 @@ use crate::home::{Home, remove_if_there};
 use crate::ui::{human_size, is_confirmed};
 
 /// What set-up and kernels make in the home; anything else there is not ours to remove.
-const OURS: [&str; 31] = [
+const OURS: [&str; 35] = [
     "bin",
     "book",
     "book.lock",
@@ -21,6 +21,7 @@ const OURS: [&str; 31] = [
     "embedded-model",
     "emulated",
     "evcxr",
+    "executed",
     "first",
     "in-use.lock",
     "installed.json",
@@ -30,17 +31,20 @@ const OURS: [&str; 31] = [
     "logs",
     "models",
     "no-jupyter",
+    "peers",
+    "peers.lock",
     "prebuilt",
     "python",
     "setup.lock",
     "shim",
     "stamps",
     "std-cargo-home",
+    "sweep",
+    "sweep.lock",
     "target",
+    "tests",
     "unpacking",
     "warm.lock",
-    "executed",
-    "tests",
 ];
 
 /// Removes the home's contents; asks first unless `yes`.

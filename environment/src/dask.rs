@@ -12,6 +12,9 @@ use crate::home::Home;
 use crate::jupyter::installed::Installed;
 use crate::python::tools;
 
+/// Exit status of what a worker starts where nothing can be done, whatever it is (`UNABLE` in quantlab_tasks.py).
+pub const UNABLE: u8 = 3;
+
 /// The folder with what is for Dask.
 pub fn source() -> Result<PathBuf> {
     Ok(Checkout::find()?.root().join("environment/dask"))
@@ -19,10 +22,14 @@ pub fn source() -> Result<PathBuf> {
 
 /// The Python that has Dask, made if it is not there.
 pub fn python(home: &Home) -> Result<PathBuf> {
-    // Beside somebody else's set-up, in this user's own cache.
-    let place = if home.is_ours() { home.clone() } else { Home::at(&home.own_kernels()) };
-    let _alone = place.lock("dask.lock", || ())?;
-    tools(&place, "dask", &source()?).context("Dask is not there, and cannot be fetched")
+    tools(home, "dask", &source()?).context("Dask is not there, and cannot be fetched")
+}
+
+/// One of the scripts that have workers of a scheduler do what standard input says.
+pub fn client(home: &Home, script: &str, scheduler: &str) -> Result<Command> {
+    let (mut client, source) = (Command::new(python(home)?), source()?);
+    client.arg("-P").arg(source.join(script)).arg(scheduler).env("PYTHONPATH", source);
+    Ok(client)
 }
 
 /// Becomes `dask ARGS`; workers find this set-up, and what they are to do, by their environment.

@@ -57,12 +57,19 @@ pub fn make_environment(python: &str, place: &Path, requirements: &[PathBuf]) ->
     run_shown(install.args(requirements.iter().flat_map(|file| [Path::new("-r"), file])))
 }
 
-/// The Python that has what a folder's `requirements.txt` pins: an environment of its own, `NAME/python`, made once, for
-/// learners do without.
+/// Where an environment of [`tools`] is, and what goes with it: in the home, or beside somebody else's.
+pub fn place_of_tools(home: &Home, name: &str) -> PathBuf {
+    if home.is_ours() { home.root().join(name) } else { home.own_kernels().join(name) }
+}
+
+/// The Python that has what a folder's `requirements.txt` pins: an environment of its own, made once, for learners do without.
 pub fn tools(home: &Home, name: &str, source: &Path) -> Result<PathBuf> {
-    let (place, requirements) = (home.root().join(name).join("python"), source.join("requirements.txt"));
+    let requirements = source.join("requirements.txt");
     let pinned = fs::read_to_string(&requirements).with_context(|| format!("no {}", requirements.display()))?;
-    let (interpreter, key) = (place.join("bin/python"), digest(&pinned));
+    let (place, key) = (place_of_tools(home, name).join("python"), digest(&pinned));
+    let home = if home.is_ours() { home.clone() } else { Home::at(&home.own_kernels()) };
+    let waits = || eprintln!("another process fetches what {name} needs; waiting for it");
+    let (_alone, interpreter) = (home.lock(&format!("{name}.lock"), waits)?, place.join("bin/python"));
     if home.is_done(name, &key) && interpreter.is_file() {
         return Ok(interpreter);
     }

@@ -30,6 +30,8 @@ fn settings_that_say_nothing_or_something_else_are_refused() {
         ("models = ['embedded']", "nothing is to be measured"),
         ("models = ['embedded']\ninferense = []", "unknown field `inferense`"),
         ("models = 'embedded'\ninference = []", "few.toml: invalid type: string"),
+        ("models = ['embedded']\npeers = ['llama.cpp']", "\"llama.cpp\" names no formats"),
+        ("models = ['embedded']\ninference = []\nturns = 0", "nothing is to be measured"),
     ] {
         let (is_done, found) = sweep(&settings, content);
         assert!(!is_done && found.contains(said), "{content}: {found}");
@@ -164,7 +166,7 @@ fn each_kind_of_processor_measures_everything_once_and_each_machine_one_at_a_tim
     let mut python = Command::new(home.join("sweep/python/bin/python"));
     let program = "import polars, sys; t = polars.read_parquet(sys.argv[1]); print(t.shape, t['tok'].sum())";
     let done = python.args(["-c", program]).arg(dir.path().join("few/inference.parquet")).output().unwrap();
-    assert_eq!(text(&done.stdout), "(6, 6) 9.0\n", "{}", text(&done.stderr));
+    assert_eq!(text(&done.stdout), "(6, 7) 9.0\n", "{}", text(&done.stderr));
 
     // Only what failed is tried again.
     let (is_done, said) = sweep();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -16,6 +16,7 @@ use super::{GRADER_FAILED, Limits, Outcome};
 use crate::dask;
 use crate::home::Home;
 use crate::jupyter::installed::Installed;
+use crate::jupyter::processes;
 use crate::jupyter::sources::{content_key, source_key};
 use crate::lessons::Lesson;
 use crate::python;
@@ -60,10 +61,7 @@ pub fn grade_all(
     if tasks.is_empty() {
         return Ok(());
     }
-    let interpreter = dask::python(&grader.home)?;
-    let mut command = Command::new(interpreter);
-    let source = dask::source()?;
-    command.arg("-P").arg(source.join("grade.py")).arg(scheduler).env("PYTHONPATH", source);
+    let mut command = dask::client(&grader.home, "grade.py", scheduler)?;
     let lines: String = tasks.iter().map(|task| format!("{task}\n")).collect();
     let begin = Instant::now();
     grader.follow_with_list(&mut command, &lines, |event| match event["event"].as_str() {
@@ -123,20 +121,17 @@ fn of_worker(grader: &Grader, submission: &Submission, lesson: &Lesson, error: O
     outcome.unwrap_or_else(|error| Outcome::of(GRADER_FAILED, &one_line(&error)))
 }
 
-/// Exit status of [`grade_one`] where nothing can be graded, whatever the notebook.
-const UNABLE: u8 = 3;
-
 /// Grades the notebook of a folder that a worker wrote (`environment/dask/quantlab_tasks.py`): `task.json`,
 /// `notebook.ipynb` and `release/LESSON`. What comes of it goes to `results`.
 pub fn grade_one(folder: &Path) -> Result<ExitCode> {
-    // SAFETY: prctl touches no memory. A worker that dies takes its notebook with it: another one grades it.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // A worker that dies takes its notebook with it: another one grades it.
+    processes::end_with_parent();
     let text = fs::read(folder.join("task.json")).context("no task")?;
     let (grader, task) = match grader_here(folder, &text) {
         Ok(both) => both,
         Err(error) => {
             eprintln!("{error:#}");
-            return Ok(ExitCode::from(UNABLE));
+            return Ok(ExitCode::from(dask::UNABLE));
         }
     };
     let place = folder.join("results").join("notebook");

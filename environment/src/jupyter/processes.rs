@@ -84,12 +84,18 @@ pub fn send(pid: u32, signal: libc::c_int) {
     }
 }
 
+/// Has the system end this process with the one that started it, however that ends. It may be called between fork and exec.
+pub fn end_with_parent() {
+    // SAFETY: prctl with integers touches no memory, and may be called between fork and exec.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
 /// Has the system end a program with this one, however that ends: what it does is of no use to anybody else.
 pub fn end_with_this_process(command: &mut Command) {
-    // SAFETY: between fork and exec, prctl touches no memory.
+    // SAFETY: `end_with_parent` may be called there.
     unsafe {
         command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            end_with_parent();
             Ok(())
         });
     }

@@ -20,11 +20,9 @@ pub fn run() -> Result<ExitCode> {
     let plan: Plan = serde_json::from_reader(std::io::stdin().lock()).context("`lab kernel` sent no plan")?;
     let home = Home::find()?;
     let installed = Installed::read(&home)?;
-    // SAFETY: prctl with integers touches no memory. No cell must look into this process, and it ends with its parent.
-    unsafe {
-        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-    }
+    // SAFETY: prctl with integers touches no memory. No cell must look into this process.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+    processes::end_with_parent();
     // Whoever holds these sockets can answer the driver in the kernel's place.
     plan.sockets.iter().try_for_each(|(socket, _)| processes::keep(*socket))?;
     furnish(&plan, &home)?;
@@ -41,10 +39,10 @@ pub fn run() -> Result<ExitCode> {
     command.current_dir(work(&plan.dir)).env("LD_LIBRARY_PATH", libraries);
     let filter = seccomp::programs()?;
     let limits = limits(&plan);
-    // SAFETY: between fork and exec, prctl, setrlimit and the filter's installation allocate nothing.
+    // SAFETY: between fork and exec, setrlimit and the filter's installation allocate nothing, as `end_with_parent`.
     unsafe {
         command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            processes::end_with_parent();
             // A file that grows too large is an error to who writes it, not the end of the process.
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             for &(resource, limit) in &limits {

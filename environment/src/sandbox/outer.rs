@@ -18,12 +18,12 @@ use super::{Layer, PROCESSES, Plan, Request, bwrap, cgroup};
 use crate::home::{Home, OWN_KERNELS, remove_if_there};
 use crate::jupyter::installed::{Installed, SHARED_PROCESSORS};
 use crate::jupyter::live;
-use crate::jupyter::processes::inherit;
+use crate::jupyter::processes::{end_with_parent, inherit};
 
 /// Runs the kernel of a connection file in a sandbox, to its end.
 pub fn launch(home: &Home, installed: &Installed, request: Request, connection_file: &Path) -> Result<ExitCode> {
-    // SAFETY: prctl with integers touches no memory. The kernel ends with its driver, however that ends.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // The kernel ends with its driver.
+    end_with_parent();
     let text =
         fs::read_to_string(connection_file).with_context(|| format!("cannot read {}", connection_file.display()))?;
     let mut connection: Value = serde_json::from_str(&text).context("the connection file is not JSON")?;
@@ -51,10 +51,10 @@ pub fn launch(home: &Home, installed: &Installed, request: Request, connection_f
     };
     command.env_clear().envs(environment(home, &dir));
     let groups = plan.request.cgroups.clone();
-    // SAFETY: between fork and exec, prctl touches no memory, and the group's files are written by plain calls.
+    // SAFETY: between fork and exec, the group's files are written by plain calls, and `end_with_parent` may be called.
     unsafe {
         command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            end_with_parent();
             cgroup::join(&groups)
         });
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::{fs, thread};
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +14,7 @@ use crate::checkout::Checkout;
 use crate::dask;
 use crate::home::Home;
 use crate::jupyter::installed::Installed;
+use crate::jupyter::processes;
 use crate::python;
 use crate::ui::plain;
 
@@ -39,11 +40,9 @@ pub fn measure_all(
     before: &[Measured],
     measured: &mut dyn FnMut(&Measured) -> Result<()>,
 ) -> Result<Vec<String>> {
-    let interpreter = dask::python(home)?;
-    let mut command = Command::new(interpreter);
-    let source = dask::source()?;
+    let mut command = dask::client(home, "sweep.py", scheduler)?;
     let (list, mut to_list) = io::pipe().context("cannot make a pipe")?;
-    command.arg("-P").arg(source.join("sweep.py")).arg(scheduler).env("PYTHONPATH", source).stdin(list);
+    command.stdin(list);
     let before: Vec<Value> = before
         .iter()
         .filter(|measured| measured.state == state)
@@ -56,10 +55,6 @@ pub fn measure_all(
         scope.spawn(move || drop::<io::Result<()>>(to_list.write_all(question.as_bytes())));
         let ended = python::follow(&mut command, |event| {
             let text = |key: &str| plain(event[key].as_str().unwrap_or_default());
-            let title = || {
-                let [benchmark, model] = ["benchmark", "model"].map(|key| event["unit"][key].as_str());
-                format!("{} of {}", benchmark.unwrap_or_default(), plain(model.unwrap_or_default()))
-            };
             match event["event"].as_str() {
                 Some("waiting") => println!("{}", text("why")),
                 Some("kind") => println!(
@@ -71,15 +66,15 @@ pub fn measure_all(
                 Some("measured") => {
                     let one = serde_json::from_value(event["measured"].clone()).context("a worker's answer is none");
                     let kept = one.and_then(|one: Measured| {
-                        let [model, machine, processor] =
-                            [&one.unit.model, &one.machine, &one.processor].map(|t| plain(t));
-                        println!("{} of {model} by {machine}, {processor}", one.unit.benchmark);
+                        println!("{} by {}, {}", one.unit, plain(&one.machine), plain(&one.processor));
                         measured(&one)
                     });
                     failed.extend(kept.err().map(|error| format!("{error:#}")));
                 }
                 Some("failed") => {
-                    let line = format!("{} on {}: {}", title(), text("processor"), text("why"));
+                    let unit = serde_json::from_value(event["unit"].clone()).ok();
+                    let unit = unit.map_or_else(|| "a measurement".to_owned(), |unit: Unit| unit.to_string());
+                    let line = format!("{unit} on {}: {}", text("processor"), text("why"));
                     println!("{line}");
                     failed.push(line);
                 }
@@ -94,17 +89,14 @@ pub fn measure_all(
     Ok(failed)
 }
 
-/// Exit status of [`measure_one`] where nothing can be measured, whatever the unit.
-const UNABLE: u8 = 3;
-
 /// Answers the [`Question`] of standard input: what this machine is, or what came of a unit.
 pub fn measure_one() -> Result<ExitCode> {
-    // SAFETY: prctl touches no memory. What a worker measures ends with it: another one does it.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // What a worker measures ends with it: another one does it.
+    processes::end_with_parent();
     let question = io::read_to_string(io::stdin()).context("no question")?;
     let unable = |error: anyhow::Error| {
         eprintln!("{error:#}");
-        Ok(ExitCode::from(UNABLE))
+        Ok(ExitCode::from(dask::UNABLE))
     };
     let (checkout, question) = match here(&question) {
         Ok(both) => both,
@@ -116,7 +108,9 @@ pub fn measure_one() -> Result<ExitCode> {
     };
     let ready = match unit::ready(unit, &checkout) {
         Ok(ready) => ready,
-        Err(error) => return unable(error),
+        Err(error) if unit::is_ours(unit) => return unable(error),
+        // Who cannot have another program measures this one.
+        Err(error) => return Err(error),
     };
     let measured = unit::measure(ready, unit, &checkout, &question.state, &std::env::current_dir()?);
     if let Err(error) = check_state(&checkout, &question.state) {

@@ -1,9 +1,11 @@
 //! `cargo lab sweep`: the same measurements of many models in one table, to which other machines may add theirs.
 
 mod elsewhere;
+mod page;
 mod table;
 mod unit;
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,6 +36,10 @@ pub struct Request {
     /// Also write each table as Parquet
     #[arg(long)]
     parquet: bool,
+    /// Also write speeds, program beside program, into a Markdown page, between `<!-- sweep: NAME -->` and `<!-- end -->`,
+    /// where NAME is the folder's
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
 }
 
 /// What a settings file says.
@@ -45,14 +51,36 @@ struct Settings {
     inference: Option<Vec<String>>,
     /// Those of the benchmark `quality`.
     quality: Option<Vec<String>>,
+    /// Other programs that are measured as `inference` is, each with its formats: `llama.cpp:q8_0,q4_0`.
+    #[serde(default)]
+    peers: Vec<String>,
+    /// How many times everything is measured; a model's programs take turns.
+    turns: Option<usize>,
 }
 
 /// What is measured at once: rows of one model, which the benchmark takes in turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Unit {
+    /// One of the library's, or the name of another program.
     benchmark: String,
     model: String,
     arguments: Vec<String>,
+    /// From 1.
+    #[serde(default = "first_turn")]
+    turn: usize,
+}
+
+/// What was measured before there were turns.
+fn first_turn() -> usize {
+    1
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { benchmark, model, turn, .. } = self;
+        write!(f, "{} of {}", plain(benchmark), plain(model))?;
+        if *turn > 1 { write!(f, ", turn {turn}") } else { Ok(()) }
+    }
 }
 
 /// What came of a unit.
@@ -61,7 +89,7 @@ struct Measured {
     unit: Unit,
     processor: String,
     machine: String,
-    /// UTC, as 2026-12-31.
+    /// UTC, as 2026-12-31 23:59.
     date: String,
     /// Of the library and all that it is built from.
     state: String,
@@ -83,6 +111,9 @@ pub fn sweep(request: &Request) -> Result<()> {
     }
     let output = std::path::absolute(output)?;
     let folder = output.join("measured");
+    if let Some(page) = &request.page {
+        page::place(&fs::read_to_string(page).unwrap_or_default(), &output, page)?;
+    }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let failed = match &request.scheduler {
         Some(scheduler) => by_workers(&home, scheduler, &units, &checkout, &folder),
@@ -95,19 +126,19 @@ pub fn sweep(request: &Request) -> Result<()> {
             println!("{}", table::parquet(&home, &checkout, &file)?.display());
         }
     }
+    let written = request.page.as_ref().map(|page| page::write(&table::measured(&folder)?, &output, page));
     let failed = failed?;
     if !failed.is_empty() {
         bail!("{} failed; the same command tries again\n  {}", failed.len(), failed.join("\n  "));
     }
-    Ok(())
+    written.unwrap_or(Ok(()))
 }
 
 /// Measures on this machine; returns what failed.
 fn here(units: &[Unit], checkout: &Checkout, folder: &Path) -> Result<Vec<String>> {
     let (processor, mut failed) = (processor(), Vec::new());
     for (number, unit) in units.iter().enumerate() {
-        let Unit { benchmark, model, .. } = unit;
-        let title = format!("[{}/{}] {benchmark} of {}", number + 1, units.len(), plain(model));
+        let title = format!("[{}/{}] {unit}", number + 1, units.len());
         let state = state(checkout)?;
         if place(folder, unit, &processor, &state).exists() {
             println!("{title}: measured before");
@@ -117,7 +148,7 @@ fn here(units: &[Unit], checkout: &Checkout, folder: &Path) -> Result<Vec<String
         let done = unit::ready(unit, checkout)
             .and_then(|ready| unit::measure(ready, unit, checkout, &state, folder))
             .and_then(|measured| keep(folder, &measured));
-        failed.extend(done.err().map(|error| format!("{benchmark} of {}: {error:#}", plain(model))));
+        failed.extend(done.err().map(|error| format!("{unit}: {error:#}")));
     }
     Ok(failed)
 }
@@ -137,10 +168,11 @@ fn keep(folder: &Path, measured: &Measured) -> Result<()> {
 /// The state of all that measures.
 fn state(checkout: &Checkout) -> Result<String> {
     let support_crate = checkout.support_crate();
-    Ok(digest(&(content_key(&support_crate)? + &content_key_of(&support_crate, &["benches"])?)))
+    let peers = content_key_of(checkout.root(), &[unit::PEERS])?;
+    Ok(digest(&(content_key(&support_crate)? + &content_key_of(&support_crate, &["benches"])? + &peers)))
 }
 
-/// Every model with every benchmark.
+/// Every model with every benchmark and program, and that as many times as there are turns.
 fn units(home: &Home, settings: &Path) -> Result<Vec<Unit>> {
     let named = || settings.display().to_string();
     // Python knows TOML.
@@ -153,14 +185,28 @@ fn units(home: &Home, settings: &Path) -> Result<Vec<Unit>> {
         bail!("{}: {}", named(), plain(said.lines().last().unwrap_or("it is no TOML")));
     }
     let settings: Settings = serde_json::from_slice(&done.stdout).with_context(named)?;
+    let Settings { models, inference, quality, peers, turns } = settings;
+    let mut programs = Vec::new();
+    for peer in &peers {
+        let (name, formats) = peer
+            .split_once(':')
+            .with_context(|| format!("{}: {peer:?} names no formats\n  try: {peer}:FORMAT,FORMAT", named()))?;
+        let own = ["--precision".to_owned(), formats.to_owned()];
+        programs.push((name, inference.clone().unwrap_or_default().into_iter().chain(own).collect()));
+    }
+    let own = [("inference", inference), ("quality", quality)];
+    let own = own.into_iter().filter_map(|(benchmark, arguments)| Some((benchmark, arguments?)));
+    let programs: Vec<(&str, Vec<String>)> = own.chain(programs).collect();
     let mut units = Vec::new();
-    for (benchmark, arguments) in [("inference", settings.inference), ("quality", settings.quality)] {
-        let Some(arguments) = arguments else { continue };
-        for model in &settings.models {
-            let unit = Unit { benchmark: benchmark.to_owned(), model: model.clone(), arguments: arguments.clone() };
-            // Named twice, it is measured once.
-            if !units.contains(&unit) {
-                units.push(unit);
+    for turn in 1..=turns.unwrap_or(1) {
+        for model in &models {
+            for (benchmark, arguments) in &programs {
+                let (benchmark, model, arguments) = ((*benchmark).to_owned(), model.clone(), arguments.clone());
+                let unit = Unit { benchmark, model, arguments, turn };
+                // Named twice, it is measured once; and quality is the same each time.
+                if !units.contains(&unit) && (turn == 1 || unit.benchmark != "quality") {
+                    units.push(unit);
+                }
             }
         }
     }
@@ -175,7 +221,7 @@ fn units(home: &Home, settings: &Path) -> Result<Vec<Unit>> {
 
 /// The same for the same measurement of the same library on the same kind of processor.
 fn place(folder: &Path, unit: &Unit, processor: &str, state: &str) -> PathBuf {
-    let Unit { benchmark, model, arguments } = unit;
-    let key = digest(&[benchmark.as_str(), model, &arguments.join("\0"), processor, state].join("\n"));
+    let Unit { benchmark, model, arguments, turn } = unit;
+    let key = digest(&[benchmark, model, &arguments.join("\0"), &turn.to_string(), processor, state].join("\n"));
     folder.join(&key[..32]).with_extension("json")
 }

@@ -18,17 +18,22 @@ use crate::ui::run_shown;
 /// Writes `BENCHMARK.csv` for each benchmark, and returns their paths. A column is a key of a row, those of what is nested
 /// joined with dots; lists are left where they are.
 pub fn write(measured: &Path, output: &Path) -> Result<Vec<PathBuf>> {
-    let mut tables: BTreeMap<String, Vec<BTreeMap<String, String>>> = BTreeMap::new();
+    let mut tables: BTreeMap<&str, Vec<BTreeMap<String, String>>> = BTreeMap::new();
     let mut found = self::measured(measured)?;
-    found.sort_by(|a, b| (&a.unit.model, &a.processor, &a.date).cmp(&(&b.unit.model, &b.processor, &b.date)));
+    let order = |one: &Measured| (one.unit.model.clone(), one.processor.clone(), one.unit.turn, one.date.clone());
+    found.sort_by_key(order);
     for Measured { unit, processor, machine, date, state, rows } in found {
         for row in rows {
             let mut columns = BTreeMap::new();
             flatten("", &row, &mut columns);
             let state = state.chars().take(12).collect();
-            let more = [("processor", &processor), ("machine", &machine), ("date", &date), ("state", &state)];
+            let turn = unit.turn.to_string();
+            let more =
+                [("processor", &processor), ("machine", &machine), ("date", &date), ("state", &state), ("turn", &turn)];
             columns.extend(more.map(|(name, value)| (name.to_owned(), value.clone())));
-            tables.entry(unit.benchmark.clone()).or_default().push(columns);
+            // Other programs are measured as the benchmark measures this one.
+            let table = if unit.benchmark == "quality" { "quality" } else { "inference" };
+            tables.entry(table).or_default().push(columns);
         }
     }
     tables.into_iter().map(|(benchmark, rows)| write_one(&output.join(format!("{benchmark}.csv")), &rows)).collect()
@@ -51,10 +56,7 @@ pub fn measured(folder: &Path) -> Result<Vec<Measured>> {
 /// polars is not there, or cannot read the table.
 pub fn parquet(home: &Home, checkout: &Checkout, table: &Path) -> Result<PathBuf> {
     let (to, source) = (table.with_extension("parquet"), checkout.root().join("environment/sweep"));
-    // Beside somebody else's set-up, in this user's own cache.
-    let place = if home.is_ours() { home.clone() } else { Home::at(&home.own_kernels()) };
-    let _alone = place.lock("sweep.lock", || ())?;
-    let mut command = Command::new(python::tools(&place, "sweep", &source).context("polars cannot be fetched")?);
+    let mut command = Command::new(python::tools(home, "sweep", &source).context("polars cannot be fetched")?);
     command.arg("-P").arg(source.join("parquet.py")).arg(table).arg(&to);
     run_shown(&mut command)?;
     Ok(to)
@@ -102,8 +104,8 @@ mod tests {
         let measured = dir.path().join("measured");
         fs::create_dir(&measured).unwrap();
         let put = |name: &str, processor: &str, rows: Vec<Value>| {
-            let unit = Unit { benchmark: "inference".into(), model: "m".into(), arguments: Vec::new() };
-            let (machine, date, state) = ("here".into(), "2026-12-31".into(), "0123456789abcdef".into());
+            let unit = Unit { benchmark: "inference".into(), model: "m".into(), arguments: Vec::new(), turn: 1 };
+            let (machine, date, state) = ("here".into(), "2026-12-31 23:59".into(), "0123456789abcdef".into());
             let measured_ = Measured { unit, processor: processor.into(), machine, date, state, rows };
             fs::write(measured.join(name), serde_json::to_vec(&measured_).unwrap()).unwrap();
         };
@@ -115,10 +117,10 @@ mod tests {
         put("a.json", "B", vec![json!({"model": "m", "engine": "tch", "tok": 1}), json!({"model": "m", "tok": 3})]);
         let files = write(&measured, dir.path()).unwrap();
         assert_eq!(files, [dir.path().join("inference.csv")]);
-        let expected = "model,engine,date,machine,processor,quality.change,state,tok\n\
-                        m,,2026-12-31,here,\"A, new\",-0.5,0123456789ab,2.5\n\
-                        m,tch,2026-12-31,here,B,,0123456789ab,1\n\
-                        m,,2026-12-31,here,B,,0123456789ab,3\n";
+        let expected = "model,engine,date,machine,processor,quality.change,state,tok,turn\n\
+                        m,,2026-12-31 23:59,here,\"A, new\",-0.5,0123456789ab,2.5,1\n\
+                        m,tch,2026-12-31 23:59,here,B,,0123456789ab,1,1\n\
+                        m,,2026-12-31 23:59,here,B,,0123456789ab,3,1\n";
         assert_eq!(fs::read_to_string(&files[0]).unwrap(), expected);
         fs::write(measured.join("c.json"), "{").unwrap();
         let error = format!("{:#}", write(&measured, dir.path()).unwrap_err());

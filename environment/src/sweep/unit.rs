@@ -6,6 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use crate::check;
 use crate::checkout::Checkout;
 use crate::home::{Home, remove_if_there};
 use crate::jupyter::processes::end_with_this_process;
+use crate::python;
+use crate::setup::models::Model;
 
 /// A benchmark that is built, while nobody else measures on this machine.
 pub struct Ready {
@@ -24,13 +27,46 @@ pub struct Ready {
     _alone: UnixListener,
 }
 
-/// Waits until nobody measures, and builds the unit's benchmark.
+/// The folder of what measures other programs.
+pub const PEERS: &str = "environment/sweep/peers";
+
+/// Waits until nobody measures, and builds the unit's benchmark, or fetches the program.
 ///
 /// # Errors
-/// It cannot be built.
+/// That is not to be had.
 pub fn ready(unit: &Unit, checkout: &Checkout) -> Result<Ready> {
-    let alone = alone()?;
-    Ok(Ready { command: check::bench(checkout, &Home::find()?, &unit.benchmark)?, _alone: alone })
+    let (alone, home) = (alone()?, Home::find()?);
+    let command = match unit.benchmark.as_str() {
+        own if is_ours(unit) => check::bench(checkout, &home, own)?,
+        peer => program(peer, &home, checkout)?,
+    };
+    Ok(Ready { command, _alone: alone })
+}
+
+/// Whether this library is measured, not another program.
+pub fn is_ours(unit: &Unit) -> bool {
+    ["inference", "quality"].contains(&unit.benchmark.as_str())
+}
+
+/// What measures another program.
+fn program(peer: &str, home: &Home, checkout: &Checkout) -> Result<Command> {
+    let (source, place) = (checkout.root().join(PEERS), python::place_of_tools(home, "peers"));
+    if !place.is_dir() {
+        eprintln!("fetching other programs, 6 GB, and compiling llama.cpp; this happens once");
+    }
+    // Once is enough: it would be the same for each of them.
+    static FAILED: OnceLock<String> = OnceLock::new();
+    if let Some(why) = FAILED.get() {
+        bail!("{why}");
+    }
+    let fetched = python::tools(home, "peers", &source).context("other programs cannot be fetched");
+    let mut command = Command::new(fetched.inspect_err(|error| drop(FAILED.set(format!("{error:#}"))))?);
+    command.arg("-P").arg(source.join("peers.py")).arg(peer).arg("--files").arg(place.join("models"));
+    command.arg("--smollm2").arg(Model::Smollm2.path(home));
+    let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    command.arg("--processors").arg(processors.to_string());
+    command.env("PYTHONPATH", &source).env("PYTHONDONTWRITEBYTECODE", "1").current_dir(checkout.support_crate());
+    Ok(command)
 }
 
 /// The right to measure on this machine, whoever asks and from whatever home; it ends with the process at the latest.
@@ -57,13 +93,13 @@ fn alone() -> Result<UnixListener> {
 /// # Errors
 /// A benchmark that fails, or has no rows of this model; sources that were changed meanwhile.
 pub fn measure(ready: Ready, unit: &Unit, checkout: &Checkout, at: &str, folder: &Path) -> Result<Measured> {
-    let Unit { benchmark, model, arguments } = unit;
+    let Unit { benchmark, model, arguments, .. } = unit;
     let Ready { mut command, _alone } = ready;
     let file = folder.join("rows-of-quality");
     match benchmark.as_str() {
         "inference" => command.args(["--json", "--no-plot", "--model", model]),
         "quality" => command.arg(model).arg("--json").arg(&file),
-        other => bail!("there is no benchmark {other}"),
+        _ => command.args(["--model", model]),
     };
     end_with_this_process(&mut command);
     let done = command.args(arguments).stderr(Stdio::inherit()).output().context("cannot start the benchmark")?;
@@ -88,13 +124,14 @@ pub fn measure(ready: Ready, unit: &Unit, checkout: &Checkout, at: &str, folder:
             lines.map(serde_json::from_str).collect::<serde_json::Result<Vec<Value>>>()?
         }
     };
-    if rows.is_empty() || rows.iter().any(|row| row["model"] != model.as_str()) {
+    // Another program may have none: what takes it too long is left out.
+    if rows.is_empty() && is_ours(unit) || rows.iter().any(|row| row["model"] != model.as_str()) {
         bail!("the benchmark has no rows of this model\n  try: models in `models`, no `--json` among the arguments");
     }
     if state(checkout)? != at {
         bail!("the library or the benchmark was changed while it was measured");
     }
-    let date = Command::new("date").args(["-u", "+%F"]).output().context("there is no `date`")?.stdout;
+    let date = Command::new("date").args(["-u", "+%F %R"]).output().context("there is no `date`")?.stdout;
     let date = String::from_utf8_lossy(&date).trim().to_owned();
     Ok(Measured { unit: unit.clone(), processor: processor(), machine: host_name(), date, state: at.to_owned(), rows })
 }
@@ -115,6 +152,6 @@ pub fn processor() -> String {
         Some(if *name == "model name" { value.to_owned() } else { format!("{name} {value}") })
     };
     let fields: Vec<String> = names.iter().filter_map(field).collect();
-    let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     format!("{count} x {}", fields.join(", "))
 }

@@ -4,6 +4,7 @@ use quantlab::error::Result;
 use quantlab::measure::BUILD;
 use quantlab::model::{CacheFormat, Device, threads};
 use quantlab::report::Table;
+use quantlab_kernels::thread_scope;
 use serde::Serialize;
 
 use crate::Variant;
@@ -40,6 +41,8 @@ struct Line<'a> {
     bandwidth_gb_s: f64,
     fraction_of_limit: f64,
     threads: usize,
+    /// Which instructions the engine `kernels` uses.
+    isa: &'static str,
     build: &'static str,
 }
 
@@ -70,6 +73,7 @@ impl Row {
             bandwidth_gb_s: rounded(speed.bandwidth_gb_s),
             fraction_of_limit: rounded(speed.fraction_of_limit),
             threads: threads(),
+            isa: thread_scope().isa().name(),
             build: BUILD,
         })
     }
