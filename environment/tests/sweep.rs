@@ -38,6 +38,56 @@ fn settings_that_say_nothing_or_something_else_are_refused() {
     }
 }
 
+/// A program that says itself what it takes: 10 ms for each token that it reads, 20 ms for each new one after the first.
+const PROGRAM: &str = r#"
+class Fast:
+    packages, formats, batches, vocabulary = ("jupyter_client",), ("f32", "slow"), True, 100
+    def __init__(self, model, format, options):
+        self.factor = 20 if format == "slow" else 1
+    def generate(self, prompts, new_tokens):
+        assert all(0 <= token < 100 for prompt in prompts for token in prompt)
+        first = 0.01 * self.factor * sum(map(len, prompts))
+        return first, first + 0.02 * (new_tokens - 1)
+class Single(Fast):
+    batches = False
+ENGINES = {"fast": Fast, "single": Single}
+"#;
+
+#[test]
+fn another_program_is_measured_as_the_benchmark_measures() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("engines.py"), PROGRAM).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("sweep/peers/peers.py");
+    let home = std::env::var_os("QUANTLAB_HOME")
+        .map_or_else(|| std::env::home_dir().unwrap().join(".cache/quantlab"), PathBuf::from);
+    let measure = |program: &str, formats: &str| {
+        let mut python = Command::new(home.join("python/bin/python"));
+        python.arg("-P").arg(&script).args([program, "--model", "m", "--files", "/none", "--precision", formats]);
+        python.args(["--batch", "1,4", "--prompt", "8,32", "--context", "16", "--repeats", "2", "--threads", "3"]);
+        let done = python.env("PYTHONPATH", dir.path()).output().unwrap();
+        let rows: Vec<serde_json::Value> =
+            text(&done.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (done.status.success(), rows, text(&done.stderr))
+    };
+    let (is_done, rows, said) = measure("fast", "slow,f32");
+    assert!(is_done && said.contains("fast reads 16 tokens in 3.2 s in slow, which is left out"), "{said}");
+    let found = rows.iter().map(|row| ["batch", "prompt", "prefill_ms", "decode_tok_s"].map(|key| row[key].clone()));
+    let found = serde_json::to_value(found.collect::<Vec<_>>()).unwrap();
+    let expected = json!([[1, 8, 80.0, 50.0], [1, 32, 320.0, 50.0], [4, 8, 320.0, 200.0], [4, 32, 1280.0, 200.0]]);
+    assert_eq!(found, expected);
+    assert!(rows.iter().all(|row| row["precision"] == "f32" && row["context"] == 16 && row["threads"] == 3));
+    assert!(rows[0]["program"].as_str().unwrap().starts_with("jupyter_client "), "{}", rows[0]);
+    let (_, rows, _) = measure("single", "f32");
+    assert_eq!(rows.iter().map(|row| row["batch"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(1)]);
+    for (program, formats, why) in [
+        ("none", "f32", "there is no program none; there are fast, single"),
+        ("fast", "f32,q9", "fast is not measured in q9, but in f32, slow"),
+    ] {
+        let (is_done, _, said) = measure(program, formats);
+        assert!(!is_done && said.contains(why), "{said}");
+    }
+}
+
 #[test]
 #[ignore = "compiles the benchmark, which takes some minutes"]
 fn models_are_measured_once_and_one_that_fails_stops_no_other() {
