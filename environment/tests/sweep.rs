@@ -38,6 +38,38 @@ fn settings_that_say_nothing_or_something_else_are_refused() {
     }
 }
 
+#[test]
+fn tables_and_pages_are_made_of_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let [settings, page, measured] = ["few.toml", "page.md", "few/measured"].map(|name| dir.path().join(name));
+    fs::write(&settings, "models = ['m']\ninference = []").unwrap();
+    fs::create_dir_all(&measured).unwrap();
+    let row = json!({"program": "quantlab", "model": "m", "engine": "kernels", "device": "cpu", "precision": "int8",
+                     "batch": 1, "prompt": 128, "context": 16, "prefill_ms": 20.0, "decode_tok_s": 100.0, "threads": 2});
+    // Measured before there were turns.
+    let one = json!({"unit": {"benchmark": "inference", "model": "m", "arguments": []}, "processor": "2 x P",
+                     "machine": "here", "date": "2026-12-31", "state": "0123", "rows": [row]});
+    fs::write(measured.join("one.json"), one.to_string()).unwrap();
+    let tables = || {
+        let page = page.to_string_lossy();
+        let done = lab(&["sweep", "--tables", "--page", &page], &[("--", &settings)]);
+        (done.status.success(), text(&done.stdout) + &text(&done.stderr))
+    };
+    fs::write(&page, "text\n<!-- sweep: many -->\n<!-- end -->\n").unwrap();
+    let (is_done, said) = tables();
+    assert!(!is_done && said.contains("has no place for few") && said.contains("<!-- sweep: few -->"), "{said}");
+    fs::write(&page, "text\n<!-- sweep: few -->\nold\n<!-- end -->\nmore\n").unwrap();
+    let (is_done, said) = tables();
+    assert!(is_done, "{said}");
+    let table = "\n**m** on 2 x P; 2026-12-31, 2 threads:\n\n\
+                 | program | format | prefill 128, ms | decode after 16, tok/s |\n| --- | --- | ---: | ---: |\n\
+                 | **quantlab** | int8 | 20.0 | 100 |\n\n";
+    let expected = format!("text\n<!-- sweep: few -->\n{table}<!-- end -->\nmore\n");
+    assert_eq!(fs::read_to_string(&page).unwrap(), expected);
+    let csv = fs::read_to_string(dir.path().join("few/inference.csv")).unwrap();
+    assert!(csv.lines().nth(1).is_some_and(|line| line.starts_with("m,kernels,cpu,int8,1,128,16,")), "{csv}");
+}
+
 /// A program that says itself what it takes: 10 ms for each token that it reads, 20 ms for each new one after the first.
 const PROGRAM: &str = r#"
 class Fast:

@@ -33,6 +33,9 @@ pub struct Request {
     /// Have it measured by the workers of this Dask scheduler, by each kind of processor (`cargo lab dask`)
     #[arg(long, value_name = "ADDRESS")]
     scheduler: Option<String>,
+    /// Measure nothing: write the tables of what there is, as where folders of several machines were copied into one
+    #[arg(long, conflicts_with = "scheduler")]
+    tables: bool,
     /// Also write each table as Parquet
     #[arg(long)]
     parquet: bool,
@@ -116,6 +119,7 @@ pub fn sweep(request: &Request) -> Result<()> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let failed = match &request.scheduler {
+        _ if request.tables => Ok(Vec::new()),
         Some(scheduler) => by_workers(&home, scheduler, &units, &checkout, &folder),
         None => here(&units, &checkout, &folder),
     };
@@ -126,12 +130,12 @@ pub fn sweep(request: &Request) -> Result<()> {
             println!("{}", table::parquet(&home, &checkout, &file)?.display());
         }
     }
-    let written = request.page.as_ref().map(|page| page::write(&table::measured(&folder)?, &output, page));
     let failed = failed?;
     if !failed.is_empty() {
         bail!("{} failed; the same command tries again\n  {}", failed.len(), failed.join("\n  "));
     }
-    written.unwrap_or(Ok(()))
+    // Of all that the settings say: in the place of a table that had it all, half of one would be a loss.
+    request.page.as_ref().map_or(Ok(()), |page| page::write(&table::measured(&folder)?, &output, page))
 }
 
 /// Measures on this machine; returns what failed.

@@ -59,7 +59,11 @@ pub fn tables(measured: &[Measured]) -> String {
     let text = |((model, processor, device, context, threads), mut rows): (Kind, Vec<(&Measured, &Value)>)| {
         let last = rows.iter().map(|(one, _)| one).max_by_key(|one| &one.date).map(|one| one.state.clone());
         rows.retain(|(one, _)| Some(&one.state) == last.as_ref());
-        let on = if device.is_empty() { processor.to_owned() } else { format!("{device}, {processor}") };
+        let processor = match microarchitecture(processor) {
+            Some(name) => format!("{processor} ({name})"),
+            None => processor.to_owned(),
+        };
+        let on = if device.is_empty() { processor } else { format!("{device}, {processor}") };
         let title = format!("**{model}** on {on}");
         Table::of(&rows).text(&title, context, threads)
     };
@@ -75,34 +79,52 @@ struct Program<'a> {
 }
 
 struct Table<'a> {
-    days: BTreeSet<&'a str>,
+    /// When they were measured.
+    times: BTreeSet<&'a str>,
     programs: Vec<Program<'a>>,
 }
 
 impl<'a> Table<'a> {
     fn of(rows: &[(&'a Measured, &'a Value)]) -> Self {
-        let mut programs: Vec<Program> = Vec::new();
-        for (one, row) in rows {
+        let (mut programs, mut seen): (Vec<Program>, _) = (Vec::new(), BTreeSet::new());
+        let mut newest_first = rows.to_vec();
+        newest_first.sort_by_key(|(one, _)| Reverse(&one.date));
+        for (one, row) in newest_first {
             let (name, format) = (name(row), format(row, &one.unit.model));
             let at = programs.iter().position(|program| (&program.name, &program.format) == (&name, &format));
             let at = at.unwrap_or_else(|| {
                 programs.push(Program { name, format, rows: Vec::new(), turns: BTreeSet::new() });
                 programs.len() - 1
             });
-            programs[at].rows.push(row);
-            programs[at].turns.insert(one.unit.turn);
+            let [batch, prompt] = ["batch", "prompt"].map(|key| row[key].as_u64());
+            // What settings of before had measured in this turn, these have measured again.
+            if seen.insert((at, one.unit.turn, batch, prompt)) {
+                programs[at].rows.push(row);
+                programs[at].turns.insert(one.unit.turn);
+            }
         }
         // This library first, the others by their names, in each width of the weights.
         programs.sort_by_key(|program| {
             (Reverse(bits(&program.format)), !program.name.starts_with("**"), program.name.clone())
         });
-        Self { days: rows.iter().filter_map(|(one, _)| one.date.split(' ').next()).collect(), programs }
+        Self { times: rows.iter().map(|(one, _)| one.date.as_str()).collect(), programs }
+    }
+
+    /// The first and the last minute; the day once, if they share it.
+    fn when(&self) -> Option<String> {
+        let (first, last) = (*self.times.first()?, *self.times.last()?);
+        let same_day = first.split_once(' ').zip(last.split_once(' ')).filter(|(first, last)| first.0 == last.0);
+        match same_day {
+            _ if first == last => Some(first.to_owned()),
+            Some((_, (_, minute))) => Some(format!("{first} to {minute}")),
+            None => Some(format!("{first} to {last}")),
+        }
     }
 
     fn text(&self, title: &str, context: Option<u64>, threads: Option<u64>) -> String {
         let rows = || self.programs.iter().flat_map(|program| &program.rows);
         let all = |key: &str| rows().filter_map(|row| row[key].as_u64()).collect::<BTreeSet<u64>>();
-        let mut facts: Vec<String> = from_to(self.days.iter().map(|day| (*day).to_owned())).into_iter().collect();
+        let mut facts: Vec<String> = self.when().into_iter().collect();
         facts.extend(threads.map(|n| if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") }));
         let isas = rows().filter_map(|row| row["isa"].as_str()).map(|isa| format!("kernels for {isa}"));
         facts.extend(isas.collect::<BTreeSet<_>>());
@@ -169,6 +191,31 @@ impl Program<'_> {
         let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
         let [least, median, most] = [least, (low + high) / 2.0, most].map(short);
         if least == most { median } else { format!("{median} ({least} to {most})") }
+    }
+}
+
+/// What a processor's family and model are called; `None` of one that is not known here.
+///
+/// Source: Linux, `arch/x86/include/asm/intel-family.h` and `arch/x86/kernel/cpu/amd.c`.
+fn microarchitecture(processor: &str) -> Option<&'static str> {
+    let number = |name: &str| {
+        let rest = processor.split_once(name)?.1;
+        rest.split(',').next()?.trim().parse::<u32>().ok()
+    };
+    let (family, model) = (number(", cpu family ")?, number(", model ")?);
+    let is_amd = processor.contains("AMD");
+    match (is_amd, family, model) {
+        (true, 23, 0x00..=0x2f) => Some("Zen"),
+        (true, 23, _) => Some("Zen 2"),
+        (true, 25, 0x10..=0x1f | 0x60..=0x7f | 0xa0..=0xaf) => Some("Zen 4"),
+        (true, 25, 0x00..=0x0f | 0x20..=0x5f) => Some("Zen 3"),
+        (true, 26, _) => Some("Zen 5"),
+        (false, 6, 85) => Some("Skylake or Cascade Lake"),
+        (false, 6, 106 | 108) => Some("Ice Lake"),
+        (false, 6, 143) => Some("Sapphire Rapids"),
+        (false, 6, 173 | 174) => Some("Granite Rapids"),
+        (false, 6, 207) => Some("Emerald Rapids"),
+        _ => None,
     }
 }
 
@@ -242,7 +289,7 @@ mod tests {
         let old = measured("inference", 1, "2026-12-29 10:00", "old", vec![row("quantlab", "int8", 1, 1.0, 1.0)]);
         let quality = measured("quality", 1, "2026-12-31 11:00", "newer", vec![json!({"model": "m"})]);
         let all = [of_turn(1, 1.0), of_turn(3, 1.2), peer, old, quality, of_turn(2, 0.5)];
-        let expected = "\n**m** on 2 x P; 2026-12-30 to 2026-12-31, 2 threads, kernels for avx2, medians of up to 3 turns, in brackets the least and \
+        let expected = "\n**m** on 2 x P; 2026-12-30 10:00 to 2026-12-31 09:00, 2 threads, kernels for avx2, medians of up to 3 turns, in brackets the least and \
                         the most:\n\n\
                         | program | format | prefill 128, ms | decode after 16, tok/s | decode after 16, batch 8, tok/s |\n\
                         | --- | --- | ---: | ---: | ---: |\n\
@@ -250,6 +297,23 @@ mod tests {
                         | p 1.0 | f32 | 250 | 20.0 |  |\n\
                         | **quantlab** | nf4 | 100 (50 to 120) | 40 (20.0 to 48) | 120 |\n\n";
         assert_eq!(tables(&all), expected);
+    }
+
+    #[test]
+    fn what_is_measured_again_counts_once_and_in_the_state_of_the_last() {
+        let of = |minute: &str, state: &str, ms| {
+            measured("inference", 1, &format!("2026-12-30 {minute}"), state, vec![row("quantlab", "int8", 1, ms, 50.0)])
+        };
+        let found = tables(&[of("10:07", "new", 90.0), of("10:00", "new", 100.0), of("09:00", "old", 1.0)]);
+        assert!(found.contains("2026-12-30 10:00 to 10:07, 2 threads, kernels for avx2:\n"), "{found}");
+        assert!(found.contains("| **quantlab** | int8 | 90 | 50 |"), "{found}");
+    }
+
+    #[test]
+    fn processors_have_names() {
+        let known = ["2 x AMD EPYC, cpu family 25, model 1", "16 x Intel(R) Xeon(R) 8480, cpu family 6, model 143"];
+        assert_eq!(known.map(microarchitecture), [Some("Zen 3"), Some("Sapphire Rapids")]);
+        assert_eq!(["2 x CPU implementer 0x41, CPU part 0xd0c", "2 x P"].map(microarchitecture), [None, None]);
     }
 
     #[test]

@@ -10,16 +10,17 @@ import files
 
 
 class Stopwatch:
-    """Notes when the first new tokens come, from whatever a program calls for each."""
+    """Notes when the first and the last new tokens come, from whatever a program calls for each."""
 
     def __init__(self):
-        self.start, self.first = time.perf_counter(), None
+        self.start, self.first, self.last = time.perf_counter(), None, None
 
     def tick(self):
-        self.first = self.first or time.perf_counter()
+        self.last = time.perf_counter()
+        self.first = self.first or self.last
 
     def seconds(self):
-        return self.first - self.start, time.perf_counter() - self.start
+        return self.first - self.start, self.last - self.start
 
 
 class Transformers:
@@ -169,6 +170,7 @@ class LlamaCpp:
         # Which tokens come makes no difference here, and choosing them in Python would.
         for i in range(new_tokens - 1):
             self.model.eval([prompt[i % len(prompt)]])
+        watch.tick()
         return watch.seconds()
 
 
@@ -186,7 +188,8 @@ class MistralRs:
 
         file = files.gguf(model, format, options)
         which = Which.GGUF(tok_model_id=None, quantized_model_id=str(file.parent), quantized_filename=file.name)
-        self.runner, self.request = Runner(which=which), CompletionRequest
+        # Every prompt here begins another one.
+        self.runner, self.request = Runner(which=which, prefix_cache_n=0), CompletionRequest
 
     def generate(self, prompts, new_tokens):
         [prompt] = prompts
