@@ -1,11 +1,14 @@
 //! A small course graded through the real kernel. Needs a finished set-up: `cargo lab test` sees to that.
 
+#[path = "common/home.rs"]
+mod home;
 #[path = "common/lab.rs"]
 mod lab;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use home::home;
 use lab::{lab, text};
 use serde_json::{Value, json};
 
@@ -137,8 +140,7 @@ fn each_learner_gets_their_points_whatever_the_others_hand_in() {
 
 #[test]
 fn reading_and_showing_a_notebook_has_limits_and_leaves_nothing_that_acts() {
-    let home = std::env::var_os("QUANTLAB_HOME")
-        .map_or_else(|| std::env::home_dir().unwrap().join(".cache/quantlab"), PathBuf::from);
+    let home = home();
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let mut python = std::process::Command::new(home.join("python/bin/python"));
     let done = python.arg(tests.join("reading.py")).env("PYTHONPATH", tests.with_file_name("python")).output().unwrap();

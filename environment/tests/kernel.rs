@@ -1,12 +1,15 @@
 //! Notebooks through the real kernel. Needs a finished set-up: `cargo lab test` sees to that.
 
 mod common;
+#[path = "common/home.rs"]
+mod home;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use common::{run, run_and};
+use home::home;
 
 /// What is said about a run that must fail.
 fn failing(cells: &[&str], timeout_s: u32) -> String {
@@ -129,8 +132,7 @@ fn a_new_notebook_runs_as_it_is() {
 
 #[test]
 fn a_page_holds_all_of_its_notebook_and_does_nothing() {
-    let home = std::env::var_os("QUANTLAB_HOME")
-        .map_or_else(|| std::env::home_dir().unwrap().join(".cache/quantlab"), PathBuf::from);
+    let home = home();
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut python = Command::new(home.join("python/bin/python"));
     python.arg(crate_dir.join("tests/pages.py")).arg(crate_dir.with_file_name("notebooks"));

@@ -1,8 +1,12 @@
 //! The kernel as JupyterLab and VS Code use it: from kernel.json alone, interrupted, and started ahead. Needs a finished
 //! set-up.
 
-use std::path::PathBuf;
+#[path = "common/home.rs"]
+mod home;
+
 use std::process::Command;
+
+use home::home;
 
 #[test]
 fn an_interrupted_kernel_keeps_its_variables_or_says_what_is_gone() {
@@ -16,9 +20,7 @@ fn a_spare_kernel_is_handed_to_the_next_notebook_of_its_folder() {
 
 /// Runs a script that prints nothing if all is well.
 fn holds(script: &str) {
-    let home = std::env::var_os("QUANTLAB_HOME").map(PathBuf::from);
-    let cache = || std::env::home_dir().unwrap().join(".cache/quantlab");
-    let python = home.unwrap_or_else(cache).join("python/bin/python");
+    let python = home().join("python/bin/python");
     let outside = tempfile::tempdir().unwrap();
     let mut session = Command::new(python);
     let done = session.args(["-c", script]).current_dir(outside.path()).output().unwrap();

@@ -2,15 +2,18 @@
 
 #[path = "common/dask.rs"]
 mod dask;
+#[path = "common/home.rs"]
+mod home;
 #[path = "common/lab.rs"]
 mod lab;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use dask::{Dask, free_port};
+use home::home;
 use lab::{lab, text};
 use serde_json::json;
 
@@ -90,8 +93,7 @@ fn another_program_is_measured_as_the_benchmark_measures() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("engines.py"), PROGRAM).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("sweep/peers/peers.py");
-    let home = std::env::var_os("QUANTLAB_HOME")
-        .map_or_else(|| std::env::home_dir().unwrap().join(".cache/quantlab"), PathBuf::from);
+    let home = home();
     let measure = |program: &str, formats: &str| {
         let mut python = Command::new(home.join("python/bin/python"));
         python.arg("-P").arg(&script).args([program, "--model", "m", "--files", "/none", "--precision", formats]);
@@ -178,8 +180,7 @@ print(json.dumps({"unit": question["unit"], "processor": here["processor"], "mac
 #[test]
 fn each_kind_of_processor_measures_everything_once_and_each_machine_one_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
-    let home = std::env::var_os("QUANTLAB_HOME")
-        .map_or_else(|| std::env::home_dir().unwrap().join(".cache/quantlab"), PathBuf::from);
+    let home = home();
     assert!(Dask::run(&["--version"]).0.wait().unwrap().success());
     let port = free_port();
     let address = format!("tcp://127.0.0.1:{port}");

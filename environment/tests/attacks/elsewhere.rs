@@ -33,8 +33,7 @@ fn workers_grade_as_one_machine_does_and_one_notebook_kills_no_more_than_two() {
     let scheduler = ["scheduler", "--host=127.0.0.1", "--port", &port, "--no-dashboard"];
     let worker = ["worker", &address, "--nworkers=2", "--nthreads=1", "--no-dashboard", "--local-directory", own];
     // And one in whose set-up nothing can be graded; it is sent away.
-    let home = std::env::var_os("QUANTLAB_HOME")
-        .map_or_else(|| std::env::home_dir().unwrap().join(".cache/quantlab"), PathBuf::from);
+    let home = crate::home::home();
     let mut lame = Command::new(home.join("dask/python/bin/dask"));
     lame.args(["worker", &address, "--nthreads=1", "--no-dashboard", "--local-directory", own]);
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("dask");

@@ -6,6 +6,8 @@ mod dask;
 mod elsewhere;
 mod exhaust;
 mod files;
+#[path = "../common/home.rs"]
+mod home;
 mod leftovers;
 mod neighbours;
 mod pages;

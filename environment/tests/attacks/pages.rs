@@ -83,8 +83,7 @@ fn nbgraders_own_commands_and_formgraders_pages_take_a_graded_course() {
         assert!(text.contains(&id) && !text.contains("smith"), "{text}");
     }
     assert!(grades.read("canvas.csv").contains(&format!("\n{id},,,{id},,3.5\n")));
-    let home = std::env::var("QUANTLAB_HOME")
-        .map_or_else(|_| std::env::home_dir().unwrap().join(".cache/quantlab"), Into::into);
+    let home = crate::home::home();
     let bin = home.join("python/bin");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let run = |program: &str, args: &[&str]| {

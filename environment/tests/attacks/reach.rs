@@ -126,7 +126,7 @@ fn a_cell_reaches_nothing_outside_its_sandbox() {
         assert!(!class.path("new.txt").exists(), "{layer}");
         assert!(tcp.accept().is_err() && unix.accept().is_err() && udp.recv(&mut [0; 16]).is_err(), "{layer}");
         // What Cargo said of cells is shared by all kernels of this user; only the course's own cells add to it.
-        let home = std::env::var("QUANTLAB_HOME").map_or_else(|_| dirs_home(), Into::into);
+        let home = crate::home::home();
         let answers = fs::read_dir(home.join("kernels/answers")).unwrap().flatten();
         let all: String = answers.map(|answer| fs::read_to_string(answer.path()).unwrap()).collect();
         assert!(!all.is_empty() && !all.contains("fn attempt("), "{layer}");
@@ -143,8 +143,4 @@ fn without_a_sandbox_nothing_is_graded_unless_asked_for() {
     let grades = class.grade(None, &[]);
     assert_eq!(grades.field("smith", 2), "3.5");
     assert!(grades.said.contains("No sandbox"), "{}", grades.said);
-}
-
-fn dirs_home() -> std::path::PathBuf {
-    std::env::home_dir().unwrap().join(".cache/quantlab")
 }
