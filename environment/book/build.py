@@ -11,8 +11,10 @@ import os
 import re
 import shutil
 import sys
+from html import escape, unescape
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import unquote
 
 from sphinx.cmd.build import main as sphinx
 
@@ -20,6 +22,18 @@ HERE = Path(__file__).parent
 # Where they stand in the checkout; all of docs, and these.
 OTHERS = ["notebooks/README.md", "notebooks/PRIMER.md", "support-crate/embedded/MODEL_CARD.md"]
 PAGES = ["index.md", "glossary.md", "references.md", "references.bib", "conf.py"]
+# Of each lesson, the picture on the first page.
+PICTURES = {
+    "00-transformer": "How far your numbers are from the library's",
+    "01-latency-and-precision": "One long step over the prompt, then a short one per token",
+    "02-quantized-inference": "Throughput by batch size",
+    "03-perplexity": "Where is the model surprised?",
+    "04-post-training-quantization": "Where the weights are, and where the sixteen numbers",
+    "05-outliers": "Where the model's own inputs are large",
+    "06-three-bits": "What bits buy",
+    "07-own-kernel": "What bounds a model on this machine",
+    "08-serving": "The knee",
+}
 
 
 def text_of(cell):
@@ -57,10 +71,26 @@ def inline_plots(cell):
         svg = output.get("data", {}).pop("image/svg+xml", None)
         if svg is not None:
             svg = svg if isinstance(svg, str) else "".join(svg)
-            # A blank line would end the HTML block; sizes are the page's to choose.
-            svg = re.sub(r'(<svg[^>]*?) width="\d+" height="\d+"', r"\1", re.sub(r"\n+", "\n", svg), count=1)
-            output["data"]["text/html"] = f'<figure class="plot">{svg}</figure>'
+            output["data"]["text/html"] = figure(svg)
     return cell
+
+
+def figure(svg):
+    # A blank line would end the HTML block; sizes are the page's to choose.
+    svg = re.sub(r'(<svg[^>]*?) width="\d+" height="\d+"', r"\1", re.sub(r"\n+", "\n", svg), count=1)
+    return f'<figure class="plot">{svg}</figure>'
+
+
+def picture_of(folder):
+    """A lesson's picture for the first page, with its title, which leads to the lesson."""
+    cells = json.loads((folder / "solution.ipynb").read_text("utf-8"))["cells"]
+    outputs = [output.get("data", {}).get("text/html", "") for cell in cells for output in cell.get("outputs", [])]
+    shown = "".join(output if isinstance(output, str) else "".join(output) for output in outputs)
+    # Each plot is shown as an image whose address is the SVG.
+    plots = re.findall(r'<img src="data:image/svg\+xml;charset=utf-8,([^"]*)"[^>]*? alt="([^"]*)"', shown)
+    svg = next(unquote(svg) for svg, title in plots if unescape(title) == PICTURES[folder.name])
+    title = text_of(cells[0]).partition("\n")[0].lstrip("# ")
+    return f'<a href="notebooks/{folder.name}/solution.html">{figure(svg)}<span>{escape(title)}</span></a>'
 
 
 def lesson(folder, target):
@@ -94,7 +124,9 @@ def prepare(checkout, work):
         shutil.copy(HERE / page, work / page)
     index = (work / "index.md").read_text("utf-8")
     listed = "\n".join(f"notebooks/{folder.name}/solution" for folder in chapters(checkout))
-    (work / "index.md").write_text(index.replace("LESSONS", listed), "utf-8")
+    pictures = "\n".join(map(picture_of, chapters(checkout)))
+    index = index.replace("LESSONS", listed).replace("PICTURES", f'<div class="pictures">\n{pictures}\n</div>')
+    (work / "index.md").write_text(index, "utf-8")
     held = {checkout / path for path in OTHERS} | set((checkout / "docs").glob("*.md"))
     for path in held:
         target = work / path.relative_to(checkout)
