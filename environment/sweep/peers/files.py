@@ -76,8 +76,7 @@ def gguf(model, format, options):
             raise SystemExit(f"there is no file of {model} (smollm2: cargo lab setup --model smollm2)")
         return file
     if format == "f32":
-        write = lambda path: write_gguf(checkpoint(model, options.files), path)
-        return made(options.files, f"{name(model)}.f32.gguf", write)
+        return made(options.files, f"{name(model)}.f32.gguf", lambda path: write_gguf(checkpoint(model, options.files), path))
 
     def quantize(path):
         import llama_cpp

@@ -93,13 +93,14 @@ def main():
         if seconds > WITHIN_S:
             print(f"{options.program} reads {SHORT_PROMPT} tokens in {seconds:.1f} s in {format}, which is left out", file=sys.stderr)
             continue
-        all_runs = [Runs(engine, batch, options) for batch in options.batch if batch == 1 or kind.batches]
-        for count in range(options.repeats + 1):
+        batches = [batch for batch in options.batch if batch == 1 or kind.batches]
+        # To warm up.
+        for batch in batches:
+            Runs(engine, batch, options).run()
+        all_runs = [Runs(engine, batch, options) for batch in batches]
+        for _ in range(options.repeats):
             for runs in all_runs:
                 runs.run()
-                if count == 0:
-                    # That was to warm up.
-                    runs.__init__(engine, runs.batch, options)
         for runs in all_runs:
             for prompt, seconds in runs.prefill_s.items():
                 row = {"program": ", ".join(named), "model": options.model, "engine": options.program, "device": "cpu"}
