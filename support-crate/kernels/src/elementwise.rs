@@ -256,12 +256,11 @@ kernel! {
     }
 }
 
-/// Rounds `x[i] * factors[i]` to the nearest integer, ties to even, clamped to a magnitude of at most 127, and then
-/// inverts the bits that are set in `flip`. Returns whether all of `x` are finite; those that are not give unspecified
-/// integers.
-pub fn to_bytes_by(isa: Isa, x: &[f32], factors: &[f32], flip: i8, out: &mut [i8]) -> bool {
+/// Rounds `x[i] * factors[i]` to the nearest integer, ties to even, clamped to a magnitude of at most 127. Returns whether
+/// all of `x` are finite; those that are not give unspecified integers.
+pub fn to_bytes_by(isa: Isa, x: &[f32], factors: &[f32], out: &mut [i8]) -> bool {
     let mut largest = 0;
-    to_bytes_by_columns(isa, x, factors, flip, out, &mut largest);
+    to_bytes_by_columns(isa, x, factors, out, &mut largest);
     largest < f32::INFINITY.to_bits().cast_signed()
 }
 
@@ -271,16 +270,29 @@ kernel! {
     fn to_bytes_by_columns<S>(
         x: &'a [f32],
         factors: &'a [f32],
-        flip: i8,
         out: &'a mut [i8],
         largest: &'a mut i32,
     ) {
         let mut bits = 0;
         for ((out, x), factor) in out.iter_mut().zip(x).zip(factors) {
-            *out = round_to_int8((x * factor).clamp(-127.0, 127.0)) ^ flip;
+            *out = round_to_int8((x * factor).clamp(-127.0, 127.0));
             bits = bits.max(x.abs().to_bits().cast_signed());
         }
         *largest = bits;
+    }
+}
+
+/// What the negative ones add up to.
+pub fn sum_of_negatives(isa: Isa, x: &[i8]) -> i32 {
+    let mut sum = 0;
+    add_negatives(isa, x, &mut sum);
+    sum
+}
+
+kernel! {
+    /// As [`sum_of_negatives`], added to `sum`.
+    fn add_negatives<S>(x: &'a [i8], sum: &'a mut i32) {
+        *sum += x.iter().map(|&x| i32::from(x.min(0))).sum::<i32>();
     }
 }
 

@@ -358,13 +358,15 @@ impl Part<'_> {
         let values = &inputs.values[m * k..(m + M) * k];
         let heads = &inputs.blocks[m * of_row..(m + M) * of_row];
         let halved = group < BLOCK;
+        let (of_group, of_block_or_group) = (group.max(BLOCK) / BLOCK, BLOCK.div_ceil(group) * PANEL);
         assert!(codes.len() == of_row * of_block && scales.len() == k / group * PANEL);
         assert!(minima.is_empty() || minima.len() == scales.len());
         const { assert!(PANEL.is_multiple_of(S::LANES)) };
         for lane in (0..PANEL).step_by(S::LANES) {
             let mut sums = [simd.zero(); M];
+            // Where the group's scales are, and how many of its blocks are left: a division would take longer.
+            let (mut at, mut left) = (lane, of_group);
             for block in 0..of_row {
-                let at = block * BLOCK / group * PANEL + lane;
                 // SAFETY: there are as many blocks of codes and inputs, and as many groups, as was asserted above; a
                 // vector of cells, or of scales, from `lane` on lies within the panel's 16 rows.
                 unsafe {
@@ -386,15 +388,15 @@ impl Part<'_> {
                         let head = heads.get_unchecked(i * of_row + block);
                         let x = values.as_ptr().add(i * k + block * BLOCK);
                         let mut dots = [simd.splat_i32(head.begins[0]), simd.splat_i32(head.begins[1])];
-                        for part in 0..4 {
-                            for half in 0..2 {
-                                let four = simd.four(x.add(half * BLOCK / 2 + 4 * part));
-                                let codes = halves[half][part];
-                                dots[half] = if BITS == 4 {
-                                    simd.small_dot(codes, four, dots[half])
-                                } else {
-                                    simd.code_dot(codes, four, dots[half])
-                                };
+                        for half in 0..2 {
+                            let x = x.add(half * BLOCK / 2);
+                            if BITS == 4 {
+                                dots[half] = simd.small_dots(halves[half], x, dots[half]);
+                            } else {
+                                for part in 0..4 {
+                                    dots[half] =
+                                        simd.code_dot(halves[half][part], simd.four(x.add(4 * part)), dots[half]);
+                                }
                             }
                         }
                         let step = simd.splat(head.step);
@@ -417,6 +419,10 @@ impl Part<'_> {
                             }
                         }
                     }
+                }
+                left -= 1;
+                if left == 0 {
+                    (at, left) = (at + of_block_or_group, of_group);
                 }
             }
             let first = row - self.rows.start + lane;

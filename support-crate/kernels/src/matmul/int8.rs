@@ -8,7 +8,6 @@
 
 use std::num::Wrapping;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::gemm::{INPUT_BLOCK, Operands, blocks, gemm};
 use super::{Product, Weights, row_stride, rows_together, split_rows};
@@ -81,6 +80,8 @@ struct Rounded {
     /// One for each row: its largest absolute value, which is 127 in 8 bits, or the fixed scale. NaN for a row that 8
     /// bits cannot represent.
     scales: Scratch<f32>,
+    /// The sum of each row's negative values, see [`Simd::INVERTS`].
+    negatives: Scratch<i32>,
     /// Columns that are multiplied as they are, in ascending order.
     outliers: Scratch<i32>,
     /// The inputs of these columns, (m, outliers).
@@ -97,10 +98,10 @@ impl Weights for PackedInt8<'_> {
         if product.out.is_empty() {
             return;
         }
-        let (m, shifted) = (product.m(), isa.takes_unsigned_bytes());
+        let m = product.m();
         let inputs = &match self.activations {
-            ActivationQuant::Dynamic { threshold } => round(isa, x, k, threshold, shifted, scope),
-            ActivationQuant::Static { factors, scale } => round_by(isa, x, factors, scale, shifted, scope),
+            ActivationQuant::Dynamic { threshold } => round(isa, x, k, threshold, scope),
+            ActivationQuant::Static { factors, scale } => round_by(isa, x, factors, scale, scope),
         };
         let outlier_weights = &weights_of(&inputs.outliers, *self, (n, k), scope);
         let factors = &Factors { weights: *self, inputs, outlier_weights, m, k };
@@ -112,68 +113,82 @@ impl Weights for PackedInt8<'_> {
     }
 }
 
-/// Rounds each row by its largest absolute value, and then shifts it by 128 if `shifted`.
-fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, shifted: bool, scope: &ThreadScope) -> Rounded {
-    let flipped = if shifted { i8::MIN } else { 0 };
-    let stride = row_stride::<i8>(isa, k);
-    let mut values = Scratch::<i8>::uninit(x.len() / k * stride);
-    let mut narrow = Scratch::<f32>::uninit(if threshold > 0.0 { x.len() } else { 0 });
-    scope.split_mut(&mut narrow, 1, 8, &|first, out| {
-        elementwise::round_to_f16_with(isa, &x[first..first + out.len()], out);
-    });
-    let exact = x;
-    let x = if threshold > 0.0 { &*narrow } else { x };
-    let mut scales = Scratch::<f32>::uninit(x.len() / k);
-    let mut measure = |limit: f32| {
-        scope.split_mut(&mut scales, 1, 2 * k, &|first, out| {
-            for (row, out) in (first..).zip(out) {
-                *out = elementwise::absmax_up_to(isa, &x[row * k..(row + 1) * k], limit);
+impl Rounded {
+    /// Rows of `k` bytes: `round` writes one and returns its scale.
+    fn rows(isa: Isa, (m, k): (usize, usize), scope: &ThreadScope, round: &RoundRow<'_>) -> Self {
+        let (shifted, stride) = (isa.takes_unsigned_bytes(), row_stride::<i8>(isa, k));
+        let mut values = Scratch::<i8>::uninit(m * stride);
+        let (mut scales, mut negatives) = (Scratch::<f32>::uninit(m), Scratch::<i32>::uninit(m));
+        let of_rows = (Divided::new(&mut scales, 1), Divided::new(&mut negatives, 1));
+        split_rows(scope, &mut values, (stride, k), &|row, out| {
+            let (row_of, scale) = (row..row + 1, round(row, out));
+            // SAFETY: each row is of one call.
+            let (mut scales, mut negatives) =
+                unsafe { (of_rows.0.block(row_of.clone(), 0..1), of_rows.1.block(row_of, 0..1)) };
+            scales.row(0)[0] = scale;
+            negatives.row(0)[0] = elementwise::sum_of_negatives(isa, out);
+            if shifted {
+                out.iter_mut().for_each(|value| *value ^= i8::MIN);
             }
         });
-        // NaN may hide what is large.
-        threshold > 0.0 && !scales.iter().all(|largest| *largest < threshold)
+        Self { values, stride, scales, negatives, outliers: Scratch::uninit(0), kept: Scratch::uninit(0) }
+    }
+}
+
+/// Writes the bytes of a row, by its number, and returns its scale.
+type RoundRow<'a> = dyn Fn(usize, &mut [i8]) -> f32 + Sync + 'a;
+
+/// Rounds each row by its largest absolute value.
+fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, scope: &ThreadScope) -> Rounded {
+    let m = x.len() / k;
+    // All that is done with a row while it is in the first-level cache.
+    let round_up_to = |limit: f32, outliers: &[i32]| {
+        Rounded::rows(isa, (m, k), scope, &|row, out| {
+            let (row, mut narrow) = (&x[row * k..(row + 1) * k], Scratch::uninit(k));
+            let row = if threshold > 0.0 { as_f16(isa, row, &mut narrow) } else { row };
+            let largest = elementwise::absmax_up_to(isa, row, limit);
+            elementwise::to_bytes(isa, row, int8_factor(largest), out);
+            outliers.iter().for_each(|&column| out[column as usize] = 0);
+            largest
+        })
     };
     // Without a threshold an infinity counts too: it makes the row NaN, where it can be seen. With one, almost always no
-    // row reaches it, and only then are columns looked for.
-    let reached = measure(f32::INFINITY);
-    let outliers = if reached { columns_that_reach(x, k, threshold) } else { Scratch::uninit(0) };
-    if reached {
-        measure(threshold.next_down());
+    // row reaches it, and only then are columns looked for. NaN may hide what is large.
+    let rounded = round_up_to(f32::INFINITY, &[]);
+    let reaches = |row: usize| rounded.scales[row] >= threshold || rounded.scales[row].is_nan();
+    let reaching: Vec<usize> = (0..m).filter(|&row| threshold > 0.0 && reaches(row)).collect();
+    if reaching.is_empty() {
+        return rounded;
     }
-    let mut kept = Scratch::<f32>::uninit(x.len() / k * outliers.len());
-    let of_rows = exact.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column as usize]));
+    let outliers = columns_that_reach(isa, reaching.iter().map(|row| &x[row * k..(row + 1) * k]), k, threshold);
+    let mut kept = Scratch::<f32>::uninit(m * outliers.len());
+    let of_rows = x.chunks_exact(k).flat_map(|row| outliers.iter().map(|&column| row[column as usize]));
     kept.iter_mut().zip(of_rows).for_each(|(kept, x)| *kept = x);
-    split_rows(scope, &mut values, (stride, k), &|row, out| {
-        elementwise::to_bytes(isa, &x[row * k..(row + 1) * k], int8_factor(scales[row]), out);
-        outliers.iter().for_each(|&column| out[column as usize] = 0);
-        out.iter_mut().for_each(|value| *value ^= flipped);
-    });
-    Rounded { values, stride, scales, outliers, kept }
+    let rounded = round_up_to(threshold.next_down(), &outliers);
+    Rounded { outliers, kept, ..rounded }
 }
 
-/// Rounds each column by its factor, and then shifts it by 128 if `shifted`: one pass over the inputs.
-fn round_by(isa: Isa, x: &[f32], factors: &[f32], scale: f32, shifted: bool, scope: &ThreadScope) -> Rounded {
+/// Rounds each column by its factor: one pass over the inputs.
+fn round_by(isa: Isa, x: &[f32], factors: &[f32], scale: f32, scope: &ThreadScope) -> Rounded {
     let k = factors.len();
-    let flip = if shifted { i8::MIN } else { 0 };
-    let stride = row_stride::<i8>(isa, k);
-    let mut values = Scratch::<i8>::uninit(x.len() / k * stride);
-    let is_finite: Vec<AtomicBool> = (0..x.len() / k).map(|_| AtomicBool::new(false)).collect();
-    split_rows(scope, &mut values, (stride, k), &|row, out| {
-        let finite = elementwise::to_bytes_by(isa, &x[row * k..(row + 1) * k], factors, flip, out);
-        is_finite[row].store(finite, Ordering::Relaxed);
-    });
-    // Clipping would hide what is not finite: such rows become NaN, as they do with scales of their own.
-    let mut scales = Scratch::uninit(is_finite.len());
-    for (out, finite) in scales.iter_mut().zip(is_finite) {
-        *out = if finite.into_inner() { scale } else { f32::NAN };
-    }
-    Rounded { values, stride, scales, outliers: Scratch::uninit(0), kept: Scratch::uninit(0) }
+    Rounded::rows(isa, (x.len() / k, k), scope, &|row, out| {
+        // Clipping would hide what is not finite: such rows become NaN, as they do with scales of their own.
+        let is_finite = elementwise::to_bytes_by(isa, &x[row * k..(row + 1) * k], factors, out);
+        if is_finite { scale } else { f32::NAN }
+    })
 }
 
-fn columns_that_reach(x: &[f32], k: usize, threshold: f32) -> Scratch<i32> {
-    let mut columns = Scratch::<i32>::uninit(k);
+fn as_f16<'a>(isa: Isa, row: &[f32], out: &'a mut [f32]) -> &'a [f32] {
+    elementwise::round_to_f16_with(isa, row, out);
+    out
+}
+
+/// The columns in which any of these rows, rounded to float16, reaches the threshold.
+fn columns_that_reach<'a>(isa: Isa, rows: impl Iterator<Item = &'a [f32]>, k: usize, threshold: f32) -> Scratch<i32> {
+    let (mut columns, mut narrow) = (Scratch::<i32>::uninit(k), Scratch::uninit(k));
     columns.fill(0);
-    for row in x.chunks_exact(k) {
+    for row in rows {
+        let row = as_f16(isa, row, &mut narrow);
         columns.iter_mut().zip(row).for_each(|(reached, x)| *reached |= i32::from(x.abs() >= threshold));
     }
     let mut count = 0;
@@ -262,8 +277,7 @@ impl<S: ByteProducts> Kernel<S> for Part<'_> {
             let operands = Operands { weights: weights.values, x, x_stride: inputs.stride, m: block.len(), k };
             simd.gemm_bytes(operands, rows.clone(), &mut Block::new(wrapping(sums), rows.len()));
             for (m, sums) in block.zip(sums.chunks_exact(rows.len())) {
-                let negatives = inputs.values[m * inputs.stride..][..k].iter().map(|&x| i32::from(x.min(0)));
-                let more = if S::INVERTS { negatives.sum() } else { 0 };
+                let more = if S::INVERTS { inputs.negatives[m] } else { 0 };
                 let shift = if S::UNSIGNED { 128 } else { 0 };
                 factors.add_to((shift, more), m, rows.clone(), sums, out.row(m));
             }

@@ -67,7 +67,7 @@ impl Static {
 
 /// The products of the rounded inputs.
 fn naive(x: &[f32], rows: &Rows, threshold: f32, k: usize) -> Vec<f64> {
-    let rounded = round(Isa::best(), x, k, threshold, false, &thread_scope());
+    let rounded = round(Isa::Scalar(Scalar), x, k, threshold, &thread_scope());
     let mut out = Vec::new();
     for (m, x) in rounded.values.chunks_exact(rounded.stride).enumerate() {
         for (weights, absmax) in rows.values.chunks_exact(k).zip(&rows.absmax) {
@@ -177,7 +177,7 @@ fn rows_of_zeros_and_of_no_numbers() {
 #[test]
 fn columns_that_reach_the_threshold_are_kept_as_they_are() {
     let x = [0.5, -6.0, 1.0, 0.25, 0.0, 2.0];
-    let rounded = round(Isa::best(), &x, 3, 6.0, false, &thread_scope());
+    let rounded = round(Isa::Scalar(Scalar), &x, 3, 6.0, &thread_scope());
     assert_eq!((&*rounded.outliers, &*rounded.kept), (&[1][..], &[-6.0, 0.0][..]));
     assert_eq!(*rounded.values, [64, 0, 127, 16, 0, 127]);
     assert_eq!(*rounded.scales, [1.0, 2.0]);

@@ -133,6 +133,8 @@ macro_rules! cells {
 impl PanelDots for Avx2 {
     cells!();
     intrinsics! {
+        unsafe fn small_dots(codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i =
+            small_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), c);
         fn small_dot(codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i = dot_in_steps(codes, inputs, c);
         fn code_dot(codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i = {
             let codes = _mm256_xor_si256(codes, _mm256_set1_epi8(i8::MIN));
@@ -152,6 +154,16 @@ impl PanelDots for Avx2Vnni {
     fn code_dot(self, codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i {
         self.byte_dot(codes, inputs, c)
     }
+}
+
+/// The sums of eight products, 8 * 15 * 127 at most, fit in 16 bits.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn small_dots(codes: [__m256i; 4], inputs: [i32; 4], c: __m256i) -> __m256i {
+    let products = |part: usize| _mm256_maddubs_epi16(codes[part], _mm256_set1_epi32(inputs[part]));
+    let firsts = _mm256_add_epi16(products(0), products(1));
+    let sums = _mm256_add_epi16(firsts, _mm256_add_epi16(products(2), products(3)));
+    _mm256_add_epi32(c, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)))
 }
 
 #[target_feature(enable = "avx2")]
