@@ -247,7 +247,7 @@ fn bits(format: &str) -> u32 {
     let is = |names: &[&str]| names.iter().any(|name| format.starts_with(name));
     match () {
         () if is(&["float32", "f32"]) => 32,
-        () if is(&["bfloat16", "float16", "f16"]) => 16,
+        () if is(&["bfloat16", "float16", "bf16", "f16"]) => 16,
         () if is(&["int8", "static-int8", "q8"]) => 8,
         () => 4,
     }

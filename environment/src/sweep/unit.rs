@@ -51,13 +51,13 @@ pub fn is_ours(unit: &Unit) -> bool {
 /// What measures another program.
 fn program(peer: &str, home: &Home, checkout: &Checkout) -> Result<Command> {
     let (source, place) = (checkout.root().join(PEERS), python::place_of_tools(home, "peers"));
-    if !place.is_dir() {
-        eprintln!("fetching other programs, 6 GB, and compiling llama.cpp; this happens once");
-    }
     // Once is enough: it would be the same for each of them.
     static FAILED: OnceLock<String> = OnceLock::new();
     if let Some(why) = FAILED.get() {
         bail!("{why}");
+    }
+    if !place.is_dir() {
+        eprintln!("fetching other programs, 6 GB, and compiling llama.cpp; this happens once");
     }
     let fetched = python::tools(home, "peers", &source).context("other programs cannot be fetched");
     let mut command = Command::new(fetched.inspect_err(|error| drop(FAILED.set(format!("{error:#}"))))?);

@@ -150,7 +150,7 @@ class LlamaCpp:
     """llama.cpp by llama-cpp-python."""
 
     packages = ("llama-cpp-python",)
-    formats = ("file", "f32", "f16", "q8_0", "q4_0", "q4_1", "q4_k_m")
+    formats = ("file", "f32", "f16", "bf16", "q8_0", "q4_0", "q4_0+head6", "q4_1", "q4_k_m")
     batches = False
 
     def __init__(self, model, format, options):

@@ -75,8 +75,13 @@ def gguf(model, format, options):
         if not file.is_file():
             raise SystemExit(f"there is no file of {model} (smollm2: cargo lab setup --model smollm2)")
         return file
-    if format == "f32":
-        return made(options.files, f"{name(model)}.f32.gguf", lambda path: write_gguf(checkpoint(model, options.files), path))
+    is_llama = family(checkpoint(model, options.files)) == "llama"
+    if is_llama and not model.startswith("random:"):
+        raise SystemExit(f"no GGUF file is made of {model}, a Llama in a folder: name a file of it")
+    source = "bf16" if is_llama else "f32"
+    if format == source:
+        return made(options.files, f"{name(model)}.{source}.gguf", lambda path: write_gguf(checkpoint(model, options.files), path))
+    kind, _, head = format.partition("+")
 
     def quantize(path):
         import llama_cpp
@@ -84,34 +89,65 @@ def gguf(model, format, options):
         # It says a line of each tensor.
         llama_cpp._logger.set_verbose(False)
         params = llama_cpp.llama_model_quantize_default_params()
-        params.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{format.upper()}")
-        # The head too, but where the format is a mixture.
-        params.pure = not format.endswith("_m")
-        source = gguf(model, "f32", options)
-        if llama_cpp.llama_model_quantize(str(source).encode(), str(path).encode(), params):
-            raise SystemExit(f"llama.cpp cannot make {format} of {source}")
+        params.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{kind.upper()}", None)
+        if params.ftype is None:
+            raise SystemExit(f"no GGUF file of {model} is made in {format}")
+        # In the format too is the head, but where that is a mixture, or the name says that it is in Q6_K.
+        params.pure = not head and not kind.endswith("_m")
+        if llama_cpp.llama_model_quantize(str(gguf(model, source, options)).encode(), str(path).encode(), params):
+            raise SystemExit(f"llama.cpp cannot make {format} of {model}")
 
     return made(options.files, f"{name(model)}.{format}.gguf", quantize)
 
 
-def write_gguf(checkpoint, path):
-    """GPT-2 in float32."""
-    import gguf
-    import numpy as np
-    from safetensors.numpy import load_file
+def family(checkpoint):
+    return json.loads((checkpoint / "config.json").read_text())["model_type"]
 
-    config = json.loads((checkpoint / "config.json").read_text())
-    if config["model_type"] != "gpt2":
-        raise SystemExit(f"no GGUF file is made of a model of type {config['model_type']}: name a file")
-    weights = {key.removeprefix("transformer."): value for key, value in load_file(checkpoint / "model.safetensors").items()}
-    width, vocabulary = config["n_embd"], config["vocab_size"]
-    out = gguf.GGUFWriter(path, "gpt2")
-    out.add_context_length(config["n_positions"])
-    out.add_embedding_length(width)
-    out.add_feed_forward_length(4 * width)
-    out.add_block_count(config["n_layer"])
-    out.add_head_count(config["n_head"])
-    out.add_layer_norm_eps(config["layer_norm_epsilon"])
+
+# What llama.cpp calls tensors.
+NAMES = {
+    "gpt2": {
+        **{"wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm"},
+        **{"ln_1": "attn_norm", "ln_2": "ffn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output"},
+        **{"mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"},
+    },
+    "llama": {
+        **{"embed_tokens": "token_embd", "norm": "output_norm", "input_layernorm": "attn_norm"},
+        **{"post_attention_layernorm": "ffn_norm", "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate"},
+        **{"mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"},
+        **{f"self_attn.{part}_proj": f"attn_{part}" for part in "qkv"},
+    },
+}
+
+
+def write_gguf(checkpoint, path):
+    """GPT-2 in float32, or the random Llama in bfloat16."""
+    import gguf
+    import torch
+    from safetensors.torch import load_file
+
+    config, kind_of_model = json.loads((checkpoint / "config.json").read_text()), family(checkpoint)
+    if kind_of_model not in NAMES:
+        raise SystemExit(f"no GGUF file is made of a model of type {kind_of_model}: name a file")
+    names, vocabulary = NAMES[kind_of_model], config["vocab_size"]
+    out = gguf.GGUFWriter(path, kind_of_model)
+    if kind_of_model == "gpt2":
+        out.add_context_length(config["n_positions"])
+        out.add_embedding_length(config["n_embd"])
+        out.add_feed_forward_length(4 * config["n_embd"])
+        out.add_block_count(config["n_layer"])
+        out.add_head_count(config["n_head"])
+        out.add_layer_norm_eps(config["layer_norm_epsilon"])
+    else:
+        out.add_context_length(config["max_position_embeddings"])
+        out.add_embedding_length(config["hidden_size"])
+        out.add_feed_forward_length(config["intermediate_size"])
+        out.add_block_count(config["num_hidden_layers"])
+        out.add_head_count(config["num_attention_heads"])
+        out.add_head_count_kv(config["num_key_value_heads"])
+        out.add_rope_dimension_count(config["head_dim"])
+        out.add_rope_freq_base(config["rope_theta"])
+        out.add_layer_norm_rms_eps(config["rms_norm_eps"])
     out.add_vocab_size(vocabulary)
     out.add_tokenizer_model("gpt2")
     out.add_tokenizer_pre("gpt-2")
@@ -120,20 +156,24 @@ def write_gguf(checkpoint, path):
     out.add_token_merges(["t 0"])
     out.add_bos_token_id(vocabulary - 1)
     out.add_eos_token_id(vocabulary - 1)
-    names = {"wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm"}
-    names |= {"ln_1": "attn_norm", "ln_2": "ffn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output"}
-    names |= {"mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
-    for key, value in weights.items():
-        module, kind = key.rsplit(".", 1)
+    for key, value in load_file(checkpoint / "model.safetensors").items():
+        module, kind = key.removeprefix("transformer.").removeprefix("model.").rsplit(".", 1)
         block = ""
-        if module.startswith("h."):
+        if module.startswith(("h.", "layers.")):
             _, number, module = module.split(".", 2)
             block = f"blk.{number}."
         if module not in names:
             continue
-        # transformers' Conv1D has its matrices the other way round.
-        value = value.T if module.split(".")[-1].startswith("c_") and value.ndim == 2 else value
-        out.add_tensor(f"{block}{names[module]}.{kind}", np.ascontiguousarray(value, dtype=np.float32))
+        # transformers' Conv1D has its matrices the other way round; llama.cpp turns neighbours, not halves, of a head.
+        if module.split(".")[-1].startswith("c_") and value.ndim == 2:
+            value = value.T
+        if heads := {"self_attn.q_proj": "num_attention_heads", "self_attn.k_proj": "num_key_value_heads"}.get(module):
+            value = value.unflatten(0, (config[heads], 2, -1)).transpose(1, 2).flatten(0, 2)
+        name, value = f"{block}{names[module]}.{kind}", value.contiguous()
+        if kind_of_model == "gpt2" or value.ndim == 1:
+            out.add_tensor(name, value.float().numpy())
+        else:
+            out.add_tensor(name, value.view(torch.uint8).numpy(), raw_dtype=gguf.GGMLQuantizationType.BF16)
     out.write_header_to_file()
     out.write_kv_data_to_file()
     out.write_tensors_to_file()

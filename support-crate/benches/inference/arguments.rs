@@ -28,7 +28,8 @@ Each row is one engine, one precision, one batch size and one format of keys and
 Quantized formats are made while loading, in bitsandbytes' default configuration, except for the format that 4-bit
 weights are multiplied in: that, the embeddings, and the head unless the name says otherwise, are bfloat16, or float32
 with +float32. static-int8 is first calibrated on a few sentences, per tensor and by the absolute maximum: its load_s
-and peak_rss_mib include the model in full precision that this takes. The environment variable QUANTLAB_CPU_ISA (scalar,
+and peak_rss_mib include the model in full precision that this takes. q8_0, q4_0+head6 and q4_k_m are GGUF files
+of a random shape, written once, as llama-quantize makes them, and loaded as they are. The environment variable QUANTLAB_CPU_ISA (scalar,
 avx2, avx2-vnni, avx512, avx512-vnni, avx512-bf16; on ARM64 neon, neon-dotprod, neon-bf16) keeps the kernels from using
 later instructions; amx makes them use Intel's tiles without trying first whether they are faster.
 
@@ -130,7 +131,8 @@ fn command() -> Command {
         .arg(list("precision", "float32,bfloat16").value_parser(value_parser!(Format)).help(
             "Formats of the weights: float32, bfloat16, int8, static-int8, nf4, fp4, int4-32, w4a8-32, ...; nf4+head8 \
              with the head in int8, nf4+head with the head in nf4, \
-             nf4+float32 with all but the quantized weights in float32 instead of bfloat16, ...",
+             nf4+float32 with all but the quantized weights in float32 instead of bfloat16, ...; and q8_0, q4_0+head6 \
+             and q4_k_m, GGUF files of a random shape",
         ))
         .arg(list("batch", "1,8").value_parser(at_least_one).help("How many sequences are generated at once"))
         .arg(list("prompt", "128").value_parser(at_least_one).help("Tokens in the prompts that prefill is timed with"))

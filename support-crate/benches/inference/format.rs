@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use quantlab::error::{Error, Result};
 use quantlab::model::{Loaded, Precision, calibrate};
-use quantlab::quant::{CalibrationMethod, FORMATS, Granularity, Head, QuantizationConfig};
+use quantlab::quant::{CalibrationMethod, FORMATS, GgufType, Granularity, Head, QuantizationConfig};
 
 /// What static int8 is calibrated with.
 const PROMPTS: [&str; 4] = [
@@ -14,6 +14,10 @@ const PROMPTS: [&str; 4] = [
     "In 2019 the company sold 1,250,000 machines, 8% more than in the year before.",
     "\"Do you know the way?\" she asked. \"No,\" he said, \"but I know somebody who does.\"",
 ];
+
+/// Types of GGUF files, with the head in Q6_K where `llama-quantize` has it so.
+const GGUF: [(&str, GgufType); 3] =
+    [("q8_0", GgufType::Q8_0), ("q4_0+head6", GgufType::Q4_0), ("q4_k_m", GgufType::Q4KM)];
 
 /// A precision, or a quantized format with the rest in a precision.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +32,8 @@ enum Layers {
     Full,
     Quantized(QuantizationConfig),
     StaticInt8(Head),
+    /// As a file has them.
+    Gguf(GgufType),
 }
 
 impl Format {
@@ -36,10 +42,18 @@ impl Format {
         &self.name
     }
 
+    /// The type of a file that the model is to be loaded from, if there is one.
+    pub fn gguf(&self) -> Option<GgufType> {
+        match self.layers {
+            Layers::Gguf(kind) => Some(kind),
+            _ => None,
+        }
+    }
+
     /// How a model is quantized; for static int8, `load` gives the model in full precision to calibrate.
     pub fn quantization(&self, load: impl FnOnce() -> Result<Loaded>) -> Result<Option<QuantizationConfig>> {
         Ok(match &self.layers {
-            Layers::Full => None,
+            Layers::Full | Layers::Gguf(_) => None,
             Layers::Quantized(config) => Some(config.clone()),
             Layers::StaticInt8(head) => {
                 let calibration = calibrate(&load()?, &PROMPTS, CalibrationMethod::AbsMax, Granularity::PerTensor)?;
@@ -51,7 +65,7 @@ impl Format {
 
 /// Reads `float32`, `bfloat16`, `static-int8`, and the names of [`FORMATS`](quantlab::quant::FORMATS); quantized formats also
 /// with `+head8`, the head in int8 too, `+head`, the head as the layers, and `+float32`, the rest of the model and the
-/// products of 4-bit weights in float32.
+/// products of 4-bit weights in float32; and the names of [`GGUF`].
 impl FromStr for Format {
     type Err = Error;
 
@@ -59,6 +73,9 @@ impl FromStr for Format {
         let name = text.trim().to_ascii_lowercase();
         if let Ok(precision) = name.parse::<Precision>() {
             return Ok(Self { name: precision.to_string(), precision, layers: Layers::Full });
+        }
+        if let Some(&(_, kind)) = GGUF.iter().find(|(gguf, _)| *gguf == name) {
+            return Ok(Self { name, precision: Precision::BFloat16, layers: Layers::Gguf(kind) });
         }
         let mut parts = name.split('+');
         let layers = parts.next();
@@ -84,8 +101,10 @@ impl FromStr for Format {
 
 fn unknown(text: &str) -> Error {
     let quantized = FORMATS.iter().map(|format| format.name.replace(' ', "-")).collect::<Vec<_>>().join(", ");
-    Error::input(format!("{text:?} is not a weight format"))
-        .hint(format!("float32, bfloat16, or {quantized}; quantized ones also with +head8, +head or +float32"))
+    let files = GGUF.map(|(name, _)| name).join(", ");
+    Error::input(format!("{text:?} is not a weight format")).hint(format!(
+        "float32, bfloat16, or {quantized}, these also with +head8, +head or +float32; or a GGUF file's: {files}"
+    ))
 }
 
 impl fmt::Display for Format {

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use quantlab::error::{Error, Result};
 use quantlab::measure::{Statistics, peak_memory};
-use quantlab::model::{LoadOptions, load_model};
-use quantlab::source::{ModelId, WeightSource};
+use quantlab::model::{Engine, LoadOptions, Precision, load_model};
+use quantlab::source::{ModelFiles, ModelId, WeightSource};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -31,15 +31,43 @@ pub fn on_disk(model: &str) -> Result<Cow<'_, str>> {
     if !matches!(files.weights, WeightSource::Random { .. }) {
         return Ok(model.into());
     }
-    let folder = Path::new(SCRATCH).join(model.replace(':', "-"));
+    let folder = Path::new(SCRATCH).join(format!("made-{}", model.replace(':', "-")));
     // A folder is a checkpoint from when its config is there.
     if !folder.join("config.json").is_file() {
         eprintln!("writing {model} to {}", folder.display());
-        let config: Value = serde_json::from_slice(&files.config.read()?)?;
-        let precision = config["torch_dtype"].as_str().unwrap_or("float32").parse()?;
+        let precision = published_in(&files)?;
         load_model(&[model], &LoadOptions { precision, ..LoadOptions::default() })?.save_pretrained(&folder)?;
     }
     Ok(folder.to_string_lossy().into_owned().into())
+}
+
+/// The model, or the GGUF file of it that the variant wants, which is written once and kept with the build.
+///
+/// # Errors
+/// A GGUF file for another engine, which would restore its blocks; of a model that was not made on the spot.
+pub fn as_file<'a>(model: &'a str, variant: &Variant) -> Result<Cow<'a, str>> {
+    let Some(kind) = variant.format.gguf() else { return Ok(model.into()) };
+    if variant.engine != Engine::Kernels || !variant.device.is_cpu() {
+        return Err(Error::input(format!("{} is measured on the engine kernels only", variant.format))
+            .hint("other engines restore the blocks of a GGUF file, to what float32 and bfloat16 measure"));
+    }
+    if !Path::new(model).starts_with(SCRATCH) {
+        return Err(Error::input(format!("no GGUF file is made of {model}, only of random shapes"))
+            .hint("`save_gguf` writes one; measure that by its path, with `--precision float32`"));
+    }
+    let file = format!("{model}.{}.gguf", kind.name());
+    if !Path::new(&file).is_file() {
+        eprintln!("writing {file}");
+        let precision = published_in(&model.parse::<ModelId>()?.resolve()?)?;
+        load_model(&[model], &LoadOptions { precision, ..LoadOptions::default() })?.save_gguf(&file, kind, None)?;
+    }
+    Ok(file.into())
+}
+
+/// What the weights of a checkpoint were published in.
+fn published_in(files: &ModelFiles) -> Result<Precision> {
+    let config: Value = serde_json::from_slice(&files.config.read()?)?;
+    config["torch_dtype"].as_str().unwrap_or("float32").parse()
 }
 
 /// Loads the model and prints what that took.
@@ -56,6 +84,8 @@ pub fn measure_here(model: &str, variant: &Variant) -> Result<()> {
 /// The medians of what each variant's loading took, the variants in turn.
 pub fn measure(model: &str, variants: &[Variant], arguments: &Arguments) -> Result<Vec<Load>> {
     eprintln!("loading {} variants, each {} times", variants.len(), arguments.repeats);
+    // What is written for a first load is not part of it.
+    variants.iter().try_for_each(|variant| as_file(model, variant).map(drop))?;
     // The same files for all: one load brings them into the system's cache.
     in_a_process(model, &variants[0], arguments)?;
     let mut loads = vec![Vec::new(); variants.len()];

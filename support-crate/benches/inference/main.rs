@@ -42,6 +42,7 @@ struct Variant {
 
 impl Variant {
     fn load(&self, model: &str) -> Result<Loaded> {
+        let model = &*load::as_file(model, self)?;
         let (engine, precision) = (Some(self.engine), self.format.precision);
         let options = LoadOptions { engine, precision, device: self.device, ..LoadOptions::default() };
         let quantization = self.format.quantization(|| load_model(&[model], &options))?;

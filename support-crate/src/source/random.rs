@@ -85,8 +85,8 @@ fn byte_tokenizer(end_of_text: &str, end_of_text_id: &Value) -> Value {
     let mut vocab: Map<String, Value> =
         byte_alphabet().enumerate().map(|(id, symbol)| (symbol.to_string(), json!(id))).collect();
     vocab.insert(end_of_text.to_owned(), end_of_text_id.clone());
-    let byte_level =
-        json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false });
+    // GPT-2's division into words, which changes nothing where each byte is a token, has a name in GGUF files.
+    let byte_level = json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true });
     json!({
         "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
         "added_tokens": [{

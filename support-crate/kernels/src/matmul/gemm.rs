@@ -121,6 +121,9 @@ pub fn gemm<S: Simd, T: Factor<S>, W: Stored<S, T>>(
     } else if m == 1 {
         blocked::<S, T, W, 1, 8>(simd, operands, rows, out);
     } else if const { T::TILE.0 == 3 } {
+        if m == 2 {
+            return blocked::<S, T, W, 2, 4>(simd, operands, rows, out);
+        }
         blocked::<S, T, W, 3, 4>(simd, operands, rows, out);
     } else if const { T::TILE.1 == 4 } {
         blocked::<S, T, W, 2, 4>(simd, operands, rows, out);
@@ -190,7 +193,8 @@ pub struct Panel<'a, T, W = T> {
 }
 
 impl<T: Copy, W: Copy> Panel<'_, T, W> {
-    /// Adds the products of `N` rows of weights with all of `inputs`, `M` at a time, to the columns from `column` on.
+    /// Adds the products of `N` rows of weights with all of `inputs`, `M` at a time, to the columns from `column` on. The
+    /// first `M` inputs prefetch.
     #[inline(always)]
     pub fn multiply<S: Simd, const M: usize, const N: usize>(
         &self,
@@ -221,9 +225,9 @@ impl<T: Copy, W: Copy> Panel<'_, T, W> {
         }
     }
 
-    /// Multiplies `M` rows of inputs from `m` on by `N` rows of weights. The first inputs of a panel prefetch what
-    /// comes `next`: known while compiling, for the compiler leaves a branch in the loop otherwise, which costs int8 with
-    /// AVX2 a fifth of its speed.
+    /// Multiplies `M` rows of inputs from `m` on by `N` rows of weights, and prefetches what comes `next` if `PREFETCH` says
+    /// so. That is a constant because the compiler leaves a branch in the loop otherwise, which costs int8 with AVX2 a fifth
+    /// of its speed.
     #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
     #[inline(always)]
     fn micro_kernel<S: Simd, const M: usize, const N: usize, const PREFETCH: bool>(

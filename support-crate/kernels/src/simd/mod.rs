@@ -237,7 +237,7 @@ pub trait PanelDots: Simd {
         }
         c
     }
-    /// The same, of codes that are stored increased by 128; they remain so where [`UNSIGNED`](Simd::UNSIGNED) says so.
+    /// As [`small_dot`](Self::small_dot), of codes that are stored increased by 128; they remain so where [`UNSIGNED`](Simd::UNSIGNED) says so.
     fn code_dot(self, codes: Self::Cells, inputs: Self::Cells, c: Self::I32) -> Self::I32;
     /// Codes of 0.
     #[inline(always)]

@@ -196,6 +196,16 @@ fn linear_scaling_ends_and_chat_templates_come_along() {
 }
 
 #[test]
+fn a_random_shape_is_written_with_its_tokens() {
+    let random = load_model(&["random:gpt2"], &LoadOptions::default()).unwrap();
+    let (_folder, path) = saved(&random, GgufType::Q4_0, None);
+    let again = load(&path, &LoadOptions::default()).unwrap();
+    let text = "A byte, é, is a token.\n  \t";
+    assert_eq!(again.tokenizer.encode(text).unwrap(), random.tokenizer.encode(text).unwrap());
+    assert_eq!(again.tokenizer.encode(text).unwrap().len(), text.len());
+}
+
+#[test]
 fn what_cannot_be_written_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
