@@ -51,15 +51,16 @@ pub fn as_file<'a>(model: &'a str, variant: &Variant) -> Result<Cow<'a, str>> {
         return Err(Error::input(format!("{} is measured on the engine kernels only", variant.format))
             .hint("other engines restore the blocks of a GGUF file, to what float32 and bfloat16 measure"));
     }
-    if !Path::new(model).starts_with(SCRATCH) {
+    let folder = on_disk(model)?;
+    if !Path::new(&*folder).starts_with(SCRATCH) {
         return Err(Error::input(format!("no GGUF file is made of {model}, only of random shapes"))
             .hint("`save_gguf` writes one; measure that by its path, with `--precision float32`"));
     }
-    let file = format!("{model}.{}.gguf", kind.name());
+    let file = format!("{folder}.{}.gguf", kind.name());
     if !Path::new(&file).is_file() {
         eprintln!("writing {file}");
-        let precision = published_in(&model.parse::<ModelId>()?.resolve()?)?;
-        load_model(&[model], &LoadOptions { precision, ..LoadOptions::default() })?.save_gguf(&file, kind, None)?;
+        let precision = published_in(&folder.parse::<ModelId>()?.resolve()?)?;
+        load_model(&[&*folder], &LoadOptions { precision, ..LoadOptions::default() })?.save_gguf(&file, kind, None)?;
     }
     Ok(file.into())
 }
