@@ -75,12 +75,13 @@ def gguf(model, format, options):
         if not file.is_file():
             raise SystemExit(f"there is no file of {model} (smollm2: cargo lab setup --model smollm2)")
         return file
-    is_llama = family(checkpoint(model, options.files)) == "llama"
+    source = checkpoint(model, options.files)
+    is_llama = json.loads((source / "config.json").read_text())["model_type"] == "llama"
     if is_llama and not model.startswith("random:"):
         raise SystemExit(f"no GGUF file is made of {model}, a Llama in a folder: name a file of it")
-    source = "bf16" if is_llama else "f32"
-    if format == source:
-        return made(options.files, f"{name(model)}.{source}.gguf", lambda path: write_gguf(checkpoint(model, options.files), path))
+    full = "bf16" if is_llama else "f32"
+    if format == full:
+        return made(options.files, f"{name(model)}.{full}.gguf", lambda path: write_gguf(source, path))
     kind, _, head = format.partition("+")
 
     def quantize(path):
@@ -94,14 +95,10 @@ def gguf(model, format, options):
             raise SystemExit(f"no GGUF file of {model} is made in {format}")
         # In the format too is the head, but where that is a mixture, or the name says that it is in Q6_K.
         params.pure = not head and not kind.endswith("_m")
-        if llama_cpp.llama_model_quantize(str(gguf(model, source, options)).encode(), str(path).encode(), params):
+        if llama_cpp.llama_model_quantize(str(gguf(model, full, options)).encode(), str(path).encode(), params):
             raise SystemExit(f"llama.cpp cannot make {format} of {model}")
 
     return made(options.files, f"{name(model)}.{format}.gguf", quantize)
-
-
-def family(checkpoint):
-    return json.loads((checkpoint / "config.json").read_text())["model_type"]
 
 
 # What llama.cpp calls tensors.
@@ -126,7 +123,8 @@ def write_gguf(checkpoint, path):
     import torch
     from safetensors.torch import load_file
 
-    config, kind_of_model = json.loads((checkpoint / "config.json").read_text()), family(checkpoint)
+    config = json.loads((checkpoint / "config.json").read_text())
+    kind_of_model = config["model_type"]
     if kind_of_model not in NAMES:
         raise SystemExit(f"no GGUF file is made of a model of type {kind_of_model}: name a file")
     names, vocabulary = NAMES[kind_of_model], config["vocab_size"]

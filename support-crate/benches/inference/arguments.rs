@@ -28,10 +28,11 @@ Each row is one engine, one precision, one batch size and one format of keys and
 Quantized formats are made while loading, in bitsandbytes' default configuration, except for the format that 4-bit
 weights are multiplied in: that, the embeddings, and the head unless the name says otherwise, are bfloat16, or float32
 with +float32. static-int8 is first calibrated on a few sentences, per tensor and by the absolute maximum: its load_s
-and peak_rss_mib include the model in full precision that this takes. q8_0, q4_0+head6 and q4_k_m are GGUF files
-of a random shape, written once, as llama-quantize makes them, and loaded as they are. The environment variable QUANTLAB_CPU_ISA (scalar,
-avx2, avx2-vnni, avx512, avx512-vnni, avx512-bf16; on ARM64 neon, neon-dotprod, neon-bf16) keeps the kernels from using
-later instructions; amx makes them use Intel's tiles without trying first whether they are faster.
+and peak_rss_mib include the model in full precision that this takes. q8_0, q4_0+head6 and q4_k_m are GGUF files of a
+random shape, written once, as llama-quantize makes them, and loaded as they are. The environment variable
+QUANTLAB_CPU_ISA (scalar, avx2, avx2-vnni, avx512, avx512-vnni, avx512-bf16; on ARM64 neon, neon-dotprod, neon-bf16)
+keeps the kernels from using later instructions; amx makes them use Intel's tiles without trying first
+whether they are faster.
 
 Prompts are random tokens, the most likely token is taken each time, and nothing stops early. Numbers are medians of the
 repeats, which are taken in rounds in which each row has its turn, so that a drifting machine affects all alike; one
