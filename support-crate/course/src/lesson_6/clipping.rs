@@ -67,11 +67,11 @@ pub fn check_clipped_grid(yours: fn(&[f32], u32, &[f32]) -> Grid) -> Score {
     let mut rng = random(64);
     let mut around = |n: usize| weights(&mut rng, n, 0.3);
     let plain = [around(32), around(64), around(7), around(100).iter().map(|w| 100.0 * w).collect()];
-    let far: Vec<Vec<f32>> = [0.8, -1.4, 5.0]
+    let far: Vec<Vec<f32>> = [(11, 0.8), (11, -1.4), (11, 5.0), (0, 1.4), (63, 1.6), (0, -1.2), (63, -0.9)]
         .into_iter()
-        .map(|outlier| {
+        .map(|(at, outlier)| {
             let mut weights = around(64);
-            weights[11] = outlier;
+            weights[at] = outlier;
             weights
         })
         .collect();
