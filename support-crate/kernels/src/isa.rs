@@ -88,6 +88,15 @@ pub struct UnknownIsa {
     name: String,
 }
 
+/// How an instruction set takes inputs that are bytes: [`Simd::UNSIGNED`], [`Simd::INVERTS`] and
+/// [`PanelDots::SPLITS`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ByteForm {
+    pub(crate) unsigned: bool,
+    pub(crate) inverts: bool,
+    pub(crate) splits: bool,
+}
+
 impl Isa {
     /// As [`chosen`](Self::chosen), but the fastest if the name is wrong.
     pub fn best() -> Self {
@@ -186,18 +195,18 @@ impl Isa {
         }
     }
 
-    /// [`Simd::UNSIGNED`] of the set that [`dispatch_bytes`](Self::dispatch_bytes) runs.
-    pub(crate) fn takes_unsigned_bytes(self) -> bool {
-        struct Ask<'a>(&'a mut bool);
-        impl<S: Simd> Kernel<S> for Ask<'_> {
+    /// Of the set that [`dispatch_bytes`](Self::dispatch_bytes) runs.
+    pub(crate) fn byte_form(self) -> ByteForm {
+        struct Ask<'a>(&'a mut ByteForm);
+        impl<S: PanelDots> Kernel<S> for Ask<'_> {
             #[inline(always)]
             fn run(self, _: S) {
-                *self.0 = S::UNSIGNED;
+                *self.0 = ByteForm { unsigned: S::UNSIGNED, inverts: S::INVERTS, splits: S::SPLITS };
             }
         }
-        let mut unsigned = false;
-        self.dispatch_bytes(Ask(&mut unsigned));
-        unsigned
+        let mut form = ByteForm::default();
+        self.dispatch_bytes(Ask(&mut form));
+        form
     }
 
     /// Runs a kernel, compiled for this instruction set's products of bfloat16.

@@ -58,7 +58,7 @@ pub use matmul::{
     Weights, matmul, pack_codes,
 };
 pub use peak::{Factors, multiply_adds};
-pub use quantized_kv::{QuantizedAttention, QuantizedKv, Run};
+pub use quantized_kv::{KvBits, QuantizedAttention, QuantizedKv, Run};
 pub use rounding::{INTEGERS, LARGEST, PER_PRODUCT, PER_STEP, int8_factor, round_to_int8};
 pub use scratch::Scratch;
 pub use softmax::negative_log_likelihood;

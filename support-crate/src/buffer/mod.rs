@@ -66,6 +66,15 @@ impl<T: Plain> Mapped<T> {
         (is_aligned && is_whole && is_in_order).then(|| Self { map: Arc::clone(map), range, of: PhantomData })
     }
 
+    /// Gives the pages of a range of its bytes back to the system.
+    pub fn forget(&self, bytes: Range<usize>) {
+        let Range { start, end } = self.range;
+        let (from, to) = (end.min(start + bytes.start), end.min(start + bytes.end));
+        // SAFETY: the range lies within the map, which nothing writes to: a page that is dropped comes back from the
+        // file with the same content, also one that another tensor shares.
+        let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, from, to.saturating_sub(from)) };
+    }
+
     /// Asks the system to begin reading the pages from the disk. Whether it does changes nothing but time.
     pub fn read_ahead(&self) {
         let _ = self.map.advise_range(Advice::WillNeed, self.range.start, self.range.len());
@@ -111,9 +120,6 @@ impl<T: Plain> Deref for Mapped<T> {
 
 impl<T: Plain> Drop for Mapped<T> {
     fn drop(&mut self) {
-        let Range { start, end } = self.range;
-        // SAFETY: the range lies within the map, which nothing writes to: a page that is dropped comes back from the
-        // file with the same content, also one that another tensor shares.
-        let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
+        self.forget(0..self.range.len());
     }
 }

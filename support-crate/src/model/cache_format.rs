@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use quantlab_kernels::{CodeBits, QuantizedKv};
+use quantlab_kernels::{KvBits, QuantizedKv};
 use serde::{Serialize, Serializer};
 
 use super::{DecoderConfig, Precision};
@@ -38,10 +38,10 @@ impl CacheFormat {
     pub const ALL: [Self; 5] = [Self::Float32, Self::BFloat16, Self::Float16, Self::Int8, Self::Int4];
 
     /// The codes of a quantized format.
-    pub(super) fn code_bits(self) -> Option<CodeBits> {
+    pub(super) fn code_bits(self) -> Option<KvBits> {
         match self {
-            Self::Int8 => Some(CodeBits::Eight),
-            Self::Int4 => Some(CodeBits::Four),
+            Self::Int8 => Some(KvBits::Eight),
+            Self::Int4 => Some(KvBits::Four),
             _ => None,
         }
     }

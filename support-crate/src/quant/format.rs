@@ -117,8 +117,6 @@ impl FromStr for QuantizationConfig {
 
 #[cfg(test)]
 mod tests {
-    use quantlab_kernels::CodeBits;
-
     use super::*;
     use crate::quant::{GgmlLayout, GgufType, Rounding};
     use crate::source::GgmlType;
@@ -134,7 +132,7 @@ mod tests {
             format!("| `{name}` | {bits} | {group} | {from} | {} | {engines} |", quant_method.unwrap_or("not"))
         });
         let blocks = GgmlType::ALL.iter().filter_map(|&kind| {
-            let bits = if matches!(GgmlLayout::of(kind)?.bits, CodeBits::Four) { 4 } else { 8 };
+            let bits = GgmlLayout::of(kind)?.bits.count();
             Some(format!("| {} | codes of {bits} bits |", kind.name()))
         });
         let rows: Vec<String> = made.chain(blocks).collect();

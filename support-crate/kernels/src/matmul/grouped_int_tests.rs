@@ -2,8 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::super::pack_codes;
 use super::super::tests::product;
 use super::*;
+use crate::isa::Isa;
+use crate::rounding::int8_factor;
 use crate::test_numbers::{assert_close, cases, numbers};
 
 /// A matrix in every way that scales and minima are kept.
@@ -56,6 +59,7 @@ impl Numbers {
                 .iter()
                 .map(|x| match bits {
                     CodeBits::Four => (x * 127.0) as i8 as u8 & 15,
+                    CodeBits::Six => (x * 127.0) as i8 as u8 & 63,
                     // The smallest too.
                     CodeBits::Eight if *x < -0.98 => 0x80,
                     CodeBits::Eight => (x * 127.0) as i8 as u8,
@@ -65,7 +69,7 @@ impl Numbers {
             pack_codes(bits, &codes, row % PANEL, &mut this.codes[row / PANEL * bytes..][..bytes]);
             for (column, code) in codes.iter().enumerate() {
                 let code = match bits {
-                    CodeBits::Four => f64::from(*code) - f64::from(offset),
+                    CodeBits::Four | CodeBits::Six => f64::from(*code) - f64::from(offset),
                     CodeBits::Eight => f64::from(*code as i8),
                 };
                 let at = (row / PANEL * groups + column / group) * PANEL + row % PANEL;
@@ -112,7 +116,13 @@ fn rounded(x: &[f32]) -> Vec<f64> {
 }
 
 fn format() -> impl Strategy<Value = Format> {
-    let bits = prop_oneof![Just((CodeBits::Four, 0)), Just((CodeBits::Four, 8)), Just((CodeBits::Eight, 0))];
+    let bits = prop_oneof![
+        Just((CodeBits::Four, 0)),
+        Just((CodeBits::Four, 8)),
+        Just((CodeBits::Six, 0)),
+        Just((CodeBits::Six, 32)),
+        Just((CodeBits::Eight, 0))
+    ];
     let kept = prop_oneof![Just(Kept::Float32), Just(Kept::Float16), Just(Kept::Nested)];
     let group = prop_oneof![Just(16_usize), Just(32), Just(64), Just(128)];
     (bits, kept, any::<bool>(), group).prop_map(|((bits, offset), kept, has_minima, group)| Format {
@@ -162,7 +172,7 @@ proptest! {
 #[test]
 fn the_largest_codes_and_inputs_are_multiplied_exactly() {
     let (n, k) = (PANEL, BLOCK);
-    for (bits, code) in [(CodeBits::Four, 15), (CodeBits::Eight, 0x80), (CodeBits::Eight, 0x7F)] {
+    for (bits, code) in [(CodeBits::Four, 15), (CodeBits::Six, 63), (CodeBits::Eight, 0x80), (CodeBits::Eight, 0x7F)] {
         for x in [127.0, -127.0] {
             let mut panel = vec![0; bits.panel_bytes(k)];
             (0..n).for_each(|row| pack_codes(bits, &[code; BLOCK], row, &mut panel));
@@ -175,7 +185,7 @@ fn the_largest_codes_and_inputs_are_multiplied_exactly() {
                 minima: None,
                 group: BLOCK,
             };
-            let code = if bits == CodeBits::Four { f32::from(code) } else { f32::from(code as i8) };
+            let code = if bits == CodeBits::Eight { f32::from(code as i8) } else { f32::from(code) };
             for isa in Isa::available() {
                 assert_eq!(product(isa, &[x; BLOCK], &weights, n, k), [x * code * k as f32; PANEL], "{isa}");
             }

@@ -80,7 +80,7 @@ struct Rounded {
     /// One for each row: its largest absolute value, which is 127 in 8 bits, or the fixed scale. NaN for a row that 8
     /// bits cannot represent.
     scales: Scratch<f32>,
-    /// The sum of each row's negative values, see [`Simd::INVERTS`].
+    /// The sum of each row's negative values, where [`Simd::INVERTS`] asks for it.
     negatives: Scratch<i32>,
     /// Columns that are multiplied as they are, in ascending order.
     outliers: Scratch<i32>,
@@ -116,18 +116,21 @@ impl Weights for PackedInt8<'_> {
 impl Rounded {
     /// Rows of `k` bytes: `round` writes one and returns its scale.
     fn rows(isa: Isa, (m, k): (usize, usize), scope: &ThreadScope, round: &RoundRow<'_>) -> Self {
-        let (shifted, stride) = (isa.takes_unsigned_bytes(), row_stride::<i8>(isa, k));
+        let (form, stride) = (isa.byte_form(), row_stride::<i8>(isa, k));
         let mut values = Scratch::<i8>::uninit(m * stride);
-        let (mut scales, mut negatives) = (Scratch::<f32>::uninit(m), Scratch::<i32>::uninit(m));
+        let inverted = usize::from(form.inverts);
+        let (mut scales, mut negatives) = (Scratch::<f32>::uninit(m), Scratch::<i32>::uninit(m * inverted));
         let of_rows = (Divided::new(&mut scales, 1), Divided::new(&mut negatives, 1));
         split_rows(scope, &mut values, (stride, k), &|row, out| {
-            let (row_of, scale) = (row..row + 1, round(row, out));
+            let scale = round(row, out);
             // SAFETY: each row is of one call.
-            let (mut scales, mut negatives) =
-                unsafe { (of_rows.0.block(row_of.clone(), 0..1), of_rows.1.block(row_of, 0..1)) };
-            scales.row(0)[0] = scale;
-            negatives.row(0)[0] = elementwise::sum_of_negatives(isa, out);
-            if shifted {
+            unsafe { of_rows.0.block(row..row + 1, 0..1) }.row(0)[0] = scale;
+            if form.inverts {
+                // SAFETY: as above.
+                let mut negatives = unsafe { of_rows.1.block(row..row + 1, 0..1) };
+                negatives.row(0)[0] = elementwise::sum_of_negatives(isa, out);
+            }
+            if form.unsigned {
                 out.iter_mut().for_each(|value| *value ^= i8::MIN);
             }
         });
@@ -140,12 +143,12 @@ type RoundRow<'a> = dyn Fn(usize, &mut [i8]) -> f32 + Sync + 'a;
 
 /// Rounds each row by its largest absolute value.
 fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, scope: &ThreadScope) -> Rounded {
-    let m = x.len() / k;
+    let (m, narrows) = (x.len() / k, threshold > 0.0);
     // All that is done with a row while it is in the first-level cache.
     let round_up_to = |limit: f32, outliers: &[i32]| {
         Rounded::rows(isa, (m, k), scope, &|row, out| {
-            let (row, mut narrow) = (&x[row * k..(row + 1) * k], Scratch::uninit(k));
-            let row = if threshold > 0.0 { as_f16(isa, row, &mut narrow) } else { row };
+            let (row, mut narrow) = (&x[row * k..(row + 1) * k], Scratch::uninit(if narrows { k } else { 0 }));
+            let row = if narrows { as_f16(isa, row, &mut narrow) } else { row };
             let largest = elementwise::absmax_up_to(isa, row, limit);
             elementwise::to_bytes(isa, row, int8_factor(largest), out);
             outliers.iter().for_each(|&column| out[column as usize] = 0);
@@ -156,7 +159,7 @@ fn round(isa: Isa, x: &[f32], k: usize, threshold: f32, scope: &ThreadScope) -> 
     // row reaches it, and only then are columns looked for. NaN may hide what is large.
     let rounded = round_up_to(f32::INFINITY, &[]);
     let reaches = |row: usize| rounded.scales[row] >= threshold || rounded.scales[row].is_nan();
-    let reaching: Vec<usize> = (0..m).filter(|&row| threshold > 0.0 && reaches(row)).collect();
+    let reaching: Vec<usize> = (0..m).filter(|&row| narrows && reaches(row)).collect();
     if reaching.is_empty() {
         return rounded;
     }

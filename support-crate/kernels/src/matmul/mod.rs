@@ -5,6 +5,7 @@
 //! weights.
 
 mod bfloat16;
+mod code_bits;
 mod decode;
 #[cfg(target_arch = "aarch64")]
 mod decode_neon;
@@ -14,6 +15,7 @@ mod decoded;
 mod float32;
 mod gemm;
 mod grouped_int;
+mod input_blocks;
 mod int8;
 mod packed4bit;
 #[cfg(target_arch = "aarch64")]
@@ -23,8 +25,9 @@ mod tests;
 
 use std::ops::Range;
 
+pub use code_bits::{CodeBits, PANEL, pack_codes};
 pub(crate) use gemm::{Operands, blocks, gemm};
-pub use grouped_int::{CodeBits, GroupedInt, PANEL, Scales, pack_codes};
+pub use grouped_int::{GroupedInt, Scales};
 pub use int8::{ActivationQuant, PackedInt8};
 pub use packed4bit::{Compute, Packed4Bit};
 

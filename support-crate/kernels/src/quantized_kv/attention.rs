@@ -10,7 +10,8 @@ use super::{GROUP, Head, QuantizedKv, Run, Sizes};
 use crate::attention::{QUERIES_AT_ONCE, Task};
 use crate::elementwise::soft_cap_of;
 use crate::isa::Isa;
-use crate::matmul::{CodeBits, Gemm, Operands};
+use crate::matmul::{Gemm, Operands};
+use crate::quantized_kv::KvBits;
 use crate::scratch::Scratch;
 use crate::simd::{Dispatch, Kernel, Simd};
 use crate::sizes;
@@ -115,8 +116,8 @@ impl QuantizedAttention<'_> {
         let (tasks_of_a_run, longest) = (self.tasks_of_a_run(), self.longest());
         let part = Part { attention: self, tasks, tasks_of_a_run, longest, out };
         match self.kv.bits {
-            CodeBits::Eight => isa.dispatch(Packed { part, packing: Eight }),
-            CodeBits::Four => isa.dispatch(Packed { part, packing: Four }),
+            KvBits::Eight => isa.dispatch(Packed { part, packing: Eight }),
+            KvBits::Four => isa.dispatch(Packed { part, packing: Four }),
         }
     }
 

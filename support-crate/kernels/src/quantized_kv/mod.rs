@@ -21,7 +21,7 @@ use std::ops::Range;
 use half::f16;
 
 use crate::elementwise::to_f16;
-use crate::matmul::CodeBits;
+
 use crate::threads::ThreadScope;
 use crate::zeros::zeros;
 pub use attention::QuantizedAttention;
@@ -34,6 +34,15 @@ const WINDOW: usize = 32;
 
 /// Tokens that are kept in float16: those that a step of [`MOST`](QuantizedKv::MOST) tokens needs.
 const RECENT: usize = 128;
+
+/// How many bits store a code of keys and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KvBits {
+    /// From 0 to 15.
+    Four,
+    /// From 0 to 255.
+    Eight,
+}
 
 /// Some tokens of a sequence that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +60,7 @@ pub struct Run {
 /// Keys and values of one layer, for several sequences.
 #[derive(Debug)]
 pub struct QuantizedKv {
-    bits: CodeBits,
+    bits: KvBits,
     batch: usize,
     heads: usize,
     capacity: usize,
@@ -79,11 +88,11 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(bits: CodeBits, capacity: usize, head_dim: usize) -> Option<Self> {
+    fn of(bits: KvBits, capacity: usize, head_dim: usize) -> Option<Self> {
         let numbers = head_dim.checked_mul(GROUP)?;
         Some(Self {
             groups: QuantizedKv::coded_before(capacity.saturating_sub(1)) / GROUP,
-            codes: if bits == CodeBits::Eight { numbers } else { numbers / 2 },
+            codes: if bits == KvBits::Eight { numbers } else { numbers / 2 },
             key_scales: 2 * head_dim,
             value_scales: 2 * GROUP * head_dim.div_ceil(GROUP),
             recent: capacity.min(RECENT),
@@ -127,7 +136,7 @@ impl QuantizedKv {
     ///
     /// # Panics
     /// A size of 0.
-    pub fn new(bits: CodeBits, batch: usize, heads: usize, capacity: usize, head_dim: usize) -> Option<Self> {
+    pub fn new(bits: KvBits, batch: usize, heads: usize, capacity: usize, head_dim: usize) -> Option<Self> {
         let of = [batch, heads, capacity, head_dim];
         assert!(!of.contains(&0), "keys and values of {of:?} sequences, heads, tokens and numbers");
         let sizes = Sizes::of(bits, capacity, head_dim)?;

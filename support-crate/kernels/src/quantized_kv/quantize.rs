@@ -2,8 +2,8 @@
 
 use half::f16;
 
+use super::KvBits;
 use super::{GROUP, QuantizedKv, Run, Sizes};
-use crate::matmul::CodeBits;
 use crate::scratch::Scratch;
 use crate::simd::{Dispatch, Kernel, Simd};
 use crate::strided::Divided;
@@ -61,7 +61,7 @@ fn tile_of(unit: usize, group: usize, sizes: Sizes, d: usize) -> std::ops::Range
 /// What becomes codes.
 #[derive(Clone, Copy)]
 struct Group<'a> {
-    bits: CodeBits,
+    bits: KvBits,
     d: usize,
     /// (32, D)
     numbers: &'a [f16],
@@ -79,7 +79,7 @@ impl<S: Simd> Kernel<S> for Quantize<'_> {
     #[inline(always)]
     fn run(self, _: S) {
         let Self { group: Group { bits, d, numbers, by_token }, codes, scales } = self;
-        let levels = if bits == CodeBits::Eight { 255.0 } else { 15.0 };
+        let levels = if bits == KvBits::Eight { 255.0 } else { 15.0 };
         let mut memory = Scratch::<f32>::uninit(3 * GROUP * d);
         let (tile, rest) = memory.split_at_mut(GROUP * d);
         let (lowest, inverse) = rest.split_at_mut(GROUP * d);
@@ -120,8 +120,8 @@ impl<S: Simd> Kernel<S> for Quantize<'_> {
         let code = |x: f32, low: f32, inverse: f32| ((x - low) * inverse + 0.5).min(levels) as i32 as u8;
         let all = tile.iter().zip(&*lowest).zip(&*inverse).map(|((x, low), inverse)| code(*x, *low, *inverse));
         match bits {
-            CodeBits::Eight => codes.iter_mut().zip(all).for_each(|(to, code)| *to = code ^ 0x80),
-            CodeBits::Four => {
+            KvBits::Eight => codes.iter_mut().zip(all).for_each(|(to, code)| *to = code ^ 0x80),
+            KvBits::Four => {
                 let half = GROUP / 2 * d;
                 codes.iter_mut().zip(all.clone()).for_each(|(to, code)| *to = code);
                 codes.iter_mut().zip(all.skip(half)).for_each(|(to, code)| *to |= code << 4);

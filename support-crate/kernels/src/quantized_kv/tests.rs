@@ -10,7 +10,7 @@ use crate::threads::thread_scope;
 
 #[derive(Debug, Clone)]
 struct Sizes {
-    bits: CodeBits,
+    bits: KvBits,
     batch: usize,
     heads: usize,
     group: usize,
@@ -26,7 +26,7 @@ fn sizes() -> impl Strategy<Value = Sizes> {
     let head_dim = prop_oneof![1..40_usize, Just(64), Just(80), Just(128)];
     let window = prop_oneof![Just(usize::MAX), 1..100_usize];
     let tokens = prop_oneof![1..40_usize, 60..300_usize];
-    let bits = prop_oneof![Just(CodeBits::Four), Just(CodeBits::Eight)];
+    let bits = prop_oneof![Just(KvBits::Four), Just(KvBits::Eight)];
     let soft_cap = prop_oneof![Just(None), Just(Some(0.5_f32)), Just(Some(30.0))];
     (bits, 1..3_usize, 1..3_usize, 1..7_usize, head_dim, tokens, (0..40_usize, window, soft_cap)).prop_map(
         |(bits, batch, heads, group, head_dim, tokens, (room, window, soft_cap))| Sizes {
@@ -109,8 +109,8 @@ fn decoded(kv: &QuantizedKv, unit: usize, of: usize, token: usize, channel: usiz
     let (d, (group, t)) = (kv.head_dim, (token / 32, token % 32));
     let head = kv.head(unit);
     let code = match kv.bits {
-        CodeBits::Eight => head.codes[of][(group * 32 + t) * d + channel] ^ 128,
-        CodeBits::Four => head.codes[of][(group * 16 + t % 16) * d + channel] >> (t / 16 * 4) & 15,
+        KvBits::Eight => head.codes[of][(group * 32 + t) * d + channel] ^ 128,
+        KvBits::Four => head.codes[of][(group * 16 + t % 16) * d + channel] >> (t / 16 * 4) & 15,
     };
     let (low, step) = match of {
         0 => (head.key_scales[group * 2 * d + channel], head.key_scales[(group * 2 + 1) * d + channel]),
@@ -124,7 +124,7 @@ fn decoded(kv: &QuantizedKv, unit: usize, of: usize, token: usize, channel: usiz
 
 /// Keys, or values, of a head: (tokens, D) as they were, and as codes, which are as near as their step allows.
 fn head(sizes: &Sizes, kv: &QuantizedKv, rows: &[f32], sequence: usize, head: usize, of: usize) -> [Vec<Vec<f64>>; 2] {
-    let (d, levels) = (sizes.head_dim, if sizes.bits == CodeBits::Eight { 255.0 } else { 15.0 });
+    let (d, levels) = (sizes.head_dim, if sizes.bits == KvBits::Eight { 255.0 } else { 15.0 });
     let start = (sizes.group * sizes.heads + of * sizes.heads + head) * d;
     let exact: Vec<Vec<f64>> = (0..sizes.tokens)
         .map(|token| {
@@ -256,7 +256,7 @@ fn how_far_back_a_cache_can_go_on() {
 
 #[test]
 fn a_sequence_is_copied_with_all_that_it_has() {
-    for bits in [CodeBits::Four, CodeBits::Eight] {
+    for bits in [KvBits::Four, KvBits::Eight] {
         let sizes = Sizes {
             bits,
             batch: 2,
@@ -291,7 +291,7 @@ fn a_sequence_is_copied_with_all_that_it_has() {
 #[test]
 fn what_is_not_finite_stays_visible() {
     let sizes = Sizes {
-        bits: CodeBits::Eight,
+        bits: KvBits::Eight,
         batch: 1,
         heads: 1,
         group: 1,
@@ -320,7 +320,7 @@ fn what_is_not_finite_stays_visible() {
 fn bytes_of_a_cache() {
     let of = |bits| QuantizedKv::new(bits, 2, 3, 300, 40).unwrap().bytes();
     let (groups, scales) = (8, 2 * 2 * 40 + 2 * 2 * 32 * 2);
-    assert_eq!(of(CodeBits::Eight), 2 * 3 * (groups * (2 * 32 * 40 + scales) + 2 * 128 * 40 * 2));
-    assert_eq!(of(CodeBits::Four), 2 * 3 * (groups * (32 * 40 + scales) + 2 * 128 * 40 * 2));
-    assert!(QuantizedKv::new(CodeBits::Four, 1 << 40, 8, 1 << 20, 128).is_none());
+    assert_eq!(of(KvBits::Eight), 2 * 3 * (groups * (2 * 32 * 40 + scales) + 2 * 128 * 40 * 2));
+    assert_eq!(of(KvBits::Four), 2 * 3 * (groups * (32 * 40 + scales) + 2 * 128 * 40 * 2));
+    assert!(QuantizedKv::new(KvBits::Four, 1 << 40, 8, 1 << 20, 128).is_none());
 }

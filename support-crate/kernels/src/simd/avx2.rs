@@ -122,23 +122,25 @@ macro_rules! cells {
         intrinsics! {
             unsafe fn load_codes(from: *const u8) -> __m256i = _mm256_loadu_si256(from.cast());
             fn split(codes: __m256i) -> (__m256i, __m256i) = halves(codes);
-            unsafe fn four(from: *const i8) -> __m256i = _mm256_set1_epi32(from.cast::<i32>().read_unaligned());
+            fn with_upper(codes: __m256i, upper: __m256i, part: usize) -> __m256i = with_upper(codes, upper, part);
             fn splat_i32(value: i32) -> __m256i = _mm256_set1_epi32(value);
             fn add_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
         }
     };
 }
 
-/// Sums of two products with a code from 0 to 15, or of a magnitude up to 128, fit in 16 bits.
 impl PanelDots for Avx2 {
     cells!();
+
+    const SPLITS: bool = true;
     intrinsics! {
         unsafe fn small_dots(codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i =
             small_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), c);
-        fn small_dot(codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i = dot_in_steps(codes, inputs, c);
-        fn code_dot(codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i = {
-            let codes = _mm256_xor_si256(codes, _mm256_set1_epi8(i8::MIN));
-            dot_in_steps(_mm256_abs_epi8(codes), _mm256_sign_epi8(inputs, codes), c)
+        unsafe fn medium_dots(codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i =
+            medium_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), c);
+        unsafe fn code_dots(codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i = {
+            let masks = inputs.add(32).cast::<[i32; 4]>().read_unaligned();
+            code_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), masks, c)
         };
     }
 }
@@ -147,12 +149,17 @@ impl PanelDots for Avx2Vnni {
     cells!();
 
     #[inline(always)]
-    fn small_dot(self, codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i {
-        self.byte_dot(codes, inputs, c)
+    unsafe fn small_dots(self, codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i {
+        // SAFETY: the caller's promise.
+        let inputs = unsafe { inputs.cast::<[i32; 4]>().read_unaligned() };
+        // SAFETY: `self` exists, so the processor has the instruction.
+        let fours = inputs.map(|four| unsafe { _mm256_set1_epi32(four) });
+        codes.into_iter().zip(fours).fold(c, |c, (codes, four)| self.byte_dot(codes, four, c))
     }
     #[inline(always)]
-    fn code_dot(self, codes: __m256i, inputs: __m256i, c: __m256i) -> __m256i {
-        self.byte_dot(codes, inputs, c)
+    unsafe fn code_dots(self, codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { self.small_dots(codes, inputs, c) }
     }
 }
 
@@ -166,10 +173,26 @@ fn small_dots(codes: [__m256i; 4], inputs: [i32; 4], c: __m256i) -> __m256i {
     _mm256_add_epi32(c, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)))
 }
 
+/// The sums of four products, 4 * 63 * 127 at most, fit in 16 bits.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn dot_in_steps(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
-    _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1)))
+fn medium_dots(codes: [__m256i; 4], inputs: [i32; 4], c: __m256i) -> __m256i {
+    let products = |part: usize| _mm256_maddubs_epi16(codes[part], _mm256_set1_epi32(inputs[part]));
+    let wide = |sums: __m256i| _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
+    let (first, second) = (_mm256_add_epi16(products(0), products(1)), _mm256_add_epi16(products(2), products(3)));
+    _mm256_add_epi32(c, _mm256_add_epi32(wide(first), wide(second)))
+}
+
+/// The sums of two products, 2 * 127 * 128 at most, fit in 16 bits.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn code_dots(codes: [__m256i; 4], inputs: [i32; 4], masks: [i32; 4], mut c: __m256i) -> __m256i {
+    for part in 0..4 {
+        let codes = _mm256_xor_si256(codes[part], _mm256_set1_epi32(masks[part]));
+        let sums = _mm256_maddubs_epi16(_mm256_set1_epi32(inputs[part]), codes);
+        c = _mm256_add_epi32(c, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+    }
+    c
 }
 
 /// For [`Avx2Vnni::encoded_as_avx512`].
@@ -227,6 +250,18 @@ fn byte_dot(a: __m256i, b: __m256i, mut c: __m256i) -> __m256i {
 fn halves(bytes: __m256i) -> (__m256i, __m256i) {
     let mask = _mm256_set1_epi8(15);
     (_mm256_and_si256(bytes, mask), _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), mask))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn with_upper(codes: __m256i, upper: __m256i, part: usize) -> __m256i {
+    let moved = match part {
+        0 => _mm256_slli_epi16::<4>(upper),
+        1 => _mm256_slli_epi16::<2>(upper),
+        2 => upper,
+        _ => _mm256_srli_epi16::<2>(upper),
+    };
+    _mm256_or_si256(codes, _mm256_and_si256(moved, _mm256_set1_epi8(0x30)))
 }
 
 /// A bfloat16 is the upper half of a float32.

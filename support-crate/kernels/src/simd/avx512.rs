@@ -151,39 +151,77 @@ macro_rules! cells {
         intrinsics! {
             unsafe fn load_codes(from: *const u8) -> __m512i = _mm512_loadu_si512(from.cast());
             fn split(codes: __m512i) -> (__m512i, __m512i) = halves(codes);
-            unsafe fn four(from: *const i8) -> __m512i = _mm512_set1_epi32(from.cast::<i32>().read_unaligned());
+            fn with_upper(codes: __m512i, upper: __m512i, part: usize) -> __m512i = with_upper(codes, upper, part);
             fn splat_i32(value: i32) -> __m512i = _mm512_set1_epi32(value);
             fn add_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
         }
     };
 }
 
-/// Sums of two products with a code from 0 to 15, or of a magnitude up to 128, fit in 16 bits.
 impl PanelDots for Avx512 {
     cells!();
+
+    const SPLITS: bool = true;
     intrinsics! {
-        fn small_dot(codes: __m512i, inputs: __m512i, c: __m512i) -> __m512i = dot_in_steps(codes, inputs, c);
-        fn code_dot(codes: __m512i, inputs: __m512i, c: __m512i) -> __m512i = {
-            let codes = _mm512_xor_si512(codes, _mm512_set1_epi8(i8::MIN));
-            let negative = _mm512_movepi8_mask(codes);
-            let turned = _mm512_mask_sub_epi8(inputs, negative, _mm512_setzero_si512(), inputs);
-            dot_in_steps(_mm512_abs_epi8(codes), turned, c)
+        unsafe fn small_dots(codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i =
+            small_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), c);
+        unsafe fn medium_dots(codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i =
+            medium_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), c);
+        unsafe fn code_dots(codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i = {
+            let masks = inputs.add(32).cast::<[i32; 4]>().read_unaligned();
+            code_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), masks, c)
         };
     }
 }
 
 impl PanelDots for Avx512Vnni {
     cells!();
-    intrinsics! {
-        fn small_dot(codes: __m512i, inputs: __m512i, c: __m512i) -> __m512i = _mm512_dpbusd_epi32(c, codes, inputs);
-        fn code_dot(codes: __m512i, inputs: __m512i, c: __m512i) -> __m512i = _mm512_dpbusd_epi32(c, codes, inputs);
+
+    #[inline(always)]
+    unsafe fn small_dots(self, codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i {
+        // SAFETY: the caller's promise.
+        let inputs = unsafe { inputs.cast::<[i32; 4]>().read_unaligned() };
+        // SAFETY: `self` exists, so the processor has the instruction.
+        let fours = inputs.map(|four| unsafe { _mm512_set1_epi32(four) });
+        codes.into_iter().zip(fours).fold(c, |c, (codes, four)| self.byte_dot(codes, four, c))
+    }
+    #[inline(always)]
+    unsafe fn code_dots(self, codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { self.small_dots(codes, inputs, c) }
     }
 }
 
+/// The sums of eight products, 8 * 15 * 127 at most, fit in 16 bits.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn dot_in_steps(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
-    _mm512_add_epi32(c, _mm512_madd_epi16(_mm512_maddubs_epi16(a, b), _mm512_set1_epi16(1)))
+fn small_dots(codes: [__m512i; 4], inputs: [i32; 4], c: __m512i) -> __m512i {
+    let products = |part: usize| _mm512_maddubs_epi16(codes[part], _mm512_set1_epi32(inputs[part]));
+    let firsts = _mm512_add_epi16(products(0), products(1));
+    let sums = _mm512_add_epi16(firsts, _mm512_add_epi16(products(2), products(3)));
+    _mm512_add_epi32(c, _mm512_madd_epi16(sums, _mm512_set1_epi16(1)))
+}
+
+/// The sums of four products, 4 * 63 * 127 at most, fit in 16 bits.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn medium_dots(codes: [__m512i; 4], inputs: [i32; 4], c: __m512i) -> __m512i {
+    let products = |part: usize| _mm512_maddubs_epi16(codes[part], _mm512_set1_epi32(inputs[part]));
+    let wide = |sums: __m512i| _mm512_madd_epi16(sums, _mm512_set1_epi16(1));
+    let (first, second) = (_mm512_add_epi16(products(0), products(1)), _mm512_add_epi16(products(2), products(3)));
+    _mm512_add_epi32(c, _mm512_add_epi32(wide(first), wide(second)))
+}
+
+/// The sums of two products, 2 * 127 * 128 at most, fit in 16 bits.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn code_dots(codes: [__m512i; 4], inputs: [i32; 4], masks: [i32; 4], mut c: __m512i) -> __m512i {
+    for part in 0..4 {
+        let codes = _mm512_xor_si512(codes[part], _mm512_set1_epi32(masks[part]));
+        let sums = _mm512_maddubs_epi16(_mm512_set1_epi32(inputs[part]), codes);
+        c = _mm512_add_epi32(c, _mm512_madd_epi16(sums, _mm512_set1_epi16(1)));
+    }
+    c
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -191,6 +229,18 @@ fn dot_in_steps(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
 fn halves(bytes: __m512i) -> (__m512i, __m512i) {
     let mask = _mm512_set1_epi8(15);
     (_mm512_and_si512(bytes, mask), _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), mask))
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn with_upper(codes: __m512i, upper: __m512i, part: usize) -> __m512i {
+    let moved = match part {
+        0 => _mm512_slli_epi16::<4>(upper),
+        1 => _mm512_slli_epi16::<2>(upper),
+        2 => upper,
+        _ => _mm512_srli_epi16::<2>(upper),
+    };
+    _mm512_or_si512(codes, _mm512_and_si512(moved, _mm512_set1_epi8(0x30)))
 }
 
 /// A mask of the first `count` lanes, less than 16.

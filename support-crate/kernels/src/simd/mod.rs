@@ -218,27 +218,34 @@ pub trait PanelDots: Simd {
     unsafe fn load_codes(self, from: *const u8) -> Self::Cells;
     /// The lower and the upper halves of codes, each as a number from 0 to 15.
     fn split(self, codes: Self::Cells) -> (Self::Cells, Self::Cells);
-    /// The same 4 signed bytes for each lane.
-    ///
-    /// # Safety
-    /// 4 bytes can be read.
-    unsafe fn four(self, from: *const i8) -> Self::Cells;
-    /// Adds the products of codes from 0 to 15 and of inputs, which are at least -127, to the sums in `c`, exactly.
-    fn small_dot(self, codes: Self::Cells, inputs: Self::Cells, c: Self::I32) -> Self::I32;
-    /// As [`small_dot`](Self::small_dot), of 16 codes for each lane and of as many inputs.
+    /// Whether [`code_dots`](Self::code_dots) takes inputs as magnitudes and, 32 bytes later, masks.
+    const SPLITS: bool = false;
+    /// Adds the products of 16 codes from 0 to 15 for each lane and of as many inputs, which are at least -127, to the
+    /// sums in `c`, exactly.
     ///
     /// # Safety
     /// 16 bytes can be read.
+    unsafe fn small_dots(self, codes: [Self::Cells; 4], inputs: *const i8, c: Self::I32) -> Self::I32;
+    /// Codes from 0 to 15, increased by 16 times two more bits: those that byte by byte stand in `upper` at place `part`,
+    /// from 0 to 3.
+    fn with_upper(self, codes: Self::Cells, upper: Self::Cells, part: usize) -> Self::Cells;
+    /// As [`small_dots`](Self::small_dots), of codes from 0 to 63.
+    ///
+    /// # Safety
+    /// As there.
     #[inline(always)]
-    unsafe fn small_dots(self, codes: [Self::Cells; 4], inputs: *const i8, mut c: Self::I32) -> Self::I32 {
-        for (part, codes) in codes.into_iter().enumerate() {
-            // SAFETY: a fourth of what the caller vouches for.
-            c = self.small_dot(codes, unsafe { self.four(inputs.add(4 * part)) }, c);
-        }
-        c
+    unsafe fn medium_dots(self, codes: [Self::Cells; 4], inputs: *const i8, c: Self::I32) -> Self::I32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.small_dots(codes, inputs, c) }
     }
-    /// As [`small_dot`](Self::small_dot), of codes that are stored increased by 128; they remain so where [`UNSIGNED`](Simd::UNSIGNED) says so.
-    fn code_dot(self, codes: Self::Cells, inputs: Self::Cells, c: Self::I32) -> Self::I32;
+    /// As [`small_dots`](Self::small_dots), of codes that are stored increased by 128; they remain so where
+    /// [`UNSIGNED`](Simd::UNSIGNED) says so. Where [`SPLITS`](Self::SPLITS) does, a mask is 0x80, which gives a code its
+    /// sign back, or 0x7F where the input is negative, which makes -`code` - 1 of it: the product is too small by the
+    /// input's magnitude.
+    ///
+    /// # Safety
+    /// 16 bytes can be read, and another 16 that begin 32 bytes later where there are masks.
+    unsafe fn code_dots(self, codes: [Self::Cells; 4], inputs: *const i8, c: Self::I32) -> Self::I32;
     /// Codes of 0.
     #[inline(always)]
     fn no_codes(self) -> Self::Cells {

@@ -130,6 +130,14 @@ unsafe impl Simd for NeonBf16 {
     }
 }
 
+macro_rules! dots {
+    ($dot:ident, $codes:expr, $inputs:expr, $c:expr) => {{
+        let inputs = $inputs.cast::<[i32; 4]>().read_unaligned();
+        let steps = $codes.into_iter().zip(inputs);
+        steps.fold($c, |c, (codes, four)| $dot(vreinterpretq_s8_s32(vdupq_n_s32(four)), codes, c))
+    }};
+}
+
 macro_rules! panel_dots {
     ($($simd:ty, $dot:ident;)+) => {
         $(impl PanelDots for $simd {
@@ -137,11 +145,14 @@ macro_rules! panel_dots {
             intrinsics! {
                 unsafe fn load_codes(from: *const u8) -> int8x16_t = vld1q_s8(from.cast());
                 fn split(codes: int8x16_t) -> (int8x16_t, int8x16_t) = halves(vreinterpretq_u8_s8(codes));
-                unsafe fn four(from: *const i8) -> int8x16_t =
-                    vreinterpretq_s8_s32(vdupq_n_s32(from.cast::<i32>().read_unaligned()));
-                fn small_dot(codes: int8x16_t, inputs: int8x16_t, c: int32x4_t) -> int32x4_t = $dot(inputs, codes, c);
-                fn code_dot(codes: int8x16_t, inputs: int8x16_t, c: int32x4_t) -> int32x4_t =
-                    $dot(inputs, veorq_s8(codes, vdupq_n_s8(i8::MIN)), c);
+                fn with_upper(codes: int8x16_t, upper: int8x16_t, part: usize) -> int8x16_t =
+                    with_upper(codes, vreinterpretq_u8_s8(upper), part);
+                unsafe fn small_dots(codes: [int8x16_t; 4], inputs: *const i8, c: int32x4_t) -> int32x4_t =
+                    dots!($dot, codes, inputs, c);
+                unsafe fn code_dots(codes: [int8x16_t; 4], inputs: *const i8, c: int32x4_t) -> int32x4_t = {
+                    let codes = codes.map(|codes| veorq_s8(codes, vdupq_n_s8(i8::MIN)));
+                    dots!($dot, codes, inputs, c)
+                };
                 fn splat_i32(value: i32) -> int32x4_t = vdupq_n_s32(value);
                 fn add_i32(a: int32x4_t, b: int32x4_t) -> int32x4_t = vaddq_s32(a, b);
             }
@@ -158,6 +169,18 @@ panel_dots!(
 #[inline]
 fn halves(bytes: uint8x16_t) -> (int8x16_t, int8x16_t) {
     (vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15))), vreinterpretq_s8_u8(vshrq_n_u8::<4>(bytes)))
+}
+
+#[target_feature(enable = "neon")]
+#[inline]
+fn with_upper(codes: int8x16_t, upper: uint8x16_t, part: usize) -> int8x16_t {
+    let moved = match part {
+        0 => vshlq_n_u8::<4>(upper),
+        1 => vshlq_n_u8::<2>(upper),
+        2 => upper,
+        _ => vshrq_n_u8::<2>(upper),
+    };
+    vorrq_s8(codes, vreinterpretq_s8_u8(vandq_u8(moved, vdupq_n_u8(0x30))))
 }
 
 /// Two products of bytes fit in 16 bits: none exceeds 128 * 127 in magnitude, because `a` is at most 127.

@@ -63,12 +63,20 @@ impl PanelDots for Scalar {
     intrinsics! {
         unsafe fn load_codes(from: *const u8) -> [i32; 4] = from.cast::<[u8; 4]>().read().map(i32::from);
         fn split(codes: [i32; 4]) -> ([i32; 4], [i32; 4]) = (codes.map(|code| code & 15), codes.map(|code| code >> 4));
-        unsafe fn four(from: *const i8) -> [i32; 4] = from.cast::<[i8; 4]>().read().map(i32::from);
-        fn small_dot(codes: [i32; 4], inputs: [i32; 4], c: i32) -> i32 =
-            codes.iter().zip(inputs).fold(c, |sum, (code, input)| sum + code * input);
-        fn code_dot(codes: [i32; 4], inputs: [i32; 4], c: i32) -> i32 =
-            codes.iter().zip(inputs).fold(c, |sum, (code, input)| sum + (code - 128) * input);
+        fn with_upper(codes: [i32; 4], upper: [i32; 4], part: usize) -> [i32; 4] =
+            std::array::from_fn(|i| codes[i] | (upper[i] >> (2 * part) & 3) << 4);
+        unsafe fn small_dots(codes: [[i32; 4]; 4], inputs: *const i8, c: i32) -> i32 =
+            dot(codes.as_flattened(), inputs.cast::<[i8; 16]>().read(), c);
+        unsafe fn code_dots(codes: [[i32; 4]; 4], inputs: *const i8, c: i32) -> i32 = {
+            let codes = codes.map(|codes| codes.map(|code| code - 128));
+            dot(codes.as_flattened(), inputs.cast::<[i8; 16]>().read(), c)
+        };
         fn splat_i32(value: i32) -> i32 = value;
         fn add_i32(a: i32, b: i32) -> i32 = a + b;
     }
+}
+
+#[inline(always)]
+fn dot(codes: &[i32], inputs: [i8; 16], c: i32) -> i32 {
+    codes.iter().zip(inputs).fold(c, |sum, (code, input)| sum + code * i32::from(input))
 }

@@ -1,7 +1,7 @@
 //! Quantized keys and values of any sizes, with runs of any tokens to slices of any lengths.
 
 use proptest::prelude::*;
-use quantlab_kernels::{CodeBits, QuantizedAttention, QuantizedKv, Run, thread_scope, zeros};
+use quantlab_kernels::{KvBits, QuantizedAttention, QuantizedKv, Run, thread_scope, zeros};
 
 use super::{apply, cases, change, floats, length, outcome, product, size};
 
@@ -29,7 +29,7 @@ proptest! {
     fn keys_and_values_are_taken_and_seen_or_refused(
         (batch, heads, group, head_dim) in (1..4_usize, 1..4_usize, 1..6_usize, 1..34_usize),
         (capacity, window) in (1..200_usize, prop_oneof![1..90_usize, Just(usize::MAX), Just(0)]),
-        (bits, room) in (prop_oneof![Just(CodeBits::Four), Just(CodeBits::Eight)], 0..3_usize),
+        (bits, room) in (prop_oneof![Just(KvBits::Four), Just(KvBits::Eight)], 0..3_usize),
         runs in prop::collection::vec((0..3_usize, 0..150_usize, 0..3_usize, 1..70_usize), 0..5),
         changes in prop::collection::vec((0..10_usize, change(4)), 2),
         (of_sizes, of_lengths) in (change(4), change(2)),
@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn sequences_are_copied_or_refused(from in size(), to in size(), tokens in size()) {
-        let mut kv = QuantizedKv::new(CodeBits::Four, 3, 2, 100, 5).unwrap();
+        let mut kv = QuantizedKv::new(KvBits::Four, 3, 2, 100, 5).unwrap();
         outcome(from < 3 && to < 3, &["sequences: "], || kv.copy(from, to, tokens));
     }
 
@@ -95,7 +95,7 @@ proptest! {
         sequence in size(), (start, end) in (prop_oneof![0..140_usize, size()], prop_oneof![0..140_usize, size()]),
         longest in prop_oneof![0..140_usize, size()],
     ) {
-        let mut kv = QuantizedKv::new(CodeBits::Four, 2, 2, 140, 3).unwrap();
+        let mut kv = QuantizedKv::new(KvBits::Four, 2, 2, 140, 3).unwrap();
         let rows = floats(64 * 12, 5);
         for position in [0, 64] {
             kv.append(&thread_scope(), &[Run { sequence: 1, position, row: 0, count: 64 }], &rows, 12, 0);
@@ -126,7 +126,7 @@ proptest! {
             apply(&mut sizes, change);
         }
         let [batch, heads, capacity, head_dim] = sizes;
-        let bits = if four { CodeBits::Four } else { CodeBits::Eight };
+        let bits = if four { KvBits::Four } else { KvBits::Eight };
         let new = || QuantizedKv::new(bits, batch, heads, capacity, head_dim);
         if let Some(Some(kv)) = outcome(!sizes.contains(&0), &["keys and values of "], new) {
             prop_assert!(kv.bytes() as u128 >= 4 * product(&[batch, heads, capacity.min(128), head_dim]));

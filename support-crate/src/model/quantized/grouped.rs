@@ -1,5 +1,7 @@
 //! Integers in groups, in panels as kernels read them: W4A8, and the blocks of GGUF files.
 
+use std::ops::Range;
+
 use half::f16;
 use quantlab_kernels::{
     CodeBits, GroupedInt, PANEL, Product, Scales, Weights as KernelWeights, pack_codes, thread_scope,
@@ -51,35 +53,42 @@ impl Kept {
     }
 }
 
-/// A number for each of `of_row` parts of each row, by row and part, in panels.
-fn in_panels<T: Plain + Send>(n: usize, of_row: usize, number: impl Fn(usize, usize) -> T + Sync) -> Result<Pooled<T>> {
-    let of_panel = of_row * PANEL;
-    let mut numbers = Pooled::zeroed(n.div_ceil(PANEL) * of_panel)?;
-    thread_scope().split_mut(&mut numbers, of_panel.max(1), 16 * of_panel, &|first, panels| {
-        for (panel, out) in (first..).zip(panels.chunks_exact_mut(of_panel)) {
-            for row in panel * PANEL..n.min((panel + 1) * PANEL) {
-                (0..of_row).for_each(|part| out[part * PANEL + row % PANEL] = number(row, part));
-            }
-        }
-    });
-    Ok(numbers)
+/// The parts of a matrix that belong to each of so many panels; nothing, of an empty one.
+fn by_panel<T>(mut matrix: &mut [T], panels: usize) -> impl Iterator<Item = &mut [T]> {
+    let of_panel = matrix.len() / panels.max(1);
+    (0..panels).map(move |_| matrix.split_off_mut(..of_panel).unwrap_or_default())
 }
 
-/// Codes in panels: `write` writes those of a row, one a byte.
-fn codes_in_panels(bits: CodeBits, [n, k]: [usize; 2], write: impl Fn(usize, &mut [u8]) + Sync) -> Result<Pooled<u8>> {
-    let of_panel = bits.panel_bytes(k);
-    let mut codes = Pooled::zeroed(n.div_ceil(PANEL) * of_panel)?;
-    thread_scope().split_mut(&mut codes, of_panel.max(1), 16 * of_panel, &|first, panels| {
-        let mut of_row = vec![0; k];
-        for (panel, out) in (first..).zip(panels.chunks_exact_mut(of_panel)) {
-            for row in panel * PANEL..n.min((panel + 1) * PANEL) {
-                write(row, &mut of_row);
-                pack_codes(bits, &of_row, row % PANEL, out);
-            }
+/// Calls `write` with some of the panels of a matrix of `n` rows, the first of which is panel `first`, and with the rows of
+/// each.
+fn write_panels<P: Send>(
+    panels: &mut [P],
+    (first, n, work): (usize, usize, usize),
+    write: &(dyn Fn(Range<usize>, &mut P) + Sync),
+) {
+    thread_scope().split_mut(panels, 1, work, &|at, some| {
+        for (panel, out) in (first + at..).zip(some) {
+            write(panel * PANEL..n.min((panel + 1) * PANEL), out);
         }
     });
-    Ok(codes)
 }
+
+/// Zeros for `of_row` numbers of each of `n` rows in panels.
+fn zeros<T: Plain>(n: usize, of_row: usize) -> Result<Pooled<T>> {
+    Pooled::zeroed(n.div_ceil(PANEL) * PANEL * of_row)
+}
+
+/// What is made of the blocks of a panel.
+struct OfBlocks<'a> {
+    codes: &'a mut [u8],
+    /// For scales, and for minima.
+    factors: [&'a mut [f16]; 2],
+    /// For scales, and for minima.
+    steps: [&'a mut [i8]; 2],
+}
+
+/// Panels whose blocks are resident at once, where they are those of a mapped file.
+const AT_ONCE: usize = 64;
 
 impl GroupedMatrix {
     /// Affine int4, to be multiplied with inputs of 8 bits.
@@ -90,16 +99,26 @@ impl GroupedMatrix {
         let (k, group) = (quantized.columns(), quantized.group_size());
         let groups = k / group;
         let n = quantized.scales().len() / groups;
-        let codes = codes_in_panels(CodeBits::Four, [n, k], |row, codes| {
-            let packed = &quantized.packed()[row * k / 2..][..k / 2];
-            for (pair, byte) in codes.chunks_exact_mut(2).zip(packed) {
-                pair.copy_from_slice(&[byte >> 4, byte & 15]);
+        let (bits, panels) = (CodeBits::Four, n.div_ceil(PANEL));
+        let mut codes = Pooled::zeroed(panels * bits.panel_bytes(k))?;
+        let (mut scales, mut minima) = (zeros(n, groups)?, zeros(n, groups)?);
+        let parts = by_panel(&mut scales, panels).zip(by_panel(&mut minima, panels));
+        let mut parts: Vec<_> = by_panel(&mut codes, panels).zip(parts).collect();
+        write_panels(&mut parts, (0, n, PANEL * k), &|rows, (codes, (scales, minima))| {
+            let mut of_row = vec![0; k];
+            for (lane, row) in rows.enumerate() {
+                let packed = &quantized.packed()[row * k / 2..][..k / 2];
+                for (pair, byte) in of_row.chunks_exact_mut(2).zip(packed) {
+                    pair.copy_from_slice(&[byte >> 4, byte & 15]);
+                }
+                pack_codes(bits, &of_row, lane, codes);
+                for group in 0..groups {
+                    scales[group * PANEL + lane] = quantized.scales()[row * groups + group];
+                    minima[group * PANEL + lane] = quantized.minima()[row * groups + group];
+                }
             }
-        })?;
-        let kept =
-            |numbers: &[f32]| in_panels(n, groups, |row, group| numbers[row * groups + group]).map(Kept::Float32);
-        let (scales, minima) = (kept(quantized.scales())?, kept(quantized.minima())?);
-        let (bits, minima) = (CodeBits::Four, Some(minima));
+        });
+        let (scales, minima) = (Kept::Float32(scales), Some(Kept::Float32(minima)));
         Ok(Self { shape: [n, k], codes, bits, offset: 0, group, scales, minima, unsaved: no_checkpoint })
     }
 
@@ -112,32 +131,43 @@ impl GroupedMatrix {
         let layout = GgmlLayout::of(kind).ok_or_else(|| Error::format(format!("{} has no scales", kind.name())))?;
         let GgmlLayout { bits, offset, group, has_minima, nested } = layout;
         let (len, size) = (kind.block_len(), kind.block_bytes());
-        let block = |row: usize, block: usize| &rows.row(row)[block * size..(block + 1) * size];
-        let codes = codes_in_panels(bits, [n, k], |row, codes| {
-            for (bytes, codes) in rows.row(row).chunks_exact(size).zip(codes.chunks_exact_mut(len)) {
-                ggml_codes(kind, bytes, codes);
-            }
-        })?;
-        let factors = |pick: fn((f16, f16)) -> f16| {
-            let factors = in_panels(n, k / len, |row, part| pick(ggml_factors(kind, block(row, part))))?;
-            if check_finite && factors.iter().any(|factor| !factor.is_finite()) {
-                return Err(Error::format("a scale of its blocks is NaN or infinite"));
-            }
-            Ok(factors)
-        };
-        let kept = |factor: fn((f16, f16)) -> f16, step: fn((i8, i8)) -> i8| -> Result<Kept> {
-            let factors = factors(factor)?;
-            if !nested {
-                return Ok(Kept::Float16(factors));
-            }
-            let of_block = len / group;
-            let steps = in_panels(n, k / group, |row, part| {
-                step(ggml_steps(kind, block(row, part / of_block), part % of_block))
-            })?;
-            Ok(Kept::Nested(steps, factors))
-        };
-        let scales = kept(|both| both.0, |both| both.0)?;
-        let minima = if has_minima { Some(kept(|both| both.1, |both| both.1)?) } else { None };
+        let (panels, of_block, numbers) = (n.div_ceil(PANEL), len / group, if has_minima { 2 } else { 1 });
+        let mut codes = Pooled::zeroed(panels * bits.panel_bytes(k))?;
+        let count = |which: usize, of_row: usize| if which < numbers { of_row } else { 0 };
+        let [mut scales, mut minima] = [zeros(n, k / len)?, zeros(n, count(1, k / len))?];
+        let of_group = if nested { k / group } else { 0 };
+        let [mut scale_steps, mut minimum_steps] = [zeros(n, of_group)?, zeros(n, count(1, of_group))?];
+        let factors = by_panel(&mut scales, panels).zip(by_panel(&mut minima, panels));
+        let steps = by_panel(&mut scale_steps, panels).zip(by_panel(&mut minimum_steps, panels));
+        let parts = by_panel(&mut codes, panels).zip(factors.zip(steps));
+        let mut parts: Vec<_> = parts
+            .map(|(codes, (factors, steps))| OfBlocks { codes, factors: factors.into(), steps: steps.into() })
+            .collect();
+        for (chunk, parts) in parts.chunks_mut(AT_ONCE).enumerate() {
+            let first = chunk * AT_ONCE;
+            write_panels(parts, (first, n, PANEL * k), &|of_panel, out| {
+                let mut of_row = vec![0; k];
+                for (lane, row) in of_panel.enumerate() {
+                    for (at, block) in rows.row(row).chunks_exact(size).enumerate() {
+                        ggml_codes(kind, block, &mut of_row[at * len..][..len]);
+                        let factors = ggml_factors(kind, block);
+                        (0..numbers).for_each(|which| out.factors[which][at * PANEL + lane] = factors[which]);
+                        for part in (0..of_block).filter(|_| nested) {
+                            let (steps, to) = (ggml_steps(kind, block, part), (at * of_block + part) * PANEL + lane);
+                            (0..numbers).for_each(|which| out.steps[which][to] = steps[which]);
+                        }
+                    }
+                    pack_codes(bits, &of_row, lane, out.codes);
+                }
+            });
+            rows.forget(first * PANEL..n.min((first + AT_ONCE) * PANEL));
+        }
+        if check_finite && scales.iter().chain(&minima[..]).any(|factor| !factor.is_finite()) {
+            return Err(Error::format("a scale of its blocks is NaN or infinite"));
+        }
+        let kept = |factors, steps| if nested { Kept::Nested(steps, factors) } else { Kept::Float16(factors) };
+        let scales = kept(scales, scale_steps);
+        let minima = has_minima.then(|| kept(minima, minimum_steps));
         let unsaved = || {
             Error::input("a checkpoint of transformers has no blocks of GGUF")
                 .hint("load the model with `dequantize: true` to save what its weights stand for")

@@ -3,6 +3,7 @@
 //! Source: `convert_hf_to_gguf.py` of llama.cpp.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quantlab_kernels::thread_scope;
@@ -100,6 +101,15 @@ impl BlockRows {
     pub fn row(&self, row: usize) -> &[u8] {
         let (row, len) = (row_in_file(row, self.paired), self.row_bytes());
         &self.bytes[row * len..(row + 1) * len]
+    }
+
+    /// Gives the pages of rows that have been read back to the system, where they are those of a mapped file; rows that
+    /// are read once more come from there again.
+    pub fn forget(&self, rows: Range<usize>) {
+        if let (Buffer::Mapped(bytes), None) = (&self.bytes, self.paired) {
+            let len = self.row_bytes();
+            bytes.forget(rows.start * len..rows.end * len);
+        }
     }
 
     /// Bytes in all, and those of them that are read from a mapped file.

@@ -19,10 +19,7 @@ pub(crate) fn codes(kind: GgmlType, bytes: &[u8], out: &mut [u8]) {
         // Scale, minimum; 16 bytes.
         GgmlType::Q4_1 => halves(&bytes[4..], out),
         // Scale; fifth bits; 16 bytes.
-        GgmlType::Q5_0 => {
-            five_bits(&bytes[2..], out);
-            out.iter_mut().for_each(|code| *code = code.wrapping_sub(16));
-        }
+        GgmlType::Q5_0 => five_bits(&bytes[2..], out),
         // Scale, minimum; fifth bits; 16 bytes.
         GgmlType::Q5_1 => five_bits(&bytes[4..], out),
         // Scale; 32 signed bytes.
@@ -32,26 +29,20 @@ pub(crate) fn codes(kind: GgmlType, bytes: &[u8], out: &mut [u8]) {
         // 32 bytes of third bits; 64 bytes of their lower two; 16 scales of 6 bits in 12 bytes; their scale.
         GgmlType::Q3K => {
             two_bits(&bytes[32..96], out);
-            for (i, code) in out.iter_mut().enumerate() {
-                *code |= (bytes[i % 32] >> (i / 32) & 1) << 2;
-            }
+            add_bits(&bytes[..32], 1, 2, out);
         }
         // The scale of scales and of minima; 8 of each in 12 bytes; 128 bytes, the first 32 of 64 in lower halves.
         GgmlType::Q4K => four_bits(&bytes[16..], out),
         // As Q4_K, with 32 bytes of fifth bits before the others.
         GgmlType::Q5K => {
             four_bits(&bytes[48..], out);
-            for (i, code) in out.iter_mut().enumerate() {
-                *code |= (bytes[16 + i % 32] >> (i / 32) & 1) << 4;
-            }
+            add_bits(&bytes[16..48], 1, 4, out);
         }
         // 128 bytes of lower and 64 of upper bits; 16 signed scales; their scale.
         GgmlType::Q6K => {
-            for (i, code) in out.iter_mut().enumerate() {
-                let (part, within) = (i / 128, i % 128);
-                let low = bytes[part * 64 + within % 64] >> (within / 64 * 4) & 15;
-                let high = bytes[128 + part * 32 + within % 32] >> (within / 32 * 2) & 3;
-                *code = (low | high << 4).wrapping_sub(32);
+            for (part, out) in out.chunks_exact_mut(128).enumerate() {
+                halves(&bytes[part * 64..][..64], out);
+                add_bits(&bytes[128 + part * 32..][..32], 2, 4, out);
             }
         }
         // Scale; 16 bytes.
@@ -70,34 +61,34 @@ pub(crate) fn codes(kind: GgmlType, bytes: &[u8], out: &mut [u8]) {
 }
 
 /// The scale and the minimum of a block, or what its integers for them are multiplied by. Minima are added.
-pub(crate) fn factors(kind: GgmlType, bytes: &[u8]) -> (f16, f16) {
+pub(crate) fn factors(kind: GgmlType, bytes: &[u8]) -> [f16; 2] {
     let half = |at: usize| f16::from_le_bytes([bytes[at], bytes[at + 1]]);
     match kind {
-        GgmlType::Q4_1 | GgmlType::Q5_1 => (half(0), half(2)),
-        GgmlType::Q2K => (half(80), -half(82)),
-        GgmlType::Q3K => (half(108), f16::ZERO),
-        GgmlType::Q4K | GgmlType::Q5K => (half(0), -half(2)),
-        GgmlType::Q6K => (half(208), f16::ZERO),
-        _ => (half(0), f16::ZERO),
+        GgmlType::Q4_1 | GgmlType::Q5_1 => [half(0), half(2)],
+        GgmlType::Q2K => [half(80), -half(82)],
+        GgmlType::Q3K => [half(108), f16::ZERO],
+        GgmlType::Q4K | GgmlType::Q5K => [half(0), -half(2)],
+        GgmlType::Q6K => [half(208), f16::ZERO],
+        _ => [half(0), f16::ZERO],
     }
 }
 
 /// The integers for scale and minimum of group `i` of a block of 256.
-pub(crate) fn steps(kind: GgmlType, bytes: &[u8], i: usize) -> (i8, i8) {
+pub(crate) fn steps(kind: GgmlType, bytes: &[u8], i: usize) -> [i8; 2] {
     match kind {
-        GgmlType::Q2K => ((bytes[i] & 15).cast_signed(), (bytes[i] >> 4).cast_signed()),
+        GgmlType::Q2K => [(bytes[i] & 15).cast_signed(), (bytes[i] >> 4).cast_signed()],
         GgmlType::Q3K => {
             let packed = &bytes[96..108];
             let low = if i < 8 { packed[i] & 15 } else { packed[i - 8] >> 4 };
             let high = packed[8 + i % 4] >> (i / 4 * 2) & 3;
-            ((low | high << 4).cast_signed() - 32, 0)
+            [(low | high << 4).cast_signed() - 32, 0]
         }
         GgmlType::Q4K | GgmlType::Q5K => six_bits(&bytes[4..16], i),
-        GgmlType::Q6K => (bytes[192 + i].cast_signed(), 0),
+        GgmlType::Q6K => [bytes[192 + i].cast_signed(), 0],
         GgmlType::Iq4Xs => {
             let low = bytes[4 + i / 2] >> (i % 2 * 4) & 15;
             let high = bytes[2 + i / 4] >> (i % 4 * 2) & 3;
-            ((low | high << 4).cast_signed() - 32, 0)
+            [(low | high << 4).cast_signed() - 32, 0]
         }
         _ => unreachable!("{} has no integers for scales", kind.name()),
     }
@@ -111,6 +102,15 @@ fn halves(bytes: &[u8], out: &mut [u8]) {
     }
 }
 
+/// Adds more bits, so many to each of 32 codes and then to the next 32, above the lower ones that codes have already.
+fn add_bits(bytes: &[u8], bits: usize, lower: usize, out: &mut [u8]) {
+    for (part, codes) in out.chunks_exact_mut(32).enumerate() {
+        for (code, byte) in codes.iter_mut().zip(bytes) {
+            *code |= (byte >> (part * bits) & ((1 << bits) - 1)) << lower;
+        }
+    }
+}
+
 /// 4 bytes of the fifth bits of 32 numbers, and 16 of their lower four.
 fn five_bits(bytes: &[u8], out: &mut [u8]) {
     let high = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -120,9 +120,8 @@ fn five_bits(bytes: &[u8], out: &mut [u8]) {
 
 /// 128 numbers in 32 bytes: four 2-bit numbers of one byte are 32 apart.
 fn two_bits(bytes: &[u8], out: &mut [u8]) {
-    for (i, code) in out.iter_mut().enumerate() {
-        *code = bytes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
-    }
+    out.fill(0);
+    bytes.chunks_exact(32).zip(out.chunks_exact_mut(128)).for_each(|(bytes, out)| add_bits(bytes, 2, 0, out));
 }
 
 /// 64 numbers in 32 bytes.
@@ -131,11 +130,11 @@ fn four_bits(bytes: &[u8], out: &mut [u8]) {
 }
 
 /// Scale and minimum number `i` of 8, of 6 bits each in 12 bytes.
-fn six_bits(packed: &[u8], i: usize) -> (i8, i8) {
+fn six_bits(packed: &[u8], i: usize) -> [i8; 2] {
     let (scale, minimum) = if i < 4 {
         (packed[i] & 63, packed[i + 4] & 63)
     } else {
         (packed[i + 4] & 15 | packed[i - 4] >> 6 << 4, packed[i + 4] >> 4 | packed[i] >> 6 << 4)
     };
-    (scale.cast_signed(), minimum.cast_signed())
+    [scale.cast_signed(), minimum.cast_signed()]
 }

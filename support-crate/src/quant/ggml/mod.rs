@@ -21,7 +21,7 @@ pub(crate) use gguf_type::TensorPlace;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GgmlLayout {
     pub bits: CodeBits,
-    /// What is subtracted from a code of 4 bits; one of 8 bits has a sign.
+    /// What is subtracted from a code, but not from one of 8 bits, which has a sign.
     pub offset: u8,
     /// Numbers that share a scale.
     pub group: usize,
@@ -37,12 +37,13 @@ impl GgmlLayout {
             GgmlType::F32 | GgmlType::F16 | GgmlType::Bf16 => return None,
             GgmlType::Q4_0 => (CodeBits::Four, 8, 32, false),
             GgmlType::Q4_1 | GgmlType::Q4K => (CodeBits::Four, 0, 32, true),
-            // What a code of 4 bits stands for is no multiple of it, and is kept instead.
-            GgmlType::Q5_0 | GgmlType::Q8_0 | GgmlType::Iq4Nl | GgmlType::Iq4Xs => (CodeBits::Eight, 0, 32, false),
-            GgmlType::Q5_1 | GgmlType::Q5K => (CodeBits::Eight, 0, 32, true),
+            GgmlType::Q5_0 => (CodeBits::Six, 16, 32, false),
+            GgmlType::Q5_1 | GgmlType::Q5K => (CodeBits::Six, 0, 32, true),
+            // What a code of 4 bits stands for in `IQ4` is no multiple of it, and is kept instead.
+            GgmlType::Q8_0 | GgmlType::Iq4Nl | GgmlType::Iq4Xs => (CodeBits::Eight, 0, 32, false),
             GgmlType::Q2K => (CodeBits::Four, 0, 16, true),
             GgmlType::Q3K => (CodeBits::Four, 4, 16, false),
-            GgmlType::Q6K => (CodeBits::Eight, 0, 16, false),
+            GgmlType::Q6K => (CodeBits::Six, 32, 16, false),
         };
         Some(Self { bits, offset, group, has_minima, nested: kind.block_len() == MAX_BLOCK })
     }
@@ -78,14 +79,14 @@ fn restore_block(kind: GgmlType, layout: GgmlLayout, bytes: &[u8], out: &mut [f3
     let GgmlLayout { bits, offset, group, has_minima, nested } = layout;
     let mut stored = [0; MAX_BLOCK];
     codes(kind, bytes, &mut stored[..out.len()]);
-    let (scale, minimum) = factors(kind, bytes);
+    let [scale, minimum] = factors(kind, bytes);
     let (scale, minimum) = (scale.to_f32(), minimum.to_f32());
     for (i, (out, codes)) in out.chunks_exact_mut(group).zip(stored.chunks_exact(group)).enumerate() {
-        let (of_scale, of_minimum) = if nested { steps(kind, bytes, i) } else { (1, 1) };
+        let [of_scale, of_minimum] = if nested { steps(kind, bytes, i) } else { [1, 1] };
         let (scale, minimum) = (scale * f32::from(of_scale), minimum * f32::from(of_minimum));
         for (out, &code) in out.iter_mut().zip(codes) {
             let code = match bits {
-                CodeBits::Four => f32::from(code) - f32::from(offset),
+                CodeBits::Four | CodeBits::Six => f32::from(code) - f32::from(offset),
                 CodeBits::Eight => f32::from(code.cast_signed()),
             };
             *out = if has_minima { scale * code + minimum } else { scale * code };

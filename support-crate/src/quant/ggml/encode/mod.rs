@@ -95,7 +95,7 @@ pub fn encode_ggml(kind: GgmlType, row: &[f32], importance: Option<&[f32]>, out:
 }
 
 fn has_finite_factors(kind: GgmlType, block: &[u8]) -> bool {
-    let (scale, minimum) = factors(kind, block);
+    let [scale, minimum] = factors(kind, block);
     scale.is_finite() && minimum.is_finite()
 }
 

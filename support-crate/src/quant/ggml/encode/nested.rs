@@ -62,9 +62,9 @@ pub(super) fn encode_affine(kind: GgmlType, numbers: &[f32], importance: Option<
     write_half(out, 0, scale);
     write_half(out, 2, minimum);
     pack_six_bits(&scales, &minima, &mut out[4..16]);
-    let (scale, minimum) = factors(kind, out);
+    let [scale, minimum] = factors(kind, out);
     for (i, (numbers, codes)) in numbers.chunks_exact(GROUP).zip(codes.chunks_exact_mut(GROUP)).enumerate() {
-        let (of_scale, of_minimum) = steps(kind, out, i);
+        let [of_scale, of_minimum] = steps(kind, out, i);
         let scale = scale.to_f32() * f32::from(of_scale);
         // Minima are added, and have been made negative.
         let minimum = -minimum.to_f32() * f32::from(of_minimum);
@@ -113,9 +113,9 @@ pub(super) fn encode_q6(numbers: &[f32], importance: Option<&[f32]>, out: &mut [
     for (to, scale) in out[192..208].iter_mut().zip(scales) {
         *to = (nearest(inverse * scale).min(127) as i8).cast_unsigned();
     }
-    let (scale, _) = factors(GgmlType::Q6K, out);
+    let [scale, _] = factors(GgmlType::Q6K, out);
     for (i, (numbers, codes)) in numbers.chunks_exact(GROUP).zip(codes.chunks_exact_mut(GROUP)).enumerate() {
-        let scale = scale.to_f32() * f32::from(steps(GgmlType::Q6K, out, i).0);
+        let scale = scale.to_f32() * f32::from(steps(GgmlType::Q6K, out, i)[0]);
         if scale != 0.0 {
             for (code, &number) in codes.iter_mut().zip(numbers) {
                 *code = (nearest(number / scale).clamp(-LEVELS, LEVELS - 1) + LEVELS) as u8;
