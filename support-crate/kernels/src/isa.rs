@@ -195,7 +195,8 @@ impl Isa {
         }
     }
 
-    /// Of the set that [`dispatch_bytes`](Self::dispatch_bytes) runs.
+    /// How the set that [`dispatch_bytes`](Self::dispatch_bytes) runs takes bytes; not that of AMX, whose tiles take them as
+    /// they are.
     pub(crate) fn byte_form(self) -> ByteForm {
         struct Ask<'a>(&'a mut ByteForm);
         impl<S: PanelDots> Kernel<S> for Ask<'_> {

@@ -68,11 +68,11 @@ impl<T: Plain> Mapped<T> {
 
     /// Gives the pages of a range of its bytes back to the system.
     pub fn forget(&self, bytes: Range<usize>) {
-        let Range { start, end } = self.range;
-        let (from, to) = (end.min(start + bytes.start), end.min(start + bytes.end));
+        assert!(bytes.start <= bytes.end && bytes.end <= self.range.len(), "{bytes:?} is not part of the numbers");
+        let (from, to) = (self.range.start + bytes.start, self.range.start + bytes.end);
         // SAFETY: the range lies within the map, which nothing writes to: a page that is dropped comes back from the
         // file with the same content, also one that another tensor shares.
-        let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, from, to.saturating_sub(from)) };
+        let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, from, to - from) };
     }
 
     /// Asks the system to begin reading the pages from the disk. Whether it does changes nothing but time.

@@ -38,7 +38,7 @@ impl CacheFormat {
     pub const ALL: [Self; 5] = [Self::Float32, Self::BFloat16, Self::Float16, Self::Int8, Self::Int4];
 
     /// The codes of a quantized format.
-    pub(super) fn code_bits(self) -> Option<KvBits> {
+    pub(super) fn kv_bits(self) -> Option<KvBits> {
         match self {
             Self::Int8 => Some(KvBits::Eight),
             Self::Int4 => Some(KvBits::Four),

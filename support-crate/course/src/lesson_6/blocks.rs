@@ -218,12 +218,12 @@ pub fn check_encode_q4_0(yours: fn(&[f32]) -> Vec<u8>) -> Score {
     let trials = |(from, to): (usize, usize)| -> Result<Vec<Trial>, Complaint> {
         let mut rng = random(70);
         let mut blocks = odd_blocks();
-        for (number, sign) in [1.0, -1.0].repeat(8).into_iter().enumerate() {
+        for (tried, sign) in [1.0, -1.0].repeat(8).into_iter().enumerate() {
             // Far from the edges between two codes.
             let mut steps = || rng.random_range(-7..8) as f32 + rng.random_range(-0.4..0.4);
             let mut numbers: Vec<f32> = (0..32).map(|_| steps() * (0.51 / 8.0)).collect();
             // The largest one of either sign, at the ends too, and one of the other sign that is almost as large.
-            let at = [31, 31, 0, 0].get(number).copied().unwrap_or_else(|| rng.random_range(0..32));
+            let at = [31, 31, 0, 0].get(tried).copied().unwrap_or_else(|| rng.random_range(0..32));
             (numbers[at], numbers[(at + 1) % 32]) = (0.51 * sign, -0.505 * sign);
             blocks.push(numbers);
         }

@@ -60,6 +60,7 @@ pub fn pack_codes(bits: CodeBits, codes: &[u8], row: usize, panel: &mut [u8]) {
         let all = codes.iter().fold(0, |all, code| all | code);
         assert!(all >> bits.count() == 0, "a code has more than {} bits", bits.count());
         let (firsts, seconds) = codes.split_at(BLOCK / 2);
+        // Ended by number, lest another cell is taken to find out that there are no more codes.
         for (cell, (low, high)) in cells.by_ref().zip(firsts.chunks_exact(4).zip(seconds.chunks_exact(4))).take(4) {
             let halves = word(low) & 0x0f0f_0f0f | (word(high) & 0x0f0f_0f0f) << 4;
             cell.copy_from_slice(&halves.to_ne_bytes());

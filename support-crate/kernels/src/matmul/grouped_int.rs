@@ -14,12 +14,11 @@ use half::f16;
 
 use super::code_bits::{CodeBits, PANEL};
 use super::gemm::blocks;
-use super::input_blocks::BLOCK;
-use super::input_blocks::{Form, RoundedBlocks};
+use super::input_blocks::{BLOCK, Form, RoundedBlocks};
 use super::packed4bit::AHEAD;
 use super::{Product, Weights};
 use crate::scratch::Scratch;
-use crate::simd::{Kernel, PanelDots, Simd};
+use crate::simd::{Kernel, MASKS_AFTER, PanelDots, Simd};
 use crate::sizes;
 use crate::strided::Block;
 
@@ -118,7 +117,11 @@ impl GroupedInt<'_> {
         assert!(group == 16 || group > 0 && group.is_multiple_of(BLOCK), "groups cannot have {group} numbers");
         assert!(k.is_multiple_of(group.max(BLOCK)), "rows of {k} numbers are not whole groups of {group}");
         assert!(offset == 0 || bits != CodeBits::Eight, "codes that have a sign cannot have an offset");
-        assert!(usize::from(offset) < 1 << bits.count(), "the offset {offset} is larger than codes of {bits:?} bits");
+        assert!(
+            usize::from(offset) < 1 << bits.count(),
+            "the offset {offset} is larger than codes of {} bits",
+            bits.count()
+        );
         let panels = n.div_ceil(PANEL);
         sizes::check("weights", codes.len(), &[panels, k / BLOCK, bits.panel_bytes(BLOCK)]);
         scales.check("scales", panels, k, group);
@@ -224,11 +227,12 @@ impl Part<'_> {
         m: usize,
         row: usize,
     ) {
-        // Weights are read in the order of memory, which is what matters to few inputs, where all of a panel's vectors
-        // go by at once; and both of 8 lanes share what is loaded of inputs, where there are registers for their sums.
-        match const { (S::LANES, M, BITS) } {
-            (8, ..) => self.vectors::<S, BITS, M, 2>(simd, panel, m, row),
-            (4, 1, _) => self.vectors::<S, BITS, M, 4>(simd, panel, m, row),
+        // 8 lanes: both vectors at once, so that a panel is read once, in the order of memory, and inputs are loaded for
+        // both. Sums of 4 rows then leave the registers, and it is still faster. 4 lanes: all for one row, which waits
+        // for memory; for more of them one vector after the other.
+        match const { (S::LANES, M) } {
+            (8, _) => self.vectors::<S, BITS, M, 2>(simd, panel, m, row),
+            (4, 1) => self.vectors::<S, BITS, M, 4>(simd, panel, m, row),
             _ => self.vectors::<S, BITS, M, 1>(simd, panel, m, row),
         }
     }
@@ -246,21 +250,23 @@ impl Part<'_> {
         let Self { inputs, k, .. } = *self;
         let Panel { codes, scales, minima, group } = panel;
         let (of_row, of_block) = (k / BLOCK, 2 * BITS * BLOCK);
-        let of_input = if BITS == 8 && S::SPLITS { 2 * BLOCK } else { BLOCK };
+        let of_input = if BITS == 8 && S::SPLITS { MASKS_AFTER + BLOCK } else { BLOCK };
+        assert!(inputs.values.len() == inputs.blocks.len() * of_input);
         let values = &inputs.values[m * of_row * of_input..(m + M) * of_row * of_input];
         let heads = &inputs.blocks[m * of_row..(m + M) * of_row];
         let halved = group < BLOCK;
         let (of_group, of_block_or_group) = (group.max(BLOCK) / BLOCK, BLOCK.div_ceil(group) * PANEL);
         assert!(codes.len() == of_row * of_block && scales.len() == k / group * PANEL);
         assert!(minima.is_empty() || minima.len() == scales.len());
-        const { assert!(PANEL.is_multiple_of(S::LANES)) };
+        assert!(PANEL.is_multiple_of(V * S::LANES));
         for lane in (0..PANEL).step_by(V * S::LANES) {
             let mut sums = [[simd.zero(); V]; M];
             // Where the group's scales are, and how many of its blocks are left: a division would take longer.
             let (mut at, mut left) = (lane, of_group);
             for block in 0..of_row {
-                // SAFETY: there are as many blocks of codes and inputs, and as many groups, as was asserted above; a
-                // vector of cells, or of scales, from `lane` on lies within the panel's 16 rows.
+                // SAFETY: there are as many blocks of codes and inputs, with masks where they are asked for, and as many
+                // groups, as was asserted above; `V` vectors of cells, or of scales, from `lane` on lie within the panel's
+                // 16 rows.
                 unsafe {
                     let from = codes.as_ptr().add(block * of_block + 4 * lane);
                     if lane == 0 {
@@ -293,12 +299,8 @@ impl Part<'_> {
                         for i in 0..M {
                             let x = values.as_ptr().add((i * of_row + block) * of_input + half * BLOCK / 2);
                             for v in 0..V {
-                                let dot = &mut dots[i][v][half];
-                                *dot = match BITS {
-                                    4 => simd.small_dots(cells[v], x, *dot),
-                                    6 => simd.medium_dots(cells[v], x, *dot),
-                                    _ => simd.code_dots(cells[v], x, *dot),
-                                };
+                                let dot = dots[i][v][half];
+                                dots[i][v][half] = simd.dots::<BITS>(cells[v], x, dot);
                             }
                         }
                     }

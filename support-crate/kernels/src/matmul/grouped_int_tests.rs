@@ -195,16 +195,19 @@ fn the_largest_codes_and_inputs_are_multiplied_exactly() {
 
 #[test]
 fn what_is_no_number_stays_in_its_row() {
-    let format = Format { bits: CodeBits::Four, offset: 0, kept: Kept::Float16, has_minima: true, group: 32 };
     let (n, k) = (5, 96);
-    let matrix = Numbers::new(n, k, format, 1);
-    for bad in [f32::NAN, f32::INFINITY] {
-        let mut x = numbers(3 * k, 2);
-        x[k + 40] = bad;
-        for isa in Isa::available() {
-            let out = product(isa, &x, &matrix.view(format), n, k);
-            let finite: Vec<bool> = out.iter().map(|y| y.is_finite()).collect();
-            assert_eq!(finite, [[true; 5], [false; 5], [true; 5]].concat(), "{isa}: {out:?}");
+    for bits in [CodeBits::Four, CodeBits::Six, CodeBits::Eight] {
+        let format = Format { bits, offset: 0, kept: Kept::Float16, has_minima: true, group: 32 };
+        let matrix = Numbers::new(n, k, format, 1);
+        // The second one's lowest byte is -128.
+        for bad in [f32::NAN, f32::from_bits(0x7FC0_0080), f32::INFINITY] {
+            let mut x = numbers(3 * k, 2);
+            x[k + 40] = bad;
+            for isa in Isa::available() {
+                let out = product(isa, &x, &matrix.view(format), n, k);
+                let finite: Vec<bool> = out.iter().map(|y| y.is_finite()).collect();
+                assert_eq!(finite, [[true; 5], [false; 5], [true; 5]].concat(), "{isa}: {out:?}");
+            }
         }
     }
 }

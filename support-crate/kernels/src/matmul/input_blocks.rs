@@ -3,7 +3,7 @@
 use crate::isa::Isa;
 use crate::rounding::{LARGEST, int8_factor, round_to_int8};
 use crate::scratch::{Scratch, reused};
-use crate::simd::{Dispatch, Kernel, Simd};
+use crate::simd::{Dispatch, Kernel, MASKS_AFTER, Simd};
 use crate::strided::Divided;
 use crate::threads::ThreadScope;
 
@@ -18,7 +18,7 @@ pub(super) struct RoundedBlocks {
     pub(super) blocks: Scratch<InputBlock>,
 }
 
-/// What weights ask of their inputs.
+/// What weights, and the instructions that multiply them, ask of their inputs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     /// How much larger codes are than what they stand for.
@@ -36,7 +36,8 @@ pub(super) struct InputBlock {
     pub(super) step: f32,
     /// The sum of each half's inputs; of all 32 in the first, where a group has as many.
     pub(super) sums: [f32; 2],
-    /// What the sums of each half's products with codes begin with: codes are larger than what they stand for.
+    /// What the sums of each half's products with codes begin with: what is missing of them, or too much, because of how
+    /// codes are stored.
     pub(super) begins: [i32; 2],
 }
 
@@ -60,7 +61,7 @@ impl RoundedBlocks {
 impl Form {
     /// Of a block.
     fn bytes(self) -> usize {
-        if self.splits { 2 * BLOCK } else { BLOCK }
+        if self.splits { MASKS_AFTER + BLOCK } else { BLOCK }
     }
 }
 
@@ -95,10 +96,12 @@ impl<S: Simd> Kernel<S> for Round<'_> {
             let mut begins = [-excess * first, -excess * second];
             if splits {
                 let negatives = |half: &[i8]| half.iter().fold(0, |sum, &value| sum + i32::from(value.min(0)));
-                begins = [-negatives(firsts), -negatives(seconds)];
+                begins[0] -= negatives(firsts);
+                begins[1] -= negatives(seconds);
                 for (value, mask) in values.iter_mut().zip(masks) {
                     *mask = (*value >> 7) ^ i8::MIN;
-                    *value = value.abs();
+                    // -128 where the input is no number: its step says so.
+                    *value = value.wrapping_abs();
                 }
             }
             *block = InputBlock { step, sums, begins };

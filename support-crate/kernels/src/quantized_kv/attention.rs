@@ -6,12 +6,11 @@ use half::f16;
 
 use super::codes::{Code, Eight, Four, Packing};
 use super::mean::Mean;
-use super::{GROUP, Head, QuantizedKv, Run, Sizes};
+use super::{GROUP, Head, KvBits, QuantizedKv, Run, Sizes};
 use crate::attention::{QUERIES_AT_ONCE, Task};
 use crate::elementwise::soft_cap_of;
 use crate::isa::Isa;
 use crate::matmul::{Gemm, Operands};
-use crate::quantized_kv::KvBits;
 use crate::scratch::Scratch;
 use crate::simd::{Dispatch, Kernel, Simd};
 use crate::sizes;

@@ -21,7 +21,6 @@ use std::ops::Range;
 use half::f16;
 
 use crate::elementwise::to_f16;
-
 use crate::threads::ThreadScope;
 use crate::zeros::zeros;
 pub use attention::QuantizedAttention;

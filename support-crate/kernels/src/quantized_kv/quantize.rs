@@ -2,8 +2,7 @@
 
 use half::f16;
 
-use super::KvBits;
-use super::{GROUP, QuantizedKv, Run, Sizes};
+use super::{GROUP, KvBits, QuantizedKv, Run, Sizes};
 use crate::scratch::Scratch;
 use crate::simd::{Dispatch, Kernel, Simd};
 use crate::strided::Divided;

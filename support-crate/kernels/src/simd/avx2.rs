@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Enable, Kernel, PanelDots, Simd, intrinsics, padded, vectors_of};
+use super::{Enable, Kernel, MASKS_AFTER, PanelDots, Simd, intrinsics, padded, vectors_of};
 
 vectors_of!(
     /// Vectors of 8 float32 (x86 since 2013).
@@ -133,15 +133,17 @@ impl PanelDots for Avx2 {
     cells!();
 
     const SPLITS: bool = true;
-    intrinsics! {
-        unsafe fn small_dots(codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i =
-            small_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), c);
-        unsafe fn medium_dots(codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i =
-            medium_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), c);
-        unsafe fn code_dots(codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i = {
-            let masks = inputs.add(32).cast::<[i32; 4]>().read_unaligned();
-            code_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), masks, c)
-        };
+    #[inline(always)]
+    unsafe fn dots<const BITS: usize>(self, codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i {
+        // SAFETY: `self` exists, so the processor has the instructions; the caller vouches for the memory.
+        unsafe {
+            let four = |from: *const i8| from.cast::<[i32; 4]>().read_unaligned();
+            match BITS {
+                4 => small_dots(codes, four(inputs), c),
+                6 => medium_dots(codes, four(inputs), c),
+                _ => code_dots(codes, four(inputs), four(inputs.add(MASKS_AFTER)), c),
+            }
+        }
     }
 }
 
@@ -149,17 +151,13 @@ impl PanelDots for Avx2Vnni {
     cells!();
 
     #[inline(always)]
-    unsafe fn small_dots(self, codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i {
-        // SAFETY: the caller's promise.
-        let inputs = unsafe { inputs.cast::<[i32; 4]>().read_unaligned() };
-        // SAFETY: `self` exists, so the processor has the instruction.
-        let fours = inputs.map(|four| unsafe { _mm256_set1_epi32(four) });
-        codes.into_iter().zip(fours).fold(c, |c, (codes, four)| self.byte_dot(codes, four, c))
-    }
-    #[inline(always)]
-    unsafe fn code_dots(self, codes: [__m256i; 4], inputs: *const i8, c: __m256i) -> __m256i {
-        // SAFETY: the caller's promise.
-        unsafe { self.small_dots(codes, inputs, c) }
+    unsafe fn dots<const BITS: usize>(self, codes: [__m256i; 4], inputs: *const i8, mut c: __m256i) -> __m256i {
+        for (part, codes) in codes.into_iter().enumerate() {
+            // SAFETY: as above.
+            let four = unsafe { _mm256_set1_epi32(inputs.cast::<i32>().add(part).read_unaligned()) };
+            c = self.byte_dot(codes, four, c);
+        }
+        c
     }
 }
 

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Enable, Kernel, PanelDots, Simd, intrinsics, vectors_of};
+use super::{Enable, Kernel, MASKS_AFTER, PanelDots, Simd, intrinsics, vectors_of};
 
 vectors_of!(
     /// Vectors of 16 float32 (Intel servers since 2017).
@@ -162,15 +162,17 @@ impl PanelDots for Avx512 {
     cells!();
 
     const SPLITS: bool = true;
-    intrinsics! {
-        unsafe fn small_dots(codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i =
-            small_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), c);
-        unsafe fn medium_dots(codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i =
-            medium_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), c);
-        unsafe fn code_dots(codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i = {
-            let masks = inputs.add(32).cast::<[i32; 4]>().read_unaligned();
-            code_dots(codes, inputs.cast::<[i32; 4]>().read_unaligned(), masks, c)
-        };
+    #[inline(always)]
+    unsafe fn dots<const BITS: usize>(self, codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i {
+        // SAFETY: `self` exists, so the processor has the instructions; the caller vouches for the memory.
+        unsafe {
+            let four = |from: *const i8| from.cast::<[i32; 4]>().read_unaligned();
+            match BITS {
+                4 => small_dots(codes, four(inputs), c),
+                6 => medium_dots(codes, four(inputs), c),
+                _ => code_dots(codes, four(inputs), four(inputs.add(MASKS_AFTER)), c),
+            }
+        }
     }
 }
 
@@ -178,17 +180,13 @@ impl PanelDots for Avx512Vnni {
     cells!();
 
     #[inline(always)]
-    unsafe fn small_dots(self, codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i {
-        // SAFETY: the caller's promise.
-        let inputs = unsafe { inputs.cast::<[i32; 4]>().read_unaligned() };
-        // SAFETY: `self` exists, so the processor has the instruction.
-        let fours = inputs.map(|four| unsafe { _mm512_set1_epi32(four) });
-        codes.into_iter().zip(fours).fold(c, |c, (codes, four)| self.byte_dot(codes, four, c))
-    }
-    #[inline(always)]
-    unsafe fn code_dots(self, codes: [__m512i; 4], inputs: *const i8, c: __m512i) -> __m512i {
-        // SAFETY: the caller's promise.
-        unsafe { self.small_dots(codes, inputs, c) }
+    unsafe fn dots<const BITS: usize>(self, codes: [__m512i; 4], inputs: *const i8, mut c: __m512i) -> __m512i {
+        for (part, codes) in codes.into_iter().enumerate() {
+            // SAFETY: as above.
+            let four = unsafe { _mm512_set1_epi32(inputs.cast::<i32>().add(part).read_unaligned()) };
+            c = self.byte_dot(codes, four, c);
+        }
+        c
     }
 }
 

@@ -209,43 +209,32 @@ pub unsafe trait Simd: Enable + Copy + Send + Sync {
     fn to_f32(self, sums: Self::I32) -> Self::F32;
 }
 
+/// How far behind an input its mask is, see [`PanelDots::SPLITS`].
+pub const MASKS_AFTER: usize = 32;
+
 /// Products of a vector of cells, a lane for each row, with inputs that are the same for all rows. A cell is 4 codes.
 pub trait PanelDots: Simd {
-    /// A vector of cells, or 4 inputs for each lane.
+    /// A vector of cells.
     type Cells: Copy;
     /// # Safety
     /// 4 times [`LANES`](Simd::LANES) bytes can be read.
     unsafe fn load_codes(self, from: *const u8) -> Self::Cells;
     /// The lower and the upper halves of codes, each as a number from 0 to 15.
     fn split(self, codes: Self::Cells) -> (Self::Cells, Self::Cells);
-    /// Whether [`code_dots`](Self::code_dots) takes inputs as magnitudes and, 32 bytes later, masks.
+    /// Whether [`dots`](Self::dots) of 8 bits takes inputs as magnitudes and, [`MASKS_AFTER`] bytes later, masks.
     const SPLITS: bool = false;
-    /// Adds the products of 16 codes from 0 to 15 for each lane and of as many inputs, which are at least -127, to the
+    /// Codes from 0 to 15, plus 16 times the two bits at place `part`, from 0 to 3, of the same byte of `upper`.
+    fn with_upper(self, codes: Self::Cells, upper: Self::Cells, part: usize) -> Self::Cells;
+    /// Adds the products of 16 codes of 4, 6 or 8 bits for each lane and of as many inputs, which are at least -127, to the
     /// sums in `c`, exactly.
     ///
-    /// # Safety
-    /// 16 bytes can be read.
-    unsafe fn small_dots(self, codes: [Self::Cells; 4], inputs: *const i8, c: Self::I32) -> Self::I32;
-    /// Codes from 0 to 15, increased by 16 times two more bits: those that byte by byte stand in `upper` at place `part`,
-    /// from 0 to 3.
-    fn with_upper(self, codes: Self::Cells, upper: Self::Cells, part: usize) -> Self::Cells;
-    /// As [`small_dots`](Self::small_dots), of codes from 0 to 63.
+    /// Codes of 8 bits are stored increased by 128, and remain so where [`UNSIGNED`](Simd::UNSIGNED) says so. Where
+    /// [`SPLITS`](Self::SPLITS) holds, the magnitude of each of their inputs has a mask: 0x80, which gives a code its sign
+    /// back, or 0x7F for a negative input, which makes -`code` - 1 of it. That product is too small by the magnitude.
     ///
     /// # Safety
-    /// As there.
-    #[inline(always)]
-    unsafe fn medium_dots(self, codes: [Self::Cells; 4], inputs: *const i8, c: Self::I32) -> Self::I32 {
-        // SAFETY: the caller's promise.
-        unsafe { self.small_dots(codes, inputs, c) }
-    }
-    /// As [`small_dots`](Self::small_dots), of codes that are stored increased by 128; they remain so where
-    /// [`UNSIGNED`](Simd::UNSIGNED) says so. Where [`SPLITS`](Self::SPLITS) does, a mask is 0x80, which gives a code its
-    /// sign back, or 0x7F where the input is negative, which makes -`code` - 1 of it: the product is too small by the
-    /// input's magnitude.
-    ///
-    /// # Safety
-    /// 16 bytes can be read, and another 16 that begin 32 bytes later where there are masks.
-    unsafe fn code_dots(self, codes: [Self::Cells; 4], inputs: *const i8, c: Self::I32) -> Self::I32;
+    /// 16 bytes can be read, and another 16 that begin [`MASKS_AFTER`] bytes later where there are masks.
+    unsafe fn dots<const BITS: usize>(self, codes: [Self::Cells; 4], inputs: *const i8, c: Self::I32) -> Self::I32;
     /// Codes of 0.
     #[inline(always)]
     fn no_codes(self) -> Self::Cells {

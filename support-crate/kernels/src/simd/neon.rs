@@ -130,14 +130,6 @@ unsafe impl Simd for NeonBf16 {
     }
 }
 
-macro_rules! dots {
-    ($dot:ident, $codes:expr, $inputs:expr, $c:expr) => {{
-        let inputs = $inputs.cast::<[i32; 4]>().read_unaligned();
-        let steps = $codes.into_iter().zip(inputs);
-        steps.fold($c, |c, (codes, four)| $dot(vreinterpretq_s8_s32(vdupq_n_s32(four)), codes, c))
-    }};
-}
-
 macro_rules! panel_dots {
     ($($simd:ty, $dot:ident;)+) => {
         $(impl PanelDots for $simd {
@@ -147,14 +139,26 @@ macro_rules! panel_dots {
                 fn split(codes: int8x16_t) -> (int8x16_t, int8x16_t) = halves(vreinterpretq_u8_s8(codes));
                 fn with_upper(codes: int8x16_t, upper: int8x16_t, part: usize) -> int8x16_t =
                     with_upper(codes, vreinterpretq_u8_s8(upper), part);
-                unsafe fn small_dots(codes: [int8x16_t; 4], inputs: *const i8, c: int32x4_t) -> int32x4_t =
-                    dots!($dot, codes, inputs, c);
-                unsafe fn code_dots(codes: [int8x16_t; 4], inputs: *const i8, c: int32x4_t) -> int32x4_t = {
-                    let codes = codes.map(|codes| veorq_s8(codes, vdupq_n_s8(i8::MIN)));
-                    dots!($dot, codes, inputs, c)
-                };
                 fn splat_i32(value: i32) -> int32x4_t = vdupq_n_s32(value);
                 fn add_i32(a: int32x4_t, b: int32x4_t) -> int32x4_t = vaddq_s32(a, b);
+            }
+
+            #[inline(always)]
+            unsafe fn dots<const BITS: usize>(
+                self,
+                codes: [int8x16_t; 4],
+                inputs: *const i8,
+                mut c: int32x4_t,
+            ) -> int32x4_t {
+                for (part, codes) in codes.into_iter().enumerate() {
+                    // SAFETY: `self` exists, so the processor has the instructions; the caller vouches for the memory.
+                    unsafe {
+                        let four = vdupq_n_s32(inputs.cast::<i32>().add(part).read_unaligned());
+                        let codes = if BITS == 8 { veorq_s8(codes, vdupq_n_s8(i8::MIN)) } else { codes };
+                        c = $dot(vreinterpretq_s8_s32(four), codes, c);
+                    }
+                }
+                c
             }
         })+
     };

@@ -65,18 +65,16 @@ impl PanelDots for Scalar {
         fn split(codes: [i32; 4]) -> ([i32; 4], [i32; 4]) = (codes.map(|code| code & 15), codes.map(|code| code >> 4));
         fn with_upper(codes: [i32; 4], upper: [i32; 4], part: usize) -> [i32; 4] =
             std::array::from_fn(|i| codes[i] | (upper[i] >> (2 * part) & 3) << 4);
-        unsafe fn small_dots(codes: [[i32; 4]; 4], inputs: *const i8, c: i32) -> i32 =
-            dot(codes.as_flattened(), inputs.cast::<[i8; 16]>().read(), c);
-        unsafe fn code_dots(codes: [[i32; 4]; 4], inputs: *const i8, c: i32) -> i32 = {
-            let codes = codes.map(|codes| codes.map(|code| code - 128));
-            dot(codes.as_flattened(), inputs.cast::<[i8; 16]>().read(), c)
-        };
         fn splat_i32(value: i32) -> i32 = value;
         fn add_i32(a: i32, b: i32) -> i32 = a + b;
     }
-}
 
-#[inline(always)]
-fn dot(codes: &[i32], inputs: [i8; 16], c: i32) -> i32 {
-    codes.iter().zip(inputs).fold(c, |sum, (code, input)| sum + code * i32::from(input))
+    #[inline(always)]
+    unsafe fn dots<const BITS: usize>(self, codes: [[i32; 4]; 4], inputs: *const i8, c: i32) -> i32 {
+        let more = if BITS == 8 { 128 } else { 0 };
+        // SAFETY: the caller vouches for the memory.
+        let inputs = unsafe { inputs.cast::<[i8; 16]>().read() };
+        let products = codes.as_flattened().iter().zip(inputs).map(|(code, input)| (code - more) * i32::from(input));
+        products.fold(c, |sum, product| sum + product)
+    }
 }

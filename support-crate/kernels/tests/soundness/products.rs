@@ -15,21 +15,23 @@ enum Format {
     /// The same with a minimum for each block, and columns in another order.
     Affine(Compute),
     /// With inputs of 8 bits.
-    Grouped,
+    Grouped(CodeBits),
     Dynamic {
         threshold: f32,
     },
     Static,
 }
 
-const FORMATS: [Format; 10] = [
+const FORMATS: [Format; 12] = [
     Format::Float32,
     Format::BFloat16,
     Format::FourBit(Compute::Float32),
     Format::FourBit(Compute::BFloat16),
     Format::Affine(Compute::Float32),
     Format::Affine(Compute::BFloat16),
-    Format::Grouped,
+    Format::Grouped(CodeBits::Four),
+    Format::Grouped(CodeBits::Six),
+    Format::Grouped(CodeBits::Eight),
     Format::Dynamic { threshold: 0.0 },
     Format::Dynamic { threshold: 6.0 },
     Format::Static,
@@ -45,14 +47,14 @@ type Lengths = [usize; 7];
 fn lengths(format: Format, m: usize, [n, k, blocksize]: Sizes) -> Lengths {
     let (weights, scales) = match format {
         Format::FourBit(_) | Format::Affine(_) => ((n * k).div_ceil(2), (n * k).div_ceil(blocksize)),
-        Format::Grouped => {
+        Format::Grouped(bits) => {
             let rows = n.next_multiple_of(PANEL);
-            (rows * k / 2, rows * (k / blocksize))
+            (rows * k * bits.count() / 8, rows * (k / blocksize))
         }
         _ => (n * k, n),
     };
     // What int8 has as sums of rows, affine numbers have as minima.
-    let sums = if let Format::Affine(_) | Format::Grouped = format { scales } else { n };
+    let sums = if let Format::Affine(_) | Format::Grouped(_) = format { scales } else { n };
     [m * k, m * n, n, weights, scales, sums, k]
 }
 
@@ -71,11 +73,11 @@ fn is_valid(format: Format, [n, k, blocksize]: Sizes, lengths: Lengths, biased: 
             let fits = !is_affine || (Some(sums) == blocks && factors == k as u128);
             weights == numbers.div_ceil(2) && Some(scales) == blocks && fits
         }
-        Format::Grouped => {
+        Format::Grouped(bits) => {
             let is_group = blocksize > 0 && blocksize.is_multiple_of(32) && k.is_multiple_of(blocksize);
             let stored = product(&[n.div_ceil(PANEL as u128) as usize, PANEL, k]);
             let groups = is_group.then(|| stored / blocksize as u128);
-            weights == stored / 2 && Some(scales) == groups && Some(sums) == groups
+            weights == stored / 8 * bits.count() as u128 && Some(scales) == groups && Some(sums) == groups
         }
         Format::Dynamic { .. } => weights == numbers && scales == n && sums == n,
         Format::Static => weights == numbers && scales == n && sums == n && factors == k as u128,
@@ -111,7 +113,7 @@ impl Numbers {
         let outlier = if format == (Format::Dynamic { threshold: 6.0 }) { 8 } else { 1 };
         let x = integers(x, 1, seed).into_iter().enumerate();
         let x = x.map(|(i, x)| (if i % 11 == 3 { x * outlier } else { x }) as f32).collect();
-        let is_four_bit = matches!(format, Format::FourBit(_) | Format::Affine(_) | Format::Grouped);
+        let is_four_bit = matches!(format, Format::FourBit(_) | Format::Affine(_) | Format::Grouped(_));
         let count = if is_four_bit { 2 * weights } else { weights };
         let values = integers(count, 7, seed ^ 1);
         let mut of_rows: Vec<i32> =
@@ -157,9 +159,9 @@ impl Numbers {
                 columns: Some(&self.columns),
                 compute,
             }),
-            Format::Grouped => Box::new(GroupedInt {
+            Format::Grouped(bits) => Box::new(GroupedInt {
                 codes: packed,
-                bits: CodeBits::Four,
+                bits,
                 offset: 0,
                 scales: Scales::Float32(absmax),
                 minima: Some(Scales::Float32(&self.minima)),
@@ -177,15 +179,12 @@ impl Numbers {
             Format::Affine(_) => {
                 f64::from(self.weights[i] as f32 * self.scales[i / blocksize] + self.minima[i / blocksize])
             }
-            // The codes themselves, which are 8 more, where a panel has them.
-            Format::Grouped => {
+            Format::Grouped(bits) => {
                 let (row, column) = (i / k, i % k);
-                let (of_panel, of_block) = (row % PANEL, column % 32);
-                let block = (row / PANEL * k + column / 32 * 32) * PANEL / 2;
-                let byte = block + of_block % 16 / 4 * 4 * PANEL + 4 * of_panel + of_block % 4;
-                let code = self.weights[if of_block < 16 { 2 * byte + 1 } else { 2 * byte }] + 8;
+                let of_panel = row % PANEL;
+                let code = code_in_panels(bits, &self.packed, row, column, k);
                 let group = (row / PANEL * (k / blocksize) + column / blocksize) * PANEL + of_panel;
-                f64::from(code as f32 * self.scales[group] + self.minima[group])
+                f64::from(code * self.scales[group] + self.minima[group])
             }
             _ => f64::from(self.weights[i]),
         };
@@ -198,6 +197,20 @@ impl Numbers {
             (if epilogue.activation.is_some() { y.max(0.0) } else { y }, products.map(f64::abs).sum())
         };
         self.x.chunks_exact(k).flat_map(|x| (0..n).map(move |row| (x, row))).map(output).collect()
+    }
+}
+
+/// The code of a weight, where panels have it.
+fn code_in_panels(bits: CodeBits, codes: &[u8], row: usize, column: usize, k: usize) -> f32 {
+    let of_block = bits.panel_bytes(32);
+    let block = &codes[(row / PANEL * (k / 32) + column / 32) * of_block..][..of_block];
+    let cell = |number: usize| block[4 * PANEL * number + 4 * (row % PANEL) + column % 4];
+    let (half, part) = (column % 32 / 16, column % 16 / 4);
+    let low = cell(part) >> (4 * half) & 15;
+    match bits {
+        CodeBits::Four => f32::from(low),
+        CodeBits::Six => f32::from(low | (cell(4 + half) >> (2 * part) & 3) << 4),
+        CodeBits::Eight => f32::from((cell(4 * half + part) ^ 0x80) as i8),
     }
 }
 
@@ -327,5 +340,20 @@ fn columns_that_there_are_not_are_refused() {
         let mut out = [0.0];
         let matrix = Matrix { weights: &weights, n: 1, k: 32 };
         outcome(valid, &["columns: "], || matmul(&thread_scope(), &[1.0; 32], matrix, Epilogue::default(), &mut out));
+    }
+}
+
+#[test]
+fn offsets_that_codes_cannot_have_are_refused() {
+    let allowed = [(CodeBits::Four, 15, true), (CodeBits::Six, 63, true), (CodeBits::Eight, 0, true)];
+    let others = [(CodeBits::Four, 16, false), (CodeBits::Six, 64, false), (CodeBits::Eight, 1, false)];
+    for (bits, offset, valid) in allowed.into_iter().chain(others) {
+        let codes = vec![0; bits.panel_bytes(32)];
+        let scales = Scales::Float32(&[1.0; PANEL]);
+        let weights = GroupedInt { codes: &codes, bits, offset, scales, minima: None, group: 32 };
+        let mut out = [0.0; PANEL];
+        let matrix = Matrix { weights: &weights, n: PANEL, k: 32 };
+        let reasons = ["the offset ", "codes that have a sign "];
+        outcome(valid, &reasons, || matmul(&thread_scope(), &[1.0; 32], matrix, Epilogue::default(), &mut out));
     }
 }

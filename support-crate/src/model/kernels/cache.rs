@@ -82,7 +82,7 @@ impl KernelCache {
         let needed = || config.cache_bytes_of(count, format, batch, capacity);
         let layers = layers.ok_or_else(|| no_cache_room(needed(), batch, capacity, None))?;
         // Codes go on after a cut only where enough of the last tokens are left.
-        let longest = if format.code_bits().is_some() { vec![0; batch] } else { Vec::new() };
+        let longest = if format.kv_bits().is_some() { vec![0; batch] } else { Vec::new() };
         let (kv_heads, head_dim) = (config.n_kv_head, config.head_dim);
         Ok(Self { layers, format, kv_heads, capacity, head_dim, shared, longest, runs: Vec::new() })
     }
@@ -299,7 +299,7 @@ impl Layer {
     /// `None` if there is not enough memory.
     fn new(config: &DecoderConfig, batch: usize, capacity: usize, format: CacheFormat) -> Option<Self> {
         let (heads, head_dim) = (config.n_kv_head, config.head_dim);
-        if let Some(bits) = format.code_bits() {
+        if let Some(bits) = format.kv_bits() {
             return QuantizedKv::new(bits, batch, heads, capacity, head_dim).map(Self::Quantized);
         }
         let len = [heads, capacity, head_dim].iter().try_fold(batch, |len, &size| len.checked_mul(size))?;

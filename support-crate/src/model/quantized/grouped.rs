@@ -59,16 +59,17 @@ fn by_panel<T>(mut matrix: &mut [T], panels: usize) -> impl Iterator<Item = &mut
     (0..panels).map(move |_| matrix.split_off_mut(..of_panel).unwrap_or_default())
 }
 
-/// Calls `write` with some of the panels of a matrix of `n` rows, the first of which is panel `first`, and with the rows of
-/// each.
+/// Calls `write` for each of `panels`, with the rows that it has and room for the codes of one. The first of them is panel
+/// `first` of a matrix (n, k).
 fn write_panels<P: Send>(
     panels: &mut [P],
-    (first, n, work): (usize, usize, usize),
-    write: &(dyn Fn(Range<usize>, &mut P) + Sync),
+    (first, [n, k]): (usize, [usize; 2]),
+    write: impl Fn(Range<usize>, &mut P, &mut [u8]) + Sync,
 ) {
-    thread_scope().split_mut(panels, 1, work, &|at, some| {
+    thread_scope().split_mut(panels, 1, PANEL * k, &|at, some| {
+        let mut of_row = vec![0; k];
         for (panel, out) in (first + at..).zip(some) {
-            write(panel * PANEL..n.min((panel + 1) * PANEL), out);
+            write(panel * PANEL..n.min((panel + 1) * PANEL), out, &mut of_row);
         }
     });
 }
@@ -78,12 +79,11 @@ fn zeros<T: Plain>(n: usize, of_row: usize) -> Result<Pooled<T>> {
     Pooled::zeroed(n.div_ceil(PANEL) * PANEL * of_row)
 }
 
-/// What is made of the blocks of a panel.
+/// What is made of the blocks of a panel: its codes, and first for scales and then for minima what is in float16, and the
+/// integers.
 struct OfBlocks<'a> {
     codes: &'a mut [u8],
-    /// For scales, and for minima.
     factors: [&'a mut [f16]; 2],
-    /// For scales, and for minima.
     steps: [&'a mut [i8]; 2],
 }
 
@@ -104,14 +104,13 @@ impl GroupedMatrix {
         let (mut scales, mut minima) = (zeros(n, groups)?, zeros(n, groups)?);
         let parts = by_panel(&mut scales, panels).zip(by_panel(&mut minima, panels));
         let mut parts: Vec<_> = by_panel(&mut codes, panels).zip(parts).collect();
-        write_panels(&mut parts, (0, n, PANEL * k), &|rows, (codes, (scales, minima))| {
-            let mut of_row = vec![0; k];
+        write_panels(&mut parts, (0, [n, k]), |rows, (codes, (scales, minima)), of_row| {
             for (lane, row) in rows.enumerate() {
                 let packed = &quantized.packed()[row * k / 2..][..k / 2];
                 for (pair, byte) in of_row.chunks_exact_mut(2).zip(packed) {
                     pair.copy_from_slice(&[byte >> 4, byte & 15]);
                 }
-                pack_codes(bits, &of_row, lane, codes);
+                pack_codes(bits, of_row, lane, codes);
                 for group in 0..groups {
                     scales[group * PANEL + lane] = quantized.scales()[row * groups + group];
                     minima[group * PANEL + lane] = quantized.minima()[row * groups + group];
@@ -133,10 +132,10 @@ impl GroupedMatrix {
         let (len, size) = (kind.block_len(), kind.block_bytes());
         let (panels, of_block, numbers) = (n.div_ceil(PANEL), len / group, if has_minima { 2 } else { 1 });
         let mut codes = Pooled::zeroed(panels * bits.panel_bytes(k))?;
-        let count = |which: usize, of_row: usize| if which < numbers { of_row } else { 0 };
-        let [mut scales, mut minima] = [zeros(n, k / len)?, zeros(n, count(1, k / len))?];
-        let of_group = if nested { k / group } else { 0 };
-        let [mut scale_steps, mut minimum_steps] = [zeros(n, of_group)?, zeros(n, count(1, of_group))?];
+        let of_minima = |of_row: usize| if has_minima { of_row } else { 0 };
+        let [mut scales, mut minima] = [zeros(n, k / len)?, zeros(n, of_minima(k / len))?];
+        let groups = if nested { k / group } else { 0 };
+        let [mut scale_steps, mut minimum_steps] = [zeros(n, groups)?, zeros(n, of_minima(groups))?];
         let factors = by_panel(&mut scales, panels).zip(by_panel(&mut minima, panels));
         let steps = by_panel(&mut scale_steps, panels).zip(by_panel(&mut minimum_steps, panels));
         let parts = by_panel(&mut codes, panels).zip(factors.zip(steps));
@@ -145,19 +144,18 @@ impl GroupedMatrix {
             .collect();
         for (chunk, parts) in parts.chunks_mut(AT_ONCE).enumerate() {
             let first = chunk * AT_ONCE;
-            write_panels(parts, (first, n, PANEL * k), &|of_panel, out| {
-                let mut of_row = vec![0; k];
+            write_panels(parts, (first, [n, k]), |of_panel, out, of_row| {
                 for (lane, row) in of_panel.enumerate() {
                     for (at, block) in rows.row(row).chunks_exact(size).enumerate() {
                         ggml_codes(kind, block, &mut of_row[at * len..][..len]);
                         let factors = ggml_factors(kind, block);
                         (0..numbers).for_each(|which| out.factors[which][at * PANEL + lane] = factors[which]);
-                        for part in (0..of_block).filter(|_| nested) {
+                        for part in 0..if nested { of_block } else { 0 } {
                             let (steps, to) = (ggml_steps(kind, block, part), (at * of_block + part) * PANEL + lane);
                             (0..numbers).for_each(|which| out.steps[which][to] = steps[which]);
                         }
                     }
-                    pack_codes(bits, &of_row, lane, out.codes);
+                    pack_codes(bits, of_row, lane, out.codes);
                 }
             });
             rows.forget(first * PANEL..n.min((first + AT_ONCE) * PANEL));
@@ -211,10 +209,12 @@ impl QuantizedWeight for GroupedMatrix {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use quantlab_kernels::{Epilogue, Matrix, matmul};
 
     use super::*;
-    use crate::buffer::Buffer;
+    use crate::buffer::{Buffer, Mapped};
     use crate::quant::restore_ggml;
     use crate::source::GgmlType;
 
@@ -269,6 +269,28 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// More panels than are resident at once, in a file in which they begin anywhere.
+    #[test]
+    fn rows_of_a_mapped_file_are_multiplied_as_what_they_are_restored_to() {
+        let (kind, n, k) = (GgmlType::Q6K, 2 * AT_ONCE * PANEL + 37, 256);
+        let bytes = blocks(kind, n);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [&[0; 4099][..], &bytes].concat()).unwrap();
+        // SAFETY: nothing else knows of the file.
+        let map = Arc::new(unsafe { memmap2::Mmap::map(file.as_file()) }.unwrap());
+        let mapped = Mapped::new(&map, 4099..map.len()).unwrap();
+        let matrix =
+            GroupedMatrix::of_blocks(&BlockRows::new(Buffer::Mapped(mapped), (kind, None), [n, k]), true).unwrap();
+        let (mut x, mut out, mut restored) = (vec![0.0; k], vec![0.0; n], vec![0.0; n * k]);
+        x[200] = 127.0;
+        restore_ggml(kind, &bytes, &mut restored);
+        matmul(&thread_scope(), &x, Matrix { weights: &matrix, n, k }, Epilogue::default(), &mut out);
+        for (row, (found, numbers)) in out.into_iter().zip(restored.chunks_exact(k)).enumerate() {
+            let expected = 127.0 * numbers[200];
+            assert!((found - expected).abs() <= 1e-5 * (1.0 + expected.abs()), "row {row}: {found}, not {expected}");
         }
     }
 

@@ -103,8 +103,8 @@ impl BlockRows {
         &self.bytes[row * len..(row + 1) * len]
     }
 
-    /// Gives the pages of rows that have been read back to the system, where they are those of a mapped file; rows that
-    /// are read once more come from there again.
+    /// Gives the pages that hold these rows back to the system, where they are mapped and in the order of the file; to read
+    /// them again fetches them from there. Paired rows, those of queries and keys, lie elsewhere and stay.
     pub fn forget(&self, rows: Range<usize>) {
         if let (Buffer::Mapped(bytes), None) = (&self.bytes, self.paired) {
             let len = self.row_bytes();

@@ -102,7 +102,7 @@ fn halves(bytes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Adds more bits, so many to each of 32 codes and then to the next 32, above the lower ones that codes have already.
+/// Adds `bits` more bits to each code, above its `lower` ones: a byte holds those of codes that are 32 apart.
 fn add_bits(bytes: &[u8], bits: usize, lower: usize, out: &mut [u8]) {
     for (part, codes) in out.chunks_exact_mut(32).enumerate() {
         for (code, byte) in codes.iter_mut().zip(bytes) {
