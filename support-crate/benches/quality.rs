@@ -2,13 +2,16 @@
 //!
 //! ```sh
 //! cargo lab exec cargo bench -p quantlab --bench quality -- [MODEL] [--only FORMAT,FORMAT] [--items]
-//!     [--plot FILE.png] [--json FILE.json] [--caches TOKENS]
+//!     [--plot FILE.png] [--json FILE.json] [--caches TOKENS] [--export FOLDER] [--checkpoints FOLDER]
 //! ```
 //!
 //! The model is `smollm2:float32` unless another one is named. Calibration reads the first half of the text that ships
 //! with the library, and the second half is what all formats are measured on. With `--items`, they also answer the library's
 //! multiple-choice items, a minute or two for each. With `--caches`, formats of keys and values are compared instead, by how
 //! much text lies before, on as many texts of so many tokens as the held-out text has, four at most.
+//!
+//! `--export` writes the model (`FOLDER/model`) and the texts of the calibration (`FOLDER/calibration.json`) for programs
+//! that quantize as well, like `llm_compressor.py` beside this file; `--checkpoints` measures what they leave in the folder, too.
 
 use std::path::{Path, PathBuf};
 
@@ -42,6 +45,10 @@ struct Arguments {
     json: Option<PathBuf>,
     /// Tokens of the texts with which caches are compared, if they are.
     caches: Option<usize>,
+    /// Where model and calibration are written to.
+    export: Option<PathBuf>,
+    /// The folder of others' checkpoints.
+    checkpoints: Option<PathBuf>,
 }
 
 /// A format to be measured.
@@ -54,6 +61,8 @@ enum Way {
     /// Static int8, calibrated with what has been folded in.
     Static(Option<Fold>),
     Gguf(GgufType, bool),
+    /// A checkpoint of somebody else's.
+    Saved(PathBuf),
 }
 
 struct Row {
@@ -64,13 +73,18 @@ struct Row {
 }
 
 fn main() -> Result<()> {
-    let Some(Arguments { model, only, items: with_items, plot, json, caches }) = arguments()? else { return Ok(()) };
+    let Some(arguments) = arguments()? else { return Ok(()) };
+    let Arguments { model, only, items: with_items, plot, json, caches, export, checkpoints } = arguments;
     let full = load_model(&[&model], &LoadOptions::default())?;
     if let Some(tokens) = caches {
         return of_caches(&full, tokens);
     }
     let (start, end) = held_out_text().split_at(held_out_text().len() / 2);
     let (calibration, measured) = (texts(start, CALIBRATED), texts(end, MEASURED));
+    if let Some(folder) = export {
+        full.save_pretrained(folder.join("model"))?;
+        return Ok(std::fs::write(folder.join("calibration.json"), serde_json::to_vec(&calibration)?)?);
+    }
     println!("{}: calibrated on {CALIBRATED}, measured on {MEASURED} texts of {LENGTH} characters", full.summary());
     let items = items()?;
     let of_full = if with_items { Some(score_items(&full, &items)?) } else { None };
@@ -79,10 +93,8 @@ fn main() -> Result<()> {
     }
     let folder = tempfile::tempdir()?;
     let mut rows = Vec::new();
-    for (name, way) in ways(&full, &calibration)? {
-        if !only.is_empty() && !only.contains(&name) {
-            continue;
-        }
+    let wanted = ways(&full, &calibration)?.into_iter().filter(|(name, _)| only.is_empty() || only.contains(name));
+    for (name, way) in wanted.chain(checkpoints.as_deref().map_or_else(|| Ok(Vec::new()), saved)?) {
         match load(&full, &model, &way, &calibration, folder.path()) {
             Ok(other) => {
                 let info = other.model.info();
@@ -123,7 +135,9 @@ fn main() -> Result<()> {
 
 fn arguments() -> Result<Option<Arguments>> {
     let model = "smollm2:float32".to_owned();
-    let mut arguments = Arguments { model, only: Vec::new(), items: false, plot: None, json: None, caches: None };
+    let (only, items) = (Vec::new(), false);
+    let mut arguments =
+        Arguments { model, only, items, plot: None, json: None, caches: None, export: None, checkpoints: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| Error::input(format!("{word} needs a value")));
@@ -132,6 +146,8 @@ fn arguments() -> Result<Option<Arguments>> {
             "--items" => arguments.items = true,
             "--plot" => arguments.plot = Some(value()?.into()),
             "--json" => arguments.json = Some(value()?.into()),
+            "--export" => arguments.export = Some(value()?.into()),
+            "--checkpoints" => arguments.checkpoints = Some(value()?.into()),
             "--caches" => {
                 let tokens = value()?.parse();
                 arguments.caches = Some(tokens.map_err(|_| Error::input("--caches needs a number of tokens"))?);
@@ -140,7 +156,8 @@ fn arguments() -> Result<Option<Arguments>> {
             "--bench" => {}
             "--help" => {
                 println!(
-                    "[MODEL] [--only FORMAT,FORMAT] [--items] [--plot FILE.png] [--json FILE.json] [--caches TOKENS]"
+                    "[MODEL] [--only FORMAT,FORMAT] [--items] [--plot FILE.png] [--json FILE.json] [--caches TOKENS] \
+                     [--export FOLDER] [--checkpoints FOLDER]"
                 );
                 return Ok(None);
             }
@@ -153,6 +170,14 @@ fn arguments() -> Result<Option<Arguments>> {
 fn texts(text: &str, count: usize) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     characters.chunks(LENGTH).take(count).map(|some| some.iter().collect()).collect()
+}
+
+/// The checkpoints in a folder, by their names, but for the model that they were made of.
+fn saved(folder: &Path) -> Result<Vec<(String, Way)>> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    paths.retain(|path| path.join("config.json").is_file() && !path.ends_with("model"));
+    paths.sort();
+    Ok(paths.into_iter().map(|path| (path.display().to_string(), Way::Saved(path))).collect())
 }
 
 /// Every format, by its name.
@@ -210,6 +235,7 @@ fn load(full: &Loaded, model: &str, way: &Way, calibration: &[String], folder: &
             let scales = calibrate(&before, calibration, CalibrationMethod::AbsMax, Granularity::PerTensor)?;
             quantized(fold, Some(QuantizationConfig::static_int8(scales)))
         }
+        Way::Saved(path) => load_model(&[path.to_string_lossy().as_ref()], &LoadOptions::default()),
         Way::Gguf(kind, with_importance) => {
             let importance = if *with_importance { Some(ImportanceMatrix::collect(full, calibration)?) } else { None };
             let path = folder.join(format!("{kind}-{with_importance}.gguf"));
