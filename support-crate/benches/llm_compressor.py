@@ -1,4 +1,4 @@
-"""Quantizes a model with llm-compressor, on the calibration texts of the quality benchmark, to compare GPTQ with its own.
+"""Quantizes a model with llm-compressor, on the calibration texts of the quality benchmark.
 
     cargo lab exec cargo bench -p quantlab --bench quality -- --export FOLDER
     python support-crate/benches/llm_compressor.py FOLDER
@@ -22,7 +22,8 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 def scheme():
     weights = QuantizationArgs(num_bits=4, type="int", symmetric=False, strategy="group", group_size=64)
-    return {"config_groups": {"group_0": QuantizationScheme(targets=["Linear"], weights=weights)}, "ignore": ["lm_head"]}
+    layers = QuantizationScheme(targets=["Linear"], weights=weights)
+    return {"config_groups": {"group_0": layers}, "ignore": ["lm_head"]}
 
 
 WAYS = {"RTN": QuantizationModifier, "GPTQ": GPTQModifier}

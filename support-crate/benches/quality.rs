@@ -11,7 +11,8 @@
 //! much text lies before, on as many texts of so many tokens as the held-out text has, four at most.
 //!
 //! `--export` writes the model (`FOLDER/model`) and the texts of the calibration (`FOLDER/calibration.json`) for programs
-//! that quantize as well, like `llm_compressor.py` beside this file; `--checkpoints` measures what they leave in the folder, too.
+//! that quantize as well, like `llm_compressor.py` beside this file; `--checkpoints` measures what they leave in the
+//! folder, too.
 
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,9 @@ const CALIBRATED: usize = 16;
 const MEASURED: usize = 4;
 /// Weights that share a scale, which divide the widths of SmolLM2's layers (576 and 1536).
 const GROUP: usize = 64;
+
+/// What the names of others' checkpoints end with.
+const SAVED: &str = " (checkpoint)";
 
 /// What the command line says.
 struct Arguments {
@@ -177,7 +181,8 @@ fn saved(folder: &Path) -> Result<Vec<(String, Way)>> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     paths.retain(|path| path.join("config.json").is_file() && !path.ends_with("model"));
     paths.sort();
-    Ok(paths.into_iter().map(|path| (path.display().to_string(), Way::Saved(path))).collect())
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned() + SAVED;
+    Ok(paths.into_iter().map(|path| (name(&path), Way::Saved(path))).collect())
 }
 
 /// Every format, by its name.
@@ -308,6 +313,7 @@ fn items_table(base: &ItemScores, rows: &[Row], model: &str) -> Table {
 /// Who else has such a format, or what its integers have in common.
 fn kind(name: &str) -> &'static str {
     match name {
+        _ if name.ends_with(SAVED) => "checkpoints of others",
         _ if name.starts_with('Q') => "llama.cpp",
         "bfloat16" => "16 bits",
         _ if name.ends_with(&format!("-{GROUP}")) => "int4 and int3 in groups",
