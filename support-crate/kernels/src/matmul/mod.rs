@@ -17,6 +17,7 @@ mod gemm;
 mod grouped_int;
 mod input_blocks;
 mod int8;
+mod ordered_inputs;
 mod packed4bit;
 #[cfg(target_arch = "aarch64")]
 mod smmla;

@@ -13,11 +13,12 @@ use super::decode::{Decoded, Widened, number_of};
 use super::decode_x86::InWords;
 use super::decoded::{self, DecodeRow, K_BLOCK};
 use super::gemm::{add_sums, blocks};
-use super::{Product, Weights, split_rows};
+use super::ordered_inputs::{Order, ordered};
+use super::{Product, Weights};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::isa::Isa;
-use crate::scratch::{Reused, Scratch};
+use crate::scratch::Reused;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Avx512Bf16;
 use crate::simd::{Dispatch, Kernel, Simd};
@@ -132,52 +133,12 @@ impl Packed4Bit<'_> {
 trait Runs<T>: Copy + Sync + for<'a> Dispatch<Order<'a, T>> + for<'a> Dispatch<Part<'a, T>> {}
 impl<T, V: Copy + Sync + for<'a> Dispatch<Order<'a, T>> + for<'a> Dispatch<Part<'a, T>>> Runs<T> for V {}
 
-/// All inputs as [`Order`] leaves them, each row in the order of `columns` first.
-fn ordered<T: Reused + Send, V: Runs<T>>(vectors: V, product: &Product<'_>, columns: Option<&[u32]>) -> Scratch<T> {
-    let Product { scope, x, k, .. } = *product;
-    let permuted = columns.map(|columns| {
-        let mut permuted = Scratch::<f32>::uninit(x.len());
-        split_rows(scope, &mut permuted, (k, k), &|row, out| {
-            let x = &x[row * k..(row + 1) * k];
-            out.iter_mut().zip(columns).for_each(|(out, &column)| *out = x[column as usize]);
-        });
-        permuted
-    });
-    let x = permuted.as_deref().unwrap_or(x);
-    let mut ordered = Scratch::<T>::uninit(x.len());
-    scope.split_mut(&mut ordered, k, 4 * k, &|first, out| {
-        vectors.dispatch(Order { x: &x[first * k..first * k + out.len()], k, out });
-    });
-    ordered
-}
-
 struct Factors<'a, T> {
     weights: Packed4Bit<'a>,
     /// (m, k), each row as [`Order`] leaves it.
     x: &'a [T],
     m: usize,
     k: usize,
-}
-
-/// Converts rows of inputs to the format that they are multiplied in. Where rows consist of whole groups, also brings
-/// them into the order in which decoding yields numbers ([`Decoded::number_at`]).
-struct Order<'a, T> {
-    x: &'a [f32],
-    k: usize,
-    out: &'a mut [T],
-}
-
-impl<S: Simd, T: Decoded<S>> Kernel<S> for Order<'_, T> {
-    #[inline(always)]
-    fn run(self, _: S) {
-        let Self { x, k, out } = self;
-        if !k.is_multiple_of(T::GROUP) {
-            return x.iter().zip(out).for_each(|(x, out)| *out = T::nearest(*x));
-        }
-        for (x, out) in x.chunks_exact(T::GROUP).zip(out.chunks_exact_mut(T::GROUP)) {
-            out.iter_mut().enumerate().for_each(|(place, out)| *out = T::nearest(x[T::number_at(place)]));
-        }
-    }
 }
 
 /// A thread's rows of weights.
@@ -246,6 +207,21 @@ impl<T: Copy> Factors<'_, T> {
         // As much as this tile will read, in the order of memory.
         let next = packed.wrapping_add((n + N) * k / 2 + AHEAD);
         let mut sums = [[simd.zero(); N]; M];
+        let span = self.numbers_of_a_table::<S>();
+        // Apart from the loop below, which is a twentieth slower if it may keep its tables.
+        if const { M == 1 && T::TABLES_FIRST } && span > T::GROUP {
+            let mut tables = [self.table(simd, n * k + along.start); N];
+            for at in along.step_by(T::GROUP) {
+                for j in 0..N {
+                    simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
+                    if at & (span - 1) == 0 {
+                        tables[j] = self.table(simd, (n + j) * k + at);
+                    }
+                }
+                self.add_products(simd, n, at, &tables, &mut sums[0]);
+            }
+            return add_sums::<S, T, M, N>(simd, &sums, 0, column, out);
+        }
         for at in along.step_by(T::GROUP) {
             if const { M == 1 && T::TABLES_FIRST } {
                 let mut tables = [self.table(simd, n * k + at); N];
@@ -255,23 +231,7 @@ impl<T: Copy> Factors<'_, T> {
                         tables[j] = self.table(simd, (n + j) * k + at);
                     }
                 }
-                for half in [0, T::GROUP / 2] {
-                    for j in 0..N {
-                        let table = tables[j];
-                        for pair in (half..half + T::GROUP / 2).step_by(T::PAIR) {
-                            // SAFETY: whole groups of these rows of weights and inputs begin at `at`, as was checked
-                            // before the loop, and both vectors of the pair lie within them.
-                            unsafe {
-                                let numbers = T::decode(simd, table, packed.add(((n + j) * k + at) / 2), pair);
-                                for i in 0..M {
-                                    let inputs = load_pair::<S, T>(simd, x.as_ptr().add(i * k + at + pair));
-                                    let sum = T::dot(simd, numbers.0, inputs.0, sums[i][j]);
-                                    sums[i][j] = T::dot(simd, numbers.1, inputs.1, sum);
-                                }
-                            }
-                        }
-                    }
-                }
+                self.add_products(simd, n, at, &tables, &mut sums[0]);
             } else if M <= INPUTS_KEPT {
                 for j in 0..N {
                     let number = (n + j) * k + at;
@@ -314,6 +274,50 @@ impl<T: Copy> Factors<'_, T> {
             }
         }
         add_sums::<S, T, M, N>(simd, &sums, 0, column, out);
+    }
+
+    /// How many numbers of a row a table serves: a whole block, where rows and what is multiplied of them at once are
+    /// whole blocks.
+    #[inline(always)]
+    fn numbers_of_a_table<S: Simd>(&self) -> usize
+    where
+        T: Decoded<S>,
+    {
+        let blocksize = self.weights.blocksize;
+        // So that whether a block begins at a number is a matter of its last bits.
+        let whole = blocksize.is_power_of_two() && blocksize <= K_BLOCK && self.k.is_multiple_of(blocksize);
+        if whole { blocksize } else { T::GROUP }
+    }
+
+    /// Adds the products of one input with the group at `at` of `N` rows from `n` on, by these tables.
+    #[inline(always)]
+    fn add_products<S: Simd, const N: usize>(
+        &self,
+        simd: S,
+        n: usize,
+        at: usize,
+        tables: &[T::Table; N],
+        sums: &mut [S::F32; N],
+    ) where
+        T: Decoded<S>,
+    {
+        let Self { weights, x, k, .. } = *self;
+        debug_assert!(weights.packed.len() >= (n + N) * k / 2 && x.len() >= k && at + T::GROUP <= k);
+        for half in [0, T::GROUP / 2] {
+            for j in 0..N {
+                for pair in (half..half + T::GROUP / 2).step_by(T::PAIR) {
+                    // SAFETY: whole groups of these rows of weights and inputs begin at `at`, as `fused` has checked,
+                    // and both vectors of the pair lie within them.
+                    unsafe {
+                        let group = weights.packed.as_ptr().add(((n + j) * k + at) / 2);
+                        let numbers = T::decode(simd, tables[j], group, pair);
+                        let inputs = load_pair::<S, T>(simd, x.as_ptr().add(at + pair));
+                        let sum = T::dot(simd, numbers.0, inputs.0, sums[j]);
+                        sums[j] = T::dot(simd, numbers.1, inputs.1, sum);
+                    }
+                }
+            }
+        }
     }
 
     /// What the indices stand for in the group from this number on.
