@@ -9,6 +9,9 @@ use crate::{Complaint, Score, Verdict, ask};
 
 const FORMATS: [&str; 3] = ["INT8", "NF4", "FP4"];
 
+/// The learner's four configurations, with a row before them for the noise floor, are among this many first rows.
+const LEARNERS: usize = 5;
+
 const HINTS: [&str; 3] = [
     "Which of the options is what you compare, and which have to be the same in all four rows?",
     "`precision` is `Precision::Float16` on a GPU and `Precision::Float32` on a CPU, in all four. `quantization` is \
@@ -91,16 +94,34 @@ fn names(all: &[Configuration]) -> Vec<&str> {
     all.iter().map(|one| one.name.as_str()).collect()
 }
 
-/// The place of the configuration with this format in its name, ignoring case; preferably one with no other format's
-/// name in it.
-fn place(all: &[Configuration], format: &str) -> Option<usize> {
-    let named = |one: &Configuration, format: &str| one.name.to_uppercase().replace(['-', ' '], "").contains(format);
-    let only = |one: &Configuration| FORMATS.iter().all(|other| *other == format || !named(one, other));
-    all.iter().position(|one| named(one, format) && only(one)).or_else(|| all.iter().position(|one| named(one, format)))
+/// Whether a name has this format in it, ignoring case, spaces and hyphens.
+fn is_called(name: &str, format: &str) -> bool {
+    let plain = |text: &str| text.to_uppercase().replace(['-', ' '], "");
+    plain(name).contains(&plain(format))
+}
+
+/// Whether a name has one of the lesson's formats in it.
+pub(super) fn names_a_format(name: &str) -> bool {
+    ["FP32", "FP16"].iter().chain(&FORMATS).any(|format| is_called(name, format))
+}
+
+/// The place of the name with this format in it, preferably one with no other format in it. `FP32` is the baseline too.
+fn place(names: &[&str], format: &str) -> Option<usize> {
+    let named = |name: &str| is_called(name, format) || (format == "FP32" && is_called(name, "Baseline"));
+    let only = |name: &str| FORMATS.iter().all(|other| *other == format || !is_called(name, other));
+    let mut all = names.iter().copied();
+    all.position(|name| named(name) && only(name)).or_else(|| names.iter().copied().position(named))
+}
+
+/// The row of a format, whose name the learner chose if it is one of the four: the check takes the same names.
+pub(super) fn row_of<'a, T>(rows: &'a [T], name: impl Fn(&T) -> &str, format: &str) -> Option<&'a T> {
+    let names: Vec<&str> = rows.iter().map(name).collect();
+    let first = &names[..names.len().min(LEARNERS)];
+    rows.get(names.iter().position(|name| *name == format).or_else(|| place(first, format))?)
 }
 
 fn in_order(all: &[Configuration]) -> Verdict {
-    if FORMATS.map(|format| place(all, format)) != [Some(1), Some(2), Some(3)] {
+    if FORMATS.map(|format| place(&names(all), format)) != [Some(1), Some(2), Some(3)] {
         return wrong!("yours are {:?}; the tables below rely on the order", names(all));
     }
     Complaint::unless(all.len() == 4, || {
@@ -110,7 +131,7 @@ fn in_order(all: &[Configuration]) -> Verdict {
 
 /// The quantization of the configuration with this format in its name.
 fn called<'a>(all: &'a [Configuration], format: &str) -> Result<&'a QuantizationConfig, Complaint> {
-    let Some(Configuration { name, options }) = place(all, format).map(|place| &all[place]) else {
+    let Some(Configuration { name, options }) = place(&names(all), format).map(|at| &all[at]) else {
         return wrong!("none of {:?} has {format} in its name", names(all));
     };
     let config = options.quantization.as_ref();

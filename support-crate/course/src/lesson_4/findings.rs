@@ -4,6 +4,7 @@
 use quantlab::error::Result;
 use quantlab::quant::{E2M1, FourBitOptions, Quantized4Bit};
 
+use super::configurations::row_of;
 use super::{Blocks, ExperimentRow, FormatQuality, FormatSpeed, SampleLayer, typical_absmax};
 use crate::{Claims, claim};
 
@@ -100,7 +101,7 @@ pub fn text_claims(rows: &[ExperimentRow]) -> Claims {
 
 /// The order of the formats, by KL divergence: rows of `compare_formats`, by name.
 pub fn formats_quality_claims(quality: &[FormatQuality]) -> Claims {
-    let row = |name: &str| quality.iter().find(|one| one.name.split(" (").next() == Some(name));
+    let row = |format: &str| row_of(quality, |one| one.name.as_str(), format);
     let kl = |name: &str| row(name).map(|one| one.comparison.kl_divergence.value);
     // Each further away than the one before.
     let ascend = |names: &[&str]| -> Option<bool> {
@@ -149,7 +150,9 @@ pub fn qat_claims(quality: &[FormatQuality]) -> Claims {
 pub fn speed_claims(speed: &[FormatSpeed]) -> Claims {
     let faster = |format: &str| {
         let row = |by_libtorch: bool| {
-            speed.iter().find(|one| one.name.contains(format) && one.name.ends_with("by libtorch") == by_libtorch)
+            let of_engine = |one: &&FormatSpeed| one.name.ends_with("by libtorch") == by_libtorch;
+            let rows: Vec<&FormatSpeed> = speed.iter().filter(of_engine).collect();
+            row_of(&rows, |one| one.name.as_str(), format).copied()
         };
         Some(row(false)?.timing.times_as_fast_as(&row(true)?.timing).ok()?.low > 1.0)
     };

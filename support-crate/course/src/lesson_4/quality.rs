@@ -7,6 +7,7 @@ use quantlab::quant::{FourBit, FourBitOptions, QuantizationConfig};
 use quantlab::report::{Estimate, LinePlot, Table, TradeOff};
 use quantlab::source::held_out_text;
 
+use super::configurations::row_of;
 use super::{Configuration, short_name};
 
 /// A format of a model, its memory, and how far its predictions are from those of the model it was compared with.
@@ -32,8 +33,8 @@ impl FormatQuality {
     /// Whether it stands in the picture of memory and quality: formats that differ from another one in memory alone do not,
     /// nor do those whose memory is not that of their bits.
     pub(super) fn is_pictured(&self) -> bool {
-        let left_out = ["double", "head", "INT3", "INT2"];
-        !self.is_noise_floor() && !left_out.iter().any(|part| self.name.contains(part))
+        let left_out = ["NF4, double", "NF4, head INT8", "INT3, groups of 64", "INT2, groups of 64"];
+        !self.is_noise_floor() && !left_out.contains(&self.name.as_str())
     }
 
     /// What tells the format from the base, given what tells nothing: a KL divergence whose interval lies above that of the
@@ -120,9 +121,9 @@ pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Table {
     }
 }
 
-/// The KL divergence of the format of this short name from the base, in nats, if it was compared.
+/// The KL divergence of the format of this name, or with it in its name, from the base, in nats, if it was compared.
 pub fn divergence_of(name: &str, formats: &[FormatQuality]) -> Option<f64> {
-    Some(formats.iter().find(|one| short_name(&one.name) == name)?.comparison.kl_divergence.value)
+    Some(row_of(formats, |one| one.name.as_str(), name)?.comparison.kl_divergence.value)
 }
 
 /// What each format's memory buys in quality, as a picture, with the formats that no other one beats. Left out are NF4 with

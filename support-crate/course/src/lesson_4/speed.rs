@@ -1,5 +1,6 @@
 //! Decode beside what memory allows: formats timed in turns, as tables and pictures.
 
+use super::configurations::{names_a_format, row_of};
 use super::{Configuration, ExperimentRow, FormatQuality, MIB};
 use quantlab::error::{Error, Result};
 use quantlab::measure::{RunInfo, Statistics, Timing, TimingOptions};
@@ -126,16 +127,17 @@ pub fn speed_trade_off(speed: &[FormatSpeed]) -> Result<TradeOff> {
     Ok(plot.note(format!("{note} | taking turns")))
 }
 
-/// How many times as fast as the first row the one of this short name decoded, round by round; NaN without such a row.
+/// How many times as fast as the first row the one of this name, or with it in its name, decoded, round by round; NaN
+/// without such a row.
 pub fn speed_up_of(name: &str, speed: &[FormatSpeed]) -> f64 {
-    let row = speed.iter().find(|one| short_name(&one.name) == name);
+    let row = row_of(speed, |one| one.name.as_str(), name);
     let ratio = row.zip(speed.first()).and_then(|(one, first)| one.timing.times_as_fast_as(&first.timing).ok());
     ratio.map_or(f64::NAN, |ratio| ratio.median)
 }
 
-/// The decode rate of the row of this short name, in tokens per second, if there is one.
+/// The decode rate of the row of this name, or with it in its name, in tokens per second, if there is one.
 pub fn decode_rate_of(name: &str, speed: &[FormatSpeed]) -> Option<f64> {
-    Some(speed.iter().find(|one| short_name(&one.name) == name)?.timing.decode_tokens_per_s.median)
+    Some(row_of(speed, |one| one.name.as_str(), name)?.timing.decode_tokens_per_s.median)
 }
 
 /// A ratio of each row to the first one; none for that itself.
@@ -182,9 +184,10 @@ pub fn fronts(
         .point(format!("in memory and decode: {}", names(of_speed)))
 }
 
-/// A format's name, short enough for pictures: without what stands in brackets.
+/// A format's name, short enough for pictures: without what stands in brackets, unless that is the format.
 pub fn short_name(name: &str) -> String {
-    name.split(" (").map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect()
+    let short: String = name.split(" (").map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect();
+    if names_a_format(name) && !names_a_format(&short) { name.to_owned() } else { short }
 }
 
 /// What the formats were timed on.
@@ -202,6 +205,7 @@ mod tests {
     fn short_names_have_no_brackets() {
         assert_eq!(short_name("NF4 (bitsandbytes, 4-bit), by libtorch"), "NF4, by libtorch");
         assert_eq!((short_name("BF16"), short_name("FP32 (Baseline CPU)")), ("BF16".into(), "FP32".into()));
+        assert_eq!(short_name("bitsandbytes (NF4)"), "bitsandbytes (NF4)");
     }
 
     #[test]
@@ -221,6 +225,14 @@ mod tests {
         assert!(summary.contains("(100 %) in INT8") && !summary.contains("By libtorch"), "{summary}");
         assert_eq!(speed_up_of("FP32", &speed), 1.0);
         assert!(speed_up_of("FP16", &speed).is_nan() && decode_rate_of("NF4", &speed).is_some_and(|rate| rate > 0.0));
+        // Names that the check of `configurations` takes.
+        let names = ["Baseline, 32 bits", "bitsandbytes int-8", "4-bit NF4 (no INT8)", "FP4 (not NF4)"];
+        speed.iter_mut().zip(names).for_each(|(one, name)| one.name = name.to_owned());
+        for (format, at) in [("FP32", 0), ("INT8", 1), ("NF4", 2), ("FP4", 3)] {
+            assert_eq!(decode_rate_of(format, &speed), Some(speed[at].timing.decode_tokens_per_s.median));
+            assert_eq!(row_of(&speed, |one| one.name.as_str(), format).unwrap().name, names[at]);
+        }
+        speed.iter_mut().zip(&formats).for_each(|(one, format)| one.name = format.name.clone());
         assert!(formats_summary(&[], &[]).is_err());
         let frame = formats_frame(&speed, &[]).unwrap();
         assert_eq!((frame.height(), frame.column("KL divergence (nats)").unwrap().null_count()), (4, 4));
