@@ -16,10 +16,11 @@ use crate::{Complaint, Point, Score, Verdict, ask};
 const HINTS: [&str; 3] = [
     "Which settings are there if each of two switches has two positions, and what must stay the same while you turn \
      them?",
-    "Two nested loops make four `GenerateOptions { max_new_tokens, use_cache, padding_side, \
-     ..GenerateOptions::default() }`. `time_batch` makes one run of a setting; the first of each is dropped.",
-    "`time_batch(clock, loaded, prompts, &options)?;`, then `let runs = repeat(repeats, || time_batch(clock, loaded, \
-     prompts, &options))?; rows.push(AblationRun { use_cache, padding_side, runs });`",
+    "Two nested loops make the four settings, `(use_cache, padding_side)`. `in_turn` runs them in turn: for each, \
+     `time_batch` with `GenerateOptions { max_new_tokens, use_cache, padding_side, ..GenerateOptions::default() }`.",
+    "`let all_runs = in_turn(repeats, &settings, |&(use_cache, padding_side)| { let options = ...; time_batch(clock, \
+     loaded, prompts, &options) })?;`, then for each of `settings.into_iter().zip(all_runs)`: `rows.push(AblationRun { \
+     use_cache, padding_side, runs: Runs::of(runs)? });`",
 ];
 
 const A_RUN_IS: &str = "a run is what `time_batch` returns for all prompts together, by the clock that was passed in";
@@ -192,6 +193,10 @@ fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
         |machine| trial.call.on(machine, yours),
         |rows| taken_for_success("the model failed in one of the runs", true, &returned(&rows)),
     )?;
+    // An answer that makes another number of runs than asked for is told so elsewhere.
+    if trial.evidence.repeated(trial.call.repeats).is_err() {
+        return Ok(());
+    }
     let none = Call { prompts: trial.call.prompts, new_tokens: trial.call.new_tokens, repeats: 0 };
     must_fail(none.on(&Machine::new(COSTS), yours), |rows| {
         taken_for_success("no runs were asked for, so there is nothing to report", false, &returned(&rows))

@@ -93,11 +93,9 @@ pub fn check_summarise_batches(yours: fn(usize, usize, &[Vec<Metrics>]) -> Resul
         ("batch_latency_s is what individual batches took, over all runs", Trial::waits),
         ("time_per_sample_s is a run's time shared among all prompts", Trial::shares),
     ];
-    Score::new("summarise_batches", HINTS).each(&trials, &points).about(
-        &trials,
-        "no runs and no prompts are errors",
-        |_| nothing_measured(&yours),
-    )
+    Score::new("summarise_batches", HINTS)
+        .each(&trials, &points)
+        .point("no runs and no prompts are errors", nothing_measured(&yours))
 }
 
 struct Trial {

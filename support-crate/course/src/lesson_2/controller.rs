@@ -5,11 +5,12 @@ use std::fmt;
 use quantlab::error::{Error, Result};
 use quantlab::generate::{GenerateOptions, PaddingSide, generate};
 use quantlab::measure::{
-    Clock, Metrics, PerplexityOptions, RunInfo, Runs, Statistics, perplexity, prompt_of_tokens, repeat,
+    Clock, Metrics, PerplexityOptions, QualityBase, RunInfo, Runs, Statistics, Uncertain, perplexity, prompt_of_tokens,
+    repeat,
 };
 use quantlab::model::{LoadOptions, Loaded, ModelHub, best_device, calibrate};
 use quantlab::quant::{CalibrationMethod, Granularity, QuantizationConfig};
-use quantlab::report::{BarPlot, Summary, Table, escape_html, show};
+use quantlab::report::{BarPlot, Estimate, Summary, Table, escape_html, show};
 
 use super::findings::{ablation_point, batching_point};
 use super::probing::BASE;
@@ -90,6 +91,7 @@ pub fn run_quantization_exercise(
     println!("Perplexity on {} texts", texts.len());
     let ppl = both.map(|(label, loaded)| ModelPpl::of(label, loaded, texts));
     let ppl = ppl.into_iter().collect::<Result<Vec<_>>>()?;
+    let ppl_ratio = QualityBase::new(&baseline, texts).compare(&quantized)?.perplexity_ratio;
     let mut rows = scenarios(&all_prompts, &ppl, gpu, &ablation, &batching);
     for &tokens in &config.prompt_lengths {
         let prompt = prompt_of_tokens(&baseline, BASE, tokens)?;
@@ -116,7 +118,8 @@ pub fn run_quantization_exercise(
     let run = RunInfo::of(&baseline);
     let table = results_table(&rows, &run);
     save(&table, &batching, config, &run)?;
-    Ok(QuantizationReport { steps, rows, table, takeaways: takeaways(&faster, &ppl, &ablation, &batching) })
+    let takeaways = takeaways(&faster, &ppl, ppl_ratio, &ablation, &batching);
+    Ok(QuantizationReport { steps, rows, table, takeaways })
 }
 
 impl ScenarioRun {
@@ -257,7 +260,7 @@ impl ModelPpl {
 }
 
 fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Table {
-    Table::new("[6] Summary table")
+    Table::new("Summary table")
         .column("scenario", "", rows.iter().map(|row| &row.scenario))
         .column("dtype", "", rows.iter().map(|row| &row.dtype))
         .column("latency", "s", rows.iter().map(|row| row.runs.latency_s))
@@ -269,12 +272,21 @@ fn results_table(rows: &[ScenarioRun], info: &RunInfo) -> Table {
 }
 
 /// Findings with their numbers, which also determine the wording.
-fn takeaways(faster: &Statistics, ppl: &[ModelPpl], ablation: &[AblationRun], batching: &[BatchRun]) -> Vec<String> {
-    let told = if faster.low > 1.0 || faster.high < 1.0 { "" } else { " (not told apart)" };
-    let mut points = vec![format!("Static int8 was {faster:.2} times as fast as the baseline{told}.")];
+fn takeaways(
+    faster: &Statistics,
+    ppl: &[ModelPpl],
+    ppl_ratio: Uncertain,
+    ablation: &[AblationRun],
+    batching: &[BatchRun],
+) -> Vec<String> {
+    let told = |low: f64, high: f64| if low > 1.0 || high < 1.0 { "" } else { " (not told apart)" };
+    let speed_told = told(faster.low, faster.high);
+    let mut points = vec![format!("Static int8 was {faster:.2} times as fast as the baseline{speed_told}.")];
     if let [plain, int8] = ppl {
-        let change = 100.0 * (int8.ppl / plain.ppl - 1.0);
-        points.push(format!("Perplexity went from {:.3} to {:.3} ({change:+.2}%).", plain.ppl, int8.ppl));
+        let Estimate { low, high, .. } = Estimate::from(ppl_ratio);
+        let ppl_told = told(low, high);
+        let (from, to) = (plain.ppl, int8.ppl);
+        points.push(format!("Perplexity went from {from:.3} to {to:.3}, times {ppl_ratio}{ppl_told}."));
     }
     points.extend(ablation_point(ablation));
     points.extend(batching_point(batching));
@@ -325,7 +337,7 @@ mod tests {
         assert_eq!(report.table.rows(), 2 + usize::from(!best_device().is_cpu()) + 2 + 4 + 2 + 4);
         assert!((3..=5).contains(&report.takeaways.len()), "{report}");
         assert!(report.rows[..2].iter().flat_map(|row| &row.runs.runs).all(|run| run.tokens_generated == 9));
-        assert!(report.rows[0].ppl != report.rows[1].ppl && report.to_string().contains("[6] Summary table"));
+        assert!(report.rows[0].ppl != report.rows[1].ppl && report.to_string().contains("Summary table"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub struct BatchRun {
     pub batch_size: usize,
     /// Runs over all prompts; each counts the new tokens of all of them.
     pub runs: Runs,
-    /// Of one batch, in seconds: how long each of its prompts waits for its answer.
+    /// Of one batch, in seconds: how long each of its prompts waits for its answer, from the start of the batch.
     pub batch_latency_s: Statistics,
     /// A run's time shared among all prompts, in seconds: what a prompt costs the machine.
     pub time_per_sample_s: Statistics,

@@ -86,6 +86,10 @@ impl Call {
     }
 }
 
+fn counted(tokens: usize) -> String {
+    if tokens == 1 { "1 token".to_owned() } else { format!("{tokens} tokens") }
+}
+
 struct Trial {
     call: &'static Call,
     prompts: Vec<Vec<u32>>,
@@ -107,28 +111,34 @@ impl Trial {
         Ok(self.evidence.sources()?.iter().flatten())
     }
 
-    fn has_rows(&self) -> Verdict {
+    /// Whether the rows are those of the prompts, in their order.
+    fn is_named(&self) -> Verdict {
         let (asked, got) = (self.prompts.len(), self.rows.len());
         Complaint::unless(asked == got, || format!("there are {asked} prompts, but {got} rows"))?;
-        for (row, ((name, _), ids)) in self.rows.iter().zip(self.call.prompts.iter().zip(&self.prompts)) {
-            Complaint::unless(row.name == *name, || format!("the row of the {name} prompt is named {:?}", row.name))?;
-            let (got, tokens) = (row.prompt_tokens, ids.len());
-            Complaint::unless(got == tokens, || {
-                format!("the {name} prompt has {tokens} tokens, but `prompt_tokens` is {got}")
-            })?;
-        }
-        Ok(())
+        self.rows.iter().zip(self.call.prompts).try_for_each(|(row, (name, _))| {
+            Complaint::unless(row.name == *name, || format!("the row of the {name} prompt is named {:?}", row.name))
+        })
+    }
+
+    fn has_rows(&self) -> Verdict {
+        self.is_named()?;
+        self.rows.iter().zip(&self.prompts).try_for_each(|(row, ids)| {
+            let (name, got) = (&row.name, row.prompt_tokens);
+            Complaint::unless(got == ids.len(), || {
+                format!("the {name} prompt has {}, but `prompt_tokens` is {got}", counted(ids.len()))
+            })
+        })
     }
 
     fn counts(&self) -> Verdict {
-        self.has_rows()?;
+        self.is_named()?;
         for ((row, sources), ids) in self.rows.iter().zip(self.evidence.sources()?).zip(&self.prompts) {
             for (run, source) in row.runs.runs.iter().zip(sources) {
                 let (prompts, batch) = (std::slice::from_ref(ids), source.prompt.len());
                 Complaint::unless(source.prompt == *ids, || {
-                    let (name, tokens) = (&row.name, ids.len());
+                    let (name, tokens) = (&row.name, counted(ids.len()));
                     format!(
-                        "the {name} prompt has {tokens} tokens, but a run of it was timed on {batch}: one prompt at a time"
+                        "the {name} prompt has {tokens}, but a run of it was timed on {batch}: one prompt at a time"
                     )
                 })?;
                 source.makes(run, prompts, self.call.new_tokens)?;
@@ -147,7 +157,7 @@ impl Trial {
     }
 
     fn has_texts(&self) -> Verdict {
-        self.has_rows()?;
+        self.is_named()?;
         let loaded = Machine::new(COSTS).loaded(|model| model.ending_at(8))?;
         for (row, (name, prompt)) in self.rows.iter().zip(self.call.prompts) {
             // Whether a text may end early is not what is asked here.
@@ -173,6 +183,10 @@ fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
         |machine| trial.call.on(machine, yours),
         |rows| taken_for_success("the model failed in one of the runs", true, &returned(&rows)),
     )?;
+    // An answer that makes another number of runs than asked for is told so elsewhere.
+    if trial.evidence.repeated(trial.call.repeats).is_err() {
+        return Ok(());
+    }
     let none = Call { prompts: trial.call.prompts, new_tokens: trial.call.new_tokens, repeats: 0 };
     must_fail(none.on(&Machine::new(COSTS), yours), |rows| {
         taken_for_success("no runs were asked for, so there is nothing to report", false, &returned(&rows))

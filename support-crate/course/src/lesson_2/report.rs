@@ -151,9 +151,12 @@ fn formats_table(rows: &[FormatRow]) -> Result<Table> {
         .column("of the limit", "%", reached)
         .decimals("of the limit", 0)
         .note(format!("{} | {}", measured_on(rows), intervals_of(rows.first().map(|row| &row.timing.runs))))
-        .note(memory.map_or_else(String::new, |rate| {
-            format!("the limit: memory, read in turn with decode, at {rate:.1} GB/s")
-        })))
+        .note(
+            memory.map_or_else(String::new, |rate| {
+                format!("the limit: memory, read in turn with decode, at {rate:.1} GB/s")
+            }),
+        )
+        .note("times as fast: the median of the rounds' ratios, not the ratio of the medians | 1 MiB is 1.0486 MB"))
 }
 
 /// Decode by format, with the limit that memory, measured in the same rounds, sets to each.
@@ -198,7 +201,7 @@ fn batching_table(models: &[(&str, &[BatchRun])], info: &RunInfo) -> Table {
         .column("batch latency", "ms", rows().map(|row| milliseconds(row.batch_latency_s)))
         .column("time per sample", "ms", rows().map(|row| milliseconds(row.time_per_sample_s)))
         .note(with_models(info, models))
-        .note(format!("batch latency: {of_batches} batches"))
+        .note(format!("batch latency: {of_batches} batches, taken as independent"))
         .note(format!("throughput and time per sample: {of_runs} runs"))
 }
 
@@ -238,6 +241,7 @@ fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
         .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))
         .with_runs(rows.iter().map(|row| &row.runs), loaded)
         .column("against the first row", "times as long", times)
+        .note("against the first row: the median of the rounds' ratios, not the ratio of the medians")
         .column("text", "", rows.iter().map(|row| row.text.escape_debug().take(24).collect::<String>())))
 }
 

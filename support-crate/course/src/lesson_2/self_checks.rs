@@ -79,7 +79,7 @@ pub fn batching_claims(rows: &[BatchRun], prompts: usize) -> Claims {
         .that("every batch size made the same number of tokens", same_tokens(rows.iter().map(|row| &row.runs)))
         .that("the time per sample is the run's time divided by the number of prompts", shares)
         .that(
-            format!("a prompt waits longer in a batch of {large} than in one of {small}"),
+            format!("from the start of its batch, a prompt waits longer in a batch of {large} than in one of {small}"),
             last.batch_latency_s.median > first.batch_latency_s.median,
         )
         .that(

@@ -144,7 +144,16 @@ impl Trial {
         let written: Vec<Vec<String>> = self.table.columns().iter().map(|column| column.written()).collect();
         let place = |row: &ScenarioRun| {
             let found = written.iter().find_map(|cells| cells.iter().position(|cell| *cell == row.scenario));
-            found.ok_or_else(|| Complaint::wrong(format!("there is no row for the scenario {:?}", row.scenario)))
+            let is_merged = |cell: &&String| {
+                let rest = cell.strip_prefix(&row.scenario).filter(|rest| !rest.starts_with(char::is_alphanumeric));
+                rest.is_some_and(|rest| rest.contains(&row.dtype))
+            };
+            found.ok_or_else(|| {
+                let why = written.iter().flatten().find(is_merged).map_or_else(String::new, |cell| {
+                    format!(", but one named {cell:?}: put the dtype into a column of its own")
+                });
+                Complaint::wrong(format!("there is no row for the scenario {:?}{why}", row.scenario))
+            })
         };
         let places: Vec<usize> = self.rows.iter().map(place).collect::<Result<_, _>>()?;
         has_rows(&self.rows, &self.table).map(|()| places)

@@ -76,7 +76,8 @@ fn has_zero_point((numbers, vector): &Trial) -> Verdict {
     wrong!(
         "the smallest number of the range has to become -128, {:.0} steps below 0: the zero point is {:.0}, yours is \
          {zero_point}{why}",
-        -low,
+        // Not -0.
+        0.0 - low,
         -128.0 - low
     )
 }
