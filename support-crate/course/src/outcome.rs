@@ -13,7 +13,7 @@ use quantlab::error::{Error, Result};
 pub enum Complaint {
     /// It is still `todo!()`.
     NotYet,
-    /// It panicked, with this message and place.
+    /// It panicked, with this message.
     Panicked(String),
     /// It returned this error.
     Failed(String),
@@ -136,13 +136,9 @@ fn silence_panics() {
     });
 }
 
-/// The message with its line. The file is one that the kernel made up, so it is left out.
+/// The message without its place: that is a line of the library, or of a file that the kernel made up around the cell.
 fn message_of(info: &PanicHookInfo<'_>) -> String {
-    let text = payload_text(info.payload());
-    match info.location() {
-        Some(place) if !text.starts_with("not yet implemented") => format!("{text} (line {})", place.line()),
-        _ => text,
-    }
+    payload_text(info.payload())
 }
 
 fn payload_text(payload: &(dyn Any + Send)) -> String {

@@ -45,7 +45,8 @@ pub fn check_windows(yours: fn(usize, usize, usize) -> Vec<Window>) -> Score {
             [(0, 8, 4), (1, 8, 4), (1, 2, 1)].into_iter().try_for_each(|case| {
                 let got = run(case)?.got;
                 Complaint::unless(got.is_empty(), || {
-                    format!("a text of {} tokens has nothing to predict; you read {:?}", case.0, got[0].read)
+                    let text = if case.0 == 1 { "one token" } else { "no tokens" };
+                    format!("a text of {text} has nothing to predict; you read {:?}", got[0].read)
                 })
             })
         })
@@ -150,7 +151,7 @@ impl Trial {
         match reach {
             None => wrong!("{}: no window reaches the end of the text", self.what()),
             Some(first) if first + 1 < self.got.len() => wrong!(
-                "{}: window {first} reaches the end of the text, and {} more come after it, which have nothing to score",
+                "{}: window {first} reaches the end of the text, windows after it, which have nothing to score: {}",
                 self.what(),
                 self.got.len() - first - 1
             ),

@@ -118,16 +118,26 @@ pub fn quality_claims(formats: &[(&str, Quality)], of_bfloat16: &[TextChange], l
 }
 
 /// What stands in a table of models: a number for quality, one for speed, and what they were measured on.
-pub fn final_report(texts: usize, quality: &Perplexity, prompt: &str, timing: &Timing) -> String {
+/// `interval` is that of the perplexity, with the texts as draws, if there is one.
+pub fn final_report(
+    texts: usize,
+    quality: &Perplexity,
+    interval: Option<Estimate>,
+    prompt: &str,
+    timing: &Timing,
+) -> String {
+    let over_texts = interval.map_or_else(String::new, |Estimate { low, high, .. }| {
+        format!(" [{low:.1}, {high:.1}] (95%, the texts as draws)")
+    });
     let Statistics { median, low, high, n, confidence, .. } = timing.runs.latency_s;
     [
         timing.run.to_string(),
         format!("{texts} texts, {} tokens, each text by itself", quality.tokens),
         format!("Average loss: {:.4} nats per token", quality.mean_nll),
-        format!("Final perplexity: {:.2}", quality.perplexity),
+        format!("Final perplexity: {:.2}{over_texts}", quality.perplexity),
         format!("{} new tokens after {prompt:?}, median of {n} runs", timing.token_ms.len()),
         format!("Latency     : {median:.3} s [{low:.4}, {high:.4}] ({:.0}%)", 100.0 * confidence),
-        format!("Throughput  : {:.1} tokens/s", timing.runs.tokens_per_s.median),
+        format!("Throughput  : {:.1} tokens/s, the prompt's time included", timing.runs.tokens_per_s.median),
     ]
     .join("\n")
 }

@@ -113,7 +113,14 @@ impl Trial {
         let t = student_t_95(k - 1);
         let means: Vec<f64> = self.draws.iter().map(LossSum::mean).collect();
         let centre = mean(means.iter().copied());
-        let of_means: f64 = means.iter().map(|mean| (mean - centre).powi(2)).sum();
+        let around = |centre: f64| means.iter().map(|mean| (mean - centre).powi(2)).sum::<f64>();
+        let (of_means, around_all) = (around(centre), around(self.draws.iter().sum::<LossSum>().mean()));
+        // An error of the mean is smaller by the root of k than this.
+        let deviation = |squares: f64| t * (squares / (k - 1) as f64).sqrt();
+        let root_k = (k as f64).sqrt();
+        let equal_weights = "here every draw counts the same; a long text counts for more";
+        let spread = "this is how far the draws' means spread, each counted the same: a long text counts for more, and \
+                      the mean of k draws varies less than one of them";
         let unbiased = ((k - 1) as f64 / k as f64).sqrt();
         vec![
             (error, "this is one standard error; 95 % takes `student_t_95(k - 1)` of them"),
@@ -122,10 +129,10 @@ impl Trial {
             (t * error * unbiased, "the squares are those of k draws around their own mean: multiply by k / (k - 1)"),
             (t * error * tokens, "the deviations are sums over the texts: divide by the number of tokens"),
             (t * error * tokens / k as f64, "it was divided by the number of draws, not of tokens"),
-            (
-                t * (of_means / (k * (k - 1)) as f64).sqrt(),
-                "here every draw counts the same; a long text counts for more",
-            ),
+            (deviation(of_means) / root_k, equal_weights),
+            (deviation(around_all) / root_k, equal_weights),
+            (deviation(of_means), spread),
+            (deviation(around_all), spread),
             (t * self.squares() * k as f64 / (k - 1) as f64 / tokens, "the square root is missing"),
         ]
     }

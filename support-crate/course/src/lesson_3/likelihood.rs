@@ -114,11 +114,18 @@ fn is_stable(yours: &Yours<'_>) -> Verdict {
             let shifted: Vec<f32> = logits.iter().map(|logit| logit + shift).collect();
             for (id, _) in (0..).zip(logits) {
                 let (plain, got) = (yours(logits, id)?, yours(&shifted, id)?);
-                if !got.is_finite() {
-                    let fate = if shift > 0.0 { "too large for an f64" } else { "0, which has no logarithm" };
+                if !got.is_finite() && shift > 0.0 {
                     return wrong!(
-                        "log_softmax_at({shifted:?}, {id}) is {got}: exp of such a logit is {fate}. Softmax sees only \
-                         differences, so subtract the largest logit from all of them before exp"
+                        "log_softmax_at({shifted:?}, {id}) is {got}: exp of such a logit is too large for an f64. \
+                         Softmax sees only differences, so subtract the largest logit from all of them before exp"
+                    );
+                }
+                // With large logits it was right.
+                if !got.is_finite() {
+                    return wrong!(
+                        "log_softmax_at({shifted:?}, {id}) is {got}: exp of such a logit is 0, which has no logarithm. \
+                         All logits are below zero here: a search for the largest one that begins at 0 finds 0; let it \
+                         begin at `f32::NEG_INFINITY`"
                     );
                 }
                 if !is_close(got, plain) {

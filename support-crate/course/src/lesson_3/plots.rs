@@ -21,7 +21,7 @@ pub fn surprises_plot(surprises: &[(String, f64)]) -> Result<BarPlot> {
 /// # Errors
 /// A number that is not finite.
 pub fn certainty_plot(certainty: &[(usize, Estimate)]) -> Result<LinePlot> {
-    let plot = LinePlot::new("With more texts, the number settles")
+    let plot = LinePlot::new("The perplexity of more and more texts")
         .x("texts evaluated", "")
         .y("perplexity", "")
         .series("texts from all over the corpus", certainty.iter().copied())?;

@@ -8,7 +8,7 @@ use super::cutting::{CASES, Window, windows};
 use super::evaluation::{next_logits, talking};
 use super::{LossSum, is_close, nll};
 use crate::cases::random;
-use crate::failures::passes_failures_on;
+use crate::failures::{must_fail, passes_failures_on};
 use crate::figure::{Figure, all_right};
 use crate::probe::{Costs, Event, Machine};
 use crate::{Complaint, Score, Verdict, ask};
@@ -27,7 +27,8 @@ type Answer<'a> = dyn Fn(&Loaded, &[u32], usize, usize) -> quantlab::error::Resu
 
 /// Checks `loss_in_windows(loaded, ids, window, stride)`.
 pub fn check_loss_in_windows(yours: fn(&Loaded, &[u32], usize, usize) -> quantlab::error::Result<LossSum>) -> Score {
-    let trials: Result<Vec<Trial>, Complaint> = CASES.iter().map(|&case| Trial::run(&yours, case)).collect();
+    let trials: Result<Vec<Trial>, Complaint> =
+        CASES.iter().map(|&case| Trial::run(&yours, case)).collect::<Result<_, _>>().map_err(beyond_the_window);
     Score::new("loss_in_windows", HINTS)
         .about(&trials, "every token but the first is scored once", |trials| {
             trials.iter().try_for_each(Trial::scores_each_once)
@@ -38,21 +39,50 @@ pub fn check_loss_in_windows(yours: fn(&Loaded, &[u32], usize, usize) -> quantla
         .about(&trials, "no window is longer than asked for, and none is read that scores nothing", |trials| {
             trials.iter().try_for_each(Trial::reads_windows)
         })
-        .about(&trials, "a text of one token has nothing to predict", |_| {
-            [0, 1].into_iter().try_for_each(|tokens| match Trial::run(&yours, (tokens, 8, 4))?.got {
-                LossSum { nll: 0.0, tokens: 0 } => Ok(()),
-                LossSum { nll, tokens: got } => {
-                    wrong!("a text of {tokens} tokens has nothing to predict; got {nll:.4} over {got} tokens")
-                }
-            })
-        })
-        .about(&trials, "an error of the model is passed on", |trials| {
-            let calls = 0..trials[0].passes;
-            let answer = |machine: &Machine| ask(|| yours(&machine.loaded(talking)?, &ids(CASES[0].0), 8, 4));
-            passes_failures_on(Costs::default(), calls, answer, |LossSum { tokens, .. }| {
-                format!("the model failed on a window, and you return a loss over {tokens} tokens: let `?` pass it on")
-            })
-        })
+        .point("a text of one token has nothing to predict", finds_nothing(&yours, &trials))
+        .point("an error of the model is passed on", passes_errors(&yours, &trials))
+}
+
+/// Texts in which no window has anything to score, so that an answer that panics on others may be right here.
+fn finds_nothing(yours: &Answer<'_>, trials: &Result<Vec<Trial>, Complaint>) -> Verdict {
+    if matches!(trials, Err(Complaint::NotYet)) {
+        return Err(Complaint::NotYet);
+    }
+    [(0, "no tokens"), (1, "one token")].into_iter().try_for_each(|(tokens, what)| {
+        match Trial::run(yours, (tokens, 8, 4))?.got {
+            LossSum { nll: 0.0, tokens: 0 } => Ok(()),
+            LossSum { nll, tokens } => {
+                wrong!("a text of {what} has nothing to predict; got {nll:.4} over {tokens} tokens")
+            }
+        }
+    })
+}
+
+/// Lets each forward pass over a text fail; of an answer that panics on some text, only the first.
+fn passes_errors(yours: &Answer<'_>, trials: &Result<Vec<Trial>, Complaint>) -> Verdict {
+    let answer = |machine: &Machine| ask(|| yours(&machine.loaded(talking)?, &ids(CASES[0].0), 8, 4));
+    let message = |LossSum { tokens, .. }: LossSum| {
+        format!("the model failed on a window, and you return a loss over {tokens} tokens: let `?` pass it on")
+    };
+    match trials {
+        Ok(trials) => passes_failures_on(Costs::default(), 0..trials[0].passes, answer, message),
+        Err(complaint) => {
+            let machine = Machine::failing_at(Costs::default(), 0);
+            let got = answer(&machine);
+            if machine.has_failed() { must_fail(got, message) } else { Err(complaint.clone()) }
+        }
+    }
+}
+
+/// A row that the window's logits do not have is mostly one that was counted from the beginning of the text.
+fn beyond_the_window(complaint: Complaint) -> Complaint {
+    match complaint {
+        Complaint::Panicked(message) if message.contains("is out of range for") => Complaint::wrong(format!(
+            "it panicked: {message}. The logits of a window count from its own beginning, `read.start`, and not from \
+             that of the text"
+        )),
+        other => other,
+    }
 }
 
 fn ids(tokens: usize) -> Vec<u32> {

@@ -146,7 +146,7 @@ fn figure(tensors: &[TensorInfo], got: f64) -> Figure {
         (sum(&|tensor| own(tensor) && is(tensor, TensorKind::Buffer), &bytes), "the parameters were left out"),
         (
             sum(&|_| true, &bytes),
-            "a tensor with `tied_to` has no memory of its own, but was counted again: the head of GPT-2 would add 150 MiB",
+            "a tensor with `tied_to` has no memory of its own, but was counted again: the head of GPT-2 would add 147 MiB",
         ),
         (
             sum(&|tensor| own(tensor) || is(tensor, TensorKind::Buffer), &bytes),

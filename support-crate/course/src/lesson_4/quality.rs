@@ -30,8 +30,8 @@ impl FormatQuality {
         self.name == NOISE_FLOOR
     }
 
-    /// Whether it stands in the picture of memory and quality: formats that differ from another one in memory alone do not,
-    /// nor do those whose memory is not that of their bits.
+    /// Whether it stands in the picture of memory and quality: formats whose layers have NF4's codes do not, nor do those
+    /// whose memory is not that of their bits.
     pub(super) fn is_pictured(&self) -> bool {
         let left_out = ["NF4, double", "NF4, head INT8", "INT3, groups of 64", "INT2, groups of 64"];
         !self.is_noise_floor() && !left_out.contains(&self.name.as_str())
@@ -127,7 +127,7 @@ pub fn divergence_of(name: &str, formats: &[FormatQuality]) -> Option<f64> {
 }
 
 /// What each format's memory buys in quality, as a picture, with the formats that no other one beats. Left out are NF4 with
-/// double quantization or another head, which differ from NF4 in memory alone, and 3 and 2 bits, which are kept in 4.
+/// double quantization or another head, whose layers have NF4's codes, and 3 and 2 bits, which are kept in 4.
 ///
 /// # Errors
 /// As [`TradeOff::point`].

@@ -29,7 +29,7 @@ pub fn check_repetition(yours: fn(&str) -> f64) -> Score {
         .point("a text that says nothing twice has none", is_right(&texts(&[new, "one two three four"])))
         .point("a text of fewer than four words has none", is_right(&texts(&["", "so so so", "  it was \n"])))
         .point(
-            "only spaces and line breaks part words",
+            "only white space parts words",
             is_right(&texts(&[
                 "The end.\nThe  end.\n\nThe end.\tThe end. The end",
                 "a-b a-b a-b a-b a-b, na\u{ef}ve na\u{ef}ve",
@@ -67,7 +67,11 @@ fn figure(text: &str, got: f64) -> Figure {
     let (repeated, runs) = counted(4);
     let twice = words.windows(4).filter(|run| often(run)).count() as f64;
     let at_once = words.windows(5).filter(|five| five[..4] == five[1..]).count() as f64;
+    let parts: Vec<&str> = text.split([' ', '\n']).filter(|part| !part.is_empty()).collect();
+    let mut seen = HashSet::new();
+    let without_tabs = parts.windows(4).filter(|run| !seen.insert(*run)).count() as f64;
     let mistakes = vec![
+        (without_tabs / parts.len().saturating_sub(3) as f64, "a tab is white space, too"),
         (100.0 * share(4), "that is in percent; a share lies between 0 and 1"),
         (1.0 - share(4), "that is the share of runs that are new"),
         (repeated, "divide by the number of runs"),

@@ -11,7 +11,7 @@ const TITLE: &str = "The texts beside the baseline's";
 const MORE: f64 = 0.1;
 
 /// How the texts of each configuration compare with those of the first one, prompt by prompt: how many are the same, how many
-/// words are the same before the first that differs, what share of each text is repetition (0 to 1, by the learner's
+/// words are the same before the first that differs (nothing for the first one itself), what share of each text is repetition (0 to 1, by the learner's
 /// function), and how many texts repeat themselves clearly more. A configuration that failed has no texts. Without a function,
 /// nothing is judged.
 pub fn texts_table(rows: &[ExperimentRow], repetition: fn(&str) -> f64) -> Table {
@@ -30,14 +30,17 @@ fn judged(rows: &[ExperimentRow], repetition: fn(&str) -> f64) -> Table {
         ("texts that repeat more", ""),
     ]);
     let listed = |numbers: Vec<String>| numbers.join(", ");
-    let table = rows.iter().fold(table, |table, row| match &row.outcome {
+    let table = rows.iter().enumerate().fold(table, |table, (number, row)| match &row.outcome {
         Ok(ExperimentResult { outputs, .. }) => {
             let pairs = || base.iter().zip(outputs);
             let more = |(base, text): &(&String, &String)| repetition(text) > repetition(base) + MORE;
             table.row((
                 &row.name,
                 pairs().filter(|(base, text)| base != text).count().to_string(),
-                listed(pairs().map(|(base, text)| words_in_common(base, text).to_string()).collect()),
+                match number {
+                    0 => String::new(),
+                    _ => listed(pairs().map(|(base, text)| words_in_common(base, text).to_string()).collect()),
+                },
                 listed(outputs.iter().map(|text| format!("{:.0}", 100.0 * repetition(text))).collect()),
                 pairs().filter(more).count().to_string(),
             ))
@@ -73,7 +76,7 @@ mod tests {
         let rows = [row("A", ["a b c", "x"]), row("B", ["a b d d", "x"]), failed];
         let csv = texts_table(&rows, |text| if text.ends_with("d d") { 0.5 } else { 0.0 }).to_csv_string().unwrap();
         let lines: Vec<&str> = csv.lines().collect();
-        assert_eq!(lines[1..], ["A,0,\"3, 1\",\"0, 0\",0", "B,1,\"2, 1\",\"50, 0\",1", "C,Error,\"\",\"\",\"\""]);
+        assert_eq!(lines[1..], ["A,0,\"\",\"0, 0\",0", "B,1,\"2, 1\",\"50, 0\",1", "C,Error,\"\",\"\",\"\""]);
         assert_eq!(texts_table(&[], |_| 0.0).rows(), 0);
         assert!(texts_table(&rows, |_| todo!()).to_text().contains("not judged yet"));
     }

@@ -1,5 +1,5 @@
 // Starts the search for the maximum at 0.0.
-// wrong: exp of such a logit is 0
+// wrong: a search for the largest one that begins at 0
 fn log_softmax_at(logits: &[f32], id: u32) -> f64 {
     let mut m = 0.0_f64;
     for &z in logits {

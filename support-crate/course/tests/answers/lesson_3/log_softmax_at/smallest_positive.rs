@@ -1,5 +1,5 @@
 // Starts the search for the largest logit with the smallest positive number.
-// wrong: exp of such a logit is 0, which has no logarithm
+// wrong: a search for the largest one that begins at 0
 fn log_softmax_at(logits: &[f32], id: u32) -> f64 {
     let largest = logits.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
     let sum: f64 = logits.iter().map(|&logit| f64::from(logit - largest).exp()).sum();

@@ -1,5 +1,5 @@
 // Takes the row where the token stands in the text.
-// wrong: it panicked
+// wrong: count from its own beginning
 fn loss_in_windows(loaded: &Loaded, ids: &[u32], window: usize, stride: usize) -> Result<LossSum> {
     let mut sum = LossSum::default();
     for Window { read, scored } in windows(ids.len(), window, stride) {
