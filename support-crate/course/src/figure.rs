@@ -42,6 +42,16 @@ pub(super) fn all_right(figures: &[Figure], is_close: fn(f64, f64) -> bool) -> V
     wrong!("{what} is {}, expected {}{why}", shown(*got), shown(*expected))
 }
 
+/// The same for numbers that are counted.
+///
+/// # Errors
+/// As [`first_wrong`] finds it.
+pub(super) fn all_counted(counts: &[Given<usize>]) -> Verdict {
+    let Some((wrong, found)) = first_wrong(counts, |a, b| a == b) else { return Ok(()) };
+    let why = found.map(|why| format!(": {why}")).unwrap_or_default();
+    wrong!("{} is {}, expected {}{why}", wrong.what, wrong.got, wrong.expected)
+}
+
 /// The mean of some values, each counted as many times as its weight says.
 pub(super) fn weighted_mean(values: impl Iterator<Item = f64>, weights: impl Iterator<Item = usize>) -> f64 {
     let (sum, all) =

@@ -1,7 +1,7 @@
 //! `run_block` and `next_logits`: the operations in their order.
 
 use super::reference::{self, Computed, Slip};
-use super::trials::{Trial, block, in_each, llama, numbers, shapes, wide};
+use super::trials::{self, Trial, block, heads, in_each, llama, numbers, shapes, wide};
 use super::{Block, Llama, Shape};
 use crate::cases::random;
 use crate::{Complaint, Score, ask};
@@ -12,11 +12,11 @@ const BLOCK_HINTS: [&str; 3] = [
      token's position; keys and values of all tokens are kept one after the other. The second: attend, multiply by `o`, add to \
      the hidden state; then norm, `mlp`, add to the hidden state.",
     "`let normed = rms_norm(&x[t], &block.attention_norm, shape.epsilon); let mut q = matvec(&block.q, &normed);` and so on; \
-     `q.chunks_exact_mut(shape.head_dim).for_each(|head| rotate(head, t, shape.rope_base));`; then `let attended = \
+     `q.chunks_exact_mut(shape.head_dim).for_each(|head| rotate(head, t, shape.rope_base))`, then `let attended = \
      attend(&queries[t], &keys, &values, t, shape); let out = matvec(&block.o, &attended);` and `x[t][i] += out[i]`.",
 ];
 
-const BLOCK_SLIPS: [(Slip, &str); 13] = [
+const BLOCK_SLIPS: [(Slip, &str); 14] = [
     (Slip::NoAttentionResidual, "attention's output takes the place of the hidden state; it has to be added to it"),
     (
         Slip::NoMlpResidual,
@@ -29,6 +29,7 @@ const BLOCK_SLIPS: [(Slip, &str); 13] = [
     (Slip::NoAttentionNorm, "attention reads the hidden state as it is; norm it first, with `attention_norm`"),
     (Slip::NoMlpNorm, "`mlp` reads the hidden state as it is; norm it first, with `mlp_norm`"),
     (Slip::NormsSwapped, "the scales of the two norms are exchanged"),
+    (Slip::FirstNormTwice, "both norms have the scale `attention_norm`; the one before `mlp` has `mlp_norm`"),
     (Slip::NormsAfter, "the norms come after each part, as in 2017; here they come before it"),
     (Slip::RotatedAsOne, "all heads are turned as one; turn each head of `head_dim` numbers by itself"),
     (
@@ -71,7 +72,7 @@ pub fn check_run_block(yours: fn(&mut [Vec<f32>], &Block, &Shape)) -> Score {
                     "the norms add `shape.epsilon`, not a number of your own",
                 )
             });
-            let what = format!("run_block for {tokens} tokens, {} heads that share {}", shape.n_head, shape.n_kv_head);
+            let what = format!("run_block for {}, {}", trials::tokens(tokens), heads(shape));
             let trial = Trial::new(what, &x.concat(), of(Slip::None));
             trials.push(trial.mistakes(BLOCK_SLIPS.map(|(slip, why)| (of(slip), why)).into_iter().chain(fixed)));
         }
@@ -117,7 +118,7 @@ pub fn check_next_logits(yours: fn(&[u32], &Llama) -> Vec<f32>) -> Score {
                 logits.swap_remove(if slip == Slip::FirstPosition { 0 } else { logits.len() - 1 })
             };
             let head = if tied { "a tied head" } else { "a head of its own" };
-            let what = format!("next_logits after {tokens} tokens, with {head}");
+            let what = format!("next_logits after {}, with {head}", trials::tokens(tokens));
             trials
                 .push(Trial::new(what, &got, of(Slip::None)).mistakes(LOGITS_SLIPS.map(|(slip, why)| (of(slip), why))));
         }

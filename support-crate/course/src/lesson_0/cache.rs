@@ -1,7 +1,7 @@
 //! `step`: one token at a time, with the keys and values of those before it kept.
 
 use super::reference::{self, Computed, Slip};
-use super::trials::{Trial, all_close, llama, shapes, wide};
+use super::trials::{Trial, all_close, heads, llama, shapes, wide};
 use super::{Cache, Llama};
 use crate::cases::random;
 use crate::{Complaint, Score, Verdict, ask};
@@ -15,14 +15,16 @@ const HINTS: [&str; 3] = [
      attended = attend(&q, &cache.keys[layer], &cache.values[layer], position, &model.shape);`",
 ];
 
+const NOT_TURNED: &str = "turn a key by its position before it goes into the cache";
+
 /// A sequence that an answer read token by token.
 struct Reading {
     what: String,
     /// After each token, the logits and the cache.
     after: Vec<(Vec<f32>, Cache)>,
     right: Computed,
-    /// The same without turning keys, and with keys turned one position on.
-    wrong_keys: [(Computed, &'static str); 2],
+    /// The same without turning queries and keys, without turning keys, and with both turned one position on.
+    wrong_keys: [(Computed, &'static str); 3],
     /// The logits of each token as if it came first.
     alone: Vec<Vec<f64>>,
     /// The number of keys for one token.
@@ -41,11 +43,12 @@ pub fn check_step(yours: fn(u32, &Llama, &mut Cache) -> Vec<f32>) -> Score {
         let after = ids.iter().map(one).collect::<Result<_, Complaint>>()?;
         let of = |slip| reference::forward(&ids, &model, slip);
         Ok(Reading {
-            what: format!("{} heads that share {}", shape.n_head, shape.n_kv_head),
+            what: heads(&shape),
             after,
             right: of(Slip::None),
             wrong_keys: [
-                (of(Slip::NotRotated), "turn a key by its position before it goes into the cache"),
+                (of(Slip::NotRotated), NOT_TURNED),
+                (of(Slip::KeysNotRotated), NOT_TURNED),
                 (
                     of(Slip::OnePositionOn),
                     "the first token is at position 0: add 1 to `cache.tokens` after the last block",
@@ -69,10 +72,9 @@ pub fn check_step(yours: fn(u32, &Llama, &mut Cache) -> Vec<f32>) -> Score {
 fn logits(reading: &Reading) -> Verdict {
     let trial = |(t, (got, _)): (usize, &(Vec<f32>, Cache))| {
         let what = format!("{}, logits after token {t}", reading.what);
-        Trial::new(what, got, reading.right.logits[t].clone()).mistakes([(
-            reading.alone[t].clone(),
-            "the token does not see those before it: attend over the whole cache",
-        )])
+        let alone = (reading.alone[t].clone(), "the token does not see those before it: attend over the whole cache");
+        let wrong_keys = reading.wrong_keys.iter().map(|(computed, why)| (computed.logits[t].clone(), *why));
+        Trial::new(what, got, reading.right.logits[t].clone()).mistakes([alone]).mistakes(wrong_keys)
     };
     let trials: Vec<Trial> = reading.after.iter().enumerate().map(trial).collect();
     all_close(&trials, "an empty softmax is 0 / 0: append the token's own key before it attends")

@@ -137,7 +137,7 @@ pub fn each_operation(model: &Llama, traced: &[Traced], parts: &Parts) -> Result
     Ok(differences)
 }
 
-/// The whole model, block after block, each fed with what the one before it gave: how differences add up.
+/// The whole model, block after block, each fed with what the one before it gave.
 ///
 /// # Errors
 /// As [`each_operation`].

@@ -42,7 +42,7 @@ pub fn check_matvec(yours: fn(&[f32], &[f32]) -> Vec<f32>) -> Score {
 
 const NORM_HINTS: [&str; 3] = [
     "What is the mean of the squares of three numbers, and what do you divide the numbers by?",
-    "Three steps: the mean square (divide the sum by the number of elements), then the root of it plus epsilon, then each \
+    "Three steps: the mean square (divide the sum by the number of elements); add epsilon to it and take the root; each \
      number over that root times its own scale.",
     "`let square = x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32; let root = (square + epsilon).sqrt(); \
      x.iter().zip(scale).map(|(x, scale)| x / root * scale).collect()`",

@@ -22,6 +22,7 @@ pub(super) enum Slip {
     OtherWay,
     OnePositionOn,
     ExponentHalf,
+    ExponentDouble,
     AngleInDegrees,
     NotRotated,
     // Attention.
@@ -32,6 +33,7 @@ pub(super) enum Slip {
     HeadsInTurn,
     FirstKeyHead,
     NotNormalised,
+    NotNormalisedShifted,
     // Feed-forward part.
     GateAndUpSwapped,
     Sigmoid,
@@ -44,6 +46,7 @@ pub(super) enum Slip {
     NoAttentionNorm,
     NoMlpNorm,
     NormsSwapped,
+    FirstNormTwice,
     NormsAfter,
     RotatedAsOne,
     QueriesNotRotated,
@@ -93,7 +96,12 @@ pub(super) fn rotate(head: &mut [f64], position: usize, base: f64, slip: Slip) {
     }
     let position = if slip == Slip::OnePositionOn { position + 1 } else { position } as f64;
     for i in 0..half {
-        let exponent = if slip == Slip::ExponentHalf { i as f64 } else { 2.0 * i as f64 } / d as f64;
+        let factor = match slip {
+            Slip::ExponentHalf => 1.0,
+            Slip::ExponentDouble => 4.0,
+            _ => 2.0,
+        };
+        let exponent = factor * i as f64 / d as f64;
         let angle = position * base.powf(-exponent);
         let angle = if slip == Slip::AngleInDegrees { angle.to_radians() } else { angle };
         let (sin, cos) = if slip == Slip::OtherWay { -angle } else { angle }.sin_cos();
@@ -108,7 +116,7 @@ pub(super) fn attend(q: &[f64], keys: &[f64], values: &[f64], position: usize, s
     let width = n_kv_head * d;
     let seen = match slip {
         Slip::NotCausal => keys.len() / width,
-        Slip::NotItself => position.max(1),
+        Slip::NotItself => position,
         _ => position + 1,
     };
     let scale = match slip {
@@ -130,7 +138,10 @@ pub(super) fn attend(q: &[f64], keys: &[f64], values: &[f64], position: usize, s
         // Without dividing by the sum, it does matter what was subtracted.
         let largest = if slip == Slip::NotNormalised { 0.0 } else { largest };
         let weights: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
-        let sum = if slip == Slip::NotNormalised { 1.0 } else { weights.iter().sum::<f64>() };
+        let sum = match slip {
+            Slip::NotNormalised | Slip::NotNormalisedShifted => 1.0,
+            _ => weights.iter().sum::<f64>(),
+        };
         let mean = |i: usize| (0..seen).map(|t| weights[t] / sum * of(values, t)[i]).sum::<f64>();
         out.extend((0..d).map(mean));
     }
@@ -157,6 +168,7 @@ pub(super) fn run_block(x: &mut [Vec<f64>], block: &Block, shape: &Shape, slip: 
     let (d, base, epsilon) = (shape.head_dim, f64::from(shape.rope_base), f64::from(shape.epsilon));
     let (first_norm, second_norm) = match slip {
         Slip::NormsSwapped => (&block.mlp_norm, &block.attention_norm),
+        Slip::FirstNormTwice => (&block.attention_norm, &block.attention_norm),
         _ => (&block.attention_norm, &block.mlp_norm),
     };
     let norm = |x: &[f64], scale: &[f32], skip: Slip| match slip {

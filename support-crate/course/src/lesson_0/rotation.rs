@@ -15,7 +15,7 @@ const HINTS: [&str; 3] = [
      (head[i], head[i + d / 2]); head[i] = a * cos - b * sin; head[i + d / 2] = b * cos + a * sin;`",
 ];
 
-const SLIPS: [(Slip, &str); 6] = [
+const SLIPS: [(Slip, &str); 7] = [
     (
         Slip::Interleaved,
         "that turns neighbours, as the paper writes it; these weights are laid out for number i and number i + D/2",
@@ -23,6 +23,7 @@ const SLIPS: [(Slip, &str); 6] = [
     (Slip::OtherWay, "that turns the other way: (a, b) becomes (a cos - b sin, b cos + a sin)"),
     (Slip::OnePositionOn, "positions count from 0: the first token is not turned"),
     (Slip::ExponentHalf, "the exponent is 2i/D: the frequencies go from 1 to nearly 1/base"),
+    (Slip::ExponentDouble, "the exponent is 2i/D, where D is the head's width, not the number of its pairs"),
     (Slip::AngleInDegrees, "`sin` and `cos` take radians, and the angle is in radians already"),
     (Slip::NotRotated, "nothing was turned: write the new numbers into `head`"),
 ];

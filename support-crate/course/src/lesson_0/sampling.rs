@@ -36,10 +36,11 @@ enum Slip {
     CrossingDropped,
     OneMoreThanP,
     LogitsForP,
+    WeightsForP,
     TemperatureLast,
 }
 
-const SLIPS: [(Slip, &str); 14] = [
+const SLIPS: [(Slip, &str); 15] = [
     (Slip::Multiplied, "the logits are multiplied by the temperature; divide them by it"),
     (Slip::NoTemperature, "the temperature changes nothing: divide the logits by it"),
     (Slip::NoTopK, "top-k changes nothing: tokens below the k likeliest get 0"),
@@ -56,6 +57,11 @@ const SLIPS: [(Slip, &str); 14] = [
     (Slip::CrossingDropped, "the token with which the sum reaches `top_p` stays: without it, the sum is too small"),
     (Slip::OneMoreThanP, "top-p keeps one token too many: stop with the one that reaches `top_p`"),
     (Slip::LogitsForP, "top-p goes from the likeliest token down, not by id"),
+    (
+        Slip::WeightsForP,
+        "top-p left the likeliest token alone: is what you compare with `top_p` a sum of probabilities, all of which \
+         add up to 1?",
+    ),
     (Slip::TemperatureLast, "top-p chooses by the probabilities at temperature 1; the temperature comes first"),
 ];
 
@@ -98,6 +104,10 @@ fn reference(logits: &[f32], sampling: &Sampling, slip: Slip) -> Vec<f64> {
         if slip != Slip::NotNormalisedAfterK && slip != Slip::NotNormalised {
             p = normalised(p);
         }
+    }
+    if slip == Slip::WeightsForP {
+        let largest = p[order[0]];
+        p.iter_mut().for_each(|p| *p /= largest);
     }
     if slip == Slip::LogitsForP {
         order.sort_unstable();
@@ -377,7 +387,7 @@ fn drawn(yours: &dyn Fn(&[f64], f64) -> u32, p: &[f64], u: f64) -> Result<Given<
     mistakes.push((possible[(u * possible.len() as f64) as usize], as_wide));
     let shown: Vec<String> = p.iter().take(8).map(|p| format!("{p:.3}")).collect();
     let more = if p.len() > 8 { format!(", ... {} in all", p.len()) } else { String::new() };
-    Ok(Given { what: format!("draw([{}{more}], {u:.4})", shown.join(", ")), got, expected, mistakes })
+    Ok(Given { what: format!("draw([{}{more}], {u})", shown.join(", ")), got, expected, mistakes })
 }
 
 /// Names a mistake only if it explains most of what is wrong: of so few ids, many give the same by chance.

@@ -95,7 +95,7 @@ pub fn speed_summary(prompt_tokens: usize, runs: &[Runs], rates: &ReadRates) -> 
             summary.point(format!("With its cache, your model took {} as long as the library.", times(&slower))).point(
                 format!("Without the cache it took {} as long as with it,", times(&saved))
                     + &format!(
-                        " where {all} tokens were computed instead of {once}: {:.2} times as many.",
+                        " where {all} tokens have to be computed instead of {once}: {:.2} times as many.",
                         all as f64 / once as f64
                     ),
             );

@@ -10,7 +10,8 @@ const HINTS: [&str; 3] = [
     "How many times is `step` called for a prompt of n tokens and m new ones, and which call gives the logits for the first new \
      token?",
     "A new `Cache`; a `step` for each token of the prompt, of which the last one's logits count. Then for each uniform number: \
-     draw a token, keep it, and `step` with it. Only new tokens are returned.",
+     draw a token and keep it; before every draw but the first, a `step` with the token that was drawn last. The last \
+     token of all needs no step. Only new tokens are returned.",
     "`tokens.push(draw(&probabilities(&logits, sampling), uniform));`, and before it, for all but the first: `logits = \
      step(tokens[tokens.len() - 1], model, &mut cache);`",
 ];

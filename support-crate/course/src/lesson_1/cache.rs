@@ -9,7 +9,7 @@ use super::lengths::{config, in_tokens, long_enough, own_prompt};
 use super::{CacheRun, SweepConfig};
 use crate::evidence::{Evidence, Source};
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
-use crate::figure::{Figure, all_right};
+use crate::figure::{Given, all_counted};
 use crate::probe::Machine;
 use crate::tables::tokens_computed;
 use crate::{Complaint, Point, Score, Verdict, ask};
@@ -27,13 +27,12 @@ pub fn check_tokens_computed(yours: fn(usize, usize) -> (usize, usize)) -> Score
     let counts: Result<Vec<_>, Complaint> =
         CASES.into_iter().map(|(n, m)| Ok((n, m, ask(|| Ok(yours(n, m)))?))).collect();
     let figure =
-        |n: usize, m: usize, how: &str, got: usize, expected: usize, mistakes: [(usize, &'static str); 4]| Figure {
+        |n: usize, m: usize, how: &str, got: usize, expected: usize, mistakes: [(usize, &'static str); 4]| Given {
             what: format!("the number of tokens computed {how} the cache for n = {n} and m = {m}"),
-            got: got as f64,
-            expected: expected as f64,
-            mistakes: mistakes.map(|(value, why)| (value as f64, why)).to_vec(),
+            got,
+            expected,
+            mistakes: mistakes.to_vec(),
         };
-    let exact = |a: f64, b: f64| (a - b).abs() < 0.5;
     Score::new("tokens_computed", COUNT_HINTS)
         .about(&counts, "with the cache, each token is computed once", |counts| {
             let figures = counts.iter().map(|&(n, m, (with, _))| {
@@ -45,7 +44,7 @@ pub fn check_tokens_computed(yours: fn(usize, usize) -> (usize, usize)) -> Score
                 ];
                 figure(n, m, "with", with, tokens_computed(n, m).0, mistakes)
             });
-            all_right(&figures.collect::<Vec<_>>(), exact)
+            all_counted(&figures.collect::<Vec<_>>())
         })
         .about(&counts, "without it, every pass computes the whole sequence again", |counts| {
             let figures = counts.iter().map(|&(n, m, (_, without))| {
@@ -60,7 +59,7 @@ pub fn check_tokens_computed(yours: fn(usize, usize) -> (usize, usize)) -> Score
                 ];
                 figure(n, m, "without", without, tokens_computed(n, m).1, mistakes)
             });
-            all_right(&figures.collect::<Vec<_>>(), exact)
+            all_counted(&figures.collect::<Vec<_>>())
         })
 }
 

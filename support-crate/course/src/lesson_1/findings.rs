@@ -37,8 +37,8 @@ pub fn drift_summary(early: Option<&Runs>, late: Option<&Runs>) -> Summary {
     };
     let (ratio, low, high) = (late.median / early.median, late.low / early.high, late.high / early.low);
     let drift = match (low > 1.0, high < 1.0) {
-        (true, _) => "The machine became slower, although nothing was changed",
-        (_, true) => "The machine became faster, although nothing was changed",
+        (true, _) => "The same measurement took longer than at the start",
+        (_, true) => "The same measurement took less time than at the start",
         _ => "The range contains 1: these runs do not show whether the machine drifted, and exclude no drift within it",
     };
     summary
@@ -126,8 +126,10 @@ pub fn latency_summary(
         let Some((base, others)) = rows.split_first() else { continue };
         for row in others {
             let ratio = row.speed_up_over(base)?;
+            // On a CPU, `float16` runs as the first row does.
+            let control = if row.label.contains("forced") { ", asked for as float16 and so the control," } else { "" };
             summary = summary.point(format!(
-                "{what}: {} against {}, {:.2} times the bytes: {ratio:.2} times as fast ({}).",
+                "{what}: {}{control} against {}, {:.2} times the bytes: {ratio:.2} times as fast ({}).",
                 row.label,
                 base.label,
                 row.bytes_per_token as f64 / base.bytes_per_token as f64,
@@ -155,8 +157,8 @@ mod tests {
     #[test]
     fn a_drift_is_found_where_no_ratio_of_both_intervals_is_one() {
         let summary = |late: f64| drift_summary(Some(&runs(&[1.0, 1.1])), Some(&runs(&[late, 1.1 * late]))).to_string();
-        assert!(summary(1.05).contains("The range contains 1") && summary(1.2).contains("became slower"));
-        assert!(summary(0.8).contains("became faster"), "{}", summary(0.8));
+        assert!(summary(1.05).contains("The range contains 1") && summary(1.2).contains("took longer"));
+        assert!(summary(0.8).contains("took less time"), "{}", summary(0.8));
         assert!(drift_summary(None, Some(&runs(&[1.0]))).to_string().contains("not measured yet"));
     }
 
@@ -178,6 +180,12 @@ mod tests {
             gb_per_s: vec![30.0; seconds.len()],
         };
         let rows = vec![row("float32", &[1.0, 3.0]), row("bfloat16", &[0.5, 1.5])];
+        let forced = vec![row("float32", &[1.0, 3.0]), row("float32 (forced on CPU)", &[1.0, 3.0])];
+        let summary = latency_summary(&[], &[], &[], &[("decode".to_owned(), &forced)]).unwrap().to_string();
+        assert!(
+            summary.contains("(forced on CPU), asked for as float16 and so the control, against float32"),
+            "{summary}"
+        );
         assert!(decode_rate(&rows) == Some(rows[0].runs.tokens_per_s.median) && decode_rate(&[]).is_none());
         assert!(rows[0].bandwidth() == 30.0 && cache_saves(&[]).is_nan());
         assert!((times_as_fast(&rows, "bfloat16") - 2.0).abs() < 1e-12 && times_as_fast(&rows, "int8").is_nan());

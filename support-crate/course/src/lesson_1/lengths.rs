@@ -118,8 +118,8 @@ pub(super) fn long_enough(targets: &[usize], lengths: &[usize]) -> Verdict {
         })?;
         Complaint::unless(is_about(tokens, target), || {
             format!(
-                "the row for {target} tokens has a prompt of {tokens}, which is far too long: is one of the two a \
-                 number of bytes or characters?"
+                "the row for {target} tokens says `prompt_tokens: {tokens}`, which is far too long: is that, or what \
+                 you compared with the target, a number of bytes or characters?"
             )
         })?;
     }

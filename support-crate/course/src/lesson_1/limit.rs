@@ -85,6 +85,8 @@ fn figures(
         let each = |change: fn(f64, f64) -> f64| {
             of(right.iter().zip(&row.runs.runs).map(|(part, run)| change(*part, run.tokens_generated as f64)).collect())
         };
+        let rate_times_limit =
+            row.runs.runs.iter().zip(&right).map(|(run, part)| run.tokens_per_sec.powi(2) / part).collect();
         let unpaired = "pair each run with the bandwidth of its own round, and take the median of these parts: a ratio of \
                         medians compares different moments";
         Ok(Figure {
@@ -102,7 +104,12 @@ fn figures(
                 ),
                 (each(|part, _| 1.0 / part)?, "that is limit over rate; the part is rate over limit"),
                 (each(|part, _| 100.0 * part)?, "that is in percent; 1 is all of the limit"),
+                (
+                    of(rate_times_limit)?,
+                    "that is rate times limit: the limit is bandwidth over bytes, and the part is rate over limit",
+                ),
                 (each(|part, _| 1e9 * part)?, "a GB/s is 10^9 bytes per second"),
+                (each(|part, _| 1e3 * part)?, "a GB/s is 10^9 bytes per second, not 10^6"),
                 (each(|part, _| part * 1e9 / f64::from(1 << 30))?, "a GB is 10^9 bytes, not 2^30"),
                 (each(|part, new| part / new)?, "that is runs per second; the limit is in tokens per second"),
             ],

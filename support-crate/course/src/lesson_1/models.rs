@@ -28,8 +28,8 @@ pub fn on_each_engine(model_id: &str, device: Device) -> Result<Vec<Loaded>> {
     places.map(load).collect()
 }
 
-/// Prints how a model continues a prompt in each precision, and how many of its tokens are those of the first precision
-/// before one differs.
+/// Prints how a model continues a prompt in each precision, and for each text but the first how many of its tokens are
+/// those of the first before one differs.
 ///
 /// # Errors
 /// As [`load_model`]; as generating.
@@ -44,10 +44,16 @@ pub fn texts_in_each_precision(
         let model = load_model_and_tokenizer(&[model_id], *precision, config.device)?;
         let tokens = model.generate_tokens(&model.tokenizer.encode(prompt)?, options)?.tokens;
         let text = model.tokenizer.decode(&tokens)?;
-        let first = first.get_or_insert_with(|| tokens.clone());
-        let same = tokens.iter().zip(first.iter()).take_while(|(token, first)| token == first).count();
-        println!("{}: the first {same} tokens as in the first text", model.dtype_label);
+        let beside = match &first {
+            None => "the first text".to_owned(),
+            Some(first) => {
+                let same = tokens.iter().zip(first).take_while(|(token, first)| token == first).count();
+                format!("the first {same} tokens as in the first text")
+            }
+        };
+        println!("{}: {beside}", model.dtype_label);
         println!("[{prompt}]{}\n", text.trim_end());
+        first = first.or(Some(tokens));
     }
     println!("({} new tokens each; model: {model_id})", options.max_new_tokens);
     Ok(())

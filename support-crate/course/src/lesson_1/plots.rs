@@ -74,7 +74,7 @@ pub fn cache_savings_plot(rows: &[CacheRun], loaded: &Loaded) -> Result<LinePlot
         .series("without", points(|row| &row.without_cache))?
         .log_y()
         .intervals(Statistics::interval_names(rows.iter().map(|row| &row.with_cache.latency_s)))
-        .note(RunInfo::of(loaded)))
+        .note(format!("{} | the vertical axis is logarithmic", RunInfo::of(loaded))))
 }
 
 /// Decode in each precision, with the limit that memory set to it: its bytes at the median of the rounds' bandwidth.

@@ -64,7 +64,11 @@ pub fn latency_formula_table(timings: &[Timing]) -> Table {
         let ratio = measured * formula.recip();
         table = table.row((timing.prompt_tokens, new_tokens, prefill, step(timing), formula, measured, ratio));
     }
-    table.note(shortest.note()).note(format!("formula: every step as after {} tokens", shortest.prompt_tokens))
+    table.note(shortest.note()).note(format!(
+        "formula: every step as after {} tokens; decode step: median of the runs' mean steps; measured: median of \
+         whole runs",
+        shortest.prompt_tokens
+    ))
 }
 
 /// What the cache saves: tokens computed (with and without it) as the learner counts them, times as measured, and both
@@ -129,10 +133,12 @@ pub fn precision_table(
             ));
         }
     }
-    let memory = Statistics::of(&bandwidths).map_or_else(
-        |_| String::new(),
-        |memory| format!(" | memory, in every round: {:.1} to {:.1} GB/s", memory.low, memory.high),
-    );
+    let ends = |(low, high): (f64, f64), rate: &f64| (low.min(*rate), high.max(*rate));
+    let (low, high) = bandwidths.iter().fold((f64::INFINITY, 0.0), ends);
+    let memory = match bandwidths.is_empty() {
+        true => String::new(),
+        false => format!(" | memory, over all rounds: {low:.1} to {high:.1} GB/s"),
+    };
     let note = format!("{} | {}{memory}", machine(config), intervals_of(first.map(|row| &row.runs)));
     Ok(table.decimals("of memory's limit", 0).note(note))
 }

@@ -81,7 +81,7 @@ pub fn self_check_precision(
         .that("bfloat16 reads about half the bytes of float32", {
             half.map(|half| (0.49..0.52).contains(&(half.bytes_per_token as f64 / first.bytes_per_token as f64)))
         })
-        .that("no row's interval lies more than a fifth above memory's limit", {
+        .that("no row's whole interval lies more than a fifth above memory's limit", {
             parts.map(|parts| parts.iter().all(|part| part.low <= ABOVE_LIMIT))
         })
 }
@@ -137,7 +137,7 @@ mod tests {
         let rows = [row("float32", 400), row("bfloat16", 200)];
         let claims = |part: fn(&PrecisionRun) -> Result<Statistics>| self_check_precision(&rows, &config(), part);
         assert!(claims(|_| Statistics::of(&[1.1, 1.4])).hold() && !claims(|_| Statistics::of(&[1.3, 1.4])).hold());
-        assert!(claims(|_| todo!()).to_string().contains(". not measured yet: no row's interval"));
+        assert!(claims(|_| todo!()).to_string().contains(". not measured yet: no row's whole interval"));
         let same = [row("float32", 400), row("bfloat16", 400)];
         assert!(!self_check_precision(&same, &config(), |_| Statistics::of(&[0.9])).hold());
     }

@@ -5,7 +5,7 @@ use rand::Rng;
 
 use super::LengthRun;
 use crate::cases::random;
-use crate::figure::{Figure, all_right};
+use crate::figure::{Given, all_counted};
 use crate::{Complaint, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
@@ -64,15 +64,20 @@ fn compare(answers: &[(&Rows, Count)], what: &str, of: fn(Count) -> usize) -> Ve
                 (in_all, rows.len() * rows.len() * rounds),
                 "a length makes no pair with itself, and each pair counts once",
             ),
+            (
+                pairs_of(rows, |long, short| long >= short),
+                "two rows of one length, or a row and itself, are no pair: is that `>=` between `prompt_tokens`, where \
+                 `>` is meant?",
+            ),
         ];
-        Figure {
+        Given {
             what: format!("for prompts of {lengths:?} tokens and {rounds} rounds, the number of {what}"),
-            got: of(*got) as f64,
-            expected: of(in_order(rows)) as f64,
-            mistakes: mistakes.map(|(count, why)| (of(count) as f64, why)).to_vec(),
+            got: of(*got),
+            expected: of(in_order(rows)),
+            mistakes: mistakes.map(|(count, why)| (of(count), why)).to_vec(),
         }
     };
-    all_right(&answers.iter().map(figure).collect::<Vec<_>>(), |a, b| (a - b).abs() < 0.5)
+    all_counted(&answers.iter().map(figure).collect::<Vec<_>>())
 }
 
 fn add(a: Count, b: Count) -> Count {
@@ -81,8 +86,13 @@ fn add(a: Count, b: Count) -> Count {
 
 /// Of all pairs of lengths within a round: in how many the longer prompt took longer, and how many there are.
 pub(super) fn in_order(rows: &[LengthRun]) -> Count {
+    pairs_of(rows, |long, short| long > short)
+}
+
+/// The same of the pairs whose lengths are told to be some.
+fn pairs_of(rows: &[LengthRun], is_pair: fn(usize, usize) -> bool) -> Count {
     let longer = |short: &LengthRun| {
-        let pairs = rows.iter().filter(|long| long.prompt_tokens > short.prompt_tokens).map(|long| {
+        let pairs = rows.iter().filter(|long| is_pair(long.prompt_tokens, short.prompt_tokens)).map(|long| {
             let rounds = short.runs.runs.iter().zip(&long.runs.runs);
             (rounds.clone().filter(|(a, b)| b.total_latency_s > a.total_latency_s).count(), rounds.count())
         });

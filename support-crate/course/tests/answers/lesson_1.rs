@@ -17,7 +17,7 @@ answers!("lesson_1", time_generate, quantlab_course::check_time_generate: always
 
 answers!("lesson_1", run_for_varied_lengths, quantlab_course::check_run_for_varied_lengths: best_of, bytes_on_the_axis, cache_always, cut_at_characters, fewer_tokens_where_it_is_tight, fifty_new_tokens, library_stopwatch, more_tokens_for_longer, no_runs_no_rows, one_after_the_other, one_prompt, one_run, one_run_copied, one_token_short, other_row, own_prompt_builder, own_prompts, skips_what_fails, slow_runs_repeated, solution, sorted, targets_on_the_axis, too_long_left_out, unfinished);
 
-answers!("lesson_1", pairs_in_order, quantlab_course::check_pairs_in_order: any_rounds, as_listed, by_throughput, each_twice, ends, medians, neighbours, out_of_order, solution, sorted_first, ties_count, unfinished);
+answers!("lesson_1", pairs_in_order, quantlab_course::check_pairs_in_order: any_rounds, as_listed, by_throughput, each_twice, ends, medians, neighbours, or_equal, out_of_order, solution, sorted_first, ties_count, unfinished);
 
 answers!("lesson_1", tokens_computed, quantlab_course::check_tokens_computed: by_counting, full_length, half_of_both_ends, last_is_read, no_growth, not_halved, one_too_long, prompt_again, prompt_left_out, solution, swapped, unfinished);
 
@@ -25,4 +25,4 @@ answers!("lesson_1", run_with_and_without_cache, quantlab_course::check_run_with
 
 answers!("lesson_1", run_varied_precision, quantlab_course::check_run_varied_precision: always_float32, another_prompt, back_and_forth, by_speed, bytes_first, candidates_added, cut_in_blocks, failed_as_float32, fails_quietly, falls_back_once, falls_back_to_embedded, first_model_only, first_round_dropped, fixed_id, loads_again_every_round, memory_after_the_runs, memory_at_the_end, memory_before_each_run, memory_first_of_round_late, memory_left_out, memory_made_up, memory_once, one_after_the_other, other_token_counts, prompt_trimmed, requested_as_label, same_length_prompt, shared_forced, solution, unfinished);
 
-answers!("lesson_1", part_of_limit, quantlab_course::check_part_of_limit: best_bandwidth, binary_gigabytes, index_loop, library_limit, medians, nothing_for_no_bandwidth, one_round, percent, runs_per_second, solution, unfinished, unit_forgotten, upside_down);
+answers!("lesson_1", part_of_limit, quantlab_course::check_part_of_limit: best_bandwidth, binary_gigabytes, index_loop, library_limit, limit_upside_down, medians, megabytes, nothing_for_no_bandwidth, one_round, percent, runs_per_second, solution, unfinished, unit_forgotten, upside_down);
