@@ -151,7 +151,7 @@ impl Trial {
         match reach {
             None => wrong!("{}: no window reaches the end of the text", self.what()),
             Some(first) if first + 1 < self.got.len() => wrong!(
-                "{}: window {first} reaches the end of the text, windows after it, which have nothing to score: {}",
+                "{}: window {first} reaches the end of the text; windows after it, which have nothing to score: {}",
                 self.what(),
                 self.got.len() - first - 1
             ),

@@ -131,8 +131,8 @@ pub fn formats_quality_claims(quality: &[FormatQuality]) -> Claims {
 }
 
 /// What training for it spares each format: rows called `embedded, NF4` and `embedded:qat, NF4`, and of FP4. The two models
-/// are not paired, so the error of a difference is that of both. As neighbouring positions are not independent, the sentence
-/// says whether intervals twice as wide would still tell.
+/// are not paired, so the error of a difference is that of both. As neighbouring positions are not independent, the
+/// sentence says whether intervals twice as wide would still tell.
 pub fn qat_claims(quality: &[FormatQuality]) -> Claims {
     let spares = |format: &str, widened: f64| {
         let kl = |id: &str| {

@@ -30,8 +30,8 @@ impl FormatQuality {
         self.name == NOISE_FLOOR
     }
 
-    /// Whether it stands in the picture of memory and quality: formats whose layers have NF4's codes do not, nor do those
-    /// whose memory is not that of their bits.
+    /// Whether it stands in the picture of memory and quality: other formats with NF4's codes do not, nor do those whose
+    /// memory is not that of their bits.
     pub(super) fn is_pictured(&self) -> bool {
         let left_out = ["NF4, double", "NF4, head INT8", "INT3, groups of 64", "INT2, groups of 64"];
         !self.is_noise_floor() && !left_out.contains(&self.name.as_str())

@@ -28,8 +28,8 @@ pub fn check_rounding_error(yours: fn(&[f32], &[f32]) -> f64) -> Score {
             let (n, got) = (weights.len(), ask(|| Ok(yours(&weights, &restored)))?);
             if !got.is_finite() {
                 return wrong!(
-                    "the error of {n} weights of up to {:.0e} is {got}: their squares are too {size} for an `f32`; make \
-                     each number an `f64` before it is squared",
+                    "the error of {n} weights of up to {:.0e} is {got}: their squares are too {size} for an `f32`; \
+                     make each number an `f64` before it is squared",
                     3.0 * factor
                 );
             }

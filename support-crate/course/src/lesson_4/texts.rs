@@ -10,10 +10,10 @@ const TITLE: &str = "The texts beside the baseline's";
 /// A text repeats itself more than the baseline's if its share of repeated runs is this much larger.
 const MORE: f64 = 0.1;
 
-/// How the texts of each configuration compare with those of the first one, prompt by prompt: how many are the same, how many
-/// words are the same before the first that differs (nothing for the first one itself), what share of each text is repetition (0 to 1, by the learner's
-/// function), and how many texts repeat themselves clearly more. A configuration that failed has no texts. Without a function,
-/// nothing is judged.
+/// How the texts of each configuration compare with those of the first one, prompt by prompt: how many are the same, how
+/// many words are the same before the first that differs (blank for the first one itself), what share of each text is
+/// repetition (0 to 1, by the learner's function), and how many texts repeat themselves clearly more. A configuration that
+/// failed has no texts. Without a function, nothing is judged.
 pub fn texts_table(rows: &[ExperimentRow], repetition: fn(&str) -> f64) -> Table {
     let none = |complaint| Table::new(TITLE).note(format!("not judged yet: {complaint}"));
     ask(|| Ok(judged(rows, repetition))).unwrap_or_else(none)

@@ -19,7 +19,7 @@ answers!("lesson_3", evaluate, quantlab_course::check_evaluate: all_at_once, all
 
 answers!("lesson_3", kl_divergence, quantlab_course::check_kl_divergence: absolute, averaged, below_1e_6_is_nothing, bits, cross_entropy, cross_entropy_less_entropy, every_token_anew, exchanged, in_f32, likely_tokens_only, log_of_probabilities, negated, not_weighted, of_logits, of_probabilities, overflows, solution, symmetric, top_token_only, unfinished, weighted_with_q, with_epsilon);
 
-answers!("lesson_3", mean_with_interval, quantlab_course::check_mean_with_interval: always_1_96, biased, by_draws, k_degrees, loops, mean_of_means, no_root, not_divided, one_side, one_standard_error, perplexity, solution, spread_of_means, sum, unfinished, value_by_draws, weights);
+answers!("lesson_3", mean_with_interval, quantlab_course::check_mean_with_interval: always_1_96, biased, by_draws, k_degrees, loops, mean_of_means, no_root, not_divided, one_side, one_standard_error, perplexity, solution, spread_of_means, standard_deviation, sum, unfinished, value_by_draws, weights);
 
 answers!("lesson_3", loss_in_windows, quantlab_course::check_loss_in_windows: all_in_one_batch, by_hand, first_token, full_windows_only, goes_on, longer_by_one, mean, negated, not_shifted, nothing_counts, nothing_is_an_error, one_before, overlap_twice, rows_of_the_text, solution, stops_at_errors, unfinished, whole_text, with_mask);
 

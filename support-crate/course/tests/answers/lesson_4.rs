@@ -23,7 +23,7 @@ answers!("lesson_4", run_experiment, quantlab_course::check_run_experiment: all_
 
 answers!("lesson_4", rounding_error, quantlab_course::check_rounding_error: first_lost, in_f32, loop_over_places, magnitudes, means, no_root, not_divided, of_the_restored, root_mean_square, share, solution, summed_first, unfinished);
 
-answers!("lesson_4", repetition, quantlab_course::check_repetition: at_once_only, counted_only, distinct_joined, first_time_too, five_words, lower_case, nan_for_short_texts, new_ones, of_the_words, one_too_few, panics_for_short_texts, percent, searched_before, solution, split_at_spaces, three_words, unfinished, words);
+answers!("lesson_4", repetition, quantlab_course::check_repetition: at_once_only, counted_only, distinct_joined, first_time_too, five_words, lower_case, nan_for_short_texts, new_ones, of_the_words, one_too_few, panics_for_short_texts, percent, searched_before, solution, split_at_spaces, tabs_kept, three_words, unfinished, words);
 
 answers!("lesson_4", pareto_front, quantlab_course::check_pareto_front: beats_itself, by_cost, either, from_one, larger_is_better, loops, neighbours_only, no_points_panic, solution, strictly, swept, the_beaten, twins_beat, unfinished);
 
