@@ -119,7 +119,9 @@ fn random_blocks(scales: usize, kind: GgmlType, seed: u64) -> Vec<Vec<u8>> {
 
 /// Of blocks of 32 numbers, one half after the other.
 fn by_halves(score: Score, yours: &Decode<'_>, kind: GgmlType, blocks: &[Vec<u8>], mistakes: &[Mistake]) -> Score {
-    let of = |part| in_each(trials(yours, kind, blocks, part, mistakes), Close::Exactly, number);
+    let of = |part: (usize, usize)| {
+        in_each(trials(yours, kind, blocks, part, mistakes), Close::Exactly, |i| number(part.0 + i))
+    };
     score.point("the first half of the numbers", of((0, 16))).point("the second half", of((16, 32)))
 }
 
@@ -340,8 +342,9 @@ const Q4_K_MISTAKES: [Mistake; 9] = [
 /// Checks `decode_q4_k(block)`.
 pub fn check_decode_q4_k(yours: fn(&[u8]) -> Vec<f32>) -> Score {
     let mut blocks = random_blocks(2, GgmlType::Q4K, 69);
-    let of = |blocks: &[Vec<u8>], part| {
-        in_each(trials(&yours, GgmlType::Q4K, blocks, part, &Q4_K_MISTAKES), Close::Exactly, number)
+    let of = |blocks: &[Vec<u8>], part: (usize, usize)| {
+        let trials = trials(&yours, GgmlType::Q4K, blocks, part, &Q4_K_MISTAKES);
+        in_each(trials, Close::Exactly, |i| number(part.0 + i))
     };
     let (firsts, lasts) = (of(&blocks, (0, 128)), of(&blocks, (128, 256)));
     // All scales and minima are 1: what is left is where the codes are.

@@ -33,6 +33,9 @@ const CHOSEN_BY: [(By, &str); 4] = [
     (By::Most, "keep the grid with the least error"),
 ];
 
+const QUOTIENTS: &str = "another grid has a smaller squared error: codes are those of the weights, not of weights over \
+                         the part";
+
 fn grid_of(weights: &[f32], bits: u32, low: f64, high: f64) -> [f64; 3] {
     let limit = |of: fn(f64, f64) -> f64| weights.iter().map(|w| f64::from(*w)).fold(0.0, of);
     between(low * limit(f64::min), high * limit(f64::max), bits)
@@ -107,9 +110,9 @@ fn trials(yours: &Yours<'_>, cases: &[Vec<f32>], parts: &[f32]) -> Result<Vec<Tr
         let errors: Vec<f64> = of_parts.map(|grid| error(weights, grid, By::Squares)).collect();
         let rise = errors.windows(2).position(|pair| pair[1] > pair[0]).unwrap_or(errors.len() - 1);
         mistakes.push((of_part(parts[rise]), "try all parts: an error that rises may fall again"));
-        mistakes.push((of_part(first), "that is the grid of the first part, whatever its error is"));
-        mistakes.push((of_part(wide), "that is the grid of the largest part, whatever its error is"));
-        mistakes.push((of_part(narrow), "that is the grid of the smallest part, whatever its error is"));
+        mistakes.push((of_part(first), "that is the grid of the first part; another has a smaller squared error"));
+        mistakes.push((of_part(wide), "that is the grid of the largest part; another has a smaller squared error"));
+        mistakes.push((of_part(narrow), "that is the grid of the smallest part; another has a smaller squared error"));
         mistakes.push((
             grid_of(weights, bits, 1.0, 1.0).to_vec(),
             "that is the whole range: multiply both limits by the part",
@@ -124,6 +127,16 @@ fn trials(yours: &Yours<'_>, cases: &[Vec<f32>], parts: &[f32]) -> Result<Vec<Tr
         };
         mistakes.push((one_sided(true), "`high` is multiplied by the part too"));
         mistakes.push((one_sided(false), "`low` is multiplied by the part too"));
+        // On the grid of a part, the codes of weights that were divided by it.
+        let of_quotients = |part: f32| -> f64 {
+            let [step, zero, last] = grid_of(weights, bits, part.into(), part.into());
+            let off = |weight: f64| {
+                ((weight / f64::from(part) / step).round() + zero).clamp(0.0, last) * step - zero * step - weight
+            };
+            weights.iter().map(|weight| off(f64::from(*weight)).powi(2)).sum()
+        };
+        let by_quotients = parts.iter().copied().min_by(|a, b| of_quotients(*a).total_cmp(&of_quotients(*b)));
+        mistakes.push((of_part(by_quotients.unwrap_or(first)), QUOTIENTS));
         let what = format!(
             "clipped_grid of {} weights, {bits} bits, {} part{}",
             weights.len(),

@@ -163,7 +163,7 @@ pub fn front_table(choices: &[Choice]) -> Table {
         .column("format", "", sorted.iter().map(|choice| choice.name.as_str()))
         .column("per weight", "bits", sorted.iter().map(|choice| choice.bits))
         .column("KL divergence", "nats", quality().map(|quality| quality.kl_divergence.to_string()))
-        .column("perplexity, of the base's", "", quality().map(|quality| quality.perplexity_ratio.to_string()))
+        .column("perplexity, relative to the base", "", quality().map(|quality| quality.perplexity_ratio.to_string()))
         .column("same top token", "%", quality().map(|quality| (quality.same_top_token * 100.0).to_string()))
         .note(note(choices))
         .note("\u{b1}: 95% interval, position by position against full precision")
@@ -216,7 +216,7 @@ pub fn front_claims(choices: &[Choice]) -> Claims {
         .that("With 4 bits, GPTQ costs less than rounding to the nearest.", in_order(&["GPTQ int4", "int4"]))
         .that("With 3 bits, too.", in_order(&["GPTQ int3", "int3"]))
         .that(
-            "With 2 bits, GPTQ on clipped grids costs less than GPTQ on whole ones.",
+            "With 2 bits, GPTQ on clipped grids costs less than GPTQ on unclipped ones.",
             in_order(&["GPTQ int2, clipped", "GPTQ int2"]),
         )
         .that(

@@ -26,6 +26,8 @@ pub struct CalibratedLayer {
     compared: [Vec<f32>; 2],
     /// The sums of squares of what comes out for these.
     outputs: [f64; 2],
+    /// How many texts each of them is of.
+    texts: [usize; 2],
 }
 
 /// The parts of the range that are tried where a grid is clipped: 1, 39/40, ... 9/40.
@@ -155,7 +157,8 @@ impl CalibratedLayer {
             }
             Ok(inputs)
         };
-        Self::new(layer.name.clone(), columns, weights, read(calibration)?, read(others)?)
+        let read = Self::new(layer.name.clone(), columns, weights, read(calibration)?, read(others)?)?;
+        Ok(Self { texts: [calibration.len(), others.len()], ..read })
     }
 
     fn new(name: String, columns: usize, weights: Vec<f32>, inputs: Vec<f32>, others: Vec<f32>) -> Result<Self> {
@@ -169,9 +172,14 @@ impl CalibratedLayer {
         };
         let compared = [some(&inputs), some(&others)];
         let rows = weights.len() / columns;
-        let mut layer = Self { name, rows, columns, weights, inputs, compared, outputs: [0.0; 2] };
+        let mut layer = Self { name, rows, columns, weights, inputs, compared, outputs: [0.0; 2], texts: [1; 2] };
         layer.outputs = layer.squares_of_outputs(&layer.weights);
         Ok(layer)
+    }
+
+    /// How many texts errors of outputs are measured on, and how many of their tokens: of calibration, and others.
+    pub fn compared_on(&self) -> [(usize, usize); 2] {
+        [0, 1].map(|at| (self.texts[at], self.compared[at].len() / self.columns))
     }
 
     /// The sizes of groups that divide a row, and are a multiple of 32.
@@ -218,7 +226,7 @@ impl CalibratedLayer {
         .collect()
     }
 
-    /// Groups of 64 in 4, 3 and 2 bits, on whole grids and on clipped ones.
+    /// Groups of 64 in 4, 3 and 2 bits, on unclipped grids and on clipped ones.
     pub fn clipping(&self, clipped_grid: fn(&[f32], u32, &[f32]) -> Grid, code_of: fn(f32, &Grid) -> u8) -> Vec<Way> {
         let of = |bits: u32, parts: &[f32]| {
             self.errors(&self.rounded(GROUP, |group| clipped_grid(group, bits, parts), code_of))
@@ -229,8 +237,8 @@ impl CalibratedLayer {
             .collect()
     }
 
-    /// Groups of 64 in 4, 3 and 2 bits by every way: without inputs, and by GPTQ with columns as they lie, with the largest
-    /// inputs first, and so on clipped grids.
+    /// Groups of 64 in 4, 3 and 2 bits by every way: without inputs, on clipped grids too, and by GPTQ with columns as they
+    /// lie, with the largest inputs first, and so on clipped grids.
     ///
     /// # Errors
     /// As [`Feedback::new`] and [`AffineInt4::fitted`].
@@ -247,6 +255,7 @@ impl CalibratedLayer {
             let clipped = self.rounded(GROUP, |group| clipped_grid(group, bits, &PARTS), code_of);
             let mut add = |name, rounded: &Rounded| ways.push((name, bits, self.errors(rounded)));
             add("nearest", &whole);
+            add("clipped", &clipped);
             add("HQQ", &self.librarys(bits, GROUP, Fit::Hqq)?);
             add("GPTQ, columns in turn", &self.with_feedback(&whole, &as_they_lie, gptq_row));
             add("GPTQ", &self.with_feedback(&whole, &by_size, gptq_row));
@@ -389,6 +398,8 @@ mod tests {
         assert_eq!((layer.name.as_str(), layer.rows, layer.columns), ("transformer.h.2.mlp.c_fc.weight", 1024, 256));
         let tokens = loaded.tokenizer.encode("Once upon a time").unwrap().len();
         assert_eq!(layer.inputs.len(), tokens * 256);
+        let others = loaded.tokenizer.encode("there lived a fisher").unwrap().len();
+        assert_eq!(layer.compared_on(), [(1, tokens), (1, others)]);
         // What comes out, by the model's own numbers: c_fc of what was traced, before the activation and the bias.
         assert!(layer.outputs[0] > 0.0 && layer.errors(&layer.librarys(4, 64, Fit::Nearest).unwrap()).outputs < 20.0);
     }

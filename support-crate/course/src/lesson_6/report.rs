@@ -6,7 +6,7 @@ use quantlab::report::{BarPlot, Estimate, LinePlot, Table};
 use quantlab::model::{LoadOptions, load_model};
 use quantlab::quant::{QuantizationConfig, Rounding};
 
-use super::{CurvePoint, Errors, FormatQuality, Reading, Way};
+use super::{CalibratedLayer, CurvePoint, Errors, FormatQuality, Reading, Way};
 use crate::{Claims, Configuration, ask, compare_formats};
 
 /// The error of weights against bits for each weight, a curve for each number of bits; the labels are group sizes.
@@ -98,14 +98,20 @@ pub fn ways_claims(ways: &[Way]) -> Claims {
         })
 }
 
-/// What each way changed in weights and in outputs.
-pub fn errors_table(title: &str, rows: &[Way]) -> Table {
+/// What each way changed in a layer's weights and outputs.
+pub fn errors_table(title: &str, layer: &CalibratedLayer, rows: &[Way]) -> Table {
+    let [(calibration, seen), (others, unseen)] = layer.compared_on();
+    let named = |texts: usize, kind: &str| {
+        let s = if texts == 1 { "" } else { "s" };
+        format!("of outputs, {texts} {kind} text{s}")
+    };
     Table::new(title)
         .column("codes of", "bits", rows.iter().map(|row| row.1 as usize))
         .column("rounded", "", rows.iter().map(|row| row.0))
         .column("error of weights", "%", rows.iter().map(|row| row.2.weights))
-        .column("of outputs, calibration texts", "%", rows.iter().map(|row| row.2.outputs))
-        .column("of outputs, other texts", "%", rows.iter().map(|row| row.2.unseen))
+        .column(named(calibration, "calibration"), "%", rows.iter().map(|row| row.2.outputs))
+        .column(named(others, "other"), "%", rows.iter().map(|row| row.2.unseen))
+        .note(format!("outputs for {seen} tokens of the calibration texts, and for {unseen} of the others"))
 }
 
 /// The errors of outputs as bars, on calibration texts and on others.
@@ -142,7 +148,16 @@ pub fn units_table(readings: &[Reading], four_numbers: fn(f64, usize, &str) -> [
         None => table,
         Some(read) => {
             let words = read.text.split_whitespace().count();
-            table.note(format!("{} tokens, {words} words, {} bytes are predicted", read.tokens, read.text.len()))
+            let table =
+                table.note(format!("{} tokens, {words} words, {} bytes are predicted", read.tokens, read.text.len()));
+            // It holds the first token, too, which is not predicted.
+            match readings.iter().find(|one| one.window > one.tokens) {
+                Some(one) => {
+                    let window = one.window;
+                    table.note(format!("a window of {window} tokens holds the whole text: its stride plays no part"))
+                }
+                None => table,
+            }
         }
     }
 }
@@ -188,6 +203,7 @@ pub fn aware_table(plain: &[FormatQuality], aware: &[FormatQuality], seen: &[&st
         plain.iter().zip(aware).filter(|(plain, _)| !plain.is_noise_floor()).collect();
     let kl = |one: &FormatQuality| one.comparison.kl_divergence.to_string();
     let perplexity = |all: &[FormatQuality]| all.first().map(|one| one.comparison.base_perplexity.to_string());
+    let change = "difference, embedded - embedded:qat";
     let table = Table::new("What training with 4 bits buys")
         .column("format", "", pairs.iter().map(|(plain, _)| plain.name.as_str()))
         .column(
@@ -195,10 +211,12 @@ pub fn aware_table(plain: &[FormatQuality], aware: &[FormatQuality], seen: &[&st
             "",
             pairs.iter().map(|(plain, _)| if seen.contains(&&*plain.name) { "yes" } else { "no" }),
         )
-        .column("embedded", "nats", pairs.iter().map(|(plain, _)| kl(plain)))
-        .column("embedded:qat", "nats", pairs.iter().map(|(_, aware)| kl(aware)))
-        .column("difference", "nats", pairs.iter().map(|(plain, aware)| difference(plain, aware)))
-        .plus_minus("difference");
+        .column("KL divergence, embedded", "nats", pairs.iter().map(|(plain, _)| kl(plain)))
+        .column("KL divergence, embedded:qat", "nats", pairs.iter().map(|(_, aware)| kl(aware)))
+        .column(change, "nats", pairs.iter().map(|(plain, aware)| difference(plain, aware)))
+        .plus_minus(change)
+        .note("KL divergence: of each model from itself in full precision")
+        .note("\u{b1}: 95% interval; where that of a difference lies above 0, embedded:qat costs less");
     match (perplexity(plain), perplexity(aware)) {
         (Some(plain), Some(aware)) => {
             table.note(format!("perplexity in full precision: {plain}, and {aware} after the steps"))
@@ -267,7 +285,13 @@ mod tests {
         let turned = [of_bits(4, 2.0), of_bits(3, 1.0), of_bits(2, -1.0)].concat();
         assert!(!clipping_claims(&turned).hold());
         assert!(ways_claims(&[]).to_string().contains("not measured yet"));
-        assert_eq!((errors_table("t", &ways).rows(), outputs_plot(&ways).unwrap().table().rows()), (12, 24));
+        let loaded = load_model(&["embedded"], &LoadOptions::default()).unwrap();
+        let layer = CalibratedLayer::of(&loaded, &["Once upon a time"; 3], &["there lived a fisher"]).unwrap();
+        let table = errors_table("t", &layer, &ways);
+        let text = table.to_text();
+        assert!(text.contains("of outputs, 3 calibration texts"), "{text}");
+        assert!(text.contains("of outputs, 1 other text") && !text.contains("1 other texts"), "{text}");
+        assert_eq!((table.rows(), outputs_plot(&ways).unwrap().table().rows()), (12, 24));
     }
 
     #[test]
@@ -281,6 +305,8 @@ mod tests {
             units_claims(&readings, &numbers).hold() && !units_claims(&[reading(8, 1.0), reading(9, 2.0)], &[]).hold()
         );
         assert!(units_table(&readings, four).to_text().contains("4 tokens, 4 words, 15 bytes"));
+        assert!(units_table(&readings, four).to_text().contains("a window of 8 tokens holds the whole text"));
+        assert!(!units_table(&[reading(4, 20.0)], four).to_text().contains("the whole text"));
         assert_eq!(units_table(&readings, |_, _, _| todo!()).rows(), 0);
     }
 

@@ -85,6 +85,7 @@ pub fn check_four_numbers(yours: fn(f64, usize, &str) -> [f64; 4]) -> Score {
                 ],
                 _ => vec![
                     (per(bytes), NATS),
+                    (per(bytes) / 2.0, "divide by the logarithm of 2, `2.0_f64.ln()`, not by 2"),
                     (per(characters) / std::f64::consts::LN_2, "bytes, not characters: `text.len()`"),
                     (per(bytes) * std::f64::consts::LN_2, "a nat is more than a bit: divide by the logarithm of 2"),
                     (per(bytes).exp(), "bits per byte are no perplexity: without `exp`"),

@@ -14,7 +14,7 @@ answers!("lesson_6", code_of, quantlab_course::check_code_of: away, ceils, floor
 
 answers!("lesson_6", bits_per_weight, quantlab_course::check_bits_per_weight: codes_alone, in_float32, not_shared, of_a_group, of_group, solution, step_alone, two_halves, unfinished, whole_bits, zero_alone);
 
-answers!("lesson_6", clipped_grid, quantlab_course::check_clipped_grid: first, high_alone, inside, large_errors_never_win, last_of_equals, low_alone, magnitudes, mean, min_by, most, solution, stops, unfinished, whole, without_zero, worst);
+answers!("lesson_6", clipped_grid, quantlab_course::check_clipped_grid: first, high_alone, inside, large_errors_never_win, last_of_equals, low_alone, magnitudes, mean, min_by, most, quotients, solution, stops, unfinished, whole, without_zero, worst);
 
 answers!("lesson_6", hessian, quantlab_course::check_hessian: all_damped, damping_at_least, dead_columns_get_one, diagonal_alone, half, largest_damps, last_token, mean, not_damped, of_tokens, once, solution, sum_damps, sums_in_f32, tokens_in_pairs, triple, unfinished);
 
@@ -28,4 +28,4 @@ answers!("lesson_6", decode_q4_1, quantlab_course::check_decode_q4_1: by_index, 
 
 answers!("lesson_6", decode_q4_k, quantlab_course::check_decode_q4_k: adds, all_alike, as_in_c, four_bits, high_first, in_f64, in_sixteens, no_minimum, no_scale_no_minimum, not_masked, pairs, solution, swapped, unfinished, uppers_swapped);
 
-answers!("lesson_6", four_numbers, quantlab_course::check_four_numbers: bits_of_exp, bits_per_token, characters, exp2, in_nats, not_exp, powers, root_of_exp, shared, solution, spaces, times_ln2, unfinished);
+answers!("lesson_6", four_numbers, quantlab_course::check_four_numbers: bits_of_exp, bits_per_token, characters, exp2, halved, in_nats, not_exp, powers, root_of_exp, shared, solution, spaces, times_ln2, unfinished);
