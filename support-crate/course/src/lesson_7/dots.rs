@@ -10,6 +10,8 @@ use crate::{Complaint, Score, Verdict, ask};
 /// Dot products of every length: none, one, whole chunks, one less and one more, and a row of a matrix.
 const LENGTHS: [usize; 18] = [0, 1, 3, 7, 8, 9, 15, 17, 31, 33, 40, 47, 63, 65, 100, 127, 333, 2051];
 const WHOLE: [usize; 5] = [16, 32, 64, 160, 2048];
+/// The same for chunks of four vectors.
+const WHOLE_VECTORS: [usize; 5] = [32, 64, 96, 160, 2048];
 /// Chunks that an answer may take, the usual one first.
 const CHUNKS: [usize; 4] = [16, 8, 32, 64];
 
@@ -126,7 +128,7 @@ pub fn check_dot_in_lanes(yours: fn(&[f32], &[f32]) -> f32) -> Score {
     Score::new("dot_in_lanes", LANES_HINTS)
         .point("whole chunks", of_lengths(&yours, &WHOLE))
         .point("any length: none, one, and what does not fill a chunk", of_lengths(&yours, &LENGTHS))
-        .point("several sums, none of which waits for another", sums_are_independent(&yours))
+        .point("several sums, so that a large product rounds few others away", sums_are_independent(&yours))
         .point("NaN and infinity show in the result", passes_through(&yours))
 }
 
@@ -141,8 +143,8 @@ const VECTORS_HINTS: [&str; 3] = [
 /// Checks `dot_vectors(w, x)`.
 pub fn check_dot_vectors(yours: fn(&[f32], &[f32]) -> f32) -> Score {
     Score::new("dot_vectors", VECTORS_HINTS)
-        .point("whole vectors", of_lengths(&yours, &WHOLE))
-        .point("any length: none, one, and what does not fill a vector", of_lengths(&yours, &LENGTHS))
+        .point("whole chunks of four vectors", of_lengths(&yours, &WHOLE_VECTORS))
+        .point("any length: none, one, and what does not fill a chunk", of_lengths(&yours, &LENGTHS))
         .point("NaN and infinity show in the result", passes_through(&yours))
 }
 

@@ -154,7 +154,7 @@ pub fn check_matvec_int8(yours: fn(&[i8], &[f32], &[f32], &mut [f32])) -> Score 
     };
     let zeros = || -> Verdict {
         let got = ask_matvec(&yours, &[3, -4, 5, 6], &[0.5, 2.0], &[0.0, -0.0])?;
-        let if_nan = "0 / 0 is NaN: where all inputs are 0, any scale will do, but it must not be 0";
+        let if_nan = "where all inputs are 0, so is their scale, and 0 / 0 is NaN: only `as i8` makes 0 of it";
         all_close(&[Trial::new("inputs that are all 0", &got, vec![0.0; 2])], if_nan)
     };
     let not_numbers = || -> Verdict {
@@ -164,9 +164,13 @@ pub fn check_matvec_int8(yours: fn(&[i8], &[f32], &[f32], &mut [f32])) -> Score 
                 x[place] = special;
                 let got = ask_matvec(&yours, &[1, 2, 3, -1, 0, 1], &[1.0, 0.1], &x)?;
                 if let Some(number) = got.iter().find(|y| y.is_finite()) {
+                    let why = if special.is_nan() {
+                        "`f32::max` drops it, and `as i8` makes 0 of it"
+                    } else {
+                        "int8 has nothing for it, and `as i8` makes 127 or -128 of it"
+                    };
                     return wrong!(
-                        "input {place} is {special}, and an output is {number}: int8 has nothing for it (`as i8` makes 0 or 127 \
-                         of it), so no output may look like a number"
+                        "input {place} is {special}, and an output is {number}: {why}; no output may look like a number"
                     );
                 }
             }

@@ -74,7 +74,7 @@ pub fn batch_ladder(
         shared(in_threads, y, &four);
     };
     let steps: [Step<'_>; 2] = [("one input", &|y| shared(in_threads, y, &one)), ("four inputs", &tried)];
-    Ladder::measure(("float32", w.len() / k), m.of_library()[0], x, ROUNDS, &steps)
+    Ladder::measure(("float32, a batch", w.len() / k), m.of_library()[0], x, ROUNDS, &steps)
 }
 
 /// Times dot products of whole numbers row by row, inputs rounded beforehand and scales applied, and a product with all

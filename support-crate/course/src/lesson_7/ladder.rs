@@ -4,7 +4,7 @@ use std::fmt;
 
 use quantlab::error::{Error, Result};
 use quantlab::interrupt;
-use quantlab::measure::{Clock, MemoryReader, Statistics, WallClock, threads};
+use quantlab::measure::{BUILD, Clock, MemoryReader, Statistics, WallClock, threads};
 use quantlab::model::WeightMatrix;
 use quantlab::report::{Estimate, Table};
 
@@ -19,6 +19,8 @@ pub type Step<'a> = (&'static str, &'a dyn Fn(&mut [f32]));
 pub struct Ladder {
     /// The format of the weights.
     pub format: String,
+    /// Weights of the matrix.
+    pub weights: usize,
     /// Bytes of the matrix, scales included.
     pub bytes: f64,
     /// Who read: the kernels that work, `the library`, and `memory itself`.
@@ -113,7 +115,7 @@ impl Ladder {
         let rounds = (0..rounds).map(&mut round).collect::<Result<_>>()?;
         let memory = format!("memory itself, {} threads", threads());
         let names = works.iter().map(|step| step.0.to_owned()).chain([memory]).collect();
-        Ok(Self { format: format.to_owned(), bytes, names, rounds, differences, missing })
+        Ok(Self { format: format.to_owned(), weights: rows * x.len(), bytes, names, rounds, differences, missing })
     }
 
     /// Where a kernel stands in the lists.
@@ -133,6 +135,11 @@ impl Ladder {
     /// How fast one read, in GB/s.
     pub fn rate(&self, index: usize) -> Option<Statistics> {
         self.statistics(|round| round[index])
+    }
+
+    /// How many weights one read in a second, in 10^9.
+    pub fn weights_per_s(&self, index: usize) -> Option<Estimate> {
+        Some(Estimate::from(self.rate(index)?) * (self.weights as f64 / self.bytes))
     }
 
     /// How many times as fast as another one, round by round.
@@ -188,7 +195,8 @@ impl Ladder {
             .column("read", "GB/s", all().map(|index| self.rate(index)))
             .column("of memory", "%", all().map(|index| self.of_memory(index).map(|part| Estimate::from(part) * 100.0)))
             .column("against the row above", "times as fast", all().map(above))
-            .note(format!("medians of {n} rounds with their {confidence:.0}% intervals; ratios are paired by round"));
+            .note(format!("medians of {n} rounds with their {confidence:.0}% intervals; ratios are paired by round"))
+            .note(format!("a matrix of random weights | {BUILD} build"));
         self.missing.iter().fold(table, |table, why| table.note(why.as_str()))
     }
 }
@@ -216,6 +224,7 @@ pub(super) mod tests {
     pub fn ladder() -> Ladder {
         Ladder {
             format: "float32".to_owned(),
+            weights: 250_000_000,
             bytes: 1e9,
             names: ["one sum", "vectors", LIBRARY, "memory itself, 2 threads"].map(str::to_owned).to_vec(),
             rounds: vec![vec![4.0, 8.0, 16.0, 20.0], vec![2.0, 6.0, 8.0, 10.0], vec![3.0, 6.0, 12.0, 15.0]],
@@ -239,6 +248,7 @@ pub(super) mod tests {
         );
         let work = Work { operations: 5e8, bytes: 1e9 };
         assert_eq!(ladder.gops(1, &work).unwrap().value, 3.0);
+        assert_eq!(ladder.weights_per_s(1).unwrap().value, 1.5);
         let text = ladder.table().to_text();
         assert!(text.contains("2.00 [2.00, 3.00]") && text.contains("rows: not yet"), "{text}");
         assert_eq!((Ladder::default().best(), Ladder::default().table().rows()), (None, 0));
@@ -261,6 +271,7 @@ pub(super) mod tests {
         let ladder = Ladder::measure(("float32", 8), WeightMatrix::Float32(&weights), &x, 3, &steps).unwrap();
         assert_eq!(ladder.differences, [0.0, 0.5]);
         assert_eq!((ladder.names.len(), ladder.rounds.len(), ladder.bytes), (4, 3, 2048.0));
+        assert_eq!(ladder.weights, 512);
         assert_eq!(ladder.missing, ["unfinished: not yet"]);
         assert!(ladder.rounds.iter().flatten().all(|rate| *rate > 0.0));
         assert!(Ladder::measure(("", 8), WeightMatrix::Float32(&weights), &x, 0, &steps).is_err());

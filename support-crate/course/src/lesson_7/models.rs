@@ -3,7 +3,8 @@
 use quantlab::error::Result;
 use quantlab::interrupt;
 use quantlab::measure::{
-    Factors, MemoryReader, RunInfo, Statistics, TimingOptions, WallClock, peak_gops, prompt_of_tokens, time_in_turn,
+    Factors, MemoryReader, RunInfo, Statistics, TimingOptions, WallClock, peak_gops, prompt_of_tokens, threads,
+    time_in_turn,
 };
 use quantlab::model::{LoadOptions, Loaded, TensorKind, load_model};
 use quantlab::quant::QuantizationConfig;
@@ -65,7 +66,10 @@ impl Limits {
             .column("arithmetic", "10^9 operations/s", self.gops.map(|(_, gops)| gops))
             .column("ridge", "operations/byte", self.gops.map(|(_, gops)| gops.median / self.gb_per_s.median))
             .digits("ridge", 3)
-            .note(format!("medians of {n} rounds with their {confidence:.0}% intervals, measured in turn"))
+            .note(format!(
+                "medians of {n} rounds with their {confidence:.0}% intervals, measured in turn, on {} threads",
+                threads()
+            ))
     }
 
     /// Shows the table as a notebook cell's value.
@@ -134,6 +138,10 @@ pub fn model_table(runs: &[ModelRun], limits: &Limits, least_seconds: impl Fn(&W
         .digits("intensity", 3)
         .digits("of the roof", 2)
         .note("medians of 6 rounds with their 97% intervals; 4-bit weights are multiplied in float32")
+        .note(
+            "the head stays as it was loaded, and its bytes count: int8 and NF4 do fewer operations with each byte than \
+             in a matrix of these formats alone",
+        )
         .note(RunInfo::of_all(runs.iter().map(|run| &run.run)))
 }
 

@@ -25,10 +25,14 @@ pub fn ladders_plot(ladders: &[&Ladder]) -> Result<BarPlot> {
             Some((format!("{}: {}", ladder.format, ladder.names.get(index)?), ladder.of_memory(index)?))
         })
         .collect();
+    let intervals = match Statistics::interval_names(shown.iter().map(|(_, part)| part)) {
+        names if names.is_empty() => names,
+        names => format!("{names} rounds"),
+    };
     BarPlot::new("How much of memory's bandwidth each kernel uses")
         .y("of the bandwidth", "%")
         .bars(shown.iter().map(|(name, part)| (name.as_str(), percent(*part))))?
-        .intervals(Statistics::interval_names(shown.iter().map(|(_, part)| part)))
+        .intervals(intervals)
         .reference_line(100.0, "memory")
 }
 
@@ -41,9 +45,11 @@ pub fn ladders_table(ladders: &[&Ladder]) -> Table {
     Table::new("Your fastest kernels")
         .column("format", "", best.iter().map(|(ladder, _)| ladder.format.clone()))
         .column("kernel", "", best.iter().map(|(ladder, at)| ladder.names[*at].clone()))
+        .column("weights", "10^9/s", best.iter().map(|(ladder, at)| ladder.weights_per_s(*at)))
         .column("of memory", "%", of(|ladder, at| ladder.of_memory(at)).map(|part| part.map(percent)))
         .column("against the library", "times as fast", of(|ladder, at| ladder.of_library(at)))
         .column("medal", "", medals.map(|medal| medal.map_or_else(|| "-".to_owned(), |medal| medal.to_string())))
+        .note("your fastest by the median of GB/s")
         .note("gold from 0.9 times the library's speed on, silver from 0.6, bronze from 0.3, by the median; no points")
 }
 

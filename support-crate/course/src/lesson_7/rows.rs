@@ -14,6 +14,26 @@ const HINTS: [&str; 3] = [
      four_dots([&rows[..k], &rows[k..2 * k], &rows[2 * k..3 * k], &rows[3 * k..]], x);`",
 ];
 
+/// Mistakes that are this function's own.
+const OWN: [&str; 5] = [
+    "nothing was written into `y`",
+    "outputs are written, not added to what was there before",
+    "the rows that do not fill a block of four are missing",
+    "only the rows that do not fill a block of four are there",
+    "the last rows are those behind the blocks, not the first ones again",
+];
+
+/// Any other mistake may be one of the functions that this one calls.
+fn or_above(verdict: Verdict) -> Verdict {
+    verdict.map_err(|complaint| {
+        let message = complaint.to_string();
+        if complaint == Complaint::NotYet || OWN.iter().any(|why| message.ends_with(why)) {
+            return complaint;
+        }
+        Complaint::wrong(format!("{message}; if `four_dots` or `dot_vectors` lost points above, look there first"))
+    })
+}
+
 /// What stands in the outputs before, and must not be there afterwards.
 const BEFORE: f32 = 1000.0;
 
@@ -31,26 +51,19 @@ pub fn check_in_blocks(yours: fn(&[f32], &[f32], &mut [f32])) -> Score {
             let right: Vec<f64> = (0..n).map(|r| dot(row(r), &x)).collect();
             let changed = |of: &dyn Fn(usize) -> f64| (0..n).map(of).collect::<Vec<f64>>();
             let before = f64::from(BEFORE);
+            let [nothing, added, no_rest, rest_only, rest_again] = OWN;
             let mistakes = [
-                (vec![before; n], "nothing was written into `y`"),
-                (changed(&|r| right[r] + before), "outputs are written, not added to what was there before"),
-                (
-                    changed(&|r| if r < n / 4 * 4 { right[r] } else { before }),
-                    "the rows that do not fill a block of four are missing",
-                ),
-                (
-                    changed(&|r| if r < n / 4 * 4 { before } else { right[r] }),
-                    "only the rows that do not fill a block of four are there",
-                ),
-                (
-                    changed(&|r| if r < n / 4 * 4 { right[r] } else { right[r - n / 4 * 4] }),
-                    "the last rows are those behind the blocks, not the first ones again",
-                ),
+                (vec![before; n], nothing),
+                (changed(&|r| right[r] + before), added),
+                (changed(&|r| if r < n / 4 * 4 { right[r] } else { before }), no_rest),
+                (changed(&|r| if r < n / 4 * 4 { before } else { right[r] }), rest_only),
+                (changed(&|r| if r < n / 4 * 4 { right[r] } else { right[r - n / 4 * 4] }), rest_again),
             ];
             Ok(Trial::new(format!("a matrix ({n}, {k})"), &y, right.clone()).mistakes(mistakes))
         };
         all_close(&shapes.iter().map(&mut trial).collect::<Result<Vec<_>, Complaint>>()?, IF_NAN)
     };
+    let of = |shapes: &[(usize, usize)]| or_above(of(shapes));
     Score::new("in_blocks", HINTS)
         .point("whole blocks of four rows", of(&[(4, 8), (8, 33), (64, 100)]))
         .point("any number of rows", of(&[(0, 8), (1, 8), (2, 5), (3, 64), (5, 1), (7, 100), (41, 33), (66, 16)]))

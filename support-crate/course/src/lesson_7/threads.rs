@@ -50,9 +50,16 @@ fn calls(
         (first..).zip(y).for_each(|(row, y)| *y = row as f32);
         meet();
     };
-    ask(|| {
+    let answered = ask(|| {
         yours(threads, &mut y, &part);
         Ok(())
+    });
+    answered.map_err(|complaint| match complaint {
+        Complaint::Panicked(message) => {
+            let empty = if rows == 0 { " (`y` may be empty)" } else { "" };
+            Complaint::wrong(format!("{rows} rows{empty}, {threads} threads: it panicked: {message}"))
+        }
+        other => other,
     })?;
     let mut calls = calls.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     calls.sort_by_key(|call| (call.begin, call.len));

@@ -1,5 +1,5 @@
 // One row four times.
-// wrong: expected
+// wrong: if `four_dots` or `dot_vectors` lost points above
 fn in_blocks(weights: &[f32], x: &[f32], y: &mut [f32]) {
     let k = x.len();
     if k == 0 {
