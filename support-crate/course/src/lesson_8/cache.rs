@@ -225,6 +225,11 @@ pub fn check_head_bytes(yours: fn(usize, usize, usize) -> usize) -> Score {
                 "a group is complete 33 tokens before the end: (tokens - 33) / 32",
             ),
             (
+                tokens.saturating_sub(64) / 32 * (codes + scales) + recent,
+                "not all of the last 64 tokens are without codes: a group is complete 33 tokens before the end, \
+                 (tokens - 33) / 32",
+            ),
+            (
                 tokens.saturating_sub(128) / 32 * (codes + scales) + recent,
                 "128 tokens are kept in float16 too, but all except the last 33 to 64 have codes",
             ),

@@ -5,20 +5,20 @@ use std::ops::Range;
 use quantlab::error::Result;
 use quantlab::measure::{CacheComparison, compare_caches};
 use quantlab::model::{CacheFormat, DecoderConfig, Loaded, Operation, trace};
-use quantlab::report::{LinePlot, Table};
+use quantlab::report::{Estimate, LinePlot, Table};
 use quantlab::source::ModelId;
 
 use super::Along;
 use crate::{Claims, claim, held_out_samples};
 
-/// Keys and values of every block, for a text of the held-out corpus: their width, and (tokens, width) numbers each.
+/// Keys and values of every layer, for a text of the held-out corpus: their width, and (tokens, width) numbers each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeysAndValues {
     /// Numbers of a token.
     pub width: usize,
-    /// By block.
+    /// By layer.
     pub keys: Vec<Vec<f32>>,
-    /// By block.
+    /// By layer.
     pub values: Vec<Vec<f32>>,
 }
 
@@ -39,7 +39,7 @@ impl KeysAndValues {
     }
 
     /// The root of the mean square of what `round_cache(numbers, width, along, bits)` changes, as a part of that of the
-    /// numbers: the mean over blocks.
+    /// numbers: the mean over layers.
     fn error(&self, all: &[Vec<f32>], along: Along, bits: u32, round_cache: &Round<'_>) -> f64 {
         let of = |numbers: &Vec<f32>| {
             let rounded = round_cache(numbers, self.width, along, bits);
@@ -57,7 +57,7 @@ impl KeysAndValues {
         vec![of(&self.keys), of(&self.values)]
     }
 
-    /// How large each channel is in the middle block: the largest magnitude over all tokens.
+    /// How large each channel is in the middle layer: the largest magnitude over all tokens.
     ///
     /// # Errors
     /// None in practice.
@@ -69,7 +69,7 @@ impl KeysAndValues {
             (0..self.width).map(of).collect()
         };
         let of = |all: &[Vec<f32>]| all.get(middle).map(|numbers| largest(numbers)).unwrap_or_default();
-        LinePlot::new(format!("Keys and values of block {middle}"))
+        LinePlot::new(format!("Keys and values of layer {middle}"))
             .x("channel", "")
             .y("largest magnitude of all tokens", "")
             .series("keys", of(&self.keys))?
@@ -92,7 +92,7 @@ pub fn directions_table(errors: &[(u32, Vec<[f64; 2]>)]) -> Table {
         .column("along channels", "%", rows.iter().map(|row| 100.0 * row.2[1]))
         .digits("along tokens", 3)
         .digits("along channels", 3)
-        .note("groups of 32; the root of the mean square, as a part of that of the numbers, mean over blocks")
+        .note("groups of 32; the root of the mean square, as a part of that of the numbers, mean over layers")
 }
 
 fn config_of(id: &str) -> Result<DecoderConfig> {
@@ -221,6 +221,11 @@ pub fn cache_claims(found: &[CacheComparison]) -> Claims {
 
 /// The same as a table, with intervals.
 pub fn cache_quality_table(found: &[CacheComparison]) -> Table {
+    // A share near 100 % has an interval by the normal distribution that goes beyond it.
+    let same = |row: &CacheComparison| {
+        let Estimate { value, low, high } = Estimate::from(row.same_top_token * 100.0);
+        Estimate::new(value, low.max(0.0), high.min(100.0))
+    };
     Table::new("What fewer bits of keys and values change")
         .column("format", "", found.iter().map(|row| row.format.to_string()))
         .column(
@@ -229,6 +234,7 @@ pub fn cache_quality_table(found: &[CacheComparison]) -> Table {
             found.iter().map(|row| format!("{} to {}", row.context.start, row.context.end - 1)),
         )
         .column("KL divergence", "nats", found.iter().map(|row| row.kl_divergence))
-        .column("same top token", "%", found.iter().map(|row| row.same_top_token * 100.0))
+        .column("same top token", "%", found.iter().map(same))
         .note("from the same model with keys and values in float32; intervals as if positions were independent")
+        .note("shares end at 0 and 100 %; where all positions are the same, they do not vary, and there is no interval")
 }

@@ -125,7 +125,14 @@ pub fn serving_table(rows: &[ServingRow]) -> Table {
         .column("so it is", "", others(|row| row.of_first).map(|ratio| ratio.map_or("", told_apart)))
         .column("TTFT, p90", "ms", rows.iter().map(|row| milliseconds(row.ttft_s)))
         .column("between tokens, p90", "ms", rows.iter().map(|row| milliseconds(row.gap_s)))
-        .note("ratios are paired by round")
+        .note(rows.first().map_or("no runs yet".to_owned(), |row| {
+            let Statistics { n, confidence, .. } = row.tokens_per_s;
+            format!("medians of {n} rounds with their {:.0}% intervals", 100.0 * confidence)
+        }))
+        .note(
+            "times the first: the median of the rounds' ratios, each to the first in the same round; the ratio of two \
+             medians may be another",
+        )
         .note(RunInfo::of_all(rows.iter().map(|row| &row.run)))
 }
 
@@ -136,7 +143,7 @@ pub fn budget_table(rows: &[ServingRow], part: f64) -> Table {
     let keeps = |row: &ServingRow| match row.gap_of_first {
         _ if row.mib.iter().sum::<f64>() > mib => "too much memory",
         Statistics { low, .. } if low > 1.0 => "too slow",
-        Statistics { high, .. } if high > 1.0 => "not told apart",
+        Statistics { high, .. } if high > 1.0 => "time not told apart",
         _ => "yes",
     };
     Table::new("Ways to serve: two budgets, and what predictions pay")
@@ -147,4 +154,6 @@ pub fn budget_table(rows: &[ServingRow], part: f64) -> Table {
         .column("keeps both", "", rows.iter().map(keeps))
         .column("KL divergence", "nats", rows.iter().map(|row| row.kl_divergence))
         .note(format!("budgets: {mib:.0} MiB, and no longer between two tokens (p90) than the first, paired by round"))
+        .note("between tokens, of the first: that time as a part of the first's")
+        .note("time not told apart: it fits into the memory, and the interval of this part contains 1")
 }

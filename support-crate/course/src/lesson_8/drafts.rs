@@ -31,7 +31,10 @@ fn beginnings(loaded: &Loaded) -> Result<Vec<(&'static str, Vec<u32>)>> {
     let text = held_out_samples(3, 600)?[1];
     let ids = loaded.tokenizer.encode(text)?;
     let (once, half) = (&ids[..ids.len().min(80)], ids.len().min(80) / 2);
-    Ok(vec![("a text that comes again", [once, &once[..half]].concat()), ("a text that is new", ids[..half].to_vec())])
+    Ok(vec![
+        ("a text that repeats itself", [once, &once[..half]].concat()),
+        ("a text that is new", ids[..half].to_vec()),
+    ])
 }
 
 /// Continues a text greedily with guesses by the learner's `look_up(ids, ngram, count)`, of which `kept(guesses, choices)` says
@@ -244,7 +247,7 @@ pub fn guess_claims(runs: &[DraftRun]) -> Claims {
         runs.iter().all(|run| run.same_tokens),
     )
     .that(
-        "Prompt lookup takes fewer passes for a text that comes again than for one that is new.",
+        "Prompt lookup takes fewer passes for a text that repeats itself than for one that is new.",
         again.iter().zip(new).all(|(again, new)| again < new),
     )
 }
@@ -259,7 +262,7 @@ pub fn drafts_table(runs: &[DraftRun], tokens_per_pass: impl Fn(f64, usize) -> f
         .digits("tokens a pass", 3)
         .column("by formula", "", expected)
         .digits("by formula", 3)
-        .note(format!("{NEW} new tokens"))
+        .note(format!("{NEW} new tokens; right: of all guesses that a pass has checked"))
 }
 
 /// What guesses cost, and how much faster the text is written: measured, and by the formula.
@@ -403,7 +406,7 @@ impl Draws {
             let of = |count: &usize| {
                 let share = *count as f64 / times;
                 let off = 1.96 * (share * (1.0 - share) / times).sqrt();
-                Estimate::new(100.0 * share, 100.0 * (share - off), 100.0 * (share + off))
+                Estimate::new(100.0 * share, 100.0 * (share - off).max(0.0), 100.0 * (share + off).min(1.0))
             };
             counts.iter().map(of).collect()
         };

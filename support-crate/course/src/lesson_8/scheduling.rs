@@ -1,5 +1,7 @@
 //! `plan`: who computes how many tokens in the next step.
 
+use std::cell::Cell;
+
 use rand::Rng;
 use rand::rngs::StdRng;
 
@@ -78,6 +80,8 @@ const SLIPS: [(Slip, &str); 19] = [
 
 const SET_ASIDE: &str =
     "`free_tokens` is without what running requests have: set `final_tokens() - past_tokens` of each aside";
+
+const PREEMPTS: &str = "nobody needs to be preempted: who runs has room to its end";
 
 fn planned(view: &View, slip: Slip) -> Vec<(usize, usize)> {
     let mut budget = if slip == Slip::NoBudget { usize::MAX } else { view.max_tokens_per_step };
@@ -195,7 +199,7 @@ fn shown(view: &View) -> String {
         if requests.is_empty() { "none".to_owned() } else { requests.iter().map(one).collect::<Vec<_>>().join(", ") }
     };
     format!(
-        "the plan with running: {}; waiting: {}; at most {} tokens and {} requests, {} tokens free",
+        "the plan with running: {}; waiting: {}; at most {} tokens and {} requests, {} tokens free, sorted by id,",
         list(&view.running),
         list(&view.waiting),
         view.max_tokens_per_step,
@@ -213,7 +217,7 @@ pub fn check_plan(yours: fn(&View) -> Plan) -> Score {
             let Plan { mut compute, preempt } = ask(|| Ok(yours(&view)))?;
             compute.sort_unstable();
             if !preempt.is_empty() {
-                return Err(Complaint::wrong("nobody needs to be preempted: who runs has room to its end"));
+                return Err(Complaint::wrong(PREEMPTS));
             }
             if compute.iter().any(|(_, tokens)| *tokens == 0) {
                 return Err(Complaint::wrong("a request that computes 0 tokens does not belong into the plan"));
@@ -224,13 +228,11 @@ pub fn check_plan(yours: fn(&View) -> Plan) -> Score {
         };
         (0..80).map(trial).collect()
     };
-    let with_room = all_same(of(93, true, true));
-    let to_the_end = with_room.clone().and_then(|()| to_the_end(&yours));
     Score::new("plan", HINTS)
         .point("running requests go on: who decodes first, then prompts in chunks", all_same(of(91, false, false)))
         .point("who waits is admitted in order, while places and tokens last", all_same(of(92, true, false)))
-        .point("and only with room for all that it will need", with_room)
-        .point("a server with it gets all requests done, as soon as it can", to_the_end)
+        .point("and only with room for all that it will need", all_same(of(93, true, true)))
+        .point("a server with it gets all requests done, as soon as it can", to_the_end(&yours))
 }
 
 /// Serves requests on a virtual clock.
@@ -248,7 +250,18 @@ fn to_the_end(yours: &dyn Fn(&View) -> Plan) -> Verdict {
         let run = |scheduler: &dyn Fn(&View) -> Plan| {
             simulate(&arrivals(&jobs), &options, scheduler, |work| cost(work.tokens()))
         };
-        let (got, expected) = (ask(|| run(yours))?, run(&in_order)?);
+        // Who is preempted again and again would never be done.
+        let preempts = Cell::new(false);
+        let without_preempting = |view: &View| {
+            let plan = yours(view);
+            preempts.set(preempts.get() || !plan.preempt.is_empty());
+            if preempts.get() { Plan::default() } else { plan }
+        };
+        let got = ask(|| run(&without_preempting));
+        if preempts.get() {
+            return Err(Complaint::wrong(PREEMPTS));
+        }
+        let (got, expected) = (got?, run(&in_order)?);
         for (id, (got, expected)) in got.requests.iter().zip(&expected.requests).enumerate() {
             let finish = [got, expected].map(|request| request.finish_s());
             if (finish[0] - finish[1]).abs() > 1e-9 {

@@ -250,6 +250,7 @@ pub fn rates_table(runs: &[RateRun], percentile: impl Fn(&[f64], f64) -> f64) ->
         .column("simulated, p90", "ms", column(1, 1).map(get))
         .column("mean batch", "", runs.iter().map(|run| run.report.mean_batch()))
         .digits("mean batch", 2)
+        .note("mean batch: requests in a step, on average; each row is one run")
         .note(runs.first().and_then(|run| run.report.run.as_ref()).map_or_else(String::new, RunInfo::to_string))
 }
 
@@ -286,7 +287,8 @@ pub fn knee_plot(
         plot = plot.points(format!("{name}, measured"), runs.iter().filter(|run| run.scheduler == name).map(of))?;
     }
     Ok(plot.note(format!(
-        "simulated: {count} requests at each of 14 rates; measured: {} requests at each",
+        "simulated: {count} requests at each of 14 rates; measured: {} at each; right of the knee, p90 grows with their \
+         number",
         requests.len()
     )))
 }

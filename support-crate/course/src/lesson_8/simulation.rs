@@ -5,6 +5,7 @@ use std::cell::Cell;
 use rand::Rng;
 
 use quantlab::generate::GenerateOptions;
+use quantlab::report::significant;
 use quantlab::serve::{Plan, Request, RequestState, ServerOptions, View, first_come, simulate, static_batch};
 
 use crate::cases::{KINDS, random, row, size};
@@ -126,7 +127,12 @@ pub fn check_percentile(yours: fn(&[f64], f64) -> f64) -> Score {
             (nearest(place.floor()) + nearest(place.floor() + 1.0) - at(&sorted, place), "the nearer one counts more"),
             (sorted[0] + part * (sorted[values.len() - 1] - sorted[0]), places),
         ];
-        let what = format!("percentile({} values, {percent})", values.len());
+        let what = if values.len() <= 5 {
+            let shown: Vec<String> = values.iter().map(|value| significant(*value, 6)).collect();
+            format!("percentile(&[{}], {percent})", shown.join(", "))
+        } else {
+            format!("percentile({} values, {percent})", values.len())
+        };
         Ok(Figure { what, got, expected: at(&sorted, place), mistakes })
     };
     let of = |lengths: &[usize], percents: &[f64]| -> Result<(), Complaint> {
@@ -167,17 +173,19 @@ enum Slip {
     ByChunk,
     ByRequests,
     EachAlone,
+    InTurn,
     OneByOne,
     FromZero,
     SinceArrival,
     StopsIdle,
 }
 
-const SLIPS: [(Slip, &str); 8] = [
+const SLIPS: [(Slip, &str); 9] = [
     (Slip::AtStart, "a step's tokens are known at its end: let the time pass first"),
     (Slip::ByChunk, "a prompt gives its first token when its last token is computed, not with each chunk"),
     (Slip::ByRequests, "a step takes the time of its tokens, not of its requests"),
     (Slip::EachAlone, "the requests of a step share it: one call of `seconds` with the tokens of all of them"),
+    (Slip::InTurn, "the requests of a step are not computed one after another: all its tokens are known at its end"),
     (Slip::OneByOne, "if there is nothing to do, the next step begins with the next arrival, and not later"),
     (Slip::SinceArrival, "`token_s` counts from when the server began, not from the request's arrival"),
     (Slip::StopsIdle, "if there is nothing to do, go on at the next arrival; stop only if none is to come"),
@@ -210,9 +218,13 @@ fn served(
         now += match slip {
             Slip::ByRequests => seconds(plan.len()),
             Slip::EachAlone => plan.iter().map(|(_, tokens)| seconds(*tokens)).sum(),
+            Slip::InTurn => 0.0,
             _ => seconds(tokens),
         };
         for (id, tokens) in plan {
+            if slip == Slip::InTurn {
+                now += seconds(tokens);
+            }
             let request = &mut requests[id];
             request.past_tokens += tokens;
             if request.past_tokens == request.tokens() || slip == Slip::ByChunk {
