@@ -287,8 +287,8 @@ pub fn knee_plot(
         plot = plot.points(format!("{name}, measured"), runs.iter().filter(|run| run.scheduler == name).map(of))?;
     }
     Ok(plot.note(format!(
-        "simulated: {count} requests at each of 14 rates; measured: {} at each; right of the knee, p90 grows with their \
-         number",
+        "simulated: {count} requests at each of 14 rates; measured: {} at each; right of the knee, p90 grows with \
+         their number",
         requests.len()
     )))
 }
