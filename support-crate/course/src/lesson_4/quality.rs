@@ -100,7 +100,7 @@ pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Table {
         .column("format", "", formats.iter().map(|format| &format.name))
         .column("memory with scales", "MiB", formats.iter().map(|format| format.footprint.mib_with_scales()))
         .decimals("memory with scales", 2)
-        .column("perplexity, of the base's", "", each().map(|quality| quality.perplexity_ratio.to_string()))
+        .column("perplexity, relative to the base", "", each().map(|quality| quality.perplexity_ratio.to_string()))
         .column("KL divergence", "nats", each().map(|quality| quality.kl_divergence.to_string()))
         .column("told from the base by", "", formats.iter().map(|format| format.told_apart_by(floor_of(format))))
         .column("same top token", "%", each().map(|quality| (quality.same_top_token * 100.0).to_string()));

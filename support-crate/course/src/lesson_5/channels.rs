@@ -31,7 +31,7 @@ pub fn check_largest_by_channel(yours: fn(&[f32], usize) -> Vec<f32>) -> Score {
             let sums = (0..channels).map(|c| x.iter().skip(c).step_by(channels).map(|x| x.abs()).sum::<f64>());
             let means = sums.map(|sum| sum / tokens as f64);
             let mistakes = [
-                (signed.collect(), "the largest *magnitude*: -40 is larger than 3"),
+                (signed.collect(), "the largest *magnitude*: -40 counts as 40"),
                 (rows, "that is one number for each token; a channel is a column, the same place in every token"),
                 (means.collect(), "the largest magnitude, not the mean"),
                 (last.collect(), "that is what the last token has; keep the largest of all tokens"),

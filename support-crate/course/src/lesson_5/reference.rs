@@ -45,6 +45,15 @@ impl Grid {
         x.iter().zip(self.steps(x, columns)).map(of).collect()
     }
 
+    /// The numbers with their steps cut off towards 0; in `f32` as answers have it, or the largest may lose a step only here.
+    pub fn cut_off(self, x: &[f64], columns: usize) -> Vec<f64> {
+        let of = |(x, step): (&f64, f64)| {
+            let step = step as f32;
+            if step == 0.0 { 0.0 } else { f64::from((*x as f32 / step).trunc() * step) }
+        };
+        x.iter().zip(self.steps(x, columns)).map(of).collect()
+    }
+
     /// The rounded numbers, and how near any came to the edge between two steps, in steps.
     pub fn round(self, x: &[f64], columns: usize) -> (Vec<f64>, f64) {
         let mut margin = f64::INFINITY;

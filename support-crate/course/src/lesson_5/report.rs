@@ -104,7 +104,7 @@ pub fn roundings_claims(own: &[(Per, f64, f64)], with: &[(Per, f64, f64)]) -> Cl
 
 /// What comes out of a layer with columns kept apart.
 pub fn split_table(rows: &[Split]) -> Table {
-    Table::new("LLM.int8(): columns in full precision, the rest in 8 bits")
+    Table::new("LLM.int8(): some columns of inputs as they are, all else in 8 bits")
         .column("threshold", "", rows.iter().map(|row| f64::from(row.0)))
         .column("columns apart", "", rows.iter().map(|row| row.1))
         .column("error of what comes out", "%", rows.iter().map(|row| row.2))
@@ -144,8 +144,9 @@ pub fn smoothed_claims(rows: &[(f32, f64, f64)], without: f64) -> Claims {
 /// # Errors
 /// A number that is not finite.
 pub fn awq_plot(curves: &[(&str, Vec<(f32, f64)>)]) -> Result<LinePlot> {
-    let empty =
-        LinePlot::new("AWQ: which power of the mean?").x("power", "").y("error of what comes out, of plain int4", "");
+    let empty = LinePlot::new("AWQ: which power of the mean?")
+        .x("power", "")
+        .y("error of what comes out, relative to plain int4", "");
     curves.iter().try_fold(empty, |plot, (name, curve)| {
         plot.series(*name, curve.iter().map(|(power, error)| (f64::from(*power), *error)))
     })
@@ -192,7 +193,7 @@ pub fn cure_table(title: &str, cures: &[Cure]) -> Table {
     let table = Table::new(title)
         .column("model", "", cures.iter().map(|cure| cure.name.as_str()))
         .column("KL divergence", "nats", quality().map(|quality| quality.kl_divergence.to_string()))
-        .column("perplexity, of the base's", "", quality().map(|quality| quality.perplexity_ratio.to_string()))
+        .column("perplexity, relative to the base", "", quality().map(|quality| quality.perplexity_ratio.to_string()))
         .column("same top token", "%", quality().map(|quality| (quality.same_top_token * 100.0).to_string()));
     let Some(first) = quality().next() else { return table };
     table
@@ -213,9 +214,10 @@ pub fn cure_plot(cures: &[Cure]) -> Result<BarPlot> {
     let plot = rounded.try_fold(empty, |plot, cure| plot.bar("", &cure.name, cure.divergence()))?;
     Ok(match cures.first() {
         None => plot,
-        Some(first) => {
-            plot.note(format!("{} | {} tokens of held-out text", first.quality.base_run, first.quality.tokens))
-        }
+        Some(first) => plot.note(format!(
+            "{} | {} tokens of held-out text | hollow: the second of its colour; names say which have outliers",
+            first.quality.base_run, first.quality.tokens
+        )),
     })
 }
 
@@ -251,7 +253,7 @@ pub fn cured_claims(cures: &[Cure]) -> Claims {
         .that("SmoothQuant makes static int8 better.", less("SmoothQuant static int8, outliers", fixed))
         .that("So does the rotation.", less(turned, fixed))
         .that("AWQ makes int4 better.", less("AWQ int4, outliers", "int4, outliers"))
-        .that("Turning alone costs less than rounding what was turned.", less("float32, turned", turned))
+        .that("Turning alone costs less than rounding what was turned.", less("turned float32, outliers", turned))
 }
 
 /// Whether one model's interval lies below another's.
@@ -281,7 +283,10 @@ pub fn cost_table(rows: &[FormatRow]) -> Result<Table> {
         .column("times as fast as the first", "", ratios.iter().map(|ratio| ratio.map(Estimate::from)))
         .column("so it is", "", ratios.iter().map(|ratio| ratio.map_or("", told_apart)))
         .note(measured_on(rows))
-        .note("medians with their intervals, formats in turn; the ratio is of rounds"))
+        .note(
+            "medians with their intervals, formats in turn; a ratio is the median of the rounds' ratios, not the ratio of \
+             the medians",
+        ))
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub fn check_round_to(yours: fn(&[f32], usize, Per, u32) -> Vec<f32>) -> Score {
         .point("other numbers of bits", point(Per::Row, &[4, 3]).and_then(|()| point(Per::Tensor, &[4, 2, 10])))
 }
 
+const CUT_OFF: &str = "to the nearest whole number of steps (`round`); `trunc`, or a cast, cuts off towards 0";
 const IF_NAN: &str = "a group of zeros has a step of 0: they stay 0";
 
 /// Matrices of each size in each number of bits, one of them with a row and a column of zeros, and one of tiny numbers.
@@ -75,7 +76,7 @@ fn trials(yours: &Yours<'_>, per: Per, sizes: &[(usize, usize)], bits: &[u32]) -
             let mut mistakes = vec![
                 (
                     of(Grid { last: grid.last + 1.0, ..grid }, columns),
-                    "the largest magnitude is 2^(bits - 1) - 1 steps away, 127 of 8 bits",
+                    "the largest magnitude is 2^(bits - 1) - 1 steps away: 127 of 8 bits, 7 of 4",
                 ),
                 (
                     of(Grid { last: 2.0 * grid.last + 1.0, ..grid }, columns),
@@ -87,6 +88,7 @@ fn trials(yours: &Yours<'_>, per: Per, sizes: &[(usize, usize)], bits: &[u32]) -
                 ),
                 (x.clone(), "nothing was rounded"),
                 (grid.whole_steps(&x, columns), "those are the whole numbers of steps; multiply by the step again"),
+                (grid.cut_off(&x, columns), CUT_OFF),
             ];
             for (other, why) in [
                 (Per::Tensor, "that is one step for all; here each group has its own"),
@@ -98,7 +100,9 @@ fn trials(yours: &Yours<'_>, per: Per, sizes: &[(usize, usize)], bits: &[u32]) -
                 }
             }
             if bits != 8 {
-                mistakes.push((of(Grid::new(per, 8), columns), "`bits` is not always 8"));
+                let eight = Grid::new(per, 8);
+                let of_eight = [of(eight, columns), eight.cut_off(&x, columns)];
+                mistakes.extend(of_eight.map(|x| (x, "`bits` is not always 8")));
             }
             let what = format!("({rows}, {columns}) numbers, {per:?}, {bits} bits");
             trials.push(Trial::new(what, &got, of(grid, columns)).mistakes(mistakes));

@@ -156,6 +156,9 @@ pub fn check_awq_scales(yours: fn(&[f32], f32) -> Vec<f32>) -> Score {
             let raw: Vec<f64> = means.iter().map(|mean| f64::from(*mean).powf(power.into()).max(1e-4)).collect();
             let [smallest, largest] = ends(&raw);
             let (sum, logs) = (raw.iter().sum::<f64>(), raw.iter().map(|x| x.ln()).sum::<f64>());
+            let clamped = means.iter().map(|mean| f64::from(mean.max(1e-4)).powf(power.into()));
+            let clamped: Vec<f64> = clamped.collect();
+            let [low, high] = ends(&clamped);
             let over = |by: f64| raw.iter().map(|x| x / by).collect::<Vec<f64>>();
             let mistakes = [
                 (
@@ -168,6 +171,10 @@ pub fn check_awq_scales(yours: fn(&[f32], f32) -> Vec<f32>) -> Score {
                 (over((logs / n as f64).exp()), "of the smallest and the largest only"),
                 (over(largest), "by the root of the smallest times the largest, not by the largest"),
                 (awq(&means, -f64::from(power)), "large inputs get large scales: the power is positive"),
+                (
+                    clamped.iter().map(|x| x / (low * high).sqrt()).collect(),
+                    "1e-4 is the least of powers, not of means: first the power, then the larger of it and 1e-4",
+                ),
             ];
             trials.push(
                 Trial::new(format!("{n} means, power {power}"), &got, awq(&means, power.into())).mistakes(mistakes),

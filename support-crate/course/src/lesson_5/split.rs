@@ -1,4 +1,4 @@
-//! `llm_int8`: columns with outliers as they are, the others in 8 bits.
+//! `llm_int8`: columns of inputs with outliers as they are, all else in 8 bits.
 
 use super::Per;
 use super::reference::{Grid, largest, product};
@@ -9,7 +9,7 @@ use crate::{Complaint, Score, ask};
 const HINTS: [&str; 3] = [
     "Which columns are outliers, and what does a token's step have to reach once these are gone?",
     "`largest_by_channel` finds the columns: outliers are those that reach the threshold in any token. In a copy of the inputs, make \
-     these columns 0 and round each row to 8 bits; then put the columns back as they were. The weights are rounded row by row.",
+     these columns 0 and round each row to 8 bits; then put the columns back as they were. All weights are rounded, row by row.",
     "`let is_outlier = |i: usize| largest[i % columns] >= threshold;`, `let rest: Vec<f32> = inputs.iter().enumerate().map(|(i, x)| if \
      is_outlier(i) { 0.0 } else { *x }).collect();`, `round_to(&rest, columns, Per::Row, 8)`, the outliers back in, and `product`",
 ];
@@ -30,17 +30,20 @@ enum Slip {
     Dropped,
     /// The weights as they are.
     WeightsWhole,
+    /// The weights of columns with outliers as they are.
+    WeightsApart,
     PerTensor,
     Above,
 }
 
-const SLIPS: [(Slip, &str); 8] = [
-    (Slip::NoSplit, "columns that reach the threshold are not rounded"),
+const SLIPS: [(Slip, &str); 9] = [
+    (Slip::NoSplit, "of the inputs, columns that reach the threshold are not rounded"),
     (Slip::NotRounded, "the columns below the threshold are rounded to 8 bits"),
     (Slip::StepOfAll, "a token's step is that of the columns that are left: take the outliers out before you round"),
     (Slip::ByNumber, "whole columns are kept apart: one token that reaches the threshold is enough"),
     (Slip::Dropped, "columns with outliers are not left out: they are multiplied too, as they are"),
     (Slip::WeightsWhole, "the weights are in 8 bits too, a step for each row"),
+    (Slip::WeightsApart, "weights are rounded in all columns: it is only the inputs that keep columns as they are"),
     (Slip::PerTensor, "each token has a step of its own"),
     (Slip::Above, "a column that *reaches* the threshold is kept apart: >="),
 ];
@@ -64,7 +67,11 @@ fn reference(x: &[f64], weights: &[f64], columns: usize, threshold: f64, slip: S
     };
     let outliers = if slip == Slip::Dropped { vec![0.0; x.len()] } else { only(true) };
     let mixed: Vec<f64> = (0..x.len()).map(|i| if apart(i) { outliers[i] } else { rounded[i] }).collect();
-    let (restored, of_weights) = Grid::new(Per::Row, 8).round(weights, columns);
+    let (mut restored, of_weights) = Grid::new(Per::Row, 8).round(weights, columns);
+    if slip == Slip::WeightsApart {
+        let pairs = restored.iter_mut().zip(weights).enumerate();
+        pairs.filter(|(i, _)| most[i % columns] >= threshold).for_each(|(_, (restored, exact))| *restored = *exact);
+    }
     let weights = if slip == Slip::WeightsWhole { weights } else { &restored };
     (product(&mixed, weights, columns), margin.min(of_weights))
 }

@@ -7,10 +7,10 @@ use crate::{Complaint, Score, ask};
 
 const HADAMARD_HINTS: [&str; 3] = [
     "Of two numbers a and b, what are the sum and the difference, over the root of 2? What does the same once more give back?",
-    "Pairs of halves: numbers 1 apart, then 2 apart, then 4, up to half of the block. Of each pair (low, high), low becomes low + high, \
-     and high low - high. At the end, all are divided by the root of the block's size.",
-    "`let mut half = 1; while half < block { for pair in x.chunks_exact_mut(2 * half) { let (low, high) = pair.split_at_mut(half); for (l, h) in \
-     low.iter_mut().zip(high) { (*l, *h) = (*l + *h, *l - *h); } } half *= 2; }`, on each of `x.chunks_exact_mut(block)`",
+    "Pairs of halves: numbers 1 apart, then 2 apart, then 4, up to half of the chunk. Of each pair (low, high), low becomes low + high, \
+     and high low - high. At the end, all are divided by the root of the chunk's size.",
+    "`let mut half = 1; while half < chunk { for pair in x.chunks_exact_mut(2 * half) { let (low, high) = pair.split_at_mut(half); for (l, h) in \
+     low.iter_mut().zip(high) { (*l, *h) = (*l + *h, *l - *h); } } half *= 2; }`, on each of `x.chunks_exact_mut(chunk)`",
 ];
 
 /// Checks `hadamard(x)`, which changes x in place.
@@ -31,15 +31,15 @@ pub fn check_hadamard(yours: fn(&mut [f32])) -> Score {
             other_sign.chunks_mut(2).filter(|pair| pair.len() == 2).for_each(|pair| pair.swap(0, 1));
             let reversed: Vec<f64> = of(block, root).iter().map(|x| -x).collect();
             let mistakes = [
-                (of(block, 1.0), "divide by the root of the block's size, or lengths change"),
-                (of(block, 1.0 / block as f64), "divide by the *root* of the block's size"),
-                (of(block, 1.0 / (n as f64).sqrt()), "divide by the root of the size of a *block*, not of the whole"),
+                (of(block, 1.0), "divide by the root of the chunk's size, or lengths change"),
+                (of(block, 1.0 / block as f64), "divide by the *root* of the chunk's size"),
+                (of(block, 1.0 / (n as f64).sqrt()), "divide by the root of the size of a *chunk*, not of the whole"),
                 (of(2, 0.5_f64.sqrt()), "that is one step, of neighbours; go on with numbers 2 apart, 4 apart..."),
                 (x.clone(), "nothing was changed"),
                 (other_sign, "the sum comes first, then the difference"),
                 (reversed, "low - high, not high - low"),
             ];
-            let what = format!("{n} numbers, blocks of {block}");
+            let what = format!("{n} numbers, chunks of {block}");
             Ok(Trial::new(what, &got, of(block, root)).mistakes(mistakes))
         };
         sizes.iter().map(&mut trial).collect()
@@ -48,7 +48,7 @@ pub fn check_hadamard(yours: fn(&mut [f32])) -> Score {
     Score::new("hadamard", HADAMARD_HINTS)
         .point("two numbers, and one", point(&[2, 1]))
         .point("powers of two", point(&[8, 4, 64, 2048]))
-        .point("other sizes: in blocks of the largest power of two that divides them", point(&[40, 12, 6, 7, 576, 0]))
+        .point("other sizes: in chunks of the largest power of two that divides them", point(&[40, 12, 6, 7, 576, 0]))
 }
 
 const TURN_HINTS: [&str; 3] = [

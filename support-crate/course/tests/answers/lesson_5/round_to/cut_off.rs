@@ -1,5 +1,5 @@
 // Cuts off.
-// wrong: expected
+// wrong: cuts off towards 0
 fn round_to(x: &[f32], columns: usize, per: Per, bits: u32) -> Vec<f32> {
     let last = 2.0_f32.powi(bits as i32 - 1) - 1.0;
     let group = |i: usize| match per {
