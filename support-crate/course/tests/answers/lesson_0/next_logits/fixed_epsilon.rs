@@ -1,5 +1,5 @@
 // An epsilon of its own in the last norm.
-// wrong: next_logits after 1 tokens
+// wrong: next_logits after 1 token,
 fn next_logits(ids: &[u32], model: &Llama) -> Vec<f32> {
     let c = model.shape.hidden_size;
     let mut x: Vec<Vec<f32>> = Vec::new();
