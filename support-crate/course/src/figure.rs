@@ -67,6 +67,16 @@ pub(super) fn largest_magnitude(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
+/// A number of things, in words.
+pub(super) fn counted(count: usize, thing: &str) -> String {
+    let ending = match thing {
+        _ if count == 1 => "",
+        _ if thing.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{count} {thing}{ending}")
+}
+
 /// Four digits after the decimal point, or four significant ones where these would be zeros.
 fn shown(number: f64) -> String {
     // Turns -0 into 0.
@@ -103,6 +113,12 @@ mod tests {
         assert_eq!(one(3.0), "x is 3.0000, expected 1.0000");
         assert_eq!(one(f64::NAN), "x is NaN, expected 1.0000");
         assert_eq!(one(2e-7), "x is 2.000e-7, expected 1.0000");
+    }
+
+    #[test]
+    fn things_are_counted_in_english() {
+        let all = [counted(0, "token"), counted(1, "token"), counted(1, "batch"), counted(2, "batch")];
+        assert_eq!(all, ["0 tokens", "1 token", "1 batch", "2 batches"]);
     }
 
     #[test]

@@ -9,6 +9,15 @@ pub(crate) fn milliseconds(seconds: Statistics) -> Estimate {
     Estimate::from(seconds) * 1e3
 }
 
+/// A share in percent. An interval by the normal distribution goes beyond what a share can be: it ends there.
+pub(crate) fn percent(share: Estimate) -> Estimate {
+    let Estimate { value, low, high } = share * 100.0;
+    Estimate::new(value, low.max(0.0), high.min(100.0))
+}
+
+/// What times as fast are, where programs were timed in turn.
+pub(crate) const BY_ROUND: &str = "the median of the rounds' ratios, not the ratio of the medians";
+
 /// How many tokens go through the model for m new ones after a prompt of n: n + m - 1 with the cache, and the sum of n,
 /// n + 1, ... n + m - 1 without.
 pub(crate) fn tokens_computed(n: usize, m: usize) -> (usize, usize) {

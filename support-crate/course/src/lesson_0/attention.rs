@@ -2,8 +2,9 @@
 
 use super::Shape;
 use super::reference::{self, Slip};
-use super::trials::{Trial, heads, in_each, numbers, shapes, tokens, wide};
+use super::trials::{Trial, heads, in_each, numbers, shapes, wide};
 use crate::cases::random;
+use crate::figure::counted;
 use crate::{Complaint, Score, ask};
 
 const HINTS: [&str; 3] = [
@@ -63,7 +64,8 @@ fn trials(yours: &Yours<'_>, shapes: &[Shape], places: &[(usize, usize)], most: 
         let got = ask(|| Ok(yours(&q, &keys, &values, position, shape)))?;
         let [q, keys, values] = [&q, &keys, &values].map(|x| wide(x));
         let of = |slip| reference::attend(&q, &keys, &values, position, shape, slip);
-        let what = format!("attend at position {position} of {}, width {head_dim}, {}", tokens(count), heads(shape));
+        let what =
+            format!("attend at position {position} of {}, width {head_dim}, {}", counted(count, "token"), heads(shape));
         let trial = Trial::new(what, &got, of(Slip::None)).mistakes(SLIPS.map(|(slip, why)| (of(slip), why)));
         trials.push(trial.mistakes([(vec![0.0; n_head * head_dim], STAYS_ZERO)]));
     }

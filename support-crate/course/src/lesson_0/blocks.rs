@@ -1,9 +1,10 @@
 //! `run_block` and `next_logits`: the operations in their order.
 
 use super::reference::{self, Computed, Slip};
-use super::trials::{self, Trial, block, heads, in_each, llama, numbers, shapes, wide};
+use super::trials::{Trial, block, heads, in_each, llama, numbers, shapes, wide};
 use super::{Block, Llama, Shape};
 use crate::cases::random;
+use crate::figure::counted;
 use crate::{Complaint, Score, ask};
 
 const BLOCK_HINTS: [&str; 3] = [
@@ -72,7 +73,7 @@ pub fn check_run_block(yours: fn(&mut [Vec<f32>], &Block, &Shape)) -> Score {
                     "the norms add `shape.epsilon`, not a number of your own",
                 )
             });
-            let what = format!("run_block for {}, {}", trials::tokens(tokens), heads(shape));
+            let what = format!("run_block for {}, {}", counted(tokens, "token"), heads(shape));
             let trial = Trial::new(what, &x.concat(), of(Slip::None));
             trials.push(trial.mistakes(BLOCK_SLIPS.map(|(slip, why)| (of(slip), why)).into_iter().chain(fixed)));
         }
@@ -118,7 +119,7 @@ pub fn check_next_logits(yours: fn(&[u32], &Llama) -> Vec<f32>) -> Score {
                 logits.swap_remove(if slip == Slip::FirstPosition { 0 } else { logits.len() - 1 })
             };
             let head = if tied { "a tied head" } else { "a head of its own" };
-            let what = format!("next_logits after {}, with {head}", trials::tokens(tokens));
+            let what = format!("next_logits after {}, with {head}", counted(tokens, "token"));
             trials
                 .push(Trial::new(what, &got, of(Slip::None)).mistakes(LOGITS_SLIPS.map(|(slip, why)| (of(slip), why))));
         }

@@ -5,6 +5,7 @@ use quantlab::model::{Operation, Tokenizer};
 use quantlab::report::{LinePlot, Table};
 
 use super::Difference;
+use crate::figure::counted;
 
 /// The largest difference of each operation over all blocks, and where; and of the whole model, block after block.
 pub fn differences_table(alone: &[Difference], together: &[Difference]) -> Table {
@@ -99,8 +100,7 @@ pub fn nucleus_plot(by_temperature: &[(f64, Vec<f64>)], top_p: f64) -> Result<Li
         let kept = kept(&sorted, top_p).max(1);
         cuts.extend(sorted.get(kept - 1).map(|p| (kept, *p)));
     }
-    let labels: Vec<String> =
-        cuts.iter().map(|(kept, _)| format!("{kept} token{}", if *kept == 1 { "" } else { "s" })).collect();
+    let labels: Vec<String> = cuts.iter().map(|(kept, _)| counted(*kept, "token")).collect();
     let name = format!("{top_p} of the probability lies up to here");
     plot.points(name.as_str(), cuts)?.label_points(&name, labels)
 }

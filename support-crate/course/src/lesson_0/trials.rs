@@ -41,11 +41,6 @@ pub(crate) fn shapes() -> [Shape; 4] {
     [shape(1, 1, 4, 5, 7), shape(3, 3, 4, 10, 6), shape(4, 2, 6, 7, 9), shape(8, 2, 2, 9, 11)]
 }
 
-/// A number of tokens, in words.
-pub(crate) fn tokens(count: usize) -> String {
-    format!("{count} token{}", if count == 1 { "" } else { "s" })
-}
-
 /// The heads of a shape, in words.
 pub(crate) fn heads(shape: &Shape) -> String {
     match (shape.n_head, shape.n_kv_head) {

@@ -18,6 +18,7 @@ use super::timing::runs_in_turn;
 use super::{
     AblationRun, BatchRun, EdgeRun, ExerciseConfig, ModelPpl, ScenarioRun, edge_prompts, in_turn, scenarios, time_batch,
 };
+use crate::figure::counted;
 use crate::tables::intervals_of;
 
 /// The result of every step, a table of all of them, and the conclusions.
@@ -102,8 +103,7 @@ pub fn run_quantization_exercise(
     println!("Prompts at the edge");
     let edge = edge_prompts(&baseline, config.max_new_tokens)?;
     rows.extend(EdgeRun::in_turn(clock, &baseline, &edge, &options, repeats)?.iter().map(|row| {
-        let s = if row.prompt_tokens == 1 { "" } else { "s" };
-        ScenarioRun::of(format!("{}, {} token{s}", row.name, row.prompt_tokens), "float32", &row.runs)
+        ScenarioRun::of(format!("{}, {}", row.name, counted(row.prompt_tokens, "token")), "float32", &row.runs)
     }));
 
     let Runs { latency_s, tokens_per_s, per_token_ms, .. } = &rows[0].runs;

@@ -10,6 +10,7 @@ use super::time_batch;
 use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source};
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
+use crate::figure::counted;
 use crate::probe::Machine;
 use crate::{Complaint, Point, Score, Verdict, ask};
 
@@ -73,10 +74,6 @@ impl Call {
     }
 }
 
-fn counted(batches: usize) -> String {
-    if batches == 1 { "1 batch".to_owned() } else { format!("{batches} batches") }
-}
-
 struct Trial {
     call: &'static Call,
     prompts: Vec<Vec<u32>>,
@@ -89,7 +86,10 @@ impl Trial {
         let batches = call.on(&machine, yours)?;
         Complaint::unless(!batches.is_empty(), || {
             let (prompts, size) = (call.prompts.len(), call.batch_size);
-            format!("{prompts} prompts, {size} at a time, are {}; you returned none", counted(prompts.div_ceil(size)))
+            format!(
+                "{prompts} prompts, {size} at a time, are {}; you returned none",
+                counted(prompts.div_ceil(size), "batch")
+            )
         })?;
         let evidence = Evidence::of(&machine, &[Runs::of(batches)?], A_RUN_IS, IF_EMPTY);
         Ok(Self { call, prompts: tokens_of(call.prompts)?, evidence })
@@ -103,7 +103,7 @@ impl Trial {
         let (prompts, size) = (self.prompts.len(), self.call.batch_size);
         let (expected, got) = (prompts.div_ceil(size), self.evidence.rows[0].runs.len());
         Complaint::unless(expected == got, || {
-            format!("{prompts} prompts, {size} at a time, are {}; you returned {got}", counted(expected))
+            format!("{prompts} prompts, {size} at a time, are {}; you returned {got}", counted(expected, "batch"))
         })
     }
 

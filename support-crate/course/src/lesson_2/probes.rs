@@ -10,6 +10,7 @@ use super::{EdgePrompt, EdgeRun};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source};
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
+use crate::figure::counted;
 use crate::probe::Machine;
 use crate::{Complaint, Point, Score, Verdict, ask};
 
@@ -86,10 +87,6 @@ impl Call {
     }
 }
 
-fn counted(tokens: usize) -> String {
-    if tokens == 1 { "1 token".to_owned() } else { format!("{tokens} tokens") }
-}
-
 struct Trial {
     call: &'static Call,
     prompts: Vec<Vec<u32>>,
@@ -125,7 +122,7 @@ impl Trial {
         self.rows.iter().zip(&self.prompts).try_for_each(|(row, ids)| {
             let (name, got) = (&row.name, row.prompt_tokens);
             Complaint::unless(got == ids.len(), || {
-                format!("the {name} prompt has {}, but `prompt_tokens` is {got}", counted(ids.len()))
+                format!("the {name} prompt has {}, but `prompt_tokens` is {got}", counted(ids.len(), "token"))
             })
         })
     }
@@ -136,7 +133,7 @@ impl Trial {
             for (run, source) in row.runs.runs.iter().zip(sources) {
                 let (prompts, batch) = (std::slice::from_ref(ids), source.prompt.len());
                 Complaint::unless(source.prompt == *ids, || {
-                    let (name, tokens) = (&row.name, counted(ids.len()));
+                    let (name, tokens) = (&row.name, counted(ids.len(), "token"));
                     format!(
                         "the {name} prompt has {tokens}, but a run of it was timed on {batch}: one prompt at a time"
                     )

@@ -11,7 +11,7 @@ use super::findings::{batch_gain, int8_gain};
 use super::self_checks::{ablation_claims, batching_claims, edge_claims, formats_claims};
 use super::{AblationRun, BatchRun, EdgeRun, FormatRow, Int8Vector, ModelPpl, Prediction, ScenarioRun};
 use crate::formats::{decode_intervals, measured_on};
-use crate::tables::{WithRuns, intervals_of, milliseconds};
+use crate::tables::{BY_ROUND, WithRuns, intervals_of, milliseconds};
 
 /// 1,024 one-sided numbers on both grids, and what a dot product of each with a row of weights, on a symmetric grid, gives.
 ///
@@ -156,7 +156,7 @@ fn formats_table(rows: &[FormatRow]) -> Result<Table> {
                 format!("the limit: memory, read in turn with decode, at {rate:.1} GB/s")
             }),
         )
-        .note("times as fast: the median of the rounds' ratios, not the ratio of the medians | 1 MiB is 1.0486 MB"))
+        .note(format!("times as fast: {BY_ROUND} | 1 MiB is 1.0486 MB")))
 }
 
 /// Decode by format, with the limit that memory, measured in the same rounds, sets to each.
@@ -241,7 +241,7 @@ fn edge_table(rows: &[EdgeRun], loaded: &Loaded) -> Result<Table> {
         .column("length", "tokens", rows.iter().map(|row| row.prompt_tokens))
         .with_runs(rows.iter().map(|row| &row.runs), loaded)
         .column("against the first row", "times as long", times)
-        .note("against the first row: the median of the rounds' ratios, not the ratio of the medians")
+        .note(format!("against the first row: {BY_ROUND}"))
         .column("text", "", rows.iter().map(|row| row.text.escape_debug().take(24).collect::<String>())))
 }
 

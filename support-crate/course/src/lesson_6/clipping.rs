@@ -6,6 +6,7 @@ use super::Grid;
 use super::grid::between;
 use super::trials::{Close, Trial, in_each, weights};
 use crate::cases::random;
+use crate::figure::counted;
 use crate::{Complaint, Score, ask};
 
 const HINTS: [&str; 3] = [
@@ -137,12 +138,7 @@ fn trials(yours: &Yours<'_>, cases: &[Vec<f32>], parts: &[f32]) -> Result<Vec<Tr
         };
         let by_quotients = parts.iter().copied().min_by(|a, b| of_quotients(*a).total_cmp(&of_quotients(*b)));
         mistakes.push((of_part(by_quotients.unwrap_or(first)), QUOTIENTS));
-        let what = format!(
-            "clipped_grid of {} weights, {bits} bits, {} part{}",
-            weights.len(),
-            parts.len(),
-            if parts.len() == 1 { "" } else { "s" }
-        );
+        let what = format!("clipped_grid of {} weights, {bits} bits, {}", weights.len(), counted(parts.len(), "part"));
         trials.push(Trial { what, got: got.to_vec(), expected: expected.to_vec(), mistakes });
     }
     Ok(trials)

@@ -7,6 +7,7 @@ use quantlab::model::{LoadOptions, load_model};
 use quantlab::quant::{QuantizationConfig, Rounding};
 
 use super::{CalibratedLayer, CurvePoint, Errors, FormatQuality, Reading, Way};
+use crate::figure::counted;
 use crate::{Claims, Configuration, ask, compare_formats};
 
 /// The error of weights against bits for each weight, a curve for each number of bits; the labels are group sizes.
@@ -101,10 +102,7 @@ pub fn ways_claims(ways: &[Way]) -> Claims {
 /// What each way changed in a layer's weights and outputs.
 pub fn errors_table(title: &str, layer: &CalibratedLayer, rows: &[Way]) -> Table {
     let [(calibration, seen), (others, unseen)] = layer.compared_on();
-    let named = |texts: usize, kind: &str| {
-        let s = if texts == 1 { "" } else { "s" };
-        format!("of outputs, {texts} {kind} text{s}")
-    };
+    let named = |texts: usize, kind: &str| format!("of outputs, {}", counted(texts, &format!("{kind} text")));
     Table::new(title)
         .column("codes of", "bits", rows.iter().map(|row| row.1 as usize))
         .column("rounded", "", rows.iter().map(|row| row.0))

@@ -5,6 +5,7 @@ use std::sync::{Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use crate::figure::counted;
 use crate::{Complaint, Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
@@ -57,7 +58,7 @@ fn calls(
     answered.map_err(|complaint| match complaint {
         Complaint::Panicked(message) => {
             let empty = if rows == 0 { " (`y` may be empty)" } else { "" };
-            Complaint::wrong(format!("{rows} rows{empty}, {threads} threads: it panicked: {message}"))
+            Complaint::wrong(format!("{}{empty}: it panicked: {message}", shape(rows, threads)))
         }
         other => other,
     })?;
@@ -85,10 +86,14 @@ const SHAPES: [(usize, usize); 16] = [
     (16, 5),
 ];
 
+fn shape(rows: usize, threads: usize) -> String {
+    format!("{}, {}", counted(rows, "row"), counted(threads, "thread"))
+}
+
 fn every_row(yours: Yours<'_>) -> Verdict {
     for (threads, rows) in SHAPES {
         let (y, calls) = calls(yours, threads, rows, &|| ())?;
-        let shape = format!("{rows} rows, {threads} threads");
+        let shape = shape(rows, threads);
         if let Some((number, call)) =
             calls.iter().enumerate().find(|(_, call)| call.len > 0 && call.first != call.begin)
         {
@@ -115,7 +120,7 @@ fn every_row(yours: Yours<'_>) -> Verdict {
 fn parts_are_fair(yours: Yours<'_>) -> Verdict {
     for (threads, rows) in SHAPES {
         let (_, calls) = calls(yours, threads, rows, &|| ())?;
-        let (shape, most) = (format!("{rows} rows, {threads} threads"), rows.div_ceil(threads));
+        let (shape, most) = (shape(rows, threads), rows.div_ceil(threads));
         let parts = calls.iter().filter(|call| call.len > 0).count();
         if parts > threads {
             return wrong!("{shape}: there were {parts} parts, which takes more threads than that: one part for each");
@@ -143,15 +148,10 @@ fn at_the_same_time(yours: Yours<'_>) -> Verdict {
         let begin = std::time::Instant::now();
         let (_, calls) = calls(yours, threads, rows, &meet)?;
         let different: HashSet<ThreadId> = calls.iter().map(|call| call.thread).collect();
-        let shape = format!("{rows} rows, {threads} threads");
+        let shape = shape(rows, threads);
         if different.len() < threads {
-            return wrong!(
-                "{shape}: {} computed: each part runs on a thread of its own",
-                match different.len() {
-                    1 => "one thread".to_owned(),
-                    n => format!("{n} threads"),
-                }
-            );
+            let number = counted(different.len(), "thread");
+            return wrong!("{shape}: {number} computed: each part runs on a thread of its own");
         }
         if begin.elapsed() >= PATIENCE {
             return wrong!(

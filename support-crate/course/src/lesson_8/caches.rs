@@ -5,10 +5,11 @@ use std::ops::Range;
 use quantlab::error::Result;
 use quantlab::measure::{CacheComparison, compare_caches};
 use quantlab::model::{CacheFormat, DecoderConfig, Loaded, Operation, trace};
-use quantlab::report::{Estimate, LinePlot, Table};
+use quantlab::report::{LinePlot, Table};
 use quantlab::source::ModelId;
 
 use super::Along;
+use crate::tables::percent;
 use crate::{Claims, claim, held_out_samples};
 
 /// Keys and values of every layer, for a text of the held-out corpus: their width, and (tokens, width) numbers each.
@@ -221,11 +222,6 @@ pub fn cache_claims(found: &[CacheComparison]) -> Claims {
 
 /// The same as a table, with intervals.
 pub fn cache_quality_table(found: &[CacheComparison]) -> Table {
-    // A share near 100 % has an interval by the normal distribution that goes beyond it.
-    let same = |row: &CacheComparison| {
-        let Estimate { value, low, high } = Estimate::from(row.same_top_token * 100.0);
-        Estimate::new(value, low.max(0.0), high.min(100.0))
-    };
     Table::new("What fewer bits of keys and values change")
         .column("format", "", found.iter().map(|row| row.format.to_string()))
         .column(
@@ -234,7 +230,7 @@ pub fn cache_quality_table(found: &[CacheComparison]) -> Table {
             found.iter().map(|row| format!("{} to {}", row.context.start, row.context.end - 1)),
         )
         .column("KL divergence", "nats", found.iter().map(|row| row.kl_divergence))
-        .column("same top token", "%", found.iter().map(same))
+        .column("same top token", "%", found.iter().map(|row| percent(row.same_top_token.into())))
         .note("from the same model with keys and values in float32; intervals as if positions were independent")
         .note("shares end at 0 and 100 %; where all positions are the same, they do not vary, and there is no interval")
 }

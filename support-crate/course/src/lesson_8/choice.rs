@@ -9,7 +9,7 @@ use quantlab::serve::{Request, ServerOptions, ServingReport, serve};
 
 use super::serving::{Percentile, Scheduler, measured_ttft};
 use crate::held_out_samples;
-use crate::tables::{milliseconds, told_apart};
+use crate::tables::{BY_ROUND, milliseconds, told_apart};
 
 /// What a way to serve took for the same requests, all at once, round by round.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,10 +129,7 @@ pub fn serving_table(rows: &[ServingRow]) -> Table {
             let Statistics { n, confidence, .. } = row.tokens_per_s;
             format!("medians of {n} rounds with their {:.0}% intervals", 100.0 * confidence)
         }))
-        .note(
-            "times the first: the median of the rounds' ratios, each to the first in the same round; the ratio of two \
-             medians may be another",
-        )
+        .note(format!("times the first: {BY_ROUND}"))
         .note(RunInfo::of_all(rows.iter().map(|row| &row.run)))
 }
 

@@ -9,7 +9,7 @@ use quantlab::report::{Estimate, LinePlot, Table};
 use rand::Rng;
 
 use crate::cases::random;
-use crate::tables::told_apart;
+use crate::tables::{percent, told_apart};
 use crate::{Claims, claim, held_out_samples};
 
 /// New tokens of a run.
@@ -406,7 +406,7 @@ impl Draws {
             let of = |count: &usize| {
                 let share = *count as f64 / times;
                 let off = 1.96 * (share * (1.0 - share) / times).sqrt();
-                Estimate::new(100.0 * share, 100.0 * (share - off).max(0.0), 100.0 * (share + off).min(1.0))
+                percent(Estimate::new(share, share - off, share + off))
             };
             counts.iter().map(of).collect()
         };

@@ -126,7 +126,7 @@ impl Rounded {
             // SAFETY: each row is of one call.
             unsafe { of_rows.0.block(row..row + 1, 0..1) }.row(0)[0] = scale;
             if form.inverts {
-                // SAFETY: as above.
+                // SAFETY: each row is of one call, here, too.
                 let mut negatives = unsafe { of_rows.1.block(row..row + 1, 0..1) };
                 negatives.row(0)[0] = elementwise::sum_of_negatives(isa, out);
             }

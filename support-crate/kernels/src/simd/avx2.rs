@@ -153,7 +153,7 @@ impl PanelDots for Avx2Vnni {
     #[inline(always)]
     unsafe fn dots<const BITS: usize>(self, codes: [__m256i; 4], inputs: *const i8, mut c: __m256i) -> __m256i {
         for (part, codes) in codes.into_iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: `self` exists, so the processor has the instructions; four bytes of the 16 are read for each part.
             let four = unsafe { _mm256_set1_epi32(inputs.cast::<i32>().add(part).read_unaligned()) };
             c = self.byte_dot(codes, four, c);
         }
