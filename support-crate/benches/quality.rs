@@ -11,9 +11,10 @@
 //! much text lies before, on as many texts of so many tokens as the held-out text has, four at most.
 //!
 //! `--export` writes the model (`FOLDER/model`) and the texts of the calibration (`FOLDER/calibration.json`) for programs
-//! that quantize as well, like `llm_compressor.py` beside this file; `--checkpoints` measures what they leave in the
+//! that quantize as well, like those in `packages.py` beside this file; `--checkpoints` measures what they leave in the
 //! folder, too.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use quantlab::error::{Error, Result};
@@ -58,15 +59,39 @@ struct Arguments {
 /// A format to be measured.
 enum Way {
     BFloat16,
-    Quantized {
-        fold: Option<Fold>,
-        config: QuantizationConfig,
-    },
+    Quantized(QuantizationConfig),
+    /// In so many bits.
+    Gptq(u32),
+    /// int4 of a model with something folded in.
+    Folded(MakeFold),
     /// Static int8, calibrated with what has been folded in.
-    Static(Option<Fold>),
+    Static(Option<MakeFold>),
     Gguf(GgufType, bool),
     /// A checkpoint of somebody else's.
     Saved(PathBuf),
+}
+
+/// Makes what is to be folded into a model from the texts of the calibration.
+type MakeFold = fn(&Loaded, &[String]) -> Result<Fold>;
+
+/// The model in full precision, and what it says of the texts of the calibration.
+struct Calibration<'a> {
+    full: &'a Loaded,
+    texts: &'a [String],
+    /// Made when they are asked for.
+    hessians: OnceCell<Hessians>,
+}
+
+impl Calibration<'_> {
+    fn hessians(&self) -> Result<&Hessians> {
+        match self.hessians.get() {
+            Some(made) => Ok(made),
+            None => {
+                let made = hessians(self.full, self.texts)?;
+                Ok(self.hessians.get_or_init(|| made))
+            }
+        }
+    }
 }
 
 struct Row {
@@ -97,9 +122,10 @@ fn main() -> Result<()> {
     }
     let folder = tempfile::tempdir()?;
     let mut rows = Vec::new();
-    let wanted = ways(&full, &calibration)?.into_iter().filter(|(name, _)| only.is_empty() || only.contains(name));
+    let calibration = Calibration { full: &full, texts: &calibration, hessians: OnceCell::new() };
+    let wanted = ways().into_iter().filter(|(name, _)| only.is_empty() || only.contains(name));
     for (name, way) in wanted.chain(checkpoints.as_deref().map_or_else(|| Ok(Vec::new()), saved)?) {
-        match load(&full, &model, &way, &calibration, folder.path()) {
+        match load(&calibration, &way, folder.path()) {
             Ok(other) => {
                 let info = other.model.info();
                 let mib = (info.parameter_bytes + info.quant_state_bytes) as f64 / f64::from(1 << 20);
@@ -186,63 +212,60 @@ fn saved(folder: &Path) -> Result<Vec<(String, Way)>> {
 }
 
 /// Every format, by its name.
-fn ways(full: &Loaded, calibration: &[String]) -> Result<Vec<(String, Way)>> {
-    let hessians = hessians(full, calibration)?;
-    let plain = |config| Way::Quantized { fold: None, config };
-    let smooth = Fold::smooth_quant(full, calibration, 0.85)?;
+fn ways() -> Vec<(String, Way)> {
+    let smooth: MakeFold = |full, texts| Fold::smooth_quant(full, texts, 0.85);
     let mut ways = vec![
         ("bfloat16".to_owned(), Way::BFloat16),
-        ("nf4".to_owned(), plain(QuantizationConfig::nf4())),
-        ("fp4".to_owned(), plain(QuantizationConfig::fp4())),
-        ("int8".to_owned(), plain(QuantizationConfig::int8())),
+        ("nf4".to_owned(), Way::Quantized(QuantizationConfig::nf4())),
+        ("fp4".to_owned(), Way::Quantized(QuantizationConfig::fp4())),
+        ("int8".to_owned(), Way::Quantized(QuantizationConfig::int8())),
         ("static int8".to_owned(), Way::Static(None)),
         ("SmoothQuant static int8".to_owned(), Way::Static(Some(smooth))),
-        (format!("w4a8-{GROUP}"), plain(QuantizationConfig::w4a8(GROUP))),
+        (format!("w4a8-{GROUP}"), Way::Quantized(QuantizationConfig::w4a8(GROUP))),
     ];
     for bits in [4, 3] {
-        for (name, rounding) in roundings(&hessians) {
-            ways.push((format!("{name}int{bits}-{GROUP}"), plain(QuantizationConfig::affine(bits, GROUP, rounding))));
-        }
+        let roundings = [("", Rounding::Nearest), ("clipped ", Rounding::Clipping), ("HQQ ", Rounding::Hqq)];
+        ways.extend(roundings.map(|(name, rounding)| {
+            let config = QuantizationConfig::affine(bits, GROUP, rounding);
+            (format!("{name}int{bits}-{GROUP}"), Way::Quantized(config))
+        }));
+        ways.push((format!("GPTQ int{bits}-{GROUP}"), Way::Gptq(bits)));
     }
-    for (name, fold) in [("AWQ", Fold::awq(full, calibration, GROUP)?), ("rotated", Fold::hadamard(1))] {
-        let config = QuantizationConfig::int4(GROUP);
-        ways.push((format!("{name} int4-{GROUP}"), Way::Quantized { fold: Some(fold), config }));
-    }
+    ways.push((format!("AWQ int4-{GROUP}"), Way::Folded(|full, texts| Fold::awq(full, texts, GROUP))));
+    ways.push((format!("rotated int4-{GROUP}"), Way::Folded(|_, _| Ok(Fold::hadamard(1)))));
     for kind in [GgufType::Q8_0, GgufType::Q6K, GgufType::Q4KM, GgufType::Q4_0] {
         ways.push((kind.to_string(), Way::Gguf(kind, false)));
     }
     ways.push((format!("{} with importance", GgufType::Q4KM), Way::Gguf(GgufType::Q4KM, true)));
-    Ok(ways)
+    ways
 }
 
-fn roundings(hessians: &Hessians) -> [(&'static str, Rounding); 4] {
-    let gptq = GptqOptions { clipping: true, ..GptqOptions::default() };
-    [
-        ("", Rounding::Nearest),
-        ("clipped ", Rounding::Clipping),
-        ("HQQ ", Rounding::Hqq),
-        ("GPTQ ", Rounding::Gptq(hessians.clone(), gptq)),
-    ]
-}
-
-fn load(full: &Loaded, model: &str, way: &Way, calibration: &[String], folder: &Path) -> Result<Loaded> {
-    let quantized = |fold: &Option<Fold>, config| {
-        let options = LoadOptions { fold: fold.clone(), quantization: config, ..LoadOptions::default() };
-        load_model(&[model], &options)
+fn load(calibration: &Calibration<'_>, way: &Way, folder: &Path) -> Result<Loaded> {
+    let Calibration { full, texts, .. } = calibration;
+    let model = full.model_id.as_str();
+    let with = |fold: Option<&Fold>, quantization| {
+        load_model(&[model], &LoadOptions { fold: fold.cloned(), quantization, ..LoadOptions::default() })
     };
     match way {
         Way::BFloat16 => {
             load_model(&[model], &LoadOptions { precision: Precision::BFloat16, ..LoadOptions::default() })
         }
-        Way::Quantized { fold, config } => quantized(fold, Some(config.clone())),
-        Way::Static(fold) => {
-            let before = quantized(fold, None)?;
-            let scales = calibrate(&before, calibration, CalibrationMethod::AbsMax, Granularity::PerTensor)?;
-            quantized(fold, Some(QuantizationConfig::static_int8(scales)))
+        Way::Quantized(config) => with(None, Some(config.clone())),
+        Way::Gptq(bits) => {
+            let options = GptqOptions { clipping: true, ..GptqOptions::default() };
+            let rounding = Rounding::Gptq(calibration.hessians()?.clone(), options);
+            with(None, Some(QuantizationConfig::affine(*bits, GROUP, rounding)))
+        }
+        Way::Folded(make) => with(Some(&make(full, texts)?), Some(QuantizationConfig::int4(GROUP))),
+        Way::Static(make) => {
+            let fold = make.map(|make| make(full, texts)).transpose()?;
+            let before = with(fold.as_ref(), None)?;
+            let scales = calibrate(&before, texts, CalibrationMethod::AbsMax, Granularity::PerTensor)?;
+            with(fold.as_ref(), Some(QuantizationConfig::static_int8(scales)))
         }
         Way::Saved(path) => load_model(&[path.to_string_lossy().as_ref()], &LoadOptions::default()),
         Way::Gguf(kind, with_importance) => {
-            let importance = if *with_importance { Some(ImportanceMatrix::collect(full, calibration)?) } else { None };
+            let importance = if *with_importance { Some(ImportanceMatrix::collect(full, texts)?) } else { None };
             let path = folder.join(format!("{kind}-{with_importance}.gguf"));
             full.save_gguf(&path, *kind, importance.as_ref())?;
             load_model(&[path.to_string_lossy().as_ref()], &LoadOptions::default())
