@@ -23,25 +23,15 @@ impl FormatRow {
     /// # Errors
     /// As [`time_in_turn`].
     pub fn in_turn(models: &[(&str, &Loaded)], prompt: &str, timing: &TimingOptions) -> Result<Vec<Self>> {
+        let work: Vec<(&Loaded, &str)> = models.iter().map(|(_, loaded)| (*loaded, prompt)).collect();
         let row = |((name, loaded), timing): (&(&str, &Loaded), Timing)| Self {
             name: (*name).to_owned(),
             footprint: loaded.footprint(),
             bytes_per_token: loaded.model.info().bytes_per_token,
             timing,
         };
-        Ok(models.iter().zip(time_named(models, prompt, timing)?).map(row).collect())
+        Ok(models.iter().zip(time_in_turn(&WallClock, &work, timing)?).map(row).collect())
     }
-
-    /// How many times as fast as `other` it decoded.
-    pub fn decode_speed_up(&self, other: &Self) -> f64 {
-        self.timing.decode_tokens_per_s.median / other.timing.decode_tokens_per_s.median
-    }
-}
-
-/// Times models in turn on a prompt.
-pub(crate) fn time_named(models: &[(&str, &Loaded)], prompt: &str, timing: &TimingOptions) -> Result<Vec<Timing>> {
-    let work: Vec<(&Loaded, &str)> = models.iter().map(|(_, loaded)| (*loaded, prompt)).collect();
-    time_in_turn(&WallClock, &work, timing)
 }
 
 /// What formats were timed on.
