@@ -19,8 +19,6 @@ pub struct Costs {
     pub token: f64,
     /// Each byte of weights; every forward pass reads all of them.
     pub byte: f64,
-    /// An extra for each token of padding before its sequence, so that left and right padding differ in time.
-    pub left_padding: f64,
     /// An extra for the first forward pass of each model: what a warm-up is for.
     pub cold_start: f64,
     /// Text to ids, each time.
@@ -45,7 +43,6 @@ impl Costs {
         launch: 0.0,
         token: 0.01,
         byte: 0.0,
-        left_padding: 0.0,
         cold_start: 0.0,
         encode: 0.0,
         decode: 0.0,
@@ -226,8 +223,7 @@ impl Machine {
         state.now += cost;
     }
 
-    /// A forward pass, of which `left_padding` tokens are padding before their sequence.
-    pub(super) fn forward(&self, batch: usize, seq_len: usize, past_len: usize, padding: usize, left_padding: usize) {
+    pub(super) fn forward(&self, batch: usize, seq_len: usize, past_len: usize, padding: usize) {
         let mut state = self.state();
         state.events.push(Event::Forward { batch, seq_len, past_len, padding });
         state.now += self.costs.launch;
@@ -236,7 +232,6 @@ impl Machine {
         state.is_warm = true;
         let pause = if state.passes.len().is_multiple_of(PAUSES) { self.costs.pause } else { 0.0 };
         state.pending += pause + cold_start + self.costs.step + drift + self.costs.token * (batch * seq_len) as f64;
-        state.pending += self.costs.left_padding * left_padding as f64;
         if !self.costs.is_asynchronous {
             state.settle();
         }

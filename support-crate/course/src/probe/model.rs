@@ -133,14 +133,12 @@ impl EngineModel for ProbeModel {
         self.machine.begin_pass(pass, self.info.bytes_per_token)?;
         let keys = step.past_len + step.seq_len;
         // Of the keys of each sequence, the last ones are this step's own tokens.
-        let own_masks =
-            || step.key_mask.into_iter().flat_map(|mask| mask.chunks(keys)).map(|row| &row[step.past_len..]);
-        let padding = own_masks().flatten().filter(|is_token| !**is_token).count();
-        let left_padding = own_masks().map(|row| row.iter().take_while(|is_token| !**is_token).count()).sum();
+        let own_masks = step.key_mask.into_iter().flat_map(|mask| mask.chunks(keys)).map(|row| &row[step.past_len..]);
+        let padding = own_masks.flatten().filter(|is_token| !**is_token).count();
         if self.fails_on.as_ref().is_some_and(|fails| fails(step.ids)) {
             return Err(Error::system("the device has no memory left"));
         }
-        self.machine.forward(step.batch, step.seq_len, step.past_len, padding, left_padding);
+        self.machine.forward(step.batch, step.seq_len, step.past_len, padding);
         let all = || (0..step.ids.len() as u32).collect();
         let wanted: Vec<u32> = step.wanted.clone().unwrap_or_else(all);
         let logits = |&at: &u32| (self.next_logits)(step.ids[at as usize], step.position_ids[at as usize] as usize);
