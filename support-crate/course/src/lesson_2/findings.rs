@@ -164,7 +164,7 @@ fn cache_ratio(ablation: &[AblationRun]) -> Option<Statistics> {
 }
 
 fn batch_ratio(batching: &[BatchRun]) -> Option<Statistics> {
-    batching.last()?.gain_over(batching.first()?).ok()
+    batching.first()?.runs.ratio_to(&batching.last()?.runs).ok()
 }
 
 pub(super) fn ablation_point(ablation: &[AblationRun]) -> Option<String> {

@@ -43,7 +43,6 @@ pub use report::{
 pub use table::check_build_results_table;
 pub use timing::{in_turn, time_batch};
 
-use quantlab::error::Result;
 use quantlab::generate::PaddingSide;
 use quantlab::measure::{Runs, Statistics};
 use quantlab::model::Device;
@@ -82,16 +81,6 @@ pub struct BatchRun {
     pub batch_latency_s: Statistics,
     /// A run's time shared among all prompts, in seconds: what a prompt costs the machine.
     pub time_per_sample_s: Statistics,
-}
-
-impl BatchRun {
-    /// How many times the throughput of another batch size this one reached: the same prompts, round by round.
-    ///
-    /// # Errors
-    /// As [`Runs::ratio_to`].
-    pub fn gain_over(&self, other: &Self) -> Result<Statistics> {
-        other.runs.ratio_to(&self.runs)
-    }
 }
 
 /// How well one model predicts a corpus.
