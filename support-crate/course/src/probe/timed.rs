@@ -66,31 +66,23 @@ impl Event {
 }
 
 impl<'a> Timed<'a> {
-    /// Cuts the events of one call at the first and the last reading.
+    /// Cuts the events of one call at the two readings whose difference is the time that the answer says its work took:
+    /// an answer may read the clock more often than it must. Without such readings, it is cut at the first and the last.
     ///
     /// # Errors
     /// The clock was not read, or only once.
-    pub fn of(events: &'a [Event]) -> Result<Self, Complaint> {
-        match readings(events).as_slice() {
-            [] => wrong!(
-                "the clock that was passed in was not read: use `clock.now()`, which gives seconds (nobody could test \
-                 a function with a clock of its own)",
-            ),
-            [_] => wrong!("`clock.now()` was called only once"),
-            &[(first, start), .., (last, end)] => {
-                Ok(Self { before: &events[..first], inside: &events[first..last], passed: end - start })
-            }
-        }
-    }
-
-    /// Like [`of`](Self::of), but cut at the two readings whose difference is the time that the answer says its work
-    /// took: an answer may read the clock more often than it must.
-    ///
-    /// # Errors
-    /// Those of [`of`](Self::of).
     pub fn lasting(events: &'a [Event], seconds: f64) -> Result<Self, Complaint> {
-        let whole = Self::of(events)?;
-        let Some(Stretch { first, last, seconds: passed }) = Stretch::of(events, seconds) else { return Ok(whole) };
+        let whole = match *readings(events).as_slice() {
+            [] => {
+                return wrong!(
+                    "the clock that was passed in was not read: use `clock.now()`, which gives seconds (nobody could \
+                     test a function with a clock of its own)",
+                );
+            }
+            [_] => return wrong!("`clock.now()` was called only once"),
+            [(first, start), .., (last, end)] => Stretch { first, last, seconds: end - start },
+        };
+        let Stretch { first, last, seconds: passed } = Stretch::of(events, seconds).unwrap_or(whole);
         Ok(Self { before: &events[..first], inside: &events[first..last], passed })
     }
 
