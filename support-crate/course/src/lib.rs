@@ -42,7 +42,6 @@ pub mod probe;
 mod proof;
 mod saved;
 mod score;
-
 mod tables;
 mod trial;
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
-use std::panic::{self, AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use quantlab::error::{Error, Result};
@@ -59,10 +59,7 @@ impl From<Error> for Complaint {
 /// # Errors
 /// It is unfinished, panicked, or returned an error.
 pub fn ask<T>(work: impl FnOnce() -> Result<T>) -> Result<T, Complaint> {
-    match quietly(work) {
-        Ok(result) => result.map_err(Complaint::from),
-        Err(complaint) => Err(complaint),
-    }
+    quietly(work)?.map_err(Complaint::from)
 }
 
 /// For cells that use an answer: its value, or else an empty one and a line that says why. The cells below
@@ -128,17 +125,13 @@ fn silence_panics() {
         let printing = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if QUIET.get() {
-                PANIC.set(Some(message_of(info)));
+                // Without its place: a line of the library, or of a file that the kernel made up around the cell.
+                PANIC.set(Some(payload_text(info.payload())));
             } else {
                 printing(info);
             }
         }));
     });
-}
-
-/// The message without its place: that is a line of the library, or of a file that the kernel made up around the cell.
-fn message_of(info: &PanicHookInfo<'_>) -> String {
-    payload_text(info.payload())
 }
 
 fn payload_text(payload: &(dyn Any + Send)) -> String {

@@ -1,9 +1,8 @@
 //! What a learner expects before measuring it.
 
-use quantlab::error::Result;
 use quantlab::report::{escape_html, show, significant};
 
-use super::{Complaint, ask};
+use super::ask;
 
 /// A number that was guessed before it was measured.
 ///
@@ -26,7 +25,7 @@ pub struct Prediction {
 impl Prediction {
     /// Asks for a prediction; one that is still `todo!()` stays open.
     pub fn new(what: impl Into<String>, yours: impl FnOnce() -> f64) -> Self {
-        let said: Result<f64, Complaint> = ask(|| Ok(yours()));
+        let said = ask(|| Ok(yours()));
         Self { what: what.into(), said: said.ok().filter(|said| said.is_finite()), measured: None }
     }
 

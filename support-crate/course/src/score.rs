@@ -111,16 +111,12 @@ impl fmt::Display for Score {
 mod tests {
     use super::*;
 
-    fn wrong(text: &str) -> Verdict {
-        Err(Complaint::wrong(text))
-    }
-
     #[test]
     fn points_are_counted_and_complaints_named_once() {
         let score = Score::new("f", ["a?", "b?", "c?"])
             .point("one", Ok(()))
-            .point("two", wrong("no"))
-            .point("three", wrong("no"));
+            .point("two", wrong!("no"))
+            .point("three", wrong!("no"));
         assert_eq!((score.points(), score.max_points(), score.complaints().len()), (1, 3, 1));
         assert_eq!(score.to_string(), "f: 1 of 3 points\n  + one\n  - two: no\n  - three: no\nhint: a?");
     }

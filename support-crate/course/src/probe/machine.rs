@@ -1,6 +1,5 @@
 //! The clock, the costs, and what has happened.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use quantlab::error::{Error, Result};
@@ -210,7 +209,7 @@ impl Machine {
     /// None in practice: the file is written here.
     pub fn failing_tokenizer() -> Result<Tokenizer> {
         let json = br#"{"version": "1.0", "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "?"}}"#;
-        Tokenizer::read(&ModelFile::Bytes { name: "failing/tokenizer.json", bytes: Cow::Borrowed(json) })
+        Tokenizer::read(&ModelFile::embedded("failing/tokenizer.json", json))
     }
 
     fn tokenizer_used(&self, what: TokenizerUse) {
