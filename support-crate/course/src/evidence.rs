@@ -88,19 +88,16 @@ impl Evidence {
         })
     }
 
-    /// Whether there was a run like this one before it: the same batch, in the same setting.
-    pub(super) fn ran_before(&self, source: &Source) -> bool {
-        let past_lens: Vec<usize> = self
-            .events
-            .iter()
-            .filter_map(|event| match *event {
-                Event::Forward { past_len, .. } => Some(past_len),
-                _ => None,
-            })
-            .collect();
-        let cached = past_lens.iter().skip(1).map(|&past_len| past_len > 0);
-        let mut pairs = self.passes.iter().zip(cached).take(source.passes.start.saturating_sub(1));
-        pairs.any(|(pass, cached)| pass.ids == source.prompt && cached == source.use_cache)
+    /// Whether there was a run like the first one of a row before it: the same batch, in the same setting.
+    pub(super) fn drops_first(&self, row: &[Source]) -> bool {
+        let Some(first) = row.iter().min_by_key(|source| source.passes.start) else { return true };
+        let past_lens = self.events.iter().filter_map(|event| match *event {
+            Event::Forward { past_len, .. } => Some(past_len),
+            _ => None,
+        });
+        let cached = past_lens.skip(1).map(|past_len| past_len > 0);
+        let mut pairs = self.passes.iter().zip(cached).take(first.passes.start.saturating_sub(1));
+        pairs.any(|(pass, cached)| pass.ids == first.prompt && cached == first.use_cache)
     }
 }
 

@@ -133,8 +133,7 @@ impl Trial {
 
     fn drops_first_runs(&self) -> Verdict {
         self.rows.iter().zip(self.evidence.sources()?).try_for_each(|(row, sources)| {
-            let first = sources.iter().min_by_key(|source| source.passes.start);
-            Complaint::unless(first.is_none_or(|first| self.evidence.ran_before(first)), || {
+            Complaint::unless(self.evidence.drops_first(sources), || {
                 format!(
                     "the first run with the setting `{}` was timed: each setting pays anew for what only a first run \
                      costs; drop the first run of each",
