@@ -15,12 +15,10 @@ pub(super) struct Given<V> {
 /// One number that an answer gave.
 pub(super) type Figure = Given<f64>;
 
-/// The first value that is wrong, and of the mistakes that give it the one that explains the most other values too, because
-/// two mistakes sometimes give the same. One that explains less than a third of the wrong values is a coincidence.
-pub(super) fn first_wrong<V>(
-    all: &[Given<V>],
-    is_close: impl Fn(&V, &V) -> bool,
-) -> Option<(&Given<V>, Option<&'static str>)> {
+/// The first value that is wrong, and what to say about it, behind a colon: of the mistakes that give it the one that
+/// explains the most other values too, because two mistakes sometimes give the same. One that explains less than a
+/// third of the wrong values is a coincidence.
+pub(super) fn first_wrong<V>(all: &[Given<V>], is_close: impl Fn(&V, &V) -> bool) -> Option<(&Given<V>, String)> {
     let wrong = all.iter().find(|given| !is_close(&given.got, &given.expected))?;
     let gives = |given: &Given<V>, why: &str| {
         given.mistakes.iter().any(|(value, mistake)| *mistake == why && is_close(&given.got, value))
@@ -30,14 +28,13 @@ pub(super) fn first_wrong<V>(
     let possible = possible.filter(|why| 3 * wrongs.iter().filter(|given| gives(given, why)).count() >= wrongs.len());
     // Of equals, the first one: `max_by_key` returns the last of the reversed list.
     let found = possible.rev().max_by_key(|why| all.iter().filter(|given| gives(given, why)).count());
-    Some((wrong, found))
+    Some((wrong, found.map(|why| format!(": {why}")).unwrap_or_default()))
 }
 
 /// # Errors
 /// As [`first_wrong`] finds it.
 pub(super) fn all_right(figures: &[Figure], is_close: fn(f64, f64) -> bool) -> Verdict {
-    let Some((wrong, found)) = first_wrong(figures, |a, b| is_close(*a, *b)) else { return Ok(()) };
-    let why = found.map(|why| format!(": {why}")).unwrap_or_default();
+    let Some((wrong, why)) = first_wrong(figures, |a, b| is_close(*a, *b)) else { return Ok(()) };
     let Figure { what, got, expected, .. } = wrong;
     wrong!("{what} is {}, expected {}{why}", shown(*got), shown(*expected))
 }
@@ -47,8 +44,7 @@ pub(super) fn all_right(figures: &[Figure], is_close: fn(f64, f64) -> bool) -> V
 /// # Errors
 /// As [`first_wrong`] finds it.
 pub(super) fn all_counted(counts: &[Given<usize>]) -> Verdict {
-    let Some((wrong, found)) = first_wrong(counts, |a, b| a == b) else { return Ok(()) };
-    let why = found.map(|why| format!(": {why}")).unwrap_or_default();
+    let Some((wrong, why)) = first_wrong(counts, |a, b| a == b) else { return Ok(()) };
     wrong!("{} is {}, expected {}{why}", wrong.what, wrong.got, wrong.expected)
 }
 

@@ -62,8 +62,7 @@ impl Close {
 /// # Errors
 /// The first trial that is wrong, with the first of its numbers that departs.
 pub(crate) fn all_close(trials: &[Trial], close: Close, name: impl Fn(usize) -> String, if_nan: &str) -> Verdict {
-    let Some((wrong, found)) = first_wrong(trials, |a, b| close.departs(a, b).is_none()) else { return Ok(()) };
-    let why = found.map(|why| format!(": {why}")).unwrap_or_default();
+    let Some((wrong, why)) = first_wrong(trials, |a, b| close.departs(a, b).is_none()) else { return Ok(()) };
     let Trial { what, got, expected, .. } = wrong;
     if got.len() != expected.len() {
         return wrong!("{what}: you gave {} numbers, and {} are expected{why}", got.len(), expected.len());

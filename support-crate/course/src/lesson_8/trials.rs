@@ -15,8 +15,7 @@ pub(super) fn slips<S: Copy, V>(all: &[(S, &'static str)], of: impl Fn(S) -> V) 
 /// The first value that is not the same, with the mistake that gives it.
 pub(super) fn all_same<V: PartialEq + Debug>(trials: Result<Vec<Given<V>>, Complaint>) -> Verdict {
     let trials = trials?;
-    let Some((wrong, found)) = first_wrong(&trials, |a, b| a == b) else { return Ok(()) };
-    let why = found.map(|why| format!(": {why}")).unwrap_or_default();
+    let Some((wrong, why)) = first_wrong(&trials, |a, b| a == b) else { return Ok(()) };
     wrong!("{} is {:?}, expected {:?}{why}", wrong.what, wrong.got, wrong.expected)
 }
 
