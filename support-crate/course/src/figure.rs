@@ -63,6 +63,17 @@ pub(super) fn largest_magnitude(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
+/// Each value once, where it comes first.
+pub(super) fn each_once<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for value in values {
+        if !once.contains(&value) {
+            once.push(value);
+        }
+    }
+    once
+}
+
 /// A number of things, in words.
 pub(super) fn counted(count: usize, thing: &str) -> String {
     let ending = match thing {

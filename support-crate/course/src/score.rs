@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::figure::each_once;
 use super::{Complaint, Verdict, proof};
 
 /// What a point is for, and what decides about it.
@@ -70,13 +71,7 @@ impl Score {
 
     /// What was wrong, each thing once.
     pub fn complaints(&self) -> Vec<&Complaint> {
-        let mut different = Vec::new();
-        for complaint in self.findings.iter().filter_map(|finding| finding.result.as_ref().err()) {
-            if !different.contains(&complaint) {
-                different.push(complaint);
-            }
-        }
-        different
+        each_once(self.findings.iter().filter_map(|finding| finding.result.as_ref().err()))
     }
 
     /// Shows the score as a notebook cell's value: the number of points, behind its proof where a grader wants one.

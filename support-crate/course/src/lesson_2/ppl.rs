@@ -9,7 +9,7 @@ use super::ModelPpl;
 use super::expected::same;
 use crate::cases::{as_strs, texts};
 use crate::failures::{must_fail, passes_failures_on};
-use crate::figure::{Figure, all_right, mean, weighted_mean};
+use crate::figure::{Figure, all_right, each_once, mean, weighted_mean};
 use crate::probe::{Costs, Machine, ProbeModel, one_of};
 use crate::{Complaint, Score, Verdict, ask};
 
@@ -107,12 +107,10 @@ impl Expected {
                 words: text.split_whitespace().count(),
             })
         };
-        let distinct: Vec<&str> =
-            texts.iter().enumerate().filter(|(at, text)| !texts[..*at].contains(text)).map(|(_, text)| *text).collect();
         Ok(Self {
             loss: loss_of(texts)?,
             joined: ["\n\n", "\n", " ", ""].iter().map(|by| loss_of(&[&texts.join(by)])).collect::<Result<_, _>>()?,
-            distinct: loss_of(&distinct)?,
+            distinct: loss_of(&each_once(texts.iter().copied()))?,
             trimmed: loss_of(&texts.iter().map(|text| text.trim()).collect::<Vec<_>>())?,
             texts: texts.iter().map(of_text).collect::<Result<_>>()?,
         })

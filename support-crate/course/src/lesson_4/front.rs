@@ -3,6 +3,7 @@
 use rand::Rng;
 
 use crate::cases::{random, size};
+use crate::figure::each_once;
 use crate::{Complaint, Score, Verdict, ask};
 
 type Points<'a> = &'a [(f64, f64)];
@@ -21,7 +22,7 @@ pub fn check_pareto_front(yours: fn(Points<'_>) -> Vec<usize>) -> Score {
         cases.iter().try_for_each(|points| is_front(points, ask(|| Ok(yours(points)))?))
     };
     let ties = each(&[vec![(1.0, 1.0), (1.0, 2.0)], vec![(2.0, 1.0), (1.0, 1.0)]])
-        .and_then(|()| each(&random_cases(4).into_iter().map(without_twins).collect::<Vec<_>>()));
+        .and_then(|()| each(&random_cases(4).into_iter().map(each_once).collect::<Vec<_>>()));
     // Where ties are wrong, twins among ties say nothing new.
     let twins = each(&[vec![(1.0, 2.0), (1.0, 2.0), (3.0, 4.0)]])
         .and_then(|()| if ties.is_ok() { each(&random_cases(4)) } else { Ok(()) });
@@ -45,17 +46,6 @@ fn random_cases(values: u32) -> Vec<Vec<(f64, f64)>> {
             .collect()
     };
     (0..30).map(|_| case()).collect()
-}
-
-/// The points, each once.
-fn without_twins(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    let mut each_once: Vec<(f64, f64)> = Vec::new();
-    for point in points {
-        if !each_once.contains(&point) {
-            each_once.push(point);
-        }
-    }
-    each_once
 }
 
 fn is_front(points: Points<'_>, got: Vec<usize>) -> Verdict {

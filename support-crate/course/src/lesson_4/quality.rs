@@ -9,6 +9,7 @@ use quantlab::source::held_out_text;
 
 use super::configurations::row_of;
 use super::{Configuration, short_name};
+use crate::figure::each_once;
 
 /// A format of a model, its memory, and how far its predictions are from those of the model it was compared with.
 #[derive(Debug, Clone)]
@@ -104,14 +105,10 @@ pub fn quality_table(title: &str, formats: &[FormatQuality]) -> Table {
         .column("KL divergence", "nats", each().map(|quality| quality.kl_divergence.to_string()))
         .column("told from the base by", "", formats.iter().map(|format| format.told_apart_by(floor_of(format))))
         .column("same top token", "%", each().map(|quality| (quality.same_top_token * 100.0).to_string()));
-    let mut bases: Vec<String> = Vec::new();
-    for QualityComparison { base_run, base_perplexity, .. } in each() {
-        let base = format!("base: {base_run}, perplexity {base_perplexity}");
-        if !bases.contains(&base) {
-            bases.push(base);
-        }
-    }
-    let table = bases.into_iter().fold(table, Table::note);
+    let base = |QualityComparison { base_run, base_perplexity, .. }: &QualityComparison| {
+        format!("base: {base_run}, perplexity {base_perplexity}")
+    };
+    let table = each_once(each().map(base)).into_iter().fold(table, Table::note);
     match formats.first() {
         None => table,
         Some(first) => table.note(format!(
