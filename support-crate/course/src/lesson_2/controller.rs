@@ -309,6 +309,7 @@ fn save(table: &Table, batching: &[BatchRun], config: &ExerciseConfig, info: &Ru
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::{Costs, Machine, ProbeHub};
     use quantlab::measure::WallClock;
     use quantlab::model::{Device, Hub};
 
@@ -343,15 +344,7 @@ mod tests {
     #[test]
     fn a_model_that_is_not_there_is_an_error() {
         let config = ExerciseConfig { model_id: "no/such-model".to_owned(), ..config(std::env::temp_dir()) };
-        struct Empty;
-        impl ModelHub for Empty {
-            fn tokenizer(&self, model_id: &str) -> Result<quantlab::model::Tokenizer> {
-                Err(Error::source(format!("there is no model `{model_id}`")))
-            }
-            fn model(&self, model_id: &str, _: &LoadOptions) -> Result<Box<dyn quantlab::model::CausalLm>> {
-                Err(Error::source(format!("there is no model `{model_id}`")))
-            }
-        }
-        assert!(run_quantization_exercise(&WallClock, &Empty, &config).is_err());
+        let empty = ProbeHub::new(&Machine::new(Costs::default()), &[]);
+        assert!(run_quantization_exercise(&WallClock, &empty, &config).is_err());
     }
 }
