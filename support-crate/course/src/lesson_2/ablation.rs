@@ -1,12 +1,12 @@
 //! `ablate_cache_and_padding`: four settings, everything else the same.
 
 use quantlab::error::Result;
-use quantlab::generate::PaddingSide;
 use quantlab::measure::Clock;
 use quantlab::model::Loaded;
 
-use super::AblationRun;
 use super::expected::{COSTS, rates_fit, tokens_of};
+use super::report::runs_of;
+use super::{AblationRun, SETTINGS};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::{Evidence, Source};
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
@@ -28,10 +28,6 @@ const IF_EMPTY: &str = ": did your clock stop while the device was still computi
                         `loaded.model.synchronize()?` before both readings";
 
 type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &[&str], usize, usize) -> Result<Vec<AblationRun>> + 'a;
-type Setting = (bool, PaddingSide);
-
-const SETTINGS: [Setting; 4] =
-    [(true, PaddingSide::Left), (true, PaddingSide::Right), (false, PaddingSide::Left), (false, PaddingSide::Right)];
 
 /// What an answer is called with: prompts of different lengths, so that there is something to pad, and numbers of
 /// prompts, new tokens and runs that are all different.
@@ -113,8 +109,8 @@ impl Trial {
     }
 
     fn has_settings(&self) -> Verdict {
-        let has = |setting: &Setting| self.rows.iter().any(|row| setting_of(row) == *setting);
-        if let Some((use_cache, side)) = SETTINGS.into_iter().find(|setting| !has(setting)) {
+        let missing = SETTINGS.into_iter().find(|&(use_cache, side)| runs_of(&self.rows, use_cache, side).is_none());
+        if let Some((use_cache, side)) = missing {
             return wrong!("no row has `use_cache: {use_cache}` with padding on the {side:?}");
         }
         let rows = self.rows.len();
@@ -176,10 +172,6 @@ impl Call {
         let loaded = machine.loaded(|model| model.ending_at(8))?;
         ask(|| yours(&machine.clock(), &loaded, self.prompts, self.new_tokens, self.repeats))
     }
-}
-
-fn setting_of(row: &AblationRun) -> Setting {
-    (row.use_cache, row.padding_side)
 }
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use quantlab::error::{Error, Result};
-use quantlab::generate::{GenerateOptions, PaddingSide, generate};
+use quantlab::generate::{GenerateOptions, generate};
 use quantlab::measure::{
     Clock, Metrics, PerplexityOptions, QualityBase, RunInfo, Runs, Statistics, Uncertain, perplexity, prompt_of_tokens,
     repeat,
@@ -16,7 +16,8 @@ use super::findings::{ablation_point, batching_point};
 use super::probing::BASE;
 use super::timing::runs_in_turn;
 use super::{
-    AblationRun, BatchRun, EdgeRun, ExerciseConfig, ModelPpl, ScenarioRun, edge_prompts, in_turn, scenarios, time_batch,
+    AblationRun, BatchRun, EdgeRun, ExerciseConfig, ModelPpl, SETTINGS, ScenarioRun, edge_prompts, in_turn, scenarios,
+    time_batch,
 };
 use crate::figure::counted;
 use crate::tables::intervals_of;
@@ -203,13 +204,10 @@ fn ablate(
     options: &GenerateOptions,
     repeats: usize,
 ) -> Result<Vec<AblationRun>> {
-    let sides = [PaddingSide::Left, PaddingSide::Right];
-    let settings: Vec<(bool, PaddingSide)> =
-        [true, false].into_iter().flat_map(|use_cache| sides.map(|side| (use_cache, side))).collect();
-    let runs = runs_in_turn(repeats, &settings, |&(use_cache, padding_side)| {
+    let runs = runs_in_turn(repeats, &SETTINGS, |&(use_cache, padding_side)| {
         time_batch(clock, loaded, prompts, &GenerateOptions { use_cache, padding_side, ..options.clone() })
     })?;
-    let rows = settings.into_iter().zip(runs);
+    let rows = SETTINGS.into_iter().zip(runs);
     Ok(rows.map(|((use_cache, padding_side), runs)| AblationRun { use_cache, padding_side, runs }).collect())
 }
 

@@ -47,6 +47,10 @@ use quantlab::generate::PaddingSide;
 use quantlab::measure::{Runs, Statistics};
 use quantlab::model::Device;
 
+/// With the cache or without, and the side of the padding: all settings of the ablation.
+const SETTINGS: [(bool, PaddingSide); 4] =
+    [(true, PaddingSide::Left), (true, PaddingSide::Right), (false, PaddingSide::Left), (false, PaddingSide::Right)];
+
 /// One setting of the cache and padding ablation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AblationRun {

@@ -1,13 +1,12 @@
 //! What must hold of the lesson's own measurements.
 
 use quantlab::error::Result;
-use quantlab::generate::PaddingSide::{Left, Right};
-use quantlab::generate::{GenerateOptions, generate_batch};
+use quantlab::generate::{GenerateOptions, PaddingSide, generate_batch};
 use quantlab::measure::Runs;
 use quantlab::model::Loaded;
 
 use super::findings::cache_gain;
-use super::{AblationRun, BatchRun, EdgeRun, FormatRow};
+use super::{AblationRun, BatchRun, EdgeRun, FormatRow, SETTINGS};
 use crate::Claims;
 
 /// Whether all runs made the same number of tokens.
@@ -51,9 +50,9 @@ pub fn ablation_claims(
         let options = GenerateOptions { max_new_tokens, use_cache, padding_side, ..GenerateOptions::default() };
         Ok(generate_batch(loaded, prompts, &options)?.into_iter().map(|one| one.tokens).collect())
     };
-    let alone = prompts.iter().map(|prompt| tokens(&[prompt], true, Left)).collect::<Result<Vec<_>>>()?.concat();
-    let settings = [(true, Left), (true, Right), (false, Left), (false, Right)];
-    let together = settings.iter().map(|&(cache, side)| tokens(prompts, cache, side)).collect::<Result<Vec<_>>>()?;
+    let alone =
+        prompts.iter().map(|prompt| tokens(&[prompt], true, PaddingSide::Left)).collect::<Result<Vec<_>>>()?.concat();
+    let together = SETTINGS.iter().map(|&(cache, side)| tokens(prompts, cache, side)).collect::<Result<Vec<_>>>()?;
     let claims = Claims::new("Cache and padding").that(
         "every prompt gets the same tokens alone and in each setting",
         together.iter().all(|texts| *texts == alone),
