@@ -185,21 +185,14 @@ impl Trial {
 
 /// Field by field; `guesses` are what the statistics may be of instead.
 fn are(got: &Statistics, values: &[f64], guesses: &[(Vec<f64>, &str)]) -> Verdict {
-    let fits = |values: &[f64]| -> Result<bool, Complaint> {
-        let of = Statistics::of(values)?;
-        let fields = |of: &Statistics| [of.median, of.mean, of.sd, of.low, of.high];
-        Ok(got.n == of.n && fields(got).iter().zip(fields(&of)).all(|(a, b)| same(*a, b)))
-    };
-    if fits(values)? {
+    let fields = |of: &Statistics| [of.median, of.mean, of.sd, of.low, of.high];
+    let is = |of: &Statistics| got.n == of.n && fields(got).iter().zip(fields(of)).all(|(a, b)| same(*a, b));
+    let of = Statistics::of(values)?;
+    if is(&of) {
         return Ok(());
     }
-    let mut why = "";
-    for (guess, text) in guesses {
-        if why.is_empty() && fits(guess)? {
-            why = text;
-        }
-    }
-    let of = Statistics::of(values)?;
+    let found = guesses.iter().find(|(guess, _)| Statistics::of(guess).is_ok_and(|of| is(&of)));
+    let why = found.map_or("", |(_, why)| why);
     wrong!("the median of {} times is {:.3} s; yours is {:.3} s, of {}{why}", of.n, of.median, got.median, got.n)
 }
 

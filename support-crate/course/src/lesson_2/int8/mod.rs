@@ -163,12 +163,9 @@ fn rounds_to_nearest((numbers, vector): &Trial) -> Verdict {
 fn zeros_are_no_problem(yours: &Answer<'_>, zero_points: std::ops::RangeInclusive<i32>) -> Verdict {
     for zeros in [vec![0.0; 3], vec![], vec![-0.0], vec![0.0; 300]] {
         let what = if zeros.is_empty() { "no numbers at all" } else { "zeros only" };
-        let vector = match answer(yours, &zeros) {
-            Err(Complaint::Failed(message)) => {
-                return wrong!("{what}: your function returned an error ({message}); use the scale 1");
-            }
-            other => other?,
-        };
+        let vector = must_succeed(answer(yours, &zeros), |message| {
+            format!("{what}: your function returned an error ({message}); use the scale 1")
+        })?;
         let Int8Vector { scale, zero_point, .. } = vector;
         Complaint::unless(scale.is_finite() && scale > 0.0, || {
             format!("{what} give the scale {scale}: dividing by it gives NaN; use 1 there")
