@@ -132,13 +132,9 @@ impl Trial {
             return wrong!("{texts} of the texts have a token to predict; got {got} `TextChange`s");
         }
         self.got.iter().zip(&self.texts).try_for_each(|(change, places)| {
-            Complaint::unless(change.tokens == places.len(), || {
-                format!(
-                    "a text of {} tokens has {} to predict; `tokens` is {}",
-                    places.len() + 1,
-                    places.len(),
-                    change.tokens
-                )
+            let (expected, got) = (places.len(), change.tokens);
+            Complaint::unless(got == expected, || {
+                format!("a text of {} tokens has {expected} to predict; `tokens` is {got}", expected + 1)
             })
         })
     }
@@ -180,20 +176,15 @@ impl Trial {
 
     fn same_top(change: &TextChange, places: &[Place]) -> Figure {
         let count = |holds: fn(&Place) -> bool| places.iter().filter(|place| holds(place)).count() as f64;
+        let with_text = "compare the models with each other, not with the text";
         Figure {
             what: format!("`same_top` of a text of {} tokens", places.len() + 1),
             got: change.same_top as f64,
             expected: count(|place| top(&place.base) == top(&place.other)),
             mistakes: vec![
                 (count(|place| top(&place.base) != top(&place.other)), "these are the places where they differ"),
-                (
-                    count(|place| top(&place.base) == place.id as usize),
-                    "compare the models with each other, not with the text",
-                ),
-                (
-                    count(|place| top(&place.other) == place.id as usize),
-                    "compare the models with each other, not with the text",
-                ),
+                (count(|place| top(&place.base) == place.id as usize), with_text),
+                (count(|place| top(&place.other) == place.id as usize), with_text),
             ],
         }
     }

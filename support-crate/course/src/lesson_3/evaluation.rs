@@ -177,7 +177,10 @@ impl Trial {
                 failing.as_ref().is_some_and(|text| ids.windows(text.len()).any(|part| part == text.as_slice()))
             })
         })?;
-        let losses = texts.iter().map(|text| Ok(TextLoss::of(text, tokenizer.encode(text)?, vocab_size)));
+        let losses = texts.iter().map(|text| {
+            let lengths = [text.chars().count(), text.len(), text.split_whitespace().count()];
+            Ok(TextLoss { ids: tokenizer.encode(text)?, vocab_size, lengths, losses: OnceCell::new() })
+        });
         let losses: Vec<TextLoss> = losses.collect::<Result<_, Error>>()?;
         let evaluation = ask(|| yours(&loaded, texts, batch_size))?;
         Ok(Self { evaluation, batch_size, forwards: machine.forwards(), texts: losses })
@@ -329,11 +332,6 @@ impl Trial {
 }
 
 impl TextLoss {
-    fn of(text: &str, ids: Vec<u32>, vocab_size: usize) -> Self {
-        let lengths = [text.chars().count(), text.len(), text.split_whitespace().count()];
-        Self { ids, vocab_size, lengths, losses: OnceCell::new() }
-    }
-
     fn losses(&self) -> &[Vec<f64>; 2] {
         self.losses.get_or_init(|| {
             let logits: Vec<Vec<f32>> =

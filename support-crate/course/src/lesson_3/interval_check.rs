@@ -58,11 +58,8 @@ impl Trial {
 
     fn what(&self, of: &str) -> String {
         let shown: Vec<(f64, usize)> = self.draws.iter().take(3).map(|draw| (draw.nll, draw.tokens)).collect();
-        format!(
-            "{of} of {} draws, {shown:.2?}{}",
-            self.draws.len(),
-            if self.draws.len() > 3 { " and so on" } else { "" }
-        )
+        let more = if self.draws.len() > 3 { " and so on" } else { "" };
+        format!("{of} of {} draws, {shown:.2?}{more}", self.draws.len())
     }
 
     fn value(&self) -> Figure {

@@ -100,17 +100,13 @@ pub fn speed_in_words(models: &[(&str, &Loaded, &Timing)]) -> Result<Summary> {
     let [(base, first_model, first), others @ ..] = models else { return Err(nothing()) };
     let sentence = |(name, loaded, timing): &(&str, &Loaded, &Timing)| {
         let Statistics { median, low, high, .. } = timing.times_as_fast_as(first)?;
-        let verdict = match () {
-            () if low > 1.0 => "faster than",
-            () if high < 1.0 => "slower than",
+        let told = |from: f64, above: &'static str, below: &'static str| match () {
+            () if low > from => above,
+            () if high < from => below,
             () => "not told apart from",
         };
         let bytes = by_bytes(first_model, loaded);
-        let theory = match () {
-            () if low > bytes => "more than",
-            () if high < bytes => "less than",
-            () => "not told apart from",
-        };
+        let (verdict, theory) = (told(1.0, "faster than", "slower than"), told(bytes, "more than", "less than"));
         Ok(format!(
             "{name}: {verdict} {base}, {median:.2} [{low:.2}, {high:.2}] times as fast, {theory} the {bytes:.2} of its bytes."
         ))
