@@ -76,15 +76,10 @@ impl Trial {
         Ok(Self { case, got, expected: windows(tokens, window, stride) })
     }
 
-    fn what(&self) -> String {
-        let (tokens, window, stride) = self.case;
-        format!("{tokens} tokens in windows of {window} with a stride of {stride}")
-    }
-
     fn reads(&self) -> Verdict {
         let (tokens, window, _) = self.case;
         if self.got.is_empty() {
-            return wrong!("{}: there is no window", self.what());
+            return wrong!("{}: there is no window", what(self.case));
         }
         for (i, (got, expected)) in self.got.iter().zip(&self.expected).enumerate() {
             let why = match &got.read {
@@ -98,7 +93,7 @@ impl Trial {
                 read if read.len() > window => "that is more than a window",
                 _ => "it reads as many tokens as a window has, or as there are",
             };
-            return wrong!("{}: window {i} reads {:?}, expected {:?}: {why}", self.what(), got.read, expected.read);
+            return wrong!("{}: window {i} reads {:?}, expected {:?}: {why}", what(self.case), got.read, expected.read);
         }
         Ok(())
     }
@@ -111,7 +106,7 @@ impl Trial {
                 format!(
                     "{}: window {i} reads {read:?} and scores {scored:?}: a window scores tokens that it reads, and both \
                      ranges count from the beginning of the text",
-                    self.what()
+                    what(self.case)
                 )
             })?;
         }
@@ -120,14 +115,14 @@ impl Trial {
             match by[..] {
                 [] if t == 0 => {}
                 [_, ..] if t == 0 => {
-                    return wrong!("{}: token 0 is scored, and nothing before it predicts it", self.what());
+                    return wrong!("{}: token 0 is scored, and nothing before it predicts it", what(self.case));
                 }
-                [] => return wrong!("{}: token {t} is scored in no window", self.what()),
+                [] => return wrong!("{}: token {t} is scored in no window", what(self.case)),
                 [first, second, ..] => {
                     return wrong!(
                         "{}: token {t} is scored in windows {first} and {second}; what an earlier window has scored is only \
                          context in a later one",
-                        self.what()
+                        what(self.case)
                     );
                 }
                 [only] => {
@@ -135,7 +130,7 @@ impl Trial {
                     Complaint::unless(first == Some(only), || {
                         format!(
                             "{}: token {t} is scored in window {only}, but window {} holds it already",
-                            self.what(),
+                            what(self.case),
                             first.unwrap_or(0)
                         )
                     })?;
@@ -149,15 +144,20 @@ impl Trial {
         let (tokens, ..) = self.case;
         let reach = self.got.iter().position(|window| window.read.end >= tokens);
         match reach {
-            None => wrong!("{}: no window reaches the end of the text", self.what()),
+            None => wrong!("{}: no window reaches the end of the text", what(self.case)),
             Some(first) if first + 1 < self.got.len() => wrong!(
                 "{}: window {first} reaches the end of the text; windows after it, which have nothing to score: {}",
-                self.what(),
+                what(self.case),
                 self.got.len() - first - 1
             ),
             Some(_) => Ok(()),
         }
     }
+}
+
+/// What the windows of a case are cut from, and how.
+pub(super) fn what((tokens, window, stride): (usize, usize, usize)) -> String {
+    format!("{tokens} tokens in windows of {window} with a stride of {stride}")
 }
 
 /// The windows of a text, as the learner is to cut them.

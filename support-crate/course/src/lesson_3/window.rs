@@ -4,7 +4,7 @@ use rand::Rng;
 
 use quantlab::model::Loaded;
 
-use super::cutting::{CASES, Window, windows};
+use super::cutting::{CASES, Window, what, windows};
 use super::evaluation::{next_logits, talking};
 use super::{LossSum, is_close, nll};
 use crate::cases::random;
@@ -116,11 +116,6 @@ impl Trial {
         Ok(Self { case, vocab_size: loaded.model.info().vocab_size, got, passes, longest, read })
     }
 
-    fn what(&self) -> String {
-        let (tokens, window, stride) = self.case;
-        format!("{tokens} tokens in windows of {window} with a stride of {stride}")
-    }
-
     fn scores_each_once(&self) -> Verdict {
         let (tokens, window, stride) = self.case;
         let (expected, got) = (tokens.saturating_sub(1), self.got.tokens);
@@ -133,7 +128,7 @@ impl Trial {
             _ if got > expected => "some were scored more than once",
             _ => "some were scored in no window; do the windows reach the end of the text?",
         };
-        wrong!("{}: `tokens` is {got}, of {expected} that can be predicted: {why}", self.what())
+        wrong!("{}: `tokens` is {got}, of {expected} that can be predicted: {why}", what(self.case))
     }
 
     fn nll(&self) -> Figure {
@@ -147,7 +142,7 @@ impl Trial {
         };
         let expected = over(&|start, t| loss(start, t - 1, t));
         Figure {
-            what: format!("`nll` of {}", self.what()),
+            what: format!("`nll` of {}", what(self.case)),
             got: self.got.nll,
             expected,
             mistakes: vec![
@@ -166,14 +161,14 @@ impl Trial {
     fn reads_windows(&self) -> Verdict {
         let (tokens, window, stride) = self.case;
         if self.longest > window {
-            return wrong!("{}: the model read {} tokens at once", self.what(), self.longest);
+            return wrong!("{}: the model read {} tokens at once", what(self.case), self.longest);
         }
         let together: usize = windows(tokens, window, stride).iter().map(|window| window.read.len()).sum();
         Complaint::unless(self.read <= together, || {
             format!(
                 "{}: the windows have {together} tokens together, and the model read {}. Each begins a stride after the \
                  one before, and the last one is the first that reaches the end of the text",
-                self.what(),
+                what(self.case),
                 self.read
             )
         })
