@@ -44,6 +44,18 @@ pub fn student_t_95(degrees_of_freedom: usize) -> f64 {
     low
 }
 
+/// The standard error of the mean over all tokens, with the texts as draws.
+pub(super) fn standard_error(draws: &[LossSum]) -> f64 {
+    let k = draws.len() as f64;
+    (squares(draws) * k / (k - 1.0)).sqrt() / draws.iter().sum::<LossSum>().tokens as f64
+}
+
+/// The squares of the draws' deviations, added up.
+pub(super) fn squares(draws: &[LossSum]) -> f64 {
+    let mean = draws.iter().sum::<LossSum>().mean();
+    draws.iter().map(|draw| (draw.nll - mean * draw.tokens as f64).powi(2)).sum()
+}
+
 /// The probability that a value of Student's distribution lies between `-t` and `t`.
 fn share_within(t: f64, degrees_of_freedom: usize) -> f64 {
     let theta = (t / (degrees_of_freedom as f64).sqrt()).atan();

@@ -4,6 +4,7 @@ use rand::Rng;
 
 use quantlab::report::Estimate;
 
+use super::interval::{squares, standard_error};
 use super::{LossSum, is_close, student_t_95};
 use crate::cases::{random, size};
 use crate::figure::{Figure, all_right, mean};
@@ -83,35 +84,21 @@ impl Trial {
         let side = |of: &str, got: f64| Figure {
             what: self.what(&format!("the distance from the value to `{of}`")),
             got,
-            expected: student_t_95(self.draws.len() - 1) * self.standard_error(),
+            expected: student_t_95(self.draws.len() - 1) * standard_error(&self.draws),
             mistakes: self.wrong_sides(),
         };
         [side("low", value - low), side("high", high - value)]
     }
 
-    fn standard_error(&self) -> f64 {
-        let k = self.draws.len() as f64;
-        (self.squares() * k / (k - 1.0)).sqrt() / self.tokens()
-    }
-
-    fn tokens(&self) -> f64 {
-        self.draws.iter().map(|draw| draw.tokens).sum::<usize>() as f64
-    }
-
-    /// The squares of the draws' deviations, added up.
-    fn squares(&self) -> f64 {
-        let mean = self.draws.iter().sum::<LossSum>().mean();
-        self.draws.iter().map(|draw| (draw.nll - mean * draw.tokens as f64).powi(2)).sum()
-    }
-
     /// What common mistakes give, and what to say about them.
     fn wrong_sides(&self) -> Vec<(f64, &'static str)> {
-        let (k, error, tokens) = (self.draws.len(), self.standard_error(), self.tokens());
+        let all: LossSum = self.draws.iter().sum();
+        let (k, error, tokens) = (self.draws.len(), standard_error(&self.draws), all.tokens as f64);
         let t = student_t_95(k - 1);
         let means: Vec<f64> = self.draws.iter().map(LossSum::mean).collect();
         let centre = mean(means.iter().copied());
         let around = |centre: f64| means.iter().map(|mean| (mean - centre).powi(2)).sum::<f64>();
-        let (of_means, around_all) = (around(centre), around(self.draws.iter().sum::<LossSum>().mean()));
+        let (of_means, around_all) = (around(centre), around(all.mean()));
         // An error of the mean is smaller by the root of k than this.
         let deviation = |squares: f64| t * (squares / (k - 1) as f64).sqrt();
         let root_k = (k as f64).sqrt();
@@ -130,7 +117,7 @@ impl Trial {
             (deviation(around_all) / root_k, equal_weights),
             (deviation(of_means), spread),
             (deviation(around_all), spread),
-            (t * self.squares() * k as f64 / (k - 1) as f64 / tokens, "the square root is missing"),
+            (t * squares(&self.draws) * k as f64 / (k - 1) as f64 / tokens, "the square root is missing"),
         ]
     }
 }
@@ -143,7 +130,7 @@ mod tests {
     fn no_two_mistakes_give_the_same_interval() {
         let trial = Trial { got: Estimate::exact(0.0), draws: draws().swap_remove(0) };
         let mut values: Vec<f64> = trial.wrong_sides().iter().map(|(value, _)| *value).collect();
-        values.push(student_t_95(4) * trial.standard_error());
+        values.push(student_t_95(4) * standard_error(&trial.draws));
         values.sort_by(f64::total_cmp);
         assert!(values.windows(2).all(|pair| !is_close(pair[0], pair[1])), "{values:?}");
     }

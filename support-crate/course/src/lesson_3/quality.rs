@@ -4,6 +4,7 @@ use rand::Rng;
 
 use quantlab::report::Estimate;
 
+use super::interval::standard_error;
 use super::{LossSum, TextChange, perplexity_of, student_t_95};
 use crate::cases::{random, size};
 use crate::figure::{mean, weighted_mean};
@@ -221,10 +222,8 @@ fn three(Estimate { value, low, high }: Estimate) -> Vec<f64> {
 
 /// The mean loss over all tokens with its 95 % interval, as the learner is to write it in `mean_with_interval`.
 pub(super) fn interval(draws: &[LossSum]) -> Estimate {
-    let (all, k) = (draws.iter().sum::<LossSum>(), draws.len() as f64);
-    let squares: f64 = draws.iter().map(|draw| (draw.nll - all.mean() * draw.tokens as f64).powi(2)).sum();
-    let error = (squares * k / (k - 1.0)).sqrt() / all.tokens as f64;
-    Estimate::plus_minus(all.mean(), student_t_95(draws.len() - 1) * error)
+    let mean = draws.iter().sum::<LossSum>().mean();
+    Estimate::plus_minus(mean, student_t_95(draws.len() - 1) * standard_error(draws))
 }
 
 #[cfg(test)]
