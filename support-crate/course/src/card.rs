@@ -53,17 +53,13 @@ fn line(finding: &Finding) -> String {
 
 /// The HTML of a text in which code stands between backticks. An unpaired backtick is kept as it is.
 fn with_code(text: &str) -> String {
-    let pieces: Vec<&str> = text.split('`').collect();
-    let mut html = String::new();
-    for (index, piece) in pieces.iter().enumerate() {
-        let is_last = index + 1 == pieces.len();
-        html += &match (index % 2 == 1, is_last) {
-            (false, _) => escape_html(piece),
-            (true, false) => format!("<code>{}</code>", escape_html(piece)),
-            (true, true) => format!("`{}", escape_html(piece)),
-        };
-    }
-    html
+    let last = text.matches('`').count();
+    let html = |(index, piece): (usize, &str)| match (index % 2 == 1, index == last) {
+        (false, _) => escape_html(piece),
+        (true, false) => format!("<code>{}</code>", escape_html(piece)),
+        (true, true) => format!("`{}", escape_html(piece)),
+    };
+    text.split('`').enumerate().map(html).collect()
 }
 
 #[cfg(test)]

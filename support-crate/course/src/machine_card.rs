@@ -1,6 +1,5 @@
 //! What a learner keeps of a lesson: five numbers of their own machine and a picture, on one page for the whole course.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -199,7 +198,7 @@ fn page_of((cards, damaged): &(Vec<MachineCard>, Vec<PathBuf>)) -> String {
     );
     cards.iter().for_each(|card| page.push_str(&card.html()));
     for path in damaged {
-        let _ = write!(page, "<p>{} is no card, or damaged.</p>", escape_html(&path.display().to_string()));
+        page += &format!("<p>{} is no card, or damaged.</p>", escape_html(&path.display().to_string()));
     }
     page + "</html>\n"
 }
