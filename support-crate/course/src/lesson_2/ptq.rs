@@ -253,9 +253,7 @@ impl Trial {
             info if !info.contains("int8") || !info.contains("static") => {
                 wrong!("the info does not name the precision (static int8): {info:?}")
             }
-            info if !info.contains(engine.name()) => {
-                wrong!("the info does not name the engine ({engine}): {info:?}")
-            }
+            info if !info.contains(engine.name()) => wrong!("the info does not name the engine ({engine}): {info:?}"),
             _ => Ok(()),
         }
     }

@@ -237,14 +237,10 @@ fn is_largest_magnitude(values: &[f32], absmax: f32) -> Verdict {
 fn is_packed(values: &[f32], packed: &[u8]) -> Verdict {
     match packed.len() {
         len if len == values.len() / 2 => Ok(()),
-        len if len == values.len() => {
-            wrong!(
-                "{len} values became {len} bytes, one code each: that is 8 bits per weight. Put two codes into a byte"
-            )
-        }
-        len => {
-            wrong!("{} values became {len} bytes, expected {}", values.len(), values.len() / 2)
-        }
+        len if len == values.len() => wrong!(
+            "{len} values became {len} bytes, one code each: that is 8 bits per weight. Put two codes into a byte"
+        ),
+        len => wrong!("{} values became {len} bytes, expected {}", values.len(), values.len() / 2),
     }
 }
 

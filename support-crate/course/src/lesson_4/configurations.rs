@@ -196,8 +196,6 @@ fn on_device(device: Device, all: &[Configuration]) -> Verdict {
     match all.iter().find(|one| one.options.device != device) {
         None if all.is_empty() => Err(no_configurations()),
         None => Ok(()),
-        Some(one) => {
-            wrong!("asked for {device}, but {:?} would compute on {}", one.name, one.options.device)
-        }
+        Some(one) => wrong!("asked for {device}, but {:?} would compute on {}", one.name, one.options.device),
     }
 }

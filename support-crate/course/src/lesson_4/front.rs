@@ -4,7 +4,7 @@ use rand::Rng;
 
 use crate::cases::{random, size};
 use crate::figure::each_once;
-use crate::{Complaint, Score, Verdict, ask};
+use crate::{Score, Verdict, ask};
 
 type Points<'a> = &'a [(f64, f64)];
 
@@ -73,5 +73,5 @@ fn is_front(points: Points<'_>, got: Vec<usize>) -> Verdict {
         let why = if twin { "; its twin, which is equal, does not beat it" } else { "" };
         return wrong!("{}: point {missing} {:?} is missing, and none beats it{why}", shown(), points[missing]);
     }
-    Complaint::unless(false, || format!("{}: each index once, in the order of the points, not {got:?}", shown()))
+    wrong!("{}: each index once, in the order of the points, not {got:?}", shown())
 }

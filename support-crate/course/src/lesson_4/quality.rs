@@ -1,7 +1,7 @@
 //! What formats cost in quality: each against full precision, as a table and in words.
 
 use quantlab::error::{Error, Result};
-use quantlab::measure::{MemoryFootprint, QualityBase, QualityComparison, Uncertain};
+use quantlab::measure::{MemoryFootprint, QualityBase, QualityComparison};
 use quantlab::model::{LoadOptions, Loaded, load_model};
 use quantlab::quant::{FourBit, FourBitOptions, QuantizationConfig};
 use quantlab::report::{Estimate, LinePlot, Table, TradeOff};
@@ -41,10 +41,9 @@ impl FormatQuality {
     /// What tells the format from the base, given what tells nothing: a KL divergence whose interval lies above that of the
     /// noise floor, and a ratio of perplexities whose interval does not contain 1.
     fn told_apart_by(&self, floor: Option<&Self>) -> &'static str {
-        let interval = |value: &Uncertain| Estimate::from(value);
-        let kl = interval(&self.comparison.kl_divergence).low;
-        let noise = floor.map_or(0.0, |floor| interval(&floor.comparison.kl_divergence).high);
-        let ratio = interval(&self.comparison.perplexity_ratio);
+        let kl = Estimate::from(self.comparison.kl_divergence).low;
+        let noise = floor.map_or(0.0, |floor| Estimate::from(floor.comparison.kl_divergence).high);
+        let ratio = Estimate::from(self.comparison.perplexity_ratio);
         match (kl > noise, ratio.low > 1.0 || ratio.high < 1.0) {
             _ if self.is_noise_floor() => "",
             (true, true) => "both",
@@ -169,11 +168,8 @@ pub fn block_size_plot(base: &Loaded, sizes: &[usize], texts: &[&str]) -> Result
 /// What a picture of divergences was measured on, and what it would show where nothing changed.
 fn picture_note(first: &FormatQuality) -> String {
     let QualityComparison { base_run, tokens, .. } = &first.comparison;
-    let floor = if first.is_noise_floor() {
-        format!(" | noise floor {} nats", first.comparison.kl_divergence)
-    } else {
-        String::new()
-    };
+    let floor = first.is_noise_floor().then(|| format!(" | noise floor {} nats", first.comparison.kl_divergence));
+    let floor = floor.unwrap_or_default();
     format!("{} | {} | {tokens} tokens of held-out text{floor}", base_run.model, base_run.device)
 }
 

@@ -154,13 +154,10 @@ impl Trial {
         let (asked, passes) = (self.new_tokens, Event::forwards(&self.events));
         match passes {
             _ if passes == asked => Ok(()),
-            _ if self.ends_after.is_some_and(|end| passes == end || passes == end + 1) => {
-                wrong!(
-                    "{asked} tokens were asked for, but {passes} were generated: the model wanted to end its text. \
-                     Formats that say different things would be timed over different lengths; set `stop_at_eos: \
-                     false`"
-                )
-            }
+            _ if self.ends_after.is_some_and(|end| passes == end || passes == end + 1) => wrong!(
+                "{asked} tokens were asked for, but {passes} were generated: the model wanted to end its text. \
+                 Formats that say different things would be timed over different lengths; set `stop_at_eos: false`"
+            ),
             _ => wrong!("{asked} tokens were asked for, but {passes} were generated"),
         }
     }

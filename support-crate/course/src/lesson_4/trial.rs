@@ -339,9 +339,8 @@ impl Trial {
             return Ok(());
         }
         self.named()?;
-        let says_so = |place: &usize| match &self.rows[*place].outcome {
-            Err(error) => error.to_string().contains(DEVICE_FAILED),
-            Ok(_) => false,
+        let says_so = |place: &usize| {
+            self.rows[*place].outcome.as_ref().is_err_and(|error| error.to_string().contains(DEVICE_FAILED))
         };
         let failed = self.working().filter(says_so).count();
         if failed != 1 {
