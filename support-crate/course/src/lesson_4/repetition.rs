@@ -54,24 +54,23 @@ fn random_texts() -> Vec<String> {
 
 fn figure(text: &str, got: f64) -> Figure {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let counted = |n: usize| {
+    let counted = |words: &[&str], n: usize| {
         let runs = words.len().saturating_sub(n - 1);
         let mut seen = HashSet::new();
         (words.windows(n).filter(|run| !seen.insert(*run)).count() as f64, runs as f64)
     };
-    let share = |n: usize| match counted(n) {
+    let share = |n: usize| match counted(&words, n) {
         (_, 0.0) => 0.0,
         (repeated, runs) => repeated / runs,
     };
     let often = |run: &[&str]| words.windows(4).filter(|other| *other == run).count() > 1;
-    let (repeated, runs) = counted(4);
+    let (repeated, runs) = counted(&words, 4);
     let twice = words.windows(4).filter(|run| often(run)).count() as f64;
     let at_once = words.windows(5).filter(|five| five[..4] == five[1..]).count() as f64;
     let parts: Vec<&str> = text.split([' ', '\n']).filter(|part| !part.is_empty()).collect();
-    let mut seen = HashSet::new();
-    let without_tabs = parts.windows(4).filter(|run| !seen.insert(*run)).count() as f64;
+    let (without_tabs, runs_of_parts) = counted(&parts, 4);
     let mistakes = vec![
-        (without_tabs / parts.len().saturating_sub(3) as f64, "a tab is white space, too"),
+        (without_tabs / runs_of_parts, "a tab is white space, too"),
         (100.0 * share(4), "that is in percent; a share lies between 0 and 1"),
         (1.0 - share(4), "that is the share of runs that are new"),
         (repeated, "divide by the number of runs"),

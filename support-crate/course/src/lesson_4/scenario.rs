@@ -127,12 +127,7 @@ impl Scenario {
 
     /// The memory of the model of the configuration in this place. Neither the order nor the steps are even.
     pub fn memory_mib(place: usize) -> f64 {
-        let mib: f64 = tensors(place)
-            .iter()
-            .filter(|tensor| tensor.tied_to.is_none())
-            .map(|tensor| (tensor.numel * tensor.element_size) as f64)
-            .sum();
-        mib / f64::from(1 << 20)
+        (bytes(place, TensorKind::Parameter) + bytes(place, TensorKind::Buffer)) as f64 / f64::from(1 << 20)
     }
 
     /// A token that says which configuration's model speaks, after which prompt, and how often it has read that before.
@@ -165,6 +160,12 @@ fn tensors(place: usize) -> Vec<TensorInfo> {
         TensorInfo::plain("h.0.attn.bias", TensorKind::Buffer, &[1, 1, 512, 1024], 1),
         head,
     ]
+}
+
+/// The bytes of a model's tensors of this kind, those that are tied left out.
+fn bytes(place: usize, kind: TensorKind) -> usize {
+    let own = tensors(place).into_iter().filter(|tensor| tensor.kind == kind && tensor.tied_to.is_none());
+    own.map(|tensor| tensor.numel * tensor.element_size).sum()
 }
 
 /// A model in several formats, of which one cannot be loaded.
@@ -215,13 +216,9 @@ impl ModelHub for FormatHub {
         }
         self.loaded.borrow_mut().push(place);
         let (vocab_size, machine) = (self.tokenizer.vocab_size(), self.machine.clone());
-        let bytes = |kind: TensorKind| {
-            let own = tensors(place).into_iter().filter(move |tensor| tensor.kind == kind && tensor.tied_to.is_none());
-            own.map(|tensor| tensor.numel * tensor.element_size).sum()
-        };
         let model = ProbeModel::new(&self.machine, vocab_size).with_tensors(tensors(place)).with_info(|info| {
-            info.parameter_bytes = bytes(TensorKind::Parameter);
-            info.buffer_bytes = bytes(TensorKind::Buffer);
+            info.parameter_bytes = bytes(place, TensorKind::Parameter);
+            info.buffer_bytes = bytes(place, TensorKind::Buffer);
             info.quant_state_bytes = (SCALES_MIB * f64::from(1 << 20)) as usize;
         });
         Ok(Box::new(model.saying(move |_, _| one_of(said(place, &machine), vocab_size))))
