@@ -105,7 +105,7 @@ struct Attempt {
 
 impl Attempt {
     fn of(yours: &Answer<'_>, candidates: &[&str], requested: &str, device: Device) -> Result<Self, Complaint> {
-        let machine = Machine::new(Costs::default());
+        let machine = Machine::new(Costs::PLAIN);
         let hub = ProbeHub::new(&machine, &STOCK);
         let loaded = ask(|| yours(&hub, candidates, requested, device))?;
         Ok(Self { machine, hub, loaded })
@@ -199,7 +199,7 @@ fn nothing_loads(attempt: &impl Fn(&[&str], &str, Device) -> Result<Attempt, Com
 /// Before anything is fetched.
 fn refuses_precisions(yours: &Answer<'_>) -> Verdict {
     for candidates in [&["lab/whole"][..], &["lab/missing", "lab/whole"]] {
-        let hub = ProbeHub::new(&Machine::new(Costs::default()), &STOCK);
+        let hub = ProbeHub::new(&Machine::new(Costs::PLAIN), &STOCK);
         let got = ask(|| yours(&hub, candidates, "float7", Device::Cpu));
         let message =
             error_of(got, |loaded| format!("`float7` is not a precision, but you returned {}", loaded.model_id))?;

@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn a_model_that_is_not_there_is_an_error() {
         let config = ExerciseConfig { model_id: "no/such-model".to_owned(), ..config(std::env::temp_dir()) };
-        let empty = ProbeHub::new(&Machine::new(Costs::default()), &[]);
+        let empty = ProbeHub::new(&Machine::new(Costs::PLAIN), &[]);
         assert!(run_quantization_exercise(&WallClock, &empty, &config).is_err());
     }
 }

@@ -19,7 +19,7 @@ pub(super) const COSTS: Costs = Costs {
 
 /// Prompts as ids.
 pub(super) fn tokens_of(prompts: &[&str]) -> Result<Vec<Vec<u32>>, Complaint> {
-    let tokenizer = Machine::new(Costs::default()).tokenizer()?;
+    let tokenizer = Machine::new(Costs::PLAIN).tokenizer()?;
     prompts.iter().map(|prompt| Ok(tokenizer.encode(prompt)?)).collect()
 }
 

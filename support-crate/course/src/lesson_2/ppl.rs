@@ -188,7 +188,7 @@ fn call(yours: &Answer<'_>, models: &[Loaded], texts: &[&str]) -> Result<Vec<Mod
 impl Trial {
     /// Runs the answer with the first few models.
     fn run(yours: &Answer<'_>, texts: &[&str], models: usize) -> Result<Self, Complaint> {
-        let machine = Machine::new(Costs::default());
+        let machine = Machine::new(Costs::PLAIN);
         let models = &self::models(&machine)?[..models];
         let rows = call(yours, models, texts)?;
         let some_calls = machine.some_calls().collect();
@@ -258,7 +258,7 @@ impl Trial {
 
 fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     let answer = |machine: &Machine| call(yours, &models(machine)?, &TEXTS);
-    passes_failures_on(Costs::default(), trial.some_calls.iter().copied(), answer, |rows| {
+    passes_failures_on(Costs::PLAIN, trial.some_calls.iter().copied(), answer, |rows| {
         format!(
             "a model failed on one of the texts, but you returned {} rows as if all was well: the models would \
              be compared on different texts; pass errors on with `?`",
@@ -267,7 +267,7 @@ fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
     })?;
     // No text, and none with more than one token.
     for texts in [&[][..], &["a"], &["", "a"]] {
-        must_fail(call(yours, &models(&Machine::new(Costs::default()))?, texts), |rows| {
+        must_fail(call(yours, &models(&Machine::new(Costs::PLAIN))?, texts), |rows| {
             let losses: Vec<f64> = rows.iter().map(|row| row.loss).collect();
             format!(
                 "the texts {texts:?} have no token to predict, but your rows have the losses {losses:?}: return an \
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_ways_to_average_differ() {
-        let models = models(&Machine::new(Costs::default())).unwrap();
+        let models = models(&Machine::new(Costs::PLAIN)).unwrap();
         let all: Vec<Expected> = models.iter().map(|loaded| Expected::of(loaded, &TEXTS).unwrap()).collect();
         let Expected { loss, .. } = all[0];
         let but_equal = |value: &f64| same(*value, loss);

@@ -118,7 +118,7 @@ impl ModelHub for LabHub {
         self.asked.borrow_mut().push((model_id.to_owned(), options.clone()));
         match model_id {
             BROKEN | OTHER_ENGINE => {
-                let machine = Machine::new(Costs::default());
+                let machine = Machine::new(Costs::PLAIN);
                 let vocab_size = machine.tokenizer()?.vocab_size();
                 let logit = if model_id == BROKEN { f32::NAN } else { 0.5 };
                 let model = ProbeModel::new(&machine, vocab_size).saying(move |_, _| vec![logit; vocab_size]);

@@ -42,7 +42,7 @@ pub fn check_compare_texts(yours: fn(&Loaded, &Loaded, &[&str]) -> Result<Vec<Te
         .about(&trial, "texts with nothing to predict are left out", |_| Trial::run(&yours, &with_short)?.counts())
         .about(&trial, "an error of model or tokenizer is passed on", |trial| {
             let unreadable = || {
-                let (mut base, mut other) = pair(&Machine::new(Costs::default()))?;
+                let (mut base, mut other) = pair(&Machine::new(Costs::PLAIN))?;
                 base.tokenizer = Machine::failing_tokenizer()?;
                 other.tokenizer = Machine::failing_tokenizer()?;
                 ask(|| yours(&base, &other, &all))
@@ -54,7 +54,7 @@ pub fn check_compare_texts(yours: fn(&Loaded, &Loaded, &[&str]) -> Result<Vec<Te
                 let (base, other) = pair(machine)?;
                 ask(|| yours(&base, &other, &all))
             };
-            passes_failures_on(Costs::default(), 0..trial.calls, answer, |changes| {
+            passes_failures_on(Costs::PLAIN, 0..trial.calls, answer, |changes| {
                 format!("a model failed, and you return {} texts as if all was well: let `?` pass it on", changes.len())
             })
         })
@@ -108,7 +108,7 @@ struct Place {
 
 impl Trial {
     fn run(yours: &Answer<'_>, texts: &[&str]) -> Result<Self, Complaint> {
-        let machine = Machine::new(Costs::default());
+        let machine = Machine::new(Costs::PLAIN);
         let (base, other) = pair(&machine)?;
         let got = ask(|| yours(&base, &other, texts))?;
         let vocab_size = base.model.info().vocab_size;

@@ -107,7 +107,7 @@ fn passes_errors_on(yours: &Answer<'_>) -> Verdict {
     }
     for batch_size in [1, 2] {
         let tokenizer = Tokenizer::read(&ModelFile::embedded("probe/tokenizer.json", THREE_WORDS))?;
-        let model = talking(ProbeModel::new(&Machine::new(Costs::default()), tokenizer.vocab_size()));
+        let model = talking(ProbeModel::new(&Machine::new(Costs::PLAIN), tokenizer.vocab_size()));
         let loaded = Loaded::new(tokenizer, Box::new(model), "probe", "float32")?;
         let texts = ["fox and cat", "cat and fox and cat", "fox or cat", "cat and fox", "and cat"];
         let result = ask(|| yours(&loaded, &texts, batch_size));
@@ -129,7 +129,7 @@ fn passes_errors_on(yours: &Answer<'_>) -> Verdict {
 fn cuts_nothing_off(yours: &Answer<'_>) -> Verdict {
     const CONTEXT_LEN: usize = 24;
     let short = |model| talking(model).with_info(|info| info.context_len = CONTEXT_LEN);
-    let loaded = Machine::new(Costs::default()).loaded(short)?;
+    let loaded = Machine::new(Costs::PLAIN).loaded(short)?;
     let texts = texts();
     let texts = as_strs(&texts);
     let tokens = texts.iter().map(|text| Ok(loaded.tokenizer.encode(text)?.len() - 1));
@@ -168,7 +168,7 @@ struct TextLoss {
 impl Trial {
     /// The model fails when it reads the text `failing`.
     fn run(yours: &Answer<'_>, texts: &[&str], batch_size: usize, failing: Option<&str>) -> Result<Self, Complaint> {
-        let machine = Machine::new(Costs::default());
+        let machine = Machine::new(Costs::PLAIN);
         let tokenizer = machine.tokenizer()?;
         let vocab_size = tokenizer.vocab_size();
         let failing = failing.map(|text| tokenizer.encode(text)).transpose()?;

@@ -65,9 +65,9 @@ fn passes_errors(yours: &Answer<'_>, trials: &Result<Vec<Trial>, Complaint>) -> 
         format!("the model failed on a window, and you return a loss over {tokens} tokens: let `?` pass it on")
     };
     match trials {
-        Ok(trials) => passes_failures_on(Costs::default(), 0..trials[0].passes, answer, message),
+        Ok(trials) => passes_failures_on(Costs::PLAIN, 0..trials[0].passes, answer, message),
         Err(complaint) => {
-            let machine = Machine::failing_at(Costs::default(), 0);
+            let machine = Machine::failing_at(Costs::PLAIN, 0);
             let got = answer(&machine);
             if machine.has_failed() { must_fail(got, message) } else { Err(complaint.clone()) }
         }
@@ -102,7 +102,7 @@ struct Trial {
 
 impl Trial {
     fn run(yours: &Answer<'_>, case: (usize, usize, usize)) -> Result<Self, Complaint> {
-        let machine = Machine::new(Costs::default());
+        let machine = Machine::new(Costs::PLAIN);
         let loaded = machine.loaded(talking)?;
         let (tokens, window, stride) = case;
         let got = ask(|| yours(&loaded, &ids(tokens), window, stride))?;

@@ -51,12 +51,6 @@ impl Costs {
     };
 }
 
-impl Default for Costs {
-    fn default() -> Self {
-        Self::PLAIN
-    }
-}
-
 /// One forward pass in this many has a [pause](Costs::pause).
 const PAUSES: usize = 23;
 
