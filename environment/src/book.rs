@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use crate::checkout::Checkout;
 use crate::home::Home;
@@ -20,12 +20,11 @@ const MARK: &str = ".quantlab-book";
 /// whatever Sphinx warns of.
 pub fn book(output: Option<&Path>) -> Result<PathBuf> {
     let (checkout, home) = (Checkout::find()?, Home::find()?);
-    if !home.is_ours() {
-        bail!(
-            "{} is shared with others, or not yours\n  try: QUANTLAB_HOME=FOLDER cargo lab book",
-            home.root().display()
-        );
-    }
+    ensure!(
+        home.is_ours(),
+        "{} is shared with others, or not yours\n  try: QUANTLAB_HOME=FOLDER cargo lab book",
+        home.root().display()
+    );
     let (source, steps) = (checkout.root().join("environment/book"), Steps::new(2));
     let start = steps.begin("tools", "Sphinx and MathJax, as pinned in environment/book/requirements.txt");
     let interpreter = tools(&home, "book", &source)?;

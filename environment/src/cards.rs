@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::grade::{beside, csv_lines, read_regular};
@@ -59,12 +59,11 @@ pub fn cards(folder: &Path, output: Option<&Path>) -> Result<()> {
     for (file, why) in &found.left_out {
         eprintln!("left out: {}: {}", plain(file), plain(why));
     }
-    if found.cards.is_empty() {
-        bail!(
-            "there is no card ({CARD}) in {}\n  try: the folder of the lessons that came back, with their `results`",
-            folder.display()
-        );
-    }
+    ensure!(
+        !found.cards.is_empty(),
+        "there is no card ({CARD}) in {}\n  try: the folder of the lessons that came back, with their `results`",
+        folder.display()
+    );
     let output = output.map_or_else(|| beside(folder, "cards"), Path::to_owned);
     write_atomically(&output.join("cards.csv"), csv(&found).as_bytes())?;
     write_atomically(&output.join("cards.html"), page(&found).as_bytes())?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::checkout::Checkout;
@@ -178,7 +178,7 @@ fn with_embedded_model(lessons: &[Lesson], home: &Home) -> Result<Vec<PathBuf>> 
         let text = fs::read_to_string(&starter).with_context(|| format!("cannot read {}", starter.display()))?;
         let path = home.root().join("tests/starters").join(&lesson.name).join(STARTER);
         let embedded = text.replace(r#"\"smollm2:float32\", "#, "");
-        anyhow::ensure!(embedded != text, "{} does not name its candidates as the others do", starter.display());
+        ensure!(embedded != text, "{} does not name its candidates as the others do", starter.display());
         write_atomically(&path, embedded.as_bytes())?;
         Ok(path)
     };
@@ -195,10 +195,8 @@ fn no_points(notebooks: &[PathBuf], ran: &[Ran]) -> Result<()> {
             format!("{}: {} gave {points}, not 0", notebook.display(), score.check)
         })
         .collect();
-    if given.is_empty() {
-        return Ok(());
-    }
-    bail!("some checks of starters did not give 0 points\n  {}", given.join("\n  "))
+    ensure!(given.is_empty(), "some checks of starters did not give 0 points\n  {}", given.join("\n  "));
+    Ok(())
 }
 
 /// Runs a command in the environment of the kernel; a `cargo` gets the shared build folder and flags.
@@ -231,9 +229,7 @@ pub fn bench(checkout: &Checkout, home: &Home, name: &str) -> Result<Command> {
     cargo.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     end_with_this_process(&mut cargo);
     let built = cargo.output().context("cannot start Cargo")?;
-    if !built.status.success() {
-        bail!("the benchmark cannot be built; the messages are above");
-    }
+    ensure!(built.status.success(), "the benchmark cannot be built; the messages are above");
     let said = String::from_utf8_lossy(&built.stdout);
     let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let program = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();

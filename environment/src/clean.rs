@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::IsTerminal;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::home::{Home, remove_if_there};
 use crate::ui::{human_size, is_confirmed};
@@ -50,9 +50,7 @@ const OURS: [&str; 35] = [
 /// Removes the home's contents; asks first unless `yes`.
 pub fn clean(yes: bool) -> Result<()> {
     let home = Home::find()?;
-    if !home.is_ours() {
-        bail!("{} is shared with others, or not yours: nothing was removed", home.root().display());
-    }
+    ensure!(home.is_ours(), "{} is shared with others, or not yours: nothing was removed", home.root().display());
     let there: Vec<&str> = OURS.into_iter().filter(|name| home.root().join(name).symlink_metadata().is_ok()).collect();
     if there.is_empty() {
         println!("Nothing to remove in {}.", home.root().display());

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::checkout::Checkout;
@@ -158,8 +158,6 @@ fn grade_in(dir: &Path, layer: Layer) -> Result<Value> {
     let seconds = start.elapsed().as_secs_f64();
     let grades = std::fs::read_to_string(out.join("grades.csv"))?;
     let line = grades.lines().nth(1).unwrap_or_default();
-    if !line.starts_with("doctor,01-doctor,7,7,0,graded,") {
-        bail!("a correct answer is not graded as correct: {line}");
-    }
+    ensure!(line.starts_with("doctor,01-doctor,7,7,0,graded,"), "a correct answer is not graded as correct: {line}");
     Ok(json!((seconds * 1000.0).round() / 1000.0))
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write, pipe};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use crate::ui::{describe, human_time};
 
@@ -44,9 +44,7 @@ impl Parts {
             printed.extend_from_slice(&buffer[..count]);
         }
         let status = child.wait()?;
-        if !status.success() {
-            bail!("{line} failed ({status}); its own messages are above");
-        }
+        ensure!(status.success(), "{line} failed ({status}); its own messages are above");
         let programs = programs(&String::from_utf8_lossy(&printed));
         let running: Duration = programs.iter().map(|(_, time)| time).sum();
         self.add(format!("{what}: compiling"), start.elapsed().saturating_sub(running));

@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::ui::{describe, end_of, run_shown};
@@ -66,9 +66,7 @@ pub fn run_build(command: &mut Command, log: &Path, view: View, stop: &AtomicBoo
     }
     let status = child.wait()?;
     shown.bar.finish_and_clear();
-    if !status.success() {
-        bail!("{line} failed ({status}); the end of {}:\n{}", log.display(), end_of(log));
-    }
+    ensure!(status.success(), "{line} failed ({status}); the end of {}:\n{}", log.display(), end_of(log));
     Ok(())
 }
 

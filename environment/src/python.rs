@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::home::{Home, path_behind, remove_if_there, write_atomically};
@@ -141,9 +141,7 @@ impl Ended {
         if let Some(libc::SIGXCPU | libc::SIGALRM) = self.status.signal() {
             bail!("it took longer than one notebook may take");
         }
-        if !self.status.success() {
-            bail!("the kernel's driver ended with {}; its messages are above", self.status);
-        }
+        ensure!(self.status.success(), "the kernel's driver ended with {}; its messages are above", self.status);
         Ok(())
     }
 }

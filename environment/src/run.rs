@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::checkout::Checkout;
@@ -109,9 +109,7 @@ fn all_whole(notebooks: &[PathBuf], endings: Vec<Ending>) -> Result<Vec<Ran>> {
             Ending::Failed | Ending::Interrupted => failed.push(notebook.display().to_string()),
         }
     }
-    if !failed.is_empty() {
-        bail!("{} of {} notebooks failed: {}", failed.len(), notebooks.len(), failed.join(", "));
-    }
+    ensure!(failed.is_empty(), "{} of {} notebooks failed: {}", failed.len(), notebooks.len(), failed.join(", "));
     Ok(whole)
 }
 

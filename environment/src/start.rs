@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use crate::checkout::Checkout;
 use crate::home::{Home, path_behind, write_atomically};
@@ -86,9 +86,7 @@ fn own_lessons(checkout: &Checkout) -> Result<PathBuf> {
 
 /// A notebook's path below `notebooks/`, for the address.
 fn inside(path: &Path, root: &Path) -> Result<String> {
-    if !path.is_file() {
-        bail!("there is no notebook {}", path.display());
-    }
+    ensure!(path.is_file(), "there is no notebook {}", path.display());
     let full = path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?;
     let root = root.canonicalize().with_context(|| format!("cannot read {}", root.display()))?;
     let inner = full.strip_prefix(&root).with_context(|| {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A numbered sequence of steps, some of which may run side by side.
@@ -72,9 +72,7 @@ pub fn human_time(time: Duration) -> String {
 pub fn run_shown(command: &mut Command) -> Result<()> {
     let line = describe(command);
     let status = command.stdin(Stdio::null()).status().with_context(|| format!("cannot start {line}"))?;
-    if !status.success() {
-        bail!("{line} failed ({status}); its own messages are above");
-    }
+    ensure!(status.success(), "{line} failed ({status}); its own messages are above");
     Ok(())
 }
 
@@ -93,9 +91,7 @@ pub fn run_logged(command: &mut Command, log: &Path, message: &str) -> Result<()
         .status()
         .with_context(|| format!("cannot start {line}"))?;
     spinner.finish_and_clear();
-    if !status.success() {
-        bail!("{line} failed ({status}); the end of {}:\n{}", log.display(), end_of(log));
-    }
+    ensure!(status.success(), "{line} failed ({status}); the end of {}:\n{}", log.display(), end_of(log));
     Ok(())
 }
 
@@ -110,9 +106,7 @@ pub fn end_of(log: &Path) -> String {
 pub fn output_of(command: &mut Command) -> Result<String> {
     let line = describe(command);
     let done = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {line}"))?;
-    if !done.status.success() {
-        bail!("{line} failed ({}): {}", done.status, String::from_utf8_lossy(&done.stderr).trim());
-    }
+    ensure!(done.status.success(), "{line} failed ({}): {}", done.status, String::from_utf8_lossy(&done.stderr).trim());
     String::from_utf8(done.stdout).with_context(|| format!("{line} did not print UTF-8"))
 }
 

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::html::{self, Block, Flavor};
@@ -115,9 +115,7 @@ fn documentation_folder() -> Result<PathBuf> {
 fn rustc(arguments: &[&str]) -> Result<String> {
     let output = Command::new("rustc").args(arguments).output();
     let output = output.context("cannot run rustc, which knows where the documentation is")?;
-    if !output.status.success() {
-        bail!("rustc {} failed", arguments.join(" "));
-    }
+    ensure!(output.status.success(), "rustc {} failed", arguments.join(" "));
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 

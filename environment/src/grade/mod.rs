@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::checkout::Checkout;
@@ -143,9 +143,7 @@ fn grade_in(layer: Option<Layer>, lessons: &[Lesson], request: &Request) -> Resu
     if let Some(wanted) = &request.lesson {
         let wanted = &lessons::choose(lessons, wanted)?.name;
         found.retain(|s| s.lesson.as_ref() == Some(wanted));
-        if found.is_empty() {
-            bail!("no notebook in {} is for {wanted}", folder.display());
-        }
+        ensure!(!found.is_empty(), "no notebook in {} is for {wanted}", folder.display());
     }
     if let Some(key_file) = &request.anonymous {
         anonymous::rename(&mut found, key_file, &output)?;

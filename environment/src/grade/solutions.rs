@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use super::{BY_HAND, Limits, Request, Row, grade_in};
@@ -54,9 +54,7 @@ pub fn solutions(lessons: &[Lesson], home: &Home) -> Result<()> {
             .collect::<Result<_>>()
     })?;
     let faults = faults.concat();
-    if !faults.is_empty() {
-        bail!("some solutions are not graded as they should be\n  {}", faults.join("\n  "));
-    }
+    ensure!(faults.is_empty(), "some solutions are not graded as they should be\n  {}", faults.join("\n  "));
     Ok(())
 }
 
@@ -104,7 +102,7 @@ fn faults_of(layer: Option<Layer>, dir: &Path, lessons: &[Lesson], checks_only: 
         unsandboxed: layer.is_none(),
     };
     let rows = grade_in(layer, lessons, &request)?;
-    anyhow::ensure!(rows.len() == lessons.len(), "{} of {} solutions are in the table", rows.len(), lessons.len());
+    ensure!(rows.len() == lessons.len(), "{} of {} solutions are in the table", rows.len(), lessons.len());
     let mut faults = Vec::new();
     for row in &rows {
         let executed = output.join("results").join(STUDENT).join(&row.lesson).with_added_extension("ipynb");

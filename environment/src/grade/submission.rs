@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 
 use super::names;
@@ -48,12 +48,11 @@ const MAX_NOTE_BYTES: u64 = 1000;
 
 /// All notebooks below `folder`, but not in `output`; by student and lesson, the newest of each first.
 pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Submission>> {
-    if !folder.is_dir() {
-        bail!(
-            "{} is not a folder\n  try: the folder that holds STUDENT/LESSON/NOTEBOOK.ipynb, or loose notebooks",
-            folder.display()
-        );
-    }
+    ensure!(
+        folder.is_dir(),
+        "{} is not a folder\n  try: the folder that holds STUDENT/LESSON/NOTEBOOK.ipynb, or loose notebooks",
+        folder.display()
+    );
     let mut files = Vec::new();
     find_notebooks(folder, &mut files);
     let output = output.canonicalize().ok();
@@ -81,9 +80,7 @@ pub fn find(folder: &Path, output: &Path, lessons: &[Lesson]) -> Result<Vec<Subm
         })
         .collect::<Vec<_>>();
     name_folders(&mut found);
-    if found.is_empty() {
-        bail!("there is no notebook (*.ipynb) in {}", folder.display());
-    }
+    ensure!(!found.is_empty(), "there is no notebook (*.ipynb) in {}", folder.display());
     found.sort_by(|a, b| {
         (&a.student, &a.lesson)
             .cmp(&(&b.student, &b.lesson))
@@ -132,12 +129,8 @@ pub fn read_regular(file: &Path, most: u64) -> Result<Vec<u8>> {
         other => other.context("it cannot be read")?,
     };
     let meta = opened.metadata()?;
-    if !meta.is_file() {
-        bail!("it is not a regular file");
-    }
-    if meta.len() > most {
-        bail!("it has {} MB, so it is not read", meta.len() / 1_000_000);
-    }
+    ensure!(meta.is_file(), "it is not a regular file");
+    ensure!(meta.len() <= most, "it has {} MB, so it is not read", meta.len() / 1_000_000);
     let mut text = Vec::new();
     opened.take(most).read_to_end(&mut text)?;
     Ok(text)

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use super::claim::claim;
 use super::crates;
@@ -85,18 +85,15 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
     if is_fresh(home, support_crate)? {
         return Ok(());
     }
-    if home.stamp(STAMP).is_none() {
-        bail!("the kernel has not been warmed up yet\n  try: cargo lab setup");
-    }
-    if !home.is_ours() {
-        bail!(
-            "{} holds a different state of the support crate from that in {}, and is read-only for you\n  try: work in \
-             a folder outside that checkout, ask the set-up's owner to update it, or set QUANTLAB_HOME to a folder of \
-             your own",
-            home.root().display(),
-            support_crate.display()
-        );
-    }
+    ensure!(home.stamp(STAMP).is_some(), "the kernel has not been warmed up yet\n  try: cargo lab setup");
+    ensure!(
+        home.is_ours(),
+        "{} holds a different state of the support crate from that in {}, and is read-only for you\n  try: work in \
+         a folder outside that checkout, ask the set-up's owner to update it, or set QUANTLAB_HOME to a folder of \
+         your own",
+        home.root().display(),
+        support_crate.display()
+    );
     let _building = building(home)?;
     let key = source_key(support_crate)?;
     if home.is_done(STAMP, &key) {
@@ -120,9 +117,7 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
         .env("CARGO_BUILD_BUILD_DIR", NEXT)
         .env("RUSTFLAGS", rustflags());
     let status = command.status().context("cannot start cargo")?;
-    if !status.success() {
-        bail!("the support crate does not build; the compiler's messages are above");
-    }
+    ensure!(status.success(), "the support crate does not build; the compiler's messages are above");
     let _unused = lock(home)?;
     exchange(&next, &target)?;
     home.mark_done(STAMP, &key)?;

@@ -7,7 +7,7 @@ pub mod release;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::checkout::Checkout;
@@ -73,9 +73,7 @@ pub fn read_all(dir: &Path) -> Result<Vec<Lesson>> {
     let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let mut dirs: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|d| d.join(SOURCE).is_file()).collect();
     dirs.sort();
-    if dirs.is_empty() {
-        bail!("no lesson in {} has a {SOURCE}", dir.display());
-    }
+    ensure!(!dirs.is_empty(), "no lesson in {} has a {SOURCE}", dir.display());
     dirs.iter().map(|dir| Lesson::read(dir)).collect()
 }
 
@@ -84,9 +82,7 @@ pub fn ready(lessons_dir: Option<&Path>, wanted: Option<&str>) -> Result<Vec<Les
     let checkout = Checkout::find()?;
     let all = read_all(lessons_dir.unwrap_or(&checkout.notebooks()))?;
     let faults = markers::faults(&all);
-    if !faults.is_empty() {
-        bail!("the lessons have {} faults\n  {}", faults.len(), faults.join("\n  "));
-    }
+    ensure!(faults.is_empty(), "the lessons have {} faults\n  {}", faults.len(), faults.join("\n  "));
     let chosen = wanted.map(|name| choose(&all, name)).transpose()?;
     setup::setup(&checkout, &setup::Request::default())?;
     Ok(chosen.map_or_else(|| all.clone(), |one| vec![one.clone()]))

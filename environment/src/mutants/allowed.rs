@@ -1,6 +1,6 @@
 //! The mutants that need not be caught, and why.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::mutant::{Change, Mutant};
 
@@ -38,9 +38,7 @@ impl Allowed {
                 _ => bail!("a line begins with none of `- `, `+ `, `= `: {line}"),
             }
         }
-        if reason.is_empty() {
-            bail!("an entry gives no reason");
-        }
+        ensure!(!reason.is_empty(), "an entry gives no reason");
         Ok(Self { exercise, change, number })
     }
 

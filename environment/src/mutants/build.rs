@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::program::{Id, Program, Subject};
@@ -58,9 +58,7 @@ pub fn build(subjects: &[Subject], source: &Path, cargo: impl Fn() -> Result<Com
                         elsewhere.get_or_insert(fault.text);
                     }
                 }
-                if dropped.len() == before {
-                    bail!("the reference answers do not compile\n{}", elsewhere.unwrap_or(said));
-                }
+                ensure!(dropped.len() != before, "the reference answers do not compile\n{}", elsewhere.unwrap_or(said));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tar::{Archive, Builder, Entry, EntryType, Header};
 
 use super::MANIFEST;
@@ -28,9 +28,7 @@ pub fn write(file: &Path, manifest: &[u8], root: &Path, entries: &[PathBuf]) -> 
     let written = append(Builder::new(io::BufWriter::with_capacity(1 << 20, input)), manifest, root, entries);
     let ended = gzip.wait().context("cannot wait for gzip")?;
     let done = written.and_then(|()| {
-        if !ended.success() {
-            bail!("gzip ended with {ended}");
-        }
+        ensure!(ended.success(), "gzip ended with {ended}");
         Ok(fs::rename(&side, file)?)
     });
     if done.is_err() {
@@ -113,14 +111,10 @@ fn extract<M>(
         let mut entry = entry.context(DAMAGED)?;
         let inner = checked_path(&entry)?;
         let done = entry.unpack_in(into).with_context(|| format!("cannot unpack {}", inner.display()))?;
-        if !done {
-            bail!("{} would lead outside the folder", inner.display());
-        }
+        ensure!(done, "{} would lead outside the folder", inner.display());
         count += 1;
     }
-    if count != expected {
-        bail!("it is truncated: {count} of {expected} files and folders");
-    }
+    ensure!(count == expected, "it is truncated: {count} of {expected} files and folders");
     Ok(Some(made))
 }
 
@@ -129,9 +123,7 @@ fn checked_path(entry: &Entry<impl Read>) -> Result<PathBuf> {
     let path = entry.path()?.into_owned();
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     let is_ours = PARTS.iter().any(|part| path.starts_with(part));
-    if !is_plain || !is_ours {
-        bail!("{} is not a path below QUANTLAB_HOME that `cargo lab pack` writes", path.display());
-    }
+    ensure!(is_plain && is_ours, "{} is not a path below QUANTLAB_HOME that `cargo lab pack` writes", path.display());
     match entry.header().entry_type() {
         EntryType::Regular | EntryType::Directory | EntryType::Symlink | EntryType::Link => Ok(path),
         other => bail!("{} is neither a file, a folder nor a link ({other:?})", path.display()),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::checkout::Checkout;
@@ -55,9 +55,7 @@ impl Manifest {
         }
         const DAMAGED: &str = "its manifest is damaged";
         let Format { format } = serde_json::from_slice(text).context(DAMAGED)?;
-        if format != FORMAT {
-            bail!("it has format {format}, and this `cargo lab` reads format {FORMAT}");
-        }
+        ensure!(format == FORMAT, "it has format {format}, and this `cargo lab` reads format {FORMAT}");
         serde_json::from_slice(text).context(DAMAGED)
     }
 

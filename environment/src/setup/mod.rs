@@ -12,7 +12,7 @@ pub mod toolchain;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 
 use crate::checkout::Checkout;
@@ -87,12 +87,11 @@ pub fn setup(checkout: &Checkout, request: &Request) -> Result<Installed> {
 
 /// Somebody else's set-up, if kernels can start from it in this checkout.
 fn usable(home: &Home, checkout: &Checkout) -> Result<Installed> {
-    if !Installed::path(home).exists() {
-        bail!(
-            "nothing is set up in {}, and it is read-only for you\n  try: ask its owner for `cargo lab setup`, or set QUANTLAB_HOME to a folder of your own",
-            home.root().display()
-        );
-    }
+    ensure!(
+        Installed::path(home).exists(),
+        "nothing is set up in {}, and it is read-only for you\n  try: ask its owner for `cargo lab setup`, or set QUANTLAB_HOME to a folder of your own",
+        home.root().display()
+    );
     let installed = Installed::read(home)?;
     warm::refresh(home, &installed, &installed.library_for(home, checkout))?;
     Ok(installed)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
 use super::libtorch::FETCH_WHEEL;
@@ -54,12 +54,11 @@ pub fn fetch(home: &Home, model: Model) -> Result<()> {
     if path.is_file() {
         return Ok(());
     }
-    if !home.is_ours() {
-        bail!(
-            "{name} is not in {}, which is read-only for you\n  try: ask its owner for `cargo lab setup --model {name}`",
-            home.root().display()
-        );
-    }
+    ensure!(
+        home.is_ours(),
+        "{name} is not in {}, which is read-only for you\n  try: ask its owner for `cargo lab setup --model {name}`",
+        home.root().display()
+    );
     eprintln!("Fetching {name}: {requirement} from the package registry");
     // Unpacked beside its place: a file that is there is whole.
     let side = home.models().join(format!("{name}.part"));

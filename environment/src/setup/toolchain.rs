@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::home::non_empty_var;
 use crate::ui::output_of;
@@ -45,9 +45,7 @@ impl Toolchain {
         let rustc = note(rustc_version());
         let cxx = note(cxx_compiler());
         let python = note(python());
-        if !missing.is_empty() {
-            bail!("this machine lacks what set-up needs:\n{}", missing.join("\n"));
-        }
+        ensure!(missing.is_empty(), "this machine lacks what set-up needs:\n{}", missing.join("\n"));
         let host = rustc.lines().find_map(|l| l.strip_prefix("host: ")).unwrap_or_default().to_owned();
         let sysroot = output_of(Command::new("rustc").args(["--print", "sysroot"]))?;
         let cxx_version = output_of(Command::new(&cxx).arg("--version"))?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{fs, thread};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -121,9 +121,7 @@ pub fn measure_one() -> Result<ExitCode> {
 }
 
 fn check_state(checkout: &Checkout, wanted: &str) -> Result<()> {
-    if state(checkout)? != wanted {
-        bail!("{} is in another state than who asks", checkout.root().display());
-    }
+    ensure!(state(checkout)? == wanted, "{} is in another state than who asks", checkout.root().display());
     Ok(())
 }
 
@@ -131,9 +129,7 @@ fn check_state(checkout: &Checkout, wanted: &str) -> Result<()> {
 fn here(question: &str) -> Result<(Checkout, Question)> {
     let question: Question = serde_json::from_str(question).context("who asks is of another version")?;
     let home = Home::find()?;
-    if !home.is_ours() {
-        bail!("{} is somebody else's set-up, in which nothing can be built", home.root().display());
-    }
+    ensure!(home.is_ours(), "{} is somebody else's set-up, in which nothing can be built", home.root().display());
     let support_crate: PathBuf = Installed::read(&home)?.support_crate;
     let checkout = Checkout::around(&support_crate)
         .with_context(|| format!("{}, from which the set-up was made, is gone", support_crate.display()))?;

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -109,9 +109,7 @@ pub fn sweep(request: &Request) -> Result<()> {
     let home = Home::find()?;
     let units = units(&home, &request.settings)?;
     let output = request.output.clone().unwrap_or_else(|| request.settings.with_extension(""));
-    if output == request.settings {
-        bail!("{} has no ending\n  try: --output FOLDER", output.display());
-    }
+    ensure!(output != request.settings, "{} has no ending\n  try: --output FOLDER", output.display());
     let output = std::path::absolute(output)?;
     let folder = output.join("measured");
     if let Some(page) = &request.page {
@@ -131,9 +129,7 @@ pub fn sweep(request: &Request) -> Result<()> {
         }
     }
     let failed = failed?;
-    if !failed.is_empty() {
-        bail!("{} failed; the same command tries again\n  {}", failed.len(), failed.join("\n  "));
-    }
+    ensure!(failed.is_empty(), "{} failed; the same command tries again\n  {}", failed.len(), failed.join("\n  "));
     // Of all that the settings say: in the place of a table that had it all, half of one would be a loss.
     request.page.as_ref().map_or(Ok(()), |page| page::write(&table::measured(&folder)?, &output, page))
 }
@@ -214,12 +210,11 @@ fn units(home: &Home, settings: &Path) -> Result<Vec<Unit>> {
             }
         }
     }
-    if units.is_empty() {
-        bail!(
-            "{}: nothing is to be measured\n  try: `models` and one of `inference` and `quality`, lists of strings",
-            named()
-        );
-    }
+    ensure!(
+        !units.is_empty(),
+        "{}: nothing is to be measured\n  try: `models` and one of `inference` and `quality`, lists of strings",
+        named()
+    );
     Ok(units)
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::Measured;
@@ -19,9 +19,7 @@ pub fn write(measured: &[Measured], folder: &Path, page: &Path) -> Result<()> {
     let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
     let (before, after) = place(&text, folder, page)?;
     let tables = tables(measured);
-    if tables.is_empty() {
-        bail!("{}: no speeds were measured", folder.display());
-    }
+    ensure!(!tables.is_empty(), "{}: no speeds were measured", folder.display());
     write_atomically(page, format!("{before}{tables}{after}").as_bytes())?;
     println!("{}", page.display());
     Ok(())

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::{Measured, Unit, state};
@@ -105,9 +105,7 @@ pub fn measure(ready: Ready, unit: &Unit, checkout: &Checkout, at: &str, folder:
     let done = command.args(arguments).stderr(Stdio::inherit()).output().context("cannot start the benchmark")?;
     let from_file = fs::read(&file);
     remove_if_there(&file)?;
-    if !done.status.success() {
-        bail!("the benchmark ended with {}; its messages are above", done.status);
-    }
+    ensure!(done.status.success(), "the benchmark ended with {}; its messages are above", done.status);
     let rows = match benchmark.as_str() {
         "quality" => {
             let all: Value = serde_json::from_slice(&from_file.context("the benchmark wrote no file")?)?;
@@ -128,9 +126,7 @@ pub fn measure(ready: Ready, unit: &Unit, checkout: &Checkout, at: &str, folder:
     if rows.is_empty() && is_ours(unit) || rows.iter().any(|row| row["model"] != model.as_str()) {
         bail!("the benchmark has no rows of this model\n  try: models in `models`, no `--json` among the arguments");
     }
-    if state(checkout)? != at {
-        bail!("the library or the benchmark was changed while it was measured");
-    }
+    ensure!(state(checkout)? == at, "the library or the benchmark was changed while it was measured");
     let date = Command::new("date").args(["-u", "+%F %R"]).output().context("there is no `date`")?.stdout;
     let date = String::from_utf8_lossy(&date).trim().to_owned();
     Ok(Measured { unit: unit.clone(), processor: processor(), machine: host_name(), date, state: at.to_owned(), rows })
