@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::kept::{Kept, write_if_other};
+use super::kept::Kept;
 use super::tool::{become_program, tool};
 use crate::home::{remove_if_there, write_atomically};
 
@@ -54,7 +54,7 @@ pub fn build(dir: &Path, args: &[OsString]) -> Result<ExitCode> {
     let known = kept.as_ref().and_then(Kept::recall::<Known>);
     let lock = dir.join("Cargo.lock");
     if let Some(known) = known.filter(|known| linked(&known.call).is_some_and(|now| now == known.linked)) {
-        write_if_other(&lock, &known.lock)?;
+        write_atomically(&lock, known.lock.as_bytes())?;
         return compile(&known);
     }
     let note = dir.join("target/cell-call.json");

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -72,15 +71,6 @@ impl Kept {
         let Ok(text) = serde_json::to_string(answer) else { return };
         let text = self.folder.as_ref().map_or_else(|| text.clone(), |folder| text.replace(folder, FOLDER));
         let _ = write_atomically(&self.file, text.as_bytes());
-    }
-}
-
-/// Writes the lock file that Cargo would have written.
-pub fn write_if_other(file: &Path, text: &str) -> Result<()> {
-    if fs::read_to_string(file).is_ok_and(|there| there == text) {
-        Ok(())
-    } else {
-        write_atomically(file, text.as_bytes())
     }
 }
 

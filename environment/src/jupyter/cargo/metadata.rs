@@ -19,9 +19,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cell::CELL;
-use super::kept::{Kept, write_if_other};
+use super::kept::Kept;
 use super::skeleton;
 use super::tool::tool;
+use crate::home::write_atomically;
 
 /// Where the standard library's dependencies are.
 pub const STD_CARGO_HOME: &str = "QUANTLAB_STD_CARGO_HOME";
@@ -104,7 +105,7 @@ pub fn answer(question: &Question, args: &[OsString]) -> Result<ExitCode> {
     };
     if let Some(answer) = kept.as_ref().and_then(Kept::recall::<Answer>) {
         if let (Some(file), Some(lock)) = (lock, answer.lock) {
-            write_if_other(&file, &lock)?;
+            write_atomically(&file, lock.as_bytes())?;
         }
         eprint!("{}", answer.notes);
         println!("{}", answer.metadata);
