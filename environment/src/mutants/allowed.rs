@@ -1,5 +1,7 @@
 //! The mutants that need not be caught, and why.
 
+use std::fmt;
+
 use anyhow::{Context, Result, bail, ensure};
 
 use super::mutant::{Change, Mutant};
@@ -13,8 +15,13 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// Reads a list, whose entries look as [`entry`] writes them, with empty lines between. Lines that begin with
-    /// `#` are comments.
+    /// The entry for a mutant.
+    pub fn of(exercise: &str, mutant: &Mutant) -> Self {
+        Self { exercise: exercise.to_owned(), change: mutant.change.clone(), number: mutant.number }
+    }
+
+    /// Reads a list, whose entries look as they are displayed, each with a reason, and with empty lines between. Lines
+    /// that begin with `#` are comments.
     ///
     /// # Errors
     /// A line that is not part of an entry, or an entry without a reason.
@@ -41,32 +48,18 @@ impl Allowed {
         ensure!(!reason.is_empty(), "an entry gives no reason");
         Ok(Self { exercise, change, number })
     }
-
-    /// Whether this entry is about the mutant.
-    pub fn is(&self, exercise: &str, mutant: &Mutant) -> bool {
-        self.exercise == exercise && self.number == mutant.number && self.change == mutant.change
-    }
 }
 
-impl std::fmt::Display for Allowed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&written(&self.exercise, &self.change, self.number))
+/// Without the reason.
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.exercise)?;
+        if self.number > 1 {
+            write!(f, " {}", self.number)?;
+        }
+        self.change.old.iter().try_for_each(|line| write!(f, "\n- {line}"))?;
+        self.change.new.iter().try_for_each(|line| write!(f, "\n+ {line}"))
     }
-}
-
-/// A mutant as an entry of the list, without the reason.
-pub fn entry(exercise: &str, mutant: &Mutant) -> String {
-    written(exercise, &mutant.change, mutant.number)
-}
-
-fn written(exercise: &str, change: &Change, number: usize) -> String {
-    let mut text = exercise.to_owned();
-    if number > 1 {
-        text.push_str(&format!(" {number}"));
-    }
-    let old = change.old.iter().map(|line| format!("\n- {line}"));
-    text.extend(old.chain(change.new.iter().map(|line| format!("\n+ {line}"))));
-    text
 }
 
 #[cfg(test)]
@@ -77,10 +70,11 @@ mod tests {
     fn an_entry_is_read_as_it_was_written() {
         let change = Change { old: vec!["a".to_owned(), "- b".to_owned()], new: vec!["c = d".to_owned()] };
         let mutant = Mutant { cell: String::new(), change, number: 2 };
-        let text = format!("# comment\n\n{}\n= because\n\n\nother\n- x\n= why\n", entry("f", &mutant));
+        let entry = Allowed::of("f", &mutant);
+        let text = format!("# comment\n\n{entry}\n= because\n\n\nother\n- x\n= why\n");
         let list = Allowed::read(&text).unwrap();
         assert_eq!(list.len(), 2);
-        assert!(list[0].is("f", &mutant) && !list[0].is("g", &mutant) && !list[1].is("f", &mutant));
+        assert!(list[0] == entry && list[0] != Allowed::of("g", &mutant) && list[1] != entry);
         assert!(Allowed::read("f\n- a\n+ b").is_err(), "without a reason");
         assert!(Allowed::read("f\n- a\n* b\n= c").is_err());
     }

@@ -1,6 +1,6 @@
 //! The results: a table, and the surviving mutants that are on no list.
 
-use super::allowed::{Allowed, entry};
+use super::allowed::Allowed;
 use super::program::{Id, Subject};
 use super::run::Verdict;
 
@@ -41,13 +41,13 @@ impl<'a> Row<'a> {
             survivors: Vec::new(),
         };
         for (id, _) in verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Passed) {
-            let mutant = mutants.get(id.mutant)?;
-            match allowed.iter().position(|allowed| allowed.is(&answer.name, mutant)) {
+            let entry = Allowed::of(&answer.name, mutants.get(id.mutant)?);
+            match allowed.iter().position(|allowed| *allowed == entry) {
                 Some(known) => {
                     allowed.remove(known);
                     row.allowed += 1;
                 }
-                None => row.survivors.push(entry(&answer.name, mutant)),
+                None => row.survivors.push(entry.to_string()),
             }
         }
         Some(row)
