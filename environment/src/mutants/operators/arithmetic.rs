@@ -35,12 +35,14 @@ impl Finder<'_> {
         for other in others {
             self.replace(&binary.op, *other);
         }
-        if is_operation(&binary.op) {
+        let op = self.text(&binary.op);
+        // Neither a comparison nor an assignment.
+        if !op.contains('=') && !matches!(op, "<" | ">") {
             let (left, right) = (self.operand(&binary.left), self.operand(&binary.right));
             self.replace(binary, left.clone());
             self.replace(binary, right.clone());
-            if matches!(binary.op, BinOp::Sub(_) | BinOp::Div(_) | BinOp::Shl(_) | BinOp::BitOr(_)) {
-                self.replace(binary, format!("{right} {} {left}", self.text(&binary.op)));
+            if matches!(op, "-" | "/" | "<<" | "|") {
+                self.replace(binary, format!("{right} {op} {left}"));
             }
         }
     }
@@ -93,26 +95,6 @@ impl Finder<'_> {
             self.replace(expr, format!("({operand} - 1)"));
         }
     }
-}
-
-/// Neither a comparison nor an assignment.
-fn is_operation(op: &BinOp) -> bool {
-    use BinOp::{Add, And, BitAnd, BitOr, BitXor, Div, Mul, Or, Rem, Shl, Shr, Sub};
-    matches!(
-        op,
-        Add(_)
-            | Sub(_)
-            | Mul(_)
-            | Div(_)
-            | Rem(_)
-            | And(_)
-            | Or(_)
-            | BitXor(_)
-            | BitAnd(_)
-            | BitOr(_)
-            | Shl(_)
-            | Shr(_)
-    )
 }
 
 /// Kilo is not kibi; twice; nothing; one.
