@@ -26,10 +26,8 @@ impl Finder<'_> {
                 self.replace(arm, format!("{pattern} => {body}{comma}"));
             }
         }
-        for pair in match_.arms.windows(2) {
-            if let [first, second] = pair {
-                self.swap(&first.body, &second.body);
-            }
+        for [first, second] in match_.arms.array_windows() {
+            self.swap(&first.body, &second.body);
         }
     }
 }

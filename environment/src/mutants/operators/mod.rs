@@ -141,7 +141,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             Expr::Range(range) => self.range(range),
             Expr::Struct(struct_) => self.fields(struct_),
             Expr::Try(try_) => self.failure(try_),
-            Expr::Tuple(tuple) => self.tuple(tuple),
+            Expr::Tuple(tuple) => self.handed(&tuple.elems),
             Expr::Unary(unary) => self.unary(unary),
             _ => {}
         }
@@ -224,7 +224,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let arguments = arguments(mac);
         let mut no_values = 0;
         if mac.path.is_ident("vec") {
-            self.list(&arguments.iter().collect::<Vec<_>>());
+            self.elements(&arguments);
         } else {
             no_values = self.format(&arguments);
         }

@@ -25,9 +25,8 @@ impl Finder<'_> {
                 self.move_out(statement, text);
             }
         }
-        for pair in block.stmts.windows(2) {
-            if let [first, second] = pair
-                && !matches!(second, Stmt::Expr(_, None))
+        for [first, second] in block.stmts.array_windows() {
+            if !matches!(second, Stmt::Expr(_, None))
                 && !is_inert(first)
                 && !is_inert(second)
                 && !(adds(first) && adds(second))

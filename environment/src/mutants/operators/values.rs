@@ -1,12 +1,12 @@
 //! Values that are passed on: arguments, fields, elements.
 
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprCall, ExprPath, ExprStruct, ExprTuple, FieldValue, Token};
+use syn::{Expr, ExprCall, ExprPath, ExprStruct, FieldValue, Token};
 
 use super::{Edit, Finder, place};
 
 impl Finder<'_> {
-    /// Two arguments change places, or one gets another value.
+    /// Two arguments, or parts of a tuple, change places, or one gets another value.
     pub(super) fn handed(&mut self, arguments: &Punctuated<Expr, Token![,]>) {
         for (index, second) in arguments.iter().enumerate() {
             for first in arguments.iter().take(index) {
@@ -54,29 +54,18 @@ impl Finder<'_> {
     }
 
     /// An element of an array is missing, or two have changed places.
-    pub(super) fn elements(&mut self, elements: &Punctuated<Expr, Token![,]>) {
-        self.list(&elements.iter().collect::<Vec<_>>());
-    }
-
-    /// As [`elements`](Self::elements).
-    pub(super) fn list(&mut self, elements: &[&Expr]) {
-        for pair in elements.windows(2) {
-            if let [first, second] = pair {
-                self.swap(*first, *second);
-                // Up to the next one, so that its comma goes too.
-                let (start, end) = (place(*first).start, place(*second).start);
-                self.edits.push(Edit { start, end, text: String::new() });
-            }
-        }
-        if let [.., before, last] = elements {
-            let (start, end) = (place(*before).end, place(*last).end);
+    pub(super) fn elements<'e>(&mut self, elements: impl IntoIterator<Item = &'e Expr>) {
+        let elements: Vec<&Expr> = elements.into_iter().collect();
+        for [first, second] in elements.array_windows() {
+            self.swap(*first, *second);
+            // Up to the next one, so that its comma goes too.
+            let (start, end) = (place(*first).start, place(*second).start);
             self.edits.push(Edit { start, end, text: String::new() });
         }
-    }
-
-    /// Two parts change places, or one gets another value.
-    pub(super) fn tuple(&mut self, tuple: &ExprTuple) {
-        self.handed(&tuple.elems);
+        if let [.., before, last] = elements[..] {
+            let (start, end) = (place(before).end, place(last).end);
+            self.edits.push(Edit { start, end, text: String::new() });
+        }
     }
 
     /// `Some` may be `None`, an error a success; arguments are [`handed`](Self::handed) on.
