@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::home::Home;
 use crate::jupyter::installed::Installed;
@@ -18,25 +18,17 @@ impl Checkout {
     /// set-up that is shared.
     pub fn find() -> Result<Self> {
         let here = std::env::current_dir().context("the current folder cannot be read")?;
-        if let Some(found) = Self::around(&here) {
-            return Ok(found);
-        }
-        if let Some(manifest) = std::env::var_os("CARGO_MANIFEST_DIR")
-            && let Some(found) = Self::around(Path::new(&manifest))
-        {
-            return Ok(found);
-        }
-        if let Ok(home) = Home::find()
-            && !home.is_ours()
-            && let Ok(installed) = Installed::read(&home)
-            && let Some(found) = Self::around(&installed.support_crate)
-        {
-            return Ok(found);
-        }
-        bail!(
-            "{} is not inside a quantlab checkout\n  try: cd into the folder that holds `notebooks` and `support-crate`",
-            here.display()
-        )
+        let cargos = || Self::around(Path::new(&std::env::var_os("CARGO_MANIFEST_DIR")?));
+        let shared = || {
+            let home = Home::find().ok().filter(|home| !home.is_ours())?;
+            Self::around(&Installed::read(&home).ok()?.support_crate)
+        };
+        Self::around(&here).or_else(cargos).or_else(shared).with_context(|| {
+            format!(
+                "{} is not inside a quantlab checkout\n  try: cd into the folder that holds `notebooks` and `support-crate`",
+                here.display()
+            )
+        })
     }
 
     /// The nearest folder, upwards from `start`, that is a checkout.
