@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::claim::claim;
 use super::sources::content_key;
 use crate::checkout::Checkout;
-use crate::home::{Home, path_behind, write_atomically};
+use crate::home::{Home, non_empty_var, path_behind, write_atomically};
 use crate::ui::output_of;
 
 /// Written at the end of set-up as `installed.json`.
@@ -147,10 +147,7 @@ impl Installed {
 
     /// The `PATH` of a kernel.
     pub fn kernel_path(&self, home: &Home) -> OsString {
-        let mut path = home.cargo_home().join("bin").into_os_string();
-        path.push(":");
-        path.push(self.search_path());
-        path
+        [home.cargo_home().join("bin").into_os_string(), self.search_path()].join(OsStr::new(":"))
     }
 
     /// Cargo and rustc of the toolchain that everything was built with come first, even if a program that was started
@@ -172,18 +169,10 @@ impl Installed {
     }
 
     fn library_path(&self, home: &Home) -> OsString {
-        let mut path = OsString::from(home.shim());
         // Libraries linked in another folder find the shared standard library by this, not by their rpath.
         let std = self.sysroot.join("lib/rustlib").join(&self.host).join("lib");
-        for dir in [self.libtorch.join("lib"), std] {
-            path.push(":");
-            path.push(dir);
-        }
-        if let Some(theirs) = crate::home::non_empty_var("LD_LIBRARY_PATH") {
-            path.push(":");
-            path.push(theirs);
-        }
-        path
+        let ours = [home.shim(), self.libtorch.join("lib"), std].map(OsString::from).into_iter();
+        ours.chain(non_empty_var("LD_LIBRARY_PATH")).collect::<Vec<_>>().join(OsStr::new(":"))
     }
 }
 
