@@ -28,6 +28,7 @@ mod start;
 mod sweep;
 mod ui;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -103,7 +104,7 @@ enum Task {
     Dask {
         /// What its own command takes
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<std::ffi::OsString>,
+        args: Vec<OsString>,
     },
     /// Show what is installed, where, and which versions
     Doctor {
@@ -136,7 +137,7 @@ enum Task {
     Exec {
         /// The command and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        command: Vec<std::ffi::OsString>,
+        command: Vec<OsString>,
     },
     /// Write what set-up has compiled into a file, with which others set up in a minute or two (`--from`)
     Pack {
@@ -181,8 +182,13 @@ enum Task {
 fn main() -> ExitCode {
     // Copies of this program stand for others in a kernel, and in a set-up.
     let name = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
-    if let Some(code) = name.and_then(|name| jupyter::cargo::run_as(&name).or_else(|| prebuilt::run_as(&name))) {
-        return code;
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let run_as = |name: String| jupyter::cargo::run_as(&name, &args).or_else(|| prebuilt::run_as(&name, &args));
+    if let Some(done) = name.and_then(run_as) {
+        return done.unwrap_or_else(|error| {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        });
     }
     match dispatch(Cli::parse().command) {
         Ok(code) => code,

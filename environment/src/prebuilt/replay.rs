@@ -65,17 +65,12 @@ fn is_build_script(path: &Path) -> bool {
 }
 
 /// Runs as the program of this name; `None` if it is not one that this program stands for here.
-pub fn run_as(name: &str) -> Option<ExitCode> {
-    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let done = match name {
-        WRAPPER => rustc(&args),
-        _ if name.starts_with(BUILD_SCRIPT) => build_script(&args),
-        _ => return None,
-    };
-    Some(done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    }))
+pub fn run_as(name: &str, args: &[OsString]) -> Option<Result<ExitCode>> {
+    match name {
+        WRAPPER => Some(rustc(args)),
+        _ if name.starts_with(BUILD_SCRIPT) => Some(build_script(args)),
+        _ => None,
+    }
 }
 
 /// What was unpacked, as the programs that Cargo calls see it.

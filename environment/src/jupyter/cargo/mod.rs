@@ -25,18 +25,13 @@ pub use tool::{TOOLCHAIN_BIN, become_program};
 pub const STAND_INS: [&str; 3] = ["cargo", "rustup", RECORDER];
 
 /// Runs as the program of this name; `None` if it is not one of [`STAND_INS`].
-pub fn run_as(name: &str) -> Option<ExitCode> {
-    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let done = match name {
-        "cargo" => cargo(args),
-        "rustup" => rustup(&args),
-        RECORDER => cell::record(&args),
-        _ => return None,
-    };
-    Some(done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    }))
+pub fn run_as(name: &str, args: &[OsString]) -> Option<Result<ExitCode>> {
+    match name {
+        "cargo" => Some(cargo(args.to_vec())),
+        "rustup" => Some(rustup(args)),
+        RECORDER => Some(cell::record(args)),
+        _ => None,
+    }
 }
 
 fn cargo(mut args: Vec<OsString>) -> Result<ExitCode> {
