@@ -14,7 +14,7 @@ use crate::home::{Home, non_empty_var, path_behind, write_atomically};
 use crate::ui::output_of;
 
 /// Written at the end of set-up as `installed.json`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Installed {
     /// Host triple that everything is built for.
     pub host: String,

@@ -191,15 +191,7 @@ mod tests {
         fs::write(sysroot.join("bin/cargo"), format!("#!/bin/sh\n{cargo}")).unwrap();
         fs::set_permissions(sysroot.join("bin/cargo"), fs::Permissions::from_mode(0o755)).unwrap();
         home.mark_done(STAMP, "before").unwrap();
-        let installed = Installed {
-            host: String::new(),
-            rustc: String::new(),
-            sysroot,
-            libtorch: dir.join("none"),
-            cuda: false,
-            rustflags: String::new(),
-            support_crate: library.clone(),
-        };
+        let installed = Installed { sysroot, support_crate: library.clone(), ..Installed::default() };
         (home, installed, library)
     }
 

@@ -82,15 +82,7 @@ mod tests {
             std::fs::create_dir_all(library.join(part)).unwrap();
         }
         std::fs::create_dir_all(dir.path().join("checkout/notebooks")).unwrap();
-        let installed = Installed {
-            host: String::new(),
-            rustc: String::new(),
-            sysroot: dir.path().join("none"),
-            libtorch: dir.path().join("none"),
-            cuda: false,
-            rustflags: String::new(),
-            support_crate: library.clone(),
-        };
+        let installed = Installed { support_crate: library.clone(), ..Installed::default() };
         let mut request = Request {
             layer: Layer::Landlock,
             support_crate: library,
