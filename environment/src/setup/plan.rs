@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -129,7 +129,7 @@ impl<'a> Plan<'a> {
                 "JupyterLab, nbclient and nbgrader, as pinned in environment/requirements.txt",
                 &keys.python,
                 home.python_bin("python"),
-                |plan| plan.install_python(),
+                |plan| python::make_environment(&plan.tools.python, &plan.home.python(), &plan.requirements),
             ),
             step(
                 "libtorch",
@@ -256,7 +256,7 @@ impl<'a> Plan<'a> {
     ) -> Result<()> {
         let (here, beside) = thread::scope(|scope| {
             let beside = scope.spawn(beside);
-            (here(), join(beside))
+            (here(), beside.join().unwrap_or_else(|_| bail!("a step of set-up panicked")))
         });
         match here {
             // If both failed, this error is only a consequence of the other.
@@ -284,10 +284,6 @@ impl<'a> Plan<'a> {
                 step.title
             )),
         })
-    }
-
-    fn install_python(&self) -> Result<()> {
-        python::make_environment(&self.tools.python, &self.home.python(), &self.requirements)
     }
 
     fn fetch_crates(&self) -> Result<()> {
@@ -366,11 +362,6 @@ impl<'a> Plan<'a> {
         self.installed.write(self.home)?;
         warm::make(self.home, &self.installed)
     }
-}
-
-/// The result of a step that ran beside others.
-fn join(step: ScopedJoinHandle<Result<()>>) -> Result<()> {
-    step.join().unwrap_or_else(|_| bail!("a step of set-up panicked"))
 }
 
 fn read(path: &Path) -> Result<String> {
