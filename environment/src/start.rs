@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::checkout::Checkout;
 use crate::home::{Home, path_behind, write_atomically};
+use crate::jupyter::processes::is_root;
 use crate::setup;
 use crate::setup::models::{self, Model};
 use crate::ui::{is_confirmed, run_shown};
@@ -99,9 +100,4 @@ fn inside(path: &Path, root: &Path) -> Result<String> {
 fn free_port() -> u16 {
     let bind = |port| TcpListener::bind(("127.0.0.1", port)).and_then(|l| l.local_addr()).map(|a| a.port());
     bind(8888).or_else(|_| bind(0)).unwrap_or(8888)
-}
-
-fn is_root() -> bool {
-    // SAFETY: geteuid has no preconditions and touches no memory.
-    unsafe { libc::geteuid() == 0 }
 }

@@ -84,6 +84,12 @@ pub fn send(pid: u32, signal: libc::c_int) {
     }
 }
 
+/// Whether this process is root's.
+pub fn is_root() -> bool {
+    // SAFETY: geteuid always succeeds and touches no memory.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Has the system end this process with the one that started it, however that ends. It may be called between fork and exec.
 pub fn end_with_parent() {
     // SAFETY: prctl with integers touches no memory, and may be called between fork and exec.

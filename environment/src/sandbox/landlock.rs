@@ -8,6 +8,8 @@ use landlock::{
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
+use crate::jupyter::processes::is_root;
+
 /// Linux 6.12: from there on, signals to processes outside can be refused.
 const NEEDED: ABI = ABI::V6;
 
@@ -77,11 +79,6 @@ fn drop_capabilities() -> Result<()> {
         return Err(error()).context("cannot drop root's rights");
     }
     Ok(())
-}
-
-fn is_root() -> bool {
-    // SAFETY: geteuid always succeeds and touches no memory.
-    unsafe { libc::geteuid() == 0 }
 }
 
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
