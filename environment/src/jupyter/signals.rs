@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::processes::end_with_parent;
+
 /// Where the handler notes signals.
 static NOTES: AtomicI32 = AtomicI32::new(-1);
 
@@ -47,11 +49,8 @@ impl Signals {
 
 /// For a process between fork and exec: it and all that it starts ignore SIGINT, and it ends with the one that started it.
 pub fn leave_interrupts_to_parent() -> io::Result<()> {
-    // SAFETY: both may be called between fork and exec, and get numbers only.
-    unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        #[cfg(target_os = "linux")]
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-    }
+    // SAFETY: it may be called between fork and exec, and gets numbers only.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    end_with_parent();
     Ok(())
 }
