@@ -124,15 +124,11 @@ fn module(home: &Home, name: &str, command: &str) -> Result<Command> {
 /// How a script ended.
 pub struct Ended {
     status: ExitStatus,
-    failure: Option<Value>,
+    /// The `failure` event, if there was one.
+    pub failure: Option<Value>,
 }
 
 impl Ended {
-    /// The `failure` event, if there was one.
-    pub fn failure(&self) -> Option<&Value> {
-        self.failure.as_ref()
-    }
-
     /// An error unless all went well.
     pub fn into_result(self) -> Result<()> {
         if let Some(failure) = self.failure {

@@ -218,7 +218,7 @@ fn run_one(
             _ => {}
         }
     })?;
-    if let Some(failure) = ended.failure() {
+    if let Some(failure) = &ended.failure {
         show(&plain(&describe_failure(failure)));
         if target.is_file() {
             show(&format!("  the copy so far: {}", target.display()));

@@ -108,7 +108,7 @@ struct Kernel {
 impl Kernel {
     fn look(pid: u32) -> Self {
         let children = processes::below(pid).into_iter().filter(|process| process.parent == pid);
-        let (cells, builds) = children.partition(|process| process.is_named("evcxr_jupyter"));
+        let (cells, builds) = children.partition(|process| process.name == "evcxr_jupyter");
         Self { pid, cells, builds }
     }
 

@@ -13,7 +13,8 @@ use anyhow::{Context, Result};
 pub struct Process {
     pub pid: u32,
     pub parent: u32,
-    name: String,
+    /// Of the program that it was started from; it may be cut after 15 characters.
+    pub name: String,
 }
 
 /// What the process that runs cells does.
@@ -36,11 +37,6 @@ impl Process {
         let is_dead = rest.next()? == "Z";
         let parent = rest.next()?.parse().ok()?;
         (!is_dead).then(|| Self { pid, parent, name: name.to_owned() })
-    }
-
-    /// Whether it was started from a program of this name, which may be cut after 15 characters.
-    pub fn is_named(&self, name: &str) -> bool {
-        self.name == name
     }
 }
 
@@ -135,7 +131,7 @@ mod tests {
     fn a_family_is_found_and_what_waits_for_input_is_idle() {
         let mut shell = Command::new("sh").args(["-c", "cat; exit"]).stdin(Stdio::piped()).spawn().unwrap();
         let cat = std::iter::repeat_with(|| below(shell.id()))
-            .find_map(|family| family.into_iter().find(|process| process.is_named("cat")));
+            .find_map(|family| family.into_iter().find(|process| process.name == "cat"));
         let cat = cat.unwrap();
         assert!(below(std::process::id()).contains(&cat));
         assert_eq!(cat.parent, shell.id());
