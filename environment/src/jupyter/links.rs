@@ -88,7 +88,8 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn link_or_copy(source: &Path, target: &Path) -> io::Result<()> {
+/// A second name for a file, or a copy where that cannot be.
+pub fn link_or_copy(source: &Path, target: &Path) -> io::Result<()> {
     fs::hard_link(source, target).or_else(|_| copy_keeping_time(source, target))
 }
 

@@ -18,6 +18,7 @@ use anyhow::{Context, Result, anyhow};
 use super::{Manifest, Paths, TARGET};
 use crate::home::{Home, remove_if_there, write_atomically, write_with_mode};
 use crate::jupyter::cargo::become_program;
+use crate::jupyter::links::link_or_copy;
 
 /// The name under which this program stands for rustc.
 const WRAPPER: &str = "quantlab-rustc-replay";
@@ -191,7 +192,7 @@ fn put_all(from: &Path, to: &Path) -> Result<()> {
 /// As if it had been made now: Cargo compares times.
 fn put(from: &Path, to: &Path) -> Result<()> {
     remove_if_there(to)?;
-    link_or_copy(from, to)?;
+    link_or_copy(from, to).with_context(|| format!("cannot put {} in place", to.display()))?;
     touch(to).with_context(|| format!("cannot set the time of {}", to.display()))
 }
 
@@ -204,9 +205,4 @@ fn touch(path: &Path) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
-    let linked = fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop));
-    linked.with_context(|| format!("cannot put {} in place", to.display()))
 }
