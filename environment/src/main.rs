@@ -17,6 +17,7 @@ mod lessons;
 mod memory;
 mod mutants;
 mod new;
+mod parallel;
 mod parts;
 mod prebuilt;
 mod progress;

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -13,6 +11,7 @@ use crate::checkout::Checkout;
 use crate::home::Home;
 use crate::jupyter::installed::SHARED_PROCESSORS;
 use crate::lessons::{claims, is_python};
+use crate::parallel::side_by_side;
 use crate::python;
 use crate::setup;
 use crate::ui::plain;
@@ -66,27 +65,19 @@ pub fn run(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64, pag
 pub fn run_side_by_side(notebooks: &[PathBuf], destination: &Destination, timeout_s: u64) -> Result<Vec<Ran>> {
     let home = ready(notebooks)?;
     let targets = notebooks.iter().map(|notebook| target_of(notebook, destination)).collect::<Result<Vec<_>>>()?;
-    let (next, endings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let take = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let (Some(notebook), Some(target)) = (notebooks.get(at), targets.get(at)) else { return };
-            let mut printed = String::new();
-            let ending = python::script(&home, "run").and_then(|mut command| {
-                command.envs([SHARED_PROCESSORS]);
-                run_one(command, notebook, target, timeout_s, false, &mut |line| {
-                    printed.push_str(line);
-                    printed.push('\n');
-                })
-            });
-            print!("{printed}");
-            endings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, ending));
-        }
-    };
-    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(take))));
-    let mut endings = endings.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    endings.sort_by_key(|(at, _)| *at);
-    all_whole(notebooks, endings.into_iter().map(|(_, ending)| ending).collect::<Result<_>>()?)
+    let endings = side_by_side(2, notebooks, |at, notebook| {
+        let mut printed = String::new();
+        let ending = python::script(&home, "run").and_then(|mut command| {
+            command.envs([SHARED_PROCESSORS]);
+            run_one(command, notebook, &targets[at], timeout_s, false, &mut |line| {
+                printed.push_str(line);
+                printed.push('\n');
+            })
+        });
+        print!("{printed}");
+        ending
+    });
+    all_whole(notebooks, endings.into_iter().collect::<Result<_>>()?)
 }
 
 /// Checks what must hold before notebooks are run.

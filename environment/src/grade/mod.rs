@@ -19,7 +19,6 @@ mod submission;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
@@ -30,6 +29,7 @@ use crate::home::{Home, write_atomically};
 use crate::jupyter::installed::Installed;
 use crate::jupyter::sources::source_key;
 use crate::lessons::{self, Exercise, Lesson};
+use crate::parallel::side_by_side;
 use crate::sandbox::Layer;
 use crate::ui::plain;
 pub use elsewhere::grade_one;
@@ -226,32 +226,23 @@ fn run_all(grader: &Grader, work: &[Work], jobs: u8, ran: &Ran) -> Result<Vec<Ou
     if work.iter().any(|work| matches!(work.todo, Todo::Run(_))) {
         grader.make_ready()?;
     }
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
-    let take = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(Work { submission, todo }) = work.get(at) else { return };
-            let start = Instant::now();
-            let (outcome, kept) = match todo {
-                Todo::Nothing(outcome) => (outcome.clone(), false),
-                Todo::Run(lesson) => grader.outcome(submission, lesson),
-            };
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            let took = if kept {
-                "unchanged since it was graded".into()
-            } else {
-                format!("{:.0} s", start.elapsed().as_secs_f64())
-            };
-            println!("[{done}/{}] {}: {} ({took})", work.len(), plain(&submission.shown), outcome.status);
-            ran(at, &outcome);
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((at, outcome));
-        }
-    };
-    std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(take))));
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_by_key(|(at, _)| *at);
-    Ok(results.into_iter().map(|(_, outcome)| outcome).collect())
+    let done = AtomicUsize::new(0);
+    Ok(side_by_side(jobs.into(), work, |at, Work { submission, todo }| {
+        let start = Instant::now();
+        let (outcome, kept) = match todo {
+            Todo::Nothing(outcome) => (outcome.clone(), false),
+            Todo::Run(lesson) => grader.outcome(submission, lesson),
+        };
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        let took = if kept {
+            "unchanged since it was graded".into()
+        } else {
+            format!("{:.0} s", start.elapsed().as_secs_f64())
+        };
+        println!("[{done}/{}] {}: {} ({took})", work.len(), plain(&submission.shown), outcome.status);
+        ran(at, &outcome);
+        outcome
+    }))
 }
 
 /// Has workers run what is to be run; the outcomes are in the order of the work.

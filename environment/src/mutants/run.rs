@@ -3,11 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+
+use crate::parallel::side_by_side;
 
 /// Most data that a process may have: what it maps of libraries does not count.
 const MAX_BYTES: u64 = 6 << 30;
@@ -35,22 +36,10 @@ pub fn run(
     most_time: Duration,
     program: impl Fn() -> Result<Command> + Sync,
 ) -> Result<Vec<Vec<Verdict>>> {
-    let verdicts = Mutex::new(vec![Vec::new(); mutants.len()]);
-    let todo = Mutex::new(mutants.iter().enumerate());
-    let work = || -> Result<()> {
-        loop {
-            let next = todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-            let Some((exercise, &count)) = next else { return Ok(()) };
-            let found = exercise_verdicts(exercise, count + 1, most_time, &program)?;
-            verdicts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[exercise] = found;
-        }
-    };
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| bail!("a worker panicked")))
-    })?;
-    Ok(verdicts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    let verdicts =
+        side_by_side(workers, mutants, |exercise, count| exercise_verdicts(exercise, count + 1, most_time, &program));
+    verdicts.into_iter().collect()
 }
 
 /// Restarts the program after each mutant that ended it.
