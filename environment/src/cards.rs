@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::grade::{beside, csv_lines, read_regular};
 use crate::home::write_atomically;
-use crate::ui::plain;
+use crate::ui::{plain, shortened};
 
 /// What a lesson calls its card.
 const CARD: &str = "card.json";
@@ -244,9 +244,7 @@ fn three_digits(value: f64) -> String {
 
 /// A text of somebody else's as the page may have it.
 fn shown(text: &str) -> String {
-    let text = plain(text);
-    let cut =
-        text.char_indices().nth(LONGEST_TEXT).map_or_else(|| text.clone(), |(end, _)| format!("{}…", &text[..end]));
+    let cut = shortened(&plain(text), LONGEST_TEXT);
     cut.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -152,6 +152,14 @@ pub fn plain(text: &str) -> String {
     text.replace('\t', "    ").chars().map(shown).collect()
 }
 
+/// A text that is cut behind so many characters, as a reader sees.
+pub fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ui::plain;
+use crate::ui::{plain, shortened};
 
 /// An exercise's points.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ pub struct Row {
     pub scores: Vec<Score>,
 }
 
-/// Characters of a column of the table.
+/// Characters of a column of the table; the files have all of it.
 const LONGEST_CELL: usize = 60;
 
 /// A score that waits for a person.
@@ -79,7 +79,7 @@ pub fn table(rows: &[Row]) -> String {
             [format!("{points} of {max}"), if by_hand == "0" { String::new() } else { by_hand }]
         });
         let cells = [row.student.clone(), row.lesson.clone(), points, by_hand, row.status.clone()];
-        cells.map(|cell| shortened(&plain(&cell).replace('\n', "\\n")))
+        cells.map(|cell| shortened(&plain(&cell).replace('\n', "\\n"), LONGEST_CELL))
     }));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);
@@ -94,14 +94,6 @@ pub fn table(rows: &[Row]) -> String {
         }
     }
     text
-}
-
-/// For a column that people read; the files have all of it.
-fn shortened(cell: &str) -> String {
-    match cell.char_indices().nth(LONGEST_CELL) {
-        Some((end, _)) => format!("{}…", &cell[..end]),
-        None => cell.to_owned(),
-    }
 }
 
 /// The points, without the tail that sums of decimal fractions have.
