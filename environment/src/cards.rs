@@ -121,7 +121,7 @@ fn csv(found: &Found) -> String {
         card.numbers.iter().map(move |figure| {
             let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
-            vec![
+            [
                 who.clone(),
                 card.lesson.to_string(),
                 figure.name.clone(),
@@ -136,7 +136,7 @@ fn csv(found: &Found) -> String {
             ]
         })
     });
-    csv_lines(std::iter::once(head.map(str::to_owned).to_vec()).chain(lines))
+    csv_lines(&head, lines)
 }
 
 const HEAD: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\

@@ -39,11 +39,12 @@ pub fn table(platform: Platform, rows: &[Row]) -> String {
         Platform::Moodle => vec![student.to_owned()],
         Platform::Canvas => vec![student.to_owned(), String::new(), String::new(), student.to_owned(), String::new()],
     };
-    let mut lines = vec![match platform {
-        Platform::Moodle => vec!["username".to_owned()],
-        Platform::Canvas => ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"].map(str::to_owned).to_vec(),
-    }];
-    lines[0].extend(lessons.iter().map(|lesson| (*lesson).to_owned()));
+    let mut header = match platform {
+        Platform::Moodle => vec!["username"],
+        Platform::Canvas => vec!["Student", "ID", "SIS User ID", "SIS Login ID", "Section"],
+    };
+    header.extend(&lessons);
+    let mut lines = Vec::new();
     if platform == Platform::Canvas {
         let mut possible = vec!["    Points Possible".to_owned()];
         possible.resize(5, String::new());
@@ -55,7 +56,7 @@ pub fn table(platform: Platform, rows: &[Row]) -> String {
         line.extend(lessons.iter().map(|lesson| points.get(&(student, lesson)).cloned().unwrap_or_default()));
         line
     }));
-    csv_lines(lines)
+    csv_lines(&header, lines)
 }
 
 #[cfg(test)]

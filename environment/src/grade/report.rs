@@ -56,7 +56,7 @@ pub fn grades_csv(rows: &[Row]) -> String {
         let notes = row.notes.join("; ");
         [&row.student, &row.lesson, &points, &max, &by_hand, &row.status, &row.file, &notes].map(Clone::clone)
     });
-    csv(["student", "lesson", "points", "max", "by_hand", "status", "file", "notes"], lines)
+    csv_lines(&["student", "lesson", "points", "max", "by_hand", "status", "file", "notes"], lines)
 }
 
 /// `exercises.csv`: a line for each exercise.
@@ -67,7 +67,7 @@ pub fn exercises_csv(rows: &[Row]) -> String {
             [row.student.clone(), row.lesson.clone(), s.exercise.clone(), points, max, s.status.clone()]
         })
     });
-    csv(["student", "lesson", "exercise", "points", "max", "status"], lines)
+    csv_lines(&["student", "lesson", "exercise", "points", "max", "status"], lines)
 }
 
 /// For people: aligned columns, notes below their line.
@@ -101,18 +101,14 @@ pub fn shown(points: f64) -> String {
     ((points * 1000.0).round() / 1000.0).to_string()
 }
 
-fn csv<const N: usize>(header: [&str; N], lines: impl Iterator<Item = [String; N]>) -> String {
-    csv_lines(std::iter::once(header.map(str::to_owned).to_vec()).chain(lines.map(|line| line.to_vec())))
-}
-
 /// Whether a spreadsheet may compute it; some read signs of full width as the same.
 pub fn is_formula(field: &str) -> bool {
     field.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
 }
 
-/// Lines of comma-separated values, none of which a spreadsheet takes for a formula.
-pub fn csv_lines(lines: impl IntoIterator<Item = Vec<String>>) -> String {
-    let quoted = |field: &String| {
+/// A header and lines of comma-separated values, none of which a spreadsheet takes for a formula.
+pub fn csv_lines(header: &[&str], lines: impl IntoIterator<Item = impl AsRef<[String]>>) -> String {
+    let quoted = |field: &str| {
         let field = plain(field);
         let is_formula = is_formula(&field) && field.parse::<f64>().is_err();
         let field = if is_formula { format!("'{field}") } else { field };
@@ -120,7 +116,9 @@ pub fn csv_lines(lines: impl IntoIterator<Item = Vec<String>>) -> String {
         let is_quoted = field.contains([',', ';', '"', '\n']);
         if is_quoted { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
     };
-    lines.into_iter().map(|line| line.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n").collect()
+    let line = |fields: Vec<&str>| fields.into_iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
+    let lines = lines.into_iter().map(|fields| line(fields.as_ref().iter().map(String::as_str).collect()));
+    line(header.to_vec()) + &lines.collect::<String>()
 }
 
 #[cfg(test)]

@@ -74,11 +74,10 @@ fn write_one(file: &Path, rows: &[BTreeMap<String, String>]) -> Result<PathBuf> 
     let all: BTreeSet<&str> = rows.iter().flat_map(|row| row.keys().map(String::as_str)).collect();
     let rest = all.iter().copied().filter(|name| !FIRST.contains(name));
     let columns: Vec<&str> = FIRST.into_iter().filter(|name| all.contains(name)).chain(rest).collect();
-    let header = columns.iter().map(|name| (*name).to_owned()).collect();
     let line = |row: &BTreeMap<String, String>| {
         columns.iter().map(|name| row.get(*name).cloned().unwrap_or_default()).collect::<Vec<_>>()
     };
-    write_atomically(file, csv_lines(std::iter::once(header).chain(rows.iter().map(line))).as_bytes())?;
+    write_atomically(file, csv_lines(&columns, rows.iter().map(line)).as_bytes())?;
     Ok(file.to_owned())
 }
 
