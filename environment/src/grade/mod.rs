@@ -179,7 +179,7 @@ fn grade_in(layer: Option<Layer>, lessons: &[Lesson], request: &Request) -> Resu
     write_atomically(&grader.output.join("exercises.csv"), report::exercises_csv(&rows).as_bytes())?;
     let mut files = "grades.csv, exercises.csv, ".to_owned();
     if let Some(platform) = request.format {
-        let name = format!("{}.csv", platform.name());
+        let name = format!("{platform:?}.csv").to_lowercase();
         write_atomically(&grader.output.join(&name), platform::table(platform, &rows).as_bytes())?;
         files = format!("{files}{name}, ");
     }

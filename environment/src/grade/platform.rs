@@ -14,16 +14,6 @@ pub enum Platform {
     Canvas,
 }
 
-impl Platform {
-    /// The name, as in the file's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Moodle => "moodle",
-            Self::Canvas => "canvas",
-        }
-    }
-}
-
 /// The file to import. Where nothing was graded, there is nothing to import.
 pub fn table(platform: Platform, rows: &[Row]) -> String {
     let counts = |row: &&Row| row.status != SUPERSEDED && !NOT_GRADED.contains(&row.status.as_str());
