@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 
 use super::{BY_HAND, Limits, Request, Row, grade_in};
@@ -43,7 +43,7 @@ pub fn solutions(lessons: &[Lesson], home: &Home) -> Result<()> {
         let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next(at);
         while let Some((lesson, checks_only)) = next() {
             let dir = dir.join(if checks_only { "checks" } else { "whole" }).join(&lesson.name);
-            faults.extend(faults_of(layer, &dir, std::slice::from_ref(lesson), checks_only)?);
+            faults.extend(faults_of(layer, &dir, lesson, checks_only)?);
         }
         Ok(faults)
     };
@@ -79,13 +79,11 @@ impl<'a> Waiting<'a> {
     }
 }
 
-fn faults_of(layer: Option<Layer>, dir: &Path, lessons: &[Lesson], checks_only: bool) -> Result<Vec<String>> {
+fn faults_of(layer: Option<Layer>, dir: &Path, lesson: &Lesson, checks_only: bool) -> Result<Vec<String>> {
     let (folder, output) = (dir.join("handed-in"), dir.join("grades"));
-    for lesson in lessons {
-        let to = folder.join(STUDENT).join(&lesson.name);
-        fs::create_dir_all(&to)?;
-        fs::copy(lesson.source(), to.join(format!("{}.ipynb", lesson.name)))?;
-    }
+    let to = folder.join(STUDENT).join(&lesson.name);
+    fs::create_dir_all(&to)?;
+    fs::copy(lesson.source(), to.join(format!("{}.ipynb", lesson.name)))?;
     let request = Request {
         folder,
         output: Some(output.clone()),
@@ -101,16 +99,12 @@ fn faults_of(layer: Option<Layer>, dir: &Path, lessons: &[Lesson], checks_only: 
         anonymous: None,
         unsandboxed: layer.is_none(),
     };
-    let rows = grade_in(layer, lessons, &request)?;
-    ensure!(rows.len() == lessons.len(), "{} of {} solutions are in the table", rows.len(), lessons.len());
-    let mut faults = Vec::new();
-    for row in &rows {
-        let executed = output.join("results").join(STUDENT).join(&row.lesson).with_added_extension("ipynb");
-        // Cells that did not run keep what the solution was committed with.
-        let of_run = if checks_only { Vec::new() } else { of_run(&read_notebook(&executed)?) };
-        faults.extend([of_row(row), of_run].concat().into_iter().map(|fault| format!("{}: {fault}", row.lesson)));
-    }
-    Ok(faults)
+    let rows = grade_in(layer, std::slice::from_ref(lesson), &request)?;
+    let [row] = rows.as_slice() else { bail!("{} of 1 solutions are in the table", rows.len()) };
+    let executed = output.join("results").join(STUDENT).join(&row.lesson).with_added_extension("ipynb");
+    // Cells that did not run keep what the solution was committed with.
+    let of_run = if checks_only { Vec::new() } else { of_run(&read_notebook(&executed)?) };
+    Ok([of_row(row), of_run].concat().into_iter().map(|fault| format!("{}: {fault}", row.lesson)).collect())
 }
 
 fn of_row(row: &Row) -> Vec<String> {
