@@ -253,9 +253,7 @@ mod tests {
     use super::*;
 
     fn put(folder: &Path, path: &str, text: &str) {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        write_atomically(&folder.join(path), text.as_bytes()).unwrap();
     }
 
     fn card(lesson: u32, title: &str, name: &str, value: &str) -> String {

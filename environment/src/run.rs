@@ -257,6 +257,7 @@ fn shorten(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::home::write_atomically;
     use serde_json::json;
 
     #[test]
@@ -279,10 +280,9 @@ mod tests {
     #[test]
     fn an_unknown_notebook_is_answered_with_those_there_are() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("support-crate")).unwrap();
-        std::fs::create_dir_all(dir.path().join("notebooks/01-x")).unwrap();
-        std::fs::write(dir.path().join("support-crate/Cargo.toml"), "").unwrap();
-        std::fs::write(dir.path().join("notebooks/01-x/solution.ipynb"), "").unwrap();
+        for file in ["support-crate/Cargo.toml", "notebooks/01-x/solution.ipynb"] {
+            write_atomically(&dir.path().join(file), b"").unwrap();
+        }
         let checkout = Checkout::around(dir.path()).unwrap();
         let error = |path: &Path| check_notebook(path, &checkout).unwrap_err().to_string();
         let file = dir.path().join("x.ipynb");

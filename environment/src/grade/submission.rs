@@ -302,8 +302,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let put = |path: &str, age: u64| {
             let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, "{}").unwrap();
+            write_atomically(&path, b"{}").unwrap();
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 - age);
             fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
         };

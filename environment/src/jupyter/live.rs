@@ -149,17 +149,11 @@ fn open_lock(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    fn home_with_warm_folder() -> (tempfile::TempDir, Home) {
-        let dir = tempfile::tempdir().unwrap();
-        let home = Home::at(dir.path());
-        let deps = home.warm().join("target/debug/deps");
-        fs::create_dir_all(&deps).unwrap();
-        (dir, home)
-    }
-
     #[test]
     fn the_sweep_takes_dead_kernels_only() {
-        let (_dir, home) = home_with_warm_folder();
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path());
+        fs::create_dir_all(home.warm().join("target/debug/deps")).unwrap();
         let live = clone_warm(&home).unwrap();
         let dead = home.live().join("kernel-0");
         fs::create_dir_all(&dead).unwrap();

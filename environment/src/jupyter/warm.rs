@@ -172,24 +172,18 @@ fn point_at(manifest: &Path, support_crate: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
+    use crate::home::write_with_mode;
 
     /// A home with a warm folder, a library, and a Cargo that does what this script says.
     fn set_up(dir: &Path, cargo: &str) -> (Home, Installed, PathBuf) {
         let (home, library, sysroot) = (Home::at(&dir.join("home")), dir.join("support-crate"), dir.join("rust"));
-        let deps = home.warm().join("target/debug/deps");
-        let fingerprint = home.warm().join("target/debug/.fingerprint/quantlab-1a2b");
-        for folder in [&library.join("src"), &sysroot.join("bin"), &deps, &fingerprint] {
-            fs::create_dir_all(folder).unwrap();
-        }
-        fs::write(library.join("src/lib.rs"), "").unwrap();
-        fs::write(home.warm().join("Cargo.toml"), "[dependencies]\nquantlab = { path = \"/before\" }\n").unwrap();
-        fs::write(deps.join("libquantlab.so"), "before").unwrap();
-        fs::write(fingerprint.join("note"), "before").unwrap();
-        fs::write(sysroot.join("bin/cargo"), format!("#!/bin/sh\n{cargo}")).unwrap();
-        fs::set_permissions(sysroot.join("bin/cargo"), fs::Permissions::from_mode(0o755)).unwrap();
+        let put = |path: PathBuf, text: &str| write_with_mode(&path, text.as_bytes(), 0o755).unwrap();
+        put(library.join("src/lib.rs"), "");
+        put(home.warm().join("Cargo.toml"), "[dependencies]\nquantlab = { path = \"/before\" }\n");
+        put(home.warm().join("target/debug/deps/libquantlab.so"), "before");
+        put(home.warm().join("target/debug/.fingerprint/quantlab-1a2b/note"), "before");
+        put(sysroot.join("bin/cargo"), &format!("#!/bin/sh\n{cargo}"));
         home.mark_done(STAMP, "before").unwrap();
         let installed = Installed { sysroot, support_crate: library.clone(), ..Installed::default() };
         (home, installed, library)

@@ -2,14 +2,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use super::facts::tests::facts;
 use super::*;
+use crate::home::write_atomically;
 
 /// A home with a file of each kind.
 fn small_home(root: &Path) -> Vec<PathBuf> {
-    let put = |inner: &str, text: &str| {
-        let path = root.join(inner);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
+    let put = |inner: &str, text: &str| write_atomically(&root.join(inner), text.as_bytes()).unwrap();
     put("evcxr/bin/evcxr_jupyter", "a program");
     put("shim/libtch.so", "a shim");
     put("target/debug/build/half-1/build-script-build", "a script");
@@ -188,10 +185,9 @@ fn the_longest_of_the_old_folders_names_is_replaced() {
 fn another_library_is_forgotten_and_what_it_stands_on_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("checkout");
-    fs::create_dir_all(root.join("support-crate/src")).unwrap();
     fs::create_dir_all(root.join("notebooks")).unwrap();
-    fs::write(root.join("support-crate/Cargo.toml"), "[package]").unwrap();
-    fs::write(root.join("support-crate/src/lib.rs"), "edited").unwrap();
+    write_atomically(&root.join("support-crate/Cargo.toml"), b"[package]").unwrap();
+    write_atomically(&root.join("support-crate/src/lib.rs"), b"edited").unwrap();
     let checkout = Checkout::around(&root).unwrap();
     let home = Home::at(&dir.path().join("home"));
     let deps = home.prebuilt().join("target/x/debug/deps");

@@ -62,6 +62,7 @@ fn entries_but(folder: &Path, names: &[&str]) -> Vec<PathBuf> {
 mod tests {
     use super::super::Layer;
     use super::*;
+    use crate::home::write_atomically;
 
     #[test]
     fn credentials_and_answers_are_not_shown() {
@@ -73,9 +74,7 @@ mod tests {
             "home/executed/x.ipynb",
             "home/models/x",
         ] {
-            let path = dir.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "").unwrap();
+            write_atomically(&dir.path().join(path), b"").unwrap();
         }
         let library = dir.path().join("checkout/support-crate");
         for part in ["src", "course/src", "course/tests/answers"] {

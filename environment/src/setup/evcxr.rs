@@ -114,7 +114,6 @@ fn build(home: &Home, verbose: bool, stop: &AtomicBool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::write_with_mode;
 
     #[test]
     fn a_ready_made_kernel_is_taken_if_it_says_the_right_version() {

@@ -220,15 +220,12 @@ pub fn build_shim(choice: &Choice, home: &Home, tools: &Toolchain, torch_sys: &P
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::home::write_atomically;
 
     fn libtorch(version_file: Option<(&str, &str)>) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("lib")).unwrap();
-        fs::write(dir.path().join("lib/libtorch_cpu.so"), "").unwrap();
-        if let Some((name, text)) = version_file {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+        for (name, text) in [("lib/libtorch_cpu.so", "")].into_iter().chain(version_file) {
+            write_atomically(&dir.path().join(name), text.as_bytes()).unwrap();
         }
         dir
     }

@@ -204,8 +204,7 @@ mod tests {
     use super::*;
 
     fn write(path: &Path, text: &str) {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        write_atomically(path, text.as_bytes()).unwrap();
     }
 
     #[test]

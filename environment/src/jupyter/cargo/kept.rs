@@ -121,11 +121,7 @@ mod tests {
     #[test]
     fn whatever_cargo_would_look_at_makes_another_question() {
         let dir = tempfile::tempdir().unwrap();
-        let write = |file: &str, text: &str| {
-            let file = dir.path().join(file);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, text).unwrap();
-        };
+        let write = |file: &str, text: &str| write_atomically(&dir.path().join(file), text.as_bytes()).unwrap();
         let manifest = "[package]\nname = \"ctx\"\n[dependencies]\nquantlab = {path = \"/support-crate\"}\n";
         write("cells/Cargo.toml", manifest);
         let cells = dir.path().join("cells");
