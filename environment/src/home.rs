@@ -81,10 +81,6 @@ impl Home {
     pub fn python_bin(&self, name: &str) -> PathBuf {
         self.python().join("bin").join(name)
     }
-    /// The kernelspec that JupyterLab and nbclient find through the virtual environment.
-    pub fn kernelspec(&self) -> PathBuf {
-        self.python().join("share/jupyter/kernels/quantlab")
-    }
     /// libtorch from the registry's wheel (unused when `LIBTORCH` is set).
     pub fn libtorch(&self) -> PathBuf {
         self.root.join("libtorch")
@@ -108,10 +104,6 @@ impl Home {
     /// Build folder of the workspace, shared by tests and kernel.
     pub fn target(&self) -> PathBuf {
         self.root.join("target")
-    }
-    /// Build folder of the tests that run on emulated processors.
-    pub fn emulated(&self) -> PathBuf {
-        self.root.join("emulated")
     }
     /// Parent of all kernels' build folders; its `.cargo/config.toml` applies to each.
     pub fn kernels(&self) -> PathBuf {
@@ -146,10 +138,6 @@ impl Home {
         let cache = cache.or_else(|| Some(std::env::home_dir()?.join(".cache"))).unwrap_or_else(std::env::temp_dir);
         let place = self.root.to_string_lossy().replace('/', "-");
         cache.join(format!("quantlab-kernels{place}"))
-    }
-    /// The package by which set-up builds the library.
-    pub fn first(&self) -> PathBuf {
-        self.root.join("first")
     }
     /// Parent of the live kernels' build folders.
     pub fn live(&self) -> PathBuf {

@@ -87,7 +87,7 @@ fn run_all(
         return Ok(());
     }
     // Not among what kernels are cloned from, and without their flags: the tests need no shared standard library.
-    let target = home.emulated();
+    let target = home.root().join("emulated");
     claim(&target, &checkout.support_crate())?;
     for (processor, features) in PROCESSORS {
         eprintln!("      {EMULATOR} -cpu {processor} ({features})");

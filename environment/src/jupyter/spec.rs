@@ -64,7 +64,8 @@ pub fn write_kernelspec(home: &Home) -> Result<()> {
         "env": {"QUANTLAB_HOME": home.root()},
         "metadata": {"debugger": false},
     });
-    write_atomically(&home.kernelspec().join("kernel.json"), serde_json::to_string_pretty(&spec)?.as_bytes())
+    let place = home.python().join("share/jupyter/kernels/quantlab/kernel.json");
+    write_atomically(&place, serde_json::to_string_pretty(&spec)?.as_bytes())
 }
 
 /// Keeps JupyterLab from asking outside servers for news and updates, from asking its users whether it may, and from

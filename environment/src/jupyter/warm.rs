@@ -51,7 +51,7 @@ pub fn make(home: &Home, installed: &Installed) -> Result<()> {
 /// A package like a kernel's, to build the library as cells link it. (The tests of the workspace compile it with its
 /// checks on, from the same dependencies.)
 pub fn first_package(home: &Home, installed: &Installed) -> Result<PathBuf> {
-    let package = home.first();
+    let package = home.root().join("first");
     let lock = installed.support_crate.join("../Cargo.lock");
     let lock = fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
     let manifest = format!(
