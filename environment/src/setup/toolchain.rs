@@ -96,18 +96,14 @@ fn rustc_version() -> Result<String> {
 
 fn cxx_compiler() -> Result<String> {
     let named = non_empty_var("CXX").map(|v| v.to_string_lossy().into_owned());
-    let candidates = named.into_iter().chain(["c++", "g++", "clang++"].map(str::to_owned));
-    let mut tried = Vec::new();
-    for name in candidates {
-        if output_of(Command::new(&name).arg("--version")).is_ok() {
-            return Ok(name);
-        }
-        tried.push(name);
-    }
-    bail!(
-        "a C++17 compiler: none of {} works; on Debian or Ubuntu `apt-get install g++`, on Fedora `dnf install gcc-c++`",
-        tried.join(", ")
-    )
+    let names: Vec<String> = named.into_iter().chain(["c++", "g++", "clang++"].map(str::to_owned)).collect();
+    let works = |name: &&String| output_of(Command::new(name).arg("--version")).is_ok();
+    names.iter().find(works).cloned().with_context(|| {
+        format!(
+            "a C++17 compiler: none of {} works; on Debian or Ubuntu `apt-get install g++`, on Fedora `dnf install gcc-c++`",
+            names.join(", ")
+        )
+    })
 }
 
 /// The name of a Python that is new enough and can make environments.
