@@ -230,10 +230,9 @@ fn run_one(
 
 /// Number, first line and error of the cell that stopped a run.
 fn describe_failure(failure: &Value) -> String {
-    let kind = failure["kind"].as_str().unwrap_or("failed");
-    let kind = match kind {
-        "error" => "an Err left the cell (or it wrote to standard error, which is how the kernel reports one)",
-        other => other,
+    let kind = match failure["kind"].as_str() {
+        Some("error") => "an Err left the cell (or it wrote to standard error, which is how the kernel reports one)",
+        other => other.unwrap_or("failed"),
     };
     let message = failure["message"].as_str().unwrap_or_default();
     let indented: Vec<String> = message.lines().map(|l| format!("    {l}")).collect();

@@ -68,11 +68,8 @@ fn faults(lessons: &[&Lesson], root: &Path) -> Result<Vec<String>> {
 fn faults_of(notebook: &Value, reasons: &str) -> Vec<String> {
     let held = held(notebook);
     let excused: Vec<(&str, Vec<String>)> = excused(reasons);
-    let mut faults: Vec<String> = not_so(notebook)
-        .into_iter()
-        .chain(unmeasured(notebook))
-        .map(|claim| claim + ", in the committed run")
-        .collect();
+    let claims = [not_so(notebook), unmeasured(notebook)].concat();
+    let mut faults: Vec<String> = claims.into_iter().map(|claim| claim + ", in the committed run").collect();
     let mut used: BTreeMap<usize, String> = BTreeMap::new();
     for (number, cell) in cells(notebook).iter().enumerate() {
         if cell["cell_type"] != "markdown" || is_instruction(notebook, number) {

@@ -61,11 +61,8 @@ pub fn mutants(request: &Request) -> Result<ExitCode> {
     let scratch = target.join("mutants");
     let source = scratch.join("mutants.rs");
     let subjects = subjects(&lessons::read_all(&checkout.notebooks())?, &request.lessons)?;
-    let mut allowed = Vec::new();
-    for subject in &subjects {
-        allowed.push(read_allowed(&checkout, &subject.lesson)?);
-    }
-
+    let read_allowed = |subject: &Subject| read_allowed(&checkout, &subject.lesson);
+    let mut allowed: Vec<Vec<Allowed>> = subjects.iter().map(read_allowed).collect::<Result<_>>()?;
     let made: usize = subjects.iter().flat_map(|subject| &subject.mutants).map(Vec::len).sum();
     eprintln!("{made} mutants; compiling ...");
     let built = build::build(&subjects, &source, || {
