@@ -36,13 +36,11 @@ pub fn quick_loss(model: &Model, tokens: &[u32], kind: Kind) -> f64 {
     };
     let (inputs, targets) = (rows(0), rows(1));
     let mut total = 0.0;
-    let mut first = 0;
-    while first < windows {
+    for first in (0..windows).step_by(WINDOWS_AT_ONCE as usize) {
         let count = WINDOWS_AT_ONCE.min(windows - first);
         let part = |rows: &Tensor| rows.narrow(0, first, count);
         let loss = no_grad(|| model.loss(&part(&inputs), &part(&targets), kind));
         total += loss.double_value(&[]) * count as f64;
-        first += count;
     }
     total / windows as f64
 }

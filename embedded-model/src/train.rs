@@ -152,15 +152,13 @@ impl Run {
         }
         let rounded = plan.phase.format(self.step).map(|format| self.model.rounded(format));
         let mut total = 0.0;
-        let mut first = 0;
-        while first < plan.rows {
+        for first in (0..plan.rows).step_by(plan.rows_at_once as usize) {
             let rows = plan.rows_at_once.min(plan.rows - first);
             let (inputs, targets) = batches.batch(self.step, first, rows, plan.device)?;
             let share = rows as f64 / plan.rows as f64;
             let loss = rounded.as_ref().unwrap_or(&self.model).loss(&inputs, &targets, plan.kind) * share;
             loss.backward();
             total += loss.double_value(&[]);
-            first += rows;
         }
         self.optimizer.step(&self.model, rate);
         self.step += 1;
