@@ -268,15 +268,14 @@ fn number_word(n: usize) -> String {
     }
 }
 
-fn article(word: &str) -> &'static str {
-    match word.chars().next() {
-        Some('a' | 'e' | 'i' | 'o' | 'u') => "an",
-        _ => "a",
-    }
+/// `a` or `an` for a word, by the sound it begins with.
+pub fn article(word: &str) -> &'static str {
+    let silent_h = word.starts_with("honest");
+    if silent_h || word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
 }
 
 /// Writes the first letter large, skipping an opening quotation mark.
-fn capitalized(text: &str) -> String {
+pub fn capitalized(text: &str) -> String {
     let at = text.find(char::is_alphabetic).unwrap_or(0);
     let (mark, rest) = text.split_at(at);
     let mut letters = rest.chars();

@@ -8,6 +8,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
+use super::facts::{article, capitalized};
 use super::story_frame::{ENDINGS, MORALS, OPENINGS, SCENERY};
 use super::story_plots::PLOTS;
 use super::story_words as words;
@@ -83,10 +84,10 @@ impl Slots {
         let mut slots = vec![
             ("hero", hero.to_owned()),
             ("kind", kind.to_owned()),
-            ("a_kind", with_article(&format!("{trait_word} {kind}"))),
+            ("a_kind", format!("{} {trait_word} {kind}", article(trait_word))),
             ("friend", friend.to_owned()),
             ("friend_kind", friend_kind.to_owned()),
-            ("a_friend", with_article(friend_kind)),
+            ("a_friend", format!("{} {friend_kind}", article(friend_kind))),
             ("place", pick(words::PLACES, rng).to_owned()),
             ("wild", pick(words::WILD_PLACES, rng).to_owned()),
             ("home", pick(words::HOMES, rng).to_owned()),
@@ -129,19 +130,6 @@ fn names(girl: bool) -> &'static [&'static str] {
 fn pronouns(slots: [&'static str; 4], girl: bool) -> impl Iterator<Item = (&'static str, String)> {
     let words = if girl { ["she", "her", "her", "herself"] } else { ["he", "him", "his", "himself"] };
     slots.into_iter().zip(words.map(str::to_owned))
-}
-
-/// Puts `a` or `an` before a noun, by the sound it begins with.
-fn with_article(noun: &str) -> String {
-    let silent_h = noun.starts_with("honest");
-    let article = if silent_h || noun.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-    format!("{article} {noun}")
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }
 
 #[cfg(test)]
