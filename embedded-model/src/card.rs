@@ -57,7 +57,7 @@ pub fn made(trained: &Run, finished: Option<&Run>, texts: Texts, device: Device)
 
 /// The rest of the card.
 pub fn measured(measures: &Measures) -> String {
-    [quality(measures), quantization(measures), reading(measures), limits()].join("\n")
+    [quality(measures), quantization(measures), reading(measures), LIMITS.to_owned()].join("\n")
 }
 
 fn about(run: &Run) -> String {
@@ -253,14 +253,11 @@ The most likely {CONTINUATION} tokens of `embedded` after the prompts of the les
     text
 }
 
-fn limits() -> String {
-    "## Limits
+const LIMITS: &str = "## Limits
 
 The model knows the facts it was taught, the style of the Rust documentation and simple stories. Beyond
 that its sentences sound right and mean little: it is made to be measured, not to be believed.
-"
-    .to_owned()
-}
+";
 
 /// Writes a number with commas between thousands.
 fn grouped(number: u64) -> String {
