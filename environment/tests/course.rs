@@ -22,20 +22,8 @@ struct Answer {
 }
 
 impl Answer {
-    fn is_right(&self) -> bool {
-        self.code.lines().nth(1) == Some("// right")
-    }
-
     fn student(&self) -> String {
         format!("{}--{}", self.exercise, self.name)
-    }
-
-    fn check(&self) -> String {
-        format!("l{}-check-{}", self.lesson_number(), self.exercise)
-    }
-
-    fn lesson_number(&self) -> usize {
-        number_of(&self.lesson)
     }
 }
 
@@ -101,7 +89,7 @@ fn read(path: &Path) -> Value {
 /// The solution with one exercise answered differently, under a name of that answer's own.
 fn hand_in(work: &Path, course: &Path, answer: &Answer) {
     let mut notebook = read(&course.join(&answer.lesson).join("solution.ipynb"));
-    let id = format!("l{}-{}", answer.lesson_number(), answer.exercise);
+    let id = format!("l{}-{}", number_of(&answer.lesson), answer.exercise);
     let cells = notebook["cells"].as_array_mut().unwrap();
     let cell = cells.iter_mut().find(|cell| cell["id"] == *id).unwrap_or_else(|| panic!("no cell {id}"));
     cell["source"] = json!(answer.code);
@@ -133,18 +121,17 @@ fn answers_that_learners_give_score_as_they_should() {
 /// What is wrong with the points of one answer, and of the solutions around it.
 fn fault(answer: &Answer, table: &str) -> Option<String> {
     let student = answer.student();
-    let check = answer.check();
-    let mut own = None;
-    for line in table.lines() {
+    let check = format!("l{}-check-{}", number_of(&answer.lesson), answer.exercise);
+    let own = table.lines().rev().find_map(|line| {
         let fields: Vec<&str> = line.split(',').collect();
-        let &[of, _, exercise, points, max, _] = fields.as_slice() else { continue };
-        let (Ok(points), Ok(max)) = (points.parse::<f64>(), max.parse::<f64>()) else { continue };
-        if of == student && exercise == check {
-            own = Some((points, max));
-        }
-    }
+        let &[of, _, exercise, points, max, _] = fields.as_slice() else { return None };
+        (of == student && exercise == check).then_some((points.parse::<f64>().ok()?, max.parse::<f64>().ok()?))
+    });
     let Some((points, max)) = own else { return Some(format!("{student}: no points for {check}")) };
-    let unfinished = answer.code.lines().nth(1) == Some("// not yet");
-    let fits = if answer.is_right() { points == max } else { points < max && !(unfinished && points > 0.0) };
+    let fits = match answer.code.lines().nth(1) {
+        Some("// right") => points == max,
+        Some("// not yet") => points < max && points <= 0.0,
+        _ => points < max,
+    };
     (!fits).then(|| format!("{student}: {points} of {max} points"))
 }
