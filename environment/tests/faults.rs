@@ -8,6 +8,12 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Whether `lab ARGS` succeeds in this home, and what it says on standard error.
+fn lab(args: &[&str], home: &Path) -> (bool, String) {
+    let done = Command::new(env!("CARGO_BIN_EXE_lab")).args(args).env("QUANTLAB_HOME", home).output().unwrap();
+    (done.status.success(), text(&done.stderr))
+}
+
 #[test]
 fn everything_that_a_bare_machine_lacks_is_named_at_once() {
     let home = tempfile::tempdir().unwrap();
@@ -27,28 +33,22 @@ fn everything_that_a_bare_machine_lacks_is_named_at_once() {
 
 #[test]
 fn a_home_that_the_linker_cannot_take_is_refused() {
-    let done = Command::new(env!("CARGO_BIN_EXE_lab")).arg("setup").env("QUANTLAB_HOME", "/tmp/a b").output().unwrap();
-    let text = String::from_utf8_lossy(&done.stderr);
-    assert!(!done.status.success() && text.contains("/tmp/a b") && text.contains("QUANTLAB_HOME="), "{text}");
+    let (is_done, said) = lab(&["setup"], Path::new("/tmp/a b"));
+    assert!(!is_done && said.contains("/tmp/a b") && said.contains("QUANTLAB_HOME="), "{said}");
 }
 
 #[test]
 fn a_kernel_without_set_up_says_so() {
     let home = tempfile::tempdir().unwrap();
-    let mut kernel = Command::new(env!("CARGO_BIN_EXE_lab"));
-    let done = kernel.args(["kernel", "connection.json"]).env("QUANTLAB_HOME", home.path()).output().unwrap();
-    let text = String::from_utf8_lossy(&done.stderr);
-    assert!(!done.status.success() && text.contains("cargo lab setup"), "{text}");
+    let (is_done, said) = lab(&["kernel", "connection.json"], home.path());
+    assert!(!is_done && said.contains("cargo lab setup"), "{said}");
 }
 
 #[test]
 fn nothing_is_packed_before_it_is_set_up() {
     let home = tempfile::tempdir().unwrap();
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
-    let done = lab.args(["pack", "quantlab.tar.gz"]).env("QUANTLAB_HOME", home.path().join("home")).output().unwrap();
-    let text = String::from_utf8(done.stderr).unwrap();
-    assert!(!done.status.success());
-    assert!(text.contains("no finished set-up") && text.contains("cargo lab setup"), "{text}");
+    let (is_done, said) = lab(&["pack", "quantlab.tar.gz"], &home.path().join("home"));
+    assert!(!is_done && said.contains("no finished set-up") && said.contains("cargo lab setup"), "{said}");
 }
 
 #[test]
@@ -56,17 +56,9 @@ fn clean_removes_nothing_that_is_not_its_own() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(home.path().join("downloads")).unwrap();
     std::fs::write(home.path().join("thesis.tex"), "mine").unwrap();
-    let clean = |args: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_lab"))
-            .arg("clean")
-            .args(args)
-            .env("QUANTLAB_HOME", home.path())
-            .output()
-            .unwrap()
-    };
-    assert!(!clean(&[]).status.success(), "nobody was asked");
+    assert!(!lab(&["clean"], home.path()).0, "nobody was asked");
     assert!(home.path().join("downloads").exists());
-    assert!(clean(&["--yes"]).status.success());
+    assert!(lab(&["clean", "--yes"], home.path()).0);
     assert!(!home.path().join("downloads").exists() && home.path().join("thesis.tex").exists());
 }
 
