@@ -214,10 +214,6 @@ def explain(error, cell):
     return "failed", f"{type(error).__name__}: {error}"
 
 
-def current_cell(notebook, index):
-    return notebook.cells[index] if 0 <= index < len(notebook.cells) else None
-
-
 async def run_notebook(source, target, timeout, page=None):
     try:
         notebook = nbformat.read(source, as_version=4)
@@ -233,23 +229,17 @@ async def run_notebook(source, target, timeout, page=None):
         record_timing=False,
         coalesce_streams=True,
     )
-    position = {"cell": -1}
-    client.on_cell_start = lambda cell, cell_index: position.update(cell=cell_index)
-    code_cells = sum(c.cell_type == "code" and bool(c.source.strip()) for c in notebook.cells)
-    say("start", cells=len(notebook.cells), code_cells=code_cells)
     start = time.monotonic()
-    status = 0
+    index, status = -1, 0
     try:
         async with client.async_setup_kernel():
             say("ready", seconds=time.monotonic() - start)
             client.interrupt_on_signal()
             for index, cell in enumerate(notebook.cells):
-                position["cell"] = index
                 await client.async_execute_cell(cell, index)
             client.set_widgets_metadata()
     except (Exception, asyncio.CancelledError) as error:
-        index = position["cell"]
-        cell = current_cell(notebook, index)
+        cell = notebook.cells[index] if index >= 0 else None
         line = first_line(cell.source) if cell else ""
         kind, message = explain(error, cell)
         if client.interrupted or isinstance(error, asyncio.CancelledError):
