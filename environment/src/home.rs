@@ -33,19 +33,10 @@ impl Home {
     /// Finds the folder: `QUANTLAB_HOME`, else the shared set-up that this program belongs to, else
     /// `$XDG_CACHE_HOME/quantlab`, else `~/.cache/quantlab`. Of a shared folder, the set-up that it names.
     pub fn find() -> Result<Self> {
-        let root = if let Some(home) = non_empty_var("QUANTLAB_HOME") {
-            PathBuf::from(home)
-        } else if let Some(shared) = set_up_of_program() {
-            shared
-        } else if let Some(cache) = non_empty_var("XDG_CACHE_HOME") {
-            Path::new(&cache).join("quantlab")
-        } else if let Some(user) = std::env::home_dir() {
-            user.join(".cache").join("quantlab")
-        } else {
-            bail!(
-                "no folder for what set-up makes: neither QUANTLAB_HOME nor HOME is set\n  try: export QUANTLAB_HOME=/some/folder with 8 GB free"
-            );
-        };
+        let named = non_empty_var("QUANTLAB_HOME").map(PathBuf::from);
+        let root = named.or_else(set_up_of_program).or_else(|| Some(cache()?.join("quantlab"))).context(
+            "no folder for what set-up makes: neither QUANTLAB_HOME nor HOME is set\n  try: export QUANTLAB_HOME=/some/folder with 8 GB free",
+        )?;
         let root = std::path::absolute(&root)
             .with_context(|| format!("QUANTLAB_HOME={} is not a usable path", root.display()))?;
         // The path ends up in Cargo configs, rpaths and space-separated flags.
@@ -134,10 +125,8 @@ impl Home {
         if self.is_ours() {
             return self.kernels();
         }
-        let cache = non_empty_var("XDG_CACHE_HOME").map(PathBuf::from);
-        let cache = cache.or_else(|| Some(std::env::home_dir()?.join(".cache"))).unwrap_or_else(std::env::temp_dir);
         let place = self.root.to_string_lossy().replace('/', "-");
-        cache.join(format!("quantlab-kernels{place}"))
+        cache().unwrap_or_else(std::env::temp_dir).join(format!("quantlab-kernels{place}"))
     }
     /// Parent of the live kernels' build folders.
     pub fn live(&self) -> PathBuf {
@@ -281,6 +270,12 @@ fn set_up_of_program() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let root = program.parent()?.parent()?;
     root.join(SHARED).exists().then(|| root.to_owned())
+}
+
+/// The user's cache folder.
+fn cache() -> Option<PathBuf> {
+    let named = non_empty_var("XDG_CACHE_HOME").map(PathBuf::from);
+    named.or_else(|| Some(std::env::home_dir()?.join(".cache")))
 }
 
 /// The variable's value, unless it is unset or empty.
