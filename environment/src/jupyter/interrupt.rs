@@ -122,10 +122,6 @@ impl Kernel {
         }
     }
 
-    fn end_cell(&self) {
-        self.cells.iter().for_each(|process| processes::send(process.pid, libc::SIGKILL));
-    }
-
     /// The compiler and Cargo; the program that stands for Cargo stays to tell evcxr.
     fn end_build(&self) {
         let tools = self.builds.iter().flat_map(|build| processes::below(build.pid));
@@ -157,7 +153,7 @@ pub fn supervise(mut evcxr: Child, signals: &mut Signals, flag: &Flag) -> Result
         let kernel = Kernel::look(pid);
         let act = interrupt.act(kernel.doing(), Instant::now());
         match act {
-            Act::EndCell => kernel.end_cell(),
+            Act::EndCell => kernel.cells.iter().for_each(|process| processes::send(process.pid, libc::SIGKILL)),
             Act::EndBuild => kernel.end_build(),
             Act::Wait | Act::Forget => {}
         }

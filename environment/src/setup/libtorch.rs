@@ -120,14 +120,12 @@ fn version_of_header(folder: &Path) -> Result<String> {
 pub fn install(choice: &Choice, home: &Home) -> Result<()> {
     match choice {
         Choice::Own(_) => Ok(()),
-        Choice::Cpu => install_cpu(home),
+        Choice::Cpu => {
+            remove_if_there(&home.libtorch())?;
+            unpack(ARCH, &home.python_bin("python"), &home.downloads(), &home.libtorch())
+        }
         Choice::Cuda => install_cuda(home),
     }
-}
-
-fn install_cpu(home: &Home) -> Result<()> {
-    remove_if_there(&home.libtorch())?;
-    unpack(ARCH, &home.python_bin("python"), &home.downloads(), &home.libtorch())
 }
 
 /// The lines of libtorch.txt for an architecture.

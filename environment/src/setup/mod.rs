@@ -25,7 +25,7 @@ pub use plan::digest;
 use toolchain::Toolchain;
 
 /// What set-up is asked for.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Request {
     /// Install libtorch with its CUDA libraries (about 4 GB), even without a GPU
     #[arg(long)]

@@ -53,8 +53,7 @@ pub fn setup(checkout: &Checkout, dir: &Path, request: &Request) -> Result<Home>
     let kept = Some(Model::Smollm2).filter(|model| old.as_ref().is_some_and(|old| model.path(old).is_file()));
     let model = request.model.or(kept);
     let cuda = request.cuda || has_cuda;
-    let request =
-        &Request { cuda, verbose: request.verbose, model, shared: request.shared.clone(), from: request.from.clone() };
+    let request = &Request { cuda, model, ..request.clone() };
     // A folder in which nothing is set up: an ID must not depend on itself.
     let release = Path::new(RELEASES).join(Plan::make(&place, checkout, request, tools.clone())?.id());
     let home = Home::at(&dir.join(&release));
