@@ -179,17 +179,8 @@ fn the_types_of_variables_are_found() {
 fn set_up_and_tests_build_each_dependency_with_the_same_features() {
     let built = |packages: &[&str], edges: &str| -> BTreeSet<String> {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
-        lab.args([
-            "exec",
-            "cargo",
-            "tree",
-            "--locked",
-            "--offline",
-            "--prefix=none",
-            "--format={p} [{f}]",
-            "--edges",
-            edges,
-        ]);
+        lab.args(["exec", "cargo", "tree", "--locked", "--offline"]);
+        lab.args(["--prefix=none", "--format={p} [{f}]", "--edges", edges]);
         lab.args(packages.iter().flat_map(|package| ["--package", package])).current_dir(env!("CARGO_MANIFEST_DIR"));
         let output = lab.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

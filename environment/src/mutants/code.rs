@@ -54,22 +54,16 @@ pub fn name_of(item: &Item, cell: &str) -> String {
 
 /// The type of a pointer to a function; none if it is generic.
 pub fn pointer(signature: &Signature, cell: &str) -> Option<String> {
-    let mut lifetimes = Vec::new();
-    for parameter in &signature.generics.params {
-        match parameter {
-            GenericParam::Lifetime(lifetime) => lifetimes.push(text(lifetime, cell)),
-            _ => return None,
-        }
-    }
-    let mut types = Vec::new();
-    for input in &signature.inputs {
-        match input {
-            FnArg::Typed(argument) if !matches!(*argument.ty, syn::Type::ImplTrait(_)) => {
-                types.push(text(&argument.ty, cell));
-            }
-            _ => return None,
-        }
-    }
+    let lifetime = |parameter: &GenericParam| match parameter {
+        GenericParam::Lifetime(lifetime) => Some(text(lifetime, cell)),
+        _ => None,
+    };
+    let lifetimes: Vec<&str> = signature.generics.params.iter().map(lifetime).collect::<Option<_>>()?;
+    let of = |input: &FnArg| match input {
+        FnArg::Typed(input) if !matches!(*input.ty, syn::Type::ImplTrait(_)) => Some(text(&input.ty, cell)),
+        _ => None,
+    };
+    let types: Vec<&str> = signature.inputs.iter().map(of).collect::<Option<_>>()?;
     let result = match &signature.output {
         ReturnType::Default => String::new(),
         output => format!(" {}", text(output, cell)),

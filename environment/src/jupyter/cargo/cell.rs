@@ -179,13 +179,7 @@ mod tests {
         let library = dir.path().join("libquantlab.so");
         let of = |path: &Path| Call {
             program: "rustc".to_owned(),
-            args: [
-                "--extern".to_owned(),
-                format!("quantlab={}", path.display()),
-                "--extern".to_owned(),
-                "core".to_owned(),
-            ]
-            .into(),
+            args: ["--extern", &format!("quantlab={}", path.display()), "--extern", "core"].map(str::to_owned).into(),
             env: BTreeMap::new(),
             folder: PathBuf::from("/"),
         };
