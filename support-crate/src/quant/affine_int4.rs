@@ -44,7 +44,7 @@ impl AffineInt4 {
     /// Quantizes a matrix with rows of `columns` weights to the nearest of 16 steps, on the caller's thread.
     ///
     /// # Errors
-    /// As [`check_group`](Self::check_group) and [`quantize_int4_groups`]; rows that are not whole groups.
+    /// As [`check_group`](Self::check_group) and [`quantize_affine_groups`]; rows that are not whole groups.
     pub fn quantize<T: Float>(weights: &[T], columns: usize, group_size: usize) -> Result<Self> {
         Self::fitted(weights, columns, group_size, 4, Fit::Nearest)
     }
@@ -205,27 +205,14 @@ impl AffineInt4 {
     }
 }
 
-/// Quantizes weights, group after group, to codes of 4 bits: two a byte, the first in the high half, and for each group
-/// its scale and what a code of 0 stands for.
+/// Quantizes weights, group after group, to codes of `bits` bits, 2 to 4: two a byte whatever their size, the first in the
+/// high half, and for each group its scale and what a code of 0 stands for.
 ///
 /// Groups do not depend on each other: several threads may each quantize some.
 ///
 /// # Errors
-/// Weights that are not whole groups, or outputs of another length; a weight that is NaN or infinite; a group whose
-/// scale does not fit into float16. What was written before the error stays.
-pub fn quantize_int4_groups<T: Float>(
-    weights: &[T],
-    group_size: usize,
-    packed: &mut [u8],
-    scales: &mut [[f32; 2]],
-) -> Result<()> {
-    quantize_affine_groups(weights, group_size, 4, Fit::Nearest, packed, scales)
-}
-
-/// The same to codes of `bits` bits, 2 to 4, of which two take a byte all the same.
-///
-/// # Errors
-/// As [`quantize_int4_groups`]; codes of another size.
+/// Weights that are not whole groups, or outputs of another length; codes of another size; a weight that is NaN or
+/// infinite; a group whose scale does not fit into float16. What was written before the error stays.
 pub fn quantize_affine_groups<T: Float>(
     weights: &[T],
     group_size: usize,

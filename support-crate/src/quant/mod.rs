@@ -35,7 +35,7 @@ mod rounding;
 mod small_float;
 mod static_int8;
 
-pub use affine_int4::{AffineInt4, quantize_affine_groups, quantize_int4_groups};
+pub use affine_int4::{AffineInt4, quantize_affine_groups};
 pub use blockwise::{check_blocksize, dequantize_4bit_blocks, quantize_4bit_blocks};
 pub use calibration::{Calibration, CalibrationMethod, Calibrator, Granularity, LayerCalibration};
 pub use checkpoint::{CHECKPOINTS, Checkpoint, CheckpointFormat};
