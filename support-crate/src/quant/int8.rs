@@ -160,11 +160,6 @@ pub(super) fn quantize_row(row: &[f32], largest: f32, values: &mut [i8]) {
     values.iter_mut().zip(row).for_each(|(value, number)| *value = round_to_int8(number * factor));
 }
 
-/// The factor, or 0 (which makes everything 0) if it cannot be computed because the scale is (almost) 0.
-pub(super) fn finite_or_zero(factor: f32) -> f32 {
-    if factor.is_finite() { factor } else { 0.0 }
-}
-
 /// The product of int8 rows with int8 rows: `out[i, j]` is the sum of `inputs[i, k] * weights[j, k]`, exact.
 ///
 /// `inputs` is `[tokens, columns]`, `weights` `[rows, columns]`, the result `[tokens, rows]`.

@@ -120,7 +120,7 @@ fn weight_column<T: Float>(weight: &Int8Rows, column: usize) -> Vec<f32> {
 }
 
 /// The bias in float32, or zeros where there is none.
-pub(super) fn check_bias<T: Float>(bias: Option<&[T]>, rows: usize) -> Result<Vec<f32>> {
+fn check_bias<T: Float>(bias: Option<&[T]>, rows: usize) -> Result<Vec<f32>> {
     match bias {
         None => Ok(vec![0.0; rows]),
         Some(bias) if bias.len() == rows => Ok(bias.iter().map(|bias| bias.to_f32()).collect()),

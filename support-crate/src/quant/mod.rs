@@ -5,7 +5,7 @@
 //! | [`Quantized4Bit`]: NF4, FP4 | 4 | one for each block | as they are: weights are dequantized to compute |
 //! | [`AffineInt4`] | 4 | one for each group, with a zero point | as they are, or int8 (W4A8): one scale for each 32 |
 //! | [`Int8Rows`] with [`Int8Tokens`]: LLM.int8() and dynamic int8 | 8 | one for each row | int8, one scale for each token, found while computing |
-//! | [`StaticInt8`] with a [`Calibrator`] | 8 | one for each row | int8, scales fixed beforehand |
+//! | [`Int8Rows`] with an [`ActivationScale`] of a [`Calibrator`]: static int8 | 8 | one for each row | int8, scales fixed beforehand |
 //!
 //! A [`QuantizationConfig`] says which layers of a model are quantized, and how; [`FORMATS`] is the table of all
 //! formats, [`CHECKPOINTS`] that of the checkpoints of others that are read, and a [`Rounding`] how the codes of affine
@@ -55,4 +55,4 @@ pub use quantized_4bit::{FourBitOptions, Quantized4Bit};
 pub(crate) use rounding::{Factor, hessian_bytes, last_code, quantize_gptq_rows};
 pub use rounding::{Fit, GptqOptions, Hessian, HessianCollector, Hessians, Rounding};
 pub use small_float::{e2m1, e4m3, e8m0};
-pub use static_int8::{ActivationScale, StaticInt8};
+pub use static_int8::ActivationScale;

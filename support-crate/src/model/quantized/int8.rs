@@ -10,7 +10,7 @@ use super::{Operands, QuantizedWeight, StateBytes, float32_bytes, floats, no_che
 use crate::error::{Error, Result};
 use crate::model::Weights;
 use crate::model::weights::StateTensor;
-use crate::quant::{Int8Rows, LayerCalibration, StaticInt8, quantize_rows_int8};
+use crate::quant::{Int8Rows, LayerCalibration, quantize_rows_int8};
 
 /// A matrix of 8-bit numbers.
 #[derive(Debug)]
@@ -69,12 +69,8 @@ impl Int8Matrix {
             ))
             .hint("calibrate the model that is to be quantized"));
         }
-        let (values, scb) = in_parts(weights, (1, k), |rows, values, scb| {
-            let part = StaticInt8::quantize(rows, k, scale.clone())?.into_weight();
-            values.copy_from_slice(part.values());
-            scb.copy_from_slice(part.scb());
-            Ok(())
-        })?;
+        let (values, scb) =
+            in_parts(weights, (1, k), |rows, values, scb| scale.quantize_weights(rows, k, values, scb))?;
         let activations = Activations::Static { factors: scale.factors(k), scale: scale.of_products() };
         Ok(Self::with_activations(Int8Rows::with_values(values, scb, k)?, activations))
     }
