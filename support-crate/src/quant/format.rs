@@ -27,64 +27,26 @@ pub struct Format {
 
 /// Every format.
 pub const FORMATS: [Format; 8] = [
-    Format {
-        name: "nf4",
-        bits: 4,
-        group: "blocks of 64",
-        config: Some(QuantizationConfig::nf4),
-        quant_method: Some(BITSANDBYTES),
-        in_libraries: true,
-    },
-    Format {
-        name: "fp4",
-        bits: 4,
-        group: "blocks of 64",
-        config: Some(QuantizationConfig::fp4),
-        quant_method: Some(BITSANDBYTES),
-        in_libraries: true,
-    },
-    Format {
-        name: "int4-32",
-        bits: 4,
-        group: "groups of 32 of a row",
-        config: Some(|| QuantizationConfig::int4(32)),
-        quant_method: Some(COMPRESSED_TENSORS),
-        in_libraries: true,
-    },
-    Format {
-        name: "int4-128",
-        bits: 4,
-        group: "groups of 128 of a row",
-        config: Some(|| QuantizationConfig::int4(128)),
-        quant_method: Some(COMPRESSED_TENSORS),
-        in_libraries: true,
-    },
-    Format {
-        name: "w4a8-32",
-        bits: 4,
-        group: "groups of 32 of a row, and 32 inputs",
-        config: Some(|| QuantizationConfig::w4a8(32)),
-        quant_method: None,
-        in_libraries: false,
-    },
-    Format {
-        name: "w4a8-128",
-        bits: 4,
-        group: "groups of 128 of a row, and 32 inputs",
-        config: Some(|| QuantizationConfig::w4a8(128)),
-        quant_method: None,
-        in_libraries: false,
-    },
-    Format {
-        name: "int8",
-        bits: 8,
-        group: "a row",
-        config: Some(QuantizationConfig::int8),
-        quant_method: Some(BITSANDBYTES),
-        in_libraries: true,
-    },
+    format("nf4", 4, "blocks of 64", QuantizationConfig::nf4, Some(BITSANDBYTES), true),
+    format("fp4", 4, "blocks of 64", QuantizationConfig::fp4, Some(BITSANDBYTES), true),
+    format("int4-32", 4, "groups of 32 of a row", || QuantizationConfig::int4(32), Some(COMPRESSED_TENSORS), true),
+    format("int4-128", 4, "groups of 128 of a row", || QuantizationConfig::int4(128), Some(COMPRESSED_TENSORS), true),
+    format("w4a8-32", 4, "groups of 32 of a row, and 32 inputs", || QuantizationConfig::w4a8(32), None, false),
+    format("w4a8-128", 4, "groups of 128 of a row, and 32 inputs", || QuantizationConfig::w4a8(128), None, false),
+    format("int8", 8, "a row", QuantizationConfig::int8, Some(BITSANDBYTES), true),
     Format { name: "static int8", bits: 8, group: "a row", config: None, quant_method: None, in_libraries: false },
 ];
+
+const fn format(
+    name: &'static str,
+    bits: u32,
+    group: &'static str,
+    config: fn() -> QuantizationConfig,
+    quant_method: Option<&'static str>,
+    in_libraries: bool,
+) -> Format {
+    Format { name, bits, group, config: Some(config), quant_method, in_libraries }
+}
 
 impl QuantizationConfig {
     /// The row of [`FORMATS`]; for blocks or groups of another size, or codes of fewer bits, that of the same format.
