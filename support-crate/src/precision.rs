@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::error::{Error, Result};
 
 /// A floating-point format for weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 4 bytes a number: 8 bits of exponent, 23 of fraction.
     #[default]
@@ -69,12 +70,6 @@ impl fmt::Display for Precision {
             Self::BFloat16 => "bfloat16",
             Self::Float16 => "float16",
         })
-    }
-}
-
-impl Serialize for Precision {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

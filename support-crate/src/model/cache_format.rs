@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use quantlab_kernels::{KvBits, QuantizedKv};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{DecoderConfig, Precision};
 use crate::error::{Error, Result};
@@ -19,7 +19,8 @@ use crate::error::{Error, Result};
 ///
 /// Source: Liu et al. 2024, "KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV Cache", arXiv:2402.02750. There, 128
 /// tokens stay in float16, and the tokens of a prompt see all of it in float16.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CacheFormat {
     /// 4 bytes a number.
     Float32,
@@ -122,12 +123,6 @@ impl fmt::Display for CacheFormat {
             Self::Int8 => "int8",
             Self::Int4 => "int4",
         })
-    }
-}
-
-impl Serialize for CacheFormat {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::Device;
 use super::tensor_library::{Candle, Torch};
@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 /// What computes a model, and whose memory holds its weights.
 ///
 /// A comparison between precisions runs on one engine; every label names the engine that computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Engine {
     /// This library's own kernels over its own memory, on the CPU. Weights that a file stores in the format that is
     /// computed with are read from the mapped file.
@@ -58,12 +59,6 @@ impl Engine {
             Self::Candle => Candle::device(device).map(drop),
             Self::Tch => Torch::device(device).map(drop),
         }
-    }
-}
-
-impl Serialize for Engine {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
     }
 }
 

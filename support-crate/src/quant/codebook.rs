@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::error::{Error, Result};
 
 /// A 4-bit data type: sixteen numbers from -1 to 1, of which each weight of a block takes one, times the
 /// largest magnitude in the block (`absmax`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FourBit {
     /// NormalFloat: made from the quantiles of the normal distribution, so that the numbers lie closest together where
     /// most weights lie.
@@ -228,12 +229,6 @@ impl fmt::Display for FourBit {
             Self::Nf4 => "nf4",
             Self::Fp4 => "fp4",
         })
-    }
-}
-
-impl Serialize for FourBit {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 
