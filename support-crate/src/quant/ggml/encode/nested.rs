@@ -3,7 +3,7 @@
 //! Source: `quantize_row_q4_K_ref`, `quantize_row_q4_K_impl` and the same of Q5_K and Q6_K in llama.cpp's
 //! `ggml-quants.c`.
 
-use super::search::{Steps, affine, nearest, positive, symmetric};
+use super::search::{Steps, affine, largest_magnitude, nearest, positive, symmetric};
 use super::{WEIGHTED, write_half};
 use crate::quant::ggml::codes::{factors, steps};
 use crate::source::GgmlType;
@@ -96,14 +96,11 @@ pub(super) fn encode_q6(numbers: &[f32], importance: Option<&[f32]>, out: &mut [
     const GROUP: usize = 16;
     const LEVELS: i32 = 32;
     let (mut codes, mut scales) = ([0; LEN], [0.0_f32; LEN / GROUP]);
-    let mut largest = 0.0_f32;
     for (i, (numbers, codes)) in numbers.chunks_exact(GROUP).zip(codes.chunks_exact_mut(GROUP)).enumerate() {
         let weights = importance.map(|importance| &importance[i * GROUP..][..GROUP]);
         scales[i] = symmetric(numbers, weights, LEVELS as u8, codes);
-        if scales[i].abs() > largest.abs() {
-            largest = scales[i];
-        }
     }
+    let largest = largest_magnitude(&scales);
     out.fill(0);
     if largest.abs() < SMALLEST {
         return;

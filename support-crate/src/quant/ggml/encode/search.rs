@@ -17,15 +17,15 @@ pub(super) fn nearest(number: f32) -> i32 {
     (bits & 0x007f_ffff).cast_signed() - 0x0040_0000
 }
 
+/// The number of largest magnitude, with its sign: the first of several.
+pub(super) fn largest_magnitude(numbers: &[f32]) -> f32 {
+    numbers.iter().fold(0.0_f32, |largest, &number| if number.abs() > largest.abs() { number } else { largest })
+}
+
 /// `number = scale * (code - levels)`: codes below `2 * levels`, and their scale, which may be negative. Without
 /// `weights`, a number's error weighs as much as its square.
 pub(super) fn symmetric(numbers: &[f32], weights: Option<&[f32]>, levels: u8, codes: &mut [u8]) -> f32 {
-    let mut largest = 0.0_f32;
-    for &number in numbers {
-        if number.abs() > largest.abs() {
-            largest = number;
-        }
-    }
+    let largest = largest_magnitude(numbers);
     if largest.abs() < SMALLEST {
         codes.fill(0);
         return 0.0;

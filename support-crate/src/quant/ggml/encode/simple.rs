@@ -3,7 +3,7 @@
 //! Source: `quantize_row_q4_0_ref`, `quantize_row_q4_0_impl` and the same of the other formats in llama.cpp's
 //! `ggml-quants.c`.
 
-use super::search::{affine, symmetric};
+use super::search::{affine, largest_magnitude, symmetric};
 use super::{WEIGHTED, write_half};
 use crate::source::GgmlType;
 
@@ -61,13 +61,7 @@ pub(super) fn weights(numbers: &[f32], importance: &[f32], mean_square: f32) -> 
 
 /// The number of largest magnitude becomes code 0, whatever its sign.
 fn with_largest_at_the_end(numbers: &[f32], levels: u8, codes: &mut [u8]) -> f32 {
-    let mut largest = 0.0_f32;
-    for &number in numbers {
-        if number.abs() > largest.abs() {
-            largest = number;
-        }
-    }
-    let scale = largest / -f32::from(levels);
+    let scale = largest_magnitude(numbers) / -f32::from(levels);
     let inverse = inverse(scale);
     for (to, &number) in codes.iter_mut().zip(numbers) {
         *to = ((number * inverse + (f32::from(levels) + 0.5)) as u8).min(2 * levels - 1);
