@@ -10,7 +10,7 @@ pub(crate) struct Sequence {
     /// The part of the prompt that is used, and the new tokens.
     pub(crate) ids: Vec<u32>,
     pub(crate) prompt_tokens: usize,
-    rng: StdRng,
+    pub(super) rng: StdRng,
     /// `Length`, unless something else ends the sequence first.
     pub(crate) finish_reason: FinishReason,
 }

@@ -3,8 +3,9 @@
 use rand::rngs::StdRng;
 use serde::Serialize;
 
-use super::sampling::{Sampler, random_stream};
-use super::{FinishReason, GenerateOptions, GeneratedTokens};
+use super::sampling::Sampler;
+use super::sequence::Sequence;
+use super::{GenerateOptions, GeneratedTokens};
 use crate::error::{Error, Result};
 use crate::model::{CausalLm, KvCache, Loaded, LogitPositions, TokenBatch};
 
@@ -110,50 +111,38 @@ impl Loaded {
         if !options.stop_strings.is_empty() {
             return Err(Error::input("`stop_strings` is set, but token ids have no text to search"));
         }
-        let context_len = model.info().context_len;
-        let mut ids = options.fit(ids, context_len)?.to_vec();
-        let prompt_tokens = ids.len();
+        let mut sequence = Sequence::start(ids, options, model.info().context_len, 0)?;
+        let prompt_tokens = sequence.prompt_tokens;
         let mut drafter = Drafter::new(draft, model, options, prompt_tokens)?;
         // The last new token is returned, not fed back.
         let mut cache = model.new_cache_in(options.cache_format, 1, prompt_tokens + options.max_new_tokens - 1)?;
-        let (mut sampler, mut rng) = (Sampler::new(options), random_stream(options.seed, 0));
+        let mut sampler = Sampler::new(options);
         let eos = model.info().eos_token_ids.as_slice();
+        let stops: &[u32] = if options.stop_at_eos { eos } else { &[] };
         let (mut passes, mut checked, mut accepted) = (0, 0, 0);
-        let finish_reason = 'passes: loop {
-            let room = options.max_new_tokens - (ids.len() - prompt_tokens);
-            let guessed = drafter.guess(&ids, guesses.min(room - 1), &rng)?;
-            let input = [&ids[cache.past_len()..], &guessed].concat();
+        'passes: loop {
+            let room = options.max_new_tokens - sequence.new_tokens();
+            let guessed = drafter.guess(&sequence.ids, guesses.min(room - 1), &sequence.rng)?;
+            let input = [&sequence.ids[cache.past_len()..], &guessed].concat();
             let positions = LogitPositions::LastN(guessed.len() + 1);
             let logits = model.forward(&TokenBatch::single(&input)?, Some(&mut cache), positions)?;
             passes += 1;
             for at in 0..=guessed.len() {
-                let new_tokens = ids.len() - prompt_tokens;
-                let forbidden = if new_tokens < options.min_new_tokens { eos } else { &[] };
-                let token = sampler.next_token(logits.row(0, at), &ids, forbidden, &mut rng)?;
-                ids.push(token);
+                let token = sequence.choose(&mut sampler, logits.row(0, at), eos)?;
                 let is_right = guessed.get(at) == Some(&token);
                 checked += usize::from(at < guessed.len());
                 accepted += usize::from(is_right);
-                if options.stop_at_eos && eos.contains(&token) {
-                    break 'passes FinishReason::Eos;
-                }
-                if new_tokens + 1 == options.max_new_tokens {
-                    break 'passes FinishReason::Length;
+                if sequence.ends(stops, false, options.max_new_tokens) {
+                    break 'passes;
                 }
                 if !is_right {
                     break;
                 }
             }
             // Keys and values of wrong guesses go; those of the last token are computed with what comes next.
-            model.truncate(&mut cache, ids.len() - 1)?;
-        };
-        let tokens = ids.split_off(prompt_tokens);
-        Ok(Speculative {
-            generated: GeneratedTokens { prompt_tokens, tokens, finish_reason },
-            passes,
-            checked,
-            accepted,
-        })
+            model.truncate(&mut cache, sequence.ids.len() - 1)?;
+        }
+        Ok(Speculative { generated: sequence.finish(), passes, checked, accepted })
     }
 }
 
