@@ -29,7 +29,7 @@ const ROW: f64 = 21.0;
 /// A place in the data's coordinates.
 pub(crate) type Xy = (f64, f64);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Scene {
     pub x: Axis,
     pub y: Axis,
@@ -87,10 +87,7 @@ pub(crate) struct Page {
 
 impl Scene {
     pub fn new(x: Axis, y: Axis) -> Self {
-        let (marks, labels, legend) = (Vec::new(), Vec::new(), Vec::new());
-        let (x_label, y_label) = (String::new(), String::new());
-        let band = String::new();
-        Self { x, y, x_label, y_label, grid: (false, true), height: HEIGHT, marks, labels, legend, band }
+        Self { x, y, grid: (false, true), height: HEIGHT, ..Self::default() }
     }
 
     /// Adds a line to the legend.
@@ -98,15 +95,18 @@ impl Scene {
         self.legend.push((label.into(), key));
     }
 
+    /// How far two places are from each other, in pixels, about.
+    fn distance(&self, a: Xy, b: Xy) -> f64 {
+        let (across, up) = (self.x.position(a.0) - self.x.position(b.0), self.y.position(a.1) - self.y.position(b.1));
+        (across * ACROSS).hypot(up * self.height)
+    }
+
     /// What the chart's error bars are, if there are any, and where there are none.
     fn intervals(&self, chart: &Chart) -> String {
-        let long = |from: &Xy, to: &Xy| {
-            let (across, up) =
-                (self.x.position(to.0) - self.x.position(from.0), self.y.position(to.1) - self.y.position(from.1));
-            (across * ACROSS).hypot(up * self.height)
-        };
         let hidden = |mark: &Mark| match mark {
-            Mark::Interval(from, to, _, radius) => Some(radius.is_some_and(|radius| hides(radius, long(from, to)))),
+            Mark::Interval(from, to, _, radius) => {
+                Some(radius.is_some_and(|radius| hides(radius, self.distance(*from, *to))))
+            }
             _ => None,
         };
         let hidden: Vec<bool> = self.marks.iter().filter_map(hidden).collect();
@@ -141,13 +141,8 @@ impl Scene {
     /// The radii of markers at these places, each of a series: larger where one of another series, which is drawn later,
     /// would hide it.
     pub fn radii(&self, places: &[(usize, Xy)], radius: f64) -> Vec<f64> {
-        let near = |a: Xy, b: Xy| {
-            let (across, up) =
-                (self.x.position(a.0) - self.x.position(b.0), self.y.position(a.1) - self.y.position(b.1));
-            (across * ACROSS).hypot(up * self.height) < MIN_DISTANCE
-        };
         let above = |(index, (series, at)): (usize, &(usize, Xy))| {
-            let hides = |(other, place): &&(usize, Xy)| other != series && near(*at, *place);
+            let hides = |(other, place): &&(usize, Xy)| other != series && self.distance(*at, *place) < MIN_DISTANCE;
             places[index + 1..].iter().filter(hides).map(|(other, _)| other).collect::<BTreeSet<_>>().len()
         };
         places.iter().enumerate().map(above).map(|above| radius + 3.0 * above as f64).collect()
