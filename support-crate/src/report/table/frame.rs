@@ -51,12 +51,18 @@ fn polars_columns(column: &TableColumn) -> Vec<Column> {
     };
     match column.kind() {
         Kind::Text => {
-            let values: Vec<Option<&str>> = column.cells.iter().map(text_of).collect();
-            vec![Column::new(name.as_str().into(), values)]
+            let texts = column.cells.iter().map(|cell| match cell {
+                Cell::Text(text) => Some(text.as_str()),
+                _ => None,
+            });
+            vec![Column::new(name.as_str().into(), texts.collect::<Vec<Option<&str>>>())]
         }
         Kind::Whole => {
-            let values: Vec<Option<i64>> = column.cells.iter().map(whole_of).collect();
-            vec![Column::new(name.as_str().into(), values)]
+            let wholes = column.cells.iter().map(|cell| match cell {
+                Cell::Whole(value) => Some(*value),
+                _ => None,
+            });
+            vec![Column::new(name.as_str().into(), wholes.collect::<Vec<Option<i64>>>())]
         }
         Kind::Number => vec![numbers(&name, |number| number.value)],
         Kind::Estimate => {
@@ -67,20 +73,6 @@ fn polars_columns(column: &TableColumn) -> Vec<Column> {
                 numbers(&end("high"), |number| number.high),
             ]
         }
-    }
-}
-
-fn text_of(cell: &Cell) -> Option<&str> {
-    match cell {
-        Cell::Text(text) => Some(text),
-        _ => None,
-    }
-}
-
-fn whole_of(cell: &Cell) -> Option<i64> {
-    match cell {
-        Cell::Whole(value) => Some(*value),
-        _ => None,
     }
 }
 
