@@ -39,13 +39,7 @@ pub struct SiteNumbers {
 impl SiteNumbers {
     /// The largest magnitude of the weights that each channel meets: (channels).
     pub fn largest_weights(&self) -> Vec<f32> {
-        let mut largest = vec![0.0_f32; self.largest.len()];
-        for row in self.weights.chunks_exact(self.channel_of_input.len()) {
-            for (weight, &channel) in row.iter().zip(&self.channel_of_input) {
-                largest[channel] = largest[channel].max(weight.abs());
-            }
-        }
-        largest
+        largest_weights(&self.weights, &self.channel_of_input, self.largest.len())
     }
 
     /// How far the layers' outputs for [`inputs`](Self::inputs) are off, as the sum of squares, if their weights are
@@ -88,6 +82,17 @@ impl SiteNumbers {
         matmul(&scope, &self.inputs, Matrix { weights: &&*errors, n, k }, Epilogue::default(), &mut outputs);
         Ok(outputs.iter().map(|&error| f64::from(error).powi(2)).sum())
     }
+}
+
+/// The largest magnitude of the weights that each of so many channels meets.
+pub(super) fn largest_weights(weights: &[f32], channel_of_input: &[usize], channels: usize) -> Vec<f32> {
+    let mut largest = vec![0.0_f32; channels];
+    for row in weights.chunks_exact(channel_of_input.len()) {
+        for (weight, &channel) in row.iter().zip(channel_of_input) {
+            largest[channel] = largest[channel].max(weight.abs());
+        }
+    }
+    largest
 }
 
 /// What is known of the inputs of a layer.
@@ -151,19 +156,28 @@ pub(super) fn each_site(
 ) -> Result<Vec<BlockScales>> {
     let decoder = DecoderWeights::of(loaded)?;
     let mut observed = observe(loaded, &decoder, prompts)?;
+    find_scales(&decoder, method, |layer, site| {
+        let module = decoder.module(layer, site.readers(&decoder)[0]);
+        let inputs = observed.remove(&module);
+        let inputs = inputs.ok_or_else(|| Error::system(format!("nothing is known of the inputs of `{module}`")))?;
+        find(&inputs.numbers(layer, site, &decoder.config, decoder.readers(layer, site)?))
+    })
+}
+
+/// Finds scales for each site of each block.
+pub(super) fn find_scales(
+    decoder: &DecoderWeights,
+    method: &'static str,
+    mut find: impl FnMut(usize, Site) -> Result<Vec<f32>>,
+) -> Result<Vec<BlockScales>> {
     let mut progress = Progress::new(method, decoder.config.n_layer, "layers");
     let mut blocks = Vec::new();
     for layer in 0..decoder.config.n_layer {
-        let mut find = |site: Site| {
+        let of_site = |site: Site| {
             interrupt::check()?;
-            let module = decoder.module(layer, site.readers(&decoder)[0]);
-            let inputs = observed.remove(&module);
-            let inputs =
-                inputs.ok_or_else(|| Error::system(format!("nothing is known of the inputs of `{module}`")))?;
-            let numbers = inputs.numbers(layer, site, &decoder.config, decoder.readers(layer, site)?);
-            Ok((site, find(&numbers)?))
+            Ok((site, find(layer, site)?))
         };
-        let scales: Result<BlockScales> = Site::of(&decoder.config).map(&mut find).collect();
+        let scales: Result<BlockScales> = Site::of(&decoder.config).map(of_site).collect();
         blocks.push(scales.context(|| format!("layer {layer}"))?);
         progress.advance(1);
     }
