@@ -47,15 +47,10 @@ pub(super) fn load(
     quantization: Option<&QuantizationConfig>,
     dequantize: bool,
 ) -> Result<Box<dyn CausalLm>> {
-    check_isa()?;
+    // `QUANTLAB_CPU_ISA` may name one that this processor does not have.
+    Isa::chosen().map_err(|unknown| Error::input(unknown.to_string()))?;
     let store = Kernels { dequantize: dequantize || quantization.is_some() };
     Ok(Box::new(Decoder::load(config, weights, quantization, Engine::Kernels, Device::Cpu, dtype, store)?))
-}
-
-/// # Errors
-/// `QUANTLAB_CPU_ISA` names an instruction set that this processor does not have.
-fn check_isa() -> Result<()> {
-    Isa::chosen().map(drop).map_err(|unknown| Error::input(unknown.to_string()))
 }
 
 impl Store for Kernels {
