@@ -108,10 +108,7 @@ impl Gguf {
             }
             Some(other) => return Err(other.is_not("general.alignment", "a power of two")),
         };
-        let mut listed = Vec::new();
-        for _ in 0..tensor_count {
-            listed.push(cursor.tensor()?);
-        }
+        let listed = (0..tensor_count).map(|_| cursor.tensor()).collect::<Result<Vec<_>>>()?;
         let data =
             cursor.at.checked_next_multiple_of(alignment).filter(|&data| data <= bytes.len() || listed.is_empty());
         let data = data.ok_or_else(|| Error::format("it ends before its tensors begin"))?;
@@ -190,12 +187,9 @@ impl Gguf {
     /// # Errors
     /// None of this key, or no such number.
     pub fn size(&self, key: &str) -> Result<usize> {
-        match self.wanted(key)? {
-            GgufValue::Whole(number) => {
-                usize::try_from(*number).map_err(|_| GgufValue::Whole(*number).is_not(key, "a size"))
-            }
-            other => Err(other.is_not(key, "a size")),
-        }
+        let value = self.wanted(key)?;
+        let size = if let GgufValue::Whole(number) = value { usize::try_from(*number).ok() } else { None };
+        size.ok_or_else(|| value.is_not(key, "a size"))
     }
 
     /// A floating-point number.
