@@ -65,11 +65,7 @@ impl TryFrom<&String> for Precision {
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Float32 => "float32",
-            Self::BFloat16 => "bfloat16",
-            Self::Float16 => "float16",
-        })
+        self.serialize(f)
     }
 }
 

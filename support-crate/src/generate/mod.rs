@@ -134,10 +134,6 @@ pub fn generate_streaming(
 
 impl fmt::Display for FinishReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Length => "length",
-            Self::Eos => "eos",
-            Self::StopString => "stop_string",
-        })
+        self.serialize(f)
     }
 }

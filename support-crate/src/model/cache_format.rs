@@ -116,13 +116,7 @@ impl FromStr for CacheFormat {
 
 impl fmt::Display for CacheFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Float32 => "float32",
-            Self::BFloat16 => "bfloat16",
-            Self::Float16 => "float16",
-            Self::Int8 => "int8",
-            Self::Int4 => "int4",
-        })
+        self.serialize(f)
     }
 }
 

@@ -21,13 +21,15 @@ pub enum CalibrationMethod {
 }
 
 /// What has a scale of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Granularity {
     /// All inputs of a layer together.
+    #[serde(rename = "per tensor")]
     PerTensor,
     /// Each input feature of a layer. The weights are multiplied by the scales before they are quantized, so where
     /// one feature is much larger than the others, the others' weights are left with few steps: such a layer does
     /// better per tensor. A feature's largest input also comes late: take thousands of tokens.
+    #[serde(rename = "per channel")]
     PerChannel,
 }
 
@@ -285,16 +287,7 @@ impl Serialize for CalibrationMethod {
 
 impl fmt::Display for Granularity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PerTensor => "per tensor",
-            Self::PerChannel => "per channel",
-        })
-    }
-}
-
-impl Serialize for Granularity {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        self.serialize(f)
     }
 }
 

@@ -225,10 +225,7 @@ impl FromStr for FourBit {
 
 impl fmt::Display for FourBit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Nf4 => "nf4",
-            Self::Fp4 => "fp4",
-        })
+        self.serialize(f)
     }
 }
 
