@@ -25,7 +25,7 @@ pub use chat::{Chat, ChatTemplate, Message};
 pub use options::{GenerateOptions, PaddingSide};
 pub(crate) use sampling::Sampler;
 pub(crate) use sequence::Sequence;
-pub use speculative::{Draft, Speculative, expected_tokens_per_pass};
+pub use speculative::{Draft, Speculative};
 use text::StoppingText;
 pub use text::TextStream;
 

@@ -50,22 +50,6 @@ impl Speculative {
     }
 }
 
-/// How many tokens a pass gives on average if each guess of `guesses` is right with this probability, whatever came before:
-/// `(1 - a^(n + 1)) / (1 - a)`.
-///
-/// Source: Leviathan, Kalman, Matias 2022, "Fast Inference from Transformers via Speculative Decoding", arXiv:2211.17192,
-/// equation 1.
-///
-/// ```
-/// use quantlab::generate::expected_tokens_per_pass;
-///
-/// assert_eq!(expected_tokens_per_pass(0.5, 2), 1.75);
-/// assert_eq!(expected_tokens_per_pass(1.0, 4), 5.0);
-/// ```
-pub fn expected_tokens_per_pass(acceptance: f64, guesses: usize) -> f64 {
-    (0..=guesses as i32).map(|n| acceptance.powi(n)).sum()
-}
-
 impl Loaded {
     /// Continues one prompt of token ids with up to `guesses` guessed tokens in each pass.
     ///
@@ -245,11 +229,5 @@ mod tests {
         assert_eq!(looked_up(&[1, 2, 3], 3, 3), [] as [u32; 0]);
         assert_eq!(looked_up(&[1], 3, 3), [] as [u32; 0]);
         assert_eq!(looked_up(&ids, 3, 0), [] as [u32; 0]);
-    }
-
-    #[test]
-    fn the_formula_counts_the_runs_of_right_guesses() {
-        assert_eq!(expected_tokens_per_pass(0.0, 8), 1.0);
-        assert!((expected_tokens_per_pass(0.8, 3) - (1.0 - 0.8_f64.powi(4)) / 0.2).abs() < 1e-12);
     }
 }
