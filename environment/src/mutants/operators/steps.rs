@@ -26,11 +26,8 @@ impl Finder<'_> {
             }
         }
         for [first, second] in block.stmts.array_windows() {
-            if !matches!(second, Stmt::Expr(_, None))
-                && !is_inert(first)
-                && !is_inert(second)
-                && !(adds(first) && adds(second))
-            {
+            let both_add = adds(first) && adds(second);
+            if !matches!(second, Stmt::Expr(_, None)) && !is_inert(first) && !is_inert(second) && !both_add {
                 self.swap(first, second);
             }
         }
