@@ -4,13 +4,10 @@ use quantlab::error::Result;
 use quantlab::measure::Clock;
 use quantlab::model::Loaded;
 
-use super::evidence::{COSTS, evidence_of, in_turn};
-use super::lengths::{config, in_tokens, long_enough, own_prompt};
+use super::evidence::in_turn;
+use super::lengths::{Trial, config, passes_errors_on};
 use super::{CacheRun, SweepConfig};
-use crate::evidence::{Evidence, Source};
-use crate::failures::{must_fail, passes_failures_on, taken_for_success};
 use crate::figure::{Given, all_counted};
-use crate::probe::Machine;
 use crate::tables::tokens_computed;
 use crate::{Complaint, Point, Score, Verdict, ask};
 
@@ -73,8 +70,6 @@ const HINTS: [&str; 3] = [
      with_cache: Runs::of(with_cache)?, without_cache: Runs::of(without_cache)? });`",
 ];
 
-type Answer<'a> = dyn Fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<CacheRun>> + 'a;
-
 /// Checks `run_with_and_without_cache(clock, loaded, config)`.
 pub fn check_run_with_and_without_cache(
     yours: fn(&dyn Clock, &Loaded, &SweepConfig) -> Result<Vec<CacheRun>>,
@@ -86,84 +81,35 @@ pub fn check_run_with_and_without_cache(
         config(&[33], 9, true, 1),
         config(&[200, 100], 3, false, 2),
     ];
-    let trials = configs.into_iter().map(|config| Trial::run(&yours, config)).collect::<Result<Vec<_>, _>>();
+    // Two rows of the evidence for each of the answer's: with and without the cache.
+    let run = |config| {
+        Trial::run(&yours, config, |row: &CacheRun| (row.prompt_tokens, vec![&row.with_cache, &row.without_cache]))
+    };
+    let trials = configs.into_iter().map(run).collect::<Result<Vec<_>, _>>();
     let points: [Point<Trial>; 7] = [
-        ("a row for each target length, in order, each long enough", |trial| {
-            long_enough(&trial.config.prompt_lengths, &trial.lengths())
-        }),
-        ("lengths are counted in tokens", |trial| {
-            in_tokens(&trial.config.prompt_lengths, &trial.lengths(), trial.evidence.sources()?)
-        }),
+        ("a row for each target length, in order, each long enough", Trial::long_enough),
+        ("lengths are counted in tokens", Trial::in_tokens),
         ("the same number of new tokens in every run", |trial| {
             trial.evidence.same_new_tokens(trial.config.max_new_tokens)
         }),
         ("every row has as many runs of each kind as requested, each timed by itself", |trial| {
             trial.evidence.repeated(trial.config.repeats)
         }),
-        ("every row has the times of its own prompt", |trial| {
-            own_prompt(&trial.config.prompt_lengths, &trial.lengths(), &trial.both()?)
-        }),
-        ("runs with the cache in `with_cache`, those without in `without_cache`", Trial::own_setting),
+        ("every row has the times of its own prompt", |trial| trial.own_prompt(2)),
+        ("runs with the cache in `with_cache`, those without in `without_cache`", own_setting),
         ("with and without take turns", |trial| trial.evidence.sources()?.chunks(2).try_for_each(in_turn)),
     ];
-    Score::new("run_with_and_without_cache", HINTS).each(&trials, &points).about(
-        &trials,
-        "passes on errors from a run",
-        |trials| passes_errors_on(&yours, &trials[0]),
-    )
+    let score = Score::new("run_with_and_without_cache", HINTS).each(&trials, &points);
+    score.about(&trials, "passes on errors from a run", |trials| passes_errors_on(&yours, &trials[0]))
 }
 
-/// One call of the answer, and what happened on the machine meanwhile.
-struct Trial {
-    config: SweepConfig,
-    rows: Vec<CacheRun>,
-    /// With and without the cache by turns: two rows for each of the answer's.
-    evidence: Evidence,
-}
-
-impl Trial {
-    fn run(yours: &Answer<'_>, config: SweepConfig) -> Result<Self, Complaint> {
-        let machine = Machine::new(COSTS);
-        let rows = call(&machine, yours, &config)?;
-        Complaint::unless(!rows.is_empty(), || "no rows came back")?;
-        let evidence = evidence_of(&machine, rows.iter().flat_map(|row| [&row.with_cache, &row.without_cache]));
-        Ok(Self { config, rows, evidence })
-    }
-
-    fn lengths(&self) -> Vec<usize> {
-        self.rows.iter().map(|row| row.prompt_tokens).collect()
-    }
-
-    /// The runs of each row, of both kinds.
-    fn both(&self) -> Result<Vec<Vec<Source>>, Complaint> {
-        Ok(self.evidence.sources()?.chunks(2).map(<[_]>::concat).collect())
-    }
-
-    fn own_setting(&self) -> Verdict {
-        // A single new token takes no step that could use the cache.
-        let settings = [("with_cache", true), ("without_cache", false)].into_iter().cycle();
-        self.evidence.sources()?.iter().zip(settings).try_for_each(|(of_row, (name, cached))| {
-            Complaint::unless(of_row.iter().all(|source| source.use_cache == cached), || {
-                let how = if cached { "without" } else { "with" };
-                format!("`{name}` has a run that was made {how} the cache")
-            })
+fn own_setting(trial: &Trial) -> Verdict {
+    // A single new token takes no step that could use the cache.
+    let settings = [("with_cache", true), ("without_cache", false)].into_iter().cycle();
+    trial.evidence.sources()?.iter().zip(settings).try_for_each(|(of_row, (name, cached))| {
+        Complaint::unless(of_row.iter().all(|source| source.use_cache == cached), || {
+            let how = if cached { "without" } else { "with" };
+            format!("`{name}` has a run that was made {how} the cache")
         })
-    }
-}
-
-fn call(machine: &Machine, yours: &Answer<'_>, config: &SweepConfig) -> Result<Vec<CacheRun>, Complaint> {
-    let loaded = machine.loaded(|model| model)?;
-    ask(|| yours(&machine.clock(), &loaded, config))
-}
-
-fn passes_errors_on(yours: &Answer<'_>, trial: &Trial) -> Verdict {
-    let answer = |machine: &Machine| call(machine, yours, &trial.config);
-    passes_failures_on(COSTS, trial.evidence.some_calls.iter().copied(), answer, |_| {
-        taken_for_success("the model failed in one of the runs", true, "rows")
-    })?;
-    let fails = |failure: &str, config: &SweepConfig| {
-        must_fail(call(&Machine::new(COSTS), yours, config), |_| taken_for_success(failure, false, "rows"))
-    };
-    fails("no runs were asked for, so there is nothing to report", &config(&[17, 70], 3, false, 0))?;
-    fails("a prompt of 4000 tokens does not fit into the model's context", &config(&[17, 4000, 70], 3, true, 2))
+    })
 }
