@@ -9,7 +9,7 @@ use quantlab::model::{Device, ModelHub, resolve_dtype};
 use super::dtype::label_fits;
 use super::evidence::{COSTS, evidence_of};
 use super::loading::is_plain;
-use super::{PrecisionRun, SweepConfig};
+use super::{PrecisionRun, SweepConfig, lengths};
 use crate::cases::LONG_PROMPT;
 use crate::evidence::Evidence;
 use crate::failures::{must_fail, passes_failures_on, taken_for_success};
@@ -72,11 +72,8 @@ pub fn check_run_varied_precision(
             trial.evidence.cache_as_told(trial.call.config.use_cache)
         }),
     ];
-    Score::new("run_varied_precision", HINTS).each(&trials, &points).about(
-        &trials,
-        "passes on errors from a row",
-        |trials| passes_errors_on(&yours, &trials[0]),
-    )
+    let score = Score::new("run_varied_precision", HINTS).each(&trials, &points);
+    score.about(&trials, "passes on errors from a row", |trials| passes_errors_on(&yours, &trials[0]))
 }
 
 fn config(
@@ -87,12 +84,9 @@ fn config(
     repeats: usize,
 ) -> SweepConfig {
     SweepConfig {
-        prompt_lengths: vec![16],
         precisions: precisions.to_vec(),
         device,
-        max_new_tokens,
-        use_cache,
-        repeats,
+        ..lengths::config(&[16], max_new_tokens, use_cache, repeats)
     }
 }
 
@@ -105,7 +99,9 @@ struct Call {
 }
 
 impl Call {
-    fn on(&self, machine: &Machine, yours: &Yours<'_>) -> Result<Outcome, Complaint> {
+    /// What came back, the hub that it came from, and for each time that the memory was measured, how many forward passes
+    /// there were before.
+    fn on(&self, machine: &Machine, yours: &Yours<'_>) -> Result<(Vec<PrecisionRun>, ProbeHub, Vec<usize>), Complaint> {
         let hub = ProbeHub::new(machine, &["lab/whole", "lab/other", "embedded"].map(|id| (id, Stock::Whole)));
         let readings = RefCell::new(Vec::new());
         let memory = || {
@@ -114,21 +110,13 @@ impl Call {
             bandwidth(readings.len() - 1)
         };
         let rows = ask(|| yours(&machine.clock(), &memory, &hub, self.model_id, self.prompt, &self.config))?;
-        Ok(Outcome { rows, hub, readings: readings.into_inner() })
+        Ok((rows, hub, readings.into_inner()))
     }
 }
 
 /// What the memory says when it is measured for the first, second, ... time, in GB/s: no two are alike.
 fn bandwidth(reading: usize) -> f64 {
     20.0 + 0.37 * reading as f64
-}
-
-/// What came of a call.
-struct Outcome {
-    rows: Vec<PrecisionRun>,
-    hub: ProbeHub,
-    /// For each time that the memory was measured, how many forward passes there were before.
-    readings: Vec<usize>,
 }
 
 /// One call of the answer, and what happened on the machine meanwhile.
@@ -143,7 +131,7 @@ struct Trial {
 impl Trial {
     fn run(yours: &Yours<'_>, call: Call) -> Result<Self, Complaint> {
         let machine = Machine::new(BY_BYTES);
-        let Outcome { rows, hub, readings } = call.on(&machine, yours)?;
+        let (rows, hub, readings) = call.on(&machine, yours)?;
         Complaint::unless(!rows.is_empty(), || "no rows came back")?;
         let evidence = evidence_of(&machine, rows.iter().map(|row| &row.runs));
         Ok(Self { call, rows, evidence, hub, readings })
