@@ -41,13 +41,10 @@ fn compare(answers: &[(&Rows, Count)], what: &str, of: fn(Count) -> usize) -> Ve
     let figure = |(rows, got): &(&Rows, Count)| {
         let lengths: Vec<usize> = rows.iter().map(|row| row.prompt_tokens).collect();
         let rounds = rows.first().map_or(0, |row| row.runs.runs.len());
-        let sorted = |rows: &Rows| {
-            let mut rows = rows.clone();
-            rows.sort_by_key(|row| row.prompt_tokens);
-            rows
-        };
-        let neighbours = sorted(rows).windows(2).map(in_order).fold((0, 0), add);
-        let ends: Vec<LengthRun> = sorted(rows).first().into_iter().chain(sorted(rows).last()).cloned().collect();
+        let mut sorted = rows.to_vec();
+        sorted.sort_by_key(|row| row.prompt_tokens);
+        let neighbours = sorted.windows(2).map(in_order).fold((0, 0), add);
+        let ends: Vec<LengthRun> = sorted.first().into_iter().chain(sorted.last()).cloned().collect();
         let (in_all, all) = in_order(rows);
         let mistakes = [
             (neighbours, "those are neighbours only; a test over all lengths compares each with each"),
@@ -65,7 +62,7 @@ fn compare(answers: &[(&Rows, Count)], what: &str, of: fn(Count) -> usize) -> Ve
                 "a length makes no pair with itself, and each pair counts once",
             ),
             (
-                pairs_of(rows, |long, short| long >= short),
+                pairs_of(rows, |long, short| long >= short, in_rounds),
                 "two rows of one length, or a row and itself, are no pair: is that `>=` between `prompt_tokens`, where \
                  `>` is meant?",
             ),
@@ -86,40 +83,38 @@ fn add(a: Count, b: Count) -> Count {
 
 /// Of all pairs of lengths within a round: in how many the longer prompt took longer, and how many there are.
 pub(super) fn in_order(rows: &[LengthRun]) -> Count {
-    pairs_of(rows, |long, short| long > short)
+    pairs_of(rows, |long, short| long > short, in_rounds)
 }
 
-/// The same of the pairs whose lengths are told to be some.
-fn pairs_of(rows: &[LengthRun], is_pair: fn(usize, usize) -> bool) -> Count {
-    let longer = |short: &LengthRun| {
-        let pairs = rows.iter().filter(|long| is_pair(long.prompt_tokens, short.prompt_tokens)).map(|long| {
-            let rounds = short.runs.runs.iter().zip(&long.runs.runs);
-            (rounds.clone().filter(|(a, b)| b.total_latency_s > a.total_latency_s).count(), rounds.count())
-        });
-        pairs.fold((0, 0), add)
-    };
-    rows.iter().map(longer).fold((0, 0), add)
+/// The sum of what is counted of the longer and the shorter row of each pair whose lengths are told to be one.
+fn pairs_of(
+    rows: &[LengthRun],
+    is_pair: fn(usize, usize) -> bool,
+    count: fn(&LengthRun, &LengthRun) -> Count,
+) -> Count {
+    let pairs = rows.iter().flat_map(|short| rows.iter().map(move |long| (long, short)));
+    let pairs = pairs.filter(|(long, short)| is_pair(long.prompt_tokens, short.prompt_tokens));
+    pairs.map(|(long, short)| count(long, short)).fold((0, 0), add)
+}
+
+fn in_rounds(long: &LengthRun, short: &LengthRun) -> Count {
+    let rounds = short.runs.runs.iter().zip(&long.runs.runs);
+    (rounds.clone().filter(|(a, b)| b.total_latency_s > a.total_latency_s).count(), rounds.count())
 }
 
 fn by_medians(rows: &[LengthRun]) -> Count {
-    let medians = |row: &LengthRun| row.runs.latency_s.median;
-    let longer = |short: &LengthRun| {
-        let longer = rows.iter().filter(|long| long.prompt_tokens > short.prompt_tokens);
-        (longer.clone().filter(|long| medians(long) > medians(short)).count(), longer.count())
+    let longer = |long: &LengthRun, short: &LengthRun| {
+        (usize::from(long.runs.latency_s.median > short.runs.latency_s.median), 1)
     };
-    rows.iter().map(longer).fold((0, 0), add)
+    pairs_of(rows, |long, short| long > short, longer)
 }
 
 fn in_any_rounds(rows: &[LengthRun]) -> Count {
-    let of = |long: &LengthRun, short: &LengthRun| {
+    let longer = |long: &LengthRun, short: &LengthRun| {
         let pairs = short.runs.runs.iter().flat_map(|a| long.runs.runs.iter().map(move |b| (a, b)));
         (pairs.clone().filter(|(a, b)| b.total_latency_s > a.total_latency_s).count(), pairs.count())
     };
-    let longer = |short: &LengthRun| {
-        let longer = rows.iter().filter(|long| long.prompt_tokens > short.prompt_tokens);
-        longer.map(|long| of(long, short)).fold((0, 0), add)
-    };
-    rows.iter().map(longer).fold((0, 0), add)
+    pairs_of(rows, |long, short| long > short, longer)
 }
 
 fn in_given_order(rows: &[LengthRun]) -> Count {
