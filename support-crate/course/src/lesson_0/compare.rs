@@ -7,9 +7,6 @@ use quantlab::report::Summary;
 
 use super::{Block, Llama, Shape};
 
-/// Attention of one token: queries, keys, values, its position.
-pub type Attend = fn(&[f32], &[f32], &[f32], usize, &Shape) -> Vec<f32>;
-
 /// A learner's operations.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts {
@@ -20,7 +17,7 @@ pub struct Parts {
     /// Turns a head by its position, with a base.
     pub rotate: fn(&mut [f32], usize, f32),
     /// Attention of one token: queries, keys, values, its position.
-    pub attend: Attend,
+    pub attend: fn(&[f32], &[f32], &[f32], usize, &Shape) -> Vec<f32>,
     /// The feed-forward part.
     pub mlp: fn(&[f32], &Block) -> Vec<f32>,
     /// A block, for all tokens.

@@ -20,7 +20,7 @@ pub use crate::{Claims, Complaint, MachineCard, Prediction, Score, ask, attempt,
 pub use attention::check_attend;
 pub use blocks::{check_next_logits, check_run_block};
 pub use cache::check_step;
-pub use compare::{Attend, Difference, Parts, block_by_block, each_operation, largest_difference, where_they_differ};
+pub use compare::{Difference, Parts, block_by_block, each_operation, largest_difference, where_they_differ};
 pub use model::{Block, Cache, Llama, Sampling, Shape};
 pub use products::{check_matvec, check_mlp, check_rms_norm};
 pub use report::{differences_plot, differences_table, likely_tokens, nucleus_plot, nucleus_size};
