@@ -1,7 +1,7 @@
 //! `run_block` and `next_logits`: the operations in their order.
 
 use super::reference::{self, Computed, Slip};
-use super::trials::{Trial, block, heads, in_each, llama, numbers, shapes, wide};
+use super::trials::{Trial, block, changed, heads, in_each, llama, numbers, shapes, wide};
 use super::{Block, Llama, Shape};
 use crate::cases::random;
 use crate::figure::counted;
@@ -56,11 +56,7 @@ pub fn check_run_block(yours: fn(&mut [Vec<f32>], &Block, &Shape)) -> Score {
         for (shape, &tokens) in shapes.iter().flat_map(|shape| tokens.iter().map(move |tokens| (shape, tokens))) {
             let weights = block(&mut rng, shape);
             let before: Vec<Vec<f32>> = (0..tokens).map(|_| numbers(&mut rng, shape.hidden_size, 1.0)).collect();
-            let mut x = before.clone();
-            ask(|| {
-                yours(&mut x, &weights, shape);
-                Ok(())
-            })?;
+            let x = changed(before.clone(), |x| yours(x, &weights, shape))?;
             let with = |shape: &Shape, slip| {
                 let mut x: Vec<Vec<f64>> = before.iter().map(|x| wide(x)).collect();
                 reference::run_block(&mut x, &weights, shape, slip);

@@ -3,9 +3,9 @@
 use rand::Rng;
 
 use super::reference::{self, Slip};
-use super::trials::{Trial, in_each, numbers, wide};
+use super::trials::{Trial, changed, in_each, numbers, wide};
 use crate::cases::random;
-use crate::{Complaint, Score, ask};
+use crate::{Complaint, Score};
 
 const HINTS: [&str; 3] = [
     "Which two numbers of a head are turned together, and by which angle are the first two turned?",
@@ -36,11 +36,7 @@ pub fn check_rotate(yours: fn(&mut [f32], usize, f32)) -> Score {
         for &d in widths {
             for (&position, &base) in positions.iter().flat_map(|p| bases.iter().map(move |b| (p, b))) {
                 let before = numbers(&mut rng, d, 2.0);
-                let mut head = before.clone();
-                ask(|| {
-                    yours(&mut head, position, base);
-                    Ok(())
-                })?;
+                let head = changed(before.clone(), |head| yours(head, position, base))?;
                 let of = |slip| {
                     let mut head = wide(&before);
                     reference::rotate(&mut head, position, base.into(), slip);

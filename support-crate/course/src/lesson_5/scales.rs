@@ -6,6 +6,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use crate::cases::random;
+use crate::lesson_0::trials::changed;
 use crate::trial::{Close, Trial, all_close, wide};
 use crate::{Complaint, Score, ask};
 
@@ -85,11 +86,8 @@ pub fn check_fold_scales(yours: fn(&mut [f32], &mut [f32], &[f32])) -> Score {
                     .map(|(i, x)| [1.0, -1.0, 1.0, 0.0, 1.0][i % 5] * x)
                     .collect::<Vec<f32>>()
             });
-            let (mut own_norm, mut own_weights) = (norm.clone(), weights.clone());
-            ask(|| {
-                yours(&mut own_norm, &mut own_weights, &scales);
-                Ok(())
-            })?;
+            let given = (norm.clone(), weights.clone());
+            let (own_norm, own_weights) = changed(given, |(norm, weights)| yours(norm, weights, &scales))?;
             let s = wide(&scales);
             let columns = |x: &[f32], power: i32| -> Vec<f64> {
                 wide(x).iter().zip(s.iter().cycle()).map(|(x, s)| x * s.powi(power)).collect()

@@ -2,8 +2,9 @@
 
 use super::reference::{block_of, hadamard};
 use crate::cases::{random, row};
+use crate::lesson_0::trials::changed;
 use crate::trial::{Close, Trial, all_close, wide};
-use crate::{Complaint, Score, ask};
+use crate::{Complaint, Score};
 
 const HADAMARD_HINTS: [&str; 3] = [
     "Of two numbers a and b, what are the sum and the difference, over the root of 2? What does the same once more give back?",
@@ -19,11 +20,7 @@ pub fn check_hadamard(yours: fn(&mut [f32])) -> Score {
         let mut rng = random(59);
         let mut trial = |&n: &usize| {
             let x = row(&mut rng, 1, n);
-            let mut got = x.clone();
-            ask(|| {
-                yours(&mut got);
-                Ok(())
-            })?;
+            let got = changed(x.clone(), |x| yours(x))?;
             let (x, block) = (wide(&x), block_of(n));
             let root = 1.0 / (block as f64).sqrt();
             let of = |block: usize, scale: f64| hadamard(&x, block, scale);
@@ -64,11 +61,7 @@ pub fn check_turn(yours: fn(&mut [f32], &[f32])) -> Score {
         let mut trial = |&(rows, n): &(usize, usize)| {
             let x = row(&mut rng, 1, rows * n);
             let signs: Vec<f32> = row(&mut rng, 1, n).iter().map(|x| x.signum()).collect();
-            let mut got = x.clone();
-            ask(|| {
-                yours(&mut got, &signs);
-                Ok(())
-            })?;
+            let got = changed(x.clone(), |x| yours(x, &signs))?;
             let (x, signs, block) = (wide(&x), wide(&signs), block_of(n));
             let root = 1.0 / (block as f64).sqrt();
             let signed = |x: &[f64]| x.iter().zip(signs.iter().cycle()).map(|(x, sign)| x * sign).collect::<Vec<f64>>();

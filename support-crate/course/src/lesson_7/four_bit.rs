@@ -7,7 +7,7 @@ use quantlab::quant::FourBit;
 
 use super::dots::{IF_NAN, numbers};
 use crate::cases::random;
-use crate::lesson_0::trials::{Trial, all_close};
+use crate::lesson_0::trials::{Trial, all_close, changed};
 use crate::{Complaint, Score, Verdict, ask};
 
 /// Weights that share a scale.
@@ -98,11 +98,7 @@ pub fn check_decode_nf4(yours: fn(&[u8], &[f32], usize, &mut [f32])) -> Score {
         let mut trial = |&(first, n): &(usize, usize)| {
             // Now and then the matrix goes on behind what is asked for.
             let (codes, absmax) = packed(&mut rng, first + n + n % 2 * 130);
-            let mut got = vec![0.25; n];
-            ask(|| {
-                yours(&codes, &absmax, first, &mut got);
-                Ok(())
-            })?;
+            let got = changed(vec![0.25_f32; n], |out| yours(&codes, &absmax, first, out))?;
             let read = |reading: Reading| reading.of(&codes, &absmax, first, n);
             let from_first = |i: usize| FourBit::Nf4.codebook()[usize::from(high_first(&codes[first / 2..], i))];
             let parity: Vec<f64> = (0..n).map(|at| f64::from(from_first(at) * absmax[(first + at) / BLOCK])).collect();

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 
 use crate::cases::{random, size};
 use crate::figure::{Figure, all_right, largest_magnitude};
-use crate::lesson_0::trials::{Trial, all_close};
+use crate::lesson_0::trials::{Trial, all_close, changed};
 use crate::{Complaint, Score, Verdict, ask};
 
 const DOT_HINTS: [&str; 3] = [
@@ -100,12 +100,7 @@ type Matvec<'a> = &'a dyn Fn(&[i8], &[f32], &[f32], &mut [f32]);
 
 /// What an answer wrote, before which 7 stood in each output.
 fn ask_matvec(yours: Matvec<'_>, values: &[i8], scales: &[f32], x: &[f32]) -> Result<Vec<f32>, Complaint> {
-    let mut y = vec![7.0; scales.len()];
-    ask(|| {
-        yours(values, scales, x, &mut y);
-        Ok(())
-    })?;
-    Ok(y)
+    changed(vec![7.0; scales.len()], |y| yours(values, scales, x, y))
 }
 
 /// Checks `matvec_int8(values, scales, x, y)`.

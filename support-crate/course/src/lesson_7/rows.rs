@@ -2,8 +2,8 @@
 
 use super::dots::{IF_NAN, dot, numbers};
 use crate::cases::random;
-use crate::lesson_0::trials::{Trial, all_close};
-use crate::{Complaint, Score, Verdict, ask};
+use crate::lesson_0::trials::{Trial, all_close, changed};
+use crate::{Complaint, Score, Verdict};
 
 const HINTS: [&str; 3] = [
     "How many rows are left over if there are 4 b + 3 of them?",
@@ -42,22 +42,19 @@ pub fn check_in_blocks(yours: fn(&[f32], &[f32], &mut [f32])) -> Score {
     let of = |shapes: &[(usize, usize)]| -> Verdict {
         let mut rng = random(75);
         let mut trial = |&(n, k): &(usize, usize)| {
-            let (weights, x, mut y) = (numbers(&mut rng, n * k), numbers(&mut rng, k), vec![BEFORE; n]);
-            ask(|| {
-                yours(&weights, &x, &mut y);
-                Ok(())
-            })?;
+            let (weights, x) = (numbers(&mut rng, n * k), numbers(&mut rng, k));
+            let y = changed(vec![BEFORE; n], |y| yours(&weights, &x, y))?;
             let row = |r: usize| &weights[r * k..(r + 1) * k];
             let right: Vec<f64> = (0..n).map(|r| dot(row(r), &x)).collect();
-            let changed = |of: &dyn Fn(usize) -> f64| (0..n).map(of).collect::<Vec<f64>>();
+            let each = |of: &dyn Fn(usize) -> f64| (0..n).map(of).collect::<Vec<f64>>();
             let before = f64::from(BEFORE);
             let [nothing, added, no_rest, rest_only, rest_again] = OWN;
             let mistakes = [
                 (vec![before; n], nothing),
-                (changed(&|r| right[r] + before), added),
-                (changed(&|r| if r < n / 4 * 4 { right[r] } else { before }), no_rest),
-                (changed(&|r| if r < n / 4 * 4 { before } else { right[r] }), rest_only),
-                (changed(&|r| if r < n / 4 * 4 { right[r] } else { right[r - n / 4 * 4] }), rest_again),
+                (each(&|r| right[r] + before), added),
+                (each(&|r| if r < n / 4 * 4 { right[r] } else { before }), no_rest),
+                (each(&|r| if r < n / 4 * 4 { before } else { right[r] }), rest_only),
+                (each(&|r| if r < n / 4 * 4 { right[r] } else { right[r - n / 4 * 4] }), rest_again),
             ];
             Ok(Trial::new(format!("a matrix ({n}, {k})"), &y, right.clone()).mistakes(mistakes))
         };
