@@ -2,7 +2,8 @@
 
 use super::reference::Grid;
 use crate::cases::{random, row};
-use crate::trial::{Close, Trial, all_close, wide};
+use crate::lesson_0::trials::in_each;
+use crate::trial::{Trial, wide};
 use crate::{Complaint, Score, ask};
 
 /// Which numbers of a matrix share a step.
@@ -34,9 +35,7 @@ type Yours<'a> = dyn Fn(&[f32], usize, Per, u32) -> Vec<f32> + 'a;
 /// Checks `round_to(x, columns, per, bits)`.
 pub fn check_round_to(yours: fn(&[f32], usize, Per, u32) -> Vec<f32>) -> Score {
     let sizes = [(3, 5), (4, 4), (1, 9), (8, 1), (6, 20), (1, 1)];
-    let point = |per, bits: &[u32]| {
-        all_close(&trials(&yours, per, &sizes, bits)?, Close::FLOAT32, |i| format!("number {i}"), IF_NAN)
-    };
+    let point = |per, bits: &[u32]| in_each(trials(&yours, per, &sizes, bits), IF_NAN);
     Score::new("round_to", HINTS)
         .point("one step for the whole tensor", point(Per::Tensor, &[8]))
         .point("one for each row", point(Per::Row, &[8]))

@@ -2,8 +2,8 @@
 
 use super::reference::{block_of, hadamard};
 use crate::cases::{random, row};
-use crate::lesson_0::trials::changed;
-use crate::trial::{Close, Trial, all_close, wide};
+use crate::lesson_0::trials::{changed, in_each};
+use crate::trial::{Trial, wide};
 use crate::{Complaint, Score};
 
 const HADAMARD_HINTS: [&str; 3] = [
@@ -41,7 +41,7 @@ pub fn check_hadamard(yours: fn(&mut [f32])) -> Score {
         };
         sizes.iter().map(&mut trial).collect()
     };
-    let point = |sizes| all_close(&trials(sizes)?, Close::FLOAT32, |i| format!("number {i}"), "");
+    let point = |sizes| in_each(trials(sizes), "");
     Score::new("hadamard", HADAMARD_HINTS)
         .point("two numbers, and one", point(&[2, 1]))
         .point("powers of two", point(&[8, 4, 64, 2048]))
@@ -85,7 +85,7 @@ pub fn check_turn(yours: fn(&mut [f32], &[f32])) -> Score {
         };
         sizes.iter().map(&mut trial).collect()
     };
-    let point = |sizes| all_close(&trials(sizes)?, Close::FLOAT32, |i| format!("number {i}"), "");
+    let point = |sizes| in_each(trials(sizes), "");
     Score::new("turn", TURN_HINTS)
         .point("one row", point(&[(1, 8), (1, 12)]))
         .point("several rows, each by itself", point(&[(4, 8), (3, 20), (2, 1), (6, 64)]))

@@ -4,8 +4,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use crate::cases::random;
-use crate::lesson_0::trials::{Trial, all_close};
-use crate::{Complaint, Score, Verdict, ask};
+use crate::lesson_0::trials::{Trial, in_each};
+use crate::{Score, Verdict, ask};
 
 /// Dot products of every length: none, one, whole chunks, one less and one more, and a row of a matrix.
 const LENGTHS: [usize; 18] = [0, 1, 3, 7, 8, 9, 15, 17, 31, 33, 40, 47, 63, 65, 100, 127, 333, 2051];
@@ -65,7 +65,7 @@ fn of_lengths(yours: Yours<'_>, lengths: &[usize]) -> Verdict {
         let (w, x) = (numbers(&mut rng, n), numbers(&mut rng, n));
         Ok(trial(&w, &x, ask(|| Ok(yours(&w, &x)))?))
     };
-    all_close(&lengths.iter().map(&mut of).collect::<Result<Vec<_>, Complaint>>()?, IF_NAN)
+    in_each(lengths.iter().map(&mut of).collect(), IF_NAN)
 }
 
 /// NaN and infinity among weights or inputs, in chunks and in the tail, also where the other factor is 0.
@@ -179,7 +179,7 @@ pub fn check_four_dots(yours: fn([&[f32]; 4], &[f32]) -> [f32; 4]) -> Score {
             let what = format!("four dot products of {n} numbers");
             Ok(Trial::new(what, &got, right.clone()).mistakes(tails.chain(mistakes)))
         };
-        all_close(&lengths.iter().map(&mut of).collect::<Result<Vec<_>, Complaint>>()?, IF_NAN)
+        in_each(lengths.iter().map(&mut of).collect(), IF_NAN)
     };
     let row_by_row = |w: &[f32], x: &[f32]| {
         let [a, b, c, d] = yours([w, x, w, x], x);

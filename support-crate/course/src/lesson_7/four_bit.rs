@@ -7,8 +7,8 @@ use quantlab::quant::FourBit;
 
 use super::dots::{IF_NAN, numbers};
 use crate::cases::random;
-use crate::lesson_0::trials::{Trial, all_close, changed};
-use crate::{Complaint, Score, Verdict, ask};
+use crate::lesson_0::trials::{Trial, changed, in_each};
+use crate::{Score, Verdict, ask};
 
 /// Weights that share a scale.
 const BLOCK: usize = 64;
@@ -120,7 +120,7 @@ pub fn check_decode_nf4(yours: fn(&[u8], &[f32], usize, &mut [f32])) -> Score {
             ]);
             Ok(Trial::new(format!("weights {first} to {}", first + n), &got, read(RIGHT)).mistakes(mistakes))
         };
-        all_close(&places.iter().map(&mut trial).collect::<Result<Vec<_>, Complaint>>()?, IF_NAN)
+        in_each(places.iter().map(&mut trial).collect(), IF_NAN)
     };
     Score::new("decode_nf4", DECODE_HINTS)
         .point(
@@ -169,7 +169,7 @@ pub fn check_dot_nf4(yours: fn(&[u8], &[f32], &[f32]) -> f32) -> Score {
             ]);
             Ok(Trial::new(format!("a row of {blocks} blocks"), &[got], vec![dot(&weights)]).mistakes(mistakes))
         };
-        all_close(&blocks.iter().map(&mut trial).collect::<Result<Vec<_>, Complaint>>()?, IF_NAN)
+        in_each(blocks.iter().map(&mut trial).collect(), IF_NAN)
     };
     let passes_through = || -> Verdict {
         let mut rng = random(80);

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 
 use crate::cases::{random, size};
 use crate::figure::{Figure, all_right, largest_magnitude};
-use crate::lesson_0::trials::{Trial, all_close, changed};
+use crate::lesson_0::trials::{Trial, all_close, changed, in_each};
 use crate::{Complaint, Score, Verdict, ask};
 
 const DOT_HINTS: [&str; 3] = [
@@ -144,8 +144,7 @@ pub fn check_matvec_int8(yours: fn(&[i8], &[f32], &[f32], &mut [f32])) -> Score 
             ];
             Ok(Trial::new(format!("a matrix ({n}, {k})"), &got, right.clone()).mistakes(mistakes))
         };
-        let trials: Vec<Trial> = (0..14).map(&mut trial).collect::<Result<_, Complaint>>()?;
-        all_close(&trials, "no input was NaN, and not all were 0")
+        in_each((0..14).map(&mut trial).collect(), "no input was NaN, and not all were 0")
     };
     let zeros = || -> Verdict {
         let got = ask_matvec(&yours, &[3, -4, 5, 6], &[0.5, 2.0], &[0.0, -0.0])?;
