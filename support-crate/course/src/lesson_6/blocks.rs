@@ -26,10 +26,14 @@ fn scale(rng: &mut StdRng) -> [u8; 2] {
     (bits | u16::from(rng.random_bool(0.3)) << 15).to_le_bytes()
 }
 
-fn block(rng: &mut StdRng, kind: GgmlType, scales: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..kind.block_bytes()).map(|_| rng.random()).collect();
-    (0..scales).for_each(|at| bytes[2 * at..2 * at + 2].copy_from_slice(&scale(rng)));
-    bytes
+fn random_blocks(scales: usize, kind: GgmlType, seed: u64) -> Vec<Vec<u8>> {
+    let mut rng = random(seed);
+    let block = |_| {
+        let mut bytes: Vec<u8> = (0..kind.block_bytes()).map(|_| rng.random()).collect();
+        (0..scales).for_each(|at| bytes[2 * at..2 * at + 2].copy_from_slice(&scale(&mut rng)));
+        bytes
+    };
+    (0..12).map(block).collect()
 }
 
 fn of_length<T>(all: Vec<T>, expected: usize) -> Result<Vec<T>, Complaint> {
@@ -111,11 +115,6 @@ const Q4_1_MISTAKES: [Mistake; 6] = [
 const NOT_PAIRS: &str = "the two codes of a byte are not neighbours: they are half a block apart";
 const LOW_FIRST: &str = "the low half of a byte belongs to the first half of the numbers";
 const LOW_BYTE: &str = "the lower byte of a float16 number comes first";
-
-fn random_blocks(scales: usize, kind: GgmlType, seed: u64) -> Vec<Vec<u8>> {
-    let mut rng = random(seed);
-    (0..12).map(|_| block(&mut rng, kind, scales)).collect()
-}
 
 /// Of blocks of 32 numbers, one half after the other.
 fn by_halves(score: Score, yours: &Decode<'_>, kind: GgmlType, blocks: &[Vec<u8>], mistakes: &[Mistake]) -> Score {
@@ -280,6 +279,13 @@ fn six_bits(p: &[u8], i: usize) -> (u8, u8) {
     }
 }
 
+fn upper_bits_exchanged(p: &[u8], i: usize) -> (u8, u8) {
+    match i {
+        0..4 => six_bits(p, i),
+        _ => (p[i + 4] & 15 | p[i] >> 6 << 4, p[i + 4] >> 4 | p[i - 4] >> 6 << 4),
+    }
+}
+
 fn q4_k(block: &[u8], six: Six, code: fn(&[u8], usize, usize) -> u8, sign: f64) -> Vec<f64> {
     let (d, least) = (half(block, 0), half(block, 2));
     let of = |i: usize| {
@@ -312,20 +318,7 @@ const Q4_K_MISTAKES: [Mistake; 9] = [
         "of groups 4 to 7, the upper two bits are missing: those of bytes i - 4 and i",
     ),
     (
-        |b| {
-            q4_k(
-                b,
-                |p, i| {
-                    if i < 4 {
-                        six_bits(p, i)
-                    } else {
-                        (p[i + 4] & 15 | p[i] >> 6 << 4, p[i + 4] >> 4 | p[i - 4] >> 6 << 4)
-                    }
-                },
-                code,
-                -1.0,
-            )
-        },
+        |b| q4_k(b, upper_bits_exchanged, code, -1.0),
         "the upper bits of a scale of groups 4 to 7 are in byte i - 4, those of a minimum in byte i",
     ),
     (|b| q4_k(b, |p, i| (six_bits(p, i).1, six_bits(p, i).0), code, -1.0), "scale and minimum are the wrong way round"),
