@@ -4,6 +4,7 @@ use quantlab::error::Result as Outcome;
 
 use super::Grid;
 use super::grid::between;
+use super::layer::parts;
 use super::trials::{Close, Trial, in_each, weights};
 use crate::cases::random;
 use crate::figure::counted;
@@ -81,8 +82,7 @@ pub fn check_clipped_grid(yours: fn(&[f32], u32, &[f32]) -> Grid) -> Score {
         .collect();
     let one_side = [around(64).iter().map(|w| w.abs() + 0.1).collect(), around(32).iter().map(|w| -w.abs()).collect()];
     let odd = [vec![0.0; 16], vec![0.7; 8], vec![-0.02]];
-    let all: Vec<f32> = (0..32).map(|tried| 1.0 - tried as f32 / 40.0).collect();
-    let (whole, few) = (vec![1.0], vec![0.3, 0.85, 0.5, 0.6]);
+    let (whole, few, all) = ([1.0], [0.3, 0.85, 0.5, 0.6], parts());
     let name = |i: usize| ["the step", "the code of 0", "the largest code"][i.min(2)].to_owned();
     let of = |cases: &[Vec<f32>], parts: &[f32]| in_each(trials(&yours, cases, parts), Close::Each(1e-6), name);
     Score::new("clipped_grid", HINTS)

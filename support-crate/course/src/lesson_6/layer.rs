@@ -31,14 +31,9 @@ pub struct CalibratedLayer {
 }
 
 /// The parts of the range that are tried where a grid is clipped: 1, 39/40, ... 9/40.
-const PARTS: [f32; 32] = {
-    let (mut parts, mut tried) = ([1.0; 32], 0);
-    while tried < 32 {
-        parts[tried] = 1.0 - tried as f32 / 40.0;
-        tried += 1;
-    }
-    parts
-};
+pub(super) fn parts() -> [f32; 32] {
+    std::array::from_fn(|tried| 1.0 - tried as f32 / 40.0)
+}
 
 /// Rounds a row with feedback: its weights, a grid for each, and the factor; the codes.
 pub type GptqRow = fn(&[f32], &[Grid], &[f64]) -> Vec<u8>;
@@ -233,7 +228,7 @@ impl CalibratedLayer {
         };
         [4, 3, 2]
             .into_iter()
-            .flat_map(|bits| [("nearest", bits, of(bits, &[1.0])), ("clipped", bits, of(bits, &PARTS))])
+            .flat_map(|bits| [("nearest", bits, of(bits, &[1.0])), ("clipped", bits, of(bits, &parts()))])
             .collect()
     }
 
@@ -252,7 +247,7 @@ impl CalibratedLayer {
         let mut ways = Vec::new();
         for bits in [4, 3, 2] {
             let whole = self.nearest(bits, GROUP, grid_between, code_of);
-            let clipped = self.rounded(GROUP, |group| clipped_grid(group, bits, &PARTS), code_of);
+            let clipped = self.rounded(GROUP, |group| clipped_grid(group, bits, &parts()), code_of);
             let mut add = |name, rounded: &Rounded| ways.push((name, bits, self.errors(rounded)));
             add("nearest", &whole);
             add("clipped", &clipped);
