@@ -214,7 +214,7 @@ const BITS_HINTS: [&str; 3] = [
 
 /// Checks `bits_per_weight(bits, group)`.
 pub fn check_bits_per_weight(yours: fn(u32, usize) -> f64) -> Score {
-    let figures = [(4, 64), (3, 64), (2, 64), (4, 32), (3, 128), (2, 576), (8, 1)].map(|(bits, group)| {
+    let figure = |(bits, group): (u32, usize)| {
         let (codes, size) = (f64::from(bits), group as f64);
         let with = |shared: f64| codes + shared / size;
         let mistakes = vec![
@@ -227,15 +227,12 @@ pub fn check_bits_per_weight(yours: fn(u32, usize) -> f64) -> Score {
             (16.0 + codes + codes * size, "that is a whole group: divide by its weights"),
             (codes + 16.0 + codes, "step and code of 0 are shared by the whole group"),
         ];
-        (ask(|| Ok(yours(bits, group))), bits, group, with(16.0 + codes), mistakes)
-    });
-    let verdict = figures
-        .into_iter()
-        .map(|(got, bits, group, expected, mistakes)| {
-            Ok(Figure { what: format!("bits_per_weight({bits}, {group})"), got: got?, expected, mistakes })
-        })
-        .collect::<Result<Vec<Figure>, Complaint>>()
-        .and_then(|figures| all_right(&figures, |a, b| (a - b).abs() < 1e-9));
+        let got = ask(|| Ok(yours(bits, group)))?;
+        Ok(Figure { what: format!("bits_per_weight({bits}, {group})"), got, expected: with(16.0 + codes), mistakes })
+    };
+    let cases = [(4, 64), (3, 64), (2, 64), (4, 32), (3, 128), (2, 576), (8, 1)];
+    let figures: Result<Vec<Figure>, Complaint> = cases.into_iter().map(figure).collect();
+    let verdict = figures.and_then(|figures| all_right(&figures, |a, b| (a - b).abs() < 1e-9));
     Score::new("bits_per_weight", BITS_HINTS).point("codes, and a share of the step and the code of 0", verdict)
 }
 
