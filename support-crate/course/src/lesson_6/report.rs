@@ -142,21 +142,15 @@ pub fn units_table(readings: &[Reading], four_numbers: fn(f64, usize, &str) -> [
         .column("per word", "", of(1))
         .column("per byte", "", of(2))
         .column("bits per byte", "", of(3));
-    match readings.first() {
-        None => table,
-        Some(read) => {
-            let words = read.text.split_whitespace().count();
-            let table =
-                table.note(format!("{} tokens, {words} words, {} bytes are predicted", read.tokens, read.text.len()));
-            // It holds the first token, too, which is not predicted.
-            match readings.iter().find(|one| one.window > one.tokens) {
-                Some(one) => {
-                    let window = one.window;
-                    table.note(format!("a window of {window} tokens holds the whole text: its stride plays no part"))
-                }
-                None => table,
-            }
+    let Some(Reading { tokens, text, .. }) = readings.first() else { return table };
+    let words = text.split_whitespace().count();
+    let table = table.note(format!("{tokens} tokens, {words} words, {} bytes are predicted", text.len()));
+    // It holds the first token, too, which is not predicted.
+    match readings.iter().find(|one| one.window > one.tokens) {
+        Some(Reading { window, .. }) => {
+            table.note(format!("a window of {window} tokens holds the whole text: its stride plays no part"))
         }
+        None => table,
     }
 }
 
