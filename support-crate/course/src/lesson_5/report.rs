@@ -267,13 +267,9 @@ fn is_less(cures: &[Cure], one: &str, other: &str) -> Option<bool> {
 /// # Errors
 /// Rows that were not timed in turn.
 pub fn cost_table(rows: &[FormatRow]) -> Result<Table> {
-    let ratios: Vec<Option<Statistics>> = match rows.split_first() {
-        None => Vec::new(),
-        Some((first, others)) => {
-            let of = |row: &FormatRow| first.timing.runs.ratio_to(&row.timing.runs).map(Some);
-            std::iter::once(Ok(None)).chain(others.iter().map(of)).collect::<Result<_>>()?
-        }
-    };
+    let ratio =
+        |(i, row): (usize, &FormatRow)| (i > 0).then(|| rows[0].timing.runs.ratio_to(&row.timing.runs)).transpose();
+    let ratios: Vec<Option<Statistics>> = rows.iter().enumerate().map(ratio).collect::<Result<_>>()?;
     let mib = |row: &FormatRow| row.footprint.mib_with_scales();
     let tokens = rows.first().map_or(0, |row| row.timing.prompt_tokens);
     Ok(Table::new(format!("Reading a prompt of {tokens} tokens"))
