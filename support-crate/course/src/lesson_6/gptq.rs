@@ -69,12 +69,8 @@ fn reference(row: &[f32], grids: &[Grid], factor: &[f64], slip: Slip) -> (Vec<f6
             Slip::DividedTwice => (from - number) / u[i] / u[i],
             _ => (from - number) / u[i],
         };
-        for j in i + 1..n {
-            if slip == Slip::NextOnly && j > i + 1 {
-                break;
-            }
-            left[j] -= error * u[j];
-        }
+        let end = if slip == Slip::NextOnly { n.min(i + 2) } else { n };
+        (i + 1..end).for_each(|j| left[j] -= error * u[j]);
         codes.push(code);
     }
     (codes, margin)
