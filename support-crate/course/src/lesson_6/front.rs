@@ -41,10 +41,6 @@ impl Choice {
     fn is_floor(&self) -> bool {
         self.name == FLOOR
     }
-
-    fn divergence(&self) -> Option<Estimate> {
-        self.quality.as_ref().map(|quality| quality.kl_divergence.into())
-    }
 }
 
 /// The formats that the course has met; `bits_per_weight` says what groups take. llama.cpp's Q4_K_M is written into the folder
@@ -135,16 +131,18 @@ pub fn measured(base: &Loaded, choices: &[Choice], texts: &[&str]) -> Result<Vec
     std::iter::once(Ok(floor)).chain(choices.iter().map(compare)).collect()
 }
 
+fn quality_of<'a>(name: &str, choices: &'a [Choice]) -> Option<&'a QualityComparison> {
+    choices.iter().find(|choice| choice.name == name)?.quality.as_ref()
+}
+
 /// The KL divergence of a choice from full precision, in nats.
 pub fn divergence_from(name: &str, choices: &[Choice]) -> Option<f64> {
-    let choice = choices.iter().find(|choice| choice.name == name)?;
-    choice.quality.as_ref().map(|quality| quality.kl_divergence.value)
+    Some(quality_of(name, choices)?.kl_divergence.value)
 }
 
 /// The share of tokens that stay the likeliest ones, in percent; NaN if the choice was not measured.
 pub fn same_top_of(name: &str, choices: &[Choice]) -> f64 {
-    let quality = choices.iter().find(|choice| choice.name == name).and_then(|choice| choice.quality.as_ref());
-    quality.map_or(f64::NAN, |quality| 100.0 * quality.same_top_token.value)
+    quality_of(name, choices).map_or(f64::NAN, |quality| 100.0 * quality.same_top_token.value)
 }
 
 fn note(choices: &[Choice]) -> String {
@@ -189,19 +187,19 @@ pub fn front_plot(choices: &[Choice]) -> Result<LinePlot> {
     for kind in kinds {
         let of_kind = || choices.iter().filter(|choice| choice.kind == kind);
         let points: Vec<(f64, Estimate)> =
-            of_kind().filter_map(|choice| Some((choice.bits, choice.divergence()?))).collect();
+            of_kind().filter_map(|choice| Some((choice.bits, choice.quality.as_ref()?.kl_divergence.into()))).collect();
         let labels: Vec<&str> = of_kind().filter(|choice| choice.quality.is_some()).map(|c| c.name.as_str()).collect();
         plot = plot.points(kind, points)?.label_points(kind, labels)?;
     }
     // A line of its own would leave nothing of the picture: it lies many powers of ten below.
-    let floor = choices.iter().find(|choice| choice.is_floor()).and_then(|choice| choice.quality.as_ref());
+    let floor = quality_of(FLOOR, choices);
     let floor = floor.map_or(String::new(), |floor| format!(" | noise floor {} nats", floor.kl_divergence));
     Ok(plot.note(format!("{}{floor}", note(choices))))
 }
 
 /// What holds of the choices: sentences about formats whose intervals lie apart.
 pub fn front_claims(choices: &[Choice]) -> Claims {
-    let kl = |name: &str| choices.iter().find(|choice| choice.name == name).and_then(Choice::divergence);
+    let kl = |name: &str| Some(Estimate::from(quality_of(name, choices)?.kl_divergence));
     // Each of them costs less than the next one, by intervals that do not overlap.
     let in_order = |names: &[&str]| {
         let all = names.iter().map(|name| kl(name)).collect::<Option<Vec<Estimate>>>()?;
