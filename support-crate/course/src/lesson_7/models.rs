@@ -22,9 +22,6 @@ pub struct Limits {
     pub gops: [(&'static str, Statistics); 3],
 }
 
-const FACTORS: [(&str, Factors); 3] =
-    [("float32", Factors::Float32), ("bfloat16", Factors::BFloat16), ("int8", Factors::Int8)];
-
 impl Limits {
     /// Measures them all once in each round.
     ///
@@ -36,7 +33,7 @@ impl Limits {
         for _ in 0..rounds {
             interrupt::check()?;
             gb_per_s.push(memory.gb_per_s());
-            for ((_, factors), gops) in FACTORS.into_iter().zip(&mut gops) {
+            for (factors, gops) in [Factors::Float32, Factors::BFloat16, Factors::Int8].into_iter().zip(&mut gops) {
                 gops.push(peak_gops(factors));
             }
         }
