@@ -30,22 +30,20 @@ const WORK_HINTS: [&str; 3] = [
 /// Checks `work(m, n, k, bits)`.
 pub fn check_work(yours: fn(usize, usize, usize, f64) -> Work) -> Score {
     type Case = ([usize; 3], f64, Work);
-    let answers = || -> Result<Vec<Case>, Complaint> {
-        let mut rng = random(71);
-        let mut of = |(case, bits): (usize, f64)| {
-            let mut any = || size(&mut rng, 5000) + 1;
-            let sizes = match case {
-                0 => [1, 8192, 2048],
-                1 => [1; 3],
-                2 => [4096, 8192, 2048],
-                _ => [any(), any(), any()],
-            };
-            let [m, n, k] = sizes;
-            Ok((sizes, bits, ask(|| Ok(yours(m, n, k, bits)))?))
+    let mut rng = random(71);
+    let answer = |(case, bits): (usize, f64)| {
+        let mut any = || size(&mut rng, 5000) + 1;
+        let sizes = match case {
+            0 => [1, 8192, 2048],
+            1 => [1; 3],
+            2 => [4096, 8192, 2048],
+            _ => [any(), any(), any()],
         };
-        [32.0, 32.0, 16.0, 8.0, 4.5, 4.0, 3.25].into_iter().enumerate().map(&mut of).collect()
+        let [m, n, k] = sizes;
+        Ok((sizes, bits, ask(|| Ok(yours(m, n, k, bits)))?))
     };
-    let answers = answers();
+    let answers: Result<Vec<Case>, Complaint> =
+        [32.0, 32.0, 16.0, 8.0, 4.5, 4.0, 3.25].into_iter().enumerate().map(answer).collect();
     let figures = |answers: &[Case], of: fn(&Work) -> f64, right: fn([f64; 4]) -> f64, mistakes: &[Mistake]| {
         let figure = |(sizes, bits, got): &Case| {
             let [m, n, k] = sizes.map(|size| size as f64);
