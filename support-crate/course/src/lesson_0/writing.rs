@@ -4,7 +4,7 @@ use super::reference::{self, Slip};
 use super::trials::{llama, shapes};
 use super::{Llama, Sampling, sampling, uniform_numbers};
 use crate::cases::random;
-use crate::{Complaint, Score, Verdict, ask};
+use crate::{Score, Verdict, ask};
 
 const HINTS: [&str; 3] = [
     "How many times is `step` called for a prompt of n tokens and m new ones, and which call gives the logits for the first new \
@@ -59,7 +59,7 @@ fn texts(yours: &Yours<'_>, sampling: &Sampling, counts: &[usize]) -> Verdict {
         ];
         let why = mistakes.iter().find(|(tokens, _)| *tokens == got).map(|(_, why)| format!(": {why}"));
         let what = format!("write of {count} tokens after {prompt:?} at temperature {}", sampling.temperature);
-        return Err(Complaint::wrong(format!("{what} is {got:?}, expected {expected:?}{}", why.unwrap_or_default())));
+        return wrong!("{what} is {got:?}, expected {expected:?}{}", why.unwrap_or_default());
     }
     Ok(())
 }

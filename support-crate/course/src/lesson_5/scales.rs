@@ -243,9 +243,9 @@ fn searches(yours: &Search<'_>, kinds: &[&[(f32, f64)]]) -> Result<Vec<Trial>, C
         };
         let got = ask(|| Ok(yours(&means, &powers, &error)))?;
         if let Some(scales) = strange.into_inner() {
-            return Err(Complaint::wrong(format!(
+            return wrong!(
                 "`error` was given {scales:?}, which are the scales of none of the powers: give it `awq_scales(means, power)`"
-            )));
+            );
         }
         let of = |one: Option<&(f32, f64)>| one.map_or_else(Vec::new, |(power, _)| awq(&means, (*power).into()));
         let [least, most] =

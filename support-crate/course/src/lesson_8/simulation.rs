@@ -274,18 +274,14 @@ pub fn check_simulated(
             let slipped: Vec<_> =
                 SLIPS.iter().map(|(slip, why)| (served(jobs, options, scheduler, &seconds, *slip), *why)).collect();
             if got.len() != expected.len() {
-                return Err(Complaint::wrong(format!(
-                    "{} requests came, and you returned {}",
-                    expected.len(),
-                    got.len()
-                )));
+                return wrong!("{} requests came, and you returned {}", expected.len(), got.len());
             }
             for (id, (got, expected)) in got.iter().zip(&expected).enumerate() {
                 if got.token_s.len() != expected.tokens.len() {
                     let (has, wants) = (got.token_s.len(), expected.tokens.len());
                     let slip = slipped.iter().find(|(slipped, _)| slipped[id].token_s.len() == has);
                     let why = slip.map(|(_, why)| format!(": {why}")).unwrap_or_default();
-                    return Err(Complaint::wrong(format!("request {id} wants {wants} tokens, and has {has}{why}")));
+                    return wrong!("request {id} wants {wants} tokens, and has {has}{why}");
                 }
                 figures.push(Figure {
                     what: format!("{what} of request {id} of {}", jobs.len()),
