@@ -120,10 +120,9 @@ const FORMATS: [(CacheFormat, Option<usize>); 4] = [
 pub fn cache_memory_table(tokens: usize, gib: f64, head_bytes: impl Fn(usize, usize, usize) -> usize) -> Result<Table> {
     let config = llama_1b()?;
     let heads = config.n_layer * config.n_kv_head;
-    let bytes = |&(format, bits): &(CacheFormat, Option<usize>)| match (format, bits) {
-        (_, Some(bits)) => heads * head_bytes(tokens, config.head_dim, bits),
-        (CacheFormat::Float32, _) => heads * 2 * 4 * tokens * config.head_dim,
-        _ => heads * 2 * 2 * tokens * config.head_dim,
+    let bytes = |&(format, bits): &(CacheFormat, Option<usize>)| match bits {
+        Some(bits) => heads * head_bytes(tokens, config.head_dim, bits),
+        None => heads * format.bytes_of_head(tokens, config.head_dim) as usize,
     };
     let all: Vec<usize> = FORMATS.iter().map(bytes).collect();
     let room = gib * f64::from(1 << 30);
