@@ -155,11 +155,10 @@ impl PrefixRun {
 
     /// Tokens computed and copied, and times to the first token from when a request's turn came.
     pub fn table(&self) -> Table {
-        let of = |report: &ServingReport| [report.computed_tokens(), report.copied_tokens()];
         Table::new("Six requests with the same beginning")
             .column("prefix cache", "", ["without", "with"])
-            .column("tokens computed", "", self.reports.iter().map(|report| of(report)[0]))
-            .column("tokens copied", "", self.reports.iter().map(|report| of(report)[1]))
+            .column("tokens computed", "", self.reports.iter().map(ServingReport::computed_tokens))
+            .column("tokens copied", "", self.reports.iter().map(ServingReport::copied_tokens))
             .column("all six done after", "ms", self.reports.iter().map(|report| 1e3 * report.seconds()))
             .digits("all six done after", 3)
             .note(format!("your cached_tokens expects {} tokens to be copied", self.expected))
@@ -235,19 +234,18 @@ pub fn rates_table(runs: &[RateRun], percentile: impl Fn(&[f64], f64) -> f64) ->
         let expected: Vec<f64> = run.expected.iter().map(Progress::ttft_s).collect();
         [ttft_ms(&measured_ttft(&run.report), &percentile), ttft_ms(&expected, &percentile)]
     };
-    let ttft: Vec<[[f64; 2]; 2]> = crate::attempt(|| Ok(runs.iter().map(of).collect()));
-    let column = |which: usize, at: usize| (0..runs.len()).map(move |i| (i, which, at));
-    let get = |(i, which, at): (usize, usize, usize)| ttft.get(i).map(|row| row[which][at]);
+    let ttft: &Vec<[[f64; 2]; 2]> = &crate::attempt(|| Ok(runs.iter().map(of).collect()));
+    let column = |which: usize, at: usize| (0..runs.len()).map(move |i| Some(ttft.get(i)?[which][at]));
     Table::new("Requests at random")
         .column("requests", "/s", runs.iter().map(|run| run.rate))
         .digits("requests", 3)
         .column("scheduler", "", runs.iter().map(|run| run.scheduler))
         .column("new tokens", "/s", runs.iter().map(|run| run.report.tokens_per_s()))
         .column("simulated", "/s", runs.iter().map(|run| throughput(&run.expected)))
-        .column("TTFT, p50", "ms", column(0, 0).map(get))
-        .column("simulated, p50", "ms", column(1, 0).map(get))
-        .column("TTFT, p90", "ms", column(0, 1).map(get))
-        .column("simulated, p90", "ms", column(1, 1).map(get))
+        .column("TTFT, p50", "ms", column(0, 0))
+        .column("simulated, p50", "ms", column(1, 0))
+        .column("TTFT, p90", "ms", column(0, 1))
+        .column("simulated, p90", "ms", column(1, 1))
         .column("mean batch", "", runs.iter().map(|run| run.report.mean_batch()))
         .digits("mean batch", 2)
         .note("mean batch: requests in a step, on average; each row is one run")
