@@ -114,6 +114,12 @@ pub fn serving_rows(
     ways.iter().zip(&reports).zip(&quality).map(row).collect()
 }
 
+/// What the intervals of a table are whose first row has this one.
+pub(super) fn rounds_of(first: Option<Statistics>) -> String {
+    let Some(Statistics { n, confidence, .. }) = first else { return "no runs yet".to_owned() };
+    format!("medians of {n} rounds with their {:.0}% intervals", 100.0 * confidence)
+}
+
 /// Speed and waiting of each way to serve.
 pub fn serving_table(rows: &[ServingRow]) -> Table {
     let others =
@@ -125,10 +131,7 @@ pub fn serving_table(rows: &[ServingRow]) -> Table {
         .column("so it is", "", others(|row| row.of_first).map(|ratio| ratio.map_or("", told_apart)))
         .column("TTFT, p90", "ms", rows.iter().map(|row| milliseconds(row.ttft_s)))
         .column("between tokens, p90", "ms", rows.iter().map(|row| milliseconds(row.gap_s)))
-        .note(rows.first().map_or("no runs yet".to_owned(), |row| {
-            let Statistics { n, confidence, .. } = row.tokens_per_s;
-            format!("medians of {n} rounds with their {:.0}% intervals", 100.0 * confidence)
-        }))
+        .note(rounds_of(rows.first().map(|row| row.tokens_per_s)))
         .note(format!("times the first: {BY_ROUND}"))
         .note(RunInfo::of_all(rows.iter().map(|row| &row.run)))
 }

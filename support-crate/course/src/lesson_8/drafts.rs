@@ -8,6 +8,7 @@ use quantlab::model::{CausalLm, KvCache, Loaded, LogitPositions, TokenBatch};
 use quantlab::report::{Estimate, LinePlot, Table};
 use rand::Rng;
 
+use super::choice::rounds_of;
 use crate::cases::random;
 use crate::tables::{percent, told_apart};
 use crate::{Claims, claim, held_out_samples};
@@ -281,14 +282,7 @@ pub fn drafts_speed_table(runs: &[DraftRun], loaded: &Loaded, tokens_per_pass: i
         .digits("by formula", 3)
         .note("a step is a pass of the model over one token; ratios are paired by round")
         .note("in what was measured is the prompt's pass, too, which the formula leaves out")
-        .note(format!(
-            "{} | {}",
-            RunInfo::of(loaded),
-            runs.first().map_or("no runs yet".to_owned(), |run| {
-                let Statistics { n, confidence, .. } = run.times_as_fast;
-                format!("medians of {n} rounds with their {:.0}% intervals", 100.0 * confidence)
-            })
-        ))
+        .note(format!("{} | {}", RunInfo::of(loaded), rounds_of(runs.first().map(|run| run.times_as_fast))))
 }
 
 /// Tokens a pass by the learner's formula, of each run; none as long as there is no formula.
