@@ -188,8 +188,10 @@ pub fn check_head_bytes(yours: fn(usize, usize, usize) -> usize) -> Score {
         let groups = tokens.saturating_sub(33) / 32;
         let (codes, scales) = (2 * 32 * d * bits / 8, 4 * (d + 32 * d.div_ceil(32)));
         let recent = 4 * d * tokens.min(128);
+        let each = |of_group: usize| groups * of_group + recent;
+        let with = |groups: usize| groups * (codes + scales) + recent;
         let mistakes = [
-            (groups * codes + recent, "scales take room: 4 bytes for each 32 numbers"),
+            (each(codes), "scales take room: 4 bytes for each 32 numbers"),
             (groups * (codes + scales), "the last tokens are also kept in float16, 128 of them at most"),
             (groups * (codes + scales) + 4 * d * 128, "there may be fewer than 128 tokens"),
             (
@@ -197,40 +199,25 @@ pub fn check_head_bytes(yours: fn(usize, usize, usize) -> usize) -> Score {
                 "the last 128 tokens are kept in float16, those in groups among them, too",
             ),
             (groups * (codes + scales) + recent / 2, "float16 is 2 bytes, of keys and of values"),
-            (groups * (codes / 2 + scales) + recent, "codes are of keys and of values"),
-            (groups * (8 * codes + scales) + recent, "a byte has 8 bits"),
-            (groups * (codes + scales / 2) + recent, "a scale is a lowest number and a step, 2 bytes each"),
+            (each(codes / 2 + scales), "codes are of keys and of values"),
+            (each(8 * codes + scales), "a byte has 8 bits"),
+            (each(codes + scales / 2), "a scale is a lowest number and a step, 2 bytes each"),
             (
-                groups * (codes + 4 * (d + d.div_ceil(32))) + recent,
+                each(codes + 4 * (d + d.div_ceil(32))),
                 "each of the 32 tokens of a group has scales of its own for its values",
             ),
+            (each(codes + 4 * (d + 32 * (d / 32))), "channels that do not fill 32 have a scale, too: `div_ceil`"),
+            (each(codes + 8 * d), "values have a scale for each token and 32 channels, begun ones included"),
+            (with(tokens / 32), "the last 33 to 64 tokens are in no group yet: (tokens - 33) / 32"),
+            (with(tokens.div_ceil(32)), "the last 33 to 64 tokens are in no group yet: (tokens - 33) / 32"),
+            (with(tokens.saturating_sub(32) / 32), "a group is complete 33 tokens before the end: (tokens - 33) / 32"),
             (
-                groups * (codes + 4 * (d + 32 * (d / 32))) + recent,
-                "channels that do not fill 32 have a scale, too: `div_ceil`",
-            ),
-            (
-                groups * (codes + 8 * d) + recent,
-                "values have a scale for each token and 32 channels, begun ones included",
-            ),
-            (
-                tokens / 32 * (codes + scales) + recent,
-                "the last 33 to 64 tokens are in no group yet: (tokens - 33) / 32",
-            ),
-            (
-                tokens.div_ceil(32) * (codes + scales) + recent,
-                "the last 33 to 64 tokens are in no group yet: (tokens - 33) / 32",
-            ),
-            (
-                tokens.saturating_sub(32) / 32 * (codes + scales) + recent,
-                "a group is complete 33 tokens before the end: (tokens - 33) / 32",
-            ),
-            (
-                tokens.saturating_sub(64) / 32 * (codes + scales) + recent,
+                with(tokens.saturating_sub(64) / 32),
                 "not all of the last 64 tokens are without codes: a group is complete 33 tokens before the end, \
                  (tokens - 33) / 32",
             ),
             (
-                tokens.saturating_sub(128) / 32 * (codes + scales) + recent,
+                with(tokens.saturating_sub(128) / 32),
                 "128 tokens are kept in float16 too, but all except the last 33 to 64 have codes",
             ),
         ];
