@@ -71,20 +71,17 @@ fn trials(yours: &Yours<'_>, per: Per, sizes: &[(usize, usize)], bits: &[u32]) -
             }
             let got = ask(|| Ok(yours(&x, columns, per, bits)))?;
             let x = wide(&x);
-            let of = |grid: Grid, columns: usize| grid.round(&x, columns).0;
+            let of = |grid: Grid| grid.round(&x, columns).0;
             let mut mistakes = vec![
                 (
-                    of(Grid { last: grid.last + 1.0, ..grid }, columns),
+                    of(Grid { last: grid.last + 1.0, ..grid }),
                     "the largest magnitude is 2^(bits - 1) - 1 steps away: 127 of 8 bits, 7 of 4",
                 ),
                 (
-                    of(Grid { last: 2.0 * grid.last + 1.0, ..grid }, columns),
+                    of(Grid { last: 2.0 * grid.last + 1.0, ..grid }),
                     "steps reach to both sides of 0: 2^(bits - 1) - 1 of them",
                 ),
-                (
-                    of(Grid { signed: true, ..grid }, columns),
-                    "the step is that of the largest *magnitude*, also below 0",
-                ),
+                (of(Grid { signed: true, ..grid }), "the step is that of the largest *magnitude*, also below 0"),
                 (x.clone(), "nothing was rounded"),
                 (grid.whole_steps(&x, columns), "those are the whole numbers of steps; multiply by the step again"),
                 (grid.cut_off(&x, columns), CUT_OFF),
@@ -95,16 +92,16 @@ fn trials(yours: &Yours<'_>, per: Per, sizes: &[(usize, usize)], bits: &[u32]) -
                 (Per::Column, "that is one step for each column"),
             ] {
                 if other != per {
-                    mistakes.push((of(Grid { per: other, ..grid }, columns), why));
+                    mistakes.push((of(Grid { per: other, ..grid }), why));
                 }
             }
             if bits != 8 {
                 let eight = Grid::new(per, 8);
-                let of_eight = [of(eight, columns), eight.cut_off(&x, columns)];
+                let of_eight = [of(eight), eight.cut_off(&x, columns)];
                 mistakes.extend(of_eight.map(|x| (x, "`bits` is not always 8")));
             }
             let what = format!("({rows}, {columns}) numbers, {per:?}, {bits} bits");
-            trials.push(Trial::new(what, &got, of(grid, columns)).mistakes(mistakes));
+            trials.push(Trial::new(what, &got, of(grid)).mistakes(mistakes));
         }
     }
     Ok(trials)

@@ -62,12 +62,11 @@ pub fn check_turn(yours: fn(&mut [f32], &[f32])) -> Score {
             let x = row(&mut rng, 1, rows * n);
             let signs: Vec<f32> = row(&mut rng, 1, n).iter().map(|x| x.signum()).collect();
             let got = changed(x.clone(), |x| yours(x, &signs))?;
-            let (x, signs, block) = (wide(&x), wide(&signs), block_of(n));
-            let root = 1.0 / (block as f64).sqrt();
+            let (x, signs) = (wide(&x), wide(&signs));
+            let turned = |x: &[f64]| hadamard(x, block_of(x.len()), 1.0 / (block_of(x.len()) as f64).sqrt());
             let signed = |x: &[f64]| x.iter().zip(signs.iter().cycle()).map(|(x, sign)| x * sign).collect::<Vec<f64>>();
-            let each = |x: &[f64]| x.chunks_exact(n).flat_map(|row| hadamard(row, block, root)).collect::<Vec<f64>>();
+            let each = |x: &[f64]| x.chunks_exact(n).flat_map(turned).collect::<Vec<f64>>();
             let expected = each(&signed(&x));
-            let whole = block_of(x.len());
             let mut first = x.clone();
             first[..n].copy_from_slice(&expected[..n]);
             let mistakes = [
@@ -75,10 +74,7 @@ pub fn check_turn(yours: fn(&mut [f32], &[f32])) -> Score {
                 (signed(&each(&x)), "the signs come before the transform"),
                 (signed(&x), "of each row, the transform is missing: `hadamard(row)`"),
                 (first, "every row is turned, not only the first"),
-                (
-                    hadamard(&signed(&x), whole, 1.0 / (whole as f64).sqrt()),
-                    "each row by itself, not all of them as one",
-                ),
+                (turned(&signed(&x)), "each row by itself, not all of them as one"),
             ];
             let what = format!("{rows} rows of {n}");
             Ok(Trial::new(what, &got, expected).mistakes(mistakes))
