@@ -102,8 +102,7 @@ pub fn check_decode_nf4(yours: fn(&[u8], &[f32], usize, &mut [f32])) -> Score {
             let read = |reading: Reading| reading.of(&codes, &absmax, first, n);
             let from_first = |i: usize| FourBit::Nf4.codebook()[usize::from(high_first(&codes[first / 2..], i))];
             let parity: Vec<f64> = (0..n).map(|at| f64::from(from_first(at) * absmax[(first + at) / BLOCK])).collect();
-            let unscaled =
-                read(RIGHT).into_iter().enumerate().map(|(at, w)| w / f64::from(absmax[(first + at) / BLOCK]));
+            let unscaled = (0..n).zip(read(RIGHT)).map(|(at, w)| w / f64::from(absmax[(first + at) / BLOCK])).collect();
             let mistakes = READINGS.map(|(reading, why)| (read(reading), why)).into_iter().chain([
                 (
                     read(Reading { code: if first % 2 == 1 { low_first } else { high_first }, ..RIGHT }),
@@ -111,10 +110,7 @@ pub fn check_decode_nf4(yours: fn(&[u8], &[f32], usize, &mut [f32])) -> Score {
                 ),
                 (parity, "weight `first` is in the lower half of its byte if `first` is odd"),
                 (read(RIGHT).iter().rev().copied().collect(), "the weights are in the order of the bytes"),
-                (
-                    unscaled.collect(),
-                    "the number of a code is a part of the largest magnitude: times the block's `absmax`",
-                ),
+                (unscaled, "the number of a code is a part of the largest magnitude: times the block's `absmax`"),
                 (RIGHT.of(&codes, &absmax, 0, n), "weights begin at `first`, not at the beginning of the matrix"),
                 (vec![0.25; n], "nothing was written into `out`"),
             ]);

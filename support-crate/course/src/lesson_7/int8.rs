@@ -29,7 +29,7 @@ fn exact(w: &[i8], x: &[i8]) -> f64 {
 
 fn figure(w: &[i8], x: &[i8], got: i32) -> Figure {
     let (n, right) = (w.len(), exact(w, x));
-    let in_float32 = w.iter().zip(x).fold(0.0_f32, |sum, (w, x)| sum + f32::from(*w) * f32::from(*x));
+    let in_float32 = f64::from(w.iter().zip(x).fold(0.0_f32, |sum, (w, x)| sum + f32::from(*w) * f32::from(*x)));
     let unsigned = sum_of(w, x, |w, x| i64::from(w.cast_unsigned()) * i64::from(x.cast_unsigned()));
     let mut mistakes = vec![
         (
@@ -37,10 +37,7 @@ fn figure(w: &[i8], x: &[i8], got: i32) -> Figure {
             "the products of int8 numbers do not fit into int8: make each an i32 first",
         ),
         (f64::from(right as i64 as i16), "the sum does not fit into 16 bits"),
-        (
-            f64::from(in_float32),
-            "that is the sum in float32, which has no whole numbers of more than 24 bits: stay in i32",
-        ),
+        (in_float32, "that is the sum in float32, which has no whole numbers of more than 24 bits: stay in i32"),
         (unsigned, "int8 numbers have a sign: `i32::from(*w)` keeps it"),
         (
             sum_of(w, x, |w, x| i64::from(w.saturating_mul(x))),
@@ -119,11 +116,12 @@ pub fn check_matvec_int8(yours: fn(&[i8], &[f32], &[f32], &mut [f32])) -> Score 
             };
             let (step, largest) = (f64::from(largest / 127.0), f64::from(largest));
             let scale = |row: usize| f64::from(scales[row]);
+            let both = |row: usize| scale(row) * step;
             // As an answer computes it, to the last bit: where it cuts off or rounds down, that decides.
             let scale_of_x = largest_magnitude(&x) / 127.0;
             let of = |step: f32| x.iter().map(|x| (x / step) as i8).collect::<Vec<i8>>();
             let down = x.iter().map(|x| (x / scale_of_x).floor() as i8).collect::<Vec<i8>>();
-            let right = with(&codes, &|row| scale(row) * step);
+            let right = with(&codes, &both);
             let mistakes = [
                 (with(&codes, &scale), "the scale of the inputs is missing"),
                 (with(&codes, &|_| step), "the scale of each row of weights is missing"),
@@ -133,11 +131,8 @@ pub fn check_matvec_int8(yours: fn(&[i8], &[f32], &[f32], &mut [f32])) -> Score 
                     with(&codes, &|row| scale(row) * largest),
                     "the largest input is 127, so the scale is the largest over 127",
                 ),
-                (
-                    with(&of(scale_of_x), &|row| scale(row) * step),
-                    "`as i8` cuts off what is behind the point: round first",
-                ),
-                (with(&down, &|row| scale(row) * step), "round to the nearest whole number, not down"),
+                (with(&of(scale_of_x), &both), "`as i8` cuts off what is behind the point: round first"),
+                (with(&down, &both), "round to the nearest whole number, not down"),
                 (with(&of(1.0), &scale), "the inputs are divided by their scale before they become int8"),
                 (right.iter().map(|y| y + 7.0).collect(), "outputs are written, not added to what was there before"),
                 (vec![7.0; n], "nothing was written into `y`"),
