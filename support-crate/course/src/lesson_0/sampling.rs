@@ -92,11 +92,7 @@ fn reference(logits: &[f32], sampling: &Sampling, slip: Slip) -> Vec<f64> {
     if k < p.len() && slip != Slip::NoTopK {
         let least = logits[order[k - 1]];
         let ties = slip != Slip::TiesDropped;
-        order
-            .iter()
-            .enumerate()
-            .filter(|(rank, id)| *rank >= k && !(ties && logits[**id] == least))
-            .for_each(|(_, &id)| p[id] = 0.0);
+        order[k..].iter().filter(|id| !(ties && logits[**id] == least)).for_each(|&id| p[id] = 0.0);
         if slip == Slip::LogitsOfZero {
             let kept: Vec<f32> = logits.iter().zip(&p).map(|(logit, p)| if *p > 0.0 { *logit } else { 0.0 }).collect();
             return reference(&kept, &Sampling { top_k: None, ..*sampling }, Slip::None);
