@@ -63,12 +63,8 @@ pub fn check_run_block(yours: fn(&mut [Vec<f32>], &Block, &Shape)) -> Score {
                 x.concat()
             };
             let of = |slip| with(shape, slip);
-            let fixed = [1e-5, 1e-6].map(|epsilon| {
-                (
-                    with(&Shape { epsilon, ..*shape }, Slip::None),
-                    "the norms add `shape.epsilon`, not a number of your own",
-                )
-            });
+            let why = "the norms add `shape.epsilon`, not a number of your own";
+            let fixed = [1e-5, 1e-6].map(|epsilon| (with(&Shape { epsilon, ..*shape }, Slip::None), why));
             let what = format!("run_block for {}, {}", counted(tokens, "token"), heads(shape));
             let trial = Trial::new(what, &x.concat(), of(Slip::None));
             trials.push(trial.mistakes(BLOCK_SLIPS.map(|(slip, why)| (of(slip), why)).into_iter().chain(fixed)));

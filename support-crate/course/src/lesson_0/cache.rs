@@ -42,18 +42,16 @@ pub fn check_step(yours: fn(u32, &Llama, &mut Cache) -> Vec<f32>) -> Score {
         let one = |&id: &u32| Ok((ask(|| Ok(yours(id, &model, &mut cache)))?, cache.clone()));
         let after = ids.iter().map(one).collect::<Result<_, Complaint>>()?;
         let of = |slip| reference::forward(&ids, &model, slip);
+        let wrong_keys = [
+            (of(Slip::NotRotated), NOT_TURNED),
+            (of(Slip::KeysNotRotated), NOT_TURNED),
+            (of(Slip::OnePositionOn), "the first token is at position 0: add 1 to `cache.tokens` after the last block"),
+        ];
         Ok(Reading {
             what: heads(&shape),
             after,
             right: of(Slip::None),
-            wrong_keys: [
-                (of(Slip::NotRotated), NOT_TURNED),
-                (of(Slip::KeysNotRotated), NOT_TURNED),
-                (
-                    of(Slip::OnePositionOn),
-                    "the first token is at position 0: add 1 to `cache.tokens` after the last block",
-                ),
-            ],
+            wrong_keys,
             alone: ids.iter().map(|&id| reference::forward(&[id], &model, Slip::None).logits.swap_remove(0)).collect(),
             width: shape.n_kv_head * shape.head_dim,
         })

@@ -34,16 +34,14 @@ fn texts(yours: &Yours<'_>, sampling: &Sampling, counts: &[usize]) -> Verdict {
         let prompt = [1, 5, 3];
         let uniforms = uniform_numbers(count as u64, count);
         let got = ask(|| Ok(yours(&model, &prompt, sampling, &uniforms)))?;
-        let expected = written(&model, &prompt, sampling, &uniforms);
+        let after = |prompt: &[u32]| written(&model, prompt, sampling, &uniforms);
+        let expected = after(&prompt);
         if got == expected {
             continue;
         }
         let mistakes = [
             ([&prompt[..], &expected].concat(), "only new tokens are returned, without the prompt"),
-            (
-                written(&model, &prompt[2..], sampling, &uniforms),
-                "the whole prompt goes through `step`, token by token",
-            ),
+            (after(&prompt[2..]), "the whole prompt goes through `step`, token by token"),
             (
                 written(&model, &prompt, sampling, &vec![uniforms.first().copied().unwrap_or(0.0); count]),
                 "each token is drawn with a uniform number of its own",
@@ -53,7 +51,7 @@ fn texts(yours: &Yours<'_>, sampling: &Sampling, counts: &[usize]) -> Verdict {
                 "those are the likeliest tokens; draw from the probabilities at the temperature that was given",
             ),
             (
-                written(&model, &[1, 5, 3, 3], sampling, &uniforms),
+                after(&[1, 5, 3, 3]),
                 "the prompt's last token goes through `step` once, and its logits are those for the first new one",
             ),
         ];
