@@ -49,10 +49,7 @@ pub fn check_tokens_computed(yours: fn(usize, usize) -> (usize, usize)) -> Score
                     (m * n, "the sequence grows by a token with every pass"),
                     (m * n + m * (m + 1) / 2, "the first pass computes n tokens, not n + 1"),
                     (m * (n + m), "the sequence grows from pass to pass, and has not its full length from the start"),
-                    (
-                        m * n + m * m.saturating_sub(1),
-                        "the passes add 0, 1, ... m - 1 tokens, on average half of m - 1",
-                    ),
+                    (m * (n + m - 1), "the passes add 0, 1, ... m - 1 tokens, on average half of m - 1"),
                 ];
                 figure(n, m, "without", without, tokens_computed(n, m).1, mistakes)
             });

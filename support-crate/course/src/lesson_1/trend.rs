@@ -57,10 +57,7 @@ fn compare(answers: &[(&Rows, Count)], what: &str, of: fn(Count) -> usize) -> Ve
             ),
             ((all - in_all, all), "those are the pairs that are not in order"),
             ((2 * in_all, 2 * all), "each pair of lengths counts once"),
-            (
-                (in_all, rows.len() * rows.len() * rounds),
-                "a length makes no pair with itself, and each pair counts once",
-            ),
+            ((in_all, rows.len().pow(2) * rounds), "a length makes no pair with itself, and each pair counts once"),
             (
                 pairs_of(rows, |long, short| long >= short, in_rounds),
                 "two rows of one length, or a row and itself, are no pair: is that `>=` between `prompt_tokens`, where \
