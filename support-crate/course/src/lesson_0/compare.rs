@@ -65,16 +65,14 @@ impl<'a> Trace<'a> {
     }
 
     /// The values of an operation, a row for each token.
-    fn rows(&self, layer: impl Into<Option<usize>>, operation: Operation) -> Vec<&'a [f32]> {
-        let layer = layer.into();
+    fn rows(&self, layer: Option<usize>, operation: Operation) -> Vec<&'a [f32]> {
         let is_it = |traced: &&Traced| (traced.layer, traced.operation) == (layer, operation);
         let values = self.traced.iter().find(is_it).map_or(&[][..], |traced| &traced.values);
         values.chunks_exact((values.len() / self.tokens).max(1)).collect()
     }
 
     /// How far rows are from those of an operation: the token that is farthest off.
-    fn compare(&self, layer: impl Into<Option<usize>>, operation: Operation, got: &[Vec<f32>]) -> Difference {
-        let layer = layer.into();
+    fn compare(&self, layer: Option<usize>, operation: Operation, got: &[Vec<f32>]) -> Difference {
         let expected = self.rows(layer, operation);
         let distances = got.iter().zip(expected).map(|(got, expected)| largest_difference(got, expected));
         Difference { layer, operation, largest: distances.fold(0.0, f64::max) }
@@ -100,8 +98,8 @@ pub fn each_operation(model: &Llama, traced: &[Traced], parts: &Parts) -> Result
     let mut x = trace.rows(None, Operation::Embedding);
     for (layer, block) in model.blocks.iter().enumerate() {
         interrupt::check()?;
-        let rows = |operation| trace.rows(layer, operation);
-        let mut add = |operation, got: Vec<Vec<f32>>| differences.push(trace.compare(layer, operation, &got));
+        let rows = |operation| trace.rows(Some(layer), operation);
+        let mut add = |operation, got: Vec<Vec<f32>>| differences.push(trace.compare(Some(layer), operation, &got));
         let normed = rows(Operation::AttentionNorm);
         let product = |matrix: &[f32]| -> Vec<Vec<f32>> { normed.iter().map(|x| matvec(matrix, x)).collect() };
         let turned = |mut rows: Vec<Vec<f32>>| {
@@ -145,7 +143,7 @@ pub fn block_by_block(model: &Llama, traced: &[Traced], parts: &Parts) -> Result
     for (layer, block) in model.blocks.iter().enumerate() {
         interrupt::check()?;
         (parts.run_block)(&mut x, block, &model.shape);
-        differences.push(trace.compare(layer, Operation::MlpResidual, &x));
+        differences.push(trace.compare(Some(layer), Operation::MlpResidual, &x));
     }
     Ok(differences)
 }
