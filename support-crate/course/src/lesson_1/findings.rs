@@ -145,12 +145,12 @@ pub fn latency_summary(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use quantlab::measure::Metrics;
 
     use super::*;
 
-    fn runs(seconds: &[f64]) -> Runs {
+    pub fn runs(seconds: &[f64]) -> Runs {
         Runs::of(seconds.iter().map(|seconds| Metrics::of(10, *seconds)).collect()).unwrap()
     }
 

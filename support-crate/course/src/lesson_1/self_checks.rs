@@ -88,15 +88,11 @@ pub fn self_check_precision(
 
 #[cfg(test)]
 mod tests {
-    use quantlab::measure::Metrics;
     use quantlab::model::Device;
 
+    use super::super::findings::tests::runs;
     use super::super::trend::in_order;
     use super::*;
-
-    fn runs(seconds: &[f64]) -> Runs {
-        Runs::of(seconds.iter().map(|seconds| Metrics::of(10, *seconds)).collect()).unwrap()
-    }
 
     fn config() -> SweepConfig {
         SweepConfig {
