@@ -7,9 +7,6 @@ use quantlab::report::{BarPlot, Estimate, Summary, Table};
 use super::{Ladder, Medal, Work};
 use crate::tables::told_apart;
 
-/// A name, operations per byte, and 10^9 operations per second.
-type Point = (String, f64, Estimate);
-
 fn percent(part: Statistics) -> Estimate {
     Estimate::from(part) * 100.0
 }
@@ -93,8 +90,9 @@ fn in_words(Statistics { median, low, high, .. }: &Statistics) -> String {
     format!("{median:.2} [{low:.2}, {high:.2}] times")
 }
 
-/// Kernels of a ladder as points for `roofline`, each with the work that a product of the matrix takes.
-pub(super) fn roofline_points(ladder: &Ladder, kernels: &[(&str, Work)]) -> Vec<Point> {
+/// Kernels of a ladder as points for `roofline`, each with the work that a product of the matrix takes: a name, operations per
+/// byte, and 10^9 operations per second.
+pub(super) fn roofline_points(ladder: &Ladder, kernels: &[(&str, Work)]) -> Vec<(String, f64, Estimate)> {
     let point = |(name, work): &(&str, Work)| {
         let gops = ladder.gops(ladder.index(name)?, work)?;
         Some((format!("{}: {name}", ladder.format), work.intensity(), gops))
