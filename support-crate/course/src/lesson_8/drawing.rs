@@ -145,10 +145,8 @@ fn shares(yours: &Yours<'_>, guess: usize, p: &[f64], q: &[f64]) -> Result<Vec<f
 
 /// Checks `draw_or_keep(guess, p, q, accept, draw)`.
 pub fn check_draw_or_keep(yours: fn(u32, &[f64], &[f64], f64, f64) -> u32) -> Score {
-    let pairs = || {
-        let mut rng = random(84);
-        [2, 3, 5, 6, 4].map(|n| pair(&mut rng, n))
-    };
+    let mut rng = random(84);
+    let pairs = [2, 3, 5, 6, 4].map(|n| pair(&mut rng, n));
     let shown = |x: &[f64]| x.iter().map(|x| format!("{x:.3}")).collect::<Vec<_>>().join(", ");
     let guesses = |q: &[f64]| (0..q.len()).filter(|t| q[*t] > 0.0).collect::<Vec<_>>();
     let tokens = |guess: usize, p: &[f64], q: &[f64], accept: f64| -> Result<Vec<u32>, Complaint> {
@@ -158,7 +156,7 @@ pub fn check_draw_or_keep(yours: fn(u32, &[f64], &[f64], f64, f64) -> u32) -> Sc
     let keeps = || -> Result<Vec<_>, Complaint> {
         let mut trials = Vec::new();
         let is_clear = |(p, q): &(Vec<f64>, Vec<f64>)| p.iter().zip(q).filter(|(p, q)| p > q).count() > 1;
-        for (p, q) in pairs().iter().filter(|pair| is_clear(pair)) {
+        for (p, q) in pairs.iter().filter(|pair| is_clear(pair)) {
             for guess in guesses(q) {
                 let always = |tokens: &[u32]| tokens.iter().all(|token| *token == guess as u32);
                 let mut got = 0.0;
@@ -179,7 +177,7 @@ pub fn check_draw_or_keep(yours: fn(u32, &[f64], &[f64], f64, f64) -> u32) -> Sc
     };
     let replaces = || -> Result<Vec<_>, Complaint> {
         let mut trials = Vec::new();
-        for (p, q) in &pairs() {
+        for (p, q) in &pairs {
             for guess in guesses(q).into_iter().filter(|&t| p[t] < 0.9 * q[t]) {
                 trials.push(Given {
                     what: format!(
@@ -200,7 +198,7 @@ pub fn check_draw_or_keep(yours: fn(u32, &[f64], &[f64], f64, f64) -> u32) -> Sc
         let same = (vec![0.25, 0.5, 0.25], vec![0.25, 0.5, 0.25]);
         let apart = (vec![0.5, 0.5, 0.0, 0.0], vec![0.0, 0.0, 0.5, 0.5]);
         let mut trials = Vec::new();
-        for (p, q) in pairs().into_iter().chain([same, apart, (vec![1.0], vec![1.0])]) {
+        for (p, q) in pairs.clone().into_iter().chain([same, apart, (vec![1.0], vec![1.0])]) {
             let mut all = vec![0.0; p.len()];
             for guess in guesses(&q) {
                 let shares = shares(&yours, guess, &p, &q)?;
