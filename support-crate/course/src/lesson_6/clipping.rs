@@ -98,47 +98,45 @@ fn trials(yours: &Yours<'_>, cases: &[Vec<f32>], parts: &[f32]) -> Result<Vec<Tr
         let Grid { step, zero, last } = ask(|| Outcome::Ok(yours(weights, bits, parts)))?;
         let given = [step, zero, last].map(f64::from);
         let expected = best(weights, bits, parts, By::Squares);
-        let of_parts = parts.iter().map(|part| grid_of(weights, bits, f64::from(*part), f64::from(*part)));
-        let is_one = of_parts.clone().any(|grid| same(given, grid));
+        let of_part = |part: f32| grid_of(weights, bits, part.into(), part.into());
+        let squares = |grid: &[f64; 3]| error(weights, *grid, By::Squares);
+        let of_parts: Vec<[f64; 3]> = parts.iter().copied().map(of_part).collect();
+        let is_one = of_parts.iter().any(|grid| same(given, *grid));
         // Another grid of the list that is as good, but for how sums are rounded, is as right.
-        let [least, reached] = [expected, given].map(|grid| error(weights, grid, By::Squares));
+        let [least, reached] = [squares(&expected), squares(&given)];
         let got = if is_one && reached <= least * (1.0 + 1e-4) + 1e-14 { expected } else { given };
         let (first, wide, narrow) =
             (parts[0], parts.iter().copied().fold(0.0, f32::max), parts.iter().copied().fold(1.0, f32::min));
-        let mut mistakes: Vec<(Vec<f64>, &'static str)> =
-            CHOSEN_BY.iter().map(|(by, why)| (best(weights, bits, parts, *by).to_vec(), *why)).collect();
-        let of_part = |part: f32| grid_of(weights, bits, part.into(), part.into()).to_vec();
-        let errors: Vec<f64> = of_parts.map(|grid| error(weights, grid, By::Squares)).collect();
+        let errors: Vec<f64> = of_parts.iter().map(squares).collect();
         let rise = errors.windows(2).position(|pair| pair[1] > pair[0]).unwrap_or(errors.len() - 1);
-        mistakes.push((of_part(parts[rise]), "try all parts: an error that rises may fall again"));
-        mistakes.push((of_part(first), "that is the grid of the first part; another has a smaller squared error"));
-        mistakes.push((of_part(wide), "that is the grid of the largest part; another has a smaller squared error"));
-        mistakes.push((of_part(narrow), "that is the grid of the smallest part; another has a smaller squared error"));
-        mistakes.push((
-            grid_of(weights, bits, 1.0, 1.0).to_vec(),
-            "that is the whole range: multiply both limits by the part",
-        ));
         let one_sided = |low: bool| {
             let grids = parts.iter().map(|&part| {
                 let part = f64::from(part);
                 if low { grid_of(weights, bits, part, 1.0) } else { grid_of(weights, bits, 1.0, part) }
             });
-            let by = |grid: &[f64; 3]| error(weights, *grid, By::Squares);
-            grids.min_by(|a, b| by(a).total_cmp(&by(b))).unwrap_or_default().to_vec()
+            grids.min_by(|a, b| squares(a).total_cmp(&squares(b))).unwrap_or_default()
         };
-        mistakes.push((one_sided(true), "`high` is multiplied by the part too"));
-        mistakes.push((one_sided(false), "`low` is multiplied by the part too"));
         // On the grid of a part, the codes of weights that were divided by it.
         let of_quotients = |part: f32| -> f64 {
-            let [step, zero, last] = grid_of(weights, bits, part.into(), part.into());
+            let [step, zero, last] = of_part(part);
             let off = |weight: f64| {
                 ((weight / f64::from(part) / step).round() + zero).clamp(0.0, last) * step - zero * step - weight
             };
             weights.iter().map(|weight| off(f64::from(*weight)).powi(2)).sum()
         };
         let by_quotients = parts.iter().copied().min_by(|a, b| of_quotients(*a).total_cmp(&of_quotients(*b)));
-        mistakes.push((of_part(by_quotients.unwrap_or(first)), QUOTIENTS));
+        let mistakes = CHOSEN_BY.map(|(by, why)| (best(weights, bits, parts, by), why)).into_iter().chain([
+            (of_parts[rise], "try all parts: an error that rises may fall again"),
+            (of_part(first), "that is the grid of the first part; another has a smaller squared error"),
+            (of_part(wide), "that is the grid of the largest part; another has a smaller squared error"),
+            (of_part(narrow), "that is the grid of the smallest part; another has a smaller squared error"),
+            (of_part(1.0), "that is the whole range: multiply both limits by the part"),
+            (one_sided(true), "`high` is multiplied by the part too"),
+            (one_sided(false), "`low` is multiplied by the part too"),
+            (of_part(by_quotients.unwrap_or(first)), QUOTIENTS),
+        ]);
         let what = format!("clipped_grid of {} weights, {bits} bits, {}", weights.len(), counted(parts.len(), "part"));
+        let mistakes = mistakes.map(|(grid, why)| (grid.to_vec(), why)).collect();
         trials.push(Trial { what, got: got.to_vec(), expected: expected.to_vec(), mistakes });
     }
     Ok(trials)
