@@ -206,8 +206,8 @@ fn trial(yours: &Yours<'_>, logits: &[f32], sampling: &Sampling) -> Result<Trial
     let k = top_k.map_or(String::new(), |k| format!(", top-k {k}"));
     let p = if *top_p < 1.0 { format!(", top-p {top_p}") } else { String::new() };
     let what = format!("probabilities of {} tokens at temperature {temperature}{k}{p}", logits.len());
-    let mistakes = SLIPS.map(|(slip, why)| (reference(logits, sampling, slip), why));
-    Ok(Trial { what, got, expected, mistakes: Vec::new() }.mistakes(mistakes))
+    let mistakes = SLIPS.map(|(slip, why)| (reference(logits, sampling, slip), why)).to_vec();
+    Ok(Trial { what, got, expected, mistakes })
 }
 
 /// Logits so far apart that less than the largest, subtracted, leaves one whose power of e is infinite.
@@ -238,12 +238,12 @@ fn equals(yours: &Yours<'_>) -> Verdict {
         let mut got = ask(|| Ok(yours(&vec![0.0; n], &Sampling { temperature: 1.0, top_k: None, top_p })))?;
         got.sort_by(|a, b| b.total_cmp(a));
         let alike = |kept: usize| (0..n).map(|i| if i < kept { 1.0 / kept as f64 } else { 0.0 }).collect::<Vec<f64>>();
-        let mistakes = [
+        let mistakes = vec![
             (alike(kept + 1), "top-p stops where the sum is *at least* `top_p`, so also where it equals it"),
             (alike(n), "top-p keeps the fewest tokens: of equally likely ones, no more than reach the sum"),
         ];
         let what = format!("probabilities of {n} tokens that are equally likely, top-p {top_p}, by rank");
-        trials.push(Trial { what, got, expected: alike(kept), mistakes: Vec::new() }.mistakes(mistakes));
+        trials.push(Trial { what, got, expected: alike(kept), mistakes });
     }
     all_close(&trials, IF_NAN)
 }
@@ -261,13 +261,13 @@ fn greedy(yours: &Yours<'_>) -> Verdict {
         let only = |id: usize| (0..n).map(|i| if i == id { 1.0 } else { 0.0 }).collect::<Vec<f64>>();
         let got = ask(|| Ok(yours(&logits, &Sampling { temperature: 0.0, top_k, top_p })))?;
         let halves = (0..n).map(|i| if i == first || i == second { 0.5 } else { 0.0 }).collect();
-        let mistakes = [
+        let mistakes = vec![
             (only(second), "of equal logits, the first has it all (`max_by` returns the last)"),
             (halves, "of equal logits, only the first has it all"),
             (only(0), "seek the largest logit from the first one on, not from 0: all may be negative"),
         ];
         let what = format!("probabilities of {n} tokens at temperature 0");
-        trials.push(Trial { what, got, expected: only(first), mistakes: Vec::new() }.mistakes(mistakes));
+        trials.push(Trial { what, got, expected: only(first), mistakes });
     }
     all_close(&trials, "nothing can be divided by a temperature of 0: give the likeliest token a probability of 1")
 }

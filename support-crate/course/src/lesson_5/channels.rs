@@ -69,7 +69,7 @@ pub fn check_peak_to_rms(yours: fn(&[f32]) -> f64) -> Score {
                 x.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             );
             let of = |peak: f64, root: f64| vec![if root > 0.0 { peak / root } else { 0.0 }];
-            let mistakes = [
+            let mistakes = vec![
                 (of(signed, (square / n).sqrt()), "the peak is the largest *magnitude*"),
                 (of(peak, square.sqrt()), "the root of the *mean* square, not of the sum"),
                 (of(peak, square / n), "the root of the mean square is missing its root"),
@@ -78,8 +78,7 @@ pub fn check_peak_to_rms(yours: fn(&[f32]) -> f64) -> Score {
                 (vec![(square / n).sqrt() / peak], "the other way round: the peak over the root of the mean square"),
             ];
             let what = format!("{} numbers", x.len());
-            let given = Trial { what, got: vec![got], expected: of(peak, (square / n).sqrt()), mistakes: Vec::new() };
-            Ok(given.mistakes(mistakes))
+            Ok(Trial { what, got: vec![got], expected: of(peak, (square / n).sqrt()), mistakes })
         };
         inputs.iter().map(trial).collect()
     };
