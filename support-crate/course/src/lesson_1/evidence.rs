@@ -21,21 +21,18 @@ impl Evidence {
         let sources = self.sources()?;
         let counts: Vec<usize> = self.rows.iter().flat_map(|row| &row.runs).map(|run| run.tokens_generated).collect();
         if let Some(count) = counts.iter().find(|&&count| count != told) {
-            let differ = counts.iter().any(|count| *count != counts[0]);
-            return Err(Complaint::wrong(match differ {
-                true => format!(
+            if counts.iter().any(|count| *count != counts[0]) {
+                return wrong!(
                     "`max_new_tokens` was {told} for the whole sweep, but your rows generated {counts:?} tokens: then \
                      a row is slow because it makes more tokens, and the sweep shows nothing"
-                ),
-                false => format!("`max_new_tokens` was {told}, but your rows generated {count} tokens"),
-            }));
+                );
+            }
+            return wrong!("`max_new_tokens` was {told}, but your rows generated {count} tokens");
         }
         let other = sources.iter().flatten().map(|source| source.passes.len()).find(|&passes| passes != told);
-        other.map_or(Ok(()), |passes| {
-            Err(Complaint::wrong(match passes % told {
-                0 => format!("a run covers {} generations: does your stopwatch time the warm-up too?", passes / told),
-                _ => format!("`max_new_tokens` was {told}, but a run was timed on {passes} new tokens"),
-            }))
+        other.map_or(Ok(()), |passes| match passes % told {
+            0 => wrong!("a run covers {} generations: does your stopwatch time the warm-up too?", passes / told),
+            _ => wrong!("`max_new_tokens` was {told}, but a run was timed on {passes} new tokens"),
         })
     }
 
