@@ -154,8 +154,7 @@ pub fn check_awq_scales(yours: fn(&[f32], f32) -> Vec<f32>) -> Score {
             let raw: Vec<f64> = means.iter().map(|mean| f64::from(*mean).powf(power.into()).max(1e-4)).collect();
             let [smallest, largest] = ends(&raw);
             let (sum, logs) = (raw.iter().sum::<f64>(), raw.iter().map(|x| x.ln()).sum::<f64>());
-            let clamped = means.iter().map(|mean| f64::from(mean.max(1e-4)).powf(power.into()));
-            let clamped: Vec<f64> = clamped.collect();
+            let clamped: Vec<f64> = means.iter().map(|mean| f64::from(mean.max(1e-4)).powf(power.into())).collect();
             let [low, high] = ends(&clamped);
             let over = |by: f64| raw.iter().map(|x| x / by).collect::<Vec<f64>>();
             let mistakes = [
@@ -232,14 +231,11 @@ fn searches(yours: &Search<'_>, kinds: &[&[(f32, f64)]]) -> Result<Vec<Trial>, C
                 let near = |(got, right): (&f32, f64)| (f64::from(*got) / right - 1.0).abs() < 1e-4;
                 scales.len() == right.len() && scales.iter().zip(right).all(near)
             };
-            let known = kind.iter().find(|(power, _)| is_of(*power));
-            known.map_or_else(
-                || {
-                    *strange.borrow_mut() = Some(scales.to_vec());
-                    f64::INFINITY
-                },
-                |(_, error)| *error,
-            )
+            let Some((_, error)) = kind.iter().find(|(power, _)| is_of(*power)) else {
+                *strange.borrow_mut() = Some(scales.to_vec());
+                return f64::INFINITY;
+            };
+            *error
         };
         let got = ask(|| Ok(yours(&means, &powers, &error)))?;
         if let Some(scales) = strange.into_inner() {

@@ -26,7 +26,6 @@ pub fn check_hadamard(yours: fn(&mut [f32])) -> Score {
             let of = |block: usize, scale: f64| hadamard(&x, block, scale);
             let mut other_sign = of(block, root);
             other_sign.chunks_mut(2).filter(|pair| pair.len() == 2).for_each(|pair| pair.swap(0, 1));
-            let reversed: Vec<f64> = of(block, root).iter().map(|x| -x).collect();
             let mistakes = [
                 (of(block, 1.0), "divide by the root of the chunk's size, or lengths change"),
                 (of(block, 1.0 / block as f64), "divide by the *root* of the chunk's size"),
@@ -34,10 +33,9 @@ pub fn check_hadamard(yours: fn(&mut [f32])) -> Score {
                 (of(2, 0.5_f64.sqrt()), "that is one step, of neighbours; go on with numbers 2 apart, 4 apart..."),
                 (x.clone(), "nothing was changed"),
                 (other_sign, "the sum comes first, then the difference"),
-                (reversed, "low - high, not high - low"),
+                (of(block, root).iter().map(|x| -x).collect(), "low - high, not high - low"),
             ];
-            let what = format!("{n} numbers, chunks of {block}");
-            Ok(Trial::new(what, &got, of(block, root)).mistakes(mistakes))
+            Ok(Trial::new(format!("{n} numbers, chunks of {block}"), &got, of(block, root)).mistakes(mistakes))
         };
         sizes.iter().map(&mut trial).collect()
     };
@@ -76,8 +74,7 @@ pub fn check_turn(yours: fn(&mut [f32], &[f32])) -> Score {
                 (first, "every row is turned, not only the first"),
                 (turned(&signed(&x)), "each row by itself, not all of them as one"),
             ];
-            let what = format!("{rows} rows of {n}");
-            Ok(Trial::new(what, &got, expected).mistakes(mistakes))
+            Ok(Trial::new(format!("{rows} rows of {n}"), &got, expected).mistakes(mistakes))
         };
         sizes.iter().map(&mut trial).collect()
     };
