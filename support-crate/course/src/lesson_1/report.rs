@@ -193,11 +193,7 @@ pub fn engines_table(engines: &[Loaded], timings: &[Timing]) -> Result<Table> {
         .column("prefill (TTFT)", "ms", timings.iter().map(|timing| timing.ttft_ms))
         .column("decode", "tokens/s", timings.iter().map(|timing| timing.decode_tokens_per_s))
         .column("of memory's limit", "%", timings.iter().map(|timing| Some(Estimate::from(timing.of_limit?) * 100.0)))
-        .column(
-            "decode against the first row",
-            "times as fast",
-            against.into_iter().enumerate().map(|(i, x)| (i > 0).then_some(x)),
-        );
+        .column("decode against the first row", "times as fast", (0..).zip(against).map(|(i, x)| (i > 0).then_some(x)));
     let Some(timing) = timings.first() else { return Ok(table) };
     Ok(table.decimals("of memory's limit", 0).note(format!(
         "{} | {} threads | {BUILD} build | prompt of {} tokens, {} new | {}",
