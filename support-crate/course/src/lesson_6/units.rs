@@ -33,13 +33,8 @@ impl Reading {
         let bytes = read.bytes.unwrap_or(0);
         let predicted = text.len().checked_sub(bytes).and_then(|start| text.get(start..));
         let text = predicted.ok_or_else(|| Error::input("its first token ends within a character"))?;
-        Ok(Self {
-            window,
-            stride,
-            nats: read.mean_nll * read.tokens as f64,
-            tokens: read.tokens,
-            text: text.to_owned(),
-        })
+        let nats = read.mean_nll * read.tokens as f64;
+        Ok(Self { window, stride, nats, tokens: read.tokens, text: text.to_owned() })
     }
 }
 
