@@ -178,15 +178,11 @@ pub fn model_runs(
         let [one, many] = [&timings[0][at], &timings[1][at]];
         let Statistics { median, low, high, .. } = one.ttft_ms;
         let prefill = Estimate::new(1e3 / median, 1e3 / high, 1e3 / low);
+        let of_each = Estimate::from(many.decode_tokens_per_s) * (1.0 / batch as f64);
         let rows = [
             (format!("prefill of {} tokens", one.prompt_tokens), one.prompt_tokens, 1, prefill),
             ("decode".to_owned(), 1, 1, one.decode_tokens_per_s.into()),
-            (
-                format!("decode of {batch} at once"),
-                batch,
-                batch,
-                Estimate::from(many.decode_tokens_per_s) * (1.0 / batch as f64),
-            ),
+            (format!("decode of {batch} at once"), batch, batch, of_each),
         ];
         runs.extend(rows.map(|(phase, m, of_head, per_s)| ModelRun {
             name: format!("{phase}, {format}"),
