@@ -94,15 +94,11 @@ fn every_row(yours: Yours<'_>) -> Verdict {
     for (threads, rows) in SHAPES {
         let (y, calls) = calls(yours, threads, rows, &|| ())?;
         let shape = shape(rows, threads);
-        if let Some((number, call)) =
+        if let Some((number, Call { first, begin, .. })) =
             calls.iter().enumerate().find(|(_, call)| call.len > 0 && call.first != call.begin)
         {
-            let why = if call.first == number { ": `first` is a row, not the number of a part" } else { "" };
-            return wrong!(
-                "{shape}: the part that begins at row {} was told that its first row is {}{why}",
-                call.begin,
-                call.first
-            );
+            let why = if *first == number { ": `first` is a row, not the number of a part" } else { "" };
+            return wrong!("{shape}: the part that begins at row {begin} was told that its first row is {first}{why}");
         }
         if let Some(missing) = y.iter().position(|y| *y == BEFORE) {
             let computed: usize = calls.iter().map(|call| call.len).sum();
@@ -125,10 +121,9 @@ fn parts_are_fair(yours: Yours<'_>) -> Verdict {
         if parts > threads {
             return wrong!("{shape}: there were {parts} parts, which takes more threads than that: one part for each");
         }
-        if let Some(call) = calls.iter().find(|call| call.len > most) {
+        if let Some(Call { len, .. }) = calls.iter().find(|call| call.len > most) {
             return wrong!(
-                "{shape}: one part has {} rows, and {most} would do: all wait for the thread that has most to do",
-                call.len
+                "{shape}: one part has {len} rows, and {most} would do: all wait for the thread that has most to do"
             );
         }
     }
