@@ -123,14 +123,6 @@ pub struct DraftRun {
     pub costs: [f64; 2],
 }
 
-impl DraftRun {
-    /// Tokens per pass by the learner's formula, from the acceptance that was measured.
-    fn expected(&self, tokens_per_pass: &dyn Fn(f64, usize) -> f64) -> Option<f64> {
-        let acceptance = self.found.acceptance();
-        acceptance.is_finite().then(|| tokens_per_pass(acceptance, self.guesses))
-    }
-}
-
 /// Continues both texts with guesses by prompt lookup and by another model, several at once, in turn with a plain run.
 ///
 /// # Errors
@@ -285,9 +277,14 @@ pub fn drafts_speed_table(runs: &[DraftRun], loaded: &Loaded, tokens_per_pass: i
         .note(format!("{} | {}", RunInfo::of(loaded), rounds_of(runs.first().map(|run| run.times_as_fast))))
 }
 
-/// Tokens a pass by the learner's formula, of each run; none as long as there is no formula.
+/// Tokens a pass by the learner's formula from the acceptance that was measured, of each run; none as long as there is no
+/// formula.
 fn per_pass(runs: &[DraftRun], tokens_per_pass: &dyn Fn(f64, usize) -> f64) -> Vec<Option<f64>> {
-    let found: Vec<Option<f64>> = crate::attempt(|| Ok(runs.iter().map(|run| run.expected(tokens_per_pass)).collect()));
+    let expected = |run: &DraftRun| {
+        let acceptance = run.found.acceptance();
+        acceptance.is_finite().then(|| tokens_per_pass(acceptance, run.guesses))
+    };
+    let found: Vec<Option<f64>> = crate::attempt(|| Ok(runs.iter().map(expected).collect()));
     (0..runs.len()).map(|index| found.get(index).copied().flatten()).collect()
 }
 
