@@ -151,7 +151,7 @@ pub(super) fn in_order(view: &View) -> Plan {
 
 /// Some moment of a server. `wait`: whether anybody waits; `tight`: whether there may be too little room for all of them.
 fn moment(rng: &mut StdRng, wait: bool, tight: bool) -> View {
-    let (running, waiting) = (rng.random_range(0..6), if wait { rng.random_range(1..6) } else { 0 });
+    let (n_running, n_waiting) = (rng.random_range(0..6), if wait { rng.random_range(1..6) } else { 0 });
     let mut state = |id: usize, runs: bool| {
         let prompt = size(rng, 90);
         let decodes = runs && rng.random_bool(0.6);
@@ -165,29 +165,22 @@ fn moment(rng: &mut StdRng, wait: bool, tight: bool) -> View {
         let left_tokens = size(rng, 40);
         RequestState { id, tokens, past_tokens, new_tokens, left_tokens, age_s: 0.5 }
     };
-    let of_running: Vec<RequestState> = (0..running).map(|id| state(3 * id, true)).collect();
-    let of_waiting: Vec<RequestState> = (0..waiting).map(|id| state(3 * (running + id), false)).collect();
-    let set_aside: usize = of_running.iter().map(|request| request.final_tokens() - request.past_tokens).sum();
-    let needed: usize = of_waiting.iter().map(RequestState::final_tokens).sum();
+    let running: Vec<RequestState> = (0..n_running).map(|id| state(3 * id, true)).collect();
+    let waiting: Vec<RequestState> = (0..n_waiting).map(|id| state(3 * (n_running + id), false)).collect();
+    let set_aside: usize = running.iter().map(|request| request.final_tokens() - request.past_tokens).sum();
+    let needed: usize = waiting.iter().map(RequestState::final_tokens).sum();
     let free_tokens = set_aside + if tight { rng.random_range(0..=needed) } else { needed + 500 };
-    let places = if tight { 6 } else { rng.random_range(0..=waiting + 1) };
+    let places = if tight { 6 } else { rng.random_range(0..=n_waiting + 1) };
     // At times just as many as the first ones need, or one or two more.
     let max_tokens_per_step = if tight {
         400
     } else if rng.random_bool(0.5) {
         size(rng, 120)
     } else {
-        let first = of_running.iter().chain(&of_waiting).take(running + rng.random_range(0..=waiting));
+        let first = running.iter().chain(&waiting).take(n_running + rng.random_range(0..=n_waiting));
         (first.map(RequestState::to_compute).sum::<usize>() + rng.random_range(0..3)).max(1)
     };
-    View {
-        now_s: 2.0,
-        waiting: of_waiting,
-        running: of_running,
-        max_running: running + places,
-        max_tokens_per_step,
-        free_tokens,
-    }
+    View { now_s: 2.0, waiting, running, max_running: n_running + places, max_tokens_per_step, free_tokens }
 }
 
 fn shown(view: &View) -> String {
