@@ -38,18 +38,16 @@ type Yours<'a> = dyn Fn(&[f32], &[f32], &[f32], usize, &Shape) -> Vec<f32> + 'a;
 /// Checks `attend(q, keys, values, position, shape)`.
 pub fn check_attend(yours: fn(&[f32], &[f32], &[f32], usize, &Shape) -> Vec<f32>) -> Score {
     let [one, own, pairs, fours] = shapes();
-    let last = |shapes: &[Shape], most| trials(&yours, shapes, &[(1, 0), (2, 1), (5, 4), (23, 22)], most);
     let if_nan = "e to the power of a large score is infinite; subtract the largest score, which may be below 0, from all of \
                   them first. Softmax sees differences only. (At position 0, it can also be 0 / 0: the token sees \
                   itself)";
+    let of = |shapes: &[Shape], places: &[(usize, usize)], most| in_each(trials(&yours, shapes, places, most), if_nan);
+    let last = |shapes: &[Shape], most| of(shapes, &[(1, 0), (2, 1), (5, 4), (23, 22)], most);
     Score::new("attend", HINTS)
-        .point("each head's own keys and values", in_each(last(&[one, own], 1.5), if_nan))
-        .point("heads that share keys and values", in_each(last(&[pairs, fours], 1.5), if_nan))
-        .point(
-            "tokens after it are not seen",
-            in_each(trials(&yours, &[own, pairs], &[(4, 0), (7, 3), (9, 8)], 1.5), if_nan),
-        )
-        .point("large scores stay finite", in_each(last(&[one, own, pairs], 60.0), if_nan))
+        .point("each head's own keys and values", last(&[one, own], 1.5))
+        .point("heads that share keys and values", last(&[pairs, fours], 1.5))
+        .point("tokens after it are not seen", of(&[own, pairs], &[(4, 0), (7, 3), (9, 8)], 1.5))
+        .point("large scores stay finite", last(&[one, own, pairs], 60.0))
 }
 
 /// Each shape with each number of tokens and position, with numbers up to `most`.

@@ -25,12 +25,9 @@ pub fn check_matvec(yours: fn(&[f32], &[f32]) -> Vec<f32>) -> Score {
             let transposed = (0..out).map(|o| {
                 (0..width).map(|i| f64::from(weights[(i * out + o) % weights.len()]) * wide_x[i]).sum::<f64>()
             });
-            let mistakes = [(
-                transposed.collect(),
-                "the matrix is (out, in) row by row: a row is `x.len()` numbers that lie together",
-            )];
+            let why = "the matrix is (out, in) row by row: a row is `x.len()` numbers that lie together";
             let what = format!("matvec of a ({out}, {width}) matrix");
-            Ok(Trial::new(what, &got, reference::matvec(&weights, &wide_x)).mistakes(mistakes))
+            Ok(Trial::new(what, &got, reference::matvec(&weights, &wide_x)).mistakes([(transposed.collect(), why)]))
         };
         (0..12).map(&mut trial).collect()
     };
@@ -89,12 +86,10 @@ pub fn check_rms_norm(yours: fn(&[f32], &[f32], f32) -> Vec<f32>) -> Score {
         Ok(vec![Trial::new("rms_norm of six zeros", &got, vec![0.0; 6])])
     };
     let if_nan = "epsilon is what keeps 0 from being divided by 0; add it inside the root";
+    let of = |kinds: &[(f32, f32)]| in_each(trials(kinds), if_nan);
     Score::new("rms_norm", NORM_HINTS)
-        .point(
-            "each number over the root of the mean square, times its scale",
-            in_each(trials(&[(1.0, 1e-6), (300.0, 1e-5)]), if_nan),
-        )
-        .point("epsilon counts where the numbers are small", in_each(trials(&[(1e-3, 1e-5), (0.1, 1e-2)]), if_nan))
+        .point("each number over the root of the mean square, times its scale", of(&[(1.0, 1e-6), (300.0, 1e-5)]))
+        .point("epsilon counts where the numbers are small", of(&[(1e-3, 1e-5), (0.1, 1e-2)]))
         .point("zeros stay zeros", in_each(zeros(), if_nan))
 }
 
@@ -127,10 +122,8 @@ pub fn check_mlp(yours: fn(&[f32], &Block) -> Vec<f32>) -> Score {
         shapes().into_iter().map(&mut trial).collect()
     };
     let if_nan = "e^x is infinite beyond x = 88; g / (1 + e^-g) stays finite for any g, and e^g / (1 + e^g) does not";
+    let of = |most: f32| in_each(trials(most), if_nan);
     Score::new("mlp", MLP_HINTS)
-        .point(
-            "SiLU of the gate times up, then down",
-            in_each(trials(1.0), if_nan).and_then(|()| in_each(trials(6.0), if_nan)),
-        )
-        .point("large numbers stay finite", in_each(trials(400.0), if_nan))
+        .point("SiLU of the gate times up, then down", of(1.0).and_then(|()| of(6.0)))
+        .point("large numbers stay finite", of(400.0))
 }

@@ -129,18 +129,12 @@ pub fn check_grid_between(yours: fn(f32, f32, u32) -> Grid) -> Score {
             ((f64::from(-low) / step).fract() - 0.5).abs() > 0.01
         })
     });
-    let close = Close::Each(1e-6);
     let name = |i: usize| ["the step", "the code of 0", "the largest code"][i.min(2)].to_owned();
+    let of = |ranges: &[(f32, f32)]| in_each(trials(ranges), Close::Each(1e-6), name);
     Score::new("grid_between", GRID_HINTS)
-        .point("the range in 2^bits - 1 steps, and the code of 0 a whole number", in_each(trials(&around), close, name))
-        .point(
-            "a range on one side of 0 is extended to it",
-            in_each(trials(&[(0.4, 1.9), (-3.3, -0.7), (0.0, 1.23), (-1.23, 0.0)]), close, name),
-        )
-        .point(
-            "weights that are all 0, or almost",
-            in_each(trials(&[(0.0, 0.0), (-1e-9, 1e-9), (-1.2e-6, 0.0), (-1e-6, 6e-7)]), close, name),
-        )
+        .point("the range in 2^bits - 1 steps, and the code of 0 a whole number", of(&around))
+        .point("a range on one side of 0 is extended to it", of(&[(0.4, 1.9), (-3.3, -0.7), (0.0, 1.23), (-1.23, 0.0)]))
+        .point("weights that are all 0, or almost", of(&[(0.0, 0.0), (-1e-9, 1e-9), (-1.2e-6, 0.0), (-1e-6, 6e-7)]))
 }
 
 const CODE_HINTS: [&str; 3] = [

@@ -104,17 +104,12 @@ pub fn check_hessian(yours: fn(&[f32], usize) -> Vec<f64>) -> Score {
     };
     // The last three: an input that is always 0, one token far above the others, and nothing but small inputs.
     let sizes = [(3, 2), (1, 1), (1, 4), (5, 9), (60, 6), (40, 33), (400, 3), (7, 4)];
-    let name = |what: &'static str| move |i: usize| format!("number {i} {what}");
-    let close = Close::Largest(1e-6);
+    let of = |part: fn(usize, usize) -> bool, place: &str| {
+        in_each(trials(&sizes, part), Close::Largest(1e-6), |i| format!("number {i} {place}"))
+    };
     Score::new("hessian", HINTS)
-        .point(
-            "off the diagonal, 2 x_i x_j of all tokens",
-            in_each(trials(&sizes, |i, j| i != j), close, name("off the diagonal")),
-        )
-        .point(
-            "on the diagonal, 2 x_i x_i and a hundredth of their mean",
-            in_each(trials(&sizes, |i, j| i == j), close, name("on the diagonal")),
-        )
+        .point("off the diagonal, 2 x_i x_j of all tokens", of(|i, j| i != j, "off the diagonal"))
+        .point("on the diagonal, 2 x_i x_i and a hundredth of their mean", of(|i, j| i == j, "on the diagonal"))
 }
 
 /// U, row by row, with ones and zeros for nothing but the upper triangle: the inverse of a symmetric positive matrix is
