@@ -79,21 +79,17 @@ fn logits(reading: &Reading) -> Verdict {
 }
 
 fn tokens(reading: &Reading) -> Verdict {
-    for (t, (_, cache)) in reading.after.iter().enumerate() {
+    for (t, (_, cache)) in (1..).zip(&reading.after) {
         let tokens = cache.tokens;
-        if tokens != t + 1 {
-            return wrong!(
-                "after {} tokens, `cache.tokens` is {tokens}: add 1 in each step, after the last block",
-                t + 1
-            );
+        if tokens != t {
+            return wrong!("after {t} tokens, `cache.tokens` is {tokens}: add 1 in each step, after the last block");
         }
         for (layer, kept) in cache.keys.iter().zip(&cache.values).enumerate() {
-            let (keys, values, rows) = (kept.0.len(), kept.1.len(), (t + 1) * reading.width);
+            let (keys, values, rows) = (kept.0.len(), kept.1.len(), t * reading.width);
             if (keys, values) != (rows, rows) {
                 return wrong!(
-                    "after {} tokens, block {layer} keeps {keys} numbers of keys and {values} of values; {rows} of each are \
+                    "after {t} tokens, block {layer} keeps {keys} numbers of keys and {values} of values; {rows} of each are \
                      expected, {} for each token",
-                    t + 1,
                     reading.width
                 );
             }
