@@ -131,10 +131,8 @@ mod tests {
 
     #[test]
     fn top_p_keeps_the_token_that_reaches_it() {
-        assert_eq!(
-            [0.1, 0.5, 0.6, 0.75, 0.8, 1.0].map(|top_p| kept(&[0.5, 0.25, 0.25, 0.0], top_p)),
-            [1, 1, 2, 2, 3, 3]
-        );
+        let kept = [0.1, 0.5, 0.6, 0.75, 0.8, 1.0].map(|top_p| kept(&[0.5, 0.25, 0.25, 0.0], top_p));
+        assert_eq!(kept, [1, 1, 2, 2, 3, 3]);
     }
 
     #[test]

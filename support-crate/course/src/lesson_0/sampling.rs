@@ -355,6 +355,7 @@ fn drawn(yours: &dyn Fn(&[f64], f64) -> u32, p: &[f64], u: f64) -> Result<Given<
         single > u as f32
     });
     let possible: Vec<usize> = (0..p.len()).filter(|id| p[*id] > 0.0).collect();
+    let among_possible = possible.iter().position(|id| *id == expected).unwrap_or(0);
     let mut mistakes = vec![
         (by_rank, "the stretches lie in the order of the ids, not the likeliest first"),
         (from_the_end, "the stretches lie in the order of the ids, from 0 on"),
@@ -362,10 +363,7 @@ fn drawn(yours: &dyn Fn(&[f64], f64) -> u32, p: &[f64], u: f64) -> Result<Given<
         (first(|before, _, u| before > u), "is the token's own probability in the sum before you compare?"),
         (first(|_, sum, u| sum >= u), "at an edge, the next stretch begins: the sum must exceed the number"),
         (in_single.unwrap_or(usize::MAX), "add in double precision: some stretches are too narrow for float32"),
-        (
-            possible.iter().position(|id| *id == expected).unwrap_or(0),
-            "that is its place among the tokens that have a probability; the id counts all",
-        ),
+        (among_possible, "that is its place among the tokens that have a probability; the id counts all"),
     ];
     match p.get(got) {
         None => {

@@ -172,10 +172,8 @@ pub fn engines_claim(engines: &[Loaded]) -> Claims {
     let on_cpu = engines.iter().map(|loaded| loaded.model.info()).filter(|info| info.device.is_cpu());
     let mut bytes = on_cpu.map(|info| info.bytes_per_token);
     let first = bytes.next();
-    claim(
-        "On the CPU, every engine reads the same bytes for each token",
-        first.map(|first| bytes.all(|bytes| bytes == first)),
-    )
+    let same = first.map(|first| bytes.all(|bytes| bytes == first));
+    claim("On the CPU, every engine reads the same bytes for each token", same)
 }
 
 /// The same generation on several engines, timed with [`bandwidth`](quantlab::measure::TimingOptions::bandwidth).

@@ -255,10 +255,8 @@ mod tests {
         let peaks = turned_peaks(&layer, turn, peak);
         assert!(peaks[1] < 0.5 * peaks[0], "{peaks:?}");
         let four = four_bits(&all, round_to, turn);
-        assert!(
-            four.len() == loaded.model.info().n_layer && four.iter().all(|(_, plain, turned)| turned < plain),
-            "{four:?}"
-        );
+        assert_eq!(four.len(), loaded.model.info().n_layer);
+        assert!(four.iter().all(|(_, plain, turned)| turned < plain), "{four:?}");
         let curve = awq_curve(&layer, |means, power| means.iter().map(|mean| mean.powf(power)).collect(), &[0.0, 0.5]);
         let curve = curve.unwrap();
         assert!((curve[0].1 - 1.0).abs() < 1e-6 && curve[1].1 < 1.0, "{curve:?}");

@@ -91,12 +91,10 @@ pub fn roundings_table(own: &[(Per, f64, f64)], with: &[(Per, f64, f64)]) -> Tab
 pub fn roundings_claims(own: &[(Per, f64, f64)], with: &[(Per, f64, f64)]) -> Claims {
     let out = |rows: &[(Per, f64, f64)], per| rows.iter().find(|row| row.0 == per).map(|row| row.2);
     let pair = |per| out(own, per).zip(out(with, per));
+    let is_worse = |per| pair(per).map(|(own, with)| with > own);
     Claims::new("Of this layer")
-        .that(
-            "With a step for the whole tensor, outliers make what comes out worse.",
-            pair(Per::Tensor).map(|(own, with)| with > own),
-        )
-        .that("With a step for each token, they do, too.", pair(Per::Row).map(|(own, with)| with > own))
+        .that("With a step for the whole tensor, outliers make what comes out worse.", is_worse(Per::Tensor))
+        .that("With a step for each token, they do, too.", is_worse(Per::Row))
         .that("With a step for each channel, they change next to nothing.", {
             pair(Per::Column).map(|(own, with)| with < 1.1 * own)
         })

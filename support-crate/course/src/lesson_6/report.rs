@@ -64,15 +64,10 @@ fn beside(ways: &[Way], one: &str, other: &str) -> Option<Vec<(Errors, Errors)>>
 pub fn clipping_claims(ways: &[Way]) -> Claims {
     let gains = beside(ways, "clipped", "nearest")
         .map(|all| all.iter().map(|(clipped, nearest)| clipped.weights / nearest.weights).collect::<Vec<f64>>());
+    let are = |so: fn(&Vec<f64>) -> bool| gains.as_ref().map(so);
     Claims::new("Of this layer, in groups of 64")
-        .that(
-            "Clipping never makes the error of the weights larger.",
-            gains.as_ref().map(|all| all.iter().all(|gain| *gain <= 1.0)),
-        )
-        .that(
-            "The fewer the bits, the more it takes away.",
-            gains.as_ref().map(|all| all.windows(2).all(|pair| pair[1] < pair[0])),
-        )
+        .that("Clipping never makes the error of the weights larger.", are(|all| all.iter().all(|gain| *gain <= 1.0)))
+        .that("The fewer the bits, the more it takes away.", are(|all| all.windows(2).all(|pair| pair[1] < pair[0])))
 }
 
 /// The error of outputs by GPTQ with 3 bits, as a part of that by rounding to the nearest, on calibration texts.

@@ -235,14 +235,10 @@ pub fn best_speed(runs: &[DraftRun], of_lookup: bool) -> Option<f64> {
 pub fn guess_claims(runs: &[DraftRun]) -> Claims {
     let of_lookup: Vec<usize> = runs.iter().filter(|run| run.draft == LOOKUP).map(|run| run.found.passes).collect();
     let (again, new) = of_lookup.split_at(of_lookup.len() / 2);
-    claim(
-        "Whatever the guesses, the text is the one that the model writes without.",
-        runs.iter().all(|run| run.same_tokens),
-    )
-    .that(
-        "Prompt lookup takes fewer passes for a text that repeats itself than for one that is new.",
-        again.iter().zip(new).all(|(again, new)| again < new),
-    )
+    let fewer = again.iter().zip(new).all(|(again, new)| again < new);
+    let same = runs.iter().all(|run| run.same_tokens);
+    claim("Whatever the guesses, the text is the one that the model writes without.", same)
+        .that("Prompt lookup takes fewer passes for a text that repeats itself than for one that is new.", fewer)
 }
 
 /// What guesses bring, beside what the learner's `tokens_per_pass` expects of the acceptance that was measured.
