@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 
 use crate::cases::random;
 
-/// Weights in a block of NF4.
-const BLOCK: usize = 64;
+/// Weights in a block of NF4, which share a scale.
+pub(super) const BLOCK: usize = 64;
 
 /// Matrices in three formats, each of about the same number of bytes, so that memory delivers each in the same time: the
 /// fewer bits, the more rows. Their weights are random: speed does not depend on their values.
