@@ -56,14 +56,10 @@ pub fn ladder_summary(ladders: &[&Ladder]) -> Summary {
     for ladder in ladders {
         for index in 1..ladder.kernels() {
             if let Some(times) = ladder.against(index, index - 1) {
-                let (format, names) = (&ladder.format, &ladder.names);
-                summary = summary.point(format!(
-                    "{format}: {} read {} as fast as {} ({}).",
-                    names[index],
-                    in_words(&times),
-                    names[index - 1],
-                    told_apart(times)
-                ));
+                let [before, name] = [index - 1, index].map(|at| &ladder.names[at]);
+                let (words, told) = (in_words(&times), told_apart(times));
+                summary =
+                    summary.point(format!("{}: {name} read {words} as fast as {before} ({told}).", ladder.format));
             }
         }
         let best = ladder.best().and_then(|best| Some((best, ladder.of_memory(best)?, ladder.of_library(best)?)));
