@@ -79,12 +79,9 @@ pub fn check_fold_scales(yours: fn(&mut [f32], &mut [f32], &[f32])) -> Score {
         let mut rng = random(56);
         let mut trial = |&(outputs, channels): &(usize, usize)| {
             let scales = magnitudes(&mut rng, channels);
-            let [norm, weights] = [channels, outputs * channels].map(|n| {
-                magnitudes(&mut rng, n)
-                    .iter()
-                    .enumerate()
-                    .map(|(i, x)| [1.0, -1.0, 1.0, 0.0, 1.0][i % 5] * x)
-                    .collect::<Vec<f32>>()
+            let signs = [1.0_f32, -1.0, 1.0, 0.0, 1.0];
+            let [norm, weights] = [channels, outputs * channels].map(|n| -> Vec<f32> {
+                magnitudes(&mut rng, n).iter().zip(signs.iter().cycle()).map(|(x, sign)| sign * x).collect()
             });
             let given = (norm.clone(), weights.clone());
             let (own_norm, own_weights) = changed(given, |(norm, weights)| yours(norm, weights, &scales))?;

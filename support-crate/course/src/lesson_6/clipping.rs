@@ -72,14 +72,11 @@ pub fn check_clipped_grid(yours: fn(&[f32], u32, &[f32]) -> Grid) -> Score {
     let mut rng = random(64);
     let mut around = |n: usize| weights(&mut rng, n, 0.3);
     let plain = [around(32), around(64), around(7), around(100).iter().map(|w| 100.0 * w).collect()];
-    let far: Vec<Vec<f32>> = [(11, 0.8), (11, -1.4), (11, 5.0), (0, 1.4), (63, 1.6), (0, -1.2), (63, -0.9)]
-        .into_iter()
-        .map(|(at, outlier)| {
-            let mut weights = around(64);
-            weights[at] = outlier;
-            weights
-        })
-        .collect();
+    let far = [(11, 0.8), (11, -1.4), (11, 5.0), (0, 1.4), (63, 1.6), (0, -1.2), (63, -0.9)].map(|(at, outlier)| {
+        let mut weights = around(64);
+        weights[at] = outlier;
+        weights
+    });
     let one_side = [around(64).iter().map(|w| w.abs() + 0.1).collect(), around(32).iter().map(|w| -w.abs()).collect()];
     let odd = [vec![0.0; 16], vec![0.7; 8], vec![-0.02]];
     let (whole, few, all) = ([1.0], [0.3, 0.85, 0.5, 0.6], parts());

@@ -146,10 +146,8 @@ pub fn same_top_of(name: &str, choices: &[Choice]) -> f64 {
 }
 
 fn note(choices: &[Choice]) -> String {
-    choices
-        .iter()
-        .find_map(|choice| choice.quality.as_ref())
-        .map_or(String::new(), |quality| format!("{} | {} tokens of held-out text", quality.base_run, quality.tokens))
+    let first = choices.iter().find_map(|choice| choice.quality.as_ref());
+    first.map_or(String::new(), |quality| format!("{} | {} tokens of held-out text", quality.base_run, quality.tokens))
 }
 
 /// The choices as a table, from many bits to few.

@@ -226,10 +226,7 @@ impl CalibratedLayer {
         let of = |bits: u32, parts: &[f32]| {
             self.errors(&self.rounded(GROUP, |group| clipped_grid(group, bits, parts), code_of))
         };
-        [4, 3, 2]
-            .into_iter()
-            .flat_map(|bits| [("nearest", bits, of(bits, &[1.0])), ("clipped", bits, of(bits, &parts()))])
-            .collect()
+        [4, 3, 2].map(|bits| [("nearest", bits, of(bits, &[1.0])), ("clipped", bits, of(bits, &parts()))]).concat()
     }
 
     /// Groups of 64 in 4, 3 and 2 bits by every way: without inputs, on clipped grids too, and by GPTQ with columns as they

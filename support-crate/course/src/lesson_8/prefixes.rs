@@ -223,10 +223,9 @@ pub fn check_evicted(yours: fn(&[CachedBlock], usize) -> Vec<u64>) -> Score {
     let alone = || -> Result<Vec<_>, Complaint> {
         let without = |seed| {
             let mut blocks = forest(seed, 9, false);
-            blocks
-                .iter_mut()
-                .enumerate()
-                .for_each(|(i, block)| (block.before, block.last_used) = (0, block.last_used * 10 + i as u64));
+            for (i, block) in blocks.iter_mut().enumerate() {
+                (block.before, block.last_used) = (0, block.last_used * 10 + i as u64);
+            }
             blocks
         };
         (0..10).map(|seed| trial(without(seed), [1, 3, 5][seed as usize % 3])).collect()
