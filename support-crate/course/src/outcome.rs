@@ -62,6 +62,18 @@ pub fn ask<T>(work: impl FnOnce() -> Result<T>) -> Result<T, Complaint> {
     quietly(work)?.map_err(Complaint::from)
 }
 
+/// What an answer makes of something that it changes in place.
+///
+/// # Errors
+/// As [`ask`].
+pub(crate) fn changed<T>(mut given: T, yours: impl FnOnce(&mut T)) -> Result<T, Complaint> {
+    ask(|| {
+        yours(&mut given);
+        Ok(())
+    })?;
+    Ok(given)
+}
+
 /// For cells that use an answer: its value, or else an empty one and a line that says why. The cells below
 /// then still run, so that one exercise that is not done yet does not stop the others.
 ///

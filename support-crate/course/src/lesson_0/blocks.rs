@@ -1,11 +1,11 @@
 //! `run_block` and `next_logits`: the operations in their order.
 
 use super::reference::{self, Computed, Slip};
-use super::trials::{Trial, block, changed, heads, in_each, llama, numbers, shapes, wide};
+use super::trials::{Trial, block, heads, in_each, llama, numbers, shapes, wide};
 use super::{Block, Llama, Shape};
 use crate::cases::random;
 use crate::figure::counted;
-use crate::{Complaint, Score, ask};
+use crate::{Complaint, Score, ask, changed};
 
 const BLOCK_HINTS: [&str; 3] = [
     "Which hidden state does each part read, and what is its output added to?",

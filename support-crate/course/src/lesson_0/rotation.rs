@@ -3,9 +3,9 @@
 use rand::Rng;
 
 use super::reference::{self, Slip};
-use super::trials::{Trial, changed, in_each, numbers, wide};
+use super::trials::{Trial, in_each, numbers, wide};
 use crate::cases::random;
-use crate::{Complaint, Score};
+use crate::{Complaint, Score, changed};
 
 const HINTS: [&str; 3] = [
     "Which two numbers of a head are turned together, and by which angle are the first two turned?",

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use super::{Block, Llama, Shape};
 use crate::trial::{self, Close};
 pub(crate) use crate::trial::{Trial, wide};
-use crate::{Complaint, Verdict, ask};
+use crate::{Complaint, Verdict};
 
 /// # Errors
 /// As [`trial::all_close`]. `if_nan` says where a NaN comes from.
@@ -65,15 +65,6 @@ pub(crate) fn llama(rng: &mut StdRng, shape: &Shape, tied: bool) -> Llama {
     let blocks = (0..n_layer).map(|_| block(rng, shape)).collect();
     let head = (!tied).then(|| numbers(rng, v * c, 1.0));
     Llama { shape: *shape, embedding, blocks, final_norm: scale(rng, c), head }
-}
-
-/// What an answer makes of something that it changes in place.
-pub(crate) fn changed<T>(mut given: T, yours: impl FnOnce(&mut T)) -> Result<T, Complaint> {
-    ask(|| {
-        yours(&mut given);
-        Ok(())
-    })?;
-    Ok(given)
 }
 
 /// The complaint about an answer, if it gave none.

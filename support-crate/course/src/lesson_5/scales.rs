@@ -6,9 +6,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use crate::cases::random;
-use crate::lesson_0::trials::changed;
 use crate::trial::{Close, Trial, all_close, wide};
-use crate::{Complaint, Score, ask};
+use crate::{Complaint, Score, ask, changed};
 
 const SMOOTHING_HINTS: [&str; 3] = [
     "With an alpha of 1, what is left of a channel's inputs after they are divided by the scale? With 0, what of its weights?",

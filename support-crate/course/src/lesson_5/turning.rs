@@ -2,9 +2,9 @@
 
 use super::reference::{block_of, hadamard};
 use crate::cases::{random, row};
-use crate::lesson_0::trials::{changed, in_each};
+use crate::lesson_0::trials::in_each;
 use crate::trial::{Trial, wide};
-use crate::{Complaint, Score};
+use crate::{Complaint, Score, changed};
 
 const HADAMARD_HINTS: [&str; 3] = [
     "Of two numbers a and b, what are the sum and the difference, over the root of 2? What does the same once more give back?",

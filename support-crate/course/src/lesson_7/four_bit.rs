@@ -8,8 +8,8 @@ use quantlab::quant::FourBit;
 use super::dots::{IF_NAN, numbers};
 use super::matrices::BLOCK;
 use crate::cases::random;
-use crate::lesson_0::trials::{Trial, changed, in_each};
-use crate::{Score, Verdict, ask};
+use crate::lesson_0::trials::{Trial, in_each};
+use crate::{Score, Verdict, ask, changed};
 
 /// Codes of `n` weights, all sixteen of them frequent, and a scale for each block, each of another size.
 fn packed(rng: &mut StdRng, n: usize) -> (Vec<u8>, Vec<f32>) {

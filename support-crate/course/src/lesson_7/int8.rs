@@ -5,8 +5,8 @@ use rand::rngs::StdRng;
 
 use crate::cases::{random, size};
 use crate::figure::{Figure, all_right, largest_magnitude};
-use crate::lesson_0::trials::{Trial, all_close, changed, in_each};
-use crate::{Complaint, Score, Verdict, ask};
+use crate::lesson_0::trials::{Trial, all_close, in_each};
+use crate::{Complaint, Score, Verdict, ask, changed};
 
 const DOT_HINTS: [&str; 3] = [
     "How large can the product of two int8 numbers be, and how large the sum of 100,000 of them?",

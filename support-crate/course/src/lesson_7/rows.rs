@@ -2,8 +2,8 @@
 
 use super::dots::{IF_NAN, dot, numbers};
 use crate::cases::random;
-use crate::lesson_0::trials::{Trial, changed, in_each};
-use crate::{Complaint, Score, Verdict};
+use crate::lesson_0::trials::{Trial, in_each};
+use crate::{Complaint, Score, Verdict, changed};
 
 const HINTS: [&str; 3] = [
     "How many rows are left over if there are 4 b + 3 of them?",
