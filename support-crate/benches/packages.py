@@ -27,6 +27,10 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 BITS, GROUP = 4, 64
 
+if not torch.cuda.is_available():
+    # AWQ of llm-compressor asks for pages that a GPU reads, wherever it computes.
+    torch.Tensor.pin_memory = lambda tensor, *_: tensor
+
 
 def scheme():
     weights = QuantizationArgs(num_bits=BITS, type="int", symmetric=False, strategy="group", group_size=GROUP)

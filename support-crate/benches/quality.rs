@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo lab exec cargo bench -p quantlab --bench quality -- [MODEL] [--only FORMAT,FORMAT] [--items]
-//!     [--plot FILE.png] [--json FILE.json] [--caches TOKENS] [--export FOLDER] [--checkpoints FOLDER]
+//!     [--texts COUNT] [--plot FILE.png] [--json FILE.json] [--caches TOKENS] [--export FOLDER] [--checkpoints FOLDER]
 //! ```
 //!
 //! The model is `smollm2:float32` unless another one is named. Calibration reads the first half of the text that ships
@@ -31,7 +31,7 @@ use serde_json::json;
 
 /// Characters of a text, which are far fewer tokens than a model reads at once.
 const LENGTH: usize = 2500;
-/// Texts to calibrate with, and to measure on.
+/// Texts to calibrate with, unless `--texts` says how many, and to measure on.
 const CALIBRATED: usize = 16;
 const MEASURED: usize = 4;
 /// Weights that share a scale, which divide the widths of SmolLM2's layers (576 and 1536).
@@ -46,6 +46,8 @@ struct Arguments {
     /// The formats that are measured; all if there are none.
     only: Vec<String>,
     items: bool,
+    /// Texts to calibrate with.
+    texts: usize,
     plot: Option<PathBuf>,
     json: Option<PathBuf>,
     /// Tokens of the texts with which caches are compared, if they are.
@@ -103,18 +105,19 @@ struct Row {
 
 fn main() -> Result<()> {
     let Some(arguments) = arguments()? else { return Ok(()) };
-    let Arguments { model, only, items: with_items, plot, json, caches, export, checkpoints } = arguments;
+    let Arguments { model, only, items: with_items, texts: calibrated, plot, json, caches, export, checkpoints } =
+        arguments;
     let full = load_model(&[&model], &LoadOptions::default())?;
     if let Some(tokens) = caches {
         return of_caches(&full, tokens);
     }
     let (start, end) = held_out_text().split_at(held_out_text().len() / 2);
-    let (calibration, measured) = (texts(start, CALIBRATED), texts(end, MEASURED));
+    let (calibration, measured) = (texts(start, calibrated), texts(end, MEASURED));
     if let Some(folder) = export {
         full.save_pretrained(folder.join("model"))?;
         return Ok(std::fs::write(folder.join("calibration.json"), serde_json::to_vec(&calibration)?)?);
     }
-    println!("{}: calibrated on {CALIBRATED}, measured on {MEASURED} texts of {LENGTH} characters", full.summary());
+    println!("{}: calibrated on {calibrated}, measured on {MEASURED} texts of {LENGTH} characters", full.summary());
     let items = items()?;
     let of_full = if with_items { Some(score_items(&full, &items)?) } else { None };
     if let Some(scores) = &of_full {
@@ -165,29 +168,37 @@ fn main() -> Result<()> {
 
 fn arguments() -> Result<Option<Arguments>> {
     let model = "smollm2:float32".to_owned();
-    let (only, items) = (Vec::new(), false);
-    let mut arguments =
-        Arguments { model, only, items, plot: None, json: None, caches: None, export: None, checkpoints: None };
+    let mut arguments = Arguments {
+        model,
+        only: Vec::new(),
+        items: false,
+        texts: CALIBRATED,
+        plot: None,
+        json: None,
+        caches: None,
+        export: None,
+        checkpoints: None,
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
+        let number =
+            |text: &str| text.parse().map_err(|_| Error::input(format!("{word} needs a number, not {text:?}")));
         let mut value = || words.next().ok_or_else(|| Error::input(format!("{word} needs a value")));
         match word.as_str() {
             "--only" => arguments.only = value()?.split(',').map(str::to_owned).collect(),
             "--items" => arguments.items = true,
+            "--texts" => arguments.texts = number(&value()?)?,
             "--plot" => arguments.plot = Some(value()?.into()),
             "--json" => arguments.json = Some(value()?.into()),
             "--export" => arguments.export = Some(value()?.into()),
             "--checkpoints" => arguments.checkpoints = Some(value()?.into()),
-            "--caches" => {
-                let tokens = value()?.parse();
-                arguments.caches = Some(tokens.map_err(|_| Error::input("--caches needs a number of tokens"))?);
-            }
+            "--caches" => arguments.caches = Some(number(&value()?)?),
             // Cargo's own.
             "--bench" => {}
             "--help" => {
                 println!(
-                    "[MODEL] [--only FORMAT,FORMAT] [--items] [--plot FILE.png] [--json FILE.json] [--caches TOKENS] \
-                     [--export FOLDER] [--checkpoints FOLDER]"
+                    "[MODEL] [--only FORMAT,FORMAT] [--items] [--texts COUNT] [--plot FILE.png] [--json FILE.json] \
+                     [--caches TOKENS] [--export FOLDER] [--checkpoints FOLDER]"
                 );
                 return Ok(None);
             }
