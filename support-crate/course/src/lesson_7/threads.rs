@@ -58,7 +58,11 @@ fn calls(
     answered.map_err(|complaint| match complaint {
         Complaint::Panicked(message) => {
             let empty = if rows == 0 { " (`y` may be empty)" } else { "" };
-            Complaint::wrong(format!("{}{empty}: it panicked: {message}", shape(rows, threads)))
+            Complaint::wrong(format!(
+                "{}{empty}, {}: it panicked: {message}",
+                counted(rows, "row"),
+                counted(threads, "thread")
+            ))
         }
         other => other,
     })?;
