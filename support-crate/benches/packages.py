@@ -6,8 +6,8 @@
 
 It writes FOLDER/WAY for each way, or for those that are named: 4 bits in groups of 64 with zero points, the head left out, as
 in the benchmark. RTN, GPTQ, AWQ and AutoRound are llm-compressor's (the last one calls the package auto-round), HQQ is hqq's,
-whose weights are written restored. Tried with llmcompressor 0.14.0.1, auto-round 0.15.1, hqq 0.2.8, compressed-tensors
-0.19.0, transformers 5.17.0 and torch 2.14.0, on a CPU.
+whose weights are written restored. Tried with llmcompressor 0.14.0.1, hqq 0.2.8, compressed-tensors 0.19.0, transformers
+5.17.0 and torch 2.14.0, on two cores, but for AutoRound (auto-round 0.15.1), which would take hours there.
 """
 
 import json

@@ -159,54 +159,44 @@ class LlamaCpp:
         file = files.gguf(model, format, options)
         threads = {"n_threads": options.threads, "n_threads_batch": options.threads}
         self.model = Llama(str(file), n_ctx=options.longest, n_batch=512, verbose=False, **threads)
-        self.vocabulary = self.model.n_vocab()
+        self.vocabulary, self.clear = self.model.n_vocab(), self.model.reset
+
+    def read(self, tokens, _start):
+        self.model.eval(tokens)
 
     def generate(self, prompts, new_tokens):
         [prompt] = prompts
         watch = Stopwatch()
-        self.model.reset()
-        self.model.eval(prompt)
+        self.clear()
+        self.read(prompt, 0)
         watch.tick()
         # Which tokens come makes no difference here, and choosing them in Python would.
         for i in range(new_tokens - 1):
-            self.model.eval([prompt[i % len(prompt)]])
+            self.read([prompt[i % len(prompt)]], len(prompt) + i)
         watch.tick()
         return watch.seconds()
 
 
-class IkLlamaCpp:
+class IkLlamaCpp(LlamaCpp):
     """ik_llama.cpp by ik-llama-cpp-python, whose own `generate` chooses tokens in Python."""
 
     packages = ("ik-llama-cpp-python",)
-    formats = LlamaCpp.formats
-    batches = False
 
     def __init__(self, model, format, options):
         from ik_llama_cpp import IkLlama, _ctypes_api, _internals
 
         file = files.gguf(model, format, options)
         self.model = IkLlama(str(file), n_ctx=options.longest, n_threads=options.threads, verbose=False)
-        self.vocabulary = self.model._model.n_vocab
-        self.context, self.batch, self.free = self.model._context, _internals.make_batch_range, _ctypes_api.llama_batch_free
+        self.context, self.vocabulary = self.model._context, self.model._model.n_vocab
+        self.batch, self.free, self.clear = _internals.make_batch_range, _ctypes_api.llama_batch_free, self.context.kv_cache_clear
 
-    def eval(self, tokens, start):
+    def read(self, tokens, start):
         for at in range(0, len(tokens), self.context._n_ubatch):
             batch = self.batch(tokens[at : at + self.context._n_ubatch], pos_start=start + at)
             failed = self.context.decode(batch)
             self.free(batch)
             if failed:
                 raise SystemExit(f"ik_llama.cpp cannot read {len(tokens)} tokens after {start}: {failed}")
-
-    def generate(self, prompts, new_tokens):
-        [prompt] = prompts
-        watch = Stopwatch()
-        self.context.kv_cache_clear()
-        self.eval(prompt, 0)
-        watch.tick()
-        for i in range(new_tokens - 1):
-            self.eval([prompt[i % len(prompt)]], len(prompt) + i)
-        watch.tick()
-        return watch.seconds()
 
 
 class MistralRs:
