@@ -8,8 +8,6 @@ use half::bf16;
 use super::gemm::{Factor, factor};
 use crate::rounding::nearest_bf16;
 use crate::scratch::reused;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Avx512;
 #[cfg(target_arch = "aarch64")]
 use crate::simd::Neon;
 use crate::simd::{Scalar, Simd};
@@ -78,6 +76,8 @@ pub trait Decoded<S: Simd>: Factor<S, Sums = <S as Simd>::F32, Sum = f32> + Targ
     /// Whether the tables of all rows of a tile are made before any is used: it takes many steps to make one, and the
     /// processor sees only so far ahead.
     const TABLES_FIRST: bool = false;
+    /// Groups that take one table where a block is as long, and inputs are few.
+    const SHARING: usize = 1;
     /// What the 16 indices stand for in a group.
     type Table: Copy;
 
@@ -129,6 +129,7 @@ impl Decoded<Scalar> for f32 {
 }
 
 /// What 16 indices stand for, in bfloat16.
+#[cfg(target_arch = "aarch64")]
 #[inline(always)]
 fn rounded_by_vectors<S: Simd>(simd: S, code: &[f32; 16], scale: f32, minimum: f32) -> [f32; 16] {
     const { assert!(16_usize.is_multiple_of(S::LANES)) };
@@ -175,7 +176,5 @@ macro_rules! widened {
     };
 }
 widened!(Scalar, rounded_one_by_one);
-#[cfg(target_arch = "x86_64")]
-widened!(Avx512, rounded_by_vectors);
 #[cfg(target_arch = "aarch64")]
 widened!(Neon, rounded_by_vectors);

@@ -190,6 +190,8 @@ unsafe fn half_bytes(group: *const u8, lower: usize) -> __m256i {
 }
 
 impl Decoded<Avx512> for f32 {
+    const TABLES_FIRST: bool = true;
+    const SHARING: usize = 2;
     type Table = __m512;
 
     #[inline(always)]
@@ -206,6 +208,23 @@ impl Decoded<Avx512> for f32 {
             let upper = _mm512_srli_epi32::<4>(bytes);
             (_mm512_permutexvar_ps(upper, table), _mm512_permutexvar_ps(bytes, table))
         }
+    }
+}
+
+/// The numbers are rounded where the table is made.
+impl Decoded<Avx512> for Widened {
+    const TABLES_FIRST: bool = true;
+    const SHARING: usize = 2;
+    type Table = __m512;
+
+    #[inline(always)]
+    fn table(simd: Avx512, code: &[f32; 16], scales: [f32; 2], minima: [f32; 2]) -> __m512 {
+        simd.nearest_bf16(<f32 as Decoded<Avx512>>::table(simd, code, scales, minima))
+    }
+    #[inline(always)]
+    unsafe fn decode(simd: Avx512, table: __m512, group: *const u8, pair: usize) -> (__m512, __m512) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { <f32 as Decoded<Avx512>>::decode(simd, table, group, pair) }
     }
 }
 

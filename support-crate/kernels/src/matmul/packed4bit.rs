@@ -82,17 +82,6 @@ impl Packed4Bit<'_> {
             assert!(beyond.is_none(), "columns: {beyond:?} of {k}");
         }
     }
-
-    /// The block that a number belongs to.
-    #[inline(always)]
-    fn block(&self, number: usize) -> usize {
-        // Almost always true, and a division takes as long as everything else that a block needs.
-        if self.blocksize.is_power_of_two() {
-            number >> self.blocksize.trailing_zeros()
-        } else {
-            number / self.blocksize
-        }
-    }
 }
 
 impl Weights for Packed4Bit<'_> {
@@ -110,7 +99,7 @@ impl Weights for Packed4Bit<'_> {
             #[cfg(target_arch = "x86_64")]
             (Compute::BFloat16, Isa::Amx(amx)) => {
                 let x = &*ordered::<bf16, _>(amx.vectors(), &product, self.columns);
-                let factors = Factors { weights: *self, x, m: product.m(), k: product.k };
+                let factors = Factors::of(*self, x, &product);
                 amx::multiply(amx, x, &factors, product);
             }
             #[cfg(target_arch = "aarch64")]
@@ -123,9 +112,9 @@ impl Weights for Packed4Bit<'_> {
 impl Packed4Bit<'_> {
     /// Multiplies as numbers `T`, with kernels that run on `vectors`.
     fn multiply_in<T: Reused + Send + Sync, V: Runs<T>>(&self, vectors: V, product: Product<'_>) {
-        let (m, k) = (product.m(), product.k);
-        let factors = &Factors { weights: *self, x: &ordered::<T, V>(vectors, &product, self.columns), m, k };
-        product.divide(m * k, &|rows, out| vectors.dispatch(Part { factors, rows, out }));
+        let x = ordered::<T, V>(vectors, &product, self.columns);
+        let factors = &Factors::of(*self, &x, &product);
+        product.divide(factors.m * factors.k, &|rows, out| vectors.dispatch(Part { factors, rows, out }));
     }
 }
 
@@ -135,6 +124,9 @@ impl<T, V: Copy + Sync + for<'a> Dispatch<Order<'a, T>> + for<'a> Dispatch<Part<
 
 struct Factors<'a, T> {
     weights: Packed4Bit<'a>,
+    /// The logarithm of the block size, where that is a power of two, as it almost always is: a division takes as long as
+    /// everything else that a block needs.
+    shift: Option<u32>,
     /// (m, k), each row as [`Order`] leaves it.
     x: &'a [T],
     m: usize,
@@ -187,9 +179,14 @@ impl<S: Simd, T: Decoded<S>> Kernel<S> for Part<'_, T> {
     }
 }
 
-impl<T: Copy> Factors<'_, T> {
+impl<'a, T: Copy> Factors<'a, T> {
+    fn of(weights: Packed4Bit<'a>, x: &'a [T], product: &Product<'_>) -> Self {
+        let blocksize = weights.blocksize;
+        let shift = blocksize.is_power_of_two().then(|| blocksize.trailing_zeros());
+        Self { weights, shift, x, m: product.m(), k: product.k }
+    }
+
     /// Adds the products of rows `n..n + N` with all inputs, along whole groups, to the columns from `column` on.
-    #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
     #[inline(always)]
     fn fused<S: Simd, const M: usize, const N: usize>(
         &self,
@@ -201,47 +198,91 @@ impl<T: Copy> Factors<'_, T> {
     ) where
         T: Decoded<S>,
     {
+        assert!(self.weights.packed.len() >= (n + N) * self.k / 2 && self.x.len() >= M * self.k && along.end <= self.k);
+        let mut sums = [[simd.zero(); N]; M];
+        // Each compiled apart: a loop is a twentieth slower where a table might serve several groups, and a table takes
+        // as many steps more if it might be of two blocks. Where inputs are many, neither makes a difference.
+        let (block, shared) = (self.whole_block::<S>().unwrap_or(0), const { T::GROUP * T::SHARING });
+        if const { M == 1 && T::TABLES_FIRST } && block > shared {
+            self.add_spans::<S, M, N, true>(simd, n, along, block, &mut sums);
+        } else if const { M <= 2 } && block >= shared {
+            self.add_spans::<S, M, N, true>(simd, n, along, shared, &mut sums);
+        } else {
+            self.add_spans::<S, M, N, false>(simd, n, along, T::GROUP, &mut sums);
+        }
+        add_sums::<S, T, M, N>(simd, &sums, 0, column, out);
+    }
+
+    /// The block size, where a block is whole groups, and rows and what is multiplied of them at once are whole blocks.
+    #[inline(always)]
+    fn whole_block<S: Simd>(&self) -> Option<usize>
+    where
+        T: Decoded<S>,
+    {
+        let blocksize = self.weights.blocksize;
+        let fits = |numbers: usize| numbers.is_multiple_of(blocksize);
+        (fits(K_BLOCK) && fits(self.k) && blocksize.is_multiple_of(T::GROUP)).then_some(blocksize)
+    }
+
+    /// The same, to `sums`. A table serves `span` numbers: whole groups, and part of one block if `WHOLE`.
+    #[expect(clippy::needless_range_loop, reason = "rows and columns of a tile read best by their numbers")]
+    #[inline(always)]
+    fn add_spans<S: Simd, const M: usize, const N: usize, const WHOLE: bool>(
+        &self,
+        simd: S,
+        n: usize,
+        along: Range<usize>,
+        span: usize,
+        sums: &mut [[S::F32; N]; M],
+    ) where
+        T: Decoded<S>,
+    {
         let Self { weights, x, k, .. } = *self;
-        assert!(weights.packed.len() >= (n + N) * k / 2 && x.len() >= M * k && along.end <= k);
         let packed = weights.packed.as_ptr();
         // As much as this tile will read, in the order of memory.
         let next = packed.wrapping_add((n + N) * k / 2 + AHEAD);
-        let mut sums = [[simd.zero(); N]; M];
-        let span = self.numbers_of_a_table::<S>();
-        // Apart from the loop below, which is a twentieth slower if it may keep its tables.
-        if const { M == 1 && T::TABLES_FIRST } && span > T::GROUP {
-            let mut tables = [self.table(simd, n * k + along.start); N];
-            for at in along.step_by(T::GROUP) {
-                for j in 0..N {
-                    simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
-                    if at & (span - 1) == 0 {
-                        tables[j] = self.table(simd, (n + j) * k + at);
-                    }
+        for start in along.step_by(span) {
+            if const { M > INPUTS_KEPT || (M == 1 && T::TABLES_FIRST) } {
+                let mut tables = [self.table::<S, WHOLE>(simd, n * k + start); N];
+                for j in 1..N {
+                    tables[j] = self.table::<S, WHOLE>(simd, (n + j) * k + start);
                 }
-                self.add_products(simd, n, at, &tables, &mut sums[0]);
-            }
-            return add_sums::<S, T, M, N>(simd, &sums, 0, column, out);
-        }
-        for at in along.step_by(T::GROUP) {
-            if const { M == 1 && T::TABLES_FIRST } {
-                let mut tables = [self.table(simd, n * k + at); N];
-                for j in 0..N {
-                    simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
-                    if j > 0 {
-                        tables[j] = self.table(simd, (n + j) * k + at);
+                for at in (0..span / T::GROUP).map(|group| start + group * T::GROUP) {
+                    for j in 0..N {
+                        simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
                     }
-                }
-                self.add_products(simd, n, at, &tables, &mut sums[0]);
-            } else if M <= INPUTS_KEPT {
-                for j in 0..N {
-                    let number = (n + j) * k + at;
-                    simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
-                    let table = self.table(simd, number);
+                    if const { M == 1 } {
+                        self.add_products(simd, n, at, &tables, &mut sums[0]);
+                        continue;
+                    }
                     for pair in (0..T::GROUP).step_by(T::PAIR) {
-                        // SAFETY: whole groups of these rows of weights and inputs begin at `at`, as was checked before
-                        // the loop, and both vectors of the pair lie within them.
+                        let mut numbers = [(T::none(simd), T::none(simd)); N];
+                        for j in 0..N {
+                            // SAFETY: as `fused` has checked, a whole group of this row begins at `at`.
+                            numbers[j] =
+                                unsafe { T::decode(simd, tables[j], packed.add(((n + j) * k + at) / 2), pair) };
+                        }
+                        for i in 0..M {
+                            // SAFETY: as `fused` has checked, a whole group of this input begins at `at`.
+                            let inputs = unsafe { load_pair::<S, T>(simd, x.as_ptr().add(i * k + at + pair)) };
+                            for j in 0..N {
+                                let sum = T::dot(simd, numbers[j].0, inputs.0, sums[i][j]);
+                                sums[i][j] = T::dot(simd, numbers[j].1, inputs.1, sum);
+                            }
+                        }
+                    }
+                }
+                continue;
+            }
+            for j in 0..N {
+                let table = self.table::<S, WHOLE>(simd, (n + j) * k + start);
+                for at in (0..span / T::GROUP).map(|group| start + group * T::GROUP) {
+                    simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
+                    for pair in (0..T::GROUP).step_by(T::PAIR) {
+                        // SAFETY: whole groups of these rows of weights and inputs begin at `at`, as `fused` has checked,
+                        // and both vectors of the pair lie within them.
                         unsafe {
-                            let numbers = T::decode(simd, table, packed.add(number / 2), pair);
+                            let numbers = T::decode(simd, table, packed.add(((n + j) * k + at) / 2), pair);
                             for i in 0..M {
                                 let inputs = load_pair::<S, T>(simd, x.as_ptr().add(i * k + at + pair));
                                 let sum = T::dot(simd, numbers.0, inputs.0, sums[i][j]);
@@ -250,43 +291,8 @@ impl<T: Copy> Factors<'_, T> {
                         }
                     }
                 }
-            } else {
-                for pair in (0..T::GROUP).step_by(T::PAIR) {
-                    let mut numbers = [(T::none(simd), T::none(simd)); N];
-                    for j in 0..N {
-                        let number = (n + j) * k + at;
-                        if pair == 0 {
-                            simd.prefetch(next.wrapping_add((at * N + j * T::GROUP) / 2));
-                        }
-                        let table = self.table(simd, number);
-                        // SAFETY: as was checked before the loop, a whole group of this row begins at `at`.
-                        numbers[j] = unsafe { T::decode(simd, table, packed.add(number / 2), pair) };
-                    }
-                    for i in 0..M {
-                        // SAFETY: as was checked before the loop, a whole group of this input begins at `at`.
-                        let inputs = unsafe { load_pair::<S, T>(simd, x.as_ptr().add(i * k + at + pair)) };
-                        for j in 0..N {
-                            let sum = T::dot(simd, numbers[j].0, inputs.0, sums[i][j]);
-                            sums[i][j] = T::dot(simd, numbers[j].1, inputs.1, sum);
-                        }
-                    }
-                }
             }
         }
-        add_sums::<S, T, M, N>(simd, &sums, 0, column, out);
-    }
-
-    /// How many numbers of a row a table serves: a whole block, where rows and what is multiplied of them at once are
-    /// whole blocks.
-    #[inline(always)]
-    fn numbers_of_a_table<S: Simd>(&self) -> usize
-    where
-        T: Decoded<S>,
-    {
-        let blocksize = self.weights.blocksize;
-        // So that whether a block begins at a number is a matter of its last bits.
-        let whole = blocksize.is_power_of_two() && blocksize <= K_BLOCK && self.k.is_multiple_of(blocksize);
-        if whole { blocksize } else { T::GROUP }
     }
 
     /// Adds the products of one input with the group at `at` of `N` rows from `n` on, by these tables.
@@ -303,9 +309,10 @@ impl<T: Copy> Factors<'_, T> {
     {
         let Self { weights, x, k, .. } = *self;
         debug_assert!(weights.packed.len() >= (n + N) * k / 2 && x.len() >= k && at + T::GROUP <= k);
-        for half in [0, T::GROUP / 2] {
+        let part = const { if T::GROUP == T::PAIR { T::PAIR } else { T::GROUP / 2 } };
+        for half in (0..T::GROUP).step_by(part) {
             for j in 0..N {
-                for pair in (half..half + T::GROUP / 2).step_by(T::PAIR) {
+                for pair in (half..half + part).step_by(T::PAIR) {
                     // SAFETY: whole groups of these rows of weights and inputs begin at `at`, as `fused` has checked,
                     // and both vectors of the pair lie within them.
                     unsafe {
@@ -322,17 +329,28 @@ impl<T: Copy> Factors<'_, T> {
 
     /// What the indices stand for in the group from this number on.
     #[inline(always)]
-    fn table<S: Simd>(&self, simd: S, number: usize) -> T::Table
+    fn table<S: Simd, const WHOLE: bool>(&self, simd: S, number: usize) -> T::Table
     where
         T: Decoded<S>,
     {
         let Packed4Bit { absmax, minimum, code, .. } = self.weights;
-        let [first, second] = [number, number + T::GROUP / 2].map(|number| self.weights.block(number));
+        // Where blocks divide `K_BLOCK`, they are a power of two; none is smaller than 32.
+        let first = if WHOLE { number >> self.shift.unwrap_or_default() } else { self.block(number) };
+        let second = if const { T::GROUP > 32 && !WHOLE } { self.block(number + T::GROUP / 2) } else { first };
         debug_assert!(second < absmax.len());
         // SAFETY: a whole group begins here, and every block has a scale and, if there are minima, a minimum, as
         // `Packed4Bit::check` has verified.
         let of_halves = |each: &[f32]| unsafe { [*each.get_unchecked(first), *each.get_unchecked(second)] };
         T::table(simd, code, of_halves(absmax), minimum.map_or([0.0; 2], of_halves))
+    }
+
+    /// The block that a number belongs to.
+    #[inline(always)]
+    fn block(&self, number: usize) -> usize {
+        match self.shift {
+            Some(shift) => number >> shift,
+            None => number / self.weights.blocksize,
+        }
     }
 }
 
@@ -346,7 +364,7 @@ impl<S: Simd, T: Decoded<S>> DecodeRow<S, T> for Factors<'_, T> {
             let packed = &packed[first / 2..(first + out.len()) / 2];
             for (at, (packed, out)) in packed.chunks_exact(T::GROUP / 2).zip(out.chunks_exact_mut(T::GROUP)).enumerate()
             {
-                let table = self.table(simd, first + at * T::GROUP);
+                let table = self.table::<S, false>(simd, first + at * T::GROUP);
                 for (pair, out) in (0..T::GROUP).step_by(T::PAIR).zip(out.chunks_exact_mut(T::PAIR)) {
                     // SAFETY: there are the bytes of a group, and there is room for both vectors.
                     unsafe {
@@ -361,7 +379,7 @@ impl<S: Simd, T: Decoded<S>> DecodeRow<S, T> for Factors<'_, T> {
         for (number, out) in (first..).zip(out) {
             let byte = packed[number / 2];
             let index = if number.is_multiple_of(2) { byte >> 4 } else { byte & 15 };
-            let block = self.weights.block(number);
+            let block = self.block(number);
             let minimum = minimum.map_or(0.0, |minimum| minimum[block]);
             *out = T::nearest(number_of(code[usize::from(index)], absmax[block], minimum));
         }
