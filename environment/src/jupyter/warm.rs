@@ -116,12 +116,24 @@ pub fn refresh(home: &Home, installed: &Installed, support_crate: &Path) -> Resu
         .env("CARGO_TARGET_DIR", NEXT)
         .env("CARGO_BUILD_BUILD_DIR", NEXT)
         .env("RUSTFLAGS", rustflags());
-    let status = command.status().context("cannot start cargo")?;
-    ensure!(status.success(), "the support crate does not build; the compiler's messages are above");
+    let mut builds = || command.status().map(|status| status.success()).context("cannot start cargo");
+    if !builds()? {
+        // The compiler keeps parts of the last build, and they do not always fit together with new ones: the linker then
+        // misses symbols, time and again.
+        forget_parts(&next)?;
+        ensure!(builds()?, "the support crate does not build; the compiler's messages are above");
+    }
     let _unused = lock(home)?;
     exchange(&next, &target)?;
     home.mark_done(STAMP, &key)?;
     remove_if_there(&next)
+}
+
+/// Removes what the compiler keeps to compile a crate again in parts.
+fn forget_parts(target: &Path) -> Result<()> {
+    let hosts = fs::read_dir(target).with_context(|| format!("cannot read {}", target.display()))?;
+    let kept = hosts.flatten().map(|host| host.path().join("debug/incremental"));
+    kept.filter(|folder| folder.is_dir()).try_for_each(|folder| remove_if_there(&folder))
 }
 
 /// Held by whoever makes the warm folder, or a next one.
@@ -226,6 +238,17 @@ mod tests {
         assert!(manifest.contains(library.to_str().unwrap()), "{manifest}");
         assert!(is_fresh(&home, &library).unwrap());
         assert!(![NEXT, OLD].iter().any(|name| home.warm().join(name).exists()));
+    }
+
+    #[test]
+    fn what_does_not_link_is_built_once_more_without_parts_of_the_last_build() {
+        let dir = tempfile::tempdir().unwrap();
+        let links = format!("test ! -d $CARGO_TARGET_DIR/x/debug/incremental || exit 101\n{BUILD}");
+        let (home, installed, library) = set_up(dir.path(), &links);
+        write_with_mode(&home.warm().join("target/x/debug/incremental/part"), b"", 0o644).unwrap();
+        refresh(&home, &installed, &library).unwrap();
+        assert_eq!(contents(&home)[0], "after\n");
+        assert!(!home.warm().join("target/x/debug/incremental").exists());
     }
 
     #[test]
