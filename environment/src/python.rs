@@ -13,26 +13,29 @@ use crate::home::{Home, path_behind, remove_if_there, write_atomically};
 use crate::setup::{digest, toolchain};
 use crate::ui::{plain, run_shown};
 
-/// The module that grades notebooks.
+/// The module that grades a notebook.
 const GRADE_PY: &str = include_str!("../python/quantlab_jupyter/grade.py");
-/// The module that runs one of them.
+/// The module that puts what came of it into the gradebook.
+const GRADEBOOK_PY: &str = include_str!("../python/quantlab_jupyter/gradebook.py");
+/// The module that runs one.
 const EXECUTE_PY: &str = include_str!("../python/quantlab_jupyter/execute.py");
 /// The module that keeps as much of their outputs as they may have.
 const OUTPUTS_PY: &str = include_str!("../python/quantlab_jupyter/outputs.py");
 /// The module that makes them harmless to whoever reads them.
 const HARMLESS_PY: &str = include_str!("../python/quantlab_jupyter/harmless.py");
 /// All of these: what an outcome depends on.
-pub const GRADING: [&str; 4] = [GRADE_PY, EXECUTE_PY, HARMLESS_PY, OUTPUTS_PY];
+pub const GRADING: [&str; 5] = [GRADE_PY, GRADEBOOK_PY, EXECUTE_PY, HARMLESS_PY, OUTPUTS_PY];
 /// nbgrader's configuration, for course directories too.
 pub const NBGRADER_CONFIG_PY: &str = include_str!("../python/quantlab_jupyter/nbgrader_config.py");
 
 /// The package's files as pip would lay them out, by their path in `site-packages`.
-const PACKAGE: [(&str, &str); 13] = [
+const PACKAGE: [(&str, &str); 14] = [
     ("quantlab_jupyter/__init__.py", include_str!("../python/quantlab_jupyter/__init__.py")),
     ("quantlab_jupyter/connection.py", include_str!("../python/quantlab_jupyter/connection.py")),
     ("quantlab_jupyter/kernel.py", include_str!("../python/quantlab_jupyter/kernel.py")),
     ("quantlab_jupyter/execute.py", EXECUTE_PY),
     ("quantlab_jupyter/grade.py", GRADE_PY),
+    ("quantlab_jupyter/gradebook.py", GRADEBOOK_PY),
     ("quantlab_jupyter/harmless.py", HARMLESS_PY),
     ("quantlab_jupyter/outputs.py", OUTPUTS_PY),
     ("quantlab_jupyter/nbgrader_config.py", NBGRADER_CONFIG_PY),
@@ -86,7 +89,12 @@ pub fn script(home: &Home, command: &str) -> Result<Command> {
 
 /// `grade.py COMMAND` in the virtual environment.
 pub fn grader(home: &Home, command: &str) -> Result<Command> {
-    let mut python = module(home, "grade", command)?;
+    module(home, "grade", command)
+}
+
+/// `gradebook.py COMMAND` in the virtual environment.
+pub fn gradebook(home: &Home, command: &str) -> Result<Command> {
+    let mut python = module(home, "gradebook", command)?;
     // nbgrader starts `alembic` from the search path.
     python.env("PATH", path_behind([home.python().join("bin")]));
     Ok(python)

@@ -9,7 +9,7 @@ import nbformat
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
-from quantlab_jupyter import execute, grade, kernel, outputs, processes
+from quantlab_jupyter import execute, grade, gradebook, kernel, outputs, processes
 from quantlab_jupyter.harmless import make_harmless
 
 LINKS = """[the plots](javascript:alert(1)) and [more][x], <a href='jav&#x09;ascript:alert(2)'>tab</a>, [mine](/api/shutdown)
@@ -89,12 +89,12 @@ def recording_ends():
         raise ValueError(text)
 
     # One that computes for ever looks at no signal, nor does one that sleeps.
-    assert "1 s" in grade.in_process(1, lambda: sum(iter(int, 1)))
-    assert "1 s" in grade.in_process(1, time.sleep, 100)
-    assert f"{processes.MEMORY_MIB} MiB" in grade.in_process(10, takes, 2 * processes.MEMORY_MIB)
-    assert grade.in_process(10, raises, "why" * 10_000).endswith("why")
-    assert grade.in_process(10, sys.exit) == "SystemExit: "
-    assert grade.in_process(10, takes, 1) is None
+    assert "1 s" in gradebook.in_process(1, lambda: sum(iter(int, 1)))
+    assert "1 s" in gradebook.in_process(1, time.sleep, 100)
+    assert f"{processes.MEMORY_MIB} MiB" in gradebook.in_process(10, takes, 2 * processes.MEMORY_MIB)
+    assert gradebook.in_process(10, raises, "why" * 10_000).endswith("why")
+    assert gradebook.in_process(10, sys.exit) == "SystemExit: "
+    assert gradebook.in_process(10, takes, 1) is None
     before = resource.getrlimit(resource.RLIMIT_DATA)
     processes.hold(60)
     assert resource.getrlimit(resource.RLIMIT_DATA)[0] <= processes.MEMORY_MIB << 20

@@ -19,18 +19,14 @@ from queue import Empty
 
 import zmq
 from jupyter_core.utils import run_sync
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbgrader import utils
 from traitlets.config import Config
 
-from .kernel import ANSI, KERNEL, Client, Streams, error_text
+from .kernel import ANSI, KERNEL, STARTUP_TIMEOUT_S, Client, Streams, error_text
 from .outputs import Outputs, Room, failure
 from .processes import descendants, end_with_parent, lift, resident_mib
-
-# As nbgrader itself reads a course's copy of it.
-course = {"get_config": Config, "__name__": "nbgrader_config"}
-exec(Path(__file__).with_name("nbgrader_config.py").read_text(), course)
-CONFIG, Execute = course["c"], course["Execute"]
 
 MEMORY_POLL_S = 0.1
 LATE_OUTPUT_AT_MOST_S = 2
@@ -113,8 +109,8 @@ class Run:
         return "untouched" if untouched and not self.earned and worst in ("incomplete", "graded") else worst
 
 
-class Limited(Outputs, Streams, Execute):
-    """nbgrader's, with limits; no cell's failure ends the notebook, and only a number is a score."""
+class Limited(Outputs, Streams, NotebookClient):
+    """nbclient with limits, to grade as nbgrader does; no cell's failure ends the notebook, and only a number is a score."""
 
     run = None
     # Checks that the lesson itself defines; the others are the library's.
@@ -125,8 +121,12 @@ class Limited(Outputs, Streams, Execute):
     # With which the library proves scores, in the process that runs the cells now; none if that was ended.
     key = None
 
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, notebook, **kwargs):
+        super().__init__(notebook, **kwargs)
+        self.startup_timeout = STARTUP_TIMEOUT_S
+        self.allow_errors = self.interrupt_on_timeout = self.raise_on_iopub_timeout = True
+        # A cell that was interrupted in time has answered.
+        self.error_on_timeout = {"ename": "CellTimeoutError"}
         self.timeout_func = self.run.cell_s
         # What a flood of output left behind is read before the cell's end is seen.
         self.iopub_timeout = 10
@@ -146,16 +146,20 @@ class Limited(Outputs, Streams, Execute):
     def start_new_kernel(self, **kwargs):
         super().start_new_kernel(preexec_fn=lift, **kwargs)
 
-    def preprocess_cell(self, cell, resources, index):
-        if cell.cell_type != "code":
-            return cell, resources
+    def grade(self):
+        with self.setup_kernel():
+            for index, cell in enumerate(self.nb.cells):
+                if cell.cell_type == "code":
+                    self.grade_cell(cell, index)
+
+    def grade_cell(self, cell, index):
         if not cell.source.strip() or (self.only_needed and index not in self.needed):
             if not self.run.room.takes(cell.outputs):
                 cell.outputs = []
                 self.run.room.leave_out(cell)
-            return cell, resources
+            return
         run, prove = self.run, None
-        is_check = utils.is_grade(cell) and not utils.is_solution(cell)
+        is_check = is_marked(cell, "grade") and not is_marked(cell, "solution")
         if run.deadline is None:
             self.key = self.take_key()
             # From here on: the kernel's start may have built the support crate.
@@ -181,7 +185,6 @@ class Limited(Outputs, Streams, Execute):
             self.run_cell(cell, index)
         if is_check:
             keep_score(cell, index, run, prove)
-        return cell, resources
 
     def run_check(self, cell, index):
         """Runs a check, of the library's checks its own function, whatever the notebook calls so; how these prove points."""
@@ -233,7 +236,7 @@ class Limited(Outputs, Streams, Execute):
             run.note("kernel died", cell, index, "")
         elif problem:
             run.note(problem[0], cell, index, problem[1])
-        elif index in self.needed and not utils.is_grade(cell):
+        elif index in self.needed and not is_marked(cell, "grade"):
             source = COMMAND.sub("", cell.source)
             self.ran.append(source)
             self.commanded |= source != cell.source
@@ -317,9 +320,19 @@ def problem_of(cell):
         return "crashed", first_text(error)
     if error:
         return "does not compile", compiler_line(error)
-    if stderr.strip() and not utils.is_grade(cell):
+    if stderr.strip() and not is_marked(cell, "grade"):
         return "failed", first_text(stderr)
     return None
+
+
+def is_marked(cell, name):
+    """Whether nbgrader has the cell down as `grade` or `solution`."""
+    return bool(cell.metadata.get("nbgrader", {}).get(name))
+
+
+def is_locked(cell):
+    """Whether nbgrader puts the source back that was handed out."""
+    return not is_marked(cell, "solution") and (is_marked(cell, "grade") or is_marked(cell, "locked"))
 
 
 def first_text(text):
@@ -389,7 +402,7 @@ def execute(notebook, companions, limits, needed=frozenset(), only_needed=False,
     # Processes that a cell leaves behind stay below this one, where their memory counts.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     end_with_parent()
-    config = Config(CONFIG)
+    config = Config()
     # Another kernel that a notebook asks for would not be in the sandbox.
     notebook.metadata["kernelspec"] = {"name": KERNEL, "display_name": "Rust (quantlab)", "language": "rust"}
     # Short, for it becomes part of the names of sockets.
@@ -403,7 +416,8 @@ def execute(notebook, companions, limits, needed=frozenset(), only_needed=False,
         for file in () if SANDBOX else companions:
             shutil.copy(file, work)
         try:
-            Limited(config=config).preprocess(notebook, {"metadata": {"path": work}})
+            manager = {"kernel_name": KERNEL, "kernel_manager_class": AsyncKernelManager}
+            Limited(notebook, config=config, resources={"metadata": {"path": work}}, **manager).grade()
         finally:
             end_leftovers()
     return run

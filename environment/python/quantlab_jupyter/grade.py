@@ -1,70 +1,28 @@
-"""Releases and grades lessons for `cargo lab`, with nbgrader's own machinery.
+"""Grades one notebook for `cargo lab`, without nbgrader, whose import takes over a second: gradebook.py takes what came of it.
 
 Reports to standard output as JSON lines, one event a line, as kernel.py does.
 """
 
 import argparse
 import copy
-import json
-import logging
-import os
 import re
 import signal
 import sys
-import warnings
 from pathlib import Path
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from nbgrader import converters, preprocessors, utils
-from nbgrader.api import Gradebook
-from nbgrader.coursedir import CourseDirectory
-from sqlalchemy.exc import SAWarning
 
-from .execute import CONFIG, execute, first_text
-from .harmless import make_harmless, without_scripts
-from .kernel import ANSI, STARTUP_TIMEOUT_S, say
-from .processes import MEMORY_MIB, end_with_parent, hold
+from .execute import execute, first_text, is_locked, is_marked
+from .kernel import STARTUP_TIMEOUT_S, say
+from .processes import MEMORY_MIB, hold
 
-# For the gradebook and the feedback of one notebook, which take 5 s; and for reading one, in processor time.
-RECORD_WITHIN_S, READ_WITHIN_S = 120, 60
-MAX_ERROR_BYTES = 4000
+# For reading one, in processor time.
+READ_WITHIN_S = 60
 
 
 def read_starter(course, lesson):
     return nbformat.read(course / "release" / lesson / f"{lesson}.ipynb", as_version=4)
-
-
-def release(sources):
-    """Each source notebook, named `LESSON/solution.ipynb`, as its starter's text."""
-    steps = [step for step in converters.GenerateAssignment.preprocessors.default() if step not in NOT_RELEASING]
-    for source in sources:
-        notebook = nbformat.read(source, as_version=4)
-        resources = {}
-        for step in steps:
-            notebook, resources = step(config=CONFIG).preprocess(notebook, resources)
-        # For graders: file names and folders get lost on the way through a learning platform.
-        notebook.metadata["quantlab"] = {"lesson": source.parent.name}
-        say("starter", lesson=source.parent.name, text=nbformat.writes(notebook).rstrip("\n") + "\n")
-
-
-# These need a gradebook, or files that a quantlab lesson does not have.
-NOT_RELEASING = (preprocessors.IncludeHeaderFooter, preprocessors.InstantiateTests, preprocessors.SaveCells)
-
-
-def converter(kind, course, lesson, student="*", **traits):
-    """One of nbgrader's converters on a course directory; raises if it fails, with its log."""
-    coursedir = CourseDirectory(config=CONFIG, root=str(course), assignment_id=lesson, student_id=student)
-    app = kind(coursedir=coursedir, config=CONFIG, force=True, **traits)
-    result = utils.capture_log(app)
-    if not result["success"]:
-        raise RuntimeError(f"{result.get('log', '')}{result['error']}".strip())
-
-
-def prepare(course, lessons):
-    """Fills the gradebook with the lessons' exercises."""
-    for lesson in lessons:
-        converter(converters.GenerateAssignment, course, lesson)
 
 
 def restore(notebook, starter):
@@ -88,7 +46,7 @@ def restore(notebook, starter):
             new = new_code_cell if original.cell_type == "code" else new_markdown_cell
             cell = notebook.cells[index] = new(cell.source, id=cell.id)
             notes.append(f"cell {grade_id} had changed its type; restored")
-        if utils.is_locked(original) and cell.source != original.source:
+        if is_locked(original) and cell.source != original.source:
             notes.append(f"check cell {grade_id} was changed; restored")
             cell.source = original.source
         if grade_id in found:
@@ -98,16 +56,16 @@ def restore(notebook, starter):
     touched = any(
         grade_id not in found or found[grade_id].source != cell.source
         for grade_id, cell in wanted.items()
-        if utils.is_solution(cell)
+        if is_marked(cell, "solution")
     )
     previous = None
     for grade_id, original in wanted.items():
-        if grade_id not in found and utils.is_grade(original):
+        if grade_id not in found and is_marked(original, "grade"):
             cell = nbformat.from_dict(original)
             ids = [id(other) for other in notebook.cells]
             notebook.cells.insert(ids.index(id(previous)) + 1 if previous else len(ids), cell)
             found[grade_id] = cell
-            notes.append(f"{'answer' if utils.is_solution(original) else 'check'} cell {grade_id} was missing; put back")
+            notes.append(f"{'answer' if is_marked(original, 'solution') else 'check'} cell {grade_id} was missing; put back")
         elif grade_id not in found:
             notes.append(f"exercise cell {grade_id} is missing")
         previous = found.get(grade_id, previous)
@@ -206,141 +164,39 @@ def prime(args):
         raise RuntimeError("; ".join(run.notes()))
 
 
-def record(course):
-    """Puts executed notebooks into the gradebook and writes their feedback; which ones, standard input says as they come."""
-    # Notebooks that are run meanwhile, and measure, come first.
-    os.nice(10)
-    Feedback.course = course
-    for line in sys.stdin:
-        one = json.loads(line)
-        error = in_process(RECORD_WITHIN_S, record_one, course, **one)
-        say("recorded", student=one["student"], lesson=one["lesson"], error=error)
-
-
-def record_one(course, student, lesson, executed):
-    submitted = course / "submitted" / student / lesson
-    submitted.mkdir(parents=True, exist_ok=True)
-    notebook = nbformat.read(executed, as_version=4)
-    make_harmless(notebook, read_starter(course, lesson))
-    nbformat.write(notebook, submitted / f"{lesson}.ipynb")
-    # It has been executed; what came of that is kept.
-    kept = {
-        name: [step for step in getattr(converters.Autograde, name).default() if step not in (preprocessors.ClearOutput, preprocessors.Execute)]
-        for name in ("sanitize_preprocessors", "autograde_preprocessors")
-    }
-    converter(converters.Autograde, course, lesson, student, **kept)
-    steps = [*converters.GenerateFeedback.preprocessors.default(), Feedback]
-    converter(converters.GenerateFeedback, course, lesson, student, preprocessors=steps)
-    for page in (course / "feedback" / student / lesson).glob("*.html"):
-        page.write_text(without_scripts(page.read_text()))
-
-
-def in_process(within_s, work, *args, **kwargs):
-    """Does it in a process of its own, which ends if it takes too long or too much memory; what went wrong, if anything."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        said = ""
-        try:
-            end_with_parent()
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            # Kernels that run meanwhile come first; what it may compute is counted.
-            signal.alarm(5 * within_s)
-            hold(within_s)
-            work(*args, **kwargs)
-        except BaseException as error:
-            said = in_words(error)
-        finally:
-            os.write(writer, said.encode(errors="replace")[-MAX_ERROR_BYTES:])
-            os._exit(0)
-    os.close(writer)
-    with open(reader, "rb") as pipe:
-        said = pipe.read().decode(errors="replace")
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        return f"it took more than {within_s} s" if number in (signal.SIGALRM, signal.SIGXCPU) else f"its process was ended by signal {number}"
-    return said or None
-
-
-def in_words(error):
-    return f"it took more than {MEMORY_MIB} MiB" if isinstance(error, MemoryError) else f"{type(error).__name__}: {error}"
-
-
-class Feedback(preprocessors.NbGraderPreprocessor):
-    """What a learner is shown of checks: as they were handed out, and of an error what it is, not where inside."""
-
-    course = None
-
-    def preprocess(self, nb, resources):
-        lesson = resources["nbgrader"]["assignment"]
-        starter = read_starter(self.course, lesson)
-        handed_out = {cell.metadata.nbgrader.grade_id: cell.source for cell in starter.cells if utils.is_locked(cell)}
-        for cell in nb.cells:
-            if utils.is_grade(cell) and not utils.is_solution(cell) and cell.cell_type == "code":
-                cell.source = handed_out.get(cell.metadata.nbgrader.grade_id, cell.source)
-                for out in cell.outputs:
-                    if out.output_type == "error":
-                        out.traceback = [first_text(ANSI.sub("", "\n".join(out.traceback)))]
-        return nb, resources
-
-
-def scores(course):
-    """Every exercise's points, with what was given by hand meanwhile."""
-    with Gradebook(CourseDirectory(config=CONFIG, root=str(course)).db_url) as book:
-        for assignment in book.assignments:
-            for submission in assignment.submissions:
-                for one in (one for notebook in submission.notebooks for one in notebook.grades):
-                    say(
-                        "score", student=submission.student.id, lesson=assignment.name, exercise=one.cell.name,
-                        points=one.score, max=one.max_score, by_hand=bool(one.needs_manual_grade),
-                    )
+def do(work, *args, **kwargs):
+    """Does it; what goes wrong is an event, too."""
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, stop)
+    try:
+        work(*args, **kwargs)
+    except Exception as error:
+        say("failure", kind="grader", cell=None, first_line="", message=in_words(error))
+        sys.exit(1)
 
 
 def stop(*_):
     raise KeyboardInterrupt
 
 
+def in_words(error):
+    return f"it took more than {MEMORY_MIB} MiB" if isinstance(error, MemoryError) else f"{type(error).__name__}: {error}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("release").add_argument("sources", type=Path, nargs="+")
-    for command in ("prepare", "prime", "grade", "record", "scores"):
-        sub = commands.add_parser(command)
-        if command != "prime":
-            sub.add_argument("course", type=Path)
-        if command == "prepare":
-            sub.add_argument("lessons", nargs="*")
-        if command == "grade":
-            sub.add_argument("lesson")
-            sub.add_argument("file", type=Path)
-            sub.add_argument("executed", type=Path)
-            sub.add_argument("--checks-only", action="store_true")
-        if command in ("prime", "grade"):
-            for limit in ("--cell-timeout", "--time-limit", "--memory-limit"):
-                sub.add_argument(limit, type=int, required=True)
+    one = commands.add_parser("grade")
+    one.add_argument("course", type=Path)
+    one.add_argument("lesson")
+    one.add_argument("file", type=Path)
+    one.add_argument("executed", type=Path)
+    one.add_argument("--checks-only", action="store_true")
+    for command in (one, commands.add_parser("prime")):
+        for limit in ("--cell-timeout", "--time-limit", "--memory-limit"):
+            command.add_argument(limit, type=int, required=True)
     args = parser.parse_args()
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, stop)
-    warnings.filterwarnings("ignore", category=SAWarning)
-    # What nbgrader logs is part of the message when it fails.
-    logging.getLogger("traitlets").addHandler(logging.NullHandler())
-    try:
-        if args.command == "release":
-            release(args.sources)
-        elif args.command == "prepare":
-            prepare(args.course, args.lessons)
-        elif args.command == "grade":
-            grade(args)
-        elif args.command == "prime":
-            prime(args)
-        elif args.command == "record":
-            record(args.course)
-        else:
-            scores(args.course)
-    except Exception as error:
-        say("failure", kind="grader", cell=None, first_line="", message=in_words(error))
-        sys.exit(1)
+    do({"grade": grade, "prime": prime}[args.command], args)
 
 
 if __name__ == "__main__":

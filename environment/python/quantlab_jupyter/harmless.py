@@ -9,13 +9,13 @@ import re
 import nh3
 from nbconvert.filters.markdown_mistune import InvalidNotebook, IPythonRenderer, MarkdownWithMath
 
+from .outputs import SHOWN
+
 # For a page in which nothing runs and that loads nothing.
 WITHOUT_SCRIPTS = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; font-src data:; '
     "style-src 'unsafe-inline'\">"
 )
-# An SVG is shown as a picture, in which no script runs.
-SHOWN = ("text/plain", "text/html", "image/png", "image/jpeg", "image/svg+xml")
 TAGS = {
     "a", "b", "blockquote", "br", "caption", "code", "col", "colgroup", "dd", "del", "details", "div", "dl", "dt", "em", "h1", "h2",
     "h3", "h4", "h5", "h6", "hr", "i", "img", "li", "ol", "p", "pre", "s", "small", "span", "strong", "sub", "summary", "sup",

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from nbformat.v4 import new_output
 
-from .harmless import SHOWN
 from .processes import descendants
 
 # What a cell prints beyond this is not kept, and a cell that has sent so many messages will not end by itself.
@@ -16,6 +15,8 @@ MAX_OUTPUT_CHARS, MAX_MESSAGES = 200_000, 20_000
 MAX_RESULT_CHARS = 5_000_000
 # All outputs of a notebook, those that it came with too; and what each cell may have beyond, for a check's score.
 MAX_NOTEBOOK_CHARS, RESERVED_CHARS = 20_000_000, 20_000
+# An SVG is shown as a picture, in which no script runs.
+SHOWN = ("text/plain", "text/html", "image/png", "image/jpeg", "image/svg+xml")
 KINDS = ("stream", "display_data", "update_display_data", "execute_result", "error")
 
 

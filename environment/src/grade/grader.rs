@@ -51,7 +51,7 @@ impl Grader {
     /// Makes the output folder a course directory with these lessons.
     pub fn prepare<'a>(&self, lessons: impl Iterator<Item = &'a Lesson> + Clone) -> Result<()> {
         write_course(&self.output, lessons.clone())?;
-        let mut command = python::grader(&self.home, "prepare")?;
+        let mut command = python::gradebook(&self.home, "prepare")?;
         command.arg(&self.output).args(lessons.map(|lesson| &lesson.name));
         python::follow(&mut command, |_| ())?.into_result().with_context(|| {
             format!(
@@ -287,7 +287,7 @@ impl Grader {
     /// What the gradebook holds; points that a person gave meanwhile are in it.
     pub fn scores(&self) -> Result<Scores> {
         let mut scores = Scores::new();
-        let mut command = python::grader(&self.home, "scores")?;
+        let mut command = python::gradebook(&self.home, "scores")?;
         python::follow(command.arg(&self.output), |event| {
             if event["event"] == "score" {
                 let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();

@@ -83,7 +83,7 @@ impl<'a> Recording<'a> {
     /// Records what each line names, until no more will come.
     fn record(&self, lines: mpsc::Receiver<String>) -> Result<()> {
         let Ok(first) = lines.recv() else { return Ok(()) };
-        let mut command = python::grader(&self.grader.home, "record")?;
+        let mut command = python::gradebook(&self.grader.home, "record")?;
         let (list, mut to_list) = io::pipe().context("cannot make a pipe")?;
         command.arg(&self.grader.output).stdin(list);
         thread::scope(|scope| {

@@ -90,7 +90,7 @@ pub fn write_course<'a>(dir: &Path, lessons: impl IntoIterator<Item = &'a Lesson
 
 /// The starters' texts, in the lessons' order; the same solution gives the same bytes.
 fn starters(lessons: &[Lesson]) -> Result<Vec<String>> {
-    let mut command = python::grader(&Home::find()?, "release")?;
+    let mut command = python::gradebook(&Home::find()?, "release")?;
     command.args(lessons.iter().map(Lesson::source));
     let mut texts = Vec::new();
     python::follow(&mut command, |event| {
