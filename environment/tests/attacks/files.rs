@@ -23,15 +23,13 @@ fn what_is_no_notebook_is_not_read_and_nobody_is_lost() {
     // No compiler takes these, and looking through them must not take the grader with it.
     let nested = format!("let x = {}1{};", "(".repeat(20_000), ")".repeat(20_000));
     let many = format!("let x = {}1;", "!".repeat(45_000));
-    class.hand_in("nested.ipynb", &[&nested, &many], MEAN, SQUARE);
-    // They become folders' names, in which neither `+` nor `*` can stand.
-    class.hand_in("a+b.ipynb", &[], MEAN, "fn square(_: i64) -> i64 { 0 }");
-    class.hand_in("a*b.ipynb", &[], "fn mean(_: &[f64]) -> f64 { 7.0 }", SQUARE);
+    // The names become folders', in which neither `+` nor `*` can stand.
+    class.hand_in("a+b.ipynb", &[&nested, &many], MEAN, "fn square(_: i64) -> i64 { 0 }");
     fs::create_dir(work.join("folder.ipynb")).unwrap();
-    let mut odd = class.notebook(&[], MEAN, SQUARE);
+    let mut odd = class.notebook(&[], "fn mean(_: &[f64]) -> f64 { 7.0 }", SQUARE);
     odd["metadata"]["kernelspec"] = json!({"name": "../../bin/sh", "display_name": "x", "language": "rust"});
     odd["metadata"]["quantlab"]["lesson"] = json!("../../../etc");
-    fs::write(work.join("odd.ipynb"), odd.to_string()).unwrap();
+    fs::write(work.join("a*b.ipynb"), odd.to_string()).unwrap();
     // Outside of the sandbox, were it obeyed.
     odd["metadata"]["kernelspec"] = json!({"name": "python3", "display_name": "Python", "language": "python"});
     fs::write(work.join("python.ipynb"), odd.to_string()).unwrap();
@@ -50,9 +48,6 @@ fn what_is_no_notebook_is_not_read_and_nobody_is_lost() {
         assert!(line.contains("unreadable") && line.contains(why), "{line}");
     }
     assert!(!csv.contains("loop/"), "links to folders are not followed\n{csv}");
-    assert_eq!(grades.field("nested", 2), "3.5", "{}", grades.said);
-    for student in ["odd", "python"] {
-        assert_eq!(grades.field(student, 2), "3.5", "{}", grades.said);
-    }
-    assert_eq!([grades.field("a+b", 2), grades.field("a*b", 2)], ["1.5", "2"], "{csv}");
+    let points = ["a+b", "a*b", "python"].map(|student| grades.field(student, 2));
+    assert_eq!(points, ["1.5", "2", "2"], "{csv}\n{}", grades.said);
 }

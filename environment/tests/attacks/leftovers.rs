@@ -87,6 +87,7 @@ fn what_cells_leave_behind_is_ended_and_a_killed_grader_keeps_nobody_waiting() {
         }
         if layer.is_none() {
             assert_eq!(grades.field("killer", 5), "grader failed", "{}", grades.said);
+            assert!(grades.said.contains("No sandbox"), "{}", grades.said);
         }
         wait_until("what cells left is gone", || with("7654322").is_empty());
         let mark = class.path("out").display().to_string();
