@@ -11,8 +11,8 @@ use crate::phase::FINISHING_RATE;
 use crate::quantize::{BLOCKSIZE, Format};
 use crate::train::Run;
 
-/// The heading of the part that says what was measured.
-pub const MEASURED: &str = "## Quality";
+/// The first heading of the part that says what was measured.
+pub const MEASURED: &str = "## Finishing";
 
 /// The texts that a model was trained and is measured on.
 #[derive(Clone, Copy)]
@@ -31,7 +31,9 @@ pub struct Measures {
     pub tokens: usize,
     /// How many facts were asked.
     pub facts: usize,
-    /// The trained model, and the finished one where there is one.
+    /// Steps that all but the trained model took beyond it.
+    pub finish_steps: u64,
+    /// The trained model first.
     pub models: Vec<Quality>,
     /// Prompts and how the trained model continues them.
     pub continuations: Vec<(String, String)>,
@@ -49,15 +51,15 @@ pub struct Quality {
     pub missed: Vec<(Fact, String)>,
 }
 
-/// The part of the card that says how the models were made.
-pub fn made(trained: &Run, finished: Option<&Run>, texts: Texts, device: Device) -> String {
-    let finishing = finished.map(|finished| finishing(trained, finished)).unwrap_or_default();
-    [about(trained), data(texts), training(trained, texts, device), finishing].join("\n")
+/// The part of the card that says how the trained model was made.
+pub fn made(trained: &Run, texts: Texts, device: Device) -> String {
+    [about(trained), data(texts), training(trained, texts, device)].join("\n")
 }
 
 /// The rest of the card.
 pub fn measured(measures: &Measures) -> String {
-    [quality(measures), quantization(measures), reading(measures), LIMITS.to_owned()].join("\n")
+    [finishing(measures.finish_steps), quality(measures), quantization(measures), reading(measures), LIMITS.to_owned()]
+        .join("\n")
 }
 
 fn about(run: &Run) -> String {
@@ -154,23 +156,24 @@ the measures below are of the whole file.
     )
 }
 
-fn finishing(trained: &Run, finished: &Run) -> String {
+fn finishing(steps: u64) -> String {
     format!(
-        "## Finishing
+        "{MEASURED}
 
-A second file, `model-qat.safetensors`, is the library's `embedded:qat`, for lesson 4's experiment on what
-quantization-aware training buys: the same model after {steps} more steps, on rows of the same kinds, that make it
-lose less in 4 bits. Every other step computed with the weights of the blocks' linear layers rounded as bitsandbytes
-rounds them, to NF4 and FP4 in turn, and applied the gradient to the unrounded weights (with a straight-through
-estimator, Jacob et al. 2018, arXiv:1712.05877). The steps between computed in full precision, so that the model
-stayed good without quantization. The learning rate fell from {rate}% of its highest to nothing; this took
-{minutes:.0} minutes.
+Two more files of weights are for the experiments of lessons 4 and 6 on what quantization-aware training buys. Both
+start from `model.safetensors` and take {steps} more steps, on the same rows, at a learning rate that falls from {rate}%
+of the highest to nothing:
 
-Both files hold unrounded weights, and quantizing them is plain post-training quantization; `embedded` was
-trained in full precision alone, as most models are.
+- `model-qat.safetensors`, the library's `embedded:qat`: every other step computes with the weights of the blocks'
+  linear layers rounded as bitsandbytes rounds them, to NF4 and FP4 in turn, and applies the gradient to the unrounded
+  weights (with a straight-through estimator, Jacob et al. 2018, arXiv:1712.05877). The steps between compute in full
+  precision, so that the model stays good without quantization.
+- `model-control.safetensors`, `embedded:control`: no step rounds anything. What it gains over `embedded`, the steps
+  alone have done.
+
+All files hold unrounded weights, and quantizing them is plain post-training quantization.
 ",
-        steps = grouped(finished.steps() - trained.steps()),
-        minutes = (finished.seconds() - trained.seconds()) / 60.0,
+        steps = grouped(steps),
         rate = 100.0 * FINISHING_RATE,
     )
 }
@@ -178,7 +181,7 @@ trained in full precision alone, as most models are.
 fn quality(measures: &Measures) -> String {
     let &Measures { bytes, tokens, facts, ref models, .. } = measures;
     let mut text = format!(
-        "{MEASURED}
+        "## Quality
 
 Measured on the float16 weights that ship, computed in float32, by
 `cargo lab exec cargo run -p quantlab-embedded-model -- card`. The text is `held_out.txt` ({} bytes, {} tokens)
@@ -288,6 +291,7 @@ mod tests {
             bytes: 1000,
             tokens: 500,
             facts: 100,
+            finish_steps: 150,
             models: vec![
                 quality("embedded", 16.0, vec![]),
                 quality("embedded:qat", 64.0, vec![(fact, " left.".into())]),
@@ -301,6 +305,7 @@ mod tests {
         let card = measured(&measures());
         assert!(card.starts_with(MEASURED), "{card}");
         for part in [
+            " take 150 more steps, ",
             "(1,000 bytes, 500 tokens)",
             "| measure | `embedded` | `embedded:qat` |\n| --- | --- | --- |\n",
             "| loss in nats per token | 2.7726 | 4.1589 |\n",
@@ -314,14 +319,6 @@ mod tests {
         ] {
             assert!(card.contains(part), "{part}: {card}");
         }
-    }
-
-    #[test]
-    fn a_model_alone_has_the_only_column() {
-        let mut alone = measures();
-        alone.models.truncate(1);
-        let card = measured(&alone);
-        assert!(card.contains("| bits per byte | 2.000 |\n") && !card.contains("qat"), "{card}");
     }
 
     #[test]

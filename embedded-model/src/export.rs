@@ -14,6 +14,7 @@ use tokenizers::Tokenizer;
 use crate::card::{self, Measures, Quality, Texts};
 use crate::corpus::facts::{Fact, Facts};
 use crate::evaluate::{self, CONTINUATION, PROMPTS};
+use crate::history::History;
 use crate::model::{Model, Shape};
 use crate::quantize::Format;
 use crate::tokenizer::{self, END_OF_TEXT};
@@ -21,9 +22,24 @@ use crate::train::Run;
 
 /// The held-out text that ships, in bytes at most.
 const HELD_OUT_LIMIT: usize = 150_000;
-const TRAINED: &str = "model.safetensors";
-const FINISHED: &str = "model-qat.safetensors";
 const CARD: &str = "MODEL_CARD.md";
+const LOSSES: &str = "loss.csv";
+
+/// A file of weights that ships, and what the library calls the model.
+#[derive(Clone, Copy)]
+pub struct Shipped {
+    /// The name of the file.
+    pub file: &'static str,
+    /// The library's name of the model.
+    pub id: &'static str,
+}
+
+/// The model, as it was trained.
+pub const TRAINED: Shipped = Shipped { file: "model.safetensors", id: "embedded" };
+/// The same after the steps of finishing.
+pub const FINISHED: Shipped = Shipped { file: "model-qat.safetensors", id: "embedded:qat" };
+/// The same after as many steps that round nothing.
+pub const CONTROL: Shipped = Shipped { file: "model-control.safetensors", id: "embedded:control" };
 
 /// Whole held-out pages, evenly spread, up to the size that ships.
 pub fn held_out_sample(pages: &[String]) -> String {
@@ -43,41 +59,32 @@ pub fn held_out_sample(pages: &[String]) -> String {
     text
 }
 
-/// Writes the trained model, the finished one where there is one, and how they were made.
-pub fn export(
-    trained: &Run,
-    finished: Option<&Run>,
-    tokenizer: &Tokenizer,
-    texts: Texts,
-    device: Device,
-    out: &Path,
-) -> Result<()> {
+/// Writes the trained model, and how it was made.
+pub fn export(trained: &Run, tokenizer: &Tokenizer, texts: Texts, device: Device, out: &Path) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     let write = |name: &str, content: &[u8]| write(&out.join(name), content);
     let end_of_text = tokenizer::end_of_text(tokenizer)?;
     let shape = trained.model.shape();
-    write(TRAINED, &weights(&trained.model)?)?;
-    match finished {
-        Some(finished) => write(FINISHED, &weights(&finished.model)?)?,
-        // What was finished before is another model.
-        None if out.join(FINISHED).exists() => fs::remove_file(out.join(FINISHED))?,
-        None => {}
-    }
+    write_weights(&trained.model, out, TRAINED)?;
     write("config.json", &pretty(&config(shape, end_of_text))?)?;
     write("generation_config.json", &pretty(&generation_config(end_of_text))?)?;
     write("tokenizer_config.json", &pretty(&tokenizer_config(shape))?)?;
     tokenizer::save(tokenizer, &out.join("tokenizer.json"))?;
     write("facts.json", &pretty(&serde_json::to_value(Facts::new().questions())?)?)?;
     write("held_out.txt", texts.held_out.as_bytes())?;
-    let history = &finished.unwrap_or(trained).history;
-    history.write(&out.join("loss.csv"))?;
-    history.draw(trained.steps(), &out.join("loss.svg"))?;
-    write(CARD, card::made(trained, finished, texts, device).as_bytes())
+    trained.history.write(&out.join(LOSSES))?;
+    write(CARD, card::made(trained, texts, device).as_bytes())
 }
 
-/// Measures the files in a folder, and writes what was measured into their card. The part of it that says how
-/// they were made stays as it is.
-pub fn measure(folder: &Path, device: Device) -> Result<()> {
+/// Writes the weights of a model as they ship.
+pub fn write_weights(model: &Model, out: &Path, shipped: Shipped) -> Result<()> {
+    write(&out.join(shipped.file), &weights(model)?)
+}
+
+/// Measures the files in a folder, the last two of which took so many steps of finishing; draws the loss curve, and writes
+/// what was measured into their card. The part of it that says how the model was made stays as it is.
+pub fn measure(folder: &Path, finish_steps: u64, device: Device) -> Result<()> {
+    History::read(&folder.join(LOSSES))?.draw(&folder.join("loss.svg"))?;
     let read = |name: &str| {
         let file = folder.join(name);
         fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
@@ -85,25 +92,23 @@ pub fn measure(folder: &Path, device: Device) -> Result<()> {
     let (card, held_out) = (read(CARD)?, read("held_out.txt")?);
     let facts: Vec<Fact> = serde_json::from_str(&read("facts.json")?).context("facts.json is not a list of facts")?;
     let tokenizer = tokenizer::load(&folder.join("tokenizer.json"))?;
-    let model = |name: &str| {
-        let tensors = Tensor::read_safetensors(folder.join(name)).with_context(|| format!("cannot read {name}"))?;
+    let model = |shipped: Shipped| {
+        let file = folder.join(shipped.file);
+        let tensors = Tensor::read_safetensors(&file).with_context(|| format!("cannot read {}", file.display()))?;
         Model::from_tensors(Shape::EMBEDDED, &tensors, device)
     };
-    let quality = |id, model: &Model| -> Result<Quality> {
+    let quality = |shipped: Shipped| -> Result<Quality> {
+        let model = &model(shipped)?;
         let loss = |model: &Model| evaluate::loss(model, &tokenizer, &held_out);
         let rounded = |format| Ok(loss(&no_grad(|| model.rounded(format)))?.exp());
         Ok(Quality {
-            id,
+            id: shipped.id,
             loss: loss(model)?,
             rounded: Format::ALL.into_iter().map(rounded).collect::<Result<_>>()?,
             missed: evaluate::missed_facts(model, &tokenizer, &facts)?,
         })
     };
     let trained = model(TRAINED)?;
-    let mut models = vec![quality("embedded", &trained)?];
-    if folder.join(FINISHED).is_file() {
-        models.push(quality("embedded:qat", &model(FINISHED)?)?);
-    }
     let continuation = |prompt: &str| {
         let text = evaluate::continue_greedily(&trained, &tokenizer, prompt, CONTINUATION)?;
         Ok((prompt.to_owned(), text))
@@ -112,7 +117,8 @@ pub fn measure(folder: &Path, device: Device) -> Result<()> {
         bytes: held_out.len(),
         tokens: tokenizer::encode(&tokenizer, &held_out)?.len(),
         facts: facts.len(),
-        models,
+        finish_steps,
+        models: [TRAINED, FINISHED, CONTROL].into_iter().map(quality).collect::<Result<_>>()?,
         continuations: PROMPTS.into_iter().map(continuation).collect::<Result<_>>()?,
     });
     println!("{measured}");
@@ -222,33 +228,32 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_model_ships_beside_the_trained_one_and_the_card_follows_the_files() {
+    fn models_ship_beside_the_trained_one_and_the_card_follows_the_files() {
         let folder = std::env::temp_dir().join(format!("embedded-export-{}", std::process::id()));
         let run = |name: &str, seed| Run::resume(&folder.join(name), seed, Device::Cpu).expect("a new run");
-        let (trained, finished) = (run("trained", 1), run("finished", 2));
+        let trained = run("trained", 1);
         let tokenizer = tokenizer::train(["ab cd ef ".repeat(10)].into_iter()).expect("a tokenizer");
         let documentation = Documentation { train: vec!["ab cd ".repeat(50)], ..Documentation::default() };
         let texts = Texts { documentation: &documentation, held_out: "ab cd ef" };
         let file = |name: &str| folder.join(name);
         let card = || fs::read_to_string(file(CARD)).expect("a card");
 
-        export(&trained, Some(&finished), &tokenizer, texts, Device::Cpu, &folder).expect("exported");
-        assert_ne!(fs::read(file(TRAINED)).expect("weights"), fs::read(file(FINISHED)).expect("weights"));
+        export(&trained, &tokenizer, texts, Device::Cpu, &folder).expect("exported");
+        for (shipped, seed) in [(FINISHED, 2), (CONTROL, 3)] {
+            write_weights(&run(shipped.id, seed).model, &folder, shipped).expect("written");
+        }
         // By hand: something about how they were made, measures of other files, one fact instead of hundreds.
         let edited = card().replace("anew.", "anew, in an hour.");
         fs::write(file(CARD), format!("{edited}\n{}\n\nEarlier measures.", card::MEASURED)).expect("written");
         fs::write(file("facts.json"), r#"[{"prompt": "ab", "answer": " cd"}]"#).expect("written");
-        measure(&folder, Device::Cpu).expect("measured");
-        let both = card();
-        export(&trained, None, &tokenizer, texts, Device::Cpu, &folder).expect("exported");
-        let (alone, finished_is_there) = (card(), file(FINISHED).exists());
+        measure(&folder, 150, Device::Cpu).expect("measured");
+        let all = card();
         fs::remove_dir_all(&folder).expect("removed");
 
-        assert!(edited.contains("an hour") && edited.contains("## Finishing"), "{edited}");
-        let measured = both.strip_prefix(&edited).expect("how they were made stays");
-        assert!(measured.contains("\n| measure | `embedded` | `embedded:qat` |\n"), "{measured}");
-        assert!(!measured.contains("Earlier"), "{measured}");
-        assert!(!alone.contains("qat") && !finished_is_there, "{alone}");
+        assert!(edited.contains("an hour"), "{edited}");
+        let measured = all.strip_prefix(&edited).expect("how they were made stays");
+        assert!(measured.contains("\n| measure | `embedded` | `embedded:qat` | `embedded:control` |\n"), "{measured}");
+        assert!(measured.contains("150 more steps") && !measured.contains("Earlier"), "{measured}");
     }
 
     #[test]

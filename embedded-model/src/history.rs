@@ -61,20 +61,19 @@ impl History {
         self.points.retain(|point| point.step <= step);
     }
 
-    /// Draws the curve, with a mark where finishing began, after this many steps.
-    pub fn draw(&self, trained_steps: u64, path: &Path) -> Result<()> {
-        self.try_draw(trained_steps, path)
+    /// Draws the curve.
+    pub fn draw(&self, path: &Path) -> Result<()> {
+        self.try_draw(path)
             .map_err(|error| anyhow!("{error}"))
             .with_context(|| format!("cannot draw {}", path.display()))
     }
 
-    fn try_draw(&self, trained_steps: u64, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    fn try_draw(&self, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let millions = |point: &Point| point.tokens as f64 / 1e6;
         let train: Vec<_> = self.points.iter().map(|p| (millions(p), p.train)).collect();
         let with_held_out = self.points.iter().filter_map(|p| Some((millions(p), p.held_out?)));
         let held_out: Vec<_> = with_held_out.collect();
         let end = self.points.last().map_or(1.0, millions);
-        let finishing = self.points.iter().find(|point| point.step > trained_steps).map(millions);
         let losses = || train.iter().chain(&held_out).map(|point| point.1);
         let top = losses().fold(1.0, f64::max).min(7.0);
         let bottom = losses().fold(top, f64::min);
@@ -103,13 +102,6 @@ impl History {
                 .draw_series(LineSeries::new(points, color.stroke_width(2)))?
                 .label(name)
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2)));
-        }
-        if let Some(start) = finishing {
-            let style = BLACK.stroke_width(1);
-            chart
-                .draw_series(DashedLineSeries::new([(start, bottom), (start, top)], 4, 4, style))?
-                .label("finishing begins: half the steps round the weights")
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
         }
         chart
             .configure_series_labels()
@@ -173,17 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_has_both_curves_labels_and_where_finishing_began() {
+    fn the_picture_has_both_curves_and_labels() {
         let path = file("loss.svg");
-        let draw = |trained_steps| {
-            curve().draw(trained_steps, &path).expect("drawn");
-            fs::read_to_string(&path).expect("a picture")
-        };
-        let (trained, finished) = (draw(190), draw(100));
+        curve().draw(&path).expect("drawn");
+        let picture = fs::read_to_string(&path).expect("a picture");
         fs::remove_file(&path).expect("removed");
         for text in ["million tokens", "nats per token", "held-out"] {
-            assert!(trained.contains(text), "{text}");
+            assert!(picture.contains(text), "{text}");
         }
-        assert!(finished.contains("finishing") && !trained.contains("finishing"));
     }
 }

@@ -1,7 +1,7 @@
 //! Trains the small GPT-2 that ships with quantlab, from text that every Rust machine has.
 //!
 //! The stages, each of which picks up what the one before it left in the work folder:
-//! the texts and the tokenizer (`corpus`), the weights (`train`, `finish`), the files that ship (`export`).
+//! the texts and the tokenizer (`corpus`), the weights (`train`), the files that ship (`export`, `finish`, `card`).
 //! Those can be measured again at any time (`card`).
 
 mod batches;
@@ -56,8 +56,8 @@ struct Arguments {
     /// Stop after this many minutes of training instead.
     #[arg(long)]
     minutes: Option<f64>,
-    /// Steps of finishing; with 0 no finished model ships.
-    #[arg(long, default_value_t = 150)]
+    /// Steps of finishing.
+    #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u64).range(1..))]
     finish_steps: u64,
     /// Where to compute.
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
@@ -84,10 +84,10 @@ enum Stage {
     Corpus,
     /// Train the weights.
     Train,
-    /// Continue training with rounded weights, so that quantization costs less.
-    Finish,
-    /// Write the files that ship, measure them and write their card.
+    /// Write the trained model as it ships.
     Export,
+    /// Train on from what ships, with rounded weights, so that quantization costs less, and without: the control.
+    Finish,
     /// Measure the files that ship again, and write the measures into their card.
     Card,
 }
@@ -120,7 +120,7 @@ fn main() -> Result<()> {
     }
     let device = device(arguments.device)?;
     if arguments.stage == Stage::Card {
-        return export::measure(&arguments.out, device);
+        return export::measure(&arguments.out, arguments.finish_steps, device);
     }
     let work = arguments.work.clone().map_or_else(default_work_folder, Ok)?;
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
@@ -135,7 +135,7 @@ fn main() -> Result<()> {
 
     let does = |stage| arguments.stage == Stage::All || arguments.stage == stage;
     let mut trained = Run::resume(&work, u64::from(arguments.seed), device)?;
-    let train = |run: &mut Run, phase| -> Result<()> {
+    let train = |run: &mut Run, phase, tokenizer: &Tokenizer| -> Result<()> {
         let length = Shape::EMBEDDED.positions as usize;
         let batches = Batches::new(tokenizer.clone(), &documentation.train, length, u64::from(arguments.seed))?;
         println!(
@@ -143,24 +143,32 @@ fn main() -> Result<()> {
             batches.documentation_tokens(),
             run.model.size()
         );
-        run.train(plan(&arguments, phase, device), &batches, &tokenizer::encode(&tokenizer, &held_out)?)
+        run.train(plan(&arguments, phase, device), &batches, &tokenizer::encode(tokenizer, &held_out)?)
     };
     if does(Stage::Train) {
-        train(&mut trained, Phase::Train(budget(&arguments)?))?;
+        train(&mut trained, Phase::Train(budget(&arguments)?), &tokenizer)?;
     }
     if arguments.stage == Stage::Train {
         return Ok(());
     }
-    let mut finished = trained.finishing(device)?;
-    if does(Stage::Finish) {
-        let (after, steps) = (trained.steps(), arguments.finish_steps);
-        train(&mut finished, Phase::Finish { after, steps })?;
-    }
     if does(Stage::Export) {
         let texts = card::Texts { documentation: &documentation, held_out: &held_out };
-        let finished = (finished.steps() > trained.steps()).then_some(&finished);
-        export::export(&trained, finished, &tokenizer, texts, device, &arguments.out)?;
-        export::measure(&arguments.out, device)?;
+        export::export(&trained, &tokenizer, texts, device, &arguments.out)?;
+    }
+    if does(Stage::Finish) {
+        let tokenizer = tokenizer::load(&arguments.out.join("tokenizer.json"))?;
+        // Rows that training has not come to.
+        let per_step = arguments.rows * Shape::EMBEDDED.positions as u64;
+        let (after, steps) = (arguments.tokens.div_ceil(per_step), arguments.finish_steps);
+        for (shipped, rounded) in [(export::FINISHED, true), (export::CONTROL, false)] {
+            let folder = work.join(shipped.file.trim_end_matches(".safetensors"));
+            let mut run = Run::onward(&folder, &arguments.out.join(export::TRAINED.file), after, device)?;
+            train(&mut run, Phase::Finish { after, steps, rounded }, &tokenizer)?;
+            export::write_weights(&run.model, &arguments.out, shipped)?;
+            // The next time it starts from what ships then.
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        export::measure(&arguments.out, arguments.finish_steps, device)?;
     }
     Ok(())
 }

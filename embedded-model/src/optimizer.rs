@@ -57,6 +57,11 @@ impl Optimizer {
             .collect()
     }
 
+    /// Steps so far.
+    pub fn steps(&self) -> i32 {
+        self.steps
+    }
+
     /// Takes back what `tensors` gave, after a number of steps.
     pub fn restore(&mut self, model: &Model, saved: &[(String, Tensor)], steps: i32) -> Result<()> {
         let find = |key: String| {

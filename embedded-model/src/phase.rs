@@ -2,7 +2,8 @@
 //!
 //! Training makes a model in full precision. Finishing makes it lose less when it is quantized: some steps
 //! compute with rounded weights, and so learn weights that stand rounding (quantization-aware training, Jacob
-//! et al. 2018, arXiv:1712.05877). The others keep the model good as it is.
+//! et al. 2018, arXiv:1712.05877). The others keep the model good as it is. The same steps without rounding are the
+//! control: what of it is due to training on.
 
 use crate::quantize::Format;
 
@@ -31,12 +32,14 @@ pub enum Budget {
 pub enum Phase {
     /// In full precision, from the first step on.
     Train(Budget),
-    /// With rounded weights every other step, so that quantization costs less.
+    /// A little further than training, at a low rate.
     Finish {
         /// Steps before this phase.
         after: u64,
         /// Steps of this phase.
         steps: u64,
+        /// Whether every other step computes with rounded weights, so that quantization costs less.
+        rounded: bool,
     },
 }
 
@@ -47,7 +50,7 @@ impl Phase {
             Self::Train(Budget::Tokens(budget)) => tokens as f64 / budget as f64,
             Self::Train(Budget::Seconds(budget)) => seconds / budget,
             Self::Finish { steps: 0, .. } => 1.0,
-            Self::Finish { after, steps } => step.saturating_sub(after) as f64 / steps as f64,
+            Self::Finish { after, steps, .. } => step.saturating_sub(after) as f64 / steps as f64,
         }
     }
 
@@ -67,7 +70,7 @@ impl Phase {
     /// What the weights are rounded to at a step.
     pub fn format(self, step: u64) -> Option<Format> {
         match self {
-            Self::Train(_) => None,
+            Self::Train(_) | Self::Finish { rounded: false, .. } => None,
             Self::Finish { .. } => FINISHING_FORMATS[step as usize % FINISHING_FORMATS.len()],
         }
     }
@@ -78,7 +81,8 @@ mod tests {
     use super::*;
 
     const TRAIN: Phase = Phase::Train(Budget::Tokens(1000));
-    const FINISH: Phase = Phase::Finish { after: 80, steps: 20 };
+    const FINISH: Phase = Phase::Finish { after: 80, steps: 20, rounded: true };
+    const CONTROL: Phase = Phase::Finish { after: 80, steps: 20, rounded: false };
 
     #[test]
     fn the_learning_rate_rises_stays_and_falls() {
@@ -97,13 +101,14 @@ mod tests {
         assert_eq!(Phase::Train(Budget::Seconds(10.0)).done(7, 500, 9.0), 0.9);
         assert_eq!(FINISH.done(80, 500, 9.0), 0.0);
         assert_eq!(FINISH.done(100, 500, 9.0), 1.0);
-        assert_eq!(Phase::Finish { after: 80, steps: 0 }.done(80, 500, 9.0), 1.0);
+        assert_eq!(Phase::Finish { after: 80, steps: 0, rounded: true }.done(80, 500, 9.0), 1.0);
     }
 
     #[test]
     fn finishing_rounds_to_both_formats_and_half_its_steps_to_none() {
         let count = |format| (80..100).filter(|&step| FINISH.format(step) == format).count();
         assert_eq!((count(None), count(Some(Format::Nf4)), count(Some(Format::Fp4))), (10, 5, 5));
-        assert!((0..100).all(|step| TRAIN.format(step).is_none()));
+        assert!((0..100).all(|step| TRAIN.format(step).is_none() && CONTROL.format(step).is_none()));
+        assert_eq!(CONTROL.learning_rate(90, 0.5), FINISH.learning_rate(90, 0.5));
     }
 }

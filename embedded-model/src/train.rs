@@ -72,29 +72,27 @@ impl Run {
         let model = Model::from_tensors(Shape::EMBEDDED, &weights, device).with_context(unreadable)?;
         let progress = rest.iter().find(|(name, _)| name == "progress");
         let (_, progress) = progress.with_context(unreadable)?;
-        let step = progress.double_value(&[0]) as u64;
+        let [step, seconds, moved] = [0, 1, 2].map(|at| progress.double_value(&[at]));
+        let step = step as u64;
         let mut optimizer = Optimizer::new(&model);
-        optimizer.restore(&model, &rest, step as i32).with_context(unreadable)?;
+        optimizer.restore(&model, &rest, moved as i32).with_context(unreadable)?;
         let mut history = History::read(&folder.join(LOSSES))?;
         history.forget_after(step);
-        Ok(Self { model, history, optimizer, step, seconds: progress.double_value(&[1]), folder: folder.to_owned() })
+        Ok(Self { model, history, optimizer, step, seconds, folder: folder.to_owned() })
     }
 
-    /// The finishing of this run, in a folder of its own: goes on from the checkpoint there, or starts where
-    /// this run was last saved.
-    pub fn finishing(&self, device: Device) -> Result<Self> {
-        let folder = self.folder.join(format!("finishing-{}", self.step));
-        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        if !folder.join(CHECKPOINT).is_file() {
-            // The checkpoint last: where it is, the losses are too.
-            for name in [LOSSES, CHECKPOINT] {
-                let from = self.folder.join(name);
-                fs::copy(&from, folder.join(name))
-                    .with_context(|| format!("cannot copy {}; train first", from.display()))?;
-            }
-        }
+    /// Goes on from the checkpoint in a folder, or starts from a file of weights, which took that many steps.
+    pub fn onward(folder: &Path, weights: &Path, steps: u64, device: Device) -> Result<Self> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         // The seed is that of new weights only.
-        Self::resume(&folder, 0, device)
+        let mut run = Self::resume(folder, 0, device)?;
+        if run.step == 0 {
+            let unreadable = || format!("cannot read {}; train first", weights.display());
+            let tensors = Tensor::read_safetensors(weights).with_context(unreadable)?;
+            run.model = Model::from_tensors(Shape::EMBEDDED, &tensors, device).with_context(unreadable)?;
+            run.step = steps;
+        }
+        Ok(run)
     }
 
     /// Seconds of training so far.
@@ -170,7 +168,7 @@ impl Run {
         let mut tensors: Vec<(String, Tensor)> =
             self.model.parameters().iter().map(|(name, tensor)| (name.clone(), tensor.detach())).collect();
         tensors.extend(self.optimizer.tensors(&self.model));
-        let progress = Tensor::from_slice(&[self.step as f64, self.seconds]);
+        let progress = Tensor::from_slice(&[self.step as f64, self.seconds, f64::from(self.optimizer.steps())]);
         tensors.push(("progress".to_owned(), progress));
         let file = self.folder.join(CHECKPOINT);
         let fresh = self.folder.join("checkpoint.new");
@@ -218,21 +216,22 @@ mod tests {
     }
 
     #[test]
-    fn finishing_starts_from_the_trained_run_and_goes_on_where_it_stopped() {
+    fn finishing_starts_from_the_weights_that_ship_and_goes_on_where_it_stopped() {
         let folder = std::env::temp_dir().join(format!("embedded-finishing-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder for the test");
-        let mut trained = Run::resume(&folder, 1, Device::Cpu).expect("a new run");
-        let too_early = trained.finishing(Device::Cpu);
-        (trained.step, trained.seconds) = (7, 2.5);
-        trained.save().expect("saved");
-        let mut finishing = trained.finishing(Device::Cpu).expect("a copy");
-        let begun = finishing.steps();
-        finishing.step = 9;
-        finishing.save().expect("saved");
-        let again = trained.finishing(Device::Cpu).expect("the same copy");
-        let unchanged = Run::resume(&folder, 1, Device::Cpu).expect("the trained run");
+        let weights = folder.join("weights.safetensors");
+        let onward = || Run::onward(&folder, &weights, 7, Device::Cpu);
+        let too_early = onward();
+        let trained = Model::new(Shape::EMBEDDED, 1, Device::Cpu);
+        let tensors: Vec<_> = trained.parameters().iter().map(|(name, t)| (name.clone(), t.detach())).collect();
+        Tensor::write_safetensors(&tensors, &weights).expect("written");
+        let mut begun = onward().expect("a new run");
+        let same = begun.model.parameters().iter().zip(trained.parameters()).all(|((_, a), (_, b))| a.equal(b));
+        let at = begun.steps();
+        begun.step = 9;
+        begun.save().expect("saved");
+        let again = onward().expect("the same run");
         fs::remove_dir_all(&folder).expect("removed");
         assert!(too_early.is_err_and(|error| error.to_string().contains("train first")));
-        assert_eq!((begun, again.steps(), unchanged.steps()), (7, 9, 7));
+        assert_eq!((same, at, again.steps(), again.optimizer.steps()), (true, 7, 9, 0));
     }
 }

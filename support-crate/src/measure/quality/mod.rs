@@ -57,6 +57,9 @@ pub struct QualityComparison {
     pub kl_divergence: Uncertain,
     /// The distribution of the KL divergence over the positions, in nats.
     pub kl_percentiles: Percentiles,
+    /// The KL divergence at each position, in the order of the texts.
+    #[serde(skip)]
+    kl: Box<[f32]>,
     /// Mean of `q - p`, the change of the probability of the token that follows in the text.
     pub probability_change: Uncertain,
     /// Root of the mean square of that change.
@@ -71,6 +74,16 @@ pub struct QualityComparison {
     pub base_run: RunInfo,
     /// What the other model was measured on.
     pub run: RunInfo,
+}
+
+impl QualityComparison {
+    /// By how much this KL divergence is larger than another one's on the same texts, in nats: the mean of the differences,
+    /// position by position, so that what makes a position difficult for both cancels. `None` if they are of different numbers
+    /// of tokens.
+    pub fn kl_divergence_above(&self, other: &Self) -> Option<Uncertain> {
+        let differences = self.kl.iter().zip(&other.kl).map(|(own, other)| f64::from(*own) - f64::from(*other));
+        (self.kl.len() == other.kl.len()).then(|| Uncertain::mean_of(differences))
+    }
 }
 
 /// How far `other` is from `base` on some texts: perplexities, KL divergence, probabilities, top tokens, greedy texts.
@@ -230,6 +243,7 @@ fn summarise(positions: &[Position], base_run: RunInfo, run: RunInfo) -> Quality
         log_perplexity_correlation: covariance / (nll.standard_error * base_nll.standard_error),
         kl_divergence: Uncertain::mean_of(each(|p| p.kl)),
         kl_percentiles: Percentiles::of(each(|p| p.kl)),
+        kl: positions.iter().map(|p| p.kl as f32).collect(),
         probability_change: Uncertain::mean_of(each(Position::probability_change)),
         rms_probability_change: Uncertain {
             value: rms,
