@@ -298,6 +298,20 @@ fn a_base_that_is_computed_once_finds_the_same() {
     assert_eq!(figures(base.noise_floor().unwrap()), figures(noise_floor(&full, &texts).unwrap()));
 }
 
+#[test]
+fn kl_divergences_are_subtracted_position_by_position() {
+    let full = in_format("embedded", Precision::Float32, None);
+    let base = QualityBase::new(&full, &[&held_out_text()[..900]]);
+    let of = |config| base.compare(&in_format("embedded", Precision::Float32, Some(config))).unwrap();
+    let (nf4, fp4) = (of(QuantizationConfig::nf4()), of(QuantizationConfig::fp4()));
+    let above = fp4.kl_divergence_above(&nf4).unwrap();
+    let [a, b] = [fp4.kl_divergence, nf4.kl_divergence];
+    assert!((above.value - (a.value - b.value)).abs() < 1e-6, "{above} {a} {b}");
+    assert!(above.standard_error < a.standard_error.hypot(b.standard_error), "what both find difficult cancels");
+    let shorter = QualityBase::new(&full, &["The end of it."]).compare(&full).unwrap();
+    assert_eq!(nf4.kl_divergence_above(&shorter), None);
+}
+
 /// What perplexity cannot tell from chance.
 #[test]
 fn the_divergence_ranks_formats_by_their_bits() {

@@ -59,7 +59,7 @@ pub struct QualityComparison {
     pub kl_percentiles: Percentiles,
     /// The KL divergence at each position, in the order of the texts.
     #[serde(skip)]
-    kl: Box<[f32]>,
+    pub kl_by_position: Box<[f32]>,
     /// Mean of `q - p`, the change of the probability of the token that follows in the text.
     pub probability_change: Uncertain,
     /// Root of the mean square of that change.
@@ -81,8 +81,12 @@ impl QualityComparison {
     /// position by position, so that what makes a position difficult for both cancels. `None` if they are of different numbers
     /// of tokens.
     pub fn kl_divergence_above(&self, other: &Self) -> Option<Uncertain> {
-        let differences = self.kl.iter().zip(&other.kl).map(|(own, other)| f64::from(*own) - f64::from(*other));
-        (self.kl.len() == other.kl.len()).then(|| Uncertain::mean_of(differences))
+        let differences = self
+            .kl_by_position
+            .iter()
+            .zip(&other.kl_by_position)
+            .map(|(own, other)| f64::from(*own) - f64::from(*other));
+        (self.kl_by_position.len() == other.kl_by_position.len()).then(|| Uncertain::mean_of(differences))
     }
 }
 
@@ -243,7 +247,7 @@ fn summarise(positions: &[Position], base_run: RunInfo, run: RunInfo) -> Quality
         log_perplexity_correlation: covariance / (nll.standard_error * base_nll.standard_error),
         kl_divergence: Uncertain::mean_of(each(|p| p.kl)),
         kl_percentiles: Percentiles::of(each(|p| p.kl)),
-        kl: positions.iter().map(|p| p.kl as f32).collect(),
+        kl_by_position: positions.iter().map(|p| p.kl as f32).collect(),
         probability_change: Uncertain::mean_of(each(Position::probability_change)),
         rms_probability_change: Uncertain {
             value: rms,
