@@ -216,16 +216,11 @@ fn without_floor(model: &[FormatQuality]) -> Vec<&FormatQuality> {
     model.iter().filter(|one| !one.is_noise_floor()).collect()
 }
 
-/// By how much a format costs the last of two models less than the first, paired; `None` if either was not measured in it.
-fn cheaper(first: &[FormatQuality], last: &[FormatQuality], format: &str) -> Option<Estimate> {
-    let of = |model: &[FormatQuality]| model.iter().find(|one| one.name == format).map(|one| one.comparison.clone());
-    let change = of(first)?.kl_divergence_above(&of(last)?)?;
-    Some(Estimate::plus_minus(change.value, 1.96 * change.standard_error))
-}
-
-/// What rounding in training has spared a format, beside as many steps without.
+/// What rounding in training has spared a format, beside as many steps without, paired; `None` if either model was not
+/// measured in it.
 fn spared([_, control, aware]: [&[FormatQuality]; 3], format: &str) -> Option<Estimate> {
-    cheaper(control, aware, format)
+    let [control, aware] = [control, aware].map(|model| model.iter().find(|one| one.name == format));
+    control?.comparison.kl_divergence_above(&aware?.comparison).map(Estimate::from)
 }
 
 /// What holds of the three models.
@@ -306,7 +301,7 @@ mod tests {
         assert!(text.contains("int3") && text.contains("yes") && !text.contains("noise floor"), "{text}");
         assert!(aware_claims([&[]; 3]).to_string().contains("not measured yet"));
         let [plain, ..] = models;
-        assert_eq!(cheaper(plain, plain, "NF4").map(|change| change.value), Some(0.0));
-        assert_eq!(cheaper(plain, &[], "NF4"), None);
+        assert_eq!(spared([plain; 3], "NF4").map(|change| change.value), Some(0.0));
+        assert_eq!(spared([plain, plain, &[]], "NF4"), None);
     }
 }
