@@ -68,6 +68,10 @@ fn run(isa: Isa, factors: Factors, passes: usize, lanes: &mut usize) {
     }
 }
 
+/// Factors whose vectors lie in one cache line each: loads of those that lie in two would be the limit.
+#[repr(align(64))]
+struct Aligned<T, const COUNT: usize>([T; COUNT]);
+
 /// A kernel that multiplies tiles of one kind of number.
 macro_rules! tiles {
     ($name:ident, $number:ty, $one:expr, $lanes:ident, $zero:ident, $load:ident, $dot:ident) => {
@@ -81,11 +85,11 @@ macro_rules! tiles {
             #[inline(always)]
             fn run(self, simd: S) {
                 *self.lanes = S::$lanes;
-                let factors = [$one; FACTORS / size_of::<$number>()];
+                let factors = Aligned([$one; FACTORS / size_of::<$number>()]);
                 let mut sums = [[simd.$zero(); TILE.1]; TILE.0];
                 for _ in 0..self.passes {
                     // What is read here could be anything, as far as the compiler knows.
-                    let mut at = black_box(&factors).as_ptr();
+                    let mut at = black_box(&factors).0.as_ptr();
                     for _ in 0..STEPS {
                         // SAFETY: the vectors of all steps are at most as long as `factors`; `at` stays within.
                         unsafe {

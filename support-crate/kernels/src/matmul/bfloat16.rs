@@ -5,8 +5,8 @@ use std::ops::Range;
 use half::bf16;
 
 use super::decode::{Target, Widened};
-use super::decoded::DecodeRow;
-use super::{Gemm, Operands, Product, Weights, decoded, row_stride, split_rows};
+use super::decoded::{DecodeRow, Part};
+use super::{Gemm, Operands, Product, Weights, row_stride, split_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::amx;
 use crate::elementwise;
@@ -15,9 +15,8 @@ use crate::isa::Isa;
 use crate::scratch::Scratch;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Avx512Bf16;
-use crate::simd::{Dispatch, Kernel, Simd};
+use crate::simd::Dispatch;
 use crate::sizes;
-use crate::strided::Block;
 
 /// From this many rows of inputs on, processors that multiply bfloat16 as float32 widen weights once for all of them
 /// rather than with each load. With fewer rows, writing the weights to memory and reading them back does not pay off.
@@ -47,31 +46,13 @@ fn multiply(weights: &[bf16], product: Product<'_>) {
         let operands = Operands { weights, x: &rounded, x_stride: stride, m, k };
         return product.divide(m * k, &|rows, out| isa.dispatch_bf16(Gemm { operands, rows, out }));
     }
-    let mut rounded = Scratch::<Widened>::uninit(x.len());
-    scope.split_mut(&mut rounded, 1, 4, &|first, out| {
-        out.iter_mut().zip(&x[first..]).for_each(|(out, x)| *out = Widened::nearest(*x));
+    let stride = row_stride::<f32>(isa, k);
+    let mut rounded = Scratch::<Widened>::uninit(m * stride);
+    split_rows(scope, &mut rounded, (stride, k), &|row, out| {
+        out.iter_mut().zip(&x[row * k..]).for_each(|(out, x)| *out = Widened::nearest(*x));
     });
-    let x = &*rounded;
-    product.divide(m * k, &|rows, out| isa.dispatch(Part { x, weights, m, k, rows, out }));
-}
-
-/// A thread's rows of weights.
-struct Part<'a> {
-    /// (m, k)
-    x: &'a [Widened],
-    weights: &'a [bf16],
-    m: usize,
-    k: usize,
-    rows: Range<usize>,
-    out: Block<'a, f32>,
-}
-
-impl<S: Simd> Kernel<S> for Part<'_> {
-    #[inline(always)]
-    fn run(self, simd: S) {
-        let Self { x, weights, m, k, rows, mut out } = self;
-        decoded::multiply(simd, x, (m, k), rows, &mut out, &Rows { weights, k });
-    }
+    let x = (&*rounded, stride);
+    product.divide(m * k, &|rows, out| isa.dispatch(Part { x, weights: Rows { weights, k }, m, k, rows, out }));
 }
 
 /// Rows of `k` weights.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::gemm::{Factor, INPUT_BLOCK, Panel, blocks};
-use crate::simd::Simd;
+use crate::simd::{Kernel, Simd};
 use crate::sizes::hold_rows;
 use crate::strided::Block;
 
@@ -24,17 +24,35 @@ pub trait DecodeRow<S, T> {
     fn decode_row(&self, simd: S, row: usize, along: Range<usize>, out: &mut [T]);
 }
 
-/// Adds the products of all inputs `x`, (m, k) row by row, with the rows `rows` of weights to `out`, (m, rows).
+/// A thread's rows of weights, which are all decoded.
+pub struct Part<'a, T, W> {
+    /// (m, k), and how far apart the rows are.
+    pub x: (&'a [T], usize),
+    pub weights: W,
+    pub m: usize,
+    pub k: usize,
+    pub rows: Range<usize>,
+    pub out: Block<'a, f32>,
+}
+
+impl<S: Simd, T: Factor<S, Sum = f32> + Default, W: DecodeRow<S, T>> Kernel<S> for Part<'_, T, W> {
+    #[inline(always)]
+    fn run(mut self, simd: S) {
+        multiply(simd, self.x, (self.m, self.k), self.rows, &mut self.out, &self.weights);
+    }
+}
+
+/// Adds the products of all inputs, (m, k) with rows `x_stride` apart, with the rows `rows` of weights to `out`, (m, rows).
 #[inline(always)]
 pub fn multiply<S: Simd, T: Factor<S, Sum = f32> + Default>(
     simd: S,
-    x: &[T],
+    (x, x_stride): (&[T], usize),
     (m, k): (usize, usize),
     rows: Range<usize>,
     out: &mut Block<'_, f32>,
     weights: &impl DecodeRow<S, T>,
 ) {
-    assert!(hold_rows(x.len(), m, k, k), "rows of inputs");
+    assert!(hold_rows(x.len(), m, x_stride, k), "rows of inputs");
     let mut numbers = Aligned([T::default(); ROWS * K_BLOCK]);
     for inputs in blocks(0..m, INPUT_BLOCK) {
         for along in blocks(0..k, K_BLOCK) {
@@ -46,7 +64,7 @@ pub fn multiply<S: Simd, T: Factor<S, Sum = f32> + Default>(
                     weights: &numbers.0[j * K_BLOCK..],
                     weights_stride: K_BLOCK,
                     x: &x[along.start..],
-                    x_stride: k,
+                    x_stride,
                     len: along.len(),
                     next: None,
                 };

@@ -13,7 +13,7 @@ pub const INPUT_BLOCK: usize = 128;
 
 /// Bytes of inputs that stay in the second-level cache as a whole: weights are then read in the order of memory, which
 /// the processor predicts best.
-const INPUTS_IN_CACHE: usize = 1 << 19;
+pub const INPUTS_IN_CACHE: usize = 1 << 19;
 
 /// Distance in bytes from the end of a tile to what is prefetched while the tile is read: it comes from main memory.
 const AHEAD: usize = 2048;

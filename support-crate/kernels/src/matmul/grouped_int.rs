@@ -13,12 +13,12 @@ use std::ops::Range;
 use half::f16;
 
 use super::code_bits::{CodeBits, PANEL};
-use super::gemm::blocks;
-use super::input_blocks::{BLOCK, Form, RoundedBlocks};
+use super::gemm::{INPUTS_IN_CACHE, blocks};
+use super::input_blocks::{BLOCK, Form, InputBlock, RoundedBlocks, TOGETHER};
 use super::packed4bit::AHEAD;
 use super::{Product, Weights};
 use crate::scratch::Scratch;
-use crate::simd::{Kernel, MASKS_AFTER, PanelDots, Simd};
+use crate::simd::{Kernel, MASKS_AFTER, PanelDots, Simd, in_register};
 use crate::sizes;
 use crate::strided::Block;
 
@@ -88,7 +88,7 @@ impl Scales<'_> {
                             // SAFETY: all three have 16 numbers, which are whole vectors.
                             unsafe {
                                 let steps = simd.load_i8(steps.as_ptr().add(at));
-                                let numbers = simd.mul_add(steps, simd.load(factors.as_ptr().add(at)), simd.zero());
+                                let numbers = simd.mul(steps, simd.load(factors.as_ptr().add(at)));
                                 simd.store(numbers, out.as_mut_ptr().add(at));
                             }
                         }
@@ -143,7 +143,7 @@ impl Weights for GroupedInt<'_> {
         let form = Form { excess, splits, halved: self.group < BLOCK };
         product.parts().for_each(|product| {
             let (m, k) = (product.m(), product.k);
-            let inputs = &RoundedBlocks::new(isa, product.x, form, product.scope);
+            let inputs = &RoundedBlocks::new(isa, product.x, k, form, product.scope);
             Product { together: PANEL, ..product }.divide(m * k / 4, &|rows, out| {
                 isa.dispatch_bytes(Part { weights: *self, inputs, m, k, rows, out });
             });
@@ -175,72 +175,87 @@ struct Panel<'a> {
 impl<S: PanelDots> Kernel<S> for Part<'_> {
     #[inline(always)]
     fn run(mut self, simd: S) {
-        let Self { weights, k, ref rows, .. } = self;
+        let Self { weights, inputs, m, k, .. } = self;
+        let rows = self.rows.clone();
         let of_scales = k / weights.group * PANEL;
         let mut scales = Scratch::<f32>::uninit(of_scales);
         let mut minima = Scratch::<f32>::uninit(if weights.minima.is_some() { of_scales } else { 0 });
-        for row in rows.clone().step_by(PANEL) {
-            let (number, bytes) = (row / PANEL, weights.bits.panel_bytes(k));
-            weights.scales.widen(simd, number, weights.group, &mut scales);
-            if let Some(of_groups) = weights.minima {
-                of_groups.widen(simd, number, weights.group, &mut minima);
-            }
-            let codes = &weights.codes[number * bytes..][..bytes];
-            let panel = Panel { codes, scales: &scales, minima: &minima, group: weights.group };
-            match weights.bits {
-                CodeBits::Four => self.panel::<S, 4>(simd, panel, row),
-                CodeBits::Six => self.panel::<S, 6>(simd, panel, row),
-                CodeBits::Eight => self.panel::<S, 8>(simd, panel, row),
+        // Inputs that stay in the second-level cache while the panels go by.
+        let of_row = inputs.values.len() / m + inputs.blocks.len() / m * size_of::<InputBlock>();
+        let in_cache = (INPUTS_IN_CACHE / of_row / TOGETHER).max(1) * TOGETHER;
+        for some in blocks(0..m, in_cache) {
+            for row in rows.clone().step_by(PANEL) {
+                let (number, bytes) = (row / PANEL, weights.bits.panel_bytes(k));
+                weights.scales.widen(simd, number, weights.group, &mut scales);
+                if let Some(of_groups) = weights.minima {
+                    of_groups.widen(simd, number, weights.group, &mut minima);
+                }
+                let codes = &weights.codes[number * bytes..][..bytes];
+                let panel = Panel { codes, scales: &scales, minima: &minima, group: weights.group };
+                match (weights.bits, weights.group < BLOCK) {
+                    (CodeBits::Four, false) => self.panel::<S, 4, 1>(simd, some.clone(), panel, row),
+                    (CodeBits::Four, true) => self.panel::<S, 4, 2>(simd, some.clone(), panel, row),
+                    (CodeBits::Six, false) => self.panel::<S, 6, 1>(simd, some.clone(), panel, row),
+                    (CodeBits::Six, true) => self.panel::<S, 6, 2>(simd, some.clone(), panel, row),
+                    (CodeBits::Eight, false) => self.panel::<S, 8, 1>(simd, some.clone(), panel, row),
+                    (CodeBits::Eight, true) => self.panel::<S, 8, 2>(simd, some.clone(), panel, row),
+                }
             }
         }
     }
 }
 
 impl Part<'_> {
-    /// Multiplies all inputs with the panel that begins with row `row`.
+    /// Multiplies some inputs with the panel that begins with row `row`, whose blocks are of `GROUPS` groups.
     #[inline(always)]
-    fn panel<S: PanelDots, const BITS: usize>(&mut self, simd: S, panel: Panel<'_>, row: usize) {
-        let most = if const { S::TILE.0 == 4 } { 8 } else { 4 };
-        for inputs in blocks(0..self.m, most) {
-            let m = inputs.start;
-            match inputs.len() {
-                1 => self.tile::<S, BITS, 1>(simd, panel, m, row),
-                2 => self.tile::<S, BITS, 2>(simd, panel, m, row),
-                3 => self.tile::<S, BITS, 3>(simd, panel, m, row),
-                8 if const { S::TILE.0 == 4 } => self.tile::<S, BITS, 8>(simd, panel, m, row),
-                len => {
-                    self.tile::<S, BITS, 4>(simd, panel, m, row);
-                    for m in m + 4..m + len {
-                        self.tile::<S, BITS, 1>(simd, panel, m, row);
+    fn panel<S: PanelDots, const BITS: usize, const GROUPS: usize>(
+        &mut self,
+        simd: S,
+        some: Range<usize>,
+        panel: Panel<'_>,
+        row: usize,
+    ) {
+        for inputs in blocks(some, TOGETHER) {
+            let Range { start: mut m, end } = inputs;
+            while m < end {
+                // Few formats have two groups in a block: for these, fewer tiles are compiled.
+                m += match end - m {
+                    TOGETHER if const { S::TILE.0 == 4 && GROUPS == 1 } => {
+                        self.tile::<S, BITS, GROUPS, 8>(simd, panel, m, row)
                     }
+                    4.. => self.tile::<S, BITS, GROUPS, 4>(simd, panel, m, row),
+                    3 if const { GROUPS == 1 } => self.tile::<S, BITS, GROUPS, 3>(simd, panel, m, row),
+                    2 if const { GROUPS == 1 } => self.tile::<S, BITS, GROUPS, 2>(simd, panel, m, row),
+                    _ => self.tile::<S, BITS, GROUPS, 1>(simd, panel, m, row),
                 }
             }
         }
     }
 
-    /// Adds the products of `M` inputs from `m` on with a panel to the outputs.
+    /// Adds the products of `M` inputs from `m` on with a panel to the outputs; returns `M`.
     #[inline(always)]
-    fn tile<S: PanelDots, const BITS: usize, const M: usize>(
+    fn tile<S: PanelDots, const BITS: usize, const GROUPS: usize, const M: usize>(
         &mut self,
         simd: S,
         panel: Panel<'_>,
         m: usize,
         row: usize,
-    ) {
+    ) -> usize {
         // 8 lanes: both vectors at once, so that a panel is read once, in the order of memory, and inputs are loaded for
         // both. Sums of 4 rows then leave the registers, and it is still faster. 4 lanes: all for one row, which waits
         // for memory; for more of them one vector after the other.
         match const { (S::LANES, M) } {
-            (8, _) => self.vectors::<S, BITS, M, 2>(simd, panel, m, row),
-            (4, 1) => self.vectors::<S, BITS, M, 4>(simd, panel, m, row),
-            _ => self.vectors::<S, BITS, M, 1>(simd, panel, m, row),
+            (8, _) => self.vectors::<S, BITS, GROUPS, M, 2>(simd, panel, m, row),
+            (4, 1) => self.vectors::<S, BITS, GROUPS, M, 4>(simd, panel, m, row),
+            _ => self.vectors::<S, BITS, GROUPS, M, 1>(simd, panel, m, row),
         }
+        M
     }
 
     /// The same, `V` vectors of the panel at a time.
     #[expect(clippy::needless_range_loop, reason = "inputs and parts of a block read best by their numbers")]
     #[inline(always)]
-    fn vectors<S: PanelDots, const BITS: usize, const M: usize, const V: usize>(
+    fn vectors<S: PanelDots, const BITS: usize, const GROUPS: usize, const M: usize, const V: usize>(
         &mut self,
         simd: S,
         panel: Panel<'_>,
@@ -251,13 +266,15 @@ impl Part<'_> {
         let Panel { codes, scales, minima, group } = panel;
         let (of_row, of_block) = (k / BLOCK, 2 * BITS * BLOCK);
         let of_input = if BITS == 8 && S::SPLITS { MASKS_AFTER + BLOCK } else { BLOCK };
+        // Rows that lie together, and where the first block of the first of these is.
+        let rows = m / TOGETHER * TOGETHER;
+        let together = TOGETHER.min(self.m - rows);
+        let first = rows * of_row + m - rows;
+        assert!(m - rows + M <= together && (rows + together) * of_row <= inputs.blocks.len());
         assert!(inputs.values.len() == inputs.blocks.len() * of_input);
-        let values = &inputs.values[m * of_row * of_input..(m + M) * of_row * of_input];
-        let heads = &inputs.blocks[m * of_row..(m + M) * of_row];
-        let halved = group < BLOCK;
-        let (of_group, of_block_or_group) = (group.max(BLOCK) / BLOCK, BLOCK.div_ceil(group) * PANEL);
+        let of_group = group.max(BLOCK) / BLOCK;
         assert!(codes.len() == of_row * of_block && scales.len() == k / group * PANEL);
-        assert!(minima.is_empty() || minima.len() == scales.len());
+        assert!(GROUPS == BLOCK.div_ceil(group) && (minima.is_empty() || minima.len() == scales.len()));
         assert!(PANEL.is_multiple_of(V * S::LANES));
         for lane in (0..PANEL).step_by(V * S::LANES) {
             let mut sums = [[simd.zero(); V]; M];
@@ -269,13 +286,17 @@ impl Part<'_> {
                 // 16 rows.
                 unsafe {
                     let from = codes.as_ptr().add(block * of_block + 4 * lane);
-                    if lane == 0 {
+                    if lane == 0 && m < TOGETHER {
                         (0..of_block).step_by(64).for_each(|line| simd.prefetch(from.wrapping_add(line + AHEAD)));
                     }
-                    let mut dots = [[[simd.zero_i32(); 2]; V]; M];
+                    let heads = inputs.blocks.as_ptr().add(first + block * together);
+                    let values = in_register(inputs.values.as_ptr().add((first + block * together) * of_input));
+                    let mut dots = [[[simd.zero_i32(); GROUPS]; V]; M];
                     for i in 0..M {
-                        let [first, second] = heads.get_unchecked(i * of_row + block).begins;
-                        dots[i] = [[simd.splat_i32(first), simd.splat_i32(second)]; V];
+                        for part in 0..GROUPS {
+                            let begin = simd.splat_i32((*heads.add(i)).begins[part]);
+                            (0..V).for_each(|v| dots[i][v][part] = begin);
+                        }
                     }
                     for half in 0..2 {
                         let mut cells = [[simd.no_codes(); 4]; V];
@@ -297,29 +318,27 @@ impl Part<'_> {
                             }
                         }
                         for i in 0..M {
-                            let x = values.as_ptr().add((i * of_row + block) * of_input + half * BLOCK / 2);
+                            let x = values.add(i * of_input + half * BLOCK / 2);
                             for v in 0..V {
-                                let dot = dots[i][v][half];
-                                dots[i][v][half] = simd.dots::<BITS>(cells[v], x, dot);
+                                let dot = &mut dots[i][v][half * (GROUPS - 1)];
+                                *dot = simd.dots::<BITS>(cells[v], x, *dot);
                             }
                         }
                     }
-                    for i in 0..M {
-                        let head = heads.get_unchecked(i * of_row + block);
+                    for part in 0..GROUPS {
                         for v in 0..V {
-                            let [first, second] = dots[i][v];
-                            let dots = if halved { [first, second] } else { [simd.add_i32(first, second); 2] };
-                            for half in 0..2 {
-                                if half == 1 && !halved {
-                                    break;
-                                }
-                                let at = at + v * S::LANES + half * PANEL;
-                                let scale = simd.load(scales.as_ptr().add(at));
-                                let factor = simd.mul_add(scale, simd.splat(head.step), simd.zero());
-                                sums[i][v] = simd.mul_add(simd.to_f32(dots[half]), factor, sums[i][v]);
-                                if !minima.is_empty() {
-                                    let minimum = simd.load(minima.as_ptr().add(at));
-                                    sums[i][v] = simd.mul_add(minimum, simd.splat(head.sums[half]), sums[i][v]);
+                            let at = at + v * S::LANES + part * PANEL;
+                            let scale = simd.load(scales.as_ptr().add(at));
+                            for i in 0..M {
+                                let step = simd.splat((*heads.add(i)).step);
+                                let factor = simd.mul(scale, step);
+                                sums[i][v] = simd.mul_add(simd.to_f32(dots[i][v][part]), factor, sums[i][v]);
+                            }
+                            if !minima.is_empty() {
+                                let minimum = simd.load(minima.as_ptr().add(at));
+                                for i in 0..M {
+                                    let sum = simd.splat((*heads.add(i)).sums[part]);
+                                    sums[i][v] = simd.mul_add(minimum, sum, sums[i][v]);
                                 }
                             }
                         }
@@ -327,17 +346,26 @@ impl Part<'_> {
                 }
                 left -= 1;
                 if left == 0 {
-                    (at, left) = (at + of_block_or_group, of_group);
+                    (at, left) = (at + GROUPS * PANEL, of_group);
                 }
             }
             for v in 0..V {
                 let first = row - self.rows.start + lane + v * S::LANES;
                 let columns = first.min(self.rows.len())..(first + S::LANES).min(self.rows.len());
                 for i in 0..M {
+                    let out = self.out.row(m + i);
+                    if columns.len() == S::LANES {
+                        // SAFETY: the output has a vector there.
+                        unsafe {
+                            let to = out[columns.clone()].as_mut_ptr();
+                            simd.store(simd.mul_add(sums[i][v], simd.splat(1.0), simd.load(to)), to);
+                        }
+                        continue;
+                    }
                     let mut lanes = [0.0; PANEL];
                     // SAFETY: no vector has more lanes.
                     unsafe { simd.store(sums[i][v], lanes.as_mut_ptr()) };
-                    let out = &mut self.out.row(m + i)[columns.clone()];
+                    let out = &mut out[columns.clone()];
                     out.iter_mut().zip(lanes).for_each(|(out, sum)| *out += sum);
                 }
             }

@@ -10,11 +10,16 @@ use crate::threads::ThreadScope;
 /// Inputs that share a scale.
 pub const BLOCK: usize = 32;
 
+/// Rows of inputs whose blocks lie together, in the order of their use: first the first block of each row. With a row of
+/// its own for each input there would be more addresses than registers.
+pub const TOGETHER: usize = 8;
+
 /// Rows of inputs in 8 bits.
 pub(super) struct RoundedBlocks {
-    /// (m, k), or (m, k / 32, 2, 32) where [`Form::splits`] asks for magnitudes and masks.
+    /// (m / 8, k / 32, 8, 32), or (m / 8, k / 32, 8, 2, 32) where [`Form::splits`] asks for magnitudes and masks. The last
+    /// rows may be fewer than 8, and lie together, too.
     pub(super) values: Scratch<i8>,
-    /// (m, k / 32)
+    /// (m / 8, k / 32, 8)
     pub(super) blocks: Scratch<InputBlock>,
 }
 
@@ -37,14 +42,15 @@ pub(super) struct InputBlock {
     /// The sum of each half's inputs; of all 32 in the first, where a group has as many.
     pub(super) sums: [f32; 2],
     /// What the sums of each half's products with codes begin with: what is missing of them, or too much, because of how
-    /// codes are stored.
+    /// codes are stored. Of all 32 in the first, where a group has as many.
     pub(super) begins: [i32; 2],
 }
 
 reused!(InputBlock);
 
 impl RoundedBlocks {
-    pub(super) fn new(isa: Isa, x: &[f32], form: Form, scope: &ThreadScope) -> Self {
+    /// Of rows of `k` inputs.
+    pub(super) fn new(isa: Isa, x: &[f32], k: usize, form: Form, scope: &ThreadScope) -> Self {
         let (count, of_block) = (x.len() / BLOCK, form.bytes());
         let (mut values, mut blocks) = (Scratch::uninit(count * of_block), Scratch::uninit(count));
         let parts = &Divided::new(&mut values, (count * of_block).max(1));
@@ -52,7 +58,7 @@ impl RoundedBlocks {
             let last = first + blocks.len();
             // SAFETY: the ranges of different calls do not overlap.
             let mut values = unsafe { parts.block(0..1, first * of_block..last * of_block) };
-            isa.dispatch(Round { x: &x[first * BLOCK..last * BLOCK], form, values: values.row(0), blocks });
+            isa.dispatch(Round { x, k, first, form, values: values.row(0), blocks });
         });
         Self { values, blocks }
     }
@@ -67,7 +73,11 @@ impl Form {
 
 /// Rounds whole blocks of inputs.
 struct Round<'a> {
+    /// (m, k)
     x: &'a [f32],
+    k: usize,
+    /// The place of the first block in the order of [`RoundedBlocks`].
+    first: usize,
     form: Form,
     values: &'a mut [i8],
     blocks: &'a mut [InputBlock],
@@ -76,9 +86,20 @@ struct Round<'a> {
 impl<S: Simd> Kernel<S> for Round<'_> {
     #[inline(always)]
     fn run(self, _: S) {
-        let Self { x, form, values, blocks } = self;
+        let Self { x, k, first, form, values, blocks } = self;
         let Form { excess, splits, halved } = form;
-        for ((x, values), block) in x.chunks_exact(BLOCK).zip(values.chunks_exact_mut(form.bytes())).zip(blocks) {
+        let (of_row, m) = (k / BLOCK, x.len() / k);
+        // The rows that lie together, and the place among their blocks.
+        let mut rows = first / (TOGETHER * of_row) * TOGETHER;
+        let mut place = first - rows * of_row;
+        for (values, block) in values.chunks_exact_mut(form.bytes()).zip(blocks) {
+            let together = TOGETHER.min(m - rows);
+            let (row, at) = (rows + place % together, place / together * BLOCK);
+            let x = &x[row * k + at..][..BLOCK];
+            place += 1;
+            if place == together * of_row {
+                (rows, place) = (rows + together, 0);
+            }
             let (values, masks) = values.split_at_mut(BLOCK);
             // As integers, infinity and NaN rank above all numbers.
             let bits = x.iter().fold(0, |largest, x| largest.max(x.abs().to_bits().cast_signed()));
@@ -103,6 +124,9 @@ impl<S: Simd> Kernel<S> for Round<'_> {
                     // -128 where the input is no number: its step says so.
                     *value = value.wrapping_abs();
                 }
+            }
+            if !halved {
+                begins = [begins[0] + begins[1], 0];
             }
             *block = InputBlock { step, sums, begins };
         }

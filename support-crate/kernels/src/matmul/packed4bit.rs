@@ -169,7 +169,7 @@ impl<S: Simd, T: Decoded<S>> Kernel<S> for Part<'_, T> {
             let columns = rest - rows.start..rows.len();
             decoded::multiply(
                 simd,
-                factors.x,
+                (factors.x, factors.k),
                 (factors.m, factors.k),
                 rest..rows.end,
                 &mut out.into_columns(columns),

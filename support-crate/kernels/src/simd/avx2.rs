@@ -53,6 +53,7 @@ macro_rules! avx2 {
         type I32 = __m256i;
         intrinsics! {
             fn splat(value: f32) -> __m256 = _mm256_set1_ps(value);
+            fn mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
             fn mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
             fn nearest_bf16(value: __m256) -> __m256 = nearest(value);
             fn sums(values: [__m256; 4]) -> [f32; 4] = sums(values);
@@ -124,7 +125,6 @@ macro_rules! cells {
             fn split(codes: __m256i) -> (__m256i, __m256i) = halves(codes);
             fn with_upper(codes: __m256i, upper: __m256i, part: usize) -> __m256i = with_upper(codes, upper, part);
             fn splat_i32(value: i32) -> __m256i = _mm256_set1_epi32(value);
-            fn add_i32(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
         }
     };
 }

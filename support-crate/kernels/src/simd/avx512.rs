@@ -50,6 +50,7 @@ macro_rules! float32 {
         type I32 = __m512i;
         intrinsics! {
             fn splat(value: f32) -> __m512 = _mm512_set1_ps(value);
+            fn mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
             fn mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
             fn nearest_bf16(value: __m512) -> __m512 = nearest(value);
             fn sums(values: [__m512; 4]) -> [f32; 4] = sums(values);
@@ -153,7 +154,6 @@ macro_rules! cells {
             fn split(codes: __m512i) -> (__m512i, __m512i) = halves(codes);
             fn with_upper(codes: __m512i, upper: __m512i, part: usize) -> __m512i = with_upper(codes, upper, part);
             fn splat_i32(value: i32) -> __m512i = _mm512_set1_epi32(value);
-            fn add_i32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
         }
     };
 }

@@ -114,6 +114,8 @@ pub unsafe trait Simd: Enable + Copy + Send + Sync {
     fn zero(self) -> Self::F32 {
         self.splat(0.0)
     }
+    /// `a * b`
+    fn mul(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// `a * b + c`
     fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
     /// The nearest bfloat16 numbers, ties to even; NaN stays NaN.
@@ -242,7 +244,21 @@ pub trait PanelDots: Simd {
         unsafe { self.load_codes([0; 64].as_ptr()) }
     }
     fn splat_i32(self, value: i32) -> Self::I32;
-    fn add_i32(self, a: Self::I32, b: Self::I32) -> Self::I32;
+}
+
+/// The same address, in a register of its own. Where several addresses advance together, the compiler makes one index of
+/// them, and Intel's processors split an instruction in two that multiplies what it reads at an address and an index.
+#[inline(always)]
+pub fn in_register<T>(address: *const T) -> *const T {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut address = address;
+        // SAFETY: there is no instruction.
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags)) };
+        address
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    address
 }
 
 /// A table of trait functions that are one expression each, mostly of intrinsics.

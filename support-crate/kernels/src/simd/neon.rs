@@ -47,6 +47,7 @@ macro_rules! float32 {
         const LANES: usize = 4;
         intrinsics! {
             fn splat(value: f32) -> float32x4_t = vdupq_n_f32(value);
+            fn mul(a: float32x4_t, b: float32x4_t) -> float32x4_t = vmulq_f32(a, b);
             fn mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t = vfmaq_f32(c, a, b);
             fn nearest_bf16(value: float32x4_t) -> float32x4_t = nearest(value);
             fn sums(values: [float32x4_t; 4]) -> [f32; 4] = sums(values);
@@ -140,7 +141,6 @@ macro_rules! panel_dots {
                 fn with_upper(codes: int8x16_t, upper: int8x16_t, part: usize) -> int8x16_t =
                     with_upper(codes, vreinterpretq_u8_s8(upper), part);
                 fn splat_i32(value: i32) -> int32x4_t = vdupq_n_s32(value);
-                fn add_i32(a: int32x4_t, b: int32x4_t) -> int32x4_t = vaddq_s32(a, b);
             }
 
             #[inline(always)]

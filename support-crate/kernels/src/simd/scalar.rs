@@ -31,6 +31,7 @@ unsafe impl Simd for Scalar {
     type I32 = i32;
     intrinsics! {
         fn splat(value: f32) -> f32 = value;
+        fn mul(a: f32, b: f32) -> f32 = a * b;
         fn mul_add(a: f32, b: f32, c: f32) -> f32 = a * b + c;
         fn nearest_bf16(value: f32) -> f32 = nearest_bf16(value).to_f32();
         fn sums(values: [f32; 4]) -> [f32; 4] = values;
@@ -66,7 +67,6 @@ impl PanelDots for Scalar {
         fn with_upper(codes: [i32; 4], upper: [i32; 4], part: usize) -> [i32; 4] =
             std::array::from_fn(|i| codes[i] | (upper[i] >> (2 * part) & 3) << 4);
         fn splat_i32(value: i32) -> i32 = value;
-        fn add_i32(a: i32, b: i32) -> i32 = a + b;
     }
 
     #[inline(always)]
