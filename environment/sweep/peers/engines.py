@@ -203,7 +203,7 @@ class MistralRs:
     """mistral.rs, by the times that it reports itself."""
 
     packages = ("mistralrs",)
-    formats = ("file",)
+    formats = ("file", "q8_0", "q4_0", "q4_0+head6", "q4_1", "q4_k_m")
     batches = False
     vocabulary = 2
 

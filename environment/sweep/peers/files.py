@@ -81,7 +81,7 @@ def gguf(model, format, options):
         raise SystemExit(f"no GGUF file is made of {model}, a Llama in a folder: name a file of it")
     full = "bf16" if is_llama else "f32"
     if format == full:
-        return made(options.files, f"{name(model)}.{full}.gguf", lambda path: write_gguf(source, path))
+        return made(options.files, f"{name(model)}-words.{full}.gguf", lambda path: write_gguf(source, path))
     kind, _, head = format.partition("+")
 
     def quantize(path):
@@ -98,7 +98,7 @@ def gguf(model, format, options):
         if llama_cpp.llama_model_quantize(str(gguf(model, full, options)).encode(), str(path).encode(), params):
             raise SystemExit(f"llama.cpp cannot make {format} of {model}")
 
-    return made(options.files, f"{name(model)}.{format}.gguf", quantize)
+    return made(options.files, f"{name(model)}-words.{format}.gguf", quantize)
 
 
 # What llama.cpp calls tensors.
@@ -115,6 +115,15 @@ NAMES = {
         **{f"self_attn.{part}_proj": f"attn_{part}" for part in "qkv"},
     },
 }
+
+
+def words(size):
+    """A vocabulary in which "word" is a token, also after a space, for programs that take nothing but texts."""
+    from transformers.models.gpt2.tokenization_gpt2 import bytes_to_unicode
+
+    merges = ["w o", "wo r", "wor d", "\u0120 word"]
+    known = [*bytes_to_unicode().values(), *(merge.replace(" ", "") for merge in merges)]
+    return known + [f"t{number}" for number in range(len(known), size)], merges
 
 
 def write_gguf(checkpoint, path):
@@ -149,9 +158,10 @@ def write_gguf(checkpoint, path):
     out.add_vocab_size(vocabulary)
     out.add_tokenizer_model("gpt2")
     out.add_tokenizer_pre("gpt-2")
-    out.add_token_list([f"t{number}".encode() for number in range(vocabulary)])
+    tokens, merges = words(vocabulary)
+    out.add_token_list(tokens)
     out.add_token_types([1] * vocabulary)
-    out.add_token_merges(["t 0"])
+    out.add_token_merges(merges)
     out.add_bos_token_id(vocabulary - 1)
     out.add_eos_token_id(vocabulary - 1)
     for key, value in load_file(checkpoint / "model.safetensors").items():

@@ -52,6 +52,7 @@ pub fn multiply<S: Simd, T: Factor<S, Sum = f32> + Default>(
     out: &mut Block<'_, f32>,
     weights: &impl DecodeRow<S, T>,
 ) {
+    const { assert!(K_BLOCK == <T as Factor<S>>::K_BLOCK, "a row's sums depend on whether weights are decoded") };
     assert!(hold_rows(x.len(), m, x_stride, k), "rows of inputs");
     let mut numbers = Aligned([T::default(); ROWS * K_BLOCK]);
     for inputs in blocks(0..m, INPUT_BLOCK) {

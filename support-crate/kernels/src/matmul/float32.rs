@@ -8,8 +8,8 @@ use crate::scratch::Scratch;
 use crate::simd::Dispatch;
 use crate::sizes;
 
-/// From this many rows of inputs on, it pays to copy both factors, so that no vector straddles two lines of the cache and
-/// rows of inputs are [`row_stride`] apart.
+/// From this many rows of inputs on, it pays to copy both factors, so that vectors do not straddle two lines of the cache
+/// and rows of inputs are [`row_stride`] apart.
 const MIN_COPIED_ROWS: usize = 12;
 
 /// 4 bytes a number.

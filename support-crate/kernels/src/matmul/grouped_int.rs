@@ -62,6 +62,7 @@ impl Scales<'_> {
             Self::Float16(scales) => sizes::check(what, scales.len(), groups),
             Self::Nested(steps, of_256) => {
                 assert!(k.is_multiple_of(SUPER_GROUP), "rows of {k} numbers are not whole groups of {SUPER_GROUP}");
+                assert!(SUPER_GROUP.is_multiple_of(group), "groups of {group} numbers do not divide {SUPER_GROUP}");
                 sizes::check(what, steps.len(), groups);
                 sizes::check(what, of_256.len(), &[panels, k / SUPER_GROUP, PANEL]);
             }
@@ -266,11 +267,11 @@ impl Part<'_> {
         let Panel { codes, scales, minima, group } = panel;
         let (of_row, of_block) = (k / BLOCK, 2 * BITS * BLOCK);
         let of_input = if BITS == 8 && S::SPLITS { MASKS_AFTER + BLOCK } else { BLOCK };
-        // Rows that lie together, and where the first block of the first of these is.
-        let rows = m / TOGETHER * TOGETHER;
-        let together = TOGETHER.min(self.m - rows);
-        let first = rows * of_row + m - rows;
-        assert!(m - rows + M <= together && (rows + together) * of_row <= inputs.blocks.len());
+        // The first of the rows that lie together, how many these are, and where the first block of row `m` is.
+        let base = m / TOGETHER * TOGETHER;
+        let together = TOGETHER.min(self.m - base);
+        let start = base * of_row + m - base;
+        assert!(m - base + M <= together && (base + together) * of_row <= inputs.blocks.len());
         assert!(inputs.values.len() == inputs.blocks.len() * of_input);
         let of_group = group.max(BLOCK) / BLOCK;
         assert!(codes.len() == of_row * of_block && scales.len() == k / group * PANEL);
@@ -282,15 +283,15 @@ impl Part<'_> {
             let (mut at, mut left) = (lane, of_group);
             for block in 0..of_row {
                 // SAFETY: there are as many blocks of codes and inputs, with masks where they are asked for, and as many
-                // groups, as was asserted above; `V` vectors of cells, or of scales, from `lane` on lie within the panel's
-                // 16 rows.
+                // groups, as was asserted above, and all `M` rows are among those that lie together; `V` vectors of cells, or
+                // of scales, from `lane` on lie within the panel's 16 rows.
                 unsafe {
                     let from = codes.as_ptr().add(block * of_block + 4 * lane);
                     if lane == 0 && m < TOGETHER {
                         (0..of_block).step_by(64).for_each(|line| simd.prefetch(from.wrapping_add(line + AHEAD)));
                     }
-                    let heads = inputs.blocks.as_ptr().add(first + block * together);
-                    let values = in_register(inputs.values.as_ptr().add((first + block * together) * of_input));
+                    let heads = inputs.blocks.as_ptr().add(start + block * together);
+                    let values = in_register(inputs.values.as_ptr().add((start + block * together) * of_input));
                     let mut dots = [[[simd.zero_i32(); GROUPS]; V]; M];
                     for i in 0..M {
                         for part in 0..GROUPS {

@@ -10,8 +10,8 @@ use crate::threads::ThreadScope;
 /// Inputs that share a scale.
 pub const BLOCK: usize = 32;
 
-/// Rows of inputs whose blocks lie together, in the order of their use: first the first block of each row. With a row of
-/// its own for each input there would be more addresses than registers.
+/// Rows of inputs whose blocks lie together, in the order of their use: first the first block of each row. If each row lay
+/// by itself, there would be more addresses than registers.
 pub const TOGETHER: usize = 8;
 
 /// Rows of inputs in 8 bits.

@@ -1,6 +1,6 @@
 //! Products of inputs with a matrix of weights, from one row of inputs to thousands.
 //!
-//! Inputs and weights are read along K, which is the order that they are stored in: nothing is packed or transposed, a
+//! Inputs and weights are read along K, which is the order that they are stored in: nothing is transposed, a
 //! decode step streams the weights once, and a prompt takes them in tiles of several rows of inputs by several rows of
 //! weights.
 

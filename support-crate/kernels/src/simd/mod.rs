@@ -248,6 +248,10 @@ pub trait PanelDots: Simd {
 
 /// The same address, in a register of its own. Where several addresses advance together, the compiler makes one index of
 /// them, and Intel's processors split an instruction in two that multiplies what it reads at an address and an index.
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(clippy::pointers_in_nomem_asm_block, reason = "the address itself is all that passes through")
+)]
 #[inline(always)]
 pub fn in_register<T>(address: *const T) -> *const T {
     #[cfg(target_arch = "x86_64")]
