@@ -163,14 +163,13 @@ mod tests {
     use tch::Device;
 
     use super::*;
-    use crate::model::Shape;
+    use crate::model::{Shape, seeded};
 
     const TINY: Shape = Shape { vocabulary: 32, positions: 16, width: 16, layers: 1, heads: 2 };
 
     #[test]
     fn singular_values_become_about_one() {
-        tch::manual_seed(3);
-        let matrix = Tensor::randn([24, 8], (Kind::Float, Device::Cpu));
+        let matrix = seeded(3, || Tensor::randn([24, 8], (Kind::Float, Device::Cpu)));
         let (_, values, _) = orthogonal(&matrix).svd(true, false);
         let (low, high) = (values.min().double_value(&[]), values.max().double_value(&[]));
         assert!(low > 0.5 && high < 1.5, "{low} {high}");
