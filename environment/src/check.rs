@@ -88,6 +88,8 @@ struct Tests {
     lessons: Vec<Lesson>,
     /// Whether all is to run of what otherwise only a sample runs.
     full: bool,
+    /// What decides which cases property tests draw, if chance does not.
+    cases: Option<(&'static str, String)>,
     parts: Parts,
 }
 
@@ -96,7 +98,7 @@ impl Tests {
     fn cargo(&self, subcommand: &str, args: &[&str]) -> Result<Command> {
         let mut command = self.installed.cargo(&self.home, self.checkout.root(), subcommand)?;
         // Tests run side by side, in one process or two.
-        command.envs([SHARED_PROCESSORS]).arg("--locked").args(args);
+        command.envs([SHARED_PROCESSORS]).envs(self.cases.clone()).arg("--locked").args(args);
         Ok(command)
     }
 }
@@ -105,7 +107,7 @@ impl Tests {
 #[derive(Debug, clap::Args)]
 pub struct Request {
     /// Also hand in every answer of the course's tests, through kernel and nbgrader (an hour); run the kernels' tests and the
-    /// starters though they passed here as they are
+    /// starters though they passed here as they are; try other cases of properties than the last time
     #[arg(long)]
     full: bool,
     /// Only these parts; all of them must hold before a change lands
@@ -123,7 +125,10 @@ pub fn check(request: &Request) -> Result<()> {
         eprintln!("tests of SmolLM2 will not run: {error:#}");
     }
     let lessons = lessons::ready(None, None)?;
-    let mut tests = Tests { checkout, home, installed, lessons, full: request.full, parts };
+    let full = request.full;
+    let cases = (!full).then(|| content_key(&checkout.support_crate())).transpose()?;
+    let cases = cases.map(|key| isa_tests::cases_of(&digest(&key)));
+    let mut tests = Tests { checkout, home, installed, lessons, full, cases, parts };
     let wanted = |name: &str| request.only.is_empty() || request.only.iter().any(|only| only == name);
     let wanted: Vec<&Part> = PARTS.iter().filter(|(name, ..)| wanted(name)).collect();
     let steps = Steps::new(wanted.len());
@@ -150,7 +155,7 @@ const STARTERS_DEPEND_ON: [&str; 5] = [
 /// Runs the starters. Those that have passed here run again only if something has changed, or with `--full`: what they
 /// compute differs from run to run less than that of any other part.
 fn starters(tests: &mut Tests) -> Result<()> {
-    let Tests { home, installed, checkout, lessons, full, parts } = tests;
+    let Tests { home, installed, checkout, lessons, full, parts, .. } = tests;
     let support_crate = checkout.support_crate();
     let (library, rest) = (content_key(&support_crate)?, content_key_of(&support_crate, &STARTERS_DEPEND_ON)?);
     let own = with_embedded_model(lessons, home)?;
